@@ -25,13 +25,13 @@ from xg.codegen.emit.writer import (
     PassWriter,
     count_uses,
     may_be_none,
-    names_by_label,
     place_text,
     read_values,
     size_variables,
 )
 from xg.diagnostics.lazy_dataclass import dataclass
 from xg.ir.graph import Apply, Backward, Call, Value
+from xg.ir.labels import names_by_label
 from xg.ir.loop import Loop
 
 

@@ -18,13 +18,13 @@ from xg.codegen.emit.text import Text
 from xg.codegen.emit.writer import (
     PassWriter,
     count_uses,
-    names_by_label,
     place_text,
     read_values,
     size_variables,
 )
 from xg.diagnostics.lazy_dataclass import dataclass
 from xg.ir.graph import Apply, Graph, Value
+from xg.ir.labels import names_by_label
 from xg.ir.tensor import TensorType
 
 

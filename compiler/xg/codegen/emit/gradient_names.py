@@ -6,9 +6,9 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 
 from xg.codegen.emit.names import identifier, plain
-from xg.codegen.emit.writer import names_by_label
 from xg.diagnostics.lazy_dataclass import dataclass
 from xg.ir.graph import Apply, Backward, Call, Graph, Step, Value
+from xg.ir.labels import names_by_label
 from xg.ir.placement import is_term
 
 

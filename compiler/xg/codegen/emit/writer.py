@@ -17,7 +17,6 @@ from xg.codegen.emit.text import Text
 from xg.diagnostics.lazy_dataclass import dataclass
 from xg.ir.dim import symbol
 from xg.ir.graph import Call, Graph, Step, Value
-from xg.ir.placement import is_term
 from xg.ir.scalar import Scalar
 
 
@@ -103,28 +102,6 @@ class PassWriter:
         """``X [B, S, D]``, as the file says it."""
         shape = ", ".join(str(dim) for dim in self.graph.shape(value))
         return f"{value.name or 'value'} [{shape}]"
-
-
-def names_by_label(graph: Graph) -> dict[Value, str]:
-    """The preferred name of a value: its label, else the next label on its way, numbered.
-
-    One term of a sum is named as in seed 001: ``Z_i``, of which AR makes ``Z``.
-    """
-    bases: dict[Value, str] = {}
-    for step in reversed(graph.steps):
-        for value in step.outputs:
-            if value.name is not None and value.role != "cache":
-                bases[value] = value.name + ("_i" if is_term(graph.placements.get(value)) else "")
-        target = next((bases[v] for v in step.outputs if v in bases), None)
-        for value in step.inputs:
-            if value.name is None and value not in bases and target:
-                bases[value] = target.removesuffix("_#").removesuffix("_i") + "_#"
-    for step in graph.steps:
-        for value in step.outputs:
-            if value.role == "cache":
-                owner = step.outputs[0]
-                bases[value] = f"{bases.get(owner, 'part').removesuffix('_#')}_{value.name}"
-    return bases
 
 
 def read_values(steps: Sequence[Step]) -> Iterator[Value]:

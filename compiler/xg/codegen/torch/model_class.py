@@ -18,7 +18,7 @@ from xg.codegen.emit.module import ModuleWriter, Sections
 from xg.codegen.emit.module_plan import ModulePlan
 from xg.codegen.emit.names import Names, safe, spell_symbol
 from xg.codegen.emit.spelling import Scope
-from xg.codegen.emit.writer import names_by_label, size_variables
+from xg.codegen.emit.writer import size_variables
 from xg.codegen.torch.block_class import (
     BlockModule,
     holds,
@@ -32,6 +32,7 @@ from xg.codegen.torch.templates import PATHS, SHAPES, WEIGHTS, around
 from xg.diagnostics.lazy_dataclass import dataclass
 from xg.ir.dim import symbol
 from xg.ir.graph import Call, Graph, Program, Value
+from xg.ir.labels import names_by_label
 
 
 def model_section(writer: ModuleWriter, outlined: Program) -> Sections:

@@ -8,9 +8,10 @@ from xg.codegen.emit.line_breaks import bracketed, indented, wrapped
 from xg.codegen.emit.module_plan import ModulePlan
 from xg.codegen.emit.names import Names, spell_symbol
 from xg.codegen.emit.text import WIDTH
-from xg.codegen.emit.writer import names_by_label, size_variables
+from xg.codegen.emit.writer import size_variables
 from xg.diagnostics.lazy_dataclass import dataclass
 from xg.ir.graph import Backward, Call, Graph, Value
+from xg.ir.labels import names_by_label
 
 
 @dataclass(frozen=True, slots=True)

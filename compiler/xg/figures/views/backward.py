@@ -34,6 +34,7 @@ from xg.figures.views.steps import (
     subtitle,
 )
 from xg.ir.graph import Apply, Backward, Call, Graph, Program, Step, Value
+from xg.ir.labels import saved_names
 
 _D: Final = (StyledRun("d", italic=True),)
 
@@ -43,12 +44,21 @@ def backward_figure(program: Program, backward: Backward, *, legend: bool = Fals
     return backward_drawn(program, backward, legend=legend).figure
 
 
-def backward_drawn(program: Program, backward: Backward, *, legend: bool = False) -> Drawn:
+def backward_drawn(
+    program: Program,
+    backward: Backward,
+    *,
+    legend: bool = False,
+    kept: Mapping[Value, str] | None = None,
+) -> Drawn:
     """Return the backward figure of one of a program's graphs, and where its steps are in it."""
     inner_collectives = backward_inner_collectives(backward)
     graph = with_inner_collectives(backward.forward, inner_collectives)
     drawing = BackwardDrawing(
-        backward, program.graphs, Notation.of(graph, backward), inner_collectives
+        backward,
+        program.graphs,
+        Notation.of(graph, backward, kept=saved_names(backward) if kept is None else kept),
+        inner_collectives,
     )
     drawn = {step: drawing.drawn(step) for step in backward.steps}
     operations = [operation for some in drawn.values() for operation in some]

@@ -31,6 +31,7 @@ from xg.figures.views.steps import (
     subtitle,
 )
 from xg.ir.graph import Apply, Call, Graph, Program, Step, Value
+from xg.ir.labels import saved_names
 
 
 def forward_figure(program: Program, graph: Graph, *, legend: bool = False) -> Figure:
@@ -38,9 +39,21 @@ def forward_figure(program: Program, graph: Graph, *, legend: bool = False) -> F
     return forward_drawn(program, graph, legend=legend).figure
 
 
-def forward_drawn(program: Program, graph: Graph, *, legend: bool = False) -> Drawn:
-    """Return the forward figure of one of a program's graphs, and where its steps are in it."""
-    drawing = forward_drawing(graph, program.graphs)
+def forward_drawn(
+    program: Program,
+    graph: Graph,
+    *,
+    legend: bool = False,
+    kept: Mapping[Value, str] | None = None,
+) -> Drawn:
+    """Return the forward figure of one of a program's graphs, and where its steps are in it.
+
+    `kept` are the names of what the backward pass reads and no label names.
+    """
+    backward = program.backwards.get(graph.key)
+    if kept is None and backward:
+        kept = saved_names(backward)
+    drawing = forward_drawing(graph, program.graphs, kept=kept)
     drawn = {step: drawing.drawn(step) for step in drawing.steps()}
     operations = [operation for some in drawn.values() for operation in some]
     arranged = arrange(drawing.sources(), operations, drawing.results(), drawing.notation)
@@ -184,6 +197,7 @@ def forward_drawing(
     known: InnerCollectives | None = None,
     tags: Mapping[Value, RichText] | None = None,
     tensors: dict[str, Value] | None = None,
+    kept: Mapping[Value, str] | None = None,
 ) -> ForwardDrawing:
     """Return what is needed to draw a graph; of a `called` one all inputs flow in from outside.
 
@@ -192,7 +206,7 @@ def forward_drawing(
     collectives = inner_collectives(graph) if known is None else known
     graph = with_inner_collectives(graph, collectives)
     leaves = find_leaves(graph, frozenset(graph.inputs if called else ()))
-    notation = Notation.of(graph, rank=rank)
+    notation = Notation.of(graph, rank=rank, kept=kept)
     return ForwardDrawing(
         graph,
         graphs,

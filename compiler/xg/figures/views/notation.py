@@ -54,7 +54,8 @@ class Notation:
     `names` are outputs that the block names and its statements do not; `transposes` are values that
     the author named after their operand: KT, written K⊤. `terms` are terms of a sum over ranks,
     with the name of the sum: Z_i. For ranks side by side, `rank` says which this is: values that
-    differ between ranks have its number: Z^(0).
+    differ between ranks have its number: Z^(0). `kept` are the names of values
+    without a label that the backward pass reads, in both figures the same.
     """
 
     graph: Graph
@@ -63,14 +64,21 @@ class Notation:
     terms: Mapping[Value, str]
     backward: Backward | None = None
     rank: Mapping[str, int] = field(default_factory=dict[str, int])
+    kept: Mapping[Value, str] = field(default_factory=dict[Value, str])
 
     @classmethod
     def of(
-        cls, graph: Graph, backward: Backward | None = None, rank: Mapping[str, int] | None = None
+        cls,
+        graph: Graph,
+        backward: Backward | None = None,
+        rank: Mapping[str, int] | None = None,
+        kept: Mapping[Value, str] | None = None,
     ) -> Notation:
         """Return the notation of a graph, and of its backward pass if it is given."""
         names = dict(zip(graph.outputs, graph.output_names, strict=True))
-        return cls(graph, names, _transposes(graph), _terms(graph), backward, rank or {})
+        return cls(
+            graph, names, _transposes(graph), _terms(graph), backward, rank or {}, kept or {}
+        )
 
     def symbol(self, value: Value, *, transposed: bool = False) -> RichText:
         """Return a value's symbol; empty where it has no name."""
@@ -136,7 +144,8 @@ class Notation:
         index: str = "",
         rank: str = "",
     ) -> RichText:
-        name = value.name or self.names.get(value) or self.terms.get(value, "")
+        known = self.names.get(value) or self.terms.get(value) or self.kept.get(value)
+        name = value.name or known or ""
         name = name.rpartition(".")[2].removesuffix(
             _INDEX if index or self._is_term_here(value) else ""
         )

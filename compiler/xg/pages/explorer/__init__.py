@@ -17,6 +17,7 @@ from xg.figures.views.forward import forward_drawn
 from xg.figures.views.steps import Drawn
 from xg.frontend.typed import Settings
 from xg.ir.graph import Program as Graphs
+from xg.ir.labels import saved_names
 from xg.pages.explorer.code import Code, code
 from xg.pages.explorer.equation import Equations
 from xg.pages.explorer.facts import BlockFacts, Operators, Shapes
@@ -31,7 +32,7 @@ from xg.pages.html.page import Page, Pass, PassFace, Section
 
 FORMAT: Final = 2  # of the facts
 SIZE_AT_MOST: Final = 300_000  # bytes
-CORNERS: Final[tuple[Corner, ...]] = ((5, 6), (4, 4), (3, 3), (2, 3))
+CORNERS: Final[tuple[Corner, ...]] = ((5, 6), (4, 4), (3, 3), (2, 3), (2, 2))
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,7 +52,7 @@ def explore(program: Program, settings: Settings, *, quick: bool = False) -> Exp
     graphs = program.graphs
     uses = block_uses(graphs)
     written = code(graphs, uses)
-    drawn = [_drawn(graphs, use) for use in uses]
+    drawn = [_drawn(graphs, use, written) for use in uses]
     pictures = parts(one.figure for each in drawn for one in each.values())
     markup = iter(pictures.markup)
     facts, ran = _facts(program, settings, uses, drawn, written, quick=quick)
@@ -99,11 +100,16 @@ def _colors(theme: Theme) -> dict[str, str]:
     return {str(color): value for color, value in theme.colors.items()}
 
 
-def _drawn(program: Graphs, use: BlockUse) -> dict[Pass, Drawn]:
-    """The figures of a block: a backward one where anything has a gradient."""
-    drawings: dict[Pass, Drawn] = {"forward": forward_drawn(program, use.graph)}
+def _drawn(program: Graphs, use: BlockUse, written: Code) -> dict[Pass, Drawn]:
+    """The figures of a block: a backward one where anything has a gradient.
+
+    Values without a label are called as in the code beside them.
+    """
+    variables = written.blocks[use.graph.key].variables
+    kept = {value: variables[value] for value in saved_names(use.backward)}
+    drawings: dict[Pass, Drawn] = {"forward": forward_drawn(program, use.graph, kept=kept)}
     if use.backward.steps:
-        drawings["backward"] = backward_drawn(program, use.backward)
+        drawings["backward"] = backward_drawn(program, use.backward, kept=kept)
     return drawings
 
 

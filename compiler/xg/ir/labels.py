@@ -1,0 +1,48 @@
+"""Names for values that the author gave none: after the next label on their way."""
+
+from __future__ import annotations
+
+from xg.ir.graph import Backward, Graph, Value
+from xg.ir.placement import is_term
+
+
+def names_by_label(graph: Graph) -> dict[Value, str]:
+    """The preferred name of a value: its label, else the next label on its way, numbered.
+
+    One term of a sum is named as in seed 001: ``Z_i``, of which AR makes ``Z``.
+    """
+    bases: dict[Value, str] = {}
+    for step in reversed(graph.steps):
+        for value in step.outputs:
+            if value.name is not None and value.role != "cache":
+                bases[value] = value.name + ("_i" if is_term(graph.placements.get(value)) else "")
+        target = next((bases[v] for v in step.outputs if v in bases), None)
+        for value in step.inputs:
+            if value.name is None and value not in bases and target:
+                bases[value] = target.removesuffix("_#").removesuffix("_i") + "_#"
+    for step in graph.steps:
+        for value in step.outputs:
+            if value.role == "cache":
+                owner = step.outputs[0]
+                bases[value] = f"{bases.get(owner, 'part').removesuffix('_#')}_{value.name}"
+    return bases
+
+
+def saved_names(backward: Backward) -> dict[Value, str]:
+    """Name the values without a label that a backward pass reads: ``U_1``, ``U_2``.
+
+    They are numbered in the order of the forward pass.
+    """
+    graph, read = backward.forward, set(backward.saved)
+    bases = names_by_label(graph)
+    taken = {value.name for value in graph.types if value.name}
+    names: dict[Value, str] = {}
+    for value in (v for step in graph.steps for v in step.outputs if v in read):
+        stem, number = bases.get(value, "").removesuffix("_#"), 1
+        if value.name is not None or not stem:
+            continue
+        while f"{stem}_{number}" in taken:
+            number += 1
+        names[value] = f"{stem}_{number}"
+        taken.add(names[value])
+    return names

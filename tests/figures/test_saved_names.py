@@ -1,0 +1,52 @@
+"""Values that a backward pass reads have one name in the figures of both passes."""
+
+import pytest
+from library import shipped
+
+from xg.driver import compile_project
+from xg.figures.model.figure import Figure, NodeKind
+from xg.figures.model.richtext import characters, symbol
+from xg.figures.views.backward import backward_figure
+from xg.figures.views.forward import forward_figure
+from xg.frontend.project import read_project
+from xg.ir.graph import Program
+from xg.ir.labels import saved_names
+
+
+def program(name: str) -> Program:
+    return compile_project(read_project(shipped(name))).graphs
+
+
+def written(figure: Figure) -> set[str]:
+    """All words of a figure: its nodes and its edges, without brackets and commas."""
+    texts = [characters(node.label) for node in figure.nodes]
+    texts += [characters(edge.label) for edge in figure.edges]
+    return {word.strip(",") for text in texts for word in text.replace("^⊤", "").split()}
+
+
+@pytest.mark.parametrize("name", ["mlp", "gru", "llama", "encoder_decoder", "convnet"])
+def test_no_saved_operand_is_without_a_name(name: str) -> None:
+    graphs = program(name)
+    named = 0
+    for backward in graphs.backwards.values():
+        figure = backward_figure(graphs, backward)
+        for node in figure.nodes:
+            text = characters(node.label)
+            if node.kind is NodeKind.SAVED:
+                assert not text.startswith("["), text
+                assert ", [" not in text, text
+                assert "×" not in text, text
+        names = {characters(symbol(name)) for name in saved_names(backward).values()}
+        named += len(names)
+        assert len(names) == len(saved_names(backward))
+        assert names <= written(figure)
+        forward = written(forward_figure(graphs, backward.forward))
+        # A value that is written in place, as a BC or the weight of a product, has its operand.
+        assert names & forward == names, names - forward
+    assert named
+
+
+def test_the_name_is_that_of_the_next_label() -> None:
+    graphs = program("mlp")
+    (names,) = (saved_names(one) for one in graphs.backwards.values())
+    assert list(names.values()) == ["U_1"]
