@@ -78,7 +78,7 @@ def test_options_may_stand_between_files(xg: Xg) -> None:
     assert "wrong.xg:4:10" in said.err
 
 
-WITHOUT_FILE = ("ops", "doctor", "demo", "run", "weights", "import", "lsp")
+WITHOUT_FILE = ("ops", "doctor", "demo", "run", "weights", "import", "lsp", "plan")
 
 
 @pytest.mark.parametrize("name", [n for n in COMMANDS if n not in WITHOUT_FILE])

@@ -13,6 +13,7 @@ COMMANDS = {
     "verify": "prove the gradients by finite differences, and the code by the interpreter",
     "explain": "write a diagram with numbers as a page: every step worked, forward and backward",
     "cost": "count parameters, FLOPs, memory and communication; --plan '*' compares all plans",
+    "plan": "search the quickest plan for so many ranks with so much memory",
     "diff": "tell what two compilations differ in: edges, collectives, costs",
     "compare": "run a torch module beside a diagram: the first edge where they part, and why",
     "train": "train a diagram on text or arrays",

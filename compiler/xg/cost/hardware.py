@@ -63,7 +63,7 @@ def estimate(
     sent = tuple(sent)
     names = {*numbers}
     rate, needed = machine.flops.get(dtype), set(flops.symbols())
-    compute = _value(flops, numbers) / rate if rate and needed <= names else None
+    compute = value_of(flops, numbers) / rate if rate and needed <= names else None
     symbols = {name for part in sent for name in (*part.payload.symbols(), *part.calls.symbols())}
     if (
         not symbols
@@ -71,16 +71,17 @@ def estimate(
         <= names
     ):
         return Estimate(machine, compute, None)
-    return Estimate(machine, compute, sum((_seconds(machine, p, numbers) for p in sent), 0.0))
+    return Estimate(machine, compute, sum((seconds_of(machine, p, numbers) for p in sent), 0.0))
 
 
-def _seconds(machine: Machine, part: Sent, numbers: Mapping[str, int]) -> float:
+def seconds_of(machine: Machine, part: Sent, numbers: Mapping[str, int]) -> float:
+    """How long a machine takes to send a part."""
     rate = min(machine.links.get(axis, machine.link) for axis in axes_over(part.over))
-    sending = _value(part.bytes("ring"), numbers) / rate
-    return sending + _value(part.hops, numbers) * machine.latency
+    sending = value_of(part.bytes("ring"), numbers) / rate
+    return sending + value_of(part.hops, numbers) * machine.latency
 
 
-def _value(dim: Dim, numbers: Mapping[str, int]) -> float:
+def value_of(dim: Dim, numbers: Mapping[str, int]) -> float:
     """A formula as a number, which a ring's need not be whole."""
     terms = dim.terms
     return sum(float(c) * prod(float(numbers[name]) ** p for name, p in m) for m, c in terms)

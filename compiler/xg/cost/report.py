@@ -96,8 +96,13 @@ def report(
     placed: Program | None = None,
     dtype: str = "float32",
     machines: Sequence[Machine] = (),
+    *,
+    brief: bool = False,
 ) -> CostReport:
-    """Count what a rank's program takes; `placed` is the program that it is a rank of."""
+    """Count what a rank's program takes; `placed` is the program that it is a rank of.
+
+    A `brief` one lacks rounds, the largest array and policies, which take as long as all the rest.
+    """
     counted = cost(program, dtype)
     sending = sent(placed, dtype)
     flops = counted.total.forward + counted.total.backward
@@ -105,10 +110,10 @@ def report(
         counted,
         placed,
         sending,
-        _rounds(placed, dtype) if placed else (),
+        _rounds(placed, dtype) if placed and not brief else (),
         _memory(counted),
-        largest(program, dtype),
-        policies(counted, placed),
+        None if brief else largest(program, dtype),
+        () if brief else policies(counted, placed),
         tuple(estimate(each, dtype, flops, sending, counted.numbers) for each in machines),
     )
 

@@ -27,7 +27,7 @@ ALL = "*"
 
 def run(options: Namespace, console: Console) -> int:
     """Count, and print."""
-    table = _machines(options.hardware)
+    table = machines_of(options.hardware)
     if options.plan == ALL:
         return run_all(options, table, console)
     program = compile_one(options)
@@ -67,7 +67,7 @@ def _pipeline(
     return FINE
 
 
-def _machines(path: Path | None) -> tuple[Machine, ...]:
+def machines_of(path: Path | None) -> tuple[Machine, ...]:
     """Every machine of a table, by default the bundled one; raises FileError, InputError."""
     if path is None:
         text = files("xg.cost").joinpath("hardware.toml").read_text(encoding="utf-8")

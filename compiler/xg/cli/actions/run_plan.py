@@ -1,0 +1,87 @@
+"""`xg plan`: the quickest plan for so many ranks with so much memory, and why others lose."""
+
+from __future__ import annotations
+
+from argparse import Namespace
+
+from xg.cli.actions.run_cost import machines_of
+from xg.cli.arguments import settings_of
+from xg.cli.console import Console
+from xg.cli.exits import FINE, PROBLEM
+from xg.cli.opening import open_project
+from xg.cli.plan_search import PlanSearch, Wish
+from xg.cli.plan_writing import refuse_name, written
+from xg.cli.render.found_plans import as_data, lines
+from xg.cli.render.json_text import json_text
+from xg.cost.mesh_price import Cluster
+from xg.frontend.choose_plan import plans_of
+from xg.frontend.typed import Settings, shape_project
+from xg_runtime.errors import InputError
+
+
+def run(options: Namespace, console: Console) -> int:
+    """Search, print the ten best, and write the winner where that is asked for."""
+    project = open_project(options.file)
+    wish = Wish(
+        project,
+        options.block,
+        settings_of(options),
+        options.dtype,
+        options.ranks,
+        options.memory,
+        _cluster(options),
+    )
+    _refuse(options, wish)
+    found = PlanSearch(wish).run()
+    if options.json:
+        console.write(json_text(as_data(found, wish)))
+    else:
+        for line in lines(found, wish):
+            console.say(line)
+    if not found.best:
+        return PROBLEM
+    if options.write is not None:
+        console.note(written(options.file, options.write, found.best[0]))
+    return FINE
+
+
+def _refuse(options: Namespace, wish: Wish) -> None:
+    """Raise InputError for what no search can answer."""
+    plans = plans_of(wish.project, wish.settings)
+    if not plans:
+        raise InputError(f"{options.file} has no plan to choose from")
+    if options.write is not None:
+        refuse_name(options.file, options.write, plans)
+    main = shape_project(wish.project, wish.block, wish.settings).main
+    numbers = main.sizes.bind({**main.sizes.defaults, **_whole(wish.settings)})
+    symbols = {
+        name
+        for value in main.inputs
+        for dim in main.types[value].shape
+        for name in main.sizes.expand(dim).symbols()
+    }
+    missing = sorted(symbols - numbers.keys())
+    if missing:
+        told = " ".join(f"--set {name}=…" for name in missing)
+        raise InputError(f"a plan is chosen for sizes with numbers: {told}")
+
+
+def _whole(settings: Settings) -> dict[str, int]:
+    return {name: value for name, value in settings.items() if isinstance(value, int)}
+
+
+def _cluster(options: Namespace) -> Cluster:
+    """The machine of a node, and the one between nodes; raises InputError."""
+    table = {machine.name: machine for machine in machines_of(options.hardware)}
+    between = options.between or f"{options.machine}-network"
+    for name in (options.machine, *([options.between] if options.between else [])):
+        if name not in table:
+            raise InputError(f"there is no machine {name}: the table has {', '.join(table)}")
+    if between not in table and options.ranks > options.node:
+        raise InputError(
+            f"{options.ranks} ranks are more than a node of {options.node}, and the table has no "
+            f"{between}: --between says over what nodes send, --node how large they are"
+        )
+    if options.dtype not in table[options.machine].flops:
+        raise InputError(f"{options.machine} has no rate for {options.dtype}")
+    return Cluster(table[options.machine], table.get(between), options.node)

@@ -1,0 +1,79 @@
+"""`xg plan`: the quickest plan for so many ranks with so much memory, and why others lose."""
+
+from __future__ import annotations
+
+from argparse import ArgumentParser, ArgumentTypeError
+from pathlib import Path
+from typing import Final
+
+from xg.cli.arguments import FILE_HELP, setting
+from xg.cli.quantities import amount, positive
+from xg.syntax.spelling import ascii_name
+
+EXAMPLE = "xg plan diagrams/notation/mlp.xg --ranks 4 --memory 1MB --set B=64 --set S=32"
+UNITS: Final = {"KB": 1e3, "MB": 1e6, "GB": 1e9, "TB": 1e12}
+UNITS_OF_TWO: Final = {"KiB": 2**10, "MiB": 2**20, "GiB": 2**30, "TiB": 2**40}
+
+
+def add_arguments(parser: ArgumentParser) -> None:
+    """A file, the ranks and what each has, and where the winner is written."""
+    parser.add_argument("file", metavar="FILE", help=FILE_HELP)
+    parser.add_argument("--block", type=ascii_name, metavar="NAME", help="the block to compile")
+    parser.add_argument(
+        "--set",
+        dest="settings",
+        action="append",
+        default=[],
+        type=setting,
+        metavar="NAME=VALUE",
+        help="number a dim, or choose an option; the batch is that of all ranks together",
+    )
+    parser.add_argument(
+        "--ranks", type=positive, required=True, metavar="N", help="how many there are"
+    )
+    parser.add_argument(
+        "--memory", type=memory, required=True, metavar="BYTES", help="of a rank: 80GB, 141GiB"
+    )
+    _add_machine(parser)
+    parser.add_argument(
+        "--write", type=ascii_name, metavar="NAME", help="write the winner into FILE as a plan"
+    )
+    parser.add_argument("--json", action="store_true", help="print one JSON document")
+
+
+def _add_machine(parser: ArgumentParser) -> None:
+    """The rates of a rank, and what is near it."""
+    parser.add_argument(
+        "--dtype",
+        choices=("float32", "float64", "bfloat16"),
+        default="float32",
+        help="of every float; default: float32",
+    )
+    parser.add_argument(
+        "--node", type=positive, default=8, metavar="N", help="ranks of a node; default: 8"
+    )
+    parser.add_argument(
+        "--machine", default="h100", metavar="NAME", help="of the table, in a node; default: h100"
+    )
+    parser.add_argument(
+        "--between",
+        metavar="NAME",
+        help="of the table, between nodes; default: MACHINE-network if there is one",
+    )
+    parser.add_argument(
+        "--hardware",
+        metavar="FILE",
+        type=Path,
+        help="a table of machines (TOML); default: the one that comes along",
+    )
+
+
+def memory(text: str) -> float:
+    """``80GB``, ``141GiB``, or a number of bytes."""
+    for unit, size in {**UNITS, **UNITS_OF_TWO}.items():
+        if text.upper().endswith(unit.upper()) and ("i" in text[-3:]) == ("i" in unit):
+            return amount(text[: -len(unit)].strip()) * size
+    try:
+        return amount(text)
+    except ArgumentTypeError:
+        raise ArgumentTypeError(f"{text!r} is no memory: 80GB, 141GiB, or bytes") from None

@@ -1,0 +1,39 @@
+"""The winner of a search as a plan of the file, in canonical layout."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from pathlib import Path
+
+from xg.cli.plan_search import Candidate
+from xg.diagnostics.source import Source
+from xg.syntax.format import format
+from xg_runtime import files
+from xg_runtime.errors import InputError
+
+
+def refuse_name(file: str, name: str, plans: Collection[str]) -> None:
+    """Raise InputError where a plan of that name cannot be written."""
+    if file == "-" or not Path(file).is_file():
+        raise InputError("--write needs a file, not standard input or a shipped diagram")
+    if name in plans:
+        raise InputError(f"{file} has a plan {name}: give the new one another name")
+
+
+def written(file: str, name: str, winner: Candidate) -> str:
+    """Add the winner to the file, and tell how it is used; raises InputError and FileError."""
+    factors = winner.product.factors
+    if not factors:
+        raise InputError("one device is best, which no plan says")
+    ranks = 1
+    for size in winner.price.mesh.values():
+        ranks *= size
+    title = f"{ranks} ranks: {winner.mesh.replace(' × ', ', ')}"
+    path = Path(file)
+    text = files.read(path).decode()
+    line = f'plan {name} "{title}" = {" × ".join(factors)}\n'
+    laid_out = format(Source.from_bytes(path.as_posix(), f"{text.rstrip()}\n\n{line}".encode()))
+    files.write(path, laid_out.encode())
+    sizes = " ".join(f"--set {axis}={size}" for axis, size in winner.price.mesh.items())
+    parts = f" --accumulate {winner.price.parts}" if winner.price.parts > 1 else ""
+    return f"{file}: plan {name} is written; use it with --plan {name} {sizes}{parts}"

@@ -1,0 +1,166 @@
+"""The price of a plan on a mesh of some shape: seconds of a step, and bytes that a rank holds.
+
+The costs of a plan are formulas in the sizes of the mesh, so one compilation prices every shape.
+Ranks that are neighbours along the inner axes share a node, and a node's links; all others send
+over the network between nodes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import combinations
+from math import prod
+from typing import Final
+
+from xg.cost.communication import Sent, summed
+from xg.cost.hardware import Machine, seconds_of, value_of
+from xg.cost.report import CostReport
+from xg.diagnostics.lazy_dataclass import dataclass
+from xg.ir.dim import Dim
+from xg.ir.graph import Call
+from xg.ir.mesh_axes import axes_over
+
+AGAIN: Final = "per block"  # the policy that says what a block that runs again holds meanwhile
+Numbers = Mapping[str, int]
+
+
+@dataclass(frozen=True, slots=True)
+class Cluster:
+    """Nodes of `size` ranks: their machine, and the same machine as it sends to other nodes."""
+
+    inside: Machine
+    between: Machine | None
+    size: int
+
+
+@dataclass(frozen=True, slots=True)
+class MeshPrice:
+    """One step of the slowest rank, and the most that one holds.
+
+    `waiting` is the bubble of a pipeline, `inner` are the axes within a node; `parts` are the
+    microbatches. `sent` has the seconds of each axis, or of several that are summed over together.
+    """
+
+    mesh: Numbers
+    parts: int
+    computing: float
+    sending: float
+    waiting: float
+    memory: float
+    inner: tuple[str, ...]
+    sent: Mapping[str, float]
+
+    @property
+    def seconds(self) -> float:
+        """The whole step: nothing overlaps."""
+        return self.computing + self.sending + self.waiting
+
+
+def price(
+    reports: Sequence[CostReport],
+    mesh: Numbers,
+    stages: str | None,
+    numbers: Numbers,
+    parts: int,
+    cluster: Cluster,
+) -> MeshPrice | None:
+    """The price of a plan by the reports of its stages; None where the machine has no rate.
+
+    `stages` is the axis of a pipeline; `numbers` are the sizes of one of `parts` microbatches.
+    """
+    rate = cluster.inside.flops.get(reports[0].dtype)
+    if rate is None:
+        return None
+    memory = max(
+        held(report, numbers, min(len(reports) - place, parts) if stages else 1)
+        for place, report in enumerate(reports)
+    )
+    works = [_work(report, numbers, mesh, rate, cluster) for report in reports]
+    best: MeshPrice | None = None
+    for inner in _inner(mesh, cluster):
+        computing, sent = max(
+            ((computing, _times(sends, inner)) for computing, sends in works),
+            key=lambda each: each[0] + sum(each[1].values()),
+        )
+        sending = sum(sent.values())
+        waiting = (len(reports) - 1) * (computing + sending) if stages else 0.0
+        times = {over: parts * time for over, time in sent.items()}
+        found = MeshPrice(
+            mesh, parts, parts * computing, parts * sending, waiting, memory, inner, times
+        )
+        if best is None or found.seconds < best.seconds:
+            best = found
+    return best
+
+
+def _inner(mesh: Numbers, cluster: Cluster) -> Iterator[tuple[str, ...]]:
+    """Every choice of axes that fit into a node together, the most of them first."""
+    axes = [axis for axis, size in mesh.items() if size > 1]
+    for count in range(len(axes), -1, -1):
+        for chosen in combinations(axes, count):
+            size = prod(mesh[axis] for axis in chosen)
+            whole = count == len(axes) or cluster.between is not None
+            if whole and size <= cluster.size and cluster.size % size == 0:
+                yield chosen
+
+
+Send = tuple[str, frozenset[str], float, float]  # over which axes, and seconds in a node, or not
+
+
+def _work(
+    report: CostReport, numbers: Numbers, mesh: Numbers, rate: float, cluster: Cluster
+) -> tuple[float, list[Send]]:
+    """The seconds of computing, and those of every collective inside a node and between nodes."""
+    computing = value_of(report.total.forward + report.total.backward, numbers) / rate
+    sends: list[Send] = []
+    for part in summed(report.sent):
+        if _is_sent(part, mesh):
+            near = seconds_of(cluster.inside, part, numbers)
+            far = seconds_of(cluster.between, part, numbers) if cluster.between else near
+            sends.append((part.over, frozenset(axes_over(part.over)), near, far))
+    return computing, sends
+
+
+def _times(sends: Sequence[Send], inner: tuple[str, ...]) -> dict[str, float]:
+    """The seconds of sending by axis."""
+    times: dict[str, float] = {}
+    for over, axes, near, far in sends:
+        times[over] = times.get(over, 0.0) + (near if axes <= set(inner) else far)
+    return times
+
+
+def _is_sent(part: Sent, mesh: Numbers) -> bool:
+    """Whether there is anyone to send to."""
+    return prod(mesh.get(axis, 1) for axis in axes_over(part.over)) > 1
+
+
+def held(report: CostReport, numbers: Numbers, kept: int) -> float:
+    """Bytes of one rank: what rests, what `kept` microbatches save, and the largest array.
+
+    Where blocks run again, what one of them saves meanwhile is there too.
+    """
+    memory = report.memory
+    rest = memory.parameters + memory.gradients + memory.optimizer
+    most: Dim | None = report.largest.size if report.largest else None
+    once = value_of(most, numbers) if most is not None else 0.0
+    if _runs_again(report):
+        for policy in report.policies:
+            once += value_of(policy.at_once, numbers) if policy.name == AGAIN else 0.0
+    return value_of(rest, numbers) + kept * value_of(memory.saved, numbers) + once
+
+
+def _runs_again(report: CostReport) -> bool:
+    backwards = report.cost.program.backwards.values()
+    return any(isinstance(s, Call) and s.again for each in backwards for s in each.steps)
+
+
+def shapes(axes: Sequence[str], ranks: int) -> Iterator[dict[str, int]]:
+    """Every mesh of so many ranks over these axes, none of which has one rank."""
+    if not axes:
+        if ranks == 1:
+            yield {}
+        return
+    for size in range(2, ranks + 1):
+        if ranks % size == 0:
+            for rest in shapes(axes[1:], ranks // size):
+                yield {axes[0]: size, **rest}
