@@ -11,8 +11,10 @@ from struct import unpack_from
 import pytest
 from figures.hand_made import long_chain, mha_forward, mlp_backward, overview, with_legend
 from figures.hostile import HOSTILE, hostile_figure
+from library import shipped
 
-from xg.figures import render
+import xg
+from xg.figures import dot, render
 from xg.figures.draw.paint import paint
 from xg.figures.layout.run_engine import layout
 from xg.figures.model.legend import meanings
@@ -88,12 +90,25 @@ def test_a_hostile_name_draws(text: str) -> None:
 
 
 def test_the_legend_shows_what_is_in_use() -> None:
-    words = [meaning for _, meaning in meanings(mha_forward())]
+    words = [meaning.words for meaning in meanings(mha_forward())]
     assert words == ["matrix product", "sum", "nonlinear operator", "change of layout",
                      "second operand of a product"]  # fmt: skip
     plain, with_one = (paint(layout(f)) for f in (mha_forward(), with_legend(mha_forward())))
     assert with_one.height > plain.height
     assert sum(element.kind == "legend" for element in with_one.elements) == len(words)
+
+
+def test_the_legend_explains_the_letters_in_use() -> None:
+    program = xg.compile(shipped("mha"))
+    found = {m.letters: m.words for m in meanings(program.figure("forward")) if m.letters}
+    assert found == {"LN": "layer norm", "R": "reshape", "T": "transpose", "S": "softmax",
+                     "SM": "scale and mask", "DO": "dropout"}  # fmt: skip
+    back = {m.letters: m.words for m in meanings(program.figure("backward")) if m.letters}
+    assert back["dSM"] == "gradient of scale and mask"
+    shown = program.figure("forward", legend=True)
+    picture, text = render(shown).decode("utf-8"), dot(shown)
+    assert all(f"{letters}<" in text and f"{words}<" in text for letters, words in found.items())
+    assert all(f"{words}<" in picture for words in found.values())
 
 
 PROGRAM = """

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from typing import Final
 
+from xg.diagnostics import escape
 from xg.figures.model import style
 from xg.figures.model.figure import EdgeStyle, Figure, NodeKind
-from xg.figures.model.legend import meanings
+from xg.figures.model.legend import Meaning, meanings
 from xg.figures.model.style import Color, Theme
 
 _SIGNS: Final = {
@@ -23,20 +24,25 @@ _SIGNS: Final = {
 def legend_label(figure: Figure, theme: Theme) -> str:
     """Return the HTML label of a node that contains the whole legend."""
     rows = "".join(
-        f'<TR>{_mark(kind, theme)}<TD ALIGN="LEFT">{_colored(words, theme, Color.MUTED)}</TD></TR>'
-        for kind, words in meanings(figure)
+        f"<TR>{_mark(one, theme)}"
+        f'<TD ALIGN="LEFT">{_colored(escape.xml(one.words), theme, Color.MUTED)}</TD></TR>'
+        for one in meanings(figure)
     )
     return f'<<TABLE BORDER="0" CELLBORDER="0" CELLSPACING="4" CELLPADDING="1">{rows}</TABLE>>'
 
 
-def _mark(kind: NodeKind | EdgeStyle, theme: Theme) -> str:
+def _mark(meaning: Meaning, theme: Theme) -> str:
+    kind = meaning.kind
     if isinstance(kind, EdgeStyle) or kind in _SIGNS:
         color = Color.BACKWARD if kind is EdgeStyle.DASHED else Color.INK
         return f"<TD>{_colored(_SIGNS[kind], theme, color)}</TD>"
     look = style.NODE_STYLES[kind]
     fill, line = theme.colors[look.fill], theme.colors[look.line]
-    size = 'WIDTH="26" HEIGHT="12" FIXEDSIZE="TRUE"'
-    return f'<TD BORDER="1" {size} BGCOLOR="{fill}" COLOR="{line}"></TD>'
+    size = (
+        'WIDTH="26" HEIGHT="12"' if meaning.letters else 'WIDTH="26" HEIGHT="12" FIXEDSIZE="TRUE"'
+    )
+    letters = _colored(escape.xml(meaning.letters), theme, Color.INK) if meaning.letters else ""
+    return f'<TD BORDER="1" {size} BGCOLOR="{fill}" COLOR="{line}">{letters}</TD>'
 
 
 def _colored(words: str, theme: Theme, color: Color) -> str:

@@ -13,6 +13,18 @@ _SCORES: Final = ["B", "N_H", "S", "S"]
 _LOCAL: Final = ["B", "S", "D/N_T"]
 
 # Glyph, kind, what arrives, what leaves; a second operand where the node has one.
+_NAMES: Final = {
+    "GELU": "gelu",
+    "DO": "dropout",
+    "SM": "scale_mask",
+    "S": "softmax",
+    "LN": "layer_norm",
+    "R": "reshape",
+    "T": "transpose",
+    "BC": "broadcast",
+    "AR": "all_reduce",
+    "AG": "all_gather",
+}
 _ENTRIES: Final = (
     ("", NodeKind.MATMUL, ("X", _BSD), ("Y", _BSD), ("W", ["D", "D"])),
     ("", NodeKind.ADD, ("A", _BSD), ("Y", _BSD), ("B", _BSD)),
@@ -48,7 +60,7 @@ def _nodes() -> Iterator[FigureNode]:
                 name, dims = named
                 turned = symbol("K", sup="⊤") if name == "KT" else symbol(name)
                 yield FigureNode(f"{i}.{place}", NodeKind.TENSOR, tensor(turned, dims))
-        yield FigureNode(f"{i}.node", kind, plain(glyph))
+        yield FigureNode(f"{i}.node", kind, plain(glyph), title=_NAMES.get(glyph, ""))
 
 
 def _edges() -> Iterator[FigureEdge]:

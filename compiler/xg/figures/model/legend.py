@@ -1,10 +1,14 @@
-"""The legend: every glyph and every arrow that a figure uses, once, with its meaning."""
+"""The legend: every glyph and every arrow that a figure uses, once, with its meaning.
+
+Boxes are explained by their letters: SM scale and mask, S softmax.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from typing import Final
 
+from xg.diagnostics.lazy_dataclass import dataclass
 from xg.figures.draw import font
 from xg.figures.draw.arrow import arrow
 from xg.figures.draw.display import DrawnShape, DrawnText, Element
@@ -35,40 +39,73 @@ _EDGES: Final = {
     EdgeStyle.DOUBLE: "second operand of a product",
     EdgeStyle.DASHED: "gradients",
 }
-_ROW: Final = 22.0
+_LETTERED: Final = (NodeKind.NONLINEAR, NodeKind.LAYOUT, NodeKind.COMMUNICATION)
+_ROW: Final = 24.0
 _MARK: Final = Extent(26.0, 14.0)
 _GAP: Final = 6.0
 _BETWEEN: Final = 18.0
 
 
-def meanings(figure: Figure) -> Iterator[tuple[NodeKind | EdgeStyle, str]]:
+@dataclass(frozen=True, slots=True)
+class Meaning:
+    """A sign and its meaning in words; `letters` are inside of a box."""
+
+    kind: NodeKind | EdgeStyle
+    words: str
+    letters: str = ""
+
+
+def meanings(figure: Figure) -> Iterator[Meaning]:
     """Yield what is in use, in a fixed order, with its meaning."""
-    kinds = {node.kind for node in figure.nodes}
     styles = {edge.style for edge in figure.edges}
-    yield from ((kind, words) for kind, words in _NODES.items() if kind in kinds)
-    yield from ((kind, words) for kind, words in _EDGES.items() if kind in styles)
+    for kind, words in _NODES.items():
+        named = (_named(node, words) for node in figure.nodes if node.kind is kind)
+        yield from dict.fromkeys(named)
+    yield from (Meaning(kind, words) for kind, words in _EDGES.items() if kind in styles)
+
+
+def _named(node: FigureNode, family: str) -> Meaning:
+    """Return the meaning of a node: of a box with letters its operator, else its family."""
+    if node.kind not in _LETTERED or not node.title:
+        return Meaning(node.kind, family)
+    letters = node.label[0].text
+    words = node.title.partition(":")[0].replace("scale_mask", "scale and mask").replace("_", " ")
+    if words.lower() == letters.lower():
+        return Meaning(node.kind, family)
+    return Meaning(node.kind, words, letters)
 
 
 def legend(figure: Figure, width: float) -> tuple[list[Element], Extent]:
     """Set the legend in rows no wider than `width`, its top left corner at the origin."""
     elements: list[Element] = []
     x = y = widest = 0.0
-    for kind, words in meanings(figure):
-        line = typeset(plain(words), style.SHAPE_SIZE)
-        extent = _MARK.width + _GAP + line.width
+    for meaning in meanings(figure):
+        line = typeset(plain(meaning.words), style.SHAPE_SIZE)
+        left = _mark_width(meaning)
+        extent = left + _GAP + line.width
         if x > 0 and x + extent > width - 2 * style.PAGE_MARGIN:
             x, y = 0.0, y + _ROW
         baseline = y + _ROW / 2 + font.CAP_HEIGHT * style.SHAPE_SIZE / 2
-        text = DrawnText(line, x + _MARK.width + _GAP, baseline, Color.MUTED)
-        mark = moved(Element("", "legend", "", tuple(_mark(kind))), x, y + _ROW / 2)
+        text = DrawnText(line, x + left + _GAP, baseline, Color.MUTED)
+        mark = moved(Element("", "legend", "", tuple(_mark(meaning))), x, y + _ROW / 2)
         elements.append(Element("", "legend", "", (*mark.parts, text)))
         widest = max(widest, x + extent)
         x += extent + _BETWEEN
     return elements, Extent(widest, y + _ROW)
 
 
-def _mark(kind: NodeKind | EdgeStyle) -> Iterator[DrawnShape | DrawnText]:
+def _example(meaning: Meaning) -> FigureNode:
+    assert isinstance(meaning.kind, NodeKind)
+    return FigureNode("", meaning.kind, plain(meaning.letters))
+
+
+def _mark_width(meaning: Meaning) -> float:
+    return measure.node_size(_example(meaning)).width if meaning.letters else _MARK.width
+
+
+def _mark(meaning: Meaning) -> Iterator[DrawnShape | DrawnText]:
     """Draw a small example whose left middle is the origin."""
+    kind = meaning.kind
     if isinstance(kind, EdgeStyle):
         yield from arrow(polyline(((0.0, 0.0), (_MARK.width, 0.0))), kind)
         return
@@ -79,5 +116,9 @@ def _mark(kind: NodeKind | EdgeStyle) -> Iterator[DrawnShape | DrawnText]:
     elif look.outline is style.Outline.NONE:
         node = FigureNode("", kind, plain("X"))
         yield from glyph(node, Box.around(middle, measure.node_size(node).width, _MARK.height))
+    elif meaning.letters:
+        width = _mark_width(meaning)
+        box = Box.around((width / 2, 0.0), width, look.height)
+        yield from glyph(_example(meaning), box)
     else:
         yield from frame(look, Box.around(middle, _MARK.width, _MARK.height))
