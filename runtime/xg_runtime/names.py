@@ -23,11 +23,15 @@ _PARTS: Final = ("prefix", "ignored", "tensors", "tied", "older", "config", "inp
 
 @dataclass(frozen=True)
 class NamesLine:
-    """A published tensor and the parameters that it holds, with `*` for numbers."""
+    """A published tensor and the parameters that it holds, with `*` for numbers.
+
+    A tensor that is one `row` of a stacked parameter has one number more, its last.
+    """
 
     tensor: str
     layout: TensorLayout
     params: tuple[str, ...]
+    row: int | None = None
 
     @classmethod
     def of(cls, tensor: str, text: str) -> "NamesLine":
@@ -37,7 +41,7 @@ class NamesLine:
         layout = TensorLayout.of(way.strip())
         if not all(params) or (len(params) > 1) != layout.splits:
             raise Misfit(f"{text!r} should name one parameter, or several behind split or rows")
-        if {name.count("*") for name in params} != {tensor.count("*")}:
+        if {name.count("*") + layout.stacked for name in params} != {tensor.count("*")}:
             raise Misfit(f"{text!r} has another number of * than {tensor}")
         return cls(tensor, layout, params)
 

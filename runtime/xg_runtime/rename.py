@@ -34,7 +34,7 @@ def to_diagram(
     names: Names, weights: Weights, shapes: Mapping[str, Shape], sizes: Sizes, block: str
 ) -> Arrays:
     """The parameters of a block, whose `shapes` these are; raises InputError with all misfits."""
-    lines = lines_for(names, list(shapes), block)
+    lines = lines_for(names, list(shapes), block, shapes)
     parameters = _Parameters.of(names, weights.tensors, lines)
     params: Arrays = {}
     wrong: list[str] = []
@@ -63,26 +63,37 @@ def to_diagram(
 def to_checkpoint(names: Names, params: Arrays, sizes: Sizes) -> Arrays:
     """Parameters, or their gradients, under the names and in the layouts of the checkpoint."""
     tensors: Arrays = {}
-    for line in lines_for(names, list(params), "the diagram"):
+    shapes = {name: array.shape for name, array in params.items()}
+    for line in lines_for(names, list(params), "the diagram", shapes):
+        arrays = [params[param] for param in line.params]
+        parts = arrays if line.row is None else [array[line.row] for array in arrays]
         try:
-            tensors[line.tensor] = line.layout.tensor([params[p] for p in line.params], sizes)
+            tensors[line.tensor] = line.layout.tensor(parts, sizes)
         except Misfit as error:
             raise InputError(f"{names.source}: {line.tensor}: {error}") from error
     return tensors
 
 
-def lines_for(names: Names, params: Sequence[str], block: str) -> list[NamesLine]:
+def lines_for(
+    names: Names, params: Sequence[str], block: str, shapes: Mapping[str, Shape] | None = None
+) -> list[NamesLine]:
     """The lines of a block's parameters, numbers filled in; raises InputError.
 
-    A line is left out where the block lacks all of its parameters, as an own head that is tied.
+    A line is left out where the block lacks all of its parameters, as an own head that is tied. A
+    stacked parameter has one for each row, if its shape is known.
     """
     lines: list[NamesLine] = []
     for line in names.lines:
         first = [numbers(line.params[0], name) for name in params]
         for stars in dict.fromkeys(stars for stars in first if stars is not None):
             filled_params = tuple(filled(name, stars) for name in line.params)
-            lines.append(NamesLine(filled(line.tensor, stars), line.layout, filled_params))
-    named = Counter(name for line in lines for name in line.params)
+            rows: list[int | None] = [None]
+            if line.layout.stacked:
+                rows = list(range((shapes or {}).get(filled_params[0], (1,))[0]))
+            for row in rows:
+                tensor = filled(line.tensor, stars if row is None else (*stars, str(row)))
+                lines.append(NamesLine(tensor, line.layout, filled_params, row))
+    named = Counter(name for line in lines if not line.row for name in line.params)
     for name in params:
         if named[name] != 1:
             how = f"{named[name]} times" if named[name] else "nowhere"
@@ -140,7 +151,8 @@ def shown(
     parameters = _Parameters.of(names, weights.tensors, lines)
     visible: Arrays = {}
     for line in lines:
-        if line.tensor in parameters.tensors and not line.layout.splits:
+        whole = not line.layout.splits and line.row is None
+        if line.tensor in parameters.tensors and whole:
             try:
                 (visible[line.params[0]],) = line.layout.params(
                     parameters.tensors[line.tensor], (), sizes
@@ -196,7 +208,8 @@ def _fill(
     """Add a tensor's parameters; gives a line for each that has another shape."""
     tensor, name = found.tensors[line.tensor], found.spelled[line.tensor]
     where = f"shape: {name} {_shape(tensor)}"
-    param_shapes = [shapes[param] for param in line.params]
+    stacked = line.row is not None
+    param_shapes = [shapes[param][1:] if stacked else shapes[param] for param in line.params]
     try:
         parts = line.layout.params(tensor, param_shapes, sizes)
     except Misfit as error:
@@ -204,9 +217,13 @@ def _fill(
         yield f"{where} should hold {holds}: {error}"
         return
     for param, part, shape in zip(line.params, parts, param_shapes, strict=True):
-        params[param] = part
+        row = param if line.row is None else f"row {line.row} of {param}"
         if part.shape != shape:
-            yield f"{where} gives {param} {_shape(part)}, the diagram has {_text(shape)}"
+            yield f"{where} gives {row} {_shape(part)}, the diagram has {_text(shape)}"
+        elif line.row is None:
+            params[param] = part
+        else:
+            params.setdefault(param, np.empty(shapes[param], part.dtype))[line.row] = part
 
 
 def _missing(line: NamesLine, shapes: Mapping[str, Shape]) -> str:

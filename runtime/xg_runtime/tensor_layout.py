@@ -5,8 +5,8 @@
     Layout.of("T -> split")                                 three matrices side by side -> three
 
 The signs are the language's: T swaps the last two axes, R takes axes apart and together, and an
-axis that is not alone gets its size with `=`. `split` cuts the last axis, `rows` the first; either
-comes last.
+axis that is not alone gets its size with `=`. `split` cuts the last axis, `rows` the first, and
+`stack` makes one parameter of many tensors, each a row of its first axis; one of these comes last.
 """
 
 import math
@@ -24,8 +24,9 @@ Sizes = Mapping[str, int]
 Group = tuple[str, ...]  # the axes that are one axis of a tensor
 Map = tuple[tuple[Group, ...], tuple[Group, ...]]
 
-_STEP: Final = re.compile(r"T|split|rows|R\[([^\[\]]*)->([^\[\]]*)\]")
+_STEP: Final = re.compile(r"T|split|rows|stack|R\[([^\[\]]*)->([^\[\]]*)\]")
 _CUTS: Final = {"split": -1, "rows": 0}  # the axis that is cut
+_LAST: Final = (*_CUTS, "stack")
 _GROUP: Final = re.compile(r"\(([^()]*)\)|([^(),]+)")
 _AXIS: Final = re.compile(r"(?:([A-Za-z]\w*)(?:=(\w+))?|1)")
 
@@ -41,6 +42,7 @@ class TensorLayout:
     maps: tuple[Map | None, ...] = ()
     given: tuple[tuple[str, str], ...] = ()  # axes and what their size is called
     cut: int | None = None  # the axis that is cut into several parameters
+    stacked: bool = False  # the tensor is one row of a parameter
 
     @property
     def splits(self) -> bool:
@@ -54,12 +56,14 @@ class TensorLayout:
         maps: list[Map | None] = []
         sizes: dict[str, str] = {}
         for place, step in enumerate(steps):
-            if step is None or (step[0] in _CUTS and place < len(steps) - 1):
-                raise Misfit(f"{text!r} is none of T, R[… -> …], split, rows, or these with ->")
-            if step[0] not in _CUTS:
+            if step is None or (step[0] in _LAST and place < len(steps) - 1):
+                signs = "T, R[… -> …], split, rows, stack"
+                raise Misfit(f"{text!r} is none of {signs}, or these with ->")
+            if step[0] not in _LAST:
                 maps.append(None if step[0] == "T" else _map(step[1], step[2], sizes))
         last = steps[-1] if steps else None
-        return cls(tuple(maps), tuple(sizes.items()), _CUTS.get(last[0]) if last else None)
+        sign = last[0] if last else ""
+        return cls(tuple(maps), tuple(sizes.items()), _CUTS.get(sign), sign == "stack")
 
     def params(self, tensor: Array, shapes: Sequence[Sequence[int]], sizes: Sizes) -> list[Array]:
         """The parameters that a tensor holds, which have these shapes if it is cut."""

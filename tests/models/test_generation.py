@@ -31,13 +31,16 @@ class Numbers:
         return " ".join(map(str, ids))
 
 
-@pytest.mark.parametrize("name", ["gpt2", "llama", "llama, tied"])
+@pytest.mark.parametrize("name", ["gpt2", "llama", "llama, tied", "mixtral"])
 def test_the_same_tokens_as_transformers(name: str, tmp_path: Path) -> None:
     torch: Any = import_module("torch")
     witness = Witness.of(FAMILIES[name], tmp_path)
     with quietly(), in_double():
         model = witness.family.model().from_pretrained(
-            witness.folder, attn_implementation="eager", dtype=torch.float64
+            witness.folder,
+            attn_implementation="eager",
+            experts_implementation="eager",
+            dtype=torch.float64,
         )
         ids = torch.from_numpy(PROMPT[None])
         said = model.generate(

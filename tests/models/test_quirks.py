@@ -114,6 +114,7 @@ def test_bfloat16_becomes_the_same_numbers(witness: Witness, tmp_path: Path) -> 
         ("llama", "rope_scaling", {"type": "linear", "factor": 2.0}, "rope_scaling.type"),
         ("llama", "rope_parameters", {"rope_type": "llama3"}, "rope_parameters.rope_type"),
         ("llama", "attention_bias", True, "attention_bias = true"),
+        ("mixtral", "sliding_window", 4096, "sliding_window = 4096"),
         ("bert", "hidden_size", "12", "hidden_size should be a number"),
         ("bert", "is_decoder", True, "is_decoder"),
         ("t5", "feed_forward_proj", "gated-silu", "the diagram knows relu, gated-gelu"),

@@ -75,7 +75,10 @@ class Witness:
         torch: Any = import_module("torch")
         with quietly(), in_double():
             model = self.family.model().from_pretrained(
-                folder, attn_implementation="eager", dtype=torch.float64
+                folder,
+                attn_implementation="eager",
+                experts_implementation="eager",
+                dtype=torch.float64,
             )
             given = {name: torch.from_numpy(array) for name, array in self.inputs.items()}
             return self.family.call(model.eval(), given).detach().numpy()

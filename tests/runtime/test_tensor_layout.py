@@ -65,7 +65,17 @@ def test_a_tensor_that_does_not_fit(text: str, shape: tuple[int, ...], reason: s
 
 
 @pytest.mark.parametrize(
-    "text", ["U", "split -> T", "R[a, b]", "R[a, b -> a]", "R[a, a -> a, a]", "R[a-b -> b]", "T T"]
+    "text",
+    [
+        "U",
+        "split -> T",
+        "stack -> T",
+        "R[a, b]",
+        "R[a, b -> a]",
+        "R[a, a -> a, a]",
+        "R[a-b -> b]",
+        "T T",
+    ],
 )
 def test_a_text_that_is_no_layout(text: str) -> None:
     with pytest.raises(Misfit):

@@ -11,6 +11,7 @@ MODELS = {
     "models/transformer.xg": "LM",
     "models/gpt2.xg": "GPT2",
     "models/llama.xg": "Llama",
+    "models/mixtral.xg": "Mixtral",
     "models/bert.xg": "MLM",
     "models/t5.xg": "T5",
     "models/vit.xg": "ViT",
