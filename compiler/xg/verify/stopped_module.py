@@ -9,19 +9,15 @@ gradients are those of the generated code.
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import DTypeLike
 
 from xg.diagnostics.lazy_dataclass import dataclass
 from xg.ir.body import topological
 from xg.ir.graph import Apply, Program
 from xg.verify.reference.evaluate import Stopped
 from xg.verify.reference.interpret import Interpreter
-from xg_runtime.module import Module
-
-Arrays = dict[str, NDArray[Any]]
+from xg_runtime.module import Arrays, Module, Saved
 
 
 def stops(program: Program) -> bool:
@@ -54,19 +50,19 @@ class StoppedModule:
         Interpreter(program, params, seed, stopped=stopped).forward(inputs)
         return cls(program, module, stopped)
 
-    def init(self, seed: int = 0, dtype: type[np.floating[Any]] = np.float32) -> Arrays:
+    def init(self, seed: int = 0, dtype: DTypeLike = np.float32) -> Arrays:
         """Return the parameters of the module."""
         return self.module.init(seed, dtype)
 
     def forward(
         self, params: Arrays, inputs: Arrays, *, seed: int | None = None
-    ) -> tuple[Arrays, Any]:
+    ) -> tuple[Arrays, Saved]:
         """Return the outputs with what is stopped held, and what the module saves."""
         runner = Interpreter(self.program, params, seed, stopped=self.stopped.replayed())
         outputs, _ = runner.forward(inputs)
         _, saved = self.module.forward(params, inputs, seed=seed)
         return outputs, saved
 
-    def backward(self, params: Arrays, saved: Any, d_outputs: Arrays) -> Arrays:  # noqa: ANN401
+    def backward(self, params: Arrays, saved: Saved, d_outputs: Arrays) -> Arrays:
         """Return the gradients of the module."""
         return self.module.backward(params, saved, d_outputs)
