@@ -21,7 +21,8 @@ os.environ.setdefault("XLA_FLAGS", " ".join(f"--xla_{flag}" for flag in QUICK))
 
 BROWSER = ("chromium", "chromedriver")
 MISSING = [name for name in BROWSER if shutil.which(name) is None]
-collect_ignore = ["browser"] if MISSING else []
+PLAYGROUND = next((Path(__file__).parents[1] / "build" / "fetched").glob("pyodide-*.tgz"), None)
+collect_ignore = ["browser"] if MISSING else [] if PLAYGROUND else ["browser/test_playground.py"]
 
 
 def pytest_collection_finish(session: pytest.Session) -> None:
@@ -39,6 +40,9 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
     if MISSING:
         said = f"browser tests were left out: no {' and no '.join(MISSING)} on this machine"
         terminalreporter.write_line(f"{said} (on Debian: apt-get install chromium chromium-driver)")
+    elif not PLAYGROUND:
+        said = "tests of the playground were left out: its runtime is not fetched"
+        terminalreporter.write_line(f"{said} (with npm: python -m website.playground)")
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:

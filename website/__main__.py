@@ -7,6 +7,8 @@ from argparse import ArgumentParser
 from pathlib import Path
 
 from website.building import build_site
+from website.playground.build import FOLDER
+from website.playground.runtime import RuntimeMissing, runtime
 
 ROOT = Path(__file__).parents[1]
 
@@ -18,11 +20,26 @@ def main() -> int:
     parser.add_argument("--only", nargs="+", metavar="NAME", help="these diagrams only")
     options = parser.parse_args()
     wrong = build_site(ROOT, options.out, options.only)
+    if options.only is None:
+        _add_runtime(options.out)
     for line in wrong:
         sys.stderr.write(f"{line}\n")
     if not wrong:
         sys.stdout.write(f"{options.out / 'index.html'}\n")
     return int(bool(wrong))
+
+
+def _add_runtime(site: Path) -> None:
+    """Give the playground its Python; without it, its page says that it has none."""
+    try:
+        found = runtime()
+    except RuntimeMissing as missing:
+        sys.stderr.write(f"the playground has no Python runtime: {missing}\n")
+        return
+    folder = site / FOLDER / "pyodide"
+    folder.mkdir(parents=True, exist_ok=True)
+    for name, content in found.items():
+        (folder / name).write_bytes(content)
 
 
 if __name__ == "__main__":

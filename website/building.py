@@ -14,6 +14,7 @@ from website.diagrams import Built, build_all
 from website.documents import documents, staged
 from website.links import problems
 from website.navigation import ORPHAN, contents
+from website.playground.build import playground_files
 from xg.frontend.project.lookup import LIBRARY_FOLDERS
 
 DIAGRAMS = "diagrams"
@@ -54,7 +55,7 @@ def assembled(root: Path, built: list[Built]) -> tuple[dict[str, str], dict[str,
     names = documents(root)
     figures = _figures(built)
     made = gallery.pages(built)
-    files = gallery.files(built)
+    files = {**gallery.files(built), **playground_files()}
     linked: set[str] = set()
     for name in names:
         text = (root / name).read_text(encoding="utf-8")

