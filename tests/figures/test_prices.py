@@ -18,7 +18,8 @@ from xg.figures.model.richtext import characters
 from xg.figures.views import figure
 from xg.figures.views.backward import backward_figure
 from xg.figures.views.forward import forward_figure
-from xg.ir.dim import Dim
+from xg.figures.views.totals import in_usual_order
+from xg.ir.dim import Dim, symbol
 from xg.ir.graph import Program
 from xg.ir.tensor import Sizes
 
@@ -42,7 +43,8 @@ def number(text: str, sizes: Sizes) -> Fraction:
     """The value of a formula as it is printed, at sizes that divide nothing."""
     names = set(re.findall(r"[A-Za-z_]\w*", text))
     values = {name: size(name, sizes) for name in names}
-    text = re.sub(r"(?<=\d)\(", "*(", text.replace("−", "-").replace("·", "*").replace("^", "**"))
+    text = re.sub(r"\b(\d+)([A-Za-z(])", r"\1*\2", text)  # 8D
+    text = text.replace("−", "-").replace("·", "*").replace("^", "**")
     return Fraction(eval(text, {}, values))
 
 
@@ -123,3 +125,9 @@ def test_bars_of_an_overview(name: str, block: str, plan: str) -> None:
         cost = printed(bar.node, sizes)
         found.append({key: one * times for key, one in cost.items()})
     assert added(found) == counted(list(traffic(placed)), sizes)
+
+
+def test_sums_are_in_the_usual_order() -> None:
+    d, wide, parts = symbol("D"), symbol("D_ff"), symbol("N_T")
+    assert in_usual_order(d * 2 + d * wide * 2 + d * d * 4) == "4D^2 + 2*D*D_ff + 2D"
+    assert in_usual_order(d * 3 / parts + d * d / parts + d) == "D^2/N_T + D + 3*D/N_T"

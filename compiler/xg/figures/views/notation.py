@@ -193,7 +193,13 @@ def volume(shape: Shape, sizes: Sizes) -> str:
     """Return the number of a shape's elements as people write it: ``B*S*D/N_D``."""
     pairs = [sizes.undivided(dim) for dim in shape]
     wholes = [str(sizes.fold(whole)) for whole, _ in pairs if whole != ONE]
-    text = "*".join(f"({one})" if "+" in one or "-" in one else one for one in wholes)
+    counts = {one: wholes.count(one) for one in wholes}  # D*D is a square
+    text = "*".join(
+        f"{one}^{count}"
+        if count > 1 and one.isidentifier()
+        else "*".join([f"({one})" if "+" in one or "-" in one else one] * count)
+        for one, count in counts.items()
+    )
     parts = product(part for _, part in pairs)
     if parts == ONE:
         return text

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping
+from typing import Final
 
 from xg.figures.views.sketch import Move, Sent, Sketch
-from xg.ir.dim import ONE, ZERO, Dim, product
+from xg.ir.dim import ONE, ZERO, Dim, Monomial, product
 from xg.ir.graph import Graph, Program
 from xg.ir.instances import Symbols, inside
+
+_ALONE: Final = re.compile(r"(?<![\w*/^])(\d+)\*([^\W\d]\w*(?:\^\d+)?)(?![\w*/^])")
 
 
 def totals(ranks: Program, known: Mapping[str, Sketch]) -> dict[Sent, tuple[str, str]]:
@@ -19,11 +23,30 @@ def totals(ranks: Program, known: Mapping[str, Sketch]) -> dict[Sent, tuple[str,
         for sent in _kinds(move):
             number, volume = dims.get(sent, (ZERO, ZERO))
             dims[sent] = number + times, volume + elements
-    return {sent: (str(number), _spelled(volume)) for sent, (number, volume) in dims.items()}
+    return {
+        sent: (in_usual_order(number), _spelled(volume)) for sent, (number, volume) in dims.items()
+    }
 
 
 def _spelled(volume: Dim) -> str:
-    return f"({volume})" if len(volume.terms) > 1 else str(volume)
+    text = in_usual_order(volume)
+    return f"({text})" if len(volume.terms) > 1 else text
+
+
+def in_usual_order(size: Dim) -> str:
+    """Return a sum as people write it: high degrees first, squares before products.
+
+    >>> D, D_ff = symbol("D"), symbol("D_ff")
+    >>> in_usual_order(2 * D + D * D_ff * 2 + D * D * 4)
+    '4D^2 + 2*D*D_ff + 2D'
+    """
+    terms = sorted(size.terms, key=lambda term: _degrees(term[0]), reverse=True)
+    return _ALONE.sub(r"\1\2", str(Dim(tuple(terms))))
+
+
+def _degrees(monomial: Monomial) -> tuple[int, int]:
+    powers = [power for _, power in monomial if power > 0]
+    return sum(powers), max(powers, default=0)
 
 
 def _kinds(move: Move) -> Iterator[Sent]:
