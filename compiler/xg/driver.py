@@ -313,7 +313,12 @@ def compile_project(
     plan: str | None = None,
 ) -> Program:
     """Compile a block of a file that was read already."""
-    typed = type_project(project, block, settings, plan)
+    return compile_typed(type_project(project, block, settings, plan), project)
+
+
+@resting_collector()
+def compile_typed(typed: Graphs, project: Project) -> Program:
+    """Compile what was typed, and placed by a plan, already."""
     history = run(PARALLEL if typed.is_parallel else SINGLE, typed)
     if not typed.is_parallel:
         return Program(history.result, project, history=history)

@@ -15,12 +15,14 @@ from xg.cost.mesh_price import Cluster, MeshPrice, price, shapes
 from xg.cost.report import CostReport, report
 from xg.diagnostics.diagnostic import DiagnosticError
 from xg.diagnostics.lazy_dataclass import dataclass
-from xg.driver import Program, compile_project
-from xg.frontend.choose_plan import plans_of
+from xg.driver import Program, compile_typed
+from xg.frontend.choose_plan import check_parallel, plans_of
 from xg.frontend.project import Project
-from xg.frontend.typed import Settings
+from xg.frontend.typed import Settings, type_project
+from xg.ir.graph import Program as Graphs
 from xg.ir.plan import ROUNDS, Plan
 from xg.ir.recent import Recent
+from xg.passes.resolve.plans import multiply
 from xg.sharding.divisibility import check_parts, check_shares
 from xg.syntax.ast import Plan as PlanText
 
@@ -93,6 +95,9 @@ class PlanSearch:
     known: dict[tuple[tuple[str, ...], int | None], Product | None] = field(init=False)
     refused: dict[str, str] = field(init=False)
     valid: dict[tuple[str, tuple[tuple[str, int], ...], int], bool] = field(init=False)
+    typed: dict[tuple[tuple[str, str | int], ...], tuple[Graphs, Mapping[str, Plan]]] = field(
+        init=False
+    )
     priced: int = field(init=False, default=0)
 
     def __post_init__(self) -> None:
@@ -106,7 +111,7 @@ class PlanSearch:
         }
         found = plans_of(project, self.wish.settings)
         self.plans = {name: plan for name, plan in found.items() if name in own}
-        self.known, self.refused, self.valid = {}, {}, {}
+        self.known, self.refused, self.valid, self.typed = {}, {}, {}, {}
 
     def run(self) -> FoundPlans:
         """Search; raises DiagnosticError where the block itself does not compile."""
@@ -174,7 +179,7 @@ class PlanSearch:
         name = " × ".join(factors)
         settings = {**wish.settings, **mesh}
         try:
-            program = compile_project(wish.project, wish.block, settings, name or None)
+            program = compile_typed(self._planned(factors, settings), wish.project)
             programs = program.stages or (program,)
             reports = tuple(
                 report(p.graphs, p.distributed, wish.dtype, brief=brief) for p in programs
@@ -188,6 +193,18 @@ class PlanSearch:
         told = dict.fromkeys(a for f in factors for a in self.plans[f].mesh)
         axes = tuple(a for a in (*used, *told) if a in told and a != axis)
         return Product(factors, tuple(dict.fromkeys(axes)), programs, reports, axis)
+
+    def _planned(self, factors: tuple[str, ...], settings: Settings) -> Graphs:
+        """The block with the product as its plan; types and plans are found once for all."""
+        key = tuple(sorted(settings.items()))
+        if key not in self.typed:
+            typed = type_project(self.wish.project, self.wish.block, settings)
+            self.typed[key] = typed, plans_of(self.wish.project, settings)
+        typed, plans = self.typed[key]
+        if factors:
+            typed = replace(typed, plan=multiply(plans, factors))
+            check_parallel(typed)
+        return typed
 
     # ---- prices ---------------------------------------------------------------------------------
 
