@@ -130,4 +130,4 @@ def test_bars_of_an_overview(name: str, block: str, plan: str) -> None:
 def test_sums_are_in_the_usual_order() -> None:
     d, wide, parts = symbol("D"), symbol("D_ff"), symbol("N_T")
     assert in_usual_order(d * 2 + d * wide * 2 + d * d * 4) == "4D^2 + 2*D*D_ff + 2D"
-    assert in_usual_order(d * 3 / parts + d * d / parts + d) == "D^2/N_T + D + 3*D/N_T"
+    assert in_usual_order(d * 3 / parts + d * d / parts + d) == "D^2/N_T + 3*D/N_T + D"
