@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import asyncio
-from pathlib import Path
 
 import pytest
 from lsprotocol import types
 
 from xg.editor.server import session as module
-from xg.editor.server.analysis import analyse
+from xg.editor.server.analysis import ReadText, analyse
 from xg.editor.server.session import Session
 from xg.frontend.check_memory import CheckMemory
 
@@ -29,13 +28,11 @@ class Desk:
         monkeypatch.setattr(module, "PAUSE", 0.01)
         self.session = Session(self.published.append, self.reported.append)
 
-    def _analyse(
-        self, path: Path | None, text: str, texts: dict[Path, str], memory: CheckMemory
-    ) -> object:
-        self.checked.append(text)
+    def _analyse(self, text: ReadText, memory: CheckMemory) -> object:
+        self.checked.append(text.source.text)
         if self.bug:
             raise self.bug
-        return analyse(path, text, texts, memory)
+        return analyse(text, memory)
 
     async def answers(self, count: int) -> None:
         """Wait until so many answers were given."""

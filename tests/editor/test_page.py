@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from xg.editor.meaning.explain import explain
-from xg.frontend.choices import checked
+from xg.frontend.choices import typed_blocks
 from xg.frontend.project import read_project
 
 ROOT = Path(__file__).parents[2]
@@ -23,7 +23,7 @@ def test_the_page_says_what_the_server_says(place: str) -> None:
     before, behind = place.split("‸")
     assert text.count(before + behind.rstrip()) >= 1, place
     offset = text.index(before + behind.rstrip()) + len(before)
-    found = explain(project, checked(project).graphs, offset)
+    found = explain(project, typed_blocks(project), offset)
     assert found is not None
     said = re.findall(r"[^\s`,]+", found.text)
     wanted = [w for w in re.findall(r"[^\s`,]+", ROWS[place]) if w not in ANNOUNCED]

@@ -31,8 +31,24 @@ class Label:
 
 
 @dataclass(frozen=True, slots=True)
+class Fix:
+    """A change of the text that fixes an error: the text to write in place of some spans."""
+
+    title: str
+    edits: tuple[tuple[Span, str], ...]
+
+    @classmethod
+    def replace(cls, span: Span, text: str) -> Fix:
+        """Write something else in one place."""
+        return cls(f"replace {quoted(span.text)} by {quoted(text)}", ((span, text),))
+
+
+@dataclass(frozen=True, slots=True)
 class Diagnostic:
-    """One error: a stable code, one line that names the problem, places, remarks and fixes."""
+    """One error: a stable code, one line that names the problem, places, remarks and fixes.
+
+    `fixes` are what `help` suggests as changes of the text, where these are known exactly.
+    """
 
     code: str
     message: str
@@ -40,6 +56,7 @@ class Diagnostic:
     notes: tuple[str, ...] = ()
     help: tuple[str, ...] = ()
     severity: Literal["error", "warning"] = "error"
+    fixes: tuple[Fix, ...] = ()
 
     @property
     def span(self) -> Span | None:
@@ -145,6 +162,10 @@ class Problem:
         help: str | tuple[str, ...] = getattr(self, "help", ())
         return (*self._each(self.fix), *((help,) if isinstance(help, str) else help))
 
+    def fixes(self) -> tuple[Fix, ...]:
+        """The changes of the text that fix it, each as a help suggests it."""
+        return ()
+
     def _each(self, templates: str | tuple[str, ...]) -> tuple[str, ...]:
         lines = (templates,) if isinstance(templates, str) else templates
         return tuple(map(self._filled, lines))
@@ -160,7 +181,7 @@ class Problem:
         help: tuple[str, ...] = (),
     ) -> Diagnostic:
         """An error of this kind; for use in `diagnostic`."""
-        return Diagnostic(self.code, message, labels, notes, help)
+        return Diagnostic(self.code, message, labels, notes, help, fixes=self.fixes())
 
 
 class ProblemAt(Problem):

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import field
 from typing import TYPE_CHECKING, TypeVar
 
-from xg.diagnostics.diagnostic import Diagnostic, Label
+from xg.diagnostics.diagnostic import Diagnostic, Fix
 from xg.diagnostics.lazy_dataclass import dataclass, replace
 from xg.diagnostics.source import Span
 from xg.frontend.project import Project
@@ -110,11 +110,16 @@ class Adopted:
 
     def at_home(self, diagnostic: Diagnostic) -> Diagnostic:
         """An error at the places that the text has now."""
-        return replace(diagnostic, labels=tuple(map(self._label, diagnostic.labels)))
+        labels = tuple(replace(each, span=self._now(each.span)) for each in diagnostic.labels)
+        fixes = tuple(map(self._fix, diagnostic.fixes))
+        return replace(diagnostic, labels=labels, fixes=fixes)
 
-    def _label(self, label: Label) -> Label:
-        place = next((place for place in self.places if place.holds(label.span)), None)
-        return label if place is None else replace(label, span=place.moved(label.span))
+    def _fix(self, fix: Fix) -> Fix:
+        return replace(fix, edits=tuple((self._now(span), text) for span, text in fix.edits))
+
+    def _now(self, span: Span) -> Span:
+        place = next((place for place in self.places if place.holds(span)), None)
+        return span if place is None else place.moved(span)
 
 
 def _known(decls: Iterable[Decl], known: Recent[Text, Decl], places: list[Place]) -> Iterator[Decl]:

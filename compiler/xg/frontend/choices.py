@@ -21,7 +21,7 @@ from xg.frontend.blocks import concerning, mentions
 from xg.frontend.check_memory import Adopted, CheckMemory
 from xg.frontend.errors import UntriedChoices
 from xg.frontend.project import Project
-from xg.frontend.typed import ProjectTyper, Settings, type_project
+from xg.frontend.typed import ProjectTyper, Settings, TypedBlocks, type_project
 from xg.frontend.unused import unused
 from xg.ir.graph import Graph, Program
 from xg.passes.resolve.errors import Refused
@@ -106,13 +106,17 @@ def checked(
 
 
 @resting_collector()
-def typed_graphs(project: Project) -> tuple[Graph, ...]:
-    """The blocks of a file in the choices that `checked` meets, without their plans."""
-    checker = _Checker(project, {})
+def typed_blocks(project: Project, memory: CheckMemory | None = None) -> TypedBlocks:
+    """The blocks of a file in the choices that `checked` meets, without their plans.
+
+    With a `memory` only those that have changed are typed.
+    """
+    checker = _Checker(project, {}, memory)
     checker.places = False
     with suppress(DiagnosticError):
         checker.check_file()
-    return tuple(checker.graphs)
+    places = checker.adopted.places
+    return TypedBlocks(tuple(checker.graphs), {place.now: place.before for place in places})
 
 
 def choices_to_meet(

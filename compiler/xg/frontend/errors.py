@@ -5,8 +5,10 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import ClassVar
 
-from xg.diagnostics.diagnostic import Diagnostic, Label, ProblemAt
+from xg.diagnostics.diagnostic import Diagnostic, Fix, Label, ProblemAt
 from xg.diagnostics.limits import spell_count
+from xg.diagnostics.source import Span
+from xg.syntax.leave_out import left_out
 
 
 class Unused(ProblemAt):
@@ -16,6 +18,14 @@ class Unused(ProblemAt):
     kind: str
     name: str
     advice: str
+    whole: Span | None = None  # what to leave out
+
+    def fixes(self) -> tuple[Fix, ...]:
+        if self.whole is None:
+            return ()
+        if self.kind == "edge":
+            return (Fix(f"leave {self.name} out", ((self.whole, ""),)),)
+        return left_out(self.whole, self.name)
 
     def diagnostic(self) -> Diagnostic:
         """Name it, and say what to do."""

@@ -67,6 +67,22 @@ class TypeMemory:
         self.numbered.next_round()
 
 
+@dataclass(frozen=True, slots=True)
+class TypedBlocks:
+    """Blocks in the choices that `checked` meets, and where their texts were when they were typed.
+
+    `before` has for the place of a block the one that its graphs have, where that is another.
+    """
+
+    graphs: tuple[Graph, ...] = ()
+    before: Mapping[Span, Span] = field(default_factory=dict["Span", "Span"])
+
+    def of(self, block: ast.Block) -> tuple[Graph, ...]:
+        """The graphs of a block; none where it could not be typed."""
+        span = self.before.get(block.span, block.span)
+        return tuple(graph for graph in self.graphs if graph.span == span)
+
+
 class ProjectTyper:
     """Types blocks of a project in many choices of options, with what they share done once."""
 

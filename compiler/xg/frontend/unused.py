@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
+from xg.diagnostics.source import Span
 from xg.frontend.errors import Unused
 from xg.passes.resolve.mentions import KnownMentions
 from xg.syntax import ast
@@ -28,12 +29,18 @@ def unused(
     ours = known.of(*main.blocks, *here)
     others = (module for module in modules if module is not main)
     everywhere = known.of(*main.blocks, *here, *others)
-    yield from (_of("dim", dim.name) for dim in main.dims if dim.name.name not in everywhere.sizes)
-    yield from (_of("option", o.name) for o in main.options if o.name.name not in everywhere.nodes)
+    yield from (
+        _of("dim", dim.name, dim.span) for dim in main.dims if dim.name.name not in everywhere.sizes
+    )
+    yield from (
+        _of("option", o.name, o.span) for o in main.options if o.name.name not in everywhere.nodes
+    )
     if main.blocks:  # a file without blocks is there for others
         names = [name for use in main.uses for name in use.names]
-        yield from (_of("op", op.name) for op in main.ops if op.name.name not in ours.nodes)
-        yield from (_of("name", name) for name in names if name.name not in ours.nodes)
+        yield from (
+            _of("op", op.name, op.span) for op in main.ops if op.name.name not in ours.nodes
+        )
+        yield from (_of("name", name, name.span) for name in names if name.name not in ours.nodes)
     for block in main.blocks:
         yield from _in_block(block, main, known)
 
@@ -47,15 +54,26 @@ def _in_block(block: ast.Block, main: ast.Module, known: KnownMentions) -> Itera
     values |= known.of(*plans, *(claim for each in examples for claim in each.expects)).values
     arguments = values | mentions.nodes | mentions.sizes
     yield from (_of("input", port.name) for port in block.data if port.name.name not in values)
-    yield from (_of("state", each.name) for each in block.states if each.name.name not in values)
+    yield from (
+        _of("state", each.name, each.span) for each in block.states if each.name.name not in values
+    )
     yield from (_of("argument", own.name) for own in block.own if own.name.name not in arguments)
-    yield from (_of("dim", dim.name) for dim in block.dims if dim.name.name not in mentions.sizes)
+    yield from (
+        _of("dim", dim.name, dim.span) for dim in block.dims if dim.name.name not in mentions.sizes
+    )
     for chain in block.chains:
         last = chain.steps[-1].label if chain.steps else chain.label
         ports = last.ports if last else ()
         if ports and not any(port.name.name in values for port in ports):
-            yield _of("edge", ports[0].name)
+            yield _of("edge", ports[0].name, _last_part(chain))
 
 
-def _of(kind: str, name: ast.Name) -> Unused:
-    return Unused(name.span, kind, name.name, f"use it, or leave {name.name} out")
+def _last_part(chain: ast.Chain) -> Span | None:
+    """The nodes of a chain behind its last name but one; None where all of it has one name."""
+    labels = [chain.label, *(step.label for step in chain.steps[:-1])]
+    named = [label.span.end for label in labels if label is not None and label.ports]
+    return Span(chain.span.source, named[-1], chain.span.end) if named else None
+
+
+def _of(kind: str, name: ast.Name, whole: Span | None = None) -> Unused:
+    return Unused(name.span, kind, name.name, f"use it, or leave {name.name} out", whole)

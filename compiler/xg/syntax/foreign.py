@@ -61,6 +61,7 @@ FOREIGN = {
     "÷": Meant("SLASH", "division is written `/`"),
 }
 COMPARISONS = ("==", "!=")  # where they may not stand, their parts have no meaning
+REPHRASED = ("<", "≤", "!=")  # another sign alone would say something else
 
 # Letters that look Latin: the name to write instead.
 SPELLED_OUT = {

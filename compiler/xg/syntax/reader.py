@@ -87,6 +87,17 @@ class Reader:
             return False
         return True
 
+    def beginnings(self) -> frozenset[str]:
+        """The symbols of the grammar that could begin with a name here; none where none fits."""
+        trial = self._parser.copy(deepcopy_values=False)
+        trial.parser_state.parse_conf = copy(trial.parser_state.parse_conf)
+        trial.parser_state.parse_conf.callbacks = {}
+        try:
+            trial.feed_token(Token("NAME", "", self._end))
+        except UnexpectedToken:
+            return frozenset()
+        return frozenset(self._table[trial.parser_state.state_stack[-2]])
+
     def expected(self) -> frozenset[str]:
         """The kinds of all tokens that could come next."""
         return frozenset(self._parser.accepts())

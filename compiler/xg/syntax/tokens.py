@@ -14,7 +14,7 @@ import lark
 from xg.diagnostics.diagnostic import Problem
 from xg.diagnostics.source import Source, Span
 from xg.syntax.errors import ForeignLetters, ForeignSpelling, UnclosedText, UnknownCharacter
-from xg.syntax.foreign import COMMENT, FOREIGN, QUOTED
+from xg.syntax.foreign import COMMENT, FOREIGN, QUOTED, REPHRASED
 from xg_grammar import literals, patterns
 
 
@@ -109,4 +109,5 @@ def _repaired(found: Span, group: str) -> tuple[Problem, str]:
         meant = COMMENT if found.text.startswith("/") else QUOTED
     else:
         meant = FOREIGN[found.text]
-    return ForeignSpelling(found, meant.said), meant.kind
+    sign = "" if found.text in REPHRASED else meant.kind
+    return ForeignSpelling(found, meant.said, sign), meant.kind

@@ -10,22 +10,22 @@ from xg.editor.meaning.declared import Declaration, ProjectNames
 from xg.editor.meaning.explain import explain
 from xg.editor.meaning.find import find
 from xg.editor.meaning.trail import trail
-from xg.frontend.choices import checked
+from xg.frontend.choices import typed_blocks
 from xg.frontend.project import Project, read_edited
-from xg.ir.graph import Graph
+from xg.frontend.typed import TypedBlocks
 
 MARK = "‸"
 
 
 @cache
-def known(text: str) -> tuple[Project, tuple[Graph, ...]]:
+def known(text: str) -> tuple[Project, TypedBlocks]:
     """The project read from a text, and the graphs of its blocks."""
     reading = read_edited(Path("/none/f.xg"), Source("f.xg", text), {})
     assert reading.project is not None
-    return reading.project, () if reading.diagnostics else checked(reading.project).graphs
+    return reading.project, TypedBlocks() if reading.diagnostics else typed_blocks(reading.project)
 
 
-def read(text: str) -> tuple[Project, tuple[Graph, ...], int]:
+def read(text: str) -> tuple[Project, TypedBlocks, int]:
     """The project and graphs of a text without its mark, and the offset of the mark."""
     return *known(text.replace(MARK, "")), text.index(MARK)
 

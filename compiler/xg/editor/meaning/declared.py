@@ -58,11 +58,18 @@ class _Named(Protocol):
 Named = TypeVar("Named", bound=_Named)
 
 
-@dataclass(frozen=True, slots=True)
 class ProjectNames:
     """The names that a project declares; files that could not be read declare nothing."""
 
-    project: Project
+    def __init__(self, project: Project) -> None:
+        self.project = project
+        self._blocks: dict[int, BlockNames] = {}  # the project keeps the blocks alive
+
+    def inside(self, block: ast.Block) -> BlockNames:
+        """The names that a block declares."""
+        if id(block) not in self._blocks:
+            self._blocks[id(block)] = BlockNames(block)
+        return self._blocks[id(block)]
 
     def block(self, module: ast.Module, name: str) -> ast.Block | None:
         """A block that a file declares or takes from another file."""
@@ -130,21 +137,39 @@ class ProjectNames:
         return self.project.find(use)
 
 
-def value_of(block: ast.Block, name: str) -> Declaration | None:
-    """The declaration of a name used as a value; an edge precedes the output it is."""
-    if port := _last(block.data, name):
-        return Declaration("input", name, port.name.span, port, block)
-    if param := _last(block.params, name):
-        return Declaration("parameter", name, param.name.span, param, block)
-    if state := _last(block.states, name):
-        return Declaration("state", name, state.name.span, state, block)
-    for port in labels(block):
-        if port.name.name == name:
-            kind = "output" if _last(block.outputs, name) else "edge"
-            return Declaration(kind, name, port.name.span, port, block)
-    if named := _last(block.outputs, name):
-        return Declaration("output", name, named.name.span, named, block)
-    return None
+class BlockNames:
+    """The names that a block declares: looked for once, asked about for every name in it."""
+
+    def __init__(self, block: ast.Block) -> None:
+        self.block = block
+        self.labels = tuple(labels(block))
+        self.nodes = nodes(block)
+        self.values: dict[str, Declaration] = {}
+        self.calls: dict[str, Declaration] = {}
+        outputs = {port.name.name for port in block.outputs}
+        for port in block.data:
+            self._add("input", port)
+        for param in block.params:
+            self._add("parameter", param)
+        for state in block.states:
+            self._add("state", state)
+        for port in self.labels:  # an edge precedes the output it is
+            self._add("output" if port.name.name in outputs else "edge", port)
+        for port in block.outputs:
+            self._add("output", port)
+        for node in self.nodes:
+            called = node.instance or node.operator
+            call = Declaration("call", called.name, called.span, node, block)
+            self.calls.setdefault(called.name, call)
+
+    def _add(self, kind: Kind, tree: ast.Port | ast.Param | ast.State) -> None:
+        name = tree.name.name
+        self.values.setdefault(name, Declaration(kind, name, tree.name.span, tree, self.block))
+
+    def size(self, name: str) -> Declaration | None:
+        """A dim that the block declares."""
+        dim = _last(self.block.dims, name)
+        return Declaration("dim", name, dim.name.span, dim, self.block) if dim else None
 
 
 def argument_of(owner: ast.Block | ast.OpDef, name: str) -> Declaration | None:
@@ -159,21 +184,6 @@ def word_of(owned: Sequence[ast.Own], name: str) -> Declaration | None:
         for word in own.words:
             if word.name == name:
                 return Declaration("word", name, word.span, own)
-    return None
-
-
-def local_size(block: ast.Block, name: str) -> Declaration | None:
-    """A dim that a block declares."""
-    dim = _last(block.dims, name)
-    return Declaration("dim", name, dim.name.span, dim, block) if dim else None
-
-
-def call_of(block: ast.Block, name: str) -> Declaration | None:
-    """The first call that goes by a name, by `as` or by the block's own name."""
-    for node in nodes(block):
-        called = node.instance or node.operator
-        if called.name == name:
-            return Declaration("call", name, called.span, node, block)
     return None
 
 

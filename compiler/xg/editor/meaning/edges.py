@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterator, Sequence
 
 from xg.diagnostics.source import Span
+from xg.frontend.typed import TypedBlocks
 from xg.ir.axis_cuts import Cuts, Layout
 from xg.ir.graph import Apply, Call, Graph, Value
 from xg.syntax import ast
@@ -15,35 +16,33 @@ from xg.syntax.tree import Syntax
 _WORD = re.compile(r"[A-Za-z]\w*")
 
 
-def types_at(graphs: Sequence[Graph], block: ast.Block, tree: Syntax) -> list[str]:
+def types_at(typed: TypedBlocks, block: ast.Block, tree: Syntax) -> list[str]:
     """The types of the values of a tree of a block, one for each of them.
 
     In choices of options that differ the types may differ: then they are listed one after the
     other.
 
         Args:
-            graphs: every graph that was typed; those of other blocks do not count.
+            typed: the blocks that were typed.
             block: the block as written.
             tree: a node, an operand, a chain, or the port or declaration of a name.
     """
     spellings: dict[int, dict[str, None]] = {}
-    for graph in graphs:
-        if graph.span == block.span:
-            for place, value in enumerate(values_of(graph, tree)):
-                if value in graph.types:
-                    spellings.setdefault(place, {})[spelled(graph, value)] = None
+    for graph in typed.of(block):
+        for place, value in enumerate(values_of(graph, block, tree)):
+            if value in graph.types:
+                spellings.setdefault(place, {})[spelled(graph, value)] = None
     return [" or ".join(types) for _, types in sorted(spellings.items())]
 
 
-def numbers_at(graphs: Sequence[Graph], block: ast.Block, tree: Syntax) -> dict[str, int]:
+def numbers_at(typed: TypedBlocks, block: ast.Block, tree: Syntax) -> dict[str, int]:
     """The sizes in those types that have a number."""
     numbers: dict[str, int] = {}
-    for graph in graphs:
-        if graph.span == block.span:
-            defaults = graph.sizes.bind({})
-            for value in values_of(graph, tree):
-                names = _symbols(graph, value)
-                numbers.update({name: defaults[name] for name in names if name in defaults})
+    for graph in typed.of(block):
+        defaults = graph.sizes.bind({})
+        for value in values_of(graph, block, tree):
+            names = _symbols(graph, value)
+            numbers.update({name: defaults[name] for name in names if name in defaults})
     return numbers
 
 
@@ -72,13 +71,16 @@ def _symbols(graph: Graph, value: Value) -> Iterator[str]:
             yield from dim.symbols()
 
 
-def values_of(graph: Graph, tree: Syntax) -> tuple[Value, ...]:
-    """The values of a tree in one graph of its block; none where this choice leaves it out."""
+def values_of(graph: Graph, block: ast.Block, tree: Syntax) -> tuple[Value, ...]:
+    """The values of a tree in one graph of its block; none where this choice leaves it out.
+
+    The graph may be that of the same text at another place.
+    """
     match tree:
         case ast.NodeUse() | ast.Call():
-            return _made(graph, tree.span)
+            return _made(graph, block, tree.span)
         case ast.Chain():
-            return _end(graph, tree)
+            return _end(graph, block, tree)
         case ast.Path():
             return _named(graph, tree.name)
         case ast.Port() | ast.Param() | ast.State():
@@ -87,16 +89,16 @@ def values_of(graph: Graph, tree: Syntax) -> tuple[Value, ...]:
             return ()
 
 
-def _end(graph: Graph, chain: ast.Chain) -> tuple[Value, ...]:
+def _end(graph: Graph, block: ast.Block, chain: ast.Chain) -> tuple[Value, ...]:
     """The values at the end of a chain: from its last node, or from its sources."""
     values: list[Value] = []
     waiting: list[ast.Operand] = [chain]
     while waiting:
         operand = waiting.pop()
         if not isinstance(operand, ast.Chain):
-            values += values_of(graph, operand)
+            values += values_of(graph, block, operand)
             continue
-        leaving = _leaving(graph, operand.steps)
+        leaving = _leaving(graph, block, operand.steps)
         if leaving is None:
             waiting += reversed(operand.sources)
         elif not leaving:
@@ -105,20 +107,21 @@ def _end(graph: Graph, chain: ast.Chain) -> tuple[Value, ...]:
     return tuple(values)
 
 
-def _leaving(graph: Graph, nodes: Sequence[ast.NodeUse]) -> tuple[Value, ...] | None:
+def _leaving(
+    graph: Graph, block: ast.Block, nodes: Sequence[ast.NodeUse]
+) -> tuple[Value, ...] | None:
     """The results of the last node that this choice keeps; None where it keeps none."""
     for node in reversed(nodes):
-        values = _made(graph, node.span)
+        values = _made(graph, block, node.span)
         if values or node.guard is None:
             return values
     return None
 
 
-def _made(graph: Graph, span: Span) -> tuple[Value, ...]:
-    for step in graph.steps:
-        if step.span == span:
-            return _visible(step)
-    return ()
+def _made(graph: Graph, block: ast.Block, span: Span) -> tuple[Value, ...]:
+    by = graph.span.start - block.span.start
+    there = Span(graph.span.source, span.start + by, span.end + by)
+    return next((_visible(step) for step in graph.steps if step.span == there), ())
 
 
 def _visible(step: Apply | Call) -> tuple[Value, ...]:

@@ -5,7 +5,7 @@ The text is Markdown. Code in it is the language's, so that an editor colours it
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 
 from xg.diagnostics.lazy_dataclass import dataclass
 from xg.diagnostics.source import Span
@@ -16,7 +16,7 @@ from xg.editor.meaning.paragraphs import fence, head, numbers, of, paragraphs
 from xg.editor.meaning.placements import placements_at
 from xg.editor.meaning.trail import Trail, smallest, trail
 from xg.frontend.project import Project
-from xg.ir.graph import Graph
+from xg.frontend.typed import TypedBlocks
 from xg.syntax import ast
 from xg.syntax.tree import Syntax
 
@@ -33,24 +33,24 @@ class Explanation:
     text: str
 
 
-def explain(project: Project, graphs: Sequence[Graph], offset: int) -> Explanation | None:
+def explain(project: Project, typed: TypedBlocks, offset: int) -> Explanation | None:
     """The explanation of the character at an offset of the main file; None if there is none.
 
     Args:
         project: the files, as far as they could be read.
-        graphs: every graph of a block that was typed, as `xg.frontend.choices.checked` gives them.
+        typed: the blocks that were typed, as `xg.frontend.choices.typed_blocks` gives them.
         offset: characters before the one that is asked about.
     """
     names = ProjectNames(project)
     around = smallest(project.main, offset, 0)
     arrow = _arrow(around, offset)
     if arrow is not None:
-        return _Explainer(names, graphs, around).arrow(arrow)
+        return _Explainer(names, typed, around).arrow(arrow)
     trees = trail(project.main, offset)
     declaration = find(names, trees)
     if declaration is None:
         return None
-    paragraphs = _Explainer(names, graphs, trees).declared(declaration)
+    paragraphs = _Explainer(names, typed, trees).declared(declaration)
     return Explanation(trees[0].span, "\n\n".join(paragraphs))
 
 
@@ -67,9 +67,9 @@ def _arrow(around: Trail, offset: int) -> Span | None:
 class _Explainer:
     """Words for one place."""
 
-    def __init__(self, names: ProjectNames, graphs: Sequence[Graph], found: Trail) -> None:
+    def __init__(self, names: ProjectNames, typed: TypedBlocks, found: Trail) -> None:
         self.names = names
-        self.graphs = graphs
+        self.typed = typed
         self.found = found
         self.block = next((tree for tree in found if isinstance(tree, ast.Block)), None)
 
@@ -84,10 +84,10 @@ class _Explainer:
             assert isinstance(tree, ast.Chain)
             before = tuple(step for step in tree.steps if step.span.start < span.start)
             flows = ast.Chain(tree.span, tree.sources, tree.label, before)
-        types = types_at(self.graphs, self.block, flows)
+        types = types_at(self.typed, self.block, flows)
         if not types:
             return None
-        sizes = numbers_at(self.graphs, self.block, flows)
+        sizes = numbers_at(self.typed, self.block, flows)
         return Explanation(span, "\n\n".join([fence(", ".join(types)), *numbers(sizes)]))
 
     def declared(self, what: Declaration) -> Iterator[str]:
@@ -114,11 +114,11 @@ class _Explainer:
             yield fence(tree.span.text)
             yield f"operand{of(block)}"
             return
-        types = types_at(self.graphs, block, tree) or _promised(block, tree)
+        types = types_at(self.typed, block, tree) or _promised(block, tree)
         yield fence(f"{name} {types[0]}" if types else name)
         yield f"{what.kind}{of(block)}{_start(tree)}"
-        yield from numbers(numbers_at(self.graphs, block, tree))
-        placements = placements_at(self.names.project, self.graphs, block, tree)
+        yield from numbers(numbers_at(self.typed, block, tree))
+        placements = placements_at(self.names.project, self.typed, block, tree)
         for plan, layout in placements.items():
             yield f"in plan `{plan}`: `{layout}`"
 
@@ -127,14 +127,14 @@ class _Explainer:
         node = self.found[1]
         if self.block is None or not isinstance(node, ast.NodeUse | ast.Call):
             return
-        types = types_at(self.graphs, self.block, node)
+        types = types_at(self.typed, self.block, node)
         if types:
             label = node.label if isinstance(node, ast.NodeUse) else None
             names = [port.name.span.text for port in label.ports] if label else []
             named = names if len(names) == len(types) else [""] * len(types)
             yield "here it gives"
             yield fence(", ".join(f"{n} {t}".strip() for n, t in zip(named, types, strict=True)))
-            yield from numbers(numbers_at(self.graphs, self.block, node))
+            yield from numbers(numbers_at(self.typed, self.block, node))
 
     # ---- sizes -----------------------------------------------------------------------------------
 
@@ -151,9 +151,8 @@ class _Explainer:
 
     def _number(self, name: str) -> int | None:
         """The length of a dim, by the block around the place if there is one."""
-        block = self.block
-        near = [graph for graph in self.graphs if block is not None and graph.span == block.span]
-        for graph in (*near, *self.graphs):
+        near = self.typed.of(self.block) if self.block else ()
+        for graph in (*near, *self.typed.graphs):
             return graph.sizes.bind({}).get(name)
         return None
 

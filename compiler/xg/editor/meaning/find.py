@@ -9,10 +9,7 @@ from xg.editor.meaning.declared import (
     Kind,
     ProjectNames,
     argument_of,
-    call_of,
-    local_size,
     name_in_op,
-    value_of,
     word_of,
 )
 from xg.editor.meaning.trail import Trail
@@ -47,7 +44,7 @@ class _Finder:
     def __init__(self, names: ProjectNames, around: Sequence[Syntax]) -> None:
         self.names = names
         self.around = around
-        self.module = names.project.main
+        self.module = next(tree for tree in around if isinstance(tree, ast.Module))
         self.block = next((tree for tree in around if isinstance(tree, ast.Block)), None)
         self.op = next((tree for tree in around if isinstance(tree, ast.OpDef)), None)
 
@@ -66,7 +63,7 @@ class _Finder:
                 return self._option(name.name) if name is guard.option else word
             case ast.Argument():
                 return self._formal(name.name)
-            case ast.Axis():
+            case ast.Axis() | ast.Over():
                 return self._size(name.name)
             case ast.Port() | ast.Param() | ast.State() | ast.Own() | ast.Binding() as tree:
                 return self._declared(name, tree)
@@ -100,7 +97,7 @@ class _Finder:
             return None
         if isinstance(tree, ast.Own):
             return argument_of(self.block, name.name)
-        return value_of(self.block, name.name)
+        return self.names.inside(self.block).values.get(name.name)
 
     def _word(self, option: ast.OptionDecl | ast.Own, name: ast.Name) -> Declaration:
         """A word is the block or the operator of that name, if there is one."""
@@ -112,7 +109,7 @@ class _Finder:
     def _operator(self, name: str) -> Declaration | None:
         """The declaration of a node's name: a call made before, an option, a block, an operator."""
         if self.block is not None:
-            call = call_of(self.block, name)
+            call = self.names.inside(self.block).calls.get(name)
             if call and isinstance(call.tree, ast.NodeUse) and call.tree.instance:
                 return call
         return self._option(name) or self.names.operator(self.module, name)
@@ -125,16 +122,25 @@ class _Finder:
         if word is None or option is None:
             return option
         assert isinstance(option.tree, ast.Own | ast.OptionDecl)
+        stands_for = self.names.operator(self.module, word.name)
+        if stands_for is not None and stands_for.kind == "block":
+            return stands_for
         for other in option.tree.words:
             if other.name == word.name:
                 return Declaration("word", word.name, other.span, option.tree, self.block)
         return None
 
     def _formal(self, name: str) -> Declaration | None:
-        """The name in `eps=1e-6`: an argument of the callee, or a dim that is given."""
+        """The name in `eps=1e-6`: an argument of the callee, a state's start, or a dim."""
         called = self._called(self.around[1])
         tree = called.tree if called else None
-        own = argument_of(tree, name) if isinstance(tree, ast.Block | ast.OpDef) else None
+        if not isinstance(tree, ast.Block | ast.OpDef):
+            return self._size(name)
+        own = argument_of(tree, name)
+        if own is None and isinstance(tree, ast.Block):
+            inside = self.names.inside(tree)
+            value = inside.values.get(name)
+            own = value if value and value.kind == "state" else inside.size(name)
         return own or self._size(name)
 
     def _called(self, node: Syntax) -> Declaration | None:
@@ -181,13 +187,13 @@ class _Finder:
     def _size(self, name: str) -> Declaration | None:
         if self.op is not None:
             return name_in_op(self.op, name)
-        local = local_size(self.block, name) if self.block else None
+        local = self.names.inside(self.block).size(name) if self.block else None
         return local or self.names.size(name)
 
     def _value(self, name: str) -> Declaration | None:
         if self.block is None:
             return None
-        return value_of(self.block, name) or argument_of(self.block, name)
+        return self.names.inside(self.block).values.get(name) or argument_of(self.block, name)
 
     def _argument_word(self, name: str) -> Declaration | None:
         """`causal` in `Attention(causal)`."""
@@ -212,10 +218,13 @@ class _Finder:
                 return None
             if segment.name.isdigit() or segment.name == "*":
                 continue
+            known = self.names.inside(inside)
             if place == len(path.segments) - 1:
-                declaration = value_of(inside, segment.name) or _gradient(inside, segment.name)
+                gradient = known.values.get(segment.name[1:]) if segment.name[0] == "d" else None
+                called = known.calls.get(segment.name)
+                declaration = known.values.get(segment.name) or gradient or called
             else:
-                declaration = call_of(inside, segment.name)
+                declaration = known.calls.get(segment.name)
                 inside = self._callee(declaration)
         return declaration
 
@@ -224,10 +233,6 @@ class _Finder:
             return None
         module = self.names.module_of(call.tree)
         return self.names.block(module, call.tree.operator.name) if module else None
-
-
-def _gradient(block: ast.Block, name: str) -> Declaration | None:
-    return value_of(block, name[1:]) if name.startswith("d") else None
 
 
 def _value(tree: Syntax) -> Syntax | None:

@@ -37,6 +37,24 @@ def paragraphs(what: Declaration) -> Iterator[str]:
             pass
 
 
+def title_of(what: Declaration) -> str:
+    """A declaration in one line, without its name: the shape of a value, the size of a dim."""
+    match what.tree:
+        case ast.Block() as block:
+            ports = (*block.data, *block.own, *block.outputs)
+            text = block.span.source.text
+            words = text[block.name.span.end : max((p.span.end for p in ports), default=0)]
+        case ast.Plan() | ast.PlanProduct() as plan:
+            words = plan.title.value if plan.title else ""
+        case ast.NodeUse() as node:
+            words = f"call of {node.operator.span.text}"
+        case Syntax() as tree if what.span and tree.span.start <= what.span.end <= tree.span.end:
+            words = tree.span.source.text[what.span.end : tree.span.end]
+        case _:
+            words = ""
+    return " ".join(words.split())
+
+
 def head(block: ast.Block) -> Iterator[str]:
     """The inputs, outputs and parameters of a block."""
     text = block.span.source.text

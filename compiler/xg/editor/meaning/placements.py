@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from itertools import product
 
 from xg.diagnostics.diagnostic import DiagnosticError
 from xg.editor.meaning.edges import laid_out, values_of
 from xg.frontend.choose_plan import plans_of
 from xg.frontend.project import Project
+from xg.frontend.typed import TypedBlocks
 from xg.ir.graph import Graph, Value
 from xg.ir.plan import Plan
 from xg.sharding.placing import Clash, Misfit, placing
@@ -18,17 +19,17 @@ from xg.syntax.tree import Syntax
 
 
 def placements_at(
-    project: Project, graphs: Sequence[Graph], block: ast.Block, tree: Syntax
+    project: Project, typed: TypedBlocks, block: ast.Block, tree: Syntax
 ) -> dict[str, str]:
     """The placement of a value in each plan that names it: `[D, D_ff/N_T] -> [D, D_ff]`.
 
     Args:
         project: the files whose plans count, without errors where there are graphs.
-        graphs: every graph that was typed; those of other blocks do not count.
+        typed: the blocks that were typed.
         block: the block as written; plans of its callers are not considered.
         tree: the port or the declaration of the name.
     """
-    near = [graph for graph in graphs if graph.span == block.span]
+    near = typed.of(block)
     if not near:
         return {}
     try:
@@ -38,7 +39,7 @@ def placements_at(
     is_param = isinstance(tree, ast.Param)
     by_plan: dict[str, str] = {}
     for graph, plan in product(near, plans):
-        for value in values_of(graph, tree):
+        for value in values_of(graph, block, tree):
             by_plan.update((plan.name, text) for text in _placed(graph, plan, value, is_param))
     return by_plan
 

@@ -34,14 +34,14 @@ def smallest(module: ast.Module, offset: int, behind: int) -> Trail:
     """The trail of the smallest tree around an offset; `behind` counts its end as inside."""
     best: Trail = (module,)
     length = len(module.span.source.text) + 1
-    for candidate in _trails(module):
+    for candidate in trails(module):
         span = candidate[0].span
         if span.start <= offset < span.end + behind and span.end - span.start <= length:
             best, length = candidate, span.end - span.start
     return best
 
 
-def _trails(module: ast.Module) -> Iterator[Trail]:
+def trails(module: ast.Module) -> Iterator[Trail]:
     """Every tree of a file with those around it, each before its parts."""
     waiting: list[Trail] = [(module,)]
     while waiting:

@@ -10,30 +10,30 @@ from pathlib import Path
 from xg.diagnostics.diagnostic import Diagnostic, DiagnosticError, Label
 from xg.diagnostics.lazy_dataclass import dataclass
 from xg.diagnostics.source import Source
+from xg.editor.meaning.declared import ProjectNames
+from xg.editor.meaning.occurrences import Occurrences
 from xg.frontend.check_memory import CheckMemory
-from xg.frontend.choices import Checked, checked, typed_graphs
-from xg.frontend.project import Reading, read_edited
-from xg.ir.graph import Graph
+from xg.frontend.choices import Checked, checked, typed_blocks
+from xg.frontend.project import KnownFiles, Reading, read_edited
+from xg.frontend.typed import TypedBlocks
 
 
 @dataclass(frozen=True, eq=False)
-class Analysis:
-    """A text of an editor, the files it was read with, and the results of checking it.
+class ReadText:
+    """A text of an editor and the files it was read with; what a name means is known from this.
 
-    `path` is None for a text that was never saved. `diagnostics` all have a place in the text
-    itself: an error in a used file is placed where the text uses it.
+    `path` is None for a text that was never saved.
     """
 
     source: Source
     path: Path | None
     reading: Reading
-    diagnostics: tuple[Diagnostic, ...]
 
     @cached_property
-    def graphs(self) -> tuple[Graph, ...]:
-        """Every graph of a block that could be typed: made when somebody asks about a place."""
+    def names(self) -> Occurrences | None:
+        """Every name of the program; None if nothing of the text can be read."""
         project = self.reading.project
-        return typed_graphs(project) if project and not self.reading.diagnostics else ()
+        return Occurrences(self.reading, ProjectNames(project)) if project else None
 
     def read(self, path: Path) -> bool:
         """Whether the file at a path was read for this."""
@@ -42,6 +42,18 @@ class Analysis:
     def path_of(self, source: Source) -> Path | None:
         """The path of the file of a place."""
         return self.reading.sources.get(source)
+
+
+@dataclass(frozen=True, eq=False)
+class Analysis:
+    """A text with all that is wrong with it.
+
+    `diagnostics` all have a place in the text itself: an error in a used file is placed where the
+    text uses it.
+    """
+
+    text: ReadText
+    diagnostics: tuple[Diagnostic, ...]
 
 
 def source_of(path: Path | None, text: str) -> Source:
@@ -58,24 +70,37 @@ def readable(text: str) -> str:
     return whole.replace("\r\n", "\n")
 
 
-def analyse(
-    path: Path | None, text: str, texts: Mapping[Path, str], memory: CheckMemory | None = None
-) -> Analysis:
-    """Check a text as if it were saved; `texts` are the others that are open, by their paths.
-
-    With a `memory` only what has changed since it was checked last is checked.
-    """
+def read_text(
+    path: Path | None, text: str, texts: Mapping[Path, str], known: KnownFiles | None = None
+) -> ReadText:
+    """Read a text as if it were saved; `texts` are the others that are open, by their paths."""
     source = source_of(path, text)
     others = {where: readable(other) for where, other in texts.items()}
-    reading = read_edited(path, source, others)
+    reading = read_edited(path, source, others, known)
+    main = reading.project.main.span.source if reading.project else source
+    return ReadText(main, path, reading)
+
+
+def analyse(text: ReadText, memory: CheckMemory | None = None) -> Analysis:
+    """Check a text; with a `memory` only what has changed since it was checked last."""
+    reading = text.reading
     result = Checked(reading.diagnostics)
     if reading.project is not None and not reading.diagnostics:
         try:
             result = checked(reading.project, memory=memory)
         except DiagnosticError as error:
             result = Checked(error.diagnostics)
-    diagnostics = tuple(_at_home(result.diagnostics, source, reading))
-    return Analysis(source, path, reading, diagnostics)
+    return Analysis(text, tuple(_at_home(result.diagnostics, text.source, reading)))
+
+
+def typed(text: ReadText, memory: CheckMemory) -> TypedBlocks:
+    """The blocks of a text that could be typed."""
+    project = text.reading.project
+    return (
+        typed_blocks(project, memory)
+        if project and not text.reading.diagnostics
+        else (TypedBlocks())
+    )
 
 
 def _at_home(
@@ -91,4 +116,4 @@ def _at_home(
         here = (Label(use.origin.span),) if use else ()  # none for a file too long to be read
         elsewhere = tuple(replace(label, primary=False) for label in diagnostic.labels)
         message = f"{span.source.name}, line {span.line}: {diagnostic.message}"
-        yield replace(diagnostic, message=message, labels=(*here, *elsewhere))
+        yield replace(diagnostic, message=message, labels=(*here, *elsewhere), fixes=())

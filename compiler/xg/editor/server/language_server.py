@@ -3,23 +3,30 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Final
 
 from lsprotocol import types
 from pygls.capabilities import get_capability
+from pygls.exceptions import JsonRpcInvalidParams
 from pygls.lsp.server import LanguageServer
 
+from xg.diagnostics.source import Span
+from xg.editor.meaning.complete import called_in, complete, word_before
 from xg.editor.meaning.declared import ProjectNames
 from xg.editor.meaning.explain import explain
 from xg.editor.meaning.find import find
+from xg.editor.meaning.hints import hints
+from xg.editor.meaning.occurrences import Key, Occurrence, Occurrences
 from xg.editor.meaning.outline import outline
+from xg.editor.meaning.rename import CannotRename, places, rename, renameable
 from xg.editor.meaning.trail import trail
 from xg.editor.server.analysis import source_of
 from xg.editor.server.formatting import layout_edits
 from xg.editor.server.positions import TextPositions
-from xg.editor.server.report import symbol
+from xg.editor.server.report import actions, completion_item, hint, signature_of, symbol
 from xg.editor.server.session import Client, Session
+from xg.editor.server.workspace import is_shipped
 
 
 class XgServer(LanguageServer):
@@ -45,7 +52,7 @@ def make_server(version: str) -> XgServer:
     quiet.propagate = False
     server = XgServer(version)
     for name, function in FEATURES.items():
-        server.feature(name)(function)
+        server.feature(name, _OPTIONS.get(name))(function)
     return server
 
 
@@ -98,13 +105,13 @@ def ended(ls: XgServer, params: None) -> None:
 
 async def hover(ls: XgServer, params: types.HoverParams) -> types.Hover | None:
     """The explanation of the character under the cursor."""
-    analysis = await ls.session.analysis(params.text_document.uri)
-    if analysis is None or analysis.reading.project is None:
+    uri = params.text_document.uri
+    text = await ls.session.read(uri)
+    if text is None or text.reading.project is None:
         return None
-    positions = ls.session.positions(analysis)
+    positions = ls.session.positions(text)
     offset = positions.offset(params.position)
-    graphs = await ls.session.graphs(analysis)
-    found = explain(analysis.reading.project, graphs, offset)
+    found = explain(text.reading.project, await ls.session.typed(uri, text), offset)
     if found is None:
         return None
     content = types.MarkupContent(types.MarkupKind.Markdown, found.text)
@@ -114,24 +121,171 @@ async def hover(ls: XgServer, params: types.HoverParams) -> types.Hover | None:
 async def definition(ls: XgServer, params: types.DefinitionParams) -> types.Location | None:
     """Where the name under the cursor is declared."""
     uri = params.text_document.uri
-    analysis = await ls.session.analysis(uri)
-    if analysis is None or analysis.reading.project is None:
+    text = await ls.session.read(uri)
+    if text is None or text.reading.project is None:
         return None
-    project = analysis.reading.project
-    offset = ls.session.positions(analysis).offset(params.position)
+    project = text.reading.project
+    offset = ls.session.positions(text).offset(params.position)
     found = find(ProjectNames(project), trail(project.main, offset))
-    return ls.session.location(uri, analysis, found.span) if found and found.span else None
+    return ls.session.location(uri, text, found.span) if found and found.span else None
 
 
 async def symbols(
     ls: XgServer, params: types.DocumentSymbolParams
 ) -> list[types.DocumentSymbol] | None:
     """The declarations of the file."""
-    analysis = await ls.session.analysis(params.text_document.uri)
-    if analysis is None or analysis.reading.project is None:
+    text = await ls.session.read(params.text_document.uri)
+    if text is None or text.reading.project is None:
         return None
-    positions = ls.session.positions(analysis)
-    return [symbol(found, positions) for found in outline(analysis.reading.project.main)]
+    positions = ls.session.positions(text)
+    return [symbol(found, positions) for found in outline(text.reading.project.main)]
+
+
+async def shapes(ls: XgServer, params: types.InlayHintParams) -> list[types.InlayHint] | None:
+    """The shapes of edges between the words of the file."""
+    uri = params.text_document.uri
+    text = await ls.session.read(uri)
+    if text is None or text.reading.project is None:
+        return None
+    positions = ls.session.positions(text)
+    start, end = positions.offset(params.range.start), positions.offset(params.range.end)
+    blocks = await ls.session.typed(uri, text)
+    return [hint(each, positions) for each in hints(text.reading.project.main, blocks, start, end)]
+
+
+async def completion(ls: XgServer, params: types.CompletionParams) -> list[types.CompletionItem]:
+    """The names that could stand where the cursor is."""
+    text = await ls.session.read(params.text_document.uri)
+    if text is None:
+        return []
+    positions = ls.session.positions(text)
+    word = word_before(text.source, positions.offset(params.position))
+    found = complete(text.reading.project, word)
+    return [completion_item(each, place, word, positions) for place, each in enumerate(found)]
+
+
+async def signature_help(
+    ls: XgServer, params: types.SignatureHelpParams
+) -> types.SignatureHelp | None:
+    """The arguments of the node whose parentheses the cursor is in."""
+    text = await ls.session.read(params.text_document.uri)
+    if text is None or text.reading.project is None:
+        return None
+    offset = ls.session.positions(text).offset(params.position)
+    called = called_in(text.reading.project, Span(text.source, offset, offset))
+    return signature_of(called) if called else None
+
+
+async def references(ls: XgServer, params: types.ReferenceParams) -> list[types.Location] | None:
+    """Every place of the name under the cursor, also in files that use this one."""
+    found, programs = await _named(ls, params.text_document.uri, params.position)
+    if found is None or found.key is None:
+        return None
+    declared = found.declaration.span if found.declaration else None
+    return list(_locations(ls, programs, found.key, declared, params.context.include_declaration))
+
+
+async def highlights(
+    ls: XgServer, params: types.DocumentHighlightParams
+) -> list[types.DocumentHighlight] | None:
+    """The other places of the name under the cursor in this text."""
+    text = await ls.session.read(params.text_document.uri)
+    if text is None or text.names is None:
+        return None
+    positions = ls.session.positions(text)
+    main = text.names.names.project.main
+    found = text.names.at(main, positions.offset(params.position))
+    if found is None or found.key is None:
+        return None
+    same = (each.span for each in text.names.of_file(main) if each.key == found.key)
+    return [types.DocumentHighlight(positions.range(span)) for span in same]
+
+
+async def prepare_rename(
+    ls: XgServer, params: types.PrepareRenameParams
+) -> types.PrepareRenamePlaceholder | None:
+    """The name that would be renamed, or why it cannot be."""
+    text = await ls.session.read(params.text_document.uri)
+    if text is None or text.names is None:
+        return None
+    positions = ls.session.positions(text)
+    offset = positions.offset(params.position)
+    try:
+        found = renameable(text.names.at(text.names.names.project.main, offset))
+    except CannotRename as refusal:
+        raise JsonRpcInvalidParams(str(refusal)) from None
+    return types.PrepareRenamePlaceholder(positions.range(found.span), found.span.text)
+
+
+async def renamed(ls: XgServer, params: types.RenameParams) -> types.WorkspaceEdit:
+    """The edits that rename what is under the cursor, in all files that name it."""
+    uri = params.text_document.uri
+    found, programs = await _named(ls, uri, params.position)
+    known = ls.session.workspace.parsed
+    try:
+        renaming = await ls.session.answered(
+            rename, renameable(found), programs, params.new_name, known
+        )
+        shipped = [path.name for path in renaming.edits if path and is_shipped(path)]
+        if shipped:
+            raise CannotRename(f"{shipped[0]} has the name too, and is a file of the library")
+    except CannotRename as refusal:
+        raise JsonRpcInvalidParams(str(refusal)) from None
+    changes = {
+        ls.session.uri(path) if path else uri: [
+            types.TextEdit(TextPositions(span.source, ls.session.client.encoding).range(span), new)
+            for span in spans
+            for new in (params.new_name,)
+        ]
+        for path, spans in renaming.edits.items()
+    }
+    return types.WorkspaceEdit(changes=changes)
+
+
+async def fixes(ls: XgServer, params: types.CodeActionParams) -> list[types.CodeAction] | None:
+    """The suggestions of the errors at a place, as edits."""
+    uri = params.text_document.uri
+    analysis = await ls.session.analysis(uri)
+    if analysis is None:
+        return None
+    positions = ls.session.positions(analysis.text)
+    start, end = positions.offset(params.range.start), positions.offset(params.range.end)
+    here = (
+        each
+        for each in analysis.diagnostics
+        if each.span and each.span.start <= end and start <= each.span.end
+    )
+    return [action for each in here for action in actions(each, uri, positions)]
+
+
+async def _named(
+    ls: XgServer, uri: str, position: types.Position
+) -> tuple[Occurrence | None, list[Occurrences]]:
+    """The name at a place, and every program that it may stand in."""
+    text = await ls.session.read(uri)
+    if text is None or text.names is None:
+        return None, []
+    offset = ls.session.positions(text).offset(position)
+    found = text.names.at(text.names.names.project.main, offset)
+    return found, await ls.session.programs(text)
+
+
+def _locations(
+    ls: XgServer,
+    programs: list[Occurrences],
+    key: Key,
+    declared: Span | None,
+    include_declaration: bool,
+) -> Iterator[types.Location]:
+    for path, spans in places(programs, key).items():
+        for span in spans:
+            is_declared = declared is not None and (span.start, span.source.name) == (
+                declared.start,
+                declared.source.name,
+            )
+            if path is not None and (include_declaration or not is_declared):
+                positions = TextPositions(span.source, ls.session.client.encoding)
+                yield types.Location(ls.session.uri(path), positions.range(span))
 
 
 def formatting(ls: XgServer, params: types.DocumentFormattingParams) -> list[types.TextEdit] | None:
@@ -155,4 +309,20 @@ FEATURES: Final[Mapping[str, Callable[..., Any]]] = {
     types.TEXT_DOCUMENT_DEFINITION: definition,
     types.TEXT_DOCUMENT_DOCUMENT_SYMBOL: symbols,
     types.TEXT_DOCUMENT_FORMATTING: formatting,
+    types.TEXT_DOCUMENT_COMPLETION: completion,
+    types.TEXT_DOCUMENT_SIGNATURE_HELP: signature_help,
+    types.TEXT_DOCUMENT_INLAY_HINT: shapes,
+    types.TEXT_DOCUMENT_REFERENCES: references,
+    types.TEXT_DOCUMENT_DOCUMENT_HIGHLIGHT: highlights,
+    types.TEXT_DOCUMENT_PREPARE_RENAME: prepare_rename,
+    types.TEXT_DOCUMENT_RENAME: renamed,
+    types.TEXT_DOCUMENT_CODE_ACTION: fixes,
+}
+_OPTIONS: Final[Mapping[str, Any]] = {
+    types.TEXT_DOCUMENT_COMPLETION: types.CompletionOptions(
+        trigger_characters=[">", "<", "=", "[", "(", ".", ",", " "]
+    ),
+    types.TEXT_DOCUMENT_SIGNATURE_HELP: types.SignatureHelpOptions(trigger_characters=["(", ","]),
+    types.TEXT_DOCUMENT_CODE_ACTION: types.CodeActionOptions([types.CodeActionKind.QuickFix]),
+    types.TEXT_DOCUMENT_RENAME: types.RenameOptions(prepare_provider=True),
 }

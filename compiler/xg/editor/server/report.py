@@ -8,7 +8,10 @@ from lsprotocol import types
 
 from xg.diagnostics.diagnostic import Diagnostic
 from xg.diagnostics.source import Span
+from xg.editor.meaning.called import Called
+from xg.editor.meaning.complete import Completion
 from xg.editor.meaning.declared import Kind
+from xg.editor.meaning.hints import ShapeHint
 from xg.editor.meaning.outline import OutlineSymbol
 from xg.editor.server.positions import TextPositions
 
@@ -27,6 +30,22 @@ _SYMBOL: dict[Kind, types.SymbolKind] = {
     "plan": types.SymbolKind.Namespace,
     "parameter": types.SymbolKind.Field,
     "state": types.SymbolKind.Field,
+}
+
+_COMPLETION: dict[str, types.CompletionItemKind] = {
+    "block": types.CompletionItemKind.Class,
+    "operator": types.CompletionItemKind.Function,
+    "call": types.CompletionItemKind.Function,
+    "dim": types.CompletionItemKind.Constant,
+    "mesh axis": types.CompletionItemKind.Constant,
+    "option": types.CompletionItemKind.Enum,
+    "word": types.CompletionItemKind.EnumMember,
+    "plan": types.CompletionItemKind.Module,
+    "parameter": types.CompletionItemKind.Field,
+    "state": types.CompletionItemKind.Field,
+    "argument": types.CompletionItemKind.Property,
+    "file": types.CompletionItemKind.File,
+    "word of the language": types.CompletionItemKind.Keyword,
 }
 
 
@@ -66,6 +85,50 @@ def _places(found: Diagnostic, locate: Locate) -> Iterator[types.DiagnosticRelat
 
 def _beginning() -> types.Range:
     return types.Range(types.Position(0, 0), types.Position(0, 0))
+
+
+def actions(found: Diagnostic, uri: str, positions: TextPositions) -> Iterator[types.CodeAction]:
+    """The fixes of an error as edits of its text; the first is the one to prefer."""
+    for place, fix in enumerate(found.fixes):
+        edits = [types.TextEdit(positions.range(span), text) for span, text in fix.edits]
+        yield types.CodeAction(
+            title=fix.title,
+            kind=types.CodeActionKind.QuickFix,
+            is_preferred=place == 0,
+            edit=types.WorkspaceEdit(changes={uri: edits}),
+        )
+
+
+def hint(found: ShapeHint, positions: TextPositions) -> types.InlayHint:
+    """A shape between the words of a line."""
+    kind = types.InlayHintKind.Type
+    place = positions.position(found.offset)
+    return types.InlayHint(position=place, label=found.text, kind=kind, padding_left=True)
+
+
+def completion_item(
+    found: Completion, place: int, word: Span, positions: TextPositions
+) -> types.CompletionItem:
+    """A name to write in place of the word that is being typed; in the order of `place`."""
+    markdown = types.MarkupContent(types.MarkupKind.Markdown, found.text) if found.text else None
+    return types.CompletionItem(
+        label=found.name,
+        kind=_COMPLETION.get(found.kind, types.CompletionItemKind.Variable),
+        detail=found.detail or None,
+        documentation=markdown,
+        sort_text=f"{place:04}",
+        filter_text=found.also if found.also and not found.name.isalnum() else None,
+        text_edit=types.TextEdit(positions.range(word), found.name),
+    )
+
+
+def signature_of(called: Called) -> types.SignatureHelp:
+    """The arguments of a node; the one that is being written is marked."""
+    label = f"{called.name}({', '.join(formal.text for formal in called.formals)})"
+    parameters = [types.ParameterInformation(formal.text) for formal in called.formals]
+    text = types.MarkupContent(types.MarkupKind.Markdown, called.text)
+    shown = types.SignatureInformation(label, text, parameters, called.active)
+    return types.SignatureHelp([shown], 0, called.active)
 
 
 def symbol(found: OutlineSymbol, positions: TextPositions) -> types.DocumentSymbol:

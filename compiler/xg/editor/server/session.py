@@ -6,17 +6,20 @@ import asyncio
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import TypeVar
 
 from lsprotocol import types
 from pygls.uris import to_fs_path
 
 from xg.diagnostics.lazy_dataclass import dataclass
 from xg.diagnostics.source import Span
-from xg.editor.server.analysis import Analysis, analyse
+from xg.editor.meaning.occurrences import Occurrences
+from xg.editor.server.analysis import Analysis, ReadText, analyse, read_text, readable, typed
 from xg.editor.server.positions import TextPositions
 from xg.editor.server.report import diagnostic
+from xg.editor.server.workspace import Workspace
 from xg.frontend.check_memory import CheckMemory
-from xg.ir.graph import Graph
+from xg.frontend.typed import TypedBlocks
 
 PAUSE = 0.15  # seconds after a key until the text is checked; the next key starts them again
 
@@ -39,22 +42,31 @@ class Client:
     related: bool = False
 
 
+Answer = TypeVar("Answer")
 Publish = Callable[[types.PublishDiagnosticsParams], None]
 Report = Callable[[Exception], None]
 
 
 class Session:
-    """The open texts. The compiler works in one thread beside the one that talks to the editor."""
+    """The open texts. One thread checks them; another answers questions, which do not wait for it.
+
+    Each thread has memories of its own, so that neither sees the other's work half done.
+    """
 
     def __init__(self, publish: Publish, report: Report) -> None:
         self.publish = publish
         self.report = report
         self.client = Client()
         self.documents: dict[str, OpenDocument] = {}
+        self.workspace = Workspace()
+        self._texts: dict[str, asyncio.Task[ReadText]] = {}
+        self._typed: dict[str, asyncio.Task[TypedBlocks]] = {}
         self._analyses: dict[str, asyncio.Task[Analysis]] = {}
-        self._memories: dict[str, CheckMemory] = {}
+        self._memories: dict[str, CheckMemory] = {}  # of checks
+        self._types: dict[str, CheckMemory] = {}  # of questions
         self._checks: dict[str, asyncio.Task[None]] = {}
-        self._worker = ThreadPoolExecutor(1, "xg")
+        self._worker = ThreadPoolExecutor(1, "xg-checks")
+        self._answers = ThreadPoolExecutor(1, "xg-answers")
 
     # ---- what the editor does --------------------------------------------------------------------
 
@@ -73,6 +85,7 @@ class Session:
         """Forget a text and its errors."""
         document = self.documents.pop(uri, None)
         self._memories.pop(uri, None)
+        self._types.pop(uri, None)
         self._forget(uri)
         if document is not None:
             self.publish(types.PublishDiagnosticsParams(uri, []))
@@ -86,53 +99,86 @@ class Session:
     def stop(self) -> None:
         """Let no work begin any more."""
         self._worker.shutdown(wait=False, cancel_futures=True)
+        self._answers.shutdown(wait=False, cancel_futures=True)
 
     # ---- what is known ---------------------------------------------------------------------------
 
-    async def analysis(self, uri: str) -> Analysis | None:
-        """The analysis of an open text in its present state; None for one that is not open."""
+    async def read(self, uri: str) -> ReadText | None:
+        """An open text in its present state, read but not checked; None if it is not open."""
         document = self.documents.get(uri)
         if document is None:
             return None
-        if uri not in self._analyses:
-            self._analyses[uri] = asyncio.ensure_future(self._analysed(document))
+        if uri not in self._texts:
+            others, known = self._others(document), self.workspace.parsed
+            self._texts[uri] = asyncio.ensure_future(
+                self.answered(read_text, document.path, document.text, others, known)
+            )
         # shielded, because others wait for it too when one request is cancelled
+        return await asyncio.shield(self._texts[uri])
+
+    async def analysis(self, uri: str) -> Analysis | None:
+        """The analysis of an open text in its present state; None for one that is not open."""
+        if uri not in self.documents:
+            return None
+        if uri not in self._analyses:
+            self._analyses[uri] = asyncio.ensure_future(self._analysed(uri))
         return await asyncio.shield(self._analyses[uri])
 
-    async def graphs(self, analysis: Analysis) -> tuple[Graph, ...]:
-        """The typed graphs of a text."""
+    async def typed(self, uri: str, text: ReadText) -> TypedBlocks:
+        """The typed blocks of a text as it was read."""
+        if self._texts.get(uri) is None or self._texts[uri].result() is not text:
+            return TypedBlocks()  # it has changed meanwhile, and the editor asks again
+        if uri not in self._typed:
+            memory = self._types.setdefault(uri, CheckMemory())
+            self._typed[uri] = asyncio.ensure_future(self.answered(typed, text, memory))
+        return await asyncio.shield(self._typed[uri])
+
+    async def programs(self, text: ReadText) -> list[Occurrences]:
+        """The program of a text, and those around it that have a file of it."""
+        if text.names is None:
+            return []
+        return await self.answered(self.workspace.programs, text.names, self.texts())
+
+    async def answered(self, work: Callable[..., Answer], *arguments: object) -> Answer:
+        """The result of some work in the thread of questions."""
         loop = asyncio.get_running_loop()
-        return await loop.run_in_executor(self._worker, lambda: analysis.graphs)
+        return await loop.run_in_executor(self._answers, work, *arguments)
 
-    def positions(self, analysis: Analysis) -> TextPositions:
-        """Places in the text of an analysis as the client counts them."""
-        return TextPositions(analysis.source, self.client.encoding)
+    def texts(self) -> dict[Path, str]:
+        """The texts that are open, by their paths."""
+        return {each.path: readable(each.text) for each in self.documents.values() if each.path}
 
-    def location(self, uri: str, analysis: Analysis, span: Span) -> types.Location | None:
+    def positions(self, text: ReadText) -> TextPositions:
+        """Places in a text as the client counts them."""
+        return TextPositions(text.source, self.client.encoding)
+
+    def location(self, uri: str, text: ReadText, span: Span) -> types.Location | None:
         """A place in a text, or in a file that was read for its analysis."""
-        if span.source is not analysis.source:
-            path = analysis.path_of(span.source)
+        if span.source is not text.source:
+            path = text.path_of(span.source)
             if path is None:
                 return None
-            uri = self._uri(path)
+            uri = self.uri(path)
         return types.Location(uri, TextPositions(span.source, self.client.encoding).range(span))
 
-    def _uri(self, path: Path) -> str:
+    def uri(self, path: Path) -> str:
         """The name by which the editor knows a file, if it has it open."""
         uris = (document.uri for document in self.documents.values() if document.path == path)
         return next(uris, None) or path.as_uri()
 
-    async def _analysed(self, document: OpenDocument) -> Analysis:
-        others = {
+    def _others(self, document: OpenDocument) -> dict[Path, str]:
+        return {
             other.path: other.text
             for other in self.documents.values()
             if other.path is not None and other is not document
         }
-        memory = self._memories.setdefault(document.uri, CheckMemory())
+
+    async def _analysed(self, uri: str) -> Analysis:
+        text = await self.read(uri)
+        assert text is not None
+        memory = self._memories.setdefault(uri, CheckMemory())
         loop = asyncio.get_running_loop()
-        return await loop.run_in_executor(
-            self._worker, analyse, document.path, document.text, others, memory
-        )
+        return await loop.run_in_executor(self._worker, analyse, text, memory)
 
     # ---- changes ---------------------------------------------------------------------------------
 
@@ -151,10 +197,11 @@ class Session:
                 self._check(other, PAUSE)
 
     def _concerns(self, analysis: Analysis, path: Path) -> bool:
-        return analysis.read(path) or bool(analysis.reading.diagnostics)
+        return analysis.text.read(path) or bool(analysis.text.reading.diagnostics)
 
     def _forget(self, uri: str) -> None:
-        self._analyses.pop(uri, None)
+        for known in (self._texts, self._typed, self._analyses):
+            known.pop(uri, None)
         check = self._checks.pop(uri, None)
         if check is not None:
             check.cancel()
@@ -174,10 +221,10 @@ class Session:
             return
         if analysis is None:
             return
-        positions = self.positions(analysis)
+        positions = self.positions(analysis.text)
 
         def locate(span: Span) -> types.Location | None:
-            return self.location(uri, analysis, span)
+            return self.location(uri, analysis.text, span)
 
         related = self.client.related
         told = [

@@ -21,11 +21,16 @@ from xg.frontend.project.lookup import (
     read,
     target,
 )
+from xg.ir.recent import Recent
 from xg.syntax import ast
-from xg.syntax.parse import parse_partly
+from xg.syntax.parse import Parsed, parse_partly
 
 STANDARD_INPUT = "<stdin>"
 Place = Path | None  # of a file, resolved; None is standard input
+
+
+class KnownFiles(Recent[tuple[Place, str, str], tuple[Source, Parsed]]):
+    """Files that were read before, by their place, name and text."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -77,9 +82,14 @@ def read_project(path: str | os.PathLike[str]) -> Project:
     try:
         source = read(file, name, regular=False)
     except UnreadableFile as unfit:
-        names = tuple(path.stem for path in library_files()) if is_name else ()
+        names = library_names() if is_name else ()
         raise DiagnosticError.of(Unreadable(name, str(unfit), names)) from None
     return _ProjectReader({}).project(file.resolve(), source)
+
+
+def library_names() -> tuple[str, ...]:
+    """The names by which `use` takes the files of the shipped library."""
+    return tuple(path.stem for path in library_files())
 
 
 def parse_project(data: bytes) -> Project:
@@ -87,12 +97,15 @@ def parse_project(data: bytes) -> Project:
     return _ProjectReader({}).project(None, Source.from_bytes(STANDARD_INPUT, data))
 
 
-def read_edited(place: Place, source: Source, texts: Mapping[Path, str]) -> Reading:
+def read_edited(
+    place: Place, source: Source, texts: Mapping[Path, str], known: KnownFiles | None = None
+) -> Reading:
     """A project as an editor has it: `texts` replace the files at these (resolved) paths.
 
-    Never fails: errors are part of the result.
+    Never fails: errors are part of the result. A file whose text is `known` is the same tree as
+    before, with the same source.
     """
-    reader = _ProjectReader(texts)
+    reader = _ProjectReader(texts, known)
     reader.read(place, source)
     mistakes = tuple(reader.diagnostics)
     return Reading(reader.found(place), reader.sources, reader.reached(place), mistakes)
@@ -106,8 +119,9 @@ def _key(use: ast.Use) -> tuple[Source, str]:
 class _ProjectReader:
     """Reads one project, breadth first, and continues after a file with errors."""
 
-    def __init__(self, texts: Mapping[Path, str]) -> None:
+    def __init__(self, texts: Mapping[Path, str], known: KnownFiles | None = None) -> None:
         self.texts = texts
+        self.known = KnownFiles() if known is None else known
         self.modules: dict[Place, ast.Module | None] = {}
         self.sources: dict[Source, Place] = {}
         self.arrows: dict[Place, dict[Place, ast.Use]] = {}
@@ -160,8 +174,11 @@ class _ProjectReader:
         return {source: first[place] for source, place in self.sources.items() if place in first}
 
     def _take(self, place: Place, source: Source) -> None:
+        key = (place, source.name, source.text)
+        source, (module, mistakes) = self.known.get(key) or self.known.put(
+            key, (source, parse_partly(source))
+        )
         self.sources[source] = place
-        module, mistakes = parse_partly(source)
         self.diagnostics += mistakes
         self.modules[place] = module
         if module is not None:

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
-from xg.diagnostics.diagnostic import Diagnostic, Label, Problem, ProblemAt
+import re
+
+from xg.diagnostics.diagnostic import Diagnostic, Fix, Label, Problem, ProblemAt
 from xg.diagnostics.source import Span
+from xg.syntax.spelling import greek_name
 
 
 class Mistyped(Exception):
@@ -40,6 +43,14 @@ class LabelMismatch(ProblemAt):
 
     def helps(self) -> tuple[str, ...]:
         return (self.advice or "a label names a shape and changes nothing",)
+
+    def fixes(self) -> tuple[Fix, ...]:
+        """The shape that the edge has, in place of the one that is written."""
+        start = self.span.text.rfind("[")
+        if start < 0 or not self.span.text.endswith("]") or not self.found.endswith("]"):
+            return ()
+        shape = Span(self.span.source, self.span.start + start, self.span.end)
+        return (Fix.replace(shape, self.found),)
 
 
 class PortMismatch(ProblemAt):
@@ -130,6 +141,15 @@ class OpenSize(ProblemAt):
             Label(self.span, f"no operand has an axis {name}"),
             help=help,
         )
+
+    def fixes(self) -> tuple[Fix, ...]:
+        """The size as an argument of the call, where it is this call that leaves it open."""
+        name = re.match(r"\w+", self.span.text)
+        if self.block != self.call or name is None or self.span.text != name[0]:
+            return ()
+        place = Span(self.span.source, self.span.end, self.span.end)
+        given = f"({greek_name(self.symbol)}={self.value})"
+        return (Fix(f"say it at the call: {self.call}{given}", ((place, given),)),)
 
 
 class OpenTwice(ProblemAt):

@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 from typing import Literal
 
-from xg.diagnostics.diagnostic import Diagnostic, Label, Problem, ProblemAt
+from xg.diagnostics.diagnostic import Diagnostic, Fix, Label, Problem, ProblemAt
 from xg.diagnostics.source import Span
 from xg.passes.resolve.foreign_names import meant
+from xg.syntax.leave_out import left_out
+from xg.syntax.spelling import ascii_name, greek_name
+
+_DECLARES = re.compile(r"^(?:#.*\n)*(?:dim|mesh|op|block|plan|example)\b", re.MULTILINE)
 
 
 class Refused(Exception):
@@ -20,12 +25,33 @@ class Refused(Exception):
 
 def nearest(name: str, known: Iterable[str]) -> tuple[str, ...]:
     """A help line with the most similar known name, or none."""
+    return tuple(f"did you mean {other}?" for other in _similar(name, known))
+
+
+def _similar(name: str, known: Iterable[str]) -> list[str]:
     from difflib import get_close_matches  # only a wrong name pays for it
 
     lowered = {other.lower(): other for other in known}
     close = get_close_matches(name.lower(), list(lowered), n=1, cutoff=0.6)
-    names = [lowered[other] for other in close]
-    return (f"did you mean {names[0]}?",) if names else ()
+    return [lowered[other] for other in close]
+
+
+def corrected(span: Span | None, name: str, known: Iterable[str]) -> tuple[Fix, ...]:
+    """The most similar known name in place of the one at a span, or nothing."""
+    if span is None or ascii_name(span.text) != name:
+        return ()
+    return tuple(Fix.replace(span, greek_name(other)) for other in _similar(name, known))
+
+
+def declared(span: Span | None, word: str, name: str) -> tuple[Fix, ...]:
+    """A line that declares a name, in front of the declaration and its comment around a place."""
+    if span is None:
+        return ()
+    text = span.source.text
+    starts = [found.start() for found in _DECLARES.finditer(text) if found.start() <= span.start]
+    place = Span(span.source, starts[-1], starts[-1]) if starts else Span(span.source, 0, 0)
+    line = f"{word} {greek_name(name)}"
+    return (Fix(f"declare it: {line}", ((place, f"{line}\n"),)),)
 
 
 class UnknownValue(ProblemAt):
@@ -43,6 +69,9 @@ class UnknownValue(ProblemAt):
         if self.operator:
             help = (f"{self.name} is an operator: write it behind an arrow, -> {self.name}",)
         return help
+
+    def fixes(self) -> tuple[Fix, ...]:
+        return () if self.operator else corrected(self.span, self.name, self.known)
 
 
 class UnknownOperator(ProblemAt):
@@ -62,6 +91,10 @@ class UnknownOperator(ProblemAt):
             )
         return help
 
+    def fixes(self) -> tuple[Fix, ...]:
+        hinted = self.value or meant(self.name)
+        return () if hinted else corrected(self.span, self.name, self.known)
+
 
 class UnknownSize(ProblemAt):
     """A symbol that no `dim` declares."""
@@ -73,6 +106,10 @@ class UnknownSize(ProblemAt):
 
     def helps(self) -> tuple[str, ...]:
         return nearest(self.name, self.known) or (f"declare it: dim {self.name}",)
+
+    def fixes(self) -> tuple[Fix, ...]:
+        close = corrected(self.span, self.name, self.known)
+        return (*close, *declared(self.span, "dim", self.name))
 
 
 class NameTwice(ProblemAt):
@@ -212,6 +249,9 @@ class UnusedParam(ProblemAt):
     label = "declared here"
     name: str
 
+    def fixes(self) -> tuple[Fix, ...]:
+        return left_out(self.span, self.name)
+
 
 class UnknownWord(Problem):
     """A word that an option does not have."""
@@ -226,6 +266,12 @@ class UnknownWord(Problem):
     def helps(self) -> tuple[str, ...]:
         return (f"{self.option} may be {' or '.join(self.words)}",)
 
+    def fixes(self) -> tuple[Fix, ...]:
+        span = self.span
+        if span is None or ascii_name(span.text) != self.word:
+            return ()
+        return tuple(Fix.replace(span, greek_name(word)) for word in self.words)
+
 
 class UnknownOption(Problem):
     """A guard on, or a setting of, an option that does not exist."""
@@ -238,6 +284,9 @@ class UnknownOption(Problem):
 
     def helps(self) -> tuple[str, ...]:
         return nearest(self.name, self.known)
+
+    def fixes(self) -> tuple[Fix, ...]:
+        return corrected(self.span, self.name, self.known)
 
 
 class NotYet(Problem):
@@ -261,6 +310,9 @@ class NotInFile(ProblemAt):
 
     def helps(self) -> tuple[str, ...]:
         return nearest(self.name, self.known) or (f"it has {', '.join(self.known)}",)
+
+    def fixes(self) -> tuple[Fix, ...]:
+        return corrected(self.span, self.name, self.known)
 
 
 class CircularSizes(Problem):

@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Literal
 
-from xg.diagnostics.diagnostic import Diagnostic, Label, Problem, ProblemAt
+from xg.diagnostics.diagnostic import Diagnostic, Fix, Label, Problem, ProblemAt
 from xg.diagnostics.source import Span
-from xg.passes.resolve.errors import nearest
+from xg.passes.resolve.errors import corrected, declared, nearest
 
 
 class MisplacedMesh(ProblemAt):
@@ -45,6 +45,11 @@ class UnknownMesh(Problem):
 
     def helps(self) -> tuple[str, ...]:
         return nearest(self.name, self.known) or (f"declare it: mesh {self.name} = 2",)
+
+    def fixes(self) -> tuple[Fix, ...]:
+        close = corrected(self.span, self.name, self.known)
+        added = () if self.span is None else declared(self.span, "mesh", f"{self.name} = 2")
+        return (*close, *added)
 
 
 class MeshSize(Problem):
@@ -96,6 +101,9 @@ class UnknownPlan(Problem):
         listed = f"known plans: {', '.join(self.known)}" if self.known else "the file has no plans"
         return nearest(self.name, self.known) or (listed,)
 
+    def fixes(self) -> tuple[Fix, ...]:
+        return corrected(self.span, self.name, self.known)
+
 
 class PlanOfUnknown(ProblemAt):
     """A plan of a block that the file does not have."""
@@ -107,6 +115,9 @@ class PlanOfUnknown(ProblemAt):
 
     def helps(self) -> tuple[str, ...]:
         return nearest(self.block, self.known) or ("take the block from its file with `use`",)
+
+    def fixes(self) -> tuple[Fix, ...]:
+        return corrected(self.span, self.block, self.known)
 
 
 class PlanTwice(ProblemAt):

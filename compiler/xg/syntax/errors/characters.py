@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from xg.diagnostics.diagnostic import Diagnostic, Label, ProblemAt, quoted
+from xg.diagnostics.diagnostic import Diagnostic, Fix, Label, ProblemAt, quoted
 from xg.diagnostics.source import Span
 from xg.syntax.foreign import SPELLED_OUT
+from xg_grammar import literals
 
 
 class NotText(ProblemAt):
@@ -41,6 +42,11 @@ class ForbiddenCharacter(ProblemAt):
             help = "delete it: it cannot be seen"
         return self.report(message, Label(self.span), help=(help,))
 
+    def fixes(self) -> tuple[Fix, ...]:
+        """Write it as the language does."""
+        end = Span(self.span.source, self.span.start, self.span.start + 1)
+        return (Fix("delete the character", ((end, ""),)),)
+
 
 class UnknownCharacter(ProblemAt):
     """A sign that the language does not have."""
@@ -54,12 +60,23 @@ class ForeignSpelling(ProblemAt):
 
     code = "XG0104"
     said: str
+    sign: str = ""  # the kind of the token to write instead, where that is all
 
     def diagnostic(self) -> Diagnostic:
         """Say how it is written here."""
         sign = self.span.text if len(self.span.text) <= 4 else self.span.text[0]
         message = f"{quoted(sign)} is not a sign of this language"
         return self.report(message, Label(self.span), help=(self.said,))
+
+    def fixes(self) -> tuple[Fix, ...]:
+        """Write it as the language does."""
+        text = self.span.text
+        if text.startswith("//"):
+            return (Fix("begin the comment with #", ((self.span, f"#{text[2:]}"),)),)
+        if self.sign == "STRING":
+            return (Fix("write double quotes", ((self.span, f'"{text[1:-1]}"'),)),)
+        signs = {name: sign for sign, name in literals().items()}
+        return (Fix.replace(self.span, signs[self.sign]),) if self.sign in signs else ()
 
 
 class ForeignLetters(ProblemAt):
@@ -76,6 +93,11 @@ class ForeignLetters(ProblemAt):
             spelled = "".join(SPELLED_OUT.get(letter, letter) for letter in text)
             help = f"write {quoted(spelled)}: this letter is easily taken for another"
         return self.report(message, Label(self.span), help=(help,))
+
+    def fixes(self) -> tuple[Fix, ...]:
+        """Write it as the language does."""
+        spelled = "".join(SPELLED_OUT.get(letter, letter) for letter in self.span.text)
+        return (Fix.replace(self.span, spelled),) if self.span.text[0] in SPELLED_OUT else ()
 
 
 class UnclosedText(ProblemAt):

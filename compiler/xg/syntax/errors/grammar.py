@@ -7,6 +7,7 @@ from typing import Final
 from xg.diagnostics.diagnostic import (
     QUOTED_CHARACTERS,
     Diagnostic,
+    Fix,
     Label,
     Problem,
     ProblemAt,
@@ -86,6 +87,11 @@ class MissingComma(Problem):
             f"a comma is missing between {before} and {after}", Label(place), help=help
         )
 
+    def fixes(self) -> tuple[Fix, ...]:
+        """Write it as the language does."""
+        gap = Span(self.next.source, self.previous.end, self.next.start)
+        return (Fix("put a comma between them", ((gap, ", "),)),)
+
 
 class InfixWord(ProblemAt):
     """`i > j and j > k`, where comparisons are joined by a function."""
@@ -109,6 +115,11 @@ class MissingTimes(Problem):
             Label(Span(self.number.source, self.number.start, self.factor.end)),
             help=(f"write {quoted(f'{self.number.text}*{self.factor.text}')}",),
         )
+
+    def fixes(self) -> tuple[Fix, ...]:
+        """Write it as the language does."""
+        gap = Span(self.number.source, self.number.end, self.factor.start)
+        return (Fix(f"write {quoted(f'{self.number.text}*{self.factor.text}')}", ((gap, "*"),)),)
 
 
 class ReservedName(ProblemAt):
@@ -198,6 +209,10 @@ class ColonBeforeShape(ProblemAt):
     title = "a name and its shape have no colon between"
     fix = "leave it out: a colon only names the edge that leaves a node"
 
+    def fixes(self) -> tuple[Fix, ...]:
+        """Write it as the language does."""
+        return (Fix("leave the colon out", ((self.span, ""),)),)
+
 
 class StackedPower(ProblemAt):
     """`a^b^c`: readers disagree which power is taken first."""
@@ -228,6 +243,10 @@ class Semicolon(ProblemAt):
     code = "XG0125"
     title = "a line is a statement"
     fix = "leave it out; two statements stand in two lines"
+
+    def fixes(self) -> tuple[Fix, ...]:
+        """Write it as the language does."""
+        return (Fix("leave the semicolon out", ((self.span, ""),)),)
 
 
 ELSEWHERE: Final = frozenset({  # what files of Mermaid, Graphviz and Python begin with
