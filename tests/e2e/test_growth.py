@@ -5,11 +5,12 @@ from __future__ import annotations
 import gc
 import time
 from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 from bench.programs import blocks, calls, chain
 
-from xg.driver import Program, compile_project
+from xg.driver import Program, compile, compile_project
 from xg.frontend.choices import check_choices
 from xg.frontend.project import parse_project
 
@@ -58,3 +59,18 @@ def test_four_times_the_program(
     if ratio > AT_MOST:  # something else may have been at work
         ratio = min(ratio, seconds(large) / min(least, seconds(small)))
     assert ratio <= AT_MOST, f"{ratio:.1f} times as long"
+
+
+def test_4096_times_as_many_ranks_cost_no_more() -> None:
+    """Programs of ranks and their costs are formulas in the sizes of the mesh."""
+    file = Path(__file__).parents[2] / "diagrams" / "models" / "transformer.xg"
+    sizes = {"B": 2**15, "S": 4096, "S_max": 2**14, "D": 2**14, "N_L": 96, "N_H": 128, "V": 2**16}
+
+    def compiled_on(ranks: int) -> Callable[[], object]:
+        mesh = {"N_T": 2 if ranks == 4 else 8, "N_D": ranks // (2 if ranks == 4 else 8)}
+        return lambda: compile(file, plan="FSDP × TP", sizes=sizes, mesh=mesh).cost().memory
+
+    small, large = compiled_on(4), compiled_on(4 * 4096)
+    small()  # imports what it needs
+    least = min(seconds(large), seconds(large))
+    assert least <= 2 * max(seconds(small), seconds(small))
