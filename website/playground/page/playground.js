@@ -199,9 +199,7 @@ element("link").addEventListener("click", async () => {
 });
 
 async function start() {
-  if (location.protocol === "file:") {
-    return say("Browsers run no compiler from a file. Serve the folder of the site: python -m http.server -d build/site --bind 127.0.0.1");
-  }
+  say("Loading the compiler …");
   startWorker();
   const { words, examples } = await (await fetch("examples.json")).json();
   coloured = colouring(words);

@@ -31,8 +31,10 @@ const ready = start();
 ready.then(() => postMessage({ ready: true }), (error) => postMessage({ lost: error.message }));
 
 onmessage = async ({ data: { id, asked } }) => {
+  const compiler = await ready.catch(() => null); // the page knows why
+  if (!compiler) return;
   try {
-    postMessage({ id, answer: JSON.parse((await ready)(JSON.stringify(asked))) });
+    postMessage({ id, answer: JSON.parse(compiler(JSON.stringify(asked))) });
   } catch (error) {
     postMessage({ id, answer: { failed: `internal error: ${error.message.trim().split("\n").at(-1)}` } });
   }
