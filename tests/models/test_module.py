@@ -12,8 +12,12 @@ from models.witness import quietly
 from xg.cli.counterpart import Counterpart, compare_module
 from xg.cli.opening import open_project
 
+# A module of Mixtral holds all experts of a layer in one parameter, its checkpoint each in another:
+# a file of names says the second, so that such a module is refused with what is missing.
+WHOLE = {name: each for name, each in FAMILIES.items() if each.diagram != "mixtral"}
 
-@pytest.mark.parametrize("family", FAMILIES.values(), ids=list(FAMILIES))
+
+@pytest.mark.parametrize("family", WHOLE.values(), ids=list(WHOLE))
 def test_a_module_agrees_on_every_edge(family: Family) -> None:
     file = str(family.path)
     options = Namespace(file=file, block=None, settings=[], names=None, plan=None)
