@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from website.lexer import XgLexer
+from xg_grammar.pygments_lexer import XgLexer
 
 if TYPE_CHECKING:
     from sphinx.application import Sphinx

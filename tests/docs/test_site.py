@@ -15,9 +15,10 @@ from browser.chromium import chromium, complaints, open_file, script, view
 from pygments.token import Error
 from selenium.webdriver.support.wait import WebDriverWait
 from website.documents import staged
-from website.lexer import XgLexer
 from website.links import problems
 from website.navigation import contents
+
+from xg_grammar.pygments_lexer import XgLexer
 
 ROOT = Path(__file__).parents[2]
 PAGES = ("index", "gallery/index", "gallery/mlp", "docs/tutorial", "docs/seeds", "docs/errors")

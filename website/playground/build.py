@@ -9,8 +9,8 @@ from io import BytesIO
 from pathlib import Path
 from zipfile import ZIP_DEFLATED, ZipFile, ZipInfo
 
-from website.lexer import WORDS
 from xg.frontend.project.lookup import library, library_files
+from xg_grammar.pygments_lexer import WORDS
 
 HERE = Path(__file__).parent
 PACKAGES = ("xg", "xg_runtime", "xg_grammar", "lark")

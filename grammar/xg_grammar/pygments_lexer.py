@@ -1,4 +1,8 @@
-"""Colours of the language for Pygments, from the words of its grammar."""
+"""Colours of the language for Pygments, from the words of its grammar.
+
+An entry point of the package: whatever colours code with Pygments knows `xg` once it is installed.
+Nothing else imports it, because Pygments is no dependency.
+"""
 
 from __future__ import annotations
 
@@ -15,6 +19,7 @@ class XgLexer(RegexLexer):
 
     name = "xg"
     aliases = ("xg",)
+    filenames = ("*.xg",)
     tokens = {  # noqa: RUF012 - as RegexLexer wants it
         "root": [
             (r"#.*?$", Comment.Single),
