@@ -28,6 +28,8 @@ VALUES = {
     "--names": ("tiny.names.toml",),
     "--figure": ("ops.svg",),
     "--plan": ("TP",),
+    "--params": ("p.npz",),
+    "--as-is": (),
 }
 # Words with which the option has no effect, and words with which it has one; `.` is a folder.
 OTHERS: dict[tuple[str, str], tuple[list[str], list[str]]] = {
@@ -64,10 +66,15 @@ OTHERS: dict[tuple[str, str], tuple[list[str], list[str]]] = {
     ("generate", "--names"): (["."], ["tiny.xg"]),
     ("generate", "--dtype"): (["."], ["tiny.xg"]),
     ("ops", "--figure"): (["softmax"], []),
+    ("plan", "--between"): (["--ranks", "8"], ["--ranks", "9"]),
+    ("compare", "--params"): (["--module", "m:f"], ["--against", "a.npz"]),
+    ("compare", "--as-is"): (["--against", "a.npz"], ["--module", "m:f"]),
+    ("compare", "--seed"): (["--against", "a.npz"], ["--module", "m:f"]),
 }
 NEEDED = {
     "run": ["tiny.xg", "--inputs", "in.npz", "-o", "out.npz"],
     "weights": ["tiny.xg", "--from", "w.npz"],
+    "plan": ["tiny.xg", "--memory", "1GB"],
 }
 # Options that have an effect beside all others, or that their action refuses where they have none.
 ALWAYS: dict[str, set[str]] = {
@@ -80,6 +87,10 @@ ALWAYS: dict[str, set[str]] = {
             "--dropout", "--backend", "--kernels", "--on", "--block", "--plan", "--set"},
     "weights": {"--from", "--names", "-o", "--to", "--block", "--plan", "--set"},
     "verify": {"--against", "--seed", "--json", "--block", "--set"},
+    "compare": {"--module", "--against", "--map", "--names", "--inputs", "--tolerance", "--json",
+                "--block", "--plan", "--set"},
+    "plan": {"--ranks", "--memory", "--dtype", "--node", "--machine", "--hardware", "--write",
+             "--json", "--block", "--set"},
     "explain": {"-o", "--example", "--seed", "--block", "--plan", "--set"},
     "cost": {"--dtype", "--hardware", "--json", "--block", "--plan", "--set"},
     "diff": {"--against", "-o", "--json", "--block", "--plan", "--set"},

@@ -158,6 +158,30 @@ RULES: Final = (
         lambda options: options.optimizer == "adamw",
         "is for --optimizer adamw",
     ),
+    Rule(
+        ("plan",),
+        "--between",
+        lambda options: options.ranks > options.node,
+        "is for several nodes: --ranks above --node",
+    ),
+    Rule(
+        ("compare",),
+        "--params",
+        lambda options: options.module is None,
+        "is for --against, and a module has weights of its own",
+    ),
+    Rule(
+        ("compare",),
+        "--as-is",
+        lambda options: options.against is None,
+        "is of a module's weights: --module MODULE:BUILD",
+    ),
+    Rule(
+        ("compare",),
+        "--seed",
+        lambda options: options.against is None,
+        "draws inputs for a module: --module MODULE:BUILD",
+    ),
     Rule(("train",), "--prompt", lambda options: options.sample > 0, "begins a --sample"),
     Rule(("train",), "--temperature", lambda options: options.sample > 0, "is for a --sample"),
     Rule(
