@@ -304,11 +304,18 @@ def edited(text: str, draw: random.Random) -> str:
     return text[:start] + piece + text[end:]
 
 
+def resident(editor: Editor) -> int:
+    """KiB of memory that a server has."""
+    status = Path(f"/proc/{editor.process.pid}/status").read_text("utf-8")
+    return next(int(line.split()[1]) for line in status.split("\n") if line.startswith("VmRSS"))
+
+
 def run_edits(folder: Path, count: int, seed: int, every: int) -> list[float]:
     """Answers after random edits, compared with those of a server that starts with the text."""
     draw = random.Random(seed)
     name, original = "t.xg", TRANSFORMER.read_text("utf-8")
     editor, text, took = Editor(folder), original, list[float]()
+    memory: list[int] = []
     editor.open(name, text)
     asked(editor, name, (50, 10), [])  # warm: operators are imported once
     for version in range(2, count + 2):
@@ -318,12 +325,15 @@ def run_edits(folder: Path, count: int, seed: int, every: int) -> list[float]:
         line = draw.randrange(len(lines))
         place = (line, draw.randrange(len(lines[line]) + 1))
         answers = asked(editor, name, place, took)
+        if version in (count // 2, count + 1):
+            memory.append(resident(editor))
         if version % every == 0:
             fresh = Editor(folder)
             fresh.open(name, text)
             assert asked(fresh, name, place, []) == answers, (version, place)
             assert fresh.quit()[0] == 0
     assert editor.quit()[0] == 0
+    assert count < 100 or memory[1] < 1.2 * memory[0], memory  # tables fill at first
     return took
 
 
