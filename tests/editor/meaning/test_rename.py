@@ -1,0 +1,55 @@
+"""Every name of a file renamed: the blocks are the same graphs, up to names."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from xg.diagnostics.source import Source
+from xg.editor.meaning.declared import ProjectNames
+from xg.editor.meaning.occurrences import Occurrences
+from xg.editor.meaning.rename import CannotRename, rename
+from xg.frontend.choices import checked
+from xg.frontend.project import KnownFiles, Reading, read_edited
+from xg.ir.graph import Apply
+
+ROOT = Path(__file__).parents[3]
+Graphs = list[tuple[str, tuple[int, ...]]]
+
+
+def compiled(reading: Reading) -> Graphs:
+    """Each step of every block: its operator and where each of its operands was made."""
+    assert reading.project is not None
+    assert not reading.diagnostics
+    result = checked(reading.project)
+    assert not result.diagnostics
+    found: Graphs = []
+    for graph in result.graphs:
+        made = {value: place for place, (_, value) in enumerate(graph.names())}
+        for step in graph.steps:
+            operator = step.op.name if isinstance(step, Apply) else "call"
+            found.append((operator, tuple(made.get(value, -1) for value in step.inputs)))
+    return found
+
+
+@pytest.mark.parametrize("name", ["notation/mlp.xg", "examples/gru.xg"])
+def test_any_name_can_be_another_one(name: str) -> None:
+    path = ROOT / "diagrams" / name
+    text = path.read_text("utf-8")
+    reading = read_edited(path, Source(path.name, text), {})
+    assert reading.project is not None
+    names = Occurrences(reading, ProjectNames(reading.project))
+    before = compiled(reading)
+    assert any(operands for _, operands in before)
+    by_key = {each.key: each for each in names.of_file(reading.project.main) if each.key}
+    count = 0
+    for found in by_key.values():
+        try:
+            renaming = rename(found, [names], "other_1", KnownFiles())
+        except CannotRename:
+            continue  # operators of the language and words
+        after = read_edited(path, Source(path.name, renaming.applied(path, text)), {})
+        assert compiled(after) == before, found.name.name
+        count += 1
+    assert count > 15
