@@ -150,3 +150,43 @@ def test_a_count_that_reached_its_bound_says_so(xg: Xg, folder: Path, line: str)
     said = xg("check", "few.xg")
     assert "30 errors" in said.out
     assert "at least" not in said.out + said.err
+
+
+HOSTILE = "a,b:c%d.xg"
+
+
+def test_findings_as_commands_of_a_workflow(xg: Xg, folder: Path) -> None:
+    """A property ends at a comma, the properties at a colon, the command at a line's end."""
+    (folder / HOSTILE).write_text("block A (X [B]) -> Y [B] {\n    X -> foo : Y\n}\n", "utf-8")
+    said = xg("check", HOSTILE, "--format", "github")
+    assert said.code == 1
+    assert said.out.splitlines() == [
+        "::error file=a%2Cb%3Ac%25d.xg,line=1,col=13,endColumn=13,title=XG0203"
+        "::no dim is called B%0Ahelp: declare it: dim B",
+        "::error file=a%2Cb%3Ac%25d.xg,line=1,col=23,endColumn=23,title=XG0203"
+        "::no dim is called B%0Ahelp: declare it: dim B",
+    ]
+    assert xg("check", "mlp", "--format", "github").out == ""
+
+
+def test_findings_as_sarif(xg: Xg, folder: Path) -> None:
+    (folder / HOSTILE).write_text(
+        "dim B\nblock A (X [B]) -> Y [B] {\n    X -> foo : Y\n}\n", "utf-8"
+    )
+    said = xg("check", HOSTILE, "--format", "sarif")
+    assert said.code == 1
+    log = json.loads(said.out)
+    (run,) = log["runs"]
+    (result,) = run["results"]
+    (place,) = result["locations"]
+    assert log["version"] == "2.1.0"
+    assert [rule["id"] for rule in run["tool"]["driver"]["rules"]] == [result["ruleId"]]
+    assert (result["ruleId"], result["level"]) == ("XG0202", "error")
+    assert "foo" in result["message"]["text"]
+    assert place["physicalLocation"] == {
+        "artifactLocation": {"uri": "a%2Cb%3Ac%25d.xg"},
+        "region": {"startLine": 3, "startColumn": 10, "endColumn": 13},
+    }
+    none = xg("check", "absent.xg", "--format", "sarif")
+    assert none.code == 5
+    assert "locations" not in json.loads(none.out)["runs"][0]["results"][0]

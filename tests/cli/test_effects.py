@@ -80,7 +80,7 @@ NEEDED = {
 ALWAYS: dict[str, set[str]] = {
     "build": {"-o", "--pass", "--only", "--check", "--watch", "--block", "--plan", "--set"},
     "serve": {"--port", "--open", "--block", "--plan", "--set"},
-    "check": {"--strict", "--json", "--block", "--plan", "--set"},
+    "check": {"--strict", "--format", "--json", "--block", "--plan", "--set"},
     "show": {"--pass", "--as", "--after", "--kernels", "--block", "--plan", "--set"},
     "fmt": {"--check"},
     "run": {"--inputs", "-o", "--params", "--save-params", "--d-outputs", "--keep", "--dtype",

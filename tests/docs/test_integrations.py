@@ -15,6 +15,8 @@ import yaml
 from pygments import highlight
 from pygments.formatters import HtmlFormatter
 
+from xg.cli.dispatch import parse
+
 ROOT = Path(__file__).parents[2]
 HOOKS: list[dict[str, Any]] = yaml.safe_load((ROOT / ".pre-commit-hooks.yaml").read_text("utf-8"))
 PROJECT: dict[str, Any] = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))
@@ -72,3 +74,14 @@ def test_pygments_finds_the_lexer_by_its_entry_point() -> None:
     html: str = highlight("block F(X [B]) # why", lexer, HtmlFormatter())
     assert '<span class="k">block</span>' in html
     assert '<span class="c1"># why</span>' in html
+
+
+def test_the_workflow_of_the_page_runs_commands_that_there_are() -> None:
+    page = (ROOT / "docs" / "how-to.md").read_text("utf-8")
+    (text,) = re.findall(r"<!-- file: diagrams\.yml -->\n```yaml\n(.*?)```", page, re.DOTALL)
+    steps: list[dict[str, Any]] = yaml.safe_load(text)["jobs"]["diagrams"]["steps"]
+    runs = [str(step["run"]).split() for step in steps if "run" in step]
+    commands = [words[1:] for words in runs if words[0] == "xg"]
+    assert [command for command, *_ in commands] == ["check", "fmt", "verify"]
+    for command, *words in commands:
+        parse(command, words)

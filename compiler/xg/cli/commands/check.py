@@ -13,4 +13,17 @@ def add_arguments(parser: ArgumentParser) -> None:
     """Files, and whether to print errors as data."""
     add_files(parser)
     parser.add_argument("--strict", action="store_true", help="warnings count as errors")
-    parser.add_argument("--json", action="store_true", help="print the errors as JSON")
+    parser.add_argument(
+        "--format",
+        choices=("text", "json", "github", "sarif"),
+        default="text",
+        help="how errors are printed: for people, as data, as commands of a GitHub workflow, or "
+        "as a SARIF log; default: text",
+    )
+    parser.add_argument(
+        "--json",
+        action="store_const",
+        dest="format",
+        const="json",
+        help="the same as --format json",
+    )
