@@ -18,7 +18,7 @@ from xg.cost.report import report
 from xg.diagnostics.diagnostic import DiagnosticError
 from xg.diagnostics.gc_pause import resting_collector
 from xg.diagnostics.lazy_dataclass import dataclass
-from xg.frontend.project import Project, read_project
+from xg.frontend.project import Project, parse_project, read_project
 from xg.frontend.typed import Settings, type_project
 from xg.ir.dim import Dim
 from xg.ir.graph import Call
@@ -288,21 +288,29 @@ def views(program: Program) -> Iterator[View]:
 
 
 def compile(
-    path: str | os.PathLike[str],
+    path: str | os.PathLike[str] | None = None,
     block: str | None = None,
     plan: str | None = None,
     sizes: Mapping[str, int] | None = None,
     mesh: Mapping[str, int] | None = None,
     options: Mapping[str, str] | None = None,
+    *,
+    source: str | None = None,
 ) -> Program:
-    """Compile a block of a file, by default the last one.
+    """Compile a block of a file, or of a text given as `source`, by default the last one.
 
     `plan` is the name of a parallel plan of the file, or several with `×` between them; `mesh`
     numbers mesh axes, `sizes` dims, `options` chooses words. Raises DiagnosticError with all that
-    is wrong with the file, and nothing else for a bad file.
+    is wrong with the file, and nothing else for a bad file. A text uses files as if it were in the
+    working folder.
     """
     settings = {**(sizes or {}), **(options or {}), **(mesh or {})}
-    return compile_project(read_project(path), block, settings, plan)
+    if (path is None) == (source is None):
+        raise TypeError("compile() takes a path, or a text as source")
+    if path is not None:
+        return compile_project(read_project(path), block, settings, plan)
+    text = (source or "").encode("utf-8", "surrogateescape")
+    return compile_project(parse_project(text, "<source>"), block, settings, plan)
 
 
 @resting_collector()

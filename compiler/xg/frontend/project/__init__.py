@@ -92,9 +92,9 @@ def library_names() -> tuple[str, ...]:
     return tuple(path.stem for path in library_files())
 
 
-def parse_project(data: bytes) -> Project:
-    """The project of standard input; it uses files as if it were in the working folder."""
-    return _ProjectReader({}).project(None, Source.from_bytes(STANDARD_INPUT, data))
+def parse_project(data: bytes, name: str = STANDARD_INPUT) -> Project:
+    """The project of a text that is no file; it uses files as if it were in the working folder."""
+    return _ProjectReader({}).project(None, Source.from_bytes(name, data))
 
 
 def read_edited(

@@ -1,0 +1,126 @@
+"""Diagrams in notebooks: `%load_ext xg.notebook`, then cells that begin with `%%xg`.
+
+```
+%%xg --set D=32 mlp
+dim B, S, D
+block MLP(X [B, S, D]) -> Y [B, S, D] { … }
+```
+
+shows the figure of the block, light or dark as the notebook is, and leaves the program in the
+variable `mlp`. `%%xg --explore` shows its page to explore, `explorer(program)` that of a program.
+"""
+
+from __future__ import annotations
+
+import sys
+from argparse import ArgumentParser
+from collections.abc import Callable
+from dataclasses import field
+from html import escape
+from typing import NoReturn, Protocol
+
+from xg.cli.arguments import add_choice, settings_of
+from xg.diagnostics.diagnostic import DiagnosticError
+from xg.diagnostics.lazy_dataclass import dataclass
+from xg.driver import Program, compile_project
+from xg.frontend.project import parse_project
+from xg.frontend.typed import Settings
+from xg.pages.explorer import explore
+from xg_runtime.errors import InputError
+
+HEIGHT = 720  # pixels of a page inside a notebook
+
+
+class Shell(Protocol):
+    """The part of IPython that is used."""
+
+    user_ns: dict[str, object]
+
+    def register_magic_function(
+        self, func: Callable[..., object], magic_kind: str, magic_name: str
+    ) -> None:
+        """Make a function a magic of the name."""
+
+
+@dataclass(frozen=True)
+class Explorer:
+    """The page to explore of a program; a notebook shows it, a saved one without a kernel too.
+
+    The page is closed in: it may run its own script, and sees nothing of the notebook.
+    """
+
+    program: Program
+    settings: Settings = field(default_factory=dict[str, "str | int"])
+    height: int = HEIGHT
+
+    def page(self) -> str:
+        """The page as HTML."""
+        return explore(self.program, self.settings).page.decode()
+
+    def _repr_html_(self) -> str:
+        """The page in a frame."""
+        return (
+            f'<iframe srcdoc="{escape(self.page())}" sandbox="allow-scripts" width="100%"'
+            f' height="{self.height}" style="border: 0" title="{escape(repr(self.program))}">'
+            "</iframe>"
+        )
+
+
+def explorer(program: Program, height: int = HEIGHT) -> Explorer:
+    """The page to explore of a program that `xg.compile` gave."""
+    return Explorer(program, height=height)
+
+
+def load_ipython_extension(shell: Shell) -> None:
+    """Make `%%xg` a magic of the notebook; `%load_ext xg.notebook` calls this."""
+
+    def cell(line: str, text: str) -> object:
+        return _cell(shell, line, text)
+
+    shell.register_magic_function(cell, "cell", "xg")
+
+
+def _cell(shell: Shell, line: str, text: str) -> object:
+    """The result that a cell shows: the program or its page, nothing where there are errors."""
+    try:
+        options = _parser().parse_args(line.split())
+        settings = settings_of(options)
+        program = compile_project(
+            parse_project(text.encode("utf-8", "surrogateescape"), "<cell>"),
+            options.block,
+            settings,
+            options.plan,
+        )
+    except DiagnosticError as error:
+        sys.stderr.write(f"{error}\n")
+        return None
+    except (_Misused, InputError) as error:
+        sys.stderr.write(f"%%xg: {error}\n")
+        return None
+    shell.user_ns[options.name] = program
+    return Explorer(program, settings) if options.explore else program
+
+
+class _Misused(Exception):
+    """Words behind `%%xg` that it does not know."""
+
+
+class _Parser(ArgumentParser):
+    """A parser that does not end the kernel."""
+
+    def error(self, message: str) -> NoReturn:
+        raise _Misused(message)
+
+
+def _parser() -> _Parser:
+    parser = _Parser("%%xg", add_help=False)
+    parser.add_argument("name", nargs="?", default="program", type=_variable)
+    parser.add_argument("--explore", action="store_true")
+    add_choice(parser)
+    return parser
+
+
+def _variable(name: str) -> str:
+    if not name.isidentifier():
+        raise _Misused(f"{name} is no name for a variable")
+    return name

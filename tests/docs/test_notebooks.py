@@ -1,0 +1,83 @@
+"""The cells of the page about notebooks, run by a real kernel and read back from the saved file."""
+
+from __future__ import annotations
+
+import json
+import re
+from html import unescape
+from pathlib import Path
+from typing import Any, cast
+
+import nbformat
+import pytest
+from nbclient import NotebookClient
+
+import xg
+from xg.notebook import explorer
+
+ROOT = Path(__file__).parents[2]
+CELLS = re.findall(
+    r"```python\n(.*?)```", (ROOT / "docs/notebooks.md").read_text("utf-8"), re.DOTALL
+)
+WRONG = "%%xg\ndim B\nblock F(X [B]) -> Y [B] {\n    X -> Nothing : Y\n}"
+MISUSED = "%%xg 3x\ndim B\nblock F(X [B]) -> Y [B] {\n    X -> ReLU : Y\n}"
+EXPLORED = "%%xg --explore\ndim B = 3\nblock F(X [B]) -> Y [B] {\n    X -> ReLU : Y\n}"
+
+
+@pytest.fixture(scope="module")
+def saved(tmp_path_factory: pytest.TempPathFactory) -> list[list[dict[str, Any]]]:
+    """The outputs of each cell in the file of the executed notebook."""
+    new: Any = nbformat.v4
+    cells = [new.new_code_cell(text) for text in (*CELLS, WRONG, MISUSED, EXPLORED)]
+    notebook = new.new_notebook(cells=cells)
+    folder = tmp_path_factory.mktemp("notebook")
+    client = NotebookClient(notebook, timeout=120, resources={"metadata": {"path": str(folder)}})
+    client.execute()
+    text: str = new.writes(notebook)
+    (folder / "saved.ipynb").write_text(text, encoding="utf-8")
+    again: dict[str, Any] = json.loads((folder / "saved.ipynb").read_text("utf-8"))
+    return [[_joined(output) for output in cell["outputs"]] for cell in again["cells"]]
+
+
+def _joined(part: Any) -> Any:  # noqa: ANN401 - JSON
+    """An output whose texts are in one piece; a file has them line by line."""
+    if isinstance(part, list):
+        return "".join(cast("list[str]", part))
+    if isinstance(part, dict):
+        return {name: _joined(inner) for name, inner in cast("dict[str, Any]", part).items()}
+    return part
+
+
+def test_a_cell_shows_its_figure(saved: list[list[dict[str, Any]]]) -> None:
+    (shown,) = saved[1]
+    assert shown["data"]["image/svg+xml"].lstrip().startswith("<svg")
+    assert shown["data"]["text/plain"].startswith("<Program Head(X [B, S, 8]) -> O [B, S, 4]")
+    assert saved[2][0]["data"]["text/plain"] == "(2, 5, 4)"
+
+
+def test_the_page_is_in_the_saved_file(saved: list[list[dict[str, Any]]]) -> None:
+    figure, page = saved[3]
+    assert "backward pass" in figure["data"]["image/svg+xml"]
+    for shown in (page, saved[-1][0]):
+        html = shown["data"]["text/html"]
+        (text,) = re.findall(r'<iframe srcdoc="([^"]*)" sandbox="allow-scripts"', html)
+        assert unescape(text).startswith("<!doctype html>")
+    alone = explorer(xg.compile(source=EXPLORED.partition("\n")[2])).page()
+    assert unescape(text) == alone.replace("&lt;source&gt;", "&lt;cell&gt;")
+
+
+def test_errors_are_those_of_check(saved: list[list[dict[str, Any]]]) -> None:
+    ((wrong,), (misused,)) = saved[-3:-1]
+    assert wrong["name"] == misused["name"] == "stderr"
+    assert "no operator, block or option is called Nothing" in wrong["text"]
+    assert "┌─ <cell>:3:10\n3│     X -> Nothing : Y" in wrong["text"]
+    assert misused["text"] == "%%xg: 3x is no name for a variable\n"
+
+
+def test_a_path_or_a_text() -> None:
+    with pytest.raises(TypeError, match="a path, or a text"):
+        xg.compile()
+    with pytest.raises(TypeError, match="a path, or a text"):
+        xg.compile("mlp.xg", source="dim B")
+    with pytest.raises(xg.DiagnosticError, match="not UTF-8"):
+        xg.compile(source="dim B\udc80")
