@@ -5,7 +5,6 @@
 
 from __future__ import annotations
 
-import copy
 import tempfile
 from argparse import Namespace
 from collections.abc import Iterable, Mapping, Sequence
@@ -211,15 +210,20 @@ def _config(module: nn.Module) -> dict[str, Any] | None:
 
 
 def _saved_names(module: nn.Module) -> dict[str, str]:
-    """The name of each parameter in what transformers saves."""
+    """The name of each parameter in what transformers saves: a number in it for a moment tells."""
     import torch
 
-    twin: Any = copy.deepcopy(module)
-    numbers = {name: n for n, name in enumerate(parameters(twin))}
+    saving: Any = module
+    numbers = {name: n for n, name in enumerate(parameters(module))}
+    kept = {name: param.detach().clone() for name, param in module.named_parameters()}
     with tempfile.TemporaryDirectory() as folder, torch.no_grad():
-        for name, param in twin.named_parameters():
-            param.fill_(float(numbers[name]))
-        twin.save_pretrained(folder)
+        try:
+            for name, param in module.named_parameters():
+                param.fill_(float(numbers[name]))
+            saving.save_pretrained(folder)
+        finally:
+            for name, param in module.named_parameters():
+                param.copy_(kept[name])
         saved = weights.read(Path(folder)).tensors
     by_number = {int(array.flat[0]): name for name, array in saved.items()}
     return {name: by_number.get(n, name) for name, n in numbers.items()}

@@ -153,7 +153,8 @@ def take_rows(tables: Array, ids: Array, batch: int) -> Array:
 def add_rows(updates: Array, ids: Array, rows: int, batch: int) -> Array:
     """Sum rows by their ids into tables: the gradient of taking rows of many tables."""
     tables = ids.shape[:batch]
-    total = scatter_add(updates, row_numbers(ids, rows, batch), math.prod(tables) * rows)
+    flat = row_numbers(ids, rows, batch)
+    total = scatter_add(updates, flat, math.prod(tables) * rows)
     return total.reshape(*tables, rows, *updates.shape[ids.ndim :])
 
 
