@@ -115,10 +115,13 @@ def test_a_module_in_a_test() -> None:
         (("--module", "nothing:build"), "there is no module nothing"),
         (("--module", "nothing.py:build"), "there is no file nothing.py"),
         (("--module", "bad.py:nothing"), "bad.py has no nothing"),
-        (("--module", "bad.py:build"), "gives a int, not a torch.nn.Module"),
+        (("--module", "bad.py:build"), "bad.py:build gives no torch.nn.Module, but 1"),
         (("--module", "bad.py:fails"), "cannot be built: ZeroDivisionError: division by zero"),
         (("--module", "bad.py:other"), "the module has names of its own, such as bias"),
-        (("--module", "bad.py:crash"), "fails on the diagram's inputs: RuntimeError"),
+        (
+            ("--module", "bad.py:crash"),
+            "fails on the diagram's inputs: RuntimeError: no   bad.py:10: def forward",
+        ),
         (
             ("--module", "bad.py:shape"),
             "the module gives [4, 3], and the diagram Y [4, 5]",

@@ -42,6 +42,24 @@ plan TP of Net {
     W_down [D_ff/N_T, D]
 }
 """
+PICK = """\
+dim B, D = 64, N_E = 8
+mesh N_T = 2
+
+block Pick(X [B, D]) -> v [B, 2], e [B, 2] in N_E {
+    param W [D, N_E]
+
+    X -> •<=W -> topk(2) : v, e
+}
+
+plan Columns of Pick {
+    W [D, N_E/N_T]
+}
+
+plan Rows of Pick {
+    X [B/N_T, D]
+}
+"""
 H100 = {
     each.name: each
     for each in machines(
@@ -170,6 +188,41 @@ def test_impossible_requests_are_refused_with_the_nearest(
     said = xg("plan", "net.xg", *words, "--set", "B=64")
     assert said.code in (1, 2)
     assert message in (said.out + said.err).replace("\n", " ")
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (("--write", "my plan"), "'my plan' is no name for a plan"),
+        (("--write", "plan"), "'plan' is no name for a plan"),
+        (("--set", "N_T=4"), "the search chooses the sizes of the mesh: leave --set N_T out"),
+        (("--ranks", "-4"), "argument --ranks: at least 1"),
+    ],
+)
+def test_words_that_a_search_cannot_use_are_refused(
+    xg: Xg, net: Path, words: tuple[str, ...], message: str
+) -> None:
+    said = xg("plan", "net.xg", "--ranks", "4", "--memory", "1GB", "--set", "B=64", *words)
+    assert said.code in (1, 2)
+    assert said.out == ""
+    assert message in said.err
+    assert net.read_text(encoding="utf-8") == NET
+
+
+def test_a_plan_that_is_left_out_is_told_with_the_reason(xg: Xg, folder: Path) -> None:
+    (folder / "net.xg").write_text(PICK, encoding="utf-8")
+    said = xg("plan", "net.xg", "--ranks", "2", "--memory", "1GB", "--set", "B=64")
+    assert said.code == 0, said.err
+    assert "best: Rows" in said.out
+    assert "Columns is left out: topk cannot be computed in parts over N_T" in said.out
+
+
+def test_one_device_is_no_plan(xg: Xg, net: Path) -> None:
+    words = ("--ranks", "1", "--memory", "1GB", "--set", "B=64", "--write", "One")
+    said = xg("plan", "net.xg", *words)
+    assert said.out.startswith("Net on 1 rank of h100")
+    assert "best: one device\n" in said.out
+    assert "one device is best: there is no plan to write" in said.err
 
 
 def test_sizes_must_have_numbers(xg: Xg, net: Path) -> None:

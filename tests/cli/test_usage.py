@@ -106,10 +106,11 @@ def test_mistakes_are_data_with_json(xg: Xg, name: str) -> None:
     assert "error:" in said.err
 
 
-def test_later_editions_are_refused_by_name(xg: Xg) -> None:
-    said = xg("explain", "tiny.xg", "--plan", "TP", "-o", "page.html")
-    assert said.code == 1
-    assert "cannot be compiled by this edition" in said.err
+@pytest.mark.parametrize("name", ["compare", "explain", "generate", "weights"])
+def test_commands_for_one_device_take_no_plan(xg: Xg, name: str) -> None:
+    said = xg(name, "tiny.xg", "--plan", "TP")
+    assert said.code == 2
+    assert "--plan NAME" not in xg(name, "--help").out
 
 
 def test_a_bug_is_told_without_a_traceback(xg: Xg, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -15,10 +15,10 @@ if TYPE_CHECKING:
 FILE_HELP = "an .xg file, or a shipped diagram by its name; - is standard input"
 
 
-def add_file(parser: ArgumentParser) -> None:
+def add_file(parser: ArgumentParser, *, plans: bool = True) -> None:
     """One file, and what of it is compiled."""
     parser.add_argument("file", metavar="FILE", help=FILE_HELP)
-    add_choice(parser)
+    add_choice(parser, plans=plans)
 
 
 def add_files(parser: ArgumentParser) -> None:
@@ -27,12 +27,14 @@ def add_files(parser: ArgumentParser) -> None:
     add_choice(parser)
 
 
-def add_choice(parser: ArgumentParser) -> None:
-    """Which block, under which plan, with which sizes and options."""
+def add_choice(parser: ArgumentParser, *, plans: bool = True) -> None:
+    """Which block, under which plan unless it is for one device, with which sizes and options."""
+    parser.set_defaults(plan=None)
     parser.add_argument("--block", type=ascii_name, metavar="NAME", help="the block to compile")
-    parser.add_argument(
-        "--plan", metavar="NAME", help="a parallel plan, or a product of such: 'DP × TP'"
-    )
+    if plans:
+        parser.add_argument(
+            "--plan", metavar="NAME", help="a parallel plan, or a product of such: 'DP × TP'"
+        )
     parser.add_argument(
         "--set",
         dest="settings",
@@ -40,7 +42,8 @@ def add_choice(parser: ArgumentParser) -> None:
         default=[],
         type=setting,
         metavar="NAME=VALUE",
-        help="number a dim or a mesh axis, or choose an option; may be given several times",
+        help=f"number a dim{' or a mesh axis' if plans else ''}, or choose an option; may be "
+        "given several times",
     )
 
 

@@ -7,9 +7,7 @@ from argparse import Namespace
 from xg.cli.arguments import settings_of
 from xg.cli.opening import open_project
 from xg.codegen.backend import Form, find
-from xg.diagnostics.diagnostic import DiagnosticError
 from xg.driver import Program, compile_project
-from xg.passes.resolve.errors import NotYet
 from xg_runtime.errors import InputError
 
 
@@ -18,12 +16,6 @@ def refuse_backend(options: Namespace, form: Form | None = None) -> None:
     backend = find(options.backend)
     backend.require_form(form)
     backend.require()
-
-
-def refuse_plan(options: Namespace) -> None:
-    """Raise DiagnosticError for a plan, which this edition does not compile."""
-    if options.plan is not None:
-        raise DiagnosticError.of(NotYet(None, f"the plan {options.plan}"))
 
 
 def stage_of(program: Program, place: int | None) -> Program:

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
+from xg.cli.foreign_module import failure
 from xg.cli.input_arrays import expected, expected_inputs
 from xg.cli.published import Published, at_sizes_of, names_for, size_numbers
 from xg.diagnostics.diagnostic import DiagnosticError
@@ -298,12 +299,7 @@ def _run(module: nn.Module, called: tuple[dict[str, Any], int], seed: int) -> Ho
     try:
         return HookedRun(module, *called)
     except Exception as error:
-        raise InputError(f"the module fails on the diagram's inputs: {_told(error)}") from error
-
-
-def _told(error: Exception) -> str:
-    text = (str(error).strip().splitlines() or ["no reason"])[0]
-    return f"{type(error).__name__}: {text}"
+        raise failure("the module", "fails on the diagram's inputs", error) from error
 
 
 def _shapes(program: Program) -> dict[str, tuple[int, ...]]:

@@ -42,17 +42,18 @@ def built(text: str) -> nn.Module:
     finally:
         sys.path.remove(folder)
     if not isinstance(module, torch.nn.Module):
-        raise InputError(f"{text} gives a {type(module).__name__}, not a torch.nn.Module")
+        raise InputError(f"{text} gives no torch.nn.Module, but {module!r:.60}")
     return module
 
 
 def failure(text: str, how: str, error: BaseException) -> InputError:
     """An error of the user's code, with its own line."""
+    import torch
+
     said = (str(error).strip().splitlines() or ["no reason"])[0]
     frames = traceback.extract_tb(error.__traceback__)
-    own = [
-        each for each in frames if "/xg/" not in each.filename and "/torch/" not in each.filename
-    ]
+    others = (str(Path(__file__).parents[1]), str(Path(torch.__file__).parent))
+    own = [each for each in frames if not each.filename.startswith(others)]
     where = f"{Path(own[-1].filename).name}:{own[-1].lineno}: {own[-1].line}" if own else ""
     reason = f"{text} {how}: {type(error).__name__}: {said}"
     return InputError(reason, (where,) if where else ())

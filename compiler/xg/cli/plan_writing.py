@@ -8,6 +8,7 @@ from pathlib import Path
 from xg.cli.plan_search import Candidate
 from xg.diagnostics.source import Source
 from xg.syntax.format import format
+from xg.syntax.tokens import tokenize
 from xg_runtime import files
 from xg_runtime.errors import InputError
 
@@ -16,6 +17,9 @@ def refuse_name(file: str, name: str, plans: Collection[str]) -> None:
     """Raise InputError where a plan of that name cannot be written."""
     if file == "-" or not Path(file).is_file():
         raise InputError("--write needs a file, not standard input or a shipped diagram")
+    found = tokenize(Source("name", name))
+    if found.problems or [token.type for token in found.tokens] != ["NAME", "$END"]:
+        raise InputError(f"{name!r} is no name for a plan: letters, digits and _, a letter first")
     if name in plans:
         raise InputError(f"{file} has a plan {name}: give the new one another name")
 
@@ -24,7 +28,7 @@ def written(file: str, name: str, winner: Candidate) -> str:
     """Add the winner to the file, and tell how it is used; raises InputError and FileError."""
     factors = winner.product.factors
     if not factors:
-        raise InputError("one device is best, which no plan says")
+        raise InputError("one device is best: there is no plan to write")
     ranks = 1
     for size in winner.price.mesh.values():
         ranks *= size
@@ -35,5 +39,6 @@ def written(file: str, name: str, winner: Candidate) -> str:
     laid_out = format(Source.from_bytes(path.as_posix(), f"{text.rstrip()}\n\n{line}".encode()))
     files.write(path, laid_out.encode())
     sizes = " ".join(f"--set {axis}={size}" for axis, size in winner.price.mesh.items())
-    parts = f" --accumulate {winner.price.parts}" if winner.price.parts > 1 else ""
-    return f"{file}: plan {name} is written; use it with --plan {name} {sizes}{parts}"
+    parts = winner.price.parts
+    train = f", and in xg train --accumulate {parts}" if parts > 1 else ""
+    return f"{file}: plan {name} is written; use it with --plan {name} {sizes}{train}"

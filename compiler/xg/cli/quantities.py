@@ -9,13 +9,13 @@ from math import isfinite
 def natural(text: str) -> int:
     """0, 1, 2 …"""
     if not (text.isascii() and text.isdigit() and len(text) < 10):
-        raise ArgumentTypeError(f"{text!r} is not a whole number")
+        raise ArgumentTypeError(f"{text!r} is not a whole number from 0 on")
     return int(text)
 
 
 def positive(text: str) -> int:
     """1, 2, 3 …"""
-    if natural(text) == 0:
+    if text.startswith("-") or natural(text) == 0:
         raise ArgumentTypeError("at least 1")
     return int(text)
 

@@ -176,7 +176,8 @@ def _list(stop: Stop) -> Span:
 def _reserved_name(stop: Stop) -> Repair | None:
     is_word = literals().get(stop.here.text) == stop.token.type and stop.here.text.isalpha()
     if is_word and "NAME" in stop.expected and not stop.begins_line:
-        return Repair(errors.ReservedName(stop.here), ("NAME",), drop=True)
+        named = stop.following is not None and stop.following.type == "NAME"
+        return Repair(errors.ReservedName(stop.here), () if named else ("NAME",), drop=True)
     return None
 
 

@@ -208,6 +208,7 @@ def test_an_output_is_what_its_block_promises(tmp_path: Path) -> None:
     [
         ("LM", "None", {}, "no plan is called None"),
         ("LM", "DP × X", {}, "no plan is called X"),
+        ("LM", "DP x TP", {}, "a product is written `DP × TP` or `DP.TP`"),
         ("MLP", "DP", {}, "the plan DP places nothing in MLP"),
         ("LM", "TP", {"N_T": 0}, "N_T cannot be 0"),
         ("LM", "TP", {"N_T": "two"}, "N_T cannot be two"),

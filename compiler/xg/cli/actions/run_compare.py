@@ -5,7 +5,6 @@ from __future__ import annotations
 from argparse import Namespace
 from dataclasses import asdict
 
-from xg.cli.compiling import refuse_plan
 from xg.cli.console import Console
 from xg.cli.counterpart import Counterpart, compare_module
 from xg.cli.dumped import compare_dumped
@@ -22,7 +21,6 @@ from xg_runtime import arrays
 def run(options: Namespace, console: Console) -> int:
     """Run both, compare, and name the first difference."""
     project = open_project(options.file)
-    refuse_plan(options)
     if options.module is None and options.against is None:
         console.note("xg compare: with what? --module MODULE:BUILD, or --against ARRAYS")
         return USAGE

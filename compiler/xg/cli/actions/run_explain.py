@@ -6,7 +6,6 @@ from argparse import Namespace
 from pathlib import Path
 
 from xg.cli.arguments import settings_of
-from xg.cli.compiling import refuse_plan
 from xg.cli.console import Console
 from xg.cli.exits import FINE, USAGE
 from xg.cli.opening import open_project
@@ -28,7 +27,6 @@ ENDINGS = (".html", ".md")
 
 def run(options: Namespace, console: Console) -> int:
     """Compute, compose, write."""
-    refuse_plan(options)
     out: Path | None = options.out
     if out is not None and out.suffix not in ENDINGS:
         console.note(f"xg explain: {printable(str(out))} must end in {' or '.join(ENDINGS)}")

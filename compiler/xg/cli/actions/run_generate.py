@@ -6,7 +6,7 @@ from argparse import Namespace
 from pathlib import Path
 from typing import Final
 
-from xg.cli.compiling import compile_one, refuse_backend, refuse_plan
+from xg.cli.compiling import compile_one, refuse_backend
 from xg.cli.console import Console
 from xg.cli.exits import FINE, USAGE
 from xg.cli.input_arrays import expected
@@ -28,7 +28,6 @@ BYTES: Final = "bytes"
 
 def run(options: Namespace, console: Console) -> int:
     """Write text as it comes, then say how fast."""
-    refuse_plan(options)
     refuse_backend(options, None if options.no_cache else "step")
     is_run = Path(options.file).is_dir()
     if not is_run and options.weights is None:

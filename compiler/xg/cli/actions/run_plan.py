@@ -52,6 +52,9 @@ def _refuse(options: Namespace, wish: Wish) -> None:
         raise InputError(f"{options.file} has no plan to choose from")
     if options.write is not None:
         refuse_name(options.file, options.write, plans)
+    axes = {axis for plan in plans.values() for axis in plan.mesh}
+    if given := sorted(axes & wish.settings.keys()):
+        raise InputError(f"the search chooses the sizes of the mesh: leave --set {given[0]} out")
     main = shape_project(wish.project, wish.block, wish.settings).main
     numbers = main.sizes.bind({**main.sizes.defaults, **_whole(wish.settings)})
     symbols = {

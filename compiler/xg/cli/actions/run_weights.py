@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from argparse import Namespace
 
-from xg.cli.compiling import refuse_plan
 from xg.cli.console import Console
 from xg.cli.exits import FINE
 from xg.cli.input_arrays import expected
@@ -20,7 +19,6 @@ from xg_runtime.module import Arrays
 
 def run(options: Namespace, console: Console) -> int:
     """Read, say what was found, write."""
-    refuse_plan(options)
     if options.out:
         arrays.check_ending(options.out)
     project = open_project(options.file)

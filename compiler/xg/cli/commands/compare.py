@@ -16,7 +16,7 @@ EXAMPLE = (
 
 def add_arguments(parser: ArgumentParser) -> None:
     """A file, the code of others or what it left in a file, and what its names mean."""
-    add_file(parser)
+    add_file(parser, plans=False)
     code = parser.add_mutually_exclusive_group()
     code.add_argument(
         "--module",

@@ -12,7 +12,7 @@ EXAMPLE = "xg explain diagrams/examples/cat_sleeps.xg -o cat_sleeps.html"
 
 def add_arguments(parser: ArgumentParser) -> None:
     """A file, whose numbers, and where the page goes."""
-    add_file(parser)
+    add_file(parser, plans=False)
     parser.add_argument(
         "-o",
         dest="out",

@@ -22,7 +22,7 @@ def add_arguments(parser: ArgumentParser) -> None:
     parser.add_argument(
         "file", metavar="FILE", help="an .xg file with --weights, or the folder of a run"
     )
-    add_choice(parser)
+    add_choice(parser, plans=False)
     parser.add_argument(
         "--weights",
         type=Path,

@@ -12,7 +12,7 @@ EXAMPLE = "xg weights diagrams/models/gpt2.xg --from gpt2/ -o gpt2.safetensors"
 
 def add_arguments(parser: ArgumentParser) -> None:
     """A file, a checkpoint, and where its parameters go."""
-    add_file(parser)
+    add_file(parser, plans=False)
     parser.add_argument(
         "--from",
         dest="source",

@@ -15,7 +15,8 @@ _HEAD = ("plan", "mesh", "parts", "computing", "sending", "waiting", "step", "he
 def lines(found: FoundPlans, wish: Wish) -> Iterator[str]:
     """The best, or what is nearest to fitting."""
     block = wish.project.main.blocks[-1].name.name if wish.block is None else wish.block
-    where = f"{wish.ranks} ranks of {wish.cluster.inside.name} with {_bytes(wish.memory)}"
+    ranks = "1 rank" if wish.ranks == 1 else f"{wish.ranks} ranks"
+    where = f"{ranks} of {wish.cluster.inside.name} with {_bytes(wish.memory)}"
     yield (
         f"{block} on {where}, {wish.dtype}: {found.products} products of plans on {found.meshes} "
         "meshes tried"
@@ -24,11 +25,15 @@ def lines(found: FoundPlans, wish: Wish) -> Iterator[str]:
         rows = [_HEAD, *(_row(each, found.best[0]) for each in found.best)]
         yield from aligned(rows, frozenset(range(2, 8)), "  ")
         best = found.best[0]
-        inner = " and ".join(best.price.inner) or "no axis"
-        yield f"best: {best.product.name or 'one device'}; within a node lies {inner}"
+        inner = " and ".join(best.price.inner)
+        within = f"; within a node: {inner}" if inner else ""
+        yield f"best: {best.product.name or 'one device'}{within}"
         yield "times are bounds from below: peak rates, and nothing overlaps"
-        return
-    yield from _refusal(found, wish)
+    else:
+        yield from _refusal(found, wish)
+    alone = {name: why for name, why in found.refused.items() if "×" not in name}
+    for name, why in list((alone or found.refused).items())[:3]:
+        yield f"{name} is left out: {why}"
 
 
 def _refusal(found: FoundPlans, wish: Wish) -> Iterator[str]:
@@ -43,8 +48,6 @@ def _refusal(found: FoundPlans, wish: Wish) -> Iterator[str]:
         mesh = f" on {each.mesh}" if each.mesh else ""
         parts = f" in {each.price.parts} microbatches" if each.price.parts > 1 else ""
         yield f"  {name}{mesh}{parts} holds {_bytes(each.price.memory)}"
-    for name, reason in list(found.refused.items())[:3]:
-        yield f"  {name} is refused: {reason}"
 
 
 def as_data(found: FoundPlans, wish: Wish) -> Mapping[str, object]:

@@ -290,10 +290,10 @@ class UnknownOption(Problem):
 
 
 class NotYet(Problem):
-    """A construct of the language that this edition reads but does not compile."""
+    """A construct that is read but has no meaning in the language."""
 
     code = "XG0215"
-    title = "{what} cannot be compiled by this edition"
+    title = "{what} is no part of the language"
     span: Span | None
     what: str
     help: tuple[str, ...] = ()

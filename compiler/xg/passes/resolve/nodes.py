@@ -31,8 +31,9 @@ def apply_operator(
 ) -> tuple[Value, ...]:
     """One use of an operator on its data operands; the values that leave it."""
     if use.repeat or use.instance:
-        what = "repeated" if use.repeat else "named"
-        raise Refused(NotYet(use.span, f"an operator that is {what}: put it into a block, which"))
+        what, name = ("repeated", "repeat") if use.repeat else ("named", "name")
+        help = (f"put {op.glyph} into a block, and {name} the call of that",)
+        raise Refused(NotYet(use.span, f"an operator that is {what}", help))
     required = len([d for d in op.data if not d.optional])
     if not op.variadic and not required <= len(data) <= len(op.data):
         takes = _takes(required, [operand.name for operand in op.data])

@@ -99,7 +99,9 @@ class UnknownPlan(Problem):
 
     def helps(self) -> tuple[str, ...]:
         listed = f"known plans: {', '.join(self.known)}" if self.known else "the file has no plans"
-        return nearest(self.name, self.known) or (listed,)
+        if self.name.isidentifier():
+            return nearest(self.name, self.known) or (listed,)
+        return (listed, "a product is written `DP × TP` or `DP*TP`")
 
     def fixes(self) -> tuple[Fix, ...]:
         return corrected(self.span, self.name, self.known)

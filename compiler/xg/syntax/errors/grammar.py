@@ -130,14 +130,14 @@ class ReservedName(ProblemAt):
     def diagnostic(self) -> Diagnostic:
         """Name the word."""
         word = self.span.text
+        helps = {
+            "dim": "an axis is named in brackets: `S[T]`, `mean[S]`",
+            "frozen": "it stands behind the shape: `param W [D, D] frozen`",
+        }
         return self.report(
             f"`{word}` is a word of the language and cannot be a name",
             Label(self.span),
-            help=(
-                "an axis is named in brackets: `S[T]`, `mean[S]`"
-                if word == "dim"
-                else f"`{word}_1` or `{word.capitalize()}` could be one",
-            ),
+            help=(helps.get(word, f"`{word}_1` or `{word.capitalize()}` could be one"),),
         )
 
 
