@@ -22,17 +22,20 @@ from xg.codegen.backend import backends
 from xg.diagnostics.diagnostic import Diagnostic, DiagnosticError, render
 from xg.diagnostics.source import Source
 from xg.driver import compile_project
+from xg.editor.meaning.complete import complete, word_before
 from xg.editor.meaning.explain import explain
+from xg.editor.meaning.hints import hints
 from xg.editor.meaning.outline import outline
-from xg.editor.server.analysis import analyse
-from xg.frontend.choices import check_choices
+from xg.editor.server.analysis import analyse, read_text, typed
+from xg.frontend.choices import CheckMemory, check_choices
 from xg.frontend.project import Project, parse_project
 from xg.syntax.format import format
 from xg.syntax.parse import parse
 from xg_grammar import literals
 
 ROOT = Path(__file__).parents[1]
-SECONDS = 10.0  # of CPU for one text
+SECONDS = 15.0  # of CPU for one text, with all that an editor asks about it
+LONG = 20_000  # characters
 LINES = 60  # of a text that is changed: what is long only takes longer
 _TOKEN = re.compile(r'"[^"\n]*"|[^\W\d]\w*|\d+(?:\.\d+)?|->|<-|<=|\s+|.', re.DOTALL)
 _ODD = (
@@ -192,15 +195,24 @@ def _edited(data: bytes, found: Sequence[Diagnostic], random: Random) -> None:
         text = data.decode("utf-8")
     except UnicodeDecodeError:
         return
-    analysis = analyse(None, text, {})
-    theirs, ours = ([each.code for each in part] for part in (analysis.diagnostics, found))
+    given, memory = read_text(None, text, {}), CheckMemory()
+    diagnostics = analyse(given, memory).diagnostics
+    theirs, ours = ([each.code for each in part] for part in (diagnostics, found))
     assert theirs == ours or "\r" in text or "\ufeff" in text, f"server: {theirs}, check: {ours}"
-    project = analysis.reading.project
+    project, length = given.reading.project, len(given.source.text)
+    places = 3 if length < LONG else 1  # each answer reads the whole text
+    for _ in range(places):
+        complete(project, word_before(given.source, random.randint(0, length)))
     if project is None:
         return
     outline(project.main)
-    for _ in range(3):
-        explain(project, analysis.graphs, random.randint(0, len(text)))
+    blocks = typed(given, memory)
+    list(hints(project.main, blocks, 0, length))
+    assert given.names
+    for _ in range(places):
+        offset = random.randint(0, length)
+        explain(project, blocks, offset)
+        given.names.at(project.main, offset)
 
 
 def shortest(data: bytes, kind: str, seed: int) -> bytes:
