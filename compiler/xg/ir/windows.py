@@ -119,7 +119,9 @@ def _check(use: Use, numbers: Cutting, length: Dim, count: Dim) -> None:
     beyond = [(a.smaller - a.larger).constant for a in _facts(numbers, length, count)]
     if any(number is not None and number > 0 for number in beyond):
         has = use.sizes.fold(numbers.count(length))
-        raise Misuse(f"{axis} has {has} windows, not {use.sizes.fold(count)}")
+        keeps = numbers.stride.constant == 1 and count == length and numbers.span.constant
+        help = (f"pad={(keeps - 1) // 2} keeps the length",) if keeps and keeps % 2 else ()
+        raise Misuse(f"{axis} has {has} windows, not {use.sizes.fold(count)}", help=help)
 
 
 def _facts(numbers: Cutting, length: Dim, count: Dim) -> tuple[AtMost, AtMost]:

@@ -186,7 +186,10 @@ class WrongKind(ProblemAt):
     found: str
 
     def helps(self) -> tuple[str, ...]:
-        return ("declare it as an index: NAME [B, S] in V",) if self.wanted == "integers" else ()
+        if self.wanted != "integers":
+            return ()
+        order = f"`xg ops {self.node}` tells the order of operands"
+        return ("declare it as an index: NAME [B, S] in V", order)
 
 
 class LoopAxis(ProblemAt):
