@@ -121,7 +121,7 @@ def test_a_folder_of_transformers_travels_both_ways(
 
 
 def test_a_function_gives_a_model_and_its_inputs(xg: Xg, folder: Path) -> None:
-    (folder / "mine.py").write_text(
+    (folder / "homemade.py").write_text(
         "import torch\n"
         "def net():\n    return torch.nn.Linear(4, 6), torch.randn(2, 4)\n"
         "def named():\n    return torch.nn.Linear(4, 6), {'input': torch.randn(2, 4)}\n"
@@ -130,12 +130,12 @@ def test_a_function_gives_a_model_and_its_inputs(xg: Xg, folder: Path) -> None:
         encoding="utf-8",
     )
     for name in ("net", "named"):
-        assert xg("import", f"mine:{name}", "-o", f"{name}.xg", "--name", "Net").code == 0
+        assert xg("import", f"homemade:{name}", "-o", f"{name}.xg", "--name", "Net").code == 0
         assert "block Net(input [B, D])" in (folder / f"{name}.xg").read_text(encoding="utf-8")
     before = sorted(folder.rglob("*"))
     for model, reason in (
-        ("mine:alone", "it should return a model and an example of its inputs"),
-        ("mine:five", "mine has no function five"),
+        ("homemade:alone", "it should return a model and an example of its inputs"),
+        ("homemade:five", "homemade has no function five"),
         ("yours:net", "there is no module yours"),
     ):
         said = xg("import", model, "-o", "out.xg")

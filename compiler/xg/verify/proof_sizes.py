@@ -43,7 +43,7 @@ PRIMES: Final[tuple[int, ...]] = (
 )
 ROUNDS: Final = 2  # of every repetition
 LEAST_MEAN: Final = 3  # of two numbers, what LN makes is ±1 whatever they are
-SCALARS_AT_MOST: Final = 5_000  # so many are tried one by one
+SCALARS_AT_MOST: Final = 6_000  # so many are tried one by one
 EFFORT_AT_MOST: Final = 10**10  # operations, before primes repeat
 
 Numbers = dict[str, int]

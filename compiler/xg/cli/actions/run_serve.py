@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import signal
 import time
 import webbrowser
 from argparse import Namespace
 from collections.abc import Sequence
 from contextlib import suppress
+from threading import Event
+from types import FrameType
 from typing import Final
 
 from xg.cli.console import Console
@@ -44,9 +47,22 @@ def run(options: Namespace, console: Console) -> int:
     console.note("open it in a browser; Ctrl-C ends")
     if options.open and not webbrowser.open(server.new_ticket()):
         console.note("xg serve: no browser was found")
+    interrupted = _interrupted()
     with suppress(KeyboardInterrupt):
-        _follow(board, drawings, options, console)
+        _follow(board, drawings, options, console, interrupted)
     return FINE
+
+
+def _interrupted() -> Event:
+    """The event that Ctrl-C sets, for an exception that is lost in a library's callback."""
+    event = Event()
+
+    def interrupt(number: int, frame: FrameType | None) -> None:
+        event.set()
+        raise KeyboardInterrupt
+
+    signal.signal(signal.SIGINT, interrupt)
+    return event
 
 
 def _refuse_unreadable(name: str) -> None:
@@ -59,12 +75,16 @@ def _refuse_unreadable(name: str) -> None:
 
 
 def _follow(
-    board: Board, drawings: Sequence[LiveDrawing], options: Namespace, console: Console
+    board: Board,
+    drawings: Sequence[LiveDrawing],
+    options: Namespace,
+    console: Console,
+    interrupted: Event,
 ) -> None:
     """Draw what is saved, and the numbers of what is looked at, one page at a time."""
     whole: WholePage | None = None
     try:
-        while True:
+        while not interrupted.is_set():
             for place, drawing in enumerate(drawings):
                 if drawing.watched.has_changed():
                     if whole and whole.place == place:

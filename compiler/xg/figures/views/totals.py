@@ -36,8 +36,9 @@ def _spelled(volume: Dim) -> str:
 def in_usual_order(size: Dim) -> str:
     """Return a sum as people write it: high degrees first, squares before products.
 
+    >>> from xg.ir.dim import symbol
     >>> D, D_ff = symbol("D"), symbol("D_ff")
-    >>> in_usual_order(2 * D + D * D_ff * 2 + D * D * 4)
+    >>> in_usual_order(D * 2 + D * D_ff * 2 + D * D * 4)
     '4D^2 + 2*D*D_ff + 2D'
     """
     terms = sorted(size.terms, key=lambda term: _degrees(term[0]), reverse=True)
