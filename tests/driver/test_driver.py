@@ -21,7 +21,10 @@ MODEL = DIAGRAMS / "models" / "transformer.xg"
 
 def test_the_interface_is_the_contract() -> None:
     signature = inspect.signature(xg.compile)
-    assert list(signature.parameters) == ["path", "block", "plan", "sizes", "mesh", "options"]
+    *contract, source = signature.parameters.values()
+    names = [parameter.name for parameter in contract]
+    assert names == ["path", "block", "plan", "sizes", "mesh", "options"]
+    assert (source.name, source.kind) == ("source", inspect.Parameter.KEYWORD_ONLY)
 
 
 def test_inputs_outputs_and_parameters_in_file_order() -> None:
