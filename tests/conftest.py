@@ -19,10 +19,21 @@ QUICK = (
 )
 os.environ.setdefault("XLA_FLAGS", " ".join(f"--xla_{flag}" for flag in QUICK))
 
-BROWSER = ("chromium", "chromedriver")
-MISSING = [name for name in BROWSER if shutil.which(name) is None]
+# The tests that need tools of the machine, and what Debian calls these; CI installs them.
+TOOLS = {
+    "browser": (("chromium", "chromedriver"), "chromium chromium-driver"),
+    "figures/test_latex.py": (
+        ("pdflatex", "lualatex"),
+        "texlive-latex-recommended texlive-luatex texlive-pictures",
+    ),
+}
+MISSING = {
+    tests: missing
+    for tests, (tools, _) in TOOLS.items()
+    if (missing := [tool for tool in tools if shutil.which(tool) is None])
+}
 PLAYGROUND = next((Path(__file__).parents[1] / "build" / "fetched").glob("pyodide-*.tgz"), None)
-collect_ignore = ["browser"] if MISSING else [] if PLAYGROUND else ["browser/test_playground.py"]
+collect_ignore = [*MISSING, *([] if PLAYGROUND else ["browser/test_playground.py"])]
 
 
 def pytest_collection_finish(session: pytest.Session) -> None:
@@ -37,10 +48,10 @@ def pytest_collection_finish(session: pytest.Session) -> None:
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
-    if MISSING:
-        said = f"browser tests were left out: no {' and no '.join(MISSING)} on this machine"
-        terminalreporter.write_line(f"{said} (on Debian: apt-get install chromium chromium-driver)")
-    elif not PLAYGROUND:
+    for tests, missing in MISSING.items():
+        said = f"tests/{tests} was left out: no {' and no '.join(missing)} on this machine"
+        terminalreporter.write_line(f"{said} (on Debian: apt-get install {TOOLS[tests][1]})")
+    if not PLAYGROUND:
         said = "tests of the playground were left out: its runtime is not fetched"
         terminalreporter.write_line(f"{said} (with npm: python -m website.playground)")
 

@@ -1,15 +1,12 @@
 r"""TikZ: goldens, labels as math, text that means nothing to TeX, and what LaTeX says of it."""
 
 import re
-import shutil
-import subprocess
 from pathlib import Path
 
 import pytest
 from figures.hand_made import mha_forward, overview
 from figures.hostile import HOSTILE, hostile_figure
 
-import xg
 from xg.driver import View
 from xg.figures import ThemeName, render
 from xg.figures.draw.display import Display, DrawnShape, DrawnText, Element
@@ -125,49 +122,3 @@ def test_a_figure_too_large_for_tex_is_scaled() -> None:
     assert "paperwidth=14000pt,paperheight=7000pt" in written
     assert "line width=1pt" in written
     assert "at (12500,5000)" in written
-
-
-def compiled(folder: Path, data: bytes, engine: str = "pdflatex") -> bytes:
-    """Return the PDF that LaTeX makes without a word of complaint."""
-    if shutil.which(engine) is None:
-        pytest.skip(f"{engine} is not installed")
-    (folder / "fig.tex").write_bytes(data)
-    command = (engine, "-interaction=nonstopmode", "-halt-on-error", "-no-shell-escape", "fig.tex")
-    done = subprocess.run(command, cwd=folder, capture_output=True, timeout=60, check=False)
-    said = done.stdout.decode("utf-8", "replace")
-    if "File `tikz.sty' not found" in said:
-        pytest.skip(f"{engine} has no TikZ")
-    assert done.returncode == 0, said[-2000:]
-    log = (folder / "fig.log").read_text(encoding="utf-8", errors="replace")
-    assert not re.search(r"(?i)warning|overfull|underfull|missing character", log), log
-    assert "Output written on fig.pdf (1 page" in log
-    return (folder / "fig.pdf").read_bytes()
-
-
-@pytest.mark.parametrize(("stem", "view"), SEED)
-def test_latex_compiles_the_figures_of_the_seed(stem: str, view: View, tmp_path: Path) -> None:
-    program = xg.compile(LIBRARY / "notation" / f"{stem}.xg")
-    assert compiled(tmp_path, program.render(view, "tex")).startswith(b"%PDF")
-
-
-@pytest.mark.parametrize("engine", ["pdflatex", "lualatex"])
-def test_latex_compiles_hostile_names(engine: str, tmp_path: Path) -> None:
-    """All are in one document, because each takes LaTeX a second."""
-    parts = tuple(
-        DrawnText(typeset((*symbol(text), *plain(text), *symbol("x_" + text)), 9.0), 10, 20 * at)
-        for at, text in enumerate(NAMES, start=1)
-    )
-    display = Display(600, 20 * len(NAMES) + 20, "Names", "", (Element("a", "node", "", parts),))
-    compiled(tmp_path, tex(display, LIGHT).encode(), engine)
-
-
-def test_latex_reads_it_into_a_document(tmp_path: Path) -> None:
-    (tmp_path / "picture.tex").write_bytes(render(overview(), "tex"))
-    document = rb"""\documentclass[12pt]{article}
-\usepackage{tikz}
-\renewcommand{\familydefault}{\sfdefault}
-\begin{document}
-\begin{center}\input{picture}\end{center}
-\end{document}
-"""
-    compiled(tmp_path, document)
