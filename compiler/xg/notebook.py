@@ -12,6 +12,7 @@ variable `mlp`. `%%xg --explore` shows its page to explore, `explorer(program)` 
 
 from __future__ import annotations
 
+import shlex
 import sys
 from argparse import ArgumentParser
 from collections.abc import Callable
@@ -83,7 +84,7 @@ def load_ipython_extension(shell: Shell) -> None:
 def _cell(shell: Shell, line: str, text: str) -> object:
     """The result that a cell shows: the program or its page, nothing where there are errors."""
     try:
-        options = _parser().parse_args(line.split())
+        options = _parser().parse_args(_words(line))
         settings = settings_of(options)
         program = compile_project(
             parse_project(text.encode("utf-8", "surrogateescape"), "<cell>"),
@@ -99,6 +100,14 @@ def _cell(shell: Shell, line: str, text: str) -> object:
         return None
     shell.user_ns[options.name] = program
     return Explorer(program, settings) if options.explore else program
+
+
+def _words(line: str) -> list[str]:
+    """The words behind `%%xg`; a product of plans stands in quotation marks."""
+    try:
+        return shlex.split(line)
+    except ValueError as error:
+        raise _Misused(f"{line}: {str(error).lower()}") from None
 
 
 class _Misused(Exception):

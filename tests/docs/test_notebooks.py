@@ -21,6 +21,22 @@ CELLS = re.findall(
 )
 WRONG = "%%xg\ndim B\nblock F(X [B]) -> Y [B] {\n    X -> Nothing : Y\n}"
 MISUSED = "%%xg 3x\ndim B\nblock F(X [B]) -> Y [B] {\n    X -> ReLU : Y\n}"
+PLANNED = """\
+%%xg both --plan 'DP × TP'
+dim B = 4, D = 6, E = 8
+mesh N_D = 2, N_T = 2
+block F(X [B, D]) -> Y [B, E] {
+    param W [D, E]
+    X -> •<=W : Y
+}
+plan DP of F {
+    X [B/N_D, D]
+}
+plan TP of F {
+    W [D, E/N_T]
+}
+"""
+UNQUOTED = PLANNED.replace("TP'", "TP", 1)
 EXPLORED = "%%xg --explore\ndim B = 3\nblock F(X [B]) -> Y [B] {\n    X -> ReLU : Y\n}"
 
 
@@ -28,7 +44,9 @@ EXPLORED = "%%xg --explore\ndim B = 3\nblock F(X [B]) -> Y [B] {\n    X -> ReLU 
 def saved(tmp_path_factory: pytest.TempPathFactory) -> list[list[dict[str, Any]]]:
     """The outputs of each cell in the file of the executed notebook."""
     new: Any = nbformat.v4
-    cells = [new.new_code_cell(text) for text in (*CELLS, WRONG, MISUSED, EXPLORED)]
+    cells = [
+        new.new_code_cell(text) for text in (*CELLS, PLANNED, UNQUOTED, WRONG, MISUSED, EXPLORED)
+    ]
     notebook = new.new_notebook(cells=cells)
     folder = tmp_path_factory.mktemp("notebook")
     client = NotebookClient(notebook, timeout=120, resources={"metadata": {"path": str(folder)}})
@@ -72,6 +90,12 @@ def test_errors_are_those_of_check(saved: list[list[dict[str, Any]]]) -> None:
     assert "no operator, block or option is called Nothing" in wrong["text"]
     assert "┌─ <cell>:3:10\n3│     X -> Nothing : Y" in wrong["text"]
     assert misused["text"] == "%%xg: 3x is no name for a variable\n"
+
+
+def test_a_product_of_plans_is_quoted(saved: list[list[dict[str, Any]]]) -> None:
+    ((planned,), (unquoted,)) = saved[-5:-3]
+    assert "F(X [2, 6]) -> Y [2, 4]" in planned["data"]["text/plain"]
+    assert unquoted["text"] == "%%xg: both --plan 'DP × TP: no closing quotation\n"
 
 
 def test_a_path_or_a_text() -> None:

@@ -6,7 +6,7 @@ from argparse import ArgumentParser, ArgumentTypeError
 from pathlib import Path
 from typing import Final
 
-from xg.cli.arguments import FILE_HELP, setting
+from xg.cli.arguments import add_file
 from xg.cli.quantities import amount, positive
 from xg.syntax.spelling import ascii_name
 
@@ -17,19 +17,13 @@ UNITS_OF_TWO: Final = {"KiB": 2**10, "MiB": 2**20, "GiB": 2**30, "TiB": 2**40}
 
 def add_arguments(parser: ArgumentParser) -> None:
     """A file, the ranks and what each has, and where the winner is written."""
-    parser.add_argument("file", metavar="FILE", help=FILE_HELP)
-    parser.add_argument("--block", type=ascii_name, metavar="NAME", help="the block to compile")
+    add_file(parser, plans=False)
     parser.add_argument(
-        "--set",
-        dest="settings",
-        action="append",
-        default=[],
-        type=setting,
-        metavar="NAME=VALUE",
-        help="number a dim, or choose an option; the batch is that of all ranks together",
-    )
-    parser.add_argument(
-        "--ranks", type=positive, required=True, metavar="N", help="how many there are"
+        "--ranks",
+        type=positive,
+        required=True,
+        metavar="N",
+        help="how many there are; a batch that --set gives is that of all together",
     )
     parser.add_argument(
         "--memory", type=memory, required=True, metavar="BYTES", help="of a rank: 80GB, 141GiB"
