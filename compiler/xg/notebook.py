@@ -103,7 +103,7 @@ def _cell(shell: Shell, line: str, text: str) -> object:
 
 
 def _words(line: str) -> list[str]:
-    """The words behind `%%xg`; a product of plans stands in quotation marks."""
+    """The words behind `%%xg`; a product of plans is quoted."""
     try:
         return shlex.split(line)
     except ValueError as error:

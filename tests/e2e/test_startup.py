@@ -10,9 +10,12 @@ from pathlib import Path
 from resource import RUSAGE_CHILDREN, getrusage
 
 ROOT = Path(__file__).parents[2]
-ROUNDS = 15
+ROUNDS = 10  # at least
+AT_MOST = 80  # while other work makes all of them slow
 HELP_AT_MOST = 5  # times a bare interpreter
 CHECK_AT_MOST = 15
+# As in an installation without the tools of development: Lark imports `regex` where there is one.
+XG = ("-c", "import sys; sys.modules['regex'] = None; from xg.cli import main; sys.exit(main())")
 PATHS = os.pathsep.join(str(ROOT / name) for name in ("compiler", "runtime", "grammar"))
 
 
@@ -57,13 +60,15 @@ def hundred_lines(path: Path) -> None:
 def test_help_and_check_start_quickly(tmp_path: Path) -> None:
     hundred_lines(tmp_path / "net.xg")
     assert 90 <= len((tmp_path / "net.xg").read_text(encoding="utf-8").splitlines()) <= 110
-    bare: list[float] = []
-    help_: list[float] = []
-    check: list[float] = []
-    for _ in range(ROUNDS):  # in turns, so that a busy moment hits all three
-        bare.append(seconds("-c", "pass"))
-        help_.append(seconds("-m", "xg", "--help"))
-        check.append(seconds("-m", "xg", "check", str(tmp_path / "net.xg")))
-    ratios = min(help_) / min(bare), min(check) / min(bare)
-    assert ratios[0] <= HELP_AT_MOST, f"xg --help takes {ratios[0]:.1f} times a bare interpreter"
-    assert ratios[1] <= CHECK_AT_MOST, f"xg check takes {ratios[1]:.1f} times a bare interpreter"
+    commands = ("-c", "pass"), (*XG, "--help"), (*XG, "check", str(tmp_path / "net.xg"))
+    least = [float("inf")] * 3
+    for done in range(AT_MOST):  # in turns, so that a busy moment hits all three
+        least = [
+            min(best, seconds(*command)) for best, command in zip(least, commands, strict=True)
+        ]
+        bare, help_, check = least
+        quick = help_ / bare <= HELP_AT_MOST and check / bare <= CHECK_AT_MOST
+        if quick and done + 1 >= ROUNDS:
+            return
+    assert help_ <= HELP_AT_MOST * bare, f"xg --help takes {help_ / bare:.1f} times bare Python"
+    assert check <= CHECK_AT_MOST * bare, f"xg check takes {check / bare:.1f} times bare Python"
