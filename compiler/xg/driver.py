@@ -7,14 +7,14 @@ program.inputs, program.source(), program.render("backward", format="svg")
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from functools import cached_property
 from types import ModuleType
 from typing import TYPE_CHECKING, Final, Literal, cast
 
 from xg.codegen.backend import backends, find
 from xg.codegen.load import load
-from xg.cost.report import report
+from xg.cost.report import report, reports
 from xg.diagnostics.diagnostic import DiagnosticError
 from xg.diagnostics.gc_pause import resting_collector
 from xg.diagnostics.lazy_dataclass import dataclass
@@ -37,14 +37,15 @@ from xg.passes.pipelines import (
     SINGLE,
     STEP,
 )
-from xg.passes.runner import History, run
-from xg.passes.split_stages import split_stages
+from xg.passes.runner import History, Pass, run
+from xg.passes.split_stages import apart, joint, split_stages
 from xg.sharding.cut_rows import cut_row
 from xg.sharding.errors import ManyStages
 
 if TYPE_CHECKING:
     import graphviz
 
+    from xg.cost.hardware import Machine
     from xg.cost.report import CostReport
     from xg.figures import Format, ThemeName
     from xg.figures.model.figure import Figure
@@ -76,7 +77,7 @@ class Program:
 
     For a parallel program `graphs` is what one rank runs, `distributed` the program on global
     shapes with its moves, `single_device` the same program without moves. `history` has the
-    program after every pass.
+    program after every pass. Of a stage `whole` is the program whose pipeline it is part of.
     """
 
     graphs: Graphs
@@ -84,6 +85,7 @@ class Program:
     distributed: Graphs | None = None
     single_device: Graphs | None = None
     history: History | None = None
+    whole: Program | None = None
 
     @cached_property
     def inputs(self) -> dict[str, TensorSpec]:
@@ -139,16 +141,16 @@ class Program:
             return ()
         if cut_row(self.single_device) is None:
             return ()
-        return tuple(map(self._stage, split_stages(run(PLACED, self.single_device).result)))
-
-    def _stage(self, placed: Graphs) -> Program:
-        history = run(AFTER_PLACE, placed, "place")
-        return Program(
-            history.result,
-            self.project,
-            distributed=history.after("join"),
-            single_device=self.single_device,
-            history=history,
+        return tuple(
+            Program(
+                history.result,
+                self.project,
+                distributed=history.after("join"),
+                single_device=self.single_device,
+                history=history,
+                whole=self,
+            )
+            for history in _stage_histories(PLACED, self.single_device)
         )
 
     @resting_collector()
@@ -175,10 +177,14 @@ class Program:
     @cached_property
     def _fused_ranks(self) -> History:
         assert self.single_device is not None
-        if self.graphs.stage is None:
+        if self.whole is None or self.graphs.stage is None:
             return run(FUSED_RANK, self.single_device)
-        placed = split_stages(run((FUSE, *PLACED), self.single_device).result)
-        return run(AFTER_PLACE, placed[self.graphs.stage.place])
+        return self.whole._fused_stages[self.graphs.stage.place]
+
+    @cached_property
+    def _fused_stages(self) -> tuple[History, ...]:
+        assert self.single_device is not None
+        return _stage_histories((FUSE, *PLACED), self.single_device)
 
     def figure(self, view: View, *, legend: bool = False) -> Figure:
         """One view of the block as a figure that is not drawn yet."""
@@ -259,6 +265,13 @@ class Program:
         """Parameters, FLOPs, memory and communication of a rank, per operator and in total."""
         return report(self.graphs, self.distributed, dtype)
 
+    def costs(
+        self, dtype: str = "float32", machines: Sequence[Machine] = (), *, brief: bool = False
+    ) -> tuple[CostReport, ...]:
+        """The cost of a rank of every stage of a pipeline; without one, of a rank."""
+        ranks = ((each.graphs, each.distributed) for each in self.stages or (self,))
+        return reports(tuple(ranks), dtype, machines, brief=brief)
+
     def _spec(self, type_: TensorType, *, frozen: bool = False) -> TensorSpec:
         shape = tuple(self._size(dim) for dim in type_.shape)
         bound = self._size(type_.range) if type_.range else None
@@ -336,6 +349,17 @@ def compile_typed(typed: Graphs, project: Project) -> Program:
         distributed=history.after("join"),
         single_device=history.after("eliminate-dead"),
         history=history,
+    )
+
+
+def _stage_histories(pipeline: tuple[Pass, ...], single_device: Graphs) -> tuple[History, ...]:
+    """The program of every stage after each pass; `pipeline` ends with the whole one placed."""
+    split = split_stages(run(pipeline, single_device).result)
+    derived = run(AFTER_PLACE, joint(split), "place")
+    passes = [(name, tuple(apart(each, split))) for name, each in derived.stages]
+    return tuple(
+        History(tuple((name, stages[place]) for name, stages in passes))
+        for place in range(len(split))
     )
 
 

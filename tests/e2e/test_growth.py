@@ -61,6 +61,21 @@ def test_four_times_the_program(
     assert ratio <= AT_MOST, f"{ratio:.1f} times as long"
 
 
+def test_16_times_as_many_stages_cost_little_more() -> None:
+    """Stages share the blocks that they call, and the reports of those between first and last."""
+    file = Path(__file__).parents[2] / "diagrams" / "models" / "transformer.xg"
+
+    def compiled_in(stages: int) -> Callable[[], object]:
+        sizes = {"B": 8, "S": 64, "D": 64, "N_L": 64}
+        mesh = {"N_PP": stages, "N_D": 2, "N_T": 2}
+        return lambda: compile(file, plan="PP × DP × TP", sizes=sizes, mesh=mesh).costs()
+
+    small, large = compiled_in(2), compiled_in(32)
+    small()  # imports what it needs
+    least = min(seconds(large), seconds(large))
+    assert least <= 2 * max(seconds(small), seconds(small))
+
+
 def test_4096_times_as_many_ranks_cost_no_more() -> None:
     """Programs of ranks and their costs are formulas in the sizes of the mesh."""
     file = Path(__file__).parents[2] / "diagrams" / "models" / "transformer.xg"

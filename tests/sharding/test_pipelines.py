@@ -25,10 +25,7 @@ from xg.verify.pipeline_residues import PipelineResidues, Runs
 from xg.verify.plan_proof import prepared, prove_ranks
 from xg.verify.rank_comparison import ArrayDifference
 from xg.verify.reference.modular.residues import PRIMES
-from xg_runtime.errors import RankError
-from xg_runtime.module import Module
-from xg_runtime.ranks import current, simulate
-from xg_runtime.ranks.cells import (
+from xg_runtime.cells import (
     SCHEDULES,
     Cell,
     Impossible,
@@ -37,6 +34,9 @@ from xg_runtime.ranks.cells import (
     in_flight,
     timeline,
 )
+from xg_runtime.errors import RankError
+from xg_runtime.module import Module
+from xg_runtime.ranks import current, simulate
 
 ON_RANK_3 = '__import__("xg_runtime.ranks").ranks.rank("N_D")'
 NET = """\

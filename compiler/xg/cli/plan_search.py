@@ -12,7 +12,7 @@ from dataclasses import field, replace
 from typing import Final
 
 from xg.cost.mesh_price import Cluster, MeshPrice, price, shapes
-from xg.cost.report import CostReport, report
+from xg.cost.report import CostReport
 from xg.diagnostics.diagnostic import DiagnosticError
 from xg.diagnostics.lazy_dataclass import dataclass
 from xg.driver import Program, compile_typed
@@ -181,9 +181,7 @@ class PlanSearch:
         try:
             program = compile_typed(self._planned(factors, settings), wish.project)
             programs = program.stages or (program,)
-            reports = tuple(
-                report(p.graphs, p.distributed, wish.dtype, brief=brief) for p in programs
-            )
+            reports = program.costs(wish.dtype, brief=brief)
         except DiagnosticError as error:
             if not factors:
                 raise

@@ -15,8 +15,8 @@ from xg.verify.pipeline_comparison import PipelineComparison, StageRun
 from xg.verify.pipeline_proof import checked
 from xg.verify.plan_proof import Floats, Prepared, RankProof
 from xg.verify.rank_comparison import Arrays, RankAgreement
+from xg_runtime.cells import SCHEDULES
 from xg_runtime.errors import RankError
-from xg_runtime.ranks.cells import SCHEDULES
 from xg_runtime.ranks.task import Answer, Json
 
 

@@ -118,6 +118,28 @@ def report(
     )
 
 
+def reports(
+    ranks: Sequence[tuple[Program, Program | None]],
+    dtype: str = "float32",
+    machines: Sequence[Machine] = (),
+    *,
+    brief: bool = False,
+) -> tuple[CostReport, ...]:
+    """A report for each stage of a pipeline, or for the one program of all ranks.
+
+    Stages between the first and the last differ only in which rounds of a row they make, so one of
+    them is counted for all.
+    """
+    known: dict[tuple[bool, bool], CostReport] = {}
+    found: list[CostReport] = []
+    for place, (program, placed) in enumerate(ranks):
+        ends = place == 0, place == len(ranks) - 1
+        if ends not in known:
+            known[ends] = report(program, placed, dtype, machines, brief=brief)
+        found.append(known[ends])
+    return tuple(found)
+
+
 def _memory(counted: Cost) -> Memory:
     size = BYTES[counted.dtype]
     held, learned = counted.total.parameters * size, counted.total.learned * size

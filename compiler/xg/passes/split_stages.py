@@ -4,6 +4,9 @@ Every stage makes its rounds of the row, the first also all that is in front of 
 that is behind it. The stream, which goes through the rounds, is an input of all stages but the
 first and the output of all but the last. Everything else that a stage needs it computes itself from
 inputs and parameters: where two stages use one parameter, both hold it.
+
+The blocks that stages have in common are derived once: `joint` makes one program of all stages for
+the passes that follow, `apart` takes it apart again.
 """
 
 from __future__ import annotations
@@ -43,6 +46,45 @@ def split_stages(program: Program) -> tuple[Program, ...]:
                 holders.setdefault(path, []).append(place)
     shared = {path: tuple(places) for path, places in holders.items() if len(places) > 1}
     return tuple(_with_holders(stage, shared) for stage in whole)
+
+
+def joint(stages: Sequence[Program]) -> Program:
+    """All stages as the entries of one program, whose passes derive each shared block once."""
+    callees: dict[str, Graph] = {}
+    mains: dict[str, Graph] = {}
+    for place, stage in enumerate(stages):
+        callees |= {key: graph for key, graph in stage.graphs.items() if key != stage.entry}
+        key = _entry(stage, place)
+        mains[key] = replace(stage.main, key=key)
+    *others, entry = mains
+    return replace(
+        stages[-1], graphs={**callees, **mains}, entry=entry, others=tuple(others), stage=None
+    )
+
+
+def apart(program: Program, stages: Sequence[Program]) -> Iterator[Program]:
+    """The program of every stage, of the one that `joint` made and passes have changed."""
+    for place, stage in enumerate(stages):
+        key = _entry(stage, place)
+        keys = [each for each in stage.graphs if each != stage.entry]
+        main = replace(program.graphs[key], key=stage.entry)
+        backwards = {each: program.backwards[each] for each in keys if each in program.backwards}
+        if key in program.backwards:
+            backward = program.backwards[key]
+            backwards[stage.entry] = replace(backward, key=stage.entry, forward=main)
+        yield replace(
+            program,
+            graphs={**{each: program.graphs[each] for each in keys}, stage.entry: main},
+            backwards=backwards,
+            entry=stage.entry,
+            others=(),
+            stage=stage.stage,
+        )
+
+
+def _entry(stage: Program, place: int) -> str:
+    """The key of a stage's own graph among those of all stages: no block has such a name."""
+    return f"{stage.entry}, stage {place}"
 
 
 def _with_holders(program: Program, shared: dict[str, tuple[int, ...]]) -> Program:

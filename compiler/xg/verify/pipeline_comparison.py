@@ -30,8 +30,8 @@ from xg.verify.rank_comparison import (
 from xg.verify.reference import interpret
 from xg.verify.reference import random_inputs as invented
 from xg.verify.reference.interpret import Interpreter
+from xg_runtime.cells import SCHEDULES, Orders
 from xg_runtime.module import Module
-from xg_runtime.ranks.cells import SCHEDULES, Orders
 from xg_runtime.ranks.grid import Grid
 from xg_runtime.ranks.pipeline import Link, Part, Pipeline
 

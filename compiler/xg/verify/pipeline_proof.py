@@ -12,8 +12,8 @@ from xg.verify.check_traffic import TrafficCheck, expected
 from xg.verify.controls import Control, Trial, controls
 from xg.verify.pipeline_comparison import PipelineComparison, StageRun
 from xg.verify.rank_comparison import Counts, RankAgreement
+from xg_runtime.cells import SCHEDULES, check
 from xg_runtime.errors import RankError
-from xg_runtime.ranks.cells import SCHEDULES, check
 
 Found = tuple[Mapping[str, RankAgreement], None, tuple[TrafficCheck, ...], tuple[Control, ...]]
 

@@ -15,8 +15,8 @@ from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
 from typing import Any
 
+from xg_runtime.cells import Cell
 from xg_runtime.module import Array, Arrays, Module, Saved
-from xg_runtime.ranks.cells import Cell
 from xg_runtime.ranks.mesh import current
 
 

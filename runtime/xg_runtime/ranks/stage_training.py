@@ -8,8 +8,8 @@ from typing import Any
 
 import numpy as np
 
+from xg_runtime.cells import SCHEDULES
 from xg_runtime.module import Arrays
-from xg_runtime.ranks.cells import SCHEDULES
 from xg_runtime.ranks.collectives import all_reduce
 from xg_runtime.ranks.mesh import current
 from xg_runtime.ranks.pipeline import Part, Pipeline

@@ -17,7 +17,6 @@ from xg.cli.render.cost_plans import run_all
 from xg.cli.render.cost_text import lines
 from xg.cli.render.json_text import json_text
 from xg.cost.hardware import Machine, UnreadableMachines, machines
-from xg.cost.report import report
 from xg.driver import Program
 from xg_runtime.errors import InputError
 from xg_runtime.files import read
@@ -36,7 +35,7 @@ def run(options: Namespace, console: Console) -> int:
     if options.microbatches is not None:
         raise InputError("--microbatches is of a pipeline, and the plan has none")
     program = stage_of(program, options.stage)  # which it does not have
-    cost_report = report(program.graphs, program.distributed, options.dtype, table)
+    (cost_report,) = program.costs(options.dtype, table)
     if options.json:
         console.write(json_text(as_data(cost_report)))
         return FINE
@@ -51,7 +50,7 @@ def _pipeline(
     """Count every stage; print them side by side, and then one of them."""
     stages = program.stages
     parts = options.microbatches or 2 * len(stages)
-    found = [report(each.graphs, each.distributed, options.dtype, table) for each in stages]
+    found = program.costs(options.dtype, table)
     place: int = options.stage or 0
     stage_of(program, place)
     if options.json:

@@ -9,7 +9,7 @@ from xg.cli.render.table import aligned
 from xg.cost.communication import total, total_formula
 from xg.cost.report import CostReport
 from xg.driver import Program
-from xg_runtime.ranks.cells import SCHEDULES, Order, Orders, bubble, in_flight, timeline
+from xg_runtime.cells import SCHEDULES, Order, Orders, bubble, in_flight, timeline
 
 FORMULA = "(N_P - 1)/(M + N_P - 1)"
 

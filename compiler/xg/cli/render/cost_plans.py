@@ -17,7 +17,7 @@ from xg.cli.render.json_text import json_text
 from xg.cli.render.table import aligned
 from xg.cost.communication import total_bytes, total_formula
 from xg.cost.hardware import Machine
-from xg.cost.report import CostReport, report
+from xg.cost.report import CostReport
 from xg.diagnostics.diagnostic import DiagnosticError
 from xg.diagnostics.lazy_dataclass import dataclass
 from xg.driver import compile_project
@@ -51,9 +51,7 @@ def run_all(options: Namespace, machines: Sequence[Machine], console: Console) -
                 raise
             costs.append(PlanCost(name, None, error.diagnostics[0].message))
             continue
-        ranks = program.stages or (program,)
-        for place, each in enumerate(ranks):
-            counted = report(each.graphs, each.distributed, options.dtype, machines)
+        for place, counted in enumerate(program.costs(options.dtype, machines)):
             stage = f"{name}, stage {place}" if program.stages else name
             costs.append(PlanCost(stage, counted))
     if options.json:

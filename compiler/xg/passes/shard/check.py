@@ -25,7 +25,8 @@ class Unsound(Exception):
 
 def check(program: Program, axis: str) -> Program:
     """The program with the states of its backward passes; raises Unsound."""
-    _check_ports(program.main, axis)
+    for key in program.entries:
+        _check_ports(program.graphs[key], axis)
     backwards: dict[str, Backward] = {}
     for key, graph in program.graphs.items():
         _PlacementChecker(axis, graph, program.graphs).forward()

@@ -81,19 +81,17 @@ class Slot:
 
     stage: int
     cell: Cell
-    start: Fraction
-    end: Fraction
+    start: int
+    end: int
 
 
-def timeline(
-    orders: Sequence[Order], forward: int | Fraction = 1, backward: int | Fraction = 2
-) -> tuple[Slot, ...]:
+def timeline(orders: Sequence[Order], forward: int = 1, backward: int = 2) -> tuple[Slot, ...]:
     """When every cell runs, as early as its order and those it depends on let it; sends take none.
 
     Raises Impossible for orders in which all stages wait.
     """
-    ends: dict[tuple[int, Cell], Fraction] = {}
-    free = [Fraction(0)] * len(orders)
+    ends: dict[tuple[int, Cell], int] = {}
+    free = [0] * len(orders)
     places = [0] * len(orders)
     slots: list[Slot] = []
     while any(place < len(order) for place, order in zip(places, orders, strict=True)):
@@ -105,7 +103,7 @@ def timeline(
                 if any(each not in ends for each in needed):
                     break
                 start = max([free[stage], *(ends[each] for each in needed)])
-                end = start + Fraction(backward if cell.backward else forward)
+                end = start + (backward if cell.backward else forward)
                 ends[stage, cell] = free[stage] = end
                 slots.append(Slot(stage, cell, start, end))
                 places[stage] += 1
@@ -131,7 +129,7 @@ def bubble(orders: Sequence[Order], forward: int = 1, backward: int = 2) -> Frac
     """The share of the time in which a stage waits: of 1F1B and GPipe (N_P - 1)/(M + N_P - 1)."""
     slots = timeline(orders, forward, backward)
     whole = max(slot.end for slot in slots) * len(orders)
-    return 1 - sum((slot.end - slot.start for slot in slots), Fraction(0)) / whole
+    return 1 - Fraction(sum(slot.end - slot.start for slot in slots), whole)
 
 
 def in_flight(order: Order) -> int:
