@@ -180,7 +180,7 @@ def test_the_code_of_any_block(xg: Xg, folder: Path) -> None:
         (["show", MODEL, "--as", "torch", "--block", "Atention"], 1, "has no block Atention"),
         (["show", "wrong.xg", "--as", "torch"], 1, "matmul contracts D with E"),
         (["show", MODEL, "--as", "pytorch"], 2, "invalid choice: 'pytorch'"),
-        (["build", MODEL, "--only", "pytorch"], 2, "pytorch is none of the kinds"),
+        (["build", MODEL, "--only", "pytorch"], 2, "'pytorch' is none of dot, svg"),
         (["build", "wrong.xg", "--only", "torch"], 1, "matmul contracts D with E"),
         (["build", "tiny.xg", "--only", "torch", "-o", "tiny.xg"], 5, "cannot write tiny.xg"),
         (["train", MODEL, *LEARNING, "--resume"], 4, "holds no checkpoint"),

@@ -104,6 +104,8 @@ ALWAYS: dict[str, set[str]] = {
     "import": {"-o", "--params", "--name"},
     "ops": {"--json"},
     "lsp": {"--stdio"},
+    "completion": set(),
+    "man": set(),
     "doctor": {"--json"},
     "demo": {"-o", "--out", "--steps"},
 }  # fmt: skip

@@ -70,7 +70,6 @@ def test_wrong_usage_ends_with_2(xg: Xg, words: list[str]) -> None:
     assert said.err
 
 
-# Commands that take no file, or more than one.
 def test_options_may_stand_between_files(xg: Xg) -> None:
     said = xg("check", "tiny.xg", "--color", "never", "wrong.xg")
     assert said.code == 1
@@ -78,7 +77,11 @@ def test_options_may_stand_between_files(xg: Xg) -> None:
     assert "wrong.xg:4:10" in said.err
 
 
-WITHOUT_FILE = ("ops", "doctor", "demo", "run", "weights", "import", "lsp", "plan")
+# Commands that take no file, or more than one.
+WITHOUT_FILE = (
+    *("ops", "doctor", "demo", "run", "weights", "import", "lsp", "plan"),
+    *("completion", "man"),
+)
 
 
 @pytest.mark.parametrize("name", [n for n in COMMANDS if n not in WITHOUT_FILE])

@@ -10,6 +10,8 @@ from xg.cli.command_list import COMMANDS
 from xg.cli.exits import FINE, USAGE
 from xg.diagnostics.fold import columns_of, fold
 
+ABOUT = "diagrams of neural networks in, figures, derived gradients and readable code out"
+
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run one command; returns its exit code (see `exits`) and never raises.
@@ -41,7 +43,7 @@ usage: xg COMMAND FILE... [options]
        xg COMMAND --help        what a command does, with an example
        xg --version
 
-Diagrams of neural networks in, figures, derived gradients and readable code out.
+{ABOUT[0].upper()}{ABOUT[1:]}.
 
 {commands}
 

@@ -17,13 +17,13 @@ FILE_HELP = "an .xg file, or a shipped diagram by its name; - is standard input"
 
 def add_file(parser: ArgumentParser, *, plans: bool = True) -> None:
     """One file, and what of it is compiled."""
-    parser.add_argument("file", metavar="FILE", help=FILE_HELP)
+    parser.add_argument("file", metavar="FILE", type=Diagram, help=FILE_HELP)
     add_choice(parser, plans=plans)
 
 
 def add_files(parser: ArgumentParser) -> None:
     """Several files, and what of them is compiled."""
-    parser.add_argument("files", metavar="FILE", nargs="+", help=FILE_HELP)
+    parser.add_argument("files", metavar="FILE", type=Diagram, nargs="+", help=FILE_HELP)
     add_choice(parser)
 
 
@@ -79,6 +79,30 @@ def add_ranks(parser: ArgumentParser) -> None:
         metavar="SECONDS",
         help="that one rank may keep the others waiting; default: 60",
     )
+
+
+class Diagram(str):
+    """An .xg file or a shipped diagram. These types of words say what the Tab key completes."""
+
+    __slots__ = ()
+
+
+class Shipped(str):
+    """A shipped diagram by its name."""
+
+    __slots__ = ()
+
+
+class XgFile(str):
+    """An .xg file."""
+
+    __slots__ = ()
+
+
+class FileOrName(str):
+    """A file of any kind, or something else."""
+
+    __slots__ = ()
 
 
 def setting(text: str) -> tuple[str, str | int]:

@@ -21,6 +21,8 @@ COMMANDS = {
     "import": "write a model of torch as a diagram, with its weights",
     "ops": "list the operators: signature, formula, gradient, glyph",
     "lsp": "serve an editor: errors as you type, shapes under the cursor, layout",
+    "completion": "print what the Tab key completes in bash, zsh or fish",
+    "man": "print the manual page: every command and option",
     "doctor": "say what was found on this machine, and how to mend it",
     "demo": "build the gallery, verify every gradient, train a model",
 }

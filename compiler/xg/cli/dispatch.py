@@ -94,7 +94,7 @@ def parse(name: str, arguments: Sequence[str]) -> Namespace:
 
     SystemExit for wrong usage.
     """
-    options = _parser(name, command_of(name)).parse_intermixed_args(arguments)
+    options = parser_of(name, command_of(name)).parse_intermixed_args(arguments)
     options.words = list(arguments)  # passed on to ranks that are processes
     return options
 
@@ -104,7 +104,8 @@ def command_of(name: str) -> Command:
     return cast("Command", import_module(f"xg.cli.commands.{name}"))
 
 
-def _parser(name: str, command: Command) -> ArgumentParser:
+def parser_of(name: str, command: Command) -> ArgumentParser:
+    """The parser of a command."""
     about = f"{COMMANDS[name][0].upper()}{COMMANDS[name][1:]}."
     parser = ArgumentParser(
         prog=f"xg {name}",

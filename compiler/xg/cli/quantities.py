@@ -1,8 +1,9 @@
-"""Numbers among the words of a command line."""
+"""Numbers and lists among the words of a command line."""
 
 from __future__ import annotations
 
 from argparse import ArgumentTypeError
+from collections.abc import Callable, Sequence
 from math import isfinite
 
 
@@ -36,3 +37,18 @@ def amount(text: str) -> float:
     if not (isfinite(number) and number >= 0):
         raise ArgumentTypeError(f"{text!r} is not a number from 0 on")
     return number
+
+
+class OneOrMore:
+    """Known words with commas between them: a tuple of those, in the order of the known ones."""
+
+    def __init__(self, known: Callable[[], Sequence[str]]) -> None:
+        self.known = known
+
+    def __call__(self, text: str) -> tuple[str, ...]:
+        """`fd,torch`."""
+        known = self.known()
+        words = {word.strip() for word in text.split(",")}
+        for word in sorted(words.difference(known)):
+            raise ArgumentTypeError(f"{word!r} is none of {', '.join(known)}")
+        return tuple(word for word in known if word in words)

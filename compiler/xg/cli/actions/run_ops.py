@@ -36,7 +36,7 @@ _COLUMNS: tuple[Column[Op], ...] = (
 def run(options: Namespace, console: Console) -> int:
     """Print the table, or one operator in full."""
     if options.figure is not None:
-        return _draw(Path(options.figure), console)
+        return _draw(options.figure, console)
     every = list(ops.table().values())
     name: str | None = options.name
     chosen = every if name is None else _called(name, every)

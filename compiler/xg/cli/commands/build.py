@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-from argparse import ArgumentParser, ArgumentTypeError
+from argparse import ArgumentParser
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from xg.cli.arguments import add_files, add_kernels
+from xg.cli.quantities import OneOrMore
 from xg.codegen.backend import backends
-
-if TYPE_CHECKING:
-    from xg.pages.outputs import Kind
 
 EXAMPLE = "xg build diagrams/notation/mha.xg -o out --only svg,numpy"
 
@@ -37,7 +34,7 @@ def add_arguments(parser: ArgumentParser) -> None:
     parser.add_argument(
         "--only",
         dest="kinds",
-        type=kinds,
+        type=OneOrMore(_kinds),
         metavar="KIND,...",
         help=f"some of dot, svg, pdf, png, tex, html, {', '.join(backends())}; default: all",
     )
@@ -55,12 +52,7 @@ def add_arguments(parser: ArgumentParser) -> None:
     parser.add_argument("--watch", action="store_true", help="build again whenever a file is saved")
 
 
-def kinds(text: str) -> tuple[Kind, ...]:
-    """`svg,numpy`."""
+def _kinds() -> tuple[str, ...]:
     from xg.pages.outputs import KINDS  # only --only needs it
 
-    words = [word.strip() for word in text.split(",") if word.strip()]
-    for word in words:
-        if word not in KINDS:
-            raise ArgumentTypeError(f"{word} is none of the kinds: there are {', '.join(KINDS)}")
-    return tuple(kind for kind in KINDS if kind in words)
+    return KINDS

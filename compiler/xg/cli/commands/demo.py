@@ -5,6 +5,7 @@ from __future__ import annotations
 from argparse import ArgumentParser
 from pathlib import Path
 
+from xg.cli.arguments import Shipped
 from xg.cli.quantities import positive
 
 EXAMPLE = "xg demo --out out/demo"
@@ -25,6 +26,10 @@ def add_arguments(parser: ArgumentParser) -> None:
         "--steps", type=positive, default=300, metavar="N", help="of training; default: 300"
     )
     parser.add_argument(
-        "names", metavar="NAME", nargs="*", help="some diagrams of the library; default: all"
+        "names",
+        metavar="NAME",
+        type=Shipped,
+        nargs="*",
+        help="some diagrams of the library; default: all",
     )
     parser.set_defaults(threads=None)

@@ -5,16 +5,20 @@ from __future__ import annotations
 from argparse import ArgumentParser
 from pathlib import Path
 
-from xg.cli.arguments import FILE_HELP, add_choice
+from xg.cli.arguments import FILE_HELP, Diagram, add_choice
 
 EXAMPLE = "xg diff diagrams/models/transformer.xg --block Attention --plan TP -o tp.svg"
 
 
 def add_arguments(parser: ArgumentParser) -> None:
     """One file or two, under which plans, and where the figure goes."""
-    parser.add_argument("file", metavar="FILE", help=FILE_HELP)
+    parser.add_argument("file", metavar="FILE", type=Diagram, help=FILE_HELP)
     parser.add_argument(
-        "other", metavar="NEW", nargs="?", help="another version of it; FILE is then the old one"
+        "other",
+        metavar="NEW",
+        type=Diagram,
+        nargs="?",
+        help="another version of it; FILE is then the old one",
     )
     add_choice(parser)
     parser.add_argument(

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from argparse import ArgumentParser
 
+from xg.cli.arguments import XgFile
+
 EXAMPLE = "xg fmt diagrams/*.xg"
 
 
@@ -12,6 +14,7 @@ def add_arguments(parser: ArgumentParser) -> None:
     parser.add_argument(
         "files",
         metavar="FILE",
+        type=XgFile,
         nargs="+",
         help="an .xg file; - is standard input, to standard output",
     )

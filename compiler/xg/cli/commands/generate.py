@@ -6,6 +6,8 @@ from argparse import ArgumentParser, ArgumentTypeError
 from pathlib import Path
 
 from xg.cli.arguments import (
+    Diagram,
+    FileOrName,
     add_choice,
     add_kernels,
     add_names,
@@ -20,7 +22,10 @@ EXAMPLE = "xg generate runs/transformer --prompt 'The ' --tokens 400 --temperatu
 def add_arguments(parser: ArgumentParser) -> None:
     """A model, what it begins with, and how its tokens are drawn."""
     parser.add_argument(
-        "file", metavar="FILE", help="an .xg file with --weights, or the folder of a run"
+        "file",
+        metavar="FILE",
+        type=Diagram,
+        help="an .xg file with --weights, or the folder of a run",
     )
     add_choice(parser, plans=False)
     parser.add_argument(
@@ -33,6 +38,7 @@ def add_arguments(parser: ArgumentParser) -> None:
     parser.add_argument(
         "--tokenizer",
         metavar="T",
+        type=FileOrName,
         help="a tokenizer.json, or bytes; default: the tokenizer.json beside the weights",
     )
     parser.add_argument(
@@ -49,14 +55,20 @@ def add_arguments(parser: ArgumentParser) -> None:
     parser.add_argument(
         "--dtype", choices=("float32", "float64"), default="float32", help="of --weights"
     )
-    run = parser.add_argument_group("of a run")
-    run.add_argument("--diagram", metavar="FILE", help="where the .xg file is now, if it was moved")
-    run.add_argument(
-        "--previous", action="store_true", help="from the checkpoint before the newest"
-    )
+    _add_run(parser)
     add_threads(parser)
     add_backend(parser)
     add_kernels(parser)
+
+
+def _add_run(parser: ArgumentParser) -> None:
+    run = parser.add_argument_group("of a run")
+    run.add_argument(
+        "--diagram", metavar="FILE", type=Diagram, help="where the .xg file is now, if it was moved"
+    )
+    run.add_argument(
+        "--previous", action="store_true", help="from the checkpoint before the newest"
+    )
 
 
 def _add_drawing(parser: ArgumentParser) -> None:

@@ -7,6 +7,8 @@ from __future__ import annotations
 from argparse import ArgumentParser
 from pathlib import Path
 
+from xg.cli.arguments import FileOrName, XgFile
+
 EXAMPLE = "xg import model.pt2 -o model.xg --params model.safetensors"
 
 
@@ -15,11 +17,17 @@ def add_arguments(parser: ArgumentParser) -> None:
     parser.add_argument(
         "model",
         metavar="MODEL",
+        type=FileOrName,
         help="a .pt2 of torch.export.save, which is read as data; a folder of transformers "
         "(config.json and weights); or module:function, which returns a model and its inputs",
     )
     parser.add_argument(
-        "-o", dest="out", metavar="FILE.xg", required=True, help="the diagram; - prints it"
+        "-o",
+        dest="out",
+        metavar="FILE.xg",
+        type=XgFile,
+        required=True,
+        help="the diagram; - prints it",
     )
     parser.add_argument(
         "--params", metavar="P", type=Path, help="the weights too: .safetensors or .npz"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from argparse import ArgumentParser
+from pathlib import Path
 
 EXAMPLE = "xg ops softmax"
 
@@ -12,5 +13,8 @@ def add_arguments(parser: ArgumentParser) -> None:
     parser.add_argument("name", metavar="NAME", nargs="?", help="an operator: S, softmax, • or @")
     parser.add_argument("--json", action="store_true", help="print one JSON document")
     parser.add_argument(
-        "--figure", metavar="FILE", help="draw the notation instead: .svg, .pdf, .png, .tex or .dot"
+        "--figure",
+        metavar="FILE",
+        type=Path,
+        help="draw the notation instead: .svg, .pdf, .png, .tex or .dot",
     )

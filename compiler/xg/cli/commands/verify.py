@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from argparse import ArgumentParser, ArgumentTypeError
+from argparse import ArgumentParser
 
 from xg.cli.arguments import add_files, add_kernels, add_ranks
+from xg.cli.quantities import OneOrMore
 from xg.codegen.backend import backends
 
 EXAMPLE = "xg verify diagrams/notation/mha.xg"
@@ -17,7 +18,7 @@ def add_arguments(parser: ArgumentParser) -> None:
     add_files(parser)
     parser.add_argument(
         "--against",
-        type=against,
+        type=OneOrMore(lambda: KINDS),
         metavar="KIND,...",
         help=f"fd (finite differences), {', '.join(OTHERS)} (that code too), single (ranks against "
         "one device, under --plan or every plan of the file, and each collective taken away once), "
@@ -31,12 +32,3 @@ def add_arguments(parser: ArgumentParser) -> None:
     parser.add_argument("--seed", type=int, default=0, help="draws parameters, inputs and dropout")
     parser.add_argument("--json", action="store_true", help="print one JSON document")
     add_ranks(parser)
-
-
-def against(text: str) -> tuple[str, ...]:
-    """`fd,torch`."""
-    words = tuple(word.strip() for word in text.split(","))
-    for word in words:
-        if word not in KINDS:
-            raise ArgumentTypeError(f"{word!r} is none of {', '.join(KINDS)}")
-    return words

@@ -1,0 +1,18 @@
+"""`xg completion`: the script with which the Tab key of a shell completes words."""
+
+from __future__ import annotations
+
+from argparse import Namespace
+from importlib import import_module
+
+from xg.cli.console import Console
+from xg.cli.exits import FINE
+from xg.cli.shells.words import all_commands
+from xg.frontend.project.lookup import library_files
+
+
+def run(options: Namespace, console: Console) -> int:
+    """Print the script of the shell, whose module and function have its name."""
+    script = getattr(import_module(f"xg.cli.shells.{options.shell}"), options.shell)
+    console.write(script(all_commands(), [file.stem for file in library_files()]))
+    return FINE

@@ -1,0 +1,1 @@
+"""Completion of the command line for three shells, and its manual page."""
