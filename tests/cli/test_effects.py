@@ -104,6 +104,7 @@ ALWAYS: dict[str, set[str]] = {
     "import": {"-o", "--params", "--name"},
     "ops": {"--json"},
     "lsp": {"--stdio"},
+    "new": set(),
     "completion": set(),
     "man": set(),
     "doctor": {"--json"},

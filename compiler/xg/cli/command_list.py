@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 COMMANDS = {
+    "new": "write a small project that works, to be changed",
     "build": "write figures and code",
     "serve": "show figures, code and costs in the browser, new at each save",
     "check": "look for errors in names, shapes and sizes, in every choice of options",
