@@ -120,7 +120,7 @@ def test_a_bug_is_told_without_a_traceback(xg: Xg, monkeypatch: pytest.MonkeyPat
     def broken(*_: object) -> None:
         raise KeyError("\x1b[31mred")
 
-    monkeypatch.setattr("xg.cli.actions.run_cost.report", broken)
+    monkeypatch.setattr("xg.cli.actions.run_cost.lines", broken)
     said = xg("cost", "tiny.xg")
     assert said.code == 3
     assert "internal error: KeyError" in said.err
@@ -132,7 +132,7 @@ def test_ctrl_c_ends_quietly(xg: Xg, monkeypatch: pytest.MonkeyPatch) -> None:
     def interrupted(*_: object) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("xg.cli.actions.run_cost.report", interrupted)
+    monkeypatch.setattr("xg.cli.actions.run_cost.lines", interrupted)
     assert xg("cost", "tiny.xg").code == 130
 
 
