@@ -86,7 +86,7 @@ def test_a_mask_hides_what_is_0() -> None:
 
 def test_the_gradient_of_a_plain_scale_mask_is_the_cotangent() -> None:
     plain = trial("SM", Sample({"a": floats(S, D)}))
-    assert np.array_equal(plain.gradients()["a"], plain.cotangents()["dz"])
+    assert np.array_equal(plain.gradients()["a"], plain.cotangents["dz"])
     adjoint = plain.op.adjoint_op(plain.sample.types, plain.attrs, ["a"])
     assert [data.name for data in adjoint.data] == ["dz"]
     assert adjoint.outputs == ("da",)
@@ -155,7 +155,7 @@ def test_dropout_uses_one_mask_in_both_directions(scaling: str, factor: float) -
     assert keep.dtype == bool
     assert 0 < keep.mean() < 1
     assert np.allclose(values, np.where(keep, dropped.arrays["x"] * factor, 0), rtol=1e-15)
-    expected = np.where(keep, dropped.cotangents()["dy"] * factor, 0)
+    expected = np.where(keep, dropped.cotangents["dy"] * factor, 0)
     assert np.allclose(dropped.gradients()["x"], expected, rtol=1e-15)
 
 
@@ -163,7 +163,7 @@ def test_dropout_without_a_seed_is_the_identity() -> None:
     dropped = trial("DO", Sample({"x": floats(S, D)}, {"p": 0.4}))
     still = replace(dropped, context=replace(dropped.context, key=None))
     assert np.array_equal(still.outputs()["y"], still.arrays["x"])
-    assert np.array_equal(still.gradients()["x"], still.cotangents()["dy"])
+    assert np.array_equal(still.gradients()["x"], still.cotangents["dy"])
 
 
 def test_sinusoid_is_the_formula_of_the_paper() -> None:
@@ -203,7 +203,7 @@ def test_scores_of_turned_vectors_depend_on_the_distance_only(layout: str) -> No
 def test_repeated_ids_add_their_gradients() -> None:
     sample = Sample({"ids": ints(S, below=V), "E": floats(V, D)})
     looked_up = trial("Emb", sample, ids=np.array([4, 4, 2]))
-    dy, dE = looked_up.cotangents()["dy"], looked_up.gradients()["E"]
+    dy, dE = looked_up.cotangents["dy"], looked_up.gradients()["E"]
     assert np.allclose(dE[4], dy[0] + dy[1])
     assert np.count_nonzero(dE.any(axis=1)) == 2
 

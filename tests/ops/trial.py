@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -11,7 +12,9 @@ from numpy.typing import NDArray
 from ops.sample import SIZES, Sample, settle
 
 from xg import ops
+from xg.ir.body import Body, topological
 from xg.ir.op import Gradient, Op, Term
+from xg.ir.prim import Expr
 from xg.ir.tensor import TensorType
 from xg.ir.use import Attrs
 from xg.verify.reference.evaluate import Context, Stopped, evaluate
@@ -52,23 +55,36 @@ class Trial:
         """The same trial with the gradient derived from the body."""
         return replace(self, op=replace(self.op, adjoint=None, pullback=None))
 
-    def outputs(self, arrays: Mapping[str, Array] | None = None) -> Arrays:
-        """Every output by its name, caches too."""
-        body = self.op.body(self.sample.types, self.attrs)
-        visible = len(body.outputs) - len(body.caches)
-        names = (*self.op.output_names(visible), *body.caches)
-        values = evaluate(body.outputs, arrays or self.arrays, self.context)
-        return dict(zip(names, values, strict=True))
+    @cached_property
+    def body(self) -> Body:
+        """The computation of this use."""
+        return self.op.body(self.sample.types, self.attrs)
 
+    @cached_property
+    def _order(self) -> list[Expr]:
+        return list(topological(self.body.outputs))
+
+    @cached_property
+    def _names(self) -> tuple[str, ...]:
+        """Of the outputs that a user sees."""
+        return self.op.output_names(len(self.body.outputs) - len(self.body.caches))
+
+    def outputs(
+        self, arrays: Mapping[str, Array] | None = None, context: Context | None = None
+    ) -> Arrays:
+        """Every output by its name, caches too."""
+        operands, context = arrays or self.arrays, context or self.context
+        values = evaluate(self.body.outputs, operands, context, self._order)
+        return dict(zip((*self._names, *self.body.caches), values, strict=True))
+
+    @cached_property
     def cotangents(self) -> Arrays:
         """A random cotangent for each visible float output."""
-        body = self.op.body(self.sample.types, self.attrs)
         random = np.random.default_rng(1)
-        visible = len(body.outputs) - len(body.caches)
         dtype = self.context.dtype
         return {
             "d" + name: np.asarray(random.normal(size=self.context.shape(out.shape)), dtype)
-            for name, out in zip(self.op.output_names(visible), body.outputs, strict=False)
+            for name, out in zip(self._names, self.body.outputs, strict=False)
             if out.kind == "float"
         }
 
@@ -83,14 +99,13 @@ class Trial:
         if self.op.pullback:
             return self._pulled(self.op.pullback(self.attrs))
         body = self.op.adjoint_body(self.sample.types, self.attrs)
-        known = {**self.arrays, **self.outputs(), **self.cotangents()}
+        known = {**self.arrays, **self.outputs(), **self.cotangents}
         return dict(zip(body.of, evaluate(body.outputs, known, self.context), strict=True))
 
     def _pulled(self, gradients: Mapping[str, Gradient]) -> Arrays:
-        body = self.op.body(self.sample.types, self.attrs)
-        cotangents = list(self.cotangents().values())
+        cotangents = list(self.cotangents.values())
         known = {name: (self.arrays[name], type_) for name, type_ in self.sample.operands.items()}
-        for place, (array, out) in enumerate(zip(cotangents, body.outputs, strict=True)):
+        for place, (array, out) in enumerate(zip(cotangents, self.body.outputs, strict=True)):
             known["d" if len(cotangents) == 1 else f"d_{place + 1}"] = array, TensorType(out.shape)
         floats = [name for name, type_ in self.sample.operands.items() if type_.is_float]
         return {name: self._term(gradients[name], known)[0] for name in floats if name in gradients}
@@ -112,7 +127,7 @@ class Trial:
 
     def distance(self, a: Mapping[str, Array], b: Mapping[str, Array]) -> float:
         """The disagreement of two gradients of this trial."""
-        size = sum(float(np.sum(np.square(array))) for array in self.cotangents().values())
+        size = sum(float(np.sum(np.square(array))) for array in self.cotangents.values())
         return disagreement(a, b, 1e-4 * size**0.5)
 
     def differences(self, step: float) -> Arrays:
@@ -121,7 +136,7 @@ class Trial:
         A value at which gradients end stays what it is at the middle.
         """
         stopped = Stopped()
-        replace(self, context=replace(self.context, stopped=stopped)).outputs()
+        self.outputs(context=replace(self.context, stopped=stopped))
         return {
             name: self._difference(name, step, stopped)
             for name, type_ in self.sample.operands.items()
@@ -137,17 +152,17 @@ class Trial:
             for shift, weight in ((-2, 1), (-1, -8), (1, 8), (2, -1)):
                 moved[name][index] = at + shift * step
                 held = replace(self.context, stopped=stopped.replayed())
-                total += weight * replace(self, context=held)._projected(moved)
+                total += weight * self._projected(moved, held)
             moved[name][index] = at
             found[index] = total / (12 * step)
         return found
 
-    def _projected(self, arrays: Mapping[str, Array]) -> float:
-        values = self.outputs(arrays)
+    def _projected(self, arrays: Mapping[str, Array], context: Context) -> float:
+        values = self.outputs(arrays, context)
         # A masked score is -inf whatever its operand is: it adds nothing to a difference.
         return sum(
             float(np.sum(array * np.where(np.isfinite(values[name[1:]]), values[name[1:]], 0.0)))
-            for name, array in self.cotangents().items()
+            for name, array in self.cotangents.items()
         )
 
 

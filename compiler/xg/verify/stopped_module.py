@@ -15,6 +15,7 @@ from numpy.typing import DTypeLike
 from xg.diagnostics.lazy_dataclass import dataclass
 from xg.ir.body import topological
 from xg.ir.graph import Apply, Program
+from xg.verify.reference.body_cache import BodyCache
 from xg.verify.reference.evaluate import Stopped
 from xg.verify.reference.interpret import Interpreter
 from xg_runtime.module import Arrays, Module, Saved
@@ -40,15 +41,16 @@ class StoppedModule:
     program: Program
     module: Module
     stopped: Stopped
+    bodies: BodyCache
 
     @classmethod
     def at(
         cls, program: Program, module: Module, params: Arrays, inputs: Arrays, seed: int
     ) -> StoppedModule:
         """The module around a point, with the dropout of a seed."""
-        stopped = Stopped()
-        Interpreter(program, params, seed, stopped=stopped).forward(inputs)
-        return cls(program, module, stopped)
+        stopped, bodies = Stopped(), BodyCache()
+        Interpreter(program, params, seed, traces=bodies, stopped=stopped).forward(inputs)
+        return cls(program, module, stopped, bodies)
 
     def init(self, seed: int = 0, dtype: DTypeLike = np.float32) -> Arrays:
         """Return the parameters of the module."""
@@ -57,12 +59,13 @@ class StoppedModule:
     def forward(
         self, params: Arrays, inputs: Arrays, *, seed: int | None = None
     ) -> tuple[Arrays, Saved]:
-        """Return the outputs with what is stopped held, and what the module saves."""
-        runner = Interpreter(self.program, params, seed, stopped=self.stopped.replayed())
-        outputs, _ = runner.forward(inputs)
-        _, saved = self.module.forward(params, inputs, seed=seed)
-        return outputs, saved
+        """Return the outputs with what is stopped held, and what `backward` runs again."""
+        replayed = self.stopped.replayed()
+        runner = Interpreter(self.program, params, seed, traces=self.bodies, stopped=replayed)
+        return runner.forward(inputs)[0], (inputs, seed)
 
     def backward(self, params: Arrays, saved: Saved, d_outputs: Arrays) -> Arrays:
         """Return the gradients of the module."""
-        return self.module.backward(params, saved, d_outputs)
+        inputs, seed = saved
+        _, own = self.module.forward(params, inputs, seed=seed)
+        return self.module.backward(params, own, d_outputs)

@@ -7,7 +7,6 @@ from dataclasses import dataclass, replace
 from typing import Any, cast
 
 import numpy as np
-from codegen.kernels.samples import uses
 from numpy.typing import NDArray
 from ops.sample import SIZES, Sample
 from ops.trial import Trial
@@ -74,15 +73,17 @@ class Rank:
         return RANKS[over][1]
 
 
-def cases(kernels: Kernels) -> Iterator[Case]:
-    """Every sample that some kernel fits, forward and backward, dropout off and on, sizes of 1."""
-    for op, sample, name in uses():
-        for sizes in (SIZES, *({**SIZES, symbol: 1} for symbol in sample.symbols())):
-            for seed in SEEDS:
-                trial = _trial(op, sample, sizes, seed)
-                for attrs in (trial.attrs, *_of_ranks(trial)):
-                    yield from _forward(kernels, replace(trial, attrs=attrs), seed, name)
-                    yield from _backward(kernels, replace(trial, attrs=attrs), seed, name)
+def cases(
+    kernels: Kernels, op: Op, sample: Sample, name: str, *, axes_of_one: bool = True
+) -> Iterator[Case]:
+    """The kernels that fit a use, forward and backward, dropout off and on, sizes of 1."""
+    ones = [{**SIZES, symbol: 1} for symbol in sample.symbols()] if axes_of_one else []
+    for sizes in (SIZES, *ones):
+        for seed in SEEDS:
+            trial = _trial(op, sample, sizes, seed)
+            for attrs in (trial.attrs, *_of_ranks(trial)):
+                yield from _forward(kernels, replace(trial, attrs=attrs), seed, name)
+                yield from _backward(kernels, replace(trial, attrs=attrs), seed, name)
 
 
 def _trial(op: Op, sample: Sample, sizes: Mapping[str, int], seed: int | None) -> Trial:
@@ -121,7 +122,7 @@ def _backward(kernels: Kernels, trial: Trial, seed: int | None, name: str) -> It
         return
     forward = Apply(op, (), (), trial.attrs, NOWHERE)
     derived = op.adjoint_op(types, trial.attrs, floats)
-    known = {**trial.arrays, **trial.outputs(), **trial.cotangents()}
+    known = {**trial.arrays, **trial.outputs(), **trial.cotangents}
     made = {**dict(zip(trial.sample.operands, types, strict=True)), **_made(trial)}
     body = derived.body([made[data.name] for data in derived.data], {})
     step = Apply(derived, (), (), {}, NOWHERE, origin=forward)
@@ -140,7 +141,7 @@ def _terms(kernels: Kernels, trial: Trial, seed: int | None, name: str) -> Itera
             **dict(zip(trial.sample.operands, trial.sample.types, strict=True)),
             **_made(trial),
         }
-        known = {**trial.arrays, **trial.cotangents()}
+        known = {**trial.arrays, **trial.cotangents}
         args = [f"d{trial.op.outputs[0]}" if arg == "d" else str(arg) for arg in term.args]
         if not all(arg in known for arg in args):
             continue

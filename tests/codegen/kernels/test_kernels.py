@@ -5,14 +5,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from importlib import import_module
+from itertools import product
 from typing import Any
 
 import numpy as np
 import pytest
 from backends import as_arrays_of
 from codegen.kernels.cases import Case, cases
+from codegen.kernels.samples import uses
 from numpy.typing import NDArray
 
 from xg import codegen
@@ -32,9 +34,8 @@ def functions(backend: str, kernels: Kernels) -> dict[str, Any]:
 
 
 FUNCTIONS = {name: functions(name, kernels) for name, kernels in TABLES.items()}
-CASES = {backend: list(cases(table)) for backend, table in TABLES.items()}
-USES = [(b, name) for b, found in CASES.items() for name in sorted({case.name for case in found})]
-NAMES = [(b, name) for b, found in CASES.items() for name in sorted({c.kernel for c in found})]
+USES = {name: (op, sample) for op, sample, name in uses()}
+NAMES = [(b, name) for b, each in TABLES.items() for name in sorted(k.function for k in each.table)]
 TOLERANCES = {"float64": 1e-10, "float32": 2e-6}
 FLOORS = {"float64": 1e-3, "float32": 1.0}  # below these norms errors are absolute
 TOLERANCE = TOLERANCES["float64"]
@@ -76,17 +77,43 @@ def error(found: list[Array | None], case: Case, dtype: str = "float64") -> floa
     return max(errors)
 
 
-@pytest.mark.parametrize("dtype", TOLERANCES)
-@pytest.mark.parametrize(("backend", "use"), USES)
-def test_a_kernel_computes_its_body(backend: str, use: str, dtype: str) -> None:
-    for case in (case for case in CASES[backend] if case.name == use):
-        found = results(case, backend, FUNCTIONS[backend][case.kernel], dtype)
-        assert error(found, case, dtype) < TOLERANCES[dtype], (case.kernel, case.sizes, case.seed)
-
-
+@pytest.mark.parametrize("use", USES)
 @pytest.mark.parametrize("backend", TABLES)
-def test_every_kernel_is_met(backend: str) -> None:
-    assert {case.kernel for case in CASES[backend]} == {k.function for k in TABLES[backend].table}
+def test_kernels_compute_the_body_of_a_use(backend: str, use: str) -> None:
+    for case in cases(TABLES[backend], *USES[use], use):
+        for dtype, tolerance in TOLERANCES.items():
+            found = results(case, backend, FUNCTIONS[backend][case.kernel], dtype)
+            assert error(found, case, dtype) < tolerance, (case.kernel, case.sizes, case.seed)
+
+
+@pytest.fixture(scope="module")
+def met() -> Mapping[str, Mapping[str, list[str]]]:
+    """The uses that every kernel of a backend fits."""
+    found = {b: {kernel.function: list[str]() for kernel in t.table} for b, t in TABLES.items()}
+    for backend, use in product(TABLES, USES):
+        fitting = cases(TABLES[backend], *USES[use], use, axes_of_one=False)
+        for kernel in {case.kernel for case in fitting}:
+            found[backend][kernel].append(use)
+    return found
+
+
+def test_kernels_are_what_operators_need(met: Mapping[str, Mapping[str, list[str]]]) -> None:
+    """Each is met by a use, and one that is a little wrong is found."""
+    for backend, found in met.items():
+        assert all(found.values())
+        for kernel, fitting in found.items():
+            assert any(_is_found(backend, kernel, use) for use in fitting), kernel
+
+
+def _is_found(backend: str, kernel: str, use: str) -> bool:
+    def wrong(*arguments: object) -> Any:  # noqa: ANN401 - whatever the kernel gives
+        given: Any = FUNCTIONS[backend][kernel](*arguments)
+        if not isinstance(given, tuple):
+            return given * (1 + 1e-8)
+        return (given[0] * (1 + 1e-8), *given[1:])
+
+    fitting = (c for c in cases(TABLES[backend], *USES[use], use) if c.kernel == kernel)
+    return any(error(results(case, backend, wrong), case) > TOLERANCE for case in fitting)
 
 
 @pytest.mark.parametrize(("backend", "kernel"), NAMES)
@@ -96,15 +123,3 @@ def test_no_kernel_is_called_by_another(backend: str, kernel: str) -> None:
         name for name in TABLES[backend].names() if kernel in TABLES[backend].support.called(name)
     ]
     assert not callers
-
-
-@pytest.mark.parametrize(("backend", "kernel"), NAMES)
-def test_a_kernel_that_is_a_little_wrong_is_found(backend: str, kernel: str) -> None:
-    def wrong(*arguments: object) -> Any:  # noqa: ANN401 - whatever the kernel gives
-        given: Any = FUNCTIONS[backend][kernel](*arguments)
-        if not isinstance(given, tuple):
-            return given * (1 + 1e-8)
-        return (given[0] * (1 + 1e-8), *given[1:])
-
-    found = [case for case in CASES[backend] if case.kernel == kernel]
-    assert any(error(results(case, backend, wrong), case) > TOLERANCE for case in found)

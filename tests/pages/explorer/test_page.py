@@ -113,8 +113,9 @@ def _hash(text: str) -> str:
     return f"sha256-{b64encode(sha256(text.encode()).digest()).decode()}"
 
 
-@pytest.mark.parametrize("text", [*map(page, THREE), page_of(HOSTILE)])
-def test_nothing_comes_from_outside_and_nothing_runs_inline(text: str) -> None:
+@pytest.mark.parametrize("name", [*THREE, None])
+def test_nothing_comes_from_outside_and_nothing_runs_inline(name: str | None) -> None:
+    text = page(name) if name else page_of(HOSTILE)
     for tag, attributes in Elements(text).found:
         assert tag not in ("link", "img", "iframe", "object", "embed", "base", "form")
         assert not [

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
+from functools import cache
 from pathlib import Path
 
 import numpy as np
@@ -24,44 +26,48 @@ import xg
 EXACT = 1e-12
 
 
-def models() -> dict[str, Stepping]:
-    encoder_decoder = {"V_e": 13, "V_d": 11, "N": 2, "N_H": 3, "D": 12, "D_ff": 14, "S_e": 5}
-    return {
-        "learned": stepping(transformer()),
-        "sinusoidal": stepping(transformer(pos="sinusoidal", norm="post", head="own")),
-        "rope": stepping(transformer(pos="rope", ffn="GatedMLP")),
-        "llama": stepping(llama()),
-        "odd": stepping(xg.compile(Path(__file__).with_name("odd.xg")), output="Z"),
-        "recurrent": stepping(xg.compile(Path(__file__).with_name("recurrent.xg"))),
-        "gru": stepping(xg.compile(shipped("gru"))),
-        "encoder_decoder": stepping(
-            xg.compile(
-                LIBRARY / "models" / "encoder_decoder.xg", "Translator", sizes=encoder_decoder
-            ),
-            axis="S_d",
-        ),
-    }
+TRANSLATOR = {"V_e": 13, "V_d": 11, "N": 2, "N_H": 3, "D": 12, "D_ff": 14, "S_e": 5}
+HERE = Path(__file__).parent
+MODELS: Mapping[str, Callable[[], Stepping]] = {
+    "learned": lambda: stepping(transformer()),
+    "sinusoidal": lambda: stepping(transformer(pos="sinusoidal", norm="post", head="own")),
+    "rope": lambda: stepping(transformer(pos="rope", ffn="GatedMLP")),
+    "llama": lambda: stepping(llama()),
+    "odd": lambda: stepping(xg.compile(HERE / "odd.xg"), output="Z"),
+    "recurrent": lambda: stepping(xg.compile(HERE / "recurrent.xg")),
+    "gru": lambda: stepping(xg.compile(shipped("gru"))),
+    "encoder_decoder": lambda: stepping(
+        xg.compile(LIBRARY / "models" / "encoder_decoder.xg", "Translator", sizes=TRANSLATOR),
+        axis="S_d",
+    ),
+}
+
+
+@cache
+def model(name: str) -> Stepping:
+    """One of the models with its step and its arrays."""
+    return MODELS[name]()
 
 
 @pytest.mark.parametrize("backend", writing("step"))
-@pytest.mark.parametrize("name", models())
+@pytest.mark.parametrize("name", MODELS)
 def test_pieces_agree_with_the_whole(name: str, backend: str) -> None:
-    one = models()[name]
+    one = model(name)
     for pieces in ((LENGTH,), (1,) * LENGTH, (3, 1, 3)):
         assert np.abs(generated(one, pieces, backend) - one.expected()).max() < EXACT
 
 
 @pytest.mark.parametrize("backend", writing("step"))
-@pytest.mark.parametrize("name", models())
+@pytest.mark.parametrize("name", MODELS)
 def test_pieces_agree_with_kernels_too(name: str, backend: str) -> None:
-    one = models()[name]
+    one = model(name)
     for pieces in ((LENGTH,), (3, 1, 3)):
         found = generated(one, pieces, backend, kernels=True)
         assert np.abs(found - one.expected()).max() < EXACT
 
 
 def test_a_text_longer_than_the_table_is_refused() -> None:
-    one = stepping(transformer())
+    one = model("learned")
     module = one.step.load()
     cache = module.empty_cache(one.params, B=BATCH)
     _, cache = module.step(one.params, cache, one.cut(0, LENGTH))
@@ -70,7 +76,7 @@ def test_a_text_longer_than_the_table_is_refused() -> None:
 
 
 def test_a_cache_of_something_else_is_refused() -> None:
-    one = stepping(llama())
+    one = model("llama")
     module = one.step.load()
     cache = module.empty_cache(one.params, B=BATCH)
     longer = {**cache, "layers.1.attn.V": np.zeros((BATCH, 2, 1, 4))}
@@ -83,7 +89,7 @@ def test_a_cache_of_something_else_is_refused() -> None:
 
 @pytest.mark.parametrize("kernels", [False, True])
 def test_a_step_leaves_the_cache_that_it_was_given(kernels: bool) -> None:
-    one = stepping(llama())
+    one = model("llama")
     module = one.step.load(kernels=kernels)
     empty = module.empty_cache(one.params, B=BATCH)
     _, cache = module.step(one.params, empty, one.cut(0, 3))

@@ -186,8 +186,12 @@ def _reduce(function: Callable[..., Array]) -> Meaning:
     return meaning
 
 
+_LARGE: Final = 4096  # elements from which a matmul of BLAS is worth its preparation
+
+
 def _contract(expr: Expr, context: Context, a: Array, b: Array) -> Array:
-    return np.asarray(np.einsum(str(expr.attr("spec")), a, b, optimize=True))
+    large = a.size + b.size > _LARGE
+    return np.asarray(np.einsum(str(expr.attr("spec")), a, b, optimize=large))
 
 
 def _reshape(expr: Expr, context: Context, x: Array) -> Array:
