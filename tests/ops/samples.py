@@ -228,6 +228,12 @@ SAMPLES: Mapping[str, tuple[Sample, ...]] = {
         Sample(own={"value": 0.5}, axes=axes("B, S, 1")),
         Sample(own={"value": -2}, axes=axes("")),
     ),
+    "normal": (
+        Sample(own={"sigma": 0.5}, axes=axes("B, S, 1")),
+        Sample(own={"sigma": 0, "mean": -2}, axes=axes("")),
+    ),
+    "uniform": (Sample(own={"low": -1, "high": 0.5}, axes=axes("B, S")),),
+    "bernoulli": tuple(Sample(own={"p": p}, axes=axes("S, D")) for p in (0, 0.3, 1)),
     "range": (Sample(own={"start": S}), Sample(own={"start": T, "stop": T + 1})),
     "buckets": tuple(
         Sample(own={"queries": S, "keys": S_k, "buckets": V, "far": T, "direction": direction})

@@ -120,6 +120,7 @@ CASES = {
     "pick": case("pick(x, ids)", "(np.eye(11)[ids] * x).sum(axis=-1)", floats(B, S, V), IDS),
     "place": case("place(x, ids, V)", "np.eye(11)[ids] * x[..., None]", floats(B, S), IDS),
     "dropout_keep": case("where(dropout_keep(x, HALF), x, 0.0)", None, X),
+    "draw": case("x * draw(broadcast(const(HALF), (S, D)), 'bernoulli', HALF)", None, X),
     "dropout_apply": case("dropout_apply(x, dropout_keep(x, HALF), HALF, scaled=True)", None, X),
 }  # fmt: skip
 

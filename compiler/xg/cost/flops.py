@@ -14,11 +14,11 @@ from typing import Final
 from xg.ir.body import topological
 from xg.ir.collective_prims import COLLECTIVES, LOCAL
 from xg.ir.dim import ZERO, Dim, product
-from xg.ir.prim import ARITHMETIC, COMPARE, UNARY, Expr
+from xg.ir.prim import ARITHMETIC, COMPARE, RANDOM, UNARY, Expr
 
-ELEMENTWISE: Final = (
-    UNARY | ARITHMETIC | COMPARE | {"pow", "where", "dropout_keep", "dropout_apply"}
-) - {"stop"}
+ELEMENTWISE: Final = (UNARY | ARITHMETIC | COMPARE | {"pow", "where", "dropout_apply"} | RANDOM) - {
+    "stop"
+}
 REDUCTIONS: Final = frozenset({"sum", "mean", "max", "scatter_add", "overlap", "top", "earlier"})
 MOVES: Final = frozenset(
     {"operand", "const", "iota", "as_float", "stop", "reshape", "transpose", "broadcast"}

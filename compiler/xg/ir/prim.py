@@ -25,6 +25,8 @@ Attr = int | str | bool | Dim | Scalar | Shape | tuple[int, ...] | tuple[str, ..
 UNARY: Final = frozenset({"neg", "exp", "log", "sqrt", "tanh", "erf", "sin", "cos", "stop"})
 ARITHMETIC: Final = frozenset({"add", "sub", "mul", "div", "maximum", "minimum"})
 COMPARE: Final = frozenset({"gt", "ge", "eq", "and", "or"})  # give booleans
+RANDOM: Final = frozenset({"dropout_keep", "draw"})  # drawn under a seed and a place
+LAWS: Final = frozenset({"normal", "uniform", "bernoulli"})  # of `draw`
 WHOLE: Final = frozenset({"add", "sub", "mul", "maximum", "minimum"})  # of integers an integer
 
 
@@ -363,6 +365,14 @@ def dropout_keep(x: Expr, p: Scalar, cuts: Cuts = ()) -> Expr:
 def dropout_apply(x: Expr, keep: Expr, p: Scalar, *, scaled: bool) -> Expr:
     """`x` where it stays, else 0; `scaled` by 1/(1-p) so that the mean stays."""
     return Expr("dropout_apply", (x, keep), x.shape, "float", (("p", p), ("scaled", scaled)))
+
+
+def draw(mean: Expr, law: str, scale: Scalar) -> Expr:
+    """Random numbers of a law in the shape of their mean; the mean itself in evaluation mode.
+
+    `scale` is the deviation of ``normal``, the width of ``uniform``, the p of ``bernoulli``.
+    """
+    return Expr("draw", (mean,), mean.shape, "float", (("law", law), ("scale", scale)))
 
 
 # ---- shapes -------------------------------------------------------------------------------------

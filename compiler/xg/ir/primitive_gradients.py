@@ -16,6 +16,7 @@ from xg.ir.cotangent import Cotangent, Gate
 from xg.ir.dim import ONE, Dim
 from xg.ir.prim import (
     ARITHMETIC,
+    RANDOM,
     UNARY,
     Expr,
     batch_of,
@@ -266,7 +267,7 @@ RULES: Final[Mapping[str, Rule]] = {
     "earlier": lambda y, d: (None,),
     "pick": lambda y, d: (place(d, y.args[1], y.args[0].shape[-1]), None),
     "place": lambda y, d: (pick(d, y.args[1]), None),
-    "dropout_keep": lambda y, d: (None,),
+    **dict.fromkeys(RANDOM, lambda y, d: (None,)),
     "dropout_apply": _dropout,
 }
 

@@ -143,6 +143,13 @@ class Use:
             notes = {0: f"this is {first}", 1: f"this is {second}"}
             raise Misuse(message.format(first, second), notes)
 
+    def bracketed(self, glyph: str, example: str) -> Shape:
+        """The shape of a source, whose axes the brackets list."""
+        if self.axes is None:
+            raise Misuse(f"{glyph} needs its axes in brackets", help=(f"for example {example}",))
+        axes = [axis for group in self.axes.source for axis in group]
+        return tuple(self.sizes.expand(symbol(a.name)) if a.name else ONE for a in axes)
+
     def along(self, message: str, help: str) -> Attrs:
         """The own arguments, with the `axis` that the brackets name where it is not the last."""
         axis = -1 if self.axes is None else self.one_axis(message, help)

@@ -275,6 +275,7 @@ RULES: Final[Mapping[str, Rule]] = {
     "pick": indexing.pick,
     "place": indexing.place,
     "dropout_keep": _dropout_keep,
+    "draw": _constant,
     "all_reduce": _summed_elsewhere,
     "first_rank_only": _summed_elsewhere,
     "all_reduce_max": _largest_elsewhere,

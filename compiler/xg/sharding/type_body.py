@@ -8,7 +8,7 @@ from dataclasses import field
 from xg.diagnostics.lazy_dataclass import dataclass
 from xg.ir.body import Body, topological
 from xg.ir.placement import CONSTANT, INVARIANT, REPLICATED, AxisState
-from xg.ir.prim import COMPARE, Expr
+from xg.ir.prim import COMPARE, RANDOM, Expr
 from xg.sharding.argument import IllTyped, PlacedArgument
 from xg.sharding.primitive_rules import RULES
 
@@ -70,7 +70,7 @@ class _Typer:
 
     def settle(self, expr: Expr) -> None:
         """Type one expression whose arguments are typed."""
-        differentiable = expr.kind == "float" and expr.prim not in ("dropout_keep", "stop")
+        differentiable = expr.kind == "float" and expr.prim not in RANDOM | {"stop"}
         self.active[id(expr)] = differentiable and any(self.active[id(a)] for a in expr.args)
         self.spread[id(expr)] = self._spread(expr)
         state = self._state(expr)

@@ -14,7 +14,7 @@ from typing import Final
 from xg.diagnostics.lazy_dataclass import dataclass
 from xg.ir.body import topological
 from xg.ir.dim import ONE, product
-from xg.ir.prim import COMPARE, Expr, batch_of
+from xg.ir.prim import COMPARE, RANDOM, Expr, batch_of
 from xg.ir.tensor import Shape
 
 Axes = frozenset[int]  # counted from the end: -1 is the last
@@ -233,7 +233,7 @@ _RULES: Final[Mapping[str, Rule]] = {
     **dict.fromkeys(COMPARE, _none),
     "as_float": _none,
     "stop": _none,
-    "dropout_keep": _none,
+    **dict.fromkeys(RANDOM, _none),
     "top": _none,
     "earlier": _none,
     "add": _sum,

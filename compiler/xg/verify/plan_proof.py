@@ -29,8 +29,9 @@ from xg.verify.rank_comparison import RankAgreement, RankComparison
 from xg.verify.reference import interpret
 from xg.verify.reference import random_inputs as invented
 from xg.verify.reference.body_cache import BodyCache
-from xg.verify.reference.evaluate import FLOATS, Mesh
+from xg.verify.reference.evaluate import FLOATS
 from xg.verify.reference.interpret import Interpreter, Record
+from xg.verify.reference.mesh import Mesh
 from xg.verify.reference.modular.residues import PRIMES, Undefined
 from xg.verify.residues import Exact, exactly
 from xg.verify.single_device import single

@@ -14,8 +14,9 @@ from xg.ir.graph import Program
 from xg.sharding.shard_spec import cuts
 from xg.verify.first_edge import Edges, compare_edges
 from xg.verify.gather_shards import gather_shards
-from xg.verify.reference.evaluate import Mesh, NumberSystem
+from xg.verify.reference.evaluate import NumberSystem
 from xg.verify.reference.interpret import Record
+from xg.verify.reference.mesh import Mesh
 from xg.verify.reference.modular.meanings import modulo
 from xg.verify.reference.modular.residues import Undefined
 from xg.verify.reference.modular.run import Outcome, RunInputs, interpreter, run_drawn

@@ -48,7 +48,8 @@ def add_arguments(parser: ArgumentParser) -> None:
     parser.add_argument(
         "--seed", type=int, default=0, help="draws the parameters where no file gives them"
     )
-    parser.add_argument("--dropout", type=int, metavar="SEED", help="dropout on, drawn from SEED")
+    drawn = "dropout and random sources on, drawn from SEED"
+    parser.add_argument("--dropout", type=int, metavar="SEED", help=drawn)
     add_backend(parser)
     add_kernels(parser)
     add_ranks(parser)

@@ -342,6 +342,12 @@ def top(expr: Expr, args: Sequence[Text], scope: Scope) -> Text:
     return call(scope.use("top"), args[0].text, length(expr, "count", scope).text)
 
 
+def draw(expr: Expr, args: Sequence[Text], scope: Scope) -> Text:
+    """Draw numbers around their mean."""
+    scale = scalar(expr, "scale", scope).text
+    return call(scope.use(f"draw_{expr.attr('law')}"), args[0].text, scale, "seed", "place")
+
+
 def drop(expr: Expr, args: Sequence[Text], scope: Scope) -> Text:
     """Apply a dropout mask."""
     p = scalar(expr, "p", scope).text
@@ -377,4 +383,5 @@ ON_ARRAYS: Final = {
     "pick": support("pick"),
     "place": place,
     "dropout_apply": drop,
+    "draw": draw,
 }

@@ -11,7 +11,7 @@ from xg.codegen.emit.spelling import Scope, Spelling
 from xg.codegen.emit.text import WIDTH, Precedence, Text
 from xg.diagnostics.lazy_dataclass import dataclass
 from xg.ir.body import Body, topological
-from xg.ir.prim import ARITHMETIC, UNARY, Expr
+from xg.ir.prim import ARITHMETIC, RANDOM, UNARY, Expr
 
 VIEWS = frozenset({"reshape", "transpose", "broadcast", "cut"})
 LEAVES = frozenset({"operand", "const"})
@@ -41,7 +41,7 @@ def is_inline(body: Body) -> bool:
     if len(body.outputs) != 1:
         return False
     order = list(topological(body.outputs))
-    if any(expr.prim in ("dropout_keep", "dropout_apply") for expr in order):
+    if any(expr.prim in RANDOM | {"dropout_apply"} for expr in order):
         return False
     if any(expr.prim == "iota" for expr in order) and body.outputs[0].kind == "float":
         return False
@@ -64,7 +64,7 @@ def element_types(outputs: Sequence[Expr]) -> dict[int, bool | None]:
     for expr in topological(outputs):
         if expr.kind == "int" or expr.prim == "as_float":
             raw[id(expr)] = True
-        elif expr.prim == "operand" or expr.kind == "bool":
+        elif expr.prim in ("operand", "draw") or expr.kind == "bool":
             raw[id(expr)] = False
         else:
             parts = [raw[id(arg)] for arg in _float_arguments(expr)]

@@ -12,7 +12,7 @@ from xg.codegen.emit.text import WIDTH, Text
 from xg.diagnostics.lazy_dataclass import dataclass
 from xg.ir.body import Body, topological
 from xg.ir.op import Description, Op
-from xg.ir.prim import Expr
+from xg.ir.prim import RANDOM, Expr
 from xg.ir.scalar import Scalar
 from xg.ir.tensor import Sizes
 from xg.ir.use import Attrs
@@ -115,7 +115,7 @@ def _operands(body: Body, names: Sequence[str]) -> list[str]:
 
 
 def _is_random(body: Body) -> bool:
-    return any(expr.prim == "dropout_keep" for expr in topological(body.outputs))
+    return any(expr.prim in RANDOM for expr in topological(body.outputs))
 
 
 def _numbers(body: Body, attrs: Attrs) -> dict[str, Scalar]:

@@ -12,6 +12,7 @@ from xg.codegen.emit.statements import Functions, Mark
 from xg.diagnostics.lazy_dataclass import dataclass
 from xg.ir.body import topological
 from xg.ir.graph import Apply, Call, Graph, Program, Step
+from xg.ir.prim import RANDOM
 from xg.ir.walk import having
 
 
@@ -180,7 +181,7 @@ def _draws(step: Step, graph: Graph, random: Container[str]) -> bool:
     if isinstance(step, Call):
         return step.callee in random
     body = step.op.body([graph.types[v] for v in step.inputs], step.attrs)
-    return any(expr.prim == "dropout_keep" for expr in topological(body.outputs))
+    return any(expr.prim in RANDOM for expr in topological(body.outputs))
 
 
 def shared_params(program: Program) -> frozenset[tuple[str, str]]:

@@ -236,6 +236,27 @@ def uniform(seed: int, place: str, shape: tuple[int, ...], low: float, high: flo
     return (low + (high - low) * 2.0**-24 * drawn.astype(np.int64)).reshape(shape)
 
 
+def draw_normal(mean: Array, deviation: float, seed: int | None, place: str) -> Array:
+    """Draw nearly normal numbers around their mean; the mean itself without a seed."""
+    if seed is None:
+        return mean
+    return (mean + normal(seed, place, mean.shape, deviation)).astype(mean.dtype)
+
+
+def draw_uniform(mean: Array, width: float, seed: int | None, place: str) -> Array:
+    """Draw numbers in a range of that mean and width; the mean itself without a seed."""
+    if seed is None:
+        return mean
+    return (mean + uniform(seed, place, mean.shape, -width / 2, width / 2)).astype(mean.dtype)
+
+
+def draw_bernoulli(mean: Array, p: float, seed: int | None, place: str) -> Array:
+    """Draw ones with probability `p`, else zeros; `p` itself without a seed."""
+    if seed is None:
+        return mean
+    return (uniform(seed, place, mean.shape, 0, 1) < round(p * 2**24) * 2.0**-24).astype(mean.dtype)
+
+
 def round_seed(seed: int | None, i: int) -> int | None:
     """The seed of one round of a loop: rounds draw numbers of their own."""
     return None if seed is None else random_key(seed, f"round {i}")

@@ -153,6 +153,29 @@ def uniform(seed: Seed, place: str, shape: tuple[int, ...], low: float, high: fl
     return (low + (high - low) * 2.0**-24 * drawn.double()).reshape(shape)
 
 
+def draw_normal(mean: Array, deviation: float, seed: Seed, place: str) -> Array:
+    """Draw nearly normal numbers around their mean; the mean itself without a seed."""
+    if seed is None:
+        return mean
+    return (mean + normal(seed, place, mean.shape, deviation).to(mean.device)).to(mean.dtype)
+
+
+def draw_uniform(mean: Array, width: float, seed: Seed, place: str) -> Array:
+    """Draw numbers in a range of that mean and width; the mean itself without a seed."""
+    if seed is None:
+        return mean
+    drawn = uniform(seed, place, mean.shape, -width / 2, width / 2)
+    return (mean + drawn.to(mean.device)).to(mean.dtype)
+
+
+def draw_bernoulli(mean: Array, p: float, seed: Seed, place: str) -> Array:
+    """Draw ones with probability `p`, else zeros; `p` itself without a seed."""
+    if seed is None:
+        return mean
+    drawn = uniform(seed, place, mean.shape, 0, 1).to(mean.device)
+    return (drawn < round(p * 2**24) * 2.0**-24).to(mean.dtype)
+
+
 def round_seed(seed: Seed, i: int) -> Seed:
     """The seed of one round of a loop: rounds draw numbers of their own."""
     return None if seed is None else random_key(seed, f"round {i}")

@@ -15,6 +15,7 @@ from xg.figures.views.forward import forward_drawn
 from xg.figures.views.steps import Drawn
 from xg.ir.graph import Apply, Call, Program, Value
 from xg.ir.graph import Step as GraphStep
+from xg.ir.prim import LAWS
 from xg.ir.tensor import TensorType
 from xg.pages.explain.bound import Bound, Said
 from xg.pages.explain.naming import BlockNaming
@@ -48,15 +49,18 @@ def compose(bound: Bound) -> ExplainedPage:
         block=main.block,
         sizes=dict(sorted(bound.sizes.items())),
         seed=bound.seed,
-        drops=_drops(bound.program),
+        off=_off(bound.program),
         sections=sections,
     )
 
 
-def _drops(program: Program) -> bool:
-    """Whether anything would be left out at random, were the numbers not to be followed."""
-    steps = (step for graph in program.graphs.values() for step in graph.steps)
-    return any(isinstance(step, Apply) and step.op.name == "dropout" for step in steps)
+def _off(program: Program) -> str:
+    """The note that nothing is left to chance, were the numbers not to be followed."""
+    steps = [step for graph in program.graphs.values() for step in graph.steps]
+    names = {step.op.name for step in steps if isinstance(step, Apply)}
+    dropout = "Dropout is off." if "dropout" in names else ""
+    sources = "Random sources give their mean." if names & LAWS else ""
+    return " ".join(filter(None, (dropout, sources)))
 
 
 @dataclass(slots=True)

@@ -63,7 +63,7 @@ class ExplainedBlock:
 
 @dataclass(frozen=True, slots=True)
 class ExplainedPage:
-    """A whole page. `seed` is None where the numbers are an example's; `drops`: DO is in it."""
+    """A whole page. `seed` is None where the numbers are an example's; `off`: nothing is drawn."""
 
     title: str
     example: str
@@ -71,5 +71,5 @@ class ExplainedPage:
     block: str
     sizes: Mapping[str, int]
     seed: int | None
-    drops: bool
+    off: str
     sections: tuple[ExplainedBlock, ...]

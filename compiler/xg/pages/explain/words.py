@@ -27,7 +27,7 @@ def promise(page: ExplainedPage) -> str:
         "Nothing below is typed in: every number is computed in float64 from those that are given, "
         "and every gradient is derived from the diagram."
     )
-    return f"{source_note} Dropout is off." if page.drops else source_note
+    return f"{source_note} {page.off}".rstrip()
 
 
 def name(section: ExplainedBlock) -> str:

@@ -12,8 +12,8 @@ from xg.pages.explorer.uses import BlockUse
 from xg.sharding.shard_spec import cuts
 from xg.verify.reference import random_inputs as invented
 from xg.verify.reference.body_cache import BodyCache
-from xg.verify.reference.evaluate import Mesh
 from xg.verify.reference.interpret import Interpreter, Record, initial
+from xg.verify.reference.mesh import Mesh
 from xg.verify.single_device import single
 from xg_runtime.ranks.grid import Grid
 

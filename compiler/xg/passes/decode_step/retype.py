@@ -4,7 +4,7 @@ Flags go backwards, from the form required of the outputs to that required of th
 elementwise primitive requires of its operands the form that is required of it; an axis that is
 summed away is required whole. Then the expressions are built again in the sizes of the step. A
 primitive that counts positions begins at T where only the new ones are required. Dropout is off in
-a step, and removed.
+a step, and removed; random numbers are their mean.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from typing import Final
 from xg.diagnostics.lazy_dataclass import dataclass, replace
 from xg.ir.body import topological
 from xg.ir.dim import ONE, Dim, product
-from xg.ir.prim import ARITHMETIC, COMPARE, UNARY, Expr, batch_of
+from xg.ir.prim import ARITHMETIC, COMPARE, RANDOM, UNARY, Expr, batch_of
 from xg.ir.scalar import Scalar
 from xg.ir.tensor import Shape
 from xg.ir.window_prims import Windows, window
@@ -26,7 +26,8 @@ _ALIGNED: Final = (
     UNARY
     | ARITHMETIC
     | COMPARE
-    | {"pow", "where", "as_float", "broadcast", "dropout_keep", "dropout_apply"}
+    | {"pow", "where", "as_float", "broadcast", "dropout_apply"}
+    | RANDOM
 )
 _REDUCTIONS: Final = frozenset({"sum", "mean", "max"})
 _PARTS: Final = {
@@ -217,7 +218,7 @@ def _refuse_positions(
 
 def _build(expr: Expr, whole: Whole, args: tuple[Expr, ...], positions: PositionSymbols) -> Expr:
     shape = positions.shape(expr.shape, whole)
-    if expr.prim == "dropout_apply":
+    if expr.prim in ("dropout_apply", "draw"):
         return args[0]
     if expr.prim == "iota":
         return _counted(expr, shape, whole, positions)

@@ -14,7 +14,7 @@ from xg.ir.graph import Apply, Backward, Call, Graph, Start, Step, Value
 from xg.ir.loop import Loop
 from xg.ir.op import Op
 from xg.ir.placement import PlacementRequest
-from xg.ir.prim import Expr
+from xg.ir.prim import RANDOM, Expr
 from xg.ir.tensor import Shape, TensorType
 from xg.ir.use import Tensor
 from xg.passes.ir_text.attributes import spell_attribute
@@ -209,7 +209,7 @@ class GraphPrinter:
         """The name under which a step draws random numbers, if it is not that of its output."""
         if body is None or not step.place or step.place == step.outputs[0].name:
             return ""
-        draws = any(expr.prim == "dropout_keep" for expr in topological(body.outputs))
+        draws = any(expr.prim in RANDOM for expr in topological(body.outputs))
         return f" at {_path(step.place)}" if draws else ""
 
     def _body(self, step: Apply, types: Types) -> Body | None:

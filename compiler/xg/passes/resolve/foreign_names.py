@@ -51,6 +51,9 @@ _HINTS: Final[dict[str, tuple[str, ...]]] = {
     "experts are topk(k), dispatch(N_E, N_C)<-e and combine<-slot<-g": (
         "moe", "mixtureofexperts", "route", "router", "experts", "switch",
     ),
+    "random numbers are normal[B, S](1), uniform[B, S](0, 1) and bernoulli[B, S](0.5)": (
+        "randn", "rand", "randn_like", "rand_like", "gaussian", "noise", "randint",
+    ),
     "dropout is DO(p)": ("dropout", "dropout1d", "dropout2d"),
     "a loss is CE<-t, BCE<-t or MSE<-t": (
         "crossentropy", "crossentropyloss", "cross_entropy", "nll_loss", "nllloss", "loss",

@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import field
-from typing import Any, Final, Protocol
+from typing import Any, Final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,7 +21,8 @@ from xg.ir.prim import Expr
 from xg.ir.scalar import Scalar
 from xg.ir.tensor import Shape
 from xg.verify.reference import indexing, windows
-from xg.verify.reference.random import keep_mask
+from xg.verify.reference.mesh import Mesh
+from xg.verify.reference.random import SPREAD, bell, flat, keep_mask, ones
 
 Array = NDArray[Any]
 Meaning = Callable[..., Array]  # (expr, context, *arguments) -> value
@@ -33,38 +34,6 @@ class NumberSystem:
 
     meanings: Mapping[str, Meaning]
     add: Callable[[Array, Array], Array]
-
-
-class Mesh(Protocol):
-    """The ranks beside this one, by the names of the mesh's axes; axes count from the end."""
-
-    def rank(self, over: str) -> int:
-        """This rank's place along a mesh axis."""
-        ...
-
-    def size(self, over: str) -> int:
-        """The number of ranks along it."""
-        ...
-
-    def all_reduce(self, x: Array, over: str) -> Array:
-        """The sum over all ranks."""
-        ...
-
-    def all_reduce_max(self, x: Array, over: str) -> Array:
-        """The maximum over all ranks."""
-        ...
-
-    def all_gather(self, x: Array, over: str, axis: int) -> Array:
-        """The arrays of all ranks, one after the other along an axis."""
-        ...
-
-    def reduce_scatter(self, x: Array, over: str, axis: int) -> Array:
-        """This rank's slice of the sum."""
-        ...
-
-    def all_to_all(self, x: Array, over: str, cut: int, joined: int) -> Array:
-        """Parts along one axis for parts along another."""
-        ...
 
 
 @dataclass(slots=True)
@@ -248,6 +217,26 @@ def _dropout_keep(expr: Expr, context: Context, x: Array) -> Array:
     return mask
 
 
+def _draw(expr: Expr, context: Context, mean: Array) -> Array:
+    if context.key is None:
+        return mean
+    start, steps, length = noise(expr, context, mean)
+    return np.asarray(start + steps * length, mean.dtype)
+
+
+def noise(expr: Expr, context: Context, mean: Array) -> tuple[Array, Array, float]:
+    """Draw numbers as whole steps from a start, all of one length."""
+    assert context.key is not None
+    scale = context.number(expr.attr("scale"))
+    match expr.attr("law"):
+        case "normal":
+            return mean, bell(context.key, mean.shape), scale / SPREAD
+        case "uniform":
+            return mean, flat(context.key, mean.shape), scale * 2.0**-24
+        case _:
+            return np.zeros_like(mean), ones(context.key, mean.shape, scale), 1.0
+
+
 def _dropout_apply(expr: Expr, context: Context, x: Array, keep: Array) -> Array:
     if context.key is None:
         return x
@@ -368,6 +357,7 @@ MEANING: Final[Mapping[str, Meaning]] = {
     "earlier": indexing.earlier,
     "dropout_keep": _dropout_keep,
     "dropout_apply": _dropout_apply,
+    "draw": _draw,
     "all_reduce": _all_reduce,
     "all_reduce_max": _all_reduce_max,
     "all_gather": _all_gather,

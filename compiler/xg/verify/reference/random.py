@@ -46,12 +46,27 @@ def keep_mask(key: int, shape: tuple[int, ...], p: float) -> NDArray[np.bool_]:
     return (drawn >= np.uint64(round(p * 2**24))).reshape(shape)
 
 
-def normal(key: int, shape: tuple[int, ...], deviation: float) -> NDArray[Any]:
-    """Numbers of mean 0 and the given deviation: a sum of four uniforms, nearly normal."""
+def bell(key: int, shape: tuple[int, ...]) -> NDArray[np.int64]:
+    """Whole numbers around 0: sums of four uniform ones."""
     drawn = words(key, int(np.prod(shape, dtype=np.int64)))
     lanes = sum((drawn >> np.uint64(16 * lane)) & np.uint64(0xFFFF) for lane in range(4))
-    centred = np.asarray(lanes).astype(np.int64) - 2 * 65535
-    return (centred * (deviation / SPREAD)).reshape(shape)
+    return (np.asarray(lanes).astype(np.int64) - 2 * 65535).reshape(shape)
+
+
+def normal(key: int, shape: tuple[int, ...], deviation: float) -> NDArray[Any]:
+    """Numbers of mean 0 and the given deviation: a sum of four uniforms, nearly normal."""
+    return bell(key, shape) * (deviation / SPREAD)
+
+
+def flat(key: int, shape: tuple[int, ...]) -> NDArray[np.int64]:
+    """Whole numbers from -2²³ on and below 2²³, all as likely."""
+    drawn = words(key, int(np.prod(shape, dtype=np.int64))) >> np.uint64(40)
+    return (drawn.astype(np.int64) - 2**23).reshape(shape)
+
+
+def ones(key: int, shape: tuple[int, ...], p: float) -> NDArray[np.int64]:
+    """1 with probability `p` (to 24 bits), else 0."""
+    return (~keep_mask(key, shape, p)).astype(np.int64)
 
 
 def _mix(z: int) -> int:

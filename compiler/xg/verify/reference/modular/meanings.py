@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from xg.diagnostics.lazy_dataclass import dataclass
 from xg.ir.prim import COMPARE, Expr
-from xg.verify.reference.evaluate import MEANING, Context, Meaning, NumberSystem
+from xg.verify.reference.evaluate import MEANING, Context, Meaning, NumberSystem, noise
 from xg.verify.reference.modular.contraction import contract
 from xg.verify.reference.modular.function_stand_ins import exponential, mix
 from xg.verify.reference.modular.residues import (
@@ -92,7 +92,7 @@ class _ResidueRules:
             "const": self.const, "pow": self.pow, "sum": self.sum, "mean": self.mean,
             "contract": self.contract, "scatter_add": self.added("scatter_add"),
             "overlap": self.added("overlap"),
-            "dropout_apply": self.dropout_apply,
+            "dropout_apply": self.dropout_apply, "draw": self.draw,
         }  # fmt: skip
 
     def mixed(self, name: str) -> Meaning:
@@ -183,3 +183,10 @@ class _ResidueRules:
             return x
         scale = 1 / (1 - context.number(expr.attr("p"))) if expr.attr("scaled") else 1.0
         return np.where(keep, self.mul(x, np.asarray(self.field.number(scale))), 0)
+
+    def draw(self, expr: Expr, context: Context, mean: Array) -> Array:
+        """Whole steps, of a length that is a fraction."""
+        if context.key is None:
+            return mean
+        start, steps, length = noise(expr, context, mean)
+        return self.add(start, self.field.wrap(steps * self.field.number(length)))

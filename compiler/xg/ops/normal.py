@@ -1,0 +1,40 @@
+"""Random numbers of a normal distribution (Kingma, Welling 2014: the noise of a VAE)."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from xg.ir.op import Op
+from xg.ir.prim import Expr, broadcast, const, draw
+from xg.ir.scalar import Scalar
+from xg.ir.tensor import Shape
+from xg.ir.use import Attrs, Misuse, Number, Use
+
+
+def configure(use: Use) -> Attrs:
+    """The shape that the brackets list; refuse a deviation below 0."""
+    sigma = use.own["sigma"].constant
+    if sigma is not None and sigma < 0:
+        raise Misuse(f"normal has the deviation {use.own['sigma']}", help=("sigma >= 0",))
+    return {**use.own, "shape": use.bracketed("normal", "normal[B, S](1)")}
+
+
+def forward(*, sigma: Scalar, mean: Scalar, shape: Shape) -> Expr:
+    """Numbers around `mean`; `mean` itself when the program runs without a seed."""
+    return draw(broadcast(const(mean), shape), "normal", sigma)
+
+
+OP: Final = Op(
+    glyph="normal",
+    name="normal",
+    family="source",
+    data=(),
+    own=(Number("sigma"), Number("mean", 0)),
+    brackets="axes",
+    forward=forward,
+    configure=configure,
+    meaning="draws normal numbers, as dropout draws its mask; without a seed each is the mean",
+    formula="Y[i, ...] = mean + sigma z, z of deviation 1",
+    gradient="none: nothing is learned",
+    source="Kingma, Welling 2014",
+)
