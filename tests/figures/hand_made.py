@@ -344,6 +344,22 @@ def long_chain(blocks: int) -> Figure:
     return Figure("Chain", f"{blocks} blocks", description, tuple(nodes), tuple(edges))
 
 
+def linked(count: int) -> Figure:
+    """Return a chain of operators each of which takes what two before it gave, too."""
+    nodes = [FigureNode("X", TENSOR, value("X", BSD))]
+    edges: list[FigureEdge] = []
+    before, last = "", "X"
+    for index in range(count):
+        act, add = f"act_{index}", f"add_{index}"
+        nodes += [op(act, NONLINEAR, "GELU"), op(add, ADD)]
+        edges += chain(last, act, (add, value("U", BSD)))
+        edges += [FigureEdge(before, add, role=RESIDUAL)] if before else []
+        before, last = last, add
+    nodes.append(FigureNode("Y", TENSOR, value("Y", BSD)))
+    edges += chain(last, "Y")
+    return Figure("Links", f"{count} sums", "Sums in a row.", tuple(nodes), tuple(edges))
+
+
 def messy(count: int, seed: int) -> Figure:
     """Return a figure that no one would write: `count` nodes, joined at random."""
     choose = Random(seed)

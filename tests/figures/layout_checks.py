@@ -1,5 +1,6 @@
 """Checks of a placed figure: no boxes on each other, no lines through boxes."""
 
+from dataclasses import replace
 from itertools import combinations, pairwise
 
 from xg.figures.layout.lanes import lanes
@@ -20,21 +21,20 @@ def overlaps(placed: PlacedFigure) -> list[tuple[str | int, str | int]]:
 
 def struck(placed: PlacedFigure) -> list[tuple[int, str | int]]:
     """Return edges that run through a box that is neither their end nor their label."""
-    drawn = placed.paths
+    # A label's box begins on its line: its text, LABEL_GAP further right, counts.
+    texts = {
+        owner: (box if isinstance(owner, str) else replace(box, left=box.left + 2,
+                                                           right=box.right - 2)).grown(-0.5)
+        for owner, box in boxes(placed).items()
+    }  # fmt: skip
     found: list[tuple[int, str | int]] = []
-    for number, path in drawn.items():
-        edge = placed.figure.edges[number]
+    for number, path in placed.paths.items():
+        edge, around = placed.figure.edges[number], path.bounds().grown(1.0)
         points = flattened(path, steps=24)
-        for owner, box in boxes(placed).items():
-            # A label's box begins on its line: its text, LABEL_GAP further right, counts.
-            text = (
-                box
-                if isinstance(owner, str)
-                else Box(box.left + 2, *(box.top, box.right - 2, box.bottom))
-            )
+        for owner, text in texts.items():
             if owner in (edge.tail, edge.head, number) or is_partner(placed, number, owner):
                 continue
-            if any(crosses(a, b, text.grown(-0.5)) for a, b in pairwise(points)):
+            if around.overlaps(text) and any(crosses(a, b, text) for a, b in pairwise(points)):
                 found.append((number, owner))
     return found
 

@@ -1,7 +1,8 @@
 """Every diagram of the library: checked in all choices, laid out, drawn, its gradients proven."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import replace
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -29,6 +30,12 @@ planned = pytest.mark.parametrize(
     ("path", "plan"), PLANNED, ids=lambda one: getattr(one, "stem", one)
 )
 diagrams = pytest.mark.parametrize("path", DIAGRAMS, ids=lambda path: path.stem)
+
+
+@cache
+def dots(path: Path, plan: str | None = None) -> Mapping[str, bytes]:
+    """The DOT texts of a file's figures, by the names of their files."""
+    return outputs_of(read_project(path), replace(DOT, plan=plan)).files
 
 
 def test_the_gallery_is_there() -> None:
@@ -62,7 +69,7 @@ def test_it_is_laid_out(path: Path) -> None:
 def test_its_figures_are_those_of_the_gallery(
     path: Path, golden: Callable[[Path, str], None]
 ) -> None:
-    for name, content in outputs_of(read_project(path), DOT).files.items():
+    for name, content in dots(path).items():
         golden(GALLERY / name, content.decode())
 
 
@@ -70,17 +77,13 @@ def test_its_figures_are_those_of_the_gallery(
 def test_the_figures_of_its_plans_are_those_of_the_gallery(
     path: Path, plan: str, golden: Callable[[Path, str], None]
 ) -> None:
-    for name, content in outputs_of(read_project(path), replace(DOT, plan=plan)).files.items():
+    for name, content in dots(path, plan).items():
         golden(GALLERY / name, content.decode())
 
 
 def test_no_figure_is_left_over() -> None:
     wanted = [*((path, None) for path in DIAGRAMS), *PLANNED]
-    made = {
-        GALLERY / name
-        for path, plan in wanted
-        for name in outputs_of(read_project(path), replace(DOT, plan=plan)).files
-    }
+    made = {GALLERY / name for path, plan in wanted for name in dots(path, plan)}
     assert set(GALLERY.iterdir()) == made
 
 

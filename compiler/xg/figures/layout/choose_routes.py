@@ -7,18 +7,19 @@ taken up once more, as those that came later may leave it a better one.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import field as dataclass_field
 from itertools import product
 from typing import Final
 
 from xg.diagnostics.lazy_dataclass import dataclass
 from xg.figures.layout.field import CLEAR, FAR, HEAD, LineRun, Range, Route, RoutingField
+from xg.figures.layout.line_field import LineField, free
 from xg.figures.layout.placed import PlacedFigure
 from xg.figures.layout.ports import NodeSide, RimPort
 from xg.figures.layout.request import FLAT, PORT_APART, RouteRequest, bars_of, requests, side_room
 from xg.figures.layout.route_costs import CLASH, CORNER, CROSSING, LENGTH
-from xg.figures.layout.route_search import Ask, search
+from xg.figures.layout.route_search import Search
 from xg.figures.model import style
 from xg.figures.model.geometry import Box
 
@@ -69,87 +70,40 @@ class Router:
     def _best(self, request: RouteRequest) -> Route:
         """Try the pairs of ports, the most promising first."""
         pairs = sorted(
-            product(request.starts, request.ends),
-            key=lambda pair: _least(*pair, request),
-        )
+            ((_least(start, end), start, end)
+             for start, end in product(request.starts, request.ends)),
+            key=lambda pair: pair[0],
+        )  # fmt: skip
         best: Route | None = None
         lowest = FAR * FAR
-        for start, end in pairs:
-            if best is not None and _least(start, end, request) >= lowest:
+        seen = LineField(self.field, request.key, request.half, request.room)
+        ways = _Ways(self, request, seen)
+        for least, start, end in pairs:
+            if best is not None and least >= lowest:
                 break
-            route = self._between(request, start, end, lowest)
-            if route is not None and (cost := self.cost(route)) < lowest:
+            route = ways.between(start, end, lowest)
+            if route is None or self._alone(route) >= lowest:
+                continue
+            if (cost := self.cost(route, seen)) < lowest:
                 best, lowest = route, cost
         if best is None:  # no side of the ends has room: enter from above in any case
             best = _direct(request)
         return best
 
-    def _between(
-        self, request: RouteRequest, start: RimPort, end: RimPort, lowest: float
-    ) -> Route | None:
-        starts = list(self._places(request, start))
-        ends = list(self._places(request, end))
-        if not starts or not ends:
-            return None
-        near = self._near(start, end)
-        last = end.row - 1
-        ask = Ask(
-            request.key,
-            starts,
-            start.row,
-            ends,
-            last,
-            request.via,
-            near,
-            request.half,
-            request.room,
-        )
-        corners = start.side.is_level + end.side.is_level
-        limit = lowest - start.cost - end.cost - CORNER * corners
-        runs = search(self.field, ask, limit)
-        if runs is None:
-            return None
-        return Route(request.number, request.key, start, end, runs, request.half, request.room)
-
-    def _near(self, start: RimPort, end: RimPort) -> float:
-        """Return where a line runs that may run anywhere: beside both ends."""
-        if not start.side.is_level or not end.side.is_level:
-            return end.x if start.side.is_level else start.x
-        boxes = [self.placed.nodes[start.node], self.placed.nodes[end.node]]
-        reach = style.LANE_GAP + style.CORNER
-        if end.side is NodeSide.LEFT:
-            return min(box.left for box in boxes) - reach
-        return max(box.right for box in boxes) + reach
-
-    def _places(self, request: RouteRequest, port: RimPort) -> Iterator[Range]:
-        """Yield where the run that begins or ends at a port may be."""
-        if not port.side.is_level:
-            yield (-FAR, FAR) if port.wide else (port.x, port.x)
-            return
-        low, high = self._beside(port, request.half)
-        for left, right in self.field.free(port.row, request.key, request.half, 0.0):
-            a, b = max(left, low), min(right, high)
-            if a <= b:
-                yield a, b
-
-    def _beside(self, port: RimPort, half: float) -> Range:
-        """Return how far a level line reaches from a side of a node before it meets a box."""
-        taken = self.field.rows[port.row].taken
-        if port.side is NodeSide.RIGHT:
-            ends = [left - CLEAR - half for left, _ in taken if left >= port.x - 0.5]
-            return port.x + HEAD + half, min(ends, default=FAR)
-        ends = [right + CLEAR + half for _, right in taken if right <= port.x + 0.5]
-        return max(ends, default=-FAR), port.x - HEAD - half
-
     # ---- cost --------------------------------------------------------------------------------
 
-    def cost(self, route: Route) -> float:
+    def cost(self, route: Route, seen: LineField | None = None) -> float:
         """Return what a route costs beside all others."""
-        return route.start.cost + route.end.cost + self._shape(route) + self.trouble(route)
+        return self._alone(route) + self.trouble(route, seen)
 
-    def trouble(self, route: Route) -> float:
+    def _alone(self, route: Route) -> float:
+        """Return what a route costs where it is the only one."""
+        return route.start.cost + route.end.cost + self._shape(route)
+
+    def trouble(self, route: Route, seen: LineField | None = None) -> float:
         """Return what a route costs because of others."""
-        return CROSSING * self._crossings(route) + CLASH * self._clashes(route)
+        field = seen or LineField(self.field, route.key, route.half)
+        return CROSSING * self._crossings(route, field) + CLASH * self._clashes(route)
 
     def _shape(self, route: Route) -> float:
         cost = 0.0
@@ -159,14 +113,13 @@ class Router:
             cost += CORNER + LENGTH * (right - left)
         return cost
 
-    def _crossings(self, route: Route) -> int:
+    def _crossings(self, route: Route, seen: LineField) -> int:
         count = 0
         key, number = route.key, route.number
         for gap, a, b in route.turns():
-            count += self.field.crossed_upright(gap, a, b, key)
-            count += self.field.crossed_turn(gap, a, b, key, route.half)
+            count += seen.crossed_upright(gap, a, b) + seen.crossed_turn(gap, a, b)
         for gap, x in route.gaps():
-            count += self.field.crossed_level(gap, x, key)
+            count += seen.crossed_level(gap, x)
         sides = {(port.node, port.side) for port in (route.start, route.end)}
         for row, x in route.rows():
             for other, parts in self.field.flat[row].items():
@@ -215,6 +168,67 @@ class Router:
         return abs(distance) < PORT_APART + route.half + other.half and not joins
 
 
+@dataclass()
+class _Ways:
+    """The ways of one edge; searches that begin in the same way are one."""
+
+    router: Router
+    request: RouteRequest
+    seen: LineField
+    searches: dict[tuple[int, float], Search] = dataclass_field(
+        default_factory=dict[tuple[int, float], Search]
+    )
+    ranges: dict[int, list[Range]] = dataclass_field(default_factory=dict[int, list[Range]])
+
+    def between(self, start: RimPort, end: RimPort, lowest: float) -> Route | None:
+        """Return the best way from port to port, None where it costs more."""
+        request = self.request
+        starts, ends = self._places(start), self._places(end)
+        if not starts or not ends:
+            return None
+        corners = start.side.is_level + end.side.is_level
+        limit = lowest - start.cost - end.cost - CORNER * corners
+        near = self._near(start, end)
+        search = self.searches.get((id(start), near))
+        if search is None:
+            search = Search(self.seen, starts, start.row, end.row - 1, request.via, near)
+            self.searches[id(start), near] = search
+        runs = search.to(ends, limit)
+        if runs is None:
+            return None
+        return Route(request.number, request.key, start, end, runs, request.half, request.room)
+
+    def _near(self, start: RimPort, end: RimPort) -> float:
+        """Return where a line runs that may run anywhere: beside both ends."""
+        if not start.side.is_level or not end.side.is_level:
+            return end.x if start.side.is_level else start.x
+        boxes = [self.router.placed.nodes[start.node], self.router.placed.nodes[end.node]]
+        reach = style.LANE_GAP + style.CORNER
+        if end.side is NodeSide.LEFT:
+            return min(box.left for box in boxes) - reach
+        return max(box.right for box in boxes) + reach
+
+    def _places(self, port: RimPort) -> list[Range]:
+        """Return where the run that begins or ends at a port may be."""
+        if not port.side.is_level:
+            return [(-FAR, FAR) if port.wide else (port.x, port.x)]
+        if id(port) not in self.ranges:
+            low, high = self._beside(port)
+            here = free(self.router.field, port.row, self.request.key, self.request.half, 0.0)
+            within = ((max(left, low), min(right, high)) for left, right in here)
+            self.ranges[id(port)] = [(a, b) for a, b in within if a <= b]
+        return self.ranges[id(port)]
+
+    def _beside(self, port: RimPort) -> Range:
+        """Return how far a level line reaches from a side of a node before it meets a box."""
+        half, taken = self.request.half, self.router.field.rows[port.row].taken
+        if port.side is NodeSide.RIGHT:
+            ends = [left - CLEAR - half for left, _ in taken if left >= port.x - 0.5]
+            return port.x + HEAD + half, min(ends, default=FAR)
+        ends = [right + CLEAR + half for _, right in taken if right <= port.x + 0.5]
+        return max(ends, default=-FAR), port.x - HEAD - half
+
+
 def _line(route: Route, port: RimPort) -> tuple[str, ...]:
     """Return the key of a line at a side of a node: lines that leave may share one."""
     return (str(route.number),) if port.head or port is route.end else route.key
@@ -225,7 +239,7 @@ def _at(route: Route, port: RimPort) -> float:
     return route.runs[0 if port is route.start else -1].x
 
 
-def _least(start: RimPort, end: RimPort, request: RouteRequest) -> float:
+def _least(start: RimPort, end: RimPort) -> float:
     """Return what a way between two ports costs at least."""
     cost = start.cost + end.cost
     corners = start.side.is_level + end.side.is_level

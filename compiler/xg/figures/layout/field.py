@@ -79,17 +79,6 @@ class Route:
                 yield port.row, min(port.x, run.x), max(port.x, run.x), port
 
 
-_Turn = tuple[float, float, float]  # from, to, half of the distance between two lines
-_ON_EACH_OTHER: Final = 50  # crossings that a line avoids rather than lie on another
-
-
-def _crossed_below(above: _Turn, below: _Turn) -> int:
-    """Count the crossings of two level parts, the first of which runs above the second."""
-    (a, b, half), (c, d, its) = above, below
-    count = (min(c, d) < b < max(c, d)) + (min(a, b) < c < max(a, b))
-    return count + _ON_EACH_OTHER * (abs(b - c) < APART - 0.5 + half + its)
-
-
 @dataclass(slots=True)
 class FieldRow:
     """A band of boxes: its height on the page, and what of its width they take."""
@@ -150,67 +139,12 @@ class RoutingField:
 
     def remove(self, route: Route) -> None:
         """Take a route away."""
-        for by_row in (self.upright, self.flat, self.through, self.level):
-            for lines in by_row.values():
-                lines.pop(route.number, None)
-
-    def free(self, row: int, key: Key, half: float, room: float) -> list[Range]:
-        """Return what of a row a line of that key may run through, from left to right.
-
-        Lines of one key may share their way.
-        """
-        lines = (one for some in self.upright[row].values() for one in some)
-        reach, clear = APART + half, CLEAR + half
-        taken = [
-            (x - reach - its - before, x + reach + its + room)
-            for x, other, its, before in lines
-            if other != key
-        ]
-        taken += [(left - clear, right + clear + room) for left, right in self.rows[row].taken]
-        heads = (one for some in self.flat[row].values() for one in some)
-        for _, _, port, other in heads:
-            if other != key:
-                ends = port.x, port.x + port.side.sign * HEAD
-                taken.append((min(ends) - half, max(ends) + half + room))
-        taken.sort()
-        ranges: list[Range] = []
-        start = -FAR
-        for left, right in taken:
-            if left >= start:
-                ranges.append((start, left))
-            start = max(start, right)
-        ranges.append((start, FAR))
-        return ranges
-
-    def crossed_level(self, gap: int, x: float, key: Key) -> int:
-        """Count the level parts in a gap that an upright line there crosses."""
-        count = 0
-        for some in self.level[gap].values():
-            for a, b, other, half in some:
-                if min(a, b) < x < max(a, b) and other != key:
-                    count += 2 if half else 1
-        return count
-
-    def crossed_turn(self, gap: int, a: float, b: float, key: Key, half: float) -> int:
-        """Count the crossings with other level parts in a gap, at the better of two orders.
-
-        One that would lie on another in both orders counts as many.
-        """
-        one = (a, b, half)
-        count = 0
-        for some in self.level[gap].values():
-            for c, d, other, its in some:
-                if other != key and max(min(a, b), min(c, d)) < min(max(a, b), max(c, d)) + APART:
-                    two = (c, d, its)
-                    count += min(_crossed_below(one, two), _crossed_below(two, one))
-        return count
-
-    def crossed_upright(self, gap: int, a: float, b: float, key: Key) -> int:
-        """Count the upright lines that a level part in a gap crosses."""
-        low, high = min(a, b), max(a, b)
-        count = 0
-        for some in self.through[gap].values():
-            for x, other, half in some:
-                if low < x < high and other != key:
-                    count += 2 if half else 1
-        return count
+        number = route.number
+        for by_row, places in (
+            (self.upright, route.rows()),
+            (self.flat, route.flat()),
+            (self.through, route.gaps()),
+            (self.level, route.turns()),
+        ):
+            for row, *_ in places:
+                by_row[row].pop(number, None)

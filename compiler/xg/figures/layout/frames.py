@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from itertools import pairwise
 from typing import Final
@@ -46,15 +46,12 @@ def frame_box(
     return None if any(frame.overlaps(box) for box in strangers) else frame
 
 
-def finished(
-    group: FigureGroup, box: Box, taken: Iterable[Box], paths: Iterable[DrawnPath]
-) -> Frame:
+def finished(group: FigureGroup, box: Box, occupied: Sequence[Box]) -> Frame:
     """Set the heading into the first corner of a frame that nothing else takes.
 
     Where all four are taken, the frame is widened to the right until its heading fits.
     """
     line = typeset(group.label, style.GROUP_SIZE)
-    occupied = [*taken, *(strip for path in paths for strip in _strips(path))]
     left, right = box.left + _INSET, box.right - _INSET - line.width
     top, bottom = box.top + _ABOVE + line.ascent, box.bottom - _ABOVE
     for at in ((left, top), (right, top), (left, bottom), (right, bottom)):
@@ -72,6 +69,7 @@ def _covers(line: TextLine, at: Point, occupied: Iterable[Box]) -> bool:
     return any(box.overlaps(other) for other in occupied)
 
 
-def _strips(path: DrawnPath) -> Iterable[Box]:
+def strips(path: DrawnPath) -> Iterable[Box]:
+    """Yield the room that the parts of a line take."""
     for (x, y), (u, v) in pairwise(flattened(path)):
         yield Box(min(x, u), min(y, v), max(x, u), max(y, v)).grown(1.0)

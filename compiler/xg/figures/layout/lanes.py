@@ -8,7 +8,7 @@ from itertools import pairwise
 from typing import Final
 
 from xg.diagnostics.lazy_dataclass import dataclass
-from xg.figures.layout.frames import Frame, finished, frame_box
+from xg.figures.layout.frames import Frame, finished, frame_box, strips
 from xg.figures.layout.measure import Extent, label_size
 from xg.figures.layout.obstacles import Obstacles, strip
 from xg.figures.layout.placed import PlacedFigure
@@ -36,7 +36,30 @@ class Lanes:
 
 def lanes(placed: PlacedFigure) -> Lanes:
     """Find room for the labels of lanes, then for frames and their headings."""
-    result, obstacles = Lanes(), Obstacles(placed)
+    result = _labelled(placed)
+    if not placed.figure.groups:
+        return result
+    boxes = _boxes(placed, result.labels)
+    taken = [*placed.nodes.values(), *placed.labels.values(), *result.labels.values()]
+    taken += (part for path in placed.paths.values() for part in strips(path))
+    for group in placed.figure.groups:
+        box = frame_box(placed, group, boxes)
+        if box is not None:
+            result.frames[group.id] = finished(group, box, taken)
+    return result
+
+
+def crowded_lanes(placed: PlacedFigure) -> dict[int, float]:
+    """Return the labels that find no room, and how much they need at the left of their lines."""
+    return _labelled(placed).crowded
+
+
+def _labelled(placed: PlacedFigure) -> Lanes:
+    result = Lanes()
+    edges = zip(placed.figure.edges, placed.facts.places, strict=True)
+    if not any(place is EdgePlace.LANE and edge.label for edge, place in edges):
+        return result
+    obstacles = Obstacles(placed)
     for number, path in placed.paths.items():
         for a, b in pairwise(flattened(path)):
             obstacles.add(number, strip(a, b))
@@ -56,12 +79,6 @@ def lanes(placed: PlacedFigure) -> Lanes:
                 box = Box.around(center, size.width, size.height)
             result.labels[number] = box
             obstacles.add(number, box)
-    boxes = _boxes(placed, result.labels)
-    taken = [*placed.nodes.values(), *placed.labels.values(), *result.labels.values()]
-    for group in placed.figure.groups:
-        box = frame_box(placed, group, boxes)
-        if box is not None:
-            result.frames[group.id] = finished(group, box, taken, placed.paths.values())
     return result
 
 

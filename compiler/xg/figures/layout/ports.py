@@ -10,20 +10,15 @@ from xg.diagnostics.lazy_dataclass import dataclass
 class NodeSide(Enum):
     """A side of a node."""
 
-    TOP = "top"
-    BOTTOM = "bottom"
-    LEFT = "left"
-    RIGHT = "right"
+    TOP = "top", 0
+    BOTTOM = "bottom", 0
+    LEFT = "left", -1
+    RIGHT = "right", 1
 
-    @property
-    def is_level(self) -> bool:
-        """Return whether lines leave it sideways."""
-        return self in (NodeSide.LEFT, NodeSide.RIGHT)
-
-    @property
-    def sign(self) -> int:
-        """Return the direction in x of a line that leaves it."""
-        return {NodeSide.LEFT: -1, NodeSide.RIGHT: 1}.get(self, 0)
+    def __init__(self, _: str, sign: int) -> None:
+        """Take the direction in x of a line that leaves it."""
+        self.sign = sign
+        self.is_level = sign != 0  # whether lines leave it sideways
 
 
 @dataclass(frozen=True, slots=True)

@@ -108,11 +108,8 @@ class _Book:
         aims = [self.placed.nodes[node].center[0] for node in (edge.tail, edge.head)]
         aims += [via[1]] if via is not None else []
         # A head is wider than a line: that of the arrow back is at its tail.
-        starts = (
-            replace(port, head=twin is not None)
-            for port in self._ports(edge.tail, _LEAVE[place], aims)
-        )
-        ends = (replace(port, head=True) for port in self._ports(edge.head, _ENTER[place], aims))
+        starts = self._ports(edge.tail, _LEAVE[place], aims, is_head=twin is not None)
+        ends = self._ports(edge.head, _ENTER[place], aims, is_head=True)
         key = key_of(edge, twin)
         return RouteRequest(
             number, key, place, edge.tail, edge.head, tuple(starts), tuple(ends), via, half
@@ -126,28 +123,27 @@ class _Book:
         return self.field.row(box), box.left if twin is None else box.center[0]
 
     def _ports(
-        self, node: str, costs: dict[NodeSide, float], aims: Sequence[float]
+        self, node: str, costs: dict[NodeSide, float], aims: Sequence[float], *, is_head: bool
     ) -> Iterator[RimPort]:
         facts = self.placed.facts
         for side, cost in costs.items():
             if side.is_level:
                 beside = facts.left if side is NodeSide.LEFT else facts.right
                 if node not in beside and node not in self.bars:
-                    yield self._level(node, side, cost)
+                    yield self._level(node, side, cost, is_head)
             else:
-                yield from self._upright(node, side, cost, aims)
+                for shift, more in self._shifts(node, aims):
+                    yield self._middle(node, side, shift, cost + more, is_head)
 
-    def _level(self, node: str, side: NodeSide, cost: float) -> RimPort:
+    def _level(self, node: str, side: NodeSide, cost: float, is_head: bool) -> RimPort:
         box = self.placed.nodes[node]
         x = box.left if side is NodeSide.LEFT else box.right
         gap = style.TEXT_GAP if is_text(self.placed, node) else 0.0
-        return RimPort(node, self.rows[node], side, x + side.sign * gap, cost)
+        return RimPort(node, self.rows[node], side, x + side.sign * gap, cost, head=is_head)
 
-    def _upright(
-        self, node: str, side: NodeSide, cost: float, aims: Sequence[float]
-    ) -> Iterator[RimPort]:
+    def _shifts(self, node: str, aims: Sequence[float]) -> Iterator[tuple[float, float]]:
         """Yield the middle, what is straight above or below an aim, the places beside it."""
-        yield self._middle(node, side, 0.0, cost)
+        yield 0.0, 0.0
         box = self.placed.nodes[node]
         is_circle = is_round(self.placed, node)
         step = _CIRCLE_STEP if is_circle else _PORT_STEP
@@ -156,15 +152,17 @@ class _Book:
         most = box.width / 2 - (3.0 if is_circle else 7.0)
         shifts = {aim - box.center[0] for aim in aims}
         for shift in sorted(one for one in shifts if 0 < abs(one) <= most):
-            yield self._middle(node, side, shift, cost + 2.0)
+            yield shift, 2.0
         for count in range(1, min(int(most / step), 4) + 1 if most > 0 else 1):
             for sign in (1, -1):
-                yield self._middle(node, side, sign * count * step, cost + 8.0 + count)
+                yield sign * count * step, 8.0 + count
 
-    def _middle(self, node: str, side: NodeSide, shift: float, cost: float) -> RimPort:
+    def _middle(
+        self, node: str, side: NodeSide, shift: float, cost: float, is_head: bool
+    ) -> RimPort:
         wide = node in self.bars
         x = self.placed.nodes[node].center[0] + shift
-        return RimPort(node, self.rows[node], side, x, cost, wide)
+        return RimPort(node, self.rows[node], side, x, cost, wide, is_head)
 
 
 def bars_of(placed: PlacedFigure) -> frozenset[str]:

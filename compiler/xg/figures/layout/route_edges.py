@@ -11,7 +11,7 @@ from xg.diagnostics.lazy_dataclass import dataclass
 from xg.figures.layout.channels import Channels, channels, stops
 from xg.figures.layout.choose_routes import Router, field_of
 from xg.figures.layout.field import Route, RoutingField
-from xg.figures.layout.lanes import lanes
+from xg.figures.layout.lanes import crowded_lanes
 from xg.figures.layout.placed import PlacedFigure
 from xg.figures.layout.ports import NodeSide, RimPort
 from xg.figures.layout.request import FLAT, is_round, is_text, pair_shift, side_room
@@ -27,7 +27,7 @@ _STRAIGHT: Final = style.ARROW_LENGTH + 0.5  # of a line, at its ends
 def routed(placed: PlacedFigure) -> PlacedFigure:
     """Return the figure with a path for every edge; its rows may have moved down."""
     done = _routed(placed, {})
-    crowded = lanes(done).crowded
+    crowded = crowded_lanes(done)
     return _routed(placed, crowded) if crowded else done
 
 

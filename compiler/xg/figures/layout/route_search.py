@@ -4,96 +4,104 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from itertools import pairwise
-from typing import Final
+from typing import Final, TypeAlias
 
 from xg.diagnostics.lazy_dataclass import dataclass
-from xg.figures.layout.field import Key, LineRun, Range, RoutingField
+from xg.figures.layout.field import FAR, LineRun, Range
+from xg.figures.layout.line_field import LineField
 from xg.figures.layout.route_costs import CORNER, CROSSING, HOPELESS, LENGTH
 
 _LEAST_STEP: Final = 9.0  # to the side, at a turn
 _INWARD: Final = 4.0  # how far off the end of a range a line keeps, if it can
 
+# The runs before the one that a way is on: the last of them, its gap, and those before it.
+_Before: TypeAlias = "tuple[Range, int, _Before] | None"
+# A way so far: its cost, where the run that it is on may be, and the runs before.
+_State: TypeAlias = tuple[float, float, float, _Before]
 
-@dataclass(frozen=True, slots=True)
-class Ask:
-    """From which places in which gap to which places in which gap; `via` is a row and its x."""
 
-    key: Key
+def _cost(state: _State) -> float:
+    return state[0]
+
+
+@dataclass()
+class Search:
+    """The ways from places in one gap down to another; `via` is a row and the place there.
+
+    The steps on the way down are made once, for every end.
+    """
+
+    field: LineField
     starts: Sequence[Range]
     first: int
-    ends: Sequence[Range]
     last: int
     via: tuple[int, float] | None
     near: float  # where a line runs that may run anywhere
-    half: float = 0.0
-    room: float = 0.0
 
+    def __post_init__(self) -> None:
+        self._states: list[_State] = [
+            (abs(_clamp(self.near, one) - self.near) * LENGTH, *one, None) for one in self.starts
+        ]
+        self._gap = self.first
+        self._keep_hopeful()
 
-@dataclass(frozen=True, slots=True)
-class _State:
-    """A way so far: its cost, where the run that it is on may be, and the runs before."""
+    def _keep_hopeful(self) -> None:
+        """Order the ways by their cost, without those that cost far more than the best."""
+        self._lowest = min(map(_cost, self._states))
+        self._states = [one for one in self._states if one[0] <= self._lowest + HOPELESS]
+        self._states.sort(key=_cost)
 
-    cost: float
-    low: float
-    high: float
-    before: tuple[tuple[Range, int], ...] = ()
-
-
-def search(field: RoutingField, ask: Ask, limit: float) -> tuple[LineRun, ...] | None:
-    """Return the runs of the best way, None where it costs more than the limit."""
-    states = [_State(abs(_clamp(ask.near, one) - ask.near) * LENGTH, *one) for one in ask.starts]
-    for gap in range(ask.first, ask.last + 1):
-        lowest = min(state.cost for state in states)
-        if lowest >= limit:
+    def to(self, ends: Sequence[Range], limit: float) -> tuple[LineRun, ...] | None:
+        """Return the runs of the best way to one of the ends, None where it costs too much."""
+        while self._gap < self.last and self._lowest < limit:
+            self._states = [self._best(target) for target in self._targets()]
+            self._gap += 1
+            self._keep_hopeful()
+        if self._lowest >= limit:
             return None
-        near = [state for state in states if state.cost <= lowest + HOPELESS]
-        near.sort(key=lambda state: state.cost)
-        states = [_best(field, ask, near, gap, target) for target in _targets(field, ask, gap)]
-    best = min(states, key=lambda state: state.cost)
-    ranges = [one for one, _ in best.before] + [(best.low, best.high)]
-    gaps = [ask.first, *(gap for _, gap in best.before), ask.last]
-    xs = _settled(ranges, ask.near)
-    return tuple(LineRun(x, a, b) for x, a, b in zip(xs, gaps, gaps[1:], strict=False))
+        found = map(self._best, ends) if self.first <= self.last else self._states
+        _, low, high, before = min(found, key=_cost)
+        ranges, gaps = [(low, high)], [self.last]
+        while before is not None:
+            one, gap, before = before
+            ranges.insert(0, one)
+            gaps.insert(0, gap)
+        xs = _settled(ranges, self.near)
+        gaps.insert(0, self.first)
+        return tuple(LineRun(x, a, b) for x, a, b in zip(xs, gaps, gaps[1:], strict=False))
 
+    def _targets(self) -> Sequence[Range]:
+        """Return where a way may run below the gap."""
+        if self.via is not None and self.via[0] == self._gap + 1:
+            return [(self.via[1], self.via[1])]
+        return self.field.free(self._gap + 1)
 
-def _targets(field: RoutingField, ask: Ask, gap: int) -> Sequence[Range]:
-    """Return where a way may run below a gap."""
-    if gap == ask.last:
-        return ask.ends
-    if ask.via is not None and ask.via[0] == gap + 1:
-        return [(ask.via[1], ask.via[1])]
-    return field.free(gap + 1, ask.key, ask.half, ask.room)
-
-
-def _best(
-    field: RoutingField, ask: Ask, states: Sequence[_State], gap: int, target: Range
-) -> _State:
-    """Return the best continuation in a range: straight on, or by a turn in the gap."""
-    low, high = target
-    best: _State | None = None
-    for state in states:
-        a, b = max(state.low, low), min(state.high, high)
-        if best is not None and state.cost >= best.cost:
-            break
-        if a <= b:
-            crossed = field.crossed_level(gap, _clamp(ask.near, (a, b)), ask.key)
-            this = _State(state.cost + CROSSING * crossed, a, b, state.before)
-        else:
-            here = state.low, state.high
-            x = _clamp(low if state.high < low else high, here)
-            y = _clamp(x, target)
-            cost = state.cost + 2 * CORNER + LENGTH * abs(x - y)
-            if best is not None and cost >= best.cost:
+    def _best(self, target: Range) -> _State:
+        """Return the best continuation in a range: straight on, or by a turn in the gap."""
+        low, high = target
+        field, gap, near = self.field, self._gap, self.near
+        best: _State | None = None
+        lowest = FAR * FAR
+        for so_far, left, right, before in self._states:
+            if so_far >= lowest:
+                break
+            a, b = max(left, low), min(right, high)
+            if a <= b:
+                cost = so_far + CROSSING * field.crossed_level(gap, min(max(near, a), b))
+                if cost < lowest:
+                    lowest, best = cost, (cost, a, b, before)
                 continue
-            cost += CROSSING * (
-                field.crossed_upright(gap, x, y, ask.key)
-                + field.crossed_turn(gap, x, y, ask.key, ask.half)
-            )
-            this = _State(cost, low, high, (*state.before, (here, gap)))
-        if best is None or this.cost < best.cost:
-            best = this
-    assert best is not None
-    return best
+            # Outside of the range: to its nearer end, from the nearer end of this one.
+            x, y = (right, low) if right < low else (left, high)
+            cost = so_far + 2 * CORNER + LENGTH * abs(x - y)
+            if cost < lowest:
+                cost += CROSSING * (
+                    field.crossed_upright(gap, x, y) + field.crossed_turn(gap, x, y)
+                )
+                if cost < lowest:
+                    lowest, best = cost, (cost, low, high, ((left, right), gap, before))
+        assert best is not None
+        return best
 
 
 def _settled(ranges: Sequence[Range], near: float) -> list[float]:

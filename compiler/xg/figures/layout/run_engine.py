@@ -81,10 +81,13 @@ def _clearest(
     """Place and route a figure; a small one in several ways, of which the clearest is kept."""
     boxes = units(figure, facts, cramped)
     best: tuple[tuple[int, bool, int], PlacedFigure] | None = None
+    found: dict[str, PlacedFigure] = {}  # by problem: some wishes ask for the same
     for wishes in _wishes(figure):
-        answer = engine.run(problem(figure, facts, boxes, wishes))
-        placed = straightened(read_answer(answer, figure, facts, boxes, engine.name))
-        placed = routed(placed)
+        text = problem(figure, facts, boxes, wishes)
+        if text not in found:
+            answer = read_answer(engine.run(text), figure, facts, boxes, engine.name)
+            found[text] = routed(straightened(answer))
+        placed = found[text]
         is_orderly = _is_orderly(placed) or not wishes.forks
         unclear = len(placed.cramped), not is_orderly, tangles(placed)
         if best is None or unclear < best[0]:

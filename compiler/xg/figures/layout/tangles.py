@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left, bisect_right
 from itertools import pairwise
 from typing import Final
 
@@ -37,10 +38,11 @@ def crossings(placed: PlacedFigure) -> int:
             else:
                 level.append((y, min(x, u), max(x, u), key))
     upright.sort()
+    xs = [x for x, *_ in upright]
     return sum(
-        left < x < right and top < y < bottom and key != other
+        top < y < bottom and key != other
         for y, left, right, key in level
-        for x, top, bottom, other in upright
+        for _, top, bottom, other in upright[bisect_right(xs, left) : bisect_left(xs, right)]
     )
 
 

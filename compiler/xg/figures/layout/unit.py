@@ -16,7 +16,7 @@ from typing import Final
 from xg.diagnostics.lazy_dataclass import dataclass
 from xg.figures.layout.measure import Extent, label_size, node_size
 from xg.figures.model import style
-from xg.figures.model.figure import Figure
+from xg.figures.model.figure import Figure, FigureEdge
 from xg.figures.model.geometry import Box, Point
 from xg.figures.model.structure import EdgePlace, Structure
 
@@ -85,10 +85,19 @@ def units(figure: Figure, facts: Structure, cramped: Collection[str] = ()) -> li
         more = math.ceil(_MORE / FIELD)
         before, after = max(unit.before, half) + more, max(unit.after, half) + more
         node_units[node] = replace(unit, before=before, after=after)
+    below = {
+        edge.tail: edge.head
+        for edge, place in zip(figure.edges, facts.places, strict=True)
+        if place is EdgePlace.DOWN
+    }
     for number, place in enumerate(facts.places):
         if place is EdgePlace.LANE:
-            head = figure.edges[number].head
-            room = _lane_room(number, figure, facts, node_units)
+            edge = figure.edges[number]
+            head = edge.head
+            widest = _widest(edge, below, node_units)
+            label = label_size(edge.label).width if edge.label else 0.0
+            label += style.LANE_GAP / 2 if number in facts.twins else 0.0
+            room = widest + style.LANE_GAP + label  # how far lane and label are from the middle
             node_units[head] = _unit(head, sizes, facts, room)
     return list(node_units.values())
 
@@ -142,22 +151,12 @@ def _unit(node: str, sizes: Mapping[str, Extent], facts: Structure, room: float)
     )
 
 
-def _lane_room(
-    number: int, figure: Figure, facts: Structure, units: Mapping[str, NodeUnit]
-) -> float:
-    """Return how far a lane and its label are from the middle of the column that it passes."""
-    edge = figure.edges[number]
-    below = {
-        other.tail: other.head
-        for other, place in zip(figure.edges, facts.places, strict=True)
-        if place is EdgePlace.DOWN
-    }
+def _widest(edge: FigureEdge, below: Mapping[str, str], units: Mapping[str, NodeUnit]) -> float:
+    """Return how far the column that a lane passes reaches to the left of its middle."""
     widest, node = 0.0, below.get(edge.tail)
     while node is not None and node != edge.head:
         widest, node = max(widest, units[node].reach), below.get(node)
-    label = label_size(edge.label).width if edge.label else 0.0
-    label += style.LANE_GAP / 2 if number in facts.twins else 0.0
-    return widest + style.LANE_GAP + label
+    return widest
 
 
 def _fields(room: float) -> int:
