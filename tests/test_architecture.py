@@ -221,4 +221,4 @@ def test_only_what_runs_code_knows_the_runtime(compiler: Imports) -> None:
         for module, targets in compiler.items()
         if any(name.split(".")[0] == "xg_runtime" for name in targets)
     }
-    assert users <= {"cli", "driver", "importing", "notebook", "pages", "verify"}
+    assert users <= {"cli", "driver", "importing", "notebook", "pages", "sphinx", "verify"}

@@ -3,16 +3,10 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING
-
-from xg_grammar.pygments_lexer import XgLexer
-
-if TYPE_CHECKING:
-    from sphinx.application import Sphinx
 
 project = "xg"
 project_copyright = "the xg authors"
-extensions = ["myst_parser"]
+extensions = ["myst_parser", "xg.sphinx"]
 myst_heading_anchors = 4
 smartquotes = False
 highlight_language = "none"
@@ -29,8 +23,3 @@ html_show_copyright = False
 html_show_sphinx = False
 exclude_patterns = ["as-it-is"]
 suppress_warnings = ["misc.highlighting_failure"]  # examples leave lines out
-
-
-def setup(app: Sphinx) -> None:
-    """Let Sphinx colour the language."""
-    app.add_lexer("xg", XgLexer)

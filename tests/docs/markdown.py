@@ -14,7 +14,7 @@ from dataclasses import dataclass
 
 FENCE = re.compile(
     r"(?:^<!-- (?P<how>file|part of|numbers vary)(?:: (?P<what>[^\n]*?))? -->\n)?"
-    r"^```(?P<language>\w*)\n(?P<text>.*?)^```$",
+    r"^(?P<sign>`{3,})(?P<language>[^`\n]*)\n(?P<text>.*?)^(?P=sign)$",
     re.MULTILINE | re.DOTALL,
 )
 ROUNDING = re.compile(r"\b\d\.\de[-+]\d\d\b")

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from xg.cli.quantities import positive
+from xg.frontend import setting_text
 from xg.syntax.spelling import ascii_name
 
 if TYPE_CHECKING:
@@ -107,19 +108,10 @@ class FileOrName(str):
 
 def setting(text: str) -> tuple[str, str | int]:
     """`D=64`, `norm=post`."""
-    name, equals, value = text.partition("=")
-    if not (name and equals and value):
-        raise ArgumentTypeError(f"{text!r} should be NAME=VALUE")
-    return ascii_name(name.strip()), _number(value.strip())
-
-
-def _number(text: str) -> str | int:
-    digits = text.removeprefix("-")
-    if digits.isascii() and digits.isdigit():
-        if len(digits) > 19:
-            raise ArgumentTypeError(f"{text[:20]}… is too large")
-        return int(text)
-    return text
+    try:
+        return setting_text.setting(text)
+    except ValueError as error:
+        raise ArgumentTypeError(str(error)) from None
 
 
 def settings_of(options: Namespace) -> Settings:
