@@ -227,7 +227,10 @@ def test_a_step_of_generation_routes_its_own_positions() -> None:
 
 
 def test_places_are_shared_by_all_positions_so_there_is_no_step() -> None:
-    sent = SENT.replace("N_C\n", "N_C = 3\n")
-    with pytest.raises(xg.DiagnosticError) as caught:
-        written(sent).step()
-    assert {each.code for each in caught.value.diagnostics} == {"XG0553"}
+    """The operator that makes the places is named, not the one behind that first needs them."""
+    for places in ("3", "2*S*k/N_E"):
+        with pytest.raises(xg.DiagnosticError) as caught:
+            written(SENT.replace("N_C\n", f"N_C = {places}\n")).step()
+        (problem,) = caught.value.diagnostics
+        assert problem.code == "XG0553"
+        assert problem.message.startswith("dispatch ")

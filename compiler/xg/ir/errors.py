@@ -46,6 +46,17 @@ class TooLong(ProblemAt):
     why: str
 
 
+class WrongWindows(ProblemAt):
+    """A label with another number of windows than its axis has."""
+
+    code = "XG0406"
+    title = "the label gives {given} windows, but an axis of {axis} has {has}"
+    given: str
+    axis: str
+    has: int
+    help: tuple[str, ...]
+
+
 class NoValue(ProblemAt):
     """A number of an operator that has no value for these sizes."""
 

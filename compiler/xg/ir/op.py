@@ -45,12 +45,23 @@ class Term:
 
 
 @dataclass(frozen=True, slots=True)
+class WindowCount:
+    """The number of windows that a label gives an axis, and what decides how many fit."""
+
+    given: Dim
+    axis: Dim
+    room: Dim  # for starts of windows behind the first
+    stride: Dim
+
+
+@dataclass(frozen=True, slots=True)
 class AtMost:
     """A condition of a use that only numbers can settle: ``S <= S_max``, and why it must hold."""
 
     smaller: Dim
     larger: Dim
     why: str
+    windows: WindowCount | None = None
 
 
 @dataclass(frozen=True, slots=True)

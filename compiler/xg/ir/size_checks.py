@@ -12,10 +12,11 @@ from xg.diagnostics.diagnostic import DiagnosticError, Problem
 from xg.diagnostics.limits import DimSize
 from xg.diagnostics.source import Span
 from xg.ir.axes import axes_of
-from xg.ir.dim import Dim, DimError
-from xg.ir.errors import NotWhole, NoValue, TooLong, TooShort
+from xg.ir.dim import Dim, DimError, number
+from xg.ir.errors import NotWhole, NoValue, TooLong, TooShort, WrongWindows
 from xg.ir.graph import Apply, Graph, Program
 from xg.ir.instances import instances
+from xg.ir.op import WindowCount
 from xg.ir.recent import Recent
 from xg.ir.scalar import Scalar, ScalarError
 
@@ -127,9 +128,25 @@ def _too_long(graph: Graph, numbers: Numbers) -> Iterator[Problem]:
         for fact in step.op.facts([graph.types[value] for value in step.inputs], step.attrs):
             sides = [graph.sizes.fold(dim) for dim in (fact.smaller, fact.larger)]
             smaller, larger = (value_of(dim, numbers) for dim in (fact.smaller, fact.larger))
-            if smaller is not None and larger is not None and smaller > larger:
+            if smaller is None or larger is None or smaller <= larger:
+                continue
+            if fact.windows:
+                yield _wrong_windows(graph, step, fact.windows, numbers)
+            else:
                 said = [_said(*pair) for pair in zip(sides, (smaller, larger), strict=True)]
                 yield TooLong(step.span, said[0], said[1], fact.why)
+
+
+def _wrong_windows(
+    graph: Graph, step: Apply, windows: WindowCount, numbers: Numbers
+) -> WrongWindows:
+    given, axis = graph.sizes.fold(windows.given), graph.sizes.fold(windows.axis)
+    room, stride = windows.room.evaluate(numbers), windows.stride.evaluate(numbers)
+    has, length = room // stride + 1, windows.axis.evaluate(numbers)
+    size = axis / stride + (has - length // stride) if length % stride == 0 else number(has)
+    said = (_said(given, windows.given.evaluate(numbers)), _said(axis, length))
+    fix = (f"write {size} for {given} in the label",)
+    return WrongWindows(step.span, *said, has, fix if has > 0 else ())
 
 
 def _no_value(graph: Graph, numbers: Numbers) -> Iterator[Problem]:

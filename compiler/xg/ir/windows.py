@@ -12,7 +12,7 @@ from typing import Any, Final
 
 from xg.diagnostics.lazy_dataclass import dataclass
 from xg.ir.dim import ONE, ZERO, Dim, DimError, number
-from xg.ir.op import AtMost
+from xg.ir.op import AtMost, WindowCount
 from xg.ir.prim import Expr
 from xg.ir.tensor import Shape, TensorType
 from xg.ir.use import Attrs, Length, Misuse, Own, Use, Word
@@ -127,9 +127,10 @@ def _check(use: Use, numbers: Cutting, length: Dim, count: Dim) -> None:
 def _facts(numbers: Cutting, length: Dim, count: Dim) -> tuple[AtMost, AtMost]:
     padded = length + numbers.before + numbers.behind
     used = numbers.stride * (count - 1) + numbers.span
+    miss = WindowCount(count, length, padded - numbers.span, numbers.stride)
     return (
-        AtMost(used, padded, "windows stay within their axis and its zeros"),
-        AtMost(padded, used + numbers.stride - 1, "every window that fits is taken"),
+        AtMost(used, padded, "windows stay within their axis and its zeros", miss),
+        AtMost(padded, used + numbers.stride - 1, "every window that fits is taken", miss),
     )
 
 

@@ -7,6 +7,7 @@ and its callers need not know what it keeps.
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
 from dataclasses import field
 from typing import NoReturn
@@ -172,7 +173,14 @@ class BlockPlanner:
             try:
                 use = step_use(step, types, ports, self.positions)
             except CannotStep as refused:
-                self._refuse(step.span, step.op.glyph, str(refused), ahead=refused.ahead)
+                first, what = (
+                    None if refused.ahead else _where_mixed(self.graph, step, self.positions),
+                    str(refused),
+                )
+                if first:
+                    what = f"makes an axis of the number of positions {self.positions.length}"
+                at = first or step
+                self._refuse(at.span, at.op.glyph, what, ahead=refused.ahead)
             names = dict(zip(step.op.operand_names(step.attrs), step.inputs, strict=True))
             inputs = tuple(self._want((names[name], whole)) for name, whole in use.operands)
             outputs = tuple((step.outputs[place], whole) for place, whole in ports)
@@ -284,6 +292,19 @@ def _axes(graph: Graph) -> list[Dim]:
     """Every size that a graph mentions on its edges, those of the inputs first."""
     values = [*graph.inputs, *graph.types]
     return [dim for value in values for dim in graph.types[value].shape]
+
+
+def _where_mixed(graph: Graph, step: Apply, positions: PositionSymbols) -> Apply | None:
+    """The step that gave an operand of another one an axis made of positions, if one did."""
+    mixed: dict[Value, Apply] = {}
+    for each in graph.steps:
+        made = next((mixed[value] for value in each.inputs if value in mixed), None)
+        if each is step:
+            return made
+        shapes = [graph.types[value].shape for value in each.outputs]
+        if isinstance(each, Apply) and any(map(positions.mixes, itertools.chain(*shapes))):
+            mixed |= dict.fromkeys(each.outputs, made or each)
+    return None
 
 
 def _rounds(states: Sequence[list[Whole]]) -> list[list[Port]]:

@@ -26,11 +26,13 @@ class PositionSymbols:
 
     def is_axis(self, dim: Dim) -> bool:
         """Whether an axis of this size is the axis of positions; Refused for a mixture."""
-        if self.length is None or self.length not in dim.symbols():
-            return False
-        if dim.name != self.length:
+        if self.mixes(dim):
             raise CannotStep(f"makes an axis {dim} of the positions {self.length}")
-        return True
+        return self.length is not None and dim.name == self.length
+
+    def mixes(self, dim: Dim) -> bool:
+        """Whether positions are a part of a size."""
+        return self.length in dim.symbols() and dim.name != self.length
 
     def count(self, shape: Sequence[Dim]) -> int:
         """How many axes of positions a shape has."""
