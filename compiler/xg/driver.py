@@ -49,6 +49,7 @@ if TYPE_CHECKING:
     from xg.cost.report import CostReport
     from xg.figures import Format, ThemeName
     from xg.figures.model.figure import Figure
+    from xg.ir.plan import Schedule
     from xg_runtime.generate import StepModule
     from xg_runtime.module import Module
 
@@ -128,14 +129,21 @@ class Program:
     def mesh(self) -> Mapping[str, int]:
         """The ranks along every axis, those of a pipeline first."""
         stage = self.stages[0].graphs.stage if self.stages else self.graphs.stage
-        outer = {stage.axis: stage.count} if stage else dict[str, int]()
+        outer = {stage.axis: stage.ranks} if stage else dict[str, int]()
         return {**outer, **self.graphs.mesh}
+
+    @cached_property
+    def schedule(self) -> Schedule | None:
+        """The order of a pipeline's stages as the plan names it, if it does."""
+        row = cut_row(self.single_device) if self.single_device else None
+        return row.schedule if row else None
 
     @cached_property
     def stages(self) -> tuple[Program, ...]:
         """The programs of a pipeline's stages; none where the plan has no pipeline.
 
-        Each is what the ranks of one stage run; see `xg_runtime.ranks.pipeline`.
+        Of N ranks rank r runs stage r, and N + r, 2N + r … where a schedule is interleaved; see
+        `xg_runtime.ranks.pipeline`.
         """
         if self.single_device is None or self.graphs.stage is not None:
             return ()

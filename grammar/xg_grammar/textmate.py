@@ -50,6 +50,7 @@ SCOPES: Final[Mapping[str, str]] = {
 PATTERNS: Final[Mapping[str, tuple[str, ...]]] = {
     "COMMENT": ("comment.line.number-sign.xg",),
     "STRING": ("string.quoted.double.xg",),
+    "SCHEDULE": (_VALUE,),
     "NUMBER": ("constant.numeric.xg",),
     "NAME": (_FUNCTION, _TYPE, _EDGE, _DIM, _VALUE),
 }
@@ -123,11 +124,14 @@ def _brackets() -> Rule:
 
 def _fixed() -> list[Rule]:
     """Comments, texts, numbers, words and signs: they are the same everywhere."""
-    kinds = ("COMMENT", "STRING", "NUMBER")
+    kinds = ("COMMENT", "STRING")
     signs = sorted((s for s in literals() if not s.isalpha()), key=lambda s: (-len(s), s))
     return [
-        *(_match(patterns()[kind], PATTERNS[kind][0]) for kind in kinds if kind != "NUMBER"),
-        _match(rf"(?<![{_letters()}]){patterns()['NUMBER']}", PATTERNS["NUMBER"][0]),
+        *(_match(patterns()[kind], PATTERNS[kind][0]) for kind in kinds),
+        *(
+            _match(rf"(?<![{_letters()}]){patterns()[kind]}", PATTERNS[kind][0])
+            for kind in ("SCHEDULE", "NUMBER")
+        ),
         *(_match(_any(_spelled(scope)), scope) for scope in (_DECLARES, _JOINS)),
         *(_match(_escaped(sign), SCOPES[literals()[sign]]) for sign in signs if sign != "["),
     ]

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Any, Protocol
 
 import numpy as np
+from numpy.typing import DTypeLike
 
 from xg_runtime.batches import Source
 from xg_runtime.errors import InputError, NonFiniteError
@@ -36,7 +37,11 @@ class Accuracy(Protocol):
 
 
 class Stages(Protocol):
-    """The pipeline of which this rank is a stage: `xg_runtime.ranks.stage_training`."""
+    """The pipeline of which this rank has stages: `xg_runtime.ranks.stage_training`."""
+
+    def init(self, seed: int = 0, dtype: DTypeLike = np.float32) -> Arrays:
+        """Return the parameters of all stages of this rank."""
+        ...
 
     def gradients(
         self, params: Arrays, parts: Sequence[tuple[Arrays, float, int]], loss: str, world: World

@@ -92,7 +92,7 @@ def train(
     trains its part. Raises NonFiniteError, CheckpointError, InputError, FileError.
     """
     json = facts_of(config, source, {**(facts or {}), "parts of a batch": split.count})
-    state = _fresh(module, config, json, frozen)
+    state = _fresh(stages or module, config, json, frozen)
     if resume is not None:
         state = _resumed(folder, json, state, world, previous=resume == "previous")
     else:
@@ -212,7 +212,9 @@ def _stepper(
     )
 
 
-def _fresh(module: Module, config: TrainConfig, facts: Json, frozen: Collection[str]) -> Checkpoint:
+def _fresh(
+    module: Module | Stages, config: TrainConfig, facts: Json, frozen: Collection[str]
+) -> Checkpoint:
     """Return the state before the first step; its arrays are its own, to be changed in place."""
     arrays = module.init(config.seed, np.dtype(config.dtype))
     params = {name: np.array(array, order="C") for name, array in arrays.items()}

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import json
+import re
 import shutil
 from collections.abc import Iterator
 from dataclasses import replace
+from fractions import Fraction
 from itertools import product
 from math import inf
 from pathlib import Path
@@ -17,7 +19,12 @@ import pytest
 import xg
 from xg.cli import main
 from xg.codegen.load import load
+from xg.cost.mesh_price import kept
 from xg.frontend.project import read_project
+from xg.frontend.typed import type_project
+from xg.ir import plan
+from xg.passes.ir_text.printer import spell_program
+from xg.passes.ir_text.reader import read_program
 from xg.verify.controls import Trial, controls
 from xg.verify.pipeline_comparison import PipelineComparison
 from xg.verify.pipeline_proof import checked
@@ -54,6 +61,10 @@ block Net(ids [B] in V, t [B] in V) -> loss [] {
 plan PP of Net {
     layers [N_L/N_P]
 }
+plan Turns of Net {
+    layers [N_L/N_P]
+    schedule 1F1B(4, 2)
+}
 plan DP of Net {
     ids, t [B/N_D]
 }
@@ -66,27 +77,56 @@ def net(folder: Path, plan: str = "") -> Path:
     return folder / "net.xg"
 
 
-@pytest.mark.parametrize(("stages", "parts"), list(product((1, 2, 3, 5), (1, 2, 4, 7))))
+@pytest.mark.parametrize(("ranks", "parts"), list(product((1, 2, 3, 5), (1, 2, 4, 7))))
 @pytest.mark.parametrize("name", SCHEDULES)
 def test_schedules_can_be_run_and_wait_as_the_formula_says(
-    name: str, stages: int, parts: int
+    name: str, ranks: int, parts: int
 ) -> None:
-    orders = SCHEDULES[name](stages, parts)
+    orders = SCHEDULES[name](ranks, parts, 1)
     check(orders, parts)
-    assert len(timeline(orders)) == 2 * stages * parts
-    assert bubble(orders) == pytest.approx((stages - 1) / (parts + stages - 1))
-    most = [parts if name == "GPipe" else min(parts, stages - place) for place in range(stages)]
+    assert len(timeline(orders)) == 2 * ranks * parts
+    assert bubble(orders) == Fraction(ranks - 1, parts + ranks - 1)
+    most = [parts if name == "GPipe" else min(parts, ranks - place) for place in range(ranks)]
     assert [in_flight(order) for order in orders] == most
 
 
-def test_orders_that_no_stage_can_run_are_found() -> None:
-    first, second = SCHEDULES["1F1B"](2, 2)
-    with pytest.raises(Impossible, match="every stage waits"):
+@pytest.mark.parametrize(
+    ("ranks", "groups", "turns"), list(product((1, 2, 3, 5), (1, 2, 3), (2, 3, 4)))
+)
+@pytest.mark.parametrize("name", SCHEDULES)
+def test_interleaved_schedules_wait_as_much_less_as_ranks_have_stages(
+    name: str, ranks: int, groups: int, turns: int
+) -> None:
+    parts = groups * ranks
+    orders = SCHEDULES[name](ranks, parts, turns)
+    check(orders, parts, turns)
+    assert len(timeline(orders)) == 2 * ranks * parts * turns
+    assert bubble(orders) == Fraction(ranks - 1, turns * parts + ranks - 1)
+    ahead = [2 * (ranks - 1 - rank) + (turns - 1) * ranks + 1 for rank in range(ranks)]
+    most = [turns * parts if name == "GPipe" else min(n, turns * parts) for n in ahead]
+    assert [in_flight(order) for order in orders] == most
+    assert all(kept(name, ranks - 1 - rank, ranks, turns, parts) == n
+               for rank, n in enumerate(most) if ranks * turns > 1)  # fmt: skip
+
+
+def test_schedules_of_plans_are_those_of_the_runtime() -> None:
+    assert tuple(SCHEDULES) == plan.SCHEDULES
+
+
+def test_orders_that_no_rank_can_run_are_found() -> None:
+    first, second = SCHEDULES["1F1B"](2, 2, 1)
+    with pytest.raises(Impossible, match="every rank waits"):
         check([first, (Cell(True, 0), *(cell for cell in second if cell != Cell(True, 0)))], 2)
     with pytest.raises(Impossible, match="forward passes as"):
         check([first[1:], second], 2)
     with pytest.raises(Impossible, match="backward passes as"):
         check([(*first[:2], first[3], first[2]), second], 2)
+    # These can be run, but rank 1 awaits an output of stage 2 before all those of stage 0 are sent.
+    first, second = SCHEDULES["GPipe"](2, 2, 2)
+    other = (second[0], second[2], second[1], *second[3:])
+    assert timeline([first, other])
+    with pytest.raises(Impossible, match="rank 1 awaits another order than rank 0 sends in"):
+        check([first, other], 2, 2)
 
 
 def test_a_stage_holds_its_rounds_and_what_is_around_them(tmp_path: Path) -> None:
@@ -104,7 +144,7 @@ def test_a_stage_holds_its_rounds_and_what_is_around_them(tmp_path: Path) -> Non
         xg.compile(net(tmp_path), plan="PP").source()
 
 
-@pytest.mark.parametrize("plan", ["PP", "PP × DP"])
+@pytest.mark.parametrize("plan", ["PP", "PP × DP", "Turns", "Turns × DP"])
 def test_pipelines_are_proven(tmp_path: Path, plan: str) -> None:
     proof = prove_ranks(read_project(net(tmp_path)), "Net", plan, {}, 0, ["numpy", "torch"])
     assert proof.floats is not None
@@ -112,8 +152,10 @@ def test_pipelines_are_proven(tmp_path: Path, plan: str) -> None:
     assert proof.exact is not None
     assert [each.prime for each in proof.exact] == list(PRIMES)
     kinds = [each.kind for each in proof.floats.controls if each.verdict == "needed"]
-    ends = proof.program.mesh["N_P"] - 1
+    ends = len(proof.program.stages) - 1
     assert kinds.count("send") == 2 * ends + 2  # both ways between neighbours, E there and back
+    backward = [each.code for each in proof.floats.controls if each.code.startswith("backward")]
+    assert sorted(backward) == [f"backward, stage {n + 1} to stage {n}" for n in range(ends)]
 
 
 def test_kernels_of_stages_are_proven(tmp_path: Path) -> None:
@@ -162,8 +204,8 @@ def test_residues_need_every_send(tmp_path: Path) -> None:
         [
             "forward, stage 0 to stage 1",
             "backward, stage 1 to stage 0",
-            "shared, stage 1 to stage 0",
-            "shared, stage 0 to stage 1",
+            "shared, rank 1 to rank 0",
+            "shared, rank 0 to rank 1",
         ],
         "needed",
     )
@@ -175,8 +217,9 @@ def test_residues_need_every_send(tmp_path: Path) -> None:
     ]
 
 
-def test_gradients_do_not_depend_on_the_order(tmp_path: Path) -> None:
-    found = prepared(read_project(net(tmp_path)), "Net", "PP", {})
+@pytest.mark.parametrize("plan", ["PP", "Turns"])
+def test_gradients_do_not_depend_on_the_order(tmp_path: Path, plan: str) -> None:
+    found = prepared(read_project(net(tmp_path)), "Net", plan, {})
     modules = [stage.on_arrays() for stage in found.many.stages]
     runs = [
         PipelineComparison.of(found.one, found.many, 0, name).on_ranks(modules)
@@ -185,6 +228,26 @@ def test_gradients_do_not_depend_on_the_order(tmp_path: Path) -> None:
     for one, other in zip(*runs, strict=True):
         for name, gradient in one.gradients.items():
             assert np.array_equal(gradient, other.gradients[name])
+
+
+def test_stages_go_round_the_ranks(tmp_path: Path) -> None:
+    program = xg.compile(net(tmp_path), plan="Turns")
+    assert program.mesh == {"N_P": 2}
+    assert len(program.stages) == 4
+    assert [each.graphs.stage and each.graphs.stage.holders for each in program.stages] == [
+        {"E": (0, 3)}, {}, {}, {"E": (0, 3)}
+    ]  # fmt: skip
+    alone = xg.compile(net(tmp_path), plan="Turns", mesh={"N_P": 1}).stages
+    assert [each.graphs.stage and each.graphs.stage.holders for each in alone] == [{}, {}]
+
+
+def test_a_schedule_is_read_from_the_printed_program(tmp_path: Path) -> None:
+    whole = type_project(read_project(net(tmp_path)), "Net", {}, "Turns")
+    read = read_program(spell_program(whole)).plan
+    assert read is not None
+    assert [(s.block, s.name, s.parts, s.turns) for s in read.schedules] == [
+        (whole.main.block_id, "1F1B", 4, 2)
+    ]
 
 
 def test_a_rank_that_waits_for_nothing_is_named() -> None:
@@ -219,11 +282,15 @@ def test_where_ranks_of_a_stage_differ_the_edge_is_named(tmp_path: Path) -> None
         ("layers [N_L/N_P, D]", "layers is a call, and has no shape"),
         ("layers [N_L/N_P] again", "layers is a call, and has no shape"),
         ("layers [N_L/N_P]\n    layers [N_L/N_D]", "layers is shared among stages too"),
+        ("schedule 1F1B(8)", "Net has no stages under this plan"),
+        ("layers [N_L/N_P]\n    schedule GPipe\n    schedule 1F1B", "a pipeline has one schedule"),
+        ("layers [N_L/N_P]\n    schedule 1F1B(3, 2)", "3 microbatches do not go round N_P = 2"),
+        ("layers [N_L/N_P]\n    schedule 1F1B(4, 3)", "N_L = 4 is not divisible by 3*N_P = 6"),
     ],
 )
 def test_lines_that_cut_no_row_are_refused(tmp_path: Path, lines: str, said: str) -> None:
     file = net(tmp_path, f"plan Wrong of Net {{\n    {lines}\n}}\n")
-    with pytest.raises(xg.DiagnosticError, match=said.replace("[", r"\[")):
+    with pytest.raises(xg.DiagnosticError, match=re.escape(said)):
         _ = xg.compile(file, plan="Wrong").stages
 
 
@@ -240,10 +307,12 @@ SIZES = ["--set", "D=8", "--set", "N_L=2", "--set", "N_H=2", "--set", "S=8", "--
 RUN = ["--batch", "4", "--accumulate", "4", "--eval", "2", "--dtype", "float64", "--checkpoint"]
 
 
-def trained(folder: Path, *words: str) -> list[dict[str, float]]:
+TRANSFORMER = Path(__file__).parents[2] / "diagrams/models/transformer.xg"
+
+
+def trained(folder: Path, *words: str, file: Path = TRANSFORMER) -> list[dict[str, float]]:
     """The log of two steps of the transformer."""
     out = ["--steps", "2", *RUN, "1", "--out", str(folder)]
-    file = Path(__file__).parents[2] / "diagrams/models/transformer.xg"
     assert main(["train", str(file), *SIZES, *out, *words]) == 0
     return [json.loads(line) for line in (folder / "log.jsonl").read_text().splitlines()]
 
@@ -260,6 +329,51 @@ def test_training_in_stages_is_training(tmp_path: Path) -> None:
         shutil.rmtree(steps[-1])
         again = trained(tmp_path / folder, "--resume", *words)
         assert again[-1] == pytest.approx(alone[-1], rel=1e-11)
+
+
+def test_a_plan_says_how_often_and_in_which_order(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Microbatches and order are those of the plan, unless the command names others."""
+    (tmp_path / "net.xg").write_text(NET_OF_ROWS, encoding="utf-8")
+    rows = {"X": np.random.default_rng(0).normal(size=(40, 6))}
+    np.savez(tmp_path / "rows.npz", X=rows["X"], t=rows["X"][:, ::-1])
+    words = ["train", str(tmp_path / "net.xg"), "--data", str(tmp_path / "rows.npz"), "--steps",
+             "2", "--dtype", "float64", "--out"]  # fmt: skip
+    assert main([*words, str(tmp_path / "one"), "--accumulate", "4"]) == 0
+    assert main([*words, str(tmp_path / "turns"), "--plan", "Turns"]) == 0
+    gpipe = ["--plan", "Turns", "--pipeline-schedule", "GPipe", "--accumulate", "2"]
+    assert main([*words, str(tmp_path / "gpipe"), *gpipe]) == 0
+    alone, turns, other = (
+        [json.loads(line) for line in (tmp_path / run / "log.jsonl").read_text().splitlines()]
+        for run in ("one", "turns", "gpipe")
+    )
+    assert all(a == pytest.approx(b, rel=1e-11) for a, b in zip(turns, alone, strict=True))
+    assert other[-1] == pytest.approx(alone[-1], rel=1e-11)  # MSE: the same step in other parts
+    parts = [
+        json.loads(next((tmp_path / run / "checkpoints").glob("*/manifest.json")).read_text())
+        for run in ("turns", "gpipe")
+    ]
+    assert [each["facts"]["parts of a batch"] for each in parts] == [4, 2]
+    assert main([*words, str(tmp_path / "odd"), "--plan", "Turns", "--accumulate", "3"]) == 1
+    assert "microbatches go round in groups of N_P = 2" in capsys.readouterr().err
+
+
+NET_OF_ROWS = """\
+dim B = 8, D = 6, N_L = 4
+mesh N_P = 2
+block Layer(X [B, D]) -> Y [B, D] {
+    param W [D, D]
+    X -> •<=W -> tanh -> ⊕<-X : Y
+}
+block Net(X, t [B, D]) -> loss [] {
+    X -> N_L × Layer as layers -> MSE<-t : loss
+}
+plan Turns of Net {
+    layers [N_L/N_P]
+    schedule 1F1B(4, 2)
+}
+"""
 
 
 def test_a_parameter_of_a_call_that_another_stage_makes_is_refused(tmp_path: Path) -> None:

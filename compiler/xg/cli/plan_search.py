@@ -25,6 +25,7 @@ from xg.ir.recent import Recent
 from xg.passes.resolve.plans import multiply
 from xg.sharding.divisibility import check_parts, check_shares
 from xg.syntax.ast import Plan as PlanText
+from xg_runtime.cells import fits
 
 WIDTH: Final = 4  # products that get another factor: half by time, half by memory
 FACTORS: Final = 4  # of a product, without a pipeline
@@ -236,6 +237,8 @@ class PlanSearch:
         if product.stages:
             stages = mesh[product.stages]
             counts = [n for n in counts if stages <= n <= 16 * stages] or counts[-1:]
+            turns = len(product.programs) // stages
+            counts = [n for n in counts if fits(stages, n, turns)]
         for parts in counts:
             if not self._is_valid(product, mesh, batch, parts):
                 return
@@ -252,7 +255,10 @@ class PlanSearch:
         batch, rows = self._batch(product)
         if batch is not None:
             numbers[batch] = rows // parts
-        return price(product.reports, mesh, product.stages, numbers, parts, self.wish.cluster)
+        whole = product.programs[0].whole
+        order = whole.schedule.name if whole and whole.schedule else "1F1B"
+        cluster = self.wish.cluster
+        return price(product.reports, mesh, product.stages, numbers, parts, cluster, order)
 
     def _batch(self, product: Product) -> tuple[str | None, int]:
         """The size that microbatches share: the first axis of the first input."""

@@ -12,7 +12,7 @@ from xg.cli.training.loop import agreed_facts
 from xg.codegen.backend import find
 from xg.codegen.load import load
 from xg.sharding.shard_spec import ShardSpec
-from xg.verify.pipeline_comparison import run_stage
+from xg.verify.pipeline_comparison import of_rank, run_stage
 from xg.verify.rank_comparison import run_rank
 from xg_runtime.errors import InputError, NonFiniteError
 from xg_runtime.module import Array, Arrays, Module
@@ -76,13 +76,14 @@ def verify_stages(options: dict[str, Any], arrays: Arrays) -> Answer:
         {name: tuple((axis, over) for axis, over in cut) for name, cut in held.items()}
         for held in options["cuts"]
     ]
-    code = load(options["sources"][rank(links[0].axis)], "stage")
-    module = cast(Module, backend.on_arrays(code))
+    mine = of_rank(links, rank(links[0].axis), links[0].ranks)
+    sources = {link.place: load(options["sources"][link.place], "stage") for link in mine}
+    modules = {place: cast(Module, backend.on_arrays(code)) for place, code in sources.items()}
     found: Arrays = {}
     facts: dict[str, Any] = {}
     for schedule in options["schedules"]:
         params = _of("params", arrays)
-        ran = run_stage(lambda _: module, links, where, params, parts, schedule)
+        ran = run_stage(modules.__getitem__, links, where, params, parts, schedule)
         kinds = {f"outputs{number}": each for number, each in enumerate(ran.outputs)}
         for kind, own in {**kinds, "gradients": ran.gradients}.items():
             found |= {f"{schedule}/{kind}/{name}": array for name, array in own.items()}

@@ -63,19 +63,23 @@ def price(
     numbers: Numbers,
     parts: int,
     cluster: Cluster,
+    schedule: str = "1F1B",
 ) -> MeshPrice | None:
     """The price of a plan by the reports of its stages; None where the machine has no rate.
 
-    `stages` is the axis of a pipeline; `numbers` are the sizes of one of `parts` microbatches.
+    `stages` is the axis of a pipeline, and `schedule` the order of its stages; `numbers` are the
+    sizes of one of `parts` microbatches.
     """
     rate = cluster.inside.flops.get(reports[0].dtype)
     if rate is None:
         return None
+    ranks = mesh[stages] if stages else 1
+    turns = len(reports) // ranks
     memory = max(
-        held(report, numbers, min(len(reports) - place, parts) if stages else 1)
-        for place, report in enumerate(reports)
+        held(reports[rank::ranks], numbers, kept(schedule, ranks - 1 - rank, ranks, turns, parts))
+        for rank in range(ranks)
     )
-    works = [_work(report, numbers, mesh, rate, cluster) for report in reports]
+    works = [_work(reports[rank::ranks], numbers, mesh, rate, cluster) for rank in range(ranks)]
     best: MeshPrice | None = None
     for inner in _inner(mesh, cluster):
         computing, sent = max(
@@ -83,7 +87,7 @@ def price(
             key=lambda each: each[0] + sum(each[1].values()),
         )
         sending = sum(sent.values())
-        waiting = (len(reports) - 1) * (computing + sending) if stages else 0.0
+        waiting = (ranks - 1) * (computing + sending) / turns
         times = {over: parts * time for over, time in sent.items()}
         found = MeshPrice(
             mesh, parts, parts * computing, parts * sending, waiting, memory, inner, times
@@ -107,13 +111,28 @@ def _inner(mesh: Numbers, cluster: Cluster) -> Iterator[tuple[str, ...]]:
 Send = tuple[str, frozenset[str], float, float]  # over which axes, and seconds in a node, or not
 
 
+def kept(schedule: str, after: int, ranks: int, turns: int, parts: int) -> int:
+    """The passes of a microbatch of which a rank keeps what its backward passes need.
+
+    `after` are the ranks that follow it. Without a pipeline parts are computed one by one.
+    """
+    if ranks == turns == 1:
+        return 1
+    ahead = after if turns == 1 else 2 * after + (turns - 1) * ranks
+    return parts * turns if schedule == "GPipe" else min(ahead + 1, parts * turns)
+
+
 def _work(
-    report: CostReport, numbers: Numbers, mesh: Numbers, rate: float, cluster: Cluster
+    reports: Sequence[CostReport], numbers: Numbers, mesh: Numbers, rate: float, cluster: Cluster
 ) -> tuple[float, list[Send]]:
-    """The seconds of computing, and those of every collective inside a node and between nodes."""
-    computing = value_of(report.total.forward + report.total.backward, numbers) / rate
+    """The seconds of computing, and those of every collective inside a node and between nodes.
+
+    Those of a rank, of all its stages.
+    """
+    flops = (each.total.forward + each.total.backward for each in reports)
+    computing = sum(value_of(each, numbers) for each in flops) / rate
     sends: list[Send] = []
-    for part in summed(report.sent):
+    for part in (part for report in reports for part in summed(report.sent)):
         if _is_sent(part, mesh):
             near = seconds_of(cluster.inside, part, numbers)
             far = seconds_of(cluster.between, part, numbers) if cluster.between else near
@@ -134,19 +153,27 @@ def _is_sent(part: Sent, mesh: Numbers) -> bool:
     return prod(mesh.get(axis, 1) for axis in axes_over(part.over)) > 1
 
 
-def held(report: CostReport, numbers: Numbers, kept: int) -> float:
-    """Bytes of one rank: what rests, what `kept` microbatches save, and the largest array.
+def held(stages: Sequence[CostReport], numbers: Numbers, passes: int) -> float:
+    """Bytes of one rank: what rests, what `passes` of microbatches save, and the largest array.
 
-    Where blocks run again, what one of them saves meanwhile is there too.
+    A rank may have several stages of a pipeline; `passes` are of any of them.
     """
-    memory = report.memory
-    rest = memory.parameters + memory.gradients + memory.optimizer
+    resting = sum(
+        value_of(each.memory.parameters + each.memory.gradients + each.memory.optimizer, numbers)
+        for each in stages
+    )
+    saved = max(value_of(each.memory.saved, numbers) for each in stages)
+    return resting + passes * saved + max(_at_once(each, numbers) for each in stages)
+
+
+def _at_once(report: CostReport, numbers: Numbers) -> float:
+    """The bytes of the largest array, and of what a block saves meanwhile that runs again."""
     most: Dim | None = report.largest.size if report.largest else None
     once = value_of(most, numbers) if most is not None else 0.0
     if _runs_again(report):
         for policy in report.policies:
             once += value_of(policy.at_once, numbers) if policy.name == AGAIN else 0.0
-    return value_of(rest, numbers) + kept * value_of(memory.saved, numbers) + once
+    return once
 
 
 def _runs_again(report: CostReport) -> bool:

@@ -21,6 +21,9 @@ WHOLE: Final = "."  # the end of a path that led into a call: all that the call 
 INSIDE: Final = ".."  # of one that led further in: what is gathered there is kept, for a while
 ROUNDS: Final = "/"  # the end of a path to a row of calls, whose rounds ranks share as stages
 
+# The orders that a plan may name; `xg_runtime.cells` has them.
+SCHEDULES: Final = ("1F1B", "GPipe")
+
 # Whether a backward pass computes a value again, or finds it kept.
 Memory = Literal["again", "keep"]
 
@@ -51,6 +54,25 @@ class Entry:
 
 
 @dataclass(frozen=True, slots=True)
+class Schedule:
+    """The line of a plan about the order in which ranks of a pipeline compute: ``1F1B(8, 2)``.
+
+    `parts` are the microbatches of a step, None where the plan leaves them open, and `turns` the
+    stages of a rank. `block` is the block whose row of calls stages share.
+    """
+
+    block: BlockId
+    name: str
+    parts: int | None
+    turns: int
+    span: Span
+
+    def fits(self, ranks: int) -> bool:
+        """Whether microbatches go round in groups of one for each rank, where they go round."""
+        return self.turns == 1 or self.parts is None or self.parts % ranks == 0
+
+
+@dataclass(frozen=True, slots=True)
 class Plan:
     """All that the files say under one name, or of a product of such.
 
@@ -62,3 +84,4 @@ class Plan:
     title: str
     entries: tuple[Entry, ...]
     mesh: Mapping[str, int | None] = field(default_factory=dict[str, "int | None"])
+    schedules: tuple[Schedule, ...] = ()

@@ -20,15 +20,18 @@ from xg.diagnostics.lazy_dataclass import dataclass
 
 @dataclass(frozen=True, slots=True)
 class Stage:
-    """The place of a program in a pipeline of `count` stages over a mesh axis.
+    """The place of a program in a pipeline of `count` stages, on the `ranks` of a mesh axis.
 
-    `receives` and `sends` are the input that comes from the stage before, and the output that goes
-    to the next one. `holders` are the stages that use a parameter, where there are several.
+    Rank r has the stages r, r + ranks, r + 2*ranks …; there are more than ranks where a schedule
+    is interleaved. `receives` and `sends` are the input that comes from the stage before, and the
+    output that goes to the next one. `holders` are the stages that use a parameter where several
+    ranks do, of each rank the first.
     """
 
     axis: str
     place: int
     count: int
+    ranks: int
     receives: str | None
     sends: str | None
     holders: Mapping[str, tuple[int, ...]] = field(default_factory=dict[str, tuple[int, ...]])

@@ -31,10 +31,11 @@ def split_stages(program: Program) -> tuple[Program, ...]:
     if found is None:
         return ()
     row = with_numbers(found)
-    assert row.stages is not None
+    assert row.ranks is not None
     if row.rounds is None:
         raise DiagnosticError.of(UnknownRounds(row.call.span, str(row.call.count)))
-    whole = [_stage(program, row, place) for place in range(row.stages)]
+    ranks = row.ranks
+    whole = [_stage(program, row, place) for place in range(ranks * row.turns)]
     holders: dict[str, list[int]] = {}
     for place, stage in enumerate(whole):
         types = stage.main.types
@@ -44,7 +45,11 @@ def split_stages(program: Program) -> tuple[Program, ...]:
         for path in dict.fromkeys(held):
             if stage.stage and path != stage.stage.receives:
                 holders.setdefault(path, []).append(place)
-    shared = {path: tuple(places) for path, places in holders.items() if len(places) > 1}
+    firsts = {  # of each rank the first that has it
+        path: tuple({place % ranks: place for place in reversed(places)}.values())
+        for path, places in holders.items()
+    }
+    shared = {path: tuple(sorted(places)) for path, places in firsts.items() if len(places) > 1}
     return tuple(_with_holders(stage, shared) for stage in whole)
 
 
@@ -98,7 +103,8 @@ def _with_holders(program: Program, shared: dict[str, tuple[int, ...]]) -> Progr
 def _stage(program: Program, row: CutRow, place: int) -> Program:
     """The program of one stage."""
     main = program.main
-    stages, rounds = row.stages or 1, row.rounds or 0
+    ranks, rounds = row.ranks or 1, row.rounds or 0
+    stages = ranks * row.turns
     share = rounds // stages
     call = next(c for c in main.calls if c.path == row.call.path)
     stream, left = call.inputs[0], call.outputs[0]
@@ -132,7 +138,7 @@ def _stage(program: Program, row: CutRow, place: int) -> Program:
     return replace(
         program,
         graphs={key: graphs[key] for key in reached(graphs, program.entry)},
-        stage=Stage(row.axis, place, stages, receives, sends),
+        stage=Stage(row.axis, place, stages, ranks, receives, sends),
     )
 
 

@@ -90,6 +90,37 @@ class OneRowOnly(ProblemAt):
     first: Span
 
 
+class ScheduleOfNothing(ProblemAt):
+    """A schedule in a plan that makes no pipeline."""
+
+    code = "XG0321"
+    title = "{block} has no stages under this plan, so there is nothing to schedule"
+    fix = "share a row of calls among the ranks of a mesh axis: `layers [N_L/N_P]`"
+    block: str
+
+
+class TwoSchedules(ProblemAt):
+    """A plan, or a product of plans, with two schedules."""
+
+    code = "XG0322"
+    title = "a pipeline has one schedule"
+    label = "another here"
+    also = (("first", "one here"),)
+    fix = "leave out one of them; xg train --pipeline-schedule tries another order"
+    first: Span
+
+
+class PartsInTurns(ProblemAt):
+    """Microbatches that cannot go round in groups of one for each rank."""
+
+    code = "XG0323"
+    title = "{parts} microbatches do not go round {axis} = {ranks} ranks in groups"
+    fix = "where a rank has several stages, their number is a multiple of that of the ranks"
+    parts: int
+    axis: str
+    ranks: int
+
+
 class UnknownRounds(ProblemAt):
     """A row that stages are to share, and whose rounds have no number."""
 

@@ -281,6 +281,14 @@ class Placement(Syntax):
 
 
 @syntax
+class Schedule(Syntax):
+    """`schedule 1F1B(8, 2)`: an order of a pipeline, its microbatches, the stages of a rank."""
+
+    name: Name
+    counts: tuple[Number, ...]
+
+
+@syntax
 class Plan(Syntax):
     """`plan TP "Megatron" of MLP { … }`."""
 
@@ -288,6 +296,7 @@ class Plan(Syntax):
     title: Text | None
     block: Name
     placements: tuple[Placement, ...]
+    schedules: tuple[Schedule, ...]
 
 
 @syntax

@@ -6,15 +6,14 @@ after an error, its child is None.
 
 from __future__ import annotations
 
-from typing import NamedTuple, TypeAlias, TypeVar
+from typing import NamedTuple, TypeVar
 
 from xg.diagnostics.source import Span
 from xg.syntax import ast
-from xg.syntax.build_chains import ChainBuilder
+from xg.syntax.build_plans import Items, PlanBuilder, flat
 from xg.syntax.errors import (
     FrozenElsewhere,
     MissingShape,
-    UnknownMemory,
     WildcardOutsidePlan,
     WrongEdition,
 )
@@ -22,10 +21,8 @@ from xg.syntax.tokens import Token
 from xg.syntax.tree import Syntax, only
 
 EDITION = 1
-MEMORY = ("again", "keep")
 
 Kind = TypeVar("Kind", bound=Syntax)
-Items: TypeAlias = "Syntax | tuple[Syntax, ...] | None"
 
 
 class _Tensor(NamedTuple):
@@ -39,7 +36,7 @@ class _Tensor(NamedTuple):
     frozen: Span | None
 
 
-class ModuleBuilder(ChainBuilder):
+class ModuleBuilder(PlanBuilder):
     """Makes the tree of one source; see `TermBuilder` for how its methods are called."""
 
     # ---- statements of a block -------------------------------------------------------------------
@@ -85,7 +82,7 @@ class ModuleBuilder(ChainBuilder):
 
     def body(self, _: Span, *statements: Items) -> tuple[Syntax, ...]:
         """The statements of a block."""
-        return _flat(statements)
+        return flat(statements)
 
     # ---- declarations ----------------------------------------------------------------------------
 
@@ -168,59 +165,6 @@ class ModuleBuilder(ChainBuilder):
             chains=only(ast.Chain, statements),
         )
 
-    def targets(self, _: Span, *targets: Token | ast.Path) -> tuple[ast.Path, ...]:
-        """`W_Q, layers.*.W_K`."""
-        return tuple(t if isinstance(t, ast.Path) else self.path(_, t) for t in targets)
-
-    def placement(
-        self,
-        span: Span,
-        targets: tuple[ast.Path, ...],
-        at_rest: ast.Shape,
-        in_use: ast.Shape | None,
-        memory: Token | None,
-    ) -> ast.Placement:
-        """`W_Q, W_K [D, D/N_T]`."""
-        while self._wildcards and self._wildcards[-1].start >= span.start:
-            self._wildcards.pop()
-        word = self._memory(memory) if memory else None
-        return ast.Placement(span, targets, at_rest, in_use, word)
-
-    def recomputation(
-        self, span: Span, targets: tuple[ast.Path, ...], memory: Token
-    ) -> ast.Placement:
-        """`layers again`."""
-        return ast.Placement(span, targets, None, None, self._memory(memory))
-
-    def _memory(self, word: Token) -> ast.Name:
-        name = self._name(word)
-        if name.name not in MEMORY:
-            self.problems.append(UnknownMemory(name.span))
-        return name
-
-    def placements(self, _: Span, *placements: ast.Placement | None) -> tuple[Syntax, ...]:
-        """The lines of a plan."""
-        return _flat(placements)
-
-    def plan(
-        self,
-        span: Span,
-        name: Token,
-        title: Token | None,
-        block: Token,
-        placements: tuple[Syntax, ...] | None,
-    ) -> ast.Plan:
-        """`plan TP of MLP { … }`."""
-        lines = only(ast.Placement, placements or ())
-        return ast.Plan(span, self._name(name), self._text(title), self._name(block), lines)
-
-    def plan_product(
-        self, span: Span, name: Token, title: Token | None, *factors: Token
-    ) -> ast.PlanProduct:
-        """`plan SP = TP × Stream`."""
-        names = tuple(map(self._name, factors))
-        return ast.PlanProduct(span, self._name(name), self._text(title), names)
-
     def given(self, span: Span, target: ast.Path, value: ast.Expr) -> ast.Given:
         """`t = [[1], [0]]`."""
         return ast.Given(span, target, value)
@@ -243,7 +187,7 @@ class ModuleBuilder(ChainBuilder):
 
     def claims(self, _: Span, *claims: Items) -> tuple[Syntax, ...]:
         """The lines of an example."""
-        return _flat(claims)
+        return flat(claims)
 
     def example(
         self, span: Span, title: Token | None, block: Token, claims: tuple[Syntax, ...] | None
@@ -254,7 +198,7 @@ class ModuleBuilder(ChainBuilder):
 
     def start(self, span: Span, *items: Items) -> ast.Module:
         """The whole file."""
-        declared = _flat(items)
+        declared = flat(items)
         editions = only(ast.Number, declared)
         message = "the edition stands once, before everything else"
         late = (each.span for each in editions if each is not declared[0])
@@ -292,14 +236,3 @@ def _shared(tensors: tuple[_Tensor, ...]) -> list[_Tensor]:
             tensor = _Tensor(tensor.span, tensor.name, *shared[-1][2:])
         shared.append(tensor)
     return shared[::-1]
-
-
-def _flat(items: tuple[Items, ...]) -> tuple[Syntax, ...]:
-    """One statement may declare several things, or have been given up."""
-    flat: list[Syntax] = []
-    for item in items:
-        if isinstance(item, tuple):
-            flat += item
-        elif item is not None:
-            flat.append(item)
-    return tuple(flat)

@@ -28,7 +28,7 @@ _STYLES: dict[type[Syntax], Style] = {
 }
 _TIGHT_BEFORE = {"COMMA", "SEMICOLON", "RPAR", "RSQB", "DOT", "SINGLE", "DOUBLE", "CARET"}
 _TIGHT_AFTER = {"LPAR", "LSQB", "DOT", "SINGLE", "DOUBLE", "CARET"}
-_CALLED = {"NAME", "RSQB", *GLYPHS}  # a parenthesis directly behind holds arguments
+_CALLED = {"NAME", "SCHEDULE", "RSQB", *GLYPHS}  # a parenthesis directly behind holds arguments
 
 
 class Spacing:

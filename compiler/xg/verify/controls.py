@@ -25,7 +25,7 @@ from xg_runtime.ranks.mesh import Entered, Mesh, Pending
 
 Verdict = Literal["needed", "zeros", "unused", "not needed"]
 # A module, a line of it, which of its instructions calls, a mesh axis; of a send its two ends, as
-# the places of stages, and the pass.
+# the numbers of stages or ranks, and the pass.
 Site = tuple[int, int, int, str]
 R = TypeVar("R")
 
@@ -113,7 +113,12 @@ class _Watched(Entered):
 
     def send(self, x: Tensor, axis: str, place: int) -> None:
         """Send to another stage, or send zeros."""
-        site = (SEND, self.rank(axis), place, f"{axis} {self.counters.current}")
+        source, way = self.counters.stage, self.counters.current
+        if source is None:
+            ends = self.rank(axis), place
+        else:
+            ends = source, source + (1 if way == "forward" else -1)
+        site = (SEND, *ends, f"{axis} {way}")
         seen = self._watch.sites.setdefault(site, _Traffic("send", axis))
         seen.largest = max(seen.largest, float(np.abs(np.asarray(x)).max(initial=0.0)))
         wrong = x * 0 if site == self._watch.skipped else x
@@ -189,7 +194,9 @@ def controls(trial: Trial[R]) -> Iterator[Control]:
 def _ends(site: Site) -> str:
     """A send in words."""
     _, source, target, called = site
-    return f"{called.partition(' ')[2]}, stage {source} to stage {target}"
+    way = called.partition(" ")[2]
+    kind = "rank" if way == "shared" else "stage"
+    return f"{way}, {kind} {source} to {kind} {target}"
 
 
 def _idle(seen: _Traffic, scale: float) -> Verdict:

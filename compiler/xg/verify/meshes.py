@@ -100,7 +100,7 @@ def _rounds(program: Program, given: Mapping[str, int]) -> dict[str, int]:
     name = row.call.count.name if row and row.call.count else None
     if row is None or name is None or name in given:
         return {}
-    return {name: ROUNDS_OF_STAGE * (row.stages or 1)}
+    return {name: ROUNDS_OF_STAGE * (row.ranks or 1) * row.turns}
 
 
 def _free(program: Program, given: Mapping[str, int]) -> Program:

@@ -6,11 +6,11 @@ over all; each stage answers for what it holds, and what several hold is equal o
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Container, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
 from functools import cached_property
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 
@@ -33,7 +33,9 @@ from xg.verify.reference.interpret import Interpreter
 from xg_runtime.cells import SCHEDULES, Orders
 from xg_runtime.module import Module
 from xg_runtime.ranks.grid import Grid
-from xg_runtime.ranks.pipeline import Link, Part, Pipeline
+from xg_runtime.ranks.pipeline import Link, Part, Pipeline, RankStage
+
+T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,7 +50,13 @@ class StageRun:
 def link_of(stage: Stage) -> Link:
     """The stage as the runtime knows it."""
     holders = {name: list(places) for name, places in stage.holders.items()}
-    return Link(stage.axis, stage.place, stage.count, stage.receives, stage.sends, holders)
+    ends = stage.receives, stage.sends
+    return Link(stage.axis, stage.place, stage.count, stage.ranks, *ends, holders)
+
+
+def of_rank(stages: Sequence[T], rank: int, ranks: int) -> Sequence[T]:
+    """The stages of a rank, in the order of their turns."""
+    return stages[rank::ranks]
 
 
 @dataclass(frozen=True)
@@ -62,9 +70,10 @@ class PipelineComparison:
 
     @classmethod
     def of(cls, one: Program, many: Program, seed: int, schedule: str) -> PipelineComparison:
-        """One with random arrays; one microbatch more than there are stages."""
+        """One with random arrays; one microbatch more than there are ranks, or a group more."""
         params = interpret.initial(one.graphs, seed)
-        count = len(many.stages) + 1
+        ranks = next(iter(many.mesh.values()))
+        count = ranks + 1 if ranks == len(many.stages) else 2 * ranks
         parts = tuple(_part(one, params, seed + number) for number in range(count))
         return cls(many, params, parts, schedule)
 
@@ -80,9 +89,19 @@ class PipelineComparison:
         return [cuts(each.graphs) for each in self.program.stages]
 
     @property
+    def ranks(self) -> int:
+        """The ranks that share the stages."""
+        return self.links[0].ranks
+
+    @property
+    def turns(self) -> int:
+        """The stages of a rank."""
+        return len(self.links) // self.ranks
+
+    @property
     def orders(self) -> Orders:
-        """The cells of every stage, in order."""
-        return SCHEDULES[self.schedule](len(self.program.stages), len(self.parts))
+        """The cells of every rank, in order."""
+        return SCHEDULES[self.schedule](self.ranks, len(self.parts), self.turns)
 
     def on_one_device(self, module: Module) -> StageRun:
         """All microbatches on one device."""
@@ -134,30 +153,32 @@ class PipelineComparison:
         self, alone: StageRun, together: Sequence[StageRun]
     ) -> Iterator[ArrayDifference]:
         """How far every output and gradient is from that of one device, stage by stage."""
-        inner = len(together) // len(self.program.stages)
+        inner = len(together) // self.ranks
         for place, stage in enumerate(self.program.stages):
-            runs = together[place * inner : (place + 1) * inner]
+            first = place % self.ranks * inner
+            runs = together[first : first + inner]
             names = {*stage.inputs, *stage.params, *stage.outputs}
             comparison = RankComparison(stage.graphs, {}, {}, self.parts[0].cotangents, 0)
             for part, outputs in enumerate(alone.outputs):
-                wanted = {name: each for name, each in outputs.items() if name in names}
-                found = [RankRun(run.outputs[part], {}, {}) for run in runs]
+                wanted = named(names, outputs)
+                found = [RankRun(named(names, run.outputs[part]), {}, {}) for run in runs]
                 for each in comparison.differences(RankRun(wanted, {}, {}), found):
                     yield replace(
                         each,
                         name=f"{each.name} of microbatch {part}",
-                        furthest=each.furthest + place * inner,
+                        furthest=each.furthest + first,
                     )
-            gradients = {name: each for name, each in alone.gradients.items() if name in names}
-            found = [RankRun({}, run.gradients, {}) for run in runs]
+            gradients = named(names, alone.gradients)
+            found = [RankRun({}, named(names, run.gradients), {}) for run in runs]
             for each in comparison.differences(RankRun({}, gradients, {}), found):
-                yield replace(each, furthest=each.furthest + place * inner)
+                yield replace(each, furthest=each.furthest + first)
         yield from self.between_stages(together, inner)
 
     def between_stages(self, together: Sequence[StageRun], inner: int) -> Iterator[ArrayDifference]:
-        """Gradients of what several stages hold, where they are not equal in bits."""
+        """Gradients of what several ranks hold, where they are not equal in bits."""
         shared = {name: places for link in self.links for name, places in link.holders.items()}
-        for name, (first, *others) in shared.items():
+        for name, places in shared.items():
+            first, *others = (place % self.ranks for place in places)
             for other in others:
                 for rank in range(inner):
                     one, two = (together[p * inner + rank].gradients[name] for p in (first, other))
@@ -173,12 +194,13 @@ def run_stage(
     parts: Sequence[Part],
     schedule: str,
 ) -> StageRun:
-    """The run of the rank that calls this: its stage, on its shards of whole arrays."""
+    """The run of the rank that calls this: its stages, on its shards of whole arrays."""
     counters = ranks.current().counters
     counters.clear()
-    place = ranks.rank(links[0].axis)
-    held = where[place]
-    mine = {name: array for name, array in params.items() if name in held}
+    place, count = ranks.rank(links[0].axis), links[0].ranks
+    own_links, own_cuts = of_rank(links, place, count), of_rank(where, place, count)
+    held = {name: cut for each in own_cuts for name, cut in each.items()}
+    mine = named(held, params)
     own = [
         Part(
             ranks.local_shards(part.inputs, held),
@@ -187,11 +209,21 @@ def run_stage(
         )
         for part in parts
     ]
-    order = SCHEDULES[schedule](len(links), len(parts))[place]
-    pipeline = Pipeline(module(place), links[place])
+    order = SCHEDULES[schedule](count, len(parts), len(own_links))[place]
+    pipeline = Pipeline(
+        [
+            RankStage(module(link.place), link, set(cut))
+            for link, cut in zip(own_links, own_cuts, strict=True)
+        ]
+    )
     outputs, gradients = pipeline.step(ranks.local_shards(mine, held), own, order)
     counts = {key: (one.calls, one.elements) for key, one in counters.counts.items()}
     return StageRun(tuple(outputs), gradients, counts)
+
+
+def named(names: Container[str], arrays: Arrays) -> dict[str, Any]:
+    """The arrays of these names."""
+    return {name: array for name, array in arrays.items() if name in names}
 
 
 def _part(one: Program, params: Arrays, seed: int) -> Part:

@@ -10,11 +10,12 @@ from xg.diagnostics.lazy_dataclass import dataclass
 from xg.driver import BACKENDS, Program
 from xg.verify.check_traffic import TrafficCheck, expected
 from xg.verify.controls import Control, Trial, controls
-from xg.verify.pipeline_comparison import PipelineComparison, StageRun
+from xg.verify.pipeline_comparison import PipelineComparison, StageRun, of_rank
 from xg.verify.rank_comparison import Counts, RankAgreement
 from xg_runtime.cells import SCHEDULES, check
 from xg_runtime.errors import RankError
 
+Key = tuple[str, str, str]  # of traffic: pass, kind, mesh axis
 Found = tuple[Mapping[str, RankAgreement], None, tuple[TrafficCheck, ...], tuple[Control, ...]]
 
 
@@ -47,7 +48,7 @@ class _Runner:
     def agreement(self, schedule: str) -> RankAgreement:
         """How far ranks are from one device in the order of a schedule."""
         comparison = self._comparison(schedule)
-        check(comparison.orders, len(comparison.parts))
+        check(comparison.orders, len(comparison.parts), comparison.turns)
         alone = comparison.on_one_device(self.one.on_arrays(self.backend, kernels=self.kernels))
         stages = self.many.stages
         modules = [each.on_arrays(self.backend, kernels=self.kernels) for each in stages]
@@ -85,16 +86,21 @@ class _Runner:
 def checked(
     many: Program, runs: Sequence[StageRun], parts: int, *, kernels: bool = False
 ) -> Iterator[TrafficCheck]:
-    """The traffic of the ranks of every stage, against the formulas, a row for each kind."""
-    inner = len(runs) // len(many.stages)
-    for place, stage in enumerate(many.stages):
-        said = _expected(stage, parts, kernels=kernels)
+    """The traffic of the ranks at every place, against the formulas, a row for each kind."""
+    ranks = next(iter(many.mesh.values()))
+    inner, has = len(runs) // ranks, "stage" if ranks == len(many.stages) else "rank"
+    for place in range(ranks):
+        said: dict[Key, tuple[int, int]] = {}
+        for stage in of_rank(many.stages, place, ranks):
+            for key, (calls, elements) in _expected(stage, parts, kernels=kernels).items():
+                before = said.get(key, (0, 0))
+                said[key] = before[0] + calls, before[1] + elements
         mine = runs[place * inner : (place + 1) * inner]
         counted = next((run.sent for run in mine if run.sent != said), mine[0].sent)
         for key in dict.fromkeys([*said, *counted]):
             direction, kind, over = key
             yield TrafficCheck(
-                f"{direction}, stage {place}",
+                f"{direction}, {has} {place}",
                 kind,
                 over,
                 said.get(key, (0, 0)),
@@ -117,5 +123,6 @@ def _expected(stage: Program, parts: int, *, kernels: bool) -> Counts:
         key = (each.direction, "send", placed.stage.axis)
         calls, elements = counts.get(key, (0, 0))
         times = parts if each.repeats else 1
-        counts[key] = calls + times, elements + times * each.payload.evaluate(numbers)
+        if placed.stage.ranks > 1:
+            counts[key] = calls + times, elements + times * each.payload.evaluate(numbers)
     return counts

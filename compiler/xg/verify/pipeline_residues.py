@@ -20,7 +20,7 @@ from xg.diagnostics.lazy_dataclass import dataclass
 from xg.driver import Program
 from xg.ir import graph as ir
 from xg.verify.first_edge import Edges, compare_edges
-from xg.verify.pipeline_comparison import PipelineComparison, StageRun, run_stage
+from xg.verify.pipeline_comparison import PipelineComparison, StageRun, named, run_stage
 from xg.verify.reference.interpret import Interpreter, Record
 from xg.verify.reference.mesh import Mesh
 from xg.verify.reference.modular.meanings import modulo
@@ -32,7 +32,7 @@ from xg_runtime.errors import RankError
 from xg_runtime.module import Arrays, Module
 from xg_runtime.ranks.pipeline import Part
 
-PARTS: Final = 2  # microbatches: gradients are sums over several
+PARTS: Final = 2  # microbatches at least: gradients are sums over several
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,7 +63,8 @@ class InterpretedModule:
         return runner.backward(record, cotangents)
 
 
-Runs = Sequence[tuple[StageRun, Sequence[Record]]]
+Records = Mapping[int, Sequence[Record]]  # of every stage of a rank
+Runs = Sequence[tuple[StageRun, Records]]
 
 
 @dataclass(frozen=True)
@@ -79,7 +80,9 @@ class PipelineResidues:
         """One with random residues; raises Undefined as `exactly` does."""
         first, _ = run_drawn(one.graphs, prime, seed)
         given = [first]
-        for number in range(1, PARTS):
+        ranks = next(iter(many.mesh.values()))
+        count = PARTS if ranks == len(many.stages) else max(PARTS, ranks)
+        for number in range(1, count):
             other = key(seed, f"microbatch {number}")
             given.append(run_drawn(one.graphs, prime, other, first.params)[0])
         parts = tuple(Part(dict(each.inputs), dict(each.cotangents), each.seed) for each in given)
@@ -93,23 +96,24 @@ class PipelineResidues:
 
     def on_ranks(
         self, around: Callable[[], AbstractContextManager[Any]] = nullcontext
-    ) -> list[tuple[StageRun, Sequence[Record]]]:
+    ) -> list[tuple[StageRun, Records]]:
         """Run on all simulated ranks."""
         given = self.comparison
         stages = given.program.stages
 
-        def rank() -> tuple[StageRun, Sequence[Record]]:
-            made: list[InterpretedModule] = []
+        def rank() -> tuple[StageRun, Records]:
+            made: dict[int, Sequence[Record]] = {}
 
             def module(place: int) -> Module:
-                made.append(InterpretedModule(stages[place].graphs, self.prime, cast(Mesh, ranks)))
-                return cast(Module, made[0])
+                found = InterpretedModule(stages[place].graphs, self.prime, cast(Mesh, ranks))
+                made[place] = found.records
+                return cast(Module, found)
 
             with around():
                 run = run_stage(
                     module, given.links, given.cuts, given.params, given.parts, given.schedule
                 )
-            return run, made[0].records
+            return run, made
 
         return ranks.simulate(given.program.mesh, rank)
 
@@ -118,12 +122,15 @@ class PipelineResidues:
         alone, _ = self.alone
         arrays = sum(map(len, alone.outputs)) + len(alone.gradients)
         stages = self.comparison.program.stages
-        inner = len(runs) // len(stages)
+        count_of_ranks = self.comparison.ranks
+        inner = len(runs) // count_of_ranks
         count, differ, wrong = 0, list[tuple[int, bool, int, str]](), list[str]()
         for place, stage in enumerate(stages):
-            mine = runs[place * inner : (place + 1) * inner]
-            for part in range(PARTS):
-                edges = self._edges(stage.graphs, mine, part)
+            first = place % count_of_ranks * inner
+            mine = [(run, records[place]) for run, records in runs[first : first + inner]]
+            for part in range(len(self.comparison.parts)):
+                records = [each[part] for _, each in mine]
+                edges = self._edges(stage.graphs, records, part)
                 count += edges.count
                 if edges.first is not None:  # backward passes run through stages from the last
                     turn = -place if edges.is_backward else place
@@ -134,9 +141,8 @@ class PipelineResidues:
         first = min(differ)[-1] if differ else next(iter(wrong), self._unlike(runs, inner))
         return Exact(self.prime, arrays, count, first)
 
-    def _edges(self, stage: ir.Program, runs: Runs, part: int) -> Edges:
+    def _edges(self, stage: ir.Program, mine: Sequence[Record], part: int) -> Edges:
         _, records = self.alone
-        mine = [each[part] for _, each in runs]
         add = modulo(self.prime).add
         return compare_edges(
             self.one.graphs, records[part], stage, mine, np.array_equal, add, self._shared
@@ -161,15 +167,17 @@ class PipelineResidues:
         alone, _ = self.alone
         names = {*stage.inputs, *stage.params, *stage.outputs}
         for part, outputs in enumerate(alone.outputs):
-            wanted = Outcome(_of(names, outputs), {})
-            found = [Outcome(run.outputs[part], {}) for run in runs]
+            wanted = Outcome(named(names, outputs), {})
+            found = [Outcome(named(names, run.outputs[part]), {}) for run in runs]
             first = first_result(wanted, found, stage.graphs)
             if first is not None:
                 yield f"{first} of microbatch {part}"
         wrap = Field(self.prime).wrap
-        totals = [{n: wrap(g) for n, g in run.gradients.items()} for run in (alone, *runs)]
+        totals = [
+            {n: wrap(g) for n, g in named(names, run.gradients).items()} for run in (alone, *runs)
+        ]
         found = [Outcome({}, total) for total in totals[1:]]
-        first = first_result(Outcome({}, _of(names, totals[0])), found, stage.graphs)
+        first = first_result(Outcome({}, totals[0]), found, stage.graphs)
         if first is not None:
             yield first
 
@@ -193,7 +201,3 @@ def exactly_in_stages(one: Program, many: Program, prime: int, seed: int) -> Exa
 def _sent(stage: ir.Program) -> tuple[ir.Value, ...]:
     """The stream that a stage sends: in the program of one device, that behind the last round."""
     return stage.main.outputs if stage.stage is not None and stage.stage.sends else ()
-
-
-def _of(names: Set[str], arrays: Mapping[str, Any]) -> Arrays:
-    return {name: array for name, array in arrays.items() if name in names}

@@ -17,7 +17,7 @@ from __future__ import annotations
 import contextlib
 import json
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -34,7 +34,7 @@ from xg_runtime.ranks.collectives import all_gather, all_reduce_max
 from xg_runtime.ranks.grid import Grid
 from xg_runtime.ranks.local import number
 from xg_runtime.ranks.mesh import current
-from xg_runtime.ranks.pipeline import Link
+from xg_runtime.ranks.pipeline import Link, writers
 
 _KINDS: tuple[Kind, ...] = ("params", "optimizer")
 
@@ -45,19 +45,19 @@ def save(
     cuts: Mapping[str, Cuts],
     *,
     plan: str = "",
-    link: Link | None = None,
+    links: Sequence[Link] = (),
 ) -> Path:
     """Write the parts of all ranks as one checkpoint, drop all but the last two, return its folder.
 
-    `checkpoint` holds this rank's parts, those of its stage in a pipeline. Raises FileError.
+    `checkpoint` holds this rank's parts, those of its stages in a pipeline. Raises FileError.
     """
     mesh = current()
     grid, rank = Grid(mesh.sizes), number()
     target = folder_of(run, checkpoint.step)
     params = layouts_of(checkpoint.params, cuts, grid)
     slots = layouts_of(checkpoint.slots, _slot_cuts(checkpoint.slots, cuts), grid)
-    if link is not None:
-        params, slots = (_of_all_stages(layouts, link, grid) for layouts in (params, slots))
+    if links:
+        params, slots = (_of_all_stages(layouts, links, grid) for layouts in (params, slots))
     leads = rank == 0
     with contextlib.ExitStack() as stack:
         stack.enter_context(mesh.counters.during("checkpoint"))
@@ -77,11 +77,12 @@ def save(
 
 
 def _of_all_stages(
-    mine: Mapping[str, ShardLayout], link: Link, grid: Grid
+    mine: Mapping[str, ShardLayout], links: Sequence[Link], grid: Grid
 ) -> dict[str, ShardLayout]:
-    """The layouts of all stages, each with the stage that writes it: the first that has it."""
+    """The layouts of all stages, each with the rank that writes it: the first that has it."""
+    link, shared = links[0], writers(links)
     said = {
-        name: [layout.shape, layout.cuts, link.writer(_parameter(name))]
+        name: [layout.shape, layout.cuts, shared.get(_parameter(name), link.rank)]
         for name, layout in mine.items()
     }
     text = json.dumps(said).encode()
@@ -90,9 +91,9 @@ def _of_all_stages(
     rows = all_gather(rows, link.axis, -2)
     found: dict[str, ShardLayout] = {}
     for row in rows:
-        for name, (shape, cuts, stage) in json.loads(row.tobytes()).items():
+        for name, (shape, cuts, writer) in json.loads(row.tobytes()).items():
             cut = tuple((str(axis), int(place)) for axis, place in cuts)
-            found[name] = ShardLayout(tuple(shape), cut, ((link.axis, stage),))
+            found[name] = ShardLayout(tuple(shape), cut, ((link.axis, writer),))
     return found
 
 
@@ -105,7 +106,7 @@ def load(
 ) -> Checkpoint:
     """Return this rank's parts of the newest checkpoint, or of the one before it.
 
-    Of a pipeline's stage only those of the parameters that it `has`.
+    Of the stages of a pipeline only those of the parameters that it `has`.
 
     Raises CheckpointError where there is none, it is damaged, or does not divide on this mesh;
     FileError where it cannot be read.

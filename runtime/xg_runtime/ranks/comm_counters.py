@@ -35,6 +35,7 @@ class CommCounters:
 
     counts: dict[Key, Count] = field(default_factory=dict[Key, Count])
     current: str = ""
+    stage: int | None = None  # of a pipeline, that is running
 
     def add(self, call: Call, ranks: int) -> None:
         """Count a call over a group of `ranks`."""
@@ -43,13 +44,14 @@ class CommCounters:
         self.counts[key] = self.counts.get(key, Count()).plus(elements, elements * call.itemsize)
 
     @contextlib.contextmanager
-    def during(self, name: str) -> Generator[None]:
-        """Count what is called inside as of the pass `name`."""
-        before, self.current = self.current, name
+    def during(self, name: str, stage: int | None = None) -> Generator[None]:
+        """Count what is called inside as of the pass `name`, of a stage of a pipeline."""
+        before = self.current, self.stage
+        self.current, self.stage = name, stage
         try:
             yield
         finally:
-            self.current = before
+            self.current, self.stage = before
 
     def clear(self) -> None:
         """Set all counts to zero."""

@@ -1,16 +1,17 @@
-"""One stage of a pipeline: its cells in the order of a schedule, with what neighbours send.
+"""The stages of one rank of a pipeline: their cells in the order of a schedule, and what is sent.
 
-    pipeline = Pipeline(module, Link("N_P", 0, 2, sends="sent"))
+    pipeline = Pipeline((RankStage(module, Link("N_P", 0, 2, 2, sends="sent"), names),))
     results, gradients = pipeline.step(params, parts, order)
 
-The module is a stage's, as the compiler writes it: an ordinary forward and backward pass, of which
+A module is a stage's, as the compiler writes it: an ordinary forward and backward pass, of which
 one input comes from the stage before and one output goes to the next. Sends are not waited for
 until all cells are done. A parameter of several stages has the sum of their gradients on each.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections import deque
+from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
 from typing import Any
@@ -22,22 +23,39 @@ from xg_runtime.ranks.mesh import current
 
 @dataclass(frozen=True)
 class Link:
-    """The place of a stage in the pipeline of `count` stages over a mesh axis.
+    """The place of a stage among `count`, which share the `ranks` of a mesh axis in turn.
 
     `receives` and `sends` are the input from the stage before and the output for the next one;
-    `holders` are the stages that have a parameter, or a float input, where there are several.
+    `holders` are the stages that have a parameter, or a float input, where they are on several
+    ranks: of each rank the first.
     """
 
     axis: str
     place: int
     count: int
+    ranks: int
     receives: str | None = None
     sends: str | None = None
     holders: Mapping[str, Sequence[int]] = field(default_factory=dict[str, Sequence[int]])
 
-    def writer(self, name: str) -> int:
-        """The stage that counts and writes a parameter of this one: the first that has it."""
-        return self.holders.get(name, (self.place,))[0]
+    @property
+    def rank(self) -> int:
+        """The rank that has the stage."""
+        return self.place % self.ranks
+
+
+@dataclass(frozen=True)
+class RankStage:
+    """A stage of the running rank: its module, its place, and the parameters that it has."""
+
+    module: Module
+    link: Link
+    names: Collection[str]
+
+
+def writers(links: Sequence[Link]) -> dict[str, int]:
+    """The rank that counts and writes what several ranks hold: the first that has it."""
+    return {name: first for link in links for name, (first, *_) in link.holders.items()}
 
 
 @dataclass(frozen=True)
@@ -51,85 +69,131 @@ class Part:
 
 @dataclass(frozen=True)
 class Pipeline:
-    """The module of the running rank's stage, and its neighbours."""
+    """The stages of the running rank, in the order of their turns."""
 
-    module: Module
-    link: Link
+    stages: Sequence[RankStage]
+    _own: dict[tuple[str, int], deque[Array]] = field(default_factory=dict[Any, Any], init=False)
+
+    @property
+    def link(self) -> Link:
+        """The place of the first stage."""
+        return self.stages[0].link
 
     def step(
         self,
         params: Arrays,
         parts: Sequence[Part],
         order: Sequence[Cell],
-        around: Callable[[int], AbstractContextManager[Any]] = lambda _: nullcontext(),
+        around: Callable[[Cell], AbstractContextManager[Any]] = lambda _: nullcontext(),
     ) -> tuple[list[Arrays], Arrays]:
-        """Run all cells: the outputs that this stage has of every microbatch, and gradients.
+        """Run all cells: the outputs that these stages have of every microbatch, and gradients.
 
-        The backward pass of a microbatch runs inside of `around`.
+        The backward pass of a cell runs inside of `around`. Gradients are summed stage by
+        stage, so that they do not depend on the order.
         """
         results: list[Arrays] = [{} for _ in parts]
-        saved: dict[int, Saved] = {}
-        gradients: Arrays = {}
+        saved: dict[tuple[int, int], Saved] = {}
+        totals: list[Arrays] = [{} for _ in self.stages]
+        held = [self._params(stage, params) for stage in self.stages]
         for cell in order:
+            stage, key, part = self.stages[cell.turn], (cell.turn, cell.part), parts[cell.part]
             if cell.backward:
-                arrays = self.backward(
-                    params, saved.pop(cell.part), parts[cell.part], around(cell.part)
-                )
-                for name, array in arrays.items():
-                    gradients[name] = gradients[name] + array if name in gradients else array
+                context = around(cell)
+                arrays = self._backward(stage, held[cell.turn], saved.pop(key), part, context)
+                _add(totals[cell.turn], arrays)
             else:
-                results[cell.part], saved[cell.part] = self.forward(params, parts[cell.part])
-        self.sum_shared(gradients)
+                outputs, saved[key] = self._forward(stage, held[cell.turn], part)
+                results[cell.part] |= outputs
+        gradients, *others = totals
+        for each in others:
+            _add(gradients, each)
+        self._sum_shared(gradients)
         current().flush()
         return results, gradients
 
-    def forward(self, params: Arrays, part: Part) -> tuple[Arrays, Saved]:
+    def forward(self, params: Arrays, part: Part) -> Arrays:
+        """The forward pass of a microbatch through all stages of this rank: its outputs."""
+        results: Arrays = {}
+        for stage in self.stages:
+            outputs, _ = self._forward(stage, self._params(stage, params), part)
+            results |= outputs
+        return results
+
+    @staticmethod
+    def _params(stage: RankStage, params: Arrays) -> Arrays:
+        return {name: array for name, array in params.items() if name in stage.names}
+
+    def _forward(self, stage: RankStage, params: Arrays, part: Part) -> tuple[Arrays, Saved]:
         """The forward pass of a microbatch: outputs of the program, and what is saved."""
-        link, mesh, inputs = self.link, current(), dict(part.inputs)
+        link, mesh, inputs = stage.link, current(), dict(part.inputs)
         mesh.diverge(link.axis)
-        with mesh.counters.during("forward"):
+        with mesh.counters.during("forward", link.place):
             if link.receives is not None:
-                inputs[link.receives] = mesh.receive(link.axis, link.place - 1)
-            outputs, saved = self.module.forward(params, inputs, seed=part.seed)
+                inputs[link.receives] = self._receive(link, -1)
+            outputs, saved = stage.module.forward(params, inputs, seed=part.seed)
             if link.sends is not None:
-                mesh.send(outputs.pop(link.sends), link.axis, link.place + 1)
+                self._send(outputs.pop(link.sends), link, 1)
         return outputs, saved
 
-    def backward(
+    def _backward(
         self,
+        stage: RankStage,
         params: Arrays,
         saved: Saved,
         part: Part,
-        around: AbstractContextManager[Any] | None = None,
+        around: AbstractContextManager[Any],
     ) -> Arrays:
         """The backward pass of a microbatch: the gradients of parameters and inputs."""
-        link, mesh = self.link, current()
+        link, mesh = stage.link, current()
         cotangents = part.cotangents
-        with mesh.counters.during("backward"):
+        with mesh.counters.during("backward", link.place):
             if link.sends is not None:
-                cotangents = {link.sends: mesh.receive(link.axis, link.place + 1)}
-            with around or nullcontext():
-                gradients = self.module.backward(params, saved, cotangents)
+                cotangents = {link.sends: self._receive(link, 1)}
+            with around:
+                gradients = stage.module.backward(params, saved, cotangents)
             if link.receives is not None:
-                mesh.send(gradients.pop(link.receives), link.axis, link.place - 1)
+                self._send(gradients.pop(link.receives), link, -1)
         return gradients
 
-    def sum_shared(self, gradients: Arrays) -> None:
-        """Sum the gradients of what several stages hold: on the first of them, which sends back."""
-        link, mesh = self.link, current()
+    def _send(self, x: Array, link: Link, way: int) -> None:
+        """Begin to send to a neighbouring stage, which may be on this very rank."""
+        if link.ranks == 1:
+            self._own.setdefault((current().counters.current, link.place + way), deque()).append(x)
+        else:
+            current().send(x, link.axis, (link.place + way) % link.ranks)
+
+    def _receive(self, link: Link, way: int) -> Array:
+        """Wait for what a neighbouring stage sends to this one next."""
+        if link.ranks == 1:
+            return self._own[current().counters.current, link.place].popleft()
+        return current().receive(link.axis, (link.place + way) % link.ranks)
+
+    def _sum_shared(self, gradients: Arrays) -> None:
+        """Sum the gradients of what several ranks hold: on the first of them, which sends back."""
+        mesh, link = current(), self.link
+        holders = {
+            name: [place % link.ranks for place in places]
+            for stage in self.stages
+            for name, places in stage.link.holders.items()
+        }
         with mesh.counters.during("shared"):
-            for name, holders in link.holders.items():
-                first, *others = holders
-                if link.place != first:
+            for name, (first, *_) in holders.items():
+                if link.rank != first:
                     mesh.send(gradients[name], link.axis, first)
-            for name, (first, *others) in link.holders.items():
-                if link.place == first:
+            for name, (first, *others) in holders.items():
+                if link.rank == first:
                     total: Array = gradients[name]
                     for other in others:
                         total = total + mesh.receive(link.axis, other)
                     gradients[name] = total
                     for other in others:
                         mesh.send(total, link.axis, other)
-            for name, (first, *_) in link.holders.items():
-                if link.place != first:
+            for name, (first, *_) in holders.items():
+                if link.rank != first:
                     gradients[name] = mesh.receive(link.axis, first)
+
+
+def _add(totals: Arrays, arrays: Arrays) -> None:
+    """Add arrays to those of the same names."""
+    for name, array in arrays.items():
+        totals[name] = totals[name] + array if name in totals else array

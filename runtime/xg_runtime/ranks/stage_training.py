@@ -1,4 +1,4 @@
-"""The steps of training on one stage of a pipeline: the parts of a batch are the microbatches."""
+"""The steps of training on the stages of one rank: the parts of a batch are the microbatches."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from numpy.typing import DTypeLike
 
 from xg_runtime.cells import SCHEDULES
 from xg_runtime.module import Arrays
@@ -18,10 +19,17 @@ from xg_runtime.world import World
 
 @dataclass(frozen=True)
 class StageTraining:
-    """The running rank's stage, and the name of the order in which it takes its cells."""
+    """The running rank's stages, and the name of the order in which it takes its cells."""
 
     pipeline: Pipeline
     schedule: str
+
+    def init(self, seed: int = 0, dtype: DTypeLike = np.float32) -> Arrays:
+        """The parameters of all stages of this rank."""
+        params: Arrays = {}
+        for stage in self.pipeline.stages:
+            params |= stage.module.init(seed, dtype)
+        return params
 
     def gradients(
         self, params: Arrays, parts: Sequence[tuple[Arrays, float, int]], loss: str, world: World
@@ -32,14 +40,14 @@ class StageTraining:
         """
         dtype = next(iter(params.values())).dtype
         cells = [Part(x, {loss: np.full((), weight, dtype)}, seed) for x, weight, seed in parts]
-        held: dict[str, Any] = {}
-        link = self.pipeline.link
-        order = SCHEDULES[self.schedule](link.count, len(cells))[link.place]
+        stages, link = self.pipeline.stages, self.pipeline.link
+        held: list[dict[str, Any]] = [{} for _ in stages]
+        order = SCHEDULES[self.schedule](link.ranks, len(cells), len(stages))[link.rank]
         results, gradients = self.pipeline.step(
             params,
             cells,
             order,
-            lambda part: world.holding(held, is_last=part + 1 == len(cells)),
+            lambda cell: world.holding(held[cell.turn], is_last=cell.part + 1 == len(cells)),
         )
         pairs = zip(results, parts, strict=True)
         mine = [weight * float(result[loss]) for result, (_, weight, _) in pairs if loss in result]
@@ -48,7 +56,7 @@ class StageTraining:
 
     def loss(self, params: Arrays, inputs: Arrays, loss: str) -> float:
         """The loss of a batch without dropout, the same on every rank."""
-        outputs, _ = self.pipeline.forward(params, Part(inputs, {}, None))
+        outputs = self.pipeline.forward(params, Part(inputs, {}, None))
         current().flush()
         return self._everywhere(float(outputs.get(loss, 0.0)))
 

@@ -8,7 +8,7 @@ the rest, across all parameters or all ranks: the norm, the end, the checkpoint.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from functools import cached_property
@@ -25,7 +25,7 @@ from xg_runtime.ranks.collectives import all_gather, all_reduce, all_reduce_max
 from xg_runtime.ranks.local import number, rank
 from xg_runtime.ranks.mesh import current
 from xg_runtime.ranks.parts import Cuts, gather_shards, local_shards
-from xg_runtime.ranks.pipeline import Link
+from xg_runtime.ranks.pipeline import Link, writers
 from xg_runtime.ranks.sums import holding
 
 _ROOM: Final = 256  # bytes of a name
@@ -35,13 +35,13 @@ _ROOM: Final = 256  # bytes of a name
 class RankWorld:
     """The world of the running rank; `cuts` of parameters, inputs and outputs are the module's.
 
-    `plan` is the name that the checkpoint records; `link` the place in a pipeline, whose stages
-    have parameters of their own: those of this one are in `cuts`.
+    `plan` is the name that the checkpoint records; `links` are the stages of a pipeline that this
+    rank has. Stages have parameters of their own: those of these are in `cuts`.
     """
 
     cuts: Mapping[str, Cuts]
     plan: str
-    link: Link | None = None
+    links: Sequence[Link] = ()
 
     @property
     def leads(self) -> bool:
@@ -98,7 +98,7 @@ class RankWorld:
 
     def save(self, run: Path, state: Checkpoint) -> None:
         """Write a checkpoint of the parts of all; raises FileError."""
-        on_ranks.save(run, state, self._saved_cuts, plan=self.plan, link=self.link)
+        on_ranks.save(run, state, self._saved_cuts, plan=self.plan, links=self.links)
 
     def load(self, run: Path, *, previous: bool) -> Checkpoint:
         """This rank's part of a checkpoint of any mesh; raises CheckpointError, FileError."""
@@ -106,14 +106,13 @@ class RankWorld:
             run,
             self._saved_cuts,
             previous=previous,
-            has=lambda name: self.link is None or name in self.cuts,
+            has=lambda name: not self.links or name in self.cuts,
         )
 
     def _writes_for(self, name: str) -> bool:
         """Whether this is the first of the ranks that hold the same part of a parameter."""
         cutting = {over for _, over in self.cuts.get(name, ())}
-        link = self.link
-        counts = {link.axis: link.writer(name)} if link else {}
+        counts = {link.axis: writers(self.links).get(name, link.rank) for link in self.links[:1]}
         sizes = current().sizes
         return all(axis in cutting or rank(axis) == counts.get(axis, 0) for axis in sizes)
 

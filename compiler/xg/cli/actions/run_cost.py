@@ -18,6 +18,7 @@ from xg.cli.render.cost_text import lines
 from xg.cli.render.json_text import json_text
 from xg.cost.hardware import Machine, UnreadableMachines, machines
 from xg.driver import Program
+from xg_runtime.cells import fits
 from xg_runtime.errors import InputError
 from xg_runtime.files import read
 
@@ -48,8 +49,13 @@ def _pipeline(
     program: Program, options: Namespace, table: Sequence[Machine], console: Console
 ) -> int:
     """Count every stage; print them side by side, and then one of them."""
-    stages = program.stages
-    parts = options.microbatches or 2 * len(stages)
+    ranks, planned = next(iter(program.mesh.values())), program.schedule
+    parts = options.microbatches or (planned and planned.parts) or 2 * ranks
+    if not fits(ranks, parts, len(program.stages) // ranks):
+        raise InputError(
+            f"--microbatches {parts}: where a rank has several stages, microbatches go round in "
+            f"groups of {ranks}"
+        )
     found = program.costs(options.dtype, table)
     place: int = options.stage or 0
     stage_of(program, place)

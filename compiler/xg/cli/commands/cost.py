@@ -30,7 +30,7 @@ def add_arguments(parser: ArgumentParser) -> None:
         "--microbatches",
         type=positive,
         metavar="N",
-        help="of a pipeline, for its bubble; default: two for each stage",
+        help="of a pipeline, for its bubble; default: those of the plan, else two for each rank",
     )
     parser.add_argument(
         "--stage",

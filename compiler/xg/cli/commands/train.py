@@ -40,16 +40,15 @@ def _add_data(parser: ArgumentParser) -> None:
     data.add_argument(
         "--accumulate",
         type=positive,
-        default=1,
         metavar="N",
         help="compute a batch in N parts, one after the other, the microbatches of a pipeline; "
-        "default: 1",
+        "default: those of the plan's schedule, else 1",
     )
     data.add_argument(
         "--pipeline-schedule",
         choices=("1F1B", "GPipe"),
         help="in which order the stages of a pipeline take microbatches; no gradient changes; "
-        "default: 1F1B",
+        "default: the plan's, else 1F1B",
     )
     data.add_argument(
         "--seq",

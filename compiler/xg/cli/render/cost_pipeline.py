@@ -11,45 +11,58 @@ from xg.cost.report import CostReport
 from xg.driver import Program
 from xg_runtime.cells import SCHEDULES, Order, Orders, bubble, in_flight, timeline
 
-FORMULA = "(N_P - 1)/(M + N_P - 1)"
-
 
 def lines(program: Program, reports: Sequence[CostReport], parts: int) -> Iterator[str]:
     """The stages side by side, then the order of cells in each schedule."""
-    axis, count = next(iter(program.mesh.items()))
-    formula = FORMULA.replace("N_P", axis)
-    yield f"a pipeline of {count} stages over {axis}; costs are those of one microbatch"
+    axis, ranks = next(iter(program.mesh.items()))
+    turns = len(reports) // ranks
+    several = f", {turns} for each of {ranks} ranks" if turns > 1 else ""
+    yield (
+        f"a pipeline of {len(reports)} stages over {axis}{several}; "
+        "costs are those of one microbatch"
+    )
     rows = [("stage", "parameters", "forward FLOPs", "backward FLOPs", "saved bytes", "sent")]
     rows += [_row(place, report) for place, report in enumerate(reports)]
     yield from aligned(rows, frozenset(range(6)), "  ")
     for place, report in enumerate(reports):
         yield f"  stage {place} sends {total_formula(report.sent, 'ring')}"
-    for name, orders in _orders(count, parts):
+    has = "rank" if turns > 1 else "stage"
+    what = f"microbatches, each of 1 of its {turns} stages" if turns > 1 else "microbatches"
+    for name, orders in orders_of(program, parts):
         kept = ", ".join(str(in_flight(order)) for order in orders)
-        share = float(bubble(orders))
+        share, formula = float(bubble(orders)), formula_of(axis, turns)
         yield ""
-        yield f"{name}, {parts} microbatches: a stage waits {share:.1%} of the time, {formula}"
-        yield f"  kept at once by each stage: {kept} microbatches"
-        yield from (f"  {row}" for row in _chart(orders))
+        yield f"{name}, {parts} microbatches: a {has} waits {share:.1%} of the time, {formula}"
+        yield f"  kept at once by each {has}: {kept} {what}"
+        yield from (f"  {row}" for row in _chart(orders, has))
 
 
 def data(program: Program, parts: int) -> Mapping[str, object]:
     """The same about the schedules as data."""
-    axis, count = next(iter(program.mesh.items()))
+    axis, ranks = next(iter(program.mesh.items()))
     return {
         "axis": axis,
-        "stages": count,
+        "stages": len(program.stages),
+        "ranks": ranks,
         "microbatches": parts,
         "schedules": {
             name: {"bubble": float(bubble(orders)), "kept": [in_flight(order) for order in orders]}
-            for name, orders in _orders(count, parts)
+            for name, orders in orders_of(program, parts)
         },
     }
 
 
-def _orders(count: int, parts: int) -> Iterator[tuple[str, Orders]]:
-    for name, schedule in SCHEDULES.items():
-        yield name, schedule(count, parts)
+def orders_of(program: Program, parts: int) -> Iterator[tuple[str, Orders]]:
+    """The orders that there are, that of the plan first."""
+    ranks = next(iter(program.mesh.values()))
+    planned = (program.schedule.name,) if program.schedule else ()
+    for name in dict.fromkeys((*planned, *SCHEDULES)):
+        yield name, SCHEDULES[name](ranks, parts, len(program.stages) // ranks)
+
+
+def formula_of(axis: str, turns: int) -> str:
+    """The share of the time in which a rank waits: so long for the first, and for the last."""
+    return f"({axis} - 1)/({f'{turns}*' if turns > 1 else ''}M + {axis} - 1)"
 
 
 def _row(place: int, report: CostReport) -> tuple[str, ...]:
@@ -58,15 +71,22 @@ def _row(place: int, report: CostReport) -> tuple[str, ...]:
     return (str(place), *(amount(dim, report.numbers) for dim in dims))
 
 
-def _chart(orders: Sequence[Order]) -> Iterator[str]:
-    """Time to the right, stages down: a forward pass takes one column, a backward pass two."""
+def _chart(orders: Sequence[Order], has: str) -> Iterator[str]:
+    """Time to the right, ranks down: a forward pass takes one column, a backward pass two.
+
+    Where a rank has several stages, a cell begins with the number of its stage.
+    """
     slots = timeline(orders)
-    end = max(int(slot.end) for slot in slots)
-    width = max(len(str(slot.cell)) for slot in slots) + 1
-    for stage in range(len(orders)):
-        cells = [".".ljust(width)] * end
-        for slot in slots:
-            if slot.stage == stage:
-                for time in range(int(slot.start), int(slot.end)):
-                    cells[time] = str(slot.cell).ljust(width)
-        yield f"stage {stage}  {''.join(cells)}".rstrip()
+    end = max(slot.end for slot in slots)
+    names = {
+        slot: f"{slot.cell.stage(slot.rank, len(orders))}{slot.cell}"
+        if has == "rank"
+        else str(slot.cell)
+        for slot in slots
+    }
+    width = max(map(len, names.values())) + 1
+    rows = [[".".ljust(width)] * end for _ in orders]
+    for slot, name in names.items():
+        rows[slot.rank][slot.start : slot.end] = [name.ljust(width)] * (slot.end - slot.start)
+    for rank, cells in enumerate(rows):
+        yield f"{has} {rank}  {''.join(cells)}".rstrip()

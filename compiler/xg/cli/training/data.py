@@ -36,9 +36,10 @@ def training_setup(options: Namespace) -> TrainingSetup:
         return setup
     sizes = setup.sizes or setup.settings
     parallel = compile_project(project, options.block, sizes, options.plan)
+    planned = parallel.schedule
+    parts = options.accumulate or (planned and planned.parts) or 1
     # Only in fused code do the sums of a batch's parts wait for the last one, to be sent once.
-    fused = options.kernels or options.accumulate > 1
-    return replace(setup, parallel=parallel, kernels=fused)
+    return replace(setup, parallel=parallel, kernels=options.kernels or parts > 1, parts=parts)
 
 
 def _on_one_device(project: Project, options: Namespace) -> TrainingSetup:
@@ -76,7 +77,7 @@ def _of_text(project: Project, draft: Program, task: TextTask, options: Namespac
     references = {"unigram entropy": text.entropy}
     loss = loss_of(program.graphs, options.loss)
     of_text = (text, window)
-    how = options.backend, options.kernels
+    how = options.backend, options.kernels, options.accumulate or 1
     return TrainingSetup(program, source, loss, settings, *how, references, of_text)
 
 
@@ -98,7 +99,7 @@ def _of_rows(project: Project, draft: Program, options: Namespace) -> TrainingSe
     held = len(rows[str(main.inputs[0].name)]) // HELD
     source = ArraySource(rows, batched, options.batch, sha256, held, options.seed)
     loss = loss_of(program.graphs, options.loss)
-    how = options.backend, options.kernels
+    how = options.backend, options.kernels, options.accumulate or 1
     settings = settings_of(options)
     carrying = {name: array.shape for name, array in data_arrays.items()}
     carried_sizes = {**sizes_from_arrays(draft.graphs, carrying), str(first[0]): options.batch}

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import hashlib
 from argparse import Namespace
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from threading import TIMEOUT_MAX
@@ -23,7 +24,8 @@ from xg.cli.training.task import split_of
 from xg.diagnostics.lazy_dataclass import dataclass
 from xg.driver import Program
 from xg.sharding.shard_spec import cuts
-from xg.verify.pipeline_comparison import link_of
+from xg.verify.pipeline_comparison import link_of, of_rank
+from xg_runtime.cells import fits
 from xg_runtime.checkpoint import exists
 from xg_runtime.config import TrainConfig
 from xg_runtime.errors import InputError, NonFiniteError
@@ -31,7 +33,7 @@ from xg_runtime.interrupt import Interrupt
 from xg_runtime.module import Module
 from xg_runtime.ranks import rank, simulate
 from xg_runtime.ranks.joining import joined
-from xg_runtime.ranks.pipeline import Pipeline
+from xg_runtime.ranks.pipeline import Pipeline, RankStage
 from xg_runtime.ranks.stage_training import StageTraining
 from xg_runtime.ranks.world import RankWorld
 from xg_runtime.train import Outcome, check_free, train
@@ -58,6 +60,7 @@ def train_on_ranks(
         raise InputError("no stage has a whole model: leave out --sample, and xg generate the run")
     if options.pipeline_schedule and not what.trained_program.stages:
         raise InputError("--pipeline-schedule is of a pipeline, and the plan has none")
+    _check_turns(what)
     if ranks is None:
         return _result(_train(what, options, folder, console, SINGLE_DEVICE), leads=True)
     if is_on_mesh():
@@ -71,6 +74,18 @@ def train_on_ranks(
     return _on_processes(what, options, folder, ranks)
 
 
+def _check_turns(what: TrainingSetup) -> None:
+    """Raise InputError where microbatches do not go round in groups, and a rank has many stages."""
+    program = what.trained_program
+    if program.stages:
+        axis, ranks = next(iter(program.mesh.items()))
+        if not fits(ranks, what.parts, len(program.stages) // ranks):
+            raise InputError(
+                f"--accumulate {what.parts}: where a rank has several stages, microbatches "
+                f"go round in groups of {axis} = {ranks}"
+            )
+
+
 def _train(
     what: TrainingSetup,
     options: Namespace,
@@ -80,12 +95,12 @@ def _train(
     stop: Interrupt | None = None,
 ) -> Outcome | NonFiniteError:
     """Train as one rank of a world; the first writes how the program is compiled."""
-    module = _own(what).on_arrays(what.backend, kernels=what.kernels)
+    modules = [each.on_arrays(what.backend, kernels=what.kernels) for each in _own(what)]
     if world.leads and not options.resume and (options.overwrite or not exists(folder)):
         RunConfig.of(folder, what, options).write(folder)
     try:
         outcome = train(
-            module,
+            modules[0],
             what.source,
             _config(options, what.loss),
             folder,
@@ -95,9 +110,9 @@ def _train(
             overwrite=options.overwrite,
             world=world,
             stop=stop,
-            split=split_of(what.program.graphs, what.loss, what.source.batched, options.accumulate),
+            split=split_of(what.program.graphs, what.loss, what.source.batched, what.parts),
             frozen=what.program.frozen,
-            stages=_stages(what, module, options),
+            stages=_stages(what, modules, options),
         )
     except NonFiniteError as error:
         place = what.place_of(error.tensor)
@@ -116,23 +131,36 @@ def _result(found: Outcome | NonFiniteError, *, leads: bool) -> TrainingResult:
 
 def _world(what: TrainingSetup) -> World:
     """The world of the rank that runs this."""
-    graphs = _own(what).graphs
-    link = link_of(graphs.stage) if graphs.stage else None
-    return RankWorld(cuts(graphs), graphs.plan.name if graphs.plan else "", link)
+    programs = [each.graphs for each in _own(what)]
+    links = [link_of(graphs.stage) for graphs in programs if graphs.stage]
+    held = {name: cut for graphs in programs for name, cut in cuts(graphs).items()}
+    plan = programs[0].plan
+    return RankWorld(held, plan.name if plan else "", links)
 
 
-def _own(what: TrainingSetup) -> Program:
-    """The program of the rank that runs this: of a pipeline that of its stage."""
+def _own(what: TrainingSetup) -> Sequence[Program]:
+    """The programs of the rank that runs this: of a pipeline those of its stages."""
     program = what.trained_program
-    return program.stages[rank(next(iter(program.mesh)))] if program.stages else program
+    if not program.stages:
+        return (program,)
+    axis, ranks = next(iter(program.mesh.items()))
+    return of_rank(program.stages, rank(axis), ranks)
 
 
-def _stages(what: TrainingSetup, module: Module, options: Namespace) -> StageTraining | None:
-    """The pipeline of the rank that runs this, if it is a stage of one."""
-    stage = _own(what).graphs.stage
-    if stage is None:
+def _stages(
+    what: TrainingSetup, modules: Sequence[Module], options: Namespace
+) -> StageTraining | None:
+    """The pipeline of the rank that runs this, if it has stages of one."""
+    stages = [
+        RankStage(module, link_of(own.graphs.stage), own.params)
+        for module, own in zip(modules, _own(what), strict=True)
+        if own.graphs.stage
+    ]
+    if not stages:
         return None
-    return StageTraining(Pipeline(module, link_of(stage)), options.pipeline_schedule or "1F1B")
+    planned = what.trained_program.schedule
+    named = options.pipeline_schedule or (planned.name if planned else "1F1B")
+    return StageTraining(Pipeline(stages), named)
 
 
 def _on_simulated(

@@ -39,6 +39,7 @@ class TrainingSetup:
     settings: Settings  # under which the program was compiled
     backend: str
     kernels: bool
+    parts: int  # of a batch, one after the other: the microbatches of a pipeline
     references: Mapping[str, float] = field(default_factory=dict[str, float])
     text: tuple[Corpus, int] | None = None  # and the window
     parallel: Program | None = None

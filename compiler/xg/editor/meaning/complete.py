@@ -16,6 +16,7 @@ from xg.editor.meaning.declared import Declaration, Kind, ProjectNames
 from xg.editor.meaning.paragraphs import fence, paragraphs, title_of
 from xg.frontend.project import Project, library_names
 from xg.ir.op import Op
+from xg.ir.plan import SCHEDULES
 from xg.ir.signature import signature
 from xg.syntax import ast
 from xg.syntax.awaited import Awaited, awaited
@@ -23,6 +24,7 @@ from xg.syntax.tokens import Token
 
 _STARTS = ("zeros", "ones", "normal", "uniform")  # of parameters
 _MEMORY = ("again", "keep")  # behind a line of a plan
+_BEHIND = {"schedule": SCHEDULES}
 _ITEMS = {"DIM", "MESH", "OPTION", "OP", "BLOCK", "PLAN", "EXAMPLE", "USE", "EDITION"}
 _OPEN = {"LPAR": 1, "LSQB": 1, "LBRACE": 1, "RPAR": -1, "RSQB": -1, "RBRACE": -1}
 
@@ -59,7 +61,7 @@ def complete(project: Project | None, word: Span) -> list[Completion]:
     place = awaited(word.source, word.start)
     if place is None:
         return []
-    words = [Completion(each, "word of the language") for each in place.words]
+    words = list(map(_word, place.words))
     if project is None:
         return words
     found = {each.name: each for each in _Completer(project, place, word.start).found()}
@@ -70,6 +72,10 @@ def called_in(project: Project, place: Span) -> Called | None:
     """The node whose parentheses a place is in, and the argument there."""
     tokens = awaited(place.source, place.start)
     return _Completer(project, tokens, place.start).callee() if tokens else None
+
+
+def _word(text: str) -> Completion:
+    return Completion(text, "word of the language")
 
 
 class _Completer:
@@ -130,7 +136,7 @@ class _Completer:
             case "COMMA" if self.item and self.item.type == "USE":
                 yield from self._taken()
             case "RSQB" | "NAME" if self.item and self.item.type == "PLAN":
-                yield from (Completion(word, "word of the language") for word in _MEMORY)
+                yield from map(_word, _BEHIND.get(self.place.before[-1], _MEMORY))
             case _:
                 pass
 
@@ -158,7 +164,7 @@ class _Completer:
         if self.item and self.item.type == "OP":
             yield from self._operands()
         elif self._starts_parameter():
-            yield from (Completion(word, "word of the language") for word in _STARTS)
+            yield from map(_word, _STARTS)
         for own in self.block.own if self.block and self.last != "LSQB" else ():
             yield _declared(Declaration("argument", own.name.name, own.name.span, own))
         if self.block and self.last in ("COMMA", "EQUAL"):
@@ -296,6 +302,8 @@ class _Completer:
     def _targets(self) -> Iterator[Completion]:
         """The values and calls that a line of a plan or a claim of a document can be about."""
         inside: ast.Block | None = self.of
+        if self.item and self.item.type == "PLAN" and self.last in ("LBRACE", "_NL"):
+            yield _word("schedule")
         for segment in _path_before(self.place.before):
             if inside is None:
                 return

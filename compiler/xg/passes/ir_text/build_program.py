@@ -11,7 +11,7 @@ from xg.diagnostics.lazy_dataclass import dataclass
 from xg.diagnostics.source import Source, Span
 from xg.ir.axis_cuts import Layout
 from xg.ir.graph import Backward, Graph, Program
-from xg.ir.plan import Entry, Memory, Plan
+from xg.ir.plan import Entry, Memory, Plan, Schedule
 from xg.ir.tensor import Sizes
 from xg.passes.ir_text.block_labels import labelled, usual_label
 from xg.passes.ir_text.build_graph import backward_graph, forward_graph
@@ -26,6 +26,7 @@ from xg.passes.ir_text.records import (
     GraphText,
     PlanText,
     ProgramText,
+    ScheduleText,
     SizesText,
     WordText,
 )
@@ -91,8 +92,19 @@ class _Builder:
     # ---- plans ----------------------------------------------------------------------------------
 
     def _plan(self, text: PlanText) -> Plan:
-        entries = tuple(self._entry(entry) for entry in text.entries)
-        return Plan(text.name, text.title, entries, text.mesh)
+        entries = tuple(self._entry(line) for line in text.lines if isinstance(line, EntryText))
+        schedules = tuple(
+            Schedule(
+                labelled(str(each.block)),
+                each.name,
+                each.parts or None,
+                each.turns,
+                self._span(each.block),
+            )
+            for each in text.lines
+            if isinstance(each, ScheduleText)
+        )
+        return Plan(text.name, text.title, entries, text.mesh, schedules)
 
     def _entry(self, text: EntryText) -> Entry:
         return Entry(

@@ -37,10 +37,11 @@ program: "program" key _NL program_line*
     | "numbers" counts _NL -> numbers
     | "mesh" counts _NL -> mesh
     | "define" STRING _NL -> define
-    | "plan" STRING STRING ["over" plan_axes] _NL entry* -> plan
+    | "plan" STRING STRING ["over" plan_axes] _NL (entry | schedule)* -> plan
 plan_axes: plan_axis ("," plan_axis)*
 plan_axis: NAME ["=" INT]
 entry: "entry" NAME STRING [cut] ["use" cut] "over" [names] "in" STRING ["memory" NAME] _NL
+schedule: "schedule" NAME STRING "parts" INT "turns" INT _NL
 cut: "[" [cut_part ("," cut_part)*] "]"
 cut_part: "_" ["|" over] -> any_part
     | expr ["|" over] -> sized_part

@@ -82,6 +82,9 @@ def _plan_lines(plan: Plan) -> Iterator[str]:
     over = f" over {', '.join(axes)}" if axes else ""
     yield f"  plan {quoted(plan.name)} {quoted(plan.title)}{over}"
     yield from (f"    {_entry(entry)}" for entry in plan.entries)
+    for each in plan.schedules:
+        counts = f"parts {each.parts or 0} turns {each.turns}"
+        yield f"    schedule {label(each.block)} {quoted(each.name)} {counts}"
 
 
 def _entry(entry: Entry) -> str:

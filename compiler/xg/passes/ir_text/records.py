@@ -296,13 +296,23 @@ class EntryText:
 
 
 @dataclass(frozen=True, slots=True)
+class ScheduleText:
+    """The order of stages that a plan names; no `parts` where it leaves them open."""
+
+    block: Token
+    name: str
+    parts: int
+    turns: int
+
+
+@dataclass(frozen=True, slots=True)
 class PlanText:
     """A plan."""
 
     name: str
     title: str
     mesh: Mapping[str, int | None]
-    entries: tuple[EntryText, ...]
+    lines: tuple[EntryText | ScheduleText, ...]
 
 
 @dataclass(frozen=True, slots=True)

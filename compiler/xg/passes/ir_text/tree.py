@@ -15,6 +15,8 @@ from xg.passes.ir_text import records as r
 from xg.passes.ir_text.expression import SIZE, Applied, Expression, SizeName, Whole
 
 ProgramLine = r.SizesText | r.PlanText | r.CountsText | r.DefineText
+PlanLine = r.EntryText | r.ScheduleText
+Axes = Mapping[str, "int | None"]
 Pair = tuple[Token, Token]
 CutPart = tuple["Expression | None", tuple[str, ...]]
 _Rules = TypeVar("_Rules", bound=type[Transformer[Token, r.ProgramText]])
@@ -60,14 +62,8 @@ class TreeOfProgram(Transformer[Token, r.ProgramText]):
     def mesh(self, counts: Mapping[str, int]) -> r.CountsText:
         return r.CountsText("mesh", counts)
 
-    def plan(
-        self,
-        name: Token,
-        title: Token,
-        axes: Mapping[str, int | None] | None,
-        *entries: r.EntryText,
-    ) -> r.PlanText:
-        return r.PlanText(unquoted(name), unquoted(title), axes or {}, entries)
+    def plan(self, name: Token, title: Token, axes: Axes | None, *lines: PlanLine) -> r.PlanText:
+        return r.PlanText(unquoted(name), unquoted(title), axes or {}, lines)
 
     def plan_axes(self, *axes: tuple[str, int | None]) -> Mapping[str, int | None]:
         return dict(axes)
@@ -87,6 +83,9 @@ class TreeOfProgram(Transformer[Token, r.ProgramText]):
     ) -> r.EntryText:
         axes, word = frozenset(map(str, over or ())), memory and str(memory)
         return r.EntryText(block, unquoted(path), rest, use, axes, unquoted(plan), word)
+
+    def schedule(self, block: Token, name: Token, *counts: Token) -> r.ScheduleText:
+        return r.ScheduleText(block, unquoted(name), *map(int, counts))
 
     def cut(self, *parts: CutPart | EllipsisType | None) -> r.CutText:
         sized = tuple(part for part in parts if isinstance(part, tuple))

@@ -7,6 +7,7 @@ from typing import Literal
 
 from xg.diagnostics.diagnostic import Diagnostic, Fix, Label, Problem, ProblemAt
 from xg.diagnostics.source import Span
+from xg.ir.plan import SCHEDULES
 from xg.passes.resolve.errors import corrected, declared, nearest
 
 
@@ -242,3 +243,28 @@ class MeshUnused(ProblemAt):
             ),
         )
         return replace(said, severity="warning")
+
+
+class UnknownSchedule(ProblemAt):
+    """An order of the stages of a pipeline that there is not."""
+
+    code = "XG0246"
+    title = "no schedule is called {name}"
+    name: str
+
+    def helps(self) -> tuple[str, ...]:
+        known = "known: 1F1B and GPipe, with the number of microbatches: schedule 1F1B(8)"
+        if "nterleave" in self.name:
+            known = "1F1B(8, 2) is interleaved: 2 stages a rank"
+        return (*nearest(self.name, SCHEDULES), known)
+
+    def fixes(self) -> tuple[Fix, ...]:
+        return corrected(self.span, self.name, SCHEDULES)
+
+
+class ScheduleCounts(ProblemAt):
+    """Numbers of a schedule that are none, or too many."""
+
+    code = "XG0247"
+    title = "a schedule has a number of microbatches, and one of stages for each rank"
+    fix = "schedule 1F1B(8) or, interleaved, schedule 1F1B(8, 2); both are at least 1"

@@ -8,7 +8,7 @@ from dataclasses import field
 from xg.diagnostics.diagnostic import DiagnosticError, Problem
 from xg.diagnostics.lazy_dataclass import dataclass, replace
 from xg.ir.axis_cuts import Layout
-from xg.ir.plan import ROUNDS, Entry, Memory, Plan
+from xg.ir.plan import ROUNDS, SCHEDULES, Entry, Memory, Plan, Schedule
 from xg.passes.resolve.errors import Refused
 from xg.passes.resolve.expressions import ExpressionReader
 from xg.passes.resolve.paths import End, Places, reachable
@@ -17,9 +17,11 @@ from xg.passes.resolve.plan_errors import (
     MemoryOfParam,
     PlanOfUnknown,
     PlanTwice,
+    ScheduleCounts,
     ShapeOfCall,
     UnknownMesh,
     UnknownPlan,
+    UnknownSchedule,
     UseOfNoParam,
 )
 from xg.passes.resolve.units import Linked, Linker, LocatedBlock, Unit
@@ -61,7 +63,8 @@ def _product(name: str, title: str, factors: Sequence[Plan], order: Iterable[str
     entries = dict.fromkeys(entry for plan in factors for entry in plan.entries)
     sizes = {axis: size for plan in factors for axis, size in plan.mesh.items()}
     mesh = {axis: sizes[axis] for axis in order if axis in sizes}
-    return Plan(name, title or name, tuple(entries), mesh)
+    schedules = dict.fromkeys(schedule for plan in factors for schedule in plan.schedules)
+    return Plan(name, title or name, tuple(entries), mesh, tuple(schedules))
 
 
 @dataclass(slots=True)
@@ -164,7 +167,9 @@ class _Plans:
         over = named or frozenset(self.linked.mesh)  # without axes, the plan replicates over all
         title = next((text.title.value for text, _ in texts.values() if text.title), name)
         mesh = {axis: size for axis, size in self.linked.mesh.items() if axis in named | stages}
-        return Plan(name, title, tuple(replace(entry, over=over) for entry in entries), mesh)
+        schedules = tuple(each for block in blocks for each in self._schedules(texts, block))
+        entries = [replace(entry, over=over) for entry in entries]
+        return Plan(name, title, tuple(entries), mesh, schedules)
 
     def _entries(self, plan: ast.Plan, block: LocatedBlock) -> Iterator[Entry]:
         """The lines of one text, one entry for each value that a line names."""
@@ -175,6 +180,22 @@ class _Plans:
                 except Refused as refused:
                     for problem in refused.problems:
                         self.refuse(plan.name.name, problem)
+
+    def _schedules(
+        self, texts: Mapping[LocatedBlock, tuple[ast.Plan, Unit]], block: LocatedBlock
+    ) -> Iterator[Schedule]:
+        """The orders of stages in one text: a name, microbatches, stages of a rank."""
+        plan, _ = texts[block]
+        for each in plan.schedules:
+            counts = tuple(count.value for count in each.counts)
+            if each.name.name not in SCHEDULES:
+                self.refuse(plan.name.name, UnknownSchedule(each.name.span, each.name.name))
+            elif len(counts) > 2 or not all(isinstance(n, int) and n > 0 for n in counts):
+                self.refuse(plan.name.name, ScheduleCounts(each.span))
+            else:
+                parts, turns = (int(n) for n in (*counts, *(0, 1)[len(counts) :]))
+                at = block.unit.number, block.block.name.name
+                yield Schedule(at, each.name.name, parts or None, turns, each.span)
 
     def _entry(
         self, plan: ast.Plan, block: LocatedBlock, placement: ast.Placement, path: ast.Path
