@@ -9,6 +9,7 @@ SECTIONS = {
             "docs/explorer",
             "docs/documents",
             "docs/torch",
+            "docs/integrations",
             "docs/jax",
             "docs/plans",
             "docs/parallel",

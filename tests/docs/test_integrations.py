@@ -12,6 +12,8 @@ from typing import Any
 
 import pytest
 import yaml
+from docs.markdown import blocks
+from docs.sweep import PAGE, VERDICT
 from pygments import highlight
 from pygments.formatters import HtmlFormatter
 
@@ -85,3 +87,12 @@ def test_the_workflow_of_the_page_runs_commands_that_there_are() -> None:
     assert [command for command, *_ in commands] == ["check", "fmt", "verify"]
     for command, *words in commands:
         parse(command, words)
+
+
+def test_scripts_of_the_page_are_those_that_the_sweep_runs() -> None:
+    scripts = [block for block in blocks(PAGE.read_text("utf-8")) if block.language == "python"]
+    assert len(scripts) >= 4
+    for block in scripts:
+        assert block.how == "file"
+        compile(block.text, block.what, "exec")
+        assert VERDICT.search(block.text)

@@ -1,0 +1,69 @@
+"""The scripts of docs/integrations.md, with the packages that they need: `python -m docs.sweep`."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+from docs.markdown import Block, blocks
+
+ROOT = Path(__file__).parents[2]
+PAGE = ROOT / "docs" / "integrations.md"
+PACKAGES = ROOT / "build" / "integrations"
+VERDICT = re.compile(r'^print\("([^"]+:)"', re.MULTILINE)
+LISTED = Path(__file__).with_name("integrations.txt")
+
+
+def install() -> None:
+    """Install the packages into a folder of their own, once for each list of them."""
+    done = PACKAGES / LISTED.name
+    if done.exists() and done.read_bytes() == LISTED.read_bytes():
+        return
+    shutil.rmtree(PACKAGES, ignore_errors=True)
+    options = ("--quiet", "--no-deps", "--no-compile", "--target", str(PACKAGES))
+    subprocess.run(
+        [sys.executable, "-m", "pip", "install", *options, "-r", str(LISTED)], check=True
+    )
+    shutil.copy(LISTED, done)
+
+
+def is_right(script: Block, folder: Path) -> bool:
+    """Whether a script ends well, and every verdict that it prints is True."""
+    path = folder / script.what
+    path.write_text(script.text, encoding="utf-8")
+    paths = [ROOT / "compiler", ROOT / "grammar", ROOT / "runtime", PACKAGES]
+    ran = subprocess.run(
+        [sys.executable, path],
+        cwd=folder,
+        env={**os.environ, "PYTHONPATH": os.pathsep.join(map(str, paths))},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        check=False,
+    )
+    expected = [f"{words} True" for words in VERDICT.findall(script.text)]
+    printed = ran.stdout.splitlines()
+    right = ran.returncode == 0 and bool(expected) and all(one in printed for one in expected)
+    sys.stdout.write(f"{script.what}: {', '.join(expected)}\n" if right else ran.stdout)
+    return right
+
+
+def main() -> int:
+    """Run every script; exit 1 if one fails or says that something is not so."""
+    install()
+    with TemporaryDirectory() as name:
+        folder = Path(name)
+        (folder / "diagrams").symlink_to(ROOT / "diagrams")
+        scripts = [each for each in blocks(PAGE.read_text("utf-8")) if each.how == "file"]
+        failed = [script.what for script in scripts if not is_right(script, folder)]
+    sys.stdout.writelines(f"failed: {each}\n" for each in failed)
+    return 1 if failed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
