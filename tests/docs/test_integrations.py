@@ -96,3 +96,16 @@ def test_scripts_of_the_page_are_those_that_the_sweep_runs() -> None:
         assert block.how == "file"
         compile(block.text, block.what, "exec")
         assert VERDICT.search(block.text)
+
+
+def test_files_for_readers_of_the_repository_are_data_that_they_read() -> None:
+    cited: dict[str, Any] = yaml.safe_load((ROOT / "CITATION.cff").read_text("utf-8"))
+    assert cited["version"] == PROJECT["project"]["version"]
+    assert {"cff-version", "message", "title", "authors"} <= set(cited)
+    forms = sorted((ROOT / ".github" / "ISSUE_TEMPLATE").glob("*.yml"))
+    assert len(forms) == 2
+    for form in forms:
+        asked: dict[str, Any] = yaml.safe_load(form.read_text("utf-8"))
+        assert asked["name"]
+        assert asked["description"]
+        assert all(part["attributes"]["label"] for part in asked["body"])
