@@ -166,8 +166,16 @@ class Program:
         """The generated module; with `kernels` fused, and faster than it reads."""
         if self.stages:
             raise DiagnosticError.of(ManyStages(len(self.stages)))
-        graphs = self.fused if kernels else self.graphs
-        return _emitted(graphs, backend, kernels=kernels)
+        key = find(backend).name, kernels
+        if key not in self._sources:
+            graphs = self.fused if kernels else self.graphs
+            self._sources[key] = _emitted(graphs, backend, kernels=kernels)
+        return self._sources[key]
+
+    @cached_property
+    def _sources(self) -> dict[tuple[str, bool], str]:
+        """The modules that were written already, by their backend, with kernels or without."""
+        return {}
 
     @cached_property
     def fused(self) -> Graphs:

@@ -27,10 +27,10 @@ def test_every_primitive_has_a_meaning() -> None:
 
 
 def is_rational(body: Body) -> bool:
-    """Whether floats compute a fraction that can be known from them."""
+    """Whether floats compute a fraction that can be known from them; noise is rounded."""
     prims = {expr.prim for expr in topological(body.outputs)}
     ordered = prims & {*COMPARE, "maximum", "minimum", "max"}
-    return not prims & {*MIXED, "exp"} and not (ordered and prims & {"div", "mean"})
+    return not prims & {*MIXED, "exp", "draw"} and not (ordered and prims & {"div", "mean"})
 
 
 def rational_operators() -> list[Op]:
