@@ -72,7 +72,7 @@ def backward_drawn(
         f" in {counted(len(drawn), 'step')}.",
         arranged.nodes,
         arranged.edges,
-        axis_groups(arranged, operations, notation),
+        axis_groups(arranged, drawn, notation),
         legend,
     )
     return Drawn(figure, {step: some[0].node.id for step, some in drawn.items()})

@@ -65,7 +65,7 @@ def forward_drawn(
         f" in {counted(len(drawn), 'step')}.",
         arranged.nodes,
         arranged.edges,
-        axis_groups(arranged, operations, notation),
+        axis_groups(arranged, drawn, notation),
         legend,
     )
     nodes = {step: some[0].node.id for step, some in drawn.items()}

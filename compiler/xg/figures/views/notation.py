@@ -15,7 +15,7 @@ from xg.ir.dim import ONE, product
 from xg.ir.graph import Apply, Backward, Graph, Value
 from xg.ir.op import Op
 from xg.ir.placement import dual, is_term
-from xg.ir.tensor import Shape, Sizes
+from xg.ir.tensor import Shape, Sizes, TensorType
 
 _KINDS: Final = {
     "matmul": NodeKind.MATMUL,
@@ -178,6 +178,12 @@ class Notation:
 
     def _primal(self, value: Value) -> Value | None:
         return self.backward.of.get(value) if self.backward else None
+
+    def type(self, value: Value) -> TensorType:
+        """Return a value's type, with its sizes as they were inferred."""
+        if self.backward is not None and value in self.backward.types:
+            return self.backward.types[value]
+        return self.graph.types[value]
 
     def _shape(self, value: Value) -> Shape:
         if value in self.graph.types:
