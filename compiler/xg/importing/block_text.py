@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import field
 
@@ -17,6 +18,7 @@ from xg.importing.node_spelling import node_text, source_text
 from xg.importing.views import ModelValue
 from xg.syntax.spelling import ascii_name
 
+SIZE = re.compile(r"[^\W\d]\w*")
 LONGEST = 84  # a longer chain continues in the next line
 
 
@@ -29,6 +31,7 @@ class File:
     dims: Dims
     op_names: Mapping[str, str]
     block_names: Mapping[int, str]
+    open_sizes: dict[int, Sequence[str]] = field(default_factory=dict[int, Sequence[str]])
     writers: dict[int, BlockText] = field(default_factory=dict[int, "BlockText"])
     problems: list[Problem] = field(default_factory=list[Problem])
 
@@ -261,7 +264,8 @@ class BlockText:
         block = self.file.block_names[run.instances[0].definition]
         count = len(run.instances)
         times = f"{self._count(count)} × " if count > 1 else ""
-        return f"{times}{block}{others} as {name}"
+        sizes = _given_sizes(self, self.file.writers[run.instances[0].definition])
+        return f"{times}{block}{sizes}{others} as {name}"
 
     def _count(self, count: int) -> str:
         declared = {text: name for name, text in self.dims.declared if name.startswith("N_L")}
@@ -282,6 +286,32 @@ class BlockText:
             f"{self.name(value, edge_label)} {self.dims.shape(value)}"
             for value in link.node.outputs
         )
+
+
+def _given_sizes(caller: BlockText, callee: BlockText) -> str:
+    """The sizes that a call has to say, for the inputs of the callee do not."""
+    known = {*_axes(caller), *_open_sizes(caller)}
+    given = [f"{name}={name}" for name in _open_sizes(callee) if name in known]
+    return f"({', '.join(given)})" if given else ""
+
+
+def _axes(block: BlockText) -> set[str]:
+    """The sizes that are axes of inputs, which give them a number."""
+    shapes = [block.dims.shape(value)[1:-1] for value in block.inputs]
+    return {axis for shape in shapes for axis in shape.split(", ")}
+
+
+def _open_sizes(block: BlockText) -> Sequence[str]:
+    """The sizes that inputs of a block, or those of its calls, show in products only."""
+    found = block.file.open_sizes
+    if block.instance.definition not in found:
+        shapes = [block.dims.shape(value) for value in block.inputs]
+        names = [name for shape in shapes for name in SIZE.findall(shape)]
+        for run, _ in block.calls(block.instance):
+            names += _open_sizes(block.file.writers[run.instances[0].definition])
+        axes = _axes(block)
+        found[block.instance.definition] = [n for n in dict.fromkeys(names) if n not in axes]
+    return found[block.instance.definition]
 
 
 def _run_names(instance: ModuleInstance) -> dict[int, str]:
