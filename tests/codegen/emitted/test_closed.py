@@ -23,7 +23,7 @@ from xg.syntax import ast
 from xg.syntax.parse import parse
 
 CODEGEN = Path(codegen.__file__).parent
-LISTS = ("vocabulary.py", "allowlist.py")
+LISTS = ("vocabulary.py", "allowlist.py", "mentions.py")
 WORD = re.compile(r"\w+")
 MODULE = '''"""A module."""
 

@@ -8,10 +8,11 @@ spelling.
 from __future__ import annotations
 
 import ast
-from collections.abc import Callable, Iterator, Mapping
-from typing import Final, TypeVar
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from functools import lru_cache
+from typing import Final, NamedTuple, TypeVar
 
-from xg.codegen.emit.allowlist import descendants
+from xg.codegen.emit.mentions import REMEMBERED, by_piece, descendants
 from xg.codegen.emit.names import KINDS, Avoided, Kind, avoiding, kind_of, plain
 
 Result = TypeVar("Result")
@@ -33,24 +34,23 @@ def write_with_stable_names(write: Callable[[], tuple[str, Result]]) -> tuple[st
     for _ in range(ROUNDS):
         with avoiding(avoided):
             text, result = write()
-        clashes = _clashes(ast.parse(text))
+        clashes = _clashes(text)
         if not any(clashes.values()):
             return plain(text), result
         avoided = {kind: clashes[kind] | avoided.get(kind, frozenset()) for kind in KINDS}
     raise AmbiguousNames(str(avoided))
 
 
-def _clashes(tree: ast.Module) -> dict[Kind, frozenset[str]]:
+def _clashes(text: str) -> dict[Kind, frozenset[str]]:
     """For each kind the spellings that it must avoid: the module's own come first, then sizes."""
     order = (None, *KINDS)
     reserved: dict[Kind, set[str]] = {kind: set() for kind in KINDS}
-    imported = {  # hidden nowhere
-        alias.asname or alias.name
-        for node in tree.body
-        if isinstance(node, ast.Import | ast.ImportFrom)
-        for alias in node.names
-    }
-    for names in _scopes(tree):
+    pieces = [piece for _, piece in by_piece(text, _scopes)]
+    imported = frozenset[str]().union(*(piece.imported for piece in pieces))  # hidden nowhere
+    outer: Spellings = {}
+    for piece in pieces:
+        _free(piece.outer, piece.outer, outer)
+    for names in (outer, *(inner for piece in pieces for inner in piece.inner)):
         for name, kinds in names.items():
             present = kinds | {None} if name in imported else kinds
             first = min(map(order.index, present))
@@ -60,26 +60,39 @@ def _clashes(tree: ast.Module) -> dict[Kind, frozenset[str]]:
     return {kind: frozenset(names) for kind, names in reserved.items()}
 
 
-def _scopes(tree: ast.Module) -> Iterator[Spellings]:
-    """The names of every function and class, and those of the module.
+class _Scopes(NamedTuple):
+    """The names of every function and class of a piece, and those that belong to the module.
 
-    To the module belongs what is bound there, and what functions read without binding it.
+    These are bound there, or functions read them without binding them. Names of the module's own
+    never clash among themselves: where there are no others, they are left out of `inner`.
     """
+
+    inner: tuple[Spellings, ...]
+    outer: Spellings
+    imported: frozenset[str]
+
+
+@lru_cache(REMEMBERED)
+def _scopes(piece: str) -> _Scopes:
     outer: Spellings = {}
-    for node in tree.body:
+    inner: list[Spellings] = []
+    imported: set[str] = set()
+    for node in ast.parse(piece).body:
         if isinstance(node, ast.ClassDef):
             _add(outer, node.name)
             _add_all(outer, [*node.bases, *node.decorator_list])
-            yield from _class(node, outer)
+            inner += _class(node, outer)
         elif isinstance(node, ast.FunctionDef):
             _add(outer, node.name)
-            yield _function(node, outer)
+            inner.append(_function(node, outer))
         elif isinstance(node, ast.Import | ast.ImportFrom):
-            for alias in node.names:
-                _add(outer, alias.asname or alias.name)
+            names = {alias.asname or alias.name for alias in node.names}
+            imported |= names
+            for name in names:
+                _add(outer, name)
         else:
             _add_all(outer, [node])
-    yield outer
+    return _Scopes(() if piece.isascii() else tuple(inner), outer, frozenset(imported))
 
 
 def _class(node: ast.ClassDef, outer: Spellings) -> Iterator[Spellings]:
@@ -117,7 +130,7 @@ def _function(node: ast.FunctionDef, outer: Spellings) -> Spellings:
     return inner
 
 
-def _free(inner: Mapping[str, set[Kind | None]], names: set[str], outer: Spellings) -> None:
+def _free(inner: Mapping[str, set[Kind | None]], names: Iterable[str], outer: Spellings) -> None:
     for name in names:
         outer.setdefault(name, set()).update(inner[name])
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import Final
 
-from xg.codegen.emit.allowlist import Allowlist, words
+from xg.codegen.emit.allowlist import Allowlist
+from xg.codegen.emit.mentions import words
 
 IMPORTS: Final = frozenset(
     {
