@@ -19,6 +19,7 @@ from passes.decode_step.stepping import (
     llama,
     stepping,
     transformer,
+    written,
 )
 
 import xg
@@ -97,3 +98,12 @@ def test_a_step_leaves_the_cache_that_it_was_given(kernels: bool) -> None:
     first, _ = module.step(one.params, cache, one.cut(3, 5))
     again, _ = module.step(one.params, cache, one.cut(3, 5))
     assert np.array_equal(first["Z"], again["Z"])
+
+
+def test_a_step_whose_cache_needs_no_size() -> None:
+    """All its sizes are numbers but for that of the past."""
+    step = written("dim S\nblock F(X [S, 3]) -> Y [S, 3] {\n    X -> tanh : Y\n}\n").step()
+    module, array = step.load(), np.arange(6.0).reshape(2, 3)
+    outputs, cache = module.step({}, module.empty_cache({}), {"X": array})
+    assert np.array_equal(outputs["Y"], np.tanh(array))
+    assert [count.shape for count in cache.values()] == [(2, 3)]

@@ -32,7 +32,8 @@ class StepWriter(PublicWriter):
         arguments = [f"{spell_symbol(name)}: int" for name in self.held]
         past = f" of {self._past} past positions" if self._past in self.held else ""
         doc = f'"""Shape and kind of every array of a cache{past}."""'
-        head = bracketed("def _cache_table(", ["*", *arguments], ") -> CacheTable:")
+        arguments = ["*", *arguments] if arguments else []
+        head = bracketed("def _cache_table(", arguments, ") -> CacheTable:")
         self.table = [*head, *indented([doc, *lines])]
 
     def functions(self) -> list[list[str]]:

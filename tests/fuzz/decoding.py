@@ -1,0 +1,100 @@
+"""Steps of generation of random programs: pieces of a text give what the whole text gives."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Iterator, Mapping, Sequence
+from random import Random
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from xg.codegen.backend import default
+from xg.codegen.load import load
+from xg.diagnostics.diagnostic import DiagnosticError
+from xg.ir.graph import Program
+from xg.ir.parameters import state_shapes
+from xg.passes.decode_step import decode_step, prologue
+from xg.verify.reference.interpret import Interpreter
+
+Arrays = Mapping[str, NDArray[Any]]
+CLOSE = 1e-10
+
+
+def step_failures(
+    program: Program, sizes: Mapping[str, int], params: Arrays, inputs: Arrays, seed: int
+) -> Iterator[str]:
+    """The differences of every step that can be derived, interpreted and generated."""
+    expected, _ = Interpreter(program, params).forward(inputs)
+    for name in program.main.output_names:
+        try:
+            step, once = decode_step(program, name), prologue(program, name)
+        except DiagnosticError:
+            continue  # refused, with a reason
+        given = Interpreter(once, params).forward(inputs)[0] if once else {}
+        yield from _differences(step, sizes, params, {**inputs, **given}, expected, seed)
+
+
+def _differences(
+    step: Program,
+    sizes: Mapping[str, int],
+    params: Arrays,
+    inputs: Arrays,
+    expected: Arrays,
+    seed: int,
+) -> Iterator[str]:
+    (name,) = step.main.output_names
+    axis = str(step.main.output_types[0].shape[-2].name)
+    ends = _ends(sizes[axis], Random(seed))
+    pieces = [_cut(step, axis, inputs, *piece) for piece in zip([0, *ends], ends, strict=False)]
+    for way, outputs in (
+        ("interpreted", _interpreted(step, sizes, params, pieces)),
+        ("generated", _generated(step, sizes, params, pieces)),
+    ):
+        whole = np.concatenate([output[name] for output in outputs], axis=-2)
+        if not np.allclose(whole, expected[name], CLOSE, CLOSE, equal_nan=True):
+            yield f"{way}, {name} in pieces up to {ends} is {whole}, not {expected[name]}"
+
+
+def _ends(length: int, random: Random) -> list[int]:
+    """The ends of pieces, the first one of them short."""
+    inner = random.sample(range(1, length), min(length - 1, random.choice((1, 1, 2))))
+    return [*sorted(inner), length]
+
+
+def _cut(step: Program, axis: str, inputs: Arrays, start: int, stop: int) -> Arrays:
+    given: dict[str, NDArray[Any]] = {}
+    for value in step.main.inputs:
+        array = inputs[str(value.name)]
+        for place, dim in enumerate(step.main.types[value].shape):
+            if dim.name == axis:
+                array = np.take(array, range(start, stop), place)
+        given[str(value.name)] = array
+    return given
+
+
+def _interpreted(
+    step: Program, sizes: Mapping[str, int], params: Arrays, pieces: Sequence[Arrays]
+) -> Iterator[Arrays]:
+    states: Arrays = {}
+    for path, type_ in state_shapes(step):
+        past = {name: 0 for dim in type_.shape for name in dim.symbols() if name not in sizes}
+        shape = [dim.evaluate({**sizes, **past}) for dim in type_.shape]
+        states = {**states, path: np.zeros(shape, float if type_.is_float else int)}
+    for piece in pieces:
+        interpreter = Interpreter(step, params, states=states)
+        outputs, record = interpreter.forward(piece)
+        states = interpreter.next_states(record)
+        yield outputs
+
+
+def _generated(
+    step: Program, sizes: Mapping[str, int], params: Arrays, pieces: Sequence[Arrays]
+) -> Iterator[Arrays]:
+    module: Any = load(default().source(step, None, kernels=False), "step")
+    wanted = inspect.signature(module.empty_cache).parameters
+    cache = module.empty_cache(params, **{name: sizes[name] for name in wanted if name in sizes})
+    for piece in pieces:
+        outputs, cache = module.step(params, cache, piece)
+        yield outputs
