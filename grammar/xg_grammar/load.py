@@ -17,6 +17,14 @@ from xg_grammar import Rule, parser
 Table: TypeAlias = Any  # Lark's own, whose types are unknown in part
 
 
+class _OwnRule(LarkRule):
+    """A rule that is equal to itself alone: found at once among the actions, at every reduction."""
+
+    __slots__ = ()
+    __hash__ = object.__hash__
+    __eq__ = object.__eq__  # pyright: ignore[reportAssignmentType]
+
+
 def lark_rules() -> list[LarkRule]:
     """The rules of the grammar, as Lark has them."""
     return [_rule(rule) for rule in parser()["rules"]]
@@ -40,7 +48,7 @@ def _rule(rule: Rule) -> LarkRule:
     for position in rule["dropped"]:
         symbols[position] = Terminal(symbols[position].name, filter_out=True)
     options = RuleOptions(expand1=rule["expand1"], empty_indices=tuple(rule["empty_indices"]))
-    return LarkRule(NonTerminal(rule["origin"]), symbols, rule["order"], rule["alias"], options)
+    return _OwnRule(NonTerminal(rule["origin"]), symbols, rule["order"], rule["alias"], options)
 
 
 @cache

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import lru_cache
 from typing import NamedTuple, cast
 
 from xg.diagnostics.diagnostic import MISTAKES_AT_MOST, Diagnostic, DiagnosticError, Problem
@@ -16,6 +17,7 @@ from xg.syntax.line_ends import StatementTokens
 from xg.syntax.reader import Reader
 from xg.syntax.tokens import tokenize
 
+REMEMBERED = 4  # texts read last: what checks one also lays it out
 UNEXPECTED = "XG0110"  # the code of errors.Unexpected, which is imported only when there are any
 SIGN = "XG0104"  # that of errors.ForeignSpelling
 
@@ -38,6 +40,7 @@ def parse(source: Source) -> ast.Module:
     return module
 
 
+@lru_cache(REMEMBERED)
 def parse_partly(source: Source) -> Parsed:
     """The tree of a file that may be half typed, for an editor; never fails."""
     try:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 from functools import cache
-from typing import NamedTuple, cast
+from typing import NamedTuple
 
 import lark
 
@@ -26,10 +26,9 @@ class Token(lark.Token):
     end: int
 
     def __new__(cls, kind: str, text: str, start: int) -> Token:
-        """Make a token that begins at an offset."""
-        end = start + len(text)
-        token = cast("Token", super().__new__(cls, kind, text, start, end_pos=end))
-        token.start, token.end = start, end
+        """Make a token that begins at an offset; Lark's own way to make one takes twice as long."""
+        token = str.__new__(cls, text)
+        token.type, token.value, token.start, token.end = kind, text, start, start + len(text)
         return token
 
     def __bool__(self) -> bool:

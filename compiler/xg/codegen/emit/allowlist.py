@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Final
 
-from xg.codegen.emit.mentions import Function, Mentions, by_piece, mentions, words
+from xg.codegen.emit.mentions import PieceMentions, WrittenFunction, by_piece, mentions, words
 from xg.diagnostics.lazy_dataclass import dataclass
 
 BUILTINS: Final = words(
@@ -65,7 +65,7 @@ class _Module:
     attributes: frozenset[str]
     modules: Mapping[str, frozenset[str]]
 
-    def problems(self, piece: Mentions) -> Iterator[tuple[int, str]]:
+    def problems(self, piece: PieceMentions) -> Iterator[tuple[int, str]]:
         """Everything wrong with a piece, with its lines."""
         yield from piece.strange
         for name, line in piece.names.items():
@@ -82,7 +82,7 @@ class _Module:
         for function in piece.functions:
             yield from ((function.line, problem) for problem in self._function(function))
 
-    def _function(self, function: Function) -> Iterator[str]:
+    def _function(self, function: WrittenFunction) -> Iterator[str]:
         """A variable that goes by the name of a function hides it."""
         hidden = function.hidden - self.vocabulary.callables
         if hidden:

@@ -43,7 +43,7 @@ _CHILDREN: Final = {
 }
 
 
-class Function(NamedTuple):
+class WrittenFunction(NamedTuple):
     """A function: the calls of it that its own variables hide, and its decorators."""
 
     name: str
@@ -53,7 +53,7 @@ class Function(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Mentions:
+class PieceMentions:
     """The mentions of a piece, each with the line that has it first, the lines counted from zero.
 
     `bound` are the names that it binds, `fields` those bound in its classes and `modules` those of
@@ -67,7 +67,7 @@ class Mentions:
     names: Mapping[str, int]
     attributes: Mapping[tuple[str, str], int]
     imports: Mapping[str, int]
-    functions: tuple[Function, ...]
+    functions: tuple[WrittenFunction, ...]
     strange: tuple[tuple[int, str], ...]
 
 
@@ -89,7 +89,7 @@ def by_piece(text: str, read: Callable[[str], Result]) -> list[tuple[int, Result
 
 
 @lru_cache(REMEMBERED)
-def mentions(piece: str) -> Mentions:
+def mentions(piece: str) -> PieceMentions:
     """All that a piece of code mentions; raises SyntaxError."""
     found = _Collector()
     for part in ast.parse(piece).body:
@@ -110,12 +110,12 @@ class _Collector:
         self.names: dict[str, int] = {}
         self.attributes: dict[tuple[str, str], int] = {}
         self.imports: dict[str, int] = {}
-        self.functions: list[Function] = []
+        self.functions: list[WrittenFunction] = []
         self.strange: list[tuple[int, str]] = []
 
-    def mentions(self) -> Mentions:
+    def mentions(self) -> PieceMentions:
         """All of them."""
-        return Mentions(
+        return PieceMentions(
             frozenset(self.bound),
             frozenset(self.fields),
             frozenset(self.modules),
@@ -198,7 +198,7 @@ class _Collector:
     def _function(self, node: ast.FunctionDef, called: set[str], bound: set[str]) -> None:
         above = frozenset(map(ast.unparse, node.decorator_list))
         hidden = frozenset(called & bound)
-        self.functions.append(Function(node.name, node.lineno - 1, hidden, above))
+        self.functions.append(WrittenFunction(node.name, node.lineno - 1, hidden, above))
 
 
 _RARE: Final = frozenset({ast.Import, ast.ImportFrom, ast.ClassDef, ast.Delete})

@@ -92,9 +92,11 @@ def library_names() -> tuple[str, ...]:
     return tuple(path.stem for path in library_files())
 
 
-def parse_project(data: bytes, name: str = STANDARD_INPUT) -> Project:
+def parse_project(
+    data: bytes, name: str = STANDARD_INPUT, known: KnownFiles | None = None
+) -> Project:
     """The project of a text that is no file; it uses files as if it were in the working folder."""
-    return _ProjectReader({}).project(None, Source.from_bytes(name, data))
+    return _ProjectReader({}, known).project(None, Source.from_bytes(name, data))
 
 
 def read_edited(
