@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from random import Random
 
 from fuzz import plans, texts
+from fuzz.again import again_failure
 from fuzz.faults import fault_failure
 from fuzz.hunt import hunt
 from fuzz.laws import LAWS, check_law, drawn
@@ -72,6 +73,11 @@ def _payload(seed: int) -> Failed | None:
     return Failed(text.encode(), message) if message else None
 
 
+def _again(seed: int) -> Failed | None:
+    text, message = again_failure(seed)
+    return Failed(text.encode(), message) if message else None
+
+
 def _fault(seed: int) -> Failed | None:
     message = fault_failure(seed)
     return Failed(message.encode(), message) if message else None
@@ -84,7 +90,8 @@ KINDS = {
         Kind("laws", "programs rewritten as changes nothing", 20_000, _law),
         Kind("plans", "random plans, against one device", 20_000, _plan),
         Kind("texts", "texts changed by token and by byte, bombs", 500_000, _text),
-        Kind("payloads", "texts that try to get out of every output", 100_000, _payload),
+        Kind("payloads", "eight texts each that try to get out of an output", 12_500, _payload),
+        Kind("again", "outputs of five programs, in other surroundings", 2_000, _again),
         Kind("faults", "writes met by a full disk, Ctrl-C or a kill", 20_000, _fault, ".case"),
     )
 }

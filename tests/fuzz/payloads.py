@@ -51,7 +51,7 @@ dim B = 2, D = 3
 
 block Inner "{inner}" (x [B, D]) -> y [B, D] {{
     param W [D, D]
-    x -> •<=W -> GELU : y  # {comment}
+    x -> •<=W -> GELU : y  # {behind}
 }}
 
 block {block} "{title}" ({edge} [B, D]) -> Z [B, D], loss [] {{
@@ -63,23 +63,28 @@ example "{example}" of {block} {{
     given {edge} = [[1, 2, 3], [4, 5, 6]]
     given Inner.W = [[1, 0, 0], [0, 1, 0], [0, 0, 1]]
     expect loss = 4 ± 100 "{source}"
+    expect loss = 3 ± 100 "{cited}" wrong "{reason}"
 }}
 """
-SLOTS = ("comment", "inner", "title", "example", "source")
+SLOTS = ("comment", "inner", "behind", "title", "example", "source", "cited", "reason")
+ALIKE = 8  # texts of one output that share their names: their harmless twin is made once
 
 
 def slots_of(seed: int) -> dict[str, str]:
-    """The texts of a seed: one or all slots filled, names drawn."""
+    """The texts of a seed, one in each slot; names are drawn for some seeds at a time."""
     random = Random(seed)
-    payload = "".join(random.choices(FRAGMENTS, k=random.choice((1, 1, 2, 4))))[:190]
-    chosen = random.choice((*SLOTS, None))
-    texts = {slot: payload if chosen in (slot, None) else "t" for slot in SLOTS}
-    return texts | {"edge": random.choice(NAMES), "block": random.choice(("Net", "numpy", "Math"))}
+    texts = {slot: _payload(random) for slot in SLOTS}
+    names = Random(seed // (ALIKE * len(COMMANDS)))
+    return texts | {"edge": names.choice(NAMES), "block": names.choice(("Net", "numpy", "Math"))}
 
 
-def harmless(slots: Mapping[str, str]) -> dict[str, str]:
-    """The same names, nothing in the texts."""
-    return {slot: "t" if slot in SLOTS else text for slot, text in slots.items()}
+def _payload(random: Random) -> str:
+    return "".join(random.choices(FRAGMENTS, k=random.choice((1, 1, 2, 4))))[:190]
+
+
+def harmless(slots: Mapping[str, str], but: str = "") -> dict[str, str]:
+    """The same names, nothing in the texts `but` one."""
+    return {slot: "t" if slot in SLOTS and slot != but else text for slot, text in slots.items()}
 
 
 # ---- outputs -------------------------------------------------------------------------------------
@@ -264,10 +269,21 @@ def _expected(kind: str, text: str) -> object:
 
 
 def payload_failure(seed: int, kind: str | None = None) -> tuple[str, str]:
-    """The text of a seed, and what one of its outputs lets out; empty if all is well."""
+    """The text of a seed, and what one of its outputs lets out; empty if all is well.
+
+    The text of a failure has one payload, if one of its own shows it.
+    """
     slots = slots_of(seed)
-    text = TEMPLATE.format(**slots)
     kind = kind or list(COMMANDS)[seed % len(COMMANDS)]
+    text, message = _lets_out(slots, slots, kind)
+    if message:
+        alone = (_lets_out(harmless(slots, slot), slots, kind) for slot in SLOTS)
+        text, message = next((each for each in alone if each[1]), (text, message))
+    return text, message
+
+
+def _lets_out(filled: Mapping[str, str], slots: Mapping[str, str], kind: str) -> tuple[str, str]:
+    text = TEMPLATE.format(**filled)
     try:
         structure = STRUCTURES[kind](output(kind, text))
         expected = _expected(kind, TEMPLATE.format(**harmless(slots)))

@@ -10,7 +10,7 @@ from typing import Any, Protocol, cast
 
 import numpy as np
 from backends import in_words_alone
-from fuzz.model import model_gradients
+from fuzz.decoding import step_failures
 from fuzz.recorded import Provable
 from numpy.typing import DTypeLike, NDArray
 
@@ -73,16 +73,16 @@ class Failure(AssertionError):
 def prove(sketch: Provable, seed: int, *, whole: bool = True) -> str:
     """The source of the generated module, after all properties were found to hold.
 
-    One that is not `whole` is for many programs: values and slopes of all, every other one in every
-    backend, every fourth one's layout.
+    One that is not `whole` is for many programs: values and slopes of all, steps of every other
+    one, every seventh one in every backend, every ninth one's layout, every fifth one at two sizes.
     """
     text = str(sketch)
-    tree = check_layout(text) if whole or seed % 4 == 0 else parse(Source("case.xg", text))
+    tree = check_layout(text) if whole or seed % 9 == 0 else parse(Source("case.xg", text))
     program = compiled(tree, sketch, dead=seed % 2 == 0)
     source = default().source(program, None, kernels=False)
     module = cast(Generated, load(source, "case"))
     others: list[Generated] = []
-    if whole or seed % 2 == 0:
+    if whole or seed % 7 == 0:
         others = list(_others(program, seed))
     for numbers in (sketch.numbers, {**sketch.numbers, **sketch.resized}):
         case = Case.draw(program, module, numbers, seed)
@@ -90,6 +90,8 @@ def prove(sketch: Provable, seed: int, *, whole: bool = True) -> str:
         case.check_slopes()
         case.check_precision()
         case.check_initial()
+        if seed % 2:  # a step is derived of what is without dead steps
+            case.check_steps(seed)
         for other in others:
             again = Case.draw(program, other, numbers, seed)
             again.check_values()
@@ -97,7 +99,7 @@ def prove(sketch: Provable, seed: int, *, whole: bool = True) -> str:
             again.check_initial()
             if isinstance(other, OnArrays):
                 check_model(again)
-        if not sketch.resized or not (whole or seed % 4 in (0, 3)):
+        if not sketch.resized or not (whole or seed % 5 == 0):
             break
     return source
 
@@ -142,6 +144,8 @@ def _no_file(use: ast.Use) -> ast.Module:
 
 def check_model(case: Case) -> None:
     """The `torch.nn.Module` gives, under autograd, what the functions give."""
+    from fuzz.model import model_gradients  # torch, which a process for `fuzz.again` does without
+
     assert isinstance(case.module, OnArrays)
     expected, saved = case.module.forward(case.params, case.inputs, seed=DROPOUT)
     derived = case.module.backward(case.params, saved, case.cotangents)
@@ -287,6 +291,14 @@ class Case:
         expected = {name: value.shape for name, value in self.params.items()}
         if shapes != expected:
             raise Failure("init", f"{shapes} instead of {expected}")
+
+    # ---- steps of generation --------------------------------------------------------------------
+
+    def check_steps(self, seed: int) -> None:
+        """Every output of which a step can be derived is, in pieces, that of the whole text."""
+        program = replace(self.program, numbers=self.sizes)
+        for difference in step_failures(program, self.sizes, self.params, self.inputs, seed):
+            raise Failure("step", difference)
 
 
 def _norm(arrays: Arrays) -> float:

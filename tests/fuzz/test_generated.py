@@ -15,7 +15,7 @@ from fuzz.sketch import Sketch
 
 from xg.codegen.numpy.module import emit
 
-PROGRAMS = 1_500
+PROGRAMS = 2_500
 CHUNK = 50
 FORMATTED = 150  # of them are shown to the formatter and the linter
 

@@ -28,7 +28,7 @@ from xg.ir.use import Attrs
 from xg.passes import differentiate
 from xg.verify.reference import interpret
 
-PROGRAMS = 240
+PROGRAMS = sorted(range(240), key=lambda seed: seed % 7)  # first those that every backend meets
 Patch = pytest.MonkeyPatch
 
 
@@ -174,12 +174,12 @@ SABOTAGE = (
 def test_a_planted_mistake_is_found(sabotage: Callable[[Patch], None], monkeypatch: Patch) -> None:
     sabotage(monkeypatch)
     with np.errstate(all="ignore"):
-        assert any(outcome(generate(seed), seed, whole=False)[0] for seed in range(PROGRAMS))
+        assert any(outcome(generate(seed), seed, whole=False)[0] for seed in PROGRAMS)
 
 
 def test_a_failure_is_made_small(monkeypatch: Patch) -> None:
     softmax_with_a_mean(monkeypatch)
-    found = next(hunt(range(PROGRAMS)))
+    found = next(hunt(PROGRAMS))
     (block,) = found.program.blocks
     assert len(block.statements) <= 2
     assert "-> S" in str(found)

@@ -7,7 +7,7 @@ from fuzz import texts
 from fuzz.shrink_text import shrink_text
 from fuzz.texts import text_failure, text_of
 
-TEXTS = 1_000
+TEXTS = 4_000
 CHUNK = 250
 
 
@@ -39,6 +39,7 @@ def test_failures_of_every_sort_are_noticed(monkeypatch: pytest.MonkeyPatch) -> 
         raise KeyError
 
     monkeypatch.setattr(texts, "SECONDS", 0.2)
+    monkeypatch.setattr(texts, "LAID_OUT", 1.0)
     for replacement, kind in ((endless, "slow"), (wrong, "assert fmt"), (broken, "KeyError")):
         monkeypatch.setattr(texts, "format", replacement)
         assert text_failure(text)[0].startswith(kind)

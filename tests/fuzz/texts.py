@@ -10,6 +10,7 @@ import re
 import traceback
 from collections.abc import Callable, Sequence
 from functools import cache
+from itertools import count
 from pathlib import Path
 from random import Random
 
@@ -26,17 +27,20 @@ from xg.editor.meaning.complete import complete, word_before
 from xg.editor.meaning.explain import explain
 from xg.editor.meaning.hints import hints
 from xg.editor.meaning.outline import outline
-from xg.editor.server.analysis import analyse, read_text, typed
+from xg.editor.server.analysis import ReadText, analyse, read_text, typed
 from xg.frontend.choices import CheckMemory, check_choices
-from xg.frontend.project import Project, parse_project
+from xg.frontend.project import KnownFiles, Project, parse_project
 from xg.syntax.format import format
 from xg.syntax.parse import parse
 from xg_grammar import literals
 
 ROOT = Path(__file__).parents[1]
 SECONDS = 15.0  # of CPU for one text, with all that an editor asks about it
-LONG = 20_000  # characters
-LINES = 60  # of a text that is changed: what is long only takes longer
+LINES = 30  # of a text that is changed: what is long only takes longer
+PROGRAMS = 200  # of the random ones are changed
+UNSAVED = "untitled"  # an editor's name of a text without a file
+LAID_OUT = 0.5  # of those that can be read are laid out
+ASKED = 0.35  # of the texts an editor asks about a place
 _TOKEN = re.compile(r'"[^"\n]*"|[^\W\d]\w*|\d+(?:\.\d+)?|->|<-|<=|\s+|.', re.DOTALL)
 _ODD = (
     *("0", "1", "2^31", "99999999999999999999", "1/0", "-1", "0.1", "1e309", "sqrt(0-1)", "7"),
@@ -65,14 +69,20 @@ def _shipped() -> Sequence[str]:
     return [text for text in texts if text.count("\n") <= LINES and "use " not in text]
 
 
+@cache
+def _program(seed: int, *, planned: bool) -> str:
+    """The first program from a seed on that is not long."""
+    sketch = next(each for each in map(generate, count(seed)) if str(each).count("\n") <= LINES)
+    return with_plan(sketch, Random(seed)) if planned else str(sketch)
+
+
 def text_of(seed: int) -> bytes:
     """The text of a seed."""
     random = Random(seed)
     if random.random() < 0.5:
         base = random.choice(_shipped())
     else:
-        sketch = generate(seed)
-        base = with_plan(sketch, random) if random.random() < 0.4 else str(sketch)
+        base = _program(random.randrange(PROGRAMS), planned=random.random() < 0.4)
     draw = random.random()
     if draw < 0.7:
         return _by_token(base, random).encode("utf-8", "surrogatepass")
@@ -146,17 +156,19 @@ def text_failure(data: bytes, seed: int = 0) -> tuple[str, str]:
 
 def _examine(data: bytes, random: Random) -> None:
     project: Project | None = None
+    known = KnownFiles()  # the server is given what was read: reading is most of the time
     try:
-        project = parse_project(data)
+        project = parse_project(data, UNSAVED, known)
         found = check_choices(project)
     except DiagnosticError as error:
         found = error.diagnostics
     _printable(found)
     if project is not None:
-        _keeps_layout(project.main.span.source)
+        if random.random() < LAID_OUT:
+            _keeps_layout(project.main.span.source)
         if not any(each.severity == "error" for each in found):
-            _compiles(project)
-    _edited(data, found, random)
+            _compiles(project, random)
+    _edited(data, found, known, random)
 
 
 def _printable(found: Sequence[Diagnostic]) -> None:
@@ -175,44 +187,47 @@ def _keeps_layout(source: Source) -> None:
     assert format(once) == once.text, f"fmt is not idempotent\n{once.text}"
 
 
-def _compiles(project: Project) -> None:
-    """A project that `xg check` accepts compiles in every backend, and has figures."""
+def _compiles(project: Project, random: Random) -> None:
+    """A project that `xg check` accepts compiles in any backend, and has figures."""
     if not project.main.blocks:
         return
     try:
         program = compile_project(project)
     except DiagnosticError as error:
         raise AssertionError(f"checked, but does not compile: {error}") from error
-    for name, backend in backends().items():
-        if backend.writes(program.graphs):
-            program.source(name)
+    name, backend = random.choice(list(backends().items()))
+    if backend.writes(program.graphs):
+        program.source(name)
     program.dot()
 
 
-def _edited(data: bytes, found: Sequence[Diagnostic], random: Random) -> None:
+def _edited(data: bytes, found: Sequence[Diagnostic], known: KnownFiles, random: Random) -> None:
     """The language server agrees with the command, and answers about any place."""
     try:
         text = data.decode("utf-8")
     except UnicodeDecodeError:
         return
-    given, memory = read_text(None, text, {}), CheckMemory()
+    given, memory = read_text(None, text, {}, known), CheckMemory()
     diagnostics = analyse(given, memory).diagnostics
     theirs, ours = ([each.code for each in part] for part in (diagnostics, found))
     assert theirs == ours or "\r" in text or "\ufeff" in text, f"server: {theirs}, check: {ours}"
+    if random.random() < ASKED:
+        _asked(given, memory, random)
+
+
+def _asked(given: ReadText, memory: CheckMemory, random: Random) -> None:
+    """The answers about a place."""
     project, length = given.reading.project, len(given.source.text)
-    places = 3 if length < LONG else 1  # each answer reads the whole text
-    for _ in range(places):
-        complete(project, word_before(given.source, random.randint(0, length)))
+    complete(project, word_before(given.source, random.randint(0, length)))
     if project is None:
         return
     outline(project.main)
     blocks = typed(given, memory)
     list(hints(project.main, blocks, 0, length))
     assert given.names
-    for _ in range(places):
-        offset = random.randint(0, length)
-        explain(project, blocks, offset)
-        given.names.at(project.main, offset)
+    offset = random.randint(0, length)
+    explain(project, blocks, offset)
+    given.names.at(project.main, offset)
 
 
 def shortest(data: bytes, kind: str, seed: int) -> bytes:

@@ -81,7 +81,7 @@ class World:
     ops: dict[str, Defined] = field(default_factory=dict[str, Defined])
     blocks: list[Signature] = field(default_factory=list[Signature])
     rough_names: bool = True  # values may have names of sizes, operators and of generated code
-    short: bool = False  # few lines: three of four programs, so that there can be many
+    short: bool = False  # few lines: nine of ten programs, so that there can be many
 
     @classmethod
     def random_one(cls, random: Random) -> World:
@@ -94,7 +94,7 @@ class World:
         for name in random.sample(("Mix", "SwiGLU", "Warp", "Leaky"), random.choice((0, 1, 1, 2))):
             world.ops[name] = define(random, name)
         world._choose_options()
-        world.rough_names, world.short = world.chance(0.3), world.chance(0.75)
+        world.rough_names, world.short = world.chance(0.3), world.chance(0.9)
         return world
 
     def _define_sizes(self, names: Sequence[str]) -> None:
