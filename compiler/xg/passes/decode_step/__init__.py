@@ -22,7 +22,7 @@ from xg.ir.walk import answers
 from xg.passes.decode_step.assemble import Assembler
 from xg.passes.decode_step.block import BlockPlanner
 from xg.passes.decode_step.causal import check_causal
-from xg.passes.decode_step.errors import NoPositions
+from xg.passes.decode_step.errors import NoPositions, NoStep
 from xg.passes.decode_step.prologue import prologue_graph
 from xg.passes.decode_step.step_plan import Kept, StepCall, StepLoop, StepPlan, StepRequest, Used
 
@@ -35,6 +35,7 @@ def decode_step(program: Program, output: str | None = None) -> Program:
     request, past = _request(program, output), _past(program)
     length = request.same[0]
     plans = _plans(program, request, past)
+    _check_rows(plans[request])
     if not _is_recurrent(plans.values(), past.symbols()):
         plans[request] = _with_state(plans[request])
     keys = _keys(plans)
@@ -113,6 +114,23 @@ def _past(program: Program) -> Dim:
 def _plans(program: Program, request: StepRequest, past: Dim) -> dict[StepRequest, StepPlan]:
     """The plans of a request and of all that it asks, callees first."""
     return answers(request, lambda asked: BlockPlanner(program, asked, past).plan(), {})
+
+
+def _check_rows(plan: StepPlan) -> None:
+    """Refuse a table of pairs of positions as what a step takes or gives: it has new rows alone.
+
+    What takes nothing with positions does not know how many are new.
+    """
+    graph, length = plan.graph, plan.request.same[0]
+    taken = [graph.inputs[place] for place, _ in plan.inputs]
+    for value in [*taken, *(graph.outputs[place] for place, _ in plan.request.outputs)]:
+        if sum(dim.name == length for dim in graph.types[value].shape) > 1:
+            what = f"has a number for every pair of positions {length}"
+            raise DiagnosticError.of(NoStep(value.span, str(value.name), what))
+    if not any(dim.name == length for value in taken for dim in graph.types[value].shape):
+        output = graph.outputs[plan.request.outputs[0][0]]
+        what = f"depends on nothing with the positions {length}"
+        raise DiagnosticError.of(NoStep(output.span, str(output.name), what))
 
 
 def _is_recurrent(plans: Iterable[StepPlan], past: Sequence[str]) -> bool:

@@ -67,7 +67,7 @@ class BlockPlanner:
         fixed = self._fixed(constant) if self.request.alone else frozenset[Value]()
         suffixes = self._suffixes()
         for place, whole in self.request.outputs:
-            self._one_axis(self._want((graph.outputs[place], whole))[0])
+            self._want((graph.outputs[place], whole))
         for carry in graph.carries:
             self._want(self._new(carry.past))
         for step in reversed(graph.steps):
@@ -81,7 +81,7 @@ class BlockPlanner:
             elif any(value in self.wanted for value in step.outputs):
                 yield from self._call(step, suffixes[step])
         for value in graph.inputs:
-            self._enter(value, producers)
+            self._keep(value, value.span, producers)
         inputs = [(i, w) for i, v in enumerate(graph.inputs) for w in self.wanted.get(v, ())]
         parts = tuple(reversed(self.parts))
         return StepPlan(
@@ -103,16 +103,6 @@ class BlockPlanner:
             raise DiagnosticError.of(NoStep(value.span, str(value.name), what, help))
         self.wanted.setdefault(value, {})[whole] = None
         return token
-
-    def _enter(self, value: Value, producers: dict[Value, Apply | Call]) -> None:
-        self._one_axis(value)
-        self._keep(value, value.span, producers)
-
-    def _one_axis(self, value: Value) -> None:
-        """Refuse a table of pairs as what a step takes or gives: it has the new rows alone."""
-        if self.request.alone and value in self.wanted and sum(self._all(value, value.span)) > 1:
-            what = f"has a number for every pair of positions {self.positions.length}"
-            self._refuse(value.span, str(value.name), what)
 
     def _refuse(self, span: Span, node: str, what: str, *, ahead: bool = False) -> NoReturn:
         problem: Problem = (LooksAhead if ahead else NoStep)(span, node, what)
