@@ -43,3 +43,8 @@ def test_failures_of_every_sort_are_noticed(monkeypatch: pytest.MonkeyPatch) -> 
     for replacement, kind in ((endless, "slow"), (wrong, "assert fmt"), (broken, "KeyError")):
         monkeypatch.setattr(texts, "format", replacement)
         assert text_failure(text)[0].startswith(kind)
+
+
+def test_a_name_that_a_repair_put_in_is_asked_about() -> None:
+    text = b"block Net()->loss{}\nexample of Net{given ids=1,example=0 E=[]}"
+    assert text_failure(text, 21947) == ("", "")

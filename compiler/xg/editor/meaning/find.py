@@ -220,7 +220,9 @@ class _Finder:
                 continue
             known = self.names.inside(inside)
             if place == len(path.segments) - 1:
-                gradient = known.values.get(segment.name[1:]) if segment.name[0] == "d" else None
+                gradient = (
+                    known.values.get(segment.name[1:]) if segment.name.startswith("d") else None
+                )
                 called = known.calls.get(segment.name)
                 declaration = known.values.get(segment.name) or gradient or called
             else:
