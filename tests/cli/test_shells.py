@@ -6,6 +6,7 @@ import os
 import pty
 import select
 import subprocess
+import sys
 from pathlib import Path
 from time import monotonic
 
@@ -22,6 +23,12 @@ READY = "READY-TO-TYPE"
 # The words of the command line after Tab are printed by a function that has the name of xg.
 SHOWN = 'xg() {{ printf "<%s>" "$@"; echo END; }}; {first}source ./completion; echo {ready}\n'
 FIRST = {"bash": "", "zsh": "autoload -Uz compinit; compinit -u -D; "}
+# Becomes the shell, at the terminal that is its standard input.
+AT_TERMINAL = (
+    "import fcntl, os, sys, termios; "
+    "fcntl.ioctl(0, termios.TIOCSCTTY, 0); "
+    "os.execvp(sys.argv[1], sys.argv[1:])"
+)
 JOINED = {"bash": "><", "zsh": "="}
 CASES = [
     ("xg veri\t\r", "<verify>"),
@@ -41,10 +48,13 @@ class Terminal:
 
     def __init__(self, words: list[str], folder: Path) -> None:
         environment = {**os.environ, "TERM": "dumb", "PS1": "", "HOME": str(folder)}
-        self.pid, self.end = pty.fork()
-        if self.pid == 0:
-            os.chdir(folder)
-            os.execvpe(words[0], words, environment)
+        self.end, its_end = pty.openpty()
+        self.process = subprocess.Popen(
+            [sys.executable, "-c", AT_TERMINAL, *words],
+            stdin=its_end, stdout=its_end, stderr=its_end,
+            start_new_session=True, cwd=folder, env=environment,
+        )  # fmt: skip
+        os.close(its_end)
 
     def type(self, text: str, until: str) -> str:
         """Type a text; all that is printed until another text."""
@@ -58,7 +68,7 @@ class Terminal:
     def close(self) -> None:
         """End the shell."""
         os.close(self.end)
-        os.waitpid(self.pid, 0)
+        self.process.wait()
 
 
 @pytest.mark.parametrize("shell", STARTS)

@@ -15,7 +15,7 @@ from fuzz.sketch import Sketch
 
 from xg.codegen.numpy.module import emit
 
-PROGRAMS = 2_500
+PROGRAMS = 2_000
 CHUNK = 50
 STEPS = 100  # are derived of as many programs
 FORMATTED = 150  # of them are shown to the formatter and the linter

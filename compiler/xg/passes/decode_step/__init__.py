@@ -119,7 +119,7 @@ def _plans(program: Program, request: StepRequest, past: Dim) -> dict[StepReques
 def _check_rows(plan: StepPlan) -> None:
     """Refuse a table of pairs of positions as what a step takes or gives: it has new rows alone.
 
-    What takes nothing with positions does not know how many are new.
+    A block that takes nothing with positions cannot know how many are new.
     """
     graph, length = plan.graph, plan.request.same[0]
     taken = [graph.inputs[place] for place, _ in plan.inputs]
