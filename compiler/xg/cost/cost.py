@@ -303,7 +303,7 @@ class _Counter:
 
     def _body(self, step: Apply, of: Graph | None = None) -> Body:
         types = (of or self.graph).types
-        return step.op.body([types[value] for value in step.inputs], step.attrs)
+        return step.body(types)
 
     def _bytes_of(self, values: Sequence[Value]) -> Dim:
         saved_values = (value for value in values if value.role != "param")
@@ -324,7 +324,7 @@ def booleans(graph: Graph) -> frozenset[Value]:
 
 
 def _made(step: Apply, graph: Graph) -> Iterator[tuple[Value, Expr]]:
-    body = step.op.body([graph.types[value] for value in step.inputs], step.attrs)
+    body = step.body(graph.types)
     return zip(step.outputs, body.outputs, strict=True)
 
 

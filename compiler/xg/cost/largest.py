@@ -80,7 +80,7 @@ def _arrays(program: Program, width: int) -> Iterator[Largest]:
 
 def _made(step: Apply, types: Mapping[Value, TensorType]) -> Iterator[tuple[Expr, bool]]:
     """Every array that a step makes, and whether it stays inside."""
-    body = step.op.body([types[value] for value in step.inputs], step.attrs)
+    body = step.body(types)
     results = {id(expr) for expr in body.outputs}
     for expr in topological(body.outputs):
         if expr.prim not in VIEWS:

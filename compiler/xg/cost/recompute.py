@@ -114,7 +114,7 @@ def _weights(softmaxes: Iterable[Apply], readers: Mapping[Value, Sequence[Apply]
 
 
 def _multiplies(step: Apply, graph: Graph) -> bool:
-    body = step.op.body([graph.types[value] for value in step.inputs], step.attrs)
+    body = step.body(graph.types)
     return any(expr.prim == "contract" for expr in topological(body.outputs))
 
 

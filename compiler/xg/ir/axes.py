@@ -29,7 +29,7 @@ def axes_of(graph: Graph, *, numbers: bool = False) -> dict[Dim, Span]:
             spans.setdefault(dim, value.span)
     for step in graph.steps:
         if isinstance(step, Apply):
-            body = step.op.body([graph.types[value] for value in step.inputs], step.attrs)
+            body = step.body(graph.types)
             for expr in topological(body.outputs):
                 for dim in (*expr.shape, *_padded(expr)):
                     spans.setdefault(dim, step.span)

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Literal
 from xg.diagnostics.lazy_dataclass import dataclass
 from xg.diagnostics.source import Span
 from xg.ir.axis_cuts import Cuts
+from xg.ir.body import Body
 from xg.ir.dim import Dim
 from xg.ir.loop import Loop
 from xg.ir.op import Op
@@ -116,6 +117,16 @@ class Apply:
     origin: Apply | None = None
     parts: tuple[Apply, ...] = ()
     again: bool = False
+    _bodies: dict[tuple[TensorType, ...], Body] = field(
+        default_factory=dict[tuple[TensorType, ...], Body], init=False, repr=False
+    )
+
+    def body(self, types: Mapping[Value, TensorType]) -> Body:
+        """The computation of this step; traced once, since every pass and backend looks at it."""
+        operands = tuple(types[value] for value in self.inputs)
+        if operands not in self._bodies:
+            self._bodies[operands] = self.op.body(operands, self.attrs)
+        return self._bodies[operands]
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -96,7 +96,7 @@ class _GraphRules:
         if any(value not in types for value in (*step.inputs, *step.outputs)):
             return  # reported with the tables
         try:
-            outputs = step.op.body([types[value] for value in step.inputs], step.attrs).outputs
+            outputs = step.body(types).outputs
         except (ShapeError, Misuse) as error:
             yield f"cannot be computed: {error}"
             return

@@ -108,7 +108,7 @@ def _means(program: Program) -> Iterator[Dim]:
     for graph, symbols in instances(program):
         for step in graph.steps:
             if isinstance(step, Apply):
-                body = step.op.body([graph.types[value] for value in step.inputs], step.attrs)
+                body = step.body(graph.types)
                 means = (expr for expr in topological(body.outputs) if expr.prim == "mean")
                 yield from (_reduced(expr).substitute(symbols) for expr in means)
 

@@ -28,9 +28,7 @@ def stops(program: Program) -> bool:
         for graph in program.graphs.values()
         for step in graph.steps
         if isinstance(step, Apply)
-        for expr in topological(
-            step.op.body([graph.types[value] for value in step.inputs], step.attrs).outputs
-        )
+        for expr in topological(step.body(graph.types).outputs)
     )
 
 

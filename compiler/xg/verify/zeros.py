@@ -107,7 +107,7 @@ class _Round:
 
 def _through(step: Apply, graph: Graph, changes: Mapping[Value, Perturbation]) -> Changes:
     """The outputs of an operator that change, without its caches."""
-    body = step.op.body([graph.types[each] for each in step.inputs], step.attrs)
+    body = step.body(graph.types)
     pairs = zip(body.operands, step.inputs, strict=True)
     operands = {str(expr.name): changes[each] for expr, each in pairs if each in changes}
     results = zip(step.outputs, propagate(body.outputs, operands), strict=True)

@@ -45,7 +45,7 @@ def gathered(graph: Graph, steps: Iterable[Step], shared: Shared) -> Iterator[tu
         name = params.get(step.inputs[0])
         if name is None or (graph.key, name) in shared or (graph.key, "*") in shared:
             continue
-        (gather,) = step.op.body([graph.types[v] for v in step.inputs], step.attrs).outputs
+        (gather,) = step.body(graph.types).outputs
         if gather.prim == "all_gather":
             gathers.append((step, gather))
     times = Counter(step.inputs[0] for step, _ in gathers)

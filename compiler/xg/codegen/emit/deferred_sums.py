@@ -53,5 +53,5 @@ def sum_of(step: Apply, backward: Backward) -> Expr | None:
     """The sum over ranks that a step is, if it is nothing else."""
     if step.op.family != "collective":
         return None
-    (total,) = step.op.body([backward.types[value] for value in step.inputs], step.attrs).outputs
+    (total,) = step.body(backward.types).outputs
     return total if total.prim in ("all_reduce", "reduce_scatter") else None

@@ -180,7 +180,7 @@ def _draws(step: Step, graph: Graph, random: Container[str]) -> bool:
     """Whether a step draws random numbers, or calls one of the graphs that do."""
     if isinstance(step, Call):
         return step.callee in random
-    body = step.op.body([graph.types[v] for v in step.inputs], step.attrs)
+    body = step.body(graph.types)
     return any(expr.prim in RANDOM for expr in topological(body.outputs))
 
 

@@ -148,7 +148,7 @@ class Statements:
             return
         for value in step.outputs:
             self.producers[value] = step
-        body = step.op.body([self.types[value] for value in step.inputs], step.attrs)
+        body = step.body(self.types)
         expressions = [
             out for out, v in zip(body.outputs, step.outputs, strict=True) if v in needed
         ]
@@ -174,7 +174,7 @@ class Statements:
     def begin(self, step: Apply) -> None:
         """Begin a sum over ranks that continues while others compute; awaited where it is read."""
         (value,) = step.outputs
-        body = step.op.body([self.types[v] for v in step.inputs], step.attrs)
+        body = step.body(self.types)
         text = self._text(step, body)
         handle = self.names.fresh(f"{self.wanted.get(value, 'part').removesuffix('_#')}_sum")
         self.begun[value] = handle, step
@@ -222,9 +222,7 @@ class Statements:
         producer = self.producers.get(value)
         if producer is None or self.uses[value] != 1:
             return False
-        types = [self.types[operand] for operand in producer.inputs]
-        outputs = producer.op.body(types, producer.attrs).outputs
-        prim = outputs[producer.outputs.index(value)].prim
+        prim = producer.body(self.types).outputs[producer.outputs.index(value)].prim
         return prim not in ALIASING
 
     def _in_steps(self, step: Apply, body: Body) -> Text:
@@ -249,7 +247,7 @@ class Statements:
             return self.mention(value)
         if all(self._repeater(other) for other in step.inputs):
             return self.mention(value)  # one operand has to have the whole shape
-        body = producer.op.body([self.types[v] for v in producer.inputs], producer.attrs)
+        body = producer.body(self.types)
         (expression,) = body.outputs
         aligned = expression.args[0] if expression.prim == "broadcast" else expression
         return self._writer().inline(

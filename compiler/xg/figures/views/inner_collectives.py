@@ -169,7 +169,7 @@ def _sent(step: Apply | None, types: Mapping[Value, TensorType]) -> dict[str, li
     """Return the collectives in the body of a rank's step, by mesh axis; a move is none."""
     expressions: dict[str, list[Expr]] = {}
     if step is not None and step.op.local and step.op.family != "collective":
-        body = step.op.body([types[value] for value in step.inputs], step.attrs)
+        body = step.body(types)
         for expr in topological(body.outputs):
             if expr.prim in COLLECTIVES:
                 expressions.setdefault(str(expr.attr("over")), []).append(expr)

@@ -170,4 +170,4 @@ class BlockFacts:
 
     def _body(self, step: Apply) -> Sequence[Expr]:
         """The computation of an operator."""
-        return step.op.body([self.types[value] for value in step.inputs], step.attrs).outputs
+        return step.body(self.types).outputs

@@ -80,7 +80,7 @@ class _CausalChecker:
         return outputs
 
     def _apply(self, step: Apply) -> None:
-        body = step.op.body([self.graph.types[value] for value in step.inputs], step.attrs)
+        body = step.body(self.graph.types)
         facts = {
             id(expr): self.facts.get(value, NOTHING)
             for expr, value in zip(body.operands, step.inputs, strict=True)

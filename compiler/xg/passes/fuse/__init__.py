@@ -66,7 +66,7 @@ class _Replacing:
     def _outputs(self, step: Apply, last: Apply) -> tuple[Value, ...]:
         """The output of the pattern's last step, and caches of the fused one's own."""
         types: Mapping[Value, TensorType] = {**self.source.types, **self.types}
-        body = step.op.body([types[value] for value in step.inputs], step.attrs)
+        body = step.body(types)
         first = len(body.outputs) - len(body.caches)
         caches = tuple(Value(name, "cache", last.span) for name in body.caches)
         self.types.update(

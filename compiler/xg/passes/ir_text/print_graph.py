@@ -216,7 +216,7 @@ class GraphPrinter:
         """The body of a step, where types are known."""
         if any(value not in types for value in step.inputs):
             return None
-        return step.op.body([types[value] for value in step.inputs], step.attrs)
+        return step.body(types)
 
     def _adjoint(self, step: Apply, types: Types) -> str | None:
         """Which gradients a step gives, if the step that it differentiates says the rest."""

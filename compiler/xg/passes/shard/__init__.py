@@ -142,7 +142,7 @@ def _typed(graph: Graph, parts: Iterable[Apply]) -> dict[Value, TensorType]:
     types = dict(graph.types)
     for step in parts:
         if all(value in types for value in step.inputs):
-            body = step.op.body([types[value] for value in step.inputs], step.attrs)
+            body = step.body(types)
             for value, expression in zip(step.outputs, body.outputs, strict=True):
                 types.setdefault(value, TensorType(expression.shape))
     return types

@@ -139,7 +139,7 @@ class _PlacementChecker:
         states = [self.states[value] for value in step.inputs]
         if step.op.family == FAMILY:
             return [self._moved(step, states[0])]
-        body = step.op.body([self.types[value] for value in step.inputs], step.attrs)
+        body = step.body(self.types)
         try:
             typing = type_body(body, states, collects=step.op.sums_over_ranks)
         except IllTyped as error:

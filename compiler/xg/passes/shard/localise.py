@@ -185,7 +185,7 @@ class _LocalGraph:
 
     def _body(self, step: Apply) -> Body | None:
         """The computation of a rank; None if it is that of the global operator."""
-        body = step.op.body([self.types[value] for value in step.inputs], step.attrs)
+        body = step.body(self.types)
         if step.op.family == FAMILY and "over" in step.attrs:
             return self._moved(step, body) if self._goes(step) else None
         states = [self._state(value) for value in step.inputs]

@@ -27,7 +27,7 @@ def first_sum(value: Value, state: AxisState, graph: Graph, axis: str) -> Value 
     for step in graph.steps:
         if not isinstance(step, Apply) or step.op.family == FAMILY:
             continue
-        body = step.op.body([graph.types[operand] for operand in step.inputs], step.attrs)
+        body = step.body(graph.types)
         try:
             typing = type_body(body, [placed(operand) for operand in step.inputs])
         except IllTyped:

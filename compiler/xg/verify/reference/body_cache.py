@@ -30,7 +30,7 @@ class BodyCache:
     def of(self, node: Apply, types: Mapping[Value, TensorType]) -> CachedBody:
         """The body of a step whose values have these types."""
         if node not in self.known:
-            body = node.op.body([types[value] for value in node.inputs], node.attrs)
+            body = node.body(types)
             names = tuple(str(expr.name) for expr in body.operands)
             order = tuple(topological(body.outputs))
             self.known[node] = CachedBody(names, body.outputs, order)
