@@ -37,7 +37,8 @@ def apply_operator(
     required = len([d for d in op.data if not d.optional])
     if not op.variadic and not required <= len(data) <= len(op.data):
         takes = _takes(required, [operand.name for operand in op.data])
-        raise Refused(WrongOperands(use.span, op.glyph, takes, len(data), help=_own_help(op, data)))
+        help = _operand_help(use, op, len(data))
+        raise Refused(WrongOperands(use.span, op.glyph, takes, len(data), help=help))
     if use.over:
         raise Refused(OverOperator(use.over.span, op.glyph))
     refuse_brackets(use, op.glyph, op.brackets)
@@ -178,9 +179,12 @@ def _takes(least: int, names: Sequence[str]) -> str:
     return f"{count} operand{'s' if most != 1 else ''}{listed}"
 
 
-def _own_help(op: Op, data: Sequence[Value]) -> tuple[str, ...]:
-    """Where parameters belong, if too many operands arrive at a node that takes some."""
+def _operand_help(use: ast.NodeUse, op: Op, found: int) -> tuple[str, ...]:
+    """Where operands and parameters belong, if they were taken for each other."""
     own = [own.name for own in op.own if isinstance(own, Tensor)]
-    if len(data) <= len(op.data) or not own:
-        return ()
-    return (f"its own parameters stand in parentheses: {op.glyph}({', '.join(own)})",)
+    if found > len(op.data) and own:
+        return (f"its own parameters stand in parentheses: {op.glyph}({', '.join(own)})",)
+    given = [argument.value for argument in use.arguments if argument.name is None]
+    if found < len(op.data) and not own and given and isinstance(given[0], ast.Path):
+        return (f"an operand arrives by an arrow: {op.glyph}<-{given[0].span.text}",)
+    return ()

@@ -208,6 +208,11 @@ class ShapeOfCall(ProblemAt):
 
     def helps(self) -> tuple[str, ...]:
         axis = self.mesh[0] if self.mesh else "N_P"
+        behind, _, row = self.name.rpartition(".")
+        if behind:
+            return (
+                f"a pipeline shares the rounds of a row in the plan's own block: call {row} there",
+            )
         return (
             f"of a row, `{self.name} [N_L/{axis}]` shares its N_L rounds among the stages of a "
             "pipeline",
