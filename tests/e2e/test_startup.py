@@ -61,12 +61,10 @@ def test_help_and_check_start_quickly(tmp_path: Path) -> None:
     hundred_lines(tmp_path / "net.xg")
     assert 90 <= len((tmp_path / "net.xg").read_text(encoding="utf-8").splitlines()) <= 110
     commands = ("-c", "pass"), (*XG, "--help"), (*XG, "check", str(tmp_path / "net.xg"))
-    least = [float("inf")] * 3
+    bare = help_ = check = float("inf")
     for done in range(AT_MOST):  # in turns, so that a busy moment hits all three
-        least = [
-            min(best, seconds(*command)) for best, command in zip(least, commands, strict=True)
-        ]
-        bare, help_, check = least
+        latest = [seconds(*command) for command in commands]
+        bare, help_, check = map(min, (bare, help_, check), latest)
         quick = help_ / bare <= HELP_AT_MOST and check / bare <= CHECK_AT_MOST
         if quick and done + 1 >= ROUNDS:
             return
