@@ -26,7 +26,7 @@ from mutants.trial import Verdict, judge_imported, serve
 
 EQUIVALENT = Path(__file__).with_name("equivalent.toml")
 RESULTS = seen.RECORD.with_name("results.tsv")
-WORTH = 40.0  # seconds of tests for one mutant: the quick ones first
+WORTH = 40.0  # seconds of tests for one mutant
 
 
 def main() -> int:
@@ -40,7 +40,12 @@ def main() -> int:
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--first", type=int, default=0, help="leave out so many of the sample")
     parser.add_argument("--minutes", type=float, help="at most, in all")
+    parser.add_argument(
+        "--seconds", type=float, default=WORTH, help="of tests for one mutant, the quick ones first"
+    )
     parser.add_argument("--record", action="store_true", help="see anew which tests call what")
+    parser.add_argument("--resume", action="store_true", help="keep the verdicts of earlier runs")
+    parser.add_argument("--survivors", action="store_true", help="only those that survived before")
     parser.add_argument("--again", metavar="TEXT", help="only mutants whose line has this text")
     options = parser.parse_args()
     unknown = [room for room in options.rooms if room not in ROOMS]
@@ -56,9 +61,13 @@ def main() -> int:
     record, known, survivors = seen.read(), _known(), 0
     for room in rooms:
         sample = _sampled(room, options.count, options.seed)[options.first :]
+        before = _verdicts(f"{room}\t{options.seed}")
         if options.again:
             sample = [each for each in sample if options.again in str(each)]
-        trial = _Trial(server, record, known, f"{room}\t{options.seed}")
+        if options.survivors:
+            sample = [each for each in sample if before.get(_named(each)) == "survived"]
+        trial = _Trial(server, record, known, f"{room}\t{options.seed}", options.seconds)
+        trial.before = before if options.resume else {}
         survivors += trial.run(room, _until(end, sample))
     server.send(None)
     return 1 if survivors else 0
@@ -68,9 +77,16 @@ class _Trial:
     """The trial of a sample of mutants: counts, and a line of the results for each."""
 
     def __init__(
-        self, server: Connection, record: dict[str, Seen], known: set[str], label: str
+        self,
+        server: Connection,
+        record: dict[str, Seen],
+        known: set[str],
+        label: str,
+        seconds: float,
     ) -> None:
         self.server, self.record, self.known, self.label = server, record, known, label
+        self.seconds = seconds
+        self.before: dict[str, str] = {}  # verdicts that hold without a trial
 
     def run(self, room: str, sample: Iterator[Mutant]) -> int:
         """Say who survives, and return how many."""
@@ -79,14 +95,17 @@ class _Trial:
             if str(mutant) in self.known:
                 equivalent += 1
                 continue
-            verdict, seconds, count = self.judge(mutant)
             tried += 1
+            if kept := self.before.get(_named(mutant)):
+                killed += kept != "survived"
+                continue
+            verdict, seconds, count = self.judge(mutant)
             killed += verdict != "survived"
-            where = f"{mutant.path.relative_to(ROOT)}:{mutant.start[0]}"
             with RESULTS.open("a", encoding="utf-8") as file:
-                file.write(f"{self.label}\t{verdict}\t{seconds:.1f}\t{count}\t{where}\t{mutant}\n")
+                spent = f"{verdict}\t{seconds:.1f}\t{count}"
+                file.write(f"{self.label}\t{spent}\t{_named(mutant)}\n")
             if verdict == "survived":
-                _say(f"{where}: {mutant}  ({count} tests, {seconds:.0f} s)")
+                _say(f"{mutant.start[0]}: {mutant}  ({count} tests, {seconds:.0f} s)")
         if tried:
             share = 100 * killed / tried
             _say(f"{room}: {killed} of {tried} killed, {share:.1f} %; {equivalent} equivalent")
@@ -99,7 +118,7 @@ class _Trial:
         if not names:
             return "survived", 0.0, 0
         if function is not None:
-            self.server.send((mutant, names))
+            self.server.send((mutant, {name: self.record[name].seconds for name in names}))
             verdict, seconds = self.server.recv()
             if verdict != "no swap":
                 return verdict, seconds, len(names)
@@ -108,7 +127,7 @@ class _Trial:
     def worth(self, names: Sequence[str]) -> list[str]:
         """As many tests as are worth their time."""
         kept: list[str] = []
-        left = WORTH
+        left = self.seconds
         for name in names:
             left -= self.record[name].seconds
             if left < 0 and kept:
@@ -127,6 +146,21 @@ def _until(end: float, sample: Sequence[Mutant]) -> Iterator[Mutant]:
         if time.monotonic() > end:
             return
         yield mutant
+
+
+def _named(mutant: Mutant) -> str:
+    """The name of a mutant in the results: its line, and then the change."""
+    return f"{mutant.path.relative_to(ROOT)}:{mutant.start[0]}\t{mutant}"
+
+
+def _verdicts(label: str) -> dict[str, str]:
+    """The last verdict of each mutant of a sample, by what the results call it."""
+    if not RESULTS.exists():
+        return {}
+    lines = (line.split("\t", 5) for line in RESULTS.read_text("utf-8").splitlines())
+    return {
+        last: verdict for room, seed, verdict, _, _, last in lines if f"{room}\t{seed}" == label
+    }
 
 
 def _known() -> set[str]:

@@ -11,7 +11,7 @@ import resource
 import signal
 import sys
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from importlib.abc import MetaPathFinder, SourceLoader
 from importlib.machinery import ModuleSpec
 from importlib.util import spec_from_loader
@@ -27,6 +27,8 @@ from mutants.rooms import ROOT
 from mutants.swap import Functions, functions, swap
 
 SECONDS = 60  # of CPU; a mutant that needs more is taken to be in an endless loop
+PATIENCE = 5.0  # and so is one under which a test takes so many times a second and its own time
+LATE = (signal.SIGXCPU, signal.SIGPROF, signal.SIGALRM, signal.SIGKILL)
 Verdict = Literal["killed", "slow", "survived", "no swap"]
 _CODES: dict[int, Verdict] = {0: "survived", 1: "killed", 2: "no swap"}
 
@@ -93,8 +95,8 @@ class Server:
             if question == "record":
                 self.asked.send(forked(lambda: self._record(session.items), 3600))
             else:
-                mutant, names = question
-                tests = [items[name] for name in names if name in items]
+                mutant, times = question
+                tests = {items[name]: time for name, time in times.items() if name in items}
                 self.asked.send(forked(lambda m=mutant, t=tests: self._try(m, t, live), SECONDS))
         return True
 
@@ -102,10 +104,11 @@ class Server:
         self.recorder.run(items)
         return 0
 
-    def _try(self, mutant: Mutant, tests: Sequence[pytest.Item], live: Functions) -> int:
+    def _try(self, mutant: Mutant, tests: Mapping[pytest.Item, float], live: Functions) -> int:
         if not swap(mutant, live):
             return 2
-        for test in tests:
+        for test, seconds in tests.items():
+            signal.setitimer(signal.ITIMER_PROF, PATIENCE * (1 + seconds))
             test.config.hook.pytest_runtest_protocol(item=test, nextitem=None)
             if self.failed:
                 return 1
@@ -127,7 +130,7 @@ def forked(work: Callable[[], int], seconds: int) -> tuple[Verdict, float]:
     _, status = os.waitpid(child, 0)
     took = time.monotonic() - began
     if os.WIFSIGNALED(status):
-        late = os.WTERMSIG(status) in (signal.SIGXCPU, signal.SIGALRM, signal.SIGKILL)
+        late = os.WTERMSIG(status) in LATE
         return ("slow" if late else "killed"), took
     return _CODES.get(os.WEXITSTATUS(status), "killed"), took
 
@@ -156,7 +159,7 @@ def judge_imported(mutant: Mutant, names: Sequence[str]) -> tuple[Verdict, float
         files = dict.fromkeys(name.partition("::")[0] for name in tests)
         return min(int(_pytest(["-x", *files], Ordered(tests))), 1)
 
-    return forked(work, SECONDS)
+    return forked(work, 2 * SECONDS)
 
 
 def _pytest(arguments: Sequence[str], plugin: object) -> int:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from argparse import ArgumentTypeError
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from math import isfinite
 
 
@@ -42,13 +42,12 @@ def amount(text: str) -> float:
 class OneOrMore:
     """Known words with commas between them: a tuple of those, in the order of the known ones."""
 
-    def __init__(self, known: Callable[[], Sequence[str]]) -> None:
+    def __init__(self, known: Sequence[str]) -> None:
         self.known = known
 
     def __call__(self, text: str) -> tuple[str, ...]:
         """`fd,torch`."""
-        known = self.known()
         words = {word.strip() for word in text.split(",")}
-        for word in sorted(words.difference(known)):
-            raise ArgumentTypeError(f"{word!r} is none of {', '.join(known)}")
-        return tuple(word for word in known if word in words)
+        for word in sorted(words.difference(self.known)):
+            raise ArgumentTypeError(f"{word!r} is none of {', '.join(self.known)}")
+        return tuple(word for word in self.known if word in words)

@@ -11,19 +11,17 @@ from xg.codegen.backend import backends
 from xg.diagnostics.diagnostic import Diagnostic, DiagnosticError
 from xg.diagnostics.lazy_dataclass import dataclass
 from xg.diagnostics.slug import slug, stems
-from xg.driver import BACKENDS, Program, View, compile_project, views
+from xg.driver import Program, View, compile_project, views
 from xg.figures import dot, pictures
 from xg.frontend.blocks import concerning, uncalled
 from xg.frontend.project import Project
 from xg.frontend.typed import Settings
-from xg.pages.explorer import explore
+from xg.pages.kinds import KINDS, Kind
 
 if TYPE_CHECKING:
     from xg.figures import Format, ThemeName
     from xg.figures.model.figure import Figure
 
-Kind = str  # a form of figures, the page, or a backend
-KINDS: Final[tuple[Kind, ...]] = ("dot", "svg", "pdf", "png", "tex", "html", *BACKENDS)
 OF_NOTHING: Final = "XG0312"  # a plan that places nothing in a block
 PICTURES: Final[tuple[Format, ...]] = ("svg", "pdf", "png", "tex")
 DRAWN: Final[frozenset[Kind]] = frozenset({"dot", *PICTURES})
@@ -142,6 +140,8 @@ def _compiled(project: Project, wanted: Wanted, names: Sequence[str]) -> dict[st
 
 def _explore(made: Outputs, name: str, program: Program, settings: Settings) -> None:
     """Add the page of a block, in which all that it calls can be opened."""
+    from xg.pages.explorer import explore  # and NumPy, for its numbers: pictures need neither
+
     explored = explore(program, settings)
     made.files[name] = explored.page
     made.engines |= explored.engines

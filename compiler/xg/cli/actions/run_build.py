@@ -17,7 +17,8 @@ from xg.cli.watch import watch
 from xg.diagnostics.counted import counted
 from xg.diagnostics.diagnostic import Diagnostic, DiagnosticError
 from xg.driver import View
-from xg.pages.outputs import KINDS, Kind, Outputs, Wanted, outputs_of, picture_of
+from xg.pages.kinds import KINDS, Kind
+from xg.pages.outputs import Outputs, Wanted, outputs_of, picture_of
 from xg_runtime.files import write_all
 
 ONE: Final = (".svg", ".pdf", ".png", ".tex", ".dot", ".html")  # files that are one picture
@@ -46,6 +47,8 @@ def run(options: Namespace, console: Console) -> int:
 
 def _is_file(path: Path) -> bool:
     """Whether a path ends as files of some type do, and is no folder yet."""
+    if not path.suffix:
+        return False  # and the tables of this machine's types are not read
     kinds = mimetypes.MimeTypes()  # without what this machine has added
     has_type = kinds.guess_type(path.name) != (None, None) or path.suffix in NEWER
     return has_type and not path.is_dir()

@@ -8,6 +8,7 @@ from pathlib import Path
 from xg.cli.arguments import add_files, add_kernels
 from xg.cli.quantities import OneOrMore
 from xg.codegen.backend import backends
+from xg.pages.kinds import KINDS
 
 EXAMPLE = "xg build diagrams/notation/mha.xg -o out --only svg,numpy"
 
@@ -34,7 +35,7 @@ def add_arguments(parser: ArgumentParser) -> None:
     parser.add_argument(
         "--only",
         dest="kinds",
-        type=OneOrMore(_kinds),
+        type=OneOrMore(KINDS),
         metavar="KIND,...",
         help=f"some of dot, svg, pdf, png, tex, html, {', '.join(backends())}; default: all",
     )
@@ -50,9 +51,3 @@ def add_arguments(parser: ArgumentParser) -> None:
         "--check", action="store_true", help="write nothing; exit 1 if a file would change"
     )
     parser.add_argument("--watch", action="store_true", help="build again whenever a file is saved")
-
-
-def _kinds() -> tuple[str, ...]:
-    from xg.pages.outputs import KINDS  # only --only needs it
-
-    return KINDS

@@ -18,7 +18,7 @@ def add_arguments(parser: ArgumentParser) -> None:
     add_files(parser)
     parser.add_argument(
         "--against",
-        type=OneOrMore(lambda: KINDS),
+        type=OneOrMore(KINDS),
         metavar="KIND,...",
         help=f"fd (finite differences), {', '.join(OTHERS)} (that code too), single (ranks against "
         "one device, under --plan or every plan of the file, and each collective taken away once), "
