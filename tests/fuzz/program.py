@@ -23,6 +23,7 @@ KINDS: tuple[tuple[int, Write], ...] = (
     (2, statements.looked_up),
     (1, statements.moved),
     (1, statements.positions),
+    (1, statements.noise),
     (1, statements.repeated_param),
     (2, statements.attention),
     (2, statements.parts),

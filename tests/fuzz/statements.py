@@ -64,6 +64,18 @@ def positions(author: Author) -> None:
     author.chain_from(source, known, 2)
 
 
+def noise(author: Author) -> None:
+    """Random numbers, drawn at every run."""
+    shape = author.world.shape(author.random.choice((1, 2, 2, 3)))
+    axes = tuple(Axis(dim, dim != ONE) for dim in shape)
+    law = author.random.choice(("normal(1)", "normal(0.5, 2)", "uniform(-1, 3)", "bernoulli(0.3)"))
+    name, numbers = law.split("(")
+    spelled = zip("abc", map(author.world.spell, shape), strict=False)
+    sizes = ", ".join(size if size.isidentifier() else f"{n}={size}" for n, size in spelled)
+    known = Known("", axes, dense=name != "bernoulli", size=2.0)
+    author.chain_from(Operand(f"{name}[{sizes}]({numbers}", author.type(known)), known, 2)
+
+
 def repeated_param(author: Author) -> None:
     """A parameter as the start of a chain."""
     shape = author.world.shape(author.random.choice((1, 2)))

@@ -65,12 +65,20 @@ def test_blocks_and_operators_of_a_file_take_none(brackets: str) -> None:
 
 # The last axis is their channels or elements, they take integers, or give two values.
 PLACED = ("conv", "overlap", "gather", "scatter", "topk")
-COUNTED = [
-    op
-    for op in WRITTEN
-    if op.brackets == "axes" and op.family != "source" and op.glyph not in PLACED
-]
+COUNTED = [op for op in WRITTEN if op.brackets == "axes" and op.glyph not in PLACED]
 WIDE = ("window", "maxpool", "meanpool", "upsample", "topk")
+
+
+@pytest.mark.parametrize(
+    "source", ["fill", "normal", "uniform", "bernoulli", "X -> sum[B, S, D] -> BC"]
+)
+def test_new_axes_have_sizes(source: str) -> None:
+    """By a name of a size, or beside a name of their own; not by any other name."""
+    own = {"uniform": "(0, 1)", "bernoulli": "(0.5)"}.get(source, "(1)")
+    own = "" if "BC" in source else own
+    for brackets in ("[B, S, D]", "[B, S, d=D]", "[b=B, s=2*S/2, d=D]"):
+        assert refusals(source, brackets, own, start="") == set()
+    assert "XG0203" in refusals(source, "[B, S, d]", own, start="")
 
 
 @pytest.mark.parametrize("op", COUNTED, ids=lambda op: op.glyph)

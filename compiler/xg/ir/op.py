@@ -29,7 +29,7 @@ Family = Literal[
 ]
 
 
-Brackets = Literal["", "axes", "map", "axes or map"]
+Brackets = Literal["", "axes", "new axes", "map", "new axes or map"]
 
 
 @dataclass(frozen=True, slots=True)

@@ -144,11 +144,12 @@ class Use:
             raise Misuse(message.format(first, second), notes)
 
     def bracketed(self, glyph: str, example: str) -> Shape:
-        """The shape of a source, whose axes the brackets list."""
+        """New axes, which the brackets list: names of sizes, or ``n=2*D``."""
         if self.axes is None:
             raise Misuse(f"{glyph} needs its axes in brackets", help=(f"for example {example}",))
         axes = [axis for group in self.axes.source for axis in group]
-        return tuple(self.sizes.expand(symbol(a.name)) if a.name else ONE for a in axes)
+        sizes = (a.size or (symbol(a.name) if a.name else ONE) for a in axes)
+        return tuple(map(self.sizes.expand, sizes))
 
     def along(self, message: str, help: str) -> Attrs:
         """The own arguments, with the `axis` that the brackets name where it is not the last."""

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from itertools import combinations
 from typing import Final
 
-from xg.ir.dim import ONE, Dim, product, symbol
+from xg.ir.dim import ONE, Dim, product
 from xg.ir.op import Gradient, Op, Term
 from xg.ir.prim import Expr, broadcast, reshape
 from xg.ir.tensor import Shape
@@ -25,10 +25,7 @@ def configure(use: Use) -> Attrs:
             )
         return _attrs(type_.shape, shape, _fit(use, type_.shape, shape), shape)
     if use.axes.target is None:
-        leading = tuple(
-            use.sizes.expand(axis.size or (symbol(axis.name) if axis.name else ONE))
-            for (axis,) in use.axes.source
-        )
+        leading = use.bracketed("BC", "BC[B, S]")
         atoms = (*leading, *type_.shape)
         return _attrs(type_.shape, atoms, tuple(range(len(leading))), atoms)
     return _mapped(use, type_.shape, use.axes.source, use.axes.target)
@@ -119,7 +116,7 @@ OP: Final = Op(
     data=(Data("x", "any"),),
     forward=forward,
     configure=configure,
-    brackets="axes or map",
+    brackets="new axes or map",
     pullback=pullback,
     meaning="repeats its operand along new axes: those of the other operand, or those named",
     formula="Y[b, s, :] = x",

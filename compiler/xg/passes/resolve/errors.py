@@ -204,9 +204,11 @@ class BadBrackets(ProblemAt):
 
     def diagnostic(self) -> Diagnostic:
         node, written = self.node, self.span.text
-        example = {"axes": f": {node}[S]", "map": f": {node}[b, s, d -> b, d, s]"}.get(
-            self.takes, ""
-        )
+        example = {
+            "axes": f": {node}[S]",
+            "new axes": f": {node}[S]",
+            "map": f": {node}[b, s, d -> b, d, s]",
+        }.get(self.takes, "")
         message = {
             "axes": f"{node} takes no list of axes in brackets",
             "map": f"{node} takes no map of axes in brackets",

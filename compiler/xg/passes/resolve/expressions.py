@@ -9,6 +9,7 @@ from xg.diagnostics.lazy_dataclass import dataclass
 from xg.diagnostics.limits import Beyond
 from xg.ir.axis_cuts import Layout
 from xg.ir.dim import Dim, DimError, number, symbol
+from xg.ir.op import Brackets
 from xg.ir.scalar import FUNCTIONS, Scalar, ScalarError, as_scalar, function
 from xg.ir.scalar import size as scalar_size
 from xg.ir.tensor import Shape, TensorType
@@ -53,7 +54,7 @@ class ExpressionReader:
         except Beyond as beyond:
             raise Refused(beyond.limit.at(expr.span)) from None
 
-    def _symbol(self, path: ast.Path) -> Dim:
+    def _symbol(self, path: ast.Path | ast.Name) -> Dim:
         if path.name in self.meshes:
             from xg.passes.resolve.plan_errors import MisplacedMesh  # few files have plans
 
@@ -146,13 +147,17 @@ class ExpressionReader:
         """The type of a port or a parameter."""
         return TensorType(self.shape(shape), self.dim(range_) if range_ else None)
 
-    def axes(self, axes: ast.AxisMap | None) -> AxisMap | None:
-        """Brackets behind an operator."""
+    def axes(self, axes: ast.AxisMap | None, takes: Brackets) -> AxisMap | None:
+        """Brackets behind an operator; a new axis without a size has that of its name."""
         if axes is None:
             return None
+        if axes.target is None and "new axes" in takes:
+            for item in axes.source:
+                if isinstance(item, ast.Axis) and item.size is None:
+                    self._symbol(item.name)
         source = tuple(self._group(item) for item in axes.source)
         if axes.target is None:
-            listed = (axis.name for group in source for axis in group)
+            listed = (axis.name for group in source for axis in group if axis.size is None)
             self.mentions.update(dict.fromkeys(name for name in listed if name in self.dims))
             return AxisMap(source, None)
         return AxisMap(source, tuple(self._group(item) for item in axes.target))

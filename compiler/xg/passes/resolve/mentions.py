@@ -124,5 +124,5 @@ def _listed(axes: ast.AxisMap) -> Iterator[str]:
     """The axes that a plain list names."""
     for item in axes.source:
         for axis in item.axes if isinstance(item, ast.AxisGroup) else (item,):
-            if isinstance(axis, ast.Axis):
+            if isinstance(axis, ast.Axis) and axis.size is None:
                 yield axis.name.name

@@ -57,7 +57,7 @@ def apply_operator(
             attrs,
             use.span,
             place=outputs[0].name or scope.place(op),
-            pending=Pending(scope.reader.axes(use.axes), targets, peer),
+            pending=Pending(scope.reader.axes(use.axes, op.brackets), targets, peer),
         )
     )
     return outputs

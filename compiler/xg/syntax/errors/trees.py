@@ -98,7 +98,8 @@ class NumberedAxis(ProblemAt):
         """Ask for a name."""
         size = self.span.text
         message = f"an axis of size {quoted(size)} needs a name: only 1 may stand alone"
-        help = (f"write {quoted(f'n={size}')}",)
+        new, last = quoted(f"n={size}"), quoted("-1")
+        help = (f"write {new} for a new axis, {last} for the last of those that are there",)
         if size.startswith("-"):
             message, help = (
                 f"no axis is {quoted(size)}",
