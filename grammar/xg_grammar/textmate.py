@@ -32,7 +32,7 @@ SCOPES: Final[Mapping[str, str]] = {
         ["EDITION", "USE", "DIM", "MESH", "OPTION", "OP", "BLOCK", "PARAM", "STATE", "NEXT"],
         _DECLARES,
     ),
-    **dict.fromkeys(["PLAN", "EXAMPLE", "GIVEN", "EXPECT"], _DECLARES),
+    **dict.fromkeys(["PLAN", "EXAMPLE", "GIVEN", "EXPECT", "HIGHLIGHT", "NOTE"], _DECLARES),
     **dict.fromkeys(["FROM", "WHERE", "IN", "AS", "IF", "OVER", "REVERSED", "OF"], _JOINS),
     **dict.fromkeys(["WRONG", "FROZEN"], _JOINS),
     **dict.fromkeys(["ARROW", "SINGLE", "DOUBLE"], "keyword.operator.arrow.xg"),

@@ -210,6 +210,9 @@ def loose_ends(picture: Picture) -> Iterator[Flaw]:
         if arrow.head is not None:
             if not _touches(head, arrow.head.start, 1.0):
                 yield Flaw("ends nowhere", arrow.name)
+        elif head is not None and tail is not None and tail.element.kind == "node note":
+            if not _touches(head, arrow.lines[0][-1]):
+                yield Flaw("ends nowhere", arrow.name)
         elif not _on_a_line(arrow.lines[0][-1], [o for o in joined[wire.head] if o is not arrow]):
             yield Flaw("ends nowhere", arrow.name)
 

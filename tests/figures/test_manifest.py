@@ -228,7 +228,7 @@ def test_the_drawn_figure_is_the_seeds(entry: Entry) -> None:
 def test_another_arrow_is_noticed(entry: Entry) -> None:
     figure = drawn(entry)
     for place, edge in examined(figure):
-        for style in set(EdgeStyle) - {edge.style}:
+        for style in set(ARROWS) - {edge.style}:
             edges = list(figure.edges)
             edges[place] = replace(edge, style=style)
             assert violations(replace(figure, edges=tuple(edges)), entry), Lines(figure).line(edge)

@@ -89,6 +89,19 @@ class Carry:
 
 
 @dataclass(frozen=True, slots=True)
+class Remark:
+    """A text at a place in figures, and whether the place is highlighted.
+
+    `name` is an edge's or a call's; the place is the node that makes the edge if it `is_node`.
+    """
+
+    name: str
+    is_node: bool
+    text: str
+    highlights: bool
+
+
+@dataclass(frozen=True, slots=True)
 class Pending:
     """Properties of a use that only shape inference can determine."""
 
@@ -187,7 +200,7 @@ class Graph:
     between. `mentions` are the dims in its text. `placement_requests` are the requested placements
     of values by mesh axis, `placements` the actual ones. `memory` is what a plan says about values
     by name, and about all of them: whether the backward pass computes them again. `file` is the
-    number of its file among those of the program.
+    number of its file among those of the program. `remarks` are for figures.
     """
 
     key: str
@@ -215,6 +228,7 @@ class Graph:
     placements: Mapping[Value, Placement] = field(default_factory=dict[Value, Placement])
     memory: Mapping[str, Memory] = field(default_factory=dict[str, "Memory"])
     file: int = 0
+    remarks: tuple[Remark, ...] = ()
 
     @property
     def block_id(self) -> tuple[int, str]:

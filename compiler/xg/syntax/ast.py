@@ -137,6 +137,23 @@ class Binding(Syntax):
     value: Expr
 
 
+@syntax
+class Marked(Syntax):
+    """`A`, `-> A`: an edge or a call; behind an arrow (`is_node`) the node that makes the edge."""
+
+    name: Name
+    is_node: bool
+
+
+@syntax
+class Remark(Syntax):
+    """`highlight K, -> A "ours"`, `note A "one row for each query"`: how figures show a place."""
+
+    targets: tuple[Marked, ...]
+    text: Text | None
+    highlights: bool
+
+
 # ---- chains --------------------------------------------------------------------------------------
 
 
@@ -267,6 +284,7 @@ class Block(Syntax):
     params: tuple[Param, ...]
     states: tuple[State, ...]
     nexts: tuple[Binding, ...]
+    remarks: tuple[Remark, ...]
     chains: tuple[Chain, ...]
 
 

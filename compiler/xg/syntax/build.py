@@ -162,6 +162,7 @@ class ModuleBuilder(PlanBuilder):
             params=only(ast.Param, statements),
             states=only(ast.State, statements),
             nexts=only(ast.Binding, statements),
+            remarks=only(ast.Remark, statements),
             chains=only(ast.Chain, statements),
         )
 

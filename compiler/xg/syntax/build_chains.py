@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+from xg.diagnostics.lazy_dataclass import replace
 from xg.diagnostics.source import Span
 from xg.syntax import ast
 from xg.syntax.build_terms import TermBuilder
@@ -35,6 +36,21 @@ class ChainBuilder(TermBuilder):
     def attached(self, _: Span, *attachments: ast.Attachment) -> tuple[ast.Attachment, ...]:
         """`<-t<-w`."""
         return attachments
+
+    def marked(self, span: Span, arrow: Token | None, name: Token) -> ast.Marked:
+        """`-> A`."""
+        return ast.Marked(span, self._name(name), arrow is not None)
+
+    def highlight(self, span: Span, *parts: ast.Marked | Token | None) -> ast.Remark:
+        """`highlight K, -> A "ours"`."""
+        *targets, text = parts
+        marked = tuple(each for each in targets if isinstance(each, ast.Marked))
+        words = self._text(text) if isinstance(text, Token) else None
+        return ast.Remark(span, marked, words, highlights=True)
+
+    def note(self, span: Span, *parts: ast.Marked | Token | None) -> ast.Remark:
+        """`note A "one row for each query"`."""
+        return replace(self.highlight(span, *parts), highlights=False)
 
     def guard(self, span: Span, option: Token, words: tuple[ast.Name, ...]) -> ast.Guard:
         """`if norm = pre`."""

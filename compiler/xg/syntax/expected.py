@@ -10,10 +10,11 @@ from xg.syntax.reader import Reader
 from xg.syntax.tokens import Token
 from xg_grammar import literals
 
+_STATEMENT = ("NAME", "LPAR", "DIM", "PARAM", "STATE", "NEXT", "HIGHLIGHT", "NOTE")
 # If the grammar's rule could begin here, the words say so, in place of the tokens that begin it.
 _RULES = (
     ("item", "a declaration such as `dim`, `op` or `block`", ()),
-    ("statement", "a chain or `param`", ("NAME", "LPAR", "DIM", "PARAM", "STATE", "NEXT")),
+    ("statement", "a chain or `param`", _STATEMENT),
     ("placement", "a line such as `W_Q [D, D/N_T]`", ("NAME", "NUMBER", "STAR")),
     ("claim", "`given` or `expect`", ("GIVEN", "EXPECT")),
     ("node", "an operator", ("NAME", "NUMBER", "MATMUL", "AT", "ADD", "PLUS", "MUL", "STAR")),

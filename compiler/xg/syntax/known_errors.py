@@ -18,7 +18,7 @@ from xg.syntax.tokens import Token
 from xg_grammar import literals
 
 ITEM_WORDS = {"EDITION", "USE", "MESH", "OPTION", "OP", "BLOCK", "PLAN", "EXAMPLE"}
-STATEMENT_WORDS = {"DIM", "PARAM", "STATE", "NEXT", "GIVEN", "EXPECT"}
+STATEMENT_WORDS = {"DIM", "PARAM", "STATE", "NEXT", "GIVEN", "EXPECT", "HIGHLIGHT", "NOTE"}
 _ENDS = (
     {"$END", "LBRACE", "RBRACE", "COLON", "ARROW", "OVER", "IF", "AS"}
     | ITEM_WORDS
@@ -263,7 +263,7 @@ def _statement_outside(stop: Stop) -> Repair | None:
         return None
     if stop.token.type in ("GIVEN", "EXPECT"):
         return Repair(errors.StatementOutside(stop.here, "an example"))
-    if stop.token.type in ("NAME", "LPAR", "PARAM", "STATE", "NEXT"):
+    if stop.token.type in ("NAME", "LPAR", "PARAM", "STATE", "NEXT", "HIGHLIGHT", "NOTE"):
         return Repair(errors.StatementOutside(stop.here, "a block"))
     return None
 

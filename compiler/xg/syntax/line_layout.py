@@ -17,6 +17,7 @@ CHAIN_STEP = 2  # an arrow that continues a chain is indented a little
 _GO_ON_A_CHAIN = {"ARROW", "SINGLE", "DOUBLE", "COLON", "OVER", "IF", "AS"}
 _BEGIN_A_LIST = {
     *("USE", "DIM", "MESH", "OPTION", "PARAM", "STATE", "NEXT", "GIVEN", "WHERE", "COLON"),
+    *("HIGHLIGHT", "NOTE"),
 }
 
 

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import xg
 from xg.figures import dot, render
-from xg.figures.model.figure import Figure
+from xg.figures.model.figure import Emphasis, Figure
 from xg.pages.diff import Side, changed_figure, compare
 
 OLD = """\
@@ -35,8 +35,8 @@ def side(folder: Path, name: str, text: str) -> Side:
 
 
 def marked(found: Figure) -> tuple[list[str], list[str]]:
-    edges = [f"{edge.tail}->{edge.head}" for edge in found.edges if edge.changed]
-    return [node.id for node in found.nodes if node.changed], sorted(edges)
+    edges = [f"{edge.tail}->{edge.head}" for edge in found.edges if edge.mark is not Emphasis.NONE]
+    return [node.id for node in found.nodes if node.mark is not Emphasis.NONE], sorted(edges)
 
 
 def test_edges_of_another_shape_are_marked(tmp_path: Path) -> None:
@@ -56,10 +56,10 @@ def test_nothing_is_marked_where_nothing_changed(tmp_path: Path) -> None:
 def test_marks_are_drawn_in_every_form(tmp_path: Path) -> None:
     plain, changed = figure(tmp_path, OLD, OLD), figure(tmp_path, OLD, NEW)
     boxed = figure(tmp_path, OLD, INSIDE)
-    mark = "#D55E00"
-    assert [dot(each).count(mark) for each in (plain, changed, boxed)] == [0, 3, 1]
+    mark = "#8A2C9B"
+    assert [dot(each).count(mark) for each in (plain, changed, boxed)] == [0, 4, 2]  # and the key
     drawn = [render(each).count(BOLD) for each in (plain, changed, boxed)]
-    assert drawn == [0, 3, 1]  # a double arrow, a single one; a box
+    assert drawn == [0, 4, 2]  # a double arrow, a single one; a box; the key
 
 
 CUT = """\

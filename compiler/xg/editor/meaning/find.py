@@ -65,6 +65,9 @@ class _Finder:
                 return self._formal(name.name)
             case ast.Axis() | ast.Over():
                 return self._size(name.name)
+            case ast.Marked() if self.block is not None:
+                inside = self.names.inside(self.block)
+                return inside.values.get(name.name) or inside.calls.get(name.name)
             case ast.Port() | ast.Param() | ast.State() | ast.Own() | ast.Binding() as tree:
                 return self._declared(name, tree)
             case tree:

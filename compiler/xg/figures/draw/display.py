@@ -8,7 +8,7 @@ from __future__ import annotations
 from xg.diagnostics.lazy_dataclass import dataclass
 from xg.figures.draw.typeset import TextLine
 from xg.figures.model.geometry import DrawnPath
-from xg.figures.model.style import Color
+from xg.figures.model.style import OF_MARKS, Color
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,3 +65,10 @@ class Display:
     title: str
     description: str
     elements: tuple[Element, ...]
+
+    def colors(self) -> list[Color]:
+        """Return the uses of colour to define: the usual ones, and those of marks that it has."""
+        parts = [part for element in self.elements for part in element.parts]
+        marked = {part.color for part in parts if isinstance(part, DrawnText)}
+        marked |= {part.line for part in parts if isinstance(part, DrawnShape)}
+        return [one for one in Color if one not in OF_MARKS or one in marked]

@@ -7,11 +7,12 @@ from dataclasses import replace
 from typing import Final
 
 from xg.figures.draw import font
+from xg.figures.draw.arrow import DOTS
 from xg.figures.draw.display import DrawnShape, DrawnText
 from xg.figures.draw.typeset import TextLine
 from xg.figures.layout import measure
 from xg.figures.model import style
-from xg.figures.model.figure import FigureNode, NodeKind
+from xg.figures.model.figure import Emphasis, FigureNode, NodeKind
 from xg.figures.model.geometry import Box, DrawnPath, circle, polyline, rectangle
 from xg.figures.model.style import Color, NodeStyle, Outline
 
@@ -27,17 +28,33 @@ _TAG_LINE: Final = 0.8
 def glyph(node: FigureNode, box: Box) -> tuple[DrawnShape | DrawnText, ...]:
     """Draw a node: its frame, then its contents."""
     look = style.NODE_STYLES[node.kind]
-    if node.changed:
-        look = replace(look, line=Color.BACKWARD, line_width=style.CHANGED_WIDTH)
-    return (*frame(look, box), *_inside(node, box))
+    color = style.MARKS.get(node.mark)
+    if color is None:
+        return (*frame(look, box), *_inside(node, box))
+    fill = color if node.kind is NodeKind.MATMUL else look.fill
+    fill = Color.BACKGROUND if node.mark is Emphasis.WENT else fill
+    look = replace(look, line=color, fill=fill, line_width=style.MARKED_WIDTH)
+    parts = _inside(node, box)
+    if look.outline is not Outline.SHARP and look.outline is not Outline.ROUNDED:
+        parts = [_in_color(part, color) for part in parts]  # text on a fill stays as it reads best
+    return (*frame(look, box, node.mark), *parts)
 
 
-def frame(look: NodeStyle, box: Box) -> tuple[DrawnShape, ...]:
-    """Draw a node's frame; tensors have none."""
+def frame(look: NodeStyle, box: Box, mark: Emphasis = Emphasis.NONE) -> tuple[DrawnShape, ...]:
+    """Draw a node's frame; tensors have none, and that of a ghost is dotted."""
     outline = _outline(look, box)
     if outline is None:
         return ()
+    if mark is Emphasis.WENT:
+        return (DrawnShape(outline, look.fill, look.line, 1.0, DOTS),)
     return (DrawnShape(outline, look.fill, look.line, look.line_width),)
+
+
+def _in_color(part: DrawnShape | DrawnText, color: Color) -> DrawnShape | DrawnText:
+    """Return a text or a sign of a marked node in the colour of its mark."""
+    if isinstance(part, DrawnText):
+        return replace(part, color=color if part.color is Color.INK else part.color)
+    return replace(part, line=part.line and color, fill=part.fill and color)
 
 
 def tags(text: DrawnText) -> Iterator[DrawnShape]:
@@ -93,7 +110,7 @@ def _inside(node: FigureNode, box: Box) -> Iterable[DrawnShape | DrawnText]:
             return [DrawnShape(polyline(bar), line=Color.INK, width=_SIGN_WIDTH) for bar in bars]
         case NodeKind.MUL:
             return (DrawnShape(circle(box.center, 0.2 * box.width / 2 + 0.6), fill=Color.INK),)
-        case NodeKind.SAVED:
+        case NodeKind.SAVED | NodeKind.NOTE:
             return _framed(text_in(measure.node_lines(node), box, Color.MUTED))
         case _:
             return _framed(_with_quiet(measure.node_lines(node), box))

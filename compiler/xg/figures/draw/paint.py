@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from math import ceil
 
 from xg.figures.draw import font
@@ -62,7 +63,7 @@ def page(figure: Figure, body: list[Element]) -> Display:
     shift = (width - around.width) / 2 - around.left, top - around.top
     elements = [*above, *(moved(one, *shift) for one in body)]
     height = top + around.height + style.PAGE_MARGIN
-    if figure.legend:
+    if figure.has_key:
         below, extent = legend(figure, max(width, style.LEAST_LEGEND_WIDTH))
         elements += (moved(one, style.PAGE_MARGIN, height) for one in below)
         width = max(width, extent.width + 2 * style.PAGE_MARGIN)
@@ -90,10 +91,11 @@ def _frames(placed: PlacedFigure, around: Lanes) -> Iterator[Element]:
             DrawnShape(
                 rectangle(frame.box, _GROUP_ROUNDING),
                 fill=Color.LANE,
-                line=Color.BACKGROUND,  # two frames that touch stay two
-                width=_GROUP_GAP,
+                # Without a mark: two frames that touch stay two.
+                line=style.MARKS.get(group.mark, Color.BACKGROUND),
+                width=style.MARKED_WIDTH if group.mark in style.MARKS else _GROUP_GAP,
             ),
-            DrawnText(frame.heading, *frame.at, Color.MUTED),
+            DrawnText(frame.heading, *frame.at, style.MARKS.get(group.mark, Color.MUTED)),
         )
         yield Element(group.id, "group", characters(group.label), parts)
 
@@ -104,11 +106,10 @@ def _edges(
     for number, edge in enumerate(placed.figure.edges):
         if number not in paths:
             continue
-        parts: list[DrawnShape | DrawnText] = [
-            *arrow(paths[number], edge.style, changed=edge.changed)
-        ]
+        parts: list[DrawnShape | DrawnText] = [*arrow(paths[number], edge.style, edge.mark)]
         if edge.label:
-            parts.append(_label(placed, number, edge, around))
+            color = style.MARKS.get(edge.mark, Color.INK)
+            parts.append(replace(_label(placed, number, edge, around), color=color))
         name = f"{edge.tail}->{edge.head}"
         yield Element(name, "edge", characters(edge.label), tuple(parts), wire(edge))
 

@@ -13,7 +13,7 @@ from xg.figures.formats.dot_label import edge_label
 from xg.figures.formats.dot_style import Attribute, Attributes, attributes
 from xg.figures.model.figure import EdgeRole, EdgeStyle, Figure, FigureEdge, NodeKind
 from xg.figures.model.structure import EdgePlace, Structure
-from xg.figures.model.style import Theme
+from xg.figures.model.style import MARKS, Color, Theme
 
 _WEIGHTS: Final = {EdgePlace.DOWN: "100", EdgePlace.OUT: "100", EdgePlace.LANE: "60"}
 _BARS: Final = (NodeKind.COMMUNICATION, NodeKind.GRADIENT_COMMUNICATION)
@@ -56,10 +56,11 @@ class _EdgeWriter:
     def edge(self, number: int, edge: FigureEdge, place: EdgePlace) -> Iterable[str]:
         """Return the statements of one edge."""
         look: dict[Attribute, str] = {
-            **dot_style.edge_attributes(edge.style, self.theme, changed=edge.changed)
+            **dot_style.edge_attributes(edge.style, self.theme, edge.mark)
         }
         if edge.label:
-            look["label"] = edge_label(edge.label, self.theme)
+            color = MARKS.get(edge.mark, Color.INK)
+            look["label"] = edge_label(edge.label, self.theme, color)
         if place in _WEIGHTS:
             look["weight"] = _WEIGHTS[place]
         if place is EdgePlace.LANE:
@@ -79,7 +80,8 @@ class _EdgeWriter:
     def _beside(self, edge: FigureEdge, place: EdgePlace, look: Attributes) -> str:
         if place is EdgePlace.FROM_LEFT:
             return f"{{ rank=same; {self._arrow(edge.tail, edge.head, look)} }}"
-        turned = self._arrow(edge.head, edge.tail, {**look, "dir": "back"})
+        direction = "none" if edge.style is EdgeStyle.NOTE else "back"
+        turned = self._arrow(edge.head, edge.tail, {**look, "dir": direction})
         return f"{{ rank=same; {turned} }}"
 
     def _arrow(self, tail: str, head: str, look: Attributes) -> str:

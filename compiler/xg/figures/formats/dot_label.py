@@ -22,9 +22,11 @@ def node_label(node: FigureNode, theme: Theme) -> str:
     """Return the label attribute's value for a node."""
     if node.kind in _SIGNS:
         return escape.dot_string(_SIGNS[node.kind])
-    if node.kind is NodeKind.SAVED:
+    if node.kind in (NodeKind.SAVED, NodeKind.NOTE):
         return f"<{html(node.label, theme, Color.MUTED)}>"
-    return f"<{quiet_lines(node, theme, Color.INK)}>"
+    framed = style.NODE_STYLES[node.kind].outline is not style.Outline.NONE
+    color = Color.INK if framed else style.MARKS.get(node.mark, Color.INK)
+    return f"<{quiet_lines(node, theme, color)}>"
 
 
 def quiet_lines(node: FigureNode, theme: Theme, color: Color) -> str:
@@ -38,9 +40,9 @@ def quiet_lines(node: FigureNode, theme: Theme, color: Color) -> str:
     return html(node.label, theme, color) + quiet
 
 
-def edge_label(text: RichText, theme: Theme) -> str:
+def edge_label(text: RichText, theme: Theme, color: Color = Color.INK) -> str:
     """Return the label attribute's value for an edge: a space keeps it off the line."""
-    return f"<&nbsp;{html(text, theme, Color.INK)}&nbsp;>"
+    return f"<&nbsp;{html(text, theme, color)}&nbsp;>"
 
 
 def html(text: RichText, theme: Theme, color: Color) -> str:

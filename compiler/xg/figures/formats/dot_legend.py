@@ -6,7 +6,7 @@ from typing import Final
 
 from xg.diagnostics import escape
 from xg.figures.model import style
-from xg.figures.model.figure import EdgeStyle, Figure, NodeKind
+from xg.figures.model.figure import EdgeStyle, Emphasis, Figure, NodeKind
 from xg.figures.model.legend import Meaning, meanings
 from xg.figures.model.style import Color, Theme
 
@@ -33,6 +33,10 @@ def legend_label(figure: Figure, theme: Theme) -> str:
 
 def _mark(meaning: Meaning, theme: Theme) -> str:
     kind = meaning.kind
+    if isinstance(kind, Emphasis):
+        return (
+            f"<TD>{_colored('⇢' if kind is Emphasis.WENT else '→', theme, style.MARKS[kind])}</TD>"
+        )
     if isinstance(kind, EdgeStyle) or kind in _SIGNS:
         color = Color.BACKWARD if kind is EdgeStyle.DASHED else Color.INK
         return f"<TD>{_colored(_SIGNS[kind], theme, color)}</TD>"

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Final, Literal
 
 from xg.figures.model import style
-from xg.figures.model.figure import EdgeStyle, NodeKind
+from xg.figures.model.figure import EdgeStyle, Emphasis, NodeKind
 from xg.figures.model.style import Color, Outline, Theme
 
 Attribute = Literal[
@@ -70,8 +70,16 @@ def kind_attributes(kind: NodeKind, theme: Theme) -> Attributes:
     return {**common, "margin": '"0.08,0.03"'}
 
 
-def group_attributes(theme: Theme, label: str) -> Attributes:
+def group_attributes(theme: Theme, label: str, mark: Emphasis = Emphasis.NONE) -> Attributes:
     """Return the look of a lane behind nodes."""
+    usual = _group_attributes(theme, label)
+    if mark not in style.MARKS:
+        return usual
+    line = _marked(mark, theme)
+    return {**usual, **line, "fillcolor": usual["color"], "fontcolor": line["color"]}
+
+
+def _group_attributes(theme: Theme, label: str) -> Attributes:
     return {
         "style": '"rounded,filled"', "color": _color(theme, Color.LANE),
         "fontsize": f"{style.GROUP_SIZE:g}", "fontcolor": _color(theme, Color.MUTED),
@@ -91,30 +99,37 @@ def lane_box(theme: Theme, line: str = "") -> Attributes:
     }  # fmt: skip
 
 
-def changed_attributes(theme: Theme) -> Attributes:
-    """Return what marks a node that changed."""
-    return {"color": _color(theme, Color.BACKWARD), "penwidth": f"{style.CHANGED_WIDTH:g}"}
+def marked_node(kind: NodeKind, mark: Emphasis, theme: Theme) -> Attributes:
+    """Return what marks a node: its line, of a text its colour; nothing without a mark."""
+    if mark not in style.MARKS:
+        return {}
+    line = _marked(mark, theme)
+    if style.NODE_STYLES[kind].outline is Outline.NONE:
+        return {}  # its label says the colour
+    return {**line, "fillcolor": line["color"]} if kind is NodeKind.MATMUL else line
 
 
-def edge_attributes(kind: EdgeStyle, theme: Theme, *, changed: bool = False) -> Attributes:
+def _marked(mark: Emphasis, theme: Theme) -> Attributes:
+    color = _color(theme, style.MARKS[mark])
+    if mark is Emphasis.WENT:
+        return {"color": color, "style": "dotted"}
+    return {"color": color, "penwidth": f"{style.MARKED_WIDTH:g}"}
+
+
+def edge_attributes(kind: EdgeStyle, theme: Theme, mark: Emphasis = Emphasis.NONE) -> Attributes:
     """Return the look of an arrow: a double line has the background's colour in its middle."""
-    if changed:
-        return {**edge_attributes(kind, theme), **_changed_line(kind, theme)}
+    line: Attributes = _marked(mark, theme) if mark in style.MARKS else {}
+    ink = theme.colors[style.MARKS.get(mark, Color.INK)]
     match kind:
         case EdgeStyle.SINGLE:
-            return {}
+            return line
         case EdgeStyle.DOUBLE:
-            ink, background = theme.colors[Color.INK], theme.colors[Color.BACKGROUND]
-            return {"color": f'"{ink}:{background}:{ink}"'}
+            background = theme.colors[Color.BACKGROUND]
+            return {**line, "color": f'"{ink}:{background}:{ink}"'}
         case EdgeStyle.DASHED:
-            return {"style": "dashed", "color": _color(theme, Color.BACKWARD)}
-
-
-def _changed_line(kind: EdgeStyle, theme: Theme) -> Attributes:
-    if kind is not EdgeStyle.DOUBLE:
-        return changed_attributes(theme)
-    line, middle = theme.colors[Color.BACKWARD], theme.colors[Color.BACKGROUND]
-    return {**changed_attributes(theme), "color": f'"{line}:{middle}:{line}"'}
+            return {"style": "dashed", "color": _color(theme, Color.BACKWARD), **line}
+        case EdgeStyle.NOTE:
+            return {"style": "dotted", "color": _color(theme, Color.MUTED), "arrowhead": "none"}
 
 
 def _color(theme: Theme, color: Color) -> str:

@@ -33,7 +33,7 @@ def dot(figure: Figure, theme: Theme) -> str:
         *ordered(figure),
         *dot_edges(figure, facts, theme),
     ]
-    if figure.legend:
+    if figure.has_key:
         lines.append(f"{{ rank=sink; legend [shape=plain, label={legend_label(figure, theme)}]; }}")
     body = "\n".join(f"  {line}" for line in lines)
     return f"digraph {escape.dot_string(figure.title)} {{\n{body}\n}}\n"
@@ -54,8 +54,7 @@ def _nodes(figure: Figure, theme: Theme) -> Iterator[str]:
 
 def _node(node: FigureNode, theme: Theme) -> Attributes:
     label: dict[Attribute, str] = {"label": node_label(node, theme)}
-    if node.changed:
-        label |= dot_style.changed_attributes(theme)
+    label |= dot_style.marked_node(node.kind, node.mark, theme)
     return {**label, "tooltip": escape.dot_string(node.title)} if node.title else label
 
 
@@ -74,7 +73,8 @@ def _groups(figure: Figure, theme: Theme) -> Iterator[str]:
     for number, group in enumerate(figure.groups):
         label = f"<{html(group.label, theme, Color.MUTED)}>"
         yield f"subgraph cluster_{number} {{"
-        yield f"  graph {attributes(dot_style.group_attributes(theme, label))};"
+        look = dot_style.group_attributes(theme, label, group.mark)
+        yield f"  graph {attributes(look)};"
         yield f"  {' '.join(f'{_name(node)};' for node in group.nodes)}"
         yield "}"
 

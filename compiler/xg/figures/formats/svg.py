@@ -6,7 +6,7 @@ its reader's light or dark setting, and as plain attributes, for viewers that kn
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Final
 
 from xg.diagnostics import escape
@@ -25,7 +25,8 @@ def svg(display: Display, theme: Theme, *, follow: bool = False) -> str:
     With `follow`, `theme` is for a reader without a preference; one who prefers dark pages sees the
     dark theme.
     """
-    sheet = _sheet(theme) + (_dark_sheet() if follow else "")
+    colors = display.colors()
+    sheet = _sheet(theme, colors) + (_dark_sheet(colors) if follow else "")
     return _document(display, theme, FAMILY, f"<style>{sheet}</style>\n")
 
 
@@ -56,20 +57,20 @@ def _document(display: Display, theme: Theme, family: str, sheet: str) -> str:
     return "\n".join(lines) + "\n</svg>\n"
 
 
-def _sheet(theme: Theme) -> str:
+def _sheet(theme: Theme, colors: Sequence[Color]) -> str:
     rules = "".join(
         f".xg-{color}{{fill:var(--xg-{color})}}.xg-{color}-stroke{{stroke:var(--xg-{color})}}"
-        for color in Color
+        for color in colors
     )
-    return f".xg-figure{{{_variables(theme)}}}{rules}"
+    return f".xg-figure{{{_variables(theme, colors)}}}{rules}"
 
 
-def _dark_sheet() -> str:
-    return f"@media (prefers-color-scheme:dark){{.xg-figure{{{_variables(DARK)}}}}}"
+def _dark_sheet(colors: Sequence[Color]) -> str:
+    return f"@media (prefers-color-scheme:dark){{.xg-figure{{{_variables(DARK, colors)}}}}}"
 
 
-def _variables(theme: Theme) -> str:
-    return ";".join(f"--xg-{color}:{theme.colors[color]}" for color in Color)
+def _variables(theme: Theme, colors: Sequence[Color]) -> str:
+    return ";".join(f"--xg-{color}:{theme.colors[color]}" for color in colors)
 
 
 def _element(element: Element, theme: Theme) -> Iterator[str]:

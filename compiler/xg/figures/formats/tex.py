@@ -51,7 +51,10 @@ def tex(display: Display, theme: Theme) -> str:
     lines = [
         SIGN + escape.clean(display.title),
         _HEAD.format(width=width, height=height),
-        *(f"\\definecolor{{{_name(one)}}}{{HTML}}{{{theme.colors[one][1:]}}}" for one in Color),
+        *(
+            f"\\definecolor{{{_name(one)}}}{{HTML}}{{{theme.colors[one][1:]}}}"
+            for one in display.colors()
+        ),
         f"\\path[use as bounding box] (0,0) rectangle ({width},{height});",
     ]
     if theme.colors[Color.BACKGROUND] != "#FFFFFF":  # a white page is paper: leave it blank

@@ -72,8 +72,10 @@ class _Atom(NamedTuple):
 
     @property
     def is_math(self) -> bool:
-        if self.sub or self.sup or self.base.italic:
+        if self.sub or self.sup:
             return True
+        if self.base.italic:
+            return " " not in self.base.text  # words of a note are text
         if self.base.bold:
             return _SYMBOL.fullmatch(self.base.text) is not None
         return all(sign in _SIGNS or sign in _GREEK or sign.isdigit() for sign in self.base.text)
@@ -93,7 +95,7 @@ def label(spans: Sequence[TextSpan], muted: str) -> str:
                 # TeX drops a space at the end of a formula.
                 inner += f"${math[:-1]}\\ $" if math.endswith(", ") else f"${math}$"
             else:
-                inner += "".join(_text_in_face(a.base.text, bold=a.base.bold) for a in group)
+                inner += "".join(map(_text_atom, group))
         color = f"\\color{{{muted}}}" if quiet and muted else ""
         parts.append(f"{{{size}{color} {inner}}}")
     return "".join(parts)
@@ -117,6 +119,11 @@ def _atoms(spans: Sequence[TextSpan]) -> Iterator[_Atom]:
 
 def _size(span: TextSpan) -> str:
     return next(name for least, name in _SIZES if span.size >= least)
+
+
+def _text_atom(atom: _Atom) -> str:
+    text = _text_in_face(atom.base.text, bold=atom.base.bold)
+    return f"\\ \\textit{{{text.lstrip()}}}" if atom.base.italic else text
 
 
 def _math_atom(atom: _Atom) -> str:

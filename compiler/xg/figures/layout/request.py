@@ -177,7 +177,7 @@ def is_round(placed: PlacedFigure, node: str) -> bool:
 
 def is_text(placed: PlacedFigure, node: str) -> bool:
     """Return whether a node is drawn as text without a frame."""
-    return placed.facts.kinds.get(node) in (NodeKind.TENSOR, NodeKind.SAVED)
+    return placed.facts.kinds.get(node) in (NodeKind.TENSOR, NodeKind.SAVED, NodeKind.NOTE)
 
 
 def side_room(placed: PlacedFigure, node: str) -> float:

@@ -25,6 +25,7 @@ class NodeKind(Enum):
     BLOCK = auto()  # a called block, a repeated block
     TENSOR = auto()  # an input, an output, a parameter: text without a frame
     SAVED = auto()  # a forward value kept for the backward: quiet text without a frame
+    NOTE = auto()  # words of the author beside a node: text without a frame
 
 
 class EdgeStyle(Enum):
@@ -33,6 +34,7 @@ class EdgeStyle(Enum):
     SINGLE = auto()
     DOUBLE = auto()  # the second operand of a matmul
     DASHED = auto()  # gradients in an overview; drawn from tail to head like any other
+    NOTE = auto()  # from a note to its node, without a head
 
 
 class EdgeRole(Enum):
@@ -44,25 +46,32 @@ class EdgeRole(Enum):
     RESIDUAL = auto()  # past many nodes, in a lane at the left
 
 
+class Emphasis(Enum):
+    """Why a node or an edge has a colour of its own: its author wants it, or it changed."""
+
+    NONE = auto()
+    HIGHLIGHTED = auto()
+    CHANGED = auto()
+    CAME = auto()
+    WENT = auto()  # a ghost: it is in the first of two programs only
+
+
 @dataclass(frozen=True, slots=True)
 class FigureNode:
-    """One glyph. `id` is unique and stable: it becomes the `data-op` of the drawn element.
-
-    A `changed` one, in a figure of a difference, is highlighted.
-    """
+    """One glyph. `id` is unique and stable: it becomes the `data-op` of the drawn element."""
 
     id: str
     kind: NodeKind
     label: RichText = ()
     detail: RichText = ()  # a quiet second line: a block's × N_L, what a node is made of
     title: str = ""  # what a viewer shows on hovering, and what a screen reader reads
-    changed: bool = False
+    mark: Emphasis = Emphasis.NONE
     lines: tuple[RichText, ...] = ()  # more quiet lines: a collective's cost
 
 
 @dataclass(frozen=True, slots=True)
 class FigureEdge:
-    """One arrow, with the tensor that it carries as its label; `changed` as of a node.
+    """One arrow, with the tensor that it carries as its label.
 
     `output` is which of its tail's outputs it carries: only one and the same may look like one
     line that branches.
@@ -73,7 +82,7 @@ class FigureEdge:
     style: EdgeStyle = EdgeStyle.SINGLE
     role: EdgeRole = EdgeRole.MAIN
     label: RichText = ()
-    changed: bool = False
+    mark: Emphasis = Emphasis.NONE
     output: int = 0
 
     @property
@@ -89,6 +98,7 @@ class FigureGroup:
     id: str
     label: RichText
     nodes: tuple[str, ...]
+    mark: Emphasis = Emphasis.NONE
 
 
 class BarPlace(Enum):
@@ -148,3 +158,16 @@ class Figure:
     braces: tuple[FigureBrace, ...] = ()
     levels: tuple[str, ...] = ()  # nodes with a row of their own: before them above, else below
     has_heading: bool = True  # whether the title is drawn above
+
+    @property
+    def marks(self) -> frozenset[Emphasis]:
+        """The marks of its nodes, edges and groups."""
+        columns = (one for column in self.columns for one in (*column.nodes, *column.edges))
+        return frozenset(one.mark for one in (*self.nodes, *self.edges, *self.groups, *columns)) - {
+            Emphasis.NONE
+        }
+
+    @property
+    def has_key(self) -> bool:
+        """Whether signs are explained below: all of them, or those of a difference."""
+        return self.legend or bool(self.marks - {Emphasis.HIGHLIGHTED})

@@ -18,7 +18,7 @@ from xg.figures.draw.typeset import typeset
 from xg.figures.layout import measure
 from xg.figures.layout.measure import Extent
 from xg.figures.model import style
-from xg.figures.model.figure import EdgeStyle, Figure, FigureNode, NodeKind
+from xg.figures.model.figure import EdgeStyle, Emphasis, Figure, FigureNode, NodeKind
 from xg.figures.model.geometry import Box, polyline
 from xg.figures.model.richtext import plain
 from xg.figures.model.style import Color
@@ -39,6 +39,12 @@ _EDGES: Final = {
     EdgeStyle.DOUBLE: "second operand of a product",
     EdgeStyle.DASHED: "gradients",
 }
+_MARKS: Final = {
+    Emphasis.HIGHLIGHTED: "highlighted",
+    Emphasis.CAME: "new",
+    Emphasis.CHANGED: "changed",
+    Emphasis.WENT: "gone",
+}
 _LETTERED: Final = (NodeKind.NONLINEAR, NodeKind.LAYOUT, NodeKind.COMMUNICATION)
 _ROW: Final = 24.0
 _MARK: Final = Extent(26.0, 14.0)
@@ -50,18 +56,19 @@ _BETWEEN: Final = 18.0
 class Meaning:
     """A sign and its meaning in words; `letters` are inside of a box."""
 
-    kind: NodeKind | EdgeStyle
+    kind: NodeKind | EdgeStyle | Emphasis
     words: str
     letters: str = ""
 
 
 def meanings(figure: Figure) -> Iterator[Meaning]:
-    """Yield what is in use, in a fixed order, with its meaning."""
-    styles = {edge.style for edge in figure.edges}
-    for kind, words in _NODES.items():
+    """Yield what is in use, in a fixed order, with its meaning; without a legend only marks."""
+    styles = {edge.style for edge in figure.edges} if figure.legend else ()
+    for kind, words in _NODES.items() if figure.legend else ():
         named = (_named(node, words) for node in figure.nodes if node.kind is kind)
         yield from dict.fromkeys(named)
     yield from (Meaning(kind, words) for kind, words in _EDGES.items() if kind in styles)
+    yield from (Meaning(mark, words) for mark, words in _MARKS.items() if mark in figure.marks)
 
 
 def _named(node: FigureNode, family: str) -> Meaning:
@@ -106,8 +113,11 @@ def _mark_width(meaning: Meaning) -> float:
 def _mark(meaning: Meaning) -> Iterator[DrawnShape | DrawnText]:
     """Draw a small example whose left middle is the origin."""
     kind = meaning.kind
-    if isinstance(kind, EdgeStyle):
-        yield from arrow(polyline(((0.0, 0.0), (_MARK.width, 0.0))), kind)
+    if isinstance(kind, EdgeStyle | Emphasis):
+        edge, mark = (
+            (EdgeStyle.SINGLE, kind) if isinstance(kind, Emphasis) else (kind, Emphasis.NONE)
+        )
+        yield from arrow(polyline(((0.0, 0.0), (_MARK.width, 0.0))), edge, mark)
         return
     look = style.NODE_STYLES[kind]
     middle = (_MARK.width / 2, 0.0)

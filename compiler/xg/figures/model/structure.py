@@ -29,6 +29,9 @@ class EdgePlace(Enum):
     BACK = auto()  # a gradient's arrow, beside the arrow that it is the twin of
 
 
+_BESIDE = (NodeKind.TENSOR, NodeKind.SAVED, NodeKind.NOTE)
+
+
 @dataclass(frozen=True, slots=True)
 class Fork:
     """Children in one row, from left to right: the column's own, then its branches."""
@@ -95,7 +98,7 @@ def _beside(figure: Figure) -> tuple[dict[str, str], dict[str, str]]:
     for edge in solid:
         degree[edge.tail] += 1
         degree[edge.head] += 1
-    tensors = {n.id for n in figure.nodes if n.kind in (NodeKind.TENSOR, NodeKind.SAVED)}
+    tensors = {n.id for n in figure.nodes if n.kind in _BESIDE}
     flat = {e for e in solid if e.role is EdgeRole.SIDE and e.tail in tensors
             and degree[e.tail] == 1 and not e.label
             and e.head not in figure.levels}  # fmt: skip

@@ -9,7 +9,7 @@ from types import MappingProxyType
 from typing import Final
 
 from xg.diagnostics.lazy_dataclass import dataclass
-from xg.figures.model.figure import NodeKind
+from xg.figures.model.figure import Emphasis, NodeKind
 
 # Sizes, in points.
 TITLE_SIZE: Final = 14.0
@@ -22,7 +22,7 @@ GROUP_SIZE: Final = 9.5
 TAG_SIZE: Final = 7.5
 TAG_PADDING: Final = 2.8  # between a tag's text and its frame, at the sides
 LINE_WIDTH: Final = 1.05
-CHANGED_WIDTH: Final = 1.9
+MARKED_WIDTH: Final = 1.9
 DOUBLE_GAP: Final = 2.9  # between the centres of a double arrow's two lines
 ARROW_LENGTH: Final = 7.0
 ARROW_WIDTH: Final = 5.0
@@ -60,7 +60,9 @@ class Color(StrEnum):
     COMMUNICATION_LINE = "communication-line"
     BLOCK = "block"
     BLOCK_LINE = "block-line"
-    BACKWARD = "backward"  # and what changed from one program to another
+    BACKWARD = "backward"
+    HIGHLIGHT = "highlight"  # and what changed from one program to another
+    CAME = "came"
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,6 +93,8 @@ LIGHT: Final = _theme(
     block="#FFFFFF",
     block_line="#1F2933",
     backward="#D55E00",
+    highlight="#8A2C9B",
+    came="#00795A",
 )
 DARK: Final = _theme(
     "dark",
@@ -107,6 +111,8 @@ DARK: Final = _theme(
     block="#1D242E",
     block_line="#E6EAF0",
     backward="#F08A3C",
+    highlight="#D99BEA",
+    came="#45C9A0",
 )
 PRINT: Final = _theme(
     "print",
@@ -123,7 +129,18 @@ PRINT: Final = _theme(
     block="#FFFFFF",
     block_line="#000000",
     backward="#595959",
+    highlight="#000000",
+    came="#000000",
 )
+MARKS: Final = MappingProxyType(
+    {
+        Emphasis.HIGHLIGHTED: Color.HIGHLIGHT,
+        Emphasis.CHANGED: Color.HIGHLIGHT,
+        Emphasis.CAME: Color.CAME,
+        Emphasis.WENT: Color.MUTED,
+    }
+)
+OF_MARKS: Final = (Color.HIGHLIGHT, Color.CAME)
 THEMES: Final = MappingProxyType({theme.name: theme for theme in (LIGHT, DARK, PRINT)})
 
 
@@ -169,5 +186,6 @@ NODE_STYLES: Final = MappingProxyType(
         NodeKind.BLOCK: NodeStyle(Outline.ROUNDED, 92.0, 26.0, Color.BLOCK, Color.BLOCK_LINE, 1.1),
         NodeKind.TENSOR: NodeStyle(Outline.NONE, 6.0, 17.0),
         NodeKind.SAVED: NodeStyle(Outline.NONE, 6.0, 17.0),
+        NodeKind.NOTE: NodeStyle(Outline.NONE, 6.0, 17.0),
     }
 )

@@ -13,7 +13,7 @@ from dataclasses import field
 from typing import Protocol
 
 from xg.diagnostics.lazy_dataclass import dataclass
-from xg.figures.model.figure import EdgeRole, EdgeStyle, FigureEdge, FigureNode, NodeKind
+from xg.figures.model.figure import EdgeRole, EdgeStyle, Emphasis, FigureEdge, FigureNode, NodeKind
 from xg.figures.model.richtext import RichText
 from xg.ir.graph import Value
 
@@ -27,6 +27,14 @@ class EdgeNaming(Protocol):
 
     def shape(self, value: Value) -> RichText:
         """Return the shape alone."""
+        ...
+
+    def mark(self, value: Value) -> Emphasis:
+        """Return how the value's edges are drawn."""
+        ...
+
+    def note(self, value: Value) -> RichText:
+        """Return what the file says of the value."""
         ...
 
 
@@ -97,6 +105,7 @@ def arrange(
             arrow.flow.style,
             arrow.role,
             labels.get(number, ()),
+            naming.mark(arrow.flow.value),
             output=output.get(arrow.flow.value, 0),
         )
         for number, arrow in enumerate(arrows)
@@ -105,7 +114,7 @@ def arrange(
     for operation in operations:
         nodes += [*(tensor for tensor, _ in operation.beside), operation.node]
         edges += (
-            FigureEdge(tensor.id, operation.node.id, style, EdgeRole.SIDE)
+            FigureEdge(tensor.id, operation.node.id, style, EdgeRole.SIDE, mark=tensor.mark)
             for tensor, style in operation.beside
         )
     return Arranged(tuple(nodes), tuple(edges))
@@ -201,9 +210,11 @@ def _labelled(arrows: Sequence[_Arrow], named: frozenset[str], naming: EdgeNamin
             value = arrow.flow.value
             silent = arrow.tail in named or arrow.head.id in named or value in done
             if arrow.role is role and not silent:
-                labels[number] = naming.label(value)
+                labels[number] = (*naming.label(value), *naming.note(value))
                 done.add(value)
     for number, arrow in enumerate(arrows):
         if arrow.role is EdgeRole.RESIDUAL:
-            labels[number] = naming.shape(arrow.flow.value)
+            value = arrow.flow.value
+            note = () if value in done or arrow.tail in named else naming.note(value)
+            labels[number] = (*naming.shape(value), *note)
     return labels

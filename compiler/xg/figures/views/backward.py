@@ -6,7 +6,7 @@ Gradients flow; parameters and saved values are beside the node that takes them.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import field
+from dataclasses import field, replace
 from typing import Final
 
 from xg.diagnostics.counted import counted
@@ -119,7 +119,7 @@ class BackwardDrawing:
         saved = [(p, value) for p, value in places if value.role != "cotangent"]
         flows = tuple(Flow(value, operand_style(step, place)) for place, value in flowing)
         return DrawnOperation(
-            node,
+            self._marked(node, step),
             flows,
             step.outputs,
             self._kept(step, saved),
@@ -129,7 +129,12 @@ class BackwardDrawing:
     def _call(self, call: Call) -> DrawnOperation:
         node_id, graph = self.ids.take(f"d {call.path}"), self.notation.graph
         node = call_node(call, self.graphs[call.callee], node_id, graph, _D)
-        return DrawnOperation(node, tuple(map(Flow, call.inputs)), call.outputs)
+        flows = tuple(map(Flow, call.inputs))
+        return DrawnOperation(self._marked(node, call), flows, call.outputs)
+
+    def _marked(self, node: FigureNode, step: Step) -> FigureNode:
+        """Return a node in the mark of what it differentiates; notes are in the forward figure."""
+        return replace(node, mark=self.notation.remarks.node(node, step).mark)
 
     def _kept(
         self, step: Apply, kept: list[tuple[int, Value]]
@@ -143,10 +148,12 @@ class BackwardDrawing:
         ((place, value),) = kept
         label = self.notation.label(value, transposed=is_transposed(step, place)) or plain("[]")
         of_kind = NodeKind.TENSOR if value.role == "param" else NodeKind.SAVED
-        return ((self._tensor(label, of_kind), operand_style(step, place)),)
+        node = replace(self._tensor(label, of_kind), mark=self.notation.mark(value))
+        return ((node, operand_style(step, place)),)
 
     def _gradient(self, primal: Value) -> FigureNode:
-        return self._tensor(self.notation.gradient(primal), NodeKind.TENSOR)
+        node = self._tensor(self.notation.gradient(primal), NodeKind.TENSOR)
+        return replace(node, mark=self.notation.mark(primal))
 
     def _tensor(self, label: RichText, of_kind: NodeKind) -> FigureNode:
         title = characters(label)

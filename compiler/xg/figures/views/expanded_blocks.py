@@ -131,7 +131,8 @@ class BlockExpander:
         inside = {value: replace(value) for value in values}
         self.notations.update({new: (drawing.notation, old) for old, new in inside.items()})
         outside |= inside
-        return list(self._staged(list(self._steps(key, drawing, outside)), key, drawing, outside))
+        items = list(self._steps(key, drawing, outside))
+        return list(_marked(self._staged(items, key, drawing, outside), opening))
 
     def _steps(
         self, key: str, drawing: ForwardDrawing, outside: Mapping[Value, Value]
@@ -218,6 +219,7 @@ class BlockExpander:
             plain(graph.title or graph.block),
             drawing.notation.listed(_matrices(pieces, drawing)),
             title=graph.block,
+            mark=max((one.operation.node.mark for one in pieces), key=lambda mark: mark.value),
         )
         flows = tuple(Flow(value) for value in taken if value not in results)
         inner = (value for one in pieces for value in one.step.inputs)
@@ -283,3 +285,18 @@ def _matrices(pieces: Sequence[Piece], drawing: ForwardDrawing) -> list[Value]:
     params = set(drawing.graph.param_values())
     taken = dict.fromkeys(value for one in pieces for value in one.step.inputs if value in params)
     return [value for value in taken if len(drawing.graph.types[value].shape) > 1]
+
+
+def _marked(items: Iterable[Piece | Opening], opening: Opening) -> Iterator[Piece | Opening]:
+    """Mark the nodes of an opened call as the call is, with what is said at the first."""
+    remarks, first = opening.drawing.notation.remarks, True
+    for item in items:
+        if isinstance(item, Opening) or item.move is not None:
+            yield item
+            continue
+        plain = item.operation.node
+        node = remarks.node(plain, opening.call)
+        lines = node.lines if first else plain.lines
+        node = replace(node, lines=lines, mark=max(plain.mark, node.mark, key=lambda m: m.value))
+        first = False
+        yield replace(item, operation=replace(item.operation, node=node))

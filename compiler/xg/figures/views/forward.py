@@ -135,7 +135,7 @@ class ForwardDrawing:
             for place, value in enumerate(step.inputs)
             if value not in own
         ]
-        return self._operation(node, arrows, step.outputs)
+        return self._operation(node, arrows, step)
 
     def call(self, step: Call) -> DrawnOperation:
         """Return a called block's node; what it takes twice comes by one arrow."""
@@ -145,13 +145,13 @@ class ForwardDrawing:
         self.views.update((starts[v], node_id) for v in step.inputs if v in starts)
         taken = dict.fromkeys(value for value in step.inputs if value not in starts)
         arrows = [(value, EdgeStyle.SINGLE) for value in taken]
-        return self._operation(node, arrows, step.outputs)
+        return self._operation(node, arrows, step)
 
     def _operation(
         self,
         node: FigureNode,
         arrows: Sequence[tuple[Value, EdgeStyle]],
-        outputs: Sequence[Value],
+        step: Step,
     ) -> DrawnOperation:
         """Separate flows from tensors beside the node: every leaf that is not the first operand.
 
@@ -163,8 +163,13 @@ class ForwardDrawing:
         ]
         pairs = list(zip(arrows, aside, strict=True))
         flows = tuple(Flow(value, style) for (value, style), leaf in pairs if not leaf)
-        beside = tuple((self.tensor(value), style) for (value, style), leaf in pairs if leaf)
-        return DrawnOperation(node, flows, tuple(outputs), beside)
+        beside = [(self.tensor(value), style) for (value, style), leaf in pairs if leaf]
+        remarks = self.notation.remarks
+        note = remarks.beside(node, step)
+        if note:
+            words = FigureNode(self.ids.take(f"note {node.id}"), NodeKind.NOTE, note)
+            beside.append((words, EdgeStyle.NOTE))
+        return DrawnOperation(remarks.node(node, step), flows, tuple(step.outputs), tuple(beside))
 
     def steps(self) -> list[Apply | Call]:
         """Return the steps that are nodes of their own."""
@@ -178,7 +183,8 @@ class ForwardDrawing:
         label = (*label, *self.tags.get(value, ()))
         if value in self.leaves.views:
             self.views[self.leaves.views[value]] = name
-        return FigureNode(name, NodeKind.TENSOR, label, title=characters(label))
+        node = FigureNode(name, NodeKind.TENSOR, label, title=characters(label))
+        return self.notation.remarks.tensor(node, value)
 
 
 def tagged_node(node: FigureNode, tags: Sequence[RichText]) -> FigureNode:

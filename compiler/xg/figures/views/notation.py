@@ -9,8 +9,9 @@ from typing import Final
 
 from xg.diagnostics.lazy_dataclass import dataclass
 from xg.figures.model import richtext
-from xg.figures.model.figure import NodeKind
+from xg.figures.model.figure import Emphasis, NodeKind
 from xg.figures.model.richtext import RichText, StyledRun
+from xg.figures.views.remarks import Remarks
 from xg.ir.dim import ONE, product
 from xg.ir.graph import Apply, Backward, Graph, Value
 from xg.ir.op import Op
@@ -65,6 +66,7 @@ class Notation:
     backward: Backward | None = None
     rank: Mapping[str, int] = field(default_factory=dict[str, int])
     kept: Mapping[Value, str] = field(default_factory=dict[Value, str])
+    remarks: Remarks = field(default_factory=Remarks)
 
     @classmethod
     def of(
@@ -77,8 +79,24 @@ class Notation:
         """Return the notation of a graph, and of its backward pass if it is given."""
         names = dict(zip(graph.outputs, graph.output_names, strict=True))
         return cls(
-            graph, names, _transposes(graph), _terms(graph), backward, rank or {}, kept or {}
+            graph,
+            names,
+            _transposes(graph),
+            _terms(graph),
+            backward,
+            rank or {},
+            kept or {},
+            Remarks.of(graph),
         )
+
+    def mark(self, value: Value) -> Emphasis:
+        """Return how the edges of a value, or of its gradient, are drawn."""
+        primal = self._primal(value) if value.role == "cotangent" else value
+        return self.remarks.mark(primal) if primal else Emphasis.NONE
+
+    def note(self, value: Value) -> RichText:
+        """Return what the file says of a value; of gradients it says nothing."""
+        return self.remarks.note(value)
 
     def symbol(self, value: Value, *, transposed: bool = False) -> RichText:
         """Return a value's symbol; empty where it has no name."""

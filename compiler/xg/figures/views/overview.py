@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import field, replace
 
 from xg.diagnostics.lazy_dataclass import dataclass
-from xg.figures.model.figure import EdgeRole, EdgeStyle, Figure, FigureEdge, FigureGroup
+from xg.figures.model.figure import EdgeRole, EdgeStyle, Emphasis, Figure, FigureEdge, FigureGroup
 from xg.figures.model.richtext import RichText, plain
 from xg.figures.views.arrange import Arranged, DrawnOperation, Terminal, arrange
 from xg.figures.views.forward import ForwardDrawing, forward_drawing
@@ -81,6 +81,16 @@ class Naming:
         notation, drawn_value = self._known(value)
         return notation.shape(drawn_value)
 
+    def mark(self, value: Value) -> Emphasis:
+        """Return how the value's edges are drawn."""
+        notation, drawn_value = self._known(value)
+        return notation.mark(drawn_value)
+
+    def note(self, value: Value) -> RichText:
+        """Return what the file says of the value."""
+        notation, drawn_value = self._known(value)
+        return notation.note(drawn_value)
+
     def has_gradient(self, value: Value) -> bool:
         """Return whether a gradient flows through a value; one that only ranks have is a float."""
         notation, drawn_value = self._known(value)
@@ -118,7 +128,8 @@ def _part(step: Apply | Call, drawing: ForwardDrawing, program: Program) -> _Ste
     nodes = tuple(
         node.id for one in operations for node in (*(tensor for tensor, _ in one.beside), one.node)
     )
-    return _StepDrawing(operations, opened.notation, inner, FigureGroup(step.path, label, nodes))
+    group = drawing.notation.remarks.group(FigureGroup(step.path, label, nodes), step)
+    return _StepDrawing(operations, opened.notation, inner, group)
 
 
 def _renamed(
@@ -164,6 +175,8 @@ def gradients(
     carried: list[tuple[FigureEdge, Value]] = []
     done: set[tuple[str, str, Value]] = set()
     for edge in arranged.edges:
+        if edge.style is EdgeStyle.NOTE:
+            continue
         value = beside.get(edge.tail)
         if value is None or edge.tail in values:
             value = next(v for v in values[edge.tail] if v in taken[edge.head])

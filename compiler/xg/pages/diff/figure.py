@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 
-from xg.figures.model.figure import Figure, FigureEdge, FigureNode, NodeKind
+from xg.figures.model.figure import Emphasis, Figure, FigureEdge, FigureNode, NodeKind
 from xg.figures.views.forward import forward_drawn
 from xg.ir.collective import FAMILY
 from xg.ir.graph import Apply, Call, Graph, Step, Value
@@ -36,11 +36,11 @@ def changed_figure(difference: Difference, *, legend: bool = False) -> Figure:
 
 
 def _node(node: FigureNode, changed: set[str]) -> FigureNode:
-    return replace(node, changed=True) if node.id in changed else node
+    return replace(node, mark=Emphasis.CHANGED) if node.id in changed else node
 
 
 def _edge(edge: FigureEdge, changed: set[str]) -> FigureEdge:
-    return replace(edge, changed=True) if edge.tail in changed else edge
+    return replace(edge, mark=Emphasis.CHANGED) if edge.tail in changed else edge
 
 
 def _tails(

@@ -6,7 +6,7 @@ from collections.abc import Callable, Container
 from dataclasses import field
 
 from xg.diagnostics.lazy_dataclass import dataclass, replace
-from xg.ir.graph import Apply, Graph, Param, Value
+from xg.ir.graph import Apply, Graph, Param, Remark, Value
 from xg.ir.scalar import as_scalar, size
 from xg.ir.tensor import TensorType
 from xg.passes.resolve.arguments import start
@@ -22,6 +22,7 @@ from xg.passes.resolve.errors import (
 from xg.passes.resolve.instance import Request
 from xg.passes.resolve.lookups import Lookups
 from xg.passes.resolve.mentions import Mentions
+from xg.passes.resolve.remarks import remarks
 from xg.passes.resolve.scope import BlockScope
 from xg.passes.resolve.states import carries, declare_state
 from xg.syntax import ast
@@ -51,12 +52,8 @@ class _BlockResolver:
         inputs = tuple(self._input(port) for port in self.block.data)
         self._declare_params()
         pasts = self._declare_states()
-        for chain in self.block.chains:
-            try:
-                read_statement(self.scope, chain)
-            except Refused as refused:
-                self.problems.append(refused)
-                self.scope.spoiled.update(_labels(chain))
+        self._read_chains()
+        marked = self._remarks()
         self._refuse_unfinished()
         outputs = self._outputs()
         states = tuple(carries(self.scope, pasts))
@@ -85,7 +82,23 @@ class _BlockResolver:
             aliases=tuple(self.scope.aliases),
             mentions=tuple(self.scope.reader.mentions),
             file=self.scope.unit.number,
+            remarks=marked,
         )
+
+    def _read_chains(self) -> None:
+        for chain in self.block.chains:
+            try:
+                read_statement(self.scope, chain)
+            except Refused as refused:
+                self.problems.append(refused)
+                self.scope.spoiled.update(_labels(chain))
+
+    def _remarks(self) -> tuple[Remark, ...]:
+        try:
+            return tuple(remarks(self.scope))
+        except Refused as refused:
+            self.problems.append(refused)
+            return ()
 
     def _output_types(self) -> tuple[TensorType, ...]:
         shapes = [(port.shape, port.range) for port in self.block.outputs]

@@ -74,6 +74,24 @@ class UnknownValue(ProblemAt):
         return () if self.operator else corrected(self.span, self.name, self.known)
 
 
+class UnknownMark(ProblemAt):
+    """A place to highlight or to note something at that the block does not have."""
+
+    code = "XG0267"
+    title = "nothing here that {what} is called {name}"
+    label = "no such place"
+    name: str
+    what: str
+    known: tuple[str, ...]
+    help: str
+
+    def helps(self) -> tuple[str, ...]:
+        return (self.help,) if self.help else nearest(self.name, self.known)
+
+    def fixes(self) -> tuple[Fix, ...]:
+        return () if self.help else corrected(self.span, self.name, self.known)
+
+
 class UnknownOperator(ProblemAt):
     """A node that is neither operator nor block nor option."""
 
