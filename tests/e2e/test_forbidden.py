@@ -40,7 +40,8 @@ ALLOWED: Mapping[tuple[str, str], str] = {
     ("xg/cli/live/drawing.py", "subprocess"): "starts `xg build` for the numbers of a served page",
     ("xg/cli/live/server.py", "http"): "answers on this machine, and sends and fetches nothing",
     ("xg/cli/render/findings.py", "urllib"): "spells a path as an address, and fetches nothing",
-    ("xg_runtime/ranks/launch.py", "subprocess"): "starts the ranks of a program for many",
+    ("xg_runtime/ranks/processes.py", "socket"): "a pair without address, to its ranks",
+    ("xg_runtime/ranks/processes.py", "subprocess"): "starts the ranks of a program for many",
 }
 
 

@@ -13,11 +13,11 @@ import contextlib
 import importlib.util
 import json
 import os
-import subprocess
+import signal
 import sys
 import tempfile
 import time
-from collections.abc import Generator, Mapping
+from collections.abc import Generator, Mapping, Sequence
 from pathlib import Path
 from typing import Final
 
@@ -26,6 +26,7 @@ from xg_runtime.errors import InputError, RunError
 from xg_runtime.interrupt import Interrupt
 from xg_runtime.ranks.folder import Folder
 from xg_runtime.ranks.grid import Grid
+from xg_runtime.ranks.processes import Group, RankProcess, groups_of
 from xg_runtime.ranks.task import Answer, Task
 from xg_runtime.ranks.terms import Terms
 from xg_runtime.ranks.watch import Watch
@@ -49,12 +50,12 @@ def launch(
     with tempfile.TemporaryDirectory(prefix="xg-ranks-") as name, Interrupt() as stop:
         folder = Folder(Path(name))
         folder.write_arrays(task.arrays)
-        with _started(task, grid, terms, folder, aloud) as processes:
-            _follow(processes, Watch(grid, folder, processes, terms.timeout), stop)
+        with _started(task, grid, terms, folder, aloud) as groups:
+            _follow(groups, Watch(grid, folder, _by_rank(groups), terms.timeout), stop)
         return [folder.read_answer(rank) for rank in range(grid.count)]
 
 
-def _follow(processes: list[subprocess.Popen[bytes]], watch: Watch, stop: Interrupt) -> None:
+def _follow(groups: Mapping[Group, Sequence[int]], watch: Watch, stop: Interrupt) -> None:
     """Wait for the end; hand a signal on once."""
     told = False
     try:
@@ -62,45 +63,36 @@ def _follow(processes: list[subprocess.Popen[bytes]], watch: Watch, stop: Interr
             time.sleep(_PAUSE)
             if stop.requested and not told:
                 told = True
-                _signal(processes, stop.requested)
+                for group in groups:
+                    group.signal(signal.Signals[stop.requested])
     except RunError as error:
-        codes = {process.returncode for process in processes}
+        codes = {process.poll() for process in _by_rank(groups)}
         if told and codes & set(_ENDED_BY_SIGNAL):
             raise KeyboardInterrupt(stop.requested) from error
         raise
 
 
-def _signal(processes: list[subprocess.Popen[bytes]], name: str) -> None:
-    import signal
-
-    for process in processes:
-        process.send_signal(signal.Signals[name])
+def _by_rank(groups: Mapping[Group, Sequence[int]]) -> list[RankProcess]:
+    return [RankProcess(group, rank) for group, ranks in groups.items() for rank in ranks]
 
 
 @contextlib.contextmanager
 def _started(
     task: Task, grid: Grid, terms: Terms, folder: Folder, aloud: bool
-) -> Generator[list[subprocess.Popen[bytes]]]:
-    """The processes of all ranks; at the end there are none."""
-    processes: list[subprocess.Popen[bytes]] = []
-    order = json.dumps(_order(task, grid, terms, folder)).encode() + b"\n"
+) -> Generator[dict[Group, Sequence[int]]]:
+    """The processes of all ranks, in their order; at the end there are none."""
+    groups: dict[Group, Sequence[int]] = {}
+    order = _order(task, grid, terms, folder)
     try:
-        for rank in range(grid.count):
-            processes.append(_start(rank, grid.count, folder, aloud and rank == 0))
-        for process in processes:
-            assert process.stdin is not None
-            with contextlib.suppress(BrokenPipeError):  # it is gone: the watch will see it
-                process.stdin.write(order)
-                process.stdin.flush()
-        yield processes
+        for ranks in groups_of(grid.count):
+            line = json.dumps(order | {"ranks": list(ranks)}).encode() + b"\n"
+            with folder.said(ranks[0]).open("wb") as said:
+                output = None if aloud and 0 in ranks else said.fileno()
+                groups[Group(ranks, _environment(grid.count), line, output)] = ranks
+        yield groups
     finally:
-        for process in processes:
-            process.kill()
-        for process in processes:
-            process.wait()
-            if process.stdin is not None:
-                with contextlib.suppress(BrokenPipeError):
-                    process.stdin.close()
+        for group in groups:
+            group.end()
 
 
 def _order(task: Task, grid: Grid, terms: Terms, folder: Folder) -> dict[str, object]:
@@ -117,21 +109,8 @@ def _order(task: Task, grid: Grid, terms: Terms, folder: Folder) -> dict[str, ob
     }
 
 
-def _start(rank: int, world: int, folder: Folder, aloud: bool) -> subprocess.Popen[bytes]:
-    command = [sys.executable, "-P", "-m", "xg_runtime.ranks.worker"]
-    with folder.said(rank).open("wb") as said:
-        return subprocess.Popen(
-            command,
-            env=_environment(rank, world),
-            stdin=subprocess.PIPE,
-            stdout=None if aloud else said,
-            stderr=None if aloud else said,
-            start_new_session=True,  # Ctrl-C reaches the launcher alone, which passes it on
-        )
-
-
-def _environment(rank: int, world: int) -> dict[str, str]:
-    """The variables that torchrun would set, the path of this package, and the interface."""
+def _environment(world: int) -> dict[str, str]:
+    """The variables that torchrun would set for all, this package's path, and the interface."""
     here = str(Path(xg_runtime.__file__).parents[1])
     path = os.pathsep.join([here, *filter(None, sys.path)])  # ranks find what this process finds
     usual = {
@@ -140,8 +119,6 @@ def _environment(rank: int, world: int) -> dict[str, str]:
         "TORCH_CPP_LOG_LEVEL": "ERROR",
     }
     place = {
-        "RANK": str(rank),
-        "LOCAL_RANK": str(rank),
         "WORLD_SIZE": str(world),
         "LOCAL_WORLD_SIZE": str(world),
         "PYTHONPATH": path,

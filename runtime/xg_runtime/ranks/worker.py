@@ -1,15 +1,18 @@
-"""One rank as a process: `python -m xg_runtime.ranks.worker`, started by `launch`.
+"""Ranks as processes: `python -m xg_runtime.ranks.worker`, started by `launch`.
 
 The first line of standard input says what to do. The rest of it says nothing: when it ends, the
-launcher is gone, and so is this process.
+launcher is gone, and so are the ranks.
 """
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import sys
 import threading
+from collections.abc import Mapping
+from importlib import import_module
 from pathlib import Path
 from typing import Any, NoReturn
 
@@ -23,10 +26,44 @@ from xg_runtime.ranks.terms import Terms
 
 
 def main() -> NoReturn:
-    """Do a task as one of its ranks, and leave an answer or a report."""
+    """Be the rank that the order names; where it names several, fork into them."""
     order: dict[str, Any] = json.loads(sys.stdin.buffer.readline())
+    rank, *others = order["ranks"]
+    if not others:
+        _be(rank, order)
+    with contextlib.suppress(Exception):  # every rank meets it again, and reports it
+        import_module("xg_runtime.ranks.joining")  # takes torch, once for all ranks
+    ranks: dict[int, int] = {}
+    for rank in order["ranks"]:
+        pid = os.fork()
+        if pid == 0:
+            _print_apart(rank, order)
+            _be(rank, order)
+        ranks[pid] = rank
+    _tell(*ranks)
+    while ranks:
+        pid, status = os.wait()
+        _tell(ranks.pop(pid), os.waitstatus_to_exitcode(status))
+    os._exit(0)  # tidying torch away takes a second
+
+
+def _tell(*numbers: int) -> None:
+    """Write a line to the launcher: standard input is a socket."""
+    os.write(sys.stdin.fileno(), " ".join(map(str, numbers)).encode() + b"\n")
+
+
+def _print_apart(rank: int, order: Mapping[str, Any]) -> None:
+    """Print where the launcher looks for this rank's output; the first keeps what was given."""
+    if rank != order["ranks"][0]:
+        with Folder(Path(order["folder"])).said(rank).open("wb") as said:
+            os.dup2(said.fileno(), sys.stdout.fileno())
+            os.dup2(said.fileno(), sys.stderr.fileno())
+
+
+def _be(rank: int, order: dict[str, Any]) -> NoReturn:
+    """Do a task as one of its ranks, and leave an answer or a report."""
+    os.environ["RANK"] = os.environ["LOCAL_RANK"] = str(rank)
     threading.Thread(target=_end_with_launcher, daemon=True).start()
-    rank = int(os.environ["RANK"])
     folder = Folder(Path(order["folder"]))
     grid = Grid(order["sizes"])
     record = Heartbeat(folder.heartbeat(rank))
@@ -48,7 +85,7 @@ def _work(order: dict[str, Any], folder: Folder, rank: int, record: Heartbeat) -
     terms = Terms(order["timeout"], order["device"], order["checked"], folder.store)
     task = Task(order["function"], order["options"], folder.read_arrays(), order["facts"])
     function = function_of(task)
-    from xg_runtime.ranks.joining import joined  # takes torch, which takes its time
+    from xg_runtime.ranks.joining import joined
 
     with joined(order["sizes"], task.facts, terms, record) as mesh:
         answer = function(options_of(task), task.arrays)
@@ -63,7 +100,8 @@ def _report(rank: int, grid: Grid, error: Exception) -> Report:
 
 
 def _end_with_launcher() -> None:
-    sys.stdin.buffer.read()
+    with contextlib.suppress(OSError):  # reset, where it had not read all
+        sys.stdin.buffer.read()
     os._exit(4)
 
 

@@ -23,6 +23,7 @@ from runtime.ranks.test_collectives import parts
 
 from xg_runtime import checkpoint
 from xg_runtime.errors import RankError
+from xg_runtime.ranks import processes
 from xg_runtime.ranks.launch import launch
 from xg_runtime.ranks.run_task import run_task
 from xg_runtime.ranks.task import Task
@@ -58,18 +59,18 @@ def test_processes_do_what_simulated_ranks_do(
     given = arrays(sizes)
     asked = task("both", {"types": types, "steps": 3}, given)
     simulated = run_task(asked, sizes, on="simulated")
-    processes = run_task(asked, sizes, on="processes", terms=Terms(checked=checked))
-    for one, two in zip(simulated, processes, strict=True):
+    real = run_task(asked, sizes, on="processes", terms=Terms(checked=checked))
+    for one, two in zip(simulated, real, strict=True):
         assert (one.facts["at"], one.counts) == (two.facts["at"], two.counts)
         assert one.facts["losses"] == pytest.approx(two.facts["losses"], rel=1e-12)
         assert one.arrays.keys() == two.arrays.keys()
         for name, array in one.arrays.items():
             exact = name not in ("V", "W")  # groups of two: a sum has one order
             assert same(array, two.arrays[name]) if exact else np.allclose(array, two.arrays[name])
-    held = [given[str(rank)] for rank in range(len(processes))]
+    held = [given[str(rank)] for rank in range(len(real))]
     for name, (_, meant) in CASES.items():
         expected = on_mesh(sizes, "N_T", held, meant)
-        for answer, whole in zip(processes, expected, strict=True):
+        for answer, whole in zip(real, expected, strict=True):
             assert same(answer.arrays[f"{name} N_T float64"], whole)
             assert same(answer.arrays[f"{name} N_T float64 torch"], whole)
 
@@ -116,27 +117,31 @@ def test_ranks_that_differ_are_told_before_anything_is_computed() -> None:
     )
 
 
-def test_what_a_rank_raises_comes_back() -> None:
+@pytest.mark.parametrize("can_fork", [True, False])
+def test_what_a_rank_raises_comes_back(can_fork: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(processes, "CAN_FORK", can_fork)
     what = r"^rank \d: there is no function nothing in xg_runtime\.random$"
     with pytest.raises(RankError, match=what) as caught:
         launch(Task("xg_runtime.random:nothing"), {"N_T": 2})
     assert (caught.value.exit_code, caught.value.facts) == (1, {"kind": "InputError"})
 
 
-def _endless(folder: Path, ranks: int) -> tuple[subprocess.Popen[str], list[int]]:
+def _endless(folder: Path, ranks: int, can_fork: bool) -> tuple[subprocess.Popen[str], list[int]]:
     """A launcher of ranks that never end, and the numbers of their processes."""
     function, marks = folder / "endless.py", folder / "marks"
     marks.mkdir()
     function.write_text(
-        "import os, pathlib, time\n"  # at its import: without waiting for torch
+        "import os, pathlib, time\n"
         f"pathlib.Path({str(marks)!r}, str(os.getpid())).touch()\n"
         "time.sleep(100)\n",
         encoding="utf-8",
     )
     code = (
         "import sys\n"
+        "from xg_runtime.ranks import processes\n"
         "from xg_runtime.ranks.launch import launch\n"
         "from xg_runtime.ranks.task import Task\n"
+        f"processes.CAN_FORK = {can_fork}\n"
         "try:\n"
         f"    launch(Task(sys.argv[1]), {{'N_T': {ranks}}})\n"
         "except KeyboardInterrupt as error:\n"
@@ -148,6 +153,7 @@ def _endless(folder: Path, ranks: int) -> tuple[subprocess.Popen[str], list[int]
     return launcher, [int(mark.name) for mark in marks.iterdir()]
 
 
+@pytest.mark.parametrize("can_fork", [True, False])
 @pytest.mark.parametrize(
     ("number", "said"),
     [
@@ -156,8 +162,10 @@ def _endless(folder: Path, ranks: int) -> tuple[subprocess.Popen[str], list[int]
         (signal.SIGTERM, "interrupted by SIGTERM\n"),
     ],
 )
-def test_no_rank_outlives_its_launcher(tmp_path: Path, number: signal.Signals, said: str) -> None:
-    launcher, ranks = _endless(tmp_path, 2)
+def test_no_rank_outlives_its_launcher(
+    tmp_path: Path, number: signal.Signals, said: str, can_fork: bool
+) -> None:
+    launcher, ranks = _endless(tmp_path, 2, can_fork)
     assert all(map(_runs, ranks))
     launcher.send_signal(number)
     assert launcher.communicate(timeout=30) == (said, None)
