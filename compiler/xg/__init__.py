@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from xg.driver import Program, compile
     from xg.importing import Imported, import_exported, trace
 
-__version__ = "0.1.0"
+__version__ = "0.2.0"
 __all__ = [
     "DiagnosticError",
     "Imported",

@@ -1,6 +1,6 @@
 """Llama: step in NumPy.
 
-Compiled by xg 0.1.0 from llama.xg, block Llama. Change the diagram, not this file.
+Compiled by xg 0.2.0 from llama.xg, block Llama. Change the diagram, not this file.
 
     step(ids [B, S] in V) -> Z [B, S, V]
 """

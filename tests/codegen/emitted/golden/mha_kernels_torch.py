@@ -1,6 +1,6 @@
 """Multi-Head Attention: forward and backward pass in torch.
 
-Compiled by xg 0.1.0 from mha.xg, block MHA. Change the diagram, not this file.
+Compiled by xg 0.2.0 from mha.xg, block MHA. Change the diagram, not this file.
 
     forward(X [B, S, D]) -> Y [B, S, D]
 """

@@ -1,6 +1,6 @@
 """Multi-Layer Perceptron: forward and backward pass in NumPy.
 
-Compiled by xg 0.1.0 from mlp.xg, block MLP. Change the diagram, not this file.
+Compiled by xg 0.2.0 from mlp.xg, block MLP. Change the diagram, not this file.
 Every rank of the mesh N_T = 2 runs it, on its shards.
 
     forward(X [B, S, D]) -> Y [B, S, D]

@@ -1,6 +1,6 @@
 """Language Model: forward and backward pass in torch.
 
-Compiled by xg 0.1.0 from transformer.xg, block LM. Change the diagram, not this file.
+Compiled by xg 0.2.0 from transformer.xg, block LM. Change the diagram, not this file.
 Every rank of the mesh N_D = 2 × N_T = 2 runs it, on its shards.
 
     forward(ids [B, S] in V, t [B, S] in V) -> Z [B/N_D, S, V], loss []

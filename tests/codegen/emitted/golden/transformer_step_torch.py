@@ -1,6 +1,6 @@
 """Language Model: step in torch.
 
-Compiled by xg 0.1.0 from transformer.xg, block LM. Change the diagram, not this file.
+Compiled by xg 0.2.0 from transformer.xg, block LM. Change the diagram, not this file.
 
     step(ids [B, S] in V) -> Z [B, S, V]
 """

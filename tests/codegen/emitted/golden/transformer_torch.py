@@ -1,6 +1,6 @@
 """Language Model: forward and backward pass in torch.
 
-Compiled by xg 0.1.0 from transformer.xg, block LM. Change the diagram, not this file.
+Compiled by xg 0.2.0 from transformer.xg, block LM. Change the diagram, not this file.
 
     forward(ids [B, S] in V, t [B, S] in V) -> Z [B, S, V], loss []
 """
