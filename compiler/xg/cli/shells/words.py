@@ -101,7 +101,7 @@ def _value(action: Action) -> GivenValue:
     if action.choices is not None:
         return GivenValue(metavar or "WORD", "one", tuple(map(str, action.choices)))
     if isinstance(action.type, OneOrMore):
-        return GivenValue(name, "list", tuple(action.type.known()))
+        return GivenValue(name, "list", tuple(action.type.known))
     if action.type is Path and name in FOLDERS:
         return GivenValue(name, "folder")
     return GivenValue(name, KINDS.get(action.type, "nothing"))
