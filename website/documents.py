@@ -2,11 +2,18 @@
 
 from __future__ import annotations
 
+import json
 import posixpath
 import re
+import zlib
+from base64 import urlsafe_b64encode
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
+
+from xg.diagnostics.diagnostic import DiagnosticError
+from xg.diagnostics.source import Source
+from xg.syntax.format import format
 
 CODE = re.compile(r"^```.*?^```$|`[^`\n]*`", re.MULTILINE | re.DOTALL)
 LINK = re.compile(r"(?<!!)\[((?:[^\[\]]|\[[^\[\]]*\])*)\]\((?!https?://|#)([^)#\s]+)(#[^)\s]*)?\)")
@@ -14,6 +21,7 @@ PICTURE = re.compile(r"<picture>\s*<source [^>]*srcset=\"([^\"]+)\">\s*(<img [^>
 SOURCE = re.compile(r'src="([^"]+)"')
 IMAGE = re.compile(r"!\[[^\]]*\]\(([^)\s]+)\)")
 UNTOLD = re.compile(r"^(<!-- (?:file|part of): [^\n]*\.xg -->\n```)\n", re.MULTILINE)
+PROGRAM = re.compile(r"^```xg\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 FOLDERS = (".", "docs", "docs/adr", "grammar")
 
 
@@ -68,6 +76,8 @@ def staged(path: str, text: str, pages: frozenset[str], figures: Mapping[str, st
 
     text = _outside_code(text, lambda part: LINK.sub(led, part))
     text = PICTURE.sub(_two_pictures, UNTOLD.sub(r"\1xg\n", text))
+    playground = posixpath.relpath("playground/index.html", home or ".")
+    text = PROGRAM.sub(lambda found: found[0] + _opened(found[1], playground), text)
     shown = {
         posixpath.normpath(posixpath.join(home, name))
         for name in (*SOURCE.findall(text), *IMAGE.findall(text))
@@ -76,6 +86,20 @@ def staged(path: str, text: str, pages: frozenset[str], figures: Mapping[str, st
     return Staged(
         "index.md" if path == "README.md" else path, text, frozenset(linked), frozenset(shown)
     )
+
+
+def _opened(program: str, playground: str) -> str:
+    """A link that opens a program in the playground; none for a piece of one."""
+    try:
+        format(Source("", program))
+    except DiagnosticError:
+        return ""
+    if not re.search(r"^block ", program, re.MULTILINE):
+        return ""
+    what = json.dumps({"name": "diagram", "text": program, "view": "forward"}, ensure_ascii=False)
+    packer = zlib.compressobj(9, zlib.DEFLATED, -zlib.MAX_WBITS)  # as the page packs its own links
+    letters = urlsafe_b64encode(packer.compress(what.encode()) + packer.flush()).decode()
+    return f'\n\n<a href="{playground}#{letters.rstrip("=")}">Open in the playground</a>\n'
 
 
 def _outside_code(text: str, change: Callable[[str], str]) -> str:

@@ -3,10 +3,14 @@
 `./dev site` builds all of it, and fails for the same reasons.
 """
 
+import json
 import os
+import re
 import shutil
 import subprocess
 import sys
+import zlib
+from base64 import urlsafe_b64decode
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -69,6 +73,16 @@ def _looked_at(site: Path) -> Iterator[str]:
         driver.get(f"{(site / 'search.html').as_uri()}?q=softmax")
         WebDriverWait(driver, 10).until(lambda _: script(driver, FOUND) > 3)
         yield from complaints(driver)
+
+
+def test_whole_programs_open_in_the_playground() -> None:
+    program = "dim B\n\nblock F(X [B]) -> Y [B] {\n    X -> tanh : Y\n}\n"
+    text = f"```xg\n{program}```\n\n```xg\nX -> tanh : Y\n```\n"
+    shown = staged("docs/a.md", text, frozenset(), {}).text
+    [letters] = re.findall(r'<a href="\.\./playground/index\.html#([\w-]+)">Open', shown)
+    packed = urlsafe_b64decode(letters + "=" * (-len(letters) % 4))
+    opened = json.loads(zlib.decompress(packed, -zlib.MAX_WBITS))
+    assert (opened["name"], opened["text"], opened["view"]) == ("diagram", program, "forward")
 
 
 def test_what_is_wrong_with_links_is_found(tmp_path: Path) -> None:
