@@ -18,6 +18,7 @@ html_title = "xg"
 html_static_path = [str(Path(__file__).parent / "static")]
 html_css_files = ["site.css"]
 html_copy_source = False
+html_search_scorer = str(Path(__file__).parent / "static" / "scorer.js")
 html_show_search_summary = False  # would be fetched, which a browser refuses of files
 html_show_copyright = False
 html_show_sphinx = False

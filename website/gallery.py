@@ -16,6 +16,12 @@ Every shipped diagram: its text, its figures, what it costs, its code, and a pag
 explore it. All of it is made when this site is built.
 """
 
+SHELVES = {  # folders of the library, and what is in them
+    "notation/": "The notation, part by part",
+    "models/": "Models of the literature",
+    "examples/": "Programs to try and to train",
+}
+
 
 def pages(built: list[Built]) -> dict[str, str]:
     """The Markdown of each page, by its path."""
@@ -144,10 +150,19 @@ def _folded(label: str, text: str, kind: str = "") -> str:
 
 
 def _index(built: list[Built]) -> str:
-    cards = "\n".join(_card(one) for one in built)
+    """Cards by folder of the library; the contents name every page once."""
+    sections = "\n\n".join(
+        _shelf(title, [one for one in built if one.path.startswith(folder)])
+        for folder, title in SHELVES.items()
+    )
     names = "\n".join(one.name for one in built)
     tree = f"```{{toctree}}\n:hidden:\n\n{names}\n```"
-    return f'{HEAD}\n<div class="cards">\n{cards}\n</div>\n\n{tree}\n'
+    return f"{HEAD}\n{sections}\n\n{tree}\n"
+
+
+def _shelf(title: str, built: list[Built]) -> str:
+    cards = "\n".join(map(_card, built))
+    return f'## {title}\n\n<div class="cards">\n{cards}\n</div>' if built else ""
 
 
 def _card(one: Built) -> str:

@@ -27,7 +27,7 @@ from xg_grammar.pygments_lexer import XgLexer
 ROOT = Path(__file__).parents[2]
 PAGES = ("index", "gallery/index", "gallery/mlp", "docs/tutorial", "docs/seeds", "docs/errors")
 FRAMED = "return document.documentElement.scrollWidth - document.documentElement.clientWidth"
-FOUND = "return document.querySelectorAll('ul.search li').length"
+FOUND = "return [...document.querySelectorAll('ul.search li a')].map((a) => a.href)"
 BACKGROUND = "return getComputedStyle(document.body).backgroundColor"
 
 
@@ -71,7 +71,11 @@ def _looked_at(site: Path) -> Iterator[str]:
             if len(seen) < 2:
                 yield f"{name} is as light as it is dark"
         driver.get(f"{(site / 'search.html').as_uri()}?q=softmax")
-        WebDriverWait(driver, 10).until(lambda _: script(driver, FOUND) > 3)
+        waited = WebDriverWait(driver, 10)
+        waited.until(lambda _: any("/adr/" in each for each in script(driver, FOUND)))
+        records = ["/adr/" in each for each in script(driver, FOUND)]
+        if records != sorted(records) or records.index(True) < 4:
+            yield "the search finds a decision before a guide"
         yield from complaints(driver)
 
 
