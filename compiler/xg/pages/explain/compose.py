@@ -142,9 +142,13 @@ class _SectionWriter:
             takes=tuple(dict.fromkeys(takes)),
             goes_to=tuple(dict.fromkeys(goes_to)),
             node=drawn.nodes.get(step, ""),
-            worked=worked(step, self.values) if isinstance(step, Apply) else "",
+            worked=self._worked(step) if isinstance(step, Apply) else "",
             remarks=tuple(self._remarks(values)),
         )
+
+    def _worked(self, step: Apply) -> str:
+        types = {**self.use.backward.types, **self.use.graph.types}
+        return worked(step, types, self.values, self.record.sizes)
 
     def _operator(self, step: GraphStep) -> tuple[str, str]:
         """The name of a step, and its formula."""
