@@ -6,9 +6,10 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
-from browser.chromium import chromium, complaints, open_file, view
+from browser.chromium import chromium, complaints, open_file, script, view
 from pages.explorer.pages import page
 from selenium.webdriver import Chrome
+from selenium.webdriver.support.ui import WebDriverWait
 
 Open = Callable[..., Chrome]
 
@@ -36,6 +37,8 @@ def opened(driver: Chrome, tmp_path: Path) -> Iterator[Open]:
         path.write_text(text or page(name), encoding="utf-8")
         view(driver, width, height, scheme)
         open_file(driver, path)
+        ready = "return document.body.dataset.ready !== undefined"
+        WebDriverWait(driver, 20, poll_frequency=0.01).until(lambda _: script(driver, ready))
         return driver
 
     yield open_page

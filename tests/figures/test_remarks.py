@@ -88,7 +88,7 @@ def test_every_format_and_theme_shows_words_and_colours() -> None:
                 assert "stream" in text
     page = explore(net, {}).page.decode()
     assert "the sum" in page
-    assert "xg-highlight-stroke" in page
+    assert "l-highlight" in page
 
 
 def test_hostile_notes_are_escaped() -> None:

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import json
 import re
+from base64 import b64decode
 from collections.abc import Mapping
 from fractions import Fraction
 from functools import cache
 from math import prod
 from pathlib import Path
 from typing import Any
+from zlib import decompress
 
 from library import shipped
 
@@ -65,6 +67,11 @@ def facts(text: str) -> Any:  # noqa: ANN401 - JSON
     found = re.search(r'<script type="application/json" id="facts">(.*?)</script>', text, re.DOTALL)
     assert found
     return json.loads(found[1])
+
+
+def tape(known: Any) -> Any:  # noqa: ANN401 - JSON
+    """The program that a page computes numbers with."""
+    return json.loads(decompress(b64decode(known["tape"])))
 
 
 def value(formula: str, numbers: Mapping[str, int]) -> Fraction:

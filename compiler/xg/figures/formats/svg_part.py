@@ -3,7 +3,8 @@
 The same closed set of elements as a document of its own has, without colours, and `use`. Most parts
 have no class or a short one, and `SHEET` says how it looks: ink is the default, `e` a line of an
 arrow, `m` a shape beside a name, `i` and `b` slanted and bold text; `g`, `t` and `d` are the sizes
-of a glyph, of a tensor and of a detail. A shape is written once for all figures of a page, and so
+of a glyph, of a tensor and of a detail; `f-`, `l-` and `b-` are a colour of the area, of the line
+and of both. A shape is written once for all figures of a page, and so
 is a long text that is no title.
 """
 
@@ -49,9 +50,9 @@ def sheet(theme: Theme) -> str:
     rules: list[str] = []
     for color in theme.colors:
         fill, line = f"fill:var(--xg-{color})", f"stroke:var(--xg-{color})"
-        rules += [f".xg-{color}{{{fill}}}", f".xg-{color}-stroke{{{line}}}"]
+        rules += [f".f-{color}{{{fill}}}", f".l-{color}{{{line}}}"]
         if f"{color}-line" in theme.colors:
-            rules.append(f".xg-{color}-box{{{fill};stroke:var(--xg-{color}-line)}}")
+            rules.append(f".b-{color}{{{fill};stroke:var(--xg-{color}-line)}}")
     return SHEET + "".join(rules)
 
 
@@ -114,12 +115,12 @@ def _shape(shape: DrawnShape) -> str:
 def _classes(shape: DrawnShape) -> Iterator[str]:
     """The fill of a shape, the stroke of its line; both at once where they belong together."""
     if shape.fill is not None and shape.line == f"{shape.fill}-line":
-        yield f"xg-{shape.fill}-box"
+        yield f"b-{shape.fill}"
         return
     if shape.fill is not Color.INK:
-        yield "n" if shape.fill is None else f"xg-{shape.fill}"
+        yield "n" if shape.fill is None else f"f-{shape.fill}"
     if shape.line is not None:
-        yield f"xg-{shape.line}-stroke"
+        yield f"l-{shape.line}"
 
 
 def _text(text: DrawnText, shared: Shared) -> Iterator[str]:
@@ -146,7 +147,7 @@ def _text(text: DrawnText, shared: Shared) -> Iterator[str]:
 
 def _looks(size: float, color: Color, style: str = "") -> str:
     """The attributes of a text in a size and a colour: classes, and a size that has none."""
-    classes = (_SIZES.get(size), style, None if color is Color.INK else f"xg-{color}")
+    classes = (_SIZES.get(size), style, None if color is Color.INK else f"f-{color}")
     about = " ".join(filter(None, classes))
     about = f' class="{about}"' if about else ""
     if size == SYMBOL_SIZE or size in _SIZES:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import replace
 from typing import Final
 
 from xg.cost.cost import cost
@@ -23,16 +22,15 @@ from xg.pages.explorer.equation import Equations
 from xg.pages.explorer.facts import BlockFacts, Operators, Shapes
 from xg.pages.explorer.formulas import Formulas, axis_rules, start_numbers
 from xg.pages.explorer.plan_costs import mesh_of, planned, plans_data
-from xg.pages.explorer.play import Corner, PlayRun, runs_data
+from xg.pages.explorer.play import Played, play
 from xg.pages.explorer.sending import SendingData
-from xg.pages.explorer.small import facts_of, proof_sizes, runs
+from xg.pages.explorer.small import at_small_sizes, facts_of, proof_sizes
 from xg.pages.explorer.uses import BlockUse, block_uses
 from xg.pages.html import write
 from xg.pages.html.page import Page, Pass, PassFace, Section
 
-FORMAT: Final = 2  # of the facts
+FORMAT: Final = 3  # of the facts
 SIZE_AT_MOST: Final = 300_000  # bytes
-CORNERS: Final[tuple[Corner, ...]] = ((5, 6), (4, 4), (3, 3), (2, 3), (2, 2))
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,7 +53,7 @@ def explore(program: Program, settings: Settings, *, quick: bool = False) -> Exp
     drawn = [_drawn(graphs, use, written) for use in uses]
     pictures = parts(one.figure for each in drawn for one in each.values())
     markup = iter(pictures.markup)
-    facts, ran = _facts(program, settings, uses, drawn, written, quick=quick)
+    facts = _facts(program, settings, uses, drawn, written, quick=quick)
     page = Page(
         title=graphs.main.title or graphs.main.block,
         file=_file(graphs),
@@ -68,19 +66,8 @@ def explore(program: Program, settings: Settings, *, quick: bool = False) -> Exp
         sheet=sheet(LIGHT),
         colors=(_colors(LIGHT), _colors(DARK)),
     )
-    written = _small(page, ran)
+    written = write(page).encode("utf-8")
     return Explored(written, pictures.engines, (*pictures.warnings, *_too_large(written)))
-
-
-def _small(page: Page, ran: Sequence[PlayRun]) -> bytes:
-    """The page with the largest corners of its tensors with which it is small."""
-    written = b""
-    for corner in CORNERS:
-        facts = {**page.facts, "runs": runs_data(ran, corner)}
-        written = write(replace(page, facts=facts)).encode("utf-8")
-        if len(written) <= SIZE_AT_MOST:
-            break
-    return written
 
 
 def _too_large(written: bytes) -> Iterator[str]:
@@ -139,8 +126,8 @@ def _facts(
     written: Code,
     *,
     quick: bool,
-) -> tuple[dict[str, object], list[PlayRun]]:
-    """The data of the script, except the runs, and the runs."""
+) -> dict[str, object]:
+    """The data of the script."""
     graphs, formulas = program.graphs, Formulas()
     blocks = _blocks(program, uses, drawn, written, formulas)
     plans = {} if quick else planned(program, settings)
@@ -150,7 +137,9 @@ def _facts(
     proven: Mapping[str, int] = {} if quick else proof_sizes(program, settings)
     rules = axis_rules(graphs, formulas, sizes)
     starts = start_numbers(graphs, formulas, sizes, mesh, proven)
-    facts: dict[str, object] = {
+    small = None if quick else at_small_sizes(program, settings, proven, starts)
+    played = play(small, block_uses(small.graphs)) if small else Played()
+    return {
         "format": FORMAT,
         "plan": graphs.plan.name if graphs.plan else "",
         "ranks": list(graphs.mesh),
@@ -162,8 +151,8 @@ def _facts(
         **rules,
         "plans": compared,
         "quick": quick,
+        **played.data(),
     }
-    return facts, [] if quick else runs(program, settings, proven, starts)
 
 
 def _blocks(

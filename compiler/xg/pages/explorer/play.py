@@ -1,62 +1,82 @@
-"""Real numbers for every tensor: the program run once, forward and backward, at small sizes."""
+"""Real numbers for every tensor: the program written down at small sizes, for pages to compute."""
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping, Sequence
 from dataclasses import field
-from typing import Any, Final
-
-import numpy as np
-from numpy.typing import NDArray
+from typing import Any, Final, cast
 
 from xg.cost.cost import cost
 from xg.diagnostics.lazy_dataclass import dataclass
+from xg.driver import Program as Compiled
 from xg.ir.dim import DimError
 from xg.ir.graph import Program
+from xg.pages.explorer.tape import Tape, TapeSlot
 from xg.pages.explorer.uses import BlockUse
+from xg.pages.html.document import packed
+from xg.sharding.shard_spec import cuts
 from xg.verify.reference import random_inputs as invented
-from xg.verify.reference.interpret import Interpreter, Record, initial
+from xg.verify.reference.interpret import Interpreter, Record
+from xg.verify.single_device import single
+from xg_runtime.ranks.grid import Grid
 
 SEED: Final = 0
-NOTHING: Final = 1e-9  # what is smaller is the rounding error of a zero
-WORK_AT_MOST: Final = 10**9  # operations, and scalars
-
-Array = NDArray[Any]
-Corner = tuple[int, int]  # so many rows and columns of a tensor's first matrix are shown
+WORK_AT_MOST: Final = 10**8  # operations, and scalars
 
 
 @dataclass(frozen=True, slots=True)
-class PlayRun:
-    """The results of one device or one rank: by block, its tensors in the order of its values.
+class Played:
+    """A run of one device, or of every rank, which all do the same.
 
-    None is a value that is no tensor. `at` are the coordinates of a rank on the mesh. Of a block
-    the tensors are those of its first call, of a repeated one those of the first round.
+    `at` are the coordinates of each rank on the mesh. Of a block the `slots`, in the order of its
+    values, are those of its first call, of a repeated one those of the first round; None is a value
+    that is no tensor.
     """
 
-    name: str
-    sizes: Mapping[str, int]
-    tensors: Mapping[int, Sequence[Array | None]]
-    at: Mapping[str, int] = field(default_factory=dict[str, int])
+    tape: Tape = field(default_factory=Tape)
+    sizes: Mapping[str, int] = field(default_factory=dict[str, int])
+    at: Sequence[Mapping[str, int]] = ()
+    slots: Mapping[int, Sequence[int | None]] = field(default_factory=dict[int, list[int | None]])
+
+    def data(self) -> dict[str, object]:
+        """The runs for the page's script, and how it computes their numbers."""
+        if not self.at:
+            return {"runs": []}
+        many = len(self.at) > 1
+        runs = [
+            {
+                "name": f"rank {number}" if many or at else "one device",
+                "at": dict(at),
+                "sizes": dict(self.sizes),
+            }
+            for number, at in enumerate(self.at)
+        ]
+        slots = {str(place): list(slots) for place, slots in self.slots.items()}
+        tape = {"seed": SEED, "slots": slots, **self.tape.data()}
+        return {"runs": runs, "tape": packed(json.dumps(tape, separators=(",", ":")))}
 
 
-def play(small: Program, uses: Sequence[BlockUse]) -> PlayRun:
-    """One run of a program of one device whose sizes all have numbers; `uses` are its blocks.
+def play(small: Compiled, uses: Sequence[BlockUse]) -> Played:
+    """One run of a program whose sizes all have numbers; `uses` are its blocks.
 
-    Parameters, inputs and cotangents are drawn, and dropout is on.
+    Parameters, inputs and cotangents are drawn, and dropout is on. A rank has its parts of what is
+    drawn for one device.
     """
-    interpreter = Interpreter(small, initial(small, SEED), SEED)
-    outputs, record = interpreter.forward(invented.inputs(small, SEED))
-    interpreter.backward(record, invented.cotangents(outputs, SEED))
-    return recorded("one device", record, uses)
-
-
-def recorded(
-    name: str, record: Record, uses: Sequence[BlockUse], at: Mapping[str, int] | None = None
-) -> PlayRun:
-    """The run that left a record."""
-    first = _first_records(record)
-    tensors = {use.place: _tensors(use, first[use.graph.key]) for use in uses}
-    return PlayRun(name, dict(sorted(record.sizes.items())), tensors, at or {})
+    graphs, alone, tape = small.graphs, single(small).graphs, Tape()
+    mesh = graphs.mesh
+    where = cuts(graphs)
+    params = tape.draw(invented.parameter_draws(alone), where, mesh)
+    inputs = tape.draw(invented.input_draws(alone), where, mesh)
+    cotangents = tape.draw(invented.cotangent_draws(alone), where, mesh)
+    interpreter = Interpreter(graphs, params, SEED, arithmetic=tape.arithmetic())
+    _, record = interpreter.forward(inputs)
+    interpreter.backward(record, cotangents)
+    first = first_records(record)
+    slots = {use.place: _slots(use, first[use.graph.key]) for use in uses}
+    grid = Grid(mesh)
+    at = [grid.coordinates(number) for number in range(grid.count)]
+    return Played(tape, dict(sorted(record.sizes.items())), at, slots)
 
 
 def is_small(program: Program) -> bool:
@@ -70,8 +90,8 @@ def is_small(program: Program) -> bool:
     return max(work) <= WORK_AT_MOST
 
 
-def _first_records(record: Record) -> dict[str, Record]:
-    """The first record of every block, callers before callees."""
+def first_records(record: Record) -> dict[str, Record]:
+    """The record of the first call of every block, callers before callees."""
     records: dict[str, Record] = {}
     waiting = [record]
     while waiting:
@@ -82,65 +102,6 @@ def _first_records(record: Record) -> dict[str, Record]:
     return records
 
 
-def _tensors(use: BlockUse, record: Record) -> list[Array | None]:
-    arrays = record.reverse or record.values
-    return [arrays.get(value) for value in use.values()]
-
-
-# ---- as data ------------------------------------------------------------------------------------
-
-
-def runs_data(runs: Sequence[PlayRun], corner: Corner) -> list[dict[str, object]]:
-    """The data of runs for the page's script, tensors cut to a corner.
-
-    A tensor equal to that of an earlier rank is given as the number of that rank.
-    """
-    return [
-        {
-            "name": run.name,
-            "at": dict(run.at),
-            "sizes": dict(run.sizes),
-            "values": {
-                place: [
-                    _tensor_data(runs[: number + 1], place, v, corner) for v in range(len(tensors))
-                ]
-                for place, tensors in run.tensors.items()
-            },
-        }
-        for number, run in enumerate(runs)
-    ]
-
-
-def _tensor_data(runs: Sequence[PlayRun], block: int, value: int, corner: Corner) -> object:
-    """One tensor of the last of some runs."""
-    *before, tensor = (run.tensors[block][value] for run in runs)
-    if tensor is None:
-        return None
-    alike = (n for n, other in enumerate(before) if other is not None and _same(tensor, other))
-    earlier = next(alike, None)
-    return shown(tensor, corner) if earlier is None else earlier
-
-
-def _same(one: Array, other: Array) -> bool:
-    return np.array_equal(one, other, equal_nan=one.dtype.kind == "f")
-
-
-def shown(array: Array, corner: Corner) -> list[object]:
-    """A tensor's shape, and the first rows and columns of its first matrix.
-
-    >>> shown(np.array([[1.23456, -np.inf], [1e-17, 20000.0]]), (5, 6))
-    [[2, 2], [[1.23, '-inf'], [0, 20000]]]
-    """
-    matrix = array
-    while matrix.ndim > 2:
-        matrix = matrix[0]  # no axis is empty at the sizes of the proof
-    rows = np.atleast_2d(matrix)[: corner[0], : corner[1]]
-    return [list(array.shape), [[_number(each) for each in row] for row in rows.tolist()]]
-
-
-def _number(value: float) -> float | int | str:
-    """Three digits, which are the same on every machine; JSON has no infinity."""
-    if not np.isfinite(value):
-        return str(float(value))
-    rounded = 0.0 if abs(value) < NOTHING else float(f"{value:.3g}")
-    return int(rounded) if rounded == int(rounded) else rounded
+def _slots(use: BlockUse, record: Record) -> list[int | None]:
+    arrays = cast("Mapping[Any, TapeSlot]", record.reverse or record.values)
+    return [arrays[value].place if value in arrays else None for value in use.values()]

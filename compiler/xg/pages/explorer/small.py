@@ -12,8 +12,7 @@ from xg.driver import Program, compile_project
 from xg.frontend.typed import Settings, declared_dims
 from xg.ir.graph import Apply
 from xg.ir.graph import Program as Graphs
-from xg.pages.explorer.play import PlayRun, is_small, play
-from xg.pages.explorer.ranks import play_ranks
+from xg.pages.explorer.play import is_small
 from xg.pages.explorer.uses import BlockUse, block_uses
 from xg.verify.facts import SizeFacts, size_facts
 from xg.verify.meshes import case
@@ -47,10 +46,10 @@ def proof_sizes(program: Program, settings: Settings) -> Mapping[str, int]:
     return {**sizes, **mesh}
 
 
-def runs(
+def at_small_sizes(
     program: Program, settings: Settings, proven: Mapping[str, int], starts: Mapping[str, int]
-) -> list[PlayRun]:
-    """The program run at the sizes of its proof; where the file forbids these, at its own.
+) -> Program | None:
+    """The program at the sizes of its proof; where the file forbids these, at its own.
 
     Nothing if the file allows no small ones.
     """
@@ -70,14 +69,8 @@ def runs(
             continue
         uses = block_uses(small.graphs)
         if is_small(small.graphs) and _outline(uses) == outline:
-            return _played(small, uses)
-    return []
-
-
-def _played(small: Program, uses: Sequence[BlockUse]) -> list[PlayRun]:
-    if small.distributed is None:
-        return [play(small.graphs, uses)]
-    return play_ranks(small, uses)
+            return small
+    return None
 
 
 def _plan(program: Program) -> str | None:

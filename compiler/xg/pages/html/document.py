@@ -1,17 +1,18 @@
 """The document: head with policy, style and script, body with figures, code and empty panels.
 
 Text of users gets in through `xg.diagnostics.escape` alone. The policy lets nothing run or load but
-the one style sheet and the one script, by their hashes.
+the one style sheet, the page's script and the one that computes numbers, by their hashes.
 """
 
 from __future__ import annotations
 
 from base64 import b64encode
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from hashlib import sha256
 from importlib.resources import files
 from string import Template
 from typing import Final
+from zlib import compress
 
 from xg.diagnostics import escape
 from xg.pages.html.page import CodeLine, Page, Pass, Section
@@ -27,33 +28,50 @@ SCRIPTS: Final = (
     "player",
     "start",
 )
+COMPUTING: Final = ("primitives", "numbers")  # scripts of a page that computes numbers
 NAMES: Final[Mapping[Pass, str]] = {"forward": "Forward", "backward": "Backward"}
 
 
 def document(page: Page) -> str:
     """The whole document."""
-    style = f"{_colors(page)}\n{page.sheet}\n{_lean(_asset('page.css'))}"
-    script = "\n".join(_lean(_asset(f"{name}.js")) for name in SCRIPTS)
+    style = f"{_colors(page)}\n{page.sheet}\n{_tight(_lean(asset('page.css')))}"
+    script = "\n".join(_lean(asset(f"{name}.js")) for name in SCRIPTS)
+    facts, scripts = page.facts, [script]
+    if "tape" in facts:
+        scripts.append(computing())
+        facts = {**facts, "script": packed(scripts[-1])}
     title = escape.xml(page.title)
-    return Template(_asset("page.html")).substitute(
+    return Template(asset("page.html")).substitute(
         title=title,
         file=escape.xml(page.file),
-        policy=_policy(style, script),
+        policy=_policy(style, scripts),
         style=style,
         script=script,
         blocks=_blocks(page),
         figures="\n".join((page.shared, *_figures(page))),
         code="\n".join(_listings(page)),
-        facts=escape.script_data(page.facts),
+        facts=escape.script_data(facts),
     )
 
 
-def _policy(style: str, script: str) -> str:
-    """Nothing is loaded; of the page itself one style sheet and one script are allowed."""
+def computing() -> str:
+    """The script that computes numbers: a function of a tape and of the page's own functions."""
+    inside = "\n".join(_lean(asset(f"{name}.js")) for name in COMPUTING)
+    own = "const{make,rich,facts}=page;"
+    return f"globalThis.numbersOf=(tape,page)=>{{{own}\n{inside}\n}}"
+
+
+def packed(text: str) -> str:
+    """A text of a page compressed: zlib's format in base64."""
+    return b64encode(compress(text.encode("utf-8"), 9)).decode("ascii")
+
+
+def _policy(style: str, scripts: Sequence[str]) -> str:
+    """Nothing is loaded; of the page itself one style sheet and these scripts are allowed."""
     rules = (
         "default-src 'none'",
-        f"style-src '{_hash(style)}'",
-        f"script-src '{_hash(script)}'",
+        f"style-src {_hash(style)}",
+        f"script-src {' '.join(map(_hash, scripts))}",
         "base-uri 'none'",
         "form-action 'none'",
     )
@@ -61,10 +79,11 @@ def _policy(style: str, script: str) -> str:
 
 
 def _hash(text: str) -> str:
-    return f"sha256-{b64encode(sha256(text.encode('utf-8')).digest()).decode('ascii')}"
+    return f"'sha256-{b64encode(sha256(text.encode('utf-8')).digest()).decode('ascii')}'"
 
 
-def _asset(name: str) -> str:
+def asset(name: str) -> str:
+    """The text of a file of this page."""
     return files("xg.pages.html").joinpath("assets", name).read_text(encoding="utf-8")
 
 
@@ -72,6 +91,13 @@ def _lean(text: str) -> str:
     """A script or style sheet without indentation and lines of comment."""
     lines = (line.strip() for line in text.splitlines())
     return "\n".join(line for line in lines if line and not line.startswith(("//", "/*")))
+
+
+def _tight(sheet: str) -> str:
+    """A style sheet without the blanks that only its author needs."""
+    for sign in ("{", "}", ";", ":", ","):
+        sheet = sheet.replace(f"{sign} ", sign)
+    return sheet.replace(" {", "{").replace(";}", "}")
 
 
 def _colors(page: Page) -> str:
@@ -131,6 +157,7 @@ def _listing(place: int, section: Section) -> list[str]:
 def _line(line: CodeLine) -> str:
     code, sign, comment = line.text.partition("# ")
     text = escape.xml(code) + (f"<i>{sign}{escape.xml(comment)}</i>" if sign else "")
+    text = text.replace("&quot;", '"')  # a quotation mark means nothing outside of a tag
     if not line.steps:
         return f"{text}\n"
     return f'<span data-steps="{" ".join(line.steps)}">{text}\n</span>'

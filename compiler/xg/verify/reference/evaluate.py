@@ -30,10 +30,14 @@ Meaning = Callable[..., Array]  # (expr, context, *arguments) -> value
 
 @dataclass(frozen=True, slots=True)
 class NumberSystem:
-    """An arithmetic: the meaning of every primitive, and how two arrays are summed."""
+    """An arithmetic: the meaning of every primitive, and how two arrays are summed.
+
+    One that computes whole bodies at once has `compute` in the place of `evaluate`.
+    """
 
     meanings: Mapping[str, Meaning]
     add: Callable[[Array, Array], Array]
+    compute: Callable[..., list[Array]] | None = None
 
 
 @dataclass(slots=True)

@@ -20,7 +20,7 @@ from xg.ir.dim import ONE
 from xg.ir.graph import Apply, Backward, Call, Graph, Program, Value, ports
 from xg.ir.instances import inside
 from xg.ir.loop import Loop
-from xg.ir.parameters import frozen_paths, join, param_specs
+from xg.ir.parameters import frozen_paths, join
 from xg.ir.tensor import TensorType
 from xg.ir.walk import level_by_level
 from xg.verify.reference.body_cache import BodyCache
@@ -32,7 +32,8 @@ from xg.verify.reference.evaluate import (
     Stopped,
     evaluate,
 )
-from xg.verify.reference.random import key, normal
+from xg.verify.reference.random import key
+from xg.verify.reference.random_inputs import parameter_draws
 
 Array = NDArray[Any]
 Arrays = Mapping[str, Array]
@@ -111,8 +112,9 @@ class Interpreter:
             if graph.types[value].is_float and not value.frozen:
                 zero = np.zeros_like(record.values[value])
                 gradients[str(value.name)] = inputs.get(value, zero)
-        for path in self.params.keys() - frozen_paths(self.program):
-            gradients.setdefault(path, np.zeros_like(self.params[path]))
+        missing = {*self.params} - {*gradients} - {*frozen_paths(self.program)}
+        for path in sorted(missing):
+            gradients[path] = np.zeros_like(self.params[path])
         return gradients
 
     # ---- forward --------------------------------------------------------------------------------
@@ -162,7 +164,8 @@ class Interpreter:
         arrays = [environment[value] for value in node.inputs]
         operands = dict(zip(trace.operands, arrays, strict=True))
         context = self._context(record, node.place)
-        results = evaluate(trace.outputs, operands, context, trace.order)
+        compute = self.arithmetic.compute or evaluate
+        results = compute(trace.outputs, operands, context, trace.order)
         environment.update(zip(node.outputs, results, strict=True))
 
     def _call(self, call: Call, record: Record) -> None:
@@ -387,14 +390,4 @@ def _free(graph: Graph, numbers: Mapping[str, int]) -> dict[str, int]:
 
 def initial(program: Program, seed: int = 0) -> dict[str, Array]:
     """Random parameters for tests: nothing zero, nothing one, unlike the file's initial values."""
-    arrays: dict[str, Array] = {}
-    numbers = program.main.sizes.bind(program.numbers)
-    for path, param, graph, symbols in param_specs(program):
-        shape = tuple(
-            graph.sizes.expand(dim).substitute(symbols).evaluate(numbers)
-            for dim in param.type.shape
-        )
-        fan = shape[-2] if len(shape) > 1 else 4
-        offset = 1.0 if param.start == "ones" else 0.0
-        arrays[path] = normal(key(seed, path), shape, fan**-0.5) + offset
-    return arrays
+    return {path: draw.array(seed) for path, draw in parameter_draws(program).items()}

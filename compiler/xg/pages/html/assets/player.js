@@ -1,7 +1,8 @@
-// Real numbers, step by step, forward and then backward.
+// Real numbers, step by step, forward and then backward; `numbers` computes and shows them.
 
 const PAUSE = 1400; // milliseconds from step to step
 const player = { at: 0, timer: 0, on: false, place: 0 };
+let numbers = null; // until they are unpacked
 
 const sequence = () => stepsOf(chosen.place);
 
@@ -43,12 +44,11 @@ function showProgress(here) {
 function showChip(step) {
   for (const old of all(".chip")) old.remove();
   const node = step?.view === chosen.view && player.on && nodeOf(step);
-  const known = node && tensorOn(looked.rank, step.place, step.makes[0]);
+  const known = node && numbers?.tensorOn(looked.rank, step.place, step.makes[0]);
   if (!known) return;
-  const row = known[1][0] ?? [];
-  const more = known[0].reduce((a, b) => a * b, 1) > Math.min(row.length, 3) ? " …" : "";
+  const row = [...known.data.slice(0, Math.min(known.shape.at(-1) ?? 1, 3))];
   const text = drawn("text", { x: 6, y: 11.5 });
-  text.textContent = row.slice(0, 3).map(numberText).join("  ") + more;
+  text.textContent = row.map(numbers.shortened).join("  ") + (known.data.length > row.length ? " …" : "");
   const chip = drawn("g", { class: "chip" }, drawn("rect", { rx: 3, height: 16 }), text);
   node.parentNode.append(chip);
   const box = node.getBBox();
@@ -105,58 +105,38 @@ function showPlaying(playing) {
 
 function showNumbers(id) {
   const panel = element("numbers");
-  const block = blocks[chosen.place];
-  const intro = make("p", { class: "quiet" }, ...rich(said()));
-  if (!id) {
-    const given = [...block.inputs, ...block.cotangents];
-    panel.replaceChildren(intro, make("h3", {}, "What goes in"), ...given.map((place) => tensor(block, place)));
-    return;
-  }
-  const step = steps.get(id);
-  if (exchanges(step)) {
-    panel.replaceChildren(intro, ...exchanged(step));
-    return;
-  }
-  panel.replaceChildren(
-    intro,
-    make("h3", {}, "Made"), ...step.makes.map((place) => tensor(blocks[step.place], place)),
-    make("h3", {}, "From"), ...[...new Set(step.reads)].map((place) => tensor(blocks[step.place], place)),
-  );
+  if (panel.hidden) return;
+  if (!numbers) panel.replaceChildren(make("p", { class: "quiet" }, ...rich(said())));
+  else if (id) numbers.show(blocks[chosen.place], steps.get(id), exchangedOver(steps.get(id)));
+  else numbers.show(blocks[chosen.place]);
 }
 
 function said() {
-  if (facts.quick) return "The numbers come in a moment.";
+  if (facts.quick || (facts.tape && !numbers)) return "The numbers come in a moment.";
   if (!facts.runs.length) return "There are no numbers: the sizes of this program cannot be small.";
   const at = Object.entries(run().sizes).map(([name, value]) => `${name} = ${value}`).join(", ");
   const rank = runAxes.length ? `On ${placeText(run())} of ${facts.runs.length} simulated ranks. ` : "";
-  return `${rank}${at ? `At ${at}, ` : ""}with drawn parameters and dropout. Of a larger tensor, the corner of the first matrix.`;
+  return `${rank}${at ? `At ${at}, ` : ""}with drawn parameters and dropout. Change a number in a box, and both passes are computed again; point at another to see what made it.`;
 }
 
 /** rank 3 (N_D = 1, N_T = 1) */
 const placeText = ({ name, at }) =>
   `${name} (${runAxes.map((axis) => `${axis} = ${at[axis]}`).join(", ")})`;
 
-/** A tensor as a table, on the chosen rank or another. */
-function tensor(block, place, rank = looked.rank) {
-  const value = block.values[place];
-  const known = tensorOn(rank, block.place, place);
-  const caption = make("figcaption", {}, make("b", {}, ...rich(value.name)), " ", ...rich(shapeText(value)));
-  if (!known) return make("figure", {}, caption, make("p", { class: "quiet" }, "no number"));
-  const [shape, rows] = known;
-  caption.append(shape.length ? ` = ${shape.join(" × ")}` : "");
-  if (runAxes.length) caption.append(make("span", { class: "held" }, ...rich(heldHere(value, known, facts.runs[rank].at))));
-  const largest = Math.max(...rows.flat().filter(Number.isFinite).map(Math.abs), 1e-30);
-  const body = rows.map((row) => make("tr", {}, ...row.map((value) => numberCell(value, largest))));
-  const [height, width] = [shape.at(-2) ?? 1, shape.at(-1) ?? 1];
-  const cut = width > rows[0]?.length || height > rows.length || shape.length > 2;
-  return make("figure", cut ? { class: "cut" } : {}, caption, make("table", {}, make("tbody", {}, ...body)));
+/** A text that was compressed for the page. */
+function unpacked(text) {
+  const bytes = Uint8Array.from(atob(text), (sign) => sign.charCodeAt());
+  return new Response(new Blob([bytes]).stream().pipeThrough(new DecompressionStream("deflate"))).text();
 }
 
-const numberText = (value) => String(value).replace("inf", "∞").replaceAll("-", "−");
-
-function numberCell(value, largest) {
-  const made = make("td", { class: value < 0 ? "below" : "above" }, numberText(value));
-  const share = Number.isFinite(value) ? Math.abs(value) / largest : 0;
-  made.style.setProperty("--share", `${Math.round(share * 55)}%`);
-  return made;
+/** Add the script that computes, which the page's policy names, and give it the program. */
+async function loadNumbers() {
+  const [script, tape] = await Promise.all([facts.script, facts.tape].map(unpacked));
+  document.head.append(make("script", {}, script));
+  numbers = globalThis.numbersOf(JSON.parse(tape), {
+    facts, blocks, make, rich, spell, shapeText, said, rankCount, axes: runAxes,
+    panel: element("numbers"), rank: () => looked.rank, changed: showPlayer,
+  });
+  showPlayer();
+  showNumbers(current());
 }

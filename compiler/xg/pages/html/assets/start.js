@@ -11,6 +11,7 @@ function openTab(id) {
     element(tab.getAttribute("aria-controls")).hidden = !open;
   }
   if (current()) revealLines(current());
+  showNumbers(current());
 }
 
 /** Point at, focus and click things that belong to a step. */
@@ -131,3 +132,5 @@ if (runAxes.length) {
   element("ranks").hidden = false;
 }
 showBlock();
+if (facts.tape) await loadNumbers();
+document.body.dataset.ready = "";
