@@ -114,6 +114,7 @@ class Family:
 
 
 F = Family
+ROUTED: Final[Mapping[str, Any]] = {"num_experts_per_tok": 2, "moe_intermediate_size": 20}
 FAMILIES: Final[Mapping[str, Family]] = {
     # encoders of text
     "bert": F("BertForMaskedLM", "text"),
@@ -222,6 +223,12 @@ FAMILIES: Final[Mapping[str, Family]] = {
         "causal",
         {"num_experts": 4, "moe_intermediate_size": 12, "shared_expert_intermediate_size": 12},
     ),
+    "qwen3-moe": F("Qwen3MoeForCausalLM", "causal", {"num_experts": 4, **ROUTED}),
+    "olmoe": F("OlmoeForCausalLM", "causal", {"num_experts": 4, **ROUTED}),
+    "flex-olmo": F("FlexOlmoForCausalLM", "causal", {"num_experts": 4, **ROUTED}),
+    "granite-moe": F("GraniteMoeForCausalLM", "causal", {"num_local_experts": 4, **ROUTED}),
+    "hunyuan-moe": F("HunYuanMoEV1ForCausalLM", "causal", {"num_experts": 4, **ROUTED}),
+    "gpt-oss": F("GptOssForCausalLM", "causal", {"num_local_experts": 4, **ROUTED}),
     "deepseek-v3": F(
         "DeepseekV3ForCausalLM",
         "causal",

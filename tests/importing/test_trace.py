@@ -55,3 +55,18 @@ def test_a_model_that_torch_cannot_trace_is_named() -> None:
         xg.trace(Branching(), torch.randn(3, 4))
     assert "torch.export cannot trace Branching" in str(error.value)
     assert [each.code for each in error.value.diagnostics] == ["XG0906"]
+
+
+def test_reasons_are_those_of_fixed_sizes_where_free_ones_only_add_more() -> None:
+    """Windows that do not cover a free axis hide what is behind them."""
+
+    def sorted_patches(x: Tensor) -> Tensor:
+        y = torch.nn.functional.max_pool2d(x, 3, 2)
+        return torch.sort(y.mean((2, 3)))[0] + torch.cumsum(y, 1).mean((2, 3))
+
+    with pytest.raises(xg.DiagnosticError) as error:
+        xg.trace(sorted_patches, torch.randn(2, 3, 9, 9))
+    reasons = str(error.value)
+    assert "aten.sort.default" in reasons
+    assert "aten.cumsum.default" in reasons
+    assert "windows" not in reasons

@@ -160,7 +160,7 @@ class BlockText:
                 )
             scalar = not value.axes
             self.names[value] = self.taken.new("loss" if scalar else "Y")
-            ports.append(f"{self.names[value]} {self.dims.shape(value)}")
+            ports.append(self._port(value))
         return ports
 
     def _outputs(self) -> Sequence[ModelValue]:
@@ -169,11 +169,7 @@ class BlockText:
         return self.instance.outputs
 
     def _port(self, value: ModelValue) -> str:
-        bound = self.file.model.ranges.get(_origin(value, self.model))
-        range_ = (
-            f" in {spell(self.dims[bound])}" if value.kind == "int" and bound is not None else ""
-        )
-        return f"{self.names[value]} {self.dims.shape(value)}{range_}"
+        return f"{self.names[value]} {_type(value, self.file)}"
 
     def _chain(self, chain: Sequence[Link]) -> str:
         first = chain[0]
@@ -282,8 +278,10 @@ class BlockText:
             edge_label = (
                 "PE" if isinstance(source, ModelStep) and source.operator == "range" else edge_label
             )
+        several = len(link.node.outputs) > 1  # integers among them have a range of their own
         return ", ".join(
-            f"{self.name(value, edge_label)} {self.dims.shape(value)}"
+            f"{self.name(value, 'e' if value.kind == 'int' and several else edge_label)} "
+            f"{_type(value, self.file) if several else self.dims.shape(value)}"
             for value in link.node.outputs
         )
 
@@ -334,10 +332,16 @@ def _run_names(instance: ModuleInstance) -> dict[int, str]:
     return names
 
 
+def _type(value: ModelValue, file: File) -> str:
+    """``[B, S] in V``."""
+    bound = file.model.ranges.get(_origin(value, file.model)) if value.kind == "int" else None
+    return file.dims.shape(value) + (f" in {spell(file.dims[bound])}" if bound is not None else "")
+
+
 def _origin(value: ModelValue, model: Model) -> ModelValue:
-    """The input that integers come from."""
+    """The input that integers come from, or the choice of experts."""
     steps = {each: step for step in model.steps for each in step.outputs}
-    while value in steps and steps[value].data:
+    while value not in model.ranges and value in steps and steps[value].data:
         value = steps[value].data[0]
     return value
 

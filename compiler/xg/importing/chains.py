@@ -13,7 +13,7 @@ Node = ModelStep | CallRun
 SWAPPED = frozenset({"⊕", "⊙"})  # either operand may flow
 LAID_OUT = frozenset({"R", "T", "BC", "RoPE"})
 ENDS = frozenset(
-    {"S", "GELU", "ReLU", "SiLU", "SwiGLU", "GLU", "Emb", "conv", "maxpool", "meanpool"}
+    {"S", "GELU", "ReLU", "SiLU", "SwiGLU", "GLU", "Emb", "conv", "maxpool", "meanpool", "scatter"}
 )
 SOURCES = frozenset({"range", "sinusoid"})
 

@@ -76,6 +76,11 @@ class Weight:
             return [shape[0], math.prod(shape[1:])]
         return [*shape[2:], shape[1], shape[0]] if self.kernel else [*shape]
 
+    @staticmethod
+    def turned(axes: Sequence[Size | None]) -> list[Size | None]:
+        """Axes with the last two exchanged, as `transposed` does."""
+        return [*axes[:-2], *axes[:-3:-1]]
+
 
 @dataclass(frozen=True)
 class Model:

@@ -6,7 +6,7 @@ from typing import Final, Literal, TypeAlias
 
 from xg.diagnostics.lazy_dataclass import dataclass
 from xg.importing.fixed import Fixed
-from xg.importing.views import View
+from xg.importing.views import Factor, View
 
 Layout: TypeAlias = Literal["half", "interleaved"]  # where the two of a pair are
 HIDDEN: Final = -1e4  # a score so low has the weight 0
@@ -72,8 +72,21 @@ class Turning:
 
 
 @dataclass(frozen=True, slots=True)
+class Routed:
+    """A row for each of the k experts of a token, as a model computes it; here for all experts.
+
+    Where torch counts the k that are `chosen`, `view` has the factor `expert` of all of them.
+    """
+
+    view: View
+    expert: Factor
+    chosen: View
+    shares: View | None = None  # the weights that it was multiplied by
+
+
+@dataclass(frozen=True, slots=True)
 class Lost:
     """The result of a call that could not be said; what reads it is not reported again."""
 
 
-Known: TypeAlias = View | Fixed | Mask | Formula | Turning | Lost
+Known: TypeAlias = View | Fixed | Mask | Formula | Turning | Routed | Lost

@@ -6,6 +6,7 @@ from typing import Final
 
 from xg.diagnostics.diagnostic import DiagnosticError, Problem
 from xg.importing import rules_layout as layout
+from xg.importing import rules_routing
 from xg.importing.define_op import define_op
 from xg.importing.diagram import Model, ModelStep, Weight
 from xg.importing.errors import NotAnInput, NotSpoken, Unspeakable
@@ -31,6 +32,7 @@ from xg.importing.views import ModelValue, View
 from xg.ir.dim import number
 
 PICTURE: Final = 4  # axes of an input that is no row of features
+GROUPED: Final = "model.set_experts_implementation('batched_mm') before the export says the same"
 IGNORED: Final = (
     "_assert_tensor_metadata",
     "_assert_scalar",
@@ -114,16 +116,16 @@ class _ProgramReader:
         )
 
     def _turned(self, calls: list[AtenCall]) -> frozenset[str]:
-        """Parameters that only linear layers read, as weights: they are kept as [in, out]."""
+        """Parameters that only linear layers, or only experts, read: they are kept as [in, out]."""
         names = {e.name: e.target for e in self.exported.entries if e.kind == "parameter"}
-        linear: set[str] = set()
-        other: set[str] = set()
+        readers: dict[str, set[tuple[str, str]]] = {}
         for call in calls:
             for key, argument in call.args.items():
                 for name in reads({key: argument}):
-                    is_weight = base_name(call.target) == "linear" and key == "weight"
-                    (linear if is_weight else other).add(names.get(name, ""))
-        return frozenset(linear - other)
+                    use = base_name(call.target), key
+                    readers.setdefault(names.get(name, ""), set()).add(use)
+        alone = [{("linear", "weight")}, {("index", "self")}]
+        return frozenset(name for name, uses in readers.items() if uses in alone)
 
     def _enter(self, kind: str, name: str, target: str, calls: list[AtenCall]) -> None:
         lowering = self.lowering
@@ -193,6 +195,9 @@ class _ProgramReader:
         formulas = [lowering.known.get(each, Lost()) for each in reads(call.args)]
         if any(isinstance(each, Lost) for each in formulas):
             raise Dependent
+        routed = rules_routing.routed(lowering, name, formulas)
+        if routed is not None:
+            return routed
         fixed = name.removesuffix("_") if name.removesuffix("_") in FIXED else name
         if all(isinstance(each, Fixed) for each in formulas) and fixed in FIXED:
             return self._fixed(call, fixed)
@@ -208,7 +213,8 @@ class _ProgramReader:
         if name == "index":
             return indexed(lowering)
         if name not in RULES:
-            raise Unspeakable("the language has no operator for it")
+            grouped = "grouped_mm" in name
+            raise Unspeakable("the language has no operator for it", GROUPED if grouped else "")
         return RULES[name](lowering)
 
     def _fixed(self, call: AtenCall, rule: str) -> Known:

@@ -10,7 +10,7 @@ from xg.importing.errors import Unspeakable
 from xg.importing.exported import Argument, AtenCall, Exported, Ref
 from xg.importing.fixed import FixedPart
 from xg.importing.formula import is_narrow
-from xg.importing.known import Formula, Known, Lost, Mask, Turning
+from xg.importing.known import Formula, Known, Lost, Mask, Routed, Turning
 from xg.importing.sizes import Size, SizeClasses
 from xg.importing.views import Axis, Factor, ModelValue, View, align
 from xg.ir.dim import Dim, number
@@ -90,6 +90,8 @@ class Lowering:
                 return self._said(known)
             case Mask():
                 raise Unspeakable("a mask is used as a number")
+            case Routed():
+                raise Unspeakable("it reads what single experts give, before they are added up")
             case Turning():
                 raise Unspeakable(
                     "it multiplies by a table of constants other than rotary positions"
@@ -149,15 +151,16 @@ class Lowering:
         axes: Sequence[Size | None],
         *,
         own: Sequence[ModelValue] = (),
+        also: Sequence[ModelValue] = (),
         kind: Literal["float", "int"] = "float",
         **attrs: Any,  # noqa: ANN401 - the writer knows what each operator has
     ) -> ModelValue:
-        """Add a step with one result."""
+        """Add a step; its first result, beside others that are made already."""
         value = ModelValue(tuple(axes), kind)
-        step = ModelStep(operator, tuple(data), (value,), self.call.stack, tuple(own), attrs)
+        step = ModelStep(operator, tuple(data), (value, *also), self.call.stack, tuple(own), attrs)
         self.steps.append(step)
         self._times[step] = self.time
-        self.producer[value] = step
+        self.producer |= dict.fromkeys(step.outputs, step)
         return value
 
     def keep(self, operator: str, view: View, **attrs: Any) -> View:  # noqa: ANN401 - as in emit
@@ -179,7 +182,7 @@ class Lowering:
                 shape[weight.axis] = weight.stop - weight.start
             axes = [self.sizes.make(number(n)) if n != 1 else None for n in weight.laid_out(shape)]
             value = ModelValue(
-                tuple(axes[::-1] if weight.transposed else axes), param=weight.source
+                tuple(weight.turned(axes) if weight.transposed else axes), param=weight.source
             )
             self._params[weight] = value
             self.weights[value] = weight

@@ -32,6 +32,8 @@ AFTER: Final[Mapping[str, str]] = {
     "•": "A",
     "mean": "h",
     "pick": "h",
+    "topk": "g",
+    "scatter": "G",
     "CE": "loss",
     "MSE": "loss",
     "BCE": "loss",
@@ -151,7 +153,7 @@ def parameter_name(
         words = [w for w in re.split(r"[._]", module) if w not in NOISE]
         words = words or [module.rpartition(".")[2]]
         suffix = re.sub(r"^(?:linear|fc|lin|dense)(?=\d+$)", "", "_".join(words))
-    leaf = model.weights[value].source.rpartition(".")[2]
+    leaf = model.weights[value].source.rpartition(".")[2].removesuffix("_proj")
     if not module:
         suffix = leaf if letter in ("W", "E", "P", "p") and leaf not in NOISE else ""
     suffix = re.sub(r"[^a-z0-9_]+", "_", suffix.lower()).strip("_")[:40]

@@ -93,9 +93,10 @@ def _layout(weights: list[Weight], shape: Sequence[int], source: str) -> str:
     if len(weights) == 1 and first.start is None:
         return turn
     axes = {(each.transposed, each.axis) for each in weights}
-    if len(axes) > 1 or rank > 2 or any(each.start is None for each in weights):
+    last = first.axis == rank - (2 if first.transposed else 1)
+    odd = rank > 2 and not last
+    if len(axes) > 1 or odd or any(each.start is None for each in weights):
         raise Unspeakable(f"the parts of {source} have no place in a file of names")
-    last = first.axis == (0 if first.transposed else rank - 1)
     return " -> ".join(part for part in (turn, "split" if last else "rows") if part)
 
 

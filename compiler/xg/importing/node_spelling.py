@@ -152,11 +152,11 @@ def node_text(step: ModelStep, own: list[str], op_names: Mapping[str, str], dims
             return _call("CE", [attrs["word"], f"ignore={attrs['ignore']}"])
         case "RoPE":
             return _rope_text(step)
-        case "Emb":
-            return _call("Emb", own[:1])
-        case "mean" | "sum":
+        case "mean" | "sum" | "scatter":
             axes = ", ".join(axis_name(step.data[0], place, dims) for place in attrs["over"])
             return f"{step.operator}[{axes}]"
+        case "topk":
+            return _call("topk", [spell(dims[step.outputs[0].axes[-1]])])
         case "pick":
             axis = axis_name(step.data[0], attrs["axis"], dims)
             return f"pick[{axis}]({spell(dims.renamed(attrs['index']))})"
@@ -164,12 +164,11 @@ def node_text(step: ModelStep, own: list[str], op_names: Mapping[str, str], dims
             return _slice_text(step, dims)
         case "conv" | "maxpool" | "meanpool" | "upsample":
             return _windows_text(step, own, dims)
-        case "op":
-            return _call(op_names[str(attrs["formula"])], own)
-        case "defined":
-            return _call(op_names[str(attrs["definition"])], [*own, *attrs["box"]])
+        case "op" | "defined":
+            said = attrs.get("definition") or attrs["formula"]
+            return _call(op_names[str(said)], [*own, *attrs.get("box", ())])
         case _:
-            return step.operator
+            return _call(step.operator, own)
 
 
 def _rope_text(step: ModelStep) -> str:

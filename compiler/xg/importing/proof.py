@@ -62,19 +62,19 @@ def part(array: Array, weight: Weight) -> Array:
     """The numbers of a parameter: a tensor of the model, cut and turned."""
     if weight.start is not None:
         taken = slice(weight.start, weight.stop)
-        array = array[taken] if weight.axis == 0 else array[:, taken]
+        array = array[(*(slice(None),) * weight.axis, taken)]
     if weight.flat:
         array = array.reshape(len(array), -1)
     if weight.kernel:
         array = np.moveaxis(array, (1, 0), (-2, -1))
-    return np.ascontiguousarray(array.T if weight.transposed else array)
+    return np.ascontiguousarray(array.swapaxes(-1, -2) if weight.transposed else array)
 
 
 def as_stored(gradient: Array, weight: Weight) -> Array:
     """The gradient of a parameter with its axes as the model has them."""
     if weight.kernel:
         return np.moveaxis(gradient, (-2, -1), (1, 0))
-    return gradient.T if weight.transposed else gradient
+    return gradient.swapaxes(-1, -2) if weight.transposed else gradient
 
 
 def _misshapen(

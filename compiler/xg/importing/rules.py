@@ -11,6 +11,7 @@ from xg.importing import rules_layout as layout
 from xg.importing import rules_mask as masks
 from xg.importing import rules_product as products
 from xg.importing import rules_reduce as reduce
+from xg.importing import rules_routing as routing
 from xg.importing import rules_windows as windows
 from xg.importing.known import Known
 from xg.importing.lowering import Lowering
@@ -87,6 +88,7 @@ RULES: Final[Mapping[str, Rule]] = {
     "cross_entropy_loss": reduce.cross_entropy,
     "mse_loss": reduce.squared_error,
     "binary_cross_entropy_with_logits": reduce.binary_cross_entropy,
+    "topk": routing.top,
     "cat": join.concatenate,
     "stack": join.stack,
     "chunk": layout.pieces,

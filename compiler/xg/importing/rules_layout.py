@@ -24,11 +24,15 @@ def place_of(lowering: Lowering, name: str, rank: int, default: int | None = Non
 
 
 def _regroup(lowering: Lowering, view: View) -> View:
-    """Merging heads into the last axis is said at once, in the module that does it."""
+    """Merging heads into the last axis is said at once, in the module that does it.
+
+    All axes as one are no heads: tokens and their experts, or the targets of a loss.
+    """
     view = regroup(view, lowering.shape_of_output(), lowering.sizes)
     last = set(view.axes[-1]) if view.axes else set[Factor]()
     homes = [axis for axis in view.base if last & set(axis)]
-    return lowering.last_whole(view) if len(homes) > 1 and not view.repeats else view
+    heads = len(homes) > 1 and len(view.axes) > 1
+    return lowering.last_whole(view) if heads and not view.repeats else view
 
 
 def _expand(lowering: Lowering, view: View) -> View:
@@ -76,6 +80,13 @@ def _repeat(lowering: Lowering, view: View) -> View:
     if any(before != after and before != ONE for before, after in zip(old, shape, strict=True)):
         raise Unspeakable("it tiles an axis that is longer than 1")
     return expand(view, shape, lowering.sizes)
+
+
+def _interleaved(lowering: Lowering, view: View) -> View:
+    """Every position as often as a number says, beside itself."""
+    axis = place_of(lowering, "dim", len(view.axes))
+    times = Factor.of(lowering.sizes.make(number(lowering.integer_of("repeats"))))
+    return view.with_axes((*a, times) if i == axis else a for i, a in enumerate(view.axes))
 
 
 def _select(lowering: Lowering, view: View) -> View:
@@ -218,7 +229,7 @@ def _part_of_projection(
     if product is None or product.operator != "•" or first is None or last is None:
         return None
     weight = lowering.weights.get(product.data[1])
-    side = 0 if weight is not None and weight.transposed else 1
+    side = len(product.data[1].axes) - (2 if weight is not None and weight.transposed else 1)
     if weight is None or weight.source in lowering.whole:
         return None
     if weight.start is not None and weight.axis != side:
@@ -226,10 +237,10 @@ def _part_of_projection(
     before = weight.start or 0
     part = Weight(weight.source, weight.transposed, side, before + first, before + last)
     part_weight = lowering.weight(part)
-    inner, outer = part_weight.axes
-    old = product.data[1].axes[0]
-    if inner is not None and old is not None:
-        lowering.sizes.equal(inner, old)
+    outer = part_weight.axes[-1]
+    for mine, its in zip(part_weight.axes[:-1], product.data[1].axes[:-1], strict=True):
+        if mine is not None and its is not None:
+            lowering.sizes.equal(mine, its)
     size = lowering.join(axis)
     if outer is None or size is None:
         return None
@@ -326,6 +337,7 @@ RULES: Final[Mapping[str, Rule]] = {
     "unsqueeze": _unsqueeze,
     "squeeze": _squeeze,
     "repeat": _repeat,
+    "repeat_interleave": _interleaved,
     "select": _select,
     "slice": _slice,
 }

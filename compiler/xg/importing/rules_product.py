@@ -41,17 +41,18 @@ def project(lowering: Lowering, x: View, matrix: ModelValue, bias: object = None
         raise Unspeakable("it multiplies a vector, and • takes two axes")
     inner, outer = matrix.axes
     last = lowering.join(x.base[-1])
-    if inner is None or outer is None or last is None:
+    if inner is None or last is None:
         raise Unspeakable("it has an axis of length 1, which is not named")
     lowering.sizes.equal(inner, last)
-    lowering.sizes.hint(outer, "D_ff", 1)
+    if outer is not None:
+        lowering.sizes.hint(outer, "D_ff", 1)
     value = lowering.emit("•", (x.value, matrix), (*x.value.axes[:-1], outer))
     if bias is not None:
         vector = lowering.view(lowering.look(bias)) if isinstance(bias, Ref) else None
         if vector is None or not vector.plain or len(vector.base) != 1:
             raise Unspeakable("its bias is no vector")
         value = add_bias(lowering, value, vector.value)
-    tail: Axis = (Factor.of(outer),)
+    tail: Axis = () if outer is None else (Factor.of(outer),)
     return View(value, (*x.base[:-1], tail), (*x.axes[:-1], tail))
 
 

@@ -43,7 +43,11 @@ def import_module(
     first_output: bool = False,
     config: Mapping[str, Any] | None = None,
 ) -> Imported:
-    """A module, with all sizes free, or those of features fixed where the diagram needs that."""
+    """A module, with all sizes free, or those of features fixed where the diagram needs that.
+
+    If neither can be said, the reasons are those of the last that torch could trace: what is in
+    the way of free sizes only is not in the way of the model.
+    """
     errors: list[DiagnosticError] = []
     for features in (True, False):
         try:
@@ -56,7 +60,8 @@ def import_module(
             errors.append(error)
         if not any(x.is_floating_point() and x.ndim > 1 for x in (*inputs, *named.values())):
             break
-    raise min(errors, key=lambda error: len(error.diagnostics))
+    traced = [e for e in errors if all(each.code != NotTraced.code for each in e.diagnostics)]
+    raise traced[-1] if traced else errors[0]
 
 
 def _name(model: object) -> str:
@@ -84,12 +89,22 @@ def _module(model: nn.Module | Callable[..., Any]) -> nn.Module:
 
 @contextmanager
 def evaluating(module: nn.Module) -> Generator[None]:
-    """Hold a model in evaluation mode."""
+    """Hold a model in evaluation mode, and experts of transformers as products of matrices."""
     modes = {each: each.training for each in module.modules()}
+    configs: list[Any] = [getattr(each, "config", None) for each in module.modules()]
+    ways = {
+        id(config): (config, config._experts_implementation)
+        for config in configs
+        if hasattr(config, "_experts_implementation")
+    }
     module.eval()
+    for config, _ in ways.values():
+        config._experts_implementation = "batched_mm"
     try:
         yield
     finally:
+        for config, way in ways.values():
+            config._experts_implementation = way
         for each, training in modes.items():
             each.training = training
 

@@ -114,6 +114,8 @@ def _definition(step: ModelStep, model: Model) -> tuple[str, str]:
 
 def _operator_name(step: ModelStep, body: str) -> str:
     scope = step.stack[-1] if step.stack else None
+    if body == "x/sum[D](x)":
+        return "Shares"
     if "mean[D]" in body and "sqrt" in body:
         return "Norm" if "- mean[D]" in body else "RMS"
     if scope is not None and not scope.kind.startswith("torch.nn."):
