@@ -78,4 +78,6 @@ def test_names_of_files() -> None:
 
 def test_what_a_terminal_shows() -> None:
     assert printable("a\tb\x1b\udc80\u202e") == "a    b<U+001B><byte 80><U+202E>"
+    ends = "<U+DC7F><byte 80><byte FF><U+DD00>"
+    assert printable("\udc7f\udc80\udcff\udd00") == ends
     assert [width(text) for text in ("ab", "é", "e\u0301", "日本", "ｗ")] == [2, 1, 1, 4, 2]

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import re
 import traceback
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+from fuzz.plans import prove_plan
 from fuzz.program import generate
 from fuzz.proof import Failure, prove
 from fuzz.recorded import Provable, as_file
@@ -15,6 +16,9 @@ from fuzz.shrink import shrink
 from fuzz.sketch import Sketch
 
 from xg.diagnostics.diagnostic import DiagnosticError
+
+RANKS_OF = 20  # so many programs for one with a plan
+Outcome = tuple[str, str]  # the kind of failure, and its message
 
 
 @dataclass(frozen=True)
@@ -32,17 +36,36 @@ class Found:
 def hunt(seeds: Iterable[int]) -> Iterator[Found]:
     """Every seed whose program fails, made small."""
     for seed in seeds:
-        sketch = generate(seed)
-        kind = outcome(sketch, seed, whole=False)[0]
-        if kind:
-            small = shrink(sketch, lambda case: outcome(case, seed, whole=False)[0] == kind)  # noqa: B023
-            yield Found(seed, small, outcome(small, seed, whole=False)[1])
+        found = smallest(seed, lambda case, seed=seed: outcome(case, seed, whole=False))
+        if found:
+            yield found
 
 
-def outcome(sketch: Provable, seed: int, *, whole: bool = True) -> tuple[str, str]:
-    """The kind of failure that a program shows, and its message; both empty if all is well."""
-    try:
+def smallest(seed: int, outcome: Callable[[Sketch], Outcome]) -> Found | None:
+    """The program of a seed made small if an outcome of it is a failure: it stays of one kind."""
+    sketch = generate(seed)
+    kind = outcome(sketch)[0]
+    if not kind:
+        return None
+    small = shrink(sketch, lambda case: outcome(case)[0] == kind)
+    return Found(seed, small, outcome(small)[1])
+
+
+def outcome(sketch: Provable, seed: int, *, whole: bool = True) -> Outcome:
+    """As `failure`, of all that is proven of a program; one of twenty is also run on ranks."""
+
+    def all_of_it() -> None:
         prove(sketch, seed, whole=whole)
+        if isinstance(sketch, Sketch) and (whole or seed % RANKS_OF == 7):
+            prove_plan(sketch, seed)
+
+    return failure(all_of_it)
+
+
+def failure(check: Callable[[], object]) -> Outcome:
+    """The kind of failure that a check shows, and its message; both empty if all is well."""
+    try:
+        check()
     except Failure as failure:
         return failure.kind, str(failure)
     except DiagnosticError as error:

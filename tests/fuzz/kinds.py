@@ -4,16 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from random import Random
 
 from fuzz import plans, texts
 from fuzz.again import again_failure
 from fuzz.faults import fault_failure
-from fuzz.hunt import hunt
+from fuzz.hunt import failure, hunt, smallest
 from fuzz.laws import LAWS, check_law, drawn
 from fuzz.payloads import payload_failure
-from fuzz.program import generate
-from fuzz.proof import Failure
+from fuzz.sketch import Sketch
 
 
 @dataclass(frozen=True)
@@ -41,22 +39,18 @@ def _program(seed: int) -> Failed | None:
 
 
 def _law(seed: int) -> Failed | None:
-    sketch = generate(seed)
-    try:
+    def check(sketch: Sketch) -> None:
         case = drawn(sketch, seed)
         for law in LAWS:
             check_law(law, sketch, case, seed)
-    except Failure as failure:
-        return Failed(str(sketch).encode(), str(failure))
-    return None
+
+    found = smallest(seed, lambda sketch: failure(lambda: check(sketch)))
+    return found and Failed(str(found).encode(), found.message)
 
 
 def _plan(seed: int) -> Failed | None:
-    try:
-        plans.prove_plan(seed)
-    except Failure as failure:
-        return Failed(plans.with_plan(generate(seed), Random(seed)).encode(), str(failure))
-    return None
+    found = smallest(seed, lambda sketch: failure(lambda: plans.prove_plan(sketch, seed)))
+    return found and Failed(plans.with_plan(found.program, seed).encode(), found.message)
 
 
 def _text(seed: int) -> Failed | None:

@@ -29,16 +29,20 @@ CUT = 0.35  # how often a value that could be cut is
 LABELS = 0.1  # and an edge that has a label
 
 
-def with_plan(sketch: Sketch, random: Random) -> str:
-    """The program with a mesh, and a plan called P of its blocks."""
-    plans = [_plan(block, random) for block in sketch.blocks]
+def with_plan(sketch: Sketch, seed: int) -> str:
+    """The program with a mesh, and a plan called P of its blocks.
+
+    Each value draws for itself, so that a smaller program keeps what it still has of the plan.
+    """
+    plans = [_plan(block, seed) for block in sketch.blocks]
     return "\n".join([str(sketch), f"mesh {', '.join(AXES)}\n", *filter(None, plans)])
 
 
-def _plan(block: Block, random: Random) -> str:
+def _plan(block: Block, seed: int) -> str:
+    drawn = ((*each, Random(f"{seed} {block.name} {each[0]}")) for each in _values(block))
     lines = [
         line
-        for name, type_, chance in _values(block)
+        for name, type_, chance, random in drawn
         if random.random() < chance and (line := _line(name, type_, random))
     ]
     return f"plan P of {block.name} {{\n{''.join(lines)}}}\n" if lines else ""
@@ -80,10 +84,9 @@ def _dims(shape: str) -> list[str]:
     return [dim.strip() for dim in dims if dim.strip()]
 
 
-def prove_plan(seed: int) -> str:
+def prove_plan(sketch: Sketch, seed: int) -> str:
     """Whether a random plan is proven, refused or plans nothing; raises Failure."""
-    sketch = generate(seed)
-    text = with_plan(sketch, Random(seed))
+    text = with_plan(sketch, seed)
     return prove_text(text, sketch.settings, seed) if "plan P" in text else "empty"
 
 
@@ -120,10 +123,13 @@ def differs(many: Program, seed: int) -> str:
     outputs, _ = Interpreter(one.graphs, params, seed).forward(inputs)
     cotangents = invented.cotangents(outputs, seed)
     trial = RankComparison(many.graphs, params, inputs, cotangents, seed)
-    alone, together = trial.on_one_device(one.on_arrays()), trial.on_ranks(many.on_arrays())
+    kernels = seed % 2 == 0
+    ranks = many.on_arrays(kernels=kernels)
+    alone, together = trial.on_one_device(one.on_arrays()), trial.on_ranks(ranks)
     found = trial.compare(alone, together)
-    assert many.distributed
-    wrong = [each for each in count(many.distributed, together) if not each.agrees]
+    distributed = many.fused_distributed if kernels else many.distributed
+    assert distributed
+    wrong = [each for each in count(distributed, together, bundled=kernels) if not each.agrees]
     try:
         exact = exactly(one.graphs, many.graphs, PRIMES[seed % len(PRIMES)], seed).first
     except Undefined:
@@ -136,7 +142,7 @@ def tried(first: int, last: int) -> tuple[Counter[str], list[str]]:
     verdicts, failures = Counter[str](), list[str]()
     for seed in range(first, last):
         try:
-            verdicts[prove_plan(seed)] += 1
+            verdicts[prove_plan(generate(seed), seed)] += 1
         except Failure as failure:
             failures.append(f"# seed {seed}\n{failure}")
     return verdicts, failures

@@ -21,7 +21,7 @@ from xg.driver import BACKENDS
 from xg.ir.graph import Program
 from xg.ir.size_checks import check_numbers
 from xg.passes.infer import infer
-from xg.passes.pipelines import BLOCKS, DIFFERENTIATE, STEP
+from xg.passes.pipelines import BLOCKS, DIFFERENTIATE, FUSED, STEP
 from xg.passes.resolve import resolve
 from xg.passes.runner import run
 from xg.syntax import ast
@@ -58,6 +58,8 @@ STEPS = (
     *((3e-4, EIGHTH), (1e-4, EIGHTH), (1e-5, FOURTH), (1e-6, FOURTH)),
 )
 DROPOUT = 3  # the seed that it is drawn from
+FUSE_AT = (1, 2)  # of eight programs: the first backend's kernels, those of the others
+STEPS_OF = 20  # so many programs for one that steps of generation are derived of
 RARELY = 200  # so many programs for one that backends meet which differ in their words alone
 REACH = 30.0  # by how much a direction may magnify a tensor with small gradients
 
@@ -70,28 +72,35 @@ class Failure(AssertionError):
         self.kind = kind
 
 
-def prove(sketch: Provable, seed: int, *, whole: bool = True, steps: bool = False) -> str:
+def prove(sketch: Provable, seed: int, *, whole: bool = True) -> str:
     """The source of the generated module, after all properties were found to hold.
 
     One that is not `whole` is for many programs: values and slopes of all, every other one in every
-    backend, every fourth one's layout, every other one at two sizes. With `steps` a step of
-    generation is derived of each output that has one; seeds are odd, for no dead steps.
+    backend, every fourth one's layout, every other one at two sizes, every eighth one in kernels of
+    the first backend and as many in those of the others. Of every twentieth a step of generation
+    is derived for each output that has one; such seeds are odd, for no dead steps.
     """
     text = str(sketch)
     tree = check_layout(text) if whole or seed % 4 == 0 else parse(Source("case.xg", text))
     program = compiled(tree, sketch, dead=seed % 2 == 0)
-    source = default().source(program, None, kernels=False)
+    fused = run(FUSED, program).result if whole or seed % 8 in FUSE_AT else program
+    kernels = not whole and seed % 8 == FUSE_AT[0]
+    source = default().source(fused if kernels else program, None, kernels=kernels)
     module = cast(Generated, load(source, "case"))
     others: list[Generated] = []
-    if whole or seed % 2 == 0:
-        others = list(_others(program, seed))
+    if whole or seed % 8 in (0, 4, 6):
+        others += _others(program, seed)
+    if whole or seed % 8 == FUSE_AT[1]:
+        others += _others(fused, seed, kernels=True)
+    if whole:
+        others.append(on_arrays(default(), fused, kernels=True))
     for numbers in (sketch.numbers, {**sketch.numbers, **sketch.resized}):
         case = Case.draw(program, module, numbers, seed)
         case.check_values()
         case.check_slopes()
         case.check_precision()
         case.check_initial()
-        if steps and numbers == sketch.numbers:
+        if seed % STEPS_OF == 1 and numbers == sketch.numbers:
             case.check_steps(seed)
         for other in others:
             again = Case.draw(program, other, numbers, seed)
@@ -105,17 +114,17 @@ def prove(sketch: Provable, seed: int, *, whole: bool = True, steps: bool = Fals
     return source
 
 
-def _others(program: Program, seed: int) -> Iterator[Generated]:
+def _others(program: Program, seed: int, *, kernels: bool = False) -> Iterator[Generated]:
     """The modules of the other backends; those that differ in words alone need few programs."""
     for name in BACKENDS[1:]:
         if name not in in_words_alone() or seed % RARELY == 0:
-            yield on_arrays(backends()[name], program)
+            yield on_arrays(backends()[name], program, kernels=kernels)
 
 
-def on_arrays(backend: Backend, program: Program) -> Generated:
+def on_arrays(backend: Backend, program: Program, *, kernels: bool = False) -> Generated:
     """The module of a backend on arrays."""
     derived = run(BLOCKS, program).result if backend.pipeline else None
-    source = backend.source(program, derived, kernels=False)
+    source = backend.source(program, derived, kernels=kernels)
     return cast(Generated, backend.on_arrays(load(source, f"case_{backend.name}")))
 
 

@@ -17,7 +17,6 @@ from xg.codegen.numpy.module import emit
 
 PROGRAMS = 2_000
 CHUNK = 50
-STEPS = 100  # are derived of as many programs
 FORMATTED = 150  # of them are shown to the formatter and the linter
 
 
@@ -25,11 +24,6 @@ FORMATTED = 150  # of them are shown to the formatter and the linter
 def test_random_programs(start: int) -> None:
     failures = [str(found) for found in hunt(range(start, start + CHUNK))]
     assert not failures, "\n".join(failures)
-
-
-def test_steps_of_random_programs() -> None:
-    for seed in range(1, 2 * STEPS, 2):
-        prove(generate(seed), seed, whole=False, steps=True)
 
 
 @pytest.mark.parametrize("path", recorded("program"), ids=lambda path: path.stem)

@@ -17,6 +17,7 @@ from xg.codegen.emit.spelling import Scope
 from xg.codegen.emit.support import SupportFile
 from xg.codegen.emit.text import Text
 from xg.codegen.numpy import spelling
+from xg.codegen.numpy.kernel_table import KERNELS
 from xg.codegen.torch import spelling as torch_spelling
 from xg.ir import primitive_gradients
 from xg.ir.body import topological
@@ -26,6 +27,7 @@ from xg.ir.prim import Expr, reduce_mean
 from xg.ir.primitive_gradients import Cotangents
 from xg.ir.use import Attrs
 from xg.passes import differentiate
+from xg.sharding import primitive_rules
 from xg.verify.reference import interpret
 
 PROGRAMS = sorted(range(360), key=lambda seed: seed % 2)  # first those that every backend meets
@@ -138,6 +140,20 @@ def numbers_that_stay_wide(patch: Patch) -> None:
     patch.setattr(body, "element_types", types)
 
 
+def softmax_whose_kernel_forgets_its_factor(patch: Patch) -> None:
+    source, factor = SupportFile.source, "    dz *= p\n"
+    assert factor in source(KERNELS.support, "d_softmax")
+
+    def unscaled(file: SupportFile, name: str) -> str:
+        return source(file, name).replace(factor, "")
+
+    patch.setattr(SupportFile, "source", unscaled)
+
+
+def tanh_of_terms_of_a_sum(patch: Patch) -> None:
+    patch.setitem(_table(primitive_rules.RULES), "tanh", primitive_rules.RULES["neg"])
+
+
 def _replace(patch: Patch, glyph: str, op: Op) -> None:
     patch.setitem(_table(ops.table()), glyph, op)
 
@@ -168,6 +184,25 @@ SABOTAGE = (
     dropout_without_its_scale,
     numbers_that_stay_wide,
 )
+
+
+SOMETIMES = (  # and the first seeds of those that meet it
+    (softmax_whose_kernel_forgets_its_factor, range(1, 800, 8)),
+    (tanh_of_terms_of_a_sum, range(7, 2_000, 20)),
+)
+
+
+@pytest.mark.parametrize(
+    ("sabotage", "seeds"), SOMETIMES, ids=[each.__name__ for each, _ in SOMETIMES]
+)
+def test_kernels_and_ranks_are_tried(
+    sabotage: Callable[[Patch], None], seeds: range, monkeypatch: Patch
+) -> None:
+    """An error in what few programs meet is found, and made small as any other."""
+    sabotage(monkeypatch)
+    found = next(hunt(seeds))
+    assert sum(len(block.statements) for block in found.program.blocks) <= 6
+    assert len(str(found.program)) < len(str(generate(found.seed)))
 
 
 @pytest.mark.parametrize("sabotage", SABOTAGE, ids=lambda sabotage: sabotage.__name__)

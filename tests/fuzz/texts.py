@@ -73,7 +73,7 @@ def _shipped() -> Sequence[str]:
 def _program(seed: int, *, planned: bool) -> str:
     """The first program from a seed on that is not long."""
     sketch = next(each for each in map(generate, count(seed)) if str(each).count("\n") <= LINES)
-    return with_plan(sketch, Random(seed)) if planned else str(sketch)
+    return with_plan(sketch, seed) if planned else str(sketch)
 
 
 def text_of(seed: int) -> bytes:

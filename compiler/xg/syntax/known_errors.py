@@ -26,6 +26,7 @@ _ENDS = (
 )
 DECLARING = {"BLOCK", "OP", "PARAM", "STATE"}
 SIGNS = {"AT", "MATMUL", "PLUS", "ADD", "STAR", "MUL", "MINUS", "SLASH", "CARET"}
+UNATTACHED = {"MINUS", "SLASH", "CARET"}  # signs that are no operators
 _ATOMS = {"NAME", "NUMBER", "UNDERSCORE", "RPAR"}
 _BRACKETS = {"LPAR": "(", "RPAR": ")", "LSQB": "[", "RSQB": "]", "LBRACE": "{", "RBRACE": "}"}
 
@@ -213,6 +214,15 @@ def _infix_in_chain(stop: Stop) -> Repair | None:
     return Repair(errors.InfixInChain(stop.here, stop.span(left).text, operand))
 
 
+def _operand_without_arrow(stop: Stop) -> Repair | None:
+    sign = stop.previous
+    if sign is None or stop.token.type != "NAME" or "ARROW" not in stop.expected:
+        return None
+    if sign.type not in SIGNS - UNATTACHED or stop.begins_line:
+        return None
+    return Repair(errors.OperandWithoutArrow(stop.here, stop.span(sign).text))
+
+
 def _number_in_chain(stop: Stop) -> Repair | None:
     """At the start of a chain, or where an operand is to come."""
     if stop.token.type not in ("NUMBER", "MINUS") or "NUMBER" in stop.expected:
@@ -275,6 +285,13 @@ def _unquoted_file(stop: Stop) -> Repair | None:
     return None
 
 
+def _file_before_names(stop: Stop) -> Repair | None:
+    in_use = stop.statement and stop.statement.type == "USE"
+    if in_use and stop.token.type == "STRING" and "NAME" in stop.expected:
+        return Repair(errors.FileBeforeNames(stop.here))
+    return None
+
+
 def _semicolon(stop: Stop) -> Repair | None:
     if stop.token.type != "SEMICOLON" or not {"_NL", "$END", "RBRACE"} & stop.expected:
         return None
@@ -297,10 +314,12 @@ _KNOWN: tuple[Callable[[Stop], Repair | None], ...] = (
     _colon_for_brace,
     _stacked_power,
     _infix_in_chain,
+    _operand_without_arrow,
     _number_in_chain,
     _stacked_sign,
     _arrow_as_comparison,
     _statement_outside,
     _unquoted_file,
+    _file_before_names,
     _semicolon,
 )

@@ -183,6 +183,19 @@ class InfixInChain(ProblemAt):
         return (f"define it: `op f(x, y) = x {sign} y`, and write `{used}`",)
 
 
+class OperandWithoutArrow(ProblemAt):
+    """An operand right behind its operator, as in a formula."""
+
+    code = "XG0144"
+    title = "{span.text!q} is attached to {sign} by no arrow"
+    label = "an operand has an arrow before it"
+    sign: str
+
+    def helps(self) -> tuple[str, ...]:
+        """The same with the arrow that the operator takes."""
+        return (f"write `{INFIX[self.sign]}{self.span.text}`",)
+
+
 class NumberInChain(ProblemAt):
     """A number, or a sign in front of a value, where a chain has a tensor."""
 
@@ -266,6 +279,14 @@ class StatementOutside(ProblemAt):
         if self.span.text in ELSEWHERE:
             return ("a diagram is a block: `block F(X [B, D]) -> Y [B, D] {` … `}`",)
         return ()
+
+
+class FileBeforeNames(ProblemAt):
+    """A used file before the names that are taken from it, or without any."""
+
+    code = "XG0145"
+    title = "the names that are used stand before their file"
+    fix = "write `use NAME from {span.text}`"
 
 
 class UnquotedFile(ProblemAt):
