@@ -2,8 +2,10 @@
 
 from pathlib import Path
 
+from figures.flaws import flaws
+
 import xg
-from xg.figures import dot, render
+from xg.figures import dot, painted, render
 from xg.figures.model.figure import Emphasis, Figure
 from xg.pages.diff import Side, changed_figure, compare
 
@@ -40,7 +42,7 @@ def marked(found: Figure) -> tuple[list[str], list[str]]:
 
 
 def test_edges_of_another_shape_are_marked(tmp_path: Path) -> None:
-    assert marked(figure(tmp_path, OLD, NEW)) == ([], ["V->Y", "Y->Y~2"])
+    assert marked(figure(tmp_path, OLD, NEW)) == (["V", "Y~2"], ["V->Y", "Y->Y~2"])
 
 
 def test_a_box_is_marked_for_what_changed_inside(tmp_path: Path) -> None:
@@ -57,7 +59,11 @@ def test_marks_are_drawn_in_every_form(tmp_path: Path) -> None:
     plain, changed = figure(tmp_path, OLD, OLD), figure(tmp_path, OLD, NEW)
     boxed = figure(tmp_path, OLD, INSIDE)
     mark = "#8A2C9B"
-    assert [dot(each).count(mark) for each in (plain, changed, boxed)] == [0, 4, 2]  # and the key
+    assert [dot(each).count(mark) for each in (plain, changed, boxed)] == [
+        0,
+        8,
+        2,
+    ]  # and texts, and the key
     drawn = [render(each).count(BOLD) for each in (plain, changed, boxed)]
     assert drawn == [0, 4, 2]  # a double arrow, a single one; a box; the key
 
@@ -85,14 +91,74 @@ def test_what_a_new_collective_gives_is_compared_with_what_was_moved(tmp_path: P
     path.write_text(CUT, encoding="utf-8")
     one, tp, both = (planned(path, plan) for plan in (None, "TP", "DP × TP"))
     assert marked(changed_figure(compare(one, tp))) == (
-        ["AR N_T"],
-        ["ReLU_1->•_2", "V->•_2", "W->•_1", "•_1->ReLU_1", "•_2->AR N_T"],
+        ["W", "V", "AR N_T"],
+        ["AR N_T->Y", "ReLU_1->•_2", "V->•_2", "W->•_1", "•_1->ReLU_1", "•_2->AR N_T"],
     )
     nodes, edges = marked(changed_figure(compare(one, both)))
-    assert nodes == ["AR N_T"]
+    assert "AR N_T" in nodes
     assert "AR N_T->Y" in edges
 
 
 def planned(path: Path, plan: str | None) -> Side:
     program = xg.compile(path, plan=plan)
     return Side(plan or "one device", program.graphs, program.distributed, program.cost())
+
+
+BEFORE = """\
+dim B, D = 8, E = 4*D
+block Net(X [B, D]) -> Y [B, D] {
+    param W [D, E], V [E, D], b [E]
+    X -> LN : N -> •<=W : H -> ⊕<-BC(b) : A -> ReLU : G -> •<=V : P -> ⊕<-X : Y
+    highlight N
+}
+"""
+AFTER = """\
+dim B, D = 8, E = 4*D
+block Net(X [B, D]) -> Y [B, D] {
+    param W, U [D, E], V [E, D]
+    X -> LN : N
+    N -> •<=W : H -> SiLU : G
+    N -> •<=U : K
+    G -> ⊙<-K : M -> •<=V : P -> ⊕<-X : Y
+}
+"""
+
+
+def test_what_went_is_a_ghost_and_what_came_is_new(tmp_path: Path) -> None:
+    for old, new, went, came in (
+        (BEFORE, AFTER, {"A", "BC_B(b)"}, {"K", "M", "U"}),
+        (AFTER, BEFORE, {"K", "M", "U"}, {"A", "BC_B(b)"}),
+    ):
+        found = figure(tmp_path, old, new)
+        assert {name(node.id) for node in found.nodes if node.mark is Emphasis.WENT} == went
+        assert {name(node.id) for node in found.nodes if node.mark is Emphasis.CAME} == came
+        (changed,) = (node.id for node in found.nodes if node.mark is Emphasis.CHANGED)
+        assert changed == "G"
+        marks = {(edge.tail, edge.head): edge.mark for edge in found.edges}
+        assert marks["X", "N"] is Emphasis.NONE  # LN, though the file highlights its result
+        ends = {
+            end
+            for (tail, head), mark in marks.items()
+            for end in (tail, head)
+            if mark is not Emphasis.NONE
+        }
+        assert went < {name(end) for end in ends}
+        assert flaws(painted(found)[0]) == []
+        for text in (render(found).decode(), dot(found), render(found, "tex").decode()):
+            assert all(word in text for word in ("new", "changed", "gone"))
+
+
+def test_a_way_that_turned_around_has_no_ghost_that_closes_a_circle(tmp_path: Path) -> None:
+    text = "block Net(X [B]) -> Y [B] {{\n    X -> {} : H -> {} : Y\n}}\n"
+    one = "dim B = 3\n" + text.format("ReLU", "tanh")
+    other = one.replace("X -> ReLU : H -> tanh : Y", "X -> tanh : Y\n    Y -> ReLU : H").replace(
+        "-> Y [B] {", "-> Y [B], H [B] {"
+    )
+    found = figure(tmp_path, one, other)
+    pairs = {(edge.tail, edge.head) for edge in found.edges}
+    assert not any((head, tail) in pairs for tail, head in pairs)
+    assert painted(found)[0].elements
+
+
+def name(node: str) -> str:
+    return node.partition(" [")[0]

@@ -32,7 +32,7 @@ def add_arguments(parser: ArgumentParser) -> None:
         dest="figure",
         metavar="FIGURE",
         type=Path,
-        help="also draw the forward figure, with what changed marked: "
+        help="also draw the forward figure, with what is new, changed and gone: "
         ".svg, .png, .pdf, .tex or .dot",
     )
     parser.add_argument("--json", action="store_true", help="print one JSON document")

@@ -28,11 +28,11 @@ def arrow(
     wider = _DOUBLE_WIDER if bold or kind is EdgeStyle.DOUBLE else 1.0
     line, direction = shortened(route, style.ARROW_LENGTH - _OVERLAP)
     head = DrawnShape(_head(route.end, direction, style.ARROW_WIDTH * wider), fill=color)
+    dashes = DOTS if mark is Emphasis.WENT else _DASHES if kind is EdgeStyle.DASHED else ()
     if kind is EdgeStyle.DOUBLE:
         points = flattened(line)
         rails = (parallel(points, side * style.DOUBLE_GAP / 2) for side in (-1, 1))
-        return (*(DrawnShape(rail, line=color, width=width) for rail in rails), head)
-    dashes = DOTS if mark is Emphasis.WENT else _DASHES if kind is EdgeStyle.DASHED else ()
+        return (*(DrawnShape(rail, None, color, width, dashes) for rail in rails), head)
     return DrawnShape(line, line=color, width=width, dashes=dashes), head
 
 

@@ -3,6 +3,7 @@
 edges     every tensor of a program, forward and backward, as one rank holds it
 compare   two programs edge by edge, collective by collective
 figure    the forward figure of the second, with its changes marked
+ghosts    what only the first has, drawn into it
 """
 
 from xg.pages.diff.compare import Change, Difference, Side, compare

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
+from typing import Final, TypeVar
 
 from xg.figures.model.figure import Emphasis, Figure, FigureEdge, FigureNode, NodeKind
 from xg.figures.views.forward import forward_drawn
@@ -11,36 +12,44 @@ from xg.ir.collective import FAMILY
 from xg.ir.graph import Apply, Call, Graph, Step, Value
 from xg.pages.diff.compare import Difference
 from xg.pages.diff.edge_keys import edges, moved_edges
+from xg.pages.diff.ghosts import with_ghosts
 
-MARKED = "Changed edges, and boxes in which something changed, are bold and coloured."
+MARKED: Final = "What is new or changed is bold and coloured, what is gone dotted."
+
+Part = TypeVar("Part", FigureNode, FigureEdge)
 
 
 def changed_figure(difference: Difference, *, legend: bool = False) -> Figure:
-    """The figure of the entry block of the second program.
+    """The figure of the entry block of the second program, with what went as ghosts.
 
-    Edges are marked whose tensor has another shape or state, or is new; so are collectives that
-    the first program has not, and called blocks in which something changed.
+    Edges are marked whose tensor has another shape or state, or is new; so are collectives and
+    other nodes that the first program has not, and called blocks in which something changed.
     """
     program = difference.after.program
-    drawn = forward_drawn(program, program.main, legend=legend)
+    drawn = forward_drawn(program, _without_remarks(program.main), legend=legend)
+    before = difference.before.program
+    old = forward_drawn(before, _without_remarks(before.main)).figure
     tails = _tails(difference, program.main, drawn.nodes, drawn.figure)
     boxes = {drawn.nodes[step] for step in _boxes(difference, program.main) if step in drawn.nodes}
     names = f"{difference.after.name} against {difference.before.name}"
+    figure = with_ghosts(old, drawn.figure)
     return replace(
-        drawn.figure,
+        figure,
         subtitle=f"{drawn.figure.subtitle}, {names}",
         description=f"{drawn.figure.description} {names}. {MARKED}",
-        nodes=tuple(_node(node, boxes) for node in drawn.figure.nodes),
-        edges=tuple(_edge(edge, tails) for edge in drawn.figure.edges),
+        nodes=tuple(_changed(node, node.id in boxes) for node in figure.nodes),
+        edges=tuple(_changed(edge, edge.tail in tails) for edge in figure.edges),
     )
 
 
-def _node(node: FigureNode, changed: set[str]) -> FigureNode:
-    return replace(node, mark=Emphasis.CHANGED) if node.id in changed else node
+def _without_remarks(graph: Graph) -> Graph:
+    """Return a graph whose figure has no colours but those of the difference."""
+    return replace(graph, remarks=())
 
 
-def _edge(edge: FigureEdge, changed: set[str]) -> FigureEdge:
-    return replace(edge, mark=Emphasis.CHANGED) if edge.tail in changed else edge
+def _changed(part: Part, is_changed: bool) -> Part:
+    free = part.mark is Emphasis.NONE
+    return replace(part, mark=Emphasis.CHANGED) if is_changed and free else part
 
 
 def _tails(
