@@ -1,8 +1,10 @@
 """Lanes "× N" are where nodes compute each index by itself, whatever the axis is called."""
 
+from figures.flaws import flaws
 from library import shipped
 
 import xg
+from xg.figures import painted
 from xg.figures.model.richtext import characters
 from xg.figures.views import View
 
@@ -40,3 +42,11 @@ block MLP (X [B, S, D]; p = 0.1) -> Y [B, S, D] {
 }
 """
     assert lanes(text) == []
+
+
+def test_a_lane_is_painted_where_another_node_is_near() -> None:
+    """The tensor `dropped` is in the room that the frame of the experts usually takes."""
+    figure = xg.compile(shipped("moe"), block="Experts").figure("forward")
+    display = painted(figure)[0]
+    assert [one.title for one in display.elements if one.kind == "group"] == ["× N_E"]
+    assert flaws(display) == []

@@ -39,6 +39,19 @@ def amount(text: str) -> float:
     return number
 
 
+_UNITS = {"in": 72.0, "cm": 72 / 2.54, "mm": 72 / 25.4, "pt": 1.0}
+
+
+def length(text: str) -> float:
+    """3.3in, 84mm: a length in points."""
+    for unit, points in _UNITS.items():
+        if text.endswith(unit):
+            found = amount(text.removesuffix(unit)) * points
+            if 20 <= found <= 10_000:
+                return found
+    raise ArgumentTypeError(f"{text!r} is not a width such as 3.3in, 84mm, 8.4cm or 240pt")
+
+
 class OneOrMore:
     """Known words with commas between them: a tuple of those, in the order of the known ones."""
 

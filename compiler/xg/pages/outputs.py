@@ -39,6 +39,7 @@ class Wanted:
     theme: ThemeName = "auto"
     legend: bool = False
     title: bool = True
+    width: float = 0.0
     kernels: bool = False
     block: str | None = None
     plan: str | None = None
@@ -99,7 +100,8 @@ def picture_of(project: Project, wanted: Wanted, view: View) -> Outputs:
 
 
 def _figure(program: Program, view: View, wanted: Wanted) -> Figure:
-    return replace(program.figure(view, legend=wanted.legend), has_heading=wanted.title)
+    drawn = program.figure(view, legend=wanted.legend)
+    return replace(drawn, has_heading=wanted.title, width=wanted.width)
 
 
 def _written(program: Program, wanted: Wanted) -> Iterator[str]:

@@ -17,6 +17,7 @@ from xg.cli.watch import watch
 from xg.diagnostics.counted import counted
 from xg.diagnostics.diagnostic import Diagnostic, DiagnosticError
 from xg.driver import View
+from xg.figures.draw.paint import TooNarrow
 from xg.pages.kinds import KINDS, Kind
 from xg.pages.outputs import Outputs, Wanted, outputs_of, picture_of
 from xg_runtime.files import write_all
@@ -28,6 +29,14 @@ STANDARD_OUTPUT: Final = Path("-")
 
 def run(options: Namespace, console: Console) -> int:
     """Build once, or again and again."""
+    try:
+        return _run(options, console)
+    except TooNarrow as error:
+        console.note(f"xg build: {error}: --width {error.inches:g}in")
+        return PROBLEM
+
+
+def _run(options: Namespace, console: Console) -> int:
     if options.folder.suffix in ONE or options.folder == STANDARD_OUTPUT:
         return _one(options, console)
     if _is_file(options.folder):
@@ -128,6 +137,7 @@ def _wanted(options: Namespace, kinds: tuple[Kind, ...]) -> Wanted:
         theme=options.theme,
         legend=options.legend,
         title=not options.no_title,
+        width=options.width,
         kernels=options.kernels,
         block=options.block,
         plan=options.plan,

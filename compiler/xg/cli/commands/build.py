@@ -6,7 +6,7 @@ from argparse import ArgumentParser
 from pathlib import Path
 
 from xg.cli.arguments import add_files, add_kernels
-from xg.cli.quantities import OneOrMore
+from xg.cli.quantities import OneOrMore, length
 from xg.codegen.backend import backends
 from xg.pages.kinds import KINDS
 
@@ -32,6 +32,13 @@ def add_arguments(parser: ArgumentParser) -> None:
         help="of one picture, by default forward",
     )
     parser.add_argument("--no-title", action="store_true", help="leave the title out of figures")
+    parser.add_argument(
+        "--width",
+        metavar="3.3in",
+        type=length,
+        default=0.0,
+        help="lay figures out for a page of this width: in, cm, mm or pt",
+    )
     parser.add_argument(
         "--only",
         dest="kinds",

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+import re
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from math import ceil
 
@@ -20,7 +21,7 @@ from xg.figures.model import style
 from xg.figures.model.figure import Figure, FigureEdge
 from xg.figures.model.geometry import Box, DrawnPath, bounding_box, rectangle
 from xg.figures.model.legend import legend
-from xg.figures.model.richtext import characters, title_text
+from xg.figures.model.richtext import RichText, characters, title_text
 from xg.figures.model.structure import EdgePlace
 from xg.figures.model.style import Color
 
@@ -28,6 +29,18 @@ _GROUP_ROUNDING = 9.0
 _GROUP_GAP = 3.0
 _BELOW_TITLE = 14.0
 _PIXEL = 0.75  # points: a page is whole pixels large
+_NARROW_MARGIN = 4.0
+_TITLE_LEADING = 6.0
+_WORD = re.compile(r"\s*\S+\s*")
+LEAST_SIZE = 6.0  # points: smaller text is not read on paper
+
+
+class TooNarrow(ValueError):
+    """A page on which a figure's text would be too small; `inches` is a width that would do."""
+
+    def __init__(self, title: str, least: float) -> None:
+        super().__init__(f"text in {title} would be smaller than {LEAST_SIZE:g} points")
+        self.inches = ceil(least / 72 * 10) / 10
 
 
 def paint(placed: PlacedFigure) -> Display:
@@ -48,29 +61,70 @@ def body(placed: PlacedFigure) -> list[Element]:
 
 
 def page(figure: Figure, body: list[Element]) -> Display:
-    """Put the title above what is drawn and, if wanted, the legend below it."""
+    """Put the title above what is drawn and, if wanted, the legend below it.
+
+    A page of a given width has narrow margins and a title in several lines; what is still too wide
+    is made smaller. Raises TooNarrow where its text would be too small to read.
+    """
     around = bounding_box([bounds(part) for one in body for part in one.parts] or [Box(0, 0, 1, 1)])
-    heading = typeset(title_text(figure.title, figure.subtitle), style.TITLE_SIZE)
-    top = style.PAGE_MARGIN
-    width = around.width + 2 * style.PAGE_MARGIN
-    above: list[Element] = []
-    if figure.has_heading:
-        text = DrawnText(heading, style.PAGE_MARGIN, style.PAGE_MARGIN + heading.ascent)
-        above.append(Element("", "title", "", (text,)))
-        top += heading.ascent + _BELOW_TITLE
-        width = max(around.width, heading.width) + 2 * style.PAGE_MARGIN
+    margin = _NARROW_MARGIN if figure.width else style.PAGE_MARGIN
+    room = figure.width - 2 * margin if figure.width else 0.0
+    scale = min(1.0, room / around.width) if figure.width else 1.0
+    least = LEAST_SIZE / _smallest(body) if figure.width else 0.0
+    if scale < least:
+        raise TooNarrow(figure.title, least * around.width + 2 * margin)
+    elements, top, widest = _heading(figure, margin, room)
+    inner = max(around.width * scale, widest)
+    width = figure.width or inner + 2 * margin
     # A figure narrower than its title is centred under it.
-    shift = (width - around.width) / 2 - around.left, top - around.top
-    elements = [*above, *(moved(one, *shift) for one in body)]
-    height = top + around.height + style.PAGE_MARGIN
+    shift = (width - around.width * scale) / 2 - around.left * scale, top - around.top * scale
+    elements += (moved(one, *shift, scale) for one in body)
+    height = top + around.height * scale + margin
     if figure.has_key:
-        below, extent = legend(figure, max(width, style.LEAST_LEGEND_WIDTH))
-        elements += (moved(one, style.PAGE_MARGIN, height) for one in below)
-        width = max(width, extent.width + 2 * style.PAGE_MARGIN)
-        height += extent.height + style.PAGE_MARGIN
+        wide = figure.width / scale or max(width, style.LEAST_LEGEND_WIDTH)
+        below, extent = legend(figure, wide)
+        elements += (moved(one, margin, height, scale) for one in below)
+        width = figure.width or max(width, extent.width + 2 * margin)
+        height += extent.height * scale + margin
     name = characters(title_text(figure.title, figure.subtitle))
-    width, height = (ceil(size / _PIXEL - 1e-6) * _PIXEL for size in (width, height))
+    width = figure.width or ceil(width / _PIXEL - 1e-6) * _PIXEL
+    height = ceil(height / _PIXEL - 1e-6) * _PIXEL
     return Display(width, height, name, figure.description, tuple(elements))
+
+
+def _smallest(body: Sequence[Element]) -> float:
+    """Return the size of the smallest text, scripts aside."""
+    texts = [part for one in body for part in one.parts if isinstance(part, DrawnText)]
+    sizes = (span.size for text in texts for span in text.line.spans if span.y == 0)
+    return min(sizes, default=style.SHAPE_SIZE)
+
+
+def _heading(figure: Figure, margin: float, room: float) -> tuple[list[Element], float, float]:
+    """Return the title, where what is below it begins, and how wide it is."""
+    if not figure.has_heading:
+        return [], margin, 0.0
+    text, top = title_text(figure.title, figure.subtitle), margin
+    parts: list[DrawnText] = []
+    for words in _wrapped(text, room) if room else (text,):
+        line = typeset(words, style.TITLE_SIZE)
+        parts.append(DrawnText(line, margin, top + line.ascent))
+        top += line.ascent + (_TITLE_LEADING if room else 0.0)
+    widest = max(part.line.width for part in parts)
+    top += _BELOW_TITLE - (_TITLE_LEADING if room else 0.0)
+    return [Element("", "title", "", tuple(parts))], top, widest
+
+
+def _wrapped(text: RichText, room: float) -> Iterator[RichText]:
+    """Yield a text in lines no wider than a room, as far as its words allow."""
+    words = [replace(run, text=word) for run in text for word in _WORD.findall(run.text)]
+    line: RichText = ()
+    for word in words:
+        longer = (*line, word)
+        if line and typeset(longer, style.TITLE_SIZE).width > room:
+            yield line
+            longer = (replace(word, text=word.text.lstrip()),)
+        line = longer
+    yield line
 
 
 def node_boxes(display: Display) -> Mapping[str, Box]:

@@ -13,8 +13,8 @@ Attribute = Literal[
     "arrowhead", "arrowsize", "bgcolor", "color", "constraint", "dir", "fillcolor", "fixedsize",
     "fontcolor", "fontname", "fontsize", "group", "headclip", "headport", "height", "label",
     "labeljust", "labelloc", "margin", "newrank", "nodesep", "outputorder", "pad", "penwidth",
-    "rank", "rankdir", "ranksep", "shape", "splines", "style", "tailclip", "tailport", "tooltip",
-    "weight", "width",
+    "rank", "rankdir", "ranksep", "shape", "size", "splines", "style", "tailclip", "tailport",
+    "tooltip", "weight", "width",
 ]  # fmt: skip
 Attributes = Mapping[Attribute, str]
 

@@ -22,8 +22,9 @@ def dot(figure: Figure, theme: Theme) -> str:
     facts = structure(figure)
     title = title_text(figure.title, figure.subtitle) if figure.has_heading else ()
     heading = html(title, theme, Color.INK)
+    looks = dot_style.graph_attributes(theme, f"<{heading}>")
     lines = [
-        f"graph {attributes(dot_style.graph_attributes(theme, f'<{heading}>'))};",
+        f"graph {attributes({**looks, **_size(figure)})};",
         f"node {attributes(dot_style.default_node(theme))};",
         f"edge {attributes(dot_style.default_edge(theme))};",
         *_nodes(figure, theme),
@@ -37,6 +38,11 @@ def dot(figure: Figure, theme: Theme) -> str:
         lines.append(f"{{ rank=sink; legend [shape=plain, label={legend_label(figure, theme)}]; }}")
     body = "\n".join(f"  {line}" for line in lines)
     return f"digraph {escape.dot_string(figure.title)} {{\n{body}\n}}\n"
+
+
+def _size(figure: Figure) -> Attributes:
+    """Return the largest size of the drawing: a page of a given width, of any height."""
+    return {"size": f'"{figure.width / 72:.3f},200"'} if figure.width else {}
 
 
 def _nodes(figure: Figure, theme: Theme) -> Iterator[str]:

@@ -16,6 +16,7 @@ from xg.figures.model.geometry import Box, DrawnPath, Point, bounding_box, flatt
 
 _INSET: Final = 7.0
 _ABOVE: Final = 6.0
+_NEAR: Final = 2.0  # between a frame and a node beside it
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,10 +41,23 @@ def frame_box(
         if {edge.tail, edge.head} <= members:
             boxes += [placed.labels[number]] if number in placed.labels else []
             boxes += around.get(number, ())
-    frame = bounding_box(boxes).grown(style.GROUP_PADDING)
+    inside = bounding_box(boxes)
+    frame = inside.grown(style.GROUP_PADDING)
     frame = replace(frame, top=frame.top - (style.GROUP_HEADING if group.label else 0.0))
-    strangers = (box for node, box in placed.nodes.items() if node not in members)
+    strangers = [box for node, box in placed.nodes.items() if node not in members]
+    for other in strangers:
+        if frame.overlaps(other):
+            frame = _beside(frame, inside, other)
     return None if any(frame.overlaps(box) for box in strangers) else frame
+
+
+def _beside(frame: Box, inside: Box, other: Box) -> Box:
+    """Return a frame with less room at the side where another node is near."""
+    if other.left >= inside.right + 2 * _NEAR:
+        return replace(frame, right=min(frame.right, other.left - _NEAR))
+    if other.right <= inside.left - 2 * _NEAR:
+        return replace(frame, left=max(frame.left, other.right + _NEAR))
+    return frame
 
 
 def finished(group: FigureGroup, box: Box, occupied: Sequence[Box]) -> Frame:

@@ -158,6 +158,7 @@ class Figure:
     braces: tuple[FigureBrace, ...] = ()
     levels: tuple[str, ...] = ()  # nodes with a row of their own: before them above, else below
     has_heading: bool = True  # whether the title is drawn above
+    width: float = 0.0  # of the page, in points; 0: as wide as its contents
 
     @property
     def marks(self) -> frozenset[Emphasis]:

@@ -1,0 +1,59 @@
+"""Figures for a page of a given width: `--width`."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from functools import cache
+
+import pytest
+from figures.flaws import flaws
+from library import shipped
+
+import xg
+from xg.figures import dot, painted, render
+from xg.figures.draw.display import DrawnText
+from xg.figures.draw.paint import LEAST_SIZE, TooNarrow
+from xg.figures.draw.typeset import TextSpan
+from xg.figures.model.figure import Figure
+
+
+@cache
+def _figure(name: str) -> Figure:
+    return replace(xg.compile(shipped(name)).figure("forward"), legend=True)
+
+
+def _spans(figure: Figure) -> list[TextSpan]:
+    parts = [part for element in painted(figure)[0].elements for part in element.parts]
+    return [span for part in parts if isinstance(part, DrawnText) for span in part.line.spans]
+
+
+@pytest.mark.parametrize(("name", "width"), [("mlp", 150.0), ("mlp", 240.0), ("mha", 340.0)])
+def test_a_page_has_its_width_and_text_that_is_read(name: str, width: float) -> None:
+    figure = replace(_figure(name), width=width)
+    display = painted(figure)[0]
+    assert display.width == width
+    assert f'width="{width:g}pt"' in render(figure).decode()
+    assert f"[0 0 {width:g} " in render(figure, "pdf").decode("latin-1")
+    assert f'size="{width / 72:.3f},200"' in dot(figure)
+    assert min(span.size for span in _spans(figure) if span.y == 0) >= LEAST_SIZE
+    assert [flaw for flaw in flaws(display) if "page" not in flaw.kind] == []
+
+
+def test_a_title_takes_several_lines_and_none_of_its_words_is_lost() -> None:
+    wide, narrow = _figure("mlp"), replace(_figure("mlp"), width=170.0, title="a b c " * 12)
+    assert len({span.y for span in _spans(wide)}) > 1
+    (heading,) = (one for one in painted(narrow)[0].elements if one.kind == "title")
+    lines = [part.line for part in heading.parts if isinstance(part, DrawnText)]
+    assert len(lines) > 3
+    assert all(line.width <= 170.0 for line in lines)
+    words = "".join(span.text for line in lines for span in line.spans)
+    assert words.split() == f"{narrow.title} — {narrow.subtitle}".split()
+
+
+def test_a_page_that_is_too_narrow_is_refused_with_a_width_that_fits() -> None:
+    with pytest.raises(TooNarrow, match="smaller than 6 points") as refused:
+        painted(replace(_figure("mha"), width=200.0))
+    needed = refused.value.inches * 72
+    assert painted(replace(_figure("mha"), width=needed))[0].width == needed
+    with pytest.raises(TooNarrow):
+        painted(replace(_figure("mha"), width=needed - 8))
