@@ -88,7 +88,8 @@ def test_a_figure_of_a_plan(xg: Xg, net: Path) -> None:
     assert xg("diff", "net.xg", "--plan", "TP", "-o", "d.svg").code == 0
     drawn = (net / "d.svg").read_text(encoding="utf-8")
     boxes = drawn.count('stroke-width="1.9"')
-    assert boxes == 2 * 2 + 3 + 1  # two double arrows, the edges behind them, the AR
+    # Two double arrows, the edges behind them, the AR and what it gives, a key with two signs.
+    assert boxes == 2 * 2 + 3 + 2 + 2
 
 
 @pytest.mark.parametrize(

@@ -17,7 +17,7 @@ from xg.cli.watch import watch
 from xg.diagnostics.counted import counted
 from xg.diagnostics.diagnostic import Diagnostic, DiagnosticError
 from xg.driver import View
-from xg.figures.draw.paint import TooNarrow
+from xg.figures.model.too_narrow import TooNarrow
 from xg.pages.kinds import KINDS, Kind
 from xg.pages.outputs import Outputs, Wanted, outputs_of, picture_of
 from xg_runtime.files import write_all

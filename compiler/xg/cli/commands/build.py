@@ -33,18 +33,28 @@ def add_arguments(parser: ArgumentParser) -> None:
     )
     parser.add_argument("--no-title", action="store_true", help="leave the title out of figures")
     parser.add_argument(
-        "--width",
-        metavar="3.3in",
-        type=length,
-        default=0.0,
-        help="lay figures out for a page of this width: in, cm, mm or pt",
-    )
-    parser.add_argument(
         "--only",
         dest="kinds",
         type=OneOrMore(KINDS),
         metavar="KIND,...",
         help=f"some of dot, svg, pdf, png, tex, html, {', '.join(backends())}; default: all",
+    )
+    _add_looks(parser)
+    add_kernels(parser)
+    parser.add_argument(
+        "--check", action="store_true", help="write nothing; exit 1 if a file would change"
+    )
+    parser.add_argument("--watch", action="store_true", help="build again whenever a file is saved")
+
+
+def _add_looks(parser: ArgumentParser) -> None:
+    """Add the options that change figures alone."""
+    parser.add_argument(
+        "--width",
+        metavar="3.3in",
+        type=length,
+        default=0.0,
+        help="lay figures out for a page of this width: in, cm, mm or pt",
     )
     parser.add_argument(
         "--theme",
@@ -53,8 +63,3 @@ def add_arguments(parser: ArgumentParser) -> None:
         help="colours; auto is light, and follows the reader in an SVG",
     )
     parser.add_argument("--legend", action="store_true", help="explain the glyphs in the figure")
-    add_kernels(parser)
-    parser.add_argument(
-        "--check", action="store_true", help="write nothing; exit 1 if a file would change"
-    )
-    parser.add_argument("--watch", action="store_true", help="build again whenever a file is saved")

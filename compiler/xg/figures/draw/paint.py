@@ -24,6 +24,7 @@ from xg.figures.model.legend import legend
 from xg.figures.model.richtext import RichText, characters, title_text
 from xg.figures.model.structure import EdgePlace
 from xg.figures.model.style import Color
+from xg.figures.model.too_narrow import LEAST_SIZE, TooNarrow
 
 _GROUP_ROUNDING = 9.0
 _GROUP_GAP = 3.0
@@ -32,15 +33,6 @@ _PIXEL = 0.75  # points: a page is whole pixels large
 _NARROW_MARGIN = 4.0
 _TITLE_LEADING = 6.0
 _WORD = re.compile(r"\s*\S+\s*")
-LEAST_SIZE = 6.0  # points: smaller text is not read on paper
-
-
-class TooNarrow(ValueError):
-    """A page on which a figure's text would be too small; `inches` is a width that would do."""
-
-    def __init__(self, title: str, least: float) -> None:
-        super().__init__(f"text in {title} would be smaller than {LEAST_SIZE:g} points")
-        self.inches = ceil(least / 72 * 10) / 10
 
 
 def paint(placed: PlacedFigure) -> Display:

@@ -1,7 +1,7 @@
 """Ghosts: what only the first of two programs has, drawn into the figure of the second.
 
-A node is the same in both figures if it has the same id. An arrow for which a way through new nodes
-stands in has no ghost, and a new one is not marked where it only passes a ghost by.
+A node is the same in both figures if it has the same id. An arrow that a way through new nodes
+replaces has no ghost, and a new one is not marked where it only passes a ghost by.
 """
 
 from __future__ import annotations
