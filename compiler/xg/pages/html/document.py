@@ -6,6 +6,7 @@ the one style sheet, the page's script and the one that computes numbers, by the
 
 from __future__ import annotations
 
+import re
 from base64 import b64encode
 from collections.abc import Mapping, Sequence
 from hashlib import sha256
@@ -29,6 +30,7 @@ SCRIPTS: Final = (
     "start",
 )
 COMPUTING: Final = ("primitives", "numbers")  # scripts of a page that computes numbers
+_WORD: Final = re.compile(r'class="(\w+)"(?=[ >])')  # HTML quotes a word for XML only
 NAMES: Final[Mapping[Pass, str]] = {"forward": "Forward", "backward": "Backward"}
 
 
@@ -48,7 +50,7 @@ def document(page: Page) -> str:
         style=style,
         script=script,
         blocks=_blocks(page),
-        figures="\n".join((page.shared, *_figures(page))),
+        figures=_WORD.sub(r"class=\1", "\n".join((page.shared, *_figures(page)))),
         code="\n".join(_listings(page)),
         facts=escape.script_data(facts),
     )
