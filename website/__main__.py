@@ -7,8 +7,9 @@ from argparse import ArgumentParser
 from pathlib import Path
 
 from website.building import build_site
-from website.playground.build import FOLDER
+from website.playground.build import FOLDER, playground_files
 from website.playground.runtime import RuntimeMissing, runtime
+from website.playground.snapshot import snapshot
 
 ROOT = Path(__file__).parents[1]
 
@@ -40,6 +41,13 @@ def _add_runtime(site: Path) -> None:
     folder.mkdir(parents=True, exist_ok=True)
     for name, content in found.items():
         (folder / name).write_bytes(content)
+    try:
+        made = snapshot({name: (site / name).read_bytes() for name in playground_files()})
+    except RuntimeMissing as missing:
+        sys.stderr.write(f"the playground starts slowly: {missing}\n")
+        return
+    for name, content in made.items():
+        (site / name).write_bytes(content)
 
 
 if __name__ == "__main__":

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from functools import partial
+from gzip import compress
 from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from threading import Thread
@@ -16,6 +17,7 @@ from selenium.webdriver import Chrome
 from selenium.webdriver.support.ui import Select, WebDriverWait
 from website.playground.build import playground_files
 from website.playground.runtime import runtime
+from website.playground.snapshot import snapshot
 
 from xg.cli import main
 
@@ -39,6 +41,7 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("site")
     made = playground_files()
     made |= {f"playground/pyodide/{name}": data for name, data in runtime().items()}
+    made |= snapshot(made)
     for name, content in made.items():
         (folder / name).parent.mkdir(parents=True, exist_ok=True)
         (folder / name).write_bytes(content)
@@ -80,7 +83,7 @@ def ask(driver: Chrome, **request: object) -> Any:  # noqa: ANN401 - JSON
     return driver.execute_async_script(ASK, request)  # pyright: ignore[reportUnknownMemberType]
 
 
-def test_the_playground(driver: Chrome, address: str, tmp_path: Path) -> None:
+def test_the_playground(driver: Chrome, site: Path, address: str, tmp_path: Path) -> None:
     """One test, because loading is what takes long."""
     driver.set_script_timeout(SOON)
     driver.get(address)
@@ -92,6 +95,7 @@ def test_the_playground(driver: Chrome, address: str, tmp_path: Path) -> None:
         driver, "return performance.getEntriesByType('resource').map((each) => each.name)"
     )
     assert all(name.startswith(address.removesuffix("index.html")) for name in loaded)
+    assert sent(site, loaded) < 12_000_000
     network(driver, offline=True)
     errs_and_mends(driver)
     switches_views(driver)
@@ -100,6 +104,15 @@ def test_the_playground(driver: Chrome, address: str, tmp_path: Path) -> None:
     refuses_what_is_from_elsewhere(driver)
     equals_the_command(driver, tmp_path / "built")
     network(driver, offline=False)
+
+
+def sent(site: Path, loaded: list[str]) -> int:
+    """Bytes over the wire of a host that compresses; the memory was taken, and no library."""
+    names = {name.partition("/playground/")[2] for name in loaded}
+    worker = {"rest.zip", "memory.bin", "memory.json", "graphviz.wasm", "nothing.zip"}
+    worker |= {f"pyodide/pyodide.{end}" for end in ("mjs", "asm.mjs", "asm.wasm")}
+    files = [(site / "playground" / name).read_bytes() for name in names | worker if name]
+    return sum(min(len(data), len(compress(data))) for data in files)
 
 
 def network(driver: Chrome, *, offline: bool) -> None:

