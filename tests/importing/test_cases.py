@@ -13,6 +13,7 @@ import zipfile
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
+import numpy as np
 import pytest
 import torch
 from importing.agreement import compare, exported, imported
@@ -23,6 +24,7 @@ from torch.nn import functional as F  # noqa: N812 - the name that torch's docum
 import xg
 from xg.diagnostics.diagnostic import DiagnosticError
 from xg.importing import import_archive
+from xg.importing.rotary_speeds import Turns, turns_of
 from xg.importing.symbolic import read_size
 
 Map = Callable[[Tensor], Tensor]
@@ -212,6 +214,17 @@ def neighbours(x: Tensor) -> Tensor:
 
 def test_rotary_positions_of_neighbours_are_one_node() -> None:
     assert "RoPE(base=500, layout=interleaved)" in agree(case(neighbours))
+
+
+SLOWED = (("factor", 8.0), ("low", 1.0), ("high", 4.0), ("trained", 64.0))
+
+
+@pytest.mark.parametrize("turns", [Turns(5e5, SLOWED), Turns(100.0, SLOWED), Turns(5e5)], ids=str)
+def test_the_turns_of_slowed_positions_are_found_by_their_speeds(turns: Turns) -> None:
+    for width in (64, 128):
+        speeds = turns.speeds(width)
+        rounded = speeds.astype(np.float32).astype(np.float64)
+        assert turns_of(speeds, width) == turns_of(rounded, width) == turns
 
 
 NEAR: list[tuple[str, Callable[[Tensor], Tensor], str]] = [

@@ -241,6 +241,11 @@ SAMPLES: Mapping[str, tuple[Sample, ...]] = {
     ),
     "RoPE": (
         Sample({"x": floats(S, D_h)}, leading=("x",), fixed=("D_h",)),
+        Sample(
+            {"x": floats(B, S, D_h)},
+            {"base": 100.0, "factor": 8.0, "low": 1.0, "high": 4.0, "trained": 16.0},
+            fixed=("D_h",),
+        ),
         Sample({"x": floats(B, S, D_h)}, {"layout": "interleaved"}, fixed=("D_h",)),
         Sample(
             {"x": floats(B, S, D_h), "positions": ints(S, below=T)}, {"base": 100.0},

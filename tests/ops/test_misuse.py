@@ -61,6 +61,7 @@ CASES = [
     ("RoPE", Sample({"x": floats(D)}), "RoPE turns [.., S, D_h]"),
     ("RoPE", Sample({"x": floats(S, number(7))}), "RoPE turns pairs: 7 is odd"),
     ("RoPE", Sample({"x": floats(S, number(9))}), "RoPE turns pairs: 9 is odd"),
+    ("RoPE", Sample({"x": floats(S, D_h)}, {"factor": 8.0}), "RoPE slows by factor, low, high"),
     (
         "RoPE",
         Sample({"x": floats(S, D_h), "positions": ints(S_k, below=V)}),

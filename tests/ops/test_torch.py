@@ -113,6 +113,27 @@ def rope(given: Tensors) -> Tensor:
     return x * angle.cos() + turned * angle.sin()
 
 
+def rope_slowed(given: Tensors) -> Tensor:
+    """Written as in transformers for Llama 3.1: `_compute_llama3_parameters`."""
+    import math
+
+    import torch
+
+    x = given["x"]
+    length, width = x.shape[-2:]
+    inverse = 1.0 / 100.0 ** (torch.arange(0, width, 2, dtype=x.dtype) / width)
+    wavelength = 2 * math.pi / inverse
+    slow = torch.where(wavelength > 16.0 / 1.0, inverse / 8.0, inverse)
+    smooth = (16.0 / wavelength - 1.0) / (4.0 - 1.0)
+    smoothed = (1 - smooth) * slow / 8.0 + smooth * slow
+    medium = ~(wavelength < 16.0 / 4.0) * ~(wavelength > 16.0 / 1.0)
+    inverse = torch.where(medium, smoothed, slow)
+    angle = torch.outer(torch.arange(length, dtype=x.dtype), inverse)
+    angle = torch.cat((angle, angle), dim=-1)
+    turned = torch.cat((-x[..., width // 2 :], x[..., : width // 2]), dim=-1)
+    return x * angle.cos() + turned * angle.sin()
+
+
 def rope_complex(given: Tensors) -> Tensor:
     """Written as in the paper: neighbouring columns are one complex number."""
     import torch
@@ -253,6 +274,11 @@ CASES: dict[str, tuple[str, Sample, Model]] = {
         added,
     ),
     "RoPE": ("RoPE", Sample(HEADS), rope),
+    "RoPE slowed": (
+        "RoPE",
+        Sample(HEADS, {"base": 100.0, "factor": 8.0, "low": 1.0, "high": 4.0, "trained": 16.0}),
+        rope_slowed,
+    ),
     "RoPE interleaved": ("RoPE", Sample(HEADS, {"layout": "interleaved"}), rope_complex),
 }  # fmt: skip
 

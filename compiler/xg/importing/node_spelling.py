@@ -9,6 +9,7 @@ from xg.importing.diagram import Arrangement, ModelStep
 from xg.importing.dims import Dims, spell
 from xg.importing.errors import Unspeakable
 from xg.importing.formula import number_text
+from xg.importing.rotary_speeds import Turns
 from xg.importing.sizes import Size
 from xg.importing.views import ModelValue
 from xg.ir.dim import ZERO, Dim
@@ -173,9 +174,11 @@ def node_text(step: ModelStep, own: list[str], op_names: Mapping[str, str], dims
 
 def _rope_text(step: ModelStep) -> str:
     """``RoPE(base=500, layout=interleaved)``."""
-    base = number_text(step.attrs["base"])
+    turns: Turns = step.attrs["turns"]
+    base = number_text(turns.base)
     layout = "layout=interleaved" if step.attrs["layout"] == "interleaved" else ""
-    return _call("RoPE", ["" if base == "10000" else f"base={base}", layout])
+    slowed = [f"{name}={number_text(value)}" for name, value in turns.slowed]
+    return _call("RoPE", ["" if base == "10000" else f"base={base}", layout, *slowed])
 
 
 def _windows_text(step: ModelStep, own: list[str], dims: Dims) -> str:

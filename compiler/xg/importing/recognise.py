@@ -14,6 +14,7 @@ from xg.importing.errors import Unspeakable
 from xg.importing.fixed import Fixed
 from xg.importing.known import HIDDEN, Known, Layout
 from xg.importing.lowering import Lowering
+from xg.importing.rotary_speeds import Turns, turns_of
 from xg.importing.views import Axis, Factor, View
 from xg.ir.dim import Dim
 
@@ -146,7 +147,7 @@ def is_sinusoid(lowering: Lowering, fixed: Fixed) -> bool:
         length, width = table.shape[-2:]
         if width % 2 or math.prod(table.shape) != length * width:
             return False
-        angle = _angles(length, width, 10000.0)
+        angle = np.arange(length, dtype=np.float64)[:, None] * Turns(10000.0).speeds(width)
         array = np.stack([np.sin(angle), np.cos(angle)], -1).reshape(length, width)
         if not _close(lowering, fixed, table.reshape(length, width), array):
             return False
@@ -159,9 +160,9 @@ def along_positions(lowering: Lowering, fixed: Fixed) -> int:
     return (places[-1] if places else len(fixed.shape) - 2) - len(fixed.shape)
 
 
-def rotary_base(lowering: Lowering, cosine: Fixed, sine: Fixed, layout: Layout) -> float | None:
-    """The base of rotary positions, if two tables [.., S, .., D_h] are their cosines and sines."""
-    base: float | None = None
+def rotary_turns(lowering: Lowering, cosine: Fixed, sine: Fixed, layout: Layout) -> Turns | None:
+    """The rotary positions of which two tables [.., S, .., D_h] are the cosines and sines."""
+    turns: Turns | None = None
     place = along_positions(lowering, cosine)
     for sizes, table in looked_at(lowering, cosine):
         other = lowering.fixed.run(sine.name, sizes)
@@ -171,28 +172,15 @@ def rotary_base(lowering: Lowering, cosine: Fixed, sine: Fixed, layout: Layout) 
         if length < 2:
             continue
         c, s = (each.reshape(length, width) for each in (table, other))
-        second = 1 if layout == "half" else 2  # the first column of the second pair
-        if base is None:  # of a single pair it turns nothing
-            base = _base(math.atan2(s[1, second], c[1, second]), width) if width > 2 else 10000.0
-        angle = _angles(length, width, base)
+        pairs = slice(width // 2) if layout == "half" else slice(0, width, 2)
+        if turns is None:
+            turns = turns_of(np.arctan2(s[1, pairs], c[1, pairs]), width)
+        angle = np.arange(length, dtype=np.float64)[:, None] * turns.speeds(width)
         angle = np.tile(angle, 2) if layout == "half" else np.repeat(angle, 2, axis=-1)
-        pairs = ((cosine, c, np.cos(angle)), (sine, s, np.sin(angle)))
-        if not all(_close(lowering, fixed, array, expected) for fixed, array, expected in pairs):
+        tables = ((cosine, c, np.cos(angle)), (sine, s, np.sin(angle)))
+        if not all(_close(lowering, fixed, array, expected) for fixed, array, expected in tables):
             return None
-    return base
-
-
-def _angles(length: int, width: int, base: float) -> Array:
-    """[S, D/2]: position s turned by ``s / base^(2i/D)``."""
-    speed: Array = base ** (-2.0 / width * np.arange(width // 2, dtype=np.float64))
-    return np.arange(length, dtype=np.float64)[:, None] * speed
-
-
-def _base(angle: float, width: int) -> float:
-    """The base whose second angle at position 1 this is; a round number if it is as good."""
-    exact = max(angle, 1e-30) ** (-width / 2)
-    rounded = float(f"{exact:.3g}")
-    return rounded if abs(rounded / exact - 1) < 1e-4 else exact
+    return turns
 
 
 def _close(lowering: Lowering, fixed: Fixed, table: Array, wanted: Array) -> bool:

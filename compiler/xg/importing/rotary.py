@@ -7,7 +7,7 @@ from xg.importing.errors import Unspeakable
 from xg.importing.fixed import Fixed
 from xg.importing.known import Known, Operand, Turning
 from xg.importing.lowering import Lowering
-from xg.importing.recognise import along_positions, rotary_base
+from xg.importing.recognise import along_positions, rotary_turns
 from xg.importing.views import ModelValue, View
 
 
@@ -34,8 +34,8 @@ def rotary(lowering: Lowering, a: Known | float, b: Known | float) -> View | Non
     fits = value is turned.view.value and len(value.axes) > 1
     if straight.rotated is not None or layout is None or not fits:
         raise problem
-    base = rotary_base(lowering, straight.table, turned.table, layout)
-    if base is None:
+    turns = rotary_turns(lowering, straight.table, turned.table, layout)
+    if turns is None:
         raise problem
     # RoPE has positions along the last axis but one.
     view, place = View.of(value), along_positions(lowering, straight.table)
@@ -44,7 +44,7 @@ def rotary(lowering: Lowering, a: Known | float, b: Known | float) -> View | Non
     back = [order.index(i) for i in sorted(order)]
     turned_round = lowering.materialize(view.with_axes(view.axes[i] for i in order)).value
     made = View.of(
-        lowering.emit("RoPE", (turned_round,), turned_round.axes, base=base, layout=layout)
+        lowering.emit("RoPE", (turned_round,), turned_round.axes, turns=turns, layout=layout)
     )
     return made.with_axes(made.axes[i] for i in back)
 
