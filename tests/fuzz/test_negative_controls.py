@@ -30,7 +30,7 @@ from xg.passes import differentiate
 from xg.sharding import primitive_rules
 from xg.verify.reference import interpret
 
-PROGRAMS = sorted(range(360), key=lambda seed: seed % 2)  # first those that every backend meets
+PROGRAMS = sorted(range(460), key=lambda seed: seed % 2)  # first those that every backend meets
 Patch = pytest.MonkeyPatch
 
 
