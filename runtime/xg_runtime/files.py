@@ -46,10 +46,20 @@ def write_all(files: Mapping[Path, bytes], ours: Callable[[Path], bool] | None =
         with contextlib.ExitStack() as cleanup:
             for path, data in files.items():
                 cleanup.callback(beside(path, "new").unlink, missing_ok=True)
-                write_synced(beside(path, "new"), data)
+                with _naming(path):
+                    write_synced(beside(path, "new"), data)
             _replace_all(list(files))
         for folder in dict.fromkeys(path.parent for path in files):
             sync_folder(folder)
+
+
+@contextlib.contextmanager
+def _naming(path: Path) -> Generator[None]:
+    """Let errors name this file: those of a full disk name none, others its temporary name."""
+    try:
+        yield
+    except OSError as error:
+        raise OSError(error.errno, error.strerror, str(path)) from error
 
 
 def write_synced(path: Path, data: bytes) -> None:
@@ -170,6 +180,6 @@ def file_errors(doing: str) -> Generator[None]:
     try:
         yield
     except OSError as error:
-        name = error.filename if isinstance(error.filename, str) else str(error.filename or "")
+        name = f" {error.filename}" if error.filename else ""
         reason = (error.strerror or str(error)).lower()
-        raise FileError(f"cannot {doing} {name}: {reason}") from error
+        raise FileError(f"cannot {doing}{name}: {reason}") from error

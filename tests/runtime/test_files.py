@@ -1,3 +1,4 @@
+import errno
 import os
 import signal
 import stat
@@ -95,6 +96,30 @@ def test_errors_name_file_and_reason(tmp_path: Path) -> None:
         files.write(tmp_path / "file" / "below", b"")
 
 
+def test_a_full_disk_is_told_with_the_name_of_the_file(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(descriptor: int) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(os, "fsync", full)
+    with pytest.raises(FileError, match=r"^cannot write .*/a\.txt: no space left on device$"):
+        files.write(tmp_path / "a.txt", b"1")
+    assert names(tmp_path) == []
+
+
+@pytest.mark.parametrize(
+    ("error", "said"),
+    [
+        (OSError(errno.EIO, "Input/output error"), "cannot read: input/output error"),
+        (OSError("gone"), "cannot read: gone"),
+    ],
+)
+def test_an_error_without_a_name_or_a_number(error: OSError, said: str) -> None:
+    with pytest.raises(FileError, match=f"^{said}$"), files.file_errors("read"):
+        raise error
+
+
 def test_an_error_message_is_one_printable_line() -> None:
     assert str(FileError("a\x1b[31m\nb\u202e é")) == r"a\x1b[31m\nb\u202e é"
 
@@ -137,10 +162,11 @@ def test_what_an_earlier_process_of_this_number_left_is_removed(tmp_path: Path) 
 
 
 def test_what_another_process_is_writing_is_left_alone(tmp_path: Path) -> None:
-    busy = tmp_path / f".a.{os.getppid()}.xg-new"
-    busy.write_bytes(b"")
+    busy = [tmp_path / f".a.{number}.xg-new" for number in (os.getppid(), 10**30)]
+    for path in busy:  # the second is a number of no system that we know
+        path.write_bytes(b"")
     files.write(tmp_path / "b", b"")
-    assert busy.exists()
+    assert all(path.exists() for path in busy)
 
 
 def test_folders_are_flushed_as_their_files_are(

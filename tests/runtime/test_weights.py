@@ -37,6 +37,32 @@ def test_the_only_file_of_a_folder_may_have_any_name(tmp_path: Path) -> None:
     assert same(weights.read(tmp_path).tensors, TENSORS)
 
 
+def test_parameters_and_the_settings_that_go_with_them(tmp_path: Path) -> None:
+    settings = {"N_H": 4, "head": "tied"}
+    weights.write_params(tmp_path / "a.safetensors", TENSORS, settings)
+    weights.write_params(tmp_path / "a.npz", TENSORS, settings)
+    first, second = (weights.read(tmp_path / f"a.{kind}") for kind in ("safetensors", "npz"))
+    assert same(first.tensors, TENSORS)
+    assert same(second.tensors, TENSORS)
+    assert (first.settings, second.settings) == (
+        settings,
+        {},
+    )  # NumPy's files have no room for them
+
+
+@pytest.mark.parametrize("settings", ["[1]", '{"N_H": [4]}', '{"N_H": 4, "x": null}', "{"])
+def test_settings_that_make_no_sense(tmp_path: Path, settings: str) -> None:
+    path = tmp_path / "a.safetensors"
+    path.write_bytes(tensorfile.pack(TENSORS, {weights.SETTINGS: settings}))
+    with pytest.raises(CheckpointError, match=r"a\.safetensors is damaged: its settings make no"):
+        weights.read(path)
+
+
+def test_words_of_a_config_stay_as_they_are(tmp_path: Path) -> None:
+    weights.write(tmp_path, TENSORS, {"id2label": {"0": "schön"}})
+    assert "schön" in (tmp_path / "config.json").read_text(encoding="utf-8")
+
+
 def test_shards(tmp_path: Path) -> None:
     """Each holds what fits, and the index leads to all of them."""
     written = weights.write(tmp_path, TENSORS, CONFIG, shard_bytes=120)
@@ -144,6 +170,7 @@ def test_damage_is_told(tmp_path: Path, harm: Callable[[Path], None], message: s
     ("files", "message"),
     [
         ((), "there is no model.safetensors"),
+        (("notes.txt",), "there is no model.safetensors"),
         (("pytorch_model.bin",), "pytorch_model.bin is a pickle, which may run code"),
         (("a.safetensors", "b.safetensors"), "it has 2 .safetensors files"),
     ],
