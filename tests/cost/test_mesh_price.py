@@ -1,0 +1,99 @@
+"""The price of a plan on a mesh, against numbers that are counted by hand."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+import xg
+from xg.cost.hardware import Machine
+from xg.cost.mesh_price import Cluster, MeshPrice, price, shapes
+from xg.cost.report import CostReport
+
+MLP = Path(__file__).parents[2] / "diagrams" / "notation" / "mlp.xg"
+B, S, D, N_D, N_T = 4, 6, 64, 2, 4
+MESH = {"N_D": N_D, "N_T": N_T}
+NUMBERS = {"B": B, "S": S, "D": D, "D_ff": 4 * D, **MESH, "N_PP": 2}
+RATE, NEAR, FAR = 1e6, 1e3, 1e2  # FLOP/s, and bytes/s inside a node and between nodes
+
+COMPUTING = (
+    (120 * B * D * S + 48 * B * D**2 * S) / (N_D * N_T) + 27 * B * D * S / N_D + 3 * B * S / N_D
+) / RATE
+PARAMS = 8 * D**2 // N_T + 4 * D // N_T + 3 * D  # W_up, W_down; b_up; b_down, γ, β
+SENT_D = 2 * (N_D - 1) / N_D * PARAMS * 4  # bytes: each parameter's gradient is summed
+SENT_T = 2 * (N_T - 1) / N_T * 2 * (B // N_D * S * D) * 4  # Z forward, and dH backward
+RESTING = 4 * PARAMS * 4  # parameters, gradients, and two moments
+SAVED = 32 * B * S * D / (N_D * N_T) + 9 * B * S * D / N_D + 8 * B * S / N_D
+
+
+@pytest.fixture(scope="module")
+def report() -> CostReport:
+    (report,) = xg.compile(MLP, plan="DP_TP").costs("float32", brief=True)
+    return report
+
+
+def machine(link: float) -> Machine:
+    return Machine("m", "M", "", {"float32": RATE}, link, 0.0, {})
+
+
+def priced(
+    report: CostReport, size: int, *, parts: int = 1, stages: int = 1, one_node: bool = False
+) -> MeshPrice | None:
+    between = None if one_node else machine(FAR)
+    cluster = Cluster(machine(NEAR), between, size)
+    mesh, axis = (MESH, None) if stages == 1 else ({"N_PP": stages, **MESH}, "N_PP")
+    return price([report] * stages, mesh, axis, NUMBERS, parts, cluster)
+
+
+def test_one_step_by_hand(report: CostReport) -> None:
+    """Nodes of 4: what is sent more, over N_D, stays inside, though N_T would fill the node."""
+    found = priced(report, 4)
+    assert found is not None
+    assert found.inner == ("N_D",)
+    assert found.computing == pytest.approx(COMPUTING)
+    assert found.sent == pytest.approx({"N_D": SENT_D / NEAR, "N_T": SENT_T / FAR})
+    assert found.sending == pytest.approx(SENT_D / NEAR + SENT_T / FAR)
+    assert found.waiting == 0
+    assert found.memory == pytest.approx(RESTING + SAVED)
+    assert found.seconds == pytest.approx(COMPUTING + SENT_D / NEAR + SENT_T / FAR)
+
+
+def test_nodes_that_hold_both_axes_or_none(report: CostReport) -> None:
+    whole, alone = priced(report, 8, one_node=True), priced(report, 1)
+    assert whole is not None
+    assert alone is not None
+    assert (whole.inner, alone.inner) == (("N_D", "N_T"), ())
+    assert whole.sending == pytest.approx((SENT_D + SENT_T) / NEAR)
+    assert alone.sending == pytest.approx((SENT_D + SENT_T) / FAR)
+    assert priced(report, 4, one_node=True) is None
+
+
+def test_microbatches_are_added_up_and_kept_until_their_way_back(report: CostReport) -> None:
+    """Two equal stages: the first keeps two of three microbatches and waits for the second once."""
+    one, three = priced(report, 4), priced(report, 4, parts=3, stages=2)
+    assert one is not None
+    assert three is not None
+    assert three.computing == pytest.approx(3 * one.computing)
+    assert three.sending == pytest.approx(3 * one.sending)
+    assert three.sent == pytest.approx({axis: 3 * time for axis, time in one.sent.items()})
+    assert three.waiting == pytest.approx(one.seconds)
+    assert three.memory == pytest.approx(RESTING + 2 * SAVED)
+    assert three.seconds == pytest.approx(4 * one.seconds)
+
+
+def test_a_type_without_a_rate_has_no_price(report: CostReport) -> None:
+    slow = Machine("m", "M", "", {"float64": RATE}, NEAR, 0.0, {})
+    assert price([report], MESH, None, NUMBERS, 1, Cluster(slow, slow, 8)) is None
+
+
+def test_shapes_of_meshes() -> None:
+    assert list(shapes("ab", 12)) == [
+        {"a": 2, "b": 6},
+        {"a": 3, "b": 4},
+        {"a": 4, "b": 3},
+        {"a": 6, "b": 2},
+    ]
+    assert list(shapes("a", 7)) == [{"a": 7}]
+    assert list(shapes((), 1)) == [{}]
+    assert list(shapes((), 2)) == []
