@@ -37,7 +37,7 @@ def opened(driver: Chrome, tmp_path: Path) -> Iterator[Open]:
         path.write_text(text or page(name), encoding="utf-8")
         view(driver, width, height, scheme)
         open_file(driver, path)
-        ready = "return document.body.dataset.ready !== undefined"
+        ready = "return !document.scripts.length || document.body.dataset.ready !== undefined"
         WebDriverWait(driver, 20, poll_frequency=0.01).until(lambda _: script(driver, ready))
         return driver
 

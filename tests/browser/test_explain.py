@@ -35,6 +35,30 @@ def test_nothing_sticks_out_and_every_node_is_in_its_window(
     assert color == {"light": "rgb(255, 255, 255)", "dark": "rgb(20, 24, 31)"}[scheme]
 
 
+# The frames of a product: the whole first row, the whole first column, the first number.
+FRAMED = """
+return [...document.querySelectorAll('#step-1 table')].map((table) =>
+  [...table.rows].map((row) => [...row.cells].map((cell) =>
+    getComputedStyle(cell).backgroundColor === 'rgba(0, 0, 0, 0)' ? ' ' : '#').join('')));
+"""
+
+
+@pytest.mark.parametrize("width", [1400, 375])
+def test_a_product_stands_in_one_line_where_it_fits(opened: Open, width: int) -> None:
+    driver = opened(text=html(page("cat_sleeps")).text, width=width)
+    row, column, cell = script(driver, FRAMED)
+    assert row == ["#####", "     ", "     "]
+    assert column == ["#  "] * 5
+    assert cell == ["#  ", "   ", "   "]
+    wide = script(
+        driver,
+        "return [...document.querySelectorAll('#step-1 .product > div')]"
+        ".filter((part, n, all) => n && part.offsetLeft < all[n - 1].offsetLeft).length",
+    )
+    assert wide == (width < 500)
+    assert script(driver, "return document.documentElement.scrollWidth") <= width
+
+
 def test_a_link_leads_to_its_step(opened: Open) -> None:
     driver = opened(text=html(page("cat_sleeps")).text)
     driver.find_element(By.CSS_SELECTOR, "#step-1 p a").click()

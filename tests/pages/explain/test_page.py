@@ -98,6 +98,30 @@ def unsure(text: str) -> float:
     return total
 
 
+@pytest.mark.parametrize("name", BLOCKS)
+def test_the_matrices_of_a_product_are_its_operands(name: str) -> None:
+    """The drawn matrices, multiplied, give the drawn result, transposed and flattened ones too."""
+    products = [step.product for step in steps(page(name, 0)) if step.operator == "• matmul"]
+    assert products
+    for left, right, made in products:
+        result = left.array @ right.array
+        np.testing.assert_allclose(made.array, result, rtol=1e-9, atol=1e-9)
+        assert left.type.count(",") + 1 == left.array.ndim
+        assert right.type.count(",") + 1 == right.array.ndim
+    assert any("⊤" in left.name and "·" in left.type for left, _, _ in products)
+
+
+def test_a_product_is_written_in_one_line() -> None:
+    (lines,) = re.findall(r"```\n(X \[S, D\] .*?)\n```", markdown(page("cat_sleeps")), re.DOTALL)[
+        :1
+    ]
+    assert lines.splitlines()[:3] == [
+        "X [S, D]                      W_Q [D, D_h]       Q [S, D_h]",
+        "[0.1  0.3  0.5  0.2  0.0]     [0.2] 0.1  0.0     [0.13] 0.14  0.28",
+        " 0.6  0.7  0.2  0.1  0.3      [0.0] 0.3  0.2      0.17  0.35  0.32",
+    ]
+
+
 def test_every_operator_of_a_lesson_is_worked_out() -> None:
     """Where numbers are only moved, nothing is; all others are, forward and backward."""
     steps_of = [step for name in BLOCKS for step in steps(page(name, 0))]

@@ -23,7 +23,16 @@ from xg.pages.outputs import Outputs, Wanted, outputs_of, picture_of
 from xg_runtime.files import write_all
 
 ONE: Final = (".svg", ".pdf", ".png", ".tex", ".dot", ".html")  # files that are one picture
-NEWER: Final = (".tikz", ".pgf", ".webp", ".gv", ".md", ".mmd", ".puml", ".drawio")  # that mimetypes does not know
+NEWER: Final = (
+    ".tikz",
+    ".pgf",
+    ".webp",
+    ".gv",
+    ".md",
+    ".mmd",
+    ".puml",
+    ".drawio",
+)  # that mimetypes does not know
 STANDARD_OUTPUT: Final = Path("-")
 
 

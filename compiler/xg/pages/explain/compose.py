@@ -26,6 +26,7 @@ from xg.pages.explain.page import (
     ExplainedStep,
     ShownTensor,
 )
+from xg.pages.explain.product import product_of
 from xg.pages.explain.worked import worked
 from xg.pages.explorer.uses import BlockUse, block_uses
 from xg.verify.examples.recompute import Array
@@ -143,12 +144,16 @@ class _SectionWriter:
             goes_to=tuple(dict.fromkeys(goes_to)),
             node=drawn.nodes.get(step, ""),
             worked=self._worked(step) if isinstance(step, Apply) else "",
+            product=self._product(step) if isinstance(step, Apply) else (),
             remarks=tuple(self._remarks(values)),
         )
 
     def _worked(self, step: Apply) -> str:
         types = {**self.use.backward.types, **self.use.graph.types}
         return worked(step, types, self.values, self.record.sizes)
+
+    def _product(self, step: Apply) -> tuple[ShownTensor, ...]:
+        return product_of(step, self.naming, self.values)
 
     def _operator(self, step: GraphStep) -> tuple[str, str]:
         """The name of a step, and its formula."""

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 from base64 import b64encode
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from hashlib import sha256
 from importlib.resources import files
 from string import Template
@@ -30,6 +30,7 @@ from xg.pages.explain.page import (
     ExplainedStep,
     ShownTensor,
 )
+from xg.pages.explain.product import FRAMES, SIGNS
 
 WINDOW: Final = (210.0, 120.0)  # points of the figure that are seen beside a step
 POLICY: Final = ("base-uri 'none'", "form-action 'none'")
@@ -141,7 +142,7 @@ def _step(step: ExplainedStep, one: _OnePass, at: Box | None) -> Iterator[str]:
     yield f"<p>{escape.xml(step.operator)}{formula}. It {near}.</p>"
     if step.source:
         yield f'<p class="quiet">Line {step.line}: <code>{escape.xml(step.source)}</code></p>'
-    yield from map(_tensor, step.tensors)
+    yield _product(step.product) if step.product else "".join(map(_tensor, step.tensors))
     if step.worked:
         yield f"<p>First number: <code>{escape.xml(step.worked)}</code></p>"
     yield from (f'<p class="remark">{escape.xml(remark)}</p>' for remark in step.remarks)
@@ -177,7 +178,16 @@ def _sides(box: Box) -> str:
 # ---- tensors and formulas -----------------------------------------------------------------------
 
 
-def _tensor(tensor: ShownTensor) -> str:
+def _product(shown: Sequence[ShownTensor]) -> str:
+    parts = zip(shown, SIGNS, FRAMES, strict=True)
+    written = (
+        f"<div>{sign and f'<span>{sign}</span>'}{_tensor(tensor, frame)}</div>"
+        for tensor, sign, frame in parts
+    )
+    return f'<div class="product">{"".join(written)}</div>'
+
+
+def _tensor(tensor: ShownTensor, frame: str = "") -> str:
     shown = rows(tensor.array)
     cut = f", {shown.cut}" if shown.cut else ""
     name = f"<b>{equation(tensor.name)}</b> " if tensor.name else ""
@@ -186,7 +196,8 @@ def _tensor(tensor: ShownTensor) -> str:
         f"<tr>{''.join(f'<td>{escape.xml(text)}</td>' for text in row)}</tr>" for row in shown.rows
     )
     caption = f"{name}{written}{escape.xml(shape(tensor.array))}{escape.xml(cut)}"
-    return f"<figure><figcaption>{caption}</figcaption><table>{body}</table></figure>"
+    framed = frame and f' class="{frame}-framed"'
+    return f"<figure><figcaption>{caption}</figcaption><table{framed}>{body}</table></figure>"
 
 
 def equation(text: str) -> str:

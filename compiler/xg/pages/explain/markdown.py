@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from xg.diagnostics import escape
 from xg.pages.explain import words
@@ -14,6 +14,7 @@ from xg.pages.explain.page import (
     ExplainedStep,
     ShownTensor,
 )
+from xg.pages.explain.product import FRAMES, SIGNS
 
 
 def markdown(page: ExplainedPage) -> str:
@@ -60,6 +61,8 @@ def _step(step: ExplainedStep, steps: ExplainedPass) -> Iterator[str]:
     yield ""
     for tensor in step.tensors:
         yield from _tensor(tensor)
+    if step.product:
+        yield from (escape.code_block("\n".join(_beside(step.product))), "")
     if step.worked:
         yield from (f"First number: {escape.code_span(step.worked)}", "")
     for remark in step.remarks:
@@ -72,6 +75,35 @@ def _tensor(tensor: ShownTensor) -> Iterator[str]:
     cut = f", {shown.cut}" if shown.cut else ""
     yield from (f"{escape.code_span(title or '[]')}, {shape(tensor.array)}{cut}:", "")
     yield from (escape.code_block(_grid(shown)), "")
+
+
+def _beside(product: Sequence[ShownTensor]) -> Iterator[str]:
+    """A product in one line, its first number's row and column in brackets."""
+    pieces = [
+        [f"{tensor.name} {tensor.type}".strip(), *_framed(rows(tensor.array), frame)]
+        for tensor, frame in zip(product, FRAMES, strict=True)
+    ]
+    widths = [max(map(len, piece)) for piece in pieces]
+    height = max(map(len, pieces))
+    for line in range(height):
+        written = ""
+        for piece, width, sign in zip(pieces, widths, SIGNS, strict=True):
+            between = sign if line == height // 2 else " " * len(sign)
+            text = piece[line] if line < len(piece) else ""
+            written += f"  {between}  {text.ljust(width)}" if sign else text.ljust(width)
+        yield written.rstrip()
+
+
+def _framed(shown: Rows, frame: str) -> Iterator[str]:
+    """Rows of numbers with brackets around the framed part of the first matrix."""
+    width = max((len(text) for row in shown.rows for text in row), default=0)
+    for place, row in enumerate(shown.rows):
+        count = 0 if place and frame != "column" else len(row) if frame == "row" else 1
+        texts = [text.rjust(width) for text in row]
+        if count:
+            yield f"[{'  '.join(texts[:count])}] {'  '.join(texts[count:])}".rstrip()
+        else:
+            yield f" {'  '.join(texts)}"
 
 
 def _grid(shown: Rows) -> str:

@@ -34,6 +34,10 @@ class BlockNaming:
         """The name of a value; empty for one without a name."""
         return self.equations.name(value)
 
+    def operand(self, value: Value) -> str:
+        """A value as an operand of a product."""
+        return self.equations.text(value, factor=True)
+
     def dims(self, value: Value) -> list[str]:
         """A value's shape as the file would write it."""
         return self.equations.notation.dims(value)

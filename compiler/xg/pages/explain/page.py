@@ -24,7 +24,7 @@ class ExplainedStep:
 
     `node` is its id in the figure, empty if it is no node. `line` is that of the file, 0 for a sum
     of gradients, which has no line. `worked` is its first number, worked out; `remarks` are
-    sentences about it.
+    sentences about it. `product` are the operands and the result of a matrix product.
     """
 
     number: int
@@ -38,6 +38,7 @@ class ExplainedStep:
     goes_to: tuple[int, ...]
     node: str
     worked: str = ""
+    product: tuple[ShownTensor, ...] = ()
     remarks: tuple[str, ...] = ()
 
 
