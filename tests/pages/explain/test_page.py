@@ -111,6 +111,23 @@ def test_the_matrices_of_a_product_are_its_operands(name: str) -> None:
     assert any("⊤" in left.name and "·" in left.type for left, _, _ in products)
 
 
+@pytest.mark.parametrize("name", BLOCKS)
+def test_every_step_says_why(name: str) -> None:
+    """In the operator's own words; backward in those of the step that is differentiated."""
+    known = {step.number: step for step in steps(page(name, 0))}
+    for step in known.values():
+        if step.why.startswith("The chain rule through step "):
+            through = known[int(step.why.split()[5].rstrip(".,:"))]
+            assert through.number < step.number
+            assert through.line == step.line
+        else:
+            assert step.why or step.operator.startswith("The block")
+    found = {step.equation: step.why for step in steps(page("cat_sleeps"))}
+    assert found["y = sigmoid(z)"] == "A number between 0 and 1, read as a probability."
+    assert found["dW_2 = H⊤ • dz"].endswith("step 11, where dA = dY B⊤, dB = A⊤ dY.")
+    assert found["dy = dy′ ⊕ dy″"].startswith("Several steps take this value")
+
+
 def test_a_product_is_written_in_one_line() -> None:
     (lines,) = re.findall(r"```\n(X \[S, D\] .*?)\n```", markdown(page("cat_sleeps")), re.DOTALL)[
         :1

@@ -17,6 +17,7 @@ from xg.ir.graph import Apply, Call, Program, Value
 from xg.ir.graph import Step as GraphStep
 from xg.ir.prim import LAWS
 from xg.ir.tensor import TensorType
+from xg.pages.explain import words
 from xg.pages.explain.bound import Bound, Said
 from xg.pages.explain.naming import BlockNaming
 from xg.pages.explain.page import (
@@ -143,6 +144,7 @@ class _SectionWriter:
             takes=tuple(dict.fromkeys(takes)),
             goes_to=tuple(dict.fromkeys(goes_to)),
             node=drawn.nodes.get(step, ""),
+            why=self._why(step),
             worked=self._worked(step) if isinstance(step, Apply) else "",
             product=self._product(step) if isinstance(step, Apply) else (),
             remarks=tuple(self._remarks(values)),
@@ -161,10 +163,28 @@ class _SectionWriter:
             case Apply():
                 between = ", " if step.op.glyph.startswith("d") else " "
                 name = step.op.name.replace("_", " ")
-                return f"{step.op.glyph}{between}{name}", _formula(step)
+                formula = step.op.description(step.attrs).formula
+                return f"{step.op.glyph}{between}{name}", formula
             case Call():
                 what = "The backward pass of the block" if step.origin else "The block"
                 return f"{what} {self._block(step)}", ""
+
+    def _why(self, step: GraphStep) -> str:
+        """A sentence from the operator's own description, backward from that of its origin."""
+        origin = step.origin
+        if origin is not None:
+            text = words.chain_rule(self.makers.get(origin.outputs[0], 0))
+            if isinstance(step, Apply) and isinstance(origin, Apply):
+                known = origin.op.description(origin.attrs)
+                derived = step.op.glyph.startswith("d")
+                text += words.aside(known.meaning) if derived else words.rule(known.gradient)
+            return f"{text}."
+        if isinstance(step, Call):
+            callee = self.bound.program.graphs[step.callee]
+            return words.sentence(callee.title if callee.title != callee.block else "")
+        if step.op.family == "add" and all(value.role == "cotangent" for value in step.outputs):
+            return words.GRADIENTS_ADD
+        return words.sentence(step.op.description(step.attrs).meaning)
 
     def _block(self, call: Call) -> str:
         return self.bound.program.graphs[call.callee].block
@@ -211,9 +231,3 @@ def _span(step: GraphStep) -> Span | None:
             return (step.origin or step).span
         case Call():
             return step.span
-
-
-def _formula(step: Apply) -> str:
-    """The operator's formula; of a derived step that of the gradient."""
-    derived = step.origin is not None and step.op.glyph.startswith("d") and step.origin.op.gradient
-    return derived or step.op.formula

@@ -140,6 +140,8 @@ def _step(step: ExplainedStep, one: _OnePass, at: Box | None) -> Iterator[str]:
     formula = f": <code>{escape.xml(step.formula)}</code>" if step.formula else ""
     near = _linked(words.neighbours(step, one.steps))
     yield f"<p>{escape.xml(step.operator)}{formula}. It {near}.</p>"
+    if step.why:
+        yield f"<p>{_reason(step.why)}</p>"
     if step.source:
         yield f'<p class="quiet">Line {step.line}: <code>{escape.xml(step.source)}</code></p>'
     yield _product(step.product) if step.product else "".join(map(_tensor, step.tensors))
@@ -152,6 +154,12 @@ def _step(step: ExplainedStep, one: _OnePass, at: Box | None) -> Iterator[str]:
 def _linked(sentence: str) -> str:
     """Numbers of steps as links; the sentence is one of `words`."""
     return re.sub(r"\d+", r'<a href="#step-\g<0>">\g<0></a>', sentence)
+
+
+def _reason(why: str) -> str:
+    """A reason with its words of the language as code, and the step that it names as a link."""
+    written = re.sub("`([^`]+)`", r"<code>\1</code>", escape.xml(why))
+    return re.sub(words.THROUGH, r'\1<a href="#step-\2">\2</a>', written)
 
 
 def _window(figure: str, at: Box, step: ExplainedStep) -> str:

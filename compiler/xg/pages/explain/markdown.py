@@ -59,6 +59,8 @@ def _step(step: ExplainedStep, steps: ExplainedPass) -> Iterator[str]:
     if step.source:
         yield f"Line {step.line}: {escape.code_span(step.source)}."
     yield ""
+    if step.why:
+        yield from (escape.markdown(step.why), "")
     for tensor in step.tensors:
         yield from _tensor(tensor)
     if step.product:

@@ -23,8 +23,9 @@ class ExplainedStep:
     """One step. `number` counts through the page; `takes` and `goes_to` are other steps.
 
     `node` is its id in the figure, empty if it is no node. `line` is that of the file, 0 for a sum
-    of gradients, which has no line. `worked` is its first number, worked out; `remarks` are
-    sentences about it. `product` are the operands and the result of a matrix product.
+    of gradients, which has no line. `why` is a sentence about its purpose. `worked` is its first
+    number, worked out; `remarks` are sentences about it. `product` are the operands and the result
+    of a matrix product.
     """
 
     number: int
@@ -37,6 +38,7 @@ class ExplainedStep:
     takes: tuple[int, ...]
     goes_to: tuple[int, ...]
     node: str
+    why: str = ""
     worked: str = ""
     product: tuple[ShownTensor, ...] = ()
     remarks: tuple[str, ...] = ()

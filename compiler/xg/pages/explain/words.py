@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Final
+
 from xg.pages.explain.page import ExplainedBlock, ExplainedPage, ExplainedPass, ExplainedStep
 
 
@@ -41,6 +43,34 @@ def begins(view: str, section: ExplainedBlock) -> str:
         return "What goes in"
     several = len(section.backward.begins) != 1 if section.backward else True
     return "The gradients that come in" if several else "The gradient that comes in"
+
+
+GRADIENTS_ADD: Final = "Several steps take this value; the gradients that they send back add up."
+THROUGH: Final = r"^(The chain rule through step )(\d+)"  # how such a reason begins
+
+
+def chain_rule(number: int) -> str:
+    """The beginning of the reason of a step of the backward pass."""
+    return f"The chain rule through step {number}" if number else "The chain rule"
+
+
+def aside(meaning: str) -> str:
+    """An operator's meaning inside a sentence."""
+    return f": {meaning}" if meaning else ""
+
+
+def rule(gradient: str) -> str:
+    """An operator's gradient inside a sentence, where it is a formula."""
+    return f", where {gradient}" if " = " in gradient else ""
+
+
+def sentence(text: str) -> str:
+    """A meaning as a sentence.
+
+    >>> sentence("matrix product")
+    'Matrix product.'
+    """
+    return f"{text[:1].upper()}{text[1:]}." if text else ""
 
 
 def neighbours(step: ExplainedStep, steps: ExplainedPass) -> str:
