@@ -14,7 +14,7 @@ from xg.figures import dot, painted, render
 from xg.figures.draw.display import DrawnText
 from xg.figures.draw.typeset import TextSpan
 from xg.figures.model.figure import Figure
-from xg.figures.model.too_narrow import LEAST_SIZE, TooNarrow
+from xg.figures.model.refusals import LEAST_SIZE, TooNarrow
 
 
 @cache

@@ -76,6 +76,7 @@ RULES: Final = (
     Rule(("build",), "--theme", _draws, "colours figures: --only svg"),
     Rule(("build",), "--legend", _draws, "is a part of figures: --only svg"),
     Rule(("build",), "--no-title", _draws, "is for figures: --only svg"),
+    Rule(("build",), "--direction", _draws, "is for figures: --only svg"),
     Rule(("build",), "--width", _draws, "is for figures: --only svg"),
     Rule(("show", "cost"), "--stage", _is_placed, "is of a pipeline: --plan NAME"),
     Rule(("cost",), "--microbatches", _is_placed, "is of a pipeline: --plan NAME"),

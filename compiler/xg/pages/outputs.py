@@ -13,6 +13,7 @@ from xg.diagnostics.lazy_dataclass import dataclass
 from xg.diagnostics.slug import slug, stems
 from xg.driver import Program, View, compile_project, views
 from xg.figures import dot, pictures
+from xg.figures.model.refusals import NotTurned
 from xg.frontend.blocks import concerning, uncalled
 from xg.frontend.project import Project
 from xg.frontend.typed import Settings
@@ -40,6 +41,7 @@ class Wanted:
     legend: bool = False
     title: bool = True
     width: float = 0.0
+    rightward: bool = False
     kernels: bool = False
     block: str | None = None
     plan: str | None = None
@@ -85,7 +87,10 @@ def outputs_of(project: Project, wanted: Wanted) -> Outputs:
 
 
 def picture_of(project: Project, wanted: Wanted, view: View) -> Outputs:
-    """One figure, or the page, of the block asked for or the last one, in the first kind wanted."""
+    """One figure, or the page, of the block asked for or the last one, in the first kind wanted.
+
+    Raises NotTurned where it is asked for from left to right and runs from the top down.
+    """
     kind = wanted.kinds[0]
     settings = concerning(project, wanted.block, wanted.settings)
     program = compile_project(project, wanted.block, settings, wanted.plan)
@@ -93,7 +98,10 @@ def picture_of(project: Project, wanted: Wanted, view: View) -> Outputs:
     if kind == "html":
         _explore(outputs, "picture.html", program, settings)
     elif kind in DRAWN:
-        _draw(outputs, "picture", _figure(program, view, wanted), wanted)
+        figure = _figure(program, view, wanted)
+        if figure.rightward != wanted.rightward:
+            raise NotTurned(figure.title)
+        _draw(outputs, "picture", figure, wanted)
     else:
         outputs.files[f"picture.{kind}"] = program.source(kind, kernels=wanted.kernels).encode()
     return outputs
@@ -101,7 +109,8 @@ def picture_of(project: Project, wanted: Wanted, view: View) -> Outputs:
 
 def _figure(program: Program, view: View, wanted: Wanted) -> Figure:
     drawn = program.figure(view, legend=wanted.legend)
-    return replace(drawn, has_heading=wanted.title, width=wanted.width)
+    rightward = wanted.rightward and not drawn.columns
+    return replace(drawn, has_heading=wanted.title, width=wanted.width, rightward=rightward)
 
 
 def _written(program: Program, wanted: Wanted) -> Iterator[str]:
@@ -152,6 +161,8 @@ def _explore(made: Outputs, name: str, program: Program, settings: Settings) -> 
 
 def _draw(made: Outputs, name: str, figure: Figure, wanted: Wanted) -> None:
     """Add a figure in every kind that is asked for."""
+    if figure.rightward != wanted.rightward:
+        made.warnings.append(f"{name}: {NotTurned(figure.title)}")
     if "dot" in wanted.kinds:
         made.files[f"{name}.dot"] = dot(figure, wanted.theme).encode()
     formats: list[Format] = [format for format in PICTURES if format in wanted.kinds]

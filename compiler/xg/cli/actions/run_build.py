@@ -17,7 +17,7 @@ from xg.cli.watch import watch
 from xg.diagnostics.counted import counted
 from xg.diagnostics.diagnostic import Diagnostic, DiagnosticError
 from xg.driver import View
-from xg.figures.model.too_narrow import TooNarrow
+from xg.figures.model.refusals import NotTurned, TooNarrow
 from xg.pages.kinds import KINDS, Kind
 from xg.pages.outputs import Outputs, Wanted, outputs_of, picture_of
 from xg_runtime.files import write_all
@@ -42,6 +42,9 @@ def run(options: Namespace, console: Console) -> int:
         return _run(options, console)
     except TooNarrow as error:
         console.note(f"xg build: {error}: --width {error.inches:g}in")
+        return PROBLEM
+    except NotTurned as error:
+        console.note(f"xg build: {error}: --direction down")
         return PROBLEM
 
 
@@ -147,6 +150,7 @@ def _wanted(options: Namespace, kinds: tuple[Kind, ...]) -> Wanted:
         legend=options.legend,
         title=not options.no_title,
         width=options.width,
+        rightward=options.direction == "right",
         kernels=options.kernels,
         block=options.block,
         plan=options.plan,

@@ -57,6 +57,12 @@ def _add_looks(parser: ArgumentParser) -> None:
         help="lay figures out for a page of this width: in, cm, mm or pt",
     )
     parser.add_argument(
+        "--direction",
+        choices=("down", "right"),
+        default="down",
+        help="whether figures run from the top down, as usual, or from left to right",
+    )
+    parser.add_argument(
         "--theme",
         choices=("auto", "light", "dark", "print"),
         default="auto",

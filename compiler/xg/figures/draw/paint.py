@@ -21,10 +21,10 @@ from xg.figures.model import style
 from xg.figures.model.figure import Figure, FigureEdge
 from xg.figures.model.geometry import Box, DrawnPath, bounding_box, rectangle
 from xg.figures.model.legend import legend
+from xg.figures.model.refusals import LEAST_SIZE, TooNarrow
 from xg.figures.model.richtext import RichText, characters, title_text
 from xg.figures.model.structure import EdgePlace
 from xg.figures.model.style import Color
-from xg.figures.model.too_narrow import LEAST_SIZE, TooNarrow
 
 _GROUP_ROUNDING = 9.0
 _GROUP_GAP = 3.0
@@ -169,6 +169,8 @@ def wire(edge: FigureEdge) -> Wire:
 def _label(placed: PlacedFigure, number: int, edge: FigureEdge, around: Lanes) -> DrawnText:
     """Set a label at the right of its line; the one of a pair's downward arrow at its left."""
     line, facts = edge_line(edge.label), placed.facts
+    if placed.is_turned:
+        return _label_below(placed, number, line, around)
     reach = style.LABEL_GAP
     if facts.places[number] is EdgePlace.LANE:
         box = around.labels[number]
@@ -182,6 +184,19 @@ def _label(placed: PlacedFigure, number: int, edge: FigureEdge, around: Lanes) -
     if number == solid:
         return DrawnText(line, box.center[0] - reach - line.width, y, align=1.0)
     return DrawnText(line, box.center[0] + reach, y)
+
+
+def _label_below(placed: PlacedFigure, number: int, line: TextLine, around: Lanes) -> DrawnText:
+    """Set a label below its level line; the one of a pair's forward arrow above it."""
+    twins = placed.facts.twins
+    solid = {twin: other for other, twin in twins.items()}.get(number, number)
+    is_lane = placed.facts.places[number] is EdgePlace.LANE
+    box = around.labels[number] if is_lane else placed.labels[solid]
+    x, y = box.center[0] - line.width / 2, box.top + style.LABEL_GAP_BELOW
+    if solid in twins and not is_lane:
+        reach = style.LABEL_GAP_BELOW + pair_shift(placed)
+        y = box.center[1] + (-reach - line.height if number == solid else reach)
+    return DrawnText(line, x, y + line.ascent, align=0.5)
 
 
 def _half_capital() -> float:

@@ -150,7 +150,7 @@ def _reach(figure: Figure) -> tuple[int, int]:
     boxes = units(column, structure(column))
     left = max(unit.reach for unit in boxes)
     right = max(unit.width - unit.reach for unit in boxes)
-    labels = max((label_size(edge.label).width for edge in column.edges), default=0.0)
+    labels = max((label_size(edge.label, turned=False).width for edge in column.edges), default=0.0)
     return round(max(left, labels)), round(max(right, labels) + _BETWEEN)
 
 

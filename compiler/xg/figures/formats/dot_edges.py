@@ -16,13 +16,17 @@ from xg.figures.model.structure import EdgePlace, Structure
 from xg.figures.model.style import MARKS, Color, Theme
 
 _WEIGHTS: Final = {EdgePlace.DOWN: "100", EdgePlace.OUT: "100", EdgePlace.LANE: "60"}
+_DOWNWARD: Final = {side: side for side in "nesw"}
+_RIGHTWARD: Final = {"n": "w", "e": "s", "s": "e", "w": "n"}  # x and y exchanged
 _BARS: Final = (NodeKind.COMMUNICATION, NodeKind.GRADIENT_COMMUNICATION)
 
 
 def dot_edges(figure: Figure, facts: Structure, theme: Theme) -> list[str]:
     """Return the statements of all edges."""
     groups = {node: n for n, group in enumerate(figure.groups) for node in group.nodes}
-    writer = _EdgeWriter(facts, theme, Ports.of(figure), _right_columns(figure, facts), groups)
+    right = _right_columns(figure, facts)
+    sides = _RIGHTWARD if figure.rightward else _DOWNWARD
+    writer = _EdgeWriter(facts, theme, Ports.of(figure), right, groups, sides)
     lines: list[str] = []
     for number, (edge, place) in enumerate(zip(figure.edges, facts.places, strict=True)):
         lines += writer.edge(number, edge, place)
@@ -45,13 +49,17 @@ def _right_columns(figure: Figure, facts: Structure) -> frozenset[str]:
 
 @dataclass(frozen=True, slots=True)
 class _EdgeWriter:
-    """Writes edges; `groups` are the numbers of the clusters that nodes are in."""
+    """Writes edges; `groups` are the numbers of the clusters that nodes are in.
+
+    `sides` are those of the drawing for the sides of a figure that runs from the top down.
+    """
 
     facts: Structure
     theme: Theme
     ports: Ports
     right: frozenset[str]
     groups: Mapping[str, int]
+    sides: Mapping[str, str]
 
     def edge(self, number: int, edge: FigureEdge, place: EdgePlace) -> Iterable[str]:
         """Return the statements of one edge."""
@@ -72,9 +80,9 @@ class _EdgeWriter:
             free: Attributes = {} if edge.role is EdgeRole.MAIN else {"constraint": "false"}
             return (self._arrow(edge.head, edge.tail, {**look, **free, "dir": "back"}),)
         if place is EdgePlace.BRANCH and edge.head in self.right:
-            look |= {"tailport": "e", "headport": "n"}
+            look |= {"tailport": self.sides["e"], "headport": self.sides["n"]}
         elif place is EdgePlace.SIDE and edge.tail in self.right and edge.head not in self.right:
-            look |= {"tailport": "s", "headport": "e"}
+            look |= {"tailport": self.sides["s"], "headport": self.sides["e"]}
         return (self._arrow(edge.tail, edge.head, look),)
 
     def _beside(self, edge: FigureEdge, place: EdgePlace, look: Attributes) -> str:
@@ -101,16 +109,17 @@ class _EdgeWriter:
         top, bottom = f"lane_{number}_top", f"lane_{number}_bottom"
         if after and self.facts.kinds[after] not in _BARS:
             yield from self._lane_box(top, after, edge)
-            stops = [(f"{top}:n", top), *stops]
+            stops = [(f"{top}:{self.sides['n']}", top), *stops]
         if before and self.facts.kinds[before] not in _BARS:
             yield from self._lane_box(bottom, before, edge)
-            stops = [*stops, (bottom, f"{bottom}:s")]
+            stops = [*stops, (bottom, f"{bottom}:{self.sides['s']}")]
         yield from self._pieces(edge, look, stops)
 
     def _lane_box(self, box: str, passed: str, edge: FigureEdge) -> Iterator[str]:
         """Put a small box at the left of a node that a lane passes, into its cluster."""
         line = edge.head.rpartition(" @")[2] if " @" in edge.head else ""  # one for every column
-        declared = f"{box} {attributes(dot_style.lane_box(self.theme, line))};"
+        look = dot_style.lane_box(self.theme, line, level=self.sides is _RIGHTWARD)
+        declared = f"{box} {attributes(look)};"
         group = self.groups.get(passed)
         yield declared if group is None else f"subgraph cluster_{group} {{ {declared} }}"
         leftmost = _name(self.facts.left.get(passed, passed))
@@ -132,11 +141,11 @@ class _EdgeWriter:
             else:
                 own.pop("weight", None)
             if place == 0 and start == _name(edge.tail):
-                own["tailport"] = "w"
+                own["tailport"] = self.sides["w"]
             if place < len(stops):
                 own["arrowhead"] = "none"
             else:
-                own["headport"] = "w"
+                own["headport"] = self.sides["w"]
             yield _statement(one, other, own)
 
 

@@ -26,10 +26,11 @@ def attributes(values: Attributes) -> str:
     return "[" + ", ".join(f"{name}={value}" for name, value in values.items()) + "]"
 
 
-def graph_attributes(theme: Theme, label: str) -> Attributes:
+def graph_attributes(theme: Theme, label: str, *, rightward: bool) -> Attributes:
     """Return how the whole drawing is laid out, and its heading."""
     return {
-        "rankdir": "TB", "newrank": "true", "nodesep": "0.28", "ranksep": "0.20",
+        "rankdir": "LR" if rightward else "TB",
+        "newrank": "true", "nodesep": "0.28", "ranksep": "0.20",
         "splines": "spline", "outputorder": "edgesfirst", "pad": "0.2",
         "bgcolor": _color(theme, Color.BACKGROUND), "fontname": _FONTS,
         "fontsize": f"{style.TITLE_SIZE:g}", "fontcolor": _color(theme, Color.INK),
@@ -87,14 +88,15 @@ def _group_attributes(theme: Theme, label: str) -> Attributes:
     }  # fmt: skip
 
 
-def lane_box(theme: Theme, line: str = "") -> Attributes:
+def lane_box(theme: Theme, line: str = "", *, level: bool = False) -> Attributes:
     """Return the look of the two small boxes that hold a residual edge in its lane.
 
     All lanes of one `line` are under each other.
     """
     ink = _color(theme, Color.INK)
+    width, height = ("0.10", "0.0146") if level else ("0.0146", "0.10")
     return {
-        "shape": "box", "fixedsize": "true", "width": "0.0146", "height": "0.10", "style": "filled",
+        "shape": "box", "fixedsize": "true", "width": width, "height": height, "style": "filled",
         "fillcolor": ink, "penwidth": "0", "label": '""', "group": f"lane{line}",
     }  # fmt: skip
 

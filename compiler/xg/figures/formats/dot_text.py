@@ -22,7 +22,7 @@ def dot(figure: Figure, theme: Theme) -> str:
     facts = structure(figure)
     title = title_text(figure.title, figure.subtitle) if figure.has_heading else ()
     heading = html(title, theme, Color.INK)
-    looks = dot_style.graph_attributes(theme, f"<{heading}>")
+    looks = dot_style.graph_attributes(theme, f"<{heading}>", rightward=figure.rightward)
     lines = [
         f"graph {attributes({**looks, **_size(figure)})};",
         f"node {attributes(dot_style.default_node(theme))};",

@@ -43,7 +43,9 @@ def frame_box(
             boxes += around.get(number, ())
     inside = bounding_box(boxes)
     frame = inside.grown(style.GROUP_PADDING)
-    frame = replace(frame, top=frame.top - (style.GROUP_HEADING if group.label else 0.0))
+    # Above a column are lines that end in it; above a level line may run a lane.
+    heading = style.GROUP_HEADING if group.label and not placed.is_turned else 0.0
+    frame = replace(frame, top=frame.top - heading)
     strangers = [box for node, box in placed.nodes.items() if node not in members]
     for other in strangers:
         if frame.overlaps(other):

@@ -21,6 +21,7 @@ from xg.figures.model.structure import EdgePlace, Structure
 
 NAME: Final = "plain grid"
 _LABEL_ROOM: Final = 28.0  # between two rows of nodes
+_NEAR: Final = 12.0  # of it, above and below the highest label
 _LEAST_ROW: Final = 24.0
 
 
@@ -28,7 +29,9 @@ def on_a_grid(figure: Figure, facts: Structure, warning: str) -> PlacedFigure:
     """Place a figure in rows and columns, its labels under the nodes they leave."""
     sizes = node_sizes(figure, facts)
     columns = _columns(figure, facts)
-    tops = _row_tops(facts, sizes)
+    labels = label_boxes(figure, facts).values()
+    room = max([_LABEL_ROOM, *(size.height + _NEAR for size in labels)])
+    tops = _row_tops(facts, sizes, room)
     middles = _column_middles(figure, facts, sizes, columns)
     nodes: dict[str, Box] = {}
     for node_id, column in columns.items():
@@ -38,9 +41,11 @@ def on_a_grid(figure: Figure, facts: Structure, warning: str) -> PlacedFigure:
         for head, tensor in beside.items():
             x, y = nodes[head].center
             reach = (sizes[head].width + sizes[tensor].width) / 2 + style.NODE_GAP
-            nodes[tensor] = Box.around((x + sign * reach, y), sizes[tensor].width, style.BOX_HEIGHT)
-    labels = _labels(figure, facts, nodes, tops)
-    return PlacedFigure(figure, facts, nodes, labels, NAME, warning)
+            nodes[tensor] = Box.around(
+                (x + sign * reach, y), sizes[tensor].width, sizes[tensor].height
+            )
+    below = _labels(figure, facts, nodes, tops, room)
+    return PlacedFigure(figure, facts, nodes, below, NAME, warning)
 
 
 def _columns(figure: Figure, facts: Structure) -> dict[str, int]:
@@ -61,7 +66,7 @@ def _columns(figure: Figure, facts: Structure) -> dict[str, int]:
     return columns
 
 
-def _row_tops(facts: Structure, sizes: dict[str, Extent]) -> dict[int, float]:
+def _row_tops(facts: Structure, sizes: dict[str, Extent], room: float) -> dict[int, float]:
     heights: dict[int, float] = defaultdict(lambda: _LEAST_ROW)
     for node_id, row in facts.rows.items():
         heights[row] = max(heights[row], sizes[node_id].height)
@@ -69,7 +74,7 @@ def _row_tops(facts: Structure, sizes: dict[str, Extent]) -> dict[int, float]:
     y = 0.0
     for row in sorted(heights):
         tops[row] = y
-        y += heights[row] + _LABEL_ROOM
+        y += heights[row] + room
     return tops
 
 
@@ -101,7 +106,7 @@ def _column_middles(
 
 
 def _labels(
-    figure: Figure, facts: Structure, nodes: dict[str, Box], tops: dict[int, float]
+    figure: Figure, facts: Structure, nodes: dict[str, Box], tops: dict[int, float], room: float
 ) -> dict[int, Box]:
     """Put labels into the room below the row they leave, or above the one they branch to."""
     below = dict(pairwise(sorted(tops)))
@@ -111,6 +116,6 @@ def _labels(
         x = nodes[edge.head if is_branch else edge.tail].center[0]
         row = facts.rows[edge.head] if is_branch else below[facts.rows[edge.tail]]
         shift = 0.0 if number in facts.twins else size.width / 2
-        center = x + shift, tops[row] - _LABEL_ROOM / 2
+        center = x + shift, tops[row] - room / 2
         labels[number] = Box.around(center, size.width, size.height)
     return labels

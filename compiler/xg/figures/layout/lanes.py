@@ -36,7 +36,9 @@ class Lanes:
 
 def lanes(placed: PlacedFigure) -> Lanes:
     """Find room for the labels of lanes, then for frames and their headings."""
-    result = _labelled(placed)
+    result = _labelled(placed.turned()) if placed.is_turned else _labelled(placed)
+    if placed.is_turned:
+        result.labels = {number: box.turned() for number, box in result.labels.items()}
     if not placed.figure.groups:
         return result
     boxes = _boxes(placed, result.labels)
@@ -70,7 +72,7 @@ def _labelled(placed: PlacedFigure) -> Lanes:
         label = placed.figure.edges[number].label
         if place is EdgePlace.LANE and label:
             beside = 2 * pair_shift(placed) if number in placed.facts.twins else 0.0
-            size = label_size(label)
+            size = label_size(label, turned=placed.figure.rightward)
             box = _label_box(size, placed.paths[number], beside, obstacles)
             if box is None:
                 result.crowded[number] = size.width + _LEFT_GAP + _NARROW

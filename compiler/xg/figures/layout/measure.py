@@ -1,5 +1,7 @@
 """Measuring: how large each node and each edge's label is, in points."""
 
+from __future__ import annotations
+
 from typing import Final
 
 from xg.diagnostics.lazy_dataclass import dataclass
@@ -18,6 +20,10 @@ class Extent:
 
     width: float
     height: float
+
+    def turned(self) -> Extent:
+        """Return the size with width and height exchanged."""
+        return Extent(self.height, self.width)
 
 
 def node_lines(node: FigureNode) -> tuple[TextLine, ...]:
@@ -47,14 +53,19 @@ def edge_line(label: RichText) -> TextLine:
     return typeset(label, style.SYMBOL_SIZE, style.SHAPE_SIZE)
 
 
-def pair_size(down: RichText, up: RichText) -> Extent:
+def pair_size(down: RichText, up: RichText, *, turned: bool) -> Extent:
     """Return the room of the labels at both sides of an arrow and its way back: one line."""
-    sizes = [label_size(label) for label in (down, up) if label]
+    sizes = [label_size(label, turned=turned) for label in (down, up) if label]
     half = max((size.width for size in sizes), default=0.0) + style.PAIR_GAP / 2
     return Extent(2 * half, max((size.height for size in sizes), default=style.SYMBOL_SIZE))
 
 
-def label_size(label: RichText) -> Extent:
-    """Return the room an edge's label takes beside its line, the gap to the line included."""
+def label_size(label: RichText, *, turned: bool) -> Extent:
+    """Return the room an edge's label takes beside its line, the gap to the line included.
+
+    In a figure that will be `turned` its width is what will be the height below the line.
+    """
     line = edge_line(label)
+    if turned:
+        return Extent(line.height + style.LABEL_GAP_BELOW, line.width + 2 * style.LABEL_GAP)
     return Extent(line.width + style.LABEL_GAP + 2.0, max(line.height, style.SYMBOL_SIZE))

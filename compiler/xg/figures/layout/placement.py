@@ -103,9 +103,9 @@ def label_boxes(figure: Figure, facts: Structure) -> dict[int, Extent]:
         if number in facts.twins:
             up = figure.edges[facts.twins[number]].label
             if edge.label or up or place is EdgePlace.DOWN:
-                boxes[number] = pair_size(edge.label, up)
+                boxes[number] = pair_size(edge.label, up, turned=figure.rightward)
         elif edge.label:
-            boxes[number] = label_size(edge.label)
+            boxes[number] = label_size(edge.label, turned=figure.rightward)
     return boxes
 
 

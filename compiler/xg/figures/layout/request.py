@@ -17,6 +17,8 @@ from xg.figures.model.structure import EdgePlace
 _PAIR_INSIDE: Final = 0.55  # of a glyph's width
 _PAIR_BESIDE: Final = 2.0  # that two lines may reach beyond a text between them
 _BESIDE_TEXT: Final = 8.4
+_BELOW_CAPITALS: Final = 1.0  # text reaches less far above its middle than below
+_BELOW_SCRIPTS: Final = 1.5
 PORT_APART: Final = 5.4  # between two lines at the top or the bottom of a node
 _PORT_STEP: Final = 9.0  # between ports at the top or the bottom of a box
 _CIRCLE_STEP: Final = 5.5
@@ -138,7 +140,7 @@ class _Book:
     def _level(self, node: str, side: NodeSide, cost: float, is_head: bool) -> RimPort:
         box = self.placed.nodes[node]
         x = box.left if side is NodeSide.LEFT else box.right
-        gap = style.TEXT_GAP if is_text(self.placed, node) else 0.0
+        gap = text_gap(self.placed, node, side)
         return RimPort(node, self.rows[node], side, x + side.sign * gap, cost, head=is_head)
 
     def _shifts(self, node: str, aims: Sequence[float]) -> Iterator[tuple[float, float]]:
@@ -180,18 +182,29 @@ def is_text(placed: PlacedFigure, node: str) -> bool:
     return placed.facts.kinds.get(node) in (NodeKind.TENSOR, NodeKind.SAVED, NodeKind.NOTE)
 
 
+def text_gap(placed: PlacedFigure, node: str, side: NodeSide) -> float:
+    """Return how far lines end from the box at a side of a node: not 0 where that is text."""
+    if not is_text(placed, node):
+        return 0.0
+    if placed.figure.rightward:
+        return {NodeSide.LEFT: -_BELOW_CAPITALS, NodeSide.RIGHT: _BELOW_SCRIPTS}.get(side, 0.0)
+    return style.TEXT_GAP if side.is_level else -_BELOW_CAPITALS if side is NodeSide.TOP else 0.0
+
+
 def side_room(placed: PlacedFigure, node: str) -> float:
     """Return how high the side of a node is for lines: they may pass over and under a text."""
-    more = _BESIDE_TEXT if placed.facts.twins and is_text(placed, node) else 0.0
+    is_low = is_text(placed, node) and not placed.figure.rightward
+    more = _BESIDE_TEXT if placed.facts.twins and is_low else 0.0
     return placed.nodes[node].height + more
 
 
 def pair_shift(placed: PlacedFigure) -> float:
     """Return how far pairs are off the middle: the same in the whole figure, inside every glyph."""
+    boxes = placed.turned().nodes if placed.is_turned else placed.nodes
     widths = [
-        placed.nodes[node].width + _PAIR_BESIDE
+        boxes[node].width + _PAIR_BESIDE
         if is_text(placed, node)
-        else placed.nodes[node].width * _PAIR_INSIDE
+        else boxes[node].width * _PAIR_INSIDE
         for number in placed.facts.twins
         for node in (placed.figure.edges[number].tail, placed.figure.edges[number].head)
     ]

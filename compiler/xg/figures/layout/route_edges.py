@@ -14,12 +14,11 @@ from xg.figures.layout.field import Route, RoutingField
 from xg.figures.layout.lanes import crowded_lanes
 from xg.figures.layout.placed import PlacedFigure
 from xg.figures.layout.ports import NodeSide, RimPort
-from xg.figures.layout.request import FLAT, is_round, is_text, pair_shift, side_room
+from xg.figures.layout.request import FLAT, is_round, pair_shift, side_room, text_gap
 from xg.figures.model import style
 from xg.figures.model.geometry import Box, DrawnPath, Point, backward, polyline, rounded
 from xg.figures.model.structure import EdgePlace
 
-_BELOW_CAPITALS: Final = 1.0  # text reaches less far above its middle than below
 _SAME: Final = 0.01
 _STRAIGHT: Final = style.ARROW_LENGTH + 0.5  # of a line, at its ends
 
@@ -101,16 +100,14 @@ class _RouteContext:
         reach = box.height / 2
         if is_round(self.placed, port.node):
             reach = sqrt(max(reach**2 - (x - box.center[0]) ** 2, 0.0))
-        elif is_text(self.placed, port.node) and port.side is NodeSide.TOP:
-            reach -= _BELOW_CAPITALS
+        reach += text_gap(self.placed, port.node, port.side)
         return x, box.center[1] + sign * reach
 
     def _beside(self, box: Box, port: RimPort, offset: float) -> Point:
         reach = box.width / 2
         if is_round(self.placed, port.node):
             reach = sqrt(max(reach**2 - offset**2, 0.0))
-        elif is_text(self.placed, port.node):
-            reach += style.TEXT_GAP
+        reach += text_gap(self.placed, port.node, port.side)
         return box.center[0] + port.side.sign * reach, box.center[1] + offset
 
 
@@ -142,5 +139,6 @@ def _flat(placed: PlacedFigure, number: int, place: EdgePlace, half: float) -> D
     reach = head.width / 2
     if is_round(placed, edge.head):
         reach = sqrt(max(reach**2 - half**2, 0.0))
-    start = tail.center[0] + sign * (tail.width / 2 + style.TEXT_GAP)
+    gap = text_gap(placed, edge.tail, NodeSide.RIGHT if sign > 0 else NodeSide.LEFT)
+    start = tail.center[0] + sign * (tail.width / 2 + gap)
     return polyline(((start, y), (head.center[0] - sign * reach, y)))

@@ -44,15 +44,20 @@ class EngineState:
 
 
 def layout(figure: Figure, engines: Sequence[Engine] | None = None) -> PlacedFigure:
-    """Place a figure, by `ENGINES` if no others are named.
+    """Place a figure, by `ENGINES` if no others are named, in the direction that it asks for.
 
     Raises DiagnosticError (XG0008) where it has too many nodes.
     """
+    placed = _from_the_top(figure, ENGINES if engines is None else engines)
+    return placed.turned() if figure.rightward else placed
+
+
+def _from_the_top(figure: Figure, engines: Sequence[Engine]) -> PlacedFigure:
     FigureNodes.check(len(figure.nodes), None)
     facts = structure(figure)
     failures: list[str] = []
     fix = FIX
-    for engine in ENGINES if engines is None else engines:
+    for engine in engines:
         try:
             placed = _place(figure, facts, engine)
         except EngineError as error:

@@ -16,7 +16,7 @@ from typing import Final
 from xg.diagnostics.lazy_dataclass import dataclass
 from xg.figures.layout.measure import Extent, label_size, node_size
 from xg.figures.model import style
-from xg.figures.model.figure import Figure, FigureEdge
+from xg.figures.model.figure import Figure, FigureEdge, FigureNode
 from xg.figures.model.geometry import Box, Point
 from xg.figures.model.structure import EdgePlace, Structure
 
@@ -95,7 +95,8 @@ def units(figure: Figure, facts: Structure, cramped: Collection[str] = ()) -> li
             edge = figure.edges[number]
             head = edge.head
             widest = _widest(edge, below, node_units)
-            label = label_size(edge.label).width if edge.label else 0.0
+            size = label_size(edge.label, turned=figure.rightward)
+            label = size.width if edge.label else 0.0
             label += style.LANE_GAP / 2 if number in facts.twins else 0.0
             room = widest + style.LANE_GAP + label  # how far lane and label are from the middle
             node_units[head] = _unit(head, sizes, facts, room)
@@ -116,7 +117,7 @@ def node_sizes(
         sides[edge.head, False] += place in (EdgePlace.SIDE, EdgePlace.AROUND)
     sizes: dict[str, Extent] = {}
     for node in figure.nodes:
-        size = node_size(node)
+        size = _turned_size(node) if figure.rightward else node_size(node)
         count = max(sides.get((node.id, is_out), 0) for is_out in (True, False))
         count += node.id in cramped
         outline = style.NODE_STYLES[node.kind].outline
@@ -128,6 +129,16 @@ def node_sizes(
             size = Extent(least, least)
         sizes[node.id] = size
     return sizes
+
+
+def _turned_size(node: FigureNode) -> Extent:
+    """Return the size of a node of a figure that will be turned.
+
+    Lines end before a text and begin behind it, not above and below.
+    """
+    size = node_size(node).turned()
+    is_framed = style.NODE_STYLES[node.kind].outline is not style.Outline.NONE
+    return size if is_framed else Extent(size.width, size.height + 2 * style.TEXT_GAP)
 
 
 def _unit(node: str, sizes: Mapping[str, Extent], facts: Structure, room: float) -> NodeUnit:

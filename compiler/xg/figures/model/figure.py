@@ -159,6 +159,7 @@ class Figure:
     levels: tuple[str, ...] = ()  # nodes with a row of their own: before them above, else below
     has_heading: bool = True  # whether the title is drawn above
     width: float = 0.0  # of the page, in points; 0: as wide as its contents
+    rightward: bool = False  # whether it is drawn from left to right, not from the top down
 
     @property
     def marks(self) -> frozenset[Emphasis]:

@@ -51,6 +51,10 @@ class Box:
         """Return the box shifted."""
         return Box(self.left + dx, self.top + dy, self.right + dx, self.bottom + dy)
 
+    def turned(self) -> Box:
+        """Return the box with x and y exchanged."""
+        return Box(self.top, self.left, self.bottom, self.right)
+
     def overlaps(self, other: Box) -> bool:
         """Return whether the two share more than an edge."""
         return (
@@ -101,6 +105,19 @@ class DrawnPath:
         """Return a box that holds the path."""
         xs, ys = zip(*self.points(), strict=True)
         return Box(min(xs), min(ys), max(xs), max(ys))
+
+
+def turned(path: DrawnPath) -> DrawnPath:
+    """Return a path with x and y exchanged."""
+
+    def flip(point: Point) -> Point:
+        return point[1], point[0]
+
+    segments = (
+        Curve(flip(one.end), one.controls and (flip(one.controls[0]), flip(one.controls[1])))
+        for one in path.segments
+    )
+    return DrawnPath(flip(path.start), tuple(segments), path.closed)
 
 
 def polyline(points: Sequence[Point], *, closed: bool = False) -> DrawnPath:

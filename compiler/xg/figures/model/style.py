@@ -30,6 +30,7 @@ CORNER: Final = 9.0  # radius of an edge's bends
 NODE_GAP: Final = 24.0  # between neighbours in a row, hence the length of a weight's arrow
 ROW_GAP: Final = 7.5  # between half rows: nodes are in even rows, labels in odd ones
 LABEL_GAP: Final = 4.5  # between a line and the text beside it
+LABEL_GAP_BELOW: Final = 4.0  # between a level line and the text below it
 TEXT_GAP: Final = 3.0  # between a tensor's text and a line that begins or ends there
 RAIL_GAP: Final = 8.0  # between lines that leave or enter a node at one side
 LANE_GAP: Final = 14.0  # between a lane and what it passes

@@ -1,4 +1,4 @@
-"""The refusal of a page on which a figure could not be read."""
+"""The refusals of a page that a figure cannot be drawn on so that it is read."""
 
 from math import ceil
 from typing import Final
@@ -12,3 +12,10 @@ class TooNarrow(ValueError):
     def __init__(self, title: str, least: float) -> None:
         super().__init__(f"text in {title} would be smaller than {LEAST_SIZE:g} points")
         self.inches = ceil(least / 72 * 10) / 10
+
+
+class NotTurned(ValueError):
+    """Ranks side by side, from left to right: their bars would be upright, their text too."""
+
+    def __init__(self, title: str) -> None:
+        super().__init__(f"ranks side by side run from the top down in {title}")
