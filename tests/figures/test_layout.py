@@ -17,7 +17,9 @@ from figures.hand_made import (
     overview,
 )
 from figures.layout_checks import overlaps, struck
+from library import shipped
 
+import xg
 from xg.diagnostics.diagnostic import DiagnosticError
 from xg.figures import painted
 from xg.figures.draw.typeset import typeset
@@ -164,3 +166,14 @@ def test_a_cycle_is_refused() -> None:
         layout(Figure("", "", "", nodes, edges))
     with pytest.raises(ValueError, match="dashed"):
         layout(Figure("", "", "", nodes, (FigureEdge("b", "a", EdgeStyle.DASHED),)))
+
+
+def test_a_label_stands_where_its_edge_needs_no_more_bends() -> None:
+    """Each edge turns twice: its label is above its head, or beside both of its ends."""
+    placed = layout(xg.compile(shipped("vae")).figure("backward"))
+    bends = {
+        edge.head: sum(part.controls is not None for part in placed.paths[number].segments)
+        for number, edge in enumerate(placed.figure.edges)
+        if edge.tail == "dAway"
+    }
+    assert bends == {"⊕ dm": 2, "⊕ ds": 2}

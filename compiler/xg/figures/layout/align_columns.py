@@ -11,7 +11,9 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import Final
 
+from xg.figures.layout.field import HEAD
 from xg.figures.layout.placed import PlacedFigure
+from xg.figures.model import style
 from xg.figures.model.geometry import Box
 from xg.figures.model.structure import EdgePlace
 
@@ -64,16 +66,27 @@ class _MovingBoxes:
                 self.nodes[one] = self.nodes[one].moved(shift, 0.0)
 
     def put_beside(self, number: int) -> None:
-        """Move a label to its line, if nothing is in the way."""
-        edge, place = self.placed.figure.edges[number], self.placed.facts.places[number]
+        """Move a label to its line, to the first place where nothing is in the way."""
         box = self.labels[number]
-        line = self.nodes[edge.head if place is EdgePlace.BRANCH else edge.tail].center[0]
         is_pair = number in self.placed.facts.twins
-        shift = line - (box.center[0] if is_pair else box.left)
-        if abs(shift) < _ALMOST or (
-            abs(shift) <= _MOST and self._is_free([number], shift, _NARROW)
-        ):
-            self.labels[number] = box.moved(shift, 0.0)
+        for line in self._lines(number):
+            shift = line - (box.center[0] if is_pair else box.left)
+            if abs(shift) < _ALMOST or (
+                abs(shift) <= _MOST and self._is_free([number], shift, _NARROW)
+            ):
+                self.labels[number] = box.moved(shift, 0.0)
+                return
+
+    def _lines(self, number: int) -> Iterator[float]:
+        """Yield where an edge may run past its label, what needs fewest bends first."""
+        edge, place = self.placed.figure.edges[number], self.placed.facts.places[number]
+        tail, head = self.nodes[edge.tail], self.nodes[edge.head]
+        if place is EdgePlace.AROUND and head.left < tail.center[0] < head.right + HEAD:
+            # Straight under its tail is the node that it enters from beside.
+            yield max(tail.right, head.right) + style.LANE_GAP
+        yield head.center[0] if place is EdgePlace.BRANCH else tail.center[0]
+        if place is EdgePlace.DOWN:
+            yield head.center[0]
 
     def _is_free(self, unit: Sequence[str | int], shift: float, room: float = _ROOM) -> bool:
         boxes = [self._box(one) for one in unit]
