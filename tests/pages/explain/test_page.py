@@ -2,6 +2,7 @@
 
 import math
 import re
+from argparse import ArgumentParser
 from base64 import b64encode
 from hashlib import sha256
 from html import unescape
@@ -12,11 +13,13 @@ import pytest
 from pages.explain.pages import HOSTILE_TITLE, hostile, of_project, page
 from verify.examples.test_cat_sleeps import by_hand
 
+from xg.cli.commands.train import add_arguments
 from xg.frontend.project import parse_project
 from xg.pages.explain.html import equation, html
 from xg.pages.explain.markdown import markdown
 from xg.pages.explain.numbers import COLUMNS, ROWS, number, rows, shape
 from xg.pages.explain.page import ExplainedPage, ExplainedStep
+from xg.pages.explain.update import LIMIT, RATE
 
 BLOCKS = ("mha", "transformer", "encoder_decoder")
 
@@ -126,6 +129,26 @@ def test_every_step_says_why(name: str) -> None:
     assert found["y = sigmoid(z)"] == "A number between 0 and 1, read as a probability."
     assert found["dW_2 = H⊤ • dz"].endswith("step 11, where dA = dY B⊤, dB = A⊤ dY.")
     assert found["dy = dy′ ⊕ dy″"].startswith("Several steps take this value")
+
+
+def test_a_step_of_learning_is_worked_out_and_its_loss_computed() -> None:
+    """The page's own numbers, put through the formula of the first step of `xg train`."""
+    options = ArgumentParser()
+    add_arguments(options)
+    train = options.parse_args(["x.xg"])
+    assert (train.optimizer, train.lr, train.weight_decay) == ("adamw", RATE, 0.01)
+    assert train.clip == LIMIT
+    update = page("cat_sleeps").update
+    assert update
+    before, gradient, after = (shown.array for shown in update.shown)
+    expected = before * (1 - 3e-3 * 0.01) - 3e-3 * gradient / (np.abs(gradient) + 1e-8)
+    np.testing.assert_allclose(after, expected, rtol=1e-12)
+    assert update.shown[0].name == "W_Q"
+    terms, _, result = update.worked.partition(" = ")
+    assert abs(computed(terms) - float(result)) < 1e-6
+    old, new = update.losses
+    assert 0 < old - new < 0.05
+    assert page("mha", 0).update is None
 
 
 def test_a_product_is_written_in_one_line() -> None:

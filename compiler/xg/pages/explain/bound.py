@@ -15,6 +15,8 @@ from xg.frontend.project import Project
 from xg.frontend.typed import Settings, declared_dims
 from xg.ir.graph import Program
 from xg.ir.loss import loss_of
+from xg.pages.explain.page import Update
+from xg.pages.explain.update import update_of
 from xg.pages.explorer.play import is_small
 from xg.verify.examples.judge import judge
 from xg.verify.examples.recompute import Array, Recomputation
@@ -36,6 +38,7 @@ class Bound:
     """A program after both passes. `seed` is None where the numbers are those of an example.
 
     `given` are the cotangents that the backward pass began with. `said` is what the example claims.
+    `update` is there where a loss is.
     """
 
     program: Program
@@ -44,6 +47,7 @@ class Bound:
     given: Mapping[str, Array]
     seed: int | None
     said: Mapping[Edge, tuple[Said, ...]] = field(default_factory=dict[Edge, tuple[Said, ...]])
+    update: Update | None = None
 
     @property
     def sizes(self) -> Mapping[str, int]:
@@ -68,13 +72,14 @@ def of_example(document: BoundExample) -> Bound:
     loss = loss_of(document.program.main)
     arrays = invented.cotangents(run.outputs, 0, None if loss is None else [loss])
     with np.errstate(all="ignore"):
-        run.interpreter.backward(run.record, arrays)
+        gradients = run.interpreter.backward(run.record, arrays)
+    update = _update(run.interpreter, recomputation.inputs, run.outputs, gradients)
     said: dict[Edge, tuple[Said, ...]] = {}
     for each in judge(document):
         edge = recomputation.edge(each.claim.target)
         holding = int(each.from_givens.holds.sum())
         said[edge] = (*said.get(edge, ()), Said(each.claim, holding))
-    return Bound(document.program, document.title, run.record, arrays, None, said)
+    return Bound(document.program, document.title, run.record, arrays, None, said, update)
 
 
 def of_block(project: Project, block: str | None, settings: Settings, seed: int) -> Bound | None:
@@ -91,9 +96,24 @@ def of_block(project: Project, block: str | None, settings: Settings, seed: int)
     if not is_small(program):
         return None
     interpreter = Interpreter(program, initial(program, seed))
+    given = invented.inputs(program, seed)
     with np.errstate(all="ignore"):
-        outputs, record = interpreter.forward(invented.inputs(program, seed))
+        outputs, record = interpreter.forward(given)
         loss = loss_of(program.main)
         arrays = invented.cotangents(outputs, seed, None if loss is None else [loss])
-        interpreter.backward(record, arrays)
-    return Bound(program, "", record, arrays, seed)
+        gradients = interpreter.backward(record, arrays)
+    update = _update(interpreter, given, outputs, gradients)
+    return Bound(program, "", record, arrays, seed, update=update)
+
+
+def _update(
+    interpreter: Interpreter,
+    inputs: Mapping[str, Array],
+    outputs: Mapping[str, Array],
+    gradients: Mapping[str, Array],
+) -> Update | None:
+    """The step that the gradients of a loss allow."""
+    loss = loss_of(interpreter.program.main)
+    if loss is None or not np.isfinite(outputs[loss]):
+        return None
+    return update_of(interpreter, inputs, loss, float(outputs[loss]), gradients)

@@ -53,6 +53,7 @@ def compose(bound: Bound) -> ExplainedPage:
         seed=bound.seed,
         off=_off(bound.program),
         sections=sections,
+        update=bound.update,
     )
 
 

@@ -29,12 +29,14 @@ from xg.pages.explain.page import (
     ExplainedPass,
     ExplainedStep,
     ShownTensor,
+    Update,
 )
 from xg.pages.explain.product import FRAMES, SIGNS
 
 WINDOW: Final = (210.0, 120.0)  # points of the figure that are seen beside a step
 POLICY: Final = ("base-uri 'none'", "form-action 'none'")
 AROUND: Final = 4.0  # between a node and the line around it
+_UPDATE_ENTRY: Final = f'<li><a href="#update">{words.UPDATE}</a></li>'
 _SUBSCRIPT: Final = re.compile(r"(?<=[^\W\d_])_(\w+)")
 
 
@@ -58,9 +60,9 @@ def html(page: ExplainedPage) -> WrittenPage:
         style=style,
         origin=escape.xml(words.origin(page)),
         promise=escape.xml(words.promise(page)),
-        contents="".join(map(_entry, passes)),
+        contents="".join(map(_entry, passes)) + (_UPDATE_ENTRY if page.update else ""),
         shared=drawn.shared,
-        body="\n".join(_body(passes, drawn)),
+        body="\n".join((*_body(passes, drawn), *_update(page.update))),
     )
     return WrittenPage(text, drawn.warnings)
 
@@ -183,11 +185,24 @@ def _sides(box: Box) -> str:
     return " ".join(f'{name}="{value:.1f}"' for name, value in pairs)
 
 
+def _update(update: Update | None) -> Iterator[str]:
+    if update:
+        yield f'<section id="update"><h2>{words.UPDATE}</h2>'
+        yield f"<p>{escape.xml(words.rule_of(update))}</p>"
+        yield _product(update.shown, words.UPDATE_SIGNS, ("cell",) * 3)
+        yield f"<p>First number: <code>{escape.xml(update.worked)}</code></p>"
+        yield f"<p>{escape.xml(words.losses(update))}</p></section>"
+
+
 # ---- tensors and formulas -----------------------------------------------------------------------
 
 
-def _product(shown: Sequence[ShownTensor]) -> str:
-    parts = zip(shown, SIGNS, FRAMES, strict=True)
+def _product(
+    shown: Sequence[ShownTensor],
+    signs: Sequence[str] = SIGNS,
+    frames: Sequence[str] = FRAMES,
+) -> str:
+    parts = zip(shown, signs, frames, strict=True)
     written = (
         f"<div>{sign and f'<span>{sign}</span>'}{_tensor(tensor, frame)}</div>"
         for tensor, sign, frame in parts
@@ -199,7 +214,7 @@ def _tensor(tensor: ShownTensor, frame: str = "") -> str:
     shown = rows(tensor.array)
     cut = f", {shown.cut}" if shown.cut else ""
     name = f"<b>{equation(tensor.name)}</b> " if tensor.name else ""
-    written = f"{equation(tensor.type)}, " if tensor.array.shape else ""
+    written = f"{equation(tensor.type)}, " if tensor.array.shape and tensor.type else ""
     body = "".join(
         f"<tr>{''.join(f'<td>{escape.xml(text)}</td>' for text in row)}</tr>" for row in shown.rows
     )

@@ -13,6 +13,7 @@ from xg.pages.explain.page import (
     ExplainedPass,
     ExplainedStep,
     ShownTensor,
+    Update,
 )
 from xg.pages.explain.product import FRAMES, SIGNS
 
@@ -28,6 +29,8 @@ def markdown(page: ExplainedPage) -> str:
     lines += [words.promise(page), ""]
     for section in page.sections:
         lines += _section(section)
+    if page.update:
+        lines += _update(page.update)
     return "\n".join(lines).rstrip("\n") + "\n"
 
 
@@ -79,17 +82,29 @@ def _tensor(tensor: ShownTensor) -> Iterator[str]:
     yield from (escape.code_block(_grid(shown)), "")
 
 
-def _beside(product: Sequence[ShownTensor]) -> Iterator[str]:
+def _update(update: Update) -> Iterator[str]:
+    beside = _beside(update.shown, words.UPDATE_SIGNS, ("cell",) * 3)
+    yield from (f"## {words.UPDATE}", "", escape.markdown(words.rule_of(update)), "")
+    yield from (escape.code_block("\n".join(beside)), "")
+    yield from (f"First number: {escape.code_span(update.worked)}", "")
+    yield from (escape.markdown(words.losses(update)), "")
+
+
+def _beside(
+    product: Sequence[ShownTensor],
+    signs: Sequence[str] = SIGNS,
+    frames: Sequence[str] = FRAMES,
+) -> Iterator[str]:
     """A product in one line, its first number's row and column in brackets."""
     pieces = [
         [f"{tensor.name} {tensor.type}".strip(), *_framed(rows(tensor.array), frame)]
-        for tensor, frame in zip(product, FRAMES, strict=True)
+        for tensor, frame in zip(product, frames, strict=True)
     ]
     widths = [max(map(len, piece)) for piece in pieces]
     height = max(map(len, pieces))
     for line in range(height):
         written = ""
-        for piece, width, sign in zip(pieces, widths, SIGNS, strict=True):
+        for piece, width, sign in zip(pieces, widths, signs, strict=True):
             between = sign if line == height // 2 else " " * len(sign)
             text = piece[line] if line < len(piece) else ""
             written += f"  {between}  {text.ljust(width)}" if sign else text.ljust(width)

@@ -65,6 +65,22 @@ class ExplainedBlock:
 
 
 @dataclass(frozen=True, slots=True)
+class Update:
+    """A parameter before a step, its gradient, and it after the step; the loss before and after.
+
+    `norm` is that of all gradients, which are scaled down to norm 1 where they are `clipped`.
+    """
+
+    shown: tuple[ShownTensor, ShownTensor, ShownTensor]
+    worked: str
+    rate: float
+    norm: float
+    clipped: bool
+    loss: str
+    losses: tuple[float, float]
+
+
+@dataclass(frozen=True, slots=True)
 class ExplainedPage:
     """A whole page. `seed` is None where the numbers are an example's; `off`: nothing is drawn."""
 
@@ -76,3 +92,4 @@ class ExplainedPage:
     seed: int | None
     off: str
     sections: tuple[ExplainedBlock, ...]
+    update: Update | None = None

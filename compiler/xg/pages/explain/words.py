@@ -4,7 +4,13 @@ from __future__ import annotations
 
 from typing import Final
 
-from xg.pages.explain.page import ExplainedBlock, ExplainedPage, ExplainedPass, ExplainedStep
+from xg.pages.explain.page import (
+    ExplainedBlock,
+    ExplainedPage,
+    ExplainedPass,
+    ExplainedStep,
+    Update,
+)
 
 
 def heading(page: ExplainedPage) -> str:
@@ -91,3 +97,27 @@ def _listed(numbers: list[int]) -> str:
         return ""
     *others, last = map(str, numbers)
     return f"steps {', '.join(others)} and {last}" if others else f"step {last}"
+
+
+UPDATE: Final = "One step of learning"
+UPDATE_SIGNS: Final = ("", "with", "→")
+
+
+def rule_of(update: Update) -> str:
+    """The optimizer, and the gradients that it gets."""
+    clipped = (
+        f" The gradients together have norm {update.norm:.4g}, so all are scaled down to norm 1."
+        if update.clipped
+        else ""
+    )
+    return (
+        "The first step of AdamW, the optimizer of xg train, at its full rate η = "
+        f"{update.rate:g}: θ becomes θ·(1 - η·0.01) - η·dθ/(sqrt(dθ²) + ε); biases, scales and "
+        f"shifts do not shrink.{clipped}"
+    )
+
+
+def losses(update: Update) -> str:
+    """The loss before and after, both computed."""
+    before, after = (f"{loss:.8g}" for loss in update.losses)
+    return f"All parameters changed like this, {update.loss} goes from {before} to {after}."
