@@ -27,7 +27,7 @@ def words(text: str) -> frozenset[str]:
 NODES: Final = words(
     """
     Module Import ImportFrom alias ClassDef FunctionDef arguments arg Assign AnnAssign AugAssign
-    Delete Expr Return Raise If For With Name Constant Attribute Subscript Slice Call keyword
+    Delete Expr Return Raise If For With Try Name Constant Attribute Subscript Slice Call keyword
     Starred Tuple List Dict ListComp DictComp comprehension IfExp withitem BoolOp And Or Not
     JoinedStr FormattedValue Compare BinOp UnaryOp USub Add Sub Mult MatMult Div FloorDiv Mod
     Pow LShift RShift BitXor BitOr BitAnd Eq NotEq Gt GtE Lt LtE Is IsNot In NotIn

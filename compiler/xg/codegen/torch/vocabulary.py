@@ -52,7 +52,8 @@ OF_MODULES: Final = words(
     __class__ __dict__ __init__ __setattr__ _asdict _at _modules _parameters at apply autocast
     extra_repr fromkeys inputs join kept kind seed sizes maybe_clear_saved_tensors
     named_parameters names rest results save_for_backward saved_tensors set_materialize_grads
-    startswith training type Function Module ModuleList Parameter
+    startswith training type update modules forward pop Function Module ModuleDict ModuleList
+    Parameter
     """
 )
 DECORATORS: Final = frozenset({"torch.no_grad()", "staticmethod"})
@@ -61,5 +62,5 @@ VOCABULARY: Final = Allowlist(
     modules={"torch": FUNCTIONS, "math": MATH},
     methods=METHODS | OF_KERNELS | OF_MODULES,
     decorators=DECORATORS,
-    callables=frozenset({"block", "blocks"}),
+    callables=frozenset({"block", "blocks", "each", "part"}),
 )

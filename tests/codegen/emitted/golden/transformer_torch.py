@@ -973,10 +973,42 @@ def _shapes(block: torch.nn.Module) -> str:
     return ", ".join([f"{name} {list(weight.shape)}" for name, weight in own])
 
 
-def _weights(block: torch.nn.Module, at: str) -> Params:
-    """The parameters of a block by their names in the model."""
-    named = block.named_parameters(remove_duplicate=False)
-    return {f"{at}.{name}": weight for name, weight in named}
+def _weights(block: Any, at: str) -> Params:
+    """The parameters of a block by their names in the model, parametrized or not."""
+    named = block.named_parameters(recurse=False, remove_duplicate=False)
+    weights: Params = {f"{at}.{name}": weight for name, weight in named}
+    for name, part in block._modules.items():
+        if isinstance(part, torch.nn.ModuleDict):  # of parametrizations
+            weights |= {f"{at}.{own}": each() for own, each in part.items()}
+        elif isinstance(part, torch.nn.ModuleList):
+            weights |= _weights(part, f"{at}.{name}")
+        elif part is not None:
+            weights |= _inside(part, f"{at}.{name}")
+    return weights
+
+
+def _inside(part: torch.nn.Module, at: str) -> Params:
+    """The parameters of a block, or of one in a module of others such as PEFT's.
+
+    That may set them for the length of a call: they are read in one, which computes
+    nothing.
+    """
+    if "_at" in part.__dict__:
+        return _weights(part, at)
+    blocks = [each for each in part.modules() if "_at" in each.__dict__]
+    if not blocks:
+        raise ValueError(f"{at} is to be a block of this file, or a module around it")
+    weights: Params = {}
+
+    def read(*_: Any) -> None:
+        weights.update(_weights(blocks[0], at))
+
+    blocks[0].forward = read
+    try:
+        part(None)
+    finally:
+        blocks[0].__dict__.pop("forward")
+    return weights
 
 
 def _remember(
