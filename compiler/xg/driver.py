@@ -202,11 +202,14 @@ class Program:
         assert self.single_device is not None
         return _stage_histories((FUSE, *PLACED), self.single_device)
 
-    def figure(self, view: View, *, legend: bool = False) -> Figure:
-        """One view of the block as a figure that is not drawn yet."""
+    def figure(self, view: View, *, legend: bool = False, depth: int | None = None) -> Figure:
+        """One view of the block as a figure that is not drawn yet.
+
+        In an overview of one device calls are opened to a depth, 0 for none.
+        """
         from xg.figures.views import figure  # figures are drawn by few programs
 
-        return figure(self.graphs, view, legend=legend, placed=self.distributed)
+        return figure(self.graphs, view, legend=legend, placed=self.distributed, depth=depth)
 
     def dot(self, view: View = "forward", *, theme: ThemeName = "light") -> str:
         """A figure as styled DOT text."""

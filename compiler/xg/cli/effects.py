@@ -40,6 +40,12 @@ def _draws(options: Namespace) -> bool:
     return bool(_built(options) & FIGURES)
 
 
+def _draws_overview(options: Namespace) -> bool:
+    is_one = options.folder.suffix or str(options.folder) == "-"
+    is_overview = options.view == "overview" if is_one else True
+    return _draws(options) and is_overview and options.plan is None
+
+
 def _codes(options: Namespace) -> bool:
     return bool(_built(options) & {*backends()})
 
@@ -76,6 +82,7 @@ RULES: Final = (
     Rule(("build",), "--theme", _draws, "colours figures: --only svg"),
     Rule(("build",), "--legend", _draws, "is a part of figures: --only svg"),
     Rule(("build",), "--no-title", _draws, "is for figures: --only svg"),
+    Rule(("build",), "--depth", _draws_overview, "is of overviews of one device: --pass overview"),
     Rule(("build",), "--direction", _draws, "is for figures: --only svg"),
     Rule(("build",), "--width", _draws, "is for figures: --only svg"),
     Rule(("show", "cost"), "--stage", _is_placed, "is of a pipeline: --plan NAME"),

@@ -42,6 +42,7 @@ class Wanted:
     title: bool = True
     width: float = 0.0
     rightward: bool = False
+    depth: int | None = None
     kernels: bool = False
     block: str | None = None
     plan: str | None = None
@@ -108,7 +109,7 @@ def picture_of(project: Project, wanted: Wanted, view: View) -> Outputs:
 
 
 def _figure(program: Program, view: View, wanted: Wanted) -> Figure:
-    drawn = program.figure(view, legend=wanted.legend)
+    drawn = program.figure(view, legend=wanted.legend, depth=wanted.depth)
     rightward = wanted.rightward and not drawn.columns
     return replace(drawn, has_heading=wanted.title, width=wanted.width, rightward=rightward)
 

@@ -151,6 +151,7 @@ def _wanted(options: Namespace, kinds: tuple[Kind, ...]) -> Wanted:
         title=not options.no_title,
         width=options.width,
         rightward=options.direction == "right",
+        depth=options.depth,
         kernels=options.kernels,
         block=options.block,
         plan=options.plan,

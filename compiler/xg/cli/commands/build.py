@@ -6,7 +6,7 @@ from argparse import ArgumentParser
 from pathlib import Path
 
 from xg.cli.arguments import add_files, add_kernels
-from xg.cli.quantities import OneOrMore, length
+from xg.cli.quantities import OneOrMore, length, natural
 from xg.codegen.backend import backends
 from xg.pages.kinds import KINDS
 
@@ -55,6 +55,13 @@ def _add_looks(parser: ArgumentParser) -> None:
         type=length,
         default=0.0,
         help="lay figures out for a page of this width: in, cm, mm or pt",
+    )
+    parser.add_argument(
+        "--depth",
+        metavar="N",
+        type=natural,
+        help="open calls in overviews, and calls in these, so many times; by default repeated "
+        "blocks that call others",
     )
     parser.add_argument(
         "--direction",

@@ -12,7 +12,7 @@ from xg.figures.formats.dot_columns import Ports
 from xg.figures.formats.dot_label import edge_label
 from xg.figures.formats.dot_style import Attribute, Attributes, attributes
 from xg.figures.model.figure import EdgeRole, EdgeStyle, Figure, FigureEdge, NodeKind
-from xg.figures.model.structure import EdgePlace, Structure
+from xg.figures.model.structure import EdgePlace, Structure, nested
 from xg.figures.model.style import MARKS, Color, Theme
 
 _WEIGHTS: Final = {EdgePlace.DOWN: "100", EdgePlace.OUT: "100", EdgePlace.LANE: "60"}
@@ -23,7 +23,8 @@ _BARS: Final = (NodeKind.COMMUNICATION, NodeKind.GRADIENT_COMMUNICATION)
 
 def dot_edges(figure: Figure, facts: Structure, theme: Theme) -> list[str]:
     """Return the statements of all edges."""
-    groups = {node: n for n, group in enumerate(figure.groups) for node in group.nodes}
+    outermost = nested(figure.groups)[None]
+    groups = {node: n for n in outermost for node in figure.groups[n].nodes}
     right = _right_columns(figure, facts)
     sides = _RIGHTWARD if figure.rightward else _DOWNWARD
     writer = _EdgeWriter(facts, theme, Ports.of(figure), right, groups, sides)

@@ -13,7 +13,7 @@ from xg.figures.formats.dot_legend import legend_label
 from xg.figures.formats.dot_style import Attribute, Attributes, attributes
 from xg.figures.model.figure import Figure, FigureNode, NodeKind
 from xg.figures.model.richtext import title_text
-from xg.figures.model.structure import Structure, structure
+from xg.figures.model.structure import Structure, nested, structure
 from xg.figures.model.style import Color, Theme
 
 
@@ -76,13 +76,19 @@ def _rows(facts: Structure) -> Iterator[str]:
 
 
 def _groups(figure: Figure, theme: Theme) -> Iterator[str]:
-    for number, group in enumerate(figure.groups):
+    inside_of = nested(figure.groups)
+
+    def cluster(number: int) -> Iterator[str]:
+        group = figure.groups[number]
         label = f"<{html(group.label, theme, Color.MUTED)}>"
         yield f"subgraph cluster_{number} {{"
         look = dot_style.group_attributes(theme, label, group.mark)
         yield f"  graph {attributes(look)};"
         yield f"  {' '.join(f'{_name(node)};' for node in group.nodes)}"
+        yield from (f"  {line}" for other in inside_of[number] for line in cluster(other))
         yield "}"
+
+    yield from (line for number in inside_of[None] for line in cluster(number))
 
 
 def _name(node_id: str) -> str:

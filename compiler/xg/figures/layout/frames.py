@@ -29,14 +29,17 @@ class Frame:
 
 
 def frame_box(
-    placed: PlacedFigure, group: FigureGroup, around: Mapping[int, Iterable[Box]]
+    placed: PlacedFigure,
+    group: FigureGroup,
+    around: Mapping[int, Iterable[Box]],
+    inner: Sequence[Box] = (),
 ) -> Box | None:
-    """Return the frame around a group's nodes and the lines between them.
+    """Return the frame around a group's nodes, the lines between them and the frames inside.
 
     None if a node outside the group is among them: a frame must not claim it.
     """
     members = set(group.nodes)
-    boxes = [placed.nodes[node] for node in group.nodes]
+    boxes = [*inner, *(placed.nodes[node] for node in group.nodes)]
     for number, edge in enumerate(placed.figure.edges):
         if {edge.tail, edge.head} <= members:
             boxes += [placed.labels[number]] if number in placed.labels else []
@@ -62,10 +65,13 @@ def _beside(frame: Box, inside: Box, other: Box) -> Box:
     return frame
 
 
-def finished(group: FigureGroup, box: Box, occupied: Sequence[Box]) -> Frame:
+def finished(
+    group: FigureGroup, box: Box, occupied: Sequence[Box], nodes: Mapping[str, Box]
+) -> Frame:
     """Set the heading into the first corner of a frame that nothing else takes.
 
-    Where all four are taken, the frame is widened to the right until its heading fits.
+    Where all four are taken, the frame is widened to the right until its heading fits; where that
+    would cut a node, its heading is above its nodes.
     """
     line = typeset(group.label, style.GROUP_SIZE)
     left, right = box.left + _INSET, box.right - _INSET - line.width
@@ -76,7 +82,11 @@ def finished(group: FigureGroup, box: Box, occupied: Sequence[Box]) -> Frame:
     band = Box(box.left, top - line.ascent, box.right, top + line.descent)
     start = max(other.right for other in occupied if other.overlaps(band)) + _INSET
     wider = replace(box, right=max(box.right, start + line.width + _INSET))
-    return Frame(wider, line, (start, top))
+    strangers = [other for node, other in nodes.items() if node not in group.nodes]
+    if not any(wider.overlaps(other) for other in strangers):
+        return Frame(wider, line, (start, top))
+    higher = replace(box, top=box.top - line.height - _ABOVE)
+    return Frame(higher, line, (left, higher.top + _ABOVE + line.ascent))
 
 
 def _covers(line: TextLine, at: Point, occupied: Iterable[Box]) -> bool:

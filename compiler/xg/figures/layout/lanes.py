@@ -15,7 +15,7 @@ from xg.figures.layout.placed import PlacedFigure
 from xg.figures.layout.request import pair_shift
 from xg.figures.model import style
 from xg.figures.model.geometry import Box, DrawnPath, Point, flattened
-from xg.figures.model.structure import EdgePlace
+from xg.figures.model.structure import EdgePlace, nested
 
 _LABEL_STEP: Final = 4.0
 _WIDE, _NARROW = 8.0, 1.0  # room around a lane's label
@@ -44,10 +44,13 @@ def lanes(placed: PlacedFigure) -> Lanes:
     boxes = _boxes(placed, result.labels)
     taken = [*placed.nodes.values(), *placed.labels.values(), *result.labels.values()]
     taken += (part for path in placed.paths.values() for part in strips(path))
-    for group in placed.figure.groups:
-        box = frame_box(placed, group, boxes)
+    inside_of = nested(placed.figure.groups)
+    for number, group in reversed(list(enumerate(placed.figure.groups))):
+        ids = (placed.figure.groups[other].id for other in inside_of[number])
+        inner = [result.frames[one].box for one in ids if one in result.frames]
+        box = frame_box(placed, group, boxes, inner)
         if box is not None:
-            result.frames[group.id] = finished(group, box, taken)
+            result.frames[group.id] = finished(group, box, [*taken, *inner], placed.nodes)
     return result
 
 

@@ -17,7 +17,7 @@ from xg.figures.layout.measure import Extent, label_size, pair_size
 from xg.figures.layout.unit import NodeUnit
 from xg.figures.model import style
 from xg.figures.model.figure import Figure, FigureEdge, NodeKind
-from xg.figures.model.structure import EdgePlace, Structure, leveled, passing
+from xg.figures.model.structure import EdgePlace, Structure, leveled, nested, passing
 
 _STRAIGHT: Final = 1000
 _BRANCH: Final = 3
@@ -177,10 +177,15 @@ def _labels_at_levels(
 
 def _groups(figure: Figure, facts: Structure, ports: Mapping[str, _Port]) -> Iterator[str]:
     labels = label_boxes(figure, facts)
-    for number, group in enumerate(figure.groups):
-        members = set(group.nodes)
+    inside_of = nested(figure.groups)
+
+    def cluster(number: int) -> str:
+        members = set(figure.groups[number].nodes)
         inside = [port.name for node, port in ports.items() if node in members]
         edges = ((k, figure.edges[k]) for k in labels)
         inside += (f"l{k}" for k, edge in edges if {edge.tail, edge.head} <= members)
         margin = style.GROUP_PADDING + style.GROUP_HEADING
-        yield f"subgraph cluster_{number} {{margin={margin}; {'; '.join(inside)}}}"
+        inside += map(cluster, inside_of[number])
+        return f"subgraph cluster_{number} {{margin={margin}; {'; '.join(inside)}}}"
+
+    yield from map(cluster, inside_of[None])

@@ -12,7 +12,7 @@ from enum import Enum, auto
 from itertools import pairwise
 
 from xg.diagnostics.lazy_dataclass import dataclass
-from xg.figures.model.figure import EdgeRole, EdgeStyle, Figure, FigureEdge, NodeKind
+from xg.figures.model.figure import EdgeRole, EdgeStyle, Figure, FigureEdge, FigureGroup, NodeKind
 
 
 class EdgePlace(Enum):
@@ -169,6 +169,16 @@ def parted(figure: Figure) -> list[list[str]]:
         else:
             parts[-1].append(node.id)
     return parts
+
+
+def nested(groups: Sequence[FigureGroup]) -> dict[int | None, list[int]]:
+    """Return the groups right inside of each, and under None those inside of no other."""
+    inside: dict[int | None, list[int]] = defaultdict(list)
+    members = [frozenset(group.nodes) for group in groups]
+    for number, nodes in enumerate(members):
+        around = (n for n in range(number - 1, -1, -1) if nodes <= members[n])
+        inside[next(around, None)].append(number)
+    return inside
 
 
 def leveled(figure: Figure) -> Iterator[tuple[str, str]]:

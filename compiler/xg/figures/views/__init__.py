@@ -15,11 +15,17 @@ View = Literal["forward", "backward", "overview"]
 
 
 def figure(
-    program: Program, view: View, *, legend: bool = False, placed: Program | None = None
+    program: Program,
+    view: View,
+    *,
+    legend: bool = False,
+    placed: Program | None = None,
+    depth: int | None = None,
 ) -> Figure:
     """Return one view of a program's entry block; for the backward it is differentiated.
 
-    Of a program that was `placed` on a mesh, `program` is that of one rank.
+    Of a program that was `placed` on a mesh, `program` is that of one rank. In an overview of one
+    device calls are opened to a `depth`; without one, repeated blocks that call others.
 
     Raises KeyError where a gradient is to be drawn and the program has none.
     """
@@ -31,4 +37,4 @@ def figure(
         case "overview" if placed is not None and placed.mesh:
             return columns_figure(placed, program, legend=legend)
         case "overview":
-            return overview_figure(program, legend=legend)
+            return overview_figure(program, legend=legend, depth=depth)

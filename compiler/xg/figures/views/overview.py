@@ -15,14 +15,17 @@ from xg.figures.views.steps import times
 from xg.ir.graph import Apply, Call, Program, Value
 
 
-def overview_figure(program: Program, *, legend: bool = False) -> Figure:
-    """Return the overall flow of a program's entry block."""
+def overview_figure(program: Program, *, legend: bool = False, depth: int | None = None) -> Figure:
+    """Return the overall flow of a program's entry block.
+
+    Calls are opened to a depth; without one, those of repeated blocks that call others.
+    """
     graph = program.main
     drawing = forward_drawing(graph, program.graphs)
     sources = drawing.sources()
-    parts = [_part(step, drawing, program) for step in drawing.steps()]
+    parts = [_part(step, drawing, program, depth) for step in drawing.steps()]
     operations = [operation for part in parts for operation in part.operations]
-    inner = {v: (p.notation, original) for p in parts for v, original in p.inner.items()}
+    inner = {copy: known for part in parts for copy, known in part.inner.items()}
     naming = Naming(drawing.notation, inner, with_gradients(program))
     # A scalar is a loss: the gradients begin there, so its edge is the one that goes on.
     results = sorted(drawing.results(), key=lambda one: len(graph.types[one.value].shape) > 0)
@@ -36,7 +39,7 @@ def overview_figure(program: Program, *, legend: bool = False) -> Figure:
             *arranged.edges,
             *gradients(arranged, (*sources, *results), operations, naming, drawing.tensors),
         ),
-        tuple(part.group for part in parts if part.group is not None),
+        tuple(group for part in parts for group in part.groups),
         legend,
     )
 
@@ -46,13 +49,14 @@ class _StepDrawing:
     """The drawing of one step of the entry block.
 
     A block may be expanded more than once, so its values are copied: `inner` maps them to the
-    originals.
+    originals and what these are written in. A group is before those inside of it.
     """
 
     operations: Sequence[DrawnOperation]
-    notation: Notation
-    inner: Mapping[Value, Value] = field(default_factory=dict[Value, Value])
-    group: FigureGroup | None = None
+    inner: Mapping[Value, tuple[Notation, Value]] = field(
+        default_factory=dict[Value, tuple[Notation, Value]]
+    )
+    groups: Sequence[FigureGroup] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,28 +112,46 @@ class Naming:
         return self.inner.get(value, (self.outer, value))
 
 
-def _part(step: Apply | Call, drawing: ForwardDrawing, program: Program) -> _StepDrawing:
-    """Open a repeated block that calls others; any other step stays one node."""
-    if isinstance(step, Apply):
-        return _StepDrawing((drawing.apply(step),), drawing.notation)
+def _part(
+    step: Apply | Call, drawing: ForwardDrawing, program: Program, depth: int | None
+) -> _StepDrawing:
+    """Draw a step as one node, or open it."""
+    if isinstance(step, Apply) or not _is_opened(step, program, depth):
+        return _StepDrawing(drawing.drawn(step))
     callee = program.graphs[step.callee]
-    if step.count is None or not any(isinstance(inner, Call) for inner in callee.steps):
-        return _StepDrawing((drawing.call(step),), drawing.notation)
     opened = forward_drawing(
         callee, program.graphs, drawing.ids, called=True, tensors=drawing.tensors
     )
     outside = dict(zip(callee.inputs, step.inputs, strict=True))
     outside |= dict(zip(callee.outputs, step.outputs, strict=True))
     own = (v for one in callee.steps for v in one.outputs if v not in outside)
-    inner = {replace(value): value for value in own}
-    outside |= {value: copy for copy, value in inner.items()}
-    operations = [_renamed(operation, outside, drawing) for operation in opened.operations()]
+    copies = {value: replace(value) for value in own}
+    outside |= copies
+    parts = [_part(one, opened, program, (depth or 1) - 1) for one in opened.steps()]
+    operations = [_renamed(one, outside, drawing) for part in parts for one in part.operations]
+    inner = {copy: (opened.notation, value) for value, copy in copies.items()}
+    inner |= {copy: known for part in parts for copy, known in part.inner.items()}
     label = (*plain(f"{callee.title or callee.block} "), *times(step))
     nodes = tuple(
         node.id for one in operations for node in (*(tensor for tensor, _ in one.beside), one.node)
     )
     group = drawing.notation.remarks.group(FigureGroup(step.path, label, nodes), step)
-    return _StepDrawing(operations, opened.notation, inner, group)
+    return _StepDrawing(operations, inner, (group, *_below(step.path, parts)))
+
+
+def _is_opened(step: Call, program: Program, depth: int | None) -> bool:
+    """Return whether a call is drawn as what it calls: not where that gives what it takes."""
+    callee = program.graphs[step.callee]
+    if depth is None:
+        return step.count is not None and any(isinstance(one, Call) for one in callee.steps)
+    computed = [value for one in callee.steps for value in one.outputs]
+    return depth > 0 and len(set(callee.outputs) & set(computed)) == len(callee.outputs)
+
+
+def _below(path: str, parts: Sequence[_StepDrawing]) -> Iterator[FigureGroup]:
+    """Yield the groups in an opened call, whose names are those of their calls in it."""
+    for part in parts:
+        yield from (replace(group, id=f"{path}.{group.id}") for group in part.groups)
 
 
 def _renamed(
