@@ -48,5 +48,5 @@ def hostile_figure(text: str) -> Figure:
         FigureEdge("w", "dot", EdgeStyle.DOUBLE, EdgeRole.SIDE),
         FigureEdge("dot", "end", label=plain(text)),
     )
-    group = FigureGroup(text, (run,), (node_id, "dot"))
+    group = FigureGroup(text, (run,), (node_id, "dot", "w"))
     return Figure(text, text, text, nodes, edges, (group,))

@@ -90,7 +90,7 @@ def test_a_hostile_name_draws(text: str) -> None:
 
 
 def test_the_legend_shows_what_is_in_use() -> None:
-    words = [meaning.words for meaning in meanings(mha_forward())]
+    words = [meaning.words for meaning in meanings(with_legend(mha_forward()))]
     assert words == ["matrix product", "sum", "nonlinear operator", "change of layout",
                      "second operand of a product"]  # fmt: skip
     plain, with_one = (paint(layout(f)) for f in (mha_forward(), with_legend(mha_forward())))
@@ -100,10 +100,14 @@ def test_the_legend_shows_what_is_in_use() -> None:
 
 def test_the_legend_explains_the_letters_in_use() -> None:
     program = xg.compile(shipped("mha"))
-    found = {m.letters: m.words for m in meanings(program.figure("forward")) if m.letters}
+    found = {
+        m.letters: m.words for m in meanings(program.figure("forward", legend=True)) if m.letters
+    }
     assert found == {"LN": "layer norm", "R": "reshape", "T": "transpose", "S": "softmax",
                      "SM": "scale and mask", "DO": "dropout"}  # fmt: skip
-    back = {m.letters: m.words for m in meanings(program.figure("backward")) if m.letters}
+    back = {
+        m.letters: m.words for m in meanings(program.figure("backward", legend=True)) if m.letters
+    }
     assert back["dSM"] == "gradient of scale and mask"
     shown = program.figure("forward", legend=True)
     picture, text = render(shown).decode("utf-8"), dot(shown)
