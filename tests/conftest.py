@@ -22,6 +22,7 @@ os.environ.setdefault("XLA_FLAGS", " ".join(f"--xla_{flag}" for flag in QUICK))
 # The tests that need tools of the machine, and what Debian calls these; CI installs them.
 TOOLS = {
     "browser": (("chromium", "chromedriver"), "chromium chromium-driver"),
+    "docs/test_quarto.py": (("pandoc",), "pandoc"),
     "cli/test_shells.py": (("zsh", "fish", "groff"), "zsh fish groff-base"),
     "figures/test_latex.py": (
         ("pdflatex", "lualatex"),
