@@ -1,33 +1,34 @@
-"""Steps that no output needs are left out, with everything that only they needed."""
+"""What no output needs goes at once, with the calls that only it read parameters of."""
 
 from __future__ import annotations
 
 from pathlib import Path
 
-import xg
+from xg.frontend.project import read_project
+from xg.frontend.typed import type_project
+from xg.passes.eliminate_dead import eliminate_dead
 
-LIBRARY = Path(__file__).parents[2] / "diagrams"
+LENT = """\
+dim B, D, E = 4
+
+block Norm(X [B, D]) -> Y [B, D] {
+    param w, v [D]
+    X -> ⊙<-BC(w) -> ⊕<-BC(v) : Y
+}
+
+block Net(X [B, D], Z [B, D]) -> Y [B, E] {
+    param W [D, E]
+    X -> •<=W               : Y
+    X -> Norm as first      : A
+    Z -> ⊙<-BC(first.w)     : H
+}
+"""
 
 
-def params(**options: str) -> set[str]:
-    program = xg.compile(LIBRARY / "models" / "transformer.xg", options=options)
-    return {name for name in program.params if not name.startswith("layers.")}
-
-
-def test_a_parameter_that_the_choice_does_not_use_is_absent() -> None:
-    assert params() == {"E", "P", "gamma", "beta"}
-    assert params(pos="rope") == {"E", "gamma", "beta"}
-    assert params(pos="sinusoidal", norm="post") == {"E"}
-    assert params(head="own") == {"E", "P", "W_lm", "gamma", "beta"}
-
-
-def test_dead_steps_call_nothing(tmp_path: Path) -> None:
-    file = tmp_path / "dead.xg"
-    file.write_text(
-        "dim B, D = 3\n"
-        "block Unused(X [B, D]) -> Y [B, D] {\n    param W [D, D]\n    X -> •<=W : Y\n}\n"
-        "block Main(X [B, D]) -> Y [B, D] {\n    X -> Unused : U\n    X -> tanh : Y\n}\n"
-    )
-    graphs = xg.compile(file).graphs
-    assert [graph.block for graph in graphs.graphs.values()] == ["Main"]
-    assert len(graphs.main.steps) == 1
+def test_a_call_goes_with_the_step_that_read_its_parameter(tmp_path: Path) -> None:
+    (tmp_path / "net.xg").write_text(LENT, encoding="utf-8")
+    typed = type_project(read_project(tmp_path / "net.xg"), "Net", {}, None)
+    once = eliminate_dead(typed)
+    assert [str(param.value.name) for param in once.main.params] == ["W"]
+    assert (len(once.main.steps), len(once.graphs)) == (1, 1)
+    assert eliminate_dead(once).graphs == once.graphs

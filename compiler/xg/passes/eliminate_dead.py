@@ -14,10 +14,19 @@ from xg.ir.walk import reached
 
 
 def eliminate_dead(program: Program) -> Program:
-    """The program without dead steps, and without the graphs that only these call."""
-    lent = _lent(program)
-    alive = {key: _alive(graph, lent) for key, graph in program.graphs.items()}
-    return replace(program, graphs={key: alive[key] for key in reached(alive, program.entry)})
+    """The program without dead steps, and without the graphs that only these call.
+
+    A call stays while a step reads a parameter of it. Where that step goes, the call may follow.
+    """
+    while True:
+        lent = _lent(program)
+        alive = {key: _alive(graph, lent) for key, graph in program.graphs.items()}
+        same = all(alive[key] is graph for key, graph in program.graphs.items())
+        program = replace(
+            program, graphs={key: alive[key] for key in reached(alive, program.entry)}
+        )
+        if same:
+            return program
 
 
 def _lent(program: Program) -> set[tuple[str, str]]:

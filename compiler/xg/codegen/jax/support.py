@@ -141,14 +141,16 @@ def draw_uniform(mean: Array, width: float, seed: Seed, place: str) -> Array:
     """Numbers in a range of that mean and width; the mean itself without a seed."""
     if seed is None:
         return mean
-    return (mean + uniform(seed, place, mean.shape, -width / 2, width / 2)).astype(mean.dtype)
+    drawn = uniform(seed, place, mean.shape, -width / 2, width / 2)
+    return (mean + drawn).astype(mean.dtype)
 
 
 def draw_bernoulli(mean: Array, p: float, seed: Seed, place: str) -> Array:
     """Ones with probability `p`, else zeros; `p` itself without a seed."""
     if seed is None:
         return mean
-    return (uniform(seed, place, mean.shape, 0, 1) < round(p * 2**24) * 2.0**-24).astype(mean.dtype)
+    drawn = uniform(seed, place, mean.shape, 0, 1)
+    return (drawn < round(p * 2**24) * 2.0**-24).astype(mean.dtype)
 
 
 def round_seed(seed: Seed, i: int) -> Seed:

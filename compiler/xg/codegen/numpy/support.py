@@ -230,10 +230,17 @@ def normal(seed: int, place: str, shape: tuple[int, ...], deviation: float) -> A
     return (centred * (deviation / ((65536**2 - 1) / 3) ** 0.5)).reshape(shape)
 
 
-def uniform(seed: int, place: str, shape: tuple[int, ...], low: float, high: float) -> Array:
+def uniform(
+    seed: int,
+    place: str,
+    shape: tuple[int, ...],
+    low: float,
+    high: float,
+) -> Array:
     """Numbers from `low` on and below `high`, in 2²⁴ equal steps."""
-    drawn = random_words(random_key(seed, place), int(np.prod(shape))) >> np.uint64(40)
-    return (low + (high - low) * 2.0**-24 * drawn.astype(np.int64)).reshape(shape)
+    words = random_words(random_key(seed, place), int(np.prod(shape)))
+    drawn = (words >> np.uint64(40)).astype(np.int64)
+    return (low + (high - low) * 2.0**-24 * drawn).reshape(shape)
 
 
 def draw_normal(mean: Array, deviation: float, seed: int | None, place: str) -> Array:
@@ -247,14 +254,16 @@ def draw_uniform(mean: Array, width: float, seed: int | None, place: str) -> Arr
     """Draw numbers in a range of that mean and width; the mean itself without a seed."""
     if seed is None:
         return mean
-    return (mean + uniform(seed, place, mean.shape, -width / 2, width / 2)).astype(mean.dtype)
+    drawn = uniform(seed, place, mean.shape, -width / 2, width / 2)
+    return (mean + drawn).astype(mean.dtype)
 
 
 def draw_bernoulli(mean: Array, p: float, seed: int | None, place: str) -> Array:
     """Draw ones with probability `p`, else zeros; `p` itself without a seed."""
     if seed is None:
         return mean
-    return (uniform(seed, place, mean.shape, 0, 1) < round(p * 2**24) * 2.0**-24).astype(mean.dtype)
+    drawn = uniform(seed, place, mean.shape, 0, 1)
+    return (drawn < round(p * 2**24) * 2.0**-24).astype(mean.dtype)
 
 
 def round_seed(seed: int | None, i: int) -> int | None:

@@ -147,7 +147,13 @@ def normal(seed: Seed, place: str, shape: tuple[int, ...], deviation: float) -> 
     return (centred.double() * scale).reshape(shape)
 
 
-def uniform(seed: Seed, place: str, shape: tuple[int, ...], low: float, high: float) -> Array:
+def uniform(
+    seed: Seed,
+    place: str,
+    shape: tuple[int, ...],
+    low: float,
+    high: float,
+) -> Array:
     """Numbers from `low` on and below `high`, in 2²⁴ equal steps."""
     drawn = shift_right(random_words(random_key(seed, place), math.prod(shape)), 40)
     return (low + (high - low) * 2.0**-24 * drawn.double()).reshape(shape)
@@ -157,7 +163,8 @@ def draw_normal(mean: Array, deviation: float, seed: Seed, place: str) -> Array:
     """Draw nearly normal numbers around their mean; the mean itself without a seed."""
     if seed is None:
         return mean
-    return (mean + normal(seed, place, mean.shape, deviation).to(mean.device)).to(mean.dtype)
+    drawn = normal(seed, place, mean.shape, deviation)
+    return (mean + drawn.to(mean.device)).to(mean.dtype)
 
 
 def draw_uniform(mean: Array, width: float, seed: Seed, place: str) -> Array:
