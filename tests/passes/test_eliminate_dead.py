@@ -1,4 +1,4 @@
-"""What no output needs goes at once, with the calls that only it read parameters of."""
+"""Elimination of what no output needs, with the calls that only it read parameters of."""
 
 from __future__ import annotations
 
