@@ -8,7 +8,7 @@ from argparse import ArgumentParser
 from collections.abc import Iterable
 from pathlib import Path
 
-from bench import checking, compiling, drawing, parallel, startup, training
+from bench import checking, compiling, drawing, experts, loops, parallel, startup, training
 from bench.pairs import Ratio
 
 PARTS = {
@@ -17,6 +17,8 @@ PARTS = {
     "checking": checking.measure,
     "drawing": drawing.measure,
     "training": training.measure,
+    "experts": experts.measure,
+    "loops": loops.measure,
     "parallel": parallel.measure,
 }
 

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from math import comb
 from statistics import median
-from time import perf_counter
+from time import perf_counter, process_time
 
 Action = Callable[[], object]
 
@@ -44,12 +44,23 @@ class Ratio:
 
 
 def compare(
-    what: str, action: Action, against: str, reference: Action, pairs: int, target: float | None
+    what: str,
+    action: Action,
+    against: str,
+    reference: Action,
+    pairs: int,
+    target: float | None,
+    *,
+    cpu: bool = False,
 ) -> Ratio:
-    """Time `action` and `reference` in turns, once unmeasured and then `pairs` times."""
+    """Time `action` and `reference` in turns, once unmeasured and then `pairs` times.
+
+    Seconds are those of the CPU, of all threads, if `cpu`; otherwise those of a clock.
+    """
     action()
     reference()
-    times = [(_seconds(action), _seconds(reference)) for _ in range(pairs)]
+    clock = process_time if cpu else perf_counter
+    times = [(_seconds(action, clock), _seconds(reference, clock)) for _ in range(pairs)]
     return summary(what, against, times, target)
 
 
@@ -72,10 +83,10 @@ def summary(
     )
 
 
-def _seconds(action: Action) -> float:
-    start = perf_counter()
+def _seconds(action: Action, clock: Callable[[], float]) -> float:
+    start = clock()
     action()
-    return perf_counter() - start
+    return clock() - start
 
 
 def _margin(count: int) -> int:

@@ -22,6 +22,7 @@ os.environ.setdefault("XLA_FLAGS", " ".join(f"--xla_{flag}" for flag in QUICK))
 # The tests that need tools of the machine, and what Debian calls these; CI installs them.
 TOOLS = {
     "browser": (("chromium", "chromedriver"), "chromium chromium-driver"),
+    "editor/test_tree_sitter.py": (("cc",), "gcc libc6-dev"),
     "docs/test_quarto.py": (("pandoc",), "pandoc"),
     "cli/test_shells.py": (("zsh", "fish", "groff"), "zsh fish groff-base"),
     "figures/test_latex.py": (
@@ -29,6 +30,27 @@ TOOLS = {
         "texlive-latex-recommended texlive-luatex texlive-pictures",
     ),
 }
+# The tests that wait for other processes or measure time. A machine that does much else may fail
+# such a test once; it is run a second time, which the last lines say: ADR 0307.
+WAITING = (
+    "browser",
+    "cli/test_ranks_command.py",
+    "cli/test_serve.py",
+    "cli/test_shells.py",
+    "cli/test_terminal.py",
+    "cli/test_verify_processes.py",
+    "codegen/emitted/test_ddp.py",
+    "docs/test_notebooks.py",
+    "docs/test_site.py",
+    "e2e/test_compile_time.py",
+    "e2e/test_growth.py",
+    "e2e/test_startup.py",
+    "editor",
+    "frontend/test_hostile_programs.py",
+    "runtime/ranks",
+    "runtime/test_resume.py",
+    "syntax/test_startup.py",
+)
 MISSING = {
     tests: missing
     for tests, (tools, _) in TOOLS.items()
@@ -36,6 +58,15 @@ MISSING = {
 }
 PLAYGROUND = next((Path(__file__).parents[1] / "build" / "fetched").glob("pyodide-*.tgz"), None)
 collect_ignore = [*MISSING, *([] if PLAYGROUND else ["browser/test_playground.py"])]
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Allow the tests that wait for others a second run."""
+    waiting = [Path(__file__).parent / name for name in WAITING]
+    assert all(path.exists() for path in waiting)
+    for item in items:
+        if any(item.path.is_relative_to(path) for path in waiting):
+            item.add_marker(pytest.mark.flaky(reruns=1))
 
 
 def pytest_collection_finish(session: pytest.Session) -> None:

@@ -63,6 +63,7 @@ def assembled(root: Path, built: list[Built]) -> tuple[dict[str, str], dict[str,
         made[page.path] = page.text
         linked |= page.linked
         files.update((shown, (root / shown).read_bytes()) for shown in page.pictures)
+        files.update(page.drawn)
     made |= {f"source/{path}.md": ORPHAN + sources.page(root, path) for path in sorted(linked)}
     return contents(made), files
 

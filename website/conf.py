@@ -17,6 +17,7 @@ html_theme = "furo"
 html_title = "xg"
 html_static_path = [str(Path(__file__).parent / "static")]
 html_css_files = ["site.css"]
+html_favicon = str(Path(__file__).parents[1] / "editors" / "vscode" / "icon.png")
 html_copy_source = False
 html_search_scorer = str(Path(__file__).parent / "static" / "scorer.js")
 html_show_search_summary = False  # would be fetched, which a browser refuses of files

@@ -2,23 +2,25 @@
 
 from __future__ import annotations
 
-import json
 import posixpath
 import re
-import zlib
-from base64 import urlsafe_b64encode
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from hashlib import sha256
+from html import escape
 from pathlib import Path
 
+from website.opening import opening_link
 from xg.diagnostics.diagnostic import DiagnosticError
-from xg.diagnostics.source import Source
-from xg.syntax.format import format
+from xg.pages.embedded import Embedded, project_of
 
 CODE = re.compile(r"^```.*?^```$|`[^`\n]*`", re.MULTILINE | re.DOTALL)
 LINK = re.compile(r"(?<!!)\[((?:[^\[\]]|\[[^\[\]]*\])*)\]\((?!https?://|#)([^)#\s]+)(#[^)\s]*)?\)")
-PICTURE = re.compile(r"<picture>\s*<source [^>]*srcset=\"([^\"]+)\">\s*(<img [^>]*>)\s*</picture>")
+PICTURE = re.compile(r"<picture>\s*((?:<source [^>]*>\s*)+)(<img [^>]*>)\s*</picture>")
+SOURCES = re.compile(r'<source media="([^"]*)" srcset="([^"]+)">')
+SCHEME = re.compile(r"( and )?\(prefers-color-scheme: dark\)")
 SOURCE = re.compile(r'src="([^"]+)"')
+SRCSET = re.compile(r'srcset="([^"]+)"')
 IMAGE = re.compile(r"!\[[^\]]*\]\(([^)\s]+)\)")
 UNTOLD = re.compile(r"^(<!-- (?:file|part of): [^\n]*\.xg -->\n```)\n", re.MULTILINE)
 PROGRAM = re.compile(r"^```xg\n(.*?)^```$", re.MULTILINE | re.DOTALL)
@@ -27,12 +29,16 @@ FOLDERS = (".", "docs", "docs/adr", "grammar")
 
 @dataclass(frozen=True)
 class Staged:
-    """A document as a page, the files that it links to, and the pictures that it shows."""
+    """A document as a page, the files that it links to, and the pictures that it shows.
+
+    `drawn` are the figures of its programs, by their paths in the site.
+    """
 
     path: str
     text: str
     linked: frozenset[str]
     pictures: frozenset[str]
+    drawn: Mapping[str, bytes]
 
 
 def documents(root: Path) -> list[str]:
@@ -77,29 +83,53 @@ def staged(path: str, text: str, pages: frozenset[str], figures: Mapping[str, st
     text = _outside_code(text, lambda part: LINK.sub(led, part))
     text = PICTURE.sub(_two_pictures, UNTOLD.sub(r"\1xg\n", text))
     playground = posixpath.relpath("playground/index.html", home or ".")
-    text = PROGRAM.sub(lambda found: found[0] + _opened(found[1], playground), text)
+    drawn: dict[str, bytes] = {}
+
+    def pictured(found: re.Match[str]) -> str:
+        has_one = found.string[found.end() :].lstrip().startswith("<picture")
+        figures = {} if has_one else _figures(found[1])
+        drawn.update((name, picture) for name, (picture, _) in figures.items())
+        shown = "".join(
+            f'\n\n<div class="figure-of"><img src="{posixpath.relpath(name, home or ".")}"'
+            f' alt="{escape(words)}" loading="lazy"></div>\n'
+            for name, (_, words) in figures.items()
+        )
+        return (
+            found[0]
+            + shown
+            + (opening_link("diagram", found[1], playground) if figures or has_one else "")
+        )
+
+    text = PROGRAM.sub(pictured, text)
     shown = {
         posixpath.normpath(posixpath.join(home, name))
-        for name in (*SOURCE.findall(text), *IMAGE.findall(text))
+        for name in (*SOURCE.findall(text), *SRCSET.findall(text), *IMAGE.findall(text))
     }
     shown = {name for name in shown if not name.startswith("http")}
-    return Staged(
-        "index.md" if path == "README.md" else path, text, frozenset(linked), frozenset(shown)
-    )
+    shown -= drawn.keys()
+    name = "index.md" if path == "README.md" else path
+    return Staged(name, text, frozenset(linked), frozenset(shown), drawn)
 
 
-def _opened(program: str, playground: str) -> str:
-    """A link that opens a program in the playground; none for a piece of one."""
-    try:
-        format(Source("", program))
-    except DiagnosticError:
-        return ""
+def _figures(program: str) -> dict[str, tuple[bytes, str]]:
+    """The forward figure of a program, and its ranks under its last plan, each with its words.
+
+    None of a piece of a program, of one that is refused, and of one that uses another file.
+    """
     if not re.search(r"^block ", program, re.MULTILINE):
-        return ""
-    what = json.dumps({"name": "diagram", "text": program, "view": "forward"}, ensure_ascii=False)
-    packer = zlib.compressobj(9, zlib.DEFLATED, -zlib.MAX_WBITS)  # as the page packs its own links
-    letters = urlsafe_b64encode(packer.compress(what.encode()) + packer.flush()).decode()
-    return f'\n\n<a href="{playground}#{letters.rstrip("=")}">Open in the playground</a>\n'
+        return {}
+    figures: dict[str, tuple[bytes, str]] = {}
+    try:
+        project = project_of(program, "program")
+        plans = project.main.plan_decls
+        asked = [Embedded(project)]
+        asked += [Embedded(project, "overview", plan=plans[-1].name.name)] if plans else []
+        for each in asked:
+            picture = each.draw("svg")["svg"]
+            figures[f"programs/{sha256(picture).hexdigest()[:12]}.svg"] = picture, each.words
+    except DiagnosticError:
+        pass
+    return figures
 
 
 def _outside_code(text: str, change: Callable[[str], str]) -> str:
@@ -116,6 +146,14 @@ def _outside_code(text: str, change: Callable[[str], str]) -> str:
 
 def _two_pictures(found: re.Match[str]) -> str:
     """A picture for light and one for dark pages, as the theme tells them apart."""
-    light = found[2].replace("<img ", '<img class="only-light" ')
-    dark = SOURCE.sub(f'src="{found[1]}"', found[2].replace("<img ", '<img class="only-dark" '))
-    return f"{light}{dark}"
+    sources = SOURCES.findall(found[1])
+    dark = [(SCHEME.sub("", media), name) for media, name in sources if SCHEME.search(media)]
+    light = [(media, name) for media, name in sources if not SCHEME.search(media)]
+    shown: list[str] = []
+    for theme, chosen in (("light", light), ("dark", dark)):
+        own = "".join(f'<source media="{m}" srcset="{name}">' for m, name in chosen if m)
+        image = found[2]
+        for name in (name for media, name in chosen if not media):
+            image = SOURCE.sub(f'src="{name}"', image)
+        shown.append(f'<picture class="only-{theme}">{own}{image}</picture>')
+    return "".join(shown)

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from html import escape
 
 from website.diagrams import Block, Built
+from website.opening import opening_link
 from website.plans import PlanCode, PlanFigures
 from xg.driver import BACKENDS
 
@@ -53,6 +54,7 @@ def page(built: Built) -> str:
         f"# {built.name}",
         _comment(built.text),
         f"```xg\n{built.text.rstrip()}\n```",
+        opening_link(built.name, built.text, "../playground/index.html").strip(),
         f"```console\n$ ./xg build diagrams/{built.path}\n```",
     ]
     for block in built.blocks:

@@ -3,7 +3,17 @@
 from __future__ import annotations
 
 SECTIONS = {
-    "Learn": ["docs/overview", "docs/tutorial", "docs/how-to", "gallery/index", "grammar/README"],
+    "Learn": [
+        "docs/start",
+        "docs/overview",
+        "docs/tutorial",
+        "docs/how-to",
+        "docs/cookbook",
+        "docs/questions",
+        "docs/notation",
+        "gallery/index",
+        "grammar/README",
+    ],
     "Guides": [
         *(
             "docs/explorer",
@@ -20,6 +30,7 @@ SECTIONS = {
         *("docs/generation", "docs/editor"),
     ],
     "Reference": [
+        "docs/commands",
         "docs/api",
         "docs/errors",
         "docs/glossary",

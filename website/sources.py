@@ -29,8 +29,8 @@ def page(root: Path, path: str) -> str:
 
 
 def _listing(name: str, text: str) -> str:
-    try:
-        lexer = get_lexer_for_filename(name, text)
+    try:  # .dot is written for Graphviz: its colours would be most of the site
+        lexer = get_lexer_for_filename(name if not name.endswith(".dot") else "dot.txt", text)
     except ClassNotFound:
         lexer = get_lexer_by_name("text")
     shown = highlight(text, lexer, HtmlFormatter[str](linespans="line", wrapcode=True))

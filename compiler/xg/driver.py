@@ -29,9 +29,11 @@ from xg.passes.decode_step import decode_step, prologue
 from xg.passes.pipelines import (
     AFTER_PLACE,
     BLOCKS,
-    DIFFERENTIATE,
     FUSE,
+    FUSED,
+    FUSED_BLOCKS,
     FUSED_RANK,
+    HOIST,
     PARALLEL,
     PLACED,
     SINGLE,
@@ -180,10 +182,14 @@ class Program:
     @cached_property
     def fused(self) -> Graphs:
         """The graphs with patterns replaced by fused operators: what kernels compute."""
+        return self.fused_history.result
+
+    @property
+    def fused_history(self) -> History:
+        """The graphs after each pass on the way to `fused`."""
         if self.single_device is not None:
-            return self._fused_ranks.result
-        pipeline = (FUSE, DIFFERENTIATE) if self.graphs.backwards else (FUSE,)
-        return run(pipeline, self.graphs).result
+            return self._fused_ranks
+        return run(FUSED if self.graphs.backwards else (HOIST, FUSE), self.graphs, "single")
 
     @property
     def fused_distributed(self) -> Graphs | None:
@@ -385,8 +391,8 @@ def _stage_histories(pipeline: tuple[Pass, ...], single_device: Graphs) -> tuple
 def _emitted(graphs: Graphs, name: str | None, *, kernels: bool) -> str:
     """The program as a module of a backend."""
     backend = find(name)
-    # The step of a decoder saves nothing; what ranks run is no module of a library's own.
+    # The step of a decoder saves nothing; ranks differentiate their whole pass at once.
     saves = bool(graphs.backwards) and not graphs.mesh and graphs.stage is None
     derives = saves and "outlined" in backend.pipeline
-    derived = run(BLOCKS, graphs).result if derives else None
+    derived = run(FUSED_BLOCKS if kernels else BLOCKS, graphs).result if derives else None
     return backend.source(graphs, derived, kernels=kernels)

@@ -7,7 +7,8 @@ block MLP(X [B, S, D]) -> Y [B, S, D] { … }
 ```
 
 shows the figure of the block, light or dark as the notebook is, and leaves the program in the
-variable `mlp`. `%%xg --explore` shows its page to explore, `explorer(program)` that of a program.
+variable `mlp`; of several blocks that do not call each other it shows each, and leaves the last.
+`%%xg --explore` shows the page to explore, `explorer(program)` that of a program.
 """
 
 from __future__ import annotations
@@ -24,7 +25,8 @@ from xg.cli.arguments import add_choice, settings_of
 from xg.diagnostics.diagnostic import DiagnosticError
 from xg.diagnostics.lazy_dataclass import dataclass
 from xg.driver import Program, compile_project
-from xg.frontend.project import parse_project
+from xg.frontend.blocks import concerning, uncalled
+from xg.frontend.project import Project, parse_project
 from xg.frontend.typed import Settings
 from xg.pages.explorer import explore
 from xg_runtime.errors import InputError
@@ -32,10 +34,27 @@ from xg_runtime.errors import InputError
 HEIGHT = 720  # pixels of a page inside a notebook
 
 
+class Formatter(Protocol):
+    """The forms of a value that a notebook can show, and remarks on them."""
+
+    def format(self, obj: object) -> tuple[dict[str, object], dict[str, object]]:
+        """Ask the value for them."""
+        ...
+
+
+class Publisher(Protocol):
+    """The way to what a notebook shows below a cell."""
+
+    def publish(self, data: dict[str, object], metadata: dict[str, object]) -> None:
+        """Show one value."""
+
+
 class Shell(Protocol):
     """The part of IPython that is used."""
 
     user_ns: dict[str, object]
+    display_formatter: Formatter
+    display_pub: Publisher
 
     def register_magic_function(
         self, func: Callable[..., object], magic_kind: str, magic_name: str
@@ -69,6 +88,9 @@ class Explorer:
 
 def explorer(program: Program, height: int = HEIGHT) -> Explorer:
     """The page to explore of a program that `xg.compile` gave."""
+    if not isinstance(program, Program):  # pyright: ignore[reportUnnecessaryIsInstance] # a cell
+        given = type(program).__name__
+        raise TypeError(f"explorer() takes a program, as %%xg leaves it in a variable, not {given}")
     return Explorer(program, height=height)
 
 
@@ -86,12 +108,11 @@ def _cell(shell: Shell, line: str, text: str) -> object:
     try:
         options = _parser().parse_args(_words(line))
         settings = settings_of(options)
-        program = compile_project(
-            parse_project(text.encode("utf-8", "surrogateescape"), "<cell>"),
-            options.block,
-            settings,
-            options.plan,
-        )
+        # the line of the magic counts, as it does in the numbers that Jupyter shows
+        project = parse_project(f"\n{text}".encode("utf-8", "surrogateescape"), "<cell>")
+        program = compile_project(project, options.block, settings, options.plan)
+        if not (options.block or options.plan or options.explore):
+            _show_others(shell, project, program, settings)
     except DiagnosticError as error:
         sys.stderr.write(f"{error}\n")
         return None
@@ -100,6 +121,14 @@ def _cell(shell: Shell, line: str, text: str) -> object:
         return None
     shell.user_ns[options.name] = program
     return Explorer(program, settings) if options.explore else program
+
+
+def _show_others(shell: Shell, project: Project, program: Program, settings: Settings) -> None:
+    """Show the figures of blocks that nothing in the cell calls; that of `program` follows."""
+    names = [name for name in uncalled(project.main) if name != program.graphs.main.block]
+    for name in names:
+        other = compile_project(project, name, concerning(project, name, settings))
+        shell.display_pub.publish(*shell.display_formatter.format(other))
 
 
 def _words(line: str) -> list[str]:

@@ -1,8 +1,9 @@
-// Starts `xg lsp` for .xg files, and says what to do where that does not work.
+// Starts `xg lsp` for .xg files, says what to do where that does not work, and shows previews.
 "use strict";
 
 const { commands, window, workspace } = require("vscode");
 const { LanguageClient, TransportKind } = require("vscode-languageclient/node");
+const { previewing } = require("./preview.js");
 
 /** @type {LanguageClient | undefined} */
 let client;
@@ -13,6 +14,12 @@ function serverCommand() {
   const folder = workspace.workspaceFolders?.[0]?.uri.fsPath ?? "";
   const words = workspace.getConfiguration("xg").get("command", ["xg", "lsp"]);
   return words.map((word) => word.replaceAll("${workspaceFolder}", folder));
+}
+
+/** The same command, without what makes it a server. */
+function compilerCommand() {
+  const words = serverCommand();
+  return words.at(-1) === "lsp" ? words.slice(0, -1) : words;
 }
 
 async function start() {
@@ -50,9 +57,12 @@ async function restart() {
 
 async function activate(context) {
   watcher = workspace.createFileSystemWatcher("**/*.xg");
+  const { preview, parts } = previewing(compilerCommand);
   context.subscriptions.push(
     watcher,
+    ...parts,
     commands.registerCommand("xg.restart", restart),
+    commands.registerCommand("xg.preview", preview),
     workspace.onDidChangeConfiguration((event) => {
       if (event.affectsConfiguration("xg.command")) {
         return restart();

@@ -37,12 +37,12 @@ class Attention(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         """Attend to what came before."""
-        b, s, d = x.shape
-        split = (b, s, self.heads, d // self.heads)
+        b, s, _ = x.shape
+        split = (b, s, self.heads, -1)
         q, k, v = (part(x).view(split).transpose(1, 2) for part in (self.q, self.k, self.v))
         future = torch.ones(s, s, dtype=torch.bool, device=x.device).triu(1)
         p = self.scores(q, k).masked_fill(future, -math.inf).softmax(-1)
-        return self.out((p @ v).transpose(1, 2).reshape(b, s, d))
+        return self.out((p @ v).transpose(1, 2).flatten(2))
 
 
 class Unscaled(Attention):

@@ -19,7 +19,7 @@ from xg_runtime.schedule import Kind, Schedule
 OptimizerName: TypeAlias = Literal["sgd", "adam", "adamw"]
 
 # A resumed run may look and save more or less often: that changes no number.
-_FREE: Final = ("evaluate_every", "checkpoint_every")
+_FREE: Final = ("evaluate_every", "checkpoint_every", "tensorboard")
 
 
 @dataclass(frozen=True)
@@ -40,6 +40,7 @@ class TrainConfig:
     loss: str = "loss"  # the output that is made small
     evaluate_every: int = 50  # 0: never
     checkpoint_every: int = 100  # 0: only at the start and the end
+    tensorboard: bool = False  # its files of events beside the log
 
 
 def optimizer_of(config: TrainConfig) -> Optimizer:

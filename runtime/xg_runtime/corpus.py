@@ -1,6 +1,6 @@
 """Text to train on: read, turned into tokens, split; and the entropy a model has to beat.
 
-    load(path, level) -> Corpus          path None: a text that every Python has
+    load(path, tokens) -> Corpus         path None: a text that every Python has
     unigram_entropy(tokens) -> float     nats per token
 
 The default text is the language reference topics of the standard library (`pydoc_data.topics`),
@@ -35,23 +35,23 @@ class Corpus:
         return unigram_entropy(self.train)
 
 
-def load(path: Path | None, level: Level = "byte", validation: float = 0.1) -> Corpus:
+def load(path: Path | None, tokens: Level | Vocabulary = "byte", validation: float = 0.1) -> Corpus:
     """Return the corpus of a text file, or of the default text.
 
     The last `validation` part of the tokens is kept from training. Raises FileError, InputError.
     """
     text = default_text() if path is None else files.read(path)
-    return corpus_of(text, level, validation)
+    return corpus_of(text, tokens, validation)
 
 
-def corpus_of(text: bytes, level: Level = "byte", validation: float = 0.1) -> Corpus:
-    """Return the corpus of a text in memory."""
+def corpus_of(text: bytes, tokens: Level | Vocabulary = "byte", validation: float = 0.1) -> Corpus:
+    """Return the corpus of a text in memory, in tokens of a level or of a given vocabulary."""
     if not text:
         raise InputError("the text to train on is empty")
-    vocabulary = vocabulary_of(text, level)
-    tokens = vocabulary.encode(text)
-    cut = len(tokens) - round(len(tokens) * validation)
-    return Corpus(tokens[:cut], tokens[cut:], vocabulary, hashlib.sha256(text).hexdigest())
+    vocabulary = vocabulary_of(text, tokens) if isinstance(tokens, str) else tokens
+    ids = vocabulary.encode(text)
+    cut = len(ids) - round(len(ids) * validation)
+    return Corpus(ids[:cut], ids[cut:], vocabulary, hashlib.sha256(text).hexdigest())
 
 
 def default_text() -> bytes:

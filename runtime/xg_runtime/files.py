@@ -59,7 +59,7 @@ def _naming(path: Path) -> Generator[None]:
     try:
         yield
     except OSError as error:
-        raise OSError(error.errno, error.strerror, str(path)) from error
+        raise OSError(error.errno, error.strerror or str(error), str(path)) from error
 
 
 def write_synced(path: Path, data: bytes) -> None:

@@ -42,6 +42,10 @@ class Log:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
+        """Close the log."""
+        self.close()
+
+    def close(self) -> None:
         """Close the file."""
         self._file.close()
 
@@ -64,12 +68,7 @@ class NoLog(Log):
         """Begin without records."""
         self.records: list[Record] = []
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def close(self) -> None:
         """Close nothing."""
 
     def add(self, record: Record) -> None:

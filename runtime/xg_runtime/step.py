@@ -100,6 +100,7 @@ class Stepper:
         total = 0.0
         gradients: Arrays = {}
         held: dict[str, Any] = {}
+        params = self.world.held(params)
         for place, (whole, weight) in enumerate(parts):
             seed = self._seed(step, place)
             inputs = self.world.part(whole)
@@ -140,6 +141,7 @@ class Stepper:
         """Return the record of the mean validation loss, dropout off; None without such data."""
         losses: list[float] = []
         right = count = 0
+        params = self.world.held(params)
         with np.errstate(all="ignore"):
             for whole in self.source.validation():
                 inputs = self.world.part(whole)

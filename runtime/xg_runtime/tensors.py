@@ -14,6 +14,7 @@ import numpy as np
 import torch
 from numpy.typing import DTypeLike
 
+from xg_runtime.held import Held
 from xg_runtime.module import Array, Arrays, Saved, is_float
 
 Tensors = dict[str, torch.Tensor]
@@ -66,7 +67,8 @@ class OnArrays:
         return _arrays(tensors)
 
     def _tensors(self, arrays: Arrays) -> Tensors:
-        return {name: self._tensor(array) for name, array in arrays.items()}
+        tensors = {name: self._tensor(array) for name, array in arrays.items()}
+        return Held(tensors, arrays.wholes) if isinstance(arrays, Held) else tensors
 
     def _tensor(self, array: Array) -> torch.Tensor:
         tensor = torch.as_tensor(np.asarray(array))

@@ -3,6 +3,7 @@
 It is a vocabulary like those of `xg_runtime.tokens`, but its ids depend on more than one character.
 """
 
+import hashlib
 import json
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,7 +14,9 @@ import numpy as np
 from xg_runtime import files
 from xg_runtime.errors import FileError, InputError
 from xg_runtime.module import Array
+from xg_runtime.tokens import as_text
 
+TOKENIZER: Final = "tokenizer.json"
 _CONFIGS: Final = ("generation_config.json", "config.json")
 
 
@@ -64,11 +67,22 @@ class Tokenizer:
 
     def encode(self, text: bytes) -> Array:
         """Return the ids [N] of a text in UTF-8, with those that the tokenizer puts around it."""
-        return np.array(self.inner.encode(text.decode("utf-8")).ids, np.int64)
+        return np.array(self.inner.encode(as_text(text)).ids, np.int64)
 
     def decode(self, ids: Array) -> str:
         """Return the text of ids [N], without special ones."""
         return str(self.inner.decode(ids.tolist()))
+
+    def describe(self) -> dict[str, str]:
+        """Return what another tokenizer.json would differ in."""
+        return {"level": "tokenizer", "sha256": hashlib.sha256(self._json()).hexdigest()}
+
+    def write(self, folder: Path) -> None:
+        """Keep it in the folder of a run; raises FileError."""
+        files.write(folder / TOKENIZER, self._json())
+
+    def _json(self) -> bytes:
+        return str(self.inner.to_str()).encode()
 
     def token(self, text: str) -> int:
         """Return the id of one token; raises InputError if there is none."""

@@ -72,7 +72,7 @@ class CharVocabulary:
     def encode(self, text: bytes) -> Array:
         """Return the position of each character."""
         array = _code_points(self.characters)
-        points = _code_points(_as_text(text))
+        points = _code_points(as_text(text))
         ids = np.minimum(np.searchsorted(array, points), self.size - 1)
         unknown = points[array[ids] != points]
         if unknown.size:
@@ -92,7 +92,7 @@ def vocabulary_of(text: bytes, level: Level) -> Vocabulary:
     """Return the vocabulary of `text`; raises InputError when characters are asked of non-UTF-8."""
     if level == "byte":
         return ByteVocabulary()
-    return CharVocabulary("".join(sorted(set(_as_text(text)))))
+    return CharVocabulary("".join(sorted(set(as_text(text)))))
 
 
 def vocabulary_from(description: dict[str, str]) -> Vocabulary:
@@ -102,7 +102,8 @@ def vocabulary_from(description: dict[str, str]) -> Vocabulary:
     return CharVocabulary(description["characters"])
 
 
-def _as_text(text: bytes) -> str:
+def as_text(text: bytes) -> str:
+    """Return a text in UTF-8; raises InputError where it is none."""
     try:
         return text.decode("utf-8")
     except UnicodeDecodeError as error:

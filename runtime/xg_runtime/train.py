@@ -30,6 +30,7 @@ from xg_runtime.module import Arrays, Module
 from xg_runtime.progress import Progress
 from xg_runtime.splitting import WHOLE, Split
 from xg_runtime.step import Accuracy, Stages, Stepper
+from xg_runtime.tensorboard import TensorBoardLog
 from xg_runtime.world import SINGLE_DEVICE, World
 
 LOG: Final = "log.jsonl"
@@ -100,7 +101,7 @@ def train(
     plain = _stepper(module, source, config, accuracy, world)
     stepper = replace(plain, split=split, frozen=frozen, stages=stages)
     catching = contextlib.nullcontext(stop) if stop else Interrupt()
-    with catching as asked, _log(world, folder, state.step if resume else -1) as log:
+    with catching as asked, _log(world, folder, config, state.step if resume else -1) as log:
         progress = _progress(stream, state.step, stepper, config)
         run = _Run(stepper, config, folder, log, progress, references or {}, resume is None)
         return run.go(state, asked)
@@ -112,9 +113,10 @@ def check_free(folder: Path, *, overwrite: bool) -> None:
         raise FileError(f"{folder} holds a run: resume it, or name another folder")
 
 
-def _log(world: World, folder: Path, keep_until: int) -> Log:
+def _log(world: World, folder: Path, config: TrainConfig, keep_until: int) -> Log:
     """The log of a run; what other ranks than the first note goes nowhere."""
-    return Log(folder / LOG, keep_until=keep_until) if world.leads else NoLog()
+    kind = TensorBoardLog if config.tensorboard else Log
+    return kind(folder / LOG, keep_until=keep_until) if world.leads else NoLog()
 
 
 def _progress(stream: TextIO | None, first: int, stepper: Stepper, config: TrainConfig) -> Progress:

@@ -32,6 +32,10 @@ class World(Protocol):
         """The whole outputs or parameters of which every rank has a part."""
         ...
 
+    def held(self, params: Arrays) -> Arrays:
+        """The parameters for passes between which they do not change."""
+        ...
+
     def holding(self, held: dict[str, Any], *, is_last: bool) -> AbstractContextManager[None]:
         """Inside, sums over ranks of gradients wait for the last of several backward passes.
 
@@ -70,6 +74,9 @@ class _SingleDevice:
 
     def whole(self, arrays: Arrays) -> Arrays:
         return arrays
+
+    def held(self, params: Arrays) -> Arrays:
+        return params
 
     def holding(self, held: dict[str, Any], *, is_last: bool) -> AbstractContextManager[None]:
         del held, is_last

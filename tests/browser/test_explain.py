@@ -37,7 +37,7 @@ def test_nothing_sticks_out_and_every_node_is_in_its_window(
 
 # The frames of a product: the whole first row, the whole first column, the first number.
 FRAMED = """
-return [...document.querySelectorAll('#step-1 table')].map((table) =>
+return [...document.querySelectorAll('#step-1 .product table')].map((table) =>
   [...table.rows].map((row) => [...row.cells].map((cell) =>
     getComputedStyle(cell).backgroundColor === 'rgba(0, 0, 0, 0)' ? ' ' : '#').join('')));
 """

@@ -3,58 +3,36 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from functools import partial
 from gzip import compress
-from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
-from threading import Thread
-from typing import Any
 
 import pytest
-from browser.chromium import command, complaints, script
-from browser.elements import one, texts
-from selenium.webdriver import Chrome
+from browser.chromium import command, complaints, script, view
+from browser.elements import one, press, texts
+from browser.playground import DIAGRAMS, compare, served, written
+from selenium.webdriver import ActionChains, Chrome
+from selenium.webdriver.common.keys import Keys
 from selenium.webdriver.support.ui import Select, WebDriverWait
-from website.playground.build import playground_files
-from website.playground.runtime import runtime
-from website.playground.snapshot import snapshot
 
-from xg.cli import main
-
-NOTATION = sorted((Path(__file__).parents[2] / "diagrams" / "notation").glob("*.xg"))
+# Of each kind one: notation, a plan, a model, routing, a convolution, recurrence, random numbers.
+SAMPLE: dict[str, tuple[str, ...]] = {
+    "notation/mlp.xg": ("", "TP"),
+    "notation/attention.xg": ("",),
+    "examples/gru.xg": ("",),
+    "examples/vae.xg": ("",),
+}
 SOON = 40  # seconds, on a machine that does much else
-ASK = """
-const done = arguments[arguments.length - 1];
-import(new URL("playground.js", location.href)).then(({ ask }) => ask(arguments[0])).then(done);
-"""
-
-
-class Handler(SimpleHTTPRequestHandler):
-    """Files of a folder, without a word."""
-
-    def log_message(self, format: str, *args: object) -> None:
-        del format, args
 
 
 @pytest.fixture(scope="module")
 def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    folder = tmp_path_factory.mktemp("site")
-    made = playground_files()
-    made |= {f"playground/pyodide/{name}": data for name, data in runtime().items()}
-    made |= snapshot(made)
-    for name, content in made.items():
-        (folder / name).parent.mkdir(parents=True, exist_ok=True)
-        (folder / name).write_bytes(content)
-    return folder
+    return written(tmp_path_factory.mktemp("site"))
 
 
 @pytest.fixture(scope="module")
 def address(site: Path) -> Iterator[str]:
-    handler = partial(Handler, directory=str(site))
-    with ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
-        Thread(target=server.serve_forever, daemon=True).start()
-        yield f"http://127.0.0.1:{server.server_port}/playground/index.html"
-        server.shutdown()
+    with served(site) as address:
+        yield address
 
 
 def wait(driver: Chrome, is_so: Callable[[], object]) -> None:
@@ -79,10 +57,6 @@ def settle(driver: Chrome) -> None:
     wait(driver, lambda: one(driver, "#right").get_attribute("aria-busy") == "false")
 
 
-def ask(driver: Chrome, **request: object) -> Any:  # noqa: ANN401 - JSON
-    return driver.execute_async_script(ASK, request)  # pyright: ignore[reportUnknownMemberType]
-
-
 def test_the_playground(driver: Chrome, site: Path, address: str, tmp_path: Path) -> None:
     """One test, because loading is what takes long."""
     driver.set_script_timeout(SOON)
@@ -99,8 +73,15 @@ def test_the_playground(driver: Chrome, site: Path, address: str, tmp_path: Path
     network(driver, offline=True)
     errs_and_mends(driver)
     switches_views(driver)
+    explores(driver)
+    completes(driver)
+    undoes(driver)
+    one(driver, "#views [data-view=numpy]").click()
+    settle(driver)
     saves_files(driver, tmp_path / "saved")
     follows_a_link(driver, address)
+    names_what_is_written(driver)
+    fits_a_phone(driver)
     refuses_what_is_from_elsewhere(driver)
     equals_the_command(driver, tmp_path / "built")
     network(driver, offline=False)
@@ -109,7 +90,7 @@ def test_the_playground(driver: Chrome, site: Path, address: str, tmp_path: Path
 def sent(site: Path, loaded: list[str]) -> int:
     """Bytes over the wire of a host that compresses; the memory was taken, and no library."""
     names = {name.partition("/playground/")[2] for name in loaded}
-    worker = {"rest.zip", "memory.bin", "memory.json", "graphviz.wasm", "nothing.zip"}
+    worker = {"rest.zip.gz", "memory.bin", "memory.json", "graphviz.wasm", "nothing.zip"}
     worker |= {f"pyodide/pyodide.{end}" for end in ("mjs", "asm.mjs", "asm.wasm")}
     files = [(site / "playground" / name).read_bytes() for name in names | worker if name]
     return sum(min(len(data), len(compress(data))) for data in files)
@@ -150,21 +131,95 @@ def errs_and_mends(driver: Chrome) -> None:
 
 def switches_views(driver: Chrome) -> None:
     listed = texts(driver, "#views button")
-    assert listed == ["forward", "backward", "numpy", "jax", "torch", "cost", "plans"]
-    for view, words in {
+    assert listed == ["forward", "backward", "explorer", "numpy", "jax", "torch", "cost", "plans"]
+    for form, words in {
         "torch": "nn.Module",
         "cost": "memory of one device in training",
         "plans": "ring bytes",
         "numpy": "def forward(",
     }.items():
-        one(driver, f"#views [data-view={view}]").click()
+        one(driver, f"#views [data-view={form}]").click()
         wait(
-            driver, lambda view=view: f".{view}." in state(driver) or f"_{view}.py" in state(driver)
+            driver, lambda form=form: f".{form}." in state(driver) or f"_{form}.py" in state(driver)
         )
         assert words in one(driver, "#listing").text
     Select(one(driver, "#plan")).select_by_value("TP")
     wait(driver, lambda: "mha_tp_numpy.py" in state(driver))
     assert "all_reduce" in one(driver, "#listing").text
+
+
+def explores(driver: Chrome) -> None:
+    """The explorer: quick at once, with numbers later, as it was left; no key waits for them."""
+    one(driver, "#views [data-view=explorer]").click()
+    settle(driver)
+    assert state(driver) == "mha_tp.html"
+    inside = "return document.querySelector('#shown iframe').contentDocument"
+    assert script(driver, f"{inside}.body.dataset.ready !== undefined")
+    script(driver, f"{inside}.querySelector('#tab-code').click()")
+    type_over(driver, "X -> •<=W_Q", "X  -> •<=W_Q")
+    settle(driver)
+    wait(driver, lambda: len(texts(driver, "#shown iframe")) == 1)  # the new one, once it is ready
+    assert script(driver, f"{inside}.querySelector('#tab-code').ariaSelected") == "true"
+    script(driver, f"{inside}.querySelector('#next').click()")
+    wait(driver, lambda: " of " in script(driver, f"{inside}.querySelector('#where').value"))
+    assert complaints(driver) == []
+
+
+def completes(driver: Chrome) -> None:
+    """Names, dims and operators with their signatures, by keys alone."""
+    behind = r"""
+        const text = document.getElementById("text"), at = text.value.indexOf("\n}") + 1;
+        text.focus();
+        text.setSelectionRange(at, at);
+    """
+    script(driver, behind)
+    press(driver, "    X -> GE")
+    wait(driver, lambda: one(driver, "#offers").is_displayed())
+    assert texts(driver, "#offers li") == ["GELU x -> GELU(form = tanh | exact) : y"]
+    press(driver, Keys.ENTER)
+    assert not one(driver, "#offers").is_displayed()
+    written = "return document.getElementById('text').value"
+    assert "    X -> GELU}" in script(driver, written)
+    press(driver, " : H [B, ")
+    ActionChains(driver).key_down(Keys.CONTROL).send_keys(" ").key_up(Keys.CONTROL).perform()
+    wait(driver, lambda: one(driver, "#offers").is_displayed())
+    assert {"B", "S", "D"} <= {each.split()[0] for each in texts(driver, "#offers li")}
+    press(driver, Keys.ESCAPE)
+    assert not one(driver, "#offers").is_displayed()
+    type_over(driver, "    X -> GELU : H [B, ", "")
+    settle(driver)
+    script(driver, behind)
+    press(driver, "    X -> S")
+    wait(driver, lambda: one(driver, "#offers").is_displayed())
+    assert texts(driver, "#offers li")[0].startswith("S ")
+    press(driver, Keys.ENTER)  # the word is complete: a new line, as deep as this one
+    press(driver, "# {")
+    assert "    X -> S\n    # {}" in script(driver, written)
+    type_over(driver, "    X -> S\n    # {", "")
+    settle(driver)
+
+
+def undoes(driver: Chrome) -> None:
+    """The layout and an example take nothing away: Ctrl-Z and Back give the text as it was."""
+    written = "return document.getElementById('text').value"
+    before = script(driver, written)
+    script(driver, "document.getElementById('text').focus()")
+    press(driver, " ")
+    spaced = script(driver, written)
+    one(driver, "#format").click()
+    wait(driver, lambda: script(driver, written) == before)
+    ActionChains(driver).key_down(Keys.CONTROL).send_keys("z").key_up(Keys.CONTROL).perform()
+    assert script(driver, written) == spaced
+    settle(driver)
+    Select(one(driver, "#example")).select_by_value("vae")
+    wait(driver, lambda: state(driver).startswith("vae.forward.svg"))
+    settle(driver)
+    driver.back()
+    wait(driver, lambda: script(driver, written) == spaced)
+    settle(driver)
+    one(driver, "#format").click()
+    wait(driver, lambda: script(driver, written) == before)
+    settle(driver)
 
 
 def saves_files(driver: Chrome, folder: Path) -> None:
@@ -190,6 +245,34 @@ def follows_a_link(driver: Chrome, address: str) -> None:
     assert driver.current_url.startswith(address)
 
 
+def names_what_is_written(driver: Chrome) -> None:
+    """A program of one's own in the place of an example is named after its first block."""
+    Select(one(driver, "#example")).select_by_value("mlp")
+    wait(driver, lambda: state(driver).startswith("mlp.forward.svg"))
+    own = "dim B\nblock Own(x [B]) -> y [B] {\n    x -> GELU : y\n}\n"
+    script(
+        driver,
+        "const text = document.getElementById('text'); text.value = arguments[0];"
+        "text.dispatchEvent(new Event('input'))",
+        own,
+    )
+    wait(driver, lambda: state(driver).startswith("own.forward.svg"))
+    assert one(driver, "#example").get_attribute("value") == ""
+    settle(driver)
+
+
+def fits_a_phone(driver: Chrome) -> None:
+    """The explorer has most of a narrow window's height."""
+    view(driver, 600, 900)
+    one(driver, "#views [data-view=explorer]").click()
+    settle(driver)
+    frame, window = script(
+        driver, "return [document.querySelector('#shown iframe').offsetHeight, innerHeight]"
+    )
+    assert frame > 0.7 * window
+    command(driver, "Emulation.clearDeviceMetricsOverride")
+
+
 def refuses_what_is_from_elsewhere(driver: Chrome) -> None:
     assert complaints(driver) == []
     fetched = "fetch('http://127.0.0.2:1/').catch(() => arguments[arguments.length - 1]('refused'))"
@@ -198,17 +281,8 @@ def refuses_what_is_from_elsewhere(driver: Chrome) -> None:
 
 
 def equals_the_command(driver: Chrome, folder: Path) -> None:
-    """Figures and code of the whole notation, every block, byte for byte."""
-    kinds = ("forward", "backward", "overview", "numpy")
-    compared: set[str] = set()
-    assert main(["build", *map(str, NOTATION), "-o", str(folder), "--only", "svg,numpy"]) == 0
-    for file in NOTATION:
-        about = {"do": "draw", "name": file.stem, "text": file.read_text(encoding="utf-8")}
-        for block in ask(driver, **about, view="forward")["blocks"]:
-            for view in kinds:
-                made = ask(driver, **about, view=view, block=block)
-                built = folder / made.get("file", "none")
-                if built.exists():  # a block that another calls has no module of its own
-                    assert made["data"] == built.read_text(encoding="utf-8"), made["file"]
-                    compared.add(built.name)
-    assert compared == {path.name for path in folder.iterdir()} - {"xg-pictures.json"}
+    """Figures, code and pages of some files of each kind, every block, byte for byte."""
+    for file, plans in SAMPLE.items():
+        compared, others = compare(driver, DIAGRAMS / file, plans, folder / Path(file).stem)
+        assert not others
+        assert {path.rpartition(".")[2] for path in compared} == {"svg", "py", "html"}

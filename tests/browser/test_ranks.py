@@ -120,7 +120,7 @@ def test_plans_stand_side_by_side(opened: Open, capsys: pytest.CaptureFixture[st
 def test_an_operator_says_how_ranks_share_it(opened: Open) -> None:
     text = page("mlp", PLAN)
     driver = opened(text=text)
-    point_at(driver, node(driver, step(facts(text), "AR(Z_i; N_T)")))
+    point_at(driver, node(driver, step(facts(text), "AR(U • W_down; N_T)")))
     said = [each.replace("\n", "") for each in texts(driver, "#detail p, #detail dd")]
     assert "over ND: slice of B → slice of B" in said
     assert "over NT: a term → same" in said
@@ -157,7 +157,7 @@ def test_every_rank_plays_its_own_numbers(opened: Open) -> None:
 def test_a_collective_shows_what_comes_in_and_what_comes_out(opened: Open) -> None:
     text = page("mlp", "TP")
     driver, known = opened(text=text), facts(text)
-    node(driver, step(known, "AR(Z_i; N_T)")).click()
+    node(driver, step(known, "AR(U • W_down; N_T)")).click()
     one(driver, "#tab-numbers").click()
     heads = [each.replace("\n", "") for each in texts(driver, "#numbers h3")]
     assert heads == ["From 2 ranks along NT", "To 2 ranks along NT, to all the same"]

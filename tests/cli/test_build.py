@@ -234,6 +234,21 @@ def test_one_picture(xg: Xg, folder: Path) -> None:
     assert b"dReLU" not in (folder / "pictures" / "fig.dot").read_bytes()
 
 
+def test_a_series_for_slides(xg: Xg, folder: Path) -> None:
+    said = xg("build", "tiny.xg", "--steps", "--pass", "forward", "--only", "svg,tex", "-o", "out")
+    assert said.code == 0
+    names = sorted(path.name for path in (folder / "out").glob("*.svg"))
+    assert names == [f"tiny_net.forward.{number}.svg" for number in range(1, len(names) + 1)]
+    assert [path.name for path in (folder / "out").glob("*backward*")] == []
+    texts = [(folder / "out" / name).read_text(encoding="utf-8") for name in names]
+    assert len({text.partition(">")[0] for text in texts}) == 1  # of one size
+    counts = [text.count("data-op=") for text in texts]
+    assert counts == sorted(set(counts))
+    xg("build", "tiny.xg", "-o", "whole.svg")
+    assert counts[-1] == (folder / "whole.svg").read_text(encoding="utf-8").count("data-op=")
+    assert len(list((folder / "out").glob("*.tex"))) == len(names)
+
+
 def test_a_picture_without_title_is_lower(xg: Xg, folder: Path) -> None:
     heights: list[float] = []
     for words in ([], ["--no-title"]):
@@ -253,6 +268,7 @@ def test_a_picture_without_title_is_lower(xg: Xg, folder: Path) -> None:
         (["-o", "fig.webp"], "no picture is a .webp"),
         (["-o", "fig.SVG"], "no picture is a .SVG"),
         (["--pass", "backward"], "--pass chooses one picture"),
+        (["-o", "fig.svg", "--steps"], "--steps writes many pictures: -o DIR"),
     ],
 )
 def test_words_that_do_not_go_with_one_picture(

@@ -190,3 +190,20 @@ def test_findings_as_sarif(xg: Xg, folder: Path) -> None:
     none = xg("check", "absent.xg", "--format", "sarif")
     assert none.code == 5
     assert "locations" not in json.loads(none.out)["runs"][0]["results"][0]
+
+
+def test_standard_input_has_the_name_that_is_given_and_uses_the_files_beside_it(
+    xg: Xg, folder: Path
+) -> None:
+    (folder / "deep").mkdir()
+    (folder / "tiny.xg").rename(folder / "deep" / "tiny.xg")
+    text = b'use Net from "tiny.xg"\ndim B, D\nblock F(X [B, D]) -> Y [B, D] {\n    X -> S : Y\n}\n'
+    named = ("-", "--stdin-filename", "deep/new.xg")
+    said = xg("check", *named, stdin=text.replace(b"-> S", b"-> Nothing"))
+    assert said.code == 1
+    assert "deep/new.xg:4:" in said.err
+    assert xg("build", *named, "--only", "svg", "-o", "out", stdin=text).code == 0
+    assert (folder / "out" / "new_f.forward.svg").is_file()
+    assert "tiny.xg" in xg("check", "-", stdin=text).err
+    said = xg("fmt", "--check", *named, stdin=b"dim  B\n")
+    assert (said.code, said.out) == (1, "would lay out deep/new.xg\n")

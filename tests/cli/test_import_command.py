@@ -10,6 +10,8 @@ import numpy as np
 import pytest
 import torch
 from cli.conftest import Xg
+from importing.families import FAMILIES
+from models.families import in_double, randomised
 from models.witness import quietly
 from torch import nn
 
@@ -118,6 +120,34 @@ def test_a_folder_of_transformers_travels_both_ways(
         again: Any = published.from_pretrained(folder / "back").eval()
     ids = torch.arange(10).reshape(2, 5)
     assert torch.equal(again(ids).logits, published(ids).logits)
+
+
+def test_experts_travel_both_ways_as_a_folder_has_them(xg: Xg, folder: Path) -> None:
+    """Modules hold one tensor for all experts, a saved folder one for each."""
+    with quietly(), in_double():
+        model: Any = randomised(FAMILIES["mixtral"].build())
+        model.set_experts_implementation("eager")
+        model.save_pretrained(folder / "held")
+        said = xg("import", "held", "-o", "mix.xg")
+        assert (said.code, said.err) == (0, "")
+        ids = torch.arange(2 * 9).reshape(2, 9) % 7 + 1
+        wanted = model(ids).logits.detach().numpy()
+    line = '"model.layers.*.block_sparse_moe.experts.*.w1.weight" = "T -> stack : model.layers.*.'
+    assert line in (folder / "mix.names.toml").read_text(encoding="utf-8")
+    words = "weights mix.xg --from held -o p.npz --dtype float64"
+    assert xg(*words.split()).code == 0
+    np.savez(folder / "in.npz", input_ids=ids.numpy(), attention_mask=np.ones(ids.shape, int))
+    words = "run mix.xg --inputs in.npz -o out.npz --params p.npz --dtype float64"
+    assert xg(*words.split()).code == 0
+    found = np.load(folder / "out.npz")["Y"]
+    assert np.abs(found - wanted).max() < 1e-8 * np.abs(wanted).max()
+    words = "weights mix.xg --from p.npz --to back --dtype float64"
+    assert xg(*words.split()).code == 0
+    with quietly(), in_double():
+        again: Any = model.from_pretrained(folder / "back").eval()
+        again.set_experts_implementation("eager")
+        found = np.asarray(again(ids).logits.detach())
+    assert np.abs(found - wanted).max() < 1e-8 * np.abs(wanted).max()
 
 
 def test_a_function_gives_a_model_and_its_inputs(xg: Xg, folder: Path) -> None:

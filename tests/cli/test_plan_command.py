@@ -113,13 +113,16 @@ def test_between_nodes_goes_what_sends_least(xg: Xg, net: Path) -> None:
 
 
 def test_memory_forces_full_sharding(xg: Xg, net: Path) -> None:
-    """Weights, gradients and two moments: 4 · 2 · D · 4D numbers, of which FSDP has a quarter."""
+    """Weights, gradients and two moments: 4 · 2 · D · 4D numbers, of which FSDP has a quarter.
+
+    While it multiplies by one of the weights, which it gathers again, it has that as a whole.
+    """
     words = ("--ranks", "4", "--set", "B=65536", "--set", "D=64", "--dtype", "bfloat16")
     plenty = found(xg, *words, "--memory", "80GB")
     by_name = {each["plan"]: each for each in plenty["plans"] if len(each["mesh"]) == 1}
     assert plenty["plans"][0]["plan"] == "DP"
     weights = 4 * 2 * 64 * 256 * 2
-    assert by_name["DP"]["held"] - by_name["FSDP"]["held"] == weights * 3 / 4
+    assert by_name["DP"]["held"] - by_name["FSDP"]["held"] == weights * 3 / 4 - 64 * 256 * 2
     limit = str(int(by_name["DP"]["held"]) - 1)
     tight = found(xg, *words, "--memory", limit)
     names = {each["plan"] for each in tight["plans"] if each["microbatches"] == 1}
@@ -238,5 +241,7 @@ def test_pipelines_are_among_the_plans(xg: Xg) -> None:
     said = xg("plan", file, *words, "--machine", "h100-network", "--json")
     data = json.loads(said.out)
     (plan,) = [each for each in data["plans"] if each["plan"] == "PP"][:1]
-    share = plan["waiting"] / (plan["computing"] + plan["sending"])
-    assert share == pytest.approx(1 / plan["microbatches"])
+    parts, machine = plan["microbatches"], H100["h100-network"]
+    stream = 4 * 8 * 16 * 64 / machine.link + parts * machine.latency  # each stage sends it one way
+    assert plan["waiting"] * parts == pytest.approx(plan["computing"] + stream)
+    assert plan["sending"] > stream  # and once the gradient of what both have

@@ -14,6 +14,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from cli.conftest import DIAGRAMS, Xg
+from cli.run_logs import distance, records
 from cli.uneven import COUNTED, counted
 
 from xg_runtime import arrays, checkpoint
@@ -29,20 +30,6 @@ TEXT = "the cat sat on the mat; the dog sat on the log. " * 40
 def text(folder: Path) -> Path:
     (folder / "text.txt").write_text(TEXT)
     return folder
-
-
-def records(folder: Path) -> list[dict[str, float]]:
-    return [json.loads(line) for line in (folder / "log.jsonl").read_text().splitlines()]
-
-
-def distance(one: Path, other: Path) -> float:
-    """The largest relative distance of losses, norms and rates of two runs."""
-    first, second = records(one), records(other)
-    assert [list(record) for record in first] == [list(record) for record in second]
-    return max(
-        abs(a[key] - b[key]) / abs(a[key]) for a, b in zip(first, second, strict=True) for key in a
-        if a[key]
-    )  # fmt: skip
 
 
 def test_a_plan_gives_what_one_device_gives(xg: Xg, folder: Path) -> None:

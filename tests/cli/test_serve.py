@@ -20,7 +20,9 @@ from typing import Any
 import pytest
 from cli.conftest import TINY, WRONG, Xg
 
+from xg.cli.dispatch import command_of, parser_of
 from xg.cli.live.board import Board, LiveFile, LivePage
+from xg.cli.live.drawing import LiveDrawing
 from xg.cli.live.server import LiveServer
 
 PAGE = b"<!doctype html><title>a page</title>"
@@ -220,7 +222,10 @@ def serving(folder: Path, *words: str) -> Generator[Serving]:
 
 
 def saved(folder: Path, text: str, name: str = "tiny.xg") -> None:
-    (folder / name).write_text(text, encoding="utf-8")
+    """Save a file as editors do: in place of the old one, and never seen half written."""
+    fresh = folder.parent / "fresh.xg"
+    fresh.write_text(text, encoding="utf-8")
+    fresh.replace(folder / name)
 
 
 def test_pages_follow_the_file(folder: Path) -> None:
@@ -263,6 +268,18 @@ def test_pages_follow_the_file(folder: Path) -> None:
         env={**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))},
     )  # fmt: skip
     assert checked.stderr == shown + "\n"
+
+
+def test_errors_are_those_of_the_text_that_is_drawn(folder: Path) -> None:
+    """A save while a file is drawn is another drawing; pictures and errors are of one text."""
+    name = str(folder / "tiny.xg")
+    drawing = LiveDrawing(name, parser_of("serve", command_of("serve")).parse_args([name]))
+    states = drawing.redrawn()
+    assert len(next(states).pages) == 1
+    saved(folder, WRONG)
+    assert list(states) == []
+    assert drawing.verdict == "ok"
+    assert [state.failed for state in drawing.redrawn()] == [True]
 
 
 USED = "dim B, D\nblock Part(X [B, D]) -> Y [B, D] {{\n    X -> {} : Y\n}}\n"

@@ -72,6 +72,14 @@ def test_no_line_is_longer_than_the_terminal_and_no_word_is_lost(
             assert STYLE.sub("", said.out).split() == STYLE.sub("", plain.out).split()
 
 
+def test_meanings_of_operators_are_read_down_a_narrow_terminal(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    said = printed(monkeypatch, 80, "ops").out
+    assert "x -> ReLU : y\n    zero for negative numbers\n" in said
+    assert max(map(len, re.findall(" +", said))) < 40
+
+
 def _is_one_word(line: str) -> bool:
     """Whether it could not be broken: a path or an example, which is copied."""
     return " " not in line.strip() or line.startswith("  xg ")

@@ -1,6 +1,7 @@
 """`xg train`: text and arrays, to the end, killed and resumed."""
 
 import json
+import struct
 from pathlib import Path
 
 import numpy as np
@@ -54,6 +55,51 @@ def test_resuming_goes_on_bit_for_bit(xg: Xg, text: Path) -> None:
     said = xg("train", *words, "--steps", 9, "--out", "parts", "--resume", "--set", "act=ReLU")
     assert said.code == 4
     assert "program was" in said.err
+
+
+def events(file: Path) -> list[tuple[int, bytes]]:
+    """The step and the content of each event; the checksums are those of an independent table."""
+    data, found = file.read_bytes(), list[tuple[int, bytes]]()
+    while data:
+        length = int.from_bytes(data[:8], "little")
+        event = data[12 : 12 + length]
+        assert data[8:12] == masked(data[:8])
+        assert data[12 + length : 16 + length] == masked(event)
+        assert event[0] == 9
+        assert event[9] == 16
+        found.append((event[10], event[11:]))  # steps below 128 are one byte
+        data = data[16 + length :]
+    return found
+
+
+def masked(data: bytes) -> bytes:
+    crc = 0xFFFFFFFF
+    for byte in data:
+        crc ^= byte
+        for _ in range(8):
+            crc = crc >> 1 ^ (0x82F63B78 if crc & 1 else 0)
+    crc ^= 0xFFFFFFFF
+    return (((crc >> 15) | (crc << 17) & 0xFFFFFFFF) + 0xA282EAD8 & 0xFFFFFFFF).to_bytes(
+        4, "little"
+    )
+
+
+def test_tensorboard_finds_every_number_of_the_log(xg: Xg, text: Path) -> None:
+    assert masked(b"123456789") == ((0xE3069283 >> 15 | 0xE3069283 << 17 & 0xFFFFFFFF) + 0xA282EAD8
+                                    & 0xFFFFFFFF).to_bytes(4, "little")  # fmt: skip
+    words = [MODEL, *SMALL, "--data", "text.txt", "--eval", 2, "--out", "run", "--tensorboard"]
+    assert xg("train", *words, "--schedule", "constant", "--steps", 2).code == 0
+    assert xg("train", *words, "--schedule", "constant", "--steps", 3, "--resume").code == 0
+    first, second = sorted((text / "run").glob("events.out.tfevents.*"))
+    for file, begun, steps in ((first, 1, {0, 1, 2}), (second, 3, {3})):
+        version, session, *rest = events(file)
+        assert version == (0, b"\x1a\x0dbrain.Event:2")
+        assert session == (begun, b"\x3a\x02\x08\x01")
+        assert {step for step, _ in rest} == steps
+        for step, content in rest:
+            loss = losses(text / "run")[step - 1]
+            scalar = b"\x0a\x04loss\x15" + struct.pack("<f", loss)
+            assert scalar in content or b"validation" in content
 
 
 def test_rows_of_arrays(xg: Xg, folder: Path) -> None:

@@ -10,6 +10,7 @@ from cli.conftest import DIAGRAMS, Xg
 
 import xg as package
 from xg.cli.command_list import COMMANDS
+from xg.cli.commands.check import EXAMPLE
 
 
 def test_help_lists_every_command(xg: Xg) -> None:
@@ -70,6 +71,27 @@ def test_wrong_usage_ends_with_2(xg: Xg, words: list[str]) -> None:
     assert said.err
 
 
+def test_wrong_usage_is_two_lines_with_a_help(xg: Xg) -> None:
+    said = xg("build", "tiny.xg", "--themee", "dark")
+    assert said.err == (
+        "xg build: error: unrecognized arguments: --themee dark\n  = help: did you mean --theme?\n"
+    )
+    said = xg("check")
+    assert said.err.splitlines() == [
+        "xg check: error: the following arguments are required: FILE",
+        "  = help: xg check --help lists what it takes",
+        f"  = help: an example is {EXAMPLE}",
+    ]
+    assert "\x1b" not in xg("check", "tiny.xg", "--\x1b[31m").err
+
+
+@pytest.mark.parametrize("seed", ["-1", "1.5", "9999999999"])
+def test_a_seed_is_a_whole_number(xg: Xg, seed: str) -> None:
+    said = xg("verify", "tiny.xg", "--seed", seed)
+    assert said.code == 2
+    assert "argument --seed" in said.err
+
+
 def test_options_may_stand_between_files(xg: Xg) -> None:
     said = xg("check", "tiny.xg", "--color", "never", "wrong.xg")
     assert said.code == 1
@@ -109,7 +131,7 @@ def test_mistakes_are_data_with_json(xg: Xg, name: str) -> None:
     assert "error:" in said.err
 
 
-@pytest.mark.parametrize("name", ["compare", "explain", "generate", "weights"])
+@pytest.mark.parametrize("name", ["explain", "generate", "weights"])
 def test_commands_for_one_device_take_no_plan(xg: Xg, name: str) -> None:
     said = xg(name, "tiny.xg", "--plan", "TP")
     assert said.code == 2

@@ -64,6 +64,29 @@ def test_a_zero_without_a_reason_fails(xg: Xg, folder: Path) -> None:
     assert "failed: zero or nearly so, without a reason" in said.out
 
 
+def test_a_zero_of_one_draw_is_compared_at_another(xg: Xg, folder: Path) -> None:
+    """At seed 2 no number of the only row gets through both rectifiers; elsewhere some do."""
+    (folder / "dead.xg").write_text(
+        "dim B, D\nblock Net(X [B, D]) -> Y [B, D] {\n    param W, V [D, D]\n"
+        "    X -> •<=W -> ReLU -> •<=V -> ReLU : Y\n}\n",
+        encoding="utf-8",
+    )
+    said = xg("verify", "dead.xg", "--seed", "2", "--set", "B=1", "--set", "D=2")
+    assert (said.code, said.out.splitlines()[-1]) == (0, "1 block, 3 gradients: all proven")
+
+
+def test_branches_that_are_not_taken_give_no_warnings(
+    xg: Xg, folder: Path, recwarn: pytest.WarningsRecorder
+) -> None:
+    (folder / "root.xg").write_text(
+        "dim B\nop root(x) = select(x > 0, sqrt(x + 0.1), -sqrt(0.1 - x))\n"
+        "block Net(X [B]) -> Y [B] {\n    X -> root : Y\n}\n",
+        encoding="utf-8",
+    )
+    assert xg("verify", "root.xg").code == 0
+    assert [str(each.message) for each in recwarn] == []
+
+
 @pytest.mark.parametrize(
     ("right", "wrong"),
     [

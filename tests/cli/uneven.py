@@ -27,6 +27,16 @@ plan Rows of Net {
     W [D/N_T, V]
 }
 plan Both = DP × Rows
+plan ZeRO1 of Net {
+    X [B/N_D, S, D]
+    t [B/N_D, S]
+    W [D/N_D, V] -> [D, V] hold
+}
+plan ZeRO2 of Net {
+    X [B/N_D, S, D]
+    t [B/N_D, S]
+    W [D/N_D, V] -> [D, V] keep
+}
 """
 
 

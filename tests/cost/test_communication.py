@@ -96,9 +96,11 @@ def test_zero_3_gathers_twice_and_scatters_once() -> None:
     }
 
 
-def test_zero_2_gathers_once_and_scatters_once() -> None:
+@pytest.mark.parametrize("plan", ["ZeRO1", "ZeRO2"])
+def test_zero_1_and_2_gather_once_and_scatter_once(plan: str) -> None:
     """Gathered weights are kept for the backward pass, so it is 2(N - 1)/N |W| and not 3."""
-    parts = layer(planned("ZeRO2"))
+    parts = layer(planned(plan))
+    assert {each.once for each in parts} == {plan == "ZeRO1"}
     whole = D * D * 4 + D * D_FF * 2 + D * 9 + D_FF
     assert total(parts, "ring") == around_a_ring(N_D) * whole
     assert {(each.direction, each.kind) for each in parts} == {

@@ -54,6 +54,13 @@ def test_the_numbers_of_attention() -> None:
     assert str(found.total.parameters) == "6*D + 4*D^2"
 
 
+def test_a_parameter_counts_where_it_is_read() -> None:
+    found = xg.compile(LIBRARY / "notation" / "mlp.xg").cost()
+    rows = [(row.name, str(row.amount.parameters)) for row in found.blocks[0].rows]
+    counts = ["2*D", "4*D^2", "4*D", "0", "0", "4*D^2", "D", "0", "0", "0"]
+    assert [count for _, count in rows[1:-1]] == counts
+
+
 def test_a_repetition_costs_its_count_times_one() -> None:
     found = xg.compile(LIBRARY / "models" / "transformer.xg").cost()
     lm, layer, *_ = found.blocks
@@ -115,6 +122,35 @@ def test_gradients_of_a_loops_parameters_are_summed_over_its_rounds(tmp_path: Pa
     (s, d) = (symbol(name) for name in "SD")
     rows = {row.name: row.amount for row in found.blocks[0].rows}
     assert rows["sums of gradients"].backward.substitute({"B": symbol("B") * 0}) == d * d * (s - 1)
+
+
+AGAIN = """\
+dim B, D = 4
+block F(X [B, D]) -> Y [B, D] {
+    param W [D, D]
+    X -> •<=W -> GELU : Y
+}
+block G(X [B, D]) -> Y [B, D] {
+    X -> F as inner -> tanh : Y
+}
+block Net(X [B, D]) -> Y [B, D] {
+    X -> G as first -> G as second : Y
+}
+plan Again of Net {
+    second again
+}
+"""
+
+
+def test_a_call_that_runs_again_costs_its_forward_pass_twice(tmp_path: Path) -> None:
+    (tmp_path / "again.xg").write_text(AGAIN, encoding="utf-8")
+    once = xg.compile(tmp_path / "again.xg").cost()
+    twice = xg.compile(tmp_path / "again.xg", plan="Again").cost()
+    inner = next(block.total for block in once.blocks if block.graph.block == "F")
+    of_tanh = symbol("B") * symbol("D")
+    assert twice.total.forward == once.total.forward
+    assert twice.total.backward - once.total.backward == inner.forward + of_tanh
+    assert once.total.saved - twice.total.saved == inner.saved + of_tanh * 4
 
 
 def test_a_step_has_no_backward_pass(tmp_path: Path) -> None:

@@ -8,7 +8,7 @@ import pytest
 
 import xg
 from xg.cost.hardware import Machine
-from xg.cost.mesh_price import Cluster, MeshPrice, price, shapes
+from xg.cost.mesh_price import Cluster, MeshPrice, held, price, shapes
 from xg.cost.report import CostReport
 
 MLP = Path(__file__).parents[2] / "diagrams" / "notation" / "mlp.xg"
@@ -70,16 +70,103 @@ def test_nodes_that_hold_both_axes_or_none(report: CostReport) -> None:
 
 
 def test_microbatches_are_added_up_and_kept_until_their_way_back(report: CostReport) -> None:
-    """Two equal stages: the first keeps two of three microbatches and waits for the second once."""
+    """Two equal stages: the first keeps two of three microbatches and waits for the second once.
+
+    Gradients are summed once, behind the last microbatch, so it is N_T that stays inside nodes.
+    """
     one, three = priced(report, 4), priced(report, 4, parts=3, stages=2)
     assert one is not None
     assert three is not None
     assert three.computing == pytest.approx(3 * one.computing)
-    assert three.sending == pytest.approx(3 * one.sending)
-    assert three.sent == pytest.approx({axis: 3 * time for axis, time in one.sent.items()})
-    assert three.waiting == pytest.approx(one.seconds)
+    sums, moves = SENT_D / FAR, SENT_T / NEAR
+    assert (one.inner, three.inner) == (("N_D",), ("N_T",))
+    assert three.sending == pytest.approx(sums + 3 * moves)
+    assert three.sent == pytest.approx({"N_D": sums, "N_T": 3 * moves})
+    assert three.waiting == pytest.approx(COMPUTING + moves)
     assert three.memory == pytest.approx(RESTING + 2 * SAVED)
-    assert three.seconds == pytest.approx(4 * one.seconds)
+    assert three.seconds == pytest.approx(4 * (COMPUTING + moves) + sums)
+
+
+HELD = """\
+dim B, D = 8
+mesh N_D = 2
+block Net(X [B, D], t [B, D]) -> loss [] {
+    param W [D, D], V [D, D]
+    X -> •<=W -> tanh -> •<=V -> MSE<-t : loss
+}
+plan ZeRO1 of Net {
+    X, t [B/N_D, D]
+    *    [_/N_D, ..] -> [..] hold
+}
+plan ZeRO2 of Net {
+    X, t [B/N_D, D]
+    *    [_/N_D, ..] -> [..] keep
+}
+"""
+
+
+def test_what_is_held_is_sent_once_and_rests_whole(tmp_path: Path) -> None:
+    """Weights and their gradients: pieces, and wholes; of kept ones only pieces rest."""
+    (tmp_path / "net.xg").write_text(HELD, encoding="utf-8")
+    found: dict[str, list[MeshPrice]] = {}
+    for plan in ("ZeRO1", "ZeRO2"):
+        (report,) = xg.compile(tmp_path / "net.xg", plan=plan).costs("float32")
+        whole, held_ = 2 * 8 * 8 * 4, plan == "ZeRO1"
+        resting = whole / 2 + (whole if held_ else 0)
+        memory = report.memory
+        numbers = {"B": 6, "D": 8, "N_D": 2}
+        found_ = [each.evaluate(numbers) for each in (memory.parameters, memory.gradients)]
+        assert found_ == [resting, resting]
+        assert memory.optimizer.evaluate(numbers) == whole
+        cluster = Cluster(machine(NEAR), None, 2)
+        prices = [price([report], {"N_D": 2}, None, numbers, parts, cluster) for parts in (1, 5)]
+        found[plan] = [each for each in prices if each]
+    loss, gathers, scatters = 4, 2 * 8 * 8 * 4 / 2, 2 * 8 * 8 * 4 / 2
+    for plan, times in (("ZeRO1", 1), ("ZeRO2", 5)):
+        one, five = found[plan]
+        assert one.sending == pytest.approx((loss + gathers + scatters) / NEAR)
+        assert five.sending == pytest.approx((5 * loss + times * (gathers + scatters)) / NEAR)
+
+
+def test_an_axis_of_one_rank_needs_no_place_in_a_node(report: CostReport) -> None:
+    mesh = {**MESH, "N_D": 1}
+    cluster = Cluster(machine(NEAR), machine(FAR), 4)
+    found = price([report], mesh, None, {**NUMBERS, **mesh}, 1, cluster)
+    assert found is not None
+    assert found.inner == ("N_T",)
+
+
+def test_what_makes_no_array_holds_none(tmp_path: Path) -> None:
+    text = "dim B, D = 4\nblock Turn(X [B, D]) -> Y [D, B] {\n    X -> T : Y\n}\n"
+    (tmp_path / "turn.xg").write_text(text, encoding="utf-8")
+    (report,) = xg.compile(tmp_path / "turn.xg").costs("float32", brief=True)
+    assert held([report], {"B": 3, "D": 4}, 1) == 0
+
+
+AGAIN = """\
+dim B, D = 4
+block F(X [B, D]) -> Y [B, D] {
+    param W [D, D], V [D, D]
+    X -> •<=W -> GELU -> •<=V : Y
+}
+block Net(X [B, D]) -> Y [B, D] {
+    X -> F as first -> F as second : Y
+}
+plan Again of Net {
+    first again
+    second again
+}
+"""
+
+
+def test_what_runs_again_holds_the_arrays_of_one_block(tmp_path: Path) -> None:
+    """The parameters, the input of each block, then in one of them what GELU reads and gives."""
+    (tmp_path / "again.xg").write_text(AGAIN, encoding="utf-8")
+    (report,) = xg.compile(tmp_path / "again.xg", plan="Again").costs("float32")
+    one = 3 * 5 * 4
+    assert report.largest is not None
+    assert report.largest.size.evaluate({"B": 3, "D": 5}) == one
+    assert held([report], {"B": 3, "D": 5}, 1) == 4 * 4 * 5 * 5 * 4 + 2 * one + 2 * one + one
 
 
 def test_a_type_without_a_rate_has_no_price(report: CostReport) -> None:

@@ -60,6 +60,26 @@ def test_per_block_sends_again_what_the_forward_pass_sends() -> None:
     assert named(program)["selective"].sent == ()
 
 
+def test_rounds_of_a_loop_keep_their_states_and_no_other_input(tmp_path: Path) -> None:
+    text = """\
+dim B, S, D = 4, N = 3
+block Cell(x [B, D], u [B, N], w [B, 2]) -> y [B, D] {
+    param W [D, D], V [N, D], U [2, D]
+    state h [B, D] = zeros
+    x -> •<=W -> ⊕<-(u -> •<=V) -> ⊕<-(w -> •<=U) -> ⊕<-h -> tanh : y
+    next h = y
+}
+block Net(X [B, S, D], Z [B, S, N], V [B, S, 2]) -> Y [B, S, D] {
+    X, Z, V -> Cell over S : Y
+}
+"""
+    (tmp_path / "loop.xg").write_text(text, encoding="utf-8")
+    S, N = map(symbol, "SN")
+    found = named(xg.compile(tmp_path / "loop.xg"))["per block"]
+    inputs = B * S * (D + N + 2) * 4
+    assert found.saved == inputs + B * D * S * 4
+
+
 def test_a_gate_is_no_attention(tmp_path: Path) -> None:
     """A softmax over what a parameter multiplied is not one over scores."""
     text = "dim B, D = 4, N_E = 3\n"

@@ -1,20 +1,19 @@
 """The examples of the documents do what the documents say; `./dev docs` updates their outputs."""
 
-import os
-import shutil
-import subprocess
 import sys
-from collections.abc import Mapping
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import pytest
-from docs.markdown import Block, blocks, commands, matches, pieces
+import warm
+from docs.markdown import blocks, matches
+from docs.running import ROOT, checkout, environment, follow
 
-ROOT = Path(__file__).parents[2]
 DOCUMENTS = (
     "README.md",
     "CONTRIBUTING.md",
     "docs/comparing.md",
+    "docs/cookbook.md",
     "docs/editor.md",
     "docs/dimensions.md",
     "docs/documents.md",
@@ -26,79 +25,32 @@ DOCUMENTS = (
     "docs/models.md",
     "docs/overview.md",
     "docs/parallel.md",
+    "docs/questions.md",
     "docs/ranks.md",
     "docs/plans.md",
     "docs/how-to.md",
     "docs/sentiment.md",
+    "docs/start.md",
     "docs/torch.md",
     "docs/tutorial.md",
 )
+COLD = ("README.md", "docs/explorer.md", "docs/ir.md")  # start Python for every command
+# tests/examples follows it, and goes on with the model that it trains.
+ELSEWHERE = ("docs/sentiment.md",)
 DRAWN_OR_RUN = ("console", "sh", "{xg} mlp")  # Sphinx draws the last one for the site
-SOURCE_ROOTS = ("compiler", "runtime", "grammar")
-
-
-@pytest.fixture
-def folder(tmp_path: Path) -> Path:
-    """A folder that looks like a fresh checkout: `./xg`, its environment, the diagrams."""
-    for name, arguments in (("xg", " -P -m xg"), (".venv/bin/python", "")):
-        launcher = tmp_path / name
-        launcher.parent.mkdir(parents=True, exist_ok=True)
-        text = f'#!/bin/sh\nexec "{sys.executable}"{arguments} "$@"\n'
-        launcher.write_text(text, encoding="utf-8")
-        launcher.chmod(0o755)
-    for name in ("diagrams", "examples"):
-        shutil.copytree(ROOT / name, tmp_path / name, ignore=shutil.ignore_patterns("__pycache__"))
-    return tmp_path
 
 
 @pytest.fixture(scope="module")
-def environment() -> Mapping[str, str]:
-    paths = os.pathsep.join(str(ROOT / name) for name in SOURCE_ROOTS)
-    fixed = {"COLUMNS": "100", "OMP_NUM_THREADS": "1"}
-    fixed["TORCH_CPP_LOG_LEVEL"] = "ERROR"  # it warns where no names are resolved
-    return {**os.environ, **fixed, "PYTHONPATH": paths}
+def warm_python(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Sequence[str]]:
+    with warm.server(tmp_path_factory.mktemp("warm"), environment()) as python:
+        yield python
 
 
-def _run(command: str, folder: Path, environment: Mapping[str, str]) -> str:
-    """The output of a command, as a terminal shows it."""
-    done = subprocess.run(
-        ["sh", "-c", command],
-        cwd=folder,
-        env=environment,
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-        encoding="utf-8",
-    )
-    return done.stdout
-
-
-@pytest.mark.parametrize("name", DOCUMENTS)
-def test_examples(
-    name: str, folder: Path, environment: Mapping[str, str], request: pytest.FixtureRequest
-) -> None:
-    document = (ROOT / name).read_text(encoding="utf-8")
-    update = bool(request.config.getoption("--update-golden"))
-    wrong: dict[Block, str] = {}
-    for block in blocks(document):
-        if block.how == "file":
-            (folder / block.what).write_text(block.text, encoding="utf-8")
-        elif block.how == "part of":
-            printed = _run(block.what, folder, environment)
-            missing = [piece for piece in pieces(block.text) if piece not in printed]
-            assert missing == [], printed
-        elif block.language == "console":
-            shown = [(c, _run(c.text, folder, environment)) for c in commands(block.text)]
-            exact = block.how != "numbers vary"
-            if not all(matches(c.output, output, numbers=exact) for c, output in shown):
-                wrong[block] = "".join(f"$ {command.text}\n{output}" for command, output in shown)
-    if update:
-        for block, text in reversed(wrong.items()):
-            end = block.start + len(block.text)
-            document = document[: block.start] + text + document[end:]
-        (ROOT / name).write_text(document, encoding="utf-8", newline="\n")
-    assert [text for block, text in wrong.items() if block.text != text and not update] == []
+@pytest.mark.parametrize("name", [name for name in DOCUMENTS if name not in ELSEWHERE])
+def test_examples(name: str, tmp_path: Path, request: pytest.FixtureRequest) -> None:
+    python = [sys.executable] if name in COLD else request.getfixturevalue("warm_python")
+    checkout(tmp_path, python)
+    follow(name, tmp_path, update=bool(request.config.getoption("--update-golden")))
 
 
 @pytest.mark.parametrize("name", DOCUMENTS)

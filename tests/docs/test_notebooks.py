@@ -37,6 +37,9 @@ plan TP of F {
 }
 """
 UNQUOTED = PLANNED.replace("TP'", "TP", 1)
+TWO = "%%xg\ndim B\n" + "".join(
+    f"block {name}(X [B]) -> Y [B] {{\n    X -> ReLU : Y\n}}\n" for name in ("First", "Second")
+)
 EXPLORED = "%%xg --explore\ndim B = 3\nblock F(X [B]) -> Y [B] {\n    X -> ReLU : Y\n}"
 
 
@@ -45,7 +48,8 @@ def saved(tmp_path_factory: pytest.TempPathFactory) -> list[list[dict[str, Any]]
     """The outputs of each cell in the file of the executed notebook."""
     new: Any = nbformat.v4
     cells = [
-        new.new_code_cell(text) for text in (*CELLS, PLANNED, UNQUOTED, WRONG, MISUSED, EXPLORED)
+        new.new_code_cell(text)
+        for text in (*CELLS, TWO, PLANNED, UNQUOTED, WRONG, MISUSED, EXPLORED)
     ]
     notebook = new.new_notebook(cells=cells)
     folder = tmp_path_factory.mktemp("notebook")
@@ -80,7 +84,7 @@ def test_the_page_is_in_the_saved_file(saved: list[list[dict[str, Any]]]) -> Non
         html = shown["data"]["text/html"]
         (text,) = re.findall(r'<iframe srcdoc="([^"]*)" sandbox="allow-scripts"', html)
         assert unescape(text).startswith("<!doctype html>")
-    alone = explorer(xg.compile(source=EXPLORED.partition("\n")[2])).page()
+    alone = explorer(xg.compile(source="\n" + EXPLORED.partition("\n")[2])).page()
     assert unescape(text) == alone.replace("&lt;source&gt;", "&lt;cell&gt;")
 
 
@@ -88,7 +92,7 @@ def test_errors_are_those_of_check(saved: list[list[dict[str, Any]]]) -> None:
     ((wrong,), (misused,)) = saved[-3:-1]
     assert wrong["name"] == misused["name"] == "stderr"
     assert "no operator, block or option is called Nothing" in wrong["text"]
-    assert "┌─ <cell>:3:10\n3│     X -> Nothing : Y" in wrong["text"]
+    assert "┌─ <cell>:4:10\n4│     X -> Nothing : Y" in wrong["text"]
     assert misused["text"] == "%%xg: 3x is no name for a variable\n"
 
 
@@ -96,6 +100,16 @@ def test_a_product_of_plans_is_quoted(saved: list[list[dict[str, Any]]]) -> None
     ((planned,), (unquoted,)) = saved[-5:-3]
     assert "F(X [2, 6]) -> Y [2, 4]" in planned["data"]["text/plain"]
     assert unquoted["text"] == "%%xg: both --plan 'DP × TP: no closing quotation\n"
+
+
+def test_each_block_that_nothing_calls_is_shown(saved: list[list[dict[str, Any]]]) -> None:
+    shown = [output["data"]["text/plain"].partition("(")[0] for output in saved[-6]]
+    assert shown == ["<Program First", "<Program Second"]
+
+
+def test_a_name_is_no_program() -> None:
+    with pytest.raises(TypeError, match="a program, as %%xg leaves it in a variable, not str"):
+        explorer("mine")  # pyright: ignore[reportArgumentType]
 
 
 def test_a_path_or_a_text() -> None:

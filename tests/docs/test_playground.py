@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from io import BytesIO
 from pathlib import Path
 from zipfile import ZipFile
@@ -11,6 +12,9 @@ import pytest
 from website.playground import runtime as fetching
 from website.playground.build import playground_files
 from website.playground.runtime import ARCHIVE, RuntimeMissing, runtime
+
+import xg
+from xg.pages.explorer import explore
 
 
 def test_the_files_are_complete_and_the_same_each_time() -> None:
@@ -33,7 +37,11 @@ def test_the_policy_allows_nothing_from_elsewhere() -> None:
     rules = {rule.split()[0]: rule.split()[1:] for rule in policy.split(";")}
     assert rules.pop("default-src") == ["'none'"]
     allowed = {source for sources in rules.values() for source in sources}
-    assert allowed == {"'self'", "'none'", "'wasm-unsafe-eval'", "blob:", "data:"}
+    hashes = {source for source in allowed if source.startswith("'sha256-")}
+    assert allowed - hashes == {"'self'", "'none'", "'wasm-unsafe-eval'", "blob:", "data:"}
+    for name, plan in (("mha", None), ("mha", "TP"), ("mlp", None)):
+        page = explore(xg.compile(f"diagrams/notation/{name}.xg", plan=plan), {}).page.decode()
+        assert set(re.findall(r"'sha256-[^']+'", page.partition("</head>")[0])) <= hashes
 
 
 def test_a_runtime_that_cannot_be_had_says_why(

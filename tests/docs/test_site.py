@@ -79,10 +79,16 @@ def _looked_at(site: Path) -> Iterator[str]:
         yield from complaints(driver)
 
 
-def test_whole_programs_open_in_the_playground() -> None:
+def test_whole_programs_have_a_picture_and_open_in_the_playground() -> None:
     program = "dim B\n\nblock F(X [B]) -> Y [B] {\n    X -> tanh : Y\n}\n"
-    text = f"```xg\n{program}```\n\n```xg\nX -> tanh : Y\n```\n"
-    shown = staged("docs/a.md", text, frozenset(), {}).text
+    wrong = program.replace("tanh", "tan")
+    elsewhere = f'use G from "g.xg"\n{program}'
+    text = "".join(f"```xg\n{one}```\n\n" for one in (program, "X -> tanh : Y\n", wrong, elsewhere))
+    found = staged("docs/a.md", text, frozenset(), {})
+    shown = found.text
+    [(name, picture)] = found.drawn.items()
+    assert shown.count(f'<img src="../{name}" alt="forward figure of F"') == 1
+    assert b">tanh<" in picture
     [letters] = re.findall(r'<a href="\.\./playground/index\.html#([\w-]+)">Open', shown)
     packed = urlsafe_b64decode(letters + "=" * (-len(letters) % 4))
     opened = json.loads(zlib.decompress(packed, -zlib.MAX_WBITS))
@@ -132,12 +138,17 @@ def test_links_of_documents_lead_to_pages(text: str, page: str) -> None:
 
 
 def test_a_picture_follows_the_theme_of_the_page() -> None:
-    text = '<picture>\n<source media="x" srcset="d.svg">\n<img alt="a" src="l.svg">\n</picture>'
+    dark, small = "(prefers-color-scheme: dark)", "(max-width: 600px)"
+    sources = ((f"{small} and {dark}", "sd.svg"), (small, "s.svg"), (dark, "d.svg"))
+    text = "\n".join(f'<source media="{media}" srcset="{name}">' for media, name in sources)
+    text = f'<picture>\n{text}\n<img alt="a" src="l.svg">\n</picture>'
     found = staged("docs/a.md", text, frozenset(), {})
-    assert found.text == (
-        '<img class="only-light" alt="a" src="l.svg"><img class="only-dark" alt="a" src="d.svg">'
+    assert found.text == "".join(
+        f'<picture class="only-{theme}"><source media="{small}" srcset="{of_phones}">'
+        f'<img alt="a" src="{name}"></picture>'
+        for theme, of_phones, name in (("light", "s.svg", "l.svg"), ("dark", "sd.svg", "d.svg"))
     )
-    assert found.pictures == {"docs/d.svg", "docs/l.svg"}
+    assert found.pictures == {f"docs/{name}.svg" for name in ("d", "l", "s", "sd")}
 
 
 def test_every_document_is_in_the_contents() -> None:

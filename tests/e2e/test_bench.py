@@ -8,6 +8,8 @@ from typing import Any
 import numpy as np
 import pytest
 from bench.contestants import MAKERS, Task, make
+from bench.experts import contestants
+from bench.loops import grus, recurrences
 from bench.pairs import summary
 from bench.programs import deep, flat
 from numpy.typing import NDArray
@@ -34,6 +36,25 @@ def test_all_contestants_compute_the_same() -> None:
             other_loss, other = make(name, task)()
             assert float(other_loss) == pytest.approx(float(loss), rel=1e-12)
             assert _distance(gradients, {n: np.asarray(g) for n, g in other.items()}) < 1e-10
+
+
+def test_all_layers_of_experts_compute_the_same() -> None:
+    steps = contestants({"D": 12, "D_ff": 10, "N_E": 5, "k": 2}, 3, 7)
+    made = {name: step() for name, step in steps.items()}
+    wanted = {name: np.asarray(array) for name, array in made["xg NumPy"].items()}
+    for found in made.values():
+        assert _distance({n: np.asarray(a) for n, a in found.items()}, wanted) < 1e-5
+
+
+def test_all_loops_compute_the_same() -> None:
+    for steps in (
+        recurrences({"D": 5, "N": 3}, 2, 64),
+        grus({"D": 6, "D_h": 6}, 2, 7),
+    ):
+        made = {name: step() for name, step in steps.items()}
+        wanted = {name: np.asarray(array) for name, array in made["xg NumPy, kernels"].items()}
+        for found in made.values():
+            assert _distance({n: np.asarray(a) for n, a in found.items()}, wanted) < 1e-5
 
 
 @pytest.mark.parametrize("text", [flat(17), deep(3)])

@@ -1,15 +1,16 @@
 """The wheel holds all that xg needs, works away from the checkout, and names what it depends on."""
 
+import contextlib
 import json
 import os
 import re
 import subprocess
 import sys
-import sysconfig
 import tarfile
 from collections.abc import Iterator
 from email.message import Message
 from email.parser import Parser
+from importlib import metadata
 from pathlib import Path
 from zipfile import ZipFile
 
@@ -29,6 +30,15 @@ program = xg.compile("mlp.xg")
 module = program.load("numpy")
 files = [package.__file__ for package in (xg, xg_grammar, xg_runtime)]
 print(json.dumps({"files": files, "init": callable(module.init)}))
+"""
+
+
+EVERY_COMMAND = """
+from importlib import import_module
+from pkgutil import iter_modules
+import xg.cli.actions
+for module in iter_modules(xg.cli.actions.__path__, "xg.cli.actions."):
+    import_module(module.name)
 """
 
 
@@ -68,6 +78,7 @@ def test_the_wheel_holds_every_file(wheel: Path) -> None:
         names = {name for name in archive.namelist() if ".dist-info/" not in name}
     expected = {name for folder in (*PACKAGES, "diagrams") for name in _files(folder)}
     assert names == expected
+    assert wheel.stat().st_size <= 2_000_000
     assert {f"{Path(folder).name}/py.typed" for folder in PACKAGES} <= names
     assert {"xg_grammar/parser.json", "xg_grammar/xg.lark"} <= names
 
@@ -82,21 +93,35 @@ def test_the_wheel_names_its_licences(wheel: Path) -> None:
 def test_what_runs_code_is_asked_for_by_nobody_who_does_not_want_it(wheel: Path) -> None:
     needed = _metadata(wheel).get_all("Requires-Dist", [])
     assert any(line.startswith("lark") for line in needed)
-    assert [line for line in needed if "torch" in line] == ["torch; extra == 'torch'"]
+    torch = ["torch; extra == 'onnx'", "torch; extra == 'torch'"]
+    assert sorted(line for line in needed if "torch" in line) == torch
     assert [line for line in needed if "jax" in line] == ["jax>=0.10; extra == 'jax'"]
     extras = {backend.runs.extra for backend in backends().values()} - {None}
     assert extras <= set(_metadata(wheel).get_all("Provides-Extra", []))
     assert [line.partition("; ")[2] for line in needed if "pygls" in line] == ["extra == 'lsp'"]
 
 
+def _needed(name: str, known: frozenset[str]) -> frozenset[str]:
+    """The distributions that are installed with one, without extras; `known` are left out."""
+    if name in known:
+        return known
+    known = known | {name}
+    for line in metadata.requires(name) or ():
+        if "extra ==" not in line and (found := re.match(r"[\w.-]+", line)):
+            with contextlib.suppress(metadata.PackageNotFoundError):  # for another system
+                known = _needed(metadata.distribution(found[0]).name, known)
+    return known
+
+
 def _installed(wheel: Path, folder: Path) -> Path:
-    """A fresh environment with the wheel, which finds the packages of this one and no checkout."""
+    """A fresh environment with the wheel and what it needs, linked to: no extra, no checkout."""
     subprocess.run([sys.executable, "-m", "venv", "--without-pip", str(folder)], check=True)
     site = next((folder / "lib").glob("python*/site-packages"))
-    ours = "\n".join(dict.fromkeys(sysconfig.get_path(name) for name in ("purelib", "platlib")))
-    (site / "others.pth").write_text(
-        f"{ours}\n", encoding="utf-8"
-    )  # a path: its own .pth count not
+    for name in _needed("xg", frozenset()) - {"xg"}:
+        files = metadata.files(name) or ()
+        for top in {Path(file).parts[0] for file in files} - {".."}:
+            if not (site / top).exists():
+                (site / top).symlink_to(str(metadata.distribution(name).locate_file(top)))
     python = folder / "bin" / "python"
     install = [
         "-m",
@@ -119,7 +144,7 @@ def _installed(wheel: Path, folder: Path) -> Path:
 def _as_installed(command: str) -> str:
     """A command of the checkout as one who has only the wheel types it."""
     command = re.sub(r"\bdiagrams/\w+/(\w+)\.xg\b", r"\1", command)
-    short = {"./xg demo": "xg demo mlp --steps 4"}  # the whole takes minutes
+    short = {"./xg demo": "xg demo mlp gru --steps 4"}  # the whole takes minutes
     return short.get(command, command.replace("./xg ", "xg "))
 
 
@@ -138,6 +163,10 @@ def test_the_readme_is_true_of_the_wheel(wheel: Path, tmp_path: Path) -> None:
         return done.stdout
 
     documented = blocks((ROOT / "README.md").read_text(encoding="utf-8"))
+    written = {block.what: block.text for block in documented if block.how == "file"}
+    assert list(written) == ["mlp.xg"]
+    for name, text in written.items():
+        (elsewhere / name).write_text(text, encoding="utf-8")
     starts = "".join(block.text for block in documented if block.language == "sh")
     commands = [line.partition("#")[0].strip() for line in starts.splitlines()]
     parts = {block.what: pieces(block.text) for block in documented if block.how == "part of"}
@@ -148,8 +177,9 @@ def test_the_readme_is_true_of_the_wheel(wheel: Path, tmp_path: Path) -> None:
         assert [piece for piece in parts.get(command, []) if piece not in printed] == []
     assert (elsewhere / "out" / "demo" / "mlp.backward.svg").exists()
     assert "everything that xg needs is here" in run("xg", "doctor")
-    text = next(block.text for block in documented if block.what.startswith("cat "))
-    (elsewhere / "mlp.xg").write_text(text, encoding="utf-8")
+    run("python", "-W", "error", "-c", EVERY_COMMAND)  # each says by itself which extra it needs
+    assert "all proven" in run("xg", "verify", "mlp", "--plan", "TP")
+    assert "import torch" in run("xg", "show", "mlp", "--as", "torch")
     said = json.loads(run("python", "-W", "error", "-c", SCRIPT))
     assert all(Path(file).is_relative_to(bin_.parent) for file in said["files"])
     assert said["init"]

@@ -12,7 +12,8 @@ from resource import RUSAGE_CHILDREN, getrusage
 ROOT = Path(__file__).parents[2]
 ROUNDS = 10  # at least
 AT_MOST = 80  # while other work makes all of them slow
-HELP_AT_MOST = 5  # times a bare interpreter
+IMPORT_AT_MOST = 3  # times a bare interpreter
+HELP_AT_MOST = 5
 CHECK_AT_MOST = 15
 BUILD_AT_MOST = 32  # half a second where a bare interpreter takes a sixtieth
 # As in an installation without the tools of development: Lark imports `regex` where there is one.
@@ -88,13 +89,18 @@ def test_a_figure_of_one_block_is_built_quickly(tmp_path: Path) -> None:
 def test_help_and_check_start_quickly(tmp_path: Path) -> None:
     hundred_lines(tmp_path / "net.xg")
     assert 90 <= len((tmp_path / "net.xg").read_text(encoding="utf-8").splitlines()) <= 110
-    commands = ("-c", "pass"), (*XG, "--help"), (*XG, "check", str(tmp_path / "net.xg"))
-    bare = help_ = check = float("inf")
-    for done in range(AT_MOST):  # in turns, so that a busy moment hits all three
+    xg = (*XG, "--help"), (*XG, "check", str(tmp_path / "net.xg"))
+    commands = ("-c", "pass"), ("-c", "import xg"), *xg
+    bare = import_ = help_ = check = float("inf")
+    for done in range(AT_MOST):  # in turns, so that a busy moment hits all of them
         latest = [seconds(*command) for command in commands]
-        bare, help_, check = map(min, (bare, help_, check), latest)
-        quick = help_ / bare <= HELP_AT_MOST and check / bare <= CHECK_AT_MOST
+        bare, import_, help_, check = map(min, (bare, import_, help_, check), latest)
+        limits = (import_, IMPORT_AT_MOST), (help_, HELP_AT_MOST), (check, CHECK_AT_MOST)
+        quick = all(least <= limit * bare for least, limit in limits)
         if quick and done + 1 >= ROUNDS:
             return
+    assert import_ <= IMPORT_AT_MOST * bare, (
+        f"import xg takes {import_ / bare:.1f} times bare Python"
+    )
     assert help_ <= HELP_AT_MOST * bare, f"xg --help takes {help_ / bare:.1f} times bare Python"
     assert check <= CHECK_AT_MOST * bare, f"xg check takes {check / bare:.1f} times bare Python"

@@ -41,6 +41,8 @@ const modules = {
       getConfiguration: () => ({ get: (_, standard) => JSON.parse(settings) ?? standard }),
       createFileSystemWatcher: (pattern) => said.watched.push(pattern),
       onDidChangeConfiguration: (listener) => listeners.push(listener),
+      onDidChangeTextDocument: () => ({}),
+      onDidCloseTextDocument: () => ({}),
     },
   },
   "vscode-languageclient/node": { LanguageClient, TransportKind: { stdio: 0 } },

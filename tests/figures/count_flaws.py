@@ -1,7 +1,4 @@
-"""Count flaws and crossings: `python -m figures.count_flaws` writes the record of what ships.
-
-With a number, it looks at the figures of that many random programs instead, and prints their flaws.
-"""
+"""Count flaws and crossings: `python -m figures.count_flaws` writes the record of what ships."""
 
 from __future__ import annotations
 
@@ -12,7 +9,7 @@ from pathlib import Path
 
 from figures.flaws import crossings, flaws
 from figures.shipped_figures import CASES, figures
-from figures.test_flaws import RECORD, random_flaws
+from figures.test_flaws import RECORD
 
 from xg.figures import painted
 
@@ -25,7 +22,7 @@ def of_case(case: tuple[Path, str | None]) -> tuple[Counts, Counts]:
     crossed: Counts = {}
     for name, each in figures(*case):
         display, _ = painted(each)
-        flawed[name], crossed[name] = len(flaws(display)), crossings(display)
+        flawed[name], crossed[name] = len(flaws(display, each.groups)), crossings(display)
     return _without_zeros(flawed), _without_zeros(crossed)
 
 
@@ -33,18 +30,9 @@ def _without_zeros(counts: Counts) -> Counts:
     return {name: count for name, count in counts.items() if count}
 
 
-def of_seed(seed: int) -> list[str]:
-    """The flaws of a random program's figures."""
-    return [f"{seed}: {flaw.kind}: {flaw.what} {flaw.other}" for flaw in random_flaws(seed)]
-
-
 def main() -> None:
-    """Write the record, or print the flaws of random programs."""
+    """Write the record."""
     with Pool() as pool:
-        if len(sys.argv) > 1:
-            for lines in pool.imap(of_seed, range(int(sys.argv[1])), chunksize=8):
-                sys.stdout.writelines(f"{line}\n" for line in lines)
-            return
         flawed: Counts = {}
         crossed: Counts = {}
         for some, others in pool.imap(of_case, CASES):

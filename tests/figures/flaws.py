@@ -16,6 +16,7 @@ from typing import Generic, TypeVar
 from xg.figures.draw.display import Display, DrawnShape, DrawnText, Element
 from xg.figures.draw.paint import line_bounds
 from xg.figures.model import style
+from xg.figures.model.figure import FigureGroup
 from xg.figures.model.geometry import Box, DrawnPath, Point, bounding_box, flattened
 
 PIXEL = 0.75  # points
@@ -25,6 +26,8 @@ TURN = 0.05  # a smaller shift is rounding
 LEAST = 5.0  # a smaller step to the side is a kink
 BESIDE_TEXT = 4.0  # how far over or under a text a line may begin beside it
 SAME = 1.2  # lines nearer than this look like one
+BESIDE_RIM = 2.5  # as near, a line looks like part of a frame
+ALONG_RIM = 6.0  # where it runs so far along
 
 Found = TypeVar("Found")
 Segment = tuple[Point, Point]
@@ -153,10 +156,11 @@ class Nearby(Generic[Found]):
 
 
 class Picture:
-    """A display list, sorted: what `flaws` and `crossings` look at."""
+    """A display list, sorted: what `flaws` and `crossings` look at; `wanted` groups are framed."""
 
-    def __init__(self, display: Display) -> None:
+    def __init__(self, display: Display, wanted: Sequence[FigureGroup] = ()) -> None:
         self.display = display
+        self.wanted = wanted
         of = display.elements
         self.arrows = [Arrow(one) for one in of if one.kind == "edge"]
         self.glyphs = {one.op: Glyph(one) for one in of if one.kind.startswith("node ")}
@@ -181,9 +185,9 @@ class Picture:
         return found
 
 
-def flaws(display: Display) -> list[Flaw]:
-    """Every flaw of a picture, in the order of its kinds."""
-    picture = Picture(display)
+def flaws(display: Display, groups: Sequence[FigureGroup] = ()) -> list[Flaw]:
+    """Every flaw of a picture, in the order of its kinds; each of the `groups` has a frame."""
+    picture = Picture(display, groups)
     return [flaw for check in CHECKS for flaw in dict.fromkeys(check(picture))]
 
 
@@ -361,14 +365,16 @@ def lines_on_lines(picture: Picture) -> Iterator[Flaw]:
                     yield Flaw("line on line", arrow.name, picture.arrows[other].name)
 
 
-def _run_together(a: Point, b: Point, c: Point, d: Point) -> bool:
+def _run_together(
+    a: Point, b: Point, c: Point, d: Point, apart: float = SAME, least: float = 2.0
+) -> bool:
     """Tell whether two level or two upright parts share more than a corner."""
     for i, j in ((0, 1), (1, 0)):
         along = abs(a[j] - b[j]) < TURN and abs(c[j] - d[j]) < TURN
-        if along and abs(a[j] - c[j]) < SAME:
+        if along and abs(a[j] - c[j]) < apart:
             low = max(min(a[i], b[i]), min(c[i], d[i]))
             high = min(max(a[i], b[i]), max(c[i], d[i]))
-            return high - low > 2.0
+            return high - low > least
     return False
 
 
@@ -404,6 +410,41 @@ def boxes_on_boxes(picture: Picture) -> Iterator[Flaw]:
                 yield Flaw("frame cuts box", group.op, other.element.op)
 
 
+def frames(picture: Picture) -> Iterator[Flaw]:
+    """Every group has a frame around its nodes and no others, its rim off lines and texts.
+
+    A lane of an axis may be left out.
+    """
+    boxes = {group.op: _frame(group) for group in picture.groups}
+    for group in picture.wanted:
+        frame = boxes.get(group.id)
+        if frame is None:
+            if not group.is_axis:
+                yield Flaw("frame left out", group.id)
+            continue
+        for node, glyph in picture.glyphs.items():
+            if node in group.nodes and not _within(glyph.box, frame):
+                yield Flaw("out of its frame", group.id, node)
+            elif node not in group.nodes and glyph.box.overlaps(frame):
+                yield Flaw("in a frame of others", group.id, node)
+    for group, frame in boxes.items():
+        if frame is None:
+            continue
+        for a, b in _rim(frame):
+            for _, (number, (c, d)) in picture.lines.near(_around(a, b).grown(BESIDE_RIM)):
+                if _run_together(a, b, c, d, BESIDE_RIM, ALONG_RIM):
+                    yield Flaw("line along frame", picture.arrows[number].name, group)
+            for box, (_, owner) in picture.texts.near(_around(a, b)):
+                if _meets(a, b, box.grown(-1)):
+                    yield Flaw("frame through text", group, owner)
+
+
+def _rim(frame: Box) -> Iterator[Segment]:
+    corners = [(frame.left, frame.top), (frame.right, frame.top), (frame.right, frame.bottom),
+               (frame.left, frame.bottom)]  # fmt: skip
+    yield from zip(corners, (*corners[1:], corners[0]), strict=True)
+
+
 def labels_far_off(picture: Picture) -> Iterator[Flaw]:
     """A label is right beside its own line, or beside its way back at the other side of that."""
     pairs = {(one.element.wire.tail, one.element.wire.head): one
@@ -433,7 +474,7 @@ def pages(picture: Picture) -> Iterator[Flaw]:
 
 CHECKS: tuple[Callable[[Picture], Iterator[Flaw]], ...] = (
     loose_ends, crooked, lines_through_text, lines_through_boxes, lines_through_heads,
-    lines_on_lines, text_on_text, boxes_on_boxes, labels_far_off, pages,
+    lines_on_lines, text_on_text, boxes_on_boxes, frames, labels_far_off, pages,
 )  # fmt: skip
 
 

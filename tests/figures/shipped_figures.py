@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Final
 
 from xg.diagnostics.diagnostic import DiagnosticError
-from xg.driver import compile_project
+from xg.driver import Program, compile_project
 from xg.figures.model.figure import Figure
 from xg.frontend.blocks import concerning
 from xg.frontend.project import Project, read_project
@@ -23,8 +23,8 @@ def plans(project: Project) -> list[str]:
     return list(dict.fromkeys(each.name.name for each in main.plan_decls))
 
 
-def figures(path: Path, plan: str | None = None) -> Iterator[tuple[str, Figure]]:
-    """Every figure of a file's blocks under a plan, and what it is called."""
+def programs(path: Path, plan: str | None = None) -> Iterator[tuple[str, Program]]:
+    """Every block of a file under a plan, and what it is called."""
     project = read_project(path)
     for block in [each.name.name for each in project.main.blocks] or [None]:
         try:
@@ -33,9 +33,14 @@ def figures(path: Path, plan: str | None = None) -> Iterator[tuple[str, Figure]]
             if plan is not None and all(each.code == OF_NOTHING for each in error.diagnostics):
                 continue  # a plan is not of every block
             raise
-        name = program.graphs.main.block
+        yield ".".join(filter(None, (path.stem, program.graphs.main.block, plan))), program
+
+
+def figures(path: Path, plan: str | None = None) -> Iterator[tuple[str, Figure]]:
+    """Every figure of a file's blocks under a plan, and what it is called."""
+    for name, program in programs(path, plan):
         for view in views(program):
-            yield ".".join(filter(None, (path.stem, name, plan, view))), program.figure(view)
+            yield f"{name}.{view}", program.figure(view)
 
 
 CASES: Final = [(path, plan) for path in DIAGRAMS for plan in (None, *plans(read_project(path)))]

@@ -110,7 +110,7 @@ def test_what_is_sent_for_parameters_is_a_bar_outside_that_tags_name() -> None:
     figure = drawn("flow", "DP")
     (bar,) = (bar for bar in figure.bars if bar.where is not BarPlace.BETWEEN)
     assert bar.where is BarPlace.BELOW
-    assert bar.node.kind is NodeKind.GRADIENT_COMMUNICATION
+    assert bar.node.kind is NodeKind.COMMUNICATION
     tagged = {node.id: [characters(line) for line in node.lines]
               for node in figure.columns[0].nodes
               if node.lines and node.kind is NodeKind.BLOCK}  # fmt: skip
@@ -122,7 +122,7 @@ def test_a_gathered_parameter_has_a_tag_for_each_pass() -> None:
     above, below = ([bar.node for bar in figure.bars if bar.where is where]
                     for where in (BarPlace.ABOVE, BarPlace.BELOW))  # fmt: skip
     assert [node.kind for node in above] == [NodeKind.COMMUNICATION]
-    assert [node.kind for node in below] == [NodeKind.GRADIENT_COMMUNICATION]
+    assert [node.kind for node in below] == [NodeKind.COMMUNICATION]
     tags = {run.tag for node in figure.columns[0].nodes for line in (node.label, *node.lines)
             for run in line}  # fmt: skip
     assert tags == {"", "forward", "backward"}
@@ -155,3 +155,35 @@ def test_dot_leads_lanes_through_the_cells_of_bars() -> None:
     starts = re.findall(r"rank=same; edge \[style=invis\]; (\"[^\"]+ @0\".*);", text)
     rows = [re.findall(r"@(\d)", row) for row in starts]
     assert ["0", "1", "2"] in rows
+
+
+CALLS = """\
+dim B, S, D = 16, F = 32, K
+mesh N_T = 2
+
+block Lin (X [B, S, D]) -> Y [B, S, D] {
+    param W_1 [D, K], W_2 [K, D]
+
+    X -> •<=W_1 : H [B, S, K] -> GELU : G -> •<=W_2 : Y
+}
+
+block Net (X [B, S, D]) -> Y [B, S, D] {
+    X -> Lin(K=2*F) as two : Y
+}
+
+plan TP of Net {
+    two.W_1 [D, K/N_T]
+    two.W_2 [K/N_T, D]
+}
+"""
+
+
+def test_an_opened_call_has_the_sizes_of_its_caller(tmp_path: Path) -> None:
+    path = tmp_path / "calls.xg"
+    path.write_text(CALLS, encoding="utf-8")
+    figure = xg.compile(path, plan="TP").figure("overview")
+    written = "; ".join(
+        characters(text) for node in figure.nodes for text in (node.label, node.detail)
+    )
+    assert "W_1^(0) [D, 2·F/N_T]" in written
+    assert "K" not in written

@@ -1,28 +1,44 @@
-"""The notation as a figure: every node of seed 001, section 4.3."""
+"""The notation as a figure: every node of seed 001, section 4.3, in both passes."""
 
 from pathlib import Path
 
 import pytest
+from figures.flaws import flaws
 
 from xg.cli import main
-from xg.figures.model.dictionary import dictionary
+from xg.figures.draw.sheet import sheet
 from xg.figures.model.figure import EdgeStyle, NodeKind
 from xg.figures.model.richtext import characters
+from xg.pages.dictionary import dictionary
 
 
-def test_every_node_of_the_dictionary_is_there() -> None:
-    nodes = dictionary().nodes
-    glyphs = {characters(node.label) for node in nodes if node.kind is not NodeKind.TENSOR}
-    assert glyphs >= {"GELU", "DO", "SM", "S", "LN", "R", "T", "BC", "AR", "AG"}
-    kinds = {node.kind for node in nodes}
-    assert kinds >= {NodeKind.MATMUL, NodeKind.ADD, NodeKind.COMMUNICATION}
+def test_every_node_of_the_dictionary_is_there_with_its_backward_pass() -> None:
+    whole, rows = dictionary()
+    glyphs = [
+        {characters(node.label) for node in figure.nodes if node.kind is not NodeKind.TENSOR}
+        for figure in (figure for row in rows for figure in row)
+    ]
+    forward, backward = set[str]().union(*glyphs[::2]), set[str]().union(*glyphs[1::2])
+    assert forward >= {"•", "⊕", "GELU", "SM", "S", "LN", "R", "T", "BC", "AR N_T", "AG N_T"}
+    assert backward >= {"•", "dGELU", "dSM", "dS", "dLN", "R", "T", "Σ B, S", "part"}
+    assert {"DO(0.1)"} <= forward
+    assert {"dDO(0.1)"} <= backward
+    assert sum(len(figure.nodes) for row in rows for figure in row) == len(whole.nodes)
+    assert len({node.id for node in whole.nodes}) == len(whole.nodes)
 
 
-def test_only_the_product_has_a_double_arrow() -> None:
-    doubles = [edge for edge in dictionary().edges if edge.style is EdgeStyle.DOUBLE]
-    heads = [edge.head for edge in doubles]
-    kinds = {node.id: node.kind for node in dictionary().nodes}
-    assert [kinds[head] for head in heads] == [NodeKind.MATMUL]
+def test_only_products_have_a_double_arrow() -> None:
+    whole, _ = dictionary()
+    kinds = {node.id: node.kind for node in whole.nodes}
+    doubles = [kinds[edge.head] for edge in whole.edges if edge.style is EdgeStyle.DOUBLE]
+    assert doubles == [NodeKind.MATMUL] * sum(one is NodeKind.MATMUL for one in kinds.values())
+
+
+def test_all_of_it_is_on_one_page_without_a_flaw() -> None:
+    whole, rows = dictionary()
+    display = sheet(whole, rows)
+    assert {node.id for node in whole.nodes} <= {one.op for one in display.elements}
+    assert flaws(display) == []
 
 
 @pytest.mark.parametrize("ending", ["svg", "pdf", "png", "tex", "dot"])

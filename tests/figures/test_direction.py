@@ -55,6 +55,12 @@ def test_a_figure_runs_from_left_to_right_without_a_flaw(name: str, view: View) 
     _check(figure, display)
 
 
+def test_no_line_runs_through_an_arrow_back_into_an_opened_call() -> None:
+    layer = xg.compile(shipped("moe"), block="Layer").figure("overview", depth=1)
+    display, _ = painted(replace(layer, rightward=True))
+    assert flaws(display, layer.groups) == []
+
+
 def test_labels_of_pairs_are_above_and_below_their_lines() -> None:
     figure = _rightward(overview())
     display, _ = painted(figure)

@@ -27,7 +27,7 @@ from xg.ir.graph import Call, Program
 RECORD = Path(__file__).with_name("crossings.json")
 CHUNK = 20
 FOUND = (223, 284, 370, 485, 581, 810, 1235, 1316)  # seeds of programs whose figures had flaws
-PROGRAMS = 200  # `python -m figures.count_flaws 2000` looks at more
+PROGRAMS = 200  # `python -m figures.sweep` looks at more, in all options
 RECORDED: dict[str, int] = json.loads(RECORD.read_text(encoding="utf-8"))
 
 
@@ -46,7 +46,7 @@ def test_no_shipped_figure_has_a_flaw_or_more_crossings_than_recorded(
         if plan is None:  # under a plan lines pass bars
             assert overlaps(placed) == [], figure_name
             assert struck(placed) == [], figure_name
-        assert flaws(display) == [], figure_name
+        assert flaws(display, each.groups) == [], figure_name
         assert crossings(display) <= RECORDED.get(figure_name, 0), figure_name
 
 
@@ -75,7 +75,8 @@ def test_figures_that_had_flaws_have_none(seed: int) -> None:
 
 
 def random_flaws(seed: int) -> list[Flaw]:
-    return [flaw for each in random_figures(seed) for flaw in flaws(painted(each)[0])]
+    figures = random_figures(seed)
+    return [flaw for each in figures for flaw in flaws(painted(each)[0], each.groups)]
 
 
 # ---- planted -------------------------------------------------------------------------------------
@@ -210,6 +211,38 @@ def test_a_frame_that_cuts_a_box_shows(display: Display) -> None:
     assert Flaw("frame cuts box", "lane", "SM") in flaws(
         replace(display, elements=(frame, *display.elements))
     )
+
+
+def test_a_frame_of_other_nodes_or_none_shows(display: Display) -> None:
+    group = mha_forward().groups[0]
+    assert flaws(display, [group]) == []
+    one = replace(group, nodes=(*group.nodes, "X"))
+    assert flaws(display, [one]) == [Flaw("out of its frame", group.id, "X")]
+    other = replace(group, nodes=group.nodes[1:])
+    assert flaws(display, [other]) == [Flaw("in a frame of others", group.id, group.nodes[0])]
+    assert flaws(display, [replace(group, id="?")]) == [Flaw("frame left out", "?")]
+
+
+def test_a_frame_through_text_shows(display: Display) -> None:
+    (frame,) = (one for one in Picture(display).groups)
+    shape = frame.parts[0]
+    assert isinstance(shape, DrawnShape)
+    rim, text = shape.path.bounds(), box(display, "W_Q")
+    onto = moved(frame, text.center[0] - rim.left, text.center[1] - rim.center[1])
+    there = changed(display, frame.op, lambda _: onto)
+    assert Flaw("frame through text", frame.op, "W_Q") in flaws(there)
+
+
+def test_a_line_along_a_frame_shows(display: Display) -> None:
+    (frame,) = (one for one in Picture(display).groups)
+    shape = frame.parts[0]
+    assert isinstance(shape, DrawnShape)
+    rim = shape.path.bounds()
+    x = rim.right + 1
+    along = ((x, rim.top - 9), (x, rim.top + 30))
+    flaw = Flaw("line along frame", EDGE, frame.op)
+    assert flaw in flaws(changed(display, EDGE, lambda one: with_line(one, along)))
+    assert flaw not in flaws(display)
 
 
 def test_a_label_far_off_shows(display: Display) -> None:

@@ -100,4 +100,4 @@ def test_figures_of_loops_have_no_flaw(source: Path, block: str) -> None:
         display, placed = painted(figure(program, view))
         assert placed.warning == ""
         assert flaws(display) == [], view
-        assert crossings(display) <= 3, view
+        assert crossings(display) <= (block == "Layer" and view == "backward"), view

@@ -188,7 +188,8 @@ def _dashes(figure: Figure, view: str, lines: Lines) -> Iterator[str]:
     """Dashed arrows run back along every flow edge of an overview and nowhere else.
 
     They have the name of the gradient, except where the tensor has none, is at an end of them, or
-    has the name on another of its edges.
+    has the name on another of its edges. Where a tensor goes to several, each may be a term of its
+    gradient, which says the tensor's shape alone.
     """
     dashed = {(e.head, e.tail): e for e in figure.edges if e.style is EdgeStyle.DASHED}
     flow = {
@@ -199,8 +200,14 @@ def _dashes(figure: Figure, view: str, lines: Lines) -> Iterator[str]:
     }
     yield from (f"dashes: {tail}, {head}" for tail, head in flow.keys() ^ dashed.keys())
     named = {edge.head for edge in dashed.values() if edge.label}
+    uses = Counter(edge.value for edge in flow.values())
     for ends, edge in dashed.items():
         tensor = lines.carried(flow[ends]) if ends in flow else ""
+        if written(edge.label).startswith("["):
+            is_term = ends in flow and uses[flow[ends].value] > 1
+            if not is_term or written(edge.label) != tensor[tensor.find("[") :]:
+                yield f"not a term: {lines.line(edge)}"
+            continue
         is_named = edge.head in named or lines.nodes[edge.head].kind in QUIET
         is_nameless = (tensor.startswith("[") or is_named) and not edge.label
         if not written(edge.label).startswith("d") and not is_nameless:
@@ -256,8 +263,10 @@ def test_a_missing_edge_is_noticed(entry: Entry) -> None:
 @each_figure
 def test_a_missing_label_is_noticed(entry: Entry) -> None:
     figure = drawn(entry)
+    counts = Counter((edge.tail, edge.label) for edge in figure.edges)
     for place, edge in examined(figure):
-        if edge.label and edge.role is not EdgeRole.RESIDUAL:  # a lane repeats a shape
+        is_only = counts[edge.tail, edge.label] == 1  # of several results, all are labelled
+        if edge.label and is_only and edge.role is not EdgeRole.RESIDUAL:  # a lane repeats a shape
             edges = list(figure.edges)
             edges[place] = replace(edge, label=())
             assert violations(replace(figure, edges=tuple(edges)), entry), Lines(figure).line(edge)

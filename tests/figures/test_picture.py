@@ -16,6 +16,7 @@ from library import shipped
 import xg
 from xg.figures import dot, render
 from xg.figures.draw.paint import paint
+from xg.figures.formats.png import scale
 from xg.figures.layout.run_engine import layout
 from xg.figures.model.legend import meanings
 
@@ -44,6 +45,13 @@ def test_png_is_drawn_at_twice_the_size() -> None:
 def test_a_very_long_figure_is_scaled_down() -> None:
     width, height, _ = pixels(render(long_chain(40), "png"))
     assert max(width, height) <= 16_001
+
+
+def test_a_figure_that_is_long_and_wide_has_forty_million_pixels() -> None:
+    width, height = 9000.0, 4500.0
+    zoom = scale(width, height)
+    assert width * height * zoom**2 == pytest.approx(40e6)
+    assert scale(16.0, 16.0) == 2
 
 
 def test_pdf_begins_and_ends_right() -> None:

@@ -7,12 +7,15 @@ from functools import cache
 
 import pytest
 from figures.flaws import flaws
+from library import shipped
 
 import xg
 from xg.driver import Program
 from xg.figures import ThemeName, dot, painted, render
 from xg.figures.model.figure import EdgeStyle, Emphasis, Figure, NodeKind
 from xg.figures.model.style import OF_MARKS, THEMES
+from xg.figures.views import figure as figure_of
+from xg.ir.graph import Remark
 from xg.pages.explorer import explore
 
 BODY = """
@@ -102,6 +105,20 @@ def test_hostile_notes_are_escaped() -> None:
 def test_marked_figures_have_no_flaw(place: int) -> None:
     figure = _figures()[place]
     assert flaws(painted(figure)[0]) == []
+
+
+def test_the_wide_head_of_a_highlighted_edge_keeps_off_another_at_a_sum() -> None:
+    program = xg.compile(shipped("t5"), block="DecoderLayer", plan="TP")
+    remarks = (
+        Remark("M_2", False, "ours", True),
+        Remark("M_2", True, "a longer note here", True),
+        Remark("Y", True, "a longer note here", False),
+    )
+    graphs = program.graphs
+    layer = replace(graphs.main, remarks=remarks)
+    graphs = replace(graphs, graphs={**graphs.graphs, graphs.entry: layer})
+    figure = figure_of(graphs, "forward", placed=program.distributed)
+    assert flaws(painted(figure)[0], figure.groups) == []
 
 
 def test_nothing_is_computed_differently() -> None:

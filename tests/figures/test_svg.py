@@ -2,14 +2,22 @@
 
 import re
 import xml.etree.ElementTree as ET
+from collections.abc import Iterator
+from dataclasses import replace
 
 import pytest
-from figures.hand_made import mha_forward, mlp_backward, overview
+from figures.hand_made import mha_forward, mlp_backward, overview, with_legend
 from figures.hostile import HOSTILE, hostile_figure
+from library import shipped
 
-from xg.figures import render
-from xg.figures.model.figure import Figure
-from xg.figures.model.style import DARK, LIGHT, PRINT, Color, Theme
+import xg
+from xg.figures import painted, render
+from xg.figures.draw.display import Display, DrawnShape
+from xg.figures.model.figure import Figure, FigureEdge, FigureNode, NodeKind
+from xg.figures.model.geometry import Box
+from xg.figures.model.richtext import plain
+from xg.figures.model.style import DARK, GLYPH_SIZE, LIGHT, MARKS, PRINT, Color, Theme
+from xg.pages.dictionary import dictionary
 
 SVG = "{http://www.w3.org/2000/svg}"
 ATTRIBUTES = {
@@ -20,7 +28,10 @@ ATTRIBUTES = {
     "g": {"class", "data-op"},
     "path": {"class", "fill", "stroke", "stroke-width", "stroke-dasharray", "d"},
     "text": {"{http://www.w3.org/XML/1998/namespace}space"},
-    "tspan": {"class", "x", "y", "font-size", "font-weight", "font-style", "fill"},
+    "tspan": {
+        *("class", "x", "y", "textLength", "lengthAdjust"),
+        *("font-size", "font-weight", "font-style", "fill"),
+    },
 }
 
 
@@ -66,6 +77,15 @@ def test_nothing_is_loaded_from_elsewhere() -> None:
     assert "url(" not in text
 
 
+def test_text_keeps_its_width_in_any_font() -> None:
+    """A letter of which only a viewer's font knows the width is left as it is."""
+    node = FigureNode("a", NodeKind.NONLINEAR, plain("softmax"), lines=(plain("日本"),))
+    spans = list(tree(Figure("", "", "", (node,), ())).iter(f"{SVG}tspan"))
+    held = {span.text: span.get("textLength") for span in spans}
+    assert held["日本"] is None
+    assert abs(float(held["softmax"] or 0) - 3.501 * GLYPH_SIZE) < 0.01
+
+
 def test_title_and_description_come_first() -> None:
     root = tree(mha_forward())
     assert [child.tag for child in root][:2] == [f"{SVG}title", f"{SVG}desc"]
@@ -109,16 +129,55 @@ def luminance(color: str) -> float:
     return 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2]
 
 
-@pytest.mark.parametrize("theme", [LIGHT, DARK, PRINT], ids=lambda theme: theme.name)
-def test_text_can_be_read(theme: Theme) -> None:
-    colors = theme.colors
-    for text, ground in (
-        (Color.INK, Color.BACKGROUND),
-        (Color.INK, Color.NONLINEAR),
-        (Color.INK, Color.LAYOUT),
-        (Color.INK, Color.COMMUNICATION),
-        (Color.MUTED, Color.BACKGROUND),
-        (Color.MUTED, Color.LANE),
-    ):
-        low, high = sorted(luminance(colors[color]) for color in (text, ground))
-        assert (high + 0.05) / (low + 0.05) >= 4.5
+def contrast(theme: Theme, one: Color, other: Color) -> float:
+    low, high = sorted(luminance(theme.colors[color]) for color in (one, other))
+    return (high + 0.05) / (low + 0.05)
+
+
+def pictures() -> Iterator[Display]:
+    """Pictures that have all kinds of nodes, lanes, bars, tags and marks, and both passes."""
+    for figure in (mha_forward(), mlp_backward(), overview(), dictionary()[0]):
+        yield painted(with_legend(figure))[0]
+    for file in (shipped("flow"), shipped("mlp")):
+        for plan in ("TP", "DP_TP"):
+            yield painted(xg.compile(file, plan=plan).figure("overview"))[0]
+    edge = FigureEdge("a", "b", label=plain("X"))
+    for mark in MARKS:
+        nodes = tuple(FigureNode(name, NodeKind.NONLINEAR, plain("S"), mark=mark) for name in "ab")
+        yield painted(Figure("", "", "", nodes, (replace(edge, mark=mark),)))[0]
+
+
+def grounds(display: Display) -> Iterator[tuple[Color, Color]]:
+    """The colour of every text, with that of what was painted there before it."""
+    painted_so_far: list[tuple[Box, Color]] = []
+    for element in display.elements:
+        for part in element.parts:
+            if isinstance(part, DrawnShape):
+                if part.fill is not None and part.path.closed:
+                    painted_so_far.append((part.path.bounds(), part.fill))
+                continue
+            for span in part.line.spans:
+                x, y = part.x + span.x + span.width / 2, part.y + span.y - span.size / 4
+                below = [color for box, color in painted_so_far
+                         if box.left < x < box.right and box.top < y < box.bottom]  # fmt: skip
+                yield (
+                    Color.MUTED if span.muted else part.color,
+                    below[-1] if below else Color.BACKGROUND,
+                )
+
+
+def test_text_can_be_read() -> None:
+    """Text has a contrast of 4.5 to 1, lines of arrows 3 to 1 (WCAG 2.1, AA), in every theme."""
+    drawn = list(pictures())
+    pairs = {pair for display in drawn for pair in grounds(display)}
+    lines = {part.line for display in drawn for element in display.elements
+             if element.kind == "edge" for part in element.parts
+             if isinstance(part, DrawnShape) and part.line is not None}  # fmt: skip
+    assert len(pairs) > 8
+    assert {Color.INK, Color.BACKWARD} <= lines
+    for theme in (LIGHT, DARK, PRINT):
+        pale = [(*pair, theme.name) for pair in pairs if contrast(theme, *pair) < 4.5]
+        assert pale == []
+        on = (Color.BACKGROUND, Color.LANE)
+        thin = [(one, theme.name) for one in lines for g in on if contrast(theme, one, g) < 3]
+        assert thin == []

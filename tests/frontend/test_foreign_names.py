@@ -12,7 +12,7 @@ from xg.frontend.typed import type_project
 
 FIRST_TRIES = {
     "Linear": "•<=W", "Dense": "•<=W", "Conv2d": "conv[H, W]", "conv1d": "conv[H, W]",
-    "softmax": "S[T]", "Softmax": "S[T]", "relu": "ReLU", "LayerNorm": "LN(", "RMSNorm": "LN(",
+    "softmax": "S[T]", "Softmax": "S[T]", "relu": "ReLU", "LayerNorm": "LN(", "RMSNorm": "op rms(",
     "BatchNorm2d": "no batch norm", "MultiheadAttention": "SM(", "cat": "joined by C",
     "concat": "joined by C", "concatenate": "joined by C", "transpose": "by T", "permute": "by T",
     "reshape": "R makes", "view": "R makes", "Flatten": "R makes", "unsqueeze": "R makes",
@@ -21,6 +21,8 @@ FIRST_TRIES = {
     "CrossEntropyLoss": "CE<-t", "MSELoss": "MSE<-t", "masked_fill": "SM", "LSTM": "over S",
     "exp": "op f(x)", "sub": "x - y", "div": "x / y",
     "Sequential": "X -> F -> G", "MaxPool2d": "maxpool[H, W]", "GlobalAveragePooling2D": "mean[S]",
+    "LeakyReLU": "op leaky(x)", "ELU": "op leaky(x)", "Mish": "op leaky(x)",
+    "log_softmax": "-> S -> ln", "GroupNorm": "no group norm", "Identity": "nothing is needed",
     "unfold": "window[S](k=3)",
     "render": "xg build", "swish": "SiLU", "chunk": "slice[S]", "RotaryEmbedding": "RoPE",
 }  # fmt: skip
@@ -43,6 +45,11 @@ FORMULAS = {
     "X -> S(dim=-1) : Y": "brackets: `S[T]`",
     "X -> S(axis=1) : Y": "brackets: S[S]",
     "Y = X -> tanh": "`X -> tanh : Y`",
+    "W_1 = param(D, D)": "`param W_1 [D, D_ff]`",
+    "X -> mean(-1) : Y": "brackets: mean[S]",
+    "X -> LN(D) : Y": "D is a dim",
+    "X -> •<=W.T : Y": "T(W)",
+    "X -> •<=W_2 : Y": "param W_2 [..]",
     "X -> tanh -> Y : Z": "`: Y` names an edge",
 }
 
@@ -54,6 +61,15 @@ def test_a_formula_is_answered_by_a_chain(line: str) -> None:
         type_project(parse_project(text.encode()))
     helps = [help for each in caught.value.diagnostics for help in each.help]
     assert any(FORMULAS[line] in help for help in helps)
+
+
+def test_a_matrix_as_torch_holds_it_is_no_other_one() -> None:
+    text = (
+        "dim B, D = 4\nblock F(x [B, D]) -> y [B, D] {\n"
+        "    param W [3*D, D], V [D, 3*D]\n    x -> •<=W -> ReLU -> •<=V : y\n}\n"
+    )
+    (found,) = check_choices(parse_project(text.encode()))
+    assert found.help == ("the second operand fits transposed: <=T(…)",)
 
 
 def test_a_colon_before_a_shape_is_no_open_bracket() -> None:

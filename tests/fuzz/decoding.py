@@ -23,14 +23,25 @@ CLOSE = 1e-10
 
 
 def step_failures(
-    program: Program, sizes: Mapping[str, int], params: Arrays, inputs: Arrays, seed: int
+    program: Program,
+    sizes: Mapping[str, int],
+    params: Arrays,
+    inputs: Arrays,
+    seed: int,
+    *,
+    derived: bool = False,
 ) -> Iterator[str]:
-    """The differences of every step that can be derived, interpreted and generated."""
+    """The differences of every step that can be derived, interpreted and generated.
+
+    Where all are to be `derived`, a refusal is a failure.
+    """
     expected, _ = Interpreter(program, params).forward(inputs)
     for name in program.main.output_names:
         try:
             step, once = decode_step(program, name), prologue(program, name)
-        except DiagnosticError:
+        except DiagnosticError as error:
+            if derived:
+                yield f"no step of {name}: {error}"
             continue  # refused, with a reason
         given = Interpreter(once, params).forward(inputs)[0] if once else {}
         yield from _differences(step, sizes, params, {**inputs, **given}, expected, seed)

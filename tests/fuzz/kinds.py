@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from fuzz import plans, texts
 from fuzz.again import again_failure
 from fuzz.faults import fault_failure
+from fuzz.generation import generation_program, prove_generation
 from fuzz.hunt import failure, hunt, smallest
 from fuzz.laws import LAWS, check_law, drawn
 from fuzz.payloads import payload_failure
@@ -53,6 +54,11 @@ def _plan(seed: int) -> Failed | None:
     return found and Failed(plans.with_plan(found.program, seed).encode(), found.message)
 
 
+def _step(seed: int) -> Failed | None:
+    message = failure(lambda: prove_generation(seed))[1]
+    return Failed(generation_program(seed).encode(), message) if message else None
+
+
 def _text(seed: int) -> Failed | None:
     data = texts.text_of(seed)
     kind, message = texts.text_failure(data, seed)
@@ -83,6 +89,7 @@ KINDS = {
         Kind("programs", "random programs, against every reference", 200_000, _program),
         Kind("laws", "programs rewritten as changes nothing", 20_000, _law),
         Kind("plans", "random plans, against one device", 20_000, _plan),
+        Kind("steps", "models that generate, in pieces against whole", 20_000, _step),
         Kind("texts", "texts changed by token and by byte, bombs", 500_000, _text),
         Kind("payloads", "eight texts each that try to get out of an output", 12_500, _payload),
         Kind("again", "outputs of five programs, in other surroundings", 2_000, _again),

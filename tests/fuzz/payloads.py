@@ -147,6 +147,7 @@ class _Elements(HTMLParser):
         self.found["instruction",] += 1
 
 
+_HELD = ("textLength", "lengthAdjust")
 _OF_TYPE = ("tspan", "text", "i", "b", "sub", "sup")  # as many as a text needs
 
 
@@ -158,7 +159,10 @@ def _html(text: str) -> object:
 
 def _svg(text: str) -> object:
     tree = ElementTree.fromstring(text)
-    elements = ((part.tag, tuple(part.attrib)) for part in tree.iter())
+    # A text of one letter needs no fixed length.
+    elements = (
+        (part.tag, tuple(name for name in part.attrib if name not in _HELD)) for part in tree.iter()
+    )
     return set(elements), len(list(tree.iter("{http://www.w3.org/2000/svg}g")))
 
 

@@ -21,7 +21,7 @@ from xg.driver import BACKENDS
 from xg.ir.graph import Program
 from xg.ir.size_checks import check_numbers
 from xg.passes.infer import infer
-from xg.passes.pipelines import BLOCKS, DIFFERENTIATE, FUSED, STEP
+from xg.passes.pipelines import BLOCKS, DIFFERENTIATE, FUSED, FUSED_BLOCKS, STEP
 from xg.passes.resolve import resolve
 from xg.passes.runner import run
 from xg.syntax import ast
@@ -103,7 +103,7 @@ def prove(sketch: Provable, seed: int, *, whole: bool = True) -> str:
         if seed % STEPS_OF == 1 and numbers == sketch.numbers:
             case.check_steps(seed)
         for other in others:
-            again = Case.draw(program, other, numbers, seed)
+            again = case.of(other)
             again.check_values()
             again.check_precision()
             again.check_initial()
@@ -123,7 +123,8 @@ def _others(program: Program, seed: int, *, kernels: bool = False) -> Iterator[G
 
 def on_arrays(backend: Backend, program: Program, *, kernels: bool = False) -> Generated:
     """The module of a backend on arrays."""
-    derived = run(BLOCKS, program).result if backend.pipeline else None
+    blocks = FUSED_BLOCKS if kernels else BLOCKS
+    derived = run(blocks, program).result if backend.pipeline else None
     source = backend.source(program, derived, kernels=kernels)
     return cast(Generated, backend.on_arrays(load(source, f"case_{backend.name}")))
 
@@ -199,12 +200,24 @@ class Case:
         params = initial(replace(program, numbers=numbers), seed)
         return cls(program, module, sizes, params, inputs, random)
 
+    def of(self, module: Generated) -> Case:
+        """Another module of the program on the same arrays, with the same answers expected."""
+        case = replace(self, module=module)
+        vars(case).update(interpreted=self.interpreted, cotangents=self.cotangents)
+        return case
+
     # ---- what the interpreter says --------------------------------------------------------------
+
+    @cached_property
+    def interpreted(self) -> tuple[Arrays, Arrays]:
+        """Outputs, and gradients at the cotangents."""
+        interpreter = Interpreter(self.program, self.params, DROPOUT)
+        outputs, record = interpreter.forward(self.inputs)
+        return outputs, interpreter.backward(record, self.cotangents)
 
     def check_values(self) -> None:
         """Outputs and gradients of the module are those of the interpreter."""
-        interpreter = Interpreter(self.program, self.params, DROPOUT)
-        outputs, record = interpreter.forward(self.inputs)
+        outputs, gradients = self.interpreted
         found, saved = self.module.forward(self.params, self.inputs, seed=DROPOUT)
         if list(found) != list(outputs):
             raise Failure("outputs", f"{list(found)} instead of {list(outputs)}")
@@ -213,7 +226,6 @@ class Case:
                 raise Failure("value", f"{name} is {found[name]}, not {expected}")
             if not np.isfinite(expected).all():
                 raise Failure("finite", name)
-        gradients = interpreter.backward(record, self.cotangents)
         derived = self.module.backward(self.params, saved, self.cotangents)
         self.compare(derived, gradients)
 

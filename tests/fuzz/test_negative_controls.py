@@ -109,13 +109,7 @@ def gradients_that_overwrite_each_other(patch: Patch) -> None:
 
 
 def dropout_without_its_scale(patch: Patch) -> None:
-    source, factor = SupportFile.source, " * (1 / kept)"
-    assert factor in source(spelling.SUPPORT, "drop")
-
-    def unscaled(file: SupportFile, name: str) -> str:
-        return source(file, name).replace(factor, "")
-
-    patch.setattr(SupportFile, "source", unscaled)
+    _left_out(patch, spelling.SUPPORT, "drop", " * (1 / kept)")
 
 
 def minus_sign_that_torch_loses(patch: Patch) -> None:
@@ -141,17 +135,22 @@ def numbers_that_stay_wide(patch: Patch) -> None:
 
 
 def softmax_whose_kernel_forgets_its_factor(patch: Patch) -> None:
-    source, factor = SupportFile.source, "    dz *= p\n"
-    assert factor in source(KERNELS.support, "d_softmax")
-
-    def unscaled(file: SupportFile, name: str) -> str:
-        return source(file, name).replace(factor, "")
-
-    patch.setattr(SupportFile, "source", unscaled)
+    _left_out(patch, KERNELS.support, "d_softmax", "    dz *= p\n")
 
 
 def tanh_of_terms_of_a_sum(patch: Patch) -> None:
     patch.setitem(_table(primitive_rules.RULES), "tanh", primitive_rules.RULES["neg"])
+
+
+def _left_out(patch: Patch, support: SupportFile, name: str, part: str) -> None:
+    """Leave a part out of a function that written modules carry."""
+    source = SupportFile.source
+    assert part in source(support, name)
+
+    def without(file: SupportFile, name: str) -> str:
+        return source(file, name).replace(part, "")
+
+    patch.setattr(SupportFile, "source", without)
 
 
 def _replace(patch: Patch, glyph: str, op: Op) -> None:
@@ -186,6 +185,13 @@ SABOTAGE = (
 )
 
 
+# Errors that few programs meet, and one that does: it is tried first, then the others.
+MET_BY: Mapping[Callable[[Patch], None], int] = {
+    maximum_that_gives_to_both: 242,
+    row_whose_rounds_are_one: 442,
+    gradients_that_overwrite_each_other: 406,
+}
+
 SOMETIMES = (  # and seeds of programs of which one meets it; few cut the terms of a tanh
     (softmax_whose_kernel_forgets_its_factor, range(1, 800, 8)),
     (tanh_of_terms_of_a_sum, range(24_167, 24_200, 20)),
@@ -208,8 +214,9 @@ def test_kernels_and_ranks_are_tried(
 @pytest.mark.parametrize("sabotage", SABOTAGE, ids=lambda sabotage: sabotage.__name__)
 def test_a_planted_mistake_is_found(sabotage: Callable[[Patch], None], monkeypatch: Patch) -> None:
     sabotage(monkeypatch)
+    seeds = sorted(PROGRAMS, key=lambda seed: seed != MET_BY.get(sabotage))
     with np.errstate(all="ignore"):
-        assert any(outcome(generate(seed), seed, whole=False)[0] for seed in PROGRAMS)
+        assert any(outcome(generate(seed), seed, whole=False)[0] for seed in seeds)
 
 
 def test_a_failure_is_made_small(monkeypatch: Patch) -> None:

@@ -6,10 +6,10 @@ import argparse
 import sys
 import time
 import tomllib
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
+from hashlib import sha256
 from multiprocessing.connection import Connection
 from pathlib import Path
-from random import Random
 
 # Imported here once, and not in the process of each mutant.
 import jax  # noqa: F401  # pyright: ignore
@@ -22,10 +22,11 @@ from mutants.plant import Mutant, mutants
 from mutants.rooms import ROOMS, ROOT
 from mutants.seen import Seen
 from mutants.swap import home
-from mutants.trial import Verdict, judge_imported, serve
+from mutants.trial import Verdict, is_text, judge_imported, serve
 
 EQUIVALENT = Path(__file__).with_name("equivalent.toml")
 RESULTS = seen.RECORD.with_name("results.tsv")
+WRITER = ("compiler/xg/codegen/emit/support.py", "SupportFile.closure")
 WORTH = 40.0  # seconds of tests for one mutant
 
 
@@ -60,12 +61,12 @@ def main() -> int:
     server.recv()
     record, known, survivors = seen.read(), _known(), 0
     for room in rooms:
-        sample = _sampled(room, options.count, options.seed)[options.first :]
         before = _verdicts(f"{room}\t{options.seed}")
+        sample = _sampled(room, options.count, options.seed, before)[options.first :]
         if options.again:
             sample = [each for each in sample if options.again in str(each)]
         if options.survivors:
-            sample = [each for each in sample if before.get(_named(each)) == "survived"]
+            sample = [each for each in sample if before.get(str(each)) == "survived"]
         trial = _Trial(server, record, known, f"{room}\t{options.seed}", options.seconds)
         trial.before = before if options.resume else {}
         survivors += trial.run(room, _until(end, sample))
@@ -96,14 +97,14 @@ class _Trial:
                 equivalent += 1
                 continue
             tried += 1
-            if kept := self.before.get(_named(mutant)):
+            if kept := self.before.get(str(mutant)):
                 killed += kept != "survived"
                 continue
             verdict, seconds, count = self.judge(mutant)
             killed += verdict != "survived"
             with RESULTS.open("a", encoding="utf-8") as file:
                 spent = f"{verdict}\t{seconds:.1f}\t{count}"
-                file.write(f"{self.label}\t{spent}\t{_named(mutant)}\n")
+                file.write(f"{self.label}\t{spent}\t{mutant}\n")
             if verdict == "survived":
                 _say(f"{mutant.start[0]}: {mutant}  ({count} tests, {seconds:.0f} s)")
         if tried:
@@ -114,7 +115,10 @@ class _Trial:
     def judge(self, mutant: Mutant) -> tuple[Verdict, float, int]:
         """The verdict of the nearest tests, the seconds that they took, and how many they are."""
         function, path = home(mutant), mutant.path.relative_to(ROOT).as_posix()
-        names = self.worth(seen.nearest(self.record, function, path))
+        near = seen.nearest(self.record, function, path)
+        if is_text(mutant.path):
+            near += [name for name in seen.nearest(self.record, WRITER, path) if name not in near]
+        names = self.worth(near)
         if not names:
             return "survived", 0.0, 0
         if function is not None:
@@ -136,9 +140,17 @@ class _Trial:
         return kept
 
 
-def _sampled(room: str, count: int, seed: int) -> list[Mutant]:
+def _sampled(room: str, count: int, seed: int, before: Collection[str]) -> list[Mutant]:
+    """So many of a room: those that were tried before, the others in an order that is drawn.
+
+    A change of the code elsewhere leaves the sample as it was.
+    """
     every = [each for path in dict.fromkeys(ROOMS[room].paths()) for each in mutants(path, ROOT)]
-    return Random(f"{room} {seed}").sample(every, min(count, len(every)))
+
+    def place(mutant: Mutant) -> tuple[bool, bytes]:
+        return str(mutant) not in before, sha256(f"{seed} {mutant}".encode()).digest()
+
+    return sorted(every, key=place)[:count]
 
 
 def _until(end: float, sample: Sequence[Mutant]) -> Iterator[Mutant]:
@@ -146,11 +158,6 @@ def _until(end: float, sample: Sequence[Mutant]) -> Iterator[Mutant]:
         if time.monotonic() > end:
             return
         yield mutant
-
-
-def _named(mutant: Mutant) -> str:
-    """The name of a mutant in the results: its line, and then the change."""
-    return f"{mutant.path.relative_to(ROOT)}:{mutant.start[0]}\t{mutant}"
 
 
 def _verdicts(label: str) -> dict[str, str]:

@@ -6,6 +6,7 @@ functions that exist. A change of a module or class needs a process that has not
 
 from __future__ import annotations
 
+import gc
 import os
 import resource
 import signal
@@ -17,8 +18,9 @@ from importlib.machinery import ModuleSpec
 from importlib.util import spec_from_loader
 from multiprocessing import Pipe
 from multiprocessing.connection import Connection
+from pathlib import Path
 from types import ModuleType
-from typing import Literal
+from typing import Any, Literal
 
 import pytest
 from mutants import seen
@@ -105,7 +107,10 @@ class Server:
         return 0
 
     def _try(self, mutant: Mutant, tests: Mapping[pytest.Item, float], live: Functions) -> int:
-        if not swap(mutant, live):
+        swapped = swap(mutant, live)
+        if is_text(mutant.path):
+            _plant_text(mutant)
+        elif not swapped:
             return 2
         for test, seconds in tests.items():
             signal.setitimer(signal.ITIMER_PROF, PATIENCE * (1 + seconds))
@@ -113,6 +118,27 @@ class Server:
             if self.failed:
                 return 1
         return 0
+
+
+def is_text(path: Path) -> bool:
+    """Whether written modules carry functions of a file, which is read as text."""
+    of_backend = path.parents[1].name == "codegen" and path.parent.name != "emit"
+    return of_backend and path.name in ("support.py", "kernels.py", "attention.py")
+
+
+def _plant_text(mutant: Mutant) -> None:
+    """Change the text that readers of the file find."""
+    read_text = Path.read_text
+
+    def planted(path: Path, *args: str, **kwargs: str) -> str:
+        return mutant.text if path == mutant.path else read_text(path, *args, **kwargs)
+
+    Path.read_text = planted  # pyright: ignore[reportAttributeAccessIssue]
+    gc.unfreeze()
+    every: list[Any] = gc.get_objects()
+    for each in every:
+        if type(each).__name__ == "SupportFile":
+            each.__dict__.pop("_functions", None)
 
 
 def forked(work: Callable[[], int], seconds: int) -> tuple[Verdict, float]:

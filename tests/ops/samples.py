@@ -196,6 +196,10 @@ SAMPLES: Mapping[str, tuple[Sample, ...]] = {
             {"x": floats(S, D), "gamma": floats(D), "beta": floats(D)},
             leading=("x",), fixed=("D",),
         ),
+        Sample(
+            {"x": floats(B, S, D), "gamma": floats(D), "beta": floats(D)}, {"eps": 0.1},
+            fixed=("D",),
+        ),
         Sample({"x": floats(D), "gamma": floats(D)}, fixed=("D",)),
         Sample({"x": floats(B, S, D)}, {"eps": 1e-12}, fixed=("D",)),
         Sample(
@@ -255,6 +259,7 @@ SAMPLES: Mapping[str, tuple[Sample, ...]] = {
     "CE": (
         Sample({"z": floats(S, V), "t": ints(S, below=V)}, leading=("z", "t"), fixed=("V",)),
         Sample({"z": floats(S, V), "t": ints(S, below=V)}, {"reduction": "sum"}, fixed=("V",)),
+        Sample({"z": floats(B, S, V), "t": ints(B, S, below=V)}, fixed=("B", "S", "V")),
         Sample(
             {"z": floats(B, S, V), "t": ints(B, S, below=V), "w": ints(B, S, below=BITS)},
             fixed=("B", "S", "V"),

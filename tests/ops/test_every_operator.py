@@ -4,13 +4,14 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from ops.sample import SIZES, Sample
+from ops.sample import SIZES, Sample, settle
 from ops.samples import SAMPLES
 from ops.trial import Trial
 
 from xg import ops
 from xg.ir.op import Op
 from xg.ir.use import Data, Length, Number, Tensor, Word
+from xg.passes.infer import apply_types
 
 PAIRS = [
     (ops.table()[glyph], sample, f"{glyph}-{place}")
@@ -77,6 +78,13 @@ def test_values_have_the_shapes_of_the_body(op: Op, sample: Sample) -> None:
         for expr, value in zip(body.outputs, trial.outputs().values(), strict=True):
             assert value.shape == trial.context.shape(expr.shape)
             assert value.dtype.kind == {"float": "f", "int": "i", "bool": "b"}[expr.kind]
+
+
+@pytest.mark.parametrize(("op", "sample"), USES)
+def test_results_have_the_shapes_that_labels_name(op: Op, sample: Sample) -> None:
+    types = apply_types(op, sample.types, settle(op, sample))
+    for type_, target in zip(types, sample.targets, strict=False):
+        assert target in (None, type_.shape)
 
 
 @pytest.mark.parametrize(("op", "sample"), USES)

@@ -197,6 +197,12 @@ def test_advice_fits_the_shapes() -> None:
     assert "transposed" in advice(Sample({"a": BSD, "b": floats(V, D)}))
 
 
+def test_a_position_beyond_an_axis_is_told_the_last_one() -> None:
+    with pytest.raises(Misuse) as refused:
+        settle(ops.table()["pick"], Sample({"x": BSD}, {"index": S}, axes("S")))
+    assert refused.value.help == ("positions count from 0, the last one is S - 1",)
+
+
 @pytest.mark.parametrize("axis", [S, number(3)])
 def test_few_ways_are_looked_at_where_there_are_many(
     axis: Dim, monkeypatch: pytest.MonkeyPatch

@@ -48,13 +48,13 @@ def test_arguments_come_in_order_by_name_or_as_words(node: str, expected: Attrs)
 @pytest.mark.parametrize(
     ("node", "message"),
     [
-        ("RoPE(500, base=500)", "RoPE has base twice"),
-        ("RoPE(half, interleaved)", "RoPE has layout twice"),
+        ("RoPE(500, base=500)", "RoPE is given base twice"),
+        ("RoPE(half, interleaved)", "RoPE is given layout twice"),
         (
             "RoPE(500, half, 8, 1, 4, 9, 2)",
             "RoPE takes base, layout, factor, low, high, trained in",
         ),
-        ("GELU(fast=1)", "GELU has fast none of form"),
+        ("GELU(fast=1)", "GELU takes form in parentheses, not fast"),
         ("DO", "DO needs p in parentheses"),
     ],
 )

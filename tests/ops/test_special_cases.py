@@ -1,6 +1,7 @@
 """Properties of single operators, beyond those of every operator."""
 
 import math
+from collections.abc import Mapping
 from dataclasses import replace
 
 import numpy as np
@@ -9,12 +10,13 @@ from ops.sample import N_H, SIZES, B, D, D_h, S, S_k, S_max, Sample, V, axes, fl
 from ops.trial import Array, Trial
 
 from xg import ops
-from xg.ir.dim import ONE, number
+from xg.ir.dim import ONE, Dim, number
 from xg.ir.op import AtMost, Op
 from xg.ir.use import Misuse
 from xg.verify.reference.evaluate import evaluate
 
 INF = float("inf")
+Own = Mapping[str, str | Dim]
 
 
 def op(glyph: str) -> Op:
@@ -226,6 +228,16 @@ def test_what_only_numbers_can_settle_is_a_fact() -> None:
     assert _facts("pick", one) == [(S_k + 1, S)]
     stretch = Sample({"x": floats(B, S)}, {"start": S_k, "stop": D}, axes("S"))
     assert _facts("slice", stretch) == [(S_k, D), (D, S)]
+
+
+@pytest.mark.parametrize("own", [{"side": "causal"}, {"pad": ONE}], ids=["causal", "both ends"])
+def test_the_maximum_of_negative_numbers_at_an_end_is_none_beyond_it(own: Own) -> None:
+    sample = Sample({"x": floats(V, S)}, {"k": number(3), "stride": ONE, **own}, axes("V"))
+    pool = trial("maxpool", sample)
+    x = -1 - np.abs(pool.arrays["x"])
+    windows = range(len(x)) if "side" in own else range(1, 1 + len(x))
+    expected = [x[max(last - 2, 0) : last + 1].max(axis=0) for last in windows]
+    assert np.array_equal(replace(pool, arrays={"x": x}).outputs()["y"], expected)
 
 
 def test_layer_norm_of_equal_numbers_is_the_shift() -> None:

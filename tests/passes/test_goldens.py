@@ -16,10 +16,13 @@ from xg.ir.verify import verify
 from xg.passes.ir_text.printer import spell_program
 from xg.passes.ir_text.reader import read_program
 from xg.passes.pipelines import (
+    COLLECT,
+    DIFFERENTIATE,
     DROP_MESH,
     ELIMINATE_DEAD,
     EVERY_PASS,
     FUSE,
+    HOIST,
     OUTLINE,
     PARALLEL,
     SINGLE,
@@ -46,8 +49,10 @@ def _id(path: Path) -> str:
 def _pipeline(name: str, program: Program) -> tuple[Pass, ...]:
     """Every pass up to the one of that name."""
     pipeline = PARALLEL if program.is_parallel and name != DROP_MESH.name else SINGLE
-    if name in (FUSE.name, OUTLINE.name):
+    if name in (HOIST.name, FUSE.name, OUTLINE.name):
         pipeline = (DROP_MESH, ELIMINATE_DEAD, PASSES[name])
+    if name == COLLECT.name:
+        pipeline = (DROP_MESH, ELIMINATE_DEAD, DIFFERENTIATE, COLLECT)
     end = [each.name for each in pipeline].index(name)
     return pipeline[: end + 1]
 

@@ -62,6 +62,9 @@ block Outer(X [Q, B, S, D], w [B], M [B, T, D_h], ids [S, B] in D_h)
 """
 
 
+FEW_ROUNDS = {"Q": 2, "S": 3, "B": 5, "D_h": 4, "T": 6, "D": 7}  # every difference runs them all
+
+
 def drawn(program: xg.Program) -> tuple[Arrays, Arrays, Arrays]:
     """Parameters, inputs and cotangents of the outputs."""
     draw = np.random.default_rng(1)
@@ -88,10 +91,11 @@ def written(tmp_path: Path, text: str) -> Path:
     return tmp_path / "a.xg"
 
 
-def test_a_cell_over_an_axis_is_the_recurrence_of_torch() -> None:
+@pytest.mark.parametrize("kernels", [False, True], ids=["readable", "kernels"])
+def test_a_cell_over_an_axis_is_the_recurrence_of_torch(kernels: bool) -> None:
     program = xg.compile(GRU, sizes=SIZES)
     params, inputs, cotangents = drawn(program)
-    module = program.load()
+    module = program.load(kernels=kernels)
     outputs, saved = module.forward(params, inputs)
     gradients = module.backward(params, saved, cotangents)
     gru = torch.nn.GRU(SIZES["D"], SIZES["D_h"], batch_first=True, dtype=torch.float64)
@@ -130,9 +134,11 @@ def test_gradients_are_those_of_differences_on_every_backend(
     text: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     path = written(tmp_path, text)
-    code = main(["verify", str(path), "--against", "fd,torch,jax"])
-    assert code == 0, capsys.readouterr().out
-    assert "all proven" in capsys.readouterr().out
+    sizes = [word for name, size in FEW_ROUNDS.items() for word in ("--set", f"{name}={size}")]
+    for form in ([], ["--kernels"]):
+        code = main(["verify", str(path), "--against", "fd,torch,jax", *sizes, *form])
+        assert code == 0, capsys.readouterr().out
+        assert "all proven" in capsys.readouterr().out
 
 
 @pytest.mark.parametrize("reverse", ["", " reversed"])

@@ -9,7 +9,7 @@ from xg.frontend.project import read_project
 from xg.frontend.typed import type_project
 from xg.ir.graph import Program, Value
 from xg.ir.verify import BrokenProgram
-from xg.passes.pipelines import BLOCKS, EVERY_PASS, FUSED_RANK, PARALLEL, SINGLE
+from xg.passes.pipelines import BLOCKS, EVERY_PASS, FUSED, FUSED_RANK, PARALLEL, SINGLE
 from xg.passes.runner import VERIFY, Pass, run
 
 
@@ -47,5 +47,5 @@ def test_every_pass_has_a_name_of_its_own_and_is_used() -> None:
     names = [each.name for each in EVERY_PASS]
     assert len(set(names)) == len(names)
     assert all(each.says and each.says[0].islower() for each in EVERY_PASS)
-    every = (SINGLE, PARALLEL, FUSED_RANK, BLOCKS)
+    every = (SINGLE, FUSED, PARALLEL, FUSED_RANK, BLOCKS)
     assert {each.name for pipeline in every for each in pipeline} == set(names)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
@@ -21,11 +22,32 @@ block Net(X [B, D, D]) -> Y [B, D, D] {
 """
 
 
-def test_what_is_cut_already_cannot_be_cut_from_outside(tmp_path: Path) -> None:
-    plan = "plan P of Net {\n    X [B, D/N_T, D/N_D]\n    H [B, D/(N_D*N_T), D]\n}\n"
-    (tmp_path / "net.xg").write_text(NET + plan, encoding="utf-8")
-    with pytest.raises(xg.DiagnosticError, match="by two mesh axes in the other order"):
-        xg.compile(tmp_path / "net.xg", plan="P")
+@pytest.mark.parametrize(
+    ("lines", "refused", "instead"),
+    [
+        (
+            ("X [B, D/N_T, D/N_D]", "H [B, D/(N_D*N_T), D]"),
+            "H is cut along D by N_T: N_D cannot cut it too",
+            "H [B, D/N_T, D/N_D]",
+        ),
+        (
+            ("X [B, D, D/(N_D*N_T)]", "H [B, D/N_D, D/N_T]"),
+            "H is cut along D by N_T: N_D cannot join it too",
+            "H [B, D, D/(N_D*N_T)]",
+        ),
+    ],
+)
+def test_what_is_cut_already_cannot_be_cut_from_outside(
+    lines: tuple[str, str], refused: str, instead: str
+) -> None:
+    def compiled(*own: str) -> None:
+        text = NET + "plan P of Net {\n    " + "\n    ".join(own) + "\n}\n"
+        assert xg.compile(source=text, plan="P").source()
+
+    with pytest.raises(xg.DiagnosticError, match=re.escape(refused)) as found:
+        compiled(*lines)
+    assert f"leave it as it is made: {instead}" in str(found.value)
+    compiled(lines[0], instead)
 
 
 def test_a_plan_may_cut_nothing(tmp_path: Path) -> None:

@@ -7,12 +7,13 @@ from __future__ import annotations
 
 import json
 import tomllib
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from contextlib import redirect_stdout
 from importlib.resources import files
 from io import StringIO
 from pathlib import Path
-from typing import Any, cast
+from types import ModuleType
+from typing import TYPE_CHECKING, Any, cast
 
 from xg.cli.console import Console
 from xg.cli.dispatch import parse
@@ -30,16 +31,21 @@ from xg.figures.layout import run_engine
 from xg.frontend.check_memory import CheckMemory
 from xg.frontend.choices import checked
 from xg.frontend.choose_plan import plans_of
-from xg.frontend.project import read_project
+from xg.frontend.project import Project, read_edited, read_project
 from xg.frontend.project.lookup import library_files
 from xg.syntax.format import format
+
+if TYPE_CHECKING:
+    from xg.pages.explorer.plan_costs import Planned
 
 Layout = Callable[[str], str]
 
 Json = dict[str, Any]
 PICTURES = ("forward", "backward", "overview")
 MEMORY: dict[str, CheckMemory] = {}  # of the text that is written now
-KNOWN: dict[tuple[str, ...], Program] = {}  # the last one
+READ: dict[tuple[str, str], Project] = {}  # of the last text
+KNOWN: dict[tuple[str, ...], tuple[Program, list[str]]] = {}  # the last one, and its file's plans
+PAGES: dict[tuple[str, ...], WholePage] = {}  # of the last program
 
 
 def use_layout(layout: Layout) -> None:
@@ -64,24 +70,28 @@ def _draw(asked: Json) -> Json:
     """One view of a block, and what else there is to choose; or the errors that hinder it."""
     file = _written(asked)
     try:
-        program = _compiled(file, asked)
-        view = asked["view"]
-        shown = _view(program, file, view, asked)
+        program, plans = _compiled(file, asked)
+        shown = _view(program, file, asked["view"], asked)
     except DiagnosticError as error:
         return {"failed": render(error.diagnostics, color=False)}
     blocks = [block.name.name for block in program.project.main.blocks]
-    there = [*views(program), *_backends(program), "cost", *(["plans"] if _plans(program) else [])]
-    return {"blocks": blocks, "block": program.graphs.main.block, "plans": _plans(program),
-            "views": there, **shown}  # fmt: skip
+    there = [
+        *views(program),
+        "explorer",
+        *_backends(program),
+        "cost",
+        *(["plans"] if plans else []),
+    ]
+    block = program.graphs.main.block
+    return {"blocks": blocks, "block": block, "plans": plans, "views": there, **shown}
 
 
 def _view(program: Program, file: Path, view: str, asked: Json) -> Json:
     """A view as the command writes it: `xg build` a figure or a module, `xg cost` its tables."""
-    block = program.graphs.main.block
-    names = [each.name.name for each in program.project.main.blocks]
-    stem = stems(slug(file.stem), names)[block]
-    if asked.get("plan"):
-        stem = slug(f"{stem}_{asked['plan']}")
+    block, stem = program.graphs.main.block, _stem(program, file, asked)
+    if view == "explorer":
+        page = _explorer().explore(program, {}, quick=True).page
+        return {"kind": "page", "file": f"{stem}.html", "data": page.decode()}
     if view in PICTURES:
         if view not in views(program):
             return {"missing": f"{block} has no {view} figure"}
@@ -96,6 +106,62 @@ def _view(program: Program, file: Path, view: str, asked: Json) -> Json:
         data = "\n\n".join(stage.source(view) for stage in stages)
         return {"kind": "code", "file": f"{stem}_{view}.py", "data": data}
     return {"kind": "text", "file": f"{stem}.{view}.txt", "data": _cost(program, file, view)}
+
+
+def _stem(program: Program, file: Path, asked: Json) -> str:
+    """How the names of a block's files begin."""
+    names = [each.name.name for each in program.project.main.blocks]
+    stem = stems(slug(file.stem), names)[program.graphs.main.block]
+    return slug(f"{stem}_{asked['plan']}") if asked.get("plan") else stem
+
+
+# ---- the explorer --------------------------------------------------------------------------------
+
+
+def _explorer() -> ModuleType:
+    """The explorer; it and what only it needs are imported when it is looked at."""
+    from website.playground.numpy_names import in_place_of_numpy
+
+    with in_place_of_numpy():
+        from xg.pages import explorer
+
+    return explorer
+
+
+class WholePage:
+    """The page of a program with its numbers, and its plans one by one: keys come in between."""
+
+    def __init__(self, program: Program) -> None:
+        self.program = program
+        self.coming: Iterator[Planned] = _explorer().planned(program, {})
+        self.plans: list[Planned] = []
+
+    def step(self) -> str | None:
+        """Compile one plan more; the page, if there is none left."""
+        plan = next(self.coming, None)
+        if plan is None:
+            explored = _explorer().explore(self.program, {}, plans=self.plans)
+            return cast("bytes", explored.page).decode()
+        self.plans.append(plan)
+        return None
+
+
+def _deepen(asked: Json) -> Json:
+    """The explorer's whole page, or how many of its plans are compiled."""
+    file = _written(asked)
+    try:
+        program, _ = _compiled(file, asked)
+    except DiagnosticError as error:
+        return {"failed": render(error.diagnostics, color=False)}
+    key = next(iter(KNOWN))
+    if key not in PAGES:
+        PAGES.clear()
+        PAGES[key] = WholePage(program)
+    page = PAGES[key].step()
+    if page is None:
+        return {"plans": len(PAGES[key].plans)}
+    PAGES.clear()
+    return {"kind": "page", "file": f"{_stem(program, file, asked)}.html", "data": page}
 
 
 def _cost(program: Program, file: Path, view: str) -> str:
@@ -116,7 +182,7 @@ def _check(asked: Json) -> Json:
     file = _written(asked)
     found: tuple[Diagnostic, ...]
     try:
-        found = checked(read_project(file), memory=MEMORY[file.name]).diagnostics
+        found = checked(_read(file, asked), memory=MEMORY[file.name]).diagnostics
     except DiagnosticError as error:
         found = error.diagnostics
     return {"said": render(found, color=False), "places": [as_data(each) for each in found]}
@@ -128,6 +194,24 @@ def _format(asked: Json) -> Json:
         return {"text": format(Source("", asked["text"]))}
     except DiagnosticError:
         return {"text": None}
+
+
+def _complete(asked: Json) -> Json:
+    """The names that fit at `at`, as the language server offers them; the word begins at `from`.
+
+    Places count characters of the text.
+    """
+    from xg.editor.meaning.complete import complete, word_before
+
+    source, file = Source(f"{asked['name']}.xg", asked["text"]), _written(asked)
+    word = word_before(source, asked["at"])
+    project = read_edited(file.absolute(), source, {}).project
+    found = complete(project, word)
+    return {
+        "from": word.start,
+        "found": [{"name": each.name, "kind": each.kind, "detail": each.detail, "also": each.also}
+                  for each in found],
+    }  # fmt: skip
 
 
 def _written(asked: Json) -> Path:
@@ -142,15 +226,25 @@ def _written(asked: Json) -> Path:
     return file
 
 
-def _compiled(file: Path, asked: Json) -> Program:
+def _read(file: Path, asked: Json) -> Project:
+    key = (file.name, asked["text"])
+    if key not in READ:
+        project = read_project(file)
+        READ.clear()
+        READ[key] = project
+    return READ[key]
+
+
+def _compiled(file: Path, asked: Json) -> tuple[Program, list[str]]:
+    """The program that is asked for, and the plans of its file."""
     key = (file.name, asked["text"], asked.get("block") or "", asked.get("plan") or "")
     if key not in KNOWN:
-        project = read_project(file)
+        project = _read(file, asked)
         names = [block.name.name for block in project.main.blocks]
         block = asked.get("block") if asked.get("block") in names else None
         program = compile_project(project, block, None, asked.get("plan") or None)
         KNOWN.clear()
-        KNOWN[key] = program
+        KNOWN[key] = program, [*plans_of(project)]
     return KNOWN[key]
 
 
@@ -159,8 +253,10 @@ def _backends(program: Program) -> list[str]:
     return [name for name, backend in backends().items() if backend.writes(graphs)]
 
 
-def _plans(program: Program) -> list[str]:
-    return [*plans_of(program.project)]
-
-
-DOING: dict[str, Callable[[Json], Json]] = {"draw": _draw, "check": _check, "format": _format}
+DOING: dict[str, Callable[[Json], Json]] = {
+    "draw": _draw,
+    "deepen": _deepen,
+    "check": _check,
+    "complete": _complete,
+    "format": _format,
+}

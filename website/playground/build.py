@@ -3,24 +3,33 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterable, Iterator
+from gzip import compress
 from importlib.util import find_spec
 from io import BytesIO
 from pathlib import Path
-from zipfile import ZIP_DEFLATED, ZipFile, ZipInfo
+from string import Template
+from zipfile import ZIP_DEFLATED, ZIP_STORED, ZipFile, ZipInfo
 
+from xg import driver
 from xg.frontend.project.lookup import library, library_files
+from xg.pages.explorer import explore
 from xg_grammar.pygments_lexer import WORDS
 
 HERE = Path(__file__).parent
 PACKAGES = ("xg", "xg_runtime", "xg_grammar", "lark")
-KINDS = {".py", ".xg", ".json", ".toml", ".ttf", ".txt", ".md", ".lark"}
+KINDS = {".py", ".xg", ".json", ".toml", ".ttf", ".txt", ".md", ".lark", ".js", ".css", ".html"}
 FOLDER = "playground"
+SMALLEST = "block F(X [2]) -> Y [2] {\n    X -> S : Y\n}\n"
+ALLOWED = re.compile(r"style-src (?P<style>[^;]+); script-src (?P<scripts>[^;]+);")
 
 
 def playground_files() -> dict[str, bytes]:
     """Every file by its path in the site, but for the Python runtime."""
     made = {path.name: path.read_bytes() for path in sorted((HERE / "page").iterdir())}
+    made["index.html"] = _with_policy(made["index.html"].decode()).encode()
+    made["kept.js"] = (_package("xg") / "cli" / "live" / "assets" / "kept.js").read_bytes()
     made["answer.py"] = (HERE / "answer.py").read_bytes()
     made["compiler.zip"] = zipped((name, path.read_bytes()) for name, path in _members())
     made["nothing.zip"] = zipped(())
@@ -29,20 +38,33 @@ def playground_files() -> dict[str, bytes]:
     return {f"{FOLDER}/{name}": content for name, content in made.items()}
 
 
+def _with_policy(page: str) -> str:
+    """The page, whose policy allows the one style sheet and the scripts of explorers, by hashes."""
+    explorer = explore(driver.compile(source=SMALLEST), {}).page.decode()
+    allowed = ALLOWED.search(explorer)
+    assert allowed is not None
+    return Template(page).substitute(allowed.groupdict())
+
+
 def _examples() -> dict[str, object]:
     texts = {file.stem: file.read_text(encoding="utf-8") for file in library_files()}
     return {"words": WORDS, "examples": texts}
 
 
-def zipped(members: Iterable[tuple[str, bytes]]) -> bytes:
+def zipped(members: Iterable[tuple[str, bytes]], how: int = ZIP_DEFLATED) -> bytes:
     """Files by their names, the packages as the wheel has them; the same bytes each time."""
     packed = BytesIO()
     with ZipFile(packed, "w") as archive:
         for name, content in sorted(members):
             entry = ZipInfo(name)
-            entry.compress_type = ZIP_DEFLATED
+            entry.compress_type = how
             archive.writestr(entry, content, compresslevel=9)
     return packed.getvalue()
+
+
+def squeezed(members: Iterable[tuple[str, bytes]]) -> bytes:
+    """The same, compressed as a whole, which takes a fifth less room; a page inflates it."""
+    return compress(zipped(members, ZIP_STORED), 9, mtime=0)
 
 
 def _members() -> Iterator[tuple[str, Path]]:
@@ -51,6 +73,7 @@ def _members() -> Iterator[tuple[str, Path]]:
         yield from (
             (f"{package}/{path.relative_to(folder).as_posix()}", path) for path in _in(folder)
         )
+    yield "website/playground/numpy_names.py", HERE / "numpy_names.py"
     diagrams = library()
     if not diagrams.is_relative_to(_package("xg")):
         for path in _in(diagrams):

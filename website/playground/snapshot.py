@@ -7,6 +7,7 @@ imports the compiler itself.
 
 from __future__ import annotations
 
+import re
 import shutil
 import subprocess
 from hashlib import sha256
@@ -15,7 +16,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from zipfile import ZipFile
 
-from website.playground.build import FOLDER, zipped
+from website.playground.build import FOLDER, squeezed
 from website.playground.runtime import CACHE, RuntimeMissing, runtime
 
 HERE = Path(__file__).parent
@@ -23,8 +24,17 @@ MAKER, WARM_UP = HERE / "make_snapshot.mjs", HERE / "warm_up.py"
 FILES = ("memory.bin", "memory.json")
 SECONDS = 300
 # What a page cannot ask for, as it needs NumPy, torch or a terminal.
-ROOMS = ("importing", "verify", "editor", "pages", "cli/actions", "cli/training")
-UNUSED = ("xg_runtime/", "lark/", *(f"xg/{room}/" for room in ROOMS))
+UNUSED = re.compile(
+    r"lark/|xg_runtime/|xg_grammar/(build|textmate|xg\.lark)|xg/(notebook|sphinx|testing)\.py"
+    r"|xg/cli/(actions|live|new_project|shells|training)/"
+    r"|xg/cli/(counterpart|dumped|effects|plan_|published|rank|writer)"
+    r"|xg/(importing|verify)/|xg/editor/server/|xg/pages/(diff|explain)/|xg/passes/ir_text/"
+)
+USED = re.compile(  # of these, by the explorer
+    r"xg/verify/((__init__|facts|single_device|proof_sizes|meshes)|reference/\w+)\.py"
+    r"|xg_runtime/(__init__|errors|held)\.py"
+    r"|xg_runtime/ranks/(?!process|launch|join|worker|watch|heart|hand|rendez|stage|pipeline)\w+\.py"
+)
 
 
 def snapshot(files: dict[str, bytes], cache: Path = CACHE) -> dict[str, bytes]:
@@ -41,9 +51,12 @@ def snapshot(files: dict[str, bytes], cache: Path = CACHE) -> dict[str, bytes]:
     modules = (kept / "memory.modules").read_text(encoding="utf-8").splitlines()
     known = {line.partition("site-packages/")[2] for line in modules}
     with ZipFile(BytesIO(files[f"{FOLDER}/compiler.zip"])) as archive:
-        names = [name for name in archive.namelist() if not name.startswith(UNUSED)]
-        rest = [(name, archive.read(name)) for name in names if name not in known]
-    return {**found, f"{FOLDER}/rest.zip": zipped(rest)}
+        rest = [
+            (name, archive.read(name))
+            for name in archive.namelist()
+            if name not in known and (USED.fullmatch(name) or not UNUSED.match(name))
+        ]
+    return {**found, f"{FOLDER}/rest.zip.gz": squeezed(rest)}
 
 
 def _make(files: dict[str, bytes], python: dict[str, bytes], kept: Path) -> None:

@@ -1,7 +1,7 @@
 """The last steps before the memory is kept: what a page asks most, once, then tidying.
 
 It runs in Pyodide, behind `answer.py`, whose names it uses. Of Python's library only the
-modules that are imported here are sent.
+modules that are imported here are sent, and of those nothing that only people read.
 """
 # ruff: noqa: F821
 # pyright: reportUndefinedVariable=false, reportUnknownVariableType=false, reportUnknownMemberType=false
@@ -15,7 +15,7 @@ import sys
 import types
 from contextlib import suppress
 from functools import _lru_cache_wrapper  # pyright: ignore
-from importlib import import_module
+from importlib import import_module, invalidate_caches
 from pathlib import Path
 
 import xg
@@ -69,7 +69,7 @@ def _ask_all() -> None:
 
 
 def _without_words() -> None:
-    """Take docstrings and line tables away: no one reads them here, and they would be sent."""
+    """Take docstrings, annotations and line tables away: no one reads them here."""
     known: dict[int, tuple[types.CodeType, types.CodeType]] = {}
 
     def lean(code: types.CodeType) -> types.CodeType:
@@ -86,16 +86,22 @@ def _without_words() -> None:
     for each in gc.get_objects():
         if isinstance(each, types.FunctionType):
             each.__doc__ = None
+            each.__annotations__ = None  # pyright: ignore
             each.__code__ = lean(each.__code__)
+        elif isinstance(each, type | types.ModuleType) and each.__dict__.get("__doc__"):
+            with suppress(TypeError):  # of classes that are written in C
+                each.__doc__ = None
 
 
 def _tidy() -> None:
     run_engine.ENGINES = ()  # pyright: ignore
     KNOWN.clear()  # pyright: ignore
+    READ.clear()  # pyright: ignore
     MEMORY.clear()  # pyright: ignore
     for each in gc.get_objects():
         if isinstance(each, _lru_cache_wrapper) and not each.__module__.startswith(DISCOVERING):
             each.cache_clear()
+    invalidate_caches()  # the list of all files of Python's library
     _without_words()
     for _ in range(3):
         gc.collect()

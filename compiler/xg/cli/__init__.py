@@ -47,5 +47,5 @@ usage: xg COMMAND FILE... [options]
 
 {commands}
 
-Try it: xg demo
+Try it: xg build mha -o mha.svg
 """

@@ -24,8 +24,19 @@ def add_file(parser: ArgumentParser, *, plans: bool = True) -> None:
 
 def add_files(parser: ArgumentParser) -> None:
     """Several files, and what of them is compiled."""
+    parser.set_defaults(stdin_filename=None)
     parser.add_argument("files", metavar="FILE", type=Diagram, nargs="+", help=FILE_HELP)
     add_choice(parser)
+
+
+def add_stdin_filename(parser: ArgumentParser) -> None:
+    """Add the name of a text from standard input."""
+    parser.add_argument(
+        "--stdin-filename",
+        metavar="NAME",
+        help="what standard input is called, in errors and outputs; it uses files beside NAME, "
+        "which need not be there",
+    )
 
 
 def add_choice(parser: ArgumentParser, *, plans: bool = True) -> None:

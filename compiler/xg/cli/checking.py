@@ -10,12 +10,20 @@ from xg.cli.opening import open_project
 from xg.diagnostics.counted import counted
 from xg.diagnostics.diagnostic import MISTAKES_AT_MOST, Diagnostic, DiagnosticError
 from xg.frontend.choices import check_choices
+from xg.frontend.project import Project
 
 
 def diagnostics_of(file: str, options: Namespace) -> tuple[Diagnostic, ...]:
     """The errors and warnings of a file, in every choice of options."""
     try:
-        project = open_project(file)
+        return findings(open_project(file, options.stdin_filename), options)
+    except DiagnosticError as error:
+        return error.diagnostics
+
+
+def findings(project: Project, options: Namespace) -> tuple[Diagnostic, ...]:
+    """The errors and warnings of a file that was read, in every choice of options."""
+    try:
         return check_choices(project, options.block, settings_of(options), options.plan)
     except DiagnosticError as error:
         return error.diagnostics

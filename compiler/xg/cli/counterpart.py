@@ -24,6 +24,7 @@ from xg.diagnostics.lazy_dataclass import dataclass
 from xg.driver import Program
 from xg.frontend.project import Project
 from xg.frontend.typed import declared_dims
+from xg.verify.counterpart.agreeing import in_shape, off
 from xg.verify.counterpart.comparison import (
     TOLERANCE,
     CodeComparison,
@@ -32,7 +33,7 @@ from xg.verify.counterpart.comparison import (
 )
 from xg.verify.counterpart.flat_program import flat_run
 from xg.verify.counterpart.foreign_run import Event, ForeignRun
-from xg.verify.counterpart.matching import Matcher, in_shape, off
+from xg.verify.counterpart.matching import Matcher
 from xg.verify.counterpart.torch_hooks import HookedRun, parameters
 from xg.verify.counterpart.variants import OtherWeights
 from xg.verify.proof_sizes import verification_sizes

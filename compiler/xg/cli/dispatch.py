@@ -5,7 +5,7 @@ from __future__ import annotations
 import gc
 import os
 import sys
-from argparse import ArgumentParser, Namespace, RawDescriptionHelpFormatter
+from argparse import ArgumentParser, Namespace
 from collections.abc import Sequence
 from importlib import import_module
 from typing import Protocol, cast
@@ -13,10 +13,11 @@ from typing import Protocol, cast
 from xg.cli.command_list import COMMANDS
 from xg.cli.console import ColorChoice, Console
 from xg.cli.exits import BUG, FILE_FAILED, INTERRUPTED, PROBLEM, UNREADABLE, USAGE
+from xg.cli.parser import CommandParser
 from xg.cli.render.json_text import json_text
 from xg.cli.training.threads import limit_threads
 from xg.diagnostics.diagnostic import DiagnosticError, as_data
-from xg.diagnostics.fold import columns_of, fold
+from xg.diagnostics.similar import similar
 from xg.diagnostics.terminal import printable
 
 
@@ -81,10 +82,10 @@ def _without_effect(name: str, options: Namespace) -> str | None:
 
 
 def _unknown(name: str) -> int:
-    from difflib import get_close_matches  # only a wrong word pays for it
-
-    close = get_close_matches(name, COMMANDS, n=1)
-    hint = f"did you mean {close[0]}?" if close else "xg --help lists them"
+    other = similar(name, COMMANDS)
+    hint = f"did you mean {other}?" if other else "xg --help lists them"
+    if name.endswith(".xg"):
+        hint = f"did you mean xg build {printable(name)}?"
     sys.stderr.write(f"xg: there is no command {printable(name)}: {hint}\n")
     return USAGE
 
@@ -107,13 +108,7 @@ def command_of(name: str) -> Command:
 def parser_of(name: str, command: Command) -> ArgumentParser:
     """The parser of a command."""
     about = f"{COMMANDS[name][0].upper()}{COMMANDS[name][1:]}."
-    parser = ArgumentParser(
-        prog=f"xg {name}",
-        description="\n".join(fold(about, columns_of(sys.stdout))),
-        epilog=f"example:\n  {command.EXAMPLE}",
-        formatter_class=RawDescriptionHelpFormatter,
-        allow_abbrev=False,
-    )
+    parser = CommandParser(name, about, command.EXAMPLE)
     command.add_arguments(parser)
     parser.add_argument("--color", choices=("auto", "always", "never"), default="auto")
     return parser

@@ -11,13 +11,14 @@ from numpy.typing import NDArray
 
 from xg.cli.input_arrays import expected, expected_inputs
 from xg.cli.published import Published, names_for, size_numbers
+from xg.diagnostics.lazy_dataclass import dataclass
 from xg.frontend.project import Project
 from xg.frontend.typed import shape_project
 from xg.ir.parameters import param_specs
+from xg.verify.counterpart.agreeing import in_shape
 from xg.verify.counterpart.comparison import CodeComparison, ModuleAgreement
 from xg.verify.counterpart.flat_program import FlatProgram, flat_run
 from xg.verify.counterpart.foreign_run import Event, ForeignRun
-from xg.verify.counterpart.matching import in_shape
 from xg.verify.counterpart.variants import OtherWeights
 from xg_runtime import arrays as array_files
 from xg_runtime import rename, weights
@@ -28,35 +29,59 @@ Arrays = dict[str, NDArray[Any]]
 GRADIENT = "d/"
 
 
+@dataclass(frozen=True)
+class Dump:
+    """Arrays of a file, and the diagram run on the weights and inputs among them."""
+
+    found: Arrays
+    held: Published
+    inputs: Arrays
+    flat: FlatProgram
+    source: str
+
+    @classmethod
+    def of(cls, project: Project, options: Namespace, found: Arrays) -> Dump:
+        """Run the diagram, forward and backward; raises InputError."""
+        inputs = _inputs(project, options, found)
+        held = _held(project, options, found, inputs)
+        program = held.program.on_one_device
+        source = str(options.against)
+        params = fit(held.params, expected(program.params), dtype="float64", source=source)
+        inputs = fit(inputs, expected_inputs(program), dtype="float64", source=source)
+        losses = [name for name, spec in program.outputs.items() if spec.shape == ()]
+        if not losses and any(name.startswith(GRADIENT) for name in found):
+            losses = [name for name in program.outputs if GRADIENT + name in found]
+        d_outputs = {name: _cotangent(found, name) for name in losses}
+        return cls(found, held, inputs, flat_run(program.graphs, params, inputs, d_outputs), source)
+
+    def run(self) -> ForeignRun:
+        """Their run, as far as the file tells it."""
+        return _run(self.found, self.flat, self.held, {*self.inputs})
+
+    def beside(
+        self, run: ForeignRun, results: Arrays, gradients: Arrays, tolerance: float
+    ) -> CodeComparison:
+        """Both runs beside each other; raises InputError where nothing can be compared."""
+        if not run.events and not results and not gradients:
+            raise InputError(f"{self.source} has no edge, no result and no gradient of the diagram")
+        owners = _owners(self.held, self.found, self.flat)
+        others = OtherWeights({})
+        return CodeComparison(self.flat, run, owners, results, gradients, others, tolerance)
+
+
 def compare_dumped(project: Project, options: Namespace) -> ModuleAgreement:
     """Run the diagram on the weights and inputs of a file, and compare; raises InputError."""
     found = array_files.read(options.against)
     if options.inputs:
         found = {**array_files.read(options.inputs), **found}
-    inputs = _inputs(project, options, found)
-    held = _held(project, options, found, inputs)
-    program = held.program.on_one_device
-    source = str(options.against)
-    params = fit(held.params, expected(program.params), dtype="float64", source=source)
-    inputs = fit(inputs, expected_inputs(program), dtype="float64", source=source)
-    losses = [name for name, spec in program.outputs.items() if spec.shape == ()]
-    if not losses and any(name.startswith(GRADIENT) for name in found):
-        losses = [name for name in program.outputs if GRADIENT + name in found]
-    d_outputs = {name: _cotangent(found, name) for name in losses}
-    flat = flat_run(program.graphs, params, inputs, d_outputs)
-    run = _run(found, flat, held, {*inputs})
+    dump = Dump.of(project, options, found)
     results = {
         name: array
-        for name, edge in flat.outputs.items()
+        for name, edge in dump.flat.outputs.items()
         if name in found and (array := in_shape(found[name], edge.array.shape)) is not None
     }
-    gradients = _gradients(held, found, flat)
-    if not run.events and not results and not gradients:
-        raise InputError(f"{source} has no edge, no result and no gradient of the diagram")
-    owners = _owners(held, found, flat)
-    return CodeComparison(
-        flat, run, owners, results, gradients, OtherWeights({}), options.tolerance
-    ).judge()
+    gradients = gradients_of(dump.held, found, dump.flat)
+    return dump.beside(dump.run(), results, gradients, options.tolerance).judge()
 
 
 def _inputs(project: Project, options: Namespace, found: Arrays) -> Arrays:
@@ -134,7 +159,7 @@ def _owners(held: Published, found: Mapping[str, object], flat: FlatProgram) -> 
     return rename.owners(held.names, known, params, flat.program.main.block)
 
 
-def _gradients(held: Published, found: Arrays, flat: FlatProgram) -> dict[str, NDArray[Any] | None]:
+def gradients_of(held: Published, found: Arrays, flat: FlatProgram) -> Arrays:
     """The gradients of parameters in the file, by our names or by theirs."""
     own = {p: found[GRADIENT + p] for p in flat.params if GRADIENT + p in found}
     if held.names is not None:
@@ -153,4 +178,4 @@ def _gradients(held: Published, found: Arrays, flat: FlatProgram) -> dict[str, N
         raise InputError(
             f"{GRADIENT}{wrong[0]} has the shape {shapes[0]}, and {wrong[0]} {shapes[1]}"
         )
-    return dict(own)
+    return own

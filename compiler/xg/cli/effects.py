@@ -40,8 +40,12 @@ def _draws(options: Namespace) -> bool:
     return bool(_built(options) & FIGURES)
 
 
+def _paints(options: Namespace) -> bool:
+    return bool(_built(options) & (FIGURES - {"dot"}))
+
+
 def _draws_overview(options: Namespace) -> bool:
-    is_one = options.folder.suffix or str(options.folder) == "-"
+    is_one = options.folder.suffix or str(options.folder) == "-" or options.view is not None
     is_overview = options.view == "overview" if is_one else True
     return _draws(options) and is_overview and options.plan is None
 
@@ -78,6 +82,12 @@ def _of_run(options: Namespace) -> bool:
 
 
 RULES: Final = (
+    Rule(
+        ("build", "check", "fmt"),
+        "--stdin-filename",
+        lambda options: "-" in options.files,
+        "is of standard input: - in place of FILE",
+    ),
     Rule(("build",), "--kernels", _codes, f"changes code: --only {','.join(backends())}"),
     Rule(("build",), "--theme", _draws, "colours figures: --only svg"),
     Rule(("build",), "--legend", _draws, "is a part of figures: --only svg"),
@@ -85,8 +95,16 @@ RULES: Final = (
     Rule(("build",), "--depth", _draws_overview, "is of overviews of one device: --pass overview"),
     Rule(("build",), "--direction", _draws, "is for figures: --only svg"),
     Rule(("build",), "--width", _draws, "is for figures: --only svg"),
+    Rule(("build",), "--steps", _paints, "is for pictures: --only svg"),
     Rule(("show", "cost"), "--stage", _is_placed, "is of a pipeline: --plan NAME"),
     Rule(("cost",), "--microbatches", _is_placed, "is of a pipeline: --plan NAME"),
+    Rule(("cost",), "--timeline", _is_placed, "is of a pipeline: --plan NAME"),
+    Rule(
+        ("compare",),
+        "--plan",
+        lambda options: options.against is not None,
+        "is for arrays of several ranks: --against FOLDER",
+    ),
     Rule(("train",), "--pipeline-schedule", _is_placed, "is of a pipeline: --plan NAME"),
     Rule(("verify",), "--plan", _proves_ranks, "is for proofs of ranks: --against single,exact"),
     Rule(("verify",), "--on", _proves_ranks, "is for proofs of ranks: --against single"),
@@ -114,7 +132,14 @@ RULES: Final = (
         lambda options: options.out is not None or options.to is not None,
         "is of what is written: -o FILE or --to FOLDER",
     ),
+    Rule(("train",), "--tokenizer", _of_text, "cuts a text, and --data has rows of arrays"),
     Rule(("train",), "--level", _of_text, "is of a text's tokens, and --data has rows of arrays"),
+    Rule(
+        ("train",),
+        "--level",
+        lambda options: options.tokenizer is None,
+        "is of bytes or characters, and --tokenizer has tokens of its own",
+    ),
     Rule(("train",), "--seq", _of_text, "cuts a text, and --data has rows of arrays"),
     Rule(("train",), "--sample", _of_text, "continues a text, and --data has rows of arrays"),
     Rule(("generate",), "--diagram", _of_run, "is for the folder of a run"),
@@ -204,6 +229,12 @@ RULES: Final = (
         "--top-p",
         lambda options: options.temperature > 0,
         "chooses among drawn tokens: --temperature above 0",
+    ),
+    Rule(
+        ("explain",),
+        "--tokenizer",
+        lambda options: options.text is not None,
+        "cuts a --text into tokens",
     ),
 )
 

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from difflib import get_close_matches
 from itertools import chain
 from typing import TYPE_CHECKING, Any, Final
 
+from xg.diagnostics.similar import similar
 from xg.ir.walk import level_by_level
 from xg.sharding.shard_spec import placed_cuts
 from xg_runtime.errors import InputError
@@ -82,6 +82,6 @@ def _calls(record: Record) -> dict[str, Record]:
 
 
 def _instead(name: str, known: Collection[str]) -> str:
-    close = get_close_matches(name, known, n=1)
+    other = similar(name, known)
     some = ", ".join(sorted(each for each in known if each not in ("", "None"))[:20])
-    return f": did you mean {close[0]}?" if close else f": there are {some or 'none'}"
+    return f": did you mean {other}?" if other else f": there are {some or 'none'}"

@@ -291,8 +291,8 @@ class PlanSearch:
             sized = replace(placed, numbers=numbers, mesh=inner)
             try:
                 if placed.stage is None:
-                    check_shares(sized)
-                check_parts(sized, {}, Recent())
+                    check_shares(sized, advises=False)
+                check_parts(sized, {}, Recent(), advises=False)
             except DiagnosticError:
                 return False
         return True

@@ -17,7 +17,7 @@ from xg.cli.arguments import settings_of
 from xg.diagnostics.lazy_dataclass import dataclass
 from xg.driver import Program, compile_project
 from xg.frontend.blocks import concerning, settable
-from xg.frontend.project import Project
+from xg.frontend.project import Project, named_file
 from xg.frontend.typed import Settings, declared_dims, shape_project
 from xg.ir.graph import Program as Graphs
 from xg.ir.parameters import CallSite, entry, param_specs
@@ -200,7 +200,9 @@ def names_for(options: Namespace, project: Project) -> Names | None:
 
 
 def _names_path(options: Namespace) -> Path:
-    return Path("NAME.xg" if options.file == "-" else options.file).with_suffix(ENDING)
+    return (Path("NAME.xg") if options.file == "-" else named_file(options.file)).with_suffix(
+        ENDING
+    )
 
 
 def size_numbers(program: Program) -> dict[str, int]:

@@ -9,8 +9,10 @@ from math import isfinite
 
 def natural(text: str) -> int:
     """0, 1, 2 …"""
-    if not (text.isascii() and text.isdigit() and len(text) < 10):
+    if not (text.isascii() and text.isdigit()):
         raise ArgumentTypeError(f"{text!r} is not a whole number from 0 on")
+    if len(text) > 9:
+        raise ArgumentTypeError("numbers end at 999999999")
     return int(text)
 
 

@@ -1,4 +1,4 @@
-"""MODEL of `xg import`: an exported program, a folder of transformers, or a function to call."""
+"""MODEL of `xg import`: a program, an ONNX file, a folder of transformers, or a function."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from typing import Any, cast
 from xg.diagnostics.diagnostic import DiagnosticError
 from xg.importing import Imported, import_archive, trace
 from xg.importing.errors import NotLoaded
+from xg.importing.onnx_import import import_onnx
 from xg.importing.pretrained import import_folder
 from xg_runtime import files
 
@@ -24,6 +25,9 @@ def imported(model: str, name: str | None) -> Imported:
         return import_folder(path, name)
     if ":" in model and not path.exists():
         return _called(model, name)
+    if path.suffix == ".onnx":
+        with files.file_errors("read"):
+            return import_onnx(path, name)
     return import_archive(files.read(path), path.as_posix(), name)
 
 

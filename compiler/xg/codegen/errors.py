@@ -20,7 +20,7 @@ class NoLibrary(Problem):
 
     code = "XG0502"
     title = "{library} is not installed"
-    fix = "pip install 'xg[{extra}]', or use --backend {instead}"
+    fix = "pip install 'xg[{extra}]'; code in {instead} runs without"
     library: str
     extra: str
     instead: str

@@ -47,6 +47,7 @@ class Sent:
 
     `of` says whose they are: one collective's name, or nothing for a sum of several; `step` is
     where one is called. Elements are those of one rank; `bytes_each` is the width of an element.
+    `once` says that all microbatches of a step share it.
     """
 
     direction: Pass
@@ -59,6 +60,7 @@ class Sent:
     line: int | None = None
     key: str = ""
     step: Apply | None = None
+    once: bool = False
 
     def elements(self, way: Way) -> Dim:
         """The elements that a rank sends in all calls."""
@@ -121,7 +123,16 @@ def sent(placed: Program | None, dtype: str) -> tuple[Sent, ...]:
     if stage is None:
         return tuple(collectives)
     moved = (
-        Sent(each.direction, "send", stage.axis, each.payload, ONE, BYTES[dtype], each.name)
+        Sent(
+            each.direction,
+            "send",
+            stage.axis,
+            each.payload,
+            ONE,
+            BYTES[dtype],
+            each.name,
+            once=not each.repeats,
+        )
         for each in sends(placed)
     )
     return (*collectives, *moved)
@@ -147,7 +158,21 @@ def _one(sending: Sending, placed: Program, float_bytes: int) -> Sent:
         sending.line,
         sending.key,
         sending.step,
+        _is_once(sending, placed),
     )
+
+
+def _is_once(sending: Sending, placed: Program) -> bool:
+    """Whether it gathers a parameter that is held, or sums a gradient that waits for others."""
+    graph, step = placed.graphs[sending.key], sending.step
+    if sending.kind == "all_gather":
+        return graph.memory.get(str(step.inputs[0].name)) == "hold"
+    backward = placed.backwards.get(sending.key)
+    gradients = backward.gradients.items() if backward else ()
+    params = set(graph.param_values())
+    of = next((v for v, each in gradients if each == step.outputs[0] and v in params), None)
+    held = of is not None and graph.memory.get(str(of.name)) == "hold"
+    return held or (of is not None and sending.kind == "all_reduce")
 
 
 def summed(parts: Iterable[Sent]) -> tuple[Sent, ...]:

@@ -13,6 +13,7 @@ from typing import Final
 from xg.cost.flops import flops
 from xg.diagnostics.lazy_dataclass import dataclass
 from xg.ir.body import Body
+from xg.ir.collective import FAMILY
 from xg.ir.dim import ONE, ZERO, Dim, product
 from xg.ir.graph import Apply, Backward, Call, Graph, Program, Value
 from xg.ir.instances import inside
@@ -26,7 +27,8 @@ BYTES: Final = {"float32": 4, "float64": 8, "bfloat16": 2, "int": 8, "bool": 1}
 class Amount:
     """Parameters, FLOPs of both passes, and bytes kept from the forward pass for the backward.
 
-    `learned` are the parameters that have a gradient: all but the frozen ones.
+    `learned` are the parameters that have a gradient: all but the frozen ones. `held` are bytes of
+    gathered parameters that a plan holds for all passes of a step.
     """
 
     parameters: Dim = ZERO
@@ -34,14 +36,15 @@ class Amount:
     backward: Dim = ZERO
     saved: Dim = ZERO
     learned: Dim = ZERO
+    held: Dim = ZERO
 
     def dims(self) -> tuple[Dim, Dim, Dim, Dim]:
-        """The amounts that tables show, in order: all but `learned`."""
+        """The amounts that tables show, in order: all but the last two."""
         return self.parameters, self.forward, self.backward, self.saved
 
     def __add__(self, other: Amount) -> Amount:
-        pairs = zip(self.dims(), other.dims(), strict=True)
-        return Amount(*(a + b for a, b in pairs), learned=self.learned + other.learned)
+        pairs = zip(self._all(), other._all(), strict=True)
+        return Amount(*(a + b for a, b in pairs))
 
     def times(self, count: Dim) -> Amount:
         """The same, `count` times."""
@@ -53,7 +56,10 @@ class Amount:
 
     def map(self, change: Callable[[Dim], Dim]) -> Amount:
         """The same with every amount changed."""
-        return Amount(*map(change, (*self.dims(), self.learned)))
+        return Amount(*map(change, self._all()))
+
+    def _all(self) -> tuple[Dim, ...]:
+        return (*self.dims(), self.learned, self.held)
 
 
 @dataclass(frozen=True, slots=True)
@@ -173,22 +179,29 @@ class _Counter:
         values = [value for value in node.outputs if value in self.kept]
         own = [p for p in self.graph.params if p.value in node.inputs and p.value not in seen]
         seen.update(param.value for param in own)
+        is_held = self._is_held(node)
         amount = Amount(
             parameters=_sum(product(param.type.shape) for param in own),
             forward=flops(body.outputs),
             backward=backward,
-            saved=self._bytes_of(values),
+            saved=ZERO if is_held else self._bytes_of(values),
             learned=_sum(product(param.type.shape) for param in own if not param.value.frozen),
+            held=self._bytes_of(node.outputs) if is_held else ZERO,
         )
         label = node.outputs[0].name
         name = f"{node.op.glyph} : {label}" if label else node.op.glyph
         return CostRow(name, node.span.line, self._expanded(amount), step=node)
 
+    def _is_held(self, node: Apply) -> bool:
+        """Whether a step gathers a parameter that a plan holds."""
+        name = str(node.inputs[0].name) if node.op.family == FAMILY else ""
+        return self.graph.memory.get(name) == "hold"
+
     def _call(self, call: Call, seen: set[Value | str]) -> CostRow:
         callee, inner = self.graphs[call.callee], self.callees[call.callee]
         once = self._once(call)
         if call.path in seen:
-            once = replace(once, parameters=ZERO, learned=ZERO)
+            once = replace(once, parameters=ZERO, learned=ZERO, held=ZERO)
         if self.backward and call not in self._reversed():
             once = replace(once, backward=ZERO, saved=ZERO)
             inner = replace(inner, kept=frozenset[Value]())

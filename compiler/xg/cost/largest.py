@@ -7,6 +7,7 @@ at once may be a thousand times as large as what goes in and what comes out.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from math import prod
 from typing import Final, Literal
 
 from xg.cost.cost import BYTES
@@ -41,17 +42,10 @@ class Largest:
 def largest(program: Program, dtype: str) -> Largest | None:
     """The largest array of a program's steps; None if they make none."""
     numbers = program.main.sizes.bind(program.numbers)
-    best: Largest | None = None
-    most = -1
-    seen: set[Dim] = set()
+    first: dict[Dim, Largest] = {}
     for array in _arrays(program, BYTES[dtype]):
-        if array.size in seen:
-            continue
-        seen.add(array.size)
-        value = _compared(array.size, numbers)
-        if value > most:
-            best, most = array, value
-    return best
+        first.setdefault(array.size, array)
+    return max(first.values(), key=lambda each: _compared(each.size, numbers), default=None)
 
 
 def _arrays(program: Program, width: int) -> Iterator[Largest]:
@@ -93,10 +87,7 @@ def _width(expr: Expr, floats: int) -> int:
 
 def _compared(size: Dim, numbers: Mapping[str, int]) -> float:
     sizes = {name: numbers.get(name, UNKNOWN) for name in size.symbols()}
-    value = 0.0
-    for monomial, coefficient in size.terms:
-        term = float(coefficient)
-        for name, exponent in monomial:
-            term *= float(sizes[name]) ** exponent
-        value += term
-    return value
+    return sum(
+        prod((float(sizes[name]) ** exponent for name, exponent in monomial), start=float(times))
+        for monomial, times in size.terms
+    )

@@ -8,19 +8,16 @@ over the network between nodes.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from itertools import combinations
+from itertools import combinations, product
 from math import prod
-from typing import Final
 
 from xg.cost.communication import Sent, summed
 from xg.cost.hardware import Machine, seconds_of, value_of
+from xg.cost.recompute import computed_again
 from xg.cost.report import CostReport
 from xg.diagnostics.lazy_dataclass import dataclass
-from xg.ir.dim import Dim
-from xg.ir.graph import Call
 from xg.ir.mesh_axes import axes_over
 
-AGAIN: Final = "per block"  # the policy that says what a block that runs again holds meanwhile
 Numbers = Mapping[str, int]
 
 
@@ -82,16 +79,14 @@ def price(
     works = [_work(reports[rank::ranks], numbers, mesh, rate, cluster) for rank in range(ranks)]
     best: MeshPrice | None = None
     for inner in _inner(mesh, cluster):
-        computing, sent = max(
-            ((computing, _times(sends, inner)) for computing, sends in works),
-            key=lambda each: each[0] + sum(each[1].values()),
+        computing, each_and_once = max(
+            ((computing, _times(sends, inner, parts)) for computing, sends in works),
+            key=lambda each: parts * each[0] + sum(map(sum, each[1].values())),
         )
-        sending = sum(sent.values())
-        waiting = (ranks - 1) * (computing + sending) / turns
-        times = {over: parts * time for over, time in sent.items()}
-        found = MeshPrice(
-            mesh, parts, parts * computing, parts * sending, waiting, memory, inner, times
-        )
+        sent = {over: sum(times) for over, times in each_and_once.items()}
+        sending, of_parts = sum(sent.values()), sum(each for each, _ in each_and_once.values())
+        waiting = (ranks - 1) * (computing + of_parts / parts) / turns
+        found = MeshPrice(mesh, parts, parts * computing, sending, waiting, memory, inner, sent)
         if best is None or found.seconds < best.seconds:
             best = found
     return best
@@ -108,7 +103,8 @@ def _inner(mesh: Numbers, cluster: Cluster) -> Iterator[tuple[str, ...]]:
                 yield chosen
 
 
-Send = tuple[str, frozenset[str], float, float]  # over which axes, and seconds in a node, or not
+# Over which axes, seconds in a node, or not, and whether all microbatches share it.
+Send = tuple[str, frozenset[str], float, float, bool]
 
 
 def kept(schedule: str, after: int, ranks: int, turns: int, parts: int) -> int:
@@ -132,19 +128,24 @@ def _work(
     flops = (each.total.forward + each.total.backward for each in reports)
     computing = sum(value_of(each, numbers) for each in flops) / rate
     sends: list[Send] = []
-    for part in (part for report in reports for part in summed(report.sent)):
-        if _is_sent(part, mesh):
-            near = seconds_of(cluster.inside, part, numbers)
-            far = seconds_of(cluster.between, part, numbers) if cluster.between else near
-            sends.append((part.over, frozenset(axes_over(part.over)), near, far))
+    for report, once in product(reports, (False, True)):
+        for part in summed(each for each in report.sent if each.once == once):
+            if _is_sent(part, mesh):
+                near = seconds_of(cluster.inside, part, numbers)
+                far = seconds_of(cluster.between, part, numbers) if cluster.between else near
+                sends.append((part.over, frozenset(axes_over(part.over)), near, far, once))
     return computing, sends
 
 
-def _times(sends: Sequence[Send], inner: tuple[str, ...]) -> dict[str, float]:
-    """The seconds of sending by axis."""
-    times: dict[str, float] = {}
-    for over, axes, near, far in sends:
-        times[over] = times.get(over, 0.0) + (near if axes <= set(inner) else far)
+def _times(
+    sends: Sequence[Send], inner: tuple[str, ...], parts: int
+) -> dict[str, tuple[float, float]]:
+    """The seconds of sending by axis: for all of so many parts, and once for them together."""
+    times: dict[str, tuple[float, float]] = {}
+    for over, axes, near, far, once in sends:
+        each, shared = times.get(over, (0.0, 0.0))
+        seconds = near if axes <= set(inner) else far
+        times[over] = (each, shared + seconds) if once else (each + parts * seconds, shared)
     return times
 
 
@@ -167,18 +168,10 @@ def held(stages: Sequence[CostReport], numbers: Numbers, passes: int) -> float:
 
 
 def _at_once(report: CostReport, numbers: Numbers) -> float:
-    """The bytes of the largest array, and of what a block saves meanwhile that runs again."""
-    most: Dim | None = report.largest.size if report.largest else None
-    once = value_of(most, numbers) if most is not None else 0.0
-    if _runs_again(report):
-        for policy in report.policies:
-            once += value_of(policy.at_once, numbers) if policy.name == AGAIN else 0.0
-    return once
-
-
-def _runs_again(report: CostReport) -> bool:
-    backwards = report.cost.program.backwards.values()
-    return any(isinstance(s, Call) and s.again for each in backwards for s in each.steps)
+    """The bytes of the largest array, and of what a backward pass has computed again meanwhile."""
+    largest = value_of(report.largest.size, numbers) if report.largest else 0.0
+    back = (value_of(each, numbers) for each in computed_again(report.cost))
+    return largest + max(back, default=0.0)
 
 
 def shapes(axes: Sequence[str], ranks: int) -> Iterator[dict[str, int]]:

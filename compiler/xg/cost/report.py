@@ -142,8 +142,10 @@ def reports(
 
 def _memory(counted: Cost) -> Memory:
     size = BYTES[counted.dtype]
-    held, learned = counted.total.parameters * size, counted.total.learned * size
-    return Memory(held, learned, learned * MOMENTS, counted.total.saved)
+    total = counted.total
+    resting, learned = total.parameters * size, total.learned * size
+    # Of what is held whole for all microbatches, the gradients wait whole for the last of them.
+    return Memory(resting + total.held, learned + total.held, learned * MOMENTS, total.saved)
 
 
 def _rounds(placed: Program, dtype: str) -> tuple[Round, ...]:

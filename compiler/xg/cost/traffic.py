@@ -144,7 +144,7 @@ class _Pass:
             yield kind, over, _local(self._type(step.inputs[0]).shape, placement, whole)
 
     def _inside(self, step: Apply) -> Iterator[tuple[Kind, str, Dim]]:
-        """The payloads that a loss reduces inside its body, over each mesh axis."""
+        """The payloads that an operator reduces inside its body, over each mesh axis."""
         if not step.op.sums_over_ranks:
             return
         body = step.op.body([self._type(value) for value in step.inputs], step.attrs)

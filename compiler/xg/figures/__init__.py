@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Literal
 
 from xg.diagnostics.lazy_dataclass import dataclass
 from xg.figures.draw.paint import node_boxes, paint
+from xg.figures.draw.sheet import sheet
 from xg.figures.draw.side_by_side import side_by_side
+from xg.figures.draw.step_by_step import step_by_step
 from xg.figures.formats import dot_text
 from xg.figures.formats.pdf import pdf
 from xg.figures.formats.png import png
@@ -50,14 +52,33 @@ def render(figure: Figure, format: Format = "svg", theme: ThemeName = "light") -
 def pictures(figure: Figure, formats: Iterable[Format], theme: ThemeName = "light") -> Pictures:
     """Draw a figure in several formats at once: it is placed only once."""
     display, placed = painted(figure)
-    files: dict[Format, bytes] = {each: _written(display, each, theme) for each in formats}
+    files: dict[Format, bytes] = {each: written(display, each, theme) for each in formats}
     return Pictures(files, placed.engine, placed.warning)
+
+
+def series(
+    figure: Figure, formats: Iterable[Format], theme: ThemeName = "light"
+) -> tuple[Pictures, ...]:
+    """Draw a figure step by step, in one layout: each picture has one operation more."""
+    display, placed = painted(figure)
+    wanted = tuple(formats)
+    return tuple(
+        Pictures(
+            {each: written(one, each, theme) for each in wanted}, placed.engine, placed.warning
+        )
+        for one in step_by_step(figure, display)
+    )
 
 
 def painted(figure: Figure) -> tuple[Display, PlacedFigure]:
     """Place a figure and paint it; of ranks side by side one column is placed."""
     placed = run_engine.layout(first_column(figure))
     return (side_by_side(figure, placed) if figure.columns else paint(placed)), placed
+
+
+def on_a_sheet(whole: Figure, rows: Sequence[Sequence[Figure]], format: Format) -> bytes:
+    """Draw rows of small figures on one page, with title and legend of the `whole`."""
+    return written(sheet(whole, rows), format, "light")
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,8 +99,7 @@ class Parts:
 def parts(figures: Iterable[Figure], names: Iterable[str] = ()) -> Parts:
     """Draw figures as parts of one page; what is inside of each gets its name as an id."""
     shared = Shared()
-    placed = [run_engine.layout(figure) for figure in figures]
-    displays = [paint(one) for one in placed]
+    displays, placed = zip(*map(painted, figures), strict=True)
     ids = dict(enumerate(names))
     return Parts(
         tuple(svg_part(one, shared, ids.get(n, "")) for n, one in enumerate(displays)),
@@ -90,7 +110,8 @@ def parts(figures: Iterable[Figure], names: Iterable[str] = ()) -> Parts:
     )
 
 
-def _written(display: Display, format: Format, theme: ThemeName) -> bytes:
+def written(display: Display, format: Format, theme: ThemeName) -> bytes:
+    """Write what was painted in a format."""
     colors = THEMES.get(theme, LIGHT)
     match format:
         case "svg":

@@ -109,10 +109,11 @@ def checked(
 def typed_blocks(project: Project, memory: CheckMemory | None = None) -> TypedBlocks:
     """The blocks of a file in the choices that `checked` meets, without their plans.
 
-    With a `memory` only those that have changed are typed.
+    A block with errors is there without what they concern. With a `memory` only those that have
+    changed are typed.
     """
     checker = _Checker(project, {}, memory)
-    checker.places = False
+    checker.is_partial = checker.memory.types.resolved.keeps_rests = True
     with suppress(DiagnosticError):
         checker.check_file()
     places = checker.adopted.places
@@ -189,7 +190,7 @@ class _Checker:
         self.graphs: list[Graph] = []
         self.plans: list[Plan] = []
         self.foreign: set[str] = set()  # plans that come with blocks of used files
-        self.places = True
+        self.is_partial = False  # types what it can, and places nothing
 
     def check_file(self) -> None:
         """Type every block of the file, and the other blocks of its plans."""
@@ -224,15 +225,15 @@ class _Checker:
         together = self._together(choice)
         settings = {**concerning(self.project, entry, self.settings), **together}
         try:
-            typed, mistakes = self.typer.partly(entry, settings)
+            typed, mistakes = self.typer.partly(entry, settings, unresolved=self.is_partial)
         except DiagnosticError as error:
-            self.add(error.diagnostics)
+            self._note(error.diagnostics)
             return
         graphs = typed.graphs
         self._count(typed)
         self.graphs += graphs.values()
+        self._note(mistakes)
         if mistakes:
-            self.add(mistakes)
             return
         self.typed.append(typed)
         self.met.append((entry, settings))
@@ -242,6 +243,11 @@ class _Checker:
             self.waiting[block] = [
                 c for c in self.waiting[block] if not c.items() <= all_settings.items()
             ]
+
+    def _note(self, mistakes: Sequence[Diagnostic]) -> None:
+        """Keep errors; an editor that types what it can only asks for the limits among them."""
+        limits = (each for each in mistakes if each.code.startswith(OF_LIMITS))
+        self.add(limits if self.is_partial else mistakes)
 
     def _count(self, typed: Program) -> None:
         """Raise DiagnosticError where the choices are too many for their blocks."""
@@ -304,7 +310,7 @@ class _Checker:
         """Check every plan against the typed programs: together, and where one fails each alone."""
         typed, self.typed = self.typed, []
         by_hand = [program for program in typed if program.is_parallel]
-        if not self.places or not (self.plans or by_hand):
+        if self.is_partial or not (self.plans or by_hand):
             return
         from xg.frontend.plan_in_choices import PlanMemory  # most files have no plans
 

@@ -28,7 +28,7 @@ from xg.sharding.check_plan import check_placed
 from xg.sharding.cut_rows import cut_row
 from xg.sharding.divisibility import check_parts, check_shares
 
-GRAPHS_AT_MOST = 1_000  # with different callees, until all programs are forgotten
+GRAPHS_AT_MOST = 160  # with different callees, until programs are forgotten; a large file has 39
 PLANS_AT_MOST = 100
 
 Numbers = tuple[frozenset[tuple[str, int]], tuple[tuple[str, int], ...]]  # of sizes and of the mesh

@@ -95,12 +95,18 @@ class ProjectTyper:
 
     @resting_collector()
     def partly(
-        self, block: str | None, settings: Settings | None
+        self, block: str | None, settings: Settings | None, *, unresolved: bool = False
     ) -> tuple[Graphs, tuple[Diagnostic, ...]]:
-        """The result of `type_partly`."""
-        resolved = self.resolver.program(*_chosen(block, settings))
+        """The result of `type_partly`.
+
+        With `unresolved` also of blocks that have unknown names, and without a look at numbers.
+        """
+        resolved, unknown = self.resolver.partly(*_chosen(block, settings))
+        if unknown and not unresolved:
+            raise DiagnosticError.of(*unknown)
         typed, problems = infer_partly(resolved, self.memory.typed)
-        if problems:
+        problems = (*unknown, *problems)
+        if problems or unresolved:
             return typed, tuple(problem.diagnostic() for problem in problems)
         try:
             check_numbers(typed, self.dims, self.memory.numbered)

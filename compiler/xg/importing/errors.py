@@ -108,3 +108,9 @@ class Unspeakable(Exception):
         super().__init__(reason)
         self.reason = reason
         self.advice = advice
+
+
+def first_line(error: BaseException | None) -> str:
+    """The first line of what a package of others says."""
+    text = str(error).strip().splitlines()
+    return f"{type(error).__name__}: {text[0]}" if text else type(error).__name__

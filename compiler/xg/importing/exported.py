@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import replace
 from typing import Literal, TypeAlias
 
 from xg.diagnostics.lazy_dataclass import dataclass
 from xg.importing.archive import Archive, Array, Damaged, Json
 from xg.importing.symbolic import read_size
-from xg.ir.dim import Dim, DimError, number, symbol
+from xg.ir.dim import Dim, DimError, number
 
 INTEGERS = frozenset({1, 2, 3, 4, 5})
 BOOL = 12
@@ -91,40 +90,6 @@ class Exported:
     traced: Mapping[str, int]  # what each symbol was when the model was traced
     arrays: Mapping[str, Array]
     tied: Mapping[str, str]  # other names of a tensor, and the one that it has here
-
-
-def with_equal_sizes(exported: Exported) -> Exported:
-    """The program where symbols of one number are one symbol: more is the same, less is free."""
-    first: dict[int, str] = {}
-    same: dict[str, Dim] = {}
-    for name in sorted(exported.limits, key=lambda each: (len(each), each)):
-        traced = exported.traced.get(name)
-        if traced is not None and first.setdefault(traced, name) != name:
-            same[name] = symbol(first[traced])
-    limits = {name: each for name, each in exported.limits.items() if name not in same}
-    for name, dim in same.items():
-        (low, high), (its, top) = limits[str(dim)], exported.limits[name]
-        least = top if high is None else high if top is None else min(high, top)
-        limits[str(dim)] = (max(low, its), least)
-
-    def renamed(argument: Argument) -> Argument:
-        if isinstance(argument, tuple):
-            return tuple(renamed(item) for item in argument)
-        return argument.substitute(same) if isinstance(argument, Dim) else argument
-
-    metas = {
-        name: Meta(
-            meta.dtype,
-            None if meta.shape is None else tuple(dim.substitute(same) for dim in meta.shape),
-        )
-        for name, meta in exported.metas.items()
-    }
-    calls = tuple(
-        replace(call, args={name: renamed(arg) for name, arg in call.args.items()})
-        for call in exported.calls
-    )
-    traced = {name: size for name, size in exported.traced.items() if name not in same}
-    return replace(exported, metas=metas, calls=calls, limits=limits, traced=traced)
 
 
 def needed_calls(exported: Exported) -> list[AtenCall]:

@@ -11,13 +11,15 @@ from xg.diagnostics.diagnostic import DiagnosticError
 from xg.diagnostics.lazy_dataclass import dataclass
 from xg.importing.archive import Array, Damaged, read_archive
 from xg.importing.diagram import Weight
-from xg.importing.errors import NotAnArchive, NotAnInput, Unspeakable
-from xg.importing.exported import Exported, read_exported, with_equal_sizes
+from xg.importing.errors import NotAnArchive, NotAnInput, Unspeakable, first_line
+from xg.importing.exported import Exported, read_exported
 from xg.importing.fold import fold
 from xg.importing.lower import lower
 from xg.importing.names import identifier
 from xg.importing.names_file import names_file
-from xg.importing.proof import ModelComparison, part, prove
+from xg.importing.proof import ModelComparison, Witness, part, prove
+from xg.importing.respelled import with_equal_sizes
+from xg.importing.saved import SavedTensors
 from xg.importing.write import write
 
 if TYPE_CHECKING:
@@ -49,7 +51,7 @@ def import_archive(data: bytes, file: str, name: str | None = None) -> Imported:
     `file` is how messages call it, `name` the name of the entry block. Nothing of it is run but
     the operators of torch that it calls, to compare (`Imported.proof`).
     """
-    return _imported(_read(data, file), file, name)
+    return import_read(_read(data, file), file, name)
 
 
 def import_exported(program: ExportedProgram, name: str | None = None) -> Imported:
@@ -67,22 +69,30 @@ def import_program(
     equal_sizes: bool = False,
     first_output: bool = False,
     config: Mapping[str, Any] | None = None,
+    saved: SavedTensors | None = None,
 ) -> Imported:
     """A program of torch; with `equal_sizes` axes that were equally long are one size.
 
-    `config` is what a config.json says of it, which the file of names keeps. Raises
-    DiagnosticError with all that is in the way.
+    `config` is what a config.json says of it, which the file of names keeps, and `saved` what else
+    than the modules' tensors its folder has. Raises DiagnosticError with all that is in the way.
     """
+    exported = read_program(program, equal_sizes=equal_sizes)
+    if first_output:
+        exported = replace(exported, outputs=exported.outputs[:1])
+    return import_read(exported, IN_MEMORY, name, config=config, saved=saved)
+
+
+def read_program(program: ExportedProgram, *, equal_sizes: bool = True) -> Exported:
+    """A program of torch as data; raises DiagnosticError."""
     import torch  # heavy, and here in the user's program already
 
     buffer = io.BytesIO()
-    torch.export.save(program, buffer)
+    try:
+        torch.export.save(program, buffer)
+    except RuntimeError as error:  # of tensors that hold nothing, for instance
+        raise DiagnosticError.of(NotAnArchive(IN_MEMORY, first_line(error))) from error
     exported = _read(buffer.getvalue(), IN_MEMORY)
-    if equal_sizes:
-        exported = with_equal_sizes(exported)
-    if first_output:
-        exported = replace(exported, outputs=exported.outputs[:1])
-    return _imported(exported, IN_MEMORY, name, config)
+    return with_equal_sizes(exported) if equal_sizes else exported
 
 
 def _read(data: bytes, file: str) -> Exported:
@@ -92,29 +102,43 @@ def _read(data: bytes, file: str) -> Exported:
         raise DiagnosticError.of(NotAnArchive(file, str(damage))) from None
 
 
-def _imported(
-    exported: Exported, file: str, name: str | None, config: Mapping[str, Any] | None = None
+def import_read(
+    exported: Exported,
+    file: str,
+    name: str | None,
+    *,
+    origin: str = "a torch.export program",
+    config: Mapping[str, Any] | None = None,
+    saved: SavedTensors | None = None,
+    witness: Witness | None = None,
 ) -> Imported:
+    """The diagram of a program that was read; a `witness` computes its outputs in another way.
+
+    Raises DiagnosticError with all that is in the way.
+    """
     model = lower(exported)
     if not model.steps:
         raise DiagnosticError.of(NotAnArchive(file, "it computes nothing"))
     blocks = fold(model)
     entry = identifier(name or blocks.entry.kind, "Model")
-    heading = (f"Imported from a torch.export program of {entry}.", *model.notes)
+    heading = (f"Imported from {origin} of {entry}.", *model.notes)
     written = write(model, blocks, entry, heading)
-    proof = prove(written.text, written.weights, model, exported)
+    proof = prove(written.text, written.weights, model, exported, witness)
     params = {
         path: part(exported.arrays[weight.source], weight)
         for path, weight in written.weights.items()
     }
-    names = _names(written.weights, exported, config)
+    names = _names(written.weights, exported, config, saved)
     return Imported(written.text, params, written.weights, names, proof, model.notes)
 
 
 def _names(
-    sources: Mapping[str, Weight], exported: Exported, config: Mapping[str, Any] | None
+    sources: Mapping[str, Weight],
+    exported: Exported,
+    config: Mapping[str, Any] | None,
+    saved: SavedTensors | None,
 ) -> str:
     try:
-        return names_file(sources, exported, config)
+        return names_file(sources, exported, config, saved)
     except Unspeakable as problem:
         raise DiagnosticError.of(NotAnInput("a weight", problem.reason)) from None

@@ -7,13 +7,21 @@ import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, cast
 
+import numpy as np
+
 from xg.diagnostics.lazy_dataclass import dataclass
+from xg.importing.archive import Array
 from xg.importing.diagram import Weight
 from xg.importing.errors import Unspeakable
 from xg.importing.exported import Exported
+from xg.importing.proof import part
+from xg.importing.saved import SavedTensor, SavedTensors
 from xg_runtime import names
 
 NUMBERS = (re.compile(r"(?<=\.)\d+(?=\.)"), re.compile(r"(?<=[._])\d+(?=\.)"))
+LIFTED = re.compile(
+    r"(?:^|\.)lifted_tensor_\d+$"
+)  # constants of code, which no file of weights has
 Json = Mapping[str, Any]
 
 
@@ -43,14 +51,31 @@ class WeightLine:
 
 
 def names_file(
-    sources: Mapping[str, Weight], exported: Exported, config: Json | None = None
+    sources: Mapping[str, Weight],
+    exported: Exported,
+    config: Json | None = None,
+    saved: SavedTensors | None = None,
 ) -> str:
-    """The text of the file; `config` is the model's own config.json; raises Unspeakable."""
-    lines = list(_lines(sources, exported))
-    used = {line.tensor for line in lines}
-    tied = {name: of for name, of in exported.tied.items() if of in used}
-    ignored = [name for name in exported.arrays if name not in used and name not in tied]
+    """The text of the file; raises Unspeakable.
+
+    `config` is the model's own config.json, `saved` the tensors of its folder that are others than
+    those of its modules.
+    """
+    saved = saved or {}
+    lines = list(_lines(sources, exported, saved))
+    used = {weight.source for weight in sources.values()}
+    tied = {
+        _renamed(name, saved): _renamed(of, saved)
+        for name, of in exported.tied.items()
+        if of in used
+    }
+    kept = (name for name in exported.arrays if not LIFTED.search(name))
+    unread = [name for name in kept if name not in {*used, *exported.tied}]
+    ignored = [each for name in unread for each in _names_of(name, saved)]
     parts = ["# The tensors of the model that was imported, and the parameters that they are."]
+    own = sorted({line.tensor for line in lines} & saved.keys())
+    if own:
+        parts.append("# Its folder has these in a form that no line can say: " + ", ".join(own))
     if ignored:
         parts.append("ignored = [" + ", ".join(map(_quoted, _patterns(ignored))) + "]")
     parts += ["", "[tensors]", *_general(lines)]
@@ -65,18 +90,57 @@ def names_file(
     return "\n".join(parts) + "\n"
 
 
-def _lines(sources: Mapping[str, Weight], exported: Exported) -> Iterator[WeightLine]:
+def _lines(
+    sources: Mapping[str, Weight], exported: Exported, saved: SavedTensors
+) -> Iterator[WeightLine]:
     """One line for each tensor that is read."""
     parts: dict[str, list[tuple[str, Weight]]] = {}
     for path, weight in sources.items():
         parts.setdefault(weight.source, []).append((path, weight))
     for source, held in parts.items():
         held.sort(key=lambda item: item[1].start or 0)
+        shape = exported.arrays[source].shape
+        places = np.arange(exported.arrays[source].size).reshape(shape)
+        cut = source in saved and _renamed(source, saved) == source
+        rows = [_row(item, places, saved[source]) for item in held] if cut else [None]
+        if all(rows):
+            yield from filter(None, rows)
+            continue
         yield WeightLine(
-            source,
-            _layout([weight for _, weight in held], exported.arrays[source].shape, source),
+            _renamed(source, saved),
+            _layout([weight for _, weight in held], shape, source),
             tuple(path for path, _ in held),
         )
+
+
+def _renamed(source: str, saved: SavedTensors) -> str:
+    """The name of a tensor in the folder; its own where it is saved in another form."""
+    whole = [each.name for each in saved.get(source, ()) if each.whole]
+    return whole[0] if whole else source
+
+
+def _names_of(source: str, saved: SavedTensors) -> list[str]:
+    return [each.name for each in saved.get(source, ())] or [source]
+
+
+def _row(
+    held: tuple[str, Weight], places: Array, saved: Sequence[SavedTensor]
+) -> WeightLine | None:
+    """The line of a parameter of which each row is a tensor of its own, such as one expert."""
+    path, weight = held
+    starts = {int(each.places.min()): each for each in saved}
+    lines: set[WeightLine] = set()
+    for number, row in enumerate(part(places, weight)):
+        tensor = starts.get(int(row.min()))
+        for way, seen in (("stack", row), ("T -> stack", row.T)):
+            if tensor is not None and np.array_equal(seen, tensor.places):
+                before, found, behind = tensor.name.rpartition(f".{number}.")
+                lines.add(WeightLine(f"{before}.*.{behind}" if found else "", way, (path,)))
+                break
+        else:
+            return None
+    (line, *others) = lines
+    return None if others or not line.tensor else line
 
 
 def _layout(weights: list[Weight], shape: Sequence[int], source: str) -> str:

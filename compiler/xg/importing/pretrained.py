@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Any, Final, cast
 from xg.diagnostics.diagnostic import DiagnosticError
 from xg.importing.errors import NotLoaded
 from xg.importing.model import Imported
+from xg.importing.saved import saved_tensors
 from xg.importing.trace import import_module as import_torch_module
 
 if TYPE_CHECKING:
@@ -49,7 +50,15 @@ def import_folder(folder: Path, name: str | None = None) -> Imported:
             f"{kind} reads {model.main_input_name}, of which no example is drawn here",
             "xg.trace(model, *inputs) takes an example of yours",
         )
-    return import_torch_module(model, (), inputs, name or kind, first_output=True, config=config)
+    return import_torch_module(
+        model,
+        (),
+        inputs,
+        name or kind,
+        first_output=True,
+        config=config,
+        saved=saved_tensors(model),
+    )
 
 
 def example(model: Any) -> dict[str, Tensor]:  # noqa: ANN401 - a model of transformers

@@ -9,8 +9,8 @@ checked and compiled only, and `ModelComparison.compared` says so.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
 
@@ -41,8 +41,16 @@ class ModelComparison:
     sizes: Sequence[Mapping[str, int]] = ()
 
 
+# The outputs of the source itself from inputs by name: where the program is another's.
+Witness: TypeAlias = Callable[[Mapping[str, Array]], Sequence[Array]]
+
+
 def prove(
-    text: str, weights: Mapping[str, Weight], model: Model, exported: Exported
+    text: str,
+    weights: Mapping[str, Weight],
+    model: Model,
+    exported: Exported,
+    witness: Witness | None = None,
 ) -> ModelComparison:
     """Check, compile and compare; raises DiagnosticError with all that is wrong."""
     project = parse_project(text.encode())
@@ -55,7 +63,7 @@ def prove(
         raise DiagnosticError.of(*problems)
     if not has_torch():
         return ModelComparison(compared=False)
-    return _Comparison(program, weights, model, exported).proof()
+    return _Comparison(program, weights, model, exported, witness).proof()
 
 
 def part(array: Array, weight: Weight) -> Array:
@@ -96,8 +104,14 @@ class _Comparison:
     """One program and the model that it is from."""
 
     def __init__(
-        self, program: Program, weights: Mapping[str, Weight], model: Model, exported: Exported
+        self,
+        program: Program,
+        weights: Mapping[str, Weight],
+        model: Model,
+        exported: Exported,
+        witness: Witness | None,
     ) -> None:
+        self.witness = witness
         self.program, self.weights, self.model, self.exported = program, weights, model, exported
         self.module = program.load()
         self.tolerance = agreement.OTHER_FLOAT32 if model.rounded else agreement.OTHER_PROGRAM
@@ -135,6 +149,28 @@ class _Comparison:
             self.problems[NotTheModel("the model", "its outputs are not finite")] = None
             return
         self._judge(params, inputs, leaves, outputs)
+        if self.witness is not None and not self.problems:
+            self._ask(self.witness, inputs)
+
+    def _ask(self, witness: Witness, inputs: draws.Arrays) -> None:
+        """Compare the outputs with those of the source, in the precision of its weights."""
+        rng = np.random.default_rng(0)
+        params = draws.parameters(self.exported, rng, moved=False)
+        results, _ = self.module.forward(*self._given(params, inputs))
+        unique = dict(zip(self.model.outputs, witness(inputs), strict=True))
+        double = all(array.dtype == np.float64 for array in unique.values())
+        tolerance = agreement.OTHER_PROGRAM if double else agreement.OTHER_FLOAT32
+        self.tolerance = max(self.tolerance, tolerance)
+        for (name, array), expected in zip(results.items(), unique.values(), strict=True):
+            self._hold(f"output {name}", array, expected, 0.0)
+
+    def _given(
+        self, params: draws.Arrays, inputs: draws.Arrays
+    ) -> tuple[draws.Arrays, draws.Arrays]:
+        """Parameters and inputs under the names of the diagram."""
+        own = {path: part(params[weight.source], weight) for path, weight in self.weights.items()}
+        names = zip(self.model.inputs, self.program.inputs, strict=True)
+        return own, {mine: inputs[its] for its, mine in names}
 
     def _judge(
         self,
@@ -145,9 +181,8 @@ class _Comparison:
     ) -> None:
         import torch
 
-        own = {path: part(params[weight.source], weight) for path, weight in self.weights.items()}
+        own, arrays = self._given(params, inputs)
         names = dict(zip(self.model.inputs, self.program.inputs, strict=True))
-        arrays = {names[name]: inputs[name] for name in self.model.inputs}
         results, saved = self.module.forward(own, arrays)
         unique = dict(zip(self.model.outputs, outputs, strict=True))
         rng = np.random.default_rng(1)

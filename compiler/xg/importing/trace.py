@@ -4,14 +4,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Mapping
+from collections.abc import Callable, Generator, Iterable, Mapping
 from contextlib import contextmanager
 from inspect import signature
 from typing import TYPE_CHECKING, Any
 
 from xg.diagnostics.diagnostic import DiagnosticError
-from xg.importing.errors import NotTraced
+from xg.importing.errors import NotTraced, first_line
 from xg.importing.model import Imported, import_program
+from xg.importing.saved import SavedTensors
 
 if TYPE_CHECKING:
     from torch import Tensor, nn
@@ -42,6 +43,7 @@ def import_module(
     *,
     first_output: bool = False,
     config: Mapping[str, Any] | None = None,
+    saved: SavedTensors | None = None,
 ) -> Imported:
     """A module, with all sizes free, or those of features fixed where the diagram needs that.
 
@@ -54,7 +56,12 @@ def import_module(
             with evaluating(module):
                 program = _exported(module, inputs, named, features=features)
             return import_program(
-                program, name, equal_sizes=True, first_output=first_output, config=config
+                program,
+                name,
+                equal_sizes=True,
+                first_output=first_output,
+                config=config,
+                saved=saved,
             )
         except DiagnosticError as error:
             errors.append(error)
@@ -129,21 +136,28 @@ def _exported(
         keyed = {name: axes_of(x, axes) for name, x in named.items()}
         return _by_name(module, positional) | keyed if keyed else tuple(positional)
 
+    return exported_program(module, inputs, named, [free(None), free(1), None], _name(module))
+
+
+def exported_program(
+    module: nn.Module,
+    inputs: tuple[Tensor, ...],
+    named: Mapping[str, Tensor],
+    tried: Iterable[Any],
+    name: str,
+) -> ExportedProgram:
+    """The traced program by the first dynamic shapes that torch can; raises DiagnosticError."""
+    import torch
+
     reason: Exception | None = None
-    for axes in (None, 1, 0):
-        shapes = free(axes) if axes != 0 else None
+    for shapes in tried:
         try:
             return torch.export.export(module, inputs, dict(named), dynamic_shapes=shapes)
         except Exception as error:
             reason = reason or error
-    raise DiagnosticError.of(NotTraced(_name(module), _first_line(reason)))
+    raise DiagnosticError.of(NotTraced(name, first_line(reason)))
 
 
 def _by_name(module: nn.Module, positional: list[dict[int, Any]]) -> dict[str, Any]:
     """The dynamic shapes in the form that torch takes, by the names in `forward`."""
     return dict(zip(signature(module.forward).parameters, positional, strict=False))
-
-
-def _first_line(error: Exception | None) -> str:
-    text = str(error).strip().splitlines()
-    return f"{type(error).__name__}: {text[0] if text else 'no reason'}"

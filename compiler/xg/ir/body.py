@@ -2,26 +2,30 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 
 from xg.diagnostics.lazy_dataclass import dataclass, replace
 from xg.ir.prim import Expr
 
 
-def topological(roots: Sequence[Expr]) -> Iterator[Expr]:
+def topological(roots: Sequence[Expr]) -> list[Expr]:
     """Every expression that the roots need, each once, arguments first; no recursion."""
+    order: list[Expr] = []
     done: set[int] = set()
-    stack = [(root, False) for root in reversed(roots)]
+    waiting: list[Expr] = []
+    stack: list[Expr | None] = list(reversed(roots))
     while stack:
-        expr, expanded = stack.pop()
-        if id(expr) in done:
+        expr = stack.pop()
+        if expr is None:  # all that the last one waited for is done
+            expr = waiting.pop()
+        elif id(expr) not in done and expr.args:
+            waiting.append(expr)
+            stack += (None, *expr.args[::-1])
             continue
-        if expanded:
+        if id(expr) not in done:
             done.add(id(expr))
-            yield expr
-            continue
-        stack.append((expr, True))
-        stack.extend((arg, False) for arg in reversed(expr.args))
+            order.append(expr)
+    return order
 
 
 def substitute(

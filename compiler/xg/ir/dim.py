@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import field
 from fractions import Fraction
-from functools import cache
+from functools import cache, lru_cache
 
 from xg.diagnostics.lazy_dataclass import dataclass
 from xg.diagnostics.limits import DimTerms, NumberDigits, SizeFactors, spell_count
@@ -18,6 +18,7 @@ Monomial = tuple[tuple[str, int], ...]
 Coefficient = int | Fraction
 UNIT: Monomial = ()
 LARGEST = 10**NumberDigits.maximum
+REMEMBERED = 4_096  # sums, products and quotients of sizes: a program has few, many times over
 
 
 class DimError(ArithmeticError):
@@ -46,27 +47,16 @@ class Dim:
             return self._hash
 
     def __add__(self, other: Dim | int) -> Dim:
-        return _normal([*self.terms, *as_dim(other).terms])
+        return _sum(self, as_dim(other))
 
     def __sub__(self, other: Dim | int) -> Dim:
         return self + as_dim(other) * -1
 
     def __mul__(self, other: Dim | int) -> Dim:
-        if other == ONE:
-            return self
-        return _normal((_times(a, b), x * y) for a, x in self.terms for b, y in as_dim(other).terms)
+        return _product(self, as_dim(other))
 
     def __truediv__(self, other: Dim | int) -> Dim:
-        divisor = as_dim(other)
-        if not divisor.terms:
-            raise DimError("cannot divide by 0")
-        if divisor == self:
-            return ONE
-        if len(divisor.terms) != 1:
-            raise DimError(f"cannot divide by {divisor}: only products divide")
-        ((monomial, coefficient),) = divisor.terms
-        inverse = tuple((name, -power) for name, power in monomial)
-        return self * Dim(((inverse, _whole(Fraction(1) / coefficient)),))
+        return _quotient(self, as_dim(other))
 
     def __pow__(self, power: int) -> Dim:
         if power < 0:
@@ -167,6 +157,31 @@ def product(dims: Iterable[Dim]) -> Dim:
 @cache
 def _symbol(name: str) -> Dim:
     return Dim(((((name, 1),), 1),))
+
+
+@lru_cache(REMEMBERED)
+def _sum(a: Dim, b: Dim) -> Dim:
+    return _normal([*a.terms, *b.terms])
+
+
+@lru_cache(REMEMBERED)
+def _product(a: Dim, b: Dim) -> Dim:
+    if b == ONE:
+        return a
+    return _normal((_times(m, n), x * y) for m, x in a.terms for n, y in b.terms)
+
+
+@lru_cache(REMEMBERED)
+def _quotient(dividend: Dim, divisor: Dim) -> Dim:
+    if not divisor.terms:
+        raise DimError("cannot divide by 0")
+    if divisor == dividend:
+        return ONE
+    if len(divisor.terms) != 1:
+        raise DimError(f"cannot divide by {divisor}: only products divide")
+    ((monomial, coefficient),) = divisor.terms
+    inverse = tuple((name, -power) for name, power in monomial)
+    return dividend * Dim(((inverse, _whole(Fraction(1) / coefficient)),))
 
 
 def _times(a: Monomial, b: Monomial) -> Monomial:

@@ -7,7 +7,7 @@ with a count, so nothing grows with the number of layers.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import field
 from typing import TYPE_CHECKING, Literal
 
@@ -134,6 +134,11 @@ class Apply:
         default_factory=dict[tuple[TensorType, ...], Body], init=False, repr=False
     )
 
+    @property
+    def reads(self) -> tuple[Value, ...]:
+        """Every value that the step needs: its inputs."""
+        return self.inputs
+
     def body(self, types: Mapping[Value, TensorType]) -> Body:
         """The computation of this step; traced once, since every pass and backend looks at it."""
         operands = tuple(types[value] for value in self.inputs)
@@ -186,6 +191,7 @@ class Call:
 
 
 Step = Apply | Call
+Port = tuple[Value, int | None]  # a value of a callee, and the axis by which a loop takes it
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -288,7 +294,8 @@ class Backward(Graph):
     `saved` are the forward values that its steps read besides parameters. Gradients of parameters
     belong to paths, as parameters do, and are no outputs. `cotangents` and `gradients` find both by
     the forward value; `of` names for every cotangent, whole or part of a sum, its forward value,
-    and `totals` the whole one of every forward value that has one.
+    and `totals` the whole one of every forward value that has one. `rows` are values that a loop
+    gives its caller of all rounds, each with the axis along which it stacks them.
     """
 
     forward: Graph
@@ -297,6 +304,7 @@ class Backward(Graph):
     gradients: Mapping[Value, Value]
     of: Mapping[Value, Value]
     totals: Mapping[Value, Value]
+    rows: tuple[Port, ...] = ()
 
     def param_values(self) -> Iterator[Value]:
         """Every parameter of the forward pass: its steps may read them all."""
@@ -353,9 +361,6 @@ class Program:
         return self.graphs[self.entry]
 
 
-Port = tuple[Value, int | None]
-
-
 def ports(call: Call, callee: Graph) -> tuple[tuple[Port, ...], tuple[Port, ...]]:
     """The callee's value of every operand and result of a call, and the axis a loop takes it by.
 
@@ -371,7 +376,21 @@ def ports(call: Call, callee: Graph) -> tuple[tuple[Port, ...], tuple[Port, ...]
         return tuple(inputs), tuple(zip(callee.outputs, loop.outputs, strict=True))
     results = zip(callee.forward.outputs, loop.outputs, strict=True)
     operands = zip(callee.forward.inputs, loop.inputs, strict=True)
+    gradients = ((callee.gradients[v], axis) for v, axis in operands if v in callee.gradients)
     return (
         tuple((callee.cotangents[v], axis) for v, axis in results if v in callee.cotangents),
-        tuple((callee.gradients[v], axis) for v, axis in operands if v in callee.gradients),
+        (*gradients, *callee.rows),
     )
+
+
+def with_parts(
+    types: Mapping[Value, TensorType], parts: Iterable[Apply]
+) -> dict[Value, TensorType]:
+    """Types of values, with those inside a fused step if they have its operands."""
+    known = dict(types)
+    for step in parts:
+        if all(value in known for value in step.inputs):
+            body = step.body(known)
+            for value, expression in zip(step.outputs, body.outputs, strict=True):
+                known.setdefault(value, TensorType(expression.shape))
+    return known

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections import Counter
+
 from xg.ir.graph import Backward, Graph, Value
 from xg.ir.placement import is_term
 
@@ -31,18 +33,23 @@ def names_by_label(graph: Graph) -> dict[Value, str]:
 def saved_names(backward: Backward) -> dict[Value, str]:
     """Name the values without a label that a backward pass reads: ``U_1``, ``U_2``.
 
-    They are numbered in the order of the forward pass.
+    They are numbered in the order of the forward pass. Values that several operators call the same,
+    as the masks of two dropouts, are named after their results: ``Y_keep``.
     """
     graph, read = backward.forward, set(backward.saved)
     bases = names_by_label(graph)
     taken = {value.name for value in graph.types if value.name}
     names: dict[Value, str] = {}
-    for value in (v for step in graph.steps for v in step.outputs if v in read):
+    values = [value for step in graph.steps for value in step.outputs if value in read]
+    caches = Counter(value.name for value in values if value.role == "cache")
+    for value in values:
         stem, number = bases.get(value, "").removesuffix("_#"), 1
-        if value.name is not None or not stem:
+        if not stem or (value.name is not None and caches[value.name] < 2):
             continue
-        while f"{stem}_{number}" in taken:
+        name = f"{stem}_1" if value.name is None else stem
+        while name in taken:
             number += 1
-        names[value] = f"{stem}_{number}"
-        taken.add(names[value])
+            name = f"{stem}_{number}"
+        names[value] = name
+        taken.add(name)
     return names

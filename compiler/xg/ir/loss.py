@@ -25,7 +25,7 @@ def loss_of(graph: Graph) -> str | None:
 
 def is_loss(step: Step) -> TypeGuard[Apply]:
     """Whether a step compares its first operand with targets."""
-    return isinstance(step, Apply) and step.op.sums_over_ranks
+    return isinstance(step, Apply) and step.op.family == "loss"
 
 
 def ignored(graph: Graph, value: Value) -> int | None:

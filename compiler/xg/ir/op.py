@@ -86,7 +86,8 @@ class Op:
 
     `brackets` says whether a file may name axes behind it, or map them to others.
     A `derived` operator is one that only the compiler inserts; a `local` one computes on a rank's
-    part what on the whole another body does.
+    part what on the whole another body does. The body of one that `sums_over_ranks` does so where a
+    nonlinear primitive needs the global value, in both passes.
     `forward` takes the operands in order (None for an absent one) and the attributes by name;
     `configure` makes these of one use, without it they are the own arguments. `adjoint` takes by
     name what it needs and gives one gradient per declared float operand, None for no gradient.
@@ -105,6 +106,7 @@ class Op:
     brackets: Brackets = ""
     derived: bool = False
     local: bool = False
+    sums_over_ranks: bool = False
     configure: Callable[[Use], Attrs] | None = None
     pullback: Callable[[Attrs], Mapping[str, Gradient]] | None = None
     adjoint: Callable[..., tuple[Expr | None, ...]] | None = None
@@ -114,11 +116,6 @@ class Op:
     formula: str = ""
     gradient: str = ""
     source: str = ""
-
-    @property
-    def sums_over_ranks(self) -> bool:
-        """Whether its body sums over ranks where a nonlinear primitive needs the global value."""
-        return self.family == "loss"
 
     def description(self, attrs: Attrs) -> Description:
         """The operator in the form that it has in a use."""
@@ -205,6 +202,7 @@ class Op:
             forward=forward,
             data=tuple(Data(str(expr.name), "any") for expr in free),
             outputs=tuple(f"d{name}" for name in chosen),
+            sums_over_ranks=self.sums_over_ranks,
             describe=lambda _: Description(
                 f"gradient of {self.name}", self.description(attrs).gradient, ""
             ),

@@ -24,8 +24,9 @@ ROUNDS: Final = "/"  # the end of a path to a row of calls, whose rounds ranks s
 # The orders that a plan may name; `xg_runtime.cells` has them.
 SCHEDULES: Final = ("1F1B", "GPipe")
 
-# Whether a backward pass computes a value again, or finds it kept.
-Memory = Literal["again", "keep"]
+# Whether a backward pass computes a value again, or finds it kept; what a parameter is gathered to
+# may also be held for all passes of a step.
+Memory = Literal["again", "keep", "hold"]
 
 
 @dataclass(frozen=True, slots=True)

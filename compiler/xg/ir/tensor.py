@@ -8,7 +8,7 @@ from dataclasses import field
 
 from xg.diagnostics.lazy_dataclass import dataclass, replace
 from xg.diagnostics.limits import Beyond, Limit
-from xg.ir.dim import ONE, Dim, DimError, product, symbol
+from xg.ir.dim import ONE, ZERO, Dim, DimError, product, symbol
 
 Shape = tuple[Dim, ...]
 
@@ -63,9 +63,12 @@ class Sizes:
         names = {dim: name for name, dim in reversed(expanded.items())}
         object.__setattr__(self, "_expanded", expanded)
         object.__setattr__(self, "_names", names)
+        fractions = {dim: name for dim, name in names.items() if _is_fraction(dim)}
+        object.__setattr__(self, "_fractions", fractions)
 
     _expanded: Mapping[str, Dim] = field(init=False, repr=False, compare=False)
     _names: Mapping[Dim, str] = field(init=False, repr=False, compare=False)
+    _fractions: Mapping[Dim, str] = field(init=False, repr=False, compare=False)
 
     def structure(self) -> Hashable:
         """All but the numbers that the program gives its sizes."""
@@ -81,12 +84,31 @@ class Sizes:
         return type_.substitute(self._expanded)
 
     def fold(self, dim: Dim) -> Dim:
-        """The same size under the name that the file gives it, if it gives one."""
-        name = self._names.get(dim)
-        if name:
+        """The same size under the names that the file gives it or its parts, if it gives any."""
+        return self._fold(dim, exactly=False)
+
+    def computed(self, dim: Dim) -> Dim:
+        """The same size in names that are whole where it is: half of 2*D/N_H may be no number."""
+        return self._fold(self.expand(dim), exactly=True)
+
+    def _fold(self, dim: Dim, *, exactly: bool) -> Dim:
+        if name := self._names.get(dim):
             return symbol(name)
+        if len(dim.terms) > 1:
+            terms = [Dim((term,)) for term in dim.terms]
+            if exactly and sum(_divisors(term) > 0 for term in terms) > 1:
+                return dim
+            return sum((self._fold(term, exactly=exactly) for term in terms), ZERO)
         whole, parts = self.undivided(dim)
-        return dim if parts == ONE else self.fold(whole) / parts
+        if parts != ONE:
+            return self._fold(whole, exactly=exactly) / parts
+        for fraction, name in self._fractions.items() if dim != ZERO else ():
+            rest = dim / fraction
+            ((monomial, coefficient),) = rest.terms
+            is_part = coefficient.numerator == 1 and all(power < 0 for _, power in monomial)
+            if _divisors(rest) < _divisors(dim) and (is_part or not exactly):
+                return symbol(name) * self._fold(rest, exactly=exactly)
+        return dim
 
     def undivided(self, dim: Dim) -> tuple[Dim, Dim]:
         """The global size that a rank's size is a part of, and the number of parts."""
@@ -147,6 +169,18 @@ class Sizes:
                 with suppress(DimError):
                     numbers[name] = dim.evaluate(numbers)
         return numbers
+
+
+def _is_fraction(dim: Dim) -> bool:
+    return len(dim.terms) == 1 and dim.terms[0][1] == 1 and _divisors(dim) > 0
+
+
+def _divisors(dim: Dim) -> int:
+    """How many symbols and numbers the terms are divided by."""
+    return sum(
+        (coefficient.denominator != 1) + sum(max(-power, 0) for _, power in monomial)
+        for monomial, coefficient in dim.terms
+    )
 
 
 def _expanded(definitions: Mapping[str, Dim]) -> dict[str, Dim]:

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, Literal
+from itertools import combinations
+from typing import Any, Final, Literal
 
 from xg.diagnostics.lazy_dataclass import dataclass
+from xg.ir.advice import unequal_operands
 from xg.ir.dim import ONE, Dim, symbol
 from xg.ir.tensor import Shape, Sizes, TensorType
 
+LETTERS: Final = "ijkmnpqabcdefghlorstuvwxyz"  # of axes without a name of their own
 Attrs = Mapping[str, Any]  # resolved attributes; each operator knows the types of its own
 
 
@@ -136,12 +139,41 @@ class Use:
         """A shape as the file would write it."""
         return "[" + ", ".join(str(self.sizes.fold(dim)) for dim in shape) + "]"
 
-    def refuse_unequal(self, message: str) -> None:
-        """Refuse two operands of different shapes; `message` has a place for each shape."""
-        first, second = (self.spell(type_.shape) for type_ in self.types[:2])
-        if self.types[0].shape != self.types[1].shape:
+    def letters(self, shape: Shape) -> list[str]:
+        """A letter for each axis, as maps write them: `b, s, i` for [B, S, S]."""
+        letters: list[str] = []
+        for dim in shape:
+            first = str(self.sizes.fold(dim))[:1].lower()
+            fits = first.isascii() and first.isalpha() and first not in letters
+            letters.append(first if fits else next(i for i in LETTERS if i not in letters))
+        return letters
+
+    def repeats(self, few: Shape, many: Shape) -> list[str]:
+        """BC with each map that makes the one shape of the other by new axes."""
+        maps: list[str] = []
+        for kept in combinations(range(len(many)), len(few)):
+            if tuple(many[place] for place in kept) == few:
+                letters = self.letters((*few, *many))
+                names = dict(zip(kept, letters, strict=False))
+                new = (i for i in letters[len(few) :] if i not in names.values())
+                axes = (
+                    names.get(i) or f"{next(new)}={self.sizes.fold(many[i])}"
+                    for i in range(len(many))
+                )
+                maps.append(f"BC[{', '.join(letters[: len(few)])} -> {', '.join(axes)}]")
+        return maps
+
+    def refuse_unequal(self, message: str, sign: str = "") -> None:
+        """Refuse two operands of different shapes; `message` has a place for each shape.
+
+        The help for those of a sign says how they get one shape.
+        """
+        shapes = self.types[0].shape, self.types[1].shape
+        if shapes[0] != shapes[1]:
+            first, second = map(self.spell, shapes)
             notes = {0: f"this is {first}", 1: f"this is {second}"}
-            raise Misuse(message.format(first, second), notes)
+            help = unequal_operands(sign, *shapes, self.spell) if sign else ()
+            raise Misuse(message.format(first, second), notes, help)
 
     def bracketed(self, glyph: str, example: str) -> Shape:
         """New axes, which the brackets list: names of sizes, or ``n=2*D``."""
@@ -181,6 +213,25 @@ class Use:
         if len(set(numbers)) < len(numbers):
             raise Misuse("the brackets name an axis twice")
         return tuple(numbers)
+
+    def reduced_axes(self, glyph: str) -> tuple[int, ...]:
+        """The axes to reduce, named in brackets; without any, the help names those of the label."""
+        if self.axes is None:
+            shape, target = self.types[0].shape, self.target
+            rest = iter(range(len(shape)))
+            kept = [next((i for i in rest if shape[i] == dim), None) for dim in target or ()]
+            fits = target is not None and None not in kept
+            gone = [i for i in range(len(shape)) if i not in kept] if fits else []
+            named = ", ".join(self._named(shape, i) for i in gone or range(len(shape))[-1:])
+            help = (f"name them: {glyph}[{named}]",) if named else ()
+            raise Misuse(f"{glyph} does not know over which axes", help=help)
+        return self.named_axes()
+
+    def _named(self, shape: Shape, place: int) -> str:
+        """An axis as brackets name it: counted from the end where its name does not tell it."""
+        name = str(self.sizes.fold(shape[place]))
+        told = name.isidentifier() and shape.count(shape[place]) == 1
+        return name if told else str(place - len(shape))
 
     def _axis(self, shape: Shape, axis: Axis) -> int:
         name = axis.name

@@ -6,20 +6,12 @@ from typing import Final
 
 from xg.ir.op import Op
 from xg.ir.prim import Expr
-from xg.ir.use import Attrs, Data, Misuse, Use
+from xg.ir.use import Attrs, Data, Use
 
 
 def configure(use: Use) -> Attrs:
     """Refuse different shapes: broadcasting is written as BC."""
-    first, second = (type_.shape for type_ in use.types)
-    if first != second:
-        raise Misuse(
-            f"⊕ adds {use.spell(first)} and {use.spell(second)}",
-            {0: f"this is {use.spell(first)}", 1: f"this is {use.spell(second)}"},
-            ("⊕<-BC(…) repeats the operand along the missing axes",)
-            if len(second) < len(first)
-            else (),
-        )
+    use.refuse_unequal("⊕ adds {} and {}", "⊕")
     return {}
 
 

@@ -74,6 +74,7 @@ OP: Final = Op(
     data=(Data("y"), Data("t")),
     own=(Word("reduction", ("mean", "sum")), Word("form", ("probabilities", "logits"))),
     outputs=("loss",),
+    sums_over_ranks=True,
     forward=forward,
     configure=configure,
     describe=describe,

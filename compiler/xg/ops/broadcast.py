@@ -43,10 +43,13 @@ def _fit(use: Use, shape: Shape, wanted: Shape) -> tuple[int, ...]:
     ]
     if len(ways) == 1:
         return ways[0]
-    problem = "in more than one way" if ways else "by new axes alone"
+    change = f"make {use.spell(wanted)} from {use.spell(shape)}"
+    if ways:
+        maps = " or ".join(use.repeats(shape, wanted)[:2])
+        help = (f"say which axis is which: {maps}",)
+        raise Misuse(f"BC can {change} in more than one way", help=help)
     raise Misuse(
-        f"BC cannot make {use.spell(wanted)} from {use.spell(shape)} {problem}",
-        help=("say which axis is which: BC[s, d -> b=B, s, d](…)",),
+        f"BC cannot {change} by new axes alone", help=("it keeps every axis and adds some",)
     )
 
 

@@ -133,6 +133,7 @@ OP: Final = Op(
     data=(Data("z"), Data("t", "int"), Data("w", "int", optional=True)),
     own=(Word("reduction", ("mean", "sum")), Number("ignore", optional=True)),
     outputs=("loss",),
+    sums_over_ranks=True,
     forward=forward,
     configure=configure,
     describe=describe,

@@ -32,7 +32,7 @@ def configure(use: Use) -> Attrs:
                 0: f"first operand {use.spell(first)} ends in {left}",
                 1: f"second operand {use.spell(second)} has {right} where {left} is needed",
             },
-            _transposed_help(use, first[-1] == second[-1]),
+            _help(use, first, second),
         )
     batch = len(second) - 2
     if batch > len(first) - 2 or first[len(first) - 2 - batch : -2] != second[:-2]:
@@ -53,8 +53,10 @@ def _line_up_help(first: Shape, second: Shape) -> str:
     return "repeat the operand with BC, so that the new axis is seen in the figure"
 
 
-def _transposed_help(use: Use, fits_transposed: bool) -> tuple[str, ...]:
-    return ("the second operand fits transposed: <=T(…)",) if fits_transposed else ()
+def _help(use: Use, first: Shape, second: Shape) -> tuple[str, ...]:
+    if first[-1] == second[-1]:
+        return ("the second operand fits transposed: <=T(…)",)
+    return (f"it has to be {use.spell((*second[:-2], first[-1], second[-1]))}",)
 
 
 def forward(a: Expr, b: Expr, *, spec: str) -> Expr:

@@ -10,14 +10,12 @@ from xg.ir.op import Gradient, Op, Term
 from xg.ir.prim import Expr, reduce_mean
 from xg.ir.scalar import size
 from xg.ir.tensor import Shape
-from xg.ir.use import Attrs, Misuse, Use
+from xg.ir.use import Attrs, Use
 
 
 def configure(use: Use) -> Attrs:
     """`axes` counted from the end, and the shape of the `operand`."""
-    if use.axes is None:
-        raise Misuse("mean does not know over which axes", help=("name them: mean[S]",))
-    return {"axes": use.named_axes(), "operand": use.types[0].shape}
+    return {"axes": use.reduced_axes("mean"), "operand": use.types[0].shape}
 
 
 def forward(x: Expr, *, axes: tuple[int, ...], operand: Shape) -> Expr:

@@ -48,6 +48,7 @@ OP: Final = Op(
     data=(Data("y"), Data("t")),
     own=(Word("reduction", ("mean", "sum")),),
     outputs=("loss",),
+    sums_over_ranks=True,
     forward=forward,
     configure=configure,
     describe=describe,

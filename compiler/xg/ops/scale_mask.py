@@ -19,10 +19,12 @@ def configure(use: Use) -> Attrs:
     scores, *masks = use.types
     for mask in masks:
         if mask.shape != scores.shape:
+            maps = use.repeats(mask.shape, scores.shape)
+            how = " or ".join(f"<-{each}(…)" for each in maps[:2]) or "BC"
             raise Misuse(
                 f"SM masks {use.spell(scores.shape)} with {use.spell(mask.shape)}",
                 {1: "the mask must have the shape of the scores"},
-                ("repeat it with BC, so that the new axis is seen in the figure",),
+                (f"repeat it, so that the new axis is seen in the figure: {how}",),
             )
         if mask.range != number(2):
             raise Misuse("SM takes a mask of 0 and 1", {1: "this is not `in 2`"})

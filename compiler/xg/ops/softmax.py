@@ -46,6 +46,7 @@ OP: Final = Op(
     family="nonlinear",
     data=(Data("z"),),
     outputs=("p",),
+    sums_over_ranks=True,
     forward=forward,
     keeps_shape=True,
     configure=configure,

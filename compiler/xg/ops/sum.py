@@ -8,14 +8,12 @@ from typing import Final
 from xg.ir.op import Gradient, Op, Term
 from xg.ir.prim import Expr, reduce_sum
 from xg.ir.tensor import Shape
-from xg.ir.use import Attrs, Misuse, Use
+from xg.ir.use import Attrs, Use
 
 
 def configure(use: Use) -> Attrs:
     """`axes` counted from the end, and the shape of the `operand`."""
-    if use.axes is None:
-        raise Misuse("sum does not know over which axes", help=("name them: sum[S]",))
-    return {"axes": use.named_axes(), "operand": use.types[0].shape}
+    return {"axes": use.reduced_axes("sum"), "operand": use.types[0].shape}
 
 
 def forward(x: Expr, *, axes: tuple[int, ...], operand: Shape = ()) -> Expr:

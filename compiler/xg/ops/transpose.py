@@ -28,11 +28,13 @@ def configure(use: Use) -> Attrs:
         if order != identity and tuple(shape[axis] for axis in order) == use.target
     ]
     if len(ways) != 1:
-        how = "in more than one way" if ways else "by reordering axes"
-        raise Misuse(
-            f"T cannot make {use.spell(use.target)} from {use.spell(shape)} {how}",
-            help=("write the map: T[b, h, s, d -> b, h, d, s]",) if ways else (),
-        )
+        change = f"make {use.spell(use.target)} from {use.spell(shape)}"
+        if not ways:
+            raise Misuse(f"T cannot {change} by reordering axes")
+        axes = use.letters(shape)
+        orders = (", ".join(axes[axis] for axis in order) for order in ways[:2])
+        maps = " or ".join(f"T[{', '.join(axes)} -> {order}]" for order in orders)
+        raise Misuse(f"T can {change} in more than one way", help=(f"say which: {maps}",))
     return {"order": ways[0]}
 
 

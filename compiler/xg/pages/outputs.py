@@ -12,7 +12,7 @@ from xg.diagnostics.diagnostic import Diagnostic, DiagnosticError
 from xg.diagnostics.lazy_dataclass import dataclass
 from xg.diagnostics.slug import slug, stems
 from xg.driver import Program, View, compile_project, views
-from xg.figures import dot, pictures
+from xg.figures import Pictures, dot, pictures, series
 from xg.figures.model.refusals import NotTurned
 from xg.frontend.blocks import concerning, uncalled
 from xg.frontend.project import Project
@@ -32,7 +32,8 @@ DRAWN: Final[frozenset[Kind]] = frozenset({"dot", *PICTURES})
 class Wanted:
     """The requested outputs: which kinds, in which colours, of which block in which choice.
 
-    `kernels` asks for fused code, `plan` for a parallel plan. A kind that a program has none of is
+    `kernels` asks for fused code, `plan` for a parallel plan, `steps` for a series of pictures of
+    each figure, of the one `view` if that is named. A kind that a program has none of is
     refused where it was `named`, and else left out.
     """
 
@@ -43,6 +44,8 @@ class Wanted:
     width: float = 0.0
     rightward: bool = False
     depth: int | None = None
+    steps: bool = False
+    view: View | None = None
     kernels: bool = False
     block: str | None = None
     plan: str | None = None
@@ -74,7 +77,7 @@ def outputs_of(project: Project, wanted: Wanted) -> Outputs:
     own = uncalled(project.main) if wanted.block is None else programs
     outputs = Outputs()
     for name, program in programs.items():
-        for view in views(program) if DRAWN & set(wanted.kinds) else ():
+        for view in _views(program, wanted):
             _draw(outputs, f"{stem[name]}.{view}", _figure(program, view, wanted), wanted)
         if name in own and "html" in wanted.kinds:
             page = f"{stem[name]}.html"
@@ -106,6 +109,13 @@ def picture_of(project: Project, wanted: Wanted, view: View) -> Outputs:
     else:
         outputs.files[f"picture.{kind}"] = program.source(kind, kernels=wanted.kernels).encode()
     return outputs
+
+
+def _views(program: Program, wanted: Wanted) -> Sequence[View]:
+    """The figures that are drawn of a program."""
+    if not DRAWN & set(wanted.kinds):
+        return ()
+    return [view for view in views(program) if wanted.view in (None, view)]
 
 
 def _figure(program: Program, view: View, wanted: Wanted) -> Figure:
@@ -168,8 +178,14 @@ def _draw(made: Outputs, name: str, figure: Figure, wanted: Wanted) -> None:
         made.files[f"{name}.dot"] = dot(figure, wanted.theme).encode()
     formats: list[Format] = [format for format in PICTURES if format in wanted.kinds]
     if formats:
-        drawn = pictures(figure, formats, wanted.theme)
-        made.files.update((f"{name}.{kind}", data) for kind, data in drawn.files.items())
-        made.engines.add(drawn.engine)
-        if drawn.warning:
-            made.warnings.append(f"{name}: {drawn.warning}")
+        drawn = (series if wanted.steps else _whole)(figure, formats, wanted.theme)
+        for number, one in enumerate(drawn, 1):
+            step = f".{number:0{len(str(len(drawn)))}}" if wanted.steps else ""
+            made.files.update((f"{name}{step}.{kind}", data) for kind, data in one.files.items())
+        made.engines.add(drawn[0].engine)
+        if drawn[0].warning:
+            made.warnings.append(f"{name}: {drawn[0].warning}")
+
+
+def _whole(figure: Figure, formats: Sequence[Format], theme: ThemeName) -> tuple[Pictures, ...]:
+    return (pictures(figure, formats, theme),)

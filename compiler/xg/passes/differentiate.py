@@ -118,9 +118,7 @@ class _Reverse:
 
     def _saved(self, steps: Sequence[Step]) -> tuple[Value, ...]:
         """Forward values that the steps read, in forward order; parameters need not be saved."""
-        used = {
-            v for step in steps for v in (step.reads if isinstance(step, Call) else step.inputs)
-        }
+        used = {value for step in steps for value in step.reads}
         order = list(self.graph.inputs)
         for step in self.graph.steps:
             order.extend(step.outputs)

@@ -122,7 +122,7 @@ def _around(call: Call, main: Graph, callee: Graph, number: int) -> Graph:
 
 def _floats(main: Graph) -> Iterator[Value]:
     yield from (value for value in main.inputs if main.types[value].is_float)
-    yield from main.param_values()
+    yield from (param.value for param in main.params)
 
 
 def _params(main: Graph) -> Iterator[Param]:

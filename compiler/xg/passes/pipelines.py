@@ -7,10 +7,12 @@ from __future__ import annotations
 
 from typing import Final
 
+from xg.passes.collect import collect
 from xg.passes.differentiate import differentiate
 from xg.passes.drop_mesh import drop_mesh
 from xg.passes.eliminate_dead import eliminate_dead
 from xg.passes.fuse import fuse
+from xg.passes.hoist import hoist
 from xg.passes.outline import outline
 from xg.passes.recomputation import recompute
 from xg.passes.runner import Pass
@@ -31,7 +33,11 @@ RECOMPUTE: Final = Pass(
 CHECK: Final = Pass("check", "types every step once more; gradients must be dual", check)
 JOIN: Final = Pass("join", "sends over several mesh axes at once what each would send", join)
 LOCALIZE: Final = Pass("localize", "writes the program of one rank", localise)
+HOIST: Final = Pass("hoist", "takes what needs no state out of loops, for --kernels", hoist)
 FUSE: Final = Pass("fuse", "replaces patterns by the operators of --kernels", fuse)
+COLLECT: Final = Pass(
+    "collect", "multiplies once behind a loop for the gradients of parameters", collect
+)
 OUTLINE: Final = Pass("outline", "makes the entry a sequence of calls", outline)
 
 SINGLE: Final = (DROP_MESH, ELIMINATE_DEAD, DIFFERENTIATE)
@@ -39,11 +45,12 @@ PLACED: Final = (ELIMINATE_DEAD, ANNOTATE, PLACE)
 AFTER_PLACE: Final = (DIFFERENTIATE, RECOMPUTE, CHECK, JOIN, LOCALIZE)
 RANK: Final = (*PLACED, *AFTER_PLACE)
 PARALLEL: Final = (NUMBER_MESH, *RANK)
-FUSED: Final = (FUSE, DIFFERENTIATE)
+FUSED: Final = (HOIST, FUSE, DIFFERENTIATE, COLLECT)
 FUSED_RANK: Final = (FUSE, *RANK)
 STEP: Final = (ELIMINATE_DEAD, DIFFERENTIATE)  # what a decoder computes before its steps
 BLOCKS: Final = (OUTLINE, DIFFERENTIATE)  # what an `nn.Module` runs under autograd
+FUSED_BLOCKS: Final = (*BLOCKS, COLLECT)
 EVERY_PASS: Final = (
     *(DROP_MESH, NUMBER_MESH, ELIMINATE_DEAD, ANNOTATE, PLACE),
-    *(DIFFERENTIATE, RECOMPUTE, CHECK, JOIN, LOCALIZE, FUSE, OUTLINE),
+    *(DIFFERENTIATE, RECOMPUTE, CHECK, JOIN, LOCALIZE, HOIST, FUSE, COLLECT, OUTLINE),
 )

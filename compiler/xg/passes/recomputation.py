@@ -8,7 +8,7 @@ ones, so that every gradient is the same to the last bit.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import field
 
 from xg.diagnostics.lazy_dataclass import dataclass, replace
@@ -36,9 +36,12 @@ def memories(graph: Graph) -> dict[Value, Memory]:
     whole call says nothing about, since they are stored anyway.
     """
     said: dict[Value, Memory] = {}
+    words: dict[str, Memory] = {
+        name: "again" if word == "again" else "keep" for name, word in graph.memory.items()
+    }  # what is held for all passes is kept for this one
     of_params = set(graph.param_values())
     for value in of_params:
-        said[value] = graph.memory.get(str(value.name), "keep")
+        said[value] = words.get(str(value.name), "keep")
     for step in graph.steps:
         first = made(step)[0]
         inherited: Memory | None = None
@@ -46,12 +49,12 @@ def memories(graph: Graph) -> dict[Value, Memory]:
             inherited = said.get(step.inputs[0]) if len(step.inputs) == 1 else None
             if of_params.issuperset(step.inputs):
                 of_params.update(step.outputs)
-        named = graph.memory.get(str(first.name)) if first.name else None
-        memory = named or inherited or graph.memory.get(WHOLE)
+        named = words.get(str(first.name)) if first.name else None
+        memory = named or inherited or words.get(WHOLE)
         if memory is not None:
             said.update(dict.fromkeys(made(step), memory))
             for value in made(step)[1:]:
-                if value.role == "edge" and (own := graph.memory.get(str(value.name))):
+                if value.role == "edge" and (own := words.get(str(value.name))):
                     said[value] = own
     return said
 
@@ -77,13 +80,13 @@ class _Again:
     def backward_graph(self) -> Backward:
         """The backward pass, which needs fewer values saved."""
         for step in self.backward.steps:
-            for value in _read(step):
+            for value in step.reads:
                 self._provide(value)
             self.steps.append(step)
             self.there.update(step.outputs)
         graph, steps = self.backward.forward, tuple(self.steps)
         order = [*graph.inputs, *(v for step in graph.steps for v in made(step))]
-        values = {value for step in steps for value in (*_read(step), *step.outputs)}
+        values = {value for step in steps for value in (*step.reads, *step.outputs)}
         types = {value: graph.types[value] for value in values if value in graph.types}
         return replace(
             self.backward,
@@ -117,7 +120,3 @@ class _Again:
                     continue
                 self.steps.append(replace(step, again=True))
                 self.there.update(made(step))
-
-
-def _read(step: Step) -> Iterator[Value]:
-    yield from step.inputs if isinstance(step, Apply) else step.reads

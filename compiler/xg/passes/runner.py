@@ -46,10 +46,12 @@ class History:
         of the IR.
         """
         stages = [*self.stages]
+        verified: Program | None = None
         for each in pipeline:
             program = each.run(stages[-1][1])
             if os.environ.get(VERIFY):
-                _verify(program, each.name)
+                _verify(program, each.name, verified)
+                verified = program
             stages.append((each.name, program))
         return History(tuple(stages))
 
@@ -59,8 +61,8 @@ def run(pipeline: tuple[Pass, ...], program: Program, start: str = "infer") -> H
     return History(((start, program),)).then(pipeline)
 
 
-def _verify(program: Program, name: str) -> None:
+def _verify(program: Program, name: str, verified: Program | None) -> None:
     try:
-        verify(program)
+        verify(program, verified)
     except BrokenProgram as broken:
         raise BrokenProgram(f"after the pass {name}:\n{broken}") from None

@@ -83,15 +83,17 @@ def entries_of(graph: Graph, reach: Reach) -> dict[Value, tuple[Entry, ...]]:
 def memory_of(graph: Graph, reach: Reach) -> dict[str, Memory]:
     """Whether a reach has a graph's values computed again, by name, and all of them.
 
-    Where plans differ, a value is kept. In a call that a computed one makes, what is gathered stays
-    from its forward pass, which runs again, to its backward pass.
+    Where plans differ, a value is kept. In a call that a computed one makes, what is gathered and
+    not held stays from its forward pass, which runs again, to its backward pass.
     """
     memory: dict[str, Memory] = {}
     inside = any(entry.path == (INSIDE,) for entry in reach.here)
     for value, entries in entries_of(graph, reach).items():
-        words = {entry.memory for entry in entries if entry.memory and not (inside and entry.use)}
+        words: set[Memory] = {entry.memory for entry in entries if entry.memory}
+        if inside and any(entry.use for entry in entries):
+            words &= {"hold"}
         if words:
-            memory[str(value.name)] = "keep" if "keep" in words else "again"
+            memory[str(value.name)] = words.pop() if len(words) == 1 else "keep"
     if any(entry.path == (WHOLE,) and entry.memory == "again" for entry in reach.here):
         memory[WHOLE] = "again"
     return memory

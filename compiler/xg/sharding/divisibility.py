@@ -3,10 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from itertools import islice
 from math import prod
+from typing import Final
 
-from xg.diagnostics.diagnostic import DiagnosticError, Problem
+from xg.diagnostics.diagnostic import DiagnosticError
+from xg.diagnostics.lazy_dataclass import dataclass
 from xg.diagnostics.source import Span
+from xg.ir.axes import axes_of
 from xg.ir.dim import Dim
 from xg.ir.graph import Graph, Program, Value
 from xg.ir.instances import instances
@@ -16,32 +21,98 @@ from xg.sharding.apply_plan import PlacedValue, placed_values
 from xg.sharding.errors import NotDivisible
 from xg.sharding.placing import sized
 
+TRIED_AT_MOST: Final = 1_024  # numbers of a size, for a help
+
 # A graph by its key, or by what all graphs with the same values have, and the numbers of its sizes.
 PartsKey = tuple[str | int, frozenset[tuple[str, int]]]
 
 
-def check_shares(program: Program, found: Iterable[PlacedValue] | None = None) -> None:
+@dataclass(frozen=True, slots=True)
+class _Uneven:
+    """A size of a graph that ranks cannot share, and the problem that says so."""
+
+    graph: Graph
+    symbols: Mapping[str, Dim]
+    dim: Dim
+    problem: NotDivisible
+
+    def number(self, known: Numbers) -> int | None:
+        """The size with other numbers."""
+        return value_of(self.dim, numbers_of(self.graph, self.symbols, known))
+
+
+def check_shares(
+    program: Program, found: Iterable[PlacedValue] | None = None, *, advises: bool = True
+) -> None:
     """Raise DiagnosticError with every size that mesh axes cut into unequal parts.
 
-    `found` are the values to check, by default all that the plan reaches.
+    `found` are the values to check, by default all that the plan reaches. Where it `advises`, it
+    looks for other numbers of the sizes.
     """
-    problems: dict[str, Problem] = {}
     all_numbers = program.all_numbers
     reached = placed_values(program) if found is None else found
-    for problem in (*_by_shape(program, all_numbers), *_by_plan(program, reached, all_numbers)):
-        problems.setdefault(problem.diagnostic().message, problem)
-    if problems:
-        raise DiagnosticError.of(*problems.values())
+    each = (*_by_shape(program, all_numbers), *_by_plan(program, reached, all_numbers))
+    _refuse(program, each, advises=advises)
 
 
-def check_parts(program: Program, cores: Mapping[str, int], fine: Recent[PartsKey, bool]) -> None:
+def _refuse(program: Program, found: Iterable[_Uneven], *, advises: bool) -> None:
+    """Raise DiagnosticError with the problems that there are, each once."""
+    uneven: dict[tuple[str, int, object], _Uneven] = {}
+    for each in found:
+        problem = each.problem
+        uneven.setdefault((problem.size, problem.number, problem.axes), each)
+    if uneven:
+        apart = list(uneven.values())
+        near = (_near(program, each, apart) if advises else None for each in apart)
+        problems = zip((each.problem for each in apart), near, strict=True)
+        raise DiagnosticError.of(*(replace(problem, near=next) for problem, next in problems))
+
+
+def _near(
+    program: Program, one: _Uneven, all_: Sequence[_Uneven]
+) -> tuple[str, tuple[int, ...]] | None:
+    """A dim, and the next numbers of it with which ranks share all that depends on it."""
+    known = program.all_numbers
+    graphs = [(*each, list(axes_of(each[0], numbers=True))) for each in instances(program)]
+
+    def fits(name: str, number: int) -> bool:
+        tried = {**known, name: number}
+        sizes = [(each.number(tried), each) for each in all_]
+        if any(n is None or (n != e.problem.number and n % e.problem.ranks) for n, e in sizes):
+            return False
+        return not (one.number(tried) or 1) % one.problem.ranks and all(
+            value_of(axis, numbers)
+            for graph, symbols, axes in graphs
+            for numbers in [numbers_of(graph, symbols, tried)]
+            for axis in axes
+            if all(symbol in numbers for symbol in axis.symbols())
+        )
+
+    for name in one.dim.substitute(one.symbols).symbols():
+        if name in known and name not in program.mesh:
+            at = known[name]
+            below, above = range(at - 1, 0, -1), range(at + 1, at * one.problem.ranks + 1)
+            ways = (islice(each, TRIED_AT_MOST) for each in (below, above))
+            next_ = [next((n for n in way if fits(name, n)), None) for way in ways]
+            if any(next_):
+                return name, tuple(number for number in next_ if number)
+    return None
+
+
+def check_parts(
+    program: Program,
+    cores: Mapping[str, int],
+    fine: Recent[PartsKey, bool],
+    *,
+    advises: bool = True,
+) -> None:
     """Raise DiagnosticError with every inner size that moves cut into unequal parts.
 
     Placements are inferred: heads may be sharded where the plan names only the width. Graphs in
     `fine` (by their `cores`, under these sizes) were checked before; those that are fine now are
     added.
     """
-    problems: dict[str, Problem] = {}
+    uneven: list[_Uneven] = []
     all_numbers = program.all_numbers
     new: set[PartsKey] = set()
     for graph, symbols in instances(program):
@@ -56,15 +127,13 @@ def check_parts(program: Program, cores: Mapping[str, int], fine: Recent[PartsKe
             for cut in sized(graph.types[value].shape, cuts):
                 sharded.setdefault(cut, value)
         for (dim, axes), value in sharded.items():
-            for problem in _shared(graph, dim, axes, numbers, program.mesh, value.span):
-                problems.setdefault(problem.diagnostic().message, problem)
-    if problems:
-        raise DiagnosticError.of(*problems.values())
+            uneven += _shared(graph, symbols, dim, axes, numbers, program.mesh, value.span)
+    _refuse(program, uneven, advises=advises)
     for key in new:
         fine.put(key, True)
 
 
-def _by_shape(program: Program, known: Numbers) -> Iterator[NotDivisible]:
+def _by_shape(program: Program, known: Numbers) -> Iterator[_Uneven]:
     """Sizes that shapes of the file cut into unequal parts."""
     if not any(graph.layouts for graph in program.graphs.values()):
         return
@@ -72,25 +141,30 @@ def _by_shape(program: Program, known: Numbers) -> Iterator[NotDivisible]:
         numbers = numbers_of(graph, symbols, known)
         for value, cuts in graph.layouts.items():
             for dim, axes in sized(graph.types[value].shape, cuts):
-                yield from _shared(graph, dim, axes, numbers, program.mesh, value.span)
+                yield from _shared(graph, symbols, dim, axes, numbers, program.mesh, value.span)
 
 
-def _by_plan(
-    program: Program, reached: Iterable[PlacedValue], known: Numbers
-) -> Iterator[NotDivisible]:
+def _by_plan(program: Program, reached: Iterable[PlacedValue], known: Numbers) -> Iterator[_Uneven]:
     """Sizes that the plan cuts into unequal parts."""
     for value in reached:
         said = value.planned
         numbers = numbers_of(said.graph, value.symbols, known)
         for dim, axes in said.cuts:
             span = next((e.span for e in said.entries if e.over & set(axes)), said.value.span)
-            yield from _shared(said.graph, dim, axes, numbers, program.mesh, span)
+            yield from _shared(said.graph, value.symbols, dim, axes, numbers, program.mesh, span)
 
 
 def _shared(
-    graph: Graph, dim: Dim, axes: Sequence[str], numbers: Numbers, mesh: Numbers, span: Span
-) -> Iterator[NotDivisible]:
+    graph: Graph,
+    symbols: Mapping[str, Dim],
+    dim: Dim,
+    axes: Sequence[str],
+    numbers: Numbers,
+    mesh: Numbers,
+    span: Span,
+) -> Iterator[_Uneven]:
     number = value_of(dim, numbers)
     sizes = tuple((axis, mesh[axis]) for axis in axes if axis in mesh)
     if number is not None and number % prod(size for _, size in sizes):
-        yield NotDivisible(span, str(graph.sizes.fold(dim)), number, sizes)
+        problem = NotDivisible(span, str(graph.sizes.fold(dim)), number, sizes)
+        yield _Uneven(graph, symbols, dim, problem)

@@ -158,11 +158,17 @@ class NotDivisible(ProblemAt):
     size: str
     number: int
     axes: tuple[tuple[str, int], ...]
+    near: tuple[str, tuple[int, ...]] | None = None  # a dim, and the next numbers that would do
+
+    @property
+    def ranks(self) -> int:
+        """The ranks that share the size."""
+        return prod(size for _, size in self.axes)
 
     def diagnostic(self) -> Diagnostic:
-        """Say both numbers, and which numbers of ranks would do."""
+        """Say both numbers, and which numbers of ranks, or of a size, would do."""
         names = "*".join(name for name, _ in self.axes)
-        ranks = prod(size for _, size in self.axes)
+        ranks = self.ranks
         last, size = self.axes[-1]
         rest = ranks // size
         fitting = [n for n in range(1, RANKS_AT_MOST + 1) if self.number % (rest * n) == 0]
@@ -170,6 +176,8 @@ class NotDivisible(ProblemAt):
         if fitting:
             help = f"{last} may be {listed(fitting[:SUGGESTED_AT_MOST])}"
         what = self.size if self.size == str(self.number) else f"{self.size} = {self.number}"
+        if self.near:
+            help += f", or {self.near[0]} {listed(self.near[1])}"
         return self.report(
             f"{what} is not divisible by {names} = {ranks}", Label(self.span), help=(help,)
         )

@@ -90,7 +90,7 @@ class _LocalBody:
     def _beside(self, expr: Expr, arg: Expr, place: int) -> AxisState:
         """The state that an argument needs next to the others."""
         own = self.typing.of(arg)
-        if own.kind == "S" or not own.is_same:
+        if not own.is_same:
             return own
         axis = self._cut_of(expr, place)
         return own if axis is None or not _has(arg, axis) else shard(axis)

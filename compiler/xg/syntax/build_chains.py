@@ -116,10 +116,22 @@ class ChainBuilder(TermBuilder):
         """`X -> LN(γ, β) : H`."""
         last = steps[-1].label if steps else label
         if last is None:
-            end = steps[-1].span if steps else sources[-1].span
-            self.problems.append(NamelessResult(end))
+            self.problems.append(
+                _nameless(steps[-1]) if steps else NamelessResult(sources[-1].span)
+            )
         elif not last.ports:
             self.problems.append(NamelessResult(last.span))
         if steps:
             return self.branch(span, sources, label, *steps)
         return ast.Chain(span, sources, label, ())
+
+
+def _nameless(node: ast.NodeUse) -> NamelessResult:
+    """The problem of a chain that ends with a node, which may be what its author calls the edge."""
+    name, axes = node.operator.name, node.axes
+    if axes is not None and axes.target is None:
+        return NamelessResult(node.span, name, axes.span.text)
+    if node.instance is not None:
+        return NamelessResult(node.span, name, "", node.instance.name)
+    bare = node.span.text == name and name.isidentifier() and not name[0].isupper()
+    return NamelessResult(node.span, name if bare else "")

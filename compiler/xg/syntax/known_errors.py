@@ -7,14 +7,20 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from xg.diagnostics.diagnostic import Problem
-from xg.diagnostics.lazy_dataclass import dataclass
-from xg.diagnostics.source import Source, Span
+from xg.diagnostics.source import Span
 from xg.syntax import errors
 from xg.syntax.expected import describe_expected, describe_token
+from xg.syntax.known_labels import (
+    LABELS,
+    SIGNS,
+    UNATTACHED,
+    assigned_chain,
+    chain_in_a_node,
+    infix_in_chain,
+)
 from xg.syntax.line_ends import CLOSES, OPENS
 from xg.syntax.reader import Reader
-from xg.syntax.tokens import Token
+from xg.syntax.stop import Repair, Stop
 from xg_grammar import literals
 
 ITEM_WORDS = {"EDITION", "USE", "MESH", "OPTION", "OP", "BLOCK", "PLAN", "EXAMPLE"}
@@ -25,57 +31,8 @@ _ENDS = (
     | STATEMENT_WORDS
 )
 DECLARING = {"BLOCK", "OP", "PARAM", "STATE"}
-SIGNS = {"AT", "MATMUL", "PLUS", "ADD", "STAR", "MUL", "MINUS", "SLASH", "CARET"}
-UNATTACHED = {"MINUS", "SLASH", "CARET"}  # signs that are no operators
 _ATOMS = {"NAME", "NUMBER", "UNDERSCORE", "RPAR"}
 _BRACKETS = {"LPAR": "(", "RPAR": ")", "LSQB": "[", "RSQB": "]", "LBRACE": "{", "RBRACE": "}"}
-
-
-@dataclass(frozen=True, slots=True)
-class Stop:
-    """The place where the parser stopped: the token that does not fit, and its surroundings.
-
-    `open` are the brackets that are open, `brace` the last brace that was opened, `statement` the
-    first token of the line; `repaired` says that a comma was inserted before on it.
-    """
-
-    source: Source
-    reader: Reader
-    token: Token
-    previous: Token | None
-    following: Token | None
-    open: tuple[Token, ...]
-    brace: Token | None
-    statement: Token | None
-    begins_line: bool
-    repaired: bool
-    expected: frozenset[str]
-
-    @property
-    def opening(self) -> Token | None:
-        """The innermost bracket that is open."""
-        return self.open[-1] if self.open else None
-
-    @property
-    def here(self) -> Span:
-        """The place of the token."""
-        return self.span(self.token)
-
-    def span(self, token: Token) -> Span:
-        """The place of a token nearby."""
-        return Span(self.source, token.start, token.end)
-
-
-@dataclass(frozen=True, slots=True)
-class Repair:
-    """An error, and the repair to continue with: tokens inserted before this one or in its place.
-
-    The problem is None if it was reported before.
-    """
-
-    problem: Problem | None
-    insert: tuple[str, ...] = ()
-    drop: bool = False
 
 
 def find(stop: Stop) -> Repair:
@@ -195,25 +152,6 @@ def _default_among_data(stop: Stop) -> Repair | None:
     return None
 
 
-def _assigned_chain(stop: Stop) -> Repair | None:
-    name = stop.previous
-    if stop.token.type == "EQUAL" and name and name.type == "NAME" and "ARROW" in stop.expected:
-        rest = stop.source.line_text(stop.here.line)[stop.here.column :].strip()
-        return Repair(errors.AssignedChain(stop.here, f"{rest} : {stop.span(name).text}"))
-    return None
-
-
-def _infix_in_chain(stop: Stop) -> Repair | None:
-    """Between values, where only an arrow or a label goes on; `x[` and `x.` are not signs."""
-    left, right = stop.previous, stop.following
-    if left is None or left.type != "NAME" or "SLASH" in stop.expected:
-        return None
-    if stop.token.type not in SIGNS or "ARROW" not in stop.expected:
-        return None
-    operand = stop.span(right).text if right and right.type in ("NAME", "NUMBER") else "…"
-    return Repair(errors.InfixInChain(stop.here, stop.span(left).text, operand))
-
-
 def _operand_without_arrow(stop: Stop) -> Repair | None:
     sign = stop.previous
     if sign is None or stop.token.type != "NAME" or "ARROW" not in stop.expected:
@@ -230,7 +168,12 @@ def _number_in_chain(stop: Stop) -> Repair | None:
     attached = stop.previous is not None and stop.previous.type in ("SINGLE", "DOUBLE", "LPAR")
     begins = stop.begins_line and stop.reader.awaits("statement")
     if begins or (attached and "NAME" in stop.expected):
-        return Repair(errors.NumberInChain(stop.here))
+        value = stop.following
+        if stop.token.type != "MINUS" or not value or value.type != "NAME":
+            return Repair(errors.NumberInChain(stop.here, ""))
+        chain = f"{stop.span(value).text} -> scale(-1)"
+        meant = f"({chain})" if attached and stop.opening is None else chain
+        return Repair(errors.NumberInChain(stop.here, meant))
     return None
 
 
@@ -303,6 +246,7 @@ _KNOWN: tuple[Callable[[Stop], Repair | None], ...] = (
     _unclosed_block,
     _colon_before_shape,
     _named_by_a_word,
+    chain_in_a_node,
     _unclosed_bracket,
     _wrong_bracket,
     _stray_bracket,
@@ -310,10 +254,10 @@ _KNOWN: tuple[Callable[[Stop], Repair | None], ...] = (
     _missing_comma,
     _reserved_name,
     _default_among_data,
-    _assigned_chain,
+    assigned_chain,
     _colon_for_brace,
     _stacked_power,
-    _infix_in_chain,
+    infix_in_chain,
     _operand_without_arrow,
     _number_in_chain,
     _stacked_sign,
@@ -322,4 +266,5 @@ _KNOWN: tuple[Callable[[Stop], Repair | None], ...] = (
     _unquoted_file,
     _file_before_names,
     _semicolon,
+    *LABELS,
 )

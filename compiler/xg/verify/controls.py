@@ -147,12 +147,14 @@ class _Wrong:
 
 def _caller(modules: Sequence[ModuleType]) -> tuple[int, int, int]:
     """The module and the line of rank code that is running."""
-    names = {id(module.__dict__): number for number, module in enumerate(modules)}
     frame = currentframe()
-    while frame is not None and id(frame.f_globals) not in names:
+    while frame is not None:
+        names = frame.f_globals
+        for number, module in enumerate(modules):
+            if names is module.__dict__:
+                return number, frame.f_lineno, frame.f_lasti
         frame = frame.f_back
-    assert frame is not None
-    return names[id(frame.f_globals)], frame.f_lineno, frame.f_lasti
+    raise AssertionError("a collective is called by a module")
 
 
 def without(call: Call, x: Tensor, place: int, size: int) -> Tensor:

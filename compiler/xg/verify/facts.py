@@ -37,22 +37,18 @@ class SizeFacts:
 
 def size_facts(program: Program) -> SizeFacts:
     """Everything that a differentiated program says of its sizes."""
+    total = cost(program).total
+    main = program.main
+    floats = [main.types[value].shape for value in main.inputs if main.types[value].is_float]
     return SizeFacts(
         dims=tuple(dict.fromkeys(_dims(program))),
         shapes=tuple(dict.fromkeys(_shapes(program))),
         counts=tuple(dict.fromkeys(_counts(program))),
         bounds=tuple(dict.fromkeys(bounds(program))),
         means=tuple(dict.fromkeys(_means(program))),
-        scalars=_scalars(program),
-        operations=cost(program).total.forward,
+        scalars=sum(map(product, floats), total.parameters),
+        operations=total.forward,
     )
-
-
-def _scalars(program: Program) -> Dim:
-    """The floats that gradients are checked for."""
-    main = program.main
-    floats = [main.types[value].shape for value in main.inputs if main.types[value].is_float]
-    return sum(map(product, floats), cost(program).total.parameters)
 
 
 def _dims(program: Program) -> Iterator[Dim]:

@@ -39,16 +39,16 @@ def gather_shards(
     for number, part in enumerate(parts):
         if part.shape != parts[0].shape:
             return Gathered(part, number)
-        window = _window(part.shape, where, Grid(dict(mesh)).coordinates(number), mesh)
-        same = np.array_equal(whole[window], part, equal_nan=part.dtype.kind == "f")
-        corner = tuple(each.start for each in window)
+        mine = window(part.shape, where, Grid(dict(mesh)).coordinates(number), mesh)
+        same = np.array_equal(whole[mine], part, equal_nan=part.dtype.kind == "f")
+        corner = tuple(each.start for each in mine)
         if corner in filled and not same and unlike is None:
             unlike = number
         filled.add(corner)
-        whole[window] = part
+        whole[mine] = part
     if counting is not None:
         at = Grid(dict(mesh)).coordinates(counting)
-        whole[_window(parts[0].shape, where, at, mesh)] = parts[counting]
+        whole[window(parts[0].shape, where, at, mesh)] = parts[counting]
     return Gathered(whole, unlike)
 
 
@@ -60,7 +60,7 @@ def furthest(
 
     def distance(number: int) -> float:
         part = parts[number]
-        mine = wanted[_window(part.shape, where, grid.coordinates(number), mesh)]
+        mine = wanted[window(part.shape, where, grid.coordinates(number), mesh)]
         with np.errstate(invalid="ignore"):  # of two infinities
             apart = np.where(part == mine, 0.0, np.subtract(part, mine, dtype=np.float64))
         return float(np.linalg.norm(np.nan_to_num(apart, nan=np.inf)))
@@ -68,7 +68,7 @@ def furthest(
     return max(range(len(parts)), key=distance)
 
 
-def _window(
+def window(
     shape: Sequence[int], where: ShardSpec, at: Mapping[str, int], mesh: Mapping[str, int]
 ) -> Window:
     """The index of the part of a rank at these coordinates in the global array."""

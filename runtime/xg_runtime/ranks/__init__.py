@@ -14,6 +14,7 @@ the ranks are made:
 Importing this package imports NumPy, and torch only where ranks are processes.
 """
 
+from xg_runtime.held import Held
 from xg_runtime.ranks.collectives import (
     Handle,
     all_gather,
@@ -84,6 +85,7 @@ __all__ = [
     "SimulatedMesh",
     "simulate",
     "Gathered",
+    "Held",
     "Sums",
     "CommCounters",
     "Count",

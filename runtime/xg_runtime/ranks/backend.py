@@ -15,7 +15,7 @@ import torch
 import torch.distributed as dist
 
 from xg_runtime.module import Array
-from xg_runtime.ranks.array_ops import Tensor, is_array
+from xg_runtime.ranks.array_ops import Tensor, is_array, type_name
 from xg_runtime.ranks.call import Call
 
 _dist: Any = dist  # much of it has no annotations
@@ -72,7 +72,7 @@ def begin(call: Call, given: torch.Tensor, group: object) -> tuple[Any, torch.Te
 def send(x: Tensor, target: int, device: str) -> list[tuple[Any, torch.Tensor]]:
     """Begin to send a tensor to a process: first its kind and shape, then what is in it."""
     given = flat(x, device, copy=True)
-    name = str(x.dtype).removeprefix("torch.")
+    name = type_name(x.dtype)
     kind = [int(is_array(x)), _NAMES.index(name), len(x.shape), *x.shape]
     head = torch.tensor([*kind, *[0] * (_HEAD - len(kind))], device=device)
     parts = [head, given] if given.numel() else [head]

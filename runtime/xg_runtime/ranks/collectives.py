@@ -20,7 +20,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, Generic, TypeVar
 
-from xg_runtime.ranks.array_ops import Tensor
+from xg_runtime.ranks.array_ops import Tensor, type_name
 from xg_runtime.ranks.call import Call, Kind
 from xg_runtime.ranks.mesh import Pending, current
 from xg_runtime.ranks.split_axis import cut, join
@@ -127,7 +127,7 @@ def _start(
     ranks = mesh.size(over)
     if ranks == 1:
         return Handle(_Done(x), lambda result: result)
-    dtype = str(x.dtype).removeprefix("torch.")
+    dtype = type_name(x.dtype)
     call = Call(kind, over, tuple(x.shape), dtype, int(x.dtype.itemsize), along)
     payload = prepare(ranks) if prepare else x
     mesh.counters.add(call, ranks)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextvars
 import threading
+import time
 from collections.abc import Callable, Sequence
 from typing import Generic, TypeVar
 
@@ -41,9 +42,11 @@ class Stopped(BaseException):
 class _Turn(Generic[T]):
     """One thread: whether it may continue, and how it ended."""
 
-    def __init__(self, body: Callable[[], T]) -> None:
+    def __init__(self, place: int, body: Callable[[], T]) -> None:
+        self.place = place
         self.body = body
-        self.go = threading.Semaphore(0)
+        self.go = threading.Lock()  # held, but for the moment in which its turn begins
+        self.go.acquire()
         self.ready: Callable[[], bool] = lambda: True
         self.started = self.ended = self.lost = False
         self.result: list[T] = []
@@ -51,23 +54,26 @@ class _Turn(Generic[T]):
 
 
 class CooperativeThreads(Generic[T]):
-    """Threads numbered from 0; `run` gives what their bodies returned, in order."""
+    """Threads numbered from 0; `run` gives what their bodies returned, in order.
+
+    A thread that waits chooses the next one and wakes it: a turn costs one switch between threads.
+    """
 
     def __init__(self, bodies: Sequence[Callable[[], T]], timeout: float) -> None:
         """`timeout` bounds one turn, in seconds."""
-        self._turns = [_Turn(body) for body in bodies]
+        self._turns = [_Turn(place, body) for place, body in enumerate(bodies)]
+        self._running = self._turns[0] if self._turns else None
+        self._since = 0.0  # when its turn began
         self._back = threading.Semaphore(0)
         self._timeout = timeout
         self._stopping = False
+        self._context = contextvars.copy_context()  # how the caller treats overflow, and the like
 
     def run(self) -> list[T]:
         """Run all to their end; raises Failed, Stuck or Overdue, and ends the others first."""
         try:
-            while pending := [turn for turn in self._turns if not turn.ended]:
-                able = next((turn for turn in pending if turn.ready()), None)
-                if able is None:
-                    raise Stuck
-                self._let(able)
+            self._pass_on()
+            self._await_end()
         finally:
             self._stop()
         return [turn.result[0] for turn in self._turns]
@@ -78,29 +84,42 @@ class CooperativeThreads(Generic[T]):
             raise Stopped
         turn = self._turns[place]
         turn.ready = ready
-        self._back.release()
+        self._pass_on()
         turn.go.acquire()
         if self._stopping:
             raise Stopped
 
-    def _let(self, turn: _Turn[T]) -> None:
-        """Give one thread its turn and wait until it gives it back."""
-        self._wake(turn)
-        place = self._turns.index(turn)
-        if not self._back.acquire(timeout=self._timeout):
-            turn.lost = True
-            raise Overdue(place)
-        if turn.error is not None:
-            raise Failed(place) from turn.error
-
-    def _wake(self, turn: _Turn[T]) -> None:
-        if turn.started:
-            turn.go.release()
+    def _pass_on(self) -> None:
+        """Give the turn to the first thread that may continue, or back to `run` if none may."""
+        able = next((turn for turn in self._turns if not turn.ended and turn.ready()), None)
+        if able is None:
+            self._back.release()
             return
-        turn.started = True
-        context = contextvars.copy_context()  # how the caller treats overflow, and the like
-        thread = threading.Thread(target=context.run, args=(self._thread, turn), daemon=True)
+        self._running, self._since = able, time.monotonic()
+        if able.started:
+            able.go.release()
+            return
+        able.started = True
+        context = self._context.copy()
+        thread = threading.Thread(target=context.run, args=(self._thread, able), daemon=True)
         thread.start()
+
+    def _await_end(self) -> None:
+        """Wait until all have ended, or one has failed."""
+        while not self._back.acquire(timeout=self._left()):
+            running = self._running
+            if running is not None and not self._left():
+                running.lost = True
+                raise Overdue(running.place)
+        for turn in self._turns:
+            if turn.error is not None:
+                raise Failed(turn.place) from turn.error
+        if not all(turn.ended for turn in self._turns):
+            raise Stuck
+
+    def _left(self) -> float:
+        """The seconds that are left of this turn."""
+        return max(self._since + self._timeout - time.monotonic(), 0.0)
 
     def _thread(self, turn: _Turn[T]) -> None:
         try:
@@ -108,7 +127,10 @@ class CooperativeThreads(Generic[T]):
         except BaseException as error:
             turn.error = error
         turn.ended = True
-        self._back.release()
+        if self._stopping or turn.error is not None:
+            self._back.release()
+        else:
+            self._pass_on()
 
     def _stop(self) -> None:
         """End what is waiting; a thread that keeps its turn ends when it would wait."""

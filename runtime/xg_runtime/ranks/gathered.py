@@ -7,11 +7,12 @@ is begun before it is needed. The numbers are those of every parameter gathered 
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator, Mapping
+from collections.abc import Container, Iterator, Mapping
 from dataclasses import dataclass
 from math import prod
 from typing import TypeVar
 
+from xg_runtime.held import Held
 from xg_runtime.ranks.array_ops import Tensor, array_ops
 from xg_runtime.ranks.collectives import Handle, start_all_gather
 from xg_runtime.ranks.local import size
@@ -35,35 +36,49 @@ class Gathered(dict[str, T]):
 
     Parameters are gathered by layer: by the round of a row that they belong to, in the order of
     `gathers`. A layer is let go when one is read that it does not contain, so each must be read in
-    one stretch, on every rank in the same order, and every name at least once.
+    one stretch, on every rank in the same order, and every name at least once. Those of `held`
+    stay: all passes over the same `Held` shards gather them once.
     """
 
     def __init__(
-        self, shards: Mapping[str, T], gathers: Gathers, *, last_first: bool = False
+        self,
+        shards: Mapping[str, T],
+        gathers: Gathers,
+        *,
+        held: Container[str] = (),
+        last_first: bool = False,
     ) -> None:
         """Nothing is sent yet; a backward pass reads layers `last_first`."""
         super().__init__(shards)
         self._gathers = gathers
+        self._held = held
+        self._there: dict[str, T] = shards.wholes if isinstance(shards, Held) else {}
         self._names: dict[str, list[str]] = {}
         for name in gathers:
-            self._names.setdefault(layer_of(name), []).append(name)
+            if name not in self._there:
+                self._names.setdefault(layer_of(name), []).append(name)
         order = list(self._names)
         inner = [layer for layer in order if layer]
         order = [*(layer for layer in order if not layer), *(inner[::-1] if last_first else inner)]
         self._next = dict(itertools.pairwise(order))
         self._begun: dict[str, list[_Bundle]] = {}
         self._wholes: dict[str, dict[str, T]] = {}
+        self._read: set[str] = set()
 
     def whole(self, name: str) -> T:
         """A parameter with the shards of all ranks."""
+        if name in self._there:
+            return self._there[name]
         layer = layer_of(name)
         if layer not in self._wholes:
             self._begin(layer)
             for other in [each for each in self._wholes if not _contains(each, layer)]:
                 del self._wholes[other]
             self._wholes[layer] = dict(self._arrived(layer))
-            if layer in self._next:
-                self._begin(self._next[layer])
+            self._read.add(layer)
+            following = self._next.get(layer)
+            if following is not None and following not in self._read:
+                self._begin(following)
         return self._wholes[layer][name]
 
     def _begin(self, layer: str) -> None:
@@ -90,7 +105,10 @@ class Gathered(dict[str, T]):
                 shape = tuple(self[name].shape)
                 stop = start + prod(shape)
                 parts = wholes[:, start:stop].reshape(ranks, *shape)
-                yield name, join(parts, self._gathers[name][1])
+                whole = join(parts, self._gathers[name][1])
+                if name in self._held:
+                    self._there[name] = whole
+                yield name, whole
                 start = stop
 
 

@@ -5,16 +5,31 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from xg_runtime.errors import InputError
 
 
 @dataclass(frozen=True, slots=True)
 class Grid:
-    """The axes of a mesh with their sizes, and the coordinates of each rank."""
+    """The axes of a mesh with their sizes, and the coordinates of each rank.
+
+    Every collective asks for the same places and groups, which are remembered.
+    """
 
     sizes: Mapping[str, int]
+    _places: dict[tuple[int, str], int] = field(
+        default_factory=dict[tuple[int, str], int], init=False, repr=False, compare=False
+    )
+    _groups: dict[tuple[int, str], tuple[int, ...]] = field(
+        default_factory=dict[tuple[int, str], tuple[int, ...]],
+        init=False,
+        repr=False,
+        compare=False,
+    )
+    _lengths: dict[str, int] = field(
+        default_factory=dict[str, int], init=False, repr=False, compare=False
+    )
 
     def __post_init__(self) -> None:
         for axis, size in self.sizes.items():
@@ -31,7 +46,9 @@ class Grid:
 
         Raises InputError where there is no such axis.
         """
-        return math.prod(self.sizes[name] for name in self.axes(axis))
+        if axis not in self._lengths:
+            self._lengths[axis] = math.prod(self.sizes[name] for name in self.axes(axis))
+        return self._lengths[axis]
 
     def axes(self, axis: str) -> tuple[str, ...]:
         """The axes that are named, in the order of the mesh.
@@ -51,11 +68,13 @@ class Grid:
         >>> Grid({"N_D": 2, "N_T": 3}).place(4, "N_D*N_T")
         4
         """
-        at = self.coordinates(rank)
-        position = 0
-        for name in self.axes(axis):
-            position = position * self.sizes[name] + at[name]
-        return position
+        if (rank, axis) not in self._places:
+            at = self.coordinates(rank)
+            position = 0
+            for name in self.axes(axis):
+                position = position * self.sizes[name] + at[name]
+            self._places[rank, axis] = position
+        return self._places[rank, axis]
 
     def coordinates(self, rank: int) -> dict[str, int]:
         """The place of a rank on each axis.
@@ -87,10 +106,13 @@ class Grid:
         >>> Grid({"N_A": 2, "N_D": 2, "N_T": 2}).group(4, "N_A*N_T")
         (0, 1, 4, 5)
         """
-        at, along = self.coordinates(rank), self.axes(axis)
-        places = itertools.product(*(range(self.sizes[name]) for name in along))
-        moved = ({**at, **dict(zip(along, place, strict=True))} for place in places)
-        return tuple(self.number(list(each.values())) for each in moved)
+        if (rank, axis) not in self._groups:
+            at, along = self.coordinates(rank), self.axes(axis)
+            places = itertools.product(*(range(self.sizes[name]) for name in along))
+            moved = ({**at, **dict(zip(along, place, strict=True))} for place in places)
+            members = tuple(self.number(list(each.values())) for each in moved)
+            self._groups[rank, axis] = members
+        return self._groups[rank, axis]
 
     def describe(self, rank: int) -> str:
         """Name a rank for a message: "rank 5 (N_D = 1, N_T = 2)"; on one axis just "rank 5"."""

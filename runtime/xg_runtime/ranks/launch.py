@@ -55,7 +55,7 @@ def launch(
         return [folder.read_answer(rank) for rank in range(grid.count)]
 
 
-def _follow(groups: Mapping[Group, Sequence[int]], watch: Watch, stop: Interrupt) -> None:
+def _follow(groups: Sequence[Group], watch: Watch, stop: Interrupt) -> None:
     """Wait for the end; hand a signal on once."""
     told = False
     try:
@@ -64,7 +64,7 @@ def _follow(groups: Mapping[Group, Sequence[int]], watch: Watch, stop: Interrupt
             if stop.requested and not told:
                 told = True
                 for group in groups:
-                    group.signal(signal.Signals[stop.requested])
+                    group.send(signal.Signals[stop.requested])
     except RunError as error:
         codes = {process.poll() for process in _by_rank(groups)}
         if told and codes & set(_ENDED_BY_SIGNAL):
@@ -72,23 +72,23 @@ def _follow(groups: Mapping[Group, Sequence[int]], watch: Watch, stop: Interrupt
         raise
 
 
-def _by_rank(groups: Mapping[Group, Sequence[int]]) -> list[RankProcess]:
-    return [RankProcess(group, rank) for group, ranks in groups.items() for rank in ranks]
+def _by_rank(groups: Sequence[Group]) -> list[RankProcess]:
+    return [RankProcess(group, rank) for group in groups for rank in group.ranks]
 
 
 @contextlib.contextmanager
 def _started(
     task: Task, grid: Grid, terms: Terms, folder: Folder, aloud: bool
-) -> Generator[dict[Group, Sequence[int]]]:
+) -> Generator[list[Group]]:
     """The processes of all ranks, in their order; at the end there are none."""
-    groups: dict[Group, Sequence[int]] = {}
+    groups: list[Group] = []
     order = _order(task, grid, terms, folder)
     try:
         for ranks in groups_of(grid.count):
             line = json.dumps(order | {"ranks": list(ranks)}).encode() + b"\n"
             with folder.said(ranks[0]).open("wb") as said:
                 output = None if aloud and 0 in ranks else said.fileno()
-                groups[Group(ranks, _environment(grid.count), line, output)] = ranks
+                groups.append(Group(ranks, _environment(grid.count), line, output))
         yield groups
     finally:
         for group in groups:

@@ -17,6 +17,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from xg_runtime.cells import Cell
+from xg_runtime.held import Held
 from xg_runtime.module import Array, Arrays, Module, Saved
 from xg_runtime.ranks.mesh import current
 
@@ -46,7 +47,7 @@ class Link:
 
 @dataclass(frozen=True)
 class RankStage:
-    """A stage of the running rank: its module, its place, and the parameters that it has."""
+    """A stage of the running rank: its module, its place, the parameters and inputs it takes."""
 
     module: Module
     link: Link
@@ -94,7 +95,7 @@ class Pipeline:
         results: list[Arrays] = [{} for _ in parts]
         saved: dict[tuple[int, int], Saved] = {}
         totals: list[Arrays] = [{} for _ in self.stages]
-        held = [self._params(stage, params) for stage in self.stages]
+        held = [Held(_taken(stage, params)) for stage in self.stages]
         for cell in order:
             stage, key, part = self.stages[cell.turn], (cell.turn, cell.part), parts[cell.part]
             if cell.backward:
@@ -115,17 +116,13 @@ class Pipeline:
         """The forward pass of a microbatch through all stages of this rank: its outputs."""
         results: Arrays = {}
         for stage in self.stages:
-            outputs, _ = self._forward(stage, self._params(stage, params), part)
+            outputs, _ = self._forward(stage, _taken(stage, params), part)
             results |= outputs
         return results
 
-    @staticmethod
-    def _params(stage: RankStage, params: Arrays) -> Arrays:
-        return {name: array for name, array in params.items() if name in stage.names}
-
     def _forward(self, stage: RankStage, params: Arrays, part: Part) -> tuple[Arrays, Saved]:
         """The forward pass of a microbatch: outputs of the program, and what is saved."""
-        link, mesh, inputs = stage.link, current(), dict(part.inputs)
+        link, mesh, inputs = stage.link, current(), _taken(stage, part.inputs)
         mesh.diverge(link.axis)
         with mesh.counters.during("forward", link.place):
             if link.receives is not None:
@@ -191,6 +188,11 @@ class Pipeline:
             for name, (first, *_) in holders.items():
                 if link.rank != first:
                     gradients[name] = mesh.receive(link.axis, first)
+
+
+def _taken(stage: RankStage, arrays: Arrays) -> Arrays:
+    """The arrays that a stage takes; the others are for stages before or behind it."""
+    return {name: array for name, array in arrays.items() if name in stage.names}
 
 
 def _add(totals: Arrays, arrays: Arrays) -> None:

@@ -13,12 +13,12 @@ from __future__ import annotations
 
 import contextlib
 import os
+import signal
 import socket
 import subprocess
 import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from signal import SIGKILL
 from typing import Final
 
 CAN_FORK = sys.platform == "linux"  # not where system libraries forbid it, as on macOS
@@ -37,7 +37,7 @@ class Group:
         self, ranks: Sequence[int], environment: Mapping[str, str], order: bytes, output: int | None
     ) -> None:
         """Start them; `output` is where the first of them prints, None where this process does."""
-        self._ranks = ranks
+        self.ranks = ranks
         self._pids: dict[int, int] = {}  # of those that were forked and run
         self._codes: dict[int, int] = {}
         self._received = b""
@@ -61,7 +61,7 @@ class Group:
         self._read()
         return self._codes.get(rank, ended)
 
-    def signal(self, number: int) -> None:
+    def send(self, number: int) -> None:
         """Send a signal to every rank that runs."""
         if not self._pids:
             self._process.send_signal(number)
@@ -72,8 +72,12 @@ class Group:
     def end(self) -> None:
         """End all of it, and wait until it has."""
         self._read()
-        self.signal(SIGKILL)  # where ranks were forked, their parent ends when it has seen them end
-        self._ours.shutdown(socket.SHUT_WR)  # those whose number has not come end by this
+        if self._pids:  # their parent ends when it has seen them end
+            self.send(signal.SIGKILL)
+        else:
+            self._process.kill()
+        with contextlib.suppress(OSError):  # some systems mind that the other end is closed
+            self._ours.shutdown(socket.SHUT_WR)  # ranks whose number has not come end by this
         self._process.wait()
         self._ours.setblocking(True)
         with contextlib.suppress(OSError):
@@ -94,7 +98,7 @@ class Group:
                 self._codes[rank] = code
                 self._pids.pop(rank)
             else:
-                self._pids = dict(zip(self._ranks, numbers, strict=True))
+                self._pids = dict(zip(self.ranks, numbers, strict=True))
 
 
 @dataclass(frozen=True)

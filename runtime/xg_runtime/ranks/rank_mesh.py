@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping
 
-from xg_runtime.ranks.array_ops import Tensor
+from xg_runtime.ranks.array_ops import Tensor, type_name
 from xg_runtime.ranks.call import Call
 from xg_runtime.ranks.comm_counters import CommCounters
 from xg_runtime.ranks.disagreement import rank_error
@@ -55,7 +55,7 @@ class RankMesh(Entered):
 
     def sending(self, x: Tensor, axis: str) -> Call:
         """The call that sends a tensor along an axis; counted."""
-        dtype = str(x.dtype).removeprefix("torch.")
+        dtype = type_name(x.dtype)
         call = Call("send", axis, tuple(x.shape), dtype, int(x.dtype.itemsize))
         self.counters.add(call, self.size(axis))
         return call

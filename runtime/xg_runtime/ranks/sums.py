@@ -8,7 +8,7 @@ for bit.
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Generator, Mapping
+from collections.abc import Container, Generator, Mapping
 from contextvars import ContextVar
 from dataclasses import dataclass, field
 from math import prod
@@ -85,13 +85,14 @@ class Sums(dict[str, T]):
     """Gradients by name; those of `add` are there after `finish`.
 
     Every rank must add the same names in the same order. `bucket` is how many bytes are sent at
-    once, at least.
+    once, at least; slices of the sums of `held` names wait for a last pass, as whole sums do.
     """
 
-    def __init__(self, bucket: int = BUCKET) -> None:
+    def __init__(self, bucket: int = BUCKET, *, held: Container[str] = ()) -> None:
         """Nothing yet."""
         super().__init__()
         self._limit = bucket
+        self._waiting = held
         self._open: dict[tuple[str, str], _Bucket] = {}
         self._cut: dict[tuple[str, str], _Cut] = {}
         self._sent: list[_Sent] = []
@@ -113,8 +114,14 @@ class Sums(dict[str, T]):
     def scatter(self, over: str, terms: Mapping[str, tuple[T, int]]) -> None:
         """This rank's terms of gradients of which it gets a slice, along an axis from the end.
 
-        They are not held for a last pass: whole terms take more room than slices of sums.
+        Most are not held for a last pass: whole terms take more room than slices of sums.
         """
+        held = _HELD.get()
+        if held is not None:
+            waiting = {n: term for n, (term, _) in terms.items() if n in self._waiting}
+            now = held.with_earlier(waiting)
+            kept = {n: each for n, each in terms.items() if n not in waiting}
+            terms = kept | {n: (term, terms[n][1]) for n, term in now.items()}
         for name, (term, axis) in terms.items():
             key = over, str(term.dtype)
             bucket = self._cut.setdefault(key, _Cut())

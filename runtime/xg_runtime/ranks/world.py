@@ -19,6 +19,7 @@ import numpy as np
 
 from xg_runtime.checkpoint import Checkpoint, on_ranks
 from xg_runtime.errors import InputError
+from xg_runtime.held import Held
 from xg_runtime.module import Array, Arrays
 from xg_runtime.norm import squares
 from xg_runtime.ranks.collectives import all_gather, all_reduce, all_reduce_max
@@ -59,6 +60,10 @@ class RankWorld:
     def whole(self, arrays: Arrays) -> Arrays:
         """The whole outputs or parameters of which every rank has a part."""
         return gather_shards(arrays, self.cuts)
+
+    def held(self, params: Arrays) -> Arrays:
+        """This rank's shards, with room for those that a plan holds whole for all passes."""
+        return Held(params)
 
     def holding(self, held: dict[str, Any], *, is_last: bool) -> AbstractContextManager[None]:
         """Inside, sums over ranks of gradients wait for the last of several backward passes.

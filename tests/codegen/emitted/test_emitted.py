@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import os
+import re
 import subprocess
 import sys
 from collections.abc import Callable
@@ -192,6 +193,8 @@ REFUSED: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {  # inputs, changed
     "ids is missing": ({"t": IDS}, {}),
     "E is missing": ({"ids": IDS, "t": IDS}, {"E": None}),
     "ids should have 2 axes, not shape [3]": ({"ids": IDS[0], "t": IDS}, {}),
+    "ids should be an array: lists and numbers have no shape": ({"ids": [[0]], "t": IDS}, {}),
+    "there is no mask, but ids, t": ({"ids": IDS, "t": IDS, "mask": IDS}, {}),
 }
 
 
@@ -200,8 +203,27 @@ def test_arrays_that_do_not_fit_are_refused_by_name(model: ModuleType, said: str
     inputs, changes = REFUSED[said]
     params = model.init() | changes
     params = {name: value for name, value in params.items() if value is not None}
-    with pytest.raises(ValueError, match=said.replace("[", r"\[").replace("]", r"\]")):
+    with pytest.raises((ValueError, TypeError), match=re.escape(said)):
         model.forward(params, inputs)
+
+
+def test_a_cotangent_of_no_output_is_refused(model: ModuleType) -> None:
+    """It would count as zero, and all gradients would be zero without a word."""
+    params = model.init()
+    _, saved = model.forward(params, {"ids": IDS, "t": IDS})
+    with pytest.raises(ValueError, match="there is no Loss, but Z, loss"):
+        model.backward(params, saved, {"Loss": np.float32(1)})
+
+
+def test_a_cotangent_of_another_shape_is_refused(model: ModuleType) -> None:
+    """It would be repeated along axes that it has not, and gradients would be of another sum."""
+    params = model.init()
+    outputs, saved = model.forward(params, {"ids": IDS, "t": IDS})
+    whole = np.ones_like(outputs["Z"])
+    model.backward(params, saved, {"Z": whole})
+    wrong = f"dZ should have shape {list(whole.shape)}, not {list(whole.shape[1:])}"
+    with pytest.raises(ValueError, match=re.escape(wrong)):
+        model.backward(params, saved, {"Z": whole[0]})
 
 
 # ---- names ---------------------------------------------------------------------------------------

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from types import ModuleType
@@ -10,10 +11,13 @@ from types import ModuleType
 import pytest
 import torch
 from codegen.emitted.test_model import FILES, Tensors, compiled, drawn
+from fuzz.operator_programs import operator_programs
 from torch import Tensor, nn
 from torch.func import functional_call
 
 import xg
+from xg.driver import compile_project
+from xg.frontend.project import parse_project
 
 SEED = torch.tensor(5)  # dropout is on
 Run = Callable[[Tensors, Tensors], dict[str, Tensor]]
@@ -43,10 +47,13 @@ class Perceptron(nn.Module):
 
 
 def scalar(outputs: dict[str, Tensor]) -> Tensor:
-    """A weighted sum of all float outputs, none of equal weight."""
+    """A sum of all float outputs, none of equal weight, and of their squares.
+
+    For the squares, what is linear has second derivatives too.
+    """
     floats = [y.flatten() for y in outputs.values() if y.is_floating_point()]
     flat = torch.cat(floats)
-    return flat @ torch.linspace(0.5, 1.5, len(flat), dtype=flat.dtype)
+    return flat @ (torch.linspace(0.5, 1.5, len(flat), dtype=flat.dtype) + flat)
 
 
 def second_derivatives(run: Run, params: Tensors, inputs: Tensors) -> list[Tensor]:
@@ -99,6 +106,17 @@ def test_derivatives_of_gradients_are_those_of_the_code(name: str) -> None:
     forward = module.forward.__wrapped__  # without `no_grad`
     expected = second_derivatives(lambda p, x: forward(p, x, seed=SEED)[0], params, inputs)
     assert all(float(x.abs().max()) > 0 for x in (expected[0], expected[1]))
+    assert_equal(second_derivatives(model_run(module), params, inputs), expected)
+
+
+@pytest.mark.parametrize("text", [pytest.param(text, id=use) for text, use in operator_programs()])
+def test_derivatives_of_gradients_hold_for_every_operator(text: str) -> None:
+    program = compile_project(parse_project(text.replace("dim B,", "dim B = 2,").encode()))
+    params, inputs = drawn(program)
+    module = program.load("torch")
+    seeded = {"seed": SEED} if "seed" in inspect.signature(module.forward).parameters else {}
+    forward = module.forward.__wrapped__  # without `no_grad`
+    expected = second_derivatives(lambda p, x: forward(p, x, **seeded)[0], params, inputs)
     assert_equal(second_derivatives(model_run(module), params, inputs), expected)
 
 

@@ -109,6 +109,15 @@ def test_a_module_around_a_block_leaves_it_as_it_was(module: ModuleType) -> None
     assert "forward" not in vars(block)
 
 
+def test_a_forward_that_others_have_set_on_a_block_stays(module: ModuleType) -> None:
+    model = module.Model(0, torch.float64).eval()
+    block, name, added = added_to(model, "attn.W_Q", 0)
+    block.forward = own = block.forward
+    model.layers[0].attn = Around(block, name, added)
+    loss_of(model)
+    assert vars(block)["forward"] is own
+
+
 def test_a_module_without_the_block_is_refused(module: ModuleType) -> None:
     model = module.Model()
     model.layers[1].ffn = torch.nn.Linear(6, 6)

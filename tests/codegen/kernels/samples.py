@@ -8,7 +8,7 @@ from ops.sample import N_H, B, D, D_h, S, S_k, Sample, V, floats, ints
 from ops.samples import SAMPLES as OF_LANGUAGE
 
 from xg import ops
-from xg.ir.dim import number
+from xg.ir.dim import number, symbol
 from xg.ir.op import Op
 from xg.passes.fuse.patterns import fusions
 
@@ -17,6 +17,15 @@ QKV = {"q": floats(S, D_h), "k": floats(S_k, D_h), "v": floats(S_k, D)}
 SELF = {"q": floats(B, N_H, S, D_h), "k": floats(B, N_H, S, D_h), "v": floats(B, N_H, S, D_h)}
 CROSS = {"q": floats(B, S, D_h), "k": floats(B, S_k, D_h), "v": floats(B, S_k, D)}
 MASKED = {**CROSS, "m": ints(B, S, S_k, below=BITS)}
+N_E = symbol("T")
+CHOICE = floats(B, S, symbol("A_2"))
+ROUTED = {
+    "x": floats(B, S, D),
+    "p": CHOICE,
+    "e": ints(*CHOICE.shape, below=N_E),
+    "w_in": floats(N_E, D, V),
+}
+HIDDEN = {**SELF, "m": ints(B, N_H, S, S, below=BITS)}
 LONG = {"q": floats(B, S_k, D_h), "k": floats(B, S, D_h), "v": floats(B, S, D_h)}
 
 SAMPLES: Mapping[str, tuple[Sample, ...]] = {
@@ -24,6 +33,11 @@ SAMPLES: Mapping[str, tuple[Sample, ...]] = {
         Sample({"x": floats(B, S, D), "w": floats(D, V), "b": floats(V)}),
         Sample({"x": floats(S, D), "w": floats(D, V), "b": floats(V)}),
         Sample({"x": floats(B, N_H, S, D), "w": floats(D, V), "b": floats(V)}),
+    ),
+    "experts": (
+        Sample({**ROUTED, "w_up": floats(N_E, D, V), "w_out": floats(N_E, V, D)}, {"form": "silu"}),
+        Sample({**ROUTED, "w_out": floats(N_E, V, D)}, {"form": "gelu"}),
+        Sample({**ROUTED, "w_out": floats(N_E, V, D)}, {"form": "relu"}),
     ),
     "attention": (
         Sample(QKV, {"scale": 0.4}),
@@ -34,6 +48,7 @@ SAMPLES: Mapping[str, tuple[Sample, ...]] = {
         Sample(CROSS, {"scale": 0.4, "p": 0.3, "scaling": "unscaled"}),
         Sample(MASKED, {"scale": 0.4}),
         Sample(MASKED, {"scale": 0.4, "mask": "causal", "p": 0.3}),
+        Sample(HIDDEN, {"scale": 0.4}),
         Sample(LONG, {"scale": 0.4, "mask": "causal"}),
         Sample(LONG, {"mask": "causal", "p": 0.3, "scaling": "unscaled"}),
     ),

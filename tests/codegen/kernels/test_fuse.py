@@ -166,3 +166,58 @@ def test_a_bias_for_each_column_is_not(tmp_path: Path) -> None:
 def test_a_product_that_is_read_twice_is_not(tmp_path: Path) -> None:
     text = LINEAR + "    X -> •<=W : H [B, S, D_h]\n    H -> ⊕<-BC(b) -> ⊕<-H : Y\n"
     assert "linear" not in names(written(text, tmp_path).fused)
+
+
+ROUTED = """\
+dim B = 2, S = 3, D = 5, D_ff = 7, N_E = 4, k = 2
+op Mix(y [B, N_E, S, D], G [B, N_E, S]) = sum[N_E](y*G)
+block F(X [B, S, D]) -> Y [B, S, D] {
+    param W_r [D, N_E], W_1, W_2 [N_E, D, D_ff], W_3 [N_E, D_ff, D]
+    X -> •<=W_r -> S -> topk(k) : p [B, S, k], e [B, S, k] in N_E
+    p -> scatter[k]<-e -> T     : G [B, N_E, S]
+    X -> BC[b, s, d -> b, n=N_E, s, d] : x [B, N_E, S, D]
+"""
+GATED = ROUTED + "      -> •<=W_1 -> SwiGLU<-(x -> •<=W_2) -> •<=W_3 -> Mix<-G : Y\n}\n"
+EXPERTS = {
+    "gated": GATED,
+    "gated by ReLU": GATED.replace("SwiGLU<-(x -> •<=W_2)", "ReLU -> ⊙<-(x -> •<=W_2)"),
+    "gate second": GATED.replace("SwiGLU<-(x -> •<=W_2)", "⊙<-(x -> •<=W_2 -> SiLU)"),
+    "plain": GATED.replace("SwiGLU<-(x -> •<=W_2)", "GELU").replace(", W_2", ""),
+}
+ONE_BY_ONE = {
+    "another activation": GATED.replace("SwiGLU<-(x -> •<=W_2)", "tanh").replace(", W_2", ""),
+    "rows with other readers": GATED.replace("Mix<-G :", "⊕<-x -> Mix<-G :"),
+    "other weights": GATED.replace("scatter[k]<-e -> T  ", "scatter[k]<-e -> T -> tanh  "),
+}
+
+
+def routed(text: str, tmp_path: Path) -> xg.Program:
+    file = tmp_path / "routed.xg"
+    file.write_text(text, encoding="utf-8")
+    return xg.compile(file)
+
+
+@pytest.mark.parametrize("text", EXPERTS.values(), ids=list(EXPERTS))
+def test_routed_experts_compute_the_rows_that_chose_them(text: str, tmp_path: Path) -> None:
+    """The readable form computes all; expert 2 is chosen by none."""
+    program = routed(text, tmp_path)
+    assert names(program.fused).count("experts") == 1
+    params = initial(program.graphs, 1)
+    params["W_r"][:, 2] = -10
+    inputs = {"X": np.abs(np.random.default_rng(0).standard_normal((2, 3, 5)))}
+    wanted = both_passes(program.graphs, params, inputs, None)
+    d_outputs = {"Y": np.random.default_rng(3).standard_normal((2, 3, 5))}
+    for backend in BACKENDS:
+        module = program.on_arrays(backend, kernels=True)
+        outputs, saved = module.forward(params, inputs, seed=None)
+        gradients = module.backward(params, saved, d_outputs)
+        found = {**outputs, **{f"d{name}": array for name, array in gradients.items()}}
+        assert not np.any(found["dW_1"][2])
+        assert found.keys() == wanted.keys()
+        for name, array in found.items():
+            np.testing.assert_allclose(array, wanted[name], rtol=1e-9, atol=1e-12)
+
+
+@pytest.mark.parametrize("text", ONE_BY_ONE.values(), ids=list(ONE_BY_ONE))
+def test_others_stay_as_they_are_written(text: str, tmp_path: Path) -> None:
+    assert "experts" not in names(routed(text, tmp_path).fused)

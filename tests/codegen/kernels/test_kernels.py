@@ -116,6 +116,29 @@ def _is_found(backend: str, kernel: str, use: str) -> bool:
     return any(error(results(case, backend, wrong), case) > TOLERANCE for case in fitting)
 
 
+@pytest.mark.parametrize("backend", TABLES)
+def test_softmax_of_large_numbers_and_of_a_row_that_is_masked(backend: str) -> None:
+    z = np.array([[800.0, 799.0, -800.0], [-np.inf] * 3])
+    found = np.asarray(FUNCTIONS[backend]["softmax"](as_arrays_of(backend)(z)))
+    p = 1 / (1 + np.exp(-1.0))
+    np.testing.assert_allclose(found, [[p, 1 - p, 0], [0, 0, 0]], rtol=1e-12)
+
+
+@pytest.mark.parametrize("backend", TABLES)
+def test_layer_normalization_takes_weights_of_another_type(backend: str) -> None:
+    draw = np.random.default_rng(3).normal
+    x, gamma, beta, dy = draw(size=(2, 3, 5)), draw(size=5), draw(size=5), draw(size=(2, 3, 5))
+    narrow, own = x.astype(np.float32), as_arrays_of(backend)
+    both: tuple[list[Array], list[Array]] = ([], [])
+    for made, given in zip(both, (narrow, narrow.astype(np.float64)), strict=True):
+        layer_norm = FUNCTIONS[backend]["layer_norm"]
+        y, mean, rstd = layer_norm(own(given), own(gamma), own(beta), 1e-5)
+        backward = FUNCTIONS[backend]["d_layer_norm"](own(dy), own(given), own(gamma), mean, rstd)
+        made += [np.asarray(each) for each in (y, *backward)]
+    for mixed, wide in zip(*both, strict=True):
+        np.testing.assert_allclose(mixed, wide, rtol=1e-5, atol=1e-5)
+
+
 @pytest.mark.parametrize(("backend", "kernel"), NAMES)
 def test_no_kernel_is_called_by_another(backend: str, kernel: str) -> None:
     """A module may give it another name: a block can be called Attention."""

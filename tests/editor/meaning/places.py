@@ -22,7 +22,7 @@ def known(text: str) -> tuple[Project, TypedBlocks]:
     """The project read from a text, and the graphs of its blocks."""
     reading = read_edited(Path("/none/f.xg"), Source("f.xg", text), {})
     assert reading.project is not None
-    return reading.project, TypedBlocks() if reading.diagnostics else typed_blocks(reading.project)
+    return reading.project, typed_blocks(reading.whole) if reading.whole else TypedBlocks()
 
 
 def read(text: str) -> tuple[Project, TypedBlocks, int]:

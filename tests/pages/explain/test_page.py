@@ -50,13 +50,27 @@ def steps(of: ExplainedPage) -> list[ExplainedStep]:
 
 
 def test_the_numbers_are_those_computed_by_hand() -> None:
-    """Read back from the Markdown: a step's name, and the block of numbers below it."""
+    """Read back from the Markdown: a name and the block below it, or the end of a product."""
     text = markdown(page("cat_sleeps"))
+    products = [
+        block.split("\n") for block in re.findall(r"```\n(\S+ \[.*?)\n```", text, re.DOTALL)
+    ]
+    made = [(lines[0].rindex("  ") + 2, lines) for lines in products]
     found = {
         name: np.array([[float(each) for each in line.split()] for line in block.splitlines()])
         for name, block in re.findall(
             r"^`(\w+)(?: \[[^\]]*\])?`, [^\n]*:\n\n```\n([^`]*)\n```", text, re.MULTILINE
         )
+    }
+    found |= {
+        lines[0][at:].split(" ")[0]: np.array(
+            [
+                [float(each) for each in re.sub(r"[][]", " ", line[at - 1 :]).split()]
+                for line in lines[1:]
+                if line[at:]
+            ]
+        )
+        for at, lines in made
     }
     expected = by_hand()
     assert set(expected) <= set(found)

@@ -66,12 +66,18 @@ def facts(text: str) -> Any:  # noqa: ANN401 - JSON
     """The facts that the script of a page reads."""
     found = re.search(r'<script type="application/json" id="facts">(.*?)</script>', text, re.DOTALL)
     assert found
-    return json.loads(found[1])
+    known = json.loads(found[1])
+    return {**known, "formulas": unpacked(known["formulas"])}
 
 
 def tape(known: Any) -> Any:  # noqa: ANN401 - JSON
     """The program that a page computes numbers with."""
-    return json.loads(decompress(b64decode(known["tape"])))
+    return unpacked(known["tape"])
+
+
+def unpacked(text: str) -> Any:  # noqa: ANN401 - JSON
+    """Data that was compressed for a page."""
+    return json.loads(decompress(b64decode(text)))
 
 
 def value(formula: str, numbers: Mapping[str, int]) -> Fraction:

@@ -34,7 +34,7 @@ from xg.frontend.project import read_project
 from xg.ir.instances import Symbols
 from xg.pages.explorer import SIZE_AT_MOST
 from xg.pages.explorer.uses import block_uses
-from xg.pages.html.document import computing
+from xg.pages.html.document import computing, exploring
 from xg.pages.outputs import Wanted, outputs_of
 
 ALL = sorted(path.stem for path in DIAGRAMS.rglob("*.xg"))
@@ -102,10 +102,13 @@ def test_the_policy_allows_this_style_and_this_script_and_nothing_else(name: str
     assert style
     assert script
     rules = dict(rule.split(" ", 1) for rule in found[1].split("; "))
+    (packed,) = re.findall(r'\["([^"]+)", facts\.formulas\]', script[1])
+    assert decompress(b64decode(packed)).decode() == exploring()
+    scripts = (script[1], exploring(), computing())
     assert rules == {
         "default-src": "'none'",
         "style-src": f"'{_hash(style[1])}'",
-        "script-src": f"'{_hash(script[1])}' '{_hash(computing())}'",
+        "script-src": " ".join(f"'{_hash(each)}'" for each in scripts),
         "base-uri": "'none'",
         "form-action": "'none'",
     }
@@ -123,6 +126,13 @@ def test_nothing_comes_from_outside_and_nothing_runs_inline(name: str | None) ->
         assert not [
             name for name in attributes if name.startswith("on") or name in ("src", "style")
         ]
+        assert (attributes.get("href") or "#").startswith("#")
+    overview = facts(text).get("overview", "")
+    for tag, attributes in Elements(
+        decompress(b64decode(overview)).decode() if overview else ""
+    ).found:
+        assert tag in ("svg", "desc", "g", "path", "text", "tspan", "use")
+        assert not [name for name in attributes if name.startswith("on")]
         assert (attributes.get("href") or "#").startswith("#")
     scripts = [attributes for tag, attributes in Elements(text).found if tag == "script"]
     assert scripts == [{"type": "application/json", "id": "facts"}, {"type": "module"}]

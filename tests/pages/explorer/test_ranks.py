@@ -137,7 +137,7 @@ def test_a_slice_says_of_what_it_is_one() -> None:
     values = {name: lies for name, _, *lies in known["blocks"][0]["values"]}
     assert values["W_up"] == [{"N_T": [1, "D_ff"]}]
     assert values["U"] == [{"N_D": [0, "B"], "N_T": [2, "D_ff"]}]
-    assert values["Z_i"] == [{"N_D": [0, "B"], "N_T": "P"}]
+    assert values["U • W_down"] == [{"N_D": [0, "B"], "N_T": "P"}]
     assert values["γ"] == []
 
 

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from xg_runtime.held import Held
 from xg_runtime.ranks import Gathered, Sums, all_gather, current, number, reduce_scatter, simulate
 from xg_runtime.ranks.gathered import layer_of
 
@@ -47,6 +48,45 @@ def test_a_layer_is_gathered_at_once_and_the_next_one_ahead() -> None:
     for ranks in (2, 3):
         assert simulate({"N_D": ranks}, lambda: step(last_first=False)) == [forward] * ranks
         assert simulate({"N_D": ranks}, lambda: step(last_first=True)) == [backward] * ranks
+
+
+def sent() -> int:
+    """The collectives that this rank has begun."""
+    return sum(count.calls for count in current().counters.counts.values())
+
+
+def test_a_layer_that_was_read_is_not_begun_again() -> None:
+    """The last stage of a pipeline reads its layers first, and then what is outside of them."""
+
+    def step() -> int:
+        params = Gathered(shards(), GATHERS)
+        for name in (*sorted(GATHERS)[1:], "E"):
+            params.whole(name)
+        return sent()
+
+    assert simulate({"N_D": 2}, step) == [4, 4]
+
+
+def test_what_is_held_is_gathered_once_for_all_passes() -> None:
+    """A pass over other shards gathers them again; what is not held is gathered in each."""
+    held = {name: None for name in GATHERS if name != "E"}
+
+    def step() -> list[int]:
+        mine = shards()
+        counted: list[int] = []
+        params = Held(mine)
+        for shards_ in (params, params, Held(dict(mine), params.wholes), Held(mine), mine):
+            found = Gathered(shards_, GATHERS, held=held)
+            before = sent()
+            for name in sorted(GATHERS):
+                whole = found.whole(name)
+                assert found.whole(name) is whole
+            counted.append(sent() - before)
+            for name, where in GATHERS.items():
+                np.testing.assert_array_equal(found.whole(name), all_gather(mine[name], *where))
+        return counted
+
+    assert simulate({"N_D": 2}, step) == [[4, 1, 1, 4, 4]] * 2
 
 
 def test_layers_are_rounds_of_rows() -> None:

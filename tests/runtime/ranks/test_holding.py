@@ -35,6 +35,27 @@ def test_one_sum_is_sent_for_all_passes() -> None:
         assert calls == 1
 
 
+def test_slices_of_what_is_held_are_sent_once_for_all_passes() -> None:
+    def step() -> tuple[Array, Array, list[int]]:
+        held: dict[str, Array] = {}
+        totals = {"W": np.zeros((1, 2)), "kept": np.zeros((1, 2))}
+        counted: list[int] = []
+        for place in range(PASSES):
+            with holding(held, is_last=place == PASSES - 1):
+                found: Sums[Array] = Sums(0, held={"W": None})
+                found.scatter("N_D", {"W": (term(place), -2), "kept": (term(place), -2)})
+                found.finish()
+            counted.append(sum(count.calls for count in current().counters.counts.values()))
+            for name in totals:
+                totals[name] = totals[name] + found.get(name, np.zeros((1, 2)))
+        return totals["W"], totals["kept"], counted
+
+    for total, kept, counted in simulate({"N_D": 2}, step):
+        assert np.array_equal(total, np.full((1, 2), 333.0))
+        assert np.array_equal(kept, total)
+        assert counted == [1, 2, 4]
+
+
 def test_afterwards_every_pass_sends_its_own() -> None:
     def after() -> float:
         accumulated()

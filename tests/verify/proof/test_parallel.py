@@ -49,7 +49,7 @@ def test_a_shipped_plan_is_proven(plan: str) -> None:
 
 
 IDLE = {"needed", "zeros", "unused"}
-IDLE_IN = re.compile("FSDP|HSDP|ZeRO2|Stream")
+IDLE_IN = re.compile("FSDP|HSDP|ZeRO|Stream")
 
 
 def test_what_a_plan_gathers_for_nothing_is_told() -> None:
@@ -98,6 +98,14 @@ def test_gathered_keys_are_scattered_in_the_backward_pass() -> None:
 def test_heads_are_exchanged_for_positions_and_back() -> None:
     exchanges = {("forward", "all_to_all", "N_S"), ("backward", "all_to_all", "N_S")}
     assert exchanges <= sent("Ulysses")
+
+
+def test_a_softmax_over_split_keys_sums_inside() -> None:
+    assert {
+        ("forward", "all_reduce_max", "N_S"),
+        ("forward", "all_reduce", "N_S"),
+        ("backward", "all_reduce", "N_S"),
+    } <= sent("KV")
 
 
 def test_gradients_are_scattered_in_a_machine_and_summed_between_machines() -> None:

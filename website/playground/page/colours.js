@@ -9,7 +9,7 @@ export function colouring(words) {
     ["operator", "(?<=->[ \\t]*)[\\p{L}_][\\p{L}\\p{N}_]*"],
     ["label", "(?<=:[ \\t]*)[\\p{L}_][\\p{L}\\p{N}_]*"],
     ["plain", "[\\p{L}_][\\p{L}\\p{N}_]*"],
-    ["sign", "->|<=|<-|[•⊕⊙×±@]"],
+    ["sign", "->|<=|<-|\\+/-|[•⊕⊙×±@+*]"],
     ["number", "\\d+(?:\\.\\d+)?(?:e-?\\d+)?"],
   ];
   const pattern = new RegExp(parts.map(([name, each]) => `(?<${name}>${each})`).join("|"), "gu");

@@ -31,7 +31,7 @@ async function runtime() {
 
 /** Python with the compiler imported, from the memory that the site was built with. */
 async function awake() {
-  const [memory, hashes, rest] = [inflated("memory.bin"), json("memory.json"), bytes("rest.zip")];
+  const [memory, hashes, rest] = [inflated("memory.bin"), json("memory.json"), inflated("rest.zip.gz")];
   for (const each of [memory, hashes, rest]) each.catch(() => {}); // awaited below, or not needed
   const { loadPyodide, create } = await runtime();
   await hashes; // without a memory, nothing is begun twice

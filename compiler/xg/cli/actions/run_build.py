@@ -18,6 +18,7 @@ from xg.diagnostics.counted import counted
 from xg.diagnostics.diagnostic import Diagnostic, DiagnosticError
 from xg.driver import View
 from xg.figures.model.refusals import NotTurned, TooNarrow
+from xg.frontend.project import Project
 from xg.pages.kinds import KINDS, Kind
 from xg.pages.outputs import Outputs, Wanted, outputs_of, picture_of
 from xg_runtime.files import write_all
@@ -50,13 +51,16 @@ def run(options: Namespace, console: Console) -> int:
 
 def _run(options: Namespace, console: Console) -> int:
     if options.folder.suffix in ONE or options.folder == STANDARD_OUTPUT:
+        if options.steps:
+            console.note("xg build: --steps writes many pictures: -o DIR")
+            return USAGE
         return _one(options, console)
     if _is_file(options.folder):
         there_are = ", ".join(ONE)
         console.note(f"xg build: no picture is a {options.folder.suffix}: there are {there_are}")
         return USAGE
-    if options.view is not None:
-        console.note("xg build: --pass chooses one picture: -o figure.svg")
+    if options.view is not None and not options.steps:
+        console.note("xg build: --pass chooses one picture, or a series: -o figure.svg or --steps")
         return USAGE
     if not options.watch:
         return _build(options, console)
@@ -112,7 +116,9 @@ def _one(options: Namespace, console: Console) -> int:
     if options.watch or options.check:
         console.note("xg build: --watch and --check are for folders: -o DIR")
         return USAGE
-    outputs = picture_of(open_project(options.files[0]), _wanted(options, kinds), _view(options))
+    outputs = picture_of(
+        _opened(options.files[0], options), _wanted(options, kinds), _view(options)
+    )
     for warning in outputs.warnings:
         console.note(f"warning: {warning}")
     (data,) = outputs.files.values()
@@ -122,6 +128,10 @@ def _one(options: Namespace, console: Console) -> int:
     else:
         console.write_bytes(data)
     return FINE
+
+
+def _opened(file: str, options: Namespace) -> Project:
+    return open_project(file, options.stdin_filename)
 
 
 def _view(options: Namespace) -> View:
@@ -135,7 +145,7 @@ def _made(options: Namespace) -> Mapping[str, Outputs]:
     mistakes: list[Diagnostic] = []
     for file in dict.fromkeys(options.files):
         try:
-            outputs[file] = outputs_of(open_project(file), output_kinds)
+            outputs[file] = outputs_of(_opened(file, options), output_kinds)
         except DiagnosticError as error:
             mistakes += error.diagnostics
     if mistakes:
@@ -152,6 +162,8 @@ def _wanted(options: Namespace, kinds: tuple[Kind, ...]) -> Wanted:
         width=options.width,
         rightward=options.direction == "right",
         depth=options.depth,
+        steps=options.steps,
+        view=options.view,
         kernels=options.kernels,
         block=options.block,
         plan=options.plan,

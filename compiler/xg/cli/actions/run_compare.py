@@ -8,6 +8,7 @@ from dataclasses import asdict
 from xg.cli.console import Console
 from xg.cli.counterpart import Counterpart, compare_module
 from xg.cli.dumped import compare_dumped
+from xg.cli.dumped_ranks import compare_ranks, files_of_ranks
 from xg.cli.exits import FINE, PROBLEM, USAGE
 from xg.cli.foreign_module import built
 from xg.cli.opening import open_project
@@ -16,6 +17,7 @@ from xg.cli.render.module_agreement import lines
 from xg.frontend.project import Project
 from xg.verify.counterpart.comparison import ModuleAgreement
 from xg_runtime import arrays
+from xg_runtime.errors import InputError
 
 
 def run(options: Namespace, console: Console) -> int:
@@ -33,6 +35,14 @@ def run(options: Namespace, console: Console) -> int:
 
 
 def _compared(project: Project, options: Namespace) -> ModuleAgreement:
+    if options.against is not None:
+        files = files_of_ranks(options.against)
+        if files is not None:
+            return compare_ranks(project, options, files)
+    if options.plan is not None:
+        raise InputError(
+            "--plan is for arrays of several ranks: --against names their folder, or rank*.npz"
+        )
     if options.against is not None:
         return compare_dumped(project, options)
     given = arrays.read(options.inputs) if options.inputs else {}

@@ -7,6 +7,7 @@ from argparse import Namespace
 from collections.abc import Sequence
 from importlib.resources import files
 from pathlib import Path
+from typing import TYPE_CHECKING, Final
 
 from xg.cli.compiling import compile_one, stage_of
 from xg.cli.console import Console
@@ -20,9 +21,13 @@ from xg.cost.hardware import Machine, UnreadableMachines, machines
 from xg.driver import Program
 from xg_runtime.cells import fits
 from xg_runtime.errors import InputError
-from xg_runtime.files import read
+from xg_runtime.files import read, write
+
+if TYPE_CHECKING:
+    from xg.figures import Format
 
 ALL = "*"
+DRAWN: Final[tuple[Format, ...]] = ("svg", "pdf", "png", "tex")
 
 
 def run(options: Namespace, console: Console) -> int:
@@ -33,8 +38,9 @@ def run(options: Namespace, console: Console) -> int:
     program = compile_one(options)
     if program.stages:
         return _pipeline(program, options, table, console)
-    if options.microbatches is not None:
-        raise InputError("--microbatches is of a pipeline, and the plan has none")
+    for option in ("microbatches", "timeline"):
+        if getattr(options, option) is not None:
+            raise InputError(f"--{option} is of a pipeline, and the plan has none")
     program = stage_of(program, options.stage)  # which it does not have
     (cost_report,) = program.costs(options.dtype, table)
     if options.json:
@@ -56,6 +62,8 @@ def _pipeline(
             f"--microbatches {parts}: where a rank has several stages, microbatches go round in "
             f"groups of {ranks}"
         )
+    if options.timeline is not None:
+        _draw(program, parts, options.timeline)
     found = program.costs(options.dtype, table)
     place: int = options.stage or 0
     stage_of(program, place)
@@ -70,6 +78,16 @@ def _pipeline(
     for line in lines(found[place]):
         console.say(line)
     return FINE
+
+
+def _draw(program: Program, parts: int, path: Path) -> None:
+    """Write the picture of a pipeline's schedules; raises InputError, FileError."""
+    from xg.cli.render.pipeline_figure import picture  # figures are drawn by few programs
+
+    format: Format | None = next((each for each in DRAWN if path.suffix == f".{each}"), None)
+    if format is None:
+        raise InputError(f"{path}: pictures end in {', '.join(f'.{each}' for each in DRAWN)}")
+    write(path, picture(program, parts, format, "auto" if format == "svg" else "light"))
 
 
 def machines_of(path: Path | None) -> tuple[Machine, ...]:

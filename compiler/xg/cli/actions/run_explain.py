@@ -18,9 +18,12 @@ from xg.pages.explain.compose import compose
 from xg.pages.explain.html import html
 from xg.pages.explain.markdown import markdown
 from xg.pages.explain.page import ExplainedPage
+from xg.pages.explain.tokens import TextTokens
 from xg.syntax import ast
 from xg_runtime import files
 from xg_runtime.errors import InputError
+from xg_runtime.tokenizer import Tokenizer
+from xg_runtime.tokens import vocabulary_of
 
 ENDINGS = (".html", ".md")
 
@@ -47,11 +50,30 @@ def _bound(project: Project, options: Namespace) -> Bound:
     """The numbers that are asked for; raises DiagnosticError, InputError."""
     example = _example(project, options) if options.seed is None else None
     if example is not None:
-        return of_example(bind(project, example, settings_of(options)))
-    bound = of_block(project, options.block, settings_of(options), options.seed or 0)
+        return of_example(bind(project, example, settings_of(options)), _tokens(options))
+    settings, seed = settings_of(options), options.seed or 0
+    bound = of_block(project, options.block, settings, seed, _tokens(options))
     if bound is None:
         raise InputError("the sizes of this file are too large to work out: choose with --set")
     return bound
+
+
+def _tokens(options: Namespace) -> TextTokens | None:
+    """The words of the text that is asked for; raises InputError."""
+    if options.text is None:
+        return None
+    data = options.text.encode()
+    match options.tokenizer:
+        case None:
+            tokens = TextTokens.of(options.text, None)
+        case "bytes" | "characters":
+            level = "byte" if options.tokenizer == "bytes" else "char"
+            tokens = TextTokens.of(options.text, vocabulary_of(data, level))
+        case path:
+            tokens = TextTokens.of(options.text, Tokenizer.read(Path(path)))
+    if len(tokens.words) < 2:
+        raise InputError("the text has fewer than two tokens: --text takes several words")
+    return tokens
 
 
 def _example(project: Project, options: Namespace) -> ast.Example | None:

@@ -31,12 +31,13 @@ def run(options: Namespace, console: Console) -> int:
 
 
 def _standard_input(options: Namespace, console: Console) -> int:
-    source = Source.from_bytes(STANDARD_INPUT, sys.stdin.buffer.read())
+    name = options.stdin_filename or STANDARD_INPUT
+    source = Source.from_bytes(name, sys.stdin.buffer.read())
     text = format(source)
     if not options.check:
         console.write(text)
         return FINE
-    return _compared(STANDARD_INPUT, text == source.text, console)
+    return _compared(name, text == source.text, console)
 
 
 def _file(file: str, options: Namespace, console: Console) -> int:

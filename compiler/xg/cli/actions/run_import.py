@@ -1,4 +1,4 @@
-"""`xg import`: a model of torch as an `.xg` file, with its names and weights."""
+"""`xg import`: a model of torch or ONNX as an `.xg` file, with its names and weights."""
 
 from __future__ import annotations
 

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+import sys
 from argparse import Namespace
 from collections.abc import Iterator
-from difflib import get_close_matches
 from pathlib import Path
 
 from xg import ops
@@ -12,11 +12,14 @@ from xg.cli.console import Console
 from xg.cli.exits import FINE, USAGE
 from xg.cli.render.json_text import json_text
 from xg.cli.render.table import Column, Table, aligned
-from xg.diagnostics.terminal import printable
-from xg.figures import dot, render
-from xg.figures.model.dictionary import dictionary
+from xg.diagnostics.fold import columns_of
+from xg.diagnostics.similar import similar
+from xg.diagnostics.terminal import printable, width
+from xg.figures import dot, on_a_sheet
 from xg.ir.op import Op
 from xg.ir.signature import signature
+from xg.pages.dictionary import dictionary
+from xg.passes.resolve.foreign_names import meant
 from xg_runtime import files
 
 SIGNS = {"@": "•", "+": "⊕", "*": "⊙"}  # as a keyboard has them
@@ -47,18 +50,30 @@ def run(options: Namespace, console: Console) -> int:
     if options.json:
         console.write(json_text({"operators": table.data()}))
     else:
-        for line in table.lines() if name is None else _in_full(chosen[0]):
+        for line in _fitting(table) if name is None else _in_full(chosen[0]):
             console.say(line)
     return FINE
+
+
+def _fitting(table: Table[Op]) -> Iterator[str]:
+    """The table; on a terminal that is too narrow for it, meanings on lines of their own."""
+    lines, columns = list(table.lines()), columns_of(sys.stdout)
+    if columns is None or max(map(width, lines)) <= columns:
+        yield from lines
+        return
+    narrow = Table(_COLUMNS[:3], table.rows).lines()
+    for use, meaning in zip(narrow, ("meaning", *(op.meaning for op in table.rows)), strict=True):
+        yield use
+        yield f"    {meaning}"
 
 
 def _draw(path: Path, console: Console) -> int:
     """The operator dictionary as a figure, in the format of the file's ending."""
     match path.suffix:
         case ".dot":
-            data = dot(dictionary()).encode()
+            data = dot(dictionary()[0]).encode()
         case ".svg" | ".pdf" | ".png" | ".tex" as ending:
-            data = render(dictionary(), ending[1:])  # pyright: ignore[reportArgumentType] # matched
+            data = on_a_sheet(*dictionary(), ending[1:])  # pyright: ignore[reportArgumentType] # matched
         case _:
             console.note(
                 f"xg ops: {printable(str(path))} must end in .svg, .pdf, .png, .tex or .dot"
@@ -78,8 +93,9 @@ def _called(name: str, every: list[Op]) -> list[Op]:
 
 def _instead(name: str, every: list[Op]) -> str:
     names = [each for op in every for each in (op.glyph, op.name)]
-    close = get_close_matches(name, names, n=1)
-    return f": did you mean {close[0]}?" if close else ""
+    other = similar(name, names)
+    known = meant(name) or ((f"did you mean {other}?",) if other else ())
+    return "".join(f": {help}" for help in known)
 
 
 def _in_full(op: Op) -> Iterator[str]:

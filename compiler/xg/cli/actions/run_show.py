@@ -55,9 +55,10 @@ def run(options: Namespace, console: Console) -> int:
 
 def _after(program: Program, options: Namespace, console: Console) -> int:
     """Print the graphs as one pass left them."""
-    stages = dict(program.history.stages) if program.history else {}
-    if options.form != "ir" or options.kernels or options.view in ("step", "overview"):
-        console.note("xg show: --after shows the graph: --as ir, without --kernels")
+    history = program.fused_history if options.kernels else program.history
+    stages = dict(history.stages) if history else {}
+    if options.form != "ir" or options.view in ("step", "overview"):
+        console.note("xg show: --after shows the graph: --as ir, of both passes or one")
         return USAGE
     if options.after not in stages:
         ran = ", ".join(stages)

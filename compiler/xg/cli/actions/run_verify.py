@@ -5,6 +5,8 @@ from __future__ import annotations
 from argparse import Namespace
 from collections.abc import Iterator, Mapping, Sequence
 
+import numpy as np
+
 from xg.cli.arguments import settings_of
 from xg.cli.commands.verify import OTHERS
 from xg.cli.console import Console
@@ -31,6 +33,7 @@ from xg_runtime.errors import InputError
 RANKS = ("single", "exact")
 
 
+@np.errstate(all="ignore")  # every proof asks whether all is finite
 def run(options: Namespace, console: Console) -> int:
     """Prove every block, then every plan, then check every document; a failure stops nothing."""
     kinds = _kinds(options)

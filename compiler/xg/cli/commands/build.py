@@ -5,7 +5,7 @@ from __future__ import annotations
 from argparse import ArgumentParser
 from pathlib import Path
 
-from xg.cli.arguments import add_files, add_kernels
+from xg.cli.arguments import add_files, add_kernels, add_stdin_filename
 from xg.cli.quantities import OneOrMore, length, natural
 from xg.codegen.backend import backends
 from xg.pages.kinds import KINDS
@@ -16,6 +16,7 @@ EXAMPLE = "xg build diagrams/notation/mha.xg -o out --only svg,numpy"
 def add_arguments(parser: ArgumentParser) -> None:
     """Files, what is wanted of them, and where it goes."""
     add_files(parser)
+    add_stdin_filename(parser)
     parser.add_argument(
         "-o",
         dest="folder",
@@ -29,7 +30,7 @@ def add_arguments(parser: ArgumentParser) -> None:
         "--pass",
         dest="view",
         choices=("forward", "backward", "overview"),
-        help="of one picture, by default forward",
+        help="of one picture, by default forward, or of --steps",
     )
     parser.add_argument("--no-title", action="store_true", help="leave the title out of figures")
     parser.add_argument(
@@ -68,6 +69,11 @@ def _add_looks(parser: ArgumentParser) -> None:
         choices=("down", "right"),
         default="down",
         help="whether figures run from the top down, as usual, or from left to right",
+    )
+    parser.add_argument(
+        "--steps",
+        action="store_true",
+        help="write figures as series for slides: each picture shows one operation more",
     )
     parser.add_argument(
         "--theme",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from argparse import ArgumentParser
 
-from xg.cli.arguments import add_files
+from xg.cli.arguments import add_files, add_stdin_filename
 
 EXAMPLE = "xg check diagrams/models/transformer.xg"
 
@@ -12,6 +12,7 @@ EXAMPLE = "xg check diagrams/models/transformer.xg"
 def add_arguments(parser: ArgumentParser) -> None:
     """Files, and whether to print errors as data."""
     add_files(parser)
+    add_stdin_filename(parser)
     parser.add_argument("--strict", action="store_true", help="warnings count as errors")
     parser.add_argument(
         "--format",

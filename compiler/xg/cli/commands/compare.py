@@ -16,7 +16,7 @@ EXAMPLE = (
 
 def add_arguments(parser: ArgumentParser) -> None:
     """A file, the code of others or what it left in a file, and what its names mean."""
-    add_file(parser, plans=False)
+    add_file(parser)
     code = parser.add_mutually_exclusive_group()
     code.add_argument(
         "--module",
@@ -28,7 +28,8 @@ def add_arguments(parser: ArgumentParser) -> None:
         metavar="ARRAYS",
         type=Path,
         help="arrays that the code has written: inputs, weights, and edges by the diagram's names "
-        "(layers.0.M, and d/layers.0.M for a gradient) or by those of modules",
+        "(layers.0.M, and d/layers.0.M for a gradient) or by those of modules; with --plan a "
+        "folder with a file for each rank (rank0.npz, rank1.npz ...)",
     )
     _add_numbers(parser)
     parser.add_argument("--json", action="store_true", help="print one JSON document")

@@ -5,7 +5,8 @@ from __future__ import annotations
 from argparse import ArgumentParser
 from pathlib import Path
 
-from xg.cli.arguments import add_file, positive
+from xg.cli.arguments import add_file
+from xg.cli.quantities import natural, positive
 
 EXAMPLE = "xg cost diagrams/models/transformer.xg --plan DP_TP --set B=8 --set S=128"
 
@@ -23,8 +24,7 @@ def add_arguments(parser: ArgumentParser) -> None:
         "--hardware",
         metavar="FILE",
         type=Path,
-        help="a table of machines (TOML) for the estimates of time; default: the one that comes "
-        "along",
+        help="a table of machines (TOML) for the estimates of time; default: the one in xg",
     )
     parser.add_argument(
         "--microbatches",
@@ -33,8 +33,14 @@ def add_arguments(parser: ArgumentParser) -> None:
         help="of a pipeline, for its bubble; default: those of the plan, else two for each rank",
     )
     parser.add_argument(
+        "--timeline",
+        metavar="PICTURE",
+        type=Path,
+        help="draw when the stages of a pipeline work and wait: .svg, .pdf, .png or .tex",
+    )
+    parser.add_argument(
         "--stage",
-        type=int,
+        type=natural,
         metavar="K",
         help="which stage of a pipeline is printed in full; default: 0, the first",
     )

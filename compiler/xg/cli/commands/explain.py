@@ -5,7 +5,8 @@ from __future__ import annotations
 from argparse import ArgumentParser
 from pathlib import Path
 
-from xg.cli.arguments import add_file
+from xg.cli.arguments import FileOrName, add_file
+from xg.cli.quantities import natural
 
 EXAMPLE = "xg explain diagrams/examples/cat_sleeps.xg -o cat_sleeps.html"
 
@@ -24,8 +25,19 @@ def add_arguments(parser: ArgumentParser) -> None:
         "--example", metavar="TITLE", help="the example whose numbers are shown; default: the first"
     )
     parser.add_argument(
+        "--text",
+        metavar="TEXT",
+        help="what goes in; its words stand beside the numbers that are about them",
+    )
+    parser.add_argument(
+        "--tokenizer",
+        metavar="T",
+        type=FileOrName,
+        help="of --text: a tokenizer.json, bytes or characters; default: words between blanks",
+    )
+    parser.add_argument(
         "--seed",
-        type=int,
+        type=natural,
         metavar="N",
         help="draw the numbers from N, where no example is wanted; 0 for a file without examples",
     )

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from argparse import ArgumentParser
 
-from xg.cli.arguments import XgFile
+from xg.cli.arguments import XgFile, add_stdin_filename
 
-EXAMPLE = "xg fmt diagrams/*.xg"
+EXAMPLE = "xg fmt diagrams/*/*.xg"
 
 
 def add_arguments(parser: ArgumentParser) -> None:
@@ -18,6 +18,7 @@ def add_arguments(parser: ArgumentParser) -> None:
         nargs="+",
         help="an .xg file; - is standard input, to standard output",
     )
+    add_stdin_filename(parser)
     parser.add_argument(
         "--check", action="store_true", help="write nothing; exit 1 if a file would change"
     )

@@ -87,7 +87,7 @@ def _add_drawing(parser: ArgumentParser) -> None:
         "--top-p", type=share, metavar="X", help="draw among the likeliest with this share"
     )
     drawing.add_argument(
-        "--seed", type=int, default=0, metavar="N", help="another one, another text"
+        "--seed", type=natural, default=0, metavar="N", help="another one, another text"
     )
     drawing.add_argument("--stop", metavar="TOKEN", help="a token at which the text ends")
 

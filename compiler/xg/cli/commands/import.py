@@ -1,4 +1,4 @@
-"""`xg import`: a model of torch as an `.xg` file, with its names and weights."""
+"""`xg import`: a model of torch or ONNX as an `.xg` file, with its names and weights."""
 
 # ruff: noqa: N999 - commands are modules of their names, none is imported as `import xg.cli.commands.import`
 
@@ -18,8 +18,9 @@ def add_arguments(parser: ArgumentParser) -> None:
         "model",
         metavar="MODEL",
         type=FileOrName,
-        help="a .pt2 of torch.export.save, which is read as data; a folder of transformers "
-        "(config.json and weights); or module:function, which returns a model and its inputs",
+        help="a .pt2 of torch.export.save, which is read as data; an .onnx; a folder of "
+        "transformers (config.json and weights); or module:function, which returns a model and its "
+        "inputs",
     )
     parser.add_argument(
         "-o",

@@ -58,7 +58,7 @@ def _add_machine(parser: ArgumentParser) -> None:
         "--hardware",
         metavar="FILE",
         type=Path,
-        help="a table of machines (TOML); default: the one that comes along",
+        help="a table of machines (TOML); default: the one in xg",
     )
 
 

@@ -7,6 +7,7 @@ from pathlib import Path
 
 from xg.cli.arguments import add_file, add_kernels, add_names, add_ranks
 from xg.cli.backend_argument import add_backend
+from xg.cli.quantities import natural
 from xg.codegen.backend import backends
 from xg.syntax.spelling import ascii_name
 
@@ -46,10 +47,10 @@ def add_arguments(parser: ArgumentParser) -> None:
         help=f"of floats; bfloat16 with --backend {HALF}, its results are written as float32",
     )
     parser.add_argument(
-        "--seed", type=int, default=0, help="draws the parameters where no file gives them"
+        "--seed", type=natural, default=0, help="draws the parameters where no file gives them"
     )
     drawn = "dropout and random sources on, drawn from SEED"
-    parser.add_argument("--dropout", type=int, metavar="SEED", help=drawn)
+    parser.add_argument("--dropout", type=natural, metavar="SEED", help=drawn)
     add_backend(parser)
     add_kernels(parser)
     add_ranks(parser)

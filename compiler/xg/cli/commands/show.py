@@ -5,6 +5,7 @@ from __future__ import annotations
 from argparse import ArgumentParser
 
 from xg.cli.arguments import add_file, add_kernels
+from xg.cli.quantities import natural
 from xg.codegen.backend import backends
 
 EXAMPLE = "xg show diagrams/notation/mlp.xg --as numpy"
@@ -32,11 +33,12 @@ def add_arguments(parser: ArgumentParser) -> None:
         "--after",
         metavar="PASS",
         help="the graph after a pass of the compiler: infer, eliminate-dead, differentiate …; "
-        "with a plan also annotate, place, check and localize",
+        "with a plan also annotate, place, check and localize, with --kernels also hoist, fuse "
+        "and collect",
     )
     parser.add_argument(
         "--stage",
-        type=int,
+        type=natural,
         metavar="K",
         help="the program of one stage of a pipeline, the first is 0",
     )

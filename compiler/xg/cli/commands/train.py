@@ -36,6 +36,12 @@ def _add_data(parser: ArgumentParser) -> None:
     data.add_argument(
         "--level", choices=("byte", "char"), default="byte", help="of a text's tokens"
     )
+    data.add_argument(
+        "--tokenizer",
+        metavar="FILE",
+        type=Path,
+        help="a tokenizer.json, whose tokens a text is cut into; the run keeps it",
+    )
     data.add_argument("--batch", type=positive, default=8, metavar="N", help="default: 8")
     data.add_argument(
         "--accumulate",
@@ -87,7 +93,7 @@ def _add_learning(parser: ArgumentParser) -> None:
     learning.add_argument("--dtype", choices=("float32", "float64"), default="float32")
     learning.add_argument(
         "--seed",
-        type=int,
+        type=natural,
         default=0,
         metavar="N",
         help="of first parameters, batches, dropout and the sample",
@@ -100,8 +106,13 @@ def _add_output(parser: ArgumentParser) -> None:
     out.add_argument(
         "--checkpoint", type=natural, default=100, metavar="N", help="save every N steps"
     )
+    out.add_argument(
+        "--tensorboard",
+        action="store_true",
+        help="also write the log as TensorBoard reads it: tensorboard --logdir runs",
+    )
     out.add_argument("--resume", action="store_true", help="go on from the newest checkpoint")
-    out.add_argument("--overwrite", action="store_true", help="begin anew in a folder with a run")
+    out.add_argument("--overwrite", action="store_true", help="begin again in a folder with a run")
     out.add_argument("--sample", type=natural, default=0, metavar="N", help="then write N tokens")
     out.add_argument("--prompt", default="The ", metavar="TEXT", help="what the sample begins with")
     out.add_argument(

@@ -5,7 +5,7 @@ from __future__ import annotations
 from argparse import ArgumentParser
 
 from xg.cli.arguments import add_files, add_kernels, add_ranks
-from xg.cli.quantities import OneOrMore
+from xg.cli.quantities import OneOrMore, natural
 from xg.codegen.backend import backends
 
 EXAMPLE = "xg verify diagrams/notation/mha.xg"
@@ -29,6 +29,8 @@ def add_arguments(parser: ArgumentParser) -> None:
         "--every-choice", action="store_true", help="of options, not only the defaults"
     )
     add_kernels(parser)
-    parser.add_argument("--seed", type=int, default=0, help="draws parameters, inputs and dropout")
+    parser.add_argument(
+        "--seed", type=natural, default=0, help="draws parameters, inputs and dropout"
+    )
     parser.add_argument("--json", action="store_true", help="print one JSON document")
     add_ranks(parser)

@@ -12,7 +12,7 @@ from itertools import count
 from threading import Thread
 
 from xg.cli.arguments import settings_of
-from xg.cli.checking import diagnostics_of, errors, summary
+from xg.cli.checking import errors, findings, summary
 from xg.cli.live.board import LiveFile, LivePage
 from xg.cli.opening import open_project
 from xg.cli.watch import Watched
@@ -36,11 +36,20 @@ class LiveDrawing:
         self._options = options
 
     def redrawn(self) -> Iterator[LiveFile]:
-        """The file as it is now: first its pictures, then what `xg check` says of it."""
-        pages, mistakes = self._drawn()
-        if pages and not mistakes:
-            yield self._show(replace(self.shown, said="", failed=False, pages=tuple(pages)))
-        checked = diagnostics_of(self.shown.name, self._options) or mistakes
+        """The file as it is now: first its pictures, then what `xg check` says of it.
+
+        It is read once: a save between the two would put the errors of one text beside the
+        pictures of another.
+        """
+        try:
+            project = open_project(self.shown.name)
+        except DiagnosticError as error:
+            checked = error.diagnostics
+        else:
+            pages, mistakes = self._drawn(project)
+            if pages and not mistakes:
+                yield self._show(replace(self.shown, said="", failed=False, pages=tuple(pages)))
+            checked = findings(project, self._options) or mistakes
         self.verdict = summary(checked)
         if checked:
             said, failed = render(checked, color=False), bool(errors(checked))
@@ -67,12 +76,8 @@ class LiveDrawing:
         self.shown = file
         return file
 
-    def _drawn(self) -> tuple[list[LivePage], tuple[Diagnostic, ...]]:
+    def _drawn(self, project: Project) -> tuple[list[LivePage], tuple[Diagnostic, ...]]:
         """The quick pages of all blocks that no other calls, and the errors of the others."""
-        try:
-            project = open_project(self.shown.name)
-        except DiagnosticError as error:
-            return [], error.diagnostics
         pages: list[LivePage] = []
         mistakes: list[Diagnostic] = []
         block: str | None = self._options.block

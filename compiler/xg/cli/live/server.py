@@ -29,6 +29,7 @@ BEAT: Final = 5.0  # seconds until a client without news hears that it is still 
 ASSETS: Final[Mapping[str, tuple[str, str]]] = {
     "": ("live.html", "text/html"),
     "live.js": ("live.js", "text/javascript"),
+    "kept.js": ("kept.js", "text/javascript"),
     "live.css": ("live.css", "text/css"),
 }
 POLICY: Final = (

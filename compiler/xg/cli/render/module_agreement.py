@@ -17,13 +17,14 @@ def lines(found: ModuleAgreement, name: str) -> Iterator[str]:
         yield f"{name} and the diagram agree: {counts} within {found.tolerance:.0e}"
     else:
         yield f"{name} DIFFERS from the diagram, of {counts}"
-        yield from _difference(found.first)
+        yield from _difference(found.first, found.on)
     if found.unmatched:
         yield f"without an edge in the diagram: {', '.join(found.unmatched)}"
 
 
-def _difference(first: FirstDifference) -> Iterator[str]:
-    yield f"first {first.direction}: {first.edge}, off by {first.error:.1e} of its size"
+def _difference(first: FirstDifference, on: str | None) -> Iterator[str]:
+    where = f" {on}" if on else ""
+    yield f"first {first.direction}: {first.edge}, off by {first.error:.1e} of its size{where}"
     yield f"  {first.theirs} should be that"
     if first.cause is not None:
         at = f" at {first.at}" if first.at and first.at != first.edge else ""

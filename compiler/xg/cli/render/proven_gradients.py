@@ -20,9 +20,8 @@ def lines(file: str, settings: Settings, proof: GradientProof) -> Iterator[str]:
     main = proof.program.graphs.main
     chosen = [f"{name}={value}" for name, value in settings.items()]
     yield " ".join([f"{file}: {main.block}", *chosen])
-    sizes = ", ".join(f"{name} = {size}" for name, size in sorted(proof.sizes.items()))
     domain = f", {proof.domain}" if proof.domain else ""
-    yield f"at {sizes or 'fixed sizes'}, float64, dropout on{domain}"
+    yield f"at {spelled_sizes(proof.sizes, settings)}, float64, dropout on{domain}"
     yield table(proof.gradients).rstrip()
     for backend, reference in proof.references.items():
         outputs = counted(reference.outputs, "output")
@@ -32,6 +31,13 @@ def lines(file: str, settings: Settings, proof: GradientProof) -> Iterator[str]:
         else:
             said = f"DIFFER: first in {reference.first}, error {reference.error:.1e}"
         yield f"{backends()[backend].title} code and interpreter {said}"
+
+
+def spelled_sizes(sizes: Mapping[str, int], settings: Settings) -> str:
+    """The sizes of a proof; those that no setting gives are chosen, whatever the file has."""
+    chosen = "sizes chosen small, " if sizes.keys() - settings.keys() else ""
+    spelled = ", ".join(f"{name} = {size}" for name, size in sorted(sizes.items()))
+    return f"{chosen}{spelled}" or "fixed sizes"
 
 
 def summary(proofs: Sequence[GradientProof], passed: bool) -> str:

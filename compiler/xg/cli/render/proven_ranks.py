@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from math import isfinite, prod
 from typing import TYPE_CHECKING, Final
 
+from xg.cli.render.proven_gradients import spelled_sizes
 from xg.cli.render.table import Column, Table
 from xg.codegen.backend import backends
 from xg.diagnostics.counted import counted
@@ -33,10 +34,10 @@ WHY: Final[Mapping[str, str]] = {
 def lines(file: str, settings: Settings, proof: RankProof) -> Iterator[str]:
     """One proof as people read it."""
     yield _title(file, settings, proof)
-    sizes = ", ".join(f"{name} = {size}" for name, size in sorted(proof.case.sizes.items()))
+    sizes = spelled_sizes(proof.case.sizes, settings)
     ranks = " × ".join(f"{axis} = {size}" for axis, size in _mesh(proof).items())
     on = PLACES[proof.on].format(prod(_mesh(proof).values()))
-    yield f"at {sizes or 'fixed sizes'}, on {on}, {ranks}, dropout on"
+    yield f"at {sizes}, on {on}, {ranks}, dropout on"
     if proof.floats:
         yield from _floats(proof.floats)
     if proof.exact:

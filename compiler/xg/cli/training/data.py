@@ -20,6 +20,7 @@ from xg_runtime import arrays, corpus, files
 from xg_runtime.batches import ArraySource, TextSource
 from xg_runtime.errors import InputError
 from xg_runtime.expect import fit
+from xg_runtime.tokenizer import Tokenizer
 
 WINDOW = 64  # tokens, where nothing says otherwise
 HELD = 10  # of so many rows one is kept for validation
@@ -55,7 +56,8 @@ def _on_one_device(project: Project, options: Namespace) -> TrainingSetup:
 
 
 def _of_text(project: Project, draft: Program, task: TextTask, options: Namespace) -> TrainingSetup:
-    text = corpus.load(options.data, options.level)
+    tokens = Tokenizer.read(options.tokenizer) if options.tokenizer else options.level
+    text = corpus.load(options.data, tokens)
     numbers = draft.graphs.main.sizes.bind({})
     window = options.seq or numbers.get(task.window.name or "", WINDOW)
     text_sizes = {

@@ -14,6 +14,7 @@ from xg.diagnostics.lazy_dataclass import dataclass
 from xg.driver import compile_project
 from xg_runtime import checkpoint
 from xg_runtime.errors import CheckpointError, InputError
+from xg_runtime.tokenizer import TOKENIZER, Tokenizer
 from xg_runtime.tokens import Vocabulary, vocabulary_from
 
 if TYPE_CHECKING:
@@ -38,7 +39,16 @@ class TrainedModel:
             raise InputError(f"{folder} was not trained on text")
         program = trained_program(folder, diagram, held)
         window = held.facts["data"]["window"]
-        return cls(program, held.params, window, vocabulary_from(held.facts["vocabulary"]))
+        return cls(program, held.params, window, _vocabulary(folder, held.facts["vocabulary"]))
+
+
+def _vocabulary(folder: Path, description: dict[str, str]) -> Vocabulary:
+    if description["level"] != "tokenizer":
+        return vocabulary_from(description)
+    tokenizer = Tokenizer.read(folder / TOKENIZER)
+    if tokenizer.describe() != description:
+        raise CheckpointError(f"{folder / TOKENIZER} is not the one that was trained with")
+    return tokenizer
 
 
 def trained_program(folder: Path, diagram: str | None, held: Checkpoint) -> Program:

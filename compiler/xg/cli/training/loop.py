@@ -32,7 +32,6 @@ from xg_runtime.errors import InputError, NonFiniteError
 from xg_runtime.interrupt import Interrupt
 from xg_runtime.module import Module
 from xg_runtime.ranks import rank, simulate
-from xg_runtime.ranks.joining import joined
 from xg_runtime.ranks.pipeline import Pipeline, RankStage
 from xg_runtime.ranks.stage_training import StageTraining
 from xg_runtime.ranks.world import RankWorld
@@ -98,6 +97,7 @@ def _train(
     modules = [each.on_arrays(what.backend, kernels=what.kernels) for each in _own(what)]
     if world.leads and not options.resume and (options.overwrite or not exists(folder)):
         RunConfig.of(folder, what, options).write(folder)
+        what.keep_tokenizer(folder)
     try:
         outcome = train(
             modules[0],
@@ -152,7 +152,7 @@ def _stages(
 ) -> StageTraining | None:
     """The pipeline of the rank that runs this, if it has stages of one."""
     stages = [
-        RankStage(module, link_of(own.graphs.stage), own.params)
+        RankStage(module, link_of(own.graphs.stage), {*own.params, *own.inputs})
         for module, own in zip(modules, _own(what), strict=True)
         if own.graphs.stage
     ]
@@ -190,6 +190,8 @@ def _under_torchrun(
 ) -> TrainingResult:
     """Join the processes that torchrun has started; restarted ones resume."""
     holds_a_run = exists(folder)  # asked before any rank begins one
+    from xg_runtime.ranks.joining import joined  # needs torch, which one rank does not
+
     with joined(ranks.sizes, agreed_facts(what, options), ranks.terms) as mesh:
         if holds_a_run and mesh.again:
             options.resume = True
@@ -243,4 +245,5 @@ def _config(options: Namespace, loss: str) -> TrainConfig:
         loss=loss,
         evaluate_every=options.eval,
         checkpoint_every=options.checkpoint,
+        tensorboard=options.tensorboard,
     )

@@ -7,6 +7,7 @@ from argparse import Namespace
 from collections.abc import Mapping
 from dataclasses import field
 from functools import cached_property
+from pathlib import Path
 from typing import Any
 
 from numpy.typing import NDArray
@@ -21,6 +22,7 @@ from xg_runtime.corpus import Corpus
 from xg_runtime.errors import InputError
 from xg_runtime.module import Module
 from xg_runtime.sample import Sampling
+from xg_runtime.tokenizer import Tokenizer
 
 Arrays = dict[str, NDArray[Any]]
 
@@ -67,6 +69,11 @@ class TrainingSetup:
         if self.text:
             facts["vocabulary"] = self.text[0].vocabulary.describe()
         return facts
+
+    def keep_tokenizer(self, folder: Path) -> None:
+        """Write a tokenizer that was given into the folder of the run; raises FileError."""
+        if self.text and isinstance(self.text[0].vocabulary, Tokenizer):
+            self.text[0].vocabulary.write(folder)
 
     def sample(self, params: Arrays, options: Namespace) -> str:
         """A prompt and what the model makes of it."""

@@ -14,8 +14,8 @@ from xg.diagnostics.lazy_dataclass import dataclass
 
 BUILTINS: Final = words(
     """
-    range len float int str list tuple dict next iter reversed bool enumerate isinstance max min
-    ord round slice staticmethod super zip RuntimeError ValueError
+    range len float int str list tuple dict next iter reversed bool enumerate isinstance hasattr
+    max min ord round slice staticmethod super zip RuntimeError TypeError ValueError
     """
 )
 

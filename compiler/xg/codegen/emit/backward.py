@@ -17,6 +17,7 @@ from xg.codegen.emit.loops import LoopWriter
 from xg.codegen.emit.module_plan import ModulePlan
 from xg.codegen.emit.names import Names, plain, spell_symbol
 from xg.codegen.emit.overlap import Overlap, overlap
+from xg.codegen.emit.recurrence import d_recurrence
 from xg.codegen.emit.sizes import shape_text
 from xg.codegen.emit.spelling import Scope
 from xg.codegen.emit.statements import Statements, function_name, place_of
@@ -73,14 +74,14 @@ class _BackwardWriter(PassWriter):
                 **gradient_names(
                     backward,
                     forward.names,
-                    plan.program.graphs,
+                    plan.program,
                     _is_function(plan, backward),
                 ),
                 **names_by_label(graph),
                 **dict(_names_again(backward, forward)),
             },
             fixed=frozenset(_fixed(backward)),
-            uses=count_uses(backward.steps, tuple(backward.gradients.values())),
+            uses=count_uses(backward.steps, (*backward.gradients.values(), *_rows(backward))),
             backward=True,
             place=place_text(plan, graph),
             again=sums_with_seeds(backward),
@@ -98,7 +99,7 @@ class _BackwardWriter(PassWriter):
         spell_gathered(self, backward.steps)
         params = [value for value in graph.param_values() if self.statements.uses[value]]
         taken = self.take_params(params)
-        read = set(read_values(backward.steps)) | set(backward.gradients.values())
+        read = {*read_values(backward.steps), *backward.gradients.values(), *_rows(backward)}
         order = self._order(backward)
         for step in order.steps:
             if isinstance(step, Apply) and step in order.begun:
@@ -114,6 +115,7 @@ class _BackwardWriter(PassWriter):
             for value in graph.inputs
             if value in backward.gradients
         ]
+        results += [self.statements.materialize(value).text for value in _rows(backward)]
         grads = self._give()
         code = [*self.statements.lines, *grads]
         code += [f"return {', '.join(results)}"] if results else []
@@ -178,6 +180,11 @@ class _BackwardWriter(PassWriter):
         arriving = [
             f"{seed.name} {shape_text(self.statements.types[seed].shape, graph.sizes)}"
             for seed in backward.cotangents.values()
+        ]
+        leaving += [
+            f"{self.statements.texts[value].text.removeprefix('saved.')}"
+            f" {shape_text(self.statements.types[value].shape, graph.sizes)}"
+            for value in _rows(backward)
         ]
         if any(value in backward.gradients for value in graph.param_values()):
             leaving.append("gradients of parameters in `grads`")
@@ -267,10 +274,12 @@ class _BackwardWriter(PassWriter):
         """The rounds of a loop, the last one first."""
         function = f"d_{self.plan.functions[call.callee]}"
         saved = self.statements.texts[call.saved].text
+        if call.callee in self.plan.recurrences:
+            return d_recurrence(self.plan, loop, cotangents, names, saved, comment)
         reverse = self.plan.program.backwards[call.callee]
-        writer = LoopWriter(
-            call, loop, self.names, self.statements.types, self.plan.spelling.stack, comment
-        )
+        types, stack = self.statements.types, self.plan.spelling.stack
+        frees = self.plan.kernels is not None
+        writer = LoopWriter(call, loop, self.names, types, stack, comment, frees=frees)
         zeros = [f"{names[n]} = {self._zeros(call.outputs[n])}" for n in writer.summed(reverse)]
 
         def one_round(_: str, operands: Sequence[str]) -> str:
@@ -301,8 +310,14 @@ def _names_again(backward: Backward, forward: Forward) -> Iterator[tuple[Value, 
                     yield value, forward.names[value]
 
 
+def _rows(backward: Backward) -> list[Value]:
+    """The values that a round gives besides gradients."""
+    return [value for value, _ in backward.rows]
+
+
 def _fixed(backward: Backward) -> Iterator[Value]:
     yield from backward.gradients.values()
+    yield from _rows(backward)
     for step in backward.steps:
         for value in step.outputs:
             if value.name is not None:

@@ -1,6 +1,7 @@
 """Parameters that fused code gathers in bundles: a layer's at once, the next layer's ahead of time.
 
-A parameter that several places read, or that a loop reads in every round, is gathered by itself.
+Those that a plan holds are gathered once for all passes of a step. A parameter that several places
+read, or that a loop reads in every round, is gathered by itself.
 """
 
 from __future__ import annotations
@@ -21,9 +22,10 @@ from xg.ir.prim import Expr
 from xg.ir.walk import reached
 
 Shared = Container[tuple[str, str]]
-FUNCTIONS: Final = {  # by whether the pass is the backward one
-    False: ("_gathers", "Mesh axis and axis of every parameter that is gathered."),
-    True: ("_gathers_again", "Those of the parameters that a backward pass gathers."),
+FUNCTIONS: Final = {  # by what they list
+    "forward": ("_gathers", "Mesh axis and axis of every parameter that is gathered."),
+    "backward": ("_gathers_again", "Those of the parameters that a backward pass gathers."),
+    "held": ("_held", "Those that are gathered once for all passes of a step."),
 }
 
 
@@ -33,6 +35,11 @@ def bundles(program: Program, shared: Shared) -> bool:
     return not looped and any(
         next(gathered(graph, graph.steps, shared), None) for graph in program.graphs.values()
     )
+
+
+def holds(program: Program) -> bool:
+    """Whether a plan holds what parameters are gathered to for all passes of a step."""
+    return any("hold" in graph.memory.values() for graph in program.graphs.values())
 
 
 def gathered(graph: Graph, steps: Iterable[Step], shared: Shared) -> Iterator[tuple[Apply, Expr]]:
@@ -63,14 +70,31 @@ def spell_gathered(writer: PassWriter, steps: Iterable[Step]) -> None:
         statements.uses[step.inputs[0]] -= 1
 
 
+def gathered_params(plan: ModulePlan, *, reverse: bool) -> str:
+    """The parameters of a pass, as the public functions give them to those of the entry block."""
+    if not plan.bundles:
+        return "params"
+    listed, order = ("_gathers_again", ", last_first=True") if reverse else ("_gathers", "")
+    held = ", held=_held()" if holds(plan.program) else ""
+    return f"Gathered(params, {listed}(){held}{order})"
+
+
+def no_sums(plan: ModulePlan) -> str:
+    """The line that begins the gradients where their sums are put off."""
+    held = "held=_held()" if plan.bundles and holds(plan.program) else ""
+    return f"grads: Sums[Array] = Sums({held})"
+
+
 def gather_functions(plan: ModulePlan) -> list[list[str]]:
     """The functions that list the parameters that each pass gathers, if any are bundled."""
     if not plan.bundles:
         return []
     sizes, functions = plan.program.main.sizes, list[list[str]]()
-    for reverse, (name, doc) in FUNCTIONS.items():
+    for listed, (name, doc) in FUNCTIONS.items():
+        if listed == "held" and not holds(plan.program):
+            continue
         scope = Scope(sizes)
-        lines = _gather_lines(plan.program, plan.shared, scope, reverse=reverse)
+        lines = _gather_lines(plan.program, plan.shared, scope, listed)
         located = locate(scope.needed, [], sizes, sizes.defaults, plan.program.main.span)
         plan.constants.update(located.constants)
         body = [f'"""{doc}"""', *located.lines, *lines]
@@ -78,8 +102,9 @@ def gather_functions(plan: ModulePlan) -> list[list[str]]:
     return functions
 
 
-def _gather_lines(program: Program, shared: Shared, scope: Scope, *, reverse: bool) -> list[str]:
-    """Lines that return the parameters that one pass gathers, by name."""
+def _gather_lines(program: Program, shared: Shared, scope: Scope, listed: str) -> list[str]:
+    """Lines that return the parameters that one pass gathers, by name, or those that are held."""
+    reverse = listed == "backward"
     again = _run_again(program) if reverse else frozenset(program.graphs)
 
     def rows(graph: Graph, symbols: Symbols, scope: Scope) -> list[Row]:
@@ -88,6 +113,7 @@ def _gather_lines(program: Program, shared: Shared, scope: Scope, *, reverse: bo
         return [
             (str(step.inputs[0].name), f'("{gather.attr("over")}", {gather.attr("axis")})')
             for step, gather in gathered(graph, steps, shared)
+            if listed != "held" or graph.memory.get(str(step.inputs[0].name)) == "hold"
         ]
 
     return named_lines(program, scope, rows, "dict[str, tuple[str, int]]")

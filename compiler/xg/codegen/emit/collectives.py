@@ -72,7 +72,7 @@ WORDS: Final[dict[str, Spell]] = {
     "to_local_index": _of_rows("to_local_index"),
 }
 # Of sums, of gathered parameters, and of what is under way.
-METHODS: Final = frozenset({"add", "scatter", "finish", "wait", "whole"})
+METHODS: Final = frozenset({"add", "scatter", "finish", "wait", "whole", "wholes"})
 FUNCTIONS: Final = frozenset(WORDS) | {
     "start_all_reduce",
     "mesh_places",
@@ -83,7 +83,7 @@ FUNCTIONS: Final = frozenset(WORDS) | {
 }
 
 
-_CLASSES: Final = ("Cuts", "Gathered", "Mesh", "Sums")
+_CLASSES: Final = ("Cuts", "Gathered", "Held", "Mesh", "Sums")
 
 
 def imports(code: str) -> str:

@@ -7,6 +7,7 @@ from collections.abc import Collection, Sequence
 from xg.codegen.emit.line_breaks import commented, indented
 from xg.codegen.emit.loops import LoopWriter
 from xg.codegen.emit.names import identifier
+from xg.codegen.emit.recurrence import recurrence
 from xg.codegen.emit.sizes import shape_text
 from xg.codegen.emit.statements import place_of
 from xg.codegen.emit.text import Text
@@ -89,6 +90,9 @@ class _CallLines:
     def loop(self, loop: Loop) -> list[str]:
         """Rounds over an axis, each with a seed of its own."""
         writer, plan = self.writer, self.writer.plan
+        if self.call.callee in plan.recurrences:
+            saved = (self.saved, self._class()) if self.saved else None
+            return recurrence(plan, loop, self.mentions, self.outputs, saved, self.comment)
         seeded = self.call.callee in plan.random
         seed = writer.scope.use("round_seed") if seeded else ""
         plan.operators.support.update(dict.fromkeys(["round_seed"] if seeded else []))

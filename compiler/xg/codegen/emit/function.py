@@ -49,7 +49,7 @@ def operator_function(
 ) -> OperatorFunction:
     """The function that computes a body."""
     dims = {dim for expr in topological((*body.operands, *body.outputs)) for dim in expr.shape}
-    names = Names(spell_symbol(name) for dim in dims for name in sizes.fold(dim).symbols())
+    names = Names(spell_symbol(name) for dim in dims for name in sizes.computed(dim).symbols())
     operands = [names.fresh(str(expr.name)) for expr in body.operands]
     numbers = _numbers(body, attrs)
     own = {key: names.fresh(key) for key in numbers}

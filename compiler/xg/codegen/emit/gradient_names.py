@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Mapping
 
 from xg.codegen.emit.names import identifier, plain
 from xg.diagnostics.lazy_dataclass import dataclass
-from xg.ir.graph import Apply, Backward, Call, Graph, Step, Value
+from xg.ir.graph import Apply, Backward, Call, Program, Step, Value
 from xg.ir.labels import names_by_label
 from xg.ir.placement import is_term
 
@@ -15,7 +15,7 @@ from xg.ir.placement import is_term
 def gradient_names(
     backward: Backward,
     forward_names: Mapping[Value, str],
-    graphs: Mapping[str, Graph],
+    program: Program,
     is_function: Callable[[str], bool],
 ) -> dict[Value, str]:
     """A name for every gradient; equal ones are numbered where they are written.
@@ -26,7 +26,7 @@ def gradient_names(
     function, if that can be helped.
     """
     labels = names_by_label(backward.forward)
-    namer = _GradientNamer(backward, graphs, labels, forward_names, _forward_values(backward))
+    namer = _GradientNamer(backward, program, labels, forward_names, _forward_values(backward))
     names = {value: f"d{namer.stem(of)}" for value, of in namer.of.items()}
     sums = (step for step in backward.steps if _is_sum(step))
     summed = {value for step in sums for value in step.inputs}
@@ -53,6 +53,7 @@ def gradient_names(
 def sums_with_seeds(backward: Backward) -> dict[Value, Value]:
     """Totals that take over the name of a cotangent which nothing else reads."""
     reads = Counter(value for step in backward.steps for value in step.inputs)
+    reads.update(value for value, _ in backward.rows)
     seeds = {seed for seed in backward.cotangents.values() if reads[seed] == 1}
     return {
         step.outputs[0]: value
@@ -75,7 +76,7 @@ class _Producer:
 @dataclass(slots=True)
 class _GradientNamer:
     backward: Backward
-    graphs: Mapping[str, Graph]
+    program: Program
     labels: Mapping[Value, str]
     forward_names: Mapping[Value, str]
     of: Mapping[Value, Value]
@@ -97,10 +98,11 @@ class _GradientNamer:
         if isinstance(step, Call):
             ports = [
                 port.name or ""
-                for port in self.graphs[step.callee].inputs
-                if self.graphs[step.callee].types[port].is_float
+                for port in self.program.graphs[step.callee].inputs
+                if self.program.graphs[step.callee].types[port].is_float
             ]
-            operand = ports[place] if len(ports) == len(step.outputs) else ""
+            gradients = len(step.outputs) - len(self.program.backwards[step.callee].rows)
+            operand = ports[place] if place < len(ports) == gradients else ""
             behind = step.origin.outputs[0] if step.origin else None
             return _Producer(identifier(step.path), operand, self._label(behind))
         operator = step.op if step.origin is None or _moves(step) else step.origin.op

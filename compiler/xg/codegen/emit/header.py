@@ -103,5 +103,11 @@ def _standard(code: str) -> str:
 
 
 def _mentions(code: str, name: str) -> bool:
-    """Whether code has a name as a whole word; most names are not in it at all."""
-    return name in code and bool(re.search(rf"\b{name}\b", code))
+    """Whether code has a name as a whole word; a pattern would look at every letter."""
+    at = code.find(name)
+    while at >= 0:
+        around = code[max(at - 1, 0) : at], code[at + len(name) : at + len(name) + 1]
+        if not any(char == "_" or char.isalnum() for char in around):
+            return True
+        at = code.find(name, at + 1)
+    return False

@@ -19,6 +19,14 @@ def bracketed(head: str, items: Sequence[str], tail: str, indent: int = 0) -> li
     return [head, *(f"    {item}," for item in items), tail]
 
 
+def dictionary(head: str, items: Sequence[str], tail: str, indent: int = 0) -> list[str]:
+    """``head{items}tail`` on one line or with one item per line; `indent` is outside."""
+    line = f"{head}{{{', '.join(items)}}}{tail}"
+    if indent + len(line) <= WIDTH:
+        return [line]
+    return [f"{head}{{", *(f"    {item}," for item in items), f"}}{tail}"]
+
+
 def indented(lines: Sequence[str], by: int = 4) -> list[str]:
     """Lines further to the right; empty ones stay empty."""
     return [f"{' ' * by}{line}" if line else "" for line in lines]

@@ -27,7 +27,10 @@ class Row:
 
 @dataclass(frozen=True, slots=True)
 class LoopWriter:
-    """Writes one loop of a function; `stack` is how the backend stacks a list along an axis."""
+    """Writes one loop of a function; `stack` is how the backend stacks a list along an axis.
+
+    If it `frees`, the rows of a result are gone once they are stacked.
+    """
 
     call: Call
     loop: Loop
@@ -35,6 +38,7 @@ class LoopWriter:
     types: Mapping[Value, TensorType]
     stack: Callable[[str, int], str]
     comment: str
+    frees: bool = False
 
     def forward(
         self,
@@ -148,8 +152,12 @@ class LoopWriter:
     def _stacked(self, rows: Mapping[int, Row], *, backwards: bool) -> list[str]:
         """The results put together; rounds that ran `backwards` are turned round."""
         return [
-            f"{row.result} = {self.stack(row.rounds + '[::-1]' * backwards, row.axis)}"
+            line
             for row in rows.values()
+            for line in (
+                f"{row.result} = {self.stack(row.rounds + '[::-1]' * backwards, row.axis)}",
+                *([f"{row.rounds} = []"] if self.frees else []),
+            )
         ]
 
 

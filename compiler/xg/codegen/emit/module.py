@@ -19,6 +19,7 @@ from xg.codegen.emit.names import spell_symbol
 from xg.codegen.emit.param_table import param_starts
 from xg.codegen.emit.public import PublicWriter
 from xg.codegen.emit.public_params import ParamsWriter
+from xg.codegen.emit.recurrence import FIELDS
 from xg.codegen.emit.scopes import write_with_stable_names
 from xg.codegen.emit.sizes import shape_text
 from xg.codegen.emit.stepping import StepWriter
@@ -119,7 +120,7 @@ class ModuleWriter:
 
     def _helpers(self) -> list[list[str]]:
         """Functions that are the same in every backend."""
-        helpers = {"check": None, **self.plan.helpers}
+        helpers = {"check": None, "shape": None, **self.plan.helpers}
         return [text.splitlines() for name, text in HELPERS.items() if name in helpers]
 
     def _support(self) -> list[list[str]]:
@@ -134,6 +135,11 @@ class ModuleWriter:
     def block(self, key: str) -> Iterator[list[str]]:
         """The saved values of a block, its forward and its backward function."""
         graph = self.program.graphs[key]
+        if key in self.plan.recurrences:  # kernels compute all rounds at once: it has no functions
+            self.plan.arguments[key] = ()
+            if self.plan.saves:
+                yield self._class(key, dict.fromkeys(FIELDS, "Array"), {})
+            return
         if not self.plan.saves:
             forward = forward_function(self.plan, graph, ())
             self.saved[key] = (forward, ())
@@ -155,19 +161,24 @@ class ModuleWriter:
         self, key: str, fields: Mapping[Value, str], sizes: Sequence[str]
     ) -> list[str]:
         """The class of a block's saved values: a tuple, or an object if fields are freed."""
-        graph, name = self.program.graphs[key], self.plan.classes[key]
+        graph = self.program.graphs[key]
         calls = {step.saved: step for step in graph.calls}
         kinds: dict[str, str] = {}
         shapes: dict[str, str] = {}
         for value, field in fields.items():
             if value.role == "saved":
                 kind = self.plan.classes[calls[value].callee]
-                kinds[field] = kind if calls[value].rounds is None else f"list[{kind}]"
+                one = calls[value].rounds is None or calls[value].callee in self.plan.recurrences
+                kinds[field] = kind if one else f"list[{kind}]"
             else:
                 kinds[field] = "Array | None" if may_be_none(value) else "Array"
                 shapes[field] = f"  # {shape_text(graph.types[value].shape, graph.sizes)}"
         kinds |= {spell_symbol(size): "int" for size in sizes}
         kinds |= {"seed": self.plan.spelling.seed} if key in self.plan.redrawn else {}
+        return self._class(key, kinds, shapes)
+
+    def _class(self, key: str, kinds: Mapping[str, str], shapes: Mapping[str, str]) -> list[str]:
+        name = self.plan.classes[key]
         function = self.plan.functions[key]
         base = "" if self.plan.frees_saved else "(NamedTuple)"
         return [

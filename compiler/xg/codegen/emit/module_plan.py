@@ -28,6 +28,7 @@ class ModulePlan:
     calls do. `top` are the graphs whose parameters go by their own names, without a path: the
     entry, and pieces of it. `marks` say for the forward (False) and the backward function (True) of
     each graph which lines compute which steps. `gradients` are the names of all backward functions.
+    `recurrences` are the graphs whose rounds a kernel computes at once.
     """
 
     program: Program
@@ -51,9 +52,12 @@ class ModulePlan:
     )
 
     gradients: frozenset[str] = field(init=False)
+    recurrences: frozenset[str] = field(init=False)
 
     def __post_init__(self) -> None:
-        """Name the backward functions once for all of them."""
+        """Name the backward functions, and find the recurrences, once for all of them."""
+        graphs = self.program.graphs.items() if self.kernels else ()
+        self.recurrences = frozenset(key for key, graph in graphs if _is_recurrence(graph))
         self.gradients = frozenset(f"d_{plain(name)}" for name in self.functions.values())
 
     @classmethod
@@ -123,6 +127,11 @@ class ModulePlan:
     def has_path(self, graph: Graph) -> bool:
         """Whether a graph's functions take the path of their parameters."""
         return graph.key not in self.top
+
+
+def _is_recurrence(graph: Graph) -> bool:
+    """Whether a graph is the one step of a linear recurrence."""
+    return [s.op.name if isinstance(s, Apply) else "" for s in graph.steps] == ["recurrence"]
 
 
 def _symbols(program: Program) -> set[str]:
@@ -199,5 +208,5 @@ def shared_params(program: Program) -> frozenset[tuple[str, str]]:
         for value in graph.foreign:
             path, _, name = str(value.name).partition(".")
             shared.add((key, str(value.name)))
-            shared.update((callee, name) for callee in calls[path])
+            shared.update((callee, name) for callee in calls.get(path, ()))  # none: of a loop
     return frozenset(shared)

@@ -2,20 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterable, Sequence
 
-from xg.codegen.emit.bundles import gather_functions
+from xg.codegen.emit.bundles import gather_functions, gathered_params, no_sums
 from xg.codegen.emit.dialect import Dialect
 from xg.codegen.emit.forward import Forward
 from xg.codegen.emit.frozen import frozen_patterns, learns_function
-from xg.codegen.emit.line_breaks import bracketed, broken, indented
+from xg.codegen.emit.line_breaks import bracketed, broken, dictionary, indented
 from xg.codegen.emit.locate import SizeLines, Source, locate
 from xg.codegen.emit.module_plan import ModulePlan, carried_symbols
 from xg.codegen.emit.names import Names, mentioned, spell_symbol
 from xg.codegen.emit.public_params import ParamsWriter
 from xg.codegen.emit.size_limits import limit_lines
 from xg.codegen.emit.spelling import Scope
-from xg.codegen.emit.text import WIDTH, tuple_of
+from xg.codegen.emit.text import tuple_of
 from xg.codegen.emit.writer import may_be_none
 from xg.diagnostics.lazy_dataclass import dataclass
 from xg.ir.graph import Graph, Program, Value
@@ -56,26 +56,27 @@ class PublicWriter:
         learns = [learns_function(program)] if self._may_lack() and frozen_patterns(program) else []
         return [self.params.table, *learns, *gather_functions(self.plan)]
 
-    def _shards_again(self) -> str:
-        """The parameters of the backward pass."""
-        if not self.plan.bundles:
-            return "params"
-        return "Gathered(params, _gathers_again(), last_first=True)"
-
     # ---- passes ---------------------------------------------------------------------------------
 
     def _forward(self) -> list[str]:
         graph = self.graph
         scope = Scope(graph.sizes)
         limits = list(limit_lines(self.plan.program, scope))
-        lines = [*self._checked(self._given_arrays(), tuple(scope.needed)), *limits]
+        self.plan.helpers["check_names"] = None
+        known = _checked_names("inputs", [str(value.name) for value in graph.inputs])
+        lines = [*self._checked(self._given_arrays(), tuple(scope.needed)), *known, *limits]
         fresh = Names(mentioned(lines))
         names = [fresh.fresh(name) for name in graph.output_names]
         results = [f'"{n}": {r}' for n, r in zip(graph.output_names, names, strict=True)]
         random = graph.key in self.plan.random
         seeded = "Without a seed dropout is off." if random else "The seed is not used."
         doc = ['"""Outputs by name, and the values that `backward` needs.', "", seeded, '"""']
-        body = [*doc, *lines, *self._entry_call(names), *_returned(results)]
+        body = [
+            *doc,
+            *lines,
+            *self._entry_call(names),
+            *dictionary("return ", results, ", saved", 4),
+        ]
         seed = f"seed: {self.dialect.spelling.seed} = None"
         parameters = ["params: Params", "inputs: Mapping[str, Array]", "*", seed]
         head = bracketed(
@@ -99,14 +100,14 @@ class PublicWriter:
             *located.lines,
             *self.params.shapes(),
             *shapes,
-            "_check({**inputs, **params}, shapes)",
+            "_check(inputs, params, shapes)",
         ]
         if "_array" in mentioned(lines):
             self.plan.helpers["array"] = None
         return lines
 
     def _entry_call(self, results: list[str]) -> list[str]:
-        params = "Gathered(params, _gathers())" if self.plan.bundles else "params"
+        params = gathered_params(self.plan, reverse=False)
         arguments = [params, *(f'inputs["{value.name}"]' for value in self.graph.inputs)]
         if self.graph.key in self.plan.random:
             arguments.append("seed=seed")
@@ -131,8 +132,13 @@ class PublicWriter:
             *self._like(mentioned([*lines, *constant])),
             *size_lines.lines,
             *lines,
-            "grads: Sums[Array] = Sums()" if self.plan.defers_sums else "grads: Params = {}",
-            *bracketed(head, [self._shards_again(), self._saved(), *seeds, "grads"], ")", 4),
+            no_sums(self.plan) if self.plan.defers_sums else "grads: Params = {}",
+            *bracketed(
+                head,
+                [gathered_params(self.plan, reverse=True), self._saved(), *seeds, "grads"],
+                ")",
+                4,
+            ),
             *(f'grads["{v.name}"] = {name}' for v, name in zip(inputs, results, strict=True)),
             *constant,
             *(["grads.finish()"] if self.plan.defers_sums else []),
@@ -216,15 +222,17 @@ class PublicWriter:
         )
 
     def _seeds(self, scope: Scope, fresh: Names) -> tuple[list[str], list[str]]:
-        """A name for the cotangent of every float output, and lines that fetch it.
+        """A name for the cotangent of every float output, and lines that check and fetch them.
 
         One value may be an output under two names: then its cotangent is the sum of theirs.
         """
         names: dict[Value, str] = {}
         lines: list[str] = []
+        shapes: list[str] = []
         for name, value in zip(self.graph.output_names, self.graph.outputs, strict=True):
             if not self.graph.types[value].is_float:
                 continue
+            shapes.append(f'"{name}": {self._shape(value, scope)}')
             if value in names:
                 seed = names[value]
                 lines += [
@@ -238,7 +246,8 @@ class PublicWriter:
                 f"if {seed} is None:",
                 *indented(broken(f"{seed} = {self._nothing(value, scope)}", 8)),
             ]
-        return list(names.values()), lines
+        self.plan.helpers["check_cotangents"] = None
+        return list(names.values()), [*_checked_cotangents(shapes, fresh), *lines]
 
     # ---- sizes ----------------------------------------------------------------------------------
 
@@ -280,9 +289,15 @@ def _is_complete(program: Program) -> bool:
     return True
 
 
-def _returned(items: list[str]) -> list[str]:
-    """The dictionary of outputs and what is saved; where that is long, one item per line."""
-    line = f"return {{{', '.join(items)}}}, saved"
-    if len(line) + 4 <= WIDTH:
-        return [line]
-    return ["return {", *(f"    {item}," for item in items), "}, saved"]
+def _checked_names(arrays: str, known: Iterable[str]) -> list[str]:
+    """The lines that refuse arrays of other names than these."""
+    return bracketed("_check_names(", [arrays, *(f'"{name}"' for name in known)], ")", 4)
+
+
+def _checked_cotangents(shapes: Sequence[str], fresh: Names) -> list[str]:
+    """The lines that refuse cotangents of other names or shapes than the outputs have."""
+    inside = dictionary("_check_cotangents(d_outputs, ", shapes, ")", 4)
+    if len(inside) == 1:
+        return inside
+    name = fresh.fresh("shapes")
+    return [*dictionary(f"{name} = ", shapes, "", 4), f"_check_cotangents(d_outputs, {name})"]

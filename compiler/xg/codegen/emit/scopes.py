@@ -10,10 +10,10 @@ from __future__ import annotations
 import ast
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import lru_cache
-from typing import Final, NamedTuple, TypeVar
+from typing import Final, NamedTuple, TypeVar, cast
 
 from xg.codegen.emit.mentions import REMEMBERED, by_piece, descendants
-from xg.codegen.emit.names import KINDS, Avoided, Kind, avoiding, kind_of, plain
+from xg.codegen.emit.names import KINDS, Avoided, Kind, avoiding, kind_of, plain, plain_module
 
 Result = TypeVar("Result")
 Spellings = dict[str, set[Kind | None]]  # None is a name of the module's own
@@ -36,7 +36,7 @@ def write_with_stable_names(write: Callable[[], tuple[str, Result]]) -> tuple[st
             text, result = write()
         clashes = _clashes(text)
         if not any(clashes.values()):
-            return plain(text), result
+            return plain_module(text), result
         avoided = {kind: clashes[kind] | avoided.get(kind, frozenset()) for kind in KINDS}
     raise AmbiguousNames(str(avoided))
 
@@ -118,14 +118,16 @@ def _function(node: ast.FunctionDef, outer: Spellings) -> Spellings:
     inner: Spellings = {}
     bound: set[str] = set()
     for part in descendants(node):
-        match part:
-            case ast.Name(id=name, ctx=ast.Store()) | ast.arg(arg=name):
-                bound.add(plain(name))
-                _add(inner, name)
-            case ast.Name(id=name):
-                _add(inner, name)
-            case _:
-                pass
+        kind = type(part)
+        if kind is ast.Name:
+            name = cast(ast.Name, part)
+            _add(inner, name.id)
+            if type(name.ctx) is ast.Store:
+                bound.add(_spelled(name.id)[0])
+        elif kind is ast.arg:
+            name = cast(ast.arg, part).arg
+            _add(inner, name)
+            bound.add(_spelled(name)[0])
     _free(inner, inner.keys() - bound, outer)
     return inner
 
@@ -143,4 +145,14 @@ def _add_all(names: Spellings, nodes: list[ast.AST] | list[ast.expr]) -> None:
 
 
 def _add(names: Spellings, name: str) -> None:
-    names.setdefault(plain(name), set()).add(kind_of(name))
+    spelling, kind = _spelled(name)
+    if spelling in names:
+        names[spelling].add(kind)
+    else:
+        names[spelling] = {kind}
+
+
+@lru_cache(REMEMBERED)
+def _spelled(name: str) -> tuple[str, Kind | None]:
+    """A name without its mark, and the kind of the mark."""
+    return plain(name), kind_of(name)

@@ -89,7 +89,7 @@ def spell_scalar(scalar: Scalar, sizes: Sizes) -> Text:
             return _number(scalar.value)
         case "size":
             assert isinstance(scalar.value, Dim)
-            return spell_dim(sizes.fold(sizes.expand(scalar.value)))
+            return spell_dim(sizes.computed(scalar.value))
         case "sqrt":
             return power(spell_scalar(scalar.args[0], sizes), Text("0.5"))
         case "exp" | "log":

@@ -36,7 +36,7 @@ class Scope:
 
     def size(self, dim: Dim) -> Text:
         """A size, under the name that the file gives it."""
-        folded = self.sizes.fold(self.sizes.expand(dim))
+        folded = self.sizes.computed(dim)
         self.needed.update(dict.fromkeys(folded.symbols()))
         return spell_dim(folded)
 
@@ -57,7 +57,7 @@ class Scope:
         if id(scalar) in self.own:
             return Text(self.own[id(scalar)])
         for dim in scalar.dims():
-            self.needed.update(dict.fromkeys(self.sizes.fold(self.sizes.expand(dim)).symbols()))
+            self.needed.update(dict.fromkeys(self.sizes.computed(dim).symbols()))
         return spell_scalar(scalar, self.sizes)
 
     def float_type(self) -> str:

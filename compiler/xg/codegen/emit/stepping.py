@@ -120,7 +120,7 @@ class StepWriter(PublicWriter):
             '"""Outputs at the new positions by name, and the cache with these positions."""',
             *lines,
             *bracketed("cached = _cache_table(", table, ")", 4),
-            "_check(cache, {name: shape for name, (shape, _) in cached.items()})",
+            "_check({}, cache, {name: shape for name, (shape, _) in cached.items()})",
             *refusals,
             "kept: Params = {}",
             *bracketed(call, arguments, ")", 4),

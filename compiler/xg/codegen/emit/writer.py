@@ -130,7 +130,7 @@ def size_variables(graph: Graph) -> set[str]:
             dims.update(d for a in step.attrs.values() if isinstance(a, Scalar) for d in a.dims())
     names: set[str] = set()
     for dim in dims:
-        names.update(dim.symbols(), graph.sizes.fold(graph.sizes.expand(dim)).symbols())
+        names.update(dim.symbols(), graph.sizes.computed(dim).symbols())
     for name in sorted(names & graph.sizes.definitions.keys()):
         names.update(graph.sizes.expand(symbol(name)).symbols())
     return {spell_symbol(name) for name in names}

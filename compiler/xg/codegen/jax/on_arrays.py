@@ -13,7 +13,7 @@ from collections import OrderedDict
 from collections.abc import Callable, Mapping
 from functools import cached_property
 from types import ModuleType
-from typing import Any
+from typing import Any, cast
 
 import jax
 import jax.numpy as jnp
@@ -35,8 +35,12 @@ class OnArrays:
 
     def init(self, seed: int = 0, dtype: DTypeLike = np.float32, **sizes: int) -> Arrays:
         """Return the parameters by their diagram names."""
-        with jax.enable_x64(True):
-            return _arrays(self.module.init(seed, dtype, **sizes))
+
+        def init(word: Any) -> Ordered:  # noqa: ANN401
+            return OrderedDict(self.module.init(word, dtype, **sizes))
+
+        with jax.enable_x64(True):  # compiled whole: else each step is, for each shape
+            return _arrays(cast(Ordered, jax.jit(init)(np.uint64(seed % 2**64))))
 
     def forward(
         self, params: Arrays, inputs: Arrays, *, seed: int | None = None

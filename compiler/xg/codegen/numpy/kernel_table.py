@@ -9,7 +9,10 @@ from xg.codegen.emit.fits import last_axis, no_ignored, rows, rows_of_transpose,
 from xg.codegen.emit.kernel import Kernel, Kernels
 from xg.codegen.emit.support import SupportFile
 
-_FILES: Final = [Path(__file__).with_name(name) for name in ("kernels.py", "attention.py")]
+_FILES: Final = [
+    Path(__file__).with_name(name)
+    for name in ("kernels.py", "attention.py", "experts.py", "recurrence.py")
+]
 KERNELS: Final = Kernels(
     _FILES,
     SupportFile(*map(str, _FILES), str(Path(__file__).with_name("support.py"))),
@@ -32,5 +35,9 @@ KERNELS: Final = Kernels(
         Kernel("attention", "attention_with_dropout"),
         Kernel("attention", "attention_with_part_of_dropout"),
         Kernel("gradient of attention", "d_attention_with_dropout"),
+        Kernel("experts", "experts"),
+        Kernel("gradient of experts", "d_experts"),
+        Kernel("experts", "gated_experts"),
+        Kernel("gradient of experts", "d_gated_experts"),
     ),
 )

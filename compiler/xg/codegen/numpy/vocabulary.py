@@ -20,16 +20,18 @@ IMPORTS: Final = frozenset(
 )
 FUNCTIONS: Final = words(
     """
-    abs add arange argsort broadcast_to clip concatenate stack copysign copyto cos diff einsum empty
-    empty_like exp float32 full inf int64 lib log matmul maximum minimum moveaxis ones pad prod
-    put_along_axis sin sqrt take_along_axis tanh uint64 unique where zeros zeros_like
+    abs add arange argsort bincount broadcast_to clip concatenate stack copysign copyto cos
+    cumsum diff einsum empty empty_like errstate exp float32 full inf int64 isfinite lib log
+    matmul maximum minimum moveaxis multiply ones pad prod put_along_axis sin split sqrt
+    take_along_axis tanh uint64 unique where zeros zeros_like
     """
 )
 MATH: Final = frozenset({"cos", "erf", "exp", "log", "prod", "sin", "sqrt", "tanh"})
 METHODS: Final = words(
     """
-    T accumulate append astype dtype encode get isdigit items join max mean ndim reduceat reshape
-    setdefault shape size sliding_window_view split stride_tricks sum swapaxes transpose values
+    T accumulate all append astype dtype encode get isdigit items join max mean ndim reduceat
+    reshape setdefault shape size sliding_window_view split stride_tricks sum swapaxes transpose
+    values
     """
 )
 VOCABULARY: Final = Allowlist(IMPORTS, {"np": FUNCTIONS, "math": MATH}, METHODS)

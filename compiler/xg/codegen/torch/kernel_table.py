@@ -9,7 +9,10 @@ from xg.codegen.emit.fits import last_axis, no_ignored, rows, rows_of_transpose,
 from xg.codegen.emit.kernel import Kernel, Kernels
 from xg.codegen.emit.support import SupportFile
 
-_FILES: Final = [Path(__file__).with_name(name) for name in ("kernels.py", "attention.py")]
+_FILES: Final = [
+    Path(__file__).with_name(name)
+    for name in ("kernels.py", "attention.py", "experts.py", "recurrence.py")
+]
 KERNELS: Final = Kernels(
     _FILES,
     SupportFile(*map(str, _FILES), str(Path(__file__).with_name("support.py"))),
@@ -21,6 +24,9 @@ KERNELS: Final = Kernels(
         Kernel("linear", "linear"),
         Kernel("softmax", "softmax", last_axis),
         Kernel("gradient of softmax", "d_softmax", last_axis),
+        Kernel("sigmoid", "sigmoid"),
+        Kernel("gradient of sigmoid", "d_sigmoid"),
+        Kernel("gradient of tanh", "d_tanh"),
         Kernel("gelu", "gelu_tanh", word("form", "tanh")),
         Kernel("gradient of gelu", "d_gelu_tanh_in_place", word("form", "tanh"), overwrites="dy"),
         Kernel("gradient of gelu", "d_gelu_tanh", word("form", "tanh")),
@@ -40,6 +46,10 @@ KERNELS: Final = Kernels(
         Kernel("attention", "attention_with_dropout"),
         Kernel("attention", "attention_with_part_of_dropout"),
         Kernel("gradient of attention", "d_attention_with_dropout"),
+        Kernel("experts", "experts"),
+        Kernel("gradient of experts", "d_experts"),
+        Kernel("experts", "gated_experts"),
+        Kernel("gradient of experts", "d_gated_experts"),
     ),
     releasing=True,
 )

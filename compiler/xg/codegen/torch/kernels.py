@@ -128,6 +128,21 @@ def d_softmax(dp: Array, p: Array) -> Array:
     return torch.ops.aten._softmax_backward_data(dp.to(p.dtype), p, -1, p.dtype)
 
 
+def sigmoid(x: Array) -> Array:
+    """A number between 0 and 1, read as a probability: Y = 1 / (1 + exp(-X))."""
+    return torch.sigmoid(x)
+
+
+def d_sigmoid(dy: Array, y: Array) -> Array:
+    """Gradient of sigmoid: dX = dY ⊙ Y ⊙ (1 - Y)."""
+    return torch.ops.aten.sigmoid_backward(dy.to(y.dtype), y)
+
+
+def d_tanh(dy: Array, y: Array) -> Array:
+    """Gradient of tanh: dX = dY ⊙ (1 - Y²)."""
+    return torch.ops.aten.tanh_backward(dy.to(y.dtype), y)
+
+
 def gelu_tanh(x: Array) -> Array:
     """GELU by its tanh form, on a CPU as Y = X ⊙ σ(X (c + d X²)), which is faster.
 

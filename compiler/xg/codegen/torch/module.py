@@ -12,17 +12,21 @@ from xg.codegen.emit.module_plan import ModulePlan
 from xg.codegen.emit.scopes import write_with_stable_names
 from xg.codegen.torch.dialect import TORCH
 from xg.codegen.torch.model_class import model_section
+from xg.codegen.torch.rank_model import rank_model_section
 from xg.ir.graph import Call, Program
 
 
 def emit(program: Program, outlined: Program | None, *, kernels: bool = False) -> str:
     """The source of the module; `outlined` is the same program with an entry of calls only.
 
-    Without it there is no `Model`. With `kernels` the graphs are fused ones.
+    Without it there is a `Model` on ranks alone. With `kernels` the graphs are fused ones.
     """
-    if outlined is None:
+    if outlined is not None:
+        source, writer = write_with_stable_names(lambda: marked(program, outlined, kernels=kernels))
+    elif program.mesh and program.stage is None:
+        source, writer = write_with_stable_names(lambda: _of_rank(program, kernels=kernels))
+    else:
         return emit_module(program, TORCH, kernels=kernels)
-    source, writer = write_with_stable_names(lambda: marked(program, outlined, kernels=kernels))
     check_allowed(source, writer.vocabulary(source), _attributes(program))
     return source
 
@@ -45,6 +49,15 @@ def marked(
         return model_section(writer, outlined)
 
     return writer.source(section), writer
+
+
+def _of_rank(program: Program, *, kernels: bool) -> tuple[str, ModuleWriter]:
+    """The source of a rank's module with a `Model`, its names marked, and what wrote it."""
+    by_hand = TORCH.kernels if kernels else None
+    writer = ModuleWriter(
+        program, TORCH, ModulePlan.start(program, TORCH.spelling, kernels=by_hand)
+    )
+    return writer.source(rank_model_section), writer
 
 
 def _attributes(program: Program) -> Iterator[str]:

@@ -129,7 +129,9 @@ class AutogradStep:
         names: dict[str, None] = {}
         blocks = {self.graph.key: self.graph}
         while blocks:
-            _, graph = blocks.popitem()
+            key, graph = blocks.popitem()
+            if key in self.plan.recurrences:
+                names["recurrence"] = None
             for step in graph.steps:
                 if isinstance(step, Call):
                     blocks[step.callee] = self.plan.program.graphs[step.callee]

@@ -50,11 +50,14 @@ def _inside(part: torch.nn.Module, at: str) -> Params:
     def read(*_: Any) -> None:
         weights.update(_weights(blocks[0], at))
 
+    own = blocks[0].__dict__.pop("forward", None)
     blocks[0].forward = read
     try:
         part(None)
     finally:
         blocks[0].__dict__.pop("forward")
+        if own is not None:
+            blocks[0].forward = own
     return weights
 '''
 

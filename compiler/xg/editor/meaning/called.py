@@ -45,18 +45,18 @@ def called_at(
     before: Sequence[Token],
 ) -> Called | None:
     """The node whose arguments are being written behind some tokens; None outside of any."""
-    opened = _opened(before)
-    if opened is None or opened == 0 or before[opened].type != "LPAR":
+    bracket = opened(before)
+    if bracket is None or bracket == 0 or before[bracket].type != "LPAR":
         return None
-    place = opened - 1
+    place = bracket - 1
     if before[place].type == "RSQB":  # the axes of `R[b, s -> s, b](…)`
-        place = (_opened(before[:place]) or 1) - 1
+        place = (opened(before[:place]) or 1) - 1
     name = token_name(before[place])
     found = _formals(names, module, block, name)
     if found is None:
         return None
     text, formals = found
-    return Called(name, text, formals, _active(before[opened + 1 :], formals))
+    return Called(name, text, formals, _active(before[bracket + 1 :], formals))
 
 
 def token_name(token: Token) -> str:
@@ -96,7 +96,7 @@ def _of_language(own: Own) -> Formal:
             return Formal(name, f"{name}?" if getattr(own, "optional", False) else name)
 
 
-def _opened(before: Sequence[Token]) -> int | None:
+def opened(before: Sequence[Token]) -> int | None:
     """Where the innermost bracket is that is open at the end of some tokens."""
     depth = 0
     for index in range(len(before) - 1, -1, -1):

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator, Sequence
 from xg import ops
 from xg.diagnostics.lazy_dataclass import dataclass
 from xg.diagnostics.source import Source, Span
-from xg.editor.meaning.called import Called, called_at, token_name
+from xg.editor.meaning.called import Called, called_at, opened, token_name
 from xg.editor.meaning.declared import Declaration, Kind, ProjectNames
 from xg.editor.meaning.paragraphs import fence, paragraphs, title_of
 from xg.frontend.project import Project, library_names
@@ -22,11 +22,20 @@ from xg.syntax import ast
 from xg.syntax.awaited import Awaited, awaited
 from xg.syntax.tokens import Token
 
-_STARTS = ("zeros", "ones", "normal", "uniform")  # of parameters
-_MEMORY = ("again", "keep")  # behind a line of a plan
+Tree = (
+    ast.Own
+    | ast.Port
+    | ast.State
+    | ast.DimDecl
+    | ast.MeshDecl
+    | ast.OptionDecl
+    | ast.Plan
+    | ast.PlanProduct
+)
+_STARTS = {"PARAM": ("zeros", "ones", "normal", "uniform"), "STATE": ("zeros", "ones")}
+_MEMORY = ("again", "keep", "hold")  # behind a line of a plan
 _BEHIND = {"schedule": SCHEDULES}
 _ITEMS = {"DIM", "MESH", "OPTION", "OP", "BLOCK", "PLAN", "EXAMPLE", "USE", "EDITION"}
-_OPEN = {"LPAR": 1, "LSQB": 1, "LBRACE": 1, "RPAR": -1, "RSQB": -1, "RBRACE": -1}
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,7 +61,7 @@ def word_before(source: Source, offset: int) -> Span:
 
 
 def complete(project: Project | None, word: Span) -> list[Completion]:
-    """The names and words that could stand at a span: the word that is being typed.
+    """The names and words that could stand at a span, those that it begins first.
 
     Args:
         project: the files, as far as they could be read.
@@ -61,11 +70,18 @@ def complete(project: Project | None, word: Span) -> list[Completion]:
     place = awaited(word.source, word.start)
     if place is None:
         return []
-    words = list(map(_word, place.words))
-    if project is None:
-        return words
-    found = {each.name: each for each in _Completer(project, place, word.start).found()}
-    return [*found.values(), *(each for each in words if each.name not in found)]
+    known = _Completer(project, place, word.start).found() if project else ()
+    found: dict[str, Completion] = {}
+    for each in (*known, *map(_word, place.words)):
+        found.setdefault(each.name, each)
+    return sorted(found.values(), key=lambda each: _likeness(each, word.text))
+
+
+def _likeness(found: Completion, typed: str) -> tuple[bool, ...]:
+    """The place of a name among others: what is complete, what the word begins, then the rest."""
+    name, low = found.name, typed.lower()
+    begins = (name.startswith(typed), name.lower().startswith(low), found.also.startswith(low))
+    return typed not in (name, found.also), *(not each for each in begins)
 
 
 def called_in(project: Project, place: Span) -> Called | None:
@@ -90,6 +106,7 @@ class _Completer:
         self.item = _item(place.before)
         named = {block.name.name: block for block in module.blocks}
         self.block = named.get(_name_behind(place.before, self.item, ("BLOCK",)))
+        self.own = self.block.own if self.block else ()
         self.of = self._owner()
 
     def found(self) -> Iterator[Completion]:
@@ -112,6 +129,7 @@ class _Completer:
             "operand": self._values,
             "ports": self._labels,
             "placement": self._targets,
+            "marked": self._targets,
             "target": self._targets,
             "segment": self._targets,
             "path": self._expression,
@@ -129,6 +147,9 @@ class _Completer:
                 yield from self._sizes()
             case "OF":
                 yield from self._blocks()
+            case "NEXT":
+                states = self.block.states if self.block else ()
+                yield from (_named("state", each) for each in states)
             case "FROM":
                 yield from (Completion(name, "file") for name in library_names())
             case "EQUAL" | "CROSS" | "STAR" if self.item and self.item.type == "PLAN":
@@ -152,9 +173,8 @@ class _Completer:
             span = declaration.span
             if made or (span and span.start < self.offset and declaration.tree in inside.labels):
                 yield _declared(declaration)
-        for own in self.block.own:
-            if not own.words and own.shape is not None:
-                yield _declared(Declaration("argument", own.name.name, own.name.span, own))
+        shaped = (own for own in self.own if not own.words and own.shape is not None)
+        yield from (_named("argument", own) for own in shaped)
 
     def _expression(self) -> Iterator[Completion]:
         """Sizes, arguments and starts; in a document the values of its block."""
@@ -163,12 +183,12 @@ class _Completer:
             return
         if self.item and self.item.type == "OP":
             yield from self._operands()
-        elif self._starts_parameter():
-            yield from map(_word, _STARTS)
-        for own in self.block.own if self.block and self.last != "LSQB" else ():
-            yield _declared(Declaration("argument", own.name.name, own.name.span, own))
+        yield from map(_word, self._starts())
+        yield from (_named("argument", own) for own in self.own if self.last != "LSQB")
         if self.block and self.last in ("COMMA", "EQUAL"):
-            yield from self._values() if _innermost(self.place.before) == "LPAR" else ()
+            bracket = opened(self.place.before)
+            in_call = bracket is not None and self.place.before[bracket].type == "LPAR"
+            yield from self._values() if in_call else ()
         yield from self._sizes()
 
     def _operands(self) -> Iterator[Completion]:
@@ -184,18 +204,23 @@ class _Completer:
                 for kind, trees in kinds:
                     yield from (Completion(t.name.span.text, kind, t.span.text) for t in trees)
 
-    def _starts_parameter(self) -> bool:
-        words = [token.type for token in self.place.before if token.type in ("PARAM", "_NL")]
-        return self.last == "EQUAL" and words[-1:] == ["PARAM"]
+    def _starts(self) -> Sequence[str]:
+        """The words for the start of a parameter or state, or for an argument that has some."""
+        if self.last != "EQUAL":
+            return ()
+        callee = self.callee()
+        if callee and callee.active is not None:
+            return callee.formals[callee.active].words
+        words = [each.type for each in self.place.before if each.type in (*_STARTS, "_NL")]
+        return _STARTS.get("".join(words[-1:]), ())
 
     def _labels(self) -> Iterator[Completion]:
         """The outputs that no chain makes yet."""
         if self.block is None:
             return
         made = {port.name.name for port in self.names.inside(self.block).labels}
-        for port in self.block.outputs:
-            if port.name.name not in made:
-                yield _declared(Declaration("output", port.name.name, port.name.span, port))
+        missing = (port for port in self.block.outputs if port.name.name not in made)
+        yield from (_named("output", port) for port in missing)
 
     # ---- nodes -----------------------------------------------------------------------------------
 
@@ -229,13 +254,9 @@ class _Completer:
 
     def _options(self) -> Iterator[Completion]:
         """Options of the block and of the program; in place of a node, those with words for it."""
-        for own in self.block.own if self.block else ():
-            if own.words:
-                yield _declared(Declaration("option", own.name.name, own.name.span, own))
+        yield from (_named("option", own) for own in self.own if own.words)
         for module in self.names.project.modules:
-            for option in module.options:
-                name = option.name
-                yield _declared(Declaration("option", name.name, name.span, option))
+            yield from (_named("option", option) for option in module.options)
 
     def _words(self) -> Iterator[Completion]:
         """The words of the option in `if norm = pre | …`."""
@@ -245,7 +266,7 @@ class _Completer:
             yield from self._nodes() if self.item and self.item.type == "OPTION" else ()
             return
         name = str(before[guard + 1])
-        own = next((own for own in self.block.own if own.name.name == name and own.words), None)
+        own = next((own for own in self.own if own.name.name == name and own.words), None)
         option = self.names.option(name)
         tree = own or (option.tree if option else None)
         if isinstance(tree, ast.Own | ast.OptionDecl):
@@ -258,9 +279,7 @@ class _Completer:
             for formal in callee.formals:
                 yield from (Completion(word, "word", formal.text) for word in formal.words)
                 yield Completion(f"{formal.name}=", "argument", formal.text)
-        if self.block:
-            for own in self.block.own:
-                yield _declared(Declaration("argument", own.name.name, own.name.span, own))
+        yield from (_named("argument", own) for own in self.own)
         yield from self._values()
         yield from self._sizes()
 
@@ -272,19 +291,15 @@ class _Completer:
 
     def _sizes(self) -> Iterator[Completion]:
         """Dims of the block and of the program; in plans and for collectives the mesh's axes."""
-        for dim in self.block.dims if self.block else ():
-            yield _declared(Declaration("dim", dim.name.name, dim.name.span, dim))
+        yield from (_named("dim", dim) for dim in (self.block.dims if self.block else ()))
         for module in self.names.project.modules:
-            for dim in module.dims:
-                yield _declared(Declaration("dim", dim.name.name, dim.name.span, dim))
+            yield from (_named("dim", dim) for dim in module.dims)
         for module in self.names.project.modules:
-            for mesh in module.meshes:
-                yield _declared(Declaration("mesh axis", mesh.name.name, mesh.name.span, mesh))
+            yield from (_named("mesh axis", mesh) for mesh in module.meshes)
 
     def _plans(self) -> Iterator[Completion]:
         for module in self.names.project.modules:
-            for plan in module.plan_decls:
-                yield _declared(Declaration("plan", plan.name.name, plan.name.span, plan))
+            yield from (_named("plan", plan) for plan in module.plan_decls)
 
     def _taken(self) -> Iterator[Completion]:
         """The blocks and operators of the file that a `use` names, if it is read already."""
@@ -295,9 +310,9 @@ class _Completer:
                 yield from (Completion(tree.name.span.text, _kind(tree)) for tree in trees)
 
     def _owner(self) -> ast.Block | None:
-        """The block that a plan or an example is of."""
+        """The block that a plan, an example or a note is of."""
         name = _name_behind(self.place.before, self.item, ("OF",))
-        return self.names.block(self.module, name) if name else None
+        return self.names.block(self.module, name) if name else self.block
 
     def _targets(self) -> Iterator[Completion]:
         """The values and calls that a line of a plan or a claim of a document can be about."""
@@ -328,6 +343,10 @@ class _Completer:
         if module is None or not isinstance(node, ast.NodeUse):
             return None
         return self.names.block(module, node.operator.name)
+
+
+def _named(kind: Kind, tree: Tree) -> Completion:
+    return _declared(Declaration(kind, tree.name.name, tree.name.span, tree))
 
 
 def _declared(declaration: Declaration) -> Completion:
@@ -366,16 +385,6 @@ def _name_behind(before: Sequence[Token], item: Token | None, kinds: Sequence[st
     for word, name in zip(before[start:], before[start + 1 :], strict=False):
         if word.type in kinds:
             return token_name(name)
-    return ""
-
-
-def _innermost(before: Sequence[Token]) -> str:
-    """The kind of the bracket that is open at the end of some tokens."""
-    depth = 0
-    for token in reversed(before):
-        depth += _OPEN.get(token.type, 0)
-        if depth > 0:
-            return token.type
     return ""
 
 

@@ -94,13 +94,9 @@ def analyse(text: ReadText, memory: CheckMemory | None = None) -> Analysis:
 
 
 def typed(text: ReadText, memory: CheckMemory) -> TypedBlocks:
-    """The blocks of a text that could be typed."""
-    project = text.reading.project
-    return (
-        typed_blocks(project, memory)
-        if project and not text.reading.diagnostics
-        else (TypedBlocks())
-    )
+    """The blocks of a text, as far as they could be typed."""
+    project = text.reading.whole
+    return typed_blocks(project, memory) if project else TypedBlocks()
 
 
 def _at_home(

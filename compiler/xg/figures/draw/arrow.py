@@ -23,17 +23,25 @@ def arrow(
         return (DrawnShape(route, line=Color.MUTED, width=_THIN, dashes=DOTS),)
     usual = Color.BACKWARD if kind is EdgeStyle.DASHED else Color.INK
     color = style.MARKS.get(mark, usual)
-    bold = mark not in (Emphasis.NONE, Emphasis.WENT)
-    width = style.MARKED_WIDTH if bold else style.LINE_WIDTH
-    wider = _DOUBLE_WIDER if bold or kind is EdgeStyle.DOUBLE else 1.0
+    width = style.MARKED_WIDTH if _is_bold(mark) else style.LINE_WIDTH
     line, direction = shortened(route, style.ARROW_LENGTH - _OVERLAP)
-    head = DrawnShape(_head(route.end, direction, style.ARROW_WIDTH * wider), fill=color)
+    head = DrawnShape(_head(route.end, direction, head_width(kind, mark)), fill=color)
     dashes = DOTS if mark is Emphasis.WENT else _DASHES if kind is EdgeStyle.DASHED else ()
     if kind is EdgeStyle.DOUBLE:
         points = flattened(line)
         rails = (parallel(points, side * style.DOUBLE_GAP / 2) for side in (-1, 1))
         return (*(DrawnShape(rail, None, color, width, dashes) for rail in rails), head)
     return DrawnShape(line, line=color, width=width, dashes=dashes), head
+
+
+def head_width(kind: EdgeStyle, mark: Emphasis) -> float:
+    """Return how wide an arrow's head is."""
+    is_wide = _is_bold(mark) or kind is EdgeStyle.DOUBLE
+    return style.ARROW_WIDTH * (_DOUBLE_WIDER if is_wide else 1.0)
+
+
+def _is_bold(mark: Emphasis) -> bool:
+    return mark not in (Emphasis.NONE, Emphasis.WENT)
 
 
 def _head(tip: Point, direction: Point, width: float) -> DrawnPath:

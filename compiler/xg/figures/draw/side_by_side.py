@@ -13,8 +13,9 @@ from xg.figures.draw.glyph import frame, text_in
 from xg.figures.draw.move import moved
 from xg.figures.draw.paint import body, bounds, page
 from xg.figures.draw.typeset import typeset
-from xg.figures.layout.columns import ColumnIds, segments, single_column
+from xg.figures.layout.columns import ColumnIds, single_column
 from xg.figures.layout.crossings import crossings
+from xg.figures.layout.frames import rank_frames
 from xg.figures.layout.measure import node_lines, node_size
 from xg.figures.layout.placed import PlacedFigure
 from xg.figures.model import style
@@ -25,8 +26,7 @@ from xg.figures.model.style import Color
 
 _BETWEEN: Final = 10.0  # columns
 _BEYOND: Final = 6.0  # how far a bar reaches over the columns
-_INSIDE: Final = 6.0  # a frame, above and below what is in it
-_CLEAR: Final = 5.0  # between a frame and a bar
+_CLEAR: Final = 5.0  # between a brace and its text
 _OUTSIDE: Final = 24.0  # between the columns and a bar above or under them
 _STACKED: Final = 8.0  # between two such bars
 _ARROWS: Final = 12.0  # between the arrows to two such bars
@@ -58,7 +58,10 @@ class _ColumnSheet:
             content.left - padding, content.top, content.right + padding, content.bottom
         )
         self.pitch = self.room.width + _BETWEEN
-        self.frame_boxes = self._segments()
+        self.frame_boxes = [
+            Box(self.room.left, top, self.room.right, bottom)
+            for top, bottom in rank_frames(self.placed)
+        ]
         self.outer = self._outer()
 
     def _body(self, column: FigureColumn) -> list[Element]:
@@ -87,31 +90,6 @@ class _ColumnSheet:
                 yield Element(
                     f"rank {place}.{number}", "group", characters(column.heading), tuple(parts)
                 )
-
-    def _segments(self) -> list[Box]:
-        segment_boxes: list[Box] = []
-        for number, nodes in enumerate(segments(self.figure)):
-            boxes = [self.placed.nodes[node] for node in nodes]
-            edges = enumerate(self.placed.figure.edges)
-            inside = (n for n, e in edges if {e.tail, e.head} <= set(nodes))
-            boxes += [self.placed.labels[n] for n in inside if n in self.placed.labels]
-            around = bounding_box(boxes)
-            top, bottom = around.top - _INSIDE, around.bottom + _INSIDE
-            if number == 0:
-                top -= style.GROUP_HEADING + style.GROUP_PADDING
-            segment_boxes.append(Box(self.room.left, top, self.room.right, bottom))
-        return [self._clear(box) for box in segment_boxes]
-
-    def _clear(self, box: Box) -> Box:
-        """Keep a frame off the bars above and below it."""
-        top, bottom = box.top, box.bottom
-        for node in self.inline:
-            bar = self.placed.nodes[node]
-            if bar.center[1] < box.center[1]:
-                top = max(top, bar.bottom + _CLEAR)
-            else:
-                bottom = min(bottom, bar.top - _CLEAR)
-        return replace(box, top=top, bottom=bottom)
 
     # ---- bars ------------------------------------------------------------------------------------
 

@@ -18,7 +18,6 @@ from xg.figures.model.style import MARKS, Color, Theme
 _WEIGHTS: Final = {EdgePlace.DOWN: "100", EdgePlace.OUT: "100", EdgePlace.LANE: "60"}
 _DOWNWARD: Final = {side: side for side in "nesw"}
 _RIGHTWARD: Final = {"n": "w", "e": "s", "s": "e", "w": "n"}  # x and y exchanged
-_BARS: Final = (NodeKind.COMMUNICATION, NodeKind.GRADIENT_COMMUNICATION)
 
 
 def dot_edges(figure: Figure, facts: Structure, theme: Theme) -> list[str]:
@@ -108,10 +107,10 @@ class _EdgeWriter:
             return
         stops = bars
         top, bottom = f"lane_{number}_top", f"lane_{number}_bottom"
-        if after and self.facts.kinds[after] not in _BARS:
+        if after and self.facts.kinds[after] is not NodeKind.COMMUNICATION:
             yield from self._lane_box(top, after, edge)
             stops = [(f"{top}:{self.sides['n']}", top), *stops]
-        if before and self.facts.kinds[before] not in _BARS:
+        if before and self.facts.kinds[before] is not NodeKind.COMMUNICATION:
             yield from self._lane_box(bottom, before, edge)
             stops = [*stops, (bottom, f"{bottom}:{self.sides['s']}")]
         yield from self._pieces(edge, look, stops)

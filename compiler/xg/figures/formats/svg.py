@@ -18,6 +18,8 @@ from xg.figures.model.style import DARK, Color, Theme
 
 FAMILY: Final = f"Helvetica, Arial, 'Liberation Sans', '{font.FAMILY}', sans-serif"
 
+_HOLD: Final = ' textLength="{}" lengthAdjust="spacingAndGlyphs"'
+
 
 def svg(display: Display, theme: Theme, *, follow: bool = False) -> str:
     """Write a display list as an SVG document of its own.
@@ -52,8 +54,9 @@ def _document(display: Display, theme: Theme, family: str, sheet: str) -> str:
         f'{sheet}<path class="xg-background" fill="{theme.colors[Color.BACKGROUND]}"'
         f' d="M0 0H{width}V{height}H0Z"/>',
     ]
+    is_held = family != font.FAMILY  # a viewer may have none of the fonts whose widths are known
     for element in display.elements:
-        lines += _element(element, theme)
+        lines += _element(element, theme, is_held=is_held)
     return "\n".join(lines) + "\n</svg>\n"
 
 
@@ -73,13 +76,16 @@ def _variables(theme: Theme, colors: Sequence[Color]) -> str:
     return ";".join(f"--xg-{color}:{theme.colors[color]}" for color in colors)
 
 
-def _element(element: Element, theme: Theme) -> Iterator[str]:
+def _element(element: Element, theme: Theme, *, is_held: bool) -> Iterator[str]:
     op = f' data-op="{escape.xml(element.op)}"' if element.op else ""
     yield f'<g class="{element.kind}"{op}>'
     if element.title and element.op:
         yield f"<title>{escape.xml(element.title)}</title>"
     for part in element.parts:
-        yield from _text(part, theme) if isinstance(part, DrawnText) else (_shape(part, theme),)
+        if isinstance(part, DrawnText):
+            yield from _text(part, theme, is_held=is_held)
+        else:
+            yield _shape(part, theme)
     yield "</g>"
 
 
@@ -109,19 +115,34 @@ def _segment(segment: Curve) -> str:
     return letter + " ".join(f"{number(x)} {number(y)}" for x, y in points)
 
 
-def _text(text: DrawnText, theme: Theme) -> Iterator[str]:
-    """Write every span at its measured place, so that a viewer's own font moves nothing far."""
-    spans = "".join(_span(span, text, theme) for span in text.line.spans if span.text)
+def _text(text: DrawnText, theme: Theme, *, is_held: bool) -> Iterator[str]:
+    """Write every span at its measured place, so that a viewer's own font moves nothing.
+
+    Where it is wider or narrower than ours, its letters are `held` to the measured width.
+    """
+    spans = "".join(
+        _span(
+            span, text, theme, _HOLD.format(number(span.width)) if is_held and holds(span) else ""
+        )
+        for span in text.line.spans
+        if span.text
+    )
     if spans:
         yield f'<text xml:space="preserve">{spans}</text>'
 
 
-def _span(span: TextSpan, text: DrawnText, theme: Theme) -> str:
+def holds(span: TextSpan) -> bool:
+    """Return whether the width of a span is known: no letter is of a viewer's own font."""
+    face = font.face(bold=span.bold, italic=span.italic)
+    return all(ord(character) in face.glyphs for character in span.text)
+
+
+def _span(span: TextSpan, text: DrawnText, theme: Theme, width: str) -> str:
     color = Color.MUTED if span.muted else text.color
     weight = ' font-weight="bold"' if span.bold else ""
     slant = ' font-style="italic"' if span.italic else ""
     place = f'x="{number(text.x + span.x)}" y="{number(text.y + span.y)}"'
     return (
-        f'<tspan class="xg-{color}" {place} font-size="{number(span.size)}"{weight}{slant}'
+        f'<tspan class="xg-{color}" {place}{width} font-size="{number(span.size)}"{weight}{slant}'
         f' fill="{theme.colors[color]}">{escape.xml(span.text)}</tspan>'
     )

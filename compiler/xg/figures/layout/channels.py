@@ -48,6 +48,7 @@ def channels(field_: RoutingField, routes: Mapping[int, Route]) -> Channels:
     bars = _bars(routes)
     heads = _heads(routes)
     left = {route.start.row for route in routes.values() if not route.start.side.is_level}
+    backs = _backs(routes)
     heights: dict[tuple[int, int], float] = {}
     shifts: list[float] = []
     moved = 0.0
@@ -60,7 +61,11 @@ def channels(field_: RoutingField, routes: Mapping[int, Route]) -> Channels:
         half = max(bar.half for bar in here)
         apart = APART + 2 * half
         # Pairs have heads at both ends.
-        top = row.bottom + half + (_HEAD if half and gap in left else _ABOVE)
+        has_heads = bool(half) and gap in left
+        has_heads = has_heads or any(
+            bar.low < x < bar.high for bar in here for x in backs.get(gap, ())
+        )
+        top = row.bottom + half + (_HEAD if has_heads else _ABOVE)
         room = half + (_HEAD if gap in heads else _BELOW)
         bottom = field_.rows[gap + 1].top - room if gap + 1 < len(field_.rows) else top
         extra = max(0.0, (count - 1) * apart - (bottom - top))
@@ -69,6 +74,15 @@ def channels(field_: RoutingField, routes: Mapping[int, Route]) -> Channels:
             heights.update(dict.fromkeys(bar.members, moved + top + step * bar.level))
         moved += extra
     return Channels(heights, shifts)
+
+
+def _backs(routes: Mapping[int, Route]) -> Mapping[int, list[float]]:
+    """Return where arrows back enter rows from below."""
+    backs: dict[int, list[float]] = defaultdict(list)
+    for route in routes.values():
+        if route.half and not route.start.side.is_level:
+            backs[route.start.row].append(route.runs[0].x + route.half)
+    return backs
 
 
 def _bars(routes: Mapping[int, Route]) -> dict[int, list[_Bar]]:

@@ -1,15 +1,17 @@
 """The router: every edge runs straight or turns by right angles, around all that is in its way.
 
 Each edge in turn takes the cheapest of its ways: few corners, few crossings, short. Then each is
-taken up once more, as those that came later may leave it a better one.
+taken up once more, as those that came later may leave it a better one, and edges of one node that
+are in each other's way change their turns.
 """
 
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import field as dataclass_field
-from itertools import product
+from itertools import combinations, product
+from math import nextafter
 from typing import Final
 
 from xg.diagnostics.lazy_dataclass import dataclass
@@ -48,8 +50,37 @@ class Router:
             old = self.routes[request.number]
             if self.trouble(old) > 0:
                 self._take(old)
-                self._put(min(self._best(request), old, key=self.cost))
+                self._put(self._best(request, old))
+        for several in self._branching(route_requests):
+            for one, other in combinations(several, 2):
+                self._exchange(one, other)
         return self.routes
+
+    def _branching(self, asked: Sequence[RouteRequest]) -> Iterable[list[RouteRequest]]:
+        """Return the edges that leave one node and are in others' way, the shortest first."""
+        found: dict[str, list[RouteRequest]] = defaultdict(list)
+        for request in asked:
+            if self.trouble(self.routes[request.number]) > 0:
+                found[request.upper].append(request)
+        return found.values()
+
+    def _exchange(self, one: RouteRequest, other: RouteRequest) -> None:
+        """Route two edges that cross again in the other order: one may have the other's way."""
+        old = self.routes[one.number], self.routes[other.number]
+        before, trouble = sum(map(self.cost, old)), self.trouble(old[0])
+        self._take(old[1])
+        if self.trouble(old[0]) >= trouble:
+            self._put(old[1])
+            return
+        self._take(old[0])
+        for request in (other, one):
+            self._put(self._best(request))
+        new = self.routes[one.number], self.routes[other.number]
+        if sum(map(self.cost, new)) >= before:
+            for route in new:
+                self._take(route)
+            for route in old:
+                self._put(route)
 
     def cramped(self) -> frozenset[str]:
         """Return the nodes at which lines are too near to each other, or to something else."""
@@ -67,24 +98,22 @@ class Router:
         for port in (route.start, route.end):
             self.ports[port.node, port.side].pop(route.number, None)
 
-    def _best(self, request: RouteRequest) -> Route:
-        """Try the pairs of ports, the most promising first."""
+    def _best(self, request: RouteRequest, old: Route | None = None) -> Route:
+        """Try the pairs of ports, the most promising first; keep an old route that costs less."""
         pairs = sorted(
             ((_least(start, end), start, end)
              for start, end in product(request.starts, request.ends)),
             key=lambda pair: pair[0],
         )  # fmt: skip
-        best: Route | None = None
-        lowest = FAR * FAR
+        best = old
         seen = LineField(self.field, request.key, request.half, request.room)
+        lowest = FAR * FAR if old is None else nextafter(self.cost(old, seen), FAR * FAR)
         ways = _Ways(self, request, seen)
         for least, start, end in pairs:
             if best is not None and least >= lowest:
                 break
             route = ways.between(start, end, lowest)
-            if route is None or self._alone(route) >= lowest:
-                continue
-            if (cost := self.cost(route, seen)) < lowest:
+            if route is not None and (cost := self.cost(route, seen, lowest)) < lowest:
                 best, lowest = route, cost
         if best is None:  # no side of the ends has room: enter from above in any case
             best = _direct(request)
@@ -92,18 +121,27 @@ class Router:
 
     # ---- cost --------------------------------------------------------------------------------
 
-    def cost(self, route: Route, seen: LineField | None = None) -> float:
-        """Return what a route costs beside all others."""
-        return self._alone(route) + self.trouble(route, seen)
+    def cost(self, route: Route, seen: LineField | None = None, limit: float = FAR * FAR) -> float:
+        """Return what a route costs beside all others, or less of it if that is the limit."""
+        cost = self._alone(route)
+        return cost if cost >= limit else cost + self.trouble(route, seen, limit - cost)
 
     def _alone(self, route: Route) -> float:
         """Return what a route costs where it is the only one."""
         return route.start.cost + route.end.cost + self._shape(route)
 
-    def trouble(self, route: Route, seen: LineField | None = None) -> float:
-        """Return what a route costs because of others."""
-        field = seen or LineField(self.field, route.key, route.half)
-        return CROSSING * self._crossings(route, field) + CLASH * self._clashes(route)
+    def trouble(
+        self, route: Route, seen: LineField | None = None, limit: float = FAR * FAR
+    ) -> float:
+        """Return what a route costs because of others, or less of it if that is the limit."""
+        cost = CLASH * self._clashes(route)
+        if cost < limit:
+            field = seen or LineField(self.field, route.key, route.half)
+            for count in self._crossings(route, field):
+                cost += CROSSING * count
+                if cost >= limit:
+                    break
+        return cost
 
     def _shape(self, route: Route) -> float:
         cost = 0.0
@@ -113,30 +151,30 @@ class Router:
             cost += CORNER + LENGTH * (right - left)
         return cost
 
-    def _crossings(self, route: Route, seen: LineField) -> int:
-        count = 0
+    def _crossings(self, route: Route, seen: LineField) -> Iterator[int]:
         key, number = route.key, route.number
         for gap, a, b in route.turns():
-            count += seen.crossed_upright(gap, a, b) + seen.crossed_turn(gap, a, b)
-        for gap, x in route.gaps():
-            count += seen.crossed_level(gap, x)
+            yield seen.gap(gap).crossed_by_turn(a, b)
+        flat, upright = self.field.flat, self.field.upright
         sides = {(port.node, port.side) for port in (route.start, route.end)}
         for row, x in route.rows():
-            for other, parts in self.field.flat[row].items():
+            for other, parts in flat[row].items() if row in flat else ():
                 # Lines at one side of a node get heights at which they do not cross.
-                count += other != number and any(
+                yield other != number and any(
                     left < x < right and each != key and (port.node, port.side) not in sides
                     for left, right, port, each in parts
                 )
         for row, left, right, port in route.flat():
             mates = self.ports[port.node, port.side]
-            for other, lines in self.field.upright[row].items():
-                count += (
+            for other, lines in upright[row].items():
+                yield (
                     other != number
                     and other not in mates
                     and any(left < x < right and each != key for x, each, _, _ in lines)
                 )
-        return count
+        for gap, x in route.gaps():
+            if (lines := seen.gap(gap)).starts:
+                yield lines.crossed_level(x)
 
     def _clashes(self, route: Route) -> int:
         count = 0
@@ -180,6 +218,10 @@ class _Ways:
     )
     ranges: dict[int, list[Range]] = dataclass_field(default_factory=dict[int, list[Range]])
 
+    def __post_init__(self) -> None:
+        ends = self.request.ends
+        self.least_end = min(end.cost + CORNER * end.side.is_level for end in ends)
+
     def between(self, start: RimPort, end: RimPort, lowest: float) -> Route | None:
         """Return the best way from port to port, None where it costs more."""
         request = self.request
@@ -188,10 +230,13 @@ class _Ways:
             return None
         corners = start.side.is_level + end.side.is_level
         limit = lowest - start.cost - end.cost - CORNER * corners
+        if start.row < end.row and limit <= _turn(starts, ends):
+            return None
         near = self._near(start, end)
         search = self.searches.get((id(start), near))
         if search is None:
-            search = Search(self.seen, starts, start.row, end.row - 1, request.via, near)
+            most = lowest - start.cost - CORNER * start.side.is_level - self.least_end
+            search = Search(self.seen, starts, start.row, end.row - 1, request.via, near, most)
             self.searches[id(start), near] = search
         runs = search.to(ends, limit)
         if runs is None:
@@ -246,6 +291,12 @@ def _least(start: RimPort, end: RimPort) -> float:
     if not corners and start.x != end.x and not start.wide and not end.wide:
         corners = 2
     return cost + CORNER * corners
+
+
+def _turn(starts: Sequence[Range], ends: Sequence[Range]) -> float:
+    """Return what a way between places costs at least: nothing if it may run straight."""
+    apart = min(max(c - b, a - d) for a, b in starts for c, d in ends)
+    return 2 * CORNER + LENGTH * apart if apart > 0 else 0.0
 
 
 def _direct(request: RouteRequest) -> Route:

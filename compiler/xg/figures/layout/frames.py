@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import pairwise
 from typing import Final
@@ -13,10 +13,20 @@ from xg.figures.layout.placed import PlacedFigure
 from xg.figures.model import style
 from xg.figures.model.figure import FigureGroup
 from xg.figures.model.geometry import Box, DrawnPath, Point, bounding_box, flattened
+from xg.figures.model.structure import parted
 
 _INSET: Final = 7.0
 _ABOVE: Final = 6.0
 _NEAR: Final = 2.0  # between a frame and a node beside it
+_WIDEST: Final = 160.0  # how far a frame is widened for its heading
+_STEP: Final = 6.0  # between places that are tried for a heading
+_INSIDE: Final = 6.0  # a rank's frame, above and below its nodes
+_CLEAR: Final = 5.0  # between a rank's frame and a bar
+_OUT: Final = 3.8  # between a frame and a line along it outside: never between two of a pair
+_IN: Final = (6.0, 3.8)  # and inside, where the fill begins behind a border: if there is room
+_SIDES: Final = (("left", 0, -1), ("right", 0, 1), ("top", 1, -1), ("bottom", 1, 1))
+_MOST: Final = 100.0  # how far a side is moved
+_ALONG: Final = 5.0  # how far a line runs along a frame before an eye takes it for part of it
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,16 +37,23 @@ class Frame:
     heading: TextLine
     at: Point
 
+    @property
+    def text(self) -> Box:
+        """Return the room of the heading."""
+        (x, y), line = self.at, self.heading
+        return Box(x, y - line.ascent, x + line.width, y + line.descent)
+
 
 def frame_box(
     placed: PlacedFigure,
     group: FigureGroup,
     around: Mapping[int, Iterable[Box]],
     inner: Sequence[Box] = (),
-) -> Box | None:
-    """Return the frame around a group's nodes, the lines between them and the frames inside.
+) -> tuple[Box, Box] | None:
+    """Return what is inside of a frame, and the frame around a group's nodes.
 
-    None if a node outside the group is among them: a frame must not claim it.
+    Inside are the lines between its nodes and the frames of groups in it. None if a node outside
+    the group is among them: a frame must not claim it.
     """
     members = set(group.nodes)
     boxes = [*inner, *(placed.nodes[node] for node in group.nodes)]
@@ -53,7 +70,11 @@ def frame_box(
     for other in strangers:
         if frame.overlaps(other):
             frame = _beside(frame, inside, other)
-    return None if any(frame.overlaps(box) for box in strangers) else frame
+    return None if _hits(frame, strangers) else (inside, frame)
+
+
+def _hits(box: Box, others: Iterable[Box]) -> bool:
+    return any(box.overlaps(other) for other in others)
 
 
 def _beside(frame: Box, inside: Box, other: Box) -> Box:
@@ -62,7 +83,90 @@ def _beside(frame: Box, inside: Box, other: Box) -> Box:
         return replace(frame, right=min(frame.right, other.left - _NEAR))
     if other.right <= inside.left - 2 * _NEAR:
         return replace(frame, left=max(frame.left, other.right + _NEAR))
+    if other.top >= inside.bottom + 2 * _NEAR:
+        return replace(frame, bottom=min(frame.bottom, other.top - _NEAR))
+    if other.bottom <= inside.top - 2 * _NEAR:
+        return replace(frame, top=max(frame.top, other.bottom + _NEAR))
     return frame
+
+
+@dataclass(frozen=True, slots=True)
+class Surroundings:
+    """All that a frame's rim keeps off: other nodes, lines along it, texts under it."""
+
+    strangers: Sequence[Box]
+    lines: Sequence[tuple[Point, Point]]
+    texts: Sequence[Box]
+
+
+def settled(frame: Frame, inside: Box, around: Surroundings) -> tuple[Frame, bool]:
+    """Move a frame's rim off lines along it and texts under it, as little as that needs.
+
+    A side that moves makes the others longer, so each is looked at twice, in the better of two
+    orders. Return whether all sides found such a place, too.
+    """
+    inside = bounding_box([inside, frame.text])
+    results = (_settled(frame.box, inside, around, sides) for sides in (_SIDES, _SIDES[::-1]))
+    first, troubles = next(results)
+    if troubles:
+        first, troubles = min((first, troubles), *results, key=lambda result: result[1])
+    return replace(frame, box=first), not troubles
+
+
+def _settled(
+    box: Box, inside: Box, around: Surroundings, sides: Sequence[tuple[str, int, int]]
+) -> tuple[Box, int]:
+    """Return a box whose sides have moved, and how many of them found no place at last."""
+    troubles = 0
+    for side, axis, sign in sides:
+        box, _ = _with_side(box, inside, around, side, axis, sign)
+    for side, axis, sign in sides:
+        box, has_place = _with_side(box, inside, around, side, axis, sign)
+        troubles += not has_place
+    return box, troubles
+
+
+def _with_side(
+    box: Box, inside: Box, around: Surroundings, side: str, axis: int, sign: int
+) -> tuple[Box, bool]:
+    """Return a box with a side where it is free, and whether there is such a place."""
+    now, edge = getattr(box, side), getattr(inside, side)
+    for within in _IN:
+        taken = [*_along(around.lines, box, axis, sign, within), *_under(around.texts, box, axis)]
+        ends = (end for pair in taken for end in pair if abs(end - now) < _MOST)
+        for place in sorted((now, *ends), key=lambda one: abs(one - now)):
+            moved = replace(box, **{side: place})
+            is_outside = place == now or sign * (place - edge) >= _NEAR
+            is_free = not any(low < place < high for low, high in taken)
+            if is_outside and is_free and not _hits(moved, around.strangers):
+                return moved, True
+    return box, False
+
+
+def _along(
+    lines: Iterable[tuple[Point, Point]], box: Box, axis: int, sign: int, within: float
+) -> Iterator[tuple[float, float]]:
+    """Yield where a rim at a side of a box would be too near to a line along it."""
+    low, high = (box.top, box.bottom) if axis == 0 else (box.left, box.right)
+    for a, b in lines:
+        if a[axis] != b[axis]:
+            continue
+        start, end = sorted((a[1 - axis], b[1 - axis]))
+        if min(end, high) - max(start, low) > _ALONG:
+            yield _sorted(a[axis] - sign * _OUT, a[axis] + sign * within)
+
+
+def _under(texts: Iterable[Box], box: Box, axis: int) -> Iterator[tuple[float, float]]:
+    """Yield where a rim at a side of a box would be under a text."""
+    for text in texts:
+        if axis == 0 and text.top < box.bottom and text.bottom > box.top:
+            yield text.left - _NEAR, text.right + _NEAR
+        elif axis == 1 and text.left < box.right and text.right > box.left:
+            yield text.top - _NEAR, text.bottom + _NEAR
+
+
+def _sorted(one: float, other: float) -> tuple[float, float]:
+    return (one, other) if one < other else (other, one)
 
 
 def finished(
@@ -70,23 +174,79 @@ def finished(
 ) -> Frame:
     """Set the heading into the first corner of a frame that nothing else takes.
 
-    Where all four are taken, the frame is widened to the right until its heading fits; where that
-    would cut a node, its heading is above its nodes.
+    Where all four are taken, it is at another place of its first or last line, or the frame is
+    widened to the right until its heading fits; where that would cut a node, its heading is above
+    its nodes.
     """
     line = typeset(group.label, style.GROUP_SIZE)
     left, right = box.left + _INSET, box.right - _INSET - line.width
     top, bottom = box.top + _ABOVE + line.ascent, box.bottom - _ABOVE
-    for at in ((left, top), (right, top), (left, bottom), (right, bottom)):
+    corners = ((left, top), (right, top), (left, bottom), (right, bottom))
+    between = ((x, y) for y in (top, bottom) for x in _steps(left, right))
+    for at in (*corners, *between):
         if not _covers(line, at, occupied):
             return Frame(box, line, at)
-    band = Box(box.left, top - line.ascent, box.right, top + line.descent)
-    start = max(other.right for other in occupied if other.overlaps(band)) + _INSET
-    wider = replace(box, right=max(box.right, start + line.width + _INSET))
     strangers = [other for node, other in nodes.items() if node not in group.nodes]
-    if not any(wider.overlaps(other) for other in strangers):
-        return Frame(wider, line, (start, top))
+    for x in _steps(max(left, right), box.right + _WIDEST):
+        wider = replace(box, right=max(box.right, x + line.width + _INSET))
+        if _hits(wider, strangers):
+            break
+        if not _covers(line, (x, top), occupied):
+            return Frame(wider, line, (x, top))
     higher = replace(box, top=box.top - line.height - _ABOVE)
-    return Frame(higher, line, (left, higher.top + _ABOVE + line.ascent))
+    y = higher.top + _ABOVE + line.ascent
+    free = (x for x in _steps(left, right) if not _covers(line, (x, y), occupied))
+    return Frame(higher, line, (next(free, left), y))
+
+
+def _steps(first: float, last: float) -> Iterator[float]:
+    """Yield places from the first to the last."""
+    return (first + _STEP * step for step in range(int(max(last - first, 0.0) / _STEP) + 1))
+
+
+def rank_frames(placed: PlacedFigure) -> list[tuple[float, float]]:
+    """Return the top and the bottom of the frames of a rank's column, which bars part."""
+    found: list[tuple[float, float]] = []
+    for nodes in filter(None, parted(placed.figure)):
+        members = set(nodes)
+        boxes = [placed.nodes[node] for node in nodes]
+        edges = enumerate(placed.figure.edges)
+        inside = (n for n, e in edges if {e.tail, e.head} <= members)
+        around = bounding_box(boxes + [placed.labels[n] for n in inside if n in placed.labels])
+        top, bottom = around.top - _INSIDE, around.bottom + _INSIDE
+        if not found:
+            top -= style.GROUP_HEADING + style.GROUP_PADDING
+        levels = _levels(placed)
+        if found:
+            top = _off(top, -1, around.top, levels)
+        bottom = _off(bottom, 1, around.bottom, levels)
+        middle = (top + bottom) / 2
+        for bar in (placed.nodes[level] for level in placed.figure.levels):
+            if bar.center[1] < middle:
+                top = max(top, bar.bottom + _CLEAR)
+            else:
+                bottom = min(bottom, bar.top - _CLEAR)
+        found.append((top, bottom))
+    return found
+
+
+def _levels(placed: PlacedFigure) -> list[float]:
+    """Return the heights of the level parts of lines."""
+    parts = (part for path in placed.paths.values() for part in pairwise(flattened(path)))
+    return [a[1] for a, b in parts if a[1] == b[1] and abs(a[0] - b[0]) > _ALONG]
+
+
+def _off(rim: float, sign: int, edge: float, levels: Sequence[float]) -> float:
+    """Return the nearest place of a rank's rim at which no line runs along it."""
+    ends = (level + side * _OUT for level in levels for side in (1, -1))
+    free = (
+        place
+        for place in sorted((rim, *ends), key=lambda one: abs(one - rim))
+        if sign * (place - edge) >= _NEAR
+        if all(abs(place - level) >= _OUT - 0.01 for level in levels)
+    )
+    place = next(free, rim)
+    return place if abs(place - rim) < 2 * _INSIDE else rim
 
 
 def _covers(line: TextLine, at: Point, occupied: Iterable[Box]) -> bool:

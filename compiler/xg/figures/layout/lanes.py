@@ -4,21 +4,37 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import field, replace
-from itertools import pairwise
+from itertools import pairwise, product
 from typing import Final
 
 from xg.diagnostics.lazy_dataclass import dataclass
-from xg.figures.layout.frames import Frame, finished, frame_box, strips
+from xg.figures.layout.frames import (
+    Frame,
+    Surroundings,
+    finished,
+    frame_box,
+    rank_frames,
+    settled,
+    strips,
+)
 from xg.figures.layout.measure import Extent, label_size
 from xg.figures.layout.obstacles import Obstacles, strip
 from xg.figures.layout.placed import PlacedFigure
 from xg.figures.layout.request import pair_shift
 from xg.figures.model import style
+from xg.figures.model.figure import EdgeStyle
 from xg.figures.model.geometry import Box, DrawnPath, Point, flattened
 from xg.figures.model.structure import EdgePlace, nested
 
+# Crossings cost 4 each: see `tangles`.
+_AXIS: Final = 3  # of an axis without a lane
+_CALL: Final = 40  # of an opened call without a frame
+_RIM: Final = 20  # of a frame whose rim found no place off lines and texts
 _LABEL_STEP: Final = 4.0
-_WIDE, _NARROW = 8.0, 1.0  # room around a lane's label
+_WIDE, _MEDIUM, _NARROW = 8.0, 4.0, 1.0  # room around a lane's label
+# Rounds of tries to place one: sides of an upright part, 1 is its right, and the room there.
+_TRIES: Final = (((1, _WIDE), (-1, _WIDE)), ((1, _NARROW), (-1, _NARROW)))
+_PAIR_TRIES: Final = (((-1, _WIDE), (-1, _MEDIUM), (1, _WIDE)), ((-1, _NARROW), (1, _NARROW)))
 _LEFT_GAP: Final = 3.0  # between a label at the left of a lane and the lane
 
 
@@ -26,12 +42,14 @@ _LEFT_GAP: Final = 3.0  # between a label at the left of a lane and the lane
 class Lanes:
     """The label boxes of lanes by edge number, and the frames of the groups.
 
-    Labels in `crowded` found no room; they need so much at the left of their lines.
+    The rims of some frames are `unsettled`: on a line or a text. Labels in `crowded` found no room;
+    they need so much at the left of their lines.
     """
 
     labels: dict[int, Box] = field(default_factory=dict[int, Box])
     crowded: dict[int, float] = field(default_factory=dict[int, float])
     frames: dict[str, Frame] = field(default_factory=dict[str, Frame])
+    unsettled: set[str] = field(default_factory=set[str])
 
 
 def lanes(placed: PlacedFigure) -> Lanes:
@@ -44,14 +62,66 @@ def lanes(placed: PlacedFigure) -> Lanes:
     boxes = _boxes(placed, result.labels)
     taken = [*placed.nodes.values(), *placed.labels.values(), *result.labels.values()]
     taken += (part for path in placed.paths.values() for part in strips(path))
+    lines = [part for number in placed.paths for part in _lines(placed, number)]
+    texts = [_text(placed, number, box) for number, box in placed.labels.items()]
+    texts += (box for number, box in result.labels.items() if number not in placed.labels)
     inside_of = nested(placed.figure.groups)
     for number, group in reversed(list(enumerate(placed.figure.groups))):
         ids = (placed.figure.groups[other].id for other in inside_of[number])
         inner = [result.frames[one].box for one in ids if one in result.frames]
-        box = frame_box(placed, group, boxes, inner)
-        if box is not None:
-            result.frames[group.id] = finished(group, box, [*taken, *inner], placed.nodes)
+        found = frame_box(placed, group, boxes, inner)
+        if found is not None:
+            inside, box = found
+            frame = finished(group, box, [*taken, *inner], placed.nodes)
+            strangers = [box for node, box in placed.nodes.items() if node not in group.nodes]
+            other = [one.text for one in result.frames.values()]
+            around = Surroundings(strangers, lines, [*texts, *other])
+            frame, is_clear = settled(frame, inside, around)
+            if is_clear or not group.is_axis:
+                result.frames[group.id] = frame
+                taken += _rim(frame.box)
+            if not is_clear:
+                result.unsettled.add(group.id)
     return result
+
+
+def _rim(box: Box) -> Iterator[Box]:
+    """Yield the room of the four sides of a frame."""
+    yield Box(box.left, box.top, box.right, box.top).grown(1.0)
+    yield Box(box.left, box.bottom, box.right, box.bottom).grown(1.0)
+    yield Box(box.left, box.top, box.left, box.bottom).grown(1.0)
+    yield Box(box.right, box.top, box.right, box.bottom).grown(1.0)
+
+
+def _lines(placed: PlacedFigure, number: int) -> Iterator[tuple[Point, Point]]:
+    """Yield the parts of an edge's line, of a double one those of both."""
+    is_double = placed.figure.edges[number].style is EdgeStyle.DOUBLE
+    half = style.DOUBLE_GAP / 2 if is_double else 0.0
+    for (x, y), (u, v) in pairwise(flattened(placed.paths[number])):
+        for side in (-half, half) if half else (0.0,):
+            dx, dy = (side, 0.0) if x == u else (0.0, side)
+            yield (x + dx, y + dy), (u + dx, v + dy)
+
+
+def _text(placed: PlacedFigure, number: int, box: Box) -> Box:
+    """Return where the text of a label is: in its box beside its line."""
+    if placed.is_turned or number in placed.facts.twins:
+        return box
+    return replace(box, left=box.left + style.LABEL_GAP)
+
+
+def left_out(placed: PlacedFigure) -> int:
+    """Return what the groups cost that have no frame, or one whose rim is on something.
+
+    They have none where other nodes are among theirs.
+    """
+    groups = placed.figure.groups
+    if not groups:
+        return 0
+    seen = placed.turned() if placed.figure.rightward else placed
+    found = lanes(seen)
+    out = sum(_AXIS if one.is_axis else _CALL for one in groups if one.id not in found.frames)
+    return out + _RIM * len(found.unsettled & found.frames.keys())
 
 
 def crowded_lanes(placed: PlacedFigure) -> dict[int, float]:
@@ -71,6 +141,8 @@ def _labelled(placed: PlacedFigure) -> Lanes:
     for bar in placed.figure.levels:
         box = placed.nodes[bar]
         obstacles.add(bar, Box(-1e4, box.top, 1e4, box.bottom))
+    for rim in (y for pair in rank_frames(placed) for y in pair) if placed.figure.levels else ():
+        obstacles.add("", Box(-1e4, rim - 1.0, 1e4, rim + 1.0))
     for number, place in enumerate(placed.facts.places):
         label = placed.figure.edges[number].label
         if place is EdgePlace.LANE and label:
@@ -105,30 +177,26 @@ def _upright(path: DrawnPath) -> list[tuple[Point, Point]]:
 def _label_box(size: Extent, path: DrawnPath, beside: float, obstacles: Obstacles) -> Box | None:
     """Find room beside the lane's upright parts, nearest to their middle: the longest first.
 
-    A gradient's arrow is that far `beside` it at the right.
+    A gradient's arrow is that far `beside` it at the right: a label of one of the pair is rather at
+    the left, next to its own line, where there is a little room.
     """
     parts = _upright(path)
-    for clearance in (_WIDE, _NARROW):
-        for part in parts:
-            for side, center in _places(part, size, beside):
+    for tries in _PAIR_TRIES if beside else _TRIES:
+        for part, (side, clearance) in product(parts, tries):
+            for center in _places(part, size, beside, side):
                 box = Box.around(center, size.width, size.height)
                 if not _is_taken(box, side, clearance, obstacles):
                     return box
     return None
 
 
-def _places(part: tuple[Point, Point], size: Extent, beside: float) -> Iterator[tuple[int, Point]]:
-    """Yield middles for a label at the right of an upright part, then at its left.
-
-    One of a pair prefers the left, where it is next to its own line.
-    """
+def _places(part: tuple[Point, Point], size: Extent, beside: float, side: int) -> Iterator[Point]:
+    """Yield middles for a label at a side of an upright part: 1 is its right, -1 its left."""
     (x, start), (_, end) = part
     middle, reach = (start + end) / 2, abs(end - start) / 2 - size.height
-    steps = range(max(int(reach / _LABEL_STEP), 0) + 1)
-    sides = [(1, beside + size.width / 2), (-1, -size.width / 2 - _LEFT_GAP)]
-    for side, away in reversed(sides) if beside else sides:
-        for step in steps:
-            yield from ((side, (x + away, middle + sign * step * _LABEL_STEP)) for sign in (1, -1))
+    away = beside + size.width / 2 if side > 0 else -size.width / 2 - _LEFT_GAP
+    for step in range(max(int(reach / _LABEL_STEP), 0) + 1):
+        yield from ((x + away, middle + sign * step * _LABEL_STEP) for sign in (1, -1))
 
 
 def _is_taken(box: Box, side: int, clearance: float, obstacles: Obstacles) -> bool:

@@ -16,25 +16,62 @@ from xg.figures.layout.field import APART, CLEAR, FAR, HEAD, Key, Range, Routing
 _ON_EACH_OTHER: Final = 50  # crossings that a line avoids rather than lie on another
 
 
-@dataclass(frozen=True, slots=True)
-class _Counts:
-    """Places on a line with their weights, in their order; `sums` counts those before each."""
+@dataclass(slots=True)
+class GapLines:
+    """The lines of others in a gap, in their order; sums are of the weights before each."""
 
-    places: list[float]
-    sums: list[int]
+    half: float  # of the line that may cross them
+    through: list[float]  # where upright ones run
+    through_sums: list[int]
+    starts: list[float]  # where level ones begin
+    start_sums: list[int]
+    ends: list[float]
+    end_sums: list[int]
+    turns: list[tuple[float, float, float, float, float]]  # their ends in order, as they lead; half
 
-    @classmethod
-    def of(cls, weighed: list[tuple[float, int]]) -> _Counts:
-        weighed.sort()
-        return cls([x for x, _ in weighed], [0, *accumulate(weight for _, weight in weighed)])
+    def until(self, x: float) -> int:
+        """Count the upright lines at the left of a place."""
+        return self.through_sums[bisect_left(self.through, x)]
 
-    def below(self, x: float) -> int:
-        """Count what is at less than `x`."""
-        return self.sums[bisect_left(self.places, x)]
+    def through_to(self, x: float) -> int:
+        """Count the upright lines at the left of a place and there."""
+        return self.through_sums[bisect_right(self.through, x)]
 
-    def up_to(self, x: float) -> int:
-        """Count what is at `x` or less."""
-        return self.sums[bisect_right(self.places, x)]
+    def crossed_level(self, x: float) -> int:
+        """Count the level parts that an upright line there crosses."""
+        if not self.starts:
+            return 0
+        begun = self.start_sums[bisect_left(self.starts, x)]
+        return begun - self.end_sums[bisect_right(self.ends, x)]
+
+    def crossed_by_turn(self, a: float, b: float) -> int:
+        """Count what a level part crosses: upright lines, and other level parts."""
+        least, most = (a, b) if a < b else (b, a)
+        upright = self.until(most) - self.through_to(least) if least < most else 0
+        return upright + self.crossed_turns(a, b)
+
+    def crossed_turns(self, a: float, b: float) -> int:
+        """Count the crossings of a level part with others, at the better of two orders.
+
+        One that would lie on another in both counts as many.
+        """
+        least, most = (a, b) if a < b else (b, a)
+        count = 0
+        for low, high, c, d, its in self.turns:
+            if least < high + APART and low < most + APART:
+                clear = APART - 0.5 + self.half + its
+                above = (low < b < high) + (least < c < most)
+                above += _ON_EACH_OTHER if abs(b - c) < clear else 0
+                below = (least < d < most) + (low < a < high)
+                below += _ON_EACH_OTHER if abs(d - a) < clear else 0
+                count += above if above < below else below
+        return count
+
+
+def _sorted(weighed: list[tuple[float, int]]) -> tuple[list[float], list[int]]:
+    """Return places in their order, and the sums of the weights before each."""
+    weighed.sort()
+    return [x for x, _ in weighed], [0, *accumulate(weight for _, weight in weighed)]
 
 
 class LineField:
@@ -46,12 +83,8 @@ class LineField:
     def __init__(self, field: RoutingField, key: Key, half: float, room: float = 0.0) -> None:
         self._field = field
         self._line = key, half, room
-        self._half = half
-        self._key = key
         self._free: dict[int, list[Range]] = {}
-        self._upright: dict[int, _Counts] = {}
-        self._level: dict[int, tuple[_Counts, _Counts]] = {}
-        self._turns: dict[int, list[tuple[float, float, float, float, float]]] = {}
+        self._gaps: dict[int, GapLines] = {}
 
     def free(self, row: int) -> list[Range]:
         """Return what of a row the line may run through, from left to right."""
@@ -59,57 +92,32 @@ class LineField:
             self._free[row] = free(self._field, row, *self._line)
         return self._free[row]
 
-    def crossed_level(self, gap: int, x: float) -> int:
-        """Count the level parts in a gap that an upright line there crosses."""
-        if gap not in self._level:
-            turns = [(low, high, 2 if half else 1) for low, high, _, _, half in self._others(gap)]
-            turns = [turn for turn in turns if turn[0] < turn[1]]
-            self._level[gap] = (
-                _Counts.of([(low, weight) for low, _, weight in turns]),
-                _Counts.of([(high, weight) for _, high, weight in turns]),
-            )
-        starts, ends = self._level[gap]
-        return starts.below(x) - ends.up_to(x)
-
-    def crossed_upright(self, gap: int, a: float, b: float) -> int:
-        """Count the upright lines that a level part in a gap crosses."""
-        if gap not in self._upright:
-            lines = (one for some in self._field.through[gap].values() for one in some)
-            self._upright[gap] = _Counts.of(
-                [(x, 2 if half else 1) for x, key, half in lines if key != self._key]
-            )
-        lines = self._upright[gap]
-        low, high = (a, b) if a < b else (b, a)
-        return max(lines.below(high) - lines.up_to(low), 0)
-
-    def crossed_turn(self, gap: int, a: float, b: float) -> int:
-        """Count the crossings with other level parts in a gap, at the better of two orders.
-
-        One that would lie on another in both orders counts as many.
-        """
-        least, most = (a, b) if a < b else (b, a)
-        half = self._half
-        count = 0
-        for low, high, c, d, its in self._others(gap):
-            if least < high + APART and low < most + APART:
-                clear = APART - 0.5 + half + its
-                above = (low < b < high) + (least < c < most)
-                above += _ON_EACH_OTHER if abs(b - c) < clear else 0
-                below = (least < d < most) + (low < a < high)
-                below += _ON_EACH_OTHER if abs(d - a) < clear else 0
-                count += above if above < below else below
-        return count
-
-    def _others(self, gap: int) -> list[tuple[float, float, float, float, float]]:
-        """Return the level parts of other lines: their ends in order, then as they lead."""
-        if gap not in self._turns:
-            self._turns[gap] = [
-                (a, b, a, b, half) if a < b else (b, a, a, b, half)
+    def gap(self, gap: int) -> GapLines:
+        """Return the lines of others in a gap."""
+        if gap not in self._gaps:
+            key, half, _ = self._line
+            turns = [
+                (a, b, a, b, its) if a < b else (b, a, a, b, its)
                 for some in self._field.level[gap].values()
-                for a, b, key, half in some
-                if key != self._key
+                for a, b, other, its in some
+                if other != key
             ]
-        return self._turns[gap]
+            long = [(low, high, 2 if its else 1) for low, high, _, _, its in turns if low < high]
+            self._gaps[gap] = GapLines(
+                half,
+                *_sorted(
+                    [
+                        (x, 2 if its else 1)
+                        for some in self._field.through[gap].values()
+                        for x, other, its in some
+                        if other != key
+                    ]
+                ),
+                *_sorted([(low, weight) for low, _, weight in long]),
+                *_sorted([(high, weight) for _, high, weight in long]),
+                turns,
+            )
+        return self._gaps[gap]
 
 
 def free(field: RoutingField, row: int, key: Key, half: float, room: float) -> list[Range]:
@@ -124,7 +132,7 @@ def free(field: RoutingField, row: int, key: Key, half: float, room: float) -> l
     taken += [(left - clear, right + clear + room) for left, right in field.rows[row].taken]
     for some in field.flat[row].values():
         for _, _, port, other in some:
-            if other != key:
+            if other != key or port.head:
                 ends = port.x, port.x + port.side.sign * HEAD
                 taken.append((min(ends) - half, max(ends) + half + room))
     taken.sort()

@@ -22,10 +22,14 @@ from xg.figures.model.structure import EdgePlace, Structure, leveled, nested, pa
 _STRAIGHT: Final = 1000
 _BRANCH: Final = 3
 _SIDE: Final = 20
+_ROOMY: Final = 60.0  # points more around a group
 _POINT: Final = 8.0  # the width of where a line meets a bar
 _PLACED: Final = (EdgePlace.DOWN, EdgePlace.OUT, EdgePlace.BRANCH, EdgePlace.SIDE, EdgePlace.AROUND)
+# Rounds of the search for short edges in a large figure: in the last ones it grows hardly better.
+_ROUNDS: Final = ((640, 2), (320, 4))
+# Our own router draws all edges.
 _HEADER: Final = """\
-graph [rankdir=TB, newrank=true, splines=spline, nodesep={nodesep:.4f}, ranksep={ranksep:.4f}]
+graph [rankdir=TB, newrank=true, splines=none, nodesep={nodesep:.4f}, ranksep={ranksep:.4f}{limits}]
 node [shape=box, fixedsize=true, label="", margin=0]
 edge [arrowhead=none]"""
 
@@ -35,21 +39,28 @@ class Wishes:
     """Orders that a placement keeps besides the rows, though edges might cross less without.
 
     With `clusters`, no other node may be among the nodes of a group; with `forks`, columns keep
-    their order where they begin, and with `sides`, what joins a column under a bar is at its right.
-    Engines read boxes in an order that decides between equals: maybe `backwards`.
+    their order where they begin, or those that join another are `mirrored`, to its left; with
+    `sides`, what joins a column under a bar is at its right.
+    Engines read boxes in an order that decides between equals: maybe `backwards`. A group that is
+    `roomy` has room around it for labels that find their places later.
     """
 
     clusters: bool = True
     forks: bool = True
+    mirrored: bool = False
     sides: bool = True
     backwards: bool = False
+    roomy: bool = False
 
 
 def problem(figure: Figure, facts: Structure, units: Sequence[NodeUnit], wishes: Wishes) -> str:
     """Return the DOT text that asks for the places of the figure's boxes."""
     kinds = {node.id: node.kind for node in figure.nodes}
     ports = {unit.node: _Port(f"n{number}", unit) for number, unit in enumerate(units)}
-    lines = [_HEADER.format(nodesep=style.NODE_GAP / 72, ranksep=style.ROW_GAP / 72)]
+    rounds = next((rounds for least, rounds in _ROUNDS if len(figure.nodes) > least), 0)
+    limits = f", nslimit={rounds}" if rounds else ""
+    gaps = {"nodesep": style.NODE_GAP / 72, "ranksep": style.ROW_GAP / 72}
+    lines = [_HEADER.format(**gaps, limits=limits)]
     declared = [port.declared(kinds[node]) for node, port in ports.items()]
     lines += declared[::-1] if wishes.backwards else declared
     labels = label_boxes(figure, facts)
@@ -61,14 +72,15 @@ def problem(figure: Figure, facts: Structure, units: Sequence[NodeUnit], wishes:
                 ends, points = _at_bars(number, edge, figure, ends)
                 lines += points
             lines += _downward(number, *ends, place, labels.get(number), number in facts.twins)
-    lines += _forks(facts, ports) if wishes.forks else ()
+    lines += _forks(facts, ports, wishes) if wishes.forks else ()
     lines += (
         f"{ports[above].name} -> {ports[below].name} [style=invis, weight=0]"
         for above, below in leveled(figure)
         if above in ports and below in ports
     )
     lines += _labels_at_levels(figure, facts, ports, wishes) if figure.levels else ()
-    lines += _groups(figure, facts, ports) if wishes.clusters else ()
+    if wishes.clusters:
+        lines += _groups(figure, facts, ports, _ROOMY if wishes.roomy else 0.0)
     return "digraph {\n" + "\n".join(lines) + "\n}\n"
 
 
@@ -153,10 +165,11 @@ def _downward(
         yield f"{tail.at()} -> {head.at()} [id=a{number}, weight={weight}, minlen={rows}]"
 
 
-def _forks(facts: Structure, ports: Mapping[str, _Port]) -> Iterator[str]:
+def _forks(facts: Structure, ports: Mapping[str, _Port], wishes: Wishes) -> Iterator[str]:
     """Keep the columns of a fork in one row and in their order."""
     for fork in facts.forks:
-        row = " -> ".join(ports[child].name for child in fork.children)
+        children = fork.mirrored if wishes.mirrored else fork.children
+        row = " -> ".join(ports[child].name for child in children)
         yield f"{{rank=same; edge [style=invis]; {row}}}"
 
 
@@ -175,7 +188,9 @@ def _labels_at_levels(
             yield f"{{rank=same; l{straight[edge.head]} -> l{number} [style=invis]}}"
 
 
-def _groups(figure: Figure, facts: Structure, ports: Mapping[str, _Port]) -> Iterator[str]:
+def _groups(
+    figure: Figure, facts: Structure, ports: Mapping[str, _Port], room: float
+) -> Iterator[str]:
     labels = label_boxes(figure, facts)
     inside_of = nested(figure.groups)
 
@@ -184,7 +199,7 @@ def _groups(figure: Figure, facts: Structure, ports: Mapping[str, _Port]) -> Ite
         inside = [port.name for node, port in ports.items() if node in members]
         edges = ((k, figure.edges[k]) for k in labels)
         inside += (f"l{k}" for k, edge in edges if {edge.tail, edge.head} <= members)
-        margin = style.GROUP_PADDING + style.GROUP_HEADING
+        margin = style.GROUP_PADDING + style.GROUP_HEADING + room
         inside += map(cluster, inside_of[number])
         return f"subgraph cluster_{number} {{margin={margin}; {'; '.join(inside)}}}"
 

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Final
 
 from xg.diagnostics.lazy_dataclass import dataclass
+from xg.figures.draw.arrow import head_width
 from xg.figures.layout.field import Key, RoutingField
 from xg.figures.layout.placed import PlacedFigure
 from xg.figures.layout.ports import NodeSide, RimPort
@@ -95,6 +97,10 @@ class _Book:
         self.shift = pair_shift(placed)
         self.bars = bars_of(placed)
         self.rows = {node: field.row(box) for node, box in placed.nodes.items()}
+        self.heads: dict[str, list[float]] = defaultdict(list)  # their widths, by what they enter
+        for edge, place in zip(placed.figure.edges, placed.facts.places, strict=True):
+            if place not in FLAT:
+                self.heads[edge.head].append(head_width(edge.style, edge.mark))
 
     def reach(self, number: int) -> tuple[int, float]:
         """Return how far an edge goes."""
@@ -148,7 +154,7 @@ class _Book:
         yield 0.0, 0.0
         box = self.placed.nodes[node]
         is_circle = is_round(self.placed, node)
-        step = _CIRCLE_STEP if is_circle else _PORT_STEP
+        step = max(_CIRCLE_STEP, self._heads_apart(node)) if is_circle else _PORT_STEP
         if self.placed.facts.twins:
             step = max(step, PORT_APART + 2 * self.shift + 0.1)
         most = box.width / 2 - (3.0 if is_circle else 7.0)
@@ -158,6 +164,10 @@ class _Book:
         for count in range(1, min(int(most / step), 4) + 1 if most > 0 else 1):
             for sign in (1, -1):
                 yield sign * count * step, 8.0 + count
+
+    def _heads_apart(self, node: str) -> float:
+        """Return how far apart two heads are at least that enter a node from above."""
+        return sum(sorted(self.heads[node])[-2:]) / 2
 
     def _middle(
         self, node: str, side: NodeSide, shift: float, cost: float, is_head: bool

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from itertools import pairwise
+from operator import itemgetter
 from typing import Final, TypeAlias
 
 from xg.diagnostics.lazy_dataclass import dataclass
@@ -18,17 +19,14 @@ _INWARD: Final = 4.0  # how far off the end of a range a line keeps, if it can
 _Before: TypeAlias = "tuple[Range, int, _Before] | None"
 # A way so far: its cost, where the run that it is on may be, and the runs before.
 _State: TypeAlias = tuple[float, float, float, _Before]
-
-
-def _cost(state: _State) -> float:
-    return state[0]
+_COST: Final = itemgetter(0)
 
 
 @dataclass()
 class Search:
     """The ways from places in one gap down to another; `via` is a row and the place there.
 
-    The steps on the way down are made once, for every end.
+    The steps on the way down are made once, for every end. A way that costs `most` is of no use.
     """
 
     field: LineField
@@ -37,6 +35,7 @@ class Search:
     last: int
     via: tuple[int, float] | None
     near: float  # where a line runs that may run anywhere
+    most: float
 
     def __post_init__(self) -> None:
         self._states: list[_State] = [
@@ -47,20 +46,23 @@ class Search:
 
     def _keep_hopeful(self) -> None:
         """Order the ways by their cost, without those that cost far more than the best."""
-        self._lowest = min(map(_cost, self._states))
-        self._states = [one for one in self._states if one[0] <= self._lowest + HOPELESS]
-        self._states.sort(key=_cost)
+        states = self._states
+        states.sort(key=_COST)
+        self._lowest = states[0][0]
+        most = min(self._lowest + HOPELESS, self.most)
+        while states[-1][0] > most and len(states) > 1:
+            states.pop()
 
     def to(self, ends: Sequence[Range], limit: float) -> tuple[LineRun, ...] | None:
         """Return the runs of the best way to one of the ends, None where it costs too much."""
         while self._gap < self.last and self._lowest < limit:
-            self._states = [self._best(target) for target in self._targets()]
+            self._states = self._continued(self._targets())
             self._gap += 1
             self._keep_hopeful()
         if self._lowest >= limit:
             return None
-        found = map(self._best, ends) if self.first <= self.last else self._states
-        _, low, high, before = min(found, key=_cost)
+        found = self._continued(ends) if self.first <= self.last else self._states
+        _, low, high, before = min(found, key=_COST)
         ranges, gaps = [(low, high)], [self.last]
         while before is not None:
             one, gap, before = before
@@ -76,32 +78,46 @@ class Search:
             return [(self.via[1], self.via[1])]
         return self.field.free(self._gap + 1)
 
-    def _best(self, target: Range) -> _State:
-        """Return the best continuation in a range: straight on, or by a turn in the gap."""
-        low, high = target
-        field, gap, near = self.field, self._gap, self.near
-        best: _State | None = None
-        lowest = FAR * FAR
-        for so_far, left, right, before in self._states:
-            if so_far >= lowest:
-                break
-            a, b = max(left, low), min(right, high)
-            if a <= b:
-                cost = so_far + CROSSING * field.crossed_level(gap, min(max(near, a), b))
-                if cost < lowest:
-                    lowest, best = cost, (cost, a, b, before)
-                continue
-            # Outside of the range: to its nearer end, from the nearer end of this one.
-            x, y = (right, low) if right < low else (left, high)
-            cost = so_far + 2 * CORNER + LENGTH * abs(x - y)
-            if cost < lowest:
-                cost += CROSSING * (
-                    field.crossed_upright(gap, x, y) + field.crossed_turn(gap, x, y)
-                )
-                if cost < lowest:
-                    lowest, best = cost, (cost, low, high, ((left, right), gap, before))
-        assert best is not None
-        return best
+    def _continued(self, targets: Sequence[Range]) -> list[_State]:
+        """Return the best continuation in each range: straight on, or by a turn in the gap."""
+        gap, near, states = self._gap, self.near, self._states
+        lines = self.field.gap(gap)
+        has_level, has_turns = bool(lines.starts), bool(lines.turns)
+        ways = [(*one, lines.until(one[1]), lines.through_to(one[2])) for one in states]
+        found: list[_State] = []
+        for low, high in targets:
+            best: _State | None = None
+            lowest = FAR * FAR
+            until_low, to_high = lines.until(low), lines.through_to(high)
+            for so_far, left, right, before, until_left, to_right in ways:
+                if so_far >= lowest:
+                    break
+                a, b = left if left > low else low, right if right < high else high
+                if a <= b:
+                    cost = so_far
+                    if has_level:
+                        x = a if near < a else b if near > b else near
+                        cost += CROSSING * lines.crossed_level(x)
+                    if cost < lowest:
+                        lowest, best = cost, (cost, a, b, before)
+                    continue
+                # Outside of the range: to its nearer end, from the nearer end of this one.
+                if right < low:
+                    cost = so_far + 2 * CORNER + LENGTH * (low - right)
+                    crossed = until_low - to_right
+                else:
+                    cost = so_far + 2 * CORNER + LENGTH * (left - high)
+                    crossed = until_left - to_high
+                if cost + CROSSING * crossed < lowest:
+                    if has_turns:
+                        x, y = (right, low) if right < low else (left, high)
+                        crossed += lines.crossed_turns(x, y)
+                    cost += CROSSING * crossed
+                    if cost < lowest:
+                        lowest, best = cost, (cost, low, high, ((left, right), gap, before))
+            assert best is not None
+            found.append(best)
+        return found
 
 
 def _settled(ranges: Sequence[Range], near: float) -> list[float]:

@@ -19,6 +19,7 @@ from xg.figures.engines import command, pygraphviz, wasm
 from xg.figures.engines.engine import Engine, EngineError, OutOfBudgetError
 from xg.figures.layout.align_columns import straightened
 from xg.figures.layout.grid import on_a_grid
+from xg.figures.layout.lanes import left_out
 from xg.figures.layout.placed import PlacedFigure
 from xg.figures.layout.placement import Wishes, problem
 from xg.figures.layout.route_edges import routed
@@ -88,13 +89,15 @@ def _clearest(
     best: tuple[tuple[int, bool, int], PlacedFigure] | None = None
     found: dict[str, PlacedFigure] = {}  # by problem: some wishes ask for the same
     for wishes in _wishes(figure):
+        if wishes.roomy and best is not None and not left_out(best[1]):
+            break
         text = problem(figure, facts, boxes, wishes)
         if text not in found:
             answer = read_answer(engine.run(text), figure, facts, boxes, engine.name)
             found[text] = routed(straightened(answer))
         placed = found[text]
-        is_orderly = _is_orderly(placed) or not wishes.forks
-        unclear = len(placed.cramped), not is_orderly, tangles(placed)
+        is_orderly = _is_orderly(placed, wishes) or not wishes.forks
+        unclear = len(placed.cramped), not is_orderly, tangles(placed) + left_out(placed)
         if best is None or unclear < best[0]:
             best = unclear, placed
         if not any(best[0]):
@@ -112,14 +115,18 @@ def _wishes(figure: Figure) -> Iterator[Wishes]:
         yield from (Wishes(forks=forks, sides=sides, backwards=backwards)
                     for forks, sides, backwards in product((True, False), repeat=3)
                     if not (forks and sides and not backwards))  # fmt: skip
+        yield from (Wishes(mirrored=True, backwards=backwards) for backwards in (False, True))
+        if any(not one.is_axis for one in figure.groups):  # if one has no frame, or its rim no room
+            yield from (Wishes(forks=forks, backwards=backwards, roomy=True)
+                        for forks, backwards in product((True, False), repeat=2))  # fmt: skip
 
 
-def _is_orderly(placed: PlacedFigure) -> bool:
+def _is_orderly(placed: PlacedFigure, wishes: Wishes) -> bool:
     """Return whether the columns of every fork are in their order."""
     return all(
         placed.nodes[one].center[0] < placed.nodes[other].center[0]
         for fork in placed.facts.forks
-        for one, other in pairwise(fork.children)
+        for one, other in pairwise(fork.mirrored if wishes.mirrored else fork.children)
     )
 
 

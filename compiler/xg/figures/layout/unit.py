@@ -23,6 +23,7 @@ from xg.figures.model.structure import EdgePlace, Structure
 FIELD: Final = 4  # points
 _PAIR_HEIGHT: Final = 13.5  # of an arrow and its way back, at a side of a box
 _MORE: Final = 28.0  # points beside a node at which lines are too near to each other
+_MORE_PORTS: Final = 18.0  # points of a turned box at whose low side lines are too near
 _BOXES: Final = (style.Outline.SHARP, style.Outline.ROUNDED)
 
 
@@ -108,7 +109,7 @@ def node_sizes(
 ) -> dict[str, Extent]:
     """Return how large each node is: as high as the pairs of lines at a side need.
 
-    A cramped one has room for one pair more.
+    A cramped one has room for one pair more, and in a figure that will be turned for two lines.
     """
     sides: dict[tuple[str, bool], int] = defaultdict(int)
     pairs = zip(figure.edges, facts.places, strict=True)
@@ -123,6 +124,8 @@ def node_sizes(
         outline = style.NODE_STYLES[node.kind].outline
         if count > 1 and outline in _BOXES:
             size = Extent(size.width, max(size.height, count * _PAIR_HEIGHT))
+        if figure.rightward and node.id in cramped and outline in _BOXES:
+            size = Extent(size.width + _MORE_PORTS, size.height)
         sides_free = (node.id not in facts.left) + (node.id not in facts.right)
         if count > sides_free and outline is style.Outline.CIRCLE:
             least = max(size.width, (count - sides_free + 1) * _PAIR_HEIGHT)

@@ -21,7 +21,6 @@ class NodeKind(Enum):
     LAYOUT = auto()  # a rounded grey box: R, T, C, BC, a slice
     REDUCE = auto()  # a circle with Σ
     COMMUNICATION = auto()  # a bold blue box: AR, AG
-    GRADIENT_COMMUNICATION = auto()  # a bold white box in an overview: sent in the backward only
     BLOCK = auto()  # a called block, a repeated block
     TENSOR = auto()  # an input, an output, a parameter: text without a frame
     SAVED = auto()  # a forward value kept for the backward: quiet text without a frame
@@ -93,12 +92,16 @@ class FigureEdge:
 
 @dataclass(frozen=True, slots=True)
 class FigureGroup:
-    """A rounded lane behind some nodes: × N_H, GPU 0."""
+    """A rounded lane behind some nodes: × N_H, GPU 0.
+
+    One of an axis is left out where edges would cross to make room for it.
+    """
 
     id: str
     label: RichText
     nodes: tuple[str, ...]
     mark: Emphasis = Emphasis.NONE
+    is_axis: bool = False
 
 
 class BarPlace(Enum):

@@ -226,9 +226,19 @@ def parallel(points: Sequence[Point], distance: float) -> DrawnPath:
     moved: list[Point] = []
     for index, (x, y) in enumerate(distinct):
         before, after = distinct[max(index - 1, 0)], distinct[min(index + 1, len(distinct) - 1)]
+        if _is_level((before, (x, y))):  # where a curve begins or ends it runs as the line does
+            after = x, y
+        elif _is_level(((x, y), after)):
+            before = x, y
         dx, dy = _unit(before, after)
         moved.append((x - dy * distance, y + dx * distance))
     return polyline(moved)
+
+
+def _is_level(part: tuple[Point, Point]) -> bool:
+    """Return whether a part of a line runs level or upright."""
+    (x, y), (u, v) = part
+    return (x, y) != (u, v) and (x == u or y == v)
 
 
 def _cut_curve(start: Point, curve: Curve, length: float) -> Curve:

@@ -31,7 +31,6 @@ _NODES: Final = {
     NodeKind.NONLINEAR: "nonlinear operator",
     NodeKind.LAYOUT: "change of layout",
     NodeKind.COMMUNICATION: "communication",
-    NodeKind.GRADIENT_COMMUNICATION: "communication of gradients",
     NodeKind.BLOCK: "block",
     NodeKind.SAVED: "saved in the forward pass",
 }

@@ -34,9 +34,13 @@ _BESIDE = (NodeKind.TENSOR, NodeKind.SAVED, NodeKind.NOTE)
 
 @dataclass(frozen=True, slots=True)
 class Fork:
-    """Children in one row, from left to right: the column's own, then its branches."""
+    """Children in one row, from left to right: the column's own, then its branches.
+
+    They are `mirrored` where those that join another column are at the left.
+    """
 
     children: tuple[str, ...]
+    mirrored: tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,7 +69,7 @@ def structure(figure: Figure) -> Structure:
     twins = _twins(figure)
     places = tuple(_place(edge, left, right) for edge in figure.edges)
     places = _with_results(figure, places)
-    places = _with_detours(figure, places)
+    places = _with_detours(figure, places, twins)
     rows = _rows(figure, places)
     forks = tuple(_forks(figure, places, rows))
     kinds = {node.id: node.kind for node in figure.nodes}
@@ -91,7 +95,8 @@ def _twins(figure: Figure) -> dict[int, int]:
 def _beside(figure: Figure) -> tuple[dict[str, str], dict[str, str]]:
     """Choose the tensors in the row of the node they enter: one at each side.
 
-    The right side is free only where no other column is left or joined there.
+    The right side is free only where no other column is left or joined there. A tensor from outside
+    an opened call is not beside a node of it, where it would be in the call's frame.
     """
     degree: dict[str, int] = defaultdict(int)
     solid = [edge for edge in figure.edges if edge.style is not EdgeStyle.DASHED]
@@ -99,9 +104,11 @@ def _beside(figure: Figure) -> tuple[dict[str, str], dict[str, str]]:
         degree[edge.tail] += 1
         degree[edge.head] += 1
     tensors = {n.id for n in figure.nodes if n.kind in _BESIDE}
+    calls = [frozenset(group.nodes) for group in figure.groups if not group.is_axis]
     flat = {e for e in solid if e.role is EdgeRole.SIDE and e.tail in tensors
             and degree[e.tail] == 1 and not e.label
-            and e.head not in figure.levels}  # fmt: skip
+            and e.head not in figure.levels
+            and not _enters_call(e, calls)}  # fmt: skip
     taken = {e.tail for e in solid if e.role is EdgeRole.BRANCH}
     taken |= {e.head for e in solid if e.role is EdgeRole.SIDE and e not in flat}
     left: dict[str, str] = {}
@@ -112,6 +119,11 @@ def _beside(figure: Figure) -> tuple[dict[str, str], dict[str, str]]:
         elif edge in flat and edge.head not in taken and edge.head not in right:
             right[edge.head] = edge.tail
     return left, right
+
+
+def _enters_call(edge: FigureEdge, calls: Sequence[frozenset[str]]) -> bool:
+    """Return whether an edge leads from outside a call to one of its nodes."""
+    return any(edge.head in call and edge.tail not in call for call in calls)
 
 
 def _place(edge: FigureEdge, left: Mapping[str, str], right: Mapping[str, str]) -> EdgePlace:
@@ -141,14 +153,20 @@ def _with_results(figure: Figure, places: tuple[EdgePlace, ...]) -> tuple[EdgePl
     )
 
 
-def _with_detours(figure: Figure, places: tuple[EdgePlace, ...]) -> tuple[EdgePlace, ...]:
-    """Find side edges that cannot go straight down, because their column does."""
-    pairs = list(zip(figure.edges, places, strict=True))
-    continued = {edge.tail for edge, place in pairs if place is EdgePlace.DOWN}
-    return tuple(
-        EdgePlace.AROUND if place is EdgePlace.SIDE and edge.tail in continued else place
-        for edge, place in pairs
-    )
+def _with_detours(
+    figure: Figure, places: tuple[EdgePlace, ...], twins: Mapping[int, int]
+) -> tuple[EdgePlace, ...]:
+    """Find side edges that cannot go straight down: their column does, or another pair does."""
+    edges = figure.edges
+    down = {e.tail for e, place in zip(edges, places, strict=True) if place is EdgePlace.DOWN}
+    found: list[EdgePlace] = []
+    for number, (edge, place) in enumerate(zip(edges, places, strict=True)):
+        if place is EdgePlace.SIDE:
+            found.append(EdgePlace.AROUND if edge.tail in down else place)
+            down |= {edge.tail} if number in twins else set()
+        else:
+            found.append(place)
+    return tuple(found)
 
 
 _BY_ROLE = {
@@ -264,7 +282,9 @@ def _forks(
         level = [head for head in dict.fromkeys(heads) if rows[head] == row and head not in first]
         level.sort(key=lambda head: _join_row(head, below, joins))
         if len(first) + len(level) > 1:
-            yield Fork((*first, *level))
+            joining = [head for head in level if _join_row(head, below, joins)]
+            ending = [head for head in level if head not in joining]
+            yield Fork((*first, *level), (*joining[::-1], *first, *ending))
     yield from _below_levels(figure, rows, branches)
 
 
@@ -284,7 +304,7 @@ def _below_levels(
         heads = [node for node in segment if node in entered - branched]
         for one, other in pairwise(heads):
             if rows[one] == rows[other]:
-                yield Fork((one, other))
+                yield Fork((one, other), (one, other))
 
 
 def _passed(figure: Figure, places: tuple[EdgePlace, ...]) -> dict[int, tuple[str, str]]:

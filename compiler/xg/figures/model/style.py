@@ -101,9 +101,9 @@ DARK: Final = _theme(
     "dark",
     background="#14181F",
     ink="#E6EAF0",
-    muted="#A3AEBB",
+    muted="#B4BECA",
     lane="#1B212B",
-    nonlinear="#6B5310",
+    nonlinear="#5E490E",
     nonlinear_line="#FFD454",
     layout="#2A323D",
     layout_line="#8592A3",
@@ -180,9 +180,6 @@ NODE_STYLES: Final = MappingProxyType(
         ),
         NodeKind.COMMUNICATION: NodeStyle(
             Outline.ROUNDED, 39.0, BOX_HEIGHT, Color.COMMUNICATION, Color.COMMUNICATION_LINE, 1.4
-        ),
-        NodeKind.GRADIENT_COMMUNICATION: NodeStyle(
-            Outline.ROUNDED, 39.0, BOX_HEIGHT, Color.BACKGROUND, Color.BACKWARD, 1.4
         ),
         NodeKind.BLOCK: NodeStyle(Outline.ROUNDED, 92.0, 26.0, Color.BLOCK, Color.BLOCK_LINE, 1.1),
         NodeKind.TENSOR: NodeStyle(Outline.NONE, 6.0, 17.0),

@@ -27,7 +27,8 @@ def figure(
     Of a program that was `placed` on a mesh, `program` is that of one rank. In an overview of one
     device calls are opened to a `depth`; without one, repeated blocks that call others.
 
-    Raises KeyError where a gradient is to be drawn and the program has none.
+    Raises KeyError where a gradient is to be drawn and the program has none, ValueError for
+    another view.
     """
     match view:
         case "forward":
@@ -38,3 +39,5 @@ def figure(
             return columns_figure(placed, program, legend=legend)
         case "overview":
             return overview_figure(program, legend=legend, depth=depth)
+        case _:
+            raise ValueError(f"a figure is forward, backward or overview, not {view}")

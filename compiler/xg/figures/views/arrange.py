@@ -14,7 +14,8 @@ from typing import Protocol
 
 from xg.diagnostics.lazy_dataclass import dataclass
 from xg.figures.model.figure import EdgeRole, EdgeStyle, Emphasis, FigureEdge, FigureNode, NodeKind
-from xg.figures.model.richtext import RichText
+from xg.figures.model.richtext import RichText, characters
+from xg.figures.views.remarks import behind
 from xg.ir.graph import Value
 
 
@@ -85,8 +86,13 @@ def arrange(
     operations: Sequence[DrawnOperation],
     results: Sequence[Terminal],
     naming: EdgeNaming,
+    *,
+    spelled: bool = True,
 ) -> Arranged:
-    """Decide the role and the label of every edge."""
+    """Decide the role and the label of every edge.
+
+    Where a node has several results, each arrow says which of them it carries if it is `spelled`.
+    """
     ends = (DrawnOperation(result.node, (Flow(result.value),), ()) for result in results)
     operations = (*operations, *ends)
     made_by = {source.value: source.node.id for source in sources}
@@ -97,27 +103,31 @@ def arrange(
         state.place(source.node.id, None, 0)
     arrows = [arrow for operation in operations for arrow in state.arrows(operation)]
     named = frozenset(terminal.node.id for terminal in (*sources, *results))
-    labels = _labelled(arrows, named, naming)
+    labels = _labelled(arrows, named, naming, spelled=spelled)
+    moved = _crowded_notes(operations, arrows)
+    for place, note in moved.values():
+        labels[place] = (*labels.get(place, ()), *note)
     edges = [
-        FigureEdge(
-            arrow.tail,
-            arrow.head.id,
-            arrow.flow.style,
-            arrow.role,
-            labels.get(number, ()),
-            naming.mark(arrow.flow.value),
-            output=output.get(arrow.flow.value, 0),
-        )
-        for number, arrow in enumerate(arrows)
+        _edge(arrow, labels.get(number, ()), naming, output) for number, arrow in enumerate(arrows)
     ]
     nodes = [source.node for source in sources]
     for operation in operations:
-        nodes += [*(tensor for tensor, _ in operation.beside), operation.node]
+        beside = [pair for pair in operation.beside if pair[0].id not in moved]
+        nodes += [*(tensor for tensor, _ in beside), operation.node]
         edges += (
             FigureEdge(tensor.id, operation.node.id, style, EdgeRole.SIDE, mark=tensor.mark)
-            for tensor, style in operation.beside
+            for tensor, style in beside
         )
     return Arranged(tuple(nodes), tuple(edges))
+
+
+def _edge(
+    arrow: _Arrow, label: RichText, naming: EdgeNaming, output: Mapping[Value, int]
+) -> FigureEdge:
+    value = arrow.flow.value
+    mark, place = naming.mark(value), output.get(value, 0)
+    style = arrow.flow.style
+    return FigureEdge(arrow.tail, arrow.head.id, style, arrow.role, label, mark, place)
 
 
 @dataclass(frozen=True, slots=True)
@@ -197,7 +207,34 @@ def _heirs(operations: Sequence[DrawnOperation], made_by: Mapping[Value, str]) -
     return chosen
 
 
-def _labelled(arrows: Sequence[_Arrow], named: frozenset[str], naming: EdgeNaming) -> Labels:
+def _crowded_notes(
+    operations: Sequence[DrawnOperation], arrows: Sequence[_Arrow]
+) -> dict[str, tuple[int, RichText]]:
+    """Return the notes of nodes that have other lines at both sides.
+
+    Each is written behind the label of the arrow by which the node's column goes on.
+    """
+    notes = {one.node.id: tensor for one in operations
+             for tensor, style in one.beside if style is EdgeStyle.NOTE}  # fmt: skip
+    sides = {one.node.id: len(one.beside) - 1 for one in operations if one.node.id in notes}
+    leaving: dict[str, int] = {}
+    for number, arrow in enumerate(arrows):
+        if arrow.tail in notes:
+            sides[arrow.tail] += arrow.role is not EdgeRole.MAIN
+            if arrow.tail not in leaving or arrow.role is EdgeRole.MAIN:
+                leaving[arrow.tail] = number
+        if arrow.head.id in notes:
+            sides[arrow.head.id] += arrow.role in (EdgeRole.SIDE, EdgeRole.RESIDUAL)
+    return {
+        notes[node].id: (leaving[node], behind(characters(notes[node].label), notes[node].mark))
+        for node, count in sides.items()
+        if count > 1 and node in leaving
+    }
+
+
+def _labelled(
+    arrows: Sequence[_Arrow], named: frozenset[str], naming: EdgeNaming, *, spelled: bool
+) -> Labels:
     """Choose the arrow that carries each value's name: where its column continues, if it does.
 
     Terminals carry their names themselves; a lane repeats the shape of its value.
@@ -205,16 +242,25 @@ def _labelled(arrows: Sequence[_Arrow], named: frozenset[str], naming: EdgeNamin
     order = (EdgeRole.MAIN, EdgeRole.BRANCH, EdgeRole.SIDE)
     labels: Labels = {}
     done: set[Value] = set()
+    leaving: dict[str, set[Value]] = defaultdict(set)
+    for arrow in arrows:
+        leaving[arrow.tail].add(arrow.flow.value)
     for role in order:
         for number, arrow in enumerate(arrows):
             value = arrow.flow.value
-            silent = arrow.tail in named or arrow.head.id in named or value in done
-            if arrow.role is role and not silent:
+            silent = arrow.tail in named or arrow.head.id in named
+            if arrow.role is not role or silent:
+                continue
+            if value not in done:
                 labels[number] = (*naming.label(value), *naming.note(value))
                 done.add(value)
+            elif spelled and len(leaving[arrow.tail]) > 1:
+                labels[number] = naming.label(value)
     for number, arrow in enumerate(arrows):
         if arrow.role is EdgeRole.RESIDUAL:
             value = arrow.flow.value
-            note = () if value in done or arrow.tail in named else naming.note(value)
-            labels[number] = (*naming.shape(value), *note)
+            is_new = value not in done and arrow.tail not in named
+            is_named = spelled and (is_new or len(leaving[arrow.tail]) > 1)
+            text = naming.label(value) if is_named else naming.shape(value)
+            labels[number] = (*text, *(naming.note(value) if is_new else ()))
     return labels

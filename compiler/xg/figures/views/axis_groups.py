@@ -48,7 +48,8 @@ def axis_groups(
                 taken |= set(run)
                 beside = _beside(arranged, run)
                 label = (*plain("× "), *dimension(str(axis)))
-                groups.append(FigureGroup(f"× {axis} {len(groups) + 1}", label, (*run, *beside)))
+                name = f"× {axis} {len(groups) + 1}"
+                groups.append(FigureGroup(name, label, (*run, *beside), is_axis=True))
     return tuple(groups)
 
 

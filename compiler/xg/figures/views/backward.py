@@ -12,7 +12,7 @@ from typing import Final
 from xg.diagnostics.counted import counted
 from xg.diagnostics.lazy_dataclass import dataclass
 from xg.figures.model.figure import EdgeStyle, Figure, FigureNode, NodeKind
-from xg.figures.model.richtext import RichText, StyledRun, characters, plain
+from xg.figures.model.richtext import RichText, StyledRun, characters, muted, plain
 from xg.figures.views.arrange import DrawnOperation, Flow, Terminal, arrange
 from xg.figures.views.axis_groups import axis_groups
 from xg.figures.views.communication import communication_node, glyph_of, sends
@@ -29,13 +29,13 @@ from xg.figures.views.steps import (
     Ids,
     apply_node,
     call_node,
-    is_transposed,
     operand_style,
     subtitle,
 )
-from xg.ir.graph import Apply, Backward, Call, Graph, Program, Step, Value
+from xg.ir.graph import Apply, Backward, Call, Program, Step, Value
 from xg.ir.labels import saved_names
 
+_MOST_LISTED: Final = 6  # gradients of parameters that a box names
 _D: Final = (StyledRun("d", italic=True),)
 
 
@@ -56,7 +56,7 @@ def backward_drawn(
     graph = with_inner_collectives(backward.forward, inner_collectives)
     drawing = BackwardDrawing(
         backward,
-        program.graphs,
+        program,
         Notation.of(graph, backward, kept=saved_names(backward) if kept is None else kept),
         inner_collectives,
     )
@@ -83,15 +83,23 @@ class BackwardDrawing:
     """The tensors and nodes of one graph's backward pass."""
 
     backward: Backward
-    graphs: Mapping[str, Graph]
+    program: Program
     notation: Notation
     inner_collectives: InnerCollectives
     ids: Ids = field(default_factory=Ids)
 
     def sources(self) -> list[Terminal]:
-        """Return the gradients of the block's outputs."""
-        pairs = self.backward.cotangents.items()
-        return [Terminal(seed, self._gradient(primal)) for primal, seed in pairs]
+        """Return the gradients of the block's outputs.
+
+        Where the block takes an output itself, only the sum of both is the output's gradient.
+        """
+        totals, sources = self.backward.totals, list[Terminal]()
+        for primal, seed in self.backward.cotangents.items():
+            node = self._gradient(primal)
+            if totals.get(primal, seed) is not seed:
+                node = replace(node, label=(*node.label, *muted(plain(" from outside"))))
+            sources.append(Terminal(seed, node))
+        return sources
 
     def results(self) -> list[Terminal]:
         """Return the gradients of inputs and parameters."""
@@ -128,9 +136,35 @@ class BackwardDrawing:
 
     def _call(self, call: Call) -> DrawnOperation:
         node_id, graph = self.ids.take(f"d {call.path}"), self.notation.graph
-        node = call_node(call, self.graphs[call.callee], node_id, graph, _D)
+        node = call_node(call, self.program.graphs[call.callee], node_id, graph, _D)
+        node = replace(node, lines=(*node.lines, *self._given(call)))
         flows = tuple(map(Flow, call.inputs))
-        return DrawnOperation(self._marked(node, call), flows, call.outputs)
+        return DrawnOperation(self._marked(node, call), flows, call.outputs, self._read(call))
+
+    def _given(self, call: Call) -> tuple[RichText, ...]:
+        """Return a line with the gradients of parameters that a call's backward pass makes."""
+        inner = self.program.backwards[call.callee]
+        params = [value for value, _ in inner.param_gradients()]
+        if len(params) > _MOST_LISTED:
+            return (plain(f"gradients of {len(params)} parameters"),)
+        notation = Notation.of(inner.forward)
+        runs = [run for value in params
+                for run in (*plain(", "), *_D, *notation.symbol(value))]  # fmt: skip
+        return (tuple(runs[1:]),) if runs else ()
+
+    def _read(self, call: Call) -> tuple[tuple[FigureNode, EdgeStyle], ...]:
+        """Return the tensor beside a call: what its backward pass reads of what the call took."""
+        inner = self.program.backwards[call.callee]
+        taken = call.origin.inputs if call.origin else ()
+        read = dict.fromkeys(
+            value
+            for port, value in zip(inner.forward.inputs, taken, strict=False)
+            if port in inner.saved and self.notation.symbol(value)
+        )
+        if not read:
+            return ()
+        label = self.notation.listed(list(read))
+        return ((self._tensor(label, NodeKind.SAVED), EdgeStyle.SINGLE),)
 
     def _marked(self, node: FigureNode, step: Step) -> FigureNode:
         """Return a node in the mark of what it differentiates; notes are in the forward figure."""
@@ -146,7 +180,7 @@ class BackwardDrawing:
             label = self.notation.listed([value for _, value in kept])
             return ((self._tensor(label, NodeKind.SAVED), EdgeStyle.SINGLE),)
         ((place, value),) = kept
-        label = self.notation.label(value, transposed=is_transposed(step, place)) or plain("[]")
+        label = self.notation.operand(step, place) or plain("[]")
         of_kind = NodeKind.TENSOR if value.role == "param" else NodeKind.SAVED
         node = replace(self._tensor(label, of_kind), mark=self.notation.mark(value))
         return ((node, operand_style(step, place)),)

@@ -96,7 +96,8 @@ def _draw(known: Mapping[str, Sketch], ranks: Program, rank: Rank, flowing: Grad
     )
     naming = Naming(drawing.notation, opener.notations, flowing)
     operations = [piece.operation for piece in pieces]
-    arranged = arrange(sources, operations, results, naming)
+    # Ranks stand close to each other: more labels make lines cross.
+    arranged = arrange(sources, operations, results, naming, spelled=False)
     ends: Sequence[Terminal] = (*sources, *results)
     edges = (*arranged.edges, *gradients(arranged, ends, operations, naming, opener.tensors))
     bars = tuple((p.operation.node, p.move.axis) for p in pieces if p.move is not None)
@@ -116,11 +117,10 @@ def _outside(ranks: Program, known: Mapping[str, Sketch], count: int) -> Iterato
     for sent, (number, volume) in totals(ranks, known).items():
         glyph, axis, forward = sent
         what = ("parameter" if forward else "gradient") + "s" * (number != "1")
-        kind = NodeKind.COMMUNICATION if forward else NodeKind.GRADIENT_COMMUNICATION
         node_id = f"{glyph} {axis} {what}"
         label = (*name(glyph, axis), *plain(" of "), *dimension(number), *plain(f" {what}"))
         label = (*label, *_each(axis, ranks.mesh))
-        node = FigureNode(node_id, kind, label, lines=prices(glyph, axis, volume))
+        node = FigureNode(node_id, NodeKind.COMMUNICATION, label, lines=prices(glyph, axis, volume))
         where = BarPlace.ABOVE if forward else BarPlace.BELOW
         yield FigureBar(node, ((0, count - 1),), where)
 
@@ -142,7 +142,7 @@ def _column(drawn: _Drawn, first: _Drawn, rank: Rank) -> FigureColumn:
 
 def _heading(rank: Rank) -> RichText:
     numbers = [str(number) for number in rank.values()]
-    inside = numbers[0] if len(numbers) == 1 else f"({', '.join(numbers)})"
+    inside = numbers[0] if len(numbers) == 1 else f"({','.join(numbers)})"  # as on its values
     return bold(f"GPU {inside}")
 
 

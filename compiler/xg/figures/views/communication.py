@@ -32,14 +32,13 @@ def bar_node(move: Move, node_id: str, notation: Notation) -> FigureNode:
     volume = notation.volume(move.value)
     if not move.forward:
         label = (*name(move.backward, move.axis), *plain(" in the backward pass"))
-        kind = NodeKind.GRADIENT_COMMUNICATION
         price = prices(move.backward, move.axis, volume)
     else:
-        label, kind = name(move.forward, move.axis), NodeKind.COMMUNICATION
+        label = name(move.forward, move.axis)
         if move.backward:
             label = (*label, *plain(f", {move.backward} in the backward pass"))
         price = prices(move.forward, move.axis, volume)
-    return FigureNode(node_id, kind, label, lines=(in_one_line(price),))
+    return FigureNode(node_id, NodeKind.COMMUNICATION, label, lines=(in_one_line(price),))
 
 
 def sent_tags(sent: Iterable[Sent]) -> RichText:

@@ -119,6 +119,9 @@ class BlockExpander:
         """Return the nodes of a called block, stage by stage."""
         key = opening.call.callee
         graph, drawing = self.graphs[key], self.drawing(key, called=True)
+        around = opening.drawing.notation.outer
+        sizes = {name: dim.substitute(around) for name, dim in opening.call.sizes.items()}
+        drawing = replace(drawing, notation=replace(drawing.notation, outer=sizes))
         pairs = (
             *zip(graph.inputs, opening.call.inputs, strict=True),
             *zip(graph.outputs, opening.call.outputs, strict=True),

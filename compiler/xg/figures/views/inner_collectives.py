@@ -105,33 +105,29 @@ def through(
 def collective_node(collective: InnerCollective, node_id: str, sizes: Sizes) -> FigureNode:
     """Return the box of an inner collective, with its cost."""
     lines = prices("AR", collective.axis, _volume(collective.forward, sizes))
-    return _node(
-        collective, node_id, NodeKind.COMMUNICATION, _name(collective, collective.forward), lines
-    )
+    return _node(collective, node_id, _name(collective, collective.forward), lines)
 
 
 def collective_bar(collective: InnerCollective, node_id: str, sizes: Sizes) -> FigureNode:
     """Return the bar of an inner collective in an overview, which shows both passes."""
     passes = [some for some in (collective.forward, collective.backward) if some]
-    kind = NodeKind.COMMUNICATION if collective.forward else NodeKind.GRADIENT_COMMUNICATION
     label = _name(collective, passes[0])
     if collective.backward:
         again = f", {_glyphs(collective.backward)}" if collective.forward else ""
         label = (*label, *plain(f"{again} in the backward pass"))
     volumes = dict.fromkeys(_volume(some, sizes) for some in passes)
     lines = tuple(in_one_line(prices("AR", collective.axis, one)) for one in volumes)
-    return _node(collective, node_id, kind, label, lines)
+    return _node(collective, node_id, label, lines)
 
 
 def _node(
     collective: InnerCollective,
     node_id: str,
-    kind: NodeKind,
     label: RichText,
     lines: tuple[RichText, ...],
 ) -> FigureNode:
     title = f"what {collective.step.op.name} sends on its way"
-    return FigureNode(node_id, kind, label, lines=lines, title=title)
+    return FigureNode(node_id, NodeKind.COMMUNICATION, label, lines=lines, title=title)
 
 
 def _name(collective: InnerCollective, sent: Iterable[Expr]) -> RichText:

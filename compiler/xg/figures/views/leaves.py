@@ -65,7 +65,7 @@ def _new_dims(view: Apply, value: Value, notation: Notation) -> list[str]:
     atoms: tuple[Dim, ...] = view.attrs.get("atoms", types[value].shape)
     if len(atoms) != len(new) + len(types[view.inputs[0]].shape):
         return []
-    return [str(sizes.fold(sizes.undivided(atoms[place])[0])) for place in new]
+    return [notation.written(sizes.undivided(atoms[place])[0]) for place in new]
 
 
 def find_leaves(graph: Graph, flowing: frozenset[Value] = frozenset()) -> Leaves:

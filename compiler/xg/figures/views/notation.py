@@ -12,7 +12,7 @@ from xg.figures.model import richtext
 from xg.figures.model.figure import Emphasis, NodeKind
 from xg.figures.model.richtext import RichText, StyledRun
 from xg.figures.views.remarks import Remarks
-from xg.ir.dim import ONE, product
+from xg.ir.dim import ONE, Dim, product
 from xg.ir.graph import Apply, Backward, Graph, Value
 from xg.ir.op import Op
 from xg.ir.placement import dual, is_term
@@ -55,8 +55,9 @@ class Notation:
     `names` are outputs that the block names and its statements do not; `transposes` are values that
     the author named after their operand: KT, written K⊤. `terms` are terms of a sum over ranks,
     with the name of the sum: Z_i. For ranks side by side, `rank` says which this is: values that
-    differ between ranks have its number: Z^(0). `kept` are the names of values
-    without a label that the backward pass reads, in both figures the same.
+    differ between ranks have its number: Z^(0). `kept` are the names of values that the backward
+    pass reads and that have no label, or share one, in both figures the same. `outer` are the sizes
+    of an opened call, in the symbols of its caller.
     """
 
     graph: Graph
@@ -67,6 +68,7 @@ class Notation:
     rank: Mapping[str, int] = field(default_factory=dict[str, int])
     kept: Mapping[Value, str] = field(default_factory=dict[Value, str])
     remarks: Remarks = field(default_factory=Remarks)
+    outer: Mapping[str, Dim] = field(default_factory=dict[str, Dim])
 
     @classmethod
     def of(
@@ -102,8 +104,7 @@ class Notation:
         """Return a value's symbol; empty where it has no name."""
         if value.role == "cotangent":
             primal = self._primal(value)
-            named = primal is not None and (value.name or primal in self.names)
-            if primal is None or not named:
+            if primal is None or not self._is_named(value, primal):
                 return ()
             return self._symbol(primal, gradient=True, index=self._index(value))
         index, rank = self._index(value), self._rank(value)
@@ -117,6 +118,22 @@ class Notation:
         """Return a value's shape as the file would write it."""
         dims = [str(dim) for dim in self._shape(value)]
         return [*dims[:-2], dims[-1], dims[-2]] if transposed else dims
+
+    def operand(self, step: Apply, place: int) -> RichText:
+        """Return symbol and shape of a product's operand: a matrix of the axes that it sums over.
+
+        Where it sums over more than one, they are one axis: ``[D, B·S]``.
+        """
+        value, transposed = step.inputs[place], is_transposed(step, place)
+        summed = _summed(step, place) if kind(step.op) is NodeKind.MATMUL else ()
+        if len(summed) < 2:
+            return self.label(value, transposed=transposed)
+        shape = self._shape(value)
+        rest = [str(dim) for axis, dim in enumerate(shape) if axis not in summed]
+        joined = str(product(shape[axis] for axis in summed))
+        dims = [*rest, joined] if place == 0 else [*rest[:-1], joined, *rest[-1:]]
+        text = richtext.tensor(self.symbol(value, transposed=transposed), dims)
+        return with_frozen(text, value)
 
     def label(self, value: Value, *, transposed: bool = False) -> RichText:
         """Return symbol and shape, and whether it is frozen; a scalar has no brackets."""
@@ -162,8 +179,8 @@ class Notation:
         index: str = "",
         rank: str = "",
     ) -> RichText:
-        known = self.names.get(value) or self.terms.get(value) or self.kept.get(value)
-        name = value.name or known or ""
+        known = self.names.get(value) or self.terms.get(value)
+        name = self.kept.get(value) or value.name or known or ""
         name = name.rpartition(".")[2].removesuffix(
             _INDEX if index or self._is_term_here(value) else ""
         )
@@ -171,6 +188,13 @@ class Notation:
             name, transposed = self.transposes[value], not transposed
         sup = rank + ("⊤" if transposed else "")
         return richtext.symbol(name, gradient=gradient, sup=sup, index=index) if name else ()
+
+    def _is_named(self, gradient: Value, primal: Value) -> bool:
+        """Whether a cotangent bears the name of its value: its whole gradient, no part of a sum."""
+        if gradient.name:
+            return True
+        is_total = self.backward and self.backward.totals.get(primal, gradient) is gradient
+        return bool(is_total) and (primal in self.names or primal in self.kept)
 
     def _is_term_here(self, value: Value) -> bool:
         """Whether a value is a term of a sum in a figure where ranks have numbers."""
@@ -203,7 +227,14 @@ class Notation:
             return self.backward.types[value]
         return self.graph.types[value]
 
+    def written(self, dim: Dim) -> str:
+        """Return a dim of the graph as the file would write it, in the symbols of the figure."""
+        return str(self.graph.sizes.fold(dim).substitute(self.outer))
+
     def _shape(self, value: Value) -> Shape:
+        return tuple(dim.substitute(self.outer) for dim in self._own_shape(value))
+
+    def _own_shape(self, value: Value) -> Shape:
         if value in self.graph.types:
             return self.graph.shape(value)
         primal = self._primal(value)
@@ -211,6 +242,25 @@ class Notation:
             return self.graph.shape(primal)
         assert self.backward, "a value is of the forward or of the backward graph"
         return self.graph.sizes.fold_shape(self.backward.types[value].shape)
+
+
+def is_transposed(step: Apply, place: int) -> bool:
+    """Return whether a product uses an operand's last two axes in the other order.
+
+    The contracted axis comes last in the first operand and last but one in the second.
+    """
+    if kind(step.op) is not NodeKind.MATMUL:
+        return False
+    inputs, result = str(step.attrs["spec"]).split("->")
+    last = inputs.split(",")[place][-1]
+    return (last in result) == (place == 0)
+
+
+def _summed(step: Apply, place: int) -> tuple[int, ...]:
+    """Return the axes of an operand that a product sums over."""
+    inputs, result = str(step.attrs["spec"]).split("->")
+    letters = inputs.split(",")[place]
+    return tuple(axis for axis, letter in enumerate(letters) if letter not in result)
 
 
 def volume(shape: Shape, sizes: Sizes) -> str:
@@ -232,10 +282,10 @@ def volume(shape: Shape, sizes: Sizes) -> str:
 
 
 def _terms(graph: Graph) -> dict[Value, str]:
-    """Name the terms that the file does not name after their sum, biases included."""
+    """Name the terms that the file does not name after their sum; what a bias follows has none."""
     named: dict[Value, str] = {}
     for step in reversed(graph.steps):
-        if isinstance(step, Apply) and step.op.family in ("add", "collective"):
+        if isinstance(step, Apply) and step.op.family == "collective":
             (result, *_), first = step.outputs, step.inputs[0]
             name = result.name or named.get(result)
             if name and first.name is None:

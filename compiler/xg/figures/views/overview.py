@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import field, replace
+from typing import Final
 
 from xg.diagnostics.lazy_dataclass import dataclass
 from xg.figures.model.figure import EdgeRole, EdgeStyle, Emphasis, Figure, FigureEdge, FigureGroup
@@ -11,8 +13,11 @@ from xg.figures.model.richtext import RichText, plain
 from xg.figures.views.arrange import Arranged, DrawnOperation, Terminal, arrange
 from xg.figures.views.forward import ForwardDrawing, forward_drawing
 from xg.figures.views.notation import Notation
-from xg.figures.views.steps import times
+from xg.figures.views.steps import call_name, times
 from xg.ir.graph import Apply, Call, Program, Value
+
+_SUBTITLE: Final = "overall flow"
+_MOST_LINES: Final = 8  # with their ways back, that have room around the text of a tensor
 
 
 def overview_figure(program: Program, *, legend: bool = False, depth: int | None = None) -> Figure:
@@ -24,6 +29,8 @@ def overview_figure(program: Program, *, legend: bool = False, depth: int | None
     drawing = forward_drawing(graph, program.graphs)
     sources = drawing.sources()
     parts = [_part(step, drawing, program, depth) for step in drawing.steps()]
+    sources += (source for part in parts for source in part.sources)
+    sources, parts = _drawn_again(sources, parts, drawing)
     operations = [operation for part in parts for operation in part.operations]
     inner = {copy: known for part in parts for copy, known in part.inner.items()}
     naming = Naming(drawing.notation, inner, with_gradients(program))
@@ -32,14 +39,14 @@ def overview_figure(program: Program, *, legend: bool = False, depth: int | None
     arranged = arrange(sources, operations, results, naming)
     return Figure(
         graph.title or graph.block,
-        "overall flow",
+        "" if (graph.title or "").casefold().endswith(_SUBTITLE) else _SUBTITLE,
         "Solid arrows run forward; dashed arrows carry the gradients back along the same path.",
         arranged.nodes,
         (
             *arranged.edges,
             *gradients(arranged, (*sources, *results), operations, naming, drawing.tensors),
         ),
-        tuple(group for part in parts for group in part.groups),
+        tuple(_framed([group for part in parts for group in part.groups], arranged)),
         legend,
     )
 
@@ -49,7 +56,8 @@ class _StepDrawing:
     """The drawing of one step of the entry block.
 
     A block may be expanded more than once, so its values are copied: `inner` maps them to the
-    originals and what these are written in. A group is before those inside of it.
+    originals and what these are written in. A group is before those inside of it. `sources` are
+    parameters with which columns begin inside.
     """
 
     operations: Sequence[DrawnOperation]
@@ -57,6 +65,34 @@ class _StepDrawing:
         default_factory=dict[Value, tuple[Notation, Value]]
     )
     groups: Sequence[FigureGroup] = ()
+    sources: Sequence[Terminal] = ()
+
+
+def _drawn_again(
+    sources: list[Terminal], parts: list[_StepDrawing], drawing: ForwardDrawing
+) -> tuple[list[Terminal], list[_StepDrawing]]:
+    """Draw an input once for each opened call that takes it, where too many lines would leave it.
+
+    Other nodes take it from the first.
+    """
+    sources, parts = list(sources), list(parts)
+    for source in tuple(sources):
+        value = source.value
+        counts = [sum(f.value is value for o in part.operations for f in o.flows) for part in parts]
+        taking = [number for number, count in enumerate(counts) if count]
+        opened = [number for number in taking if parts[number].groups]
+        if sum(counts) <= _MOST_LINES or len(opened) < 2:
+            continue
+        for number in opened if len(opened) < len(taking) else opened[1:]:
+            copy = replace(value)
+            flows = [[replace(f, value=copy) if f.value is value else f for f in o.flows]
+                     for o in parts[number].operations]  # fmt: skip
+            operations = [replace(operation, flows=tuple(some)) for operation, some in
+                          zip(parts[number].operations, flows, strict=True)]  # fmt: skip
+            known = {**parts[number].inner, copy: (drawing.notation, value)}
+            parts[number] = replace(parts[number], operations=operations, inner=known)
+            sources.append(Terminal(copy, drawing.tensor(value)))
+    return sources, parts
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,6 +139,11 @@ class Naming:
             return drawn_value in self.gradients.flowing
         return types[drawn_value].is_float
 
+    def origin(self, value: Value) -> tuple[int, Value]:
+        """Return what tells a drawn value from others: copies of one value are the same."""
+        notation, drawn_value = self._known(value)
+        return id(notation), drawn_value
+
     def gradient(self, value: Value) -> RichText:
         """Return the gradient's symbol and shape, nothing for a value without a name."""
         notation, drawn_value = self._known(value)
@@ -122,21 +163,28 @@ def _part(
     opened = forward_drawing(
         callee, program.graphs, drawing.ids, called=True, tensors=drawing.tensors
     )
+    outer = drawing.notation.outer
+    sizes = {name: dim.substitute(outer) for name, dim in step.sizes.items()}
+    opened = replace(opened, notation=replace(opened.notation, outer=sizes))
     outside = dict(zip(callee.inputs, step.inputs, strict=True))
     outside |= dict(zip(callee.outputs, step.outputs, strict=True))
-    own = (v for one in callee.steps for v in one.outputs if v not in outside)
-    copies = {value: replace(value) for value in own}
+    own = [v for one in callee.steps for v in one.outputs if v not in outside]
+    first = {one.inputs[0] for one in opened.steps() if one.inputs}
+    begun = [value for value in callee.param_values() if value in first]
+    copies = {value: replace(value) for value in (*own, *begun)}
     outside |= copies
     parts = [_part(one, opened, program, (depth or 1) - 1) for one in opened.steps()]
     operations = [_renamed(one, outside, drawing) for part in parts for one in part.operations]
     inner = {copy: (opened.notation, value) for value, copy in copies.items()}
     inner |= {copy: known for part in parts for copy, known in part.inner.items()}
-    label = (*plain(f"{callee.title or callee.block} "), *times(step))
-    nodes = tuple(
-        node.id for one in operations for node in (*(tensor for tensor, _ in one.beside), one.node)
-    )
+    name = call_name(step, drawing.graph)
+    label = (*plain(f"{callee.title or callee.block} {name}".rstrip() + " "), *times(step))
+    sources = [Terminal(copies[value], opened.tensor(value)) for value in begun]
+    sources += (source for part in parts for source in part.sources)
+    drawn = (node for one in operations for node in (*(n for n, _ in one.beside), one.node))
+    nodes = (*(source.node.id for source in sources), *(node.id for node in drawn))
     group = drawing.notation.remarks.group(FigureGroup(step.path, label, nodes), step)
-    return _StepDrawing(operations, inner, (group, *_below(step.path, parts)))
+    return _StepDrawing(operations, inner, (group, *_below(step.path, parts)), sources)
 
 
 def _is_opened(step: Call, program: Program, depth: int | None) -> bool:
@@ -146,6 +194,13 @@ def _is_opened(step: Call, program: Program, depth: int | None) -> bool:
         return step.count is not None and any(isinstance(one, Call) for one in callee.steps)
     computed = [value for one in callee.steps for value in one.outputs]
     return depth > 0 and len(set(callee.outputs) & set(computed)) == len(callee.outputs)
+
+
+def _framed(groups: Sequence[FigureGroup], arranged: Arranged) -> Iterator[FigureGroup]:
+    """Yield groups of what is drawn as a node: not of notes that follow a label."""
+    drawn = {node.id for node in arranged.nodes}
+    for group in groups:
+        yield replace(group, nodes=tuple(node for node in group.nodes if node in drawn))
 
 
 def _below(path: str, parts: Sequence[_StepDrawing]) -> Iterator[FigureGroup]:
@@ -188,8 +243,9 @@ def gradients(
 ) -> Iterator[FigureEdge]:
     """Yield a dashed arrow back along every edge whose tensor has a gradient.
 
-    `beside` are the values of tensors next to the nodes that take them. A gradient is named once:
-    where its column goes on, if it does. A node that takes a value twice gives one gradient.
+    `beside` are the values of tensors next to the nodes that take them. A node that takes a value
+    twice gives one gradient. Where several give one, each is a term of the sum that bears the name,
+    so that their arrows bear none: only the shape is written, once, where the column goes on.
     """
     terminals = {end.node.id: [end.value] for end in ends}
     values = terminals | {one.node.id: list(one.outputs) for one in operations}
@@ -212,6 +268,9 @@ def gradients(
             is_named = edge.label or edge.tail in terminals or edge.head in terminals
             if edge.role is role and is_named and edge.tail in values:
                 named.setdefault(value, edge)
+    terms = Counter(naming.origin(value) for edge, value in carried if edge.tail in values)
     for edge, value in carried:
         label = naming.gradient(value) if named.get(value) is edge else ()
+        if label and terms[naming.origin(value)] > 1:
+            label = naming.shape(value)
         yield FigureEdge(edge.head, edge.tail, EdgeStyle.DASHED, edge.role, label)

@@ -98,7 +98,12 @@ def _mark(remarks: tuple[Remark, ...]) -> Emphasis:
 
 def _behind(remarks: tuple[Remark, ...]) -> RichText:
     """Return the notes that follow a label: quiet, unless they are about what is highlighted."""
-    text, quiet = _words(remarks), _mark(remarks) is Emphasis.NONE
+    return behind(_words(remarks), _mark(remarks))
+
+
+def behind(text: str, mark: Emphasis) -> RichText:
+    """Return a note as it follows a label."""
+    quiet = mark is Emphasis.NONE
     return (StyledRun(f"  {text}", italic=True, muted=quiet),) if text else ()
 
 

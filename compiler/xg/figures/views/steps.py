@@ -47,18 +47,6 @@ def operand_style(step: Apply, place: int) -> EdgeStyle:
     return EdgeStyle.DOUBLE if double else EdgeStyle.SINGLE
 
 
-def is_transposed(step: Apply, place: int) -> bool:
-    """Return whether a product uses an operand's last two axes in the other order.
-
-    The contracted axis comes last in the first operand and last but one in the second.
-    """
-    if kind(step.op) is not NodeKind.MATMUL:
-        return False
-    inputs, result = str(step.attrs["spec"]).split("->")
-    last = inputs.split(",")[place][-1]
-    return (last in result) == (place == 0)
-
-
 def own_tensors(step: Apply) -> tuple[Value, ...]:
     """Return the operands that the node is made of: γ, β, a table."""
     own = {own.name for own in step.op.own if isinstance(own, Tensor)}
@@ -88,10 +76,15 @@ def apply_node(step: Apply, node_id: str, notation: Notation, detail: RichText =
 
 
 def _arguments(step: Apply, notation: Notation) -> RichText:
-    """Return the arguments of a use that say more than its shapes: those that are no defaults."""
-    sizes, result = notation.graph.sizes, notation.dims(step.outputs[0])
+    """Return the arguments of a use that say more than its shapes: those that are no defaults.
+
+    A gradient has those of the operator that it differentiates.
+    """
+    if step.origin and step.op.name.startswith("gradient of "):
+        step = step.origin
+    result = notation.dims(step.outputs[0])
     lengths = [own.name for own in step.op.own if isinstance(own, Length)]
-    spelled = {name: str(sizes.fold(step.attrs[name])) for name in lengths if name in step.attrs}
+    spelled = {name: notation.written(step.attrs[name]) for name in lengths if name in step.attrs}
     shown = result if step.inputs else [*result, "0"]  # range(n) begins at 0
     if all(length in shown for length in spelled.values()):
         spelled = {}
@@ -139,15 +132,21 @@ def call_node(
     """
     label = (*prefix, *richtext.plain(callee.title or callee.block))
     title = f"{callee.block} as {call.path}"
+    name = call_name(call, graph)
+    count = times(call)
+    detail = (*count, *richtext.plain(", " if count and name else ""), *richtext.plain(name))
+    begun = _begun(call, callee, starts or {})
+    return FigureNode(node_id, NodeKind.BLOCK, label, detail, title, lines=(begun,) * bool(begun))
+
+
+def call_name(call: Call, graph: Graph) -> str:
+    """Return ``as head_1`` for one of several calls of a block, shared if another has its name."""
     called = [other for other in graph.steps if isinstance(other, Call)]
     is_shared = sum(other.path == call.path for other in called) > 1
     callees = [other.callee.partition("(")[0] for other in called]
-    detail = times(call)
-    if callees.count(call.callee.partition("(")[0]) > 1:
-        name = f"as {call.path}" + (", shared" if is_shared else "")
-        detail = (*detail, *richtext.plain(", " if detail else ""), *richtext.plain(name))
-    begun = _begun(call, callee, starts or {})
-    return FigureNode(node_id, NodeKind.BLOCK, label, detail, title, lines=(begun,) * bool(begun))
+    if callees.count(call.callee.partition("(")[0]) < 2:
+        return ""
+    return f"as {call.path}" + (", shared" if is_shared else "")
 
 
 def start_values(call: Call) -> tuple[Value, ...]:

@@ -68,23 +68,40 @@ class Reading:
     reached: Mapping[Source, ast.Use]
     diagnostics: tuple[Diagnostic, ...]
 
+    @property
+    def whole(self) -> Project | None:
+        """The project, if every file that it uses is there: then its blocks can be typed."""
+        ended = any(each.code in (UseCycle.code, Blocks.code) for each in self.diagnostics)
+        if self.project is None or ended:
+            return None
+        uses = [use for module in self.project.modules for use in module.uses]
+        return self.project if all(map(self.project.find, uses)) else None
+
 
 def read_project(path: str | os.PathLike[str]) -> Project:
-    """Read a file and all that it uses; raises DiagnosticError with all that is wrong.
-
-    A name without a folder that is no file here is that of a file of the shipped library: `mha`.
-    """
-    file, name = Path(path), Path(path).as_posix()
-    is_name = "/" not in name and not file.exists()
-    shipped = library_file(name.removesuffix(".xg")) if is_name else None
-    if shipped is not None:
-        file, name = shipped, shipped.name
+    """Read a file and all that it uses; raises DiagnosticError with all that is wrong."""
+    file = named_file(path)
+    name = Path(path).as_posix() if file == Path(path) else file.name
     try:
         source = read(file, name, regular=False)
     except UnreadableFile as unfit:
-        names = library_names() if is_name else ()
+        names = library_names() if _is_name(file) else ()
         raise DiagnosticError.of(Unreadable(name, str(unfit), names)) from None
     return _ProjectReader({}).project(file.resolve(), source)
+
+
+def named_file(path: str | os.PathLike[str]) -> Path:
+    """The file of a path.
+
+    A name without folder and ending that is no file here names one of the shipped library: `mha`;
+    a folder of that name, as of downloaded weights, hides none.
+    """
+    file = Path(path)
+    return (library_file(file.as_posix()) if _is_name(file) else None) or file
+
+
+def _is_name(file: Path) -> bool:
+    return "/" not in file.as_posix() and (file.is_dir() or not file.exists())
 
 
 def library_names() -> tuple[str, ...]:
@@ -93,10 +110,13 @@ def library_names() -> tuple[str, ...]:
 
 
 def parse_project(
-    data: bytes, name: str = STANDARD_INPUT, known: KnownFiles | None = None
+    data: bytes,
+    name: str = STANDARD_INPUT,
+    known: KnownFiles | None = None,
+    place: Place = None,
 ) -> Project:
-    """The project of a text that is no file; it uses files as if it were in the working folder."""
-    return _ProjectReader({}, known).project(None, Source.from_bytes(name, data))
+    """The project of a text; it uses files as if it were at a place, or in the working folder."""
+    return _ProjectReader({}, known).project(place, Source.from_bytes(name, data))
 
 
 def read_edited(

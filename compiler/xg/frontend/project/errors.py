@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from xg.diagnostics.diagnostic import Diagnostic, Label, Problem, ProblemAt
+from xg.diagnostics.similar import similar
 
 
 class Unreadable(Problem):
@@ -15,10 +16,10 @@ class Unreadable(Problem):
     library: tuple[str, ...] = ()  # the names of shipped diagrams, if it could be one of them
 
     def helps(self) -> tuple[str, ...]:
-        from difflib import get_close_matches  # only a wrong name pays for it
-
-        close = get_close_matches(self.name.removesuffix(".xg"), self.library, n=1)
-        return tuple(f"did you mean the shipped diagram {name}?" for name in close)
+        if "\n" in self.name:
+            return ("a text is compiled by xg.compile(source=…)",)
+        other = similar(self.name.removesuffix(".xg"), self.library)
+        return () if other is None else (f"did you mean the shipped diagram {other}?",)
 
 
 class UseUnreadable(ProblemAt):

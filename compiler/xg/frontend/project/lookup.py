@@ -12,6 +12,7 @@ from xg.frontend.project.errors import NotInLibrary, UseOutside, UseUnreadable
 from xg.syntax import ast
 
 PROJECT_MARKS = (".git", "pyproject.toml")
+WRITTEN = (".svg", ".png", ".pdf", ".tex", ".dot", ".html", ".md", ".npz", ".safetensors")
 
 
 class UnreadableFile(Exception):
@@ -86,6 +87,8 @@ def read(path: Path, name: str, *, regular: bool) -> Source:
         status = path.stat()
         if stat.S_ISDIR(status.st_mode):
             raise UnreadableFile("it is a folder")
+        if path.suffix in WRITTEN:
+            raise UnreadableFile(f"a file {path.suffix} is no program: those are .xg files")
         if regular and not stat.S_ISREG(status.st_mode):
             raise UnreadableFile("it is not an ordinary file")
         with path.open("rb") as file:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import field
+from dataclasses import field, replace
 
 import numpy as np
 
@@ -16,6 +16,7 @@ from xg.frontend.typed import Settings, declared_dims
 from xg.ir.graph import Program
 from xg.ir.loss import loss_of
 from xg.pages.explain.page import Update
+from xg.pages.explain.tokens import Read, TextTokens
 from xg.pages.explain.update import update_of
 from xg.pages.explorer.play import is_small
 from xg.verify.examples.judge import judge
@@ -27,10 +28,11 @@ from xg.verify.reference.interpret import Edge, Interpreter, Record, initial
 
 @dataclass(frozen=True, slots=True)
 class Said:
-    """The numbers that a document prints for an edge, and how many of them are right."""
+    """The numbers that a document prints for an edge, and which of them are right."""
 
     claim: Claim
-    holding: int
+    printed: Array
+    holds: Array
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,7 +40,7 @@ class Bound:
     """A program after both passes. `seed` is None where the numbers are those of an example.
 
     `given` are the cotangents that the backward pass began with. `said` is what the example claims.
-    `update` is there where a loss is.
+    `update` is there where a loss is. `axes` are the words along axes of these names.
     """
 
     program: Program
@@ -48,6 +50,7 @@ class Bound:
     seed: int | None
     said: Mapping[Edge, tuple[Said, ...]] = field(default_factory=dict[Edge, tuple[Said, ...]])
     update: Update | None = None
+    axes: Mapping[str, tuple[str, ...]] = field(default_factory=dict[str, tuple[str, ...]])
 
     @property
     def sizes(self) -> Mapping[str, int]:
@@ -65,7 +68,7 @@ class Bound:
         return records
 
 
-def of_example(document: BoundExample) -> Bound:
+def of_example(document: BoundExample, tokens: TextTokens | None = None) -> Bound:
     """The numbers of an example; where it has no loss, drawn cotangents go backward."""
     recomputation = Recomputation(document)
     run = recomputation.run()
@@ -77,18 +80,43 @@ def of_example(document: BoundExample) -> Bound:
     said: dict[Edge, tuple[Said, ...]] = {}
     for each in judge(document):
         edge = recomputation.edge(each.claim.target)
-        holding = int(each.from_givens.holds.sum())
-        said[edge] = (*said.get(edge, ()), Said(each.claim, holding))
-    return Bound(document.program, document.title, run.record, arrays, None, said, update)
+        one = Said(each.claim, each.printed, each.from_givens.holds)
+        said[edge] = (*said.get(edge, ()), one)
+    read = Read.of(document.program.main) if tokens else None
+    bound = Bound(document.program, document.title, run.record, arrays, None, said, update)
+    return _with_words(bound, read, tokens)
 
 
-def of_block(project: Project, block: str | None, settings: Settings, seed: int) -> Bound | None:
-    """Drawn numbers at the small sizes of a proof; raises DiagnosticError.
+def _with_words(bound: Bound, read: Read | None, tokens: TextTokens | None) -> Bound:
+    """The numbers with the tokens that they are about; raises InputError where they do not fit."""
+    if read is None or tokens is None:
+        return bound
+    read.check(bound.program.main, tokens, bound.sizes)
+    words = tokens.words[: read.length(tokens)]
+    graph = bound.program.main
+    axes = {str(graph.sizes.fold(read.axis)): words}
+    if tokens.known and (range_ := graph.types[read.first].range):
+        axes[str(graph.sizes.fold(range_))] = tokens.known
+    return replace(bound, axes=axes)
+
+
+def of_block(
+    project: Project,
+    block: str | None,
+    settings: Settings,
+    seed: int,
+    tokens: TextTokens | None = None,
+) -> Bound | None:
+    """Drawn numbers at the small sizes of a proof, for tokens where there are; DiagnosticError.
 
     None where the file itself asks for sizes too large to follow.
     """
     own = concerning(project, block, settings)
     draft = compile_project(project, block, own).graphs
+    read = Read.of(draft.main) if tokens else None
+    asked = read.sizes(draft.main, tokens) if read and tokens else dict[str, int]()
+    fitting: Settings = {n: size for n, size in asked.items() if n in declared_dims(project)}
+    own = {**fitting, **own}
     set_ = {name: value for name, value in own.items() if isinstance(value, int)}
     sizes = verification_sizes(draft, set_)
     numbers = {name: n for name, n in sizes.items() if name in declared_dims(project)}
@@ -97,13 +125,17 @@ def of_block(project: Project, block: str | None, settings: Settings, seed: int)
         return None
     interpreter = Interpreter(program, initial(program, seed))
     given = invented.inputs(program, seed)
+    if tokens:
+        read = Read.of(program.main)
+        read.check(program.main, tokens, sizes)
+        given |= read.inputs(program.main, tokens, sizes)
     with np.errstate(all="ignore"):
         outputs, record = interpreter.forward(given)
         loss = loss_of(program.main)
         arrays = invented.cotangents(outputs, seed, None if loss is None else [loss])
         gradients = interpreter.backward(record, arrays)
     update = _update(interpreter, given, outputs, gradients)
-    return Bound(program, "", record, arrays, seed, update=update)
+    return _with_words(Bound(program, "", record, arrays, seed, update=update), read, tokens)
 
 
 def _update(

@@ -28,6 +28,7 @@ from xg.pages.explain.page import (
     ShownTensor,
 )
 from xg.pages.explain.product import product_of
+from xg.pages.explain.tokens import labelled
 from xg.pages.explain.worked import worked
 from xg.pages.explorer.uses import BlockUse, block_uses
 from xg.verify.examples.recompute import Array
@@ -44,7 +45,7 @@ def compose(bound: Bound) -> ExplainedPage:
         for use in block_uses(bound.program)
         if use.path in records
     )
-    return ExplainedPage(
+    page = ExplainedPage(
         title=main.title or main.block,
         example=bound.title,
         file=PurePath(main.span.source.name).name,
@@ -55,6 +56,7 @@ def compose(bound: Bound) -> ExplainedPage:
         sections=sections,
         update=bound.update,
     )
+    return labelled(page, bound.axes)
 
 
 def _off(program: Program) -> str:
@@ -148,6 +150,7 @@ class _SectionWriter:
             why=self._why(step),
             worked=self._worked(step) if isinstance(step, Apply) else "",
             product=self._product(step) if isinstance(step, Apply) else (),
+            printed=tuple(self._printed(values)),
             remarks=tuple(self._remarks(values)),
         )
 
@@ -206,6 +209,17 @@ class _SectionWriter:
 
     # ---- claims ---------------------------------------------------------------------------------
 
+    def _printed(self, made: Sequence[Value]) -> Iterator[ShownTensor]:
+        """The numbers that a document prints for these values, where some are not right."""
+        for value in made:
+            for said in self.bound.said.get((self.record.path, value), ()):
+                if not said.holds.all():
+                    shape = np.shape(self.values[value])
+                    numbers, wrong = said.printed.reshape(shape), ~said.holds.reshape(shape)
+                    place = said.claim.place or "document"
+                    name = f"{self.naming.name(value)} in {place}"
+                    yield ShownTensor(name, self._type(value), numbers, wrong=wrong)
+
     def _remarks(self, made: Sequence[Value]) -> Iterator[str]:
         """Remarks on the numbers that a document prints for these values."""
         for value in made:
@@ -214,11 +228,11 @@ class _SectionWriter:
 
 
 def _remark(said: Said) -> str:
-    claim, numbers = said.claim, len(said.claim.printed.items)
+    claim, numbers, holding = said.claim, said.holds.size, int(said.holds.sum())
     where = f"{claim.place} of the document" if claim.place else "The document"
-    if said.holding == numbers:
+    if holding == numbers:
         return f"{where} prints this, and it is right."
-    counted = f"{said.holding or 'none'} of {numbers} numbers {'are' if said.holding > 1 else 'is'}"
+    counted = f"{holding or 'none'} of {numbers} numbers {'are' if holding > 1 else 'is'}"
     why = f": {claim.wrong}" if claim.wrong else ""
     return f"{where} prints something else; {counted} right{why}."
 

@@ -15,6 +15,8 @@ from importlib.resources import files
 from string import Template
 from typing import Final
 
+import numpy as np
+
 from xg.diagnostics import escape
 from xg.diagnostics.lazy_dataclass import dataclass
 from xg.figures import Parts, parts
@@ -149,6 +151,7 @@ def _step(step: ExplainedStep, one: _OnePass, at: Box | None) -> Iterator[str]:
     yield _product(step.product) if step.product else "".join(map(_tensor, step.tensors))
     if step.worked:
         yield f"<p>First number: <code>{escape.xml(step.worked)}</code></p>"
+    yield from map(_tensor, step.printed)
     yield from (f'<p class="remark">{escape.xml(remark)}</p>' for remark in step.remarks)
     yield "</div></div></article>"
 
@@ -215,12 +218,26 @@ def _tensor(tensor: ShownTensor, frame: str = "") -> str:
     cut = f", {shown.cut}" if shown.cut else ""
     name = f"<b>{equation(tensor.name)}</b> " if tensor.name else ""
     written = f"{equation(tensor.type)}, " if tensor.array.shape and tensor.type else ""
-    body = "".join(
-        f"<tr>{''.join(f'<td>{escape.xml(text)}</td>' for text in row)}</tr>" for row in shown.rows
-    )
     caption = f"{name}{written}{escape.xml(shape(tensor.array))}{escape.xml(cut)}"
     framed = frame and f' class="{frame}-framed"'
-    return f"<figure><figcaption>{caption}</figcaption><table{framed}>{body}</table></figure>"
+    table = f"<table{framed}>{''.join(_rows(shown.rows, tensor))}</table>"
+    return f"<figure><figcaption>{caption}</figcaption>{table}</figure>"
+
+
+def _rows(rows: Sequence[Sequence[str]], tensor: ShownTensor) -> Iterator[str]:
+    """The rows of a table, with the words that they and the columns are about."""
+    corner = "<td></td>" if tensor.rows else ""
+    if tensor.columns and rows:
+        heads = (f'<th scope="col">{escape.xml(word)}</th>' for word in tensor.columns)
+        yield f"<thead><tr>{corner}{''.join([*heads][: len(rows[0])])}</tr></thead>"
+    wrong = None if tensor.wrong is None else np.atleast_2d(tensor.wrong)
+    yield "<tbody>"
+    for y, row in enumerate(rows):
+        head = f'<th scope="row">{escape.xml(tensor.rows[y])}</th>' if tensor.rows else ""
+        off = ["" if wrong is None or not wrong[y, x] else " class=off" for x in range(len(row))]
+        cells = (f"<td{o}>{escape.xml(text)}</td>" for o, text in zip(off, row, strict=True))
+        yield f"<tr>{head}{''.join(cells)}</tr>"
+    yield "</tbody>"
 
 
 def equation(text: str) -> str:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
+import numpy as np
+
 from xg.diagnostics import escape
 from xg.pages.explain import words
 from xg.pages.explain.numbers import Rows, rows, shape
@@ -64,12 +66,14 @@ def _step(step: ExplainedStep, steps: ExplainedPass) -> Iterator[str]:
     yield ""
     if step.why:
         yield from (escape.markdown(step.why), "")
-    for tensor in step.tensors:
+    for tensor in () if step.product else step.tensors:
         yield from _tensor(tensor)
     if step.product:
         yield from (escape.code_block("\n".join(_beside(step.product))), "")
     if step.worked:
         yield from (f"First number: {escape.code_span(step.worked)}", "")
+    for tensor in step.printed:
+        yield from _tensor(tensor)
     for remark in step.remarks:
         yield from (escape.markdown(remark), "")
 
@@ -79,7 +83,7 @@ def _tensor(tensor: ShownTensor) -> Iterator[str]:
     title = f"{tensor.name} {tensor.type}".strip() if tensor.array.shape else tensor.name
     cut = f", {shown.cut}" if shown.cut else ""
     yield from (f"{escape.code_span(title or '[]')}, {shape(tensor.array)}{cut}:", "")
-    yield from (escape.code_block(_grid(shown)), "")
+    yield from (escape.code_block(_grid(shown, tensor)), "")
 
 
 def _update(update: Update) -> Iterator[str]:
@@ -97,7 +101,7 @@ def _beside(
 ) -> Iterator[str]:
     """A product in one line, its first number's row and column in brackets."""
     pieces = [
-        [f"{tensor.name} {tensor.type}".strip(), *_framed(rows(tensor.array), frame)]
+        [f"{tensor.name} {tensor.type}".strip(), *_framed(rows(tensor.array), tensor, frame)]
         for tensor, frame in zip(product, frames, strict=True)
     ]
     widths = [max(map(len, piece)) for piece in pieces]
@@ -111,19 +115,33 @@ def _beside(
         yield written.rstrip()
 
 
-def _framed(shown: Rows, frame: str) -> Iterator[str]:
+def _framed(shown: Rows, tensor: ShownTensor, frame: str) -> Iterator[str]:
     """Rows of numbers with brackets around the framed part of the first matrix."""
+    longest = max(map(len, tensor.rows), default=0)
     width = max((len(text) for row in shown.rows for text in row), default=0)
     for place, row in enumerate(shown.rows):
         count = 0 if place and frame != "column" else len(row) if frame == "row" else 1
         texts = [text.rjust(width) for text in row]
+        label = f"{tensor.rows[place].ljust(longest)}  " if tensor.rows else ""
         if count:
-            yield f"[{'  '.join(texts[:count])}] {'  '.join(texts[count:])}".rstrip()
+            yield f"{label}[{'  '.join(texts[:count])}] {'  '.join(texts[count:])}".rstrip()
         else:
-            yield f" {'  '.join(texts)}"
+            yield f"{label} {'  '.join(texts)}"
 
 
-def _grid(shown: Rows) -> str:
-    """Rows of numbers, aligned at the right."""
-    width = max((len(text) for row in shown.rows for text in row), default=0)
-    return "\n".join("  ".join(text.rjust(width) for text in row) for row in shown.rows)
+def _grid(shown: Rows, tensor: ShownTensor) -> str:
+    """Rows of numbers, aligned at the right, with their words; behind wrong ones is a sign."""
+    bad = np.atleast_2d(tensor.wrong) if tensor.wrong is not None else None
+    lines = [
+        [text + ("" if bad is None else "≠" if bad[y, x] else " ") for x, text in enumerate(row)]
+        for y, row in enumerate(shown.rows)
+    ]
+    above = [*tensor.columns][: len(lines[0]) if lines else 0]
+    width = max((len(text) for row in [above, *lines] for text in row), default=0)
+    longest = max(map(len, tensor.rows), default=-2)
+    labels = [*([""] if above else []), *tensor.rows]
+    written = ["  ".join(text.rjust(width) for text in row) for row in [above, *lines] if row]
+    if longest < 0:
+        return "\n".join(line.rstrip() for line in written)
+    pairs = zip(labels, written, strict=False)
+    return "\n".join(f"{label.ljust(longest)}  {line}".rstrip() for label, line in pairs)

@@ -11,11 +11,18 @@ from xg.verify.examples.recompute import Array
 
 @dataclass(frozen=True, slots=True)
 class ShownTensor:
-    """A tensor that is shown: its name (empty if it has none), its type as written, its numbers."""
+    """A tensor that is shown: its name (empty if it has none), its type as written, its numbers.
+
+    `rows` and `columns` are the words that these are about. `wrong` says which numbers are not
+    what the program gives, of a tensor that a document prints.
+    """
 
     name: str
     type: str
     array: Array
+    rows: tuple[str, ...] = ()
+    columns: tuple[str, ...] = ()
+    wrong: Array | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,7 +32,7 @@ class ExplainedStep:
     `node` is its id in the figure, empty if it is no node. `line` is that of the file, 0 for a sum
     of gradients, which has no line. `why` is a sentence about its purpose. `worked` is its first
     number, worked out; `remarks` are sentences about it. `product` are the operands and the result
-    of a matrix product.
+    of a matrix product, `printed` what a document says that the result is.
     """
 
     number: int
@@ -41,6 +48,7 @@ class ExplainedStep:
     why: str = ""
     worked: str = ""
     product: tuple[ShownTensor, ...] = ()
+    printed: tuple[ShownTensor, ...] = ()
     remarks: tuple[str, ...] = ()
 
 

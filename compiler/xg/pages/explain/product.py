@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from math import prod
 from typing import Final
 
-from xg.figures.views.steps import is_transposed
+from xg.figures.views.notation import is_transposed
 from xg.ir.graph import Apply, Value
 from xg.pages.explain.naming import BlockNaming
 from xg.pages.explain.page import ShownTensor

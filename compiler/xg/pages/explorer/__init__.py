@@ -7,7 +7,7 @@ from typing import Final
 
 from xg.cost.cost import cost
 from xg.diagnostics.lazy_dataclass import dataclass
-from xg.driver import Program
+from xg.driver import Program, views
 from xg.figures import parts
 from xg.figures.formats.svg_part import sheet
 from xg.figures.model.style import DARK, LIGHT, Theme
@@ -21,15 +21,16 @@ from xg.pages.explorer.code import Code, code
 from xg.pages.explorer.equation import Equations
 from xg.pages.explorer.facts import BlockFacts, Operators, Shapes
 from xg.pages.explorer.formulas import Formulas, axis_rules, start_numbers
-from xg.pages.explorer.plan_costs import mesh_of, planned, plans_data
+from xg.pages.explorer.plan_costs import Planned, mesh_of, planned, plans_data
 from xg.pages.explorer.play import Played, play
 from xg.pages.explorer.sending import SendingData
 from xg.pages.explorer.small import at_small_sizes, facts_of, proof_sizes
 from xg.pages.explorer.uses import BlockUse, block_uses
 from xg.pages.html import write
+from xg.pages.html.document import packed_data
 from xg.pages.html.page import Page, Pass, PassFace, Section
 
-FORMAT: Final = 3  # of the facts
+FORMAT: Final = 4  # of the facts
 SIZE_AT_MOST: Final = 300_000  # bytes
 
 
@@ -42,18 +43,29 @@ class Explored:
     warnings: tuple[str, ...]
 
 
-def explore(program: Program, settings: Settings, *, quick: bool = False) -> Explored:
+def explore(
+    program: Program,
+    settings: Settings,
+    *,
+    quick: bool = False,
+    plans: Sequence[Planned] | None = None,
+) -> Explored:
     """The page of a program that was compiled with `settings`.
 
-    A `quick` one has neither numbers nor other plans, which take longer than all the rest.
+    A `quick` one has neither numbers nor other plans, which take longer than all the rest; `plans`
+    are there where the caller has them already.
     """
     graphs = program.graphs
     uses = block_uses(graphs)
     written = code(graphs, uses)
     drawn = [_drawn(graphs, use, written) for use in uses]
-    pictures = parts(one.figure for each in drawn for one in each.values())
+    figures = [one.figure for each in drawn for one in each.values()]
+    if has_overview := "overview" in views(program):
+        figures.append(program.figure("overview"))
+    pictures = parts(figures)
     markup = iter(pictures.markup)
-    facts = _facts(program, settings, uses, drawn, written, quick=quick)
+    compared = () if quick else tuple(planned(program, settings)) if plans is None else plans
+    facts = _facts(program, settings, uses, drawn, written, compared, quick=quick)
     page = Page(
         title=graphs.main.title or graphs.main.block,
         file=_file(graphs),
@@ -62,6 +74,7 @@ def explore(program: Program, settings: Settings, *, quick: bool = False) -> Exp
             for title, use, each in zip(_titles(uses), uses, drawn, strict=True)
         ),
         facts=facts,
+        overview=pictures.markup[-1] if has_overview else "",
         shared=pictures.shared,
         sheet=sheet(LIGHT),
         colors=(_colors(LIGHT), _colors(DARK)),
@@ -124,15 +137,16 @@ def _facts(
     uses: Sequence[BlockUse],
     drawn: Sequence[Mapping[Pass, Drawn]],
     written: Code,
+    plans: Sequence[Planned],
     *,
     quick: bool,
 ) -> dict[str, object]:
     """The data of the script."""
     graphs, formulas = program.graphs, Formulas()
     blocks = _blocks(program, uses, drawn, written, formulas)
-    plans = {} if quick else planned(program, settings)
+    plans = plans if len(plans) > 1 else ()
     compared = plans_data(plans, formulas)
-    mesh = mesh_of(program, *plans.values())
+    mesh = mesh_of(program, *(each.program for each in plans))
     sizes = facts_of(graphs)
     proven: Mapping[str, int] = {} if quick else proof_sizes(program, settings)
     rules = axis_rules(graphs, formulas, sizes)
@@ -147,7 +161,7 @@ def _facts(
         "sizes": [{"name": n, "value": value} for n, value in starts.items() if n not in mesh],
         **blocks,
         "functions": dict(written.operators),
-        "formulas": formulas.data(),
+        "formulas": packed_data(formulas.data()),
         **rules,
         "plans": compared,
         "quick": quick,

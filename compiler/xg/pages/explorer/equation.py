@@ -8,8 +8,8 @@ from typing import Final
 
 from xg.diagnostics.lazy_dataclass import dataclass
 from xg.figures.model.richtext import characters
-from xg.figures.views.notation import Notation
-from xg.figures.views.steps import is_transposed, own_tensors
+from xg.figures.views.notation import Notation, is_transposed
+from xg.figures.views.steps import own_tensors
 from xg.ir.graph import Apply, Backward, Call, Program, Step, Value
 from xg.ir.scalar import Scalar
 

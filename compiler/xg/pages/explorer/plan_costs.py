@@ -2,46 +2,65 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Sequence
 
 from xg.cost.report import report
 from xg.diagnostics.diagnostic import DiagnosticError
-from xg.driver import Program, compile_project
+from xg.diagnostics.lazy_dataclass import dataclass
+from xg.driver import Program, compile_typed
+from xg.frontend.choose_plan import planned as under_plan
 from xg.frontend.choose_plan import plans_of
-from xg.frontend.typed import Settings
+from xg.frontend.typed import Settings, type_partly
 from xg.ir.dim import Dim
 from xg.pages.explorer.formulas import Formulas, axis_rules
 from xg.pages.explorer.small import facts_of
+from xg.verify.facts import SizeFacts
 from xg.verify.meshes import mesh_sizes
 
 
-def planned(program: Program, settings: Settings) -> dict[str, Program]:
-    """The block of a program under every plan that places something in it, by name.
+@dataclass(frozen=True, slots=True)
+class Planned:
+    """The block of a page under a plan, or on one device, and what it costs there."""
+
+    name: str
+    program: Program
+    amounts: tuple[Dim, ...]
+    facts: SizeFacts
+
+
+def planned(program: Program, settings: Settings) -> Iterator[Planned]:
+    """The block of a program under every plan that places something in it, one after the other.
 
     One device comes first, without a name; there is nothing where there are no plans, and of a
     program that is one rank's already.
     """
     if program.distributed is not None:
-        return {}
-    block, programs = program.graphs.main.block, dict[str, Program]()
-    for name in ("", *plans_of(program.project, settings)):
+        return
+    project = program.project
+    names = plans_of(project, settings)
+    if not names:
+        return
+    typed, mistakes = type_partly(project, program.graphs.main.block, settings)
+    for name in ("", *names) if not mistakes else ():
         try:
-            programs[name] = compile_project(program.project, block, settings, name or None)
+            has_ranks = name or typed.is_parallel
+            given = under_plan(typed, project, name or None, settings) if has_ranks else typed
+            one = compile_typed(given, project)
         except DiagnosticError:  # it is of other blocks, or its ranks cannot share these sizes
             continue
-    return programs if len(programs) > 1 else {}
+        yield Planned(name, one, _amounts(one), facts_of(one.graphs))
 
 
-def plans_data(programs: Mapping[str, Program], formulas: Formulas) -> list[dict[str, object]]:
+def plans_data(plans: Sequence[Planned], formulas: Formulas) -> list[dict[str, object]]:
     """Of each: its name and title, what `xg cost --plan '*'` says of it, what must be whole."""
     return [
         {
-            "name": name,
-            "title": one.graphs.plan.title if one.graphs.plan else "",
-            "costs": [formulas.place(dim) for dim in _amounts(one)],
-            "whole": axis_rules(one.graphs, formulas, facts_of(one.graphs))["whole"],
+            "name": one.name,
+            "title": one.program.graphs.plan.title if one.program.graphs.plan else "",
+            "costs": [formulas.place(dim) for dim in one.amounts],
+            "whole": axis_rules(one.program.graphs, formulas, one.facts)["whole"],
         }
-        for name, one in programs.items()
+        for one in plans
     ]
 
 

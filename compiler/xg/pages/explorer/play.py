@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping, Sequence
 from dataclasses import field
 from typing import Any, Final, cast
@@ -14,7 +13,7 @@ from xg.ir.dim import DimError
 from xg.ir.graph import Program
 from xg.pages.explorer.tape import Tape, TapeSlot
 from xg.pages.explorer.uses import BlockUse
-from xg.pages.html.document import packed
+from xg.pages.html.document import packed_data
 from xg.sharding.shard_spec import cuts
 from xg.verify.reference import random_inputs as invented
 from xg.verify.reference.interpret import Interpreter, Record
@@ -54,7 +53,7 @@ class Played:
         ]
         slots = {str(place): list(slots) for place, slots in self.slots.items()}
         tape = {"seed": SEED, "slots": slots, **self.tape.data()}
-        return {"runs": runs, "tape": packed(json.dumps(tape, separators=(",", ":")))}
+        return {"runs": runs, "tape": packed_data(tape)}
 
 
 def play(small: Compiled, uses: Sequence[BlockUse]) -> Played:

@@ -1,11 +1,13 @@
 """The document: head with policy, style and script, body with figures, code and empty panels.
 
 Text of users gets in through `xg.diagnostics.escape` alone. The policy lets nothing run or load but
-the one style sheet, the page's script and the one that computes numbers, by their hashes.
+the one style sheet, the script that unpacks the page's own, this one and the one that computes
+numbers, by their hashes.
 """
 
 from __future__ import annotations
 
+import json
 import re
 from base64 import b64encode
 from collections.abc import Mapping, Sequence
@@ -19,26 +21,23 @@ from xg.diagnostics import escape
 from xg.pages.html.page import CodeLine, Page, Pass, Section
 
 SCRIPTS: Final = (
-    "exact",
-    "page",
-    "choice",
-    "detail",
-    "costs",
-    "sending",
-    "ranks",
-    "player",
-    "start",
+    *("exact", "page", "choice", "mathml", "detail", "costs", "sending", "ranks", "player"),
+    *("view", "address", "start"),
 )
 COMPUTING: Final = ("primitives", "numbers")  # scripts of a page that computes numbers
-_WORD: Final = re.compile(r'class="(\w+)"(?=[ >])')  # HTML quotes a word for XML only
+# HTML quotes words and numbers for XML only.
+_QUOTED: Final = re.compile(r' (class|href|x|y|font-size|stroke-width)="([#\w.-]+)"(?=[ >])')
 NAMES: Final[Mapping[Pass, str]] = {"forward": "Forward", "backward": "Backward"}
 
 
 def document(page: Page) -> str:
     """The whole document."""
     style = f"{_colors(page)}\n{page.sheet}\n{_tight(_lean(asset('page.css')))}"
-    script = "\n".join(_lean(asset(f"{name}.js")) for name in SCRIPTS)
-    facts, scripts = page.facts, [script]
+    script = exploring()
+    begin = Template(_lean(asset("begin.js"))).substitute(script=packed(script))
+    facts, scripts = page.facts, [begin, script]
+    if page.overview:
+        facts = {**facts, "overview": packed(_bare(page.overview))}
     if "tape" in facts:
         scripts.append(computing())
         facts = {**facts, "script": packed(scripts[-1])}
@@ -48,12 +47,18 @@ def document(page: Page) -> str:
         file=escape.xml(page.file),
         policy=_policy(style, scripts),
         style=style,
-        script=script,
+        script=begin,
         blocks=_blocks(page),
-        figures=_WORD.sub(r"class=\1", "\n".join((page.shared, *_figures(page)))),
+        figures=_bare("\n".join((page.shared, *_figures(page)))),
         code="\n".join(_listings(page)),
         facts=escape.script_data(facts),
     )
+
+
+def exploring() -> str:
+    """The page's own script: a function of its facts and of those that unpack and add scripts."""
+    inside = "\n".join(_lean(asset(f"{name}.js")) for name in SCRIPTS)
+    return f"globalThis.explorerOf=async(facts,unpacked,add)=>{{{inside}\n}}"
 
 
 def computing() -> str:
@@ -63,9 +68,19 @@ def computing() -> str:
     return f"globalThis.numbersOf=(tape,page)=>{{{own}\n{inside}\n}}"
 
 
+def _bare(markup: str) -> str:
+    """Figures without the quotes that a page can do without."""
+    return _QUOTED.sub(r" \1=\2", markup)
+
+
 def packed(text: str) -> str:
     """A text of a page compressed: zlib's format in base64."""
     return b64encode(compress(text.encode("utf-8"), 9)).decode("ascii")
+
+
+def packed_data(data: object) -> str:
+    """Data of a page's script, compressed as texts are."""
+    return packed(json.dumps(data, separators=(",", ":")))
 
 
 def _policy(style: str, scripts: Sequence[str]) -> str:
@@ -107,7 +122,7 @@ def _colors(page: Page) -> str:
     light, dark = (
         "".join(f"--xg-{name}:{value};" for name, value in colors.items()) for colors in page.colors
     )
-    return f":root{{{light}}}\n@media (prefers-color-scheme:dark){{:root{{{dark}}}}}"
+    return f":root{{{light}}}\n@media screen and (prefers-color-scheme:dark){{:root{{{dark}}}}}"
 
 
 # ---- what is written before the script runs -----------------------------------------------------

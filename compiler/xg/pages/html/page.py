@@ -44,14 +44,17 @@ class Section:
 class Page:
     """A whole page. `facts` are what the script reads: docs/explorer.md says what is in them.
 
-    `shared` is markup that the figures refer to, `sheet` their style sheet. `colors` are the values
-    of the figures' colours, light and dark, by the names of their variables.
+    `overview` is the first block's third figure, "" where there is none: ranks side by side, or
+    the blocks that it calls opened in place. `shared` is markup that the figures refer to, `sheet`
+    their style sheet. `colors` are the values of the figures' colours, light and dark, by the
+    names of their variables.
     """
 
     title: str
     file: str
     sections: tuple[Section, ...]
     facts: Json
+    overview: str
     shared: str
     sheet: str
     colors: tuple[Mapping[str, str], Mapping[str, str]]

@@ -32,7 +32,7 @@ def _fused(graph: Graph) -> Graph:
         inside = Inside.of(graph)
         replacing = _Replacing(graph, fusion.op)
         for step in reversed(graph.steps):
-            if isinstance(step, Apply) and step.op.glyph == fusion.ends:
+            if isinstance(step, Apply) and fusion.ends in ("", step.op.glyph):
                 match = fusion.match(step, inside)
                 if match and not replacing.gone.intersection(match.steps):
                     replacing.add(match)

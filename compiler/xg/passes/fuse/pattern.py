@@ -19,10 +19,11 @@ from xg.ir.use import Attrs
 
 @dataclass(frozen=True, slots=True)
 class Inside:
-    """The queries of a pattern about a block: which values have one reader, and their producers."""
+    """The questions of a pattern about a block: who makes a value, and how many steps read it."""
 
     types: Mapping[Value, TensorType]
     makers: Mapping[Value, Apply]
+    reads: Mapping[Value, int]
 
     @classmethod
     def of(cls, graph: Graph) -> Inside:
@@ -33,17 +34,15 @@ class Inside:
         steps = [step for step in graph.steps if not isinstance(step, Call)]
         return cls(
             graph.types,
-            {
-                step.outputs[0]: step
-                for step in steps
-                if reads[step.outputs[0]] == 1 and step.outputs[0] not in graph.outputs
-            },
+            {step.outputs[0]: step for step in steps if step.outputs[0] not in graph.outputs},
+            reads,
         )
 
-    def maker(self, value: Value, *glyphs: str) -> Apply | None:
+    def maker(self, value: Value, *glyphs: str, readers: int = 1) -> Apply | None:
         """The step that makes a value which nothing else reads, if it has one of the glyphs."""
         step = self.makers.get(value)
-        return step if step is not None and step.op.glyph in glyphs else None
+        alone = self.reads.get(value) == readers
+        return step if step is not None and alone and step.op.glyph in glyphs else None
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,7 +61,10 @@ class Match:
 
 @dataclass(frozen=True, slots=True)
 class Fusion:
-    """An operator, the glyph that its pattern ends with, and what recognizes the rest."""
+    """An operator, the glyph that its pattern ends with, and what recognizes the rest.
+
+    A pattern that may end with any operator names no glyph.
+    """
 
     op: Op
     ends: str

@@ -13,6 +13,7 @@ from dataclasses import replace
 from xg import ops
 from xg.diagnostics.diagnostic import DiagnosticError, Problem
 from xg.diagnostics.limits import Beyond, Rank
+from xg.ir.advice import advice, integers_below
 from xg.ir.body import Body
 from xg.ir.dim import Dim
 from xg.ir.graph import Apply, Call, Carry, Graph, Program, Value
@@ -22,7 +23,6 @@ from xg.ir.op import Op
 from xg.ir.scalar import ScalarError
 from xg.ir.tensor import Shape, Sizes, TensorType
 from xg.ir.use import Attrs, Data, Misuse, Tensor, Use
-from xg.passes.infer.advice import advice
 from xg.passes.infer.calls import CallBinding, bind, check_repeat, output_types
 from xg.passes.infer.errors import (
     LabelMismatch,
@@ -209,13 +209,20 @@ class _Typist:
     def _check_kinds(self, node: Apply, types: tuple[TensorType, ...]) -> None:
         absent = node.attrs.get("absent", ())
         slots: list[Data | Tensor] = [d for d in node.op.data if d.name not in absent]
-        for slot, type_ in zip(slots, types, strict=False):
+        for value, slot, type_ in zip(node.inputs, slots, types, strict=False):
             expected = slot.kind if isinstance(slot, Data) else "float"
             if expected != "any" and (expected == "float") != type_.is_float:
                 names = {"float": "floats", "int": "integers"}
                 actual = "floats" if type_.is_float else "integers"
                 glyph = node.op.glyph
-                raise Mistyped(WrongKind(node.span, glyph, slot.name, names[expected], actual))
+                below = integers_below(glyph, slot.name, [t.shape for t in types])
+                size = "V" if below is None else self.sizes.fold(below)
+                enters = value.role == "input"
+                how = "declare it as an index" if enters else "integers enter as an input"
+                shape = self.sizes.fold_shape(type_.shape)
+                index = f"{value.name if enters else 'NAME'} {TensorType(shape)} in {size}"
+                wanted = names[expected]
+                raise Mistyped(WrongKind(node.span, glyph, slot.name, wanted, actual, how, index))
 
     def _configured(self, node: Apply, types: tuple[TensorType, ...]) -> Attrs:
         if node.op.configure is None:
@@ -246,8 +253,13 @@ class _Typist:
         return tuple(map(self.sizes.expand, shape))
 
     def _fitting(self, node: Apply, types: tuple[TensorType, ...]) -> tuple[str, ...]:
-        """The parameters that a • could refer to: those that take the first operand."""
+        """The parameters that a • could refer to: those that take the first operand.
+
+        None where the one that it names would, transposed, as torch holds matrices.
+        """
         if node.op.family != "matmul" or node.inputs[1].role != "param":
+            return ()
+        if types[1].shape[-1:] == types[0].shape[-1:]:
             return ()
         (target, *_) = node.pending.targets
         target_shape = target and self._expanded(target)

@@ -12,10 +12,10 @@ from dataclasses import field
 
 from xg.diagnostics.lazy_dataclass import dataclass
 from xg.diagnostics.source import Span
+from xg.ir.advice import advice
 from xg.ir.dim import Dim, symbol
 from xg.ir.graph import Call, Graph, Value
 from xg.ir.tensor import Sizes, TensorType
-from xg.passes.infer.advice import advice
 from xg.passes.infer.errors import Mistyped, PortMismatch, RepeatChanges, SizeClash
 from xg.passes.infer.solve import settled_names, solved
 

@@ -184,12 +184,14 @@ class WrongKind(ProblemAt):
     operand: str
     wanted: str
     found: str
+    how: str
+    index: str  # the declaration that makes it integers
 
     def helps(self) -> tuple[str, ...]:
         if self.wanted != "integers":
-            return ()
+            return ("an operator makes floats of integers: `op floats(i [..] in N) = float(i)`",)
         order = f"`xg ops {self.node}` tells the order of operands"
-        return ("declare it as an index: NAME [B, S] in V", order)
+        return (f"{self.how}: {self.index}", order)
 
 
 class LoopAxis(ProblemAt):

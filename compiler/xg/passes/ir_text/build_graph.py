@@ -25,6 +25,7 @@ from xg.passes.ir_text.records import (
     NamesText,
     PairsText,
     ParamText,
+    RowsText,
     StateText,
     StepText,
     UniformText,
@@ -85,7 +86,8 @@ def backward_graph(text: GraphText, builder: StepBuilder) -> Backward:
     steps = tuple(builder.step(line) for line in lines.of(StepText))
     gradients = {scope.value(v): scope.value(total) for v, total in lines.pairs("d")}
     totals = {scope.value(v): scope.value(total) for v, total in lines.pairs("totals")}
-    own = {*inputs, *(v for step in steps for v in (*step.inputs, *step.outputs))}
+    rows = {scope.value(v): as_dim(axis).constant for v, axis in lines.rows()}
+    own = {*inputs, *rows, *(v for step in steps for v in (*step.inputs, *step.outputs))}
     return Backward(
         key=forward.key,
         block=forward.block,
@@ -107,6 +109,7 @@ def backward_graph(text: GraphText, builder: StepBuilder) -> Backward:
         gradients=gradients,
         of=values.of,
         totals={**totals, **gradients},
+        rows=tuple(rows.items()),
     )
 
 
@@ -164,6 +167,10 @@ class _Lines:
         return tuple(
             name for line in self.of(NamesText) if line.kind == kind for name in line.names
         )
+
+    def rows(self) -> list[tuple[str, Expression]]:
+        """The rows of a loop, with their axes."""
+        return [row for line in self.of(RowsText) for row in line.axes.items()]
 
     def pairs(self, kind: str) -> list[tuple[Token, Token]]:
         """The pairs of all lines of pairs of a kind."""

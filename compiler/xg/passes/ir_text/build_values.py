@@ -26,10 +26,10 @@ class GraphScope:
     values: dict[str, Value] = field(default_factory=dict[str, Value])
     makers: dict[str, Step] = field(default_factory=dict[str, Step])  # by what they make first
 
-    def value(self, name: Token) -> Value:
-        """The value of a name."""
+    def value(self, name: str) -> Value:
+        """The value of a name; the error has the line of a token."""
         if str(name) not in self.values:
-            raise Meaningless(f"no value before is called {name}", name.line)
+            raise Meaningless(f"no value before is called {name}", getattr(name, "line", None))
         return self.values[str(name)]
 
     def all(self, names: Iterable[Token]) -> tuple[Value, ...]:

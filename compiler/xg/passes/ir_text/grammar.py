@@ -21,6 +21,7 @@ LINE_WORDS: Final = frozenset(
             "return",
             "d",
             "totals",
+            "rows",
         ),
         *("alias", "layout", "memory", "again", "block", "title", "sizes", "op", "part"),
     }
@@ -60,8 +61,8 @@ result: NAME type
     | "saved" [names] _NL -> saved
     | "return" [names] _NL -> returned
     | "d" NAME "=" NAME _NL -> gradient
-    | "totals" pairs _NL -> totals
-    | "alias" pairs _NL -> aliases
+    | (TOTALS | ALIAS) pairs _NL -> pairs_of
+    | "rows" bindings _NL -> rows
     | "layout" NAME bindings _NL -> layout
     | "memory" STRING NAME ("," STRING NAME)* _NL -> memory
     | "block" NAME _NL -> block
@@ -136,6 +137,8 @@ GRAPH: "graph"
 REVERSED: "reversed"
 FROZEN: "frozen"
 AGAIN: "again"
+TOTALS: "totals"
+ALIAS: "alias"
 BACKWARD.2: /backward(?= )/
 CALL.2: /call(?= )/
 KEY: /{PLAIN_KEY}/

@@ -9,7 +9,7 @@ from xg import ops
 from xg.diagnostics.diagnostic import DiagnosticError
 from xg.diagnostics.lazy_dataclass import dataclass
 from xg.diagnostics.source import Source
-from xg.ir.graph import Apply, Graph, Program
+from xg.ir.graph import Apply, Program, Value, with_parts
 from xg.ir.op import Op
 from xg.ir.prim import ShapeError
 from xg.ir.tensor import TensorType
@@ -20,6 +20,8 @@ from xg.passes.ir_text.errors import Meaningless
 from xg.passes.resolve.define import define
 from xg.sharding.same_computation import same_computation
 from xg.syntax.parse import parse
+
+Types = Mapping[Value, TensorType]
 
 
 @cache
@@ -40,10 +42,10 @@ class Vocabulary:
     def of(cls, program: Program) -> Vocabulary:
         """The glyphs of a program, those of operators of its files if they mean nothing else."""
         used: dict[str, dict[int, tuple[Op, bool]]] = {}
-        for step, graph in _applies(program):
+        for step, types in _applies(program):
             said = used.setdefault(step.op.glyph, {})
             if id(step.op) not in said:
-                said[id(step.op)] = step.op, _is_as_defined(step, graph)
+                said[id(step.op)] = step.op, _is_as_defined(step, types)
         alone = [
             op for (op, defined), *others in map(_values, used.values()) if defined and not others
         ]
@@ -72,12 +74,24 @@ def _values(said: Mapping[int, tuple[Op, bool]]) -> Sequence[tuple[Op, bool]]:
     return tuple(said.values())
 
 
-def _applies(program: Program) -> Iterator[tuple[Apply, Graph]]:
+def _applies(program: Program) -> Iterator[tuple[Apply, Types]]:
     for graph in (*program.graphs.values(), *program.backwards.values()):
         for step in graph.steps:
             if isinstance(step, Apply):
-                yield step, graph
-                yield from ((part, graph) for part in step.parts)
+                yield step, graph.types
+                inside = _inside(graph.types, step.parts) if step.parts else graph.types
+                yield from ((part, inside) for part in step.parts)
+
+
+def _inside(types: Types, parts: Iterable[Apply]) -> Types:
+    """Types of values, with those inside a fused step where its parts fit its operands.
+
+    In the program of a rank they do not: the parts are those of one device.
+    """
+    try:
+        return with_parts(types, parts)
+    except (ShapeError, Misuse):
+        return types
 
 
 def _defined(text: str) -> Op | None:
@@ -89,15 +103,15 @@ def _defined(text: str) -> Op | None:
         return None
 
 
-def _is_as_defined(step: Apply, graph: Graph) -> bool:
+def _is_as_defined(step: Apply, known: Types) -> bool:
     """Whether a step applies what its operator's own formula defines."""
     op = step.op
     if op.local or not op.formula.startswith(f"op {op.glyph}("):
         return False
     again = _defined(op.formula)
-    if again is None or any(value not in graph.types for value in step.inputs):
+    if again is None or any(value not in known for value in step.inputs):
         return False
-    types = [graph.types[value] for value in step.inputs]
+    types = [known[value] for value in step.inputs]
     return does_the_same(op, again, types, step.attrs)
 
 

@@ -88,6 +88,8 @@ class GraphPrinter:
         graph = self.graph
         yield f"return {self._all(graph.outputs)}".rstrip()
         if isinstance(graph, Backward):
+            rows = ", ".join(f"{self._name(value)} = {axis}" for value, axis in graph.rows)
+            yield from [f"rows {rows}"] if rows else []
             for value, gradient in graph.gradients.items():
                 yield f"d {self._name(value)} = {self._name(gradient)}"
             forward, mine = graph.forward.types, graph.types

@@ -226,6 +226,13 @@ class PairsText:
 
 
 @dataclass(frozen=True, slots=True)
+class RowsText:
+    """Values of a round of a backward pass, and the axes along which a loop stacks them."""
+
+    axes: Mapping[str, Expression]
+
+
+@dataclass(frozen=True, slots=True)
 class LayoutText:
     """The mesh axes that cut a value, as the file writes it."""
 
@@ -258,6 +265,7 @@ LineText: TypeAlias = (
     | NamesText
     | PairsText
     | LayoutText
+    | RowsText
     | MemoryText
     | WordText
 )

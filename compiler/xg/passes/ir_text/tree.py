@@ -148,11 +148,11 @@ class TreeOfProgram(Transformer[Token, r.ProgramText]):
     def gradient(self, value: Token, gradient: Token) -> r.PairsText:
         return r.PairsText("d", ((value, gradient),))
 
-    def totals(self, pairs: tuple[Pair, ...]) -> r.PairsText:
-        return r.PairsText("totals", pairs)
+    def pairs_of(self, kind: Token, pairs: tuple[Pair, ...]) -> r.PairsText:
+        return r.PairsText(str(kind), pairs)
 
-    def aliases(self, pairs: tuple[Pair, ...]) -> r.PairsText:
-        return r.PairsText("alias", pairs)
+    def rows(self, axes: Mapping[str, Expression]) -> r.RowsText:
+        return r.RowsText(axes)
 
     def layout(self, value: Token, cuts: Mapping[str, Expression]) -> r.LayoutText:
         return r.LayoutText(value, cuts)

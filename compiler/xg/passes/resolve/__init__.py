@@ -12,6 +12,7 @@ from xg.diagnostics.source import Span
 from xg.ir.graph import Graph, Program
 from xg.ir.walk import Circular, ordered
 from xg.passes.resolve.arguments import block_arguments
+from xg.passes.resolve.block import Incomplete
 from xg.passes.resolve.call_errors import CallsItself, NoBlock
 from xg.passes.resolve.errors import Refused
 from xg.passes.resolve.instance import BlockInstance
@@ -49,6 +50,18 @@ class Resolver:
 
     def program(self, block: str | None, settings: Mapping[str, str | int]) -> Program:
         """The result of `resolve`."""
+        program, problems = self.partly(block, settings)
+        if problems:
+            raise DiagnosticError.of(*problems)
+        return program
+
+    def partly(
+        self, block: str | None, settings: Mapping[str, str | int]
+    ) -> tuple[Program, tuple[Problem, ...]]:
+        """The program as far as it can be resolved, and all errors; an editor shows both.
+
+        Raises DiagnosticError where too little is left.
+        """
         module, load = self.linker.module, self.linker.load
         try:
             entry = _entry_block(module, load, block)
@@ -56,8 +69,8 @@ class Resolver:
             linked = self.linker.link({n: v for n, v in settings.items() if n not in own})
             chosen = {n: value for n, value in settings.items() if n in own}
             instance = _entry(linked, entry, chosen)
-            program = _program(linked, instance, self.graphs or ResolvedGraphs())
-            return program if self.graphs is None else _numbered(program, linked)
+            program, problems = _program(linked, instance, self.graphs or ResolvedGraphs())
+            return program if self.graphs is None else _numbered(program, linked), problems
         except Refused as refused:
             raise DiagnosticError.of(*refused.problems) from None
 
@@ -106,7 +119,9 @@ def _expression(value: str | int, span: Span) -> ast.Expr:
     return ast.Number(span, number, str(value))
 
 
-def _program(linked: Linked, entry: BlockInstance, known: ResolvedGraphs) -> Program:
+def _program(
+    linked: Linked, entry: BlockInstance, known: ResolvedGraphs
+) -> tuple[Program, tuple[Problem, ...]]:
     keys: dict[BlockInstance, str] = {}
     same = Counter[str]()  # instances of one name, which are of blocks of several files
     waiting: deque[BlockInstance] = deque()
@@ -129,18 +144,21 @@ def _program(linked: Linked, entry: BlockInstance, known: ResolvedGraphs) -> Pro
             graph = known.graph(linked, instance, keys[instance], request)
         except Refused as refused:
             problems.update(dict.fromkeys(refused.problems))
-            continue
+            graph = refused.rest if isinstance(refused, Incomplete) else None
+            if graph is None:
+                continue
         graphs[keys[instance]] = graph
         operators += len(graph.steps)
         if operators > ExpandedOperators.maximum:  # before many more instances are asked for
             raise Refused(ExpandedOperators(graph.span, operators))
-    if problems:
+    if len(graphs) < len(keys):
         raise Refused(*problems)
     mesh = {name: size for name, size in linked.mesh.items() if size is not None}
     try:
-        return Program(ordered(graphs, keys[entry]), keys[entry], mesh=mesh)
+        return Program(ordered(graphs, keys[entry]), keys[entry], mesh=mesh), tuple(problems)
     except Circular as circular:
-        raise Refused(_ring([graphs[key] for key in circular.ring])) from None
+        ring = (_ring([graphs[key] for key in circular.ring]),)
+        raise Refused(*(problems or ring)) from None
 
 
 def _ring(graphs: Sequence[Graph]) -> CallsItself:

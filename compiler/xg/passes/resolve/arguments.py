@@ -54,6 +54,7 @@ def _matched(
     place.
     """
     matched: dict[str, ast.Expr] = {}
+    takes = f"{', '.join(names) or 'nothing'} in parentheses"
     for argument in use.arguments:
         if argument.name is not None:
             name = argument.name.name
@@ -61,18 +62,14 @@ def _matched(
             free = (name for name in names if name not in matched)
             name = words.get(argument.value.span.text) or next(free, None)
         if name is None:
-            takes = ", ".join(names) or "nothing"
-            raise Refused(
-                BadArgument(
-                    argument.span,
-                    f"{node} takes {takes} in parentheses",
-                    (f"a value made by another node arrives by an arrow: {node}<-…",),
-                )
-            )
+            help = f"a value made by another node arrives by an arrow: {node}<-…"
+            if not isinstance(argument.value, ast.Path | ast.Call):  # a number, as torch has
+                help = f"an axis is named in brackets: {node}[S]"
+            raise Refused(BadArgument(argument.span, f"{node} takes {takes}", (help,)))
         if name not in names or name in matched:
-            wrong = "twice" if name in matched else f"none of {', '.join(names) or 'none'}"
+            wrong = f"is given {name} twice" if name in matched else f"takes {takes}, not {name}"
             help = (f"an axis is named in brackets: {node}[S]",) if name in AXES else ()
-            raise Refused(BadArgument(argument.span, f"{node} has {name} {wrong}", help))
+            raise Refused(BadArgument(argument.span, f"{node} {wrong}", help))
         matched[name] = argument.value
     return matched
 

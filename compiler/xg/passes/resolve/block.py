@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Container
+from contextlib import suppress
 from dataclasses import field
 
+from xg.diagnostics.diagnostic import Problem
 from xg.diagnostics.lazy_dataclass import dataclass, replace
 from xg.ir.graph import Apply, Graph, Param, Remark, Value
 from xg.ir.scalar import as_scalar, size
@@ -28,8 +30,16 @@ from xg.passes.resolve.states import carries, declare_state
 from xg.syntax import ast
 
 
+class Incomplete(Refused):
+    """Carries the errors of a block, and the rest of its graph if there is one, for an editor."""
+
+    def __init__(self, rest: Graph | None, *problems: Problem) -> None:
+        super().__init__(*problems)
+        self.rest = rest
+
+
 def resolve_block(lookups: Lookups, key: str, request: Request) -> Graph:
-    """The graph of an instance under a key; raises Refused with everything that is wrong."""
+    """The graph of an instance under a key; raises Incomplete with everything that is wrong."""
     return _BlockResolver(BlockScope(lookups, request), key).graph()
 
 
@@ -41,6 +51,7 @@ class _BlockResolver:
     key: str
     params: dict[str, Param] = field(default_factory=dict[str, Param])
     problems: list[Refused] = field(default_factory=list[Refused])
+    given: list[Value] = field(default_factory=list[Value])  # by their shapes, behind an error
 
     @property
     def block(self) -> ast.Block:
@@ -48,42 +59,81 @@ class _BlockResolver:
         return self.scope.block
 
     def graph(self) -> Graph:
-        """The untyped graph; raises Refused with everything that is wrong."""
+        """The untyped graph; raises Incomplete with everything that is wrong."""
         inputs = tuple(self._input(port) for port in self.block.data)
         self._declare_params()
         pasts = self._declare_states()
         self._read_chains()
         marked = self._remarks()
-        self._refuse_unfinished()
+        self._find_unfinished()
+        if self.problems:
+            problems = (p for refused in self.problems for p in refused.problems)
+            raise Incomplete(self._rest(inputs), *problems)
         outputs = self._outputs()
         states = tuple(carries(self.scope, pasts))
-        results = (*self.block.outputs, *self.block.states)
         tables = self._tables()
+        started = tuple(
+            self._started(param, decl, tables)
+            for param, decl in zip(self.params.values(), self.block.params, strict=True)
+            if param.value in self.scope.read
+        )
+        return replace(
+            self._made(inputs, outputs, started),
+            inputs=(*inputs, *pasts),
+            outputs=(*outputs, *(state.next for state in states)),
+            output_names=tuple(p.name.name for p in (*self.block.outputs, *self.block.states)),
+            output_types=(*self._output_types(), *(v.declared for v in pasts if v.declared)),
+            claims=tuple(self.scope.claims),
+            carries=states,
+            remarks=marked,
+        )
+
+    def _rest(self, inputs: tuple[Value, ...]) -> Graph | None:
+        """The part without errors, for an editor: what a text gives the shape of counts as given.
+
+        None where the head is wrong, or where rounds would not know what they begin with.
+        """
+        params = list(self.params.values())
+        if self.block.states or not all(v.declared for v in (*inputs, *(p.value for p in params))):
+            return None
+        for port in self.block.outputs:
+            self._give(port)
+        outputs = [self.scope.values.get(port.name.name) for port in self.block.outputs]
+        known = tuple(value for value in outputs if value)
+        params += [Param(value, value.declared, "zeros") for value in self.given if value.declared]
+        with suppress(Refused):
+            return self._made(inputs, known, tuple(params)) if len(known) == len(outputs) else None
+        return None
+
+    def _made(
+        self, inputs: tuple[Value, ...], outputs: tuple[Value, ...], params: tuple[Param, ...]
+    ) -> Graph:
         return Graph(
             key=self.key,
             block=self.block.name.name,
             title=self.block.title.value if self.block.title else self.block.name.name,
-            inputs=(*inputs, *pasts),
-            outputs=(*outputs, *(state.next for state in states)),
-            output_names=tuple(part.name.name for part in results),
-            output_types=(*self._output_types(), *(v.declared for v in pasts if v.declared)),
-            params=tuple(
-                self._started(param, decl, tables)
-                for param, decl in zip(self.params.values(), self.block.params, strict=True)
-                if param.value in self.scope.read
-            ),
+            inputs=inputs,
+            outputs=outputs,
+            output_names=tuple(port.name.name for port in self.block.outputs),
+            output_types=self._output_types(),
+            params=params,
             steps=tuple(self.scope.steps),
             sizes=self.scope.sizes,
             span=self.block.span,
             foreign=tuple(self.scope.foreign.values()),
-            claims=tuple(self.scope.claims),
-            carries=states,
             layouts=self.scope.layouts(),
             aliases=tuple(self.scope.aliases),
             mentions=tuple(self.scope.reader.mentions),
             file=self.scope.unit.number,
-            remarks=marked,
         )
+
+    def _give(self, port: ast.Port) -> None:
+        """Take a name as given that no line makes, if the text gives its shape."""
+        with suppress(Refused):
+            declared = self.scope.declared(port)
+            if declared and port.name.name not in self.scope.values:
+                self.given.append(Value(port.name.name, "edge", port.span, declared))
+                self.scope.bind(port.name, self.given[-1])
 
     def _read_chains(self) -> None:
         for chain in self.block.chains:
@@ -91,7 +141,9 @@ class _BlockResolver:
                 read_statement(self.scope, chain)
             except Refused as refused:
                 self.problems.append(refused)
-                self.scope.spoiled.update(_labels(chain))
+                for port in _labels(chain):
+                    self.scope.spoiled.add(port.name.name)
+                    self._give(port)
 
     def _remarks(self) -> tuple[Remark, ...]:
         try:
@@ -114,13 +166,17 @@ class _BlockResolver:
         return values
 
     def _input(self, port: ast.Port) -> Value:
-        assert port.shape is not None
-        type_ = self._attempt(lambda: self.scope.reader.type(port.shape, port.range))  # pyright: ignore
+        type_ = self._attempt(lambda: self._declared(port))
         value = Value(port.name.name, "input", port.span, type_, port.frozen is not None)
         self.scope.bind(port.name, value)
-        if type_:
+        if type_ and port.shape:
             self.scope.lay(value, port.shape)
         return value
+
+    def _declared(self, port: ast.Port) -> TensorType:
+        if port.shape is None:
+            raise Refused()  # its text has an error, which is known
+        return self.scope.reader.type(port.shape, port.range)
 
     def _declare_params(self) -> None:
         for decl in self.block.params:
@@ -182,7 +238,7 @@ class _BlockResolver:
             return mentions.values | self._meant()
         return {str(v.name) for v in self.scope.read} | Mentions.of(*self.block.nexts).values
 
-    def _refuse_unfinished(self) -> None:
+    def _find_unfinished(self) -> None:
         first: dict[str, ast.Name] = {}
         for port in self.block.outputs:
             name = port.name.name
@@ -194,11 +250,9 @@ class _BlockResolver:
         for decl in self.block.params:
             if decl.name.name not in used:
                 self.problems.append(Refused(UnusedParam(decl.span, decl.name.name)))
-        if self.problems:
-            raise Refused(*(p for refused in self.problems for p in refused.problems))
 
 
-def _labels(chain: ast.Chain) -> set[str]:
+def _labels(chain: ast.Chain) -> list[ast.Port]:
     """Every name that a chain would have made."""
     labels = [chain.label, *(use.label for use in chain.steps)]
-    return {port.name.name for label in labels if label for port in label.ports}
+    return [port for label in labels if label for port in label.ports]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import suppress
 
 from xg import ops
 from xg.diagnostics.lazy_dataclass import dataclass, replace
@@ -30,6 +31,8 @@ def read_statement(scope: BlockScope, chain: ast.Chain) -> None:
     """A chain as a statement of its own: its last edge has a name."""
     last = chain.steps[-1].label if chain.steps else chain.label
     if last is None or not last.ports:
+        with suppress(Refused):
+            read_chain(scope, chain, None)  # its nodes have types, although it has no name yet
         raise Refused(NoLabel(chain.steps[-1].span if chain.steps else chain.span))
     read_chain(scope, chain, None)
 
@@ -41,6 +44,9 @@ def read_chain(scope: BlockScope, chain: ast.Chain, peer: Value | None) -> Value
     if chain.label:
         scope.name(arriving, chain.label)
     included = [scope.kept(use.guard) for use in chain.steps]
+    _refuse_unknown(
+        scope, [use for use, is_kept in zip(chain.steps, included, strict=True) if is_kept]
+    )
     last = max((position for position, is_kept in enumerate(included) if is_kept), default=-1)
     labels = _Labels(scope, chain.steps, included)
     for position, use in enumerate(chain.steps):
@@ -190,6 +196,15 @@ def _attached(
     peer = arriving[0] if arriving else None
     beside = (read_operand(scope, attached.operand, peer) for attached in use.attachments)
     return [*arriving, *beside]
+
+
+def _refuse_unknown(scope: BlockScope, uses: Sequence[ast.NodeUse]) -> None:
+    """Refuse several unknown operators of a chain at once."""
+    calls = {*scope.calls, *(use.instance.name for use in uses if use.instance)}
+    names = [use.operator for use in uses if use.operator.name not in calls]
+    unknown = [name for name in names if scope.operator(name) is None]
+    if len(unknown) > 1:
+        raise Refused(*(_unknown_operator(scope, name) for name in unknown))
 
 
 def _unknown_operator(scope: BlockScope, name: ast.Name) -> UnknownOperator:

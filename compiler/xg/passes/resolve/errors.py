@@ -7,6 +7,7 @@ from collections.abc import Iterable
 from typing import Literal
 
 from xg.diagnostics.diagnostic import Diagnostic, Fix, Label, Problem, ProblemAt
+from xg.diagnostics.similar import similar
 from xg.diagnostics.source import Span
 from xg.passes.resolve.foreign_names import meant
 from xg.syntax.leave_out import left_out
@@ -25,22 +26,16 @@ class Refused(Exception):
 
 def nearest(name: str, known: Iterable[str]) -> tuple[str, ...]:
     """A help line with the most similar known name, or none."""
-    return tuple(f"did you mean {other}?" for other in _similar(name, known))
-
-
-def _similar(name: str, known: Iterable[str]) -> list[str]:
-    from difflib import get_close_matches  # only a wrong name pays for it
-
-    lowered = {other.lower(): other for other in known}
-    close = get_close_matches(name.lower(), list(lowered), n=1, cutoff=0.6)
-    return [lowered[other] for other in close]
+    other = similar(name, known)
+    return () if other is None else (f"did you mean {other}?",)
 
 
 def corrected(span: Span | None, name: str, known: Iterable[str]) -> tuple[Fix, ...]:
     """The most similar known name in place of the one at a span, or nothing."""
     if span is None or ascii_name(span.text) != name:
         return ()
-    return tuple(Fix.replace(span, greek_name(other)) for other in _similar(name, known))
+    other = similar(name, known)
+    return () if other is None else (Fix.replace(span, greek_name(other)),)
 
 
 def declared(span: Span | None, word: str, name: str) -> tuple[Fix, ...]:
@@ -62,16 +57,20 @@ class UnknownValue(ProblemAt):
     label = "not made above"
     name: str
     known: tuple[str, ...]
-    operator: bool = False
+    other: Literal["operator", "dim", "nothing"] = "nothing"  # that is called so
 
     def helps(self) -> tuple[str, ...]:
-        help = nearest(self.name, self.known)
-        if self.operator:
-            help = (f"{self.name} is an operator: write it behind an arrow, -> {self.name}",)
-        return help
+        if self.other == "operator":
+            return (f"{self.name} is an operator: write it behind an arrow, -> {self.name}",)
+        if self.other == "dim":
+            return (f"{self.name} is a dim: sizes stand in shapes, and shapes say them",)
+        if self.name.endswith(".T"):
+            return (f"a matrix is transposed by T: T({self.name[:-2]})",)
+        declare = f"declare it, param {self.name} [..], or name an edge above: … : {self.name}"
+        return nearest(self.name, self.known) or (() if "." in self.name else (declare,))
 
     def fixes(self) -> tuple[Fix, ...]:
-        return () if self.operator else corrected(self.span, self.name, self.known)
+        return () if self.other == "operator" else corrected(self.span, self.name, self.known)
 
 
 class UnknownMark(ProblemAt):
@@ -92,6 +91,15 @@ class UnknownMark(ProblemAt):
         return () if self.help else corrected(self.span, self.name, self.known)
 
 
+class MarkedTwice(ProblemAt):
+    """A place that is highlighted or noted a second time as it was before."""
+
+    code = "XG0268"
+    title = "{name} is marked like this already"
+    label = "changes nothing"
+    name: str
+
+
 class UnknownOperator(ProblemAt):
     """A node that is neither operator nor block nor option."""
 
@@ -102,12 +110,14 @@ class UnknownOperator(ProblemAt):
     value: bool = False
 
     def helps(self) -> tuple[str, ...]:
-        help = meant(self.name) or nearest(self.name, self.known)
+        behind = self.span.source.text[self.span.end :]
+        help = meant(self.name, behind) or nearest(self.name, self.known)
         if self.value:
             help = (
                 f"{self.name} is a value: `: {self.name}` names an edge, `<-{self.name}` uses it",
             )
-        return help
+        own = f"`op {self.name}(x) = …` defines an operator, `: {self.name}` names an edge"
+        return help or ((own,) if self.name.isidentifier() else ())
 
     def fixes(self) -> tuple[Fix, ...]:
         hinted = self.value or meant(self.name)
@@ -121,11 +131,20 @@ class UnknownSize(ProblemAt):
     title = "no dim is called {name}"
     name: str
     known: tuple[str, ...]
+    other: Literal["value", "number", "nothing"] = "nothing"  # that is called so
 
     def helps(self) -> tuple[str, ...]:
-        return nearest(self.name, self.known) or (f"declare it: dim {self.name}",)
+        name = self.name
+        if self.other == "value":
+            return (f"{name} is a value: it arrives at a node by an arrow, `<-{name}`",)
+        if self.other == "number":
+            dim = f"`dim {name}` in its place, and give it at the call: `F({name}=2)`"
+            return (f"{name} is a number of the block, and no size: declare {dim}",)
+        return nearest(name, self.known) or (f"declare it: dim {name}",)
 
     def fixes(self) -> tuple[Fix, ...]:
+        if self.other != "nothing":
+            return ()
         close = corrected(self.span, self.name, self.known)
         return (*close, *declared(self.span, "dim", self.name))
 
@@ -137,9 +156,15 @@ class NameTwice(ProblemAt):
     title = "the name {name} is given twice"
     label = "again here"
     also = (("first", "first here"),)
-    fix = "every name is given once; choose another"
     name: str
     first: Span
+
+    def helps(self) -> tuple[str, ...]:
+        line = self.first.source.line_text(self.first.line)
+        if re.match(r"\s*state\b", line):
+            name = self.name
+            return (f"write `: {name}_1` and, in the next line, `next {name} = {name}_1`",)
+        return ("every name is given once; choose another",)
 
 
 class NoLabel(ProblemAt):
@@ -235,8 +260,9 @@ class BadBrackets(ProblemAt):
             "counted": f"{node} names its axes here: {written} counts them",
             "again": f"{written} says the size of an axis that stands left of the arrow, too",
         }[self.wrong]
+        shape = f"a shape stands behind the name of an edge: `-> {node} : NAME {written}`"
         help = {
-            "axes": (f"it takes a map of axes{example}",) if example else (),
+            "axes": (f"it takes a map of axes{example}" if example else shape,),
             "map": (f"it takes names of axes{example}",) if example else (),
             "size": ("a size stands behind a new axis alone",),
             "again": ("a size stands behind a new axis alone",),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Container, Iterable, Mapping
+from collections.abc import Collection, Container, Iterable, Mapping
 from dataclasses import field
 
 from xg.diagnostics.lazy_dataclass import dataclass
@@ -23,13 +23,14 @@ class ExpressionReader:
     """Reads expressions where `dims` are the known symbols and `numbers` the known numbers.
 
     An axis of a shape may be divided by axes of the mesh: that cuts it, and its size is the whole.
-    `mentions` collects the symbols that were read.
+    `mentions` collects the symbols that were read; `values` are no sizes, as errors say.
     """
 
     dims: frozenset[str]
     meshes: frozenset[str]
     numbers: Mapping[str, Scalar]
     mentions: dict[str, None] = field(default_factory=dict[str, None], compare=False)
+    values: Collection[str] = field(default=(), compare=False)
 
     def dim(self, expr: ast.Expr) -> Dim:
         """An exact size."""
@@ -60,9 +61,16 @@ class ExpressionReader:
 
             raise Refused(MisplacedMesh(path.span, path.name))
         if path.name not in self.dims:
-            raise Refused(UnknownSize(path.span, path.name, tuple(sorted(self.dims))))
+            raise Refused(self._unknown(path))
         self.mentions[path.name] = None
         return symbol(path.name)
+
+    def _unknown(self, path: ast.Path | ast.Name) -> UnknownSize:
+        known = tuple(sorted(self.dims))
+        if path.name in self.values:
+            return UnknownSize(path.span, path.name, known, "value")
+        other = "number" if path.name in self.numbers else "nothing"
+        return UnknownSize(path.span, path.name, known, other)
 
     def _arithmetic(self, expr: ast.Arithmetic) -> Dim:
         total = self.dim(expr.first)

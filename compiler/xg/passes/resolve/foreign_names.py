@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from typing import Final
 
 _LINEAR: Final = "a linear layer is •<=W -> ⊕<-BC(b), with param W [D, D_ff], b [D_ff]"
 _CONV: Final = "a convolution is conv[H, W](K, b, pad=1), with param K [3, 3, C, D], b [D]"
-_NORM: Final = "a norm over one axis is LN(γ, β), or LN[C](γ, β), with param γ, β [D]"
+_NORM: Final = "a layer norm is LN, or LN(γ, β) with param γ [D] = ones, β [D] = zeros"
+_RMS: Final = "an RMS norm is an op: op rms(x [.., D]; g [D]) = x/sqrt(mean[D](x^2) + 1e-6)*g"
+_OWN: Final = "an activation of your own is an op: op leaky(x) = max(x, 0.01*x), and then -> leaky"
 _ATTENTION: Final = "attention is •<=KT -> SM(1/sqrt(D_h), causal) -> S -> •<=V"
 _CONCAT: Final = "tensors are joined by C: A -> C<-B : Y [B, S, D], or C[S]<-B"
 _AXES: Final = "axes change places by T, or by a map: T[b, s, d -> b, d, s]"
@@ -23,7 +26,11 @@ _HINTS: Final[dict[str, tuple[str, ...]]] = {
         "unfold", "fold", "im2col", "col2im", "sliding_window_view", "extract_image_patches",
         "convtranspose1d", "convtranspose2d", "conv_transpose2d",
     ),
-    _NORM: ("layernorm", "layernormalization", "rmsnorm", "groupnorm", "layer_norm", "norm"),
+    _NORM: ("layernorm", "layernormalization", "layer_norm", "norm"),
+    _RMS: ("rmsnorm", "rms_norm"),
+    "there is no group norm: R splits an axis into groups, LN[C] is a norm over one": (
+        "groupnorm", "group_norm", "instancenorm", "instancenorm2d",
+    ),
     "there is no batch norm: LN is a norm over one axis": (
         "batchnorm", "batchnorm1d", "batchnorm2d",
     ),
@@ -35,11 +42,19 @@ _HINTS: Final[dict[str, tuple[str, ...]]] = {
     _MATMUL: ("matmul", "mm", "bmm", "dot", "einsum", "mul_mat", "inner"),
     _ADD: ("add", "plus", "residual", "skip"),
     _PRODUCT: ("mul", "multiply", "hadamard", "times"),
-    "softmax is S, over the last axis, or S[T]": ("softmax", "log_softmax", "logsoftmax"),
+    "softmax is S, over the last axis, or S[T]": ("softmax",),
+    "the loss CE<-t takes logits; else: op ln(p) = log(p), and then -> S -> ln": (
+        "log_softmax", "logsoftmax",
+    ),
     "a mask is a part of SM: SM(1/sqrt(D_h), causal), or SM<-M": (
         "mask", "masked_fill", "tril", "triu",
     ),
-    "a rectifier is ReLU": ("relu", "relu6", "leakyrelu", "leaky_relu", "rectifier"),
+    "a rectifier is ReLU": ("relu", "rectifier"),
+    _OWN: (
+        "relu6", "leakyrelu", "leaky_relu", "prelu", "elu", "selu", "celu", "mish", "hardtanh",
+        "softsign", "hardsigmoid", "hardswish", "quickgelu", "threshold",
+    ),
+    "nothing is needed: an edge goes on to many nodes": ("identity", "noop", "passthrough"),
     "a table is looked up by Emb: ids -> Emb(E), with param E [V, D]": (
         "embedding", "embed", "embeddings", "lookup",
     ),
@@ -59,17 +74,13 @@ _HINTS: Final[dict[str, tuple[str, ...]]] = {
         "crossentropy", "crossentropyloss", "cross_entropy", "nll_loss", "nllloss", "loss",
         "mseloss", "mse_loss", "l1loss", "bceloss", "bcewithlogitsloss",
     ),
-    "SiLU is also called swish": ("swish", "hardswish"),
+    "SiLU is also called swish": ("swish",),
     "parts of an axis are taken by slice[S](0, n), one position by pick[S](0)": (
         "getitem", "index", "narrow", "chunk", "crop", "cut", "select",
     ),
     "a chain is its own sequence: X -> F -> G": ("sequential", "compose", "modulelist"),
     "a recurrence is a block with a state, called over an axis: -> Cell over S": (
         "lstm", "gru", "rnn", "scan", "rnncell", "lstmcell", "grucell",
-    ),
-    "functions of numbers stand in an op: op f(x) = exp(x), and then -> f": (
-        "exp", "log", "sqrt", "sin", "cos", "erf", "abs", "pow", "square", "neg", "clamp", "clip",
-        "max", "min", "maximum", "minimum", "where", "softplus", "rsqrt", "reciprocal", "floor",
     ),
     "a difference is X -> ⊕<-(Y -> scale(-1)), or an op: op minus(x, y) = x - y": (
         "sub", "subtract", "minus",
@@ -89,11 +100,32 @@ _HINTS: Final[dict[str, tuple[str, ...]]] = {
     ),
     "figures are drawn by the command: xg build FILE": ("render", "draw", "plot", "show", "graph"),
 }  # fmt: skip
+_FUNCTIONS: Final[dict[str, str]] = {  # of numbers: they stand in an operator of one's own
+    **{name: f"{name}(x)" for name in ("exp", "log", "sqrt", "sin", "cos", "erf", "abs")},
+    "pow": "x^2", "square": "x^2", "neg": "-x", "rsqrt": "1/sqrt(x)", "reciprocal": "1/x",
+    "clamp": "min(max(x, 0), 1)", "clip": "min(max(x, 0), 1)",
+    "max": "max(x, 0)", "min": "min(x, 0)", "maximum": "max(x, y)", "minimum": "min(x, y)",
+    "where": "select(x > 0, x, 0)", "softplus": "log(1 + exp(x))",
+}  # fmt: skip
 _BY_NAME: Final = {name: hint for hint, names in _HINTS.items() for name in names}
 
 
-def meant(name: str) -> tuple[str, ...]:
-    """A help line for the name that another library gives an operator, or none."""
+def meant(name: str, behind: str = "") -> tuple[str, ...]:
+    """A help line for the name that another library gives an operator, or none.
+
+    `behind` is the text behind it, where axes and an operand may stand.
+    """
     plain = name.rpartition(".")[2].lower()
-    hint = _BY_NAME.get(plain)
-    return (hint,) if hint else ()
+    formula = _FUNCTIONS.get(plain)
+    if formula is None:
+        return (_BY_NAME[plain],) if plain in _BY_NAME else ()
+    axes, other = re.findall(r"^(?:\[([\w, ]+)\])?(?:<-(\w+))?", behind)[0]
+    if plain in ("max", "min") and axes:
+        return (f"it stands in an op: op f(x [.., {axes}]) = {plain}[{axes}](x), and then -> f",)
+    if plain in ("max", "min") and other:
+        formula = f"{plain}(x, y)"
+    if "y" in formula:
+        return (f"it stands in an op: op f(x, y) = {formula}, and then -> f<-{other or 'z'}",)
+    each = f"it stands in an op: op f(x) = {formula}, and then -> f"
+    over = f"over an axis: op f(x [.., D]) = {plain}[D](x), and then -> f"
+    return (each, over) if plain in ("max", "min") else (each,)

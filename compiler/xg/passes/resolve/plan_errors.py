@@ -189,12 +189,27 @@ class MemoryOfParam(ProblemAt):
     code = "XG0244"
     title = "{name} is a parameter, which nothing computes"
     label = "{word} what?"
-    fix = (
-        "write this behind `->`, where a parameter is gathered for use: [_/N_D, ..] -> [..] again",
-        "name an edge by its label, or a call: layers again",
-    )
     name: str
     word: str
+
+    def helps(self) -> tuple[str, ...]:
+        gathered = (
+            "write this behind `->`, where a parameter is gathered for use: "
+            f"[_/N_D, ..] -> [..] {self.word}"
+        )
+        if self.word == "hold":
+            return (gathered,)
+        return gathered, f"name an edge by its label, or a call: layers {self.word}"
+
+
+class HoldOfNoParam(ProblemAt):
+    """Something that is to be held for all passes of a step, and is no parameter."""
+
+    code = "XG0248"
+    title = "{name} is no parameter, and only those are held for all passes of a step"
+    label = "held"
+    fix = "end the line with `keep`: the value is kept for its own backward pass"
+    name: str
 
 
 class ShapeOfCall(ProblemAt):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import field
+from typing import cast
 
 from xg.diagnostics.diagnostic import DiagnosticError, Problem
 from xg.diagnostics.lazy_dataclass import dataclass, replace
@@ -14,6 +15,7 @@ from xg.passes.resolve.expressions import ExpressionReader
 from xg.passes.resolve.paths import End, Places, reachable
 from xg.passes.resolve.plan_errors import (
     CircularPlan,
+    HoldOfNoParam,
     MemoryOfParam,
     PlanOfUnknown,
     PlanTwice,
@@ -208,6 +210,8 @@ class _Plans:
             raise Refused(UseOfNoParam(placement.in_use.span, path.name))
         if placement.memory and end.is_param and not placement.in_use:
             raise Refused(MemoryOfParam(placement.memory.span, path.name, placement.memory.name))
+        if placement.memory and placement.memory.name == "hold" and not placement.in_use:
+            raise Refused(HoldOfNoParam(placement.memory.span, path.name))
         return Entry(
             block=(block.unit.number, block.block.name.name),
             path=tuple(segment.name for segment in path.segments),
@@ -258,7 +262,7 @@ class _Plans:
 def _memory(word: ast.Name | None) -> Memory | None:
     if word is None:
         return None
-    return "again" if word.name == "again" else "keep"
+    return cast("Memory", word.name)  # another word was refused where it was read
 
 
 def _mentioned(entry: Entry) -> Iterator[str]:

@@ -6,14 +6,17 @@ from collections.abc import Iterator
 
 from xg.ir.graph import Remark
 from xg.ir.op import Op
-from xg.passes.resolve.errors import Refused, UnknownMark
+from xg.passes.resolve.errors import MarkedTwice, Refused, UnknownMark
 from xg.passes.resolve.scope import BlockScope
 from xg.syntax import ast
 from xg.syntax.tree import walk
 
 
 def remarks(scope: BlockScope) -> Iterator[Remark]:
-    """Every place that a block marks; raises Refused for a name that no choice of options has."""
+    """Every place that a block marks.
+
+    Raises Refused for a name that no choice of options has, and for what is said twice.
+    """
     chains = [tree for chain in scope.block.chains for tree in walk(chain)]
     made = {port.name.name for tree in chains if isinstance(tree, ast.Label) for port in tree.ports}
     given = {port.name.name for port in (*scope.block.data, *scope.block.params)}
@@ -21,13 +24,18 @@ def remarks(scope: BlockScope) -> Iterator[Remark]:
     calls = {
         name for tree in chains if isinstance(tree, ast.NodeUse) for name in _call(scope, tree)
     }
+    told: set[Remark] = set()
     for remark in scope.block.remarks:
         text = remark.text.value if remark.text else ""
         for target in remark.targets:
             name, known = target.name.name, made if target.is_node else made | given | calls
             if name not in known:
                 raise Refused(_unknown(scope, target, tuple(sorted(known))))
-            yield Remark(name, target.is_node, text, remark.highlights)
+            marked = Remark(name, target.is_node, text, remark.highlights)
+            if marked in told:
+                raise Refused(MarkedTwice(target.name.span, name))
+            told.add(marked)
+            yield marked
 
 
 def _call(scope: BlockScope, use: ast.NodeUse) -> Iterator[str]:

@@ -10,12 +10,13 @@ from __future__ import annotations
 from collections.abc import Hashable, Mapping
 from dataclasses import field
 
+from xg.diagnostics.diagnostic import Problem
 from xg.diagnostics.lazy_dataclass import dataclass
 from xg.ir.graph import Graph
 from xg.ir.op import Op
 from xg.ir.recent import Recent
 from xg.ir.scalar import Scalar
-from xg.passes.resolve.block import resolve_block
+from xg.passes.resolve.block import Incomplete, resolve_block
 from xg.passes.resolve.instance import BlockInstance, Request
 from xg.passes.resolve.lookups import Lookups, Words
 from xg.passes.resolve.mentions import dims_mentioned
@@ -58,12 +59,17 @@ class _Resolved:
     operators: Mapping[str, Op | Header | None]
     calls: tuple[_Asked, ...]
     graph: Graph
+    problems: tuple[Problem, ...] = ()
 
 
 @dataclass(slots=True)
 class ResolvedGraphs:
-    """Graphs by their blocks."""
+    """Graphs by their blocks.
 
+    With `keeps_rests` also what is left of blocks with errors; the help of these may be outdated.
+    """
+
+    keeps_rests: bool = False
     known: Recent[int, list[_Resolved]] = field(default_factory=Recent[int, "list[_Resolved]"])
     headers: Recent[int, tuple[ast.Block, Header]] = field(
         default_factory=Recent[int, "tuple[ast.Block, Header]"]
@@ -82,6 +88,8 @@ class ResolvedGraphs:
         entries = self.known.get(id(block)) or self.known.put(id(block), [])
         for entry in entries:
             if entry.graph.key == key and self._answers(entry, program, linked, instance, request):
+                if entry.problems:
+                    raise Incomplete(entry.graph, *entry.problems)
                 return entry.graph
         return self._resolved(entries, program, linked, instance, key, request)
 
@@ -128,7 +136,7 @@ class ResolvedGraphs:
             asked.append((callee, request(callee)))
             return asked[-1][1]
 
-        graph = resolve_block(lookups, key, noted)
+        graph, problems = self._made(lookups, key, noted)
         names = {id(operator): name for name, operator in lookups.operators.items()}
         calls = (
             _Asked(names[id(callee.located)], callee.words, callee.numbers, key)
@@ -144,9 +152,22 @@ class ResolvedGraphs:
                 operators={name: self._seen(op) for name, op in lookups.operators.items()},
                 calls=tuple(calls),
                 graph=graph,
+                problems=problems,
             )
         )
+        if problems:
+            raise Incomplete(graph, *problems)
         return graph
+
+    def _made(
+        self, lookups: Lookups, key: str, request: Request
+    ) -> tuple[Graph, tuple[Problem, ...]]:
+        try:
+            return resolve_block(lookups, key, request), ()
+        except Incomplete as refused:
+            if not self.keeps_rests or refused.rest is None:
+                raise
+            return refused.rest, refused.problems
 
     def _seen(self, operator: Op | LocatedBlock | None) -> Op | Header | None:
         """Of a block only what callers see; an operator is known by identity."""

@@ -59,7 +59,8 @@ class BlockScope:
         self.sizes = self.linked.sizes_of(self.block)
         numbers = dict(self.instance.numbers)
         dims = self.linked.dims | {decl.name.name for decl in self.block.dims}
-        self.reader = ExpressionReader(dims, frozenset(self.linked.mesh), numbers)
+        mesh = frozenset(self.linked.mesh)
+        self.reader = ExpressionReader(dims, mesh, numbers, values=self.values)
         self.outputs = {port.name.name: port for port in self.block.outputs}
 
     @property
@@ -109,8 +110,10 @@ class BlockScope:
                 return self.values[first]
             if first in self.spoiled:
                 raise Refused()
-            operator = isinstance(self.operator(path.segments[0]), Op)
-            raise Refused(UnknownValue(path.span, path.span.text, tuple(self.values), operator))
+            other = "dim" if first in self.reader.dims else "nothing"
+            if isinstance(self.operator(path.segments[0]), Op):
+                other = "operator"
+            raise Refused(UnknownValue(path.span, path.span.text, tuple(self.values), other))
         if first not in self.calls:
             raise Refused(UnknownValue(path.span, path.span.text, tuple(self.calls)))
         if self.calls[first].row:
@@ -133,7 +136,7 @@ class BlockScope:
                 WrongOperands(label.span, "this label", f"{len(label.ports)} values", len(values))
             )
         for value, port in zip(values, label.ports, strict=True):
-            declared = self._declared(port)
+            declared = self.declared(port)
             if declared:
                 self._claim(value, declared, port.span)
             for written in self._written(port):
@@ -146,7 +149,8 @@ class BlockScope:
         both = (port, output) if output else (port,)
         return tuple(written for written in both if written.shape)
 
-    def _declared(self, port: ast.Port) -> TensorType | None:
+    def declared(self, port: ast.Port) -> TensorType | None:
+        """The type that the text gives an edge of this name."""
         written = next(iter(self._written(port)), None)
         return self.reader.type(written.shape, written.range) if written and written.shape else None
 
@@ -188,8 +192,7 @@ class BlockScope:
         ports = label.ports if label else ()
         if len(ports) == count:
             return tuple(
-                Value(port.name.name, "edge", port.name.span, self._declared(port))
-                for port in ports
+                Value(port.name.name, "edge", port.name.span, self.declared(port)) for port in ports
             )
         if count == 1 and not ports:
             shape = label.shape if label else None

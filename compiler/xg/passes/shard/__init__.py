@@ -16,9 +16,9 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import field
 
 from xg.diagnostics.lazy_dataclass import dataclass, replace
-from xg.ir.graph import Apply, Call, Graph, Program, Value
+from xg.ir.graph import Apply, Call, Graph, Program, with_parts
 from xg.ir.prune import prune
-from xg.ir.tensor import Sizes, TensorType
+from xg.ir.tensor import Sizes
 from xg.passes.shard.annotate import Annotator, annotate
 from xg.passes.shard.axis_placement import TornApart
 from xg.passes.shard.check import Unsound
@@ -132,20 +132,9 @@ def _taken_apart(program: Program, parts: tuple[Apply, ...]) -> Program:
             yield from parts if fused else (step,)
 
     def apart(graph: Graph) -> Graph:
-        return replace(graph, steps=tuple(steps(graph)), types=_typed(graph, parts))
+        return replace(graph, steps=tuple(steps(graph)), types=with_parts(graph.types, parts))
 
     return replace(program, graphs={key: apart(graph) for key, graph in program.graphs.items()})
-
-
-def _typed(graph: Graph, parts: Iterable[Apply]) -> dict[Value, TensorType]:
-    """The types of a graph and of the values inside a fused step of it, if it has that step."""
-    types = dict(graph.types)
-    for step in parts:
-        if all(value in types for value in step.inputs):
-            body = step.body(types)
-            for value, expression in zip(step.outputs, body.outputs, strict=True):
-                types.setdefault(value, TensorType(expression.shape))
-    return types
 
 
 def check(program: Program) -> Program:

@@ -7,7 +7,7 @@ cheapest combination that fits.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Generator, Mapping, Sequence
+from collections.abc import Generator, Iterator, Mapping, Sequence
 from dataclasses import field
 
 from xg.diagnostics.diagnostic import DiagnosticError, Problem
@@ -28,7 +28,7 @@ from xg.passes.shard.calls import (
 )
 from xg.passes.shard.demand import demands
 from xg.passes.shard.divisions import Divisions
-from xg.passes.shard.errors import refuse, refuse_loop, refuse_move, refuse_output
+from xg.passes.shard.errors import refuse, refuse_crossing, refuse_loop, refuse_move, refuse_output
 from xg.passes.shard.moves import Moves
 from xg.passes.shard.refusal import refusal
 from xg.passes.shard.reshard import FREE, ReshardOption, combinations, reshard_options
@@ -80,10 +80,14 @@ class BlockPlacer:
                 self._pass_by(step)
             else:
                 self._apply(step)
-        outputs = [self._leave(place) for place in range(len(self.graph.outputs))]
+        leaving = [self._leave(place) for place in range(len(self.graph.outputs))]
+        outputs = tuple(value for value in leaving if value)
+        named = [self.current.get(value, value) for _, value in self.graph.aliases]
+        steps = _alive(self.moves.steps, (*outputs, *named))
+        self.problems += _crossings(self.moves, steps, self._typed)
         if self.problems:
             raise DiagnosticError.of(*dict.fromkeys(self.problems))
-        return self._finished(tuple(value for value in outputs if value))
+        return self._finished(outputs, named, steps)
 
     def _inputs(self, step: Apply | Call) -> list[Value]:
         return [self.current.get(value, value) for value in step.inputs]
@@ -143,10 +147,10 @@ class BlockPlacer:
             self.problems.append(refuse_output(named, state, self._typed, self.axis))
         return value
 
-    def _finished(self, outputs: tuple[Value, ...]) -> PlacedCall:
+    def _finished(
+        self, outputs: tuple[Value, ...], named: Sequence[Value], steps: Sequence[Apply | Call]
+    ) -> PlacedCall:
         moves = self.moves
-        named = [self.current.get(value, value) for _, value in self.graph.aliases]
-        steps = _alive(moves.steps, (*outputs, *named))
         live = {*self.graph.inputs, *self.graph.param_values()}
         live.update(value for step in steps for value in step.outputs)
         # What other mesh axes have yet to heed: of a value that was moved, behind its move.
@@ -296,6 +300,22 @@ def _is_explicit(graph: Graph) -> bool:
     """Whether a block names a collective: into such nothing is inserted that sends."""
     moves = [step for step in graph.steps if isinstance(step, Apply) and step.op.family == FAMILY]
     return any(not step.op.derived and "source" not in step.attrs for step in moves)
+
+
+def _crossings(moves: Moves, steps: Sequence[Apply | Call], graph: Graph) -> Iterator[Problem]:
+    """Yield moves over outer mesh axes along an axis that this one cuts: no part is whole."""
+    for step in steps:
+        if isinstance(step, Apply) and _is_move(step) and step.attrs["over"] != moves.axis:
+            value = step.inputs[0]
+            state = moves.states[value]
+            while value.name is None and (made := moves.made.get(value)) and _is_move(made):
+                value = made.inputs[0]
+            if state.kind == "S" and state in (step.attrs["source"], step.attrs["target"]):
+                yield refuse_crossing(step, value, state, graph, moves.axis)
+
+
+def _is_move(step: Apply) -> bool:
+    return step.op.family == FAMILY
 
 
 def _is_cast(value: Value, steps: Sequence[Apply | Call], axis: str) -> bool:

@@ -113,6 +113,32 @@ class CutElsewhere(ProblemAt):
         return (f"write {self.shape}: nothing has to be sent for that", taken + self.price)
 
 
+class CutFromOutside(ProblemAt):
+    """A move over one mesh axis along an axis that another has cut inside of it."""
+
+    code = "XG0807"
+    label = "needs other parts of it"
+    name: str
+    dim: str
+    outer: str
+    inner: str
+    is_joined: bool
+    help: tuple[str, ...]
+
+    def diagnostic(self) -> Diagnostic:
+        cut = f"{self.name} is cut along {self.dim} by {self.inner}"
+        note = (
+            f"{self.outer} is before {self.inner} in the mesh: where both cut an axis, each "
+            f"part of {self.outer} is cut by {self.inner}"
+        )
+        return self.report(
+            f"{cut}: {self.outer} cannot {'join' if self.is_joined else 'cut'} it too",
+            Label(self.span, self.label),
+            notes=(note,),
+            help=self.help,
+        )
+
+
 # ---- from what was found ------------------------------------------------------------------------
 
 
@@ -170,6 +196,29 @@ def refuse_move(
         other = {"S": "AG", "P": "AR"}[state.kind]
         advice = f"{other}({axis}) makes it whole {_costs(other, value, graph, axis)}"
     return NothingToMove(span, f"{step.op.glyph}({axis})", expected, state_text, advice)
+
+
+def refuse_crossing(
+    step: Apply, value: Value, state: AxisState, graph: Graph, axis: str
+) -> Problem:
+    """Why a move over an outer mesh axis cannot pass a cut by this one."""
+    outer, shape = step.attrs["over"], graph.shape(value)
+    source, target = step.attrs["source"], step.attrs["target"]
+
+    def line(*cuts: tuple[AxisState, str]) -> str:
+        own = shape
+        for cut, over in cuts:
+            own = local_shape(own, cut, over)
+        return f"{_name(value)} {spell_shape(graph.sizes.fold_shape(own))}"
+
+    as_made = f"leave it as it is made: {line((source, outer), (state, axis))}"
+    by_both = f"cut it by both: {line((target, outer), (state, axis))}"
+    by_one = f"do not cut it by {axis}: {line((source, outer))}"
+    ways = (as_made,) if source.kind == "S" else (by_both, by_one)
+    dim, unnamed = str(shape[state.axis]), ("cut another axis of it, or cut it by one of the two",)
+    return CutFromOutside(
+        step.span, _name(value), dim, outer, axis, target != state, ways if value.name else unnamed
+    )
 
 
 def refuse_output(value: Value, state: AxisState, graph: Graph, axis: str) -> Problem:

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import unicodedata
+from typing import Final
+
 from xg.diagnostics.diagnostic import Diagnostic, Fix, Label, ProblemAt, quoted
 from xg.diagnostics.source import Span
 from xg.syntax.foreign import SPELLED_OUT
@@ -79,6 +82,22 @@ class ForeignSpelling(ProblemAt):
         return (Fix.replace(self.span, signs[self.sign]),) if self.sign in signs else ()
 
 
+_ACCENTS: Final = {
+    "\u0302": "_hat",
+    "\u0303": "_tilde",
+    "\u0304": "_bar",
+    "\u0305": "_bar",
+    "\u0307": "_dot",
+}
+
+
+def _without_accents(text: str) -> str:
+    """Letters with their accents in words, as they are read: û is u_hat, é is e."""
+    parts = unicodedata.normalize("NFD", text)
+    spelled = "".join(_ACCENTS.get(c, "" if unicodedata.combining(c) else c) for c in parts)
+    return spelled if spelled.isidentifier() and spelled.isascii() else text
+
+
 class ForeignLetters(ProblemAt):
     """Letters that names do not have."""
 
@@ -92,6 +111,8 @@ class ForeignLetters(ProblemAt):
         if text[0] in SPELLED_OUT:
             spelled = "".join(SPELLED_OUT.get(letter, letter) for letter in text)
             help = f"write {quoted(spelled)}: this letter is easily taken for another"
+        elif (spelled := _without_accents(text)) != text:
+            help = f"write {quoted(spelled)}: names have no accents"
         return self.report(message, Label(self.span), help=(help,))
 
     def fixes(self) -> tuple[Fix, ...]:

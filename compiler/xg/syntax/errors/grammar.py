@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Final
 
 from xg.diagnostics.diagnostic import (
@@ -77,8 +78,6 @@ class MissingComma(Problem):
 
     def diagnostic(self) -> Diagnostic:
         """Show the list with its commas."""
-        import re  # only this error pays for it
-
         before, after = quoted(self.previous.text), quoted(self.next.text)
         place = Span(self.next.source, self.previous.start, self.next.end)
         mended = re.sub(r"(?<=[\w.)\]])\s+(?=[\w(\[])", ", ", self.list.text)
@@ -153,8 +152,18 @@ class AssignedChain(ProblemAt):
     """A chain written as an assignment."""
 
     code = "XG0119"
-    title = "a chain has its name at its end"
-    fix = "write {meant!q}"
+    title = "{reason}"
+    help: tuple[str, ...]
+    reason: str = "a chain has its name at its end"
+
+
+class ShapeElsewhere(ProblemAt):
+    """A name or a shape of an edge that is not written as a label."""
+
+    code = "XG0146"
+    title = "{reason}"
+    fix = "write `{meant}`"
+    reason: str
     meant: str
 
 
@@ -167,20 +176,29 @@ class InfixInChain(ProblemAt):
     """A sign between two values of a chain, as in a formula."""
 
     code = "XG0128"
-    title = "{span.text!q} stands between two values: in a chain every node has an arrow before it"
+    title = "{span.text!q} {fault}"
     label = "a chain goes from node to node"
     left: str
     right: str
+    meant: str = ""
+    define: str = ""  # the operator of one's own that `meant` uses
+    fault: str = "stands between two values: in a chain every node has an arrow before it"
 
     def helps(self) -> tuple[str, ...]:
         """The same as a chain, or as an operator of one's own."""
+        if self.meant:
+            define = f"define it: `{self.define}`, and " if self.define else ""
+            return (f"{define}write `{self.meant}`",)
         sign = self.span.text
         if sign in INFIX:
             return (f"write `{self.left} {INFIX[sign]}{self.right}`",)
-        if sign == "^":
+        if sign == "^" and self.right[:1] in ("2", ""):
             return ("define it: `op power(x) = x^2`, and write `-> power`",)
-        used = f"{self.left} -> f<-{self.right}"
-        return (f"define it: `op f(x, y) = x {sign} y`, and write `{used}`",)
+        if self.right[:1].isdigit():
+            own, used = f"op f(x) = x {sign} {self.right}", f"{self.left} -> f"
+        else:
+            own, used = f"op f(x, y) = x {sign} y", f"{self.left} -> f<-{self.right}"
+        return (f"define it: `{own}`, and write `{used.strip()}`",)
 
 
 class OperandWithoutArrow(ProblemAt):
@@ -201,10 +219,16 @@ class NumberInChain(ProblemAt):
 
     code = "XG0129"
     title = "a chain begins with a tensor, not with {span.text!q}, and only tensors are attached"
-    help = (
-        "numbers are for operators: `scale(2)` multiplies by one, `fill[B, D](1)` is a tensor of "
-        "it, and `op f(x) = 1 - x` is an operator of your own: `x -> f`",
-    )
+    meant: str
+
+    def helps(self) -> tuple[str, ...]:
+        """The negated tensor, or the places of numbers."""
+        if self.meant:
+            return (f"write `{self.meant}`",)
+        return (
+            "numbers are for operators: `scale(2)` multiplies by one, `fill[B, D](1)` is a tensor "
+            "of it, and `op f(x) = 1 - x` is an operator of your own: `x -> f`",
+        )
 
 
 class ColonForBrace(ProblemAt):
@@ -294,4 +318,4 @@ class UnquotedFile(ProblemAt):
 
     code = "XG0127"
     title = "the path of a file stands in quotes"
-    fix = 'write `from "layers.xg"`; a bare name is a file of the shipped library'
+    fix = 'write `use NAME from "layers.xg"`; a bare name is a file of the shipped library'

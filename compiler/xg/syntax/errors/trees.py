@@ -10,7 +10,18 @@ class NamelessResult(ProblemAt):
 
     code = "XG0130"
     title = "the result of this chain has no name"
-    fix = "end the chain with `: NAME [shape]`"
+    node: str = ""
+    axes: str = ""
+    instance: str = ""
+
+    def helps(self) -> tuple[str, ...]:
+        """The label to write, with the shape that is behind the last node."""
+        if self.axes:
+            return (f"a shape stands behind a name: `-> {self.node} : NAME {self.axes}`",)
+        if self.instance:
+            return (f"`as` names a call: write `: {self.instance}` for the edge that leaves it",)
+        named = f", or with `: {self.node}` if that is the name" if self.node else ""
+        return (f"end the chain with `: NAME [shape]`{named}",)
 
 
 class NamesInTheMiddle(ProblemAt):
@@ -70,6 +81,7 @@ class UnknownMemory(ProblemAt):
     fix = (
         "`again`: the backward pass computes it again",
         "`keep`: it is kept for the backward pass",
+        "`hold`: of a parameter, it is gathered once in a step",
     )
 
 
@@ -78,6 +90,7 @@ class ArgumentOrder(ProblemAt):
 
     code = "XG0134"
     title = "arguments in order stand before arguments by name"
+    fix = "write `{span.text}` in front of them"
 
 
 class WrongEdition(ProblemAt):

@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from xg.verify.counterpart.agreeing import off
 from xg.verify.counterpart.flat_program import FlatEdge, FlatProgram, FlatStep
 from xg.verify.counterpart.forward_cause import factor_between
-from xg.verify.counterpart.matching import off
 from xg.verify.counterpart.variants import RANKS
 
 Array = NDArray[Any]

@@ -8,17 +8,21 @@ differ is then one that their code does not have.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from collections.abc import Set as AbstractSet
+from dataclasses import field, replace
 from typing import Any, Final, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
 from xg.diagnostics.lazy_dataclass import dataclass
+from xg.verify.counterpart.agreeing import off
 from xg.verify.counterpart.backward_cause import edge_cause, param_cause
 from xg.verify.counterpart.flat_program import FlatEdge, FlatProgram
 from xg.verify.counterpart.foreign_run import Event, ForeignRun
 from xg.verify.counterpart.forward_cause import forward_cause, steps_between
-from xg.verify.counterpart.matching import MatchedEdge, Matcher, Matches, Owners, compared, off
+from xg.verify.counterpart.matching import MatchedEdge, Matcher, Matches, Owners, compared
+from xg.verify.counterpart.rank_arrays import WholeArray
 from xg.verify.counterpart.variants import OtherWeights
 
 Array = NDArray[Any]
@@ -29,7 +33,8 @@ TOLERANCE: Final = 1e-6
 class FirstDifference:
     """The first edge that differs: ours, theirs, how far off, and why.
 
-    `at` is the edge of the error, which may lie before the first edge that their code shows.
+    `at` is the edge of the error, which may lie before the first edge that their code shows; `step`
+    is where the diagram makes the edge, and `ranks` are those whose numbers differ, of several.
     """
 
     direction: Literal["forward", "backward"]
@@ -40,11 +45,13 @@ class FirstDifference:
     cause: str | None = None
     at: str | None = None
     between: Sequence[str] = ()
+    step: float = 0
+    ranks: Sequence[int] = ()
 
 
 @dataclass(frozen=True, slots=True)
 class ModuleAgreement:
-    """How many tensors were compared, and what differs first."""
+    """How many tensors were compared, and what differs first; `on` which ranks, of several."""
 
     forward: int
     backward: int
@@ -53,13 +60,15 @@ class ModuleAgreement:
     first: FirstDifference | None
     tolerance: float
     unmatched: Sequence[str] = ()
+    on: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class CodeComparison:
     """A run of the diagram and one of their code, on the same weights and inputs.
 
-    `results` are their results by the names of ours; `gradients` theirs of our parameters.
+    `results` are their results by the names of ours; `gradients` theirs of our parameters. `held`
+    says of these, where several ranks ran, which rank has which number; with `d/` before a path.
     """
 
     flat: FlatProgram
@@ -69,6 +78,8 @@ class CodeComparison:
     gradients: Mapping[str, Array | None]
     others: OtherWeights
     tolerance: float = TOLERANCE
+    held: Mapping[str, WholeArray] = field(default_factory=dict[str, WholeArray])
+    explains: bool = True  # whether causes are looked for, which takes most of the time
 
     def judge(self) -> ModuleAgreement:
         """Compare everything."""
@@ -99,7 +110,7 @@ class CodeComparison:
         edge = self.flat.outputs[name]
         match = compared(Event("", "output", array, edge=f"their result {name}"), edge)
         assert match is not None, "results are matched by shape"
-        return match
+        return replace(match, held=self.held.get(name))
 
     def _gradient_error(self, path: str, total: float) -> float:
         theirs, ours = self.gradients[path], self.flat.params[path].gradient
@@ -119,48 +130,82 @@ class CodeComparison:
         agreed = matches.agreeing(self.tolerance) | set(self.flat.inputs.values())
         for match in sorted((*matches.found, *ends), key=_place):
             if not match.error <= self.tolerance:
-                cause = forward_cause(match.edge, match.array, agreed, self.others, self.tolerance)
-                between = steps_between(match.edge, agreed)[::-1]
-                return FirstDifference(
-                    "forward", str(match.edge), match.edge.full_name, str(match.event),
-                    match.error, cause and cause.words, cause and str(cause.edge),
-                    tuple(str(step.outputs[0]) for step in between),
-                )  # fmt: skip
+                return self._edge_first(match, agreed)
         return None
+
+    def _edge_first(self, match: MatchedEdge, agreed: AbstractSet[FlatEdge]) -> FirstDifference:
+        edge, near, cause = match.edge, self.tolerance, None
+        if self.explains:
+            cause = forward_cause(edge, match.array, agreed, self.others, near)
+        between = [str(step.outputs[0]) for step in steps_between(edge, agreed)[::-1]]
+        ranks = match.held.wrong_ranks(edge.array, near) if match.held else ()
+        return FirstDifference(
+            "forward", str(edge), edge.full_name, str(match.event), match.error,
+            cause and cause.words, cause and str(cause.edge), between, _place(match), ranks,
+        )  # fmt: skip
 
     def _backward(self, matches: Matches, total: float) -> FirstDifference | None:
         """The first gradient that differs, from the loss backwards."""
-        candidates: list[tuple[float, FirstDifference]] = []
+        wrong: list[tuple[float, MatchedEdge | str]] = []
+        right: set[str] = set()
         for match in matches.found:
             edge = match.edge
-            if match.error <= self.tolerance and edge.step is not None:
-                error = self._edge_gradient_error(match, total)
-                if error > self.tolerance:
-                    candidates.append((edge.step.number, self._edge_difference(match, edge, error)))
+            error = self._edge_gradient_error(match, total)
+            if error > self.tolerance >= match.error and edge.step is not None:
+                wrong.append((edge.step.number, match))
         for path in self.gradients:
-            error = self._gradient_error(path, total)
-            if error > self.tolerance:
+            if self._gradient_error(path, total) > self.tolerance:
                 uses = [s.number for s in self.flat.steps if any(path in e.of for e in s.inputs)]
-                place = (min(uses) if uses else 0) - 0.5
-                candidates.append((place, self._param_difference(path, error)))
-        if not candidates:
-            return None
-        return max(candidates, key=lambda each: each[0])[1]
+                wrong.append(((min(uses) if uses else 0) - 0.5, path))
+            elif np.linalg.norm(self.flat.gradients.get(path, 0.0)) > self.tolerance * total:
+                right.add(path)  # one that is always zero tells nothing, as that of b_K
+        for step, each in sorted(wrong, key=lambda one: one[0], reverse=True):
+            if isinstance(each, str):
+                return self._param_difference(each, self._gradient_error(each, total), step)
+            if not _is_summed_later(each, right):
+                return self._edge_difference(each, self._edge_gradient_error(each, total), step)
+        return None
 
-    def _edge_difference(self, match: MatchedEdge, edge: FlatEdge, error: float) -> FirstDifference:
-        cause = edge_cause(self.flat, edge, match.gradient, self.tolerance)
+    def _edge_difference(self, match: MatchedEdge, error: float, step: float) -> FirstDifference:
+        edge, held, cause = match.edge, match.held_gradient, None
+        if self.explains:
+            cause = edge_cause(self.flat, edge, match.gradient, self.tolerance)
         name = f"d{edge.name} of line {edge.line}" + (f" in {edge.path}" if edge.path else "")
         theirs = f"the gradient of {match.event}"
-        return FirstDifference("backward", name, f"d/{edge.full_name}", theirs, error, cause)
+        assert edge.gradient is not None
+        return FirstDifference(
+            "backward", name, f"d/{edge.full_name}", theirs, error, cause, step=step,
+            ranks=held.wrong_ranks(edge.gradient, self.tolerance) if held else (),
+        )  # fmt: skip
 
-    def _param_difference(self, path: str, error: float) -> FirstDifference:
-        cause = param_cause(self.flat, path, self.gradients[path], self.tolerance)
-        line = self.flat.params[path].line
+    def _param_difference(self, path: str, error: float, step: float) -> FirstDifference:
+        param, held, cause = self.flat.params[path], self.held.get(f"d/{path}"), None
+        if self.explains:
+            cause = param_cause(self.flat, path, self.gradients[path], self.tolerance)
         owners = [tensor for tensor, parts in self.owners.items() for part in parts if path in part]
         theirs = f"the gradient of {owners[0]}" if owners else f"the gradient of {path}"
+        assert param.gradient is not None
         return FirstDifference(
-            "backward", f"d{path} of line {line}", f"d/{path}", theirs, error, cause
-        )
+            "backward", f"d{path} of line {param.line}", f"d/{path}", theirs, error, cause,
+            step=step, ranks=held.wrong_ranks(param.gradient, self.tolerance) if held else (),
+        )  # fmt: skip
+
+
+def _is_summed_later(match: MatchedEdge, right: AbstractSet[str]) -> bool:
+    """Whether ranks have terms of a gradient, and what it goes on to has its sum."""
+    held = match.held_gradient
+    if held is None or not held.is_terms:
+        return False
+    seen: set[FlatEdge] = set()
+    waiting = [match.edge]
+    while waiting:
+        edge = waiting.pop()
+        if edge.of & right:
+            return True
+        if edge.step is not None and edge not in seen:
+            seen.add(edge)
+            waiting += edge.step.inputs
+    return False
 
 
 def _place(match: MatchedEdge) -> int:

@@ -9,6 +9,7 @@ from typing import Any, Literal
 from numpy.typing import NDArray
 
 from xg.diagnostics.lazy_dataclass import dataclass
+from xg.verify.counterpart.rank_arrays import RankArrays
 
 Array = NDArray[Any]
 
@@ -17,7 +18,8 @@ Array = NDArray[Any]
 class Event:
     """One tensor that a module was given, or gave, and its gradient once that is known.
 
-    `edge` is set where the edge of the diagram is known, instead of a module.
+    `edge` is set where the edge of the diagram is known, instead of a module. Where several ranks
+    ran, `ranks` and `rank_gradients` are what all of them have, and `array` is that of one.
     """
 
     module: str
@@ -26,6 +28,8 @@ class Event:
     gradient: Array | None = None
     call: int = 0
     edge: str | None = None
+    ranks: RankArrays | None = None
+    rank_gradients: RankArrays | None = None
 
     def __str__(self) -> str:
         return f"the {self.kind} of {self.module}" if self.module else f"{self.edge}"

@@ -11,8 +11,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from xg.diagnostics.lazy_dataclass import dataclass
+from xg.verify.counterpart.agreeing import off
 from xg.verify.counterpart.flat_program import FlatEdge, FlatStep
-from xg.verify.counterpart.matching import off
 from xg.verify.counterpart.variants import OtherWeights, variants
 
 Array = NDArray[Any]

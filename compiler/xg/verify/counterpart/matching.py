@@ -17,9 +17,10 @@ from numpy.typing import NDArray
 
 from xg.diagnostics.lazy_dataclass import dataclass
 from xg.ir.parameters import join
+from xg.verify.counterpart.agreeing import in_shape, off
 from xg.verify.counterpart.flat_program import FlatEdge, FlatProgram, FlatStep
 from xg.verify.counterpart.foreign_run import Event, ForeignRun
-from xg_runtime import agreement
+from xg.verify.counterpart.rank_arrays import WholeArray
 
 Array = NDArray[Any]
 FOLLOWING: Final = 12  # results that are looked at behind the first that depends on all
@@ -28,13 +29,23 @@ Owners = Mapping[str, Sequence[Sequence[str]]]  # by tensor: our parameters, par
 
 @dataclass(slots=True, eq=False)
 class MatchedEdge:
-    """A tensor of theirs as an edge of ours: in our shape, and how far off."""
+    """A tensor of theirs as an edge of ours: in our shape, and how far off.
+
+    `held` and `held_gradient` say which rank has which number, where their code ran on several.
+    """
 
     event: Event
     edge: FlatEdge
     array: Array
     gradient: Array | None
     error: float
+    held: WholeArray | None = None
+    held_gradient: WholeArray | None = None
+
+    @property
+    def is_terms(self) -> bool:
+        """Whether a module gave terms of a sum over ranks, which its caller takes."""
+        return self.event.edge is None and self.held is not None and self.held.is_terms
 
 
 @dataclass(slots=True)
@@ -71,7 +82,8 @@ class Matcher:
             best = [self._best(part, edges, event.call) for part, edges in ways]
             own = [match for match in best if match is not None]
             is_leaf = event.edge is not None or event.module in self.run.direct
-            matches.found += [m for m in own if is_leaf or m.error <= self.tolerance]
+            near = (m for m in own if is_leaf or m.error <= self.tolerance)
+            matches.found += [match for match in near if not match.is_terms]
             if not own:
                 matches.without.append(event)
         return matches
@@ -151,6 +163,8 @@ class Matcher:
 
 def compared(event: Event, edge: FlatEdge) -> MatchedEdge | None:
     """An event as an edge, in its shape; None where the shapes do not fit."""
+    if event.ranks is not None:
+        return _of_ranks(event, edge)
     array = in_shape(event.array, edge.array.shape)
     if array is None:
         return None
@@ -158,26 +172,15 @@ def compared(event: Event, edge: FlatEdge) -> MatchedEdge | None:
     return MatchedEdge(event, edge, array, gradient, off(array, edge.array))
 
 
-def off(theirs: Array, ours: Array, total: float = 0.0) -> float:
-    """How far two arrays are from each other; infinite where only one has a number."""
-    finite = np.isfinite(ours)
-    if not np.array_equal(finite, np.isfinite(theirs)):
-        return float("inf")
-    return agreement.error(np.where(finite, theirs, 0.0), np.where(finite, ours, 0.0), total)
-
-
-def in_shape(array: Array, shape: tuple[int, ...]) -> Array | None:
-    """An array in another shape: without axes of one, with rows together, or sequence first."""
-    if array.shape == shape:
-        return array
-    if array.size != int(np.prod(shape)):
+def _of_ranks(event: Event, edge: FlatEdge) -> MatchedEdge | None:
+    assert event.ranks is not None
+    held, back = event.ranks.like(edge.array), None
+    if held is None:
         return None
-    squeezed, wanted = ([n for n in each if n != 1] for each in (array.shape, shape))
-    if squeezed == wanted or array.shape[-1:] == shape[-1:] == array.shape[1:]:
-        return array.reshape(shape)
-    if array.ndim == len(shape) > 2 and (array.shape[1], array.shape[0], *array.shape[2:]) == shape:
-        return array.swapaxes(0, 1)
-    return None
+    if event.rank_gradients is not None and edge.gradient is not None:
+        back = event.rank_gradients.like(edge.gradient)
+    error = off(held.array, edge.array)
+    return MatchedEdge(event, edge, held.array, back and back.array, error, held, back)
 
 
 def _reads(step: FlatStep, param: str) -> bool:

@@ -285,7 +285,8 @@ class Interpreter:
             for value, (_, axis), array in zip(forward, results, arriving, strict=True):
                 _accumulate(cotangents, value, _at(array, axis, position), self.arithmetic)
             arrays = self._reverse(inner, cotangents, gradients)
-            parts[position] = [arrays[value] for value in floats]
+            rows = [inner.reverse[value] for value, _ in backward.rows]
+            parts[position] = [*(arrays[value] for value in floats), *rows]
             for place, number in carried:
                 arriving[place] = parts[position][number]
         last = parts[positions[-1]]

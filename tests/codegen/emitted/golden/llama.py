@@ -43,19 +43,17 @@ def gqa(params: Params, at: str, X: Array) -> tuple[Array, GQASaved]:
     X [B, S, D] -> Y [B, S, D]
     """
     W_Q = params[f"{at}.W_Q"]  # [D, D]
-    W_K = params[f"{at}.W_K"]  # [D, N_KV*D/N_H]
-    W_V = params[f"{at}.W_V"]  # [D, N_KV*D/N_H]
+    W_K = params[f"{at}.W_K"]  # [D, N_KV*D_h]
+    W_V = params[f"{at}.W_V"]  # [D, N_KV*D_h]
     W_O = params[f"{at}.W_O"]  # [D, D]
     B, S, D = X.shape
     D_h = D // N_H
-    Q_1 = (  # [B, N_H, S, D_h], llama.xg:11
-        (X @ W_Q).reshape(B, S, N_H, D_h).swapaxes(1, 2)
+    Q = rope(  # [B, N_H, S, D_h], llama.xg:11
+        (X @ W_Q).reshape(B, S, N_H, D_h).swapaxes(1, 2), D_h, S
     )
-    Q = rope(Q_1, D, N_H, S, D_h)  # [B, N_H, S, D_h], llama.xg:11
-    K_1 = (  # [B, N_KV, S, D_h], llama.xg:12
-        (X @ W_K).reshape(B, S, N_KV, D_h).swapaxes(1, 2)
+    K = rope(  # [B, N_KV, S, D_h], llama.xg:12
+        (X @ W_K).reshape(B, S, N_KV, D_h).swapaxes(1, 2), D_h, S
     )
-    K = rope(K_1, D, N_H, S, D_h)  # [B, N_KV, S, D_h], llama.xg:12
     V = (  # [B, N_KV, S, D_h], llama.xg:13
         (X @ W_V).reshape(B, S, N_KV, D_h).swapaxes(1, 2)
     )
@@ -75,8 +73,8 @@ def d_gqa(params: Params, at: str, saved: GQASaved, dY: Array, grads: Params) ->
     dY [B, S, D] -> dX [B, S, D], gradients of parameters in `grads`
     """
     W_Q = params[f"{at}.W_Q"]  # [D, D]
-    W_K = params[f"{at}.W_K"]  # [D, N_KV*D/N_H]
-    W_V = params[f"{at}.W_V"]  # [D, N_KV*D/N_H]
+    W_K = params[f"{at}.W_K"]  # [D, N_KV*D_h]
+    W_V = params[f"{at}.W_V"]  # [D, N_KV*D_h]
     W_O = params[f"{at}.W_O"]  # [D, D]
     B, S, D = saved.X.shape
     N_H = saved.Q.shape[1]
@@ -111,22 +109,20 @@ def d_gqa(params: Params, at: str, saved: GQASaved, dY: Array, grads: Params) ->
         dKT.swapaxes(-1, -2).reshape(B, N_KV, N_H // N_KV, S, D_h)
     )
     dK = d_BC.sum(axis=2)  # [B, N_KV, S, D_h], grad of broadcast, llama.xg:15
-    d_R_V = (  # [B, S, N_KV*D/N_H], grad of reshape, llama.xg:13
+    d_R_V = (  # [B, S, N_KV*D_h], grad of reshape, llama.xg:13
         dV.swapaxes(1, 2).reshape(B, S, N_KV * D // N_H)
     )
-    dW_V = (  # [D, N_KV*D/N_H], grad of matmul, llama.xg:13
+    dW_V = (  # [D, N_KV*D_h], grad of matmul, llama.xg:13
         saved.X.reshape(-1, D).T @ d_R_V.reshape(-1, N_KV * D // N_H)
     )
-    d_RoPE_K = d_rope(  # [B, N_KV, S, D_h], grad of rope, llama.xg:12
-        dK, D, N_H, S, D_h
-    )
-    d_R_K = (  # [B, S, N_KV*D/N_H], grad of reshape, llama.xg:12
+    d_RoPE_K = d_rope(dK, D_h, S)  # [B, N_KV, S, D_h], grad of rope, llama.xg:12
+    d_R_K = (  # [B, S, N_KV*D_h], grad of reshape, llama.xg:12
         d_RoPE_K.swapaxes(1, 2).reshape(B, S, N_KV * D // N_H)
     )
-    dW_K = (  # [D, N_KV*D/N_H], grad of matmul, llama.xg:12
+    dW_K = (  # [D, N_KV*D_h], grad of matmul, llama.xg:12
         saved.X.reshape(-1, D).T @ d_R_K.reshape(-1, N_KV * D // N_H)
     )
-    d_RoPE_Q = d_rope(dQ, D, N_H, S, D_h)  # [B, N_H, S, D_h], grad of rope, llama.xg:11
+    d_RoPE_Q = d_rope(dQ, D_h, S)  # [B, N_H, S, D_h], grad of rope, llama.xg:11
     d_R_Q = (  # [B, S, D], grad of reshape, llama.xg:11
         d_RoPE_Q.swapaxes(1, 2).reshape(B, S, D)
     )
@@ -326,7 +322,8 @@ def forward(
     shapes = {name: shape for name, (shape, _) in table.items()}
     shapes["ids"] = (B, S)
     shapes["t"] = (B, S)
-    _check({**inputs, **params}, shapes)
+    _check(inputs, params, shapes)
+    _check_names(inputs, "ids", "t")
     Z, loss, saved = llama(params, inputs["ids"], inputs["t"])
     return {"Z": Z, "loss": loss}, saved
 
@@ -338,6 +335,7 @@ def backward(
     dtype = next(iter({**params, **d_outputs}.values())).dtype
     B, S = saved.ids.shape
     V = saved.Z.shape[2]
+    _check_cotangents(d_outputs, {"Z": (B, S, V), "loss": ()})
     dZ = d_outputs.get("Z")
     if dZ is None:
         dZ = np.zeros((B, S, V), dtype)
@@ -352,17 +350,17 @@ def backward(
 # ---- operators -----------------------------------------------------------------------
 
 
-def rope(x: Array, D: int, N_H: int, S: int, D_h: int) -> Array:
+def rope(x: Array, D_h: int, S: int) -> Array:
     """Turns pairs of columns by their position s.
 
     (y_a, y_b) = (x_a cos φ - x_b sin φ, x_b cos φ + x_a sin φ), φ = s / base^(2i/D_h);
     pair i is columns i and i + D_h/2.
     """
-    a = x[..., : D // (2 * N_H)]
-    speed = np.exp(np.arange(D // (2 * N_H)) * (-18.420680743952367 / D_h))
+    a = x[..., : D_h // 2]
+    speed = np.exp(np.arange(D_h // 2) * (-18.420680743952367 / D_h))
     angle = np.arange(S)[..., None] * speed
     c = np.cos(angle)
-    b = x[..., D // (2 * N_H) :]
+    b = x[..., D_h // 2 :]
     s = np.sin(angle)
     turned_a = a * c.astype(x.dtype) - b * s.astype(x.dtype)
     turned_b = b * c.astype(x.dtype) + a * s.astype(x.dtype)
@@ -400,13 +398,13 @@ def d_scale_mask(dz: Array, scale: float, S: int) -> Array:
     return np.where(visible, dz * scale, 0)
 
 
-def d_rope(dy: Array, D: int, N_H: int, S: int, D_h: int) -> Array:
+def d_rope(dy: Array, D_h: int, S: int) -> Array:
     """Gradient of rope: dX = dY turned back by φ."""
-    a = dy[..., : D // (2 * N_H)]
-    speed = np.exp(np.arange(D // (2 * N_H)) * (-18.420680743952367 / D_h))
+    a = dy[..., : D_h // 2]
+    speed = np.exp(np.arange(D_h // 2) * (-18.420680743952367 / D_h))
     angle = np.arange(S)[..., None] * speed
     c = np.cos(angle)
-    b = dy[..., D // (2 * N_H) :]
+    b = dy[..., D_h // 2 :]
     s = -np.sin(angle)
     turned_a = a * c.astype(dy.dtype) - b * s.astype(dy.dtype)
     turned_b = b * c.astype(dy.dtype) + a * s.astype(dy.dtype)
@@ -499,23 +497,62 @@ def _param_table(
     return table
 
 
-def _check(arrays: Mapping[str, Array], shapes: Mapping[str, tuple[int, ...]]) -> None:
-    """Raise ValueError if an array is missing, or its shape does not fit the others."""
+def _check(
+    given: Mapping[str, Array],
+    others: Mapping[str, Array],
+    shapes: Mapping[str, tuple[int, ...]],
+) -> None:
+    """Raise ValueError if an array is missing, or does not fit those that are given."""
+    arrays = {**given, **others}
     for name, expected in shapes.items():
         if name not in arrays:
             raise ValueError(f"{name} {list(expected)} is missing")
-        if arrays[name].shape != expected:
-            shape = list(arrays[name].shape)
-            raise ValueError(f"{name} should have shape {list(expected)}, not {shape}")
+        shape = _shape(arrays[name], name)
+        if shape != expected:
+            beside = [
+                f"{key} {list(value.shape)}"
+                for key, value in given.items()
+                if name not in given
+                and [n for n in expected if n in value.shape and n not in shape]
+            ]
+            why = f"{', '.join(beside)} does not fit the parameters: " if beside else ""
+            wrong = f"should have shape {list(expected)}, not {list(shape)}"
+            raise ValueError(f"{why}{name} {wrong}")
+
+
+def _shape(array: Any, name: str) -> tuple[int, ...]:
+    """The shape of an array; raise TypeError if it is none."""
+    if not hasattr(array, "shape"):
+        raise TypeError(f"{name} should be an array: lists and numbers have no shape")
+    return tuple(array.shape)
+
+
+def _check_names(arrays: Mapping[str, Array], *known: str) -> None:
+    """Raise ValueError for an unknown name: its array would have no effect."""
+    for name in arrays:
+        if name not in known:
+            raise ValueError(f"there is no {name}, but {', '.join(known)}")
+
+
+def _check_cotangents(
+    d_outputs: Mapping[str, Array], shapes: Mapping[str, tuple[int, ...]]
+) -> None:
+    """Raise ValueError for a cotangent of no output, or of another shape than that."""
+    _check_names(d_outputs, *shapes)
+    for name, array in d_outputs.items():
+        shape = _shape(array, f"d{name}")
+        if shape != shapes[name]:
+            wrong = f"should have shape {list(shapes[name])}, not {list(shape)}"
+            raise ValueError(f"d{name} {wrong}")
 
 
 def _array(arrays: Mapping[str, Array], name: str, axes: int) -> Array:
     """Get an array by its name; raise ValueError if it has another number of axes."""
     if name not in arrays:
         raise ValueError(f"{name} is missing")
-    if arrays[name].ndim != axes:
-        shape = list(arrays[name].shape)
-        raise ValueError(f"{name} should have {axes} axes, not shape {shape}")
+    shape = _shape(arrays[name], name)
+    if len(shape) != axes:
+        raise ValueError(f"{name} should have {axes} axes, not shape {list(shape)}")
     return arrays[name]
 
 

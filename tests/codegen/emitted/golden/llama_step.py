@@ -30,8 +30,8 @@ def gqa(params: Params, cache: Params, kept: Params, at: str, X: Array) -> Array
     X [B, S, D] -> Y [B, S, D]
     """
     W_Q = params[f"{at}.W_Q"]  # [D, D]
-    W_K = params[f"{at}.W_K"]  # [D, N_KV*D/N_H]
-    W_V = params[f"{at}.W_V"]  # [D, N_KV*D/N_H]
+    W_K = params[f"{at}.W_K"]  # [D, N_KV*D_h]
+    W_V = params[f"{at}.W_V"]  # [D, N_KV*D_h]
     W_O = params[f"{at}.W_O"]  # [D, D]
     K_past = cache[f"{at}.K"]
     V_past = cache[f"{at}.V"]
@@ -42,11 +42,11 @@ def gqa(params: Params, cache: Params, kept: Params, at: str, X: Array) -> Array
     Q_1 = (  # [B, N_H, S, D_h], llama.xg:11
         (X @ W_Q).reshape(B, S, N_H, D_h).swapaxes(1, 2)
     )
-    Q = offset_rope(Q_1, D, N_H, T, S, D_h)  # [B, N_H, S, D_h], llama.xg:11
+    Q = offset_rope(Q_1, D_h, T, S)  # [B, N_H, S, D_h], llama.xg:11
     K_new_1 = (  # [B, N_KV, S, D_h], llama.xg:12
         (X @ W_K).reshape(B, S, N_KV, D_h).swapaxes(1, 2)
     )
-    K_new = offset_rope(K_new_1, D, N_H, T, S, D_h)  # [B, N_KV, S, D_h], llama.xg:12
+    K_new = offset_rope(K_new_1, D_h, T, S)  # [B, N_KV, S, D_h], llama.xg:12
     K = np.concatenate([K_past, K_new], axis=-2)  # [B, N_KV, S + T, D_h], llama.xg:12
     V_new = (  # [B, N_KV, S, D_h], llama.xg:13
         (X @ W_V).reshape(B, S, N_KV, D_h).swapaxes(1, 2)
@@ -137,9 +137,9 @@ def step(
     table = _param_table(V=V, D=D, N_L=N_L, D_ff=D_ff, N_H=N_H, N_KV=N_KV)
     shapes = {name: shape for name, (shape, _) in table.items()}
     shapes["ids"] = (B, S)
-    _check({**inputs, **params}, shapes)
+    _check(inputs, params, shapes)
     cached = _cache_table(B=B, T=T, N_L=N_L, N_KV=N_KV, D_h=D_h)
-    _check(cache, {name: shape for name, (shape, _) in cached.items()})
+    _check({}, cache, {name: shape for name, (shape, _) in cached.items()})
     kept: Params = {}
     Z = llama(params, cache, kept, inputs["ids"])
     return {"Z": Z}, kept
@@ -148,17 +148,17 @@ def step(
 # ---- operators -----------------------------------------------------------------------
 
 
-def offset_rope(x: Array, D: int, N_H: int, T: int, S: int, D_h: int) -> Array:
+def offset_rope(x: Array, D_h: int, T: int, S: int) -> Array:
     """Turns pairs of columns by their given position s.
 
     (y_a, y_b) = (x_a cos φ - x_b sin φ, x_b cos φ + x_a sin φ), φ = s / base^(2i/D_h);
     pair i is columns i and i + D_h/2.
     """
-    a = x[..., : D // (2 * N_H)]
-    speed = np.exp(np.arange(D // (2 * N_H)) * (-18.420680743952367 / D_h))
+    a = x[..., : D_h // 2]
+    speed = np.exp(np.arange(D_h // 2) * (-18.420680743952367 / D_h))
     angle = np.arange(T, S + T)[..., None] * speed
     c = np.cos(angle)
-    b = x[..., D // (2 * N_H) :]
+    b = x[..., D_h // 2 :]
     s = np.sin(angle)
     turned_a = a * c.astype(x.dtype) - b * s.astype(x.dtype)
     turned_b = b * c.astype(x.dtype) + a * s.astype(x.dtype)
@@ -239,21 +239,41 @@ def _cache_table(*, B: int, T: int, N_L: int, N_KV: int, D_h: int) -> CacheTable
     return table
 
 
-def _check(arrays: Mapping[str, Array], shapes: Mapping[str, tuple[int, ...]]) -> None:
-    """Raise ValueError if an array is missing, or its shape does not fit the others."""
+def _check(
+    given: Mapping[str, Array],
+    others: Mapping[str, Array],
+    shapes: Mapping[str, tuple[int, ...]],
+) -> None:
+    """Raise ValueError if an array is missing, or does not fit those that are given."""
+    arrays = {**given, **others}
     for name, expected in shapes.items():
         if name not in arrays:
             raise ValueError(f"{name} {list(expected)} is missing")
-        if arrays[name].shape != expected:
-            shape = list(arrays[name].shape)
-            raise ValueError(f"{name} should have shape {list(expected)}, not {shape}")
+        shape = _shape(arrays[name], name)
+        if shape != expected:
+            beside = [
+                f"{key} {list(value.shape)}"
+                for key, value in given.items()
+                if name not in given
+                and [n for n in expected if n in value.shape and n not in shape]
+            ]
+            why = f"{', '.join(beside)} does not fit the parameters: " if beside else ""
+            wrong = f"should have shape {list(expected)}, not {list(shape)}"
+            raise ValueError(f"{why}{name} {wrong}")
+
+
+def _shape(array: Any, name: str) -> tuple[int, ...]:
+    """The shape of an array; raise TypeError if it is none."""
+    if not hasattr(array, "shape"):
+        raise TypeError(f"{name} should be an array: lists and numbers have no shape")
+    return tuple(array.shape)
 
 
 def _array(arrays: Mapping[str, Array], name: str, axes: int) -> Array:
     """Get an array by its name; raise ValueError if it has another number of axes."""
     if name not in arrays:
         raise ValueError(f"{name} is missing")
-    if arrays[name].ndim != axes:
-        shape = list(arrays[name].shape)
-        raise ValueError(f"{name} should have {axes} axes, not shape {shape}")
+    shape = _shape(arrays[name], name)
+    if len(shape) != axes:
+        raise ValueError(f"{name} should have {axes} axes, not shape {list(shape)}")
     return arrays[name]

@@ -497,7 +497,8 @@ def forward(
     shapes = {name: shape for name, (shape, _) in table.items()}
     shapes["ids"] = (B // N_D, S)
     shapes["t"] = (B // N_D, S)
-    _check({**inputs, **params}, shapes)
+    _check(inputs, params, shapes)
+    _check_names(inputs, "ids", "t")
     Z, loss, saved = lm(params, inputs["ids"], inputs["t"], seed=seed)
     return {"Z": Z, "loss": loss}, saved
 
@@ -508,6 +509,7 @@ def backward(params: Params, saved: LMSaved, d_outputs: Mapping[str, Array]) -> 
     S = saved.ids.shape[1]
     V = saved.Z_1.shape[1]
     B = saved.ids.shape[0] * N_D
+    _check_cotangents(d_outputs, {"Z": (B // N_D, S, V), "loss": ()})
     dZ = d_outputs.get("Z")
     if dZ is None:
         dZ = np.zeros((B // N_D, S, V), dtype)
@@ -730,23 +732,62 @@ def _param_table(
     return table
 
 
-def _check(arrays: Mapping[str, Array], shapes: Mapping[str, tuple[int, ...]]) -> None:
-    """Raise ValueError if an array is missing, or its shape does not fit the others."""
+def _check(
+    given: Mapping[str, Array],
+    others: Mapping[str, Array],
+    shapes: Mapping[str, tuple[int, ...]],
+) -> None:
+    """Raise ValueError if an array is missing, or does not fit those that are given."""
+    arrays = {**given, **others}
     for name, expected in shapes.items():
         if name not in arrays:
             raise ValueError(f"{name} {list(expected)} is missing")
-        if arrays[name].shape != expected:
-            shape = list(arrays[name].shape)
-            raise ValueError(f"{name} should have shape {list(expected)}, not {shape}")
+        shape = _shape(arrays[name], name)
+        if shape != expected:
+            beside = [
+                f"{key} {list(value.shape)}"
+                for key, value in given.items()
+                if name not in given
+                and [n for n in expected if n in value.shape and n not in shape]
+            ]
+            why = f"{', '.join(beside)} does not fit the parameters: " if beside else ""
+            wrong = f"should have shape {list(expected)}, not {list(shape)}"
+            raise ValueError(f"{why}{name} {wrong}")
+
+
+def _shape(array: Any, name: str) -> tuple[int, ...]:
+    """The shape of an array; raise TypeError if it is none."""
+    if not hasattr(array, "shape"):
+        raise TypeError(f"{name} should be an array: lists and numbers have no shape")
+    return tuple(array.shape)
+
+
+def _check_names(arrays: Mapping[str, Array], *known: str) -> None:
+    """Raise ValueError for an unknown name: its array would have no effect."""
+    for name in arrays:
+        if name not in known:
+            raise ValueError(f"there is no {name}, but {', '.join(known)}")
+
+
+def _check_cotangents(
+    d_outputs: Mapping[str, Array], shapes: Mapping[str, tuple[int, ...]]
+) -> None:
+    """Raise ValueError for a cotangent of no output, or of another shape than that."""
+    _check_names(d_outputs, *shapes)
+    for name, array in d_outputs.items():
+        shape = _shape(array, f"d{name}")
+        if shape != shapes[name]:
+            wrong = f"should have shape {list(shapes[name])}, not {list(shape)}"
+            raise ValueError(f"d{name} {wrong}")
 
 
 def _array(arrays: Mapping[str, Array], name: str, axes: int) -> Array:
     """Get an array by its name; raise ValueError if it has another number of axes."""
     if name not in arrays:
         raise ValueError(f"{name} is missing")
-    if arrays[name].ndim != axes:
-        shape = list(arrays[name].shape)
-        raise ValueError(f"{name} should have {axes} axes, not shape {shape}")
+    shape = _shape(arrays[name], name)
+    if len(shape) != axes:
+        raise ValueError(f"{name} should have {axes} axes, not shape {list(shape)}")
     return arrays[name]
 
 

@@ -9,14 +9,16 @@ Every rank of the mesh N_D = 2 × N_T = 2 runs it, on its shards.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
-from typing import NamedTuple
+from collections.abc import Iterator, Mapping
+from contextlib import AbstractContextManager, nullcontext
+from typing import Any, NamedTuple
 
 import torch
 from xg_runtime.ranks import (
     Cuts,
     Mesh,
     all_reduce,
+    all_reduce_max,
     gather_shards,
     global_shape,
     local_shard,
@@ -497,7 +499,8 @@ def forward(
     shapes = {name: shape for name, (shape, _) in table.items()}
     shapes["ids"] = (B // N_D, S)
     shapes["t"] = (B // N_D, S)
-    _check({**inputs, **params}, shapes)
+    _check(inputs, params, shapes)
+    _check_names(inputs, "ids", "t")
     Z, loss, saved = lm(params, inputs["ids"], inputs["t"], seed=seed)
     return {"Z": Z, "loss": loss}, saved
 
@@ -510,6 +513,7 @@ def backward(params: Params, saved: LMSaved, d_outputs: Mapping[str, Array]) -> 
     S = saved.ids.shape[1]
     V = saved.Z_1.shape[1]
     B = saved.ids.shape[0] * N_D
+    _check_cotangents(d_outputs, {"Z": (B // N_D, S, V), "loss": ()})
     dZ = d_outputs.get("Z")
     if dZ is None:
         dZ = torch.zeros((B // N_D, S, V), dtype=dtype, device=device)
@@ -554,6 +558,73 @@ def gather(params: Params, mesh: Mesh) -> Params:
     """Put the shards of all ranks together: returns whole parameters."""
     with mesh:
         return gather_shards(params, cuts())
+
+
+class Model(torch.nn.Module):
+    """Language Model with the shards of its parameters that this rank has."""
+
+    def __init__(
+        self,
+        seed: int = 0,
+        dtype: DType = torch.float32,
+        device: Device = None,
+        *,
+        V: int = V,
+        D: int = D,
+        S_max: int = S_max,
+    ) -> None:
+        super().__init__()
+        shards = init(seed, dtype, device, V=V, D=D, S_max=S_max)
+        for name, shard in shards.items():
+            _keep(self, name, shard)
+
+    @torch.compiler.disable  # of what ranks send together nothing is traced
+    def forward(self, ids: Array, t: Array, *, seed: Seed = None) -> dict[str, Array]:
+        """Outputs by name, of this rank's shards of the inputs."""
+        if seed is None and self.training:  # the same on all ranks
+            seed = torch.randint(2**62, (), device=ids.device)
+            seed = all_reduce_max(seed, "N_D*N_T")
+        return _run(self, {"ids": ids, "t": t}, seed)
+
+
+# ---- steps of autograd ---------------------------------------------------------------
+
+
+def _run(model: Any, inputs: Params, seed: Seed) -> dict[str, Array]:
+    """Outputs by name, of one step of autograd."""
+    weights = dict(model.named_parameters(remove_duplicate=False))
+    names = (tuple(inputs), tuple(weights))
+    results = _Step.apply(names, seed, *inputs.values(), *weights.values())
+    return dict(zip(("Z", "loss"), results, strict=True))
+
+
+class _Step(torch.autograd.Function):
+    """`forward` and `backward` of this rank as one step of autograd."""
+
+    @staticmethod
+    def forward(
+        ctx: Any, names: tuple[tuple[str, ...], ...], seed: Seed, *tensors: Array
+    ) -> tuple[Array, ...]:
+        given = dict(zip((*names[0], *names[1]), tensors, strict=True))
+        inputs = {name: given.pop(name) for name in names[0]}
+        params: Params = given
+        outputs, saved = forward(params, inputs, seed=seed)
+        results = tuple(outputs.values())
+        _remember(ctx, given, [], saved, *results)
+        ctx.given = names[0]
+        return results
+
+    @staticmethod
+    def backward(ctx: Any, *cotangents: Array | None) -> tuple[Array | None, ...]:
+        if torch.is_grad_enabled():  # create_graph=True
+            raise RuntimeError("create_graph=True: no second derivative on ranks")
+        given, _, saved = _recall(ctx)
+        params: Params = given
+        pairs = zip(("Z", "loss"), cotangents, strict=True)
+        arrived = {name: dy for name, dy in pairs if dy is not None}
+        with _as_before(ctx):
+            grads = backward(params, saved, arrived)
+        return None, None, *[grads.get(name) for name in (*ctx.given, *given)]
 
 
 # ---- operators -----------------------------------------------------------------------
@@ -730,24 +801,148 @@ def _param_table(
     return table
 
 
-def _check(arrays: Mapping[str, Array], shapes: Mapping[str, tuple[int, ...]]) -> None:
-    """Raise ValueError if an array is missing, or its shape does not fit the others."""
+def _check(
+    given: Mapping[str, Array],
+    others: Mapping[str, Array],
+    shapes: Mapping[str, tuple[int, ...]],
+) -> None:
+    """Raise ValueError if an array is missing, or does not fit those that are given."""
+    arrays = {**given, **others}
     for name, expected in shapes.items():
         if name not in arrays:
             raise ValueError(f"{name} {list(expected)} is missing")
-        if arrays[name].shape != expected:
-            shape = list(arrays[name].shape)
-            raise ValueError(f"{name} should have shape {list(expected)}, not {shape}")
+        shape = _shape(arrays[name], name)
+        if shape != expected:
+            beside = [
+                f"{key} {list(value.shape)}"
+                for key, value in given.items()
+                if name not in given
+                and [n for n in expected if n in value.shape and n not in shape]
+            ]
+            why = f"{', '.join(beside)} does not fit the parameters: " if beside else ""
+            wrong = f"should have shape {list(expected)}, not {list(shape)}"
+            raise ValueError(f"{why}{name} {wrong}")
+
+
+def _shape(array: Any, name: str) -> tuple[int, ...]:
+    """The shape of an array; raise TypeError if it is none."""
+    if not hasattr(array, "shape"):
+        raise TypeError(f"{name} should be an array: lists and numbers have no shape")
+    return tuple(array.shape)
+
+
+def _check_names(arrays: Mapping[str, Array], *known: str) -> None:
+    """Raise ValueError for an unknown name: its array would have no effect."""
+    for name in arrays:
+        if name not in known:
+            raise ValueError(f"there is no {name}, but {', '.join(known)}")
+
+
+def _check_cotangents(
+    d_outputs: Mapping[str, Array], shapes: Mapping[str, tuple[int, ...]]
+) -> None:
+    """Raise ValueError for a cotangent of no output, or of another shape than that."""
+    _check_names(d_outputs, *shapes)
+    for name, array in d_outputs.items():
+        shape = _shape(array, f"d{name}")
+        if shape != shapes[name]:
+            wrong = f"should have shape {list(shapes[name])}, not {list(shape)}"
+            raise ValueError(f"d{name} {wrong}")
 
 
 def _array(arrays: Mapping[str, Array], name: str, axes: int) -> Array:
     """Get an array by its name; raise ValueError if it has another number of axes."""
     if name not in arrays:
         raise ValueError(f"{name} is missing")
-    if arrays[name].ndim != axes:
-        shape = list(arrays[name].shape)
-        raise ValueError(f"{name} should have {axes} axes, not shape {shape}")
+    shape = _shape(arrays[name], name)
+    if len(shape) != axes:
+        raise ValueError(f"{name} should have {axes} axes, not shape {list(shape)}")
     return arrays[name]
+
+
+def _keep(model: torch.nn.Module, name: str, shard: Array) -> None:
+    """Make a shard a parameter where its name says: a number is a place in a row."""
+    block: Any = model
+    path = name.split(".")
+    for i, part in enumerate(path[:-1]):
+        if part not in block._modules:
+            row = path[i + 1].isdigit()
+            block._modules[part] = torch.nn.ModuleList() if row else torch.nn.Module()
+        block = block._modules[part]
+    block._parameters[path[-1]] = torch.nn.Parameter(shard)
+
+
+def _remember(
+    ctx: Any, params: Params, inputs: list[Array], saved: Any, *results: Array
+) -> None:
+    """Hand autograd what the backward pass needs: it frees every tensor after its use.
+
+    Of several results some may have no cotangent: torch is not to make zeros for them.
+    """
+    tensors = [*params.values(), *inputs]
+    ctx.names, ctx.inputs = tuple(params), len(inputs)
+    ctx.kept = _packed(saved, tensors)
+    ctx.save_for_backward(*tensors)
+    if results:
+        ctx.set_materialize_grads(False)
+        ctx.results = [(y.shape, y.dtype, y.device) for y in results]
+    device = tensors[0].device.type if tensors else "cpu"
+    enabled = torch.is_autocast_enabled(device)
+    ctx.autocast = (device, torch.get_autocast_dtype(device), enabled)
+
+
+def _recall(ctx: Any) -> tuple[Params, list[Array], Any]:
+    """Parameters, inputs and saved values, as the forward pass had them."""
+    tensors = iter(ctx.saved_tensors)
+    params = {name: next(tensors) for name in ctx.names}
+    inputs = [next(tensors) for _ in range(ctx.inputs)]
+    return params, inputs, _unpacked(ctx.kept, tensors)
+
+
+def _as_before(ctx: Any) -> AbstractContextManager[Any]:
+    """The autocast state of the forward pass, entered again where it has changed."""
+    device, dtype, enabled = ctx.autocast
+    if enabled or torch.is_autocast_enabled(device):
+        return torch.autocast(device, dtype, enabled)
+    return nullcontext()
+
+
+class _Kept(NamedTuple):
+    """Saved values without their tensors: class, names of the tensors, all the rest."""
+
+    kind: Any
+    names: list[str]
+    rest: dict[str, Any]
+
+
+def _packed(saved: Any, tensors: list[Array]) -> Any:
+    """Saved values without their tensors, which are appended to a list."""
+    if saved is None or isinstance(saved, int):
+        return saved
+    if isinstance(saved, list):
+        return [_packed(part, tensors) for part in saved]
+    names: list[str] = []
+    rest: dict[str, Any] = {}
+    for name, part in saved._asdict().items():
+        if isinstance(part, torch.Tensor):
+            names.append(name)
+            tensors.append(part)
+        else:
+            rest[name] = part
+    rest = {name: _packed(part, tensors) for name, part in rest.items()}
+    return _Kept(saved.__class__, names, rest)
+
+
+def _unpacked(kept: Any, tensors: Iterator[Array]) -> Any:
+    """Saved values with their tensors again."""
+    if isinstance(kept, _Kept):
+        fields: dict[str, Any] = {name: next(tensors) for name in kept.names}
+        for name, part in kept.rest.items():
+            fields[name] = _unpacked(part, tensors)
+        return kept.kind(**fields)
+    if isinstance(kept, list):
+        return [_unpacked(part, tensors) for part in kept]
+    return kept
 
 
 def _pick(x: Array, ids: Array) -> Array:

@@ -8,6 +8,7 @@ Compiled by xg 0.2.0 from transformer.xg, block LM. Change the diagram, not this
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import Any
 
 import torch
 
@@ -154,9 +155,9 @@ def step(
     table = _param_table(V=V, D=D, S_max=S_max, N_L=N_L, D_ff=D_ff)
     shapes = {name: shape for name, (shape, _) in table.items()}
     shapes["ids"] = (B, S)
-    _check({**inputs, **params}, shapes)
+    _check(inputs, params, shapes)
     cached = _cache_table(B=B, T=T, N_L=N_L, N_H=N_H, D_h=D_h)
-    _check(cache, {name: shape for name, (shape, _) in cached.items()})
+    _check({}, cache, {name: shape for name, (shape, _) in cached.items()})
     if S + T > S_max:
         excess = f"S + T = {S + T} is more than S_max = {S_max}"
         raise ValueError(f"{excess}: the table must have a row for every position")
@@ -255,21 +256,41 @@ def _cache_table(*, B: int, T: int, N_L: int, N_H: int, D_h: int) -> CacheTable:
     return table
 
 
-def _check(arrays: Mapping[str, Array], shapes: Mapping[str, tuple[int, ...]]) -> None:
-    """Raise ValueError if an array is missing, or its shape does not fit the others."""
+def _check(
+    given: Mapping[str, Array],
+    others: Mapping[str, Array],
+    shapes: Mapping[str, tuple[int, ...]],
+) -> None:
+    """Raise ValueError if an array is missing, or does not fit those that are given."""
+    arrays = {**given, **others}
     for name, expected in shapes.items():
         if name not in arrays:
             raise ValueError(f"{name} {list(expected)} is missing")
-        if arrays[name].shape != expected:
-            shape = list(arrays[name].shape)
-            raise ValueError(f"{name} should have shape {list(expected)}, not {shape}")
+        shape = _shape(arrays[name], name)
+        if shape != expected:
+            beside = [
+                f"{key} {list(value.shape)}"
+                for key, value in given.items()
+                if name not in given
+                and [n for n in expected if n in value.shape and n not in shape]
+            ]
+            why = f"{', '.join(beside)} does not fit the parameters: " if beside else ""
+            wrong = f"should have shape {list(expected)}, not {list(shape)}"
+            raise ValueError(f"{why}{name} {wrong}")
+
+
+def _shape(array: Any, name: str) -> tuple[int, ...]:
+    """The shape of an array; raise TypeError if it is none."""
+    if not hasattr(array, "shape"):
+        raise TypeError(f"{name} should be an array: lists and numbers have no shape")
+    return tuple(array.shape)
 
 
 def _array(arrays: Mapping[str, Array], name: str, axes: int) -> Array:
     """Get an array by its name; raise ValueError if it has another number of axes."""
     if name not in arrays:
         raise ValueError(f"{name} is missing")
-    if arrays[name].ndim != axes:
-        shape = list(arrays[name].shape)
-        raise ValueError(f"{name} should have {axes} axes, not shape {shape}")
+    shape = _shape(arrays[name], name)
+    if len(shape) != axes:
+        raise ValueError(f"{name} should have {axes} axes, not shape {list(shape)}")
     return arrays[name]

@@ -38,11 +38,14 @@ function showBlock() {
   for (const button of all("nav button")) button.setAttribute("aria-pressed", button.dataset.block == chosen.place);
   element("backward").checked = chosen.view === "backward";
   element("backward").disabled = !drawingOf(chosen.place, "backward");
+  element("overview").setAttribute("aria-pressed", chosen.view === "overview");
   prepare(drawing);
   nameOperators();
+  showView();
   showCosts();
   showPlayer();
   light();
+  remember();
 }
 
 /** Make the operators of a figure buttons with names; the first can be reached by Tab. */
@@ -69,6 +72,7 @@ function touch(id) {
 function keep(id) {
   chosen.kept = chosen.kept === id ? null : id;
   light();
+  remember();
 }
 
 // ---- light -------------------------------------------------------------------------------------

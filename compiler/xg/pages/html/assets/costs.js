@@ -2,6 +2,7 @@
 
 const sizes = Object.fromEntries([...facts.sizes, ...facts.mesh].map(({ name, value }) => [name, value]));
 const COLUMNS = [[1, "forward FLOPs"], [2, "backward FLOPs"], [3, "saved bytes"], [0, "parameters"]];
+const setters = {}; // of every size, what sets its slider and its box
 let refusal = "";
 
 /** Where a slider may stand: 1, 2, 3, 4, 6, 8, 12, … and where it begins. */
@@ -21,12 +22,13 @@ function sizeRow({ name, value }) {
     box.value = places[slider.value];
     resize(name, places[slider.value], slider);
   });
-  box.addEventListener("input", () => {
-    const wanted = Number(box.value);
+  const take = (wanted) => {
     if (!Number.isInteger(wanted) || wanted < 1 || wanted > 1e9) return;
     slider.value = places.findLastIndex((stop) => stop <= wanted);
     resize(name, wanted, slider);
-  });
+  };
+  setters[name] = (wanted) => { take(wanted); box.value = sizes[name]; };
+  box.addEventListener("input", () => take(Number(box.value)));
   box.addEventListener("change", () => { box.value = sizes[name]; });
   return make("div", { class: "size" }, make("span", {}, ...rich(name)), slider, box);
 }
@@ -36,6 +38,7 @@ function resize(name, value, slider) {
   slider.setAttribute("aria-valuetext", value);
   showCosts();
   light();
+  remember(false);
 }
 
 /** Why numbers do not go together, or nothing; of a plan only what its ranks share is asked. */

@@ -4,7 +4,7 @@ const formula = (place) => spell(facts.formulas[place]);
 const terms = facts.formulas.map(parsed);
 const numberOf = (place) => evaluate(terms[place], sizes);
 
-const shapeText = ({ axes }) => `[${axes.join(", ")}]`;
+const shapeText = ({ axes }) => `[${axes.map(spell).join(", ")}]`;
 
 function shapes(step) {
   const { values } = blocks[step.place];
@@ -21,13 +21,14 @@ function welcome() {
   const block = blocks[chosen.place];
   const from = block.path ? `called as ${block.path}, ` : "";
   const rank = facts.ranks.length ? " of one rank" : "";
+  const what = chosen.view === "overview" ? "both passes" : `${chosen.view} pass${rank}`;
   const text = "Point at an operator or tap it, or go through them with Tab and the arrow keys.";
-  return [make("h2", {}, block.title), make("p", { class: "quiet" }, `${from}${chosen.view} pass${rank}. ${text}`)];
+  return [make("h2", {}, block.title), make("p", { class: "quiet" }, `${from}${what}. ${text}`)];
 }
 
 function told(step) {
   const parts = [heading(step), make("p", { class: "equation" }, ...rich(step.equation))];
-  if (step.formula) parts.push(make("p", { class: "formula" }, step.formula));
+  if (step.formula) parts.push(make("p", { class: "formula" }, ...formulaParts(step.formula)));
   else if (step.meaning) parts.push(make("p", { class: "quiet" }, step.meaning));
   parts.push(make("p", { class: "shapes" }, ...rich(shapes(step))), ...placements(step), costLine(step));
   const lines = codeLines(step);

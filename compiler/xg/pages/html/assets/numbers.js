@@ -1,14 +1,18 @@
 // The numbers of both passes, on every rank: computed here, shown as tables, and changed by the reader.
 
 const SHOWN_AT_MOST = 40; // rows and columns
-const PROBED_AT_MOST = 600; // elements of an operand
+const PROBED_AT_MOST = 4000; // elements of an operand, times the steps to the result
 const NOTHING = 1e-9; // what is smaller is the rounding error of a zero
 
 const bodies = tape.bodies.map(prepared);
 const mesh = onMesh(facts.runs.map((run) => run.at));
 const given = tape.drawn.map((about) => ({ name: about[0], below: typeof about[2] === "number" ? about[2] : 0, cuts: about[3] ?? [], x: drawn(tape.seed, about) }));
 const madeBy = [...given.map(() => -1)]; // of every slot the step
-tape.steps.forEach(([body], step) => bodies[body].results.forEach(() => madeBy.push(step)));
+const firstOf = []; // of every step its first slot
+tape.steps.forEach(([body], step) => {
+  firstOf.push(madeBy.length);
+  bodies[body].results.forEach(() => madeBy.push(step));
+});
 const changed = new Set();
 const matrices = new Map(); // which matrix of a tensor is shown
 let slots = null;
@@ -166,24 +170,51 @@ const tell = (text) => { panel.querySelector("#wrong").textContent = text; };
 
 // ---- where a number comes from -----------------------------------------------------------------
 
+const resultsOf = (number) => bodies[tape.steps[number][0]].results.map((_, place) => firstOf[number] + place);
+
+/** The steps from a slot to a result, in order: of a call those of its block; none through `fixed` slots. */
+function stepsBetween(source, result, fixed) {
+  const [reached, wanted] = [new Set([source]), new Set([result])];
+  const found = [];
+  for (let number = 0; number <= madeBy[result]; number += 1) {
+    if (!tape.steps[number].slice(1).some((slot) => reached.has(slot))) continue;
+    const made = resultsOf(number).filter((slot) => !fixed.has(slot));
+    if (made.length) found.push(number);
+    for (const slot of made) reached.add(slot);
+  }
+  return found.reverse().filter((number) => {
+    if (!resultsOf(number).some((slot) => wanted.has(slot) && !fixed.has(slot))) return false;
+    for (const slot of tape.steps[number].slice(1)) wanted.add(slot);
+    return true;
+  }).reverse();
+}
+
+const exchanges = (number) => mesh.length > 1 && bodies[tape.steps[number][0]].nodes.some(({ prim }) => EXCHANGED[prim]);
+
 /** Mark the cells of other tensors that a cell of a result is made of. */
 function trace(figure, at) {
   untrace();
-  const number = madeBy[figure.source];
-  if (number < 0 || (mesh.length > 1 && bodies[tape.steps[number][0]].nodes.some(({ prim }) => EXCHANGED[prim]))) return;
+  if (madeBy[figure.source] < 0) return;
   run();
-  const result = figure.source - madeBy.indexOf(number);
   const usual = slots[figure.source][figure.rank].data[at];
+  const shown = new Set(figures().map(({ source }) => source));
+  shown.delete(figure.source);
   for (const other of figures()) {
-    if (!tape.steps[number].slice(1).includes(other.source)) continue;
-    const x = slots[other.source][other.rank];
+    const between = stepsBetween(other.source, figure.source, shown);
     const cells = [...other.querySelectorAll("td")];
-    if (cells.length > PROBED_AT_MOST) continue;
+    if (!between.length || cells.length * between.length > PROBED_AT_MOST || between.some(exchanges)) continue;
+    const x = slots[other.source][other.rank];
     for (const cell of cells) {
-      const moved = [NaN, x.data[cell.at] + 1e3, x.data[cell.at] - 1e3].some((probe) => {
-        const probed = array(x.shape, x.data.with(cell.at, probe));
-        const here = (slot) => (slot === other.source ? probed : slots[slot][figure.rank]);
-        return !Object.is(step(number, (slot) => [here(slot)], [mesh[figure.rank]])[result][0].data[at], usual);
+      // Through several steps NaN would reach what a mask has made nothing of: 0 times NaN is NaN.
+      const first = between.length > 1 ? x.data[cell.at] + 0.37 : NaN;
+      const moved = [first, x.data[cell.at] + 1e3, x.data[cell.at] - 1e3].some((probe) => {
+        const probed = new Map([[other.source, array(x.shape, x.data.with(cell.at, probe))]]);
+        const here = (slot) => [probed.get(slot) ?? slots[slot][figure.rank]];
+        for (const number of between) {
+          const made = step(number, here, [mesh[figure.rank]]);
+          resultsOf(number).forEach((slot, place) => shown.has(slot) || probed.set(slot, made[place][0]));
+        }
+        return !Object.is(probed.get(figure.source).data[at], usual);
       });
       cell.classList.toggle("source", moved);
     }

@@ -1,6 +1,5 @@
 // What the page holds: its facts, its elements, and where in the figures every step is.
 
-const facts = JSON.parse(document.getElementById("facts").textContent);
 const element = (id) => document.getElementById(id);
 const all = (selector, within = document) => [...within.querySelectorAll(selector)];
 
@@ -63,6 +62,12 @@ function rich(text) {
 function edgeOf(name, parts) {
   const cuts = [...name.matchAll("->")].map(({ index }) => [name.slice(0, index), name.slice(index + 2)]);
   return cuts.filter(([tail, head]) => parts.has(tail) && parts.has(head)).slice(0, 1);
+}
+
+if (facts.overview) {
+  const holder = make("div", { class: "figure", "data-shows": "0.overview", hidden: "" });
+  holder.innerHTML = await unpacked(facts.overview); // the compiler has escaped what is the user's
+  element("figures").append(holder);
 }
 
 const drawings = new Map();

@@ -77,6 +77,7 @@ function goTo(at) {
     light();
   }
   openTab("numbers");
+  remember();
   const node = step ? nodeOf(step) : firstNode();
   node?.scrollIntoView({ block: "nearest", inline: "nearest" });
   if (focused) node?.focus({ preventScroll: true });
@@ -116,23 +117,18 @@ function said() {
   if (!facts.runs.length) return "There are no numbers: the sizes of this program cannot be small.";
   const at = Object.entries(run().sizes).map(([name, value]) => `${name} = ${value}`).join(", ");
   const rank = runAxes.length ? `On ${placeText(run())} of ${facts.runs.length} simulated ranks. ` : "";
-  return `${rank}${at ? `At ${at}, ` : ""}with drawn parameters and dropout. Change a number in a box, and both passes are computed again; point at another to see what made it.`;
+  const sizes = at ? `At small sizes, to be read: ${at}; ` : "";
+  return `${rank}${sizes}with drawn parameters. Change a number in a box, and both passes are computed again; point at another to see what made it.`;
 }
 
 /** rank 3 (N_D = 1, N_T = 1) */
 const placeText = ({ name, at }) =>
   `${name} (${runAxes.map((axis) => `${axis} = ${at[axis]}`).join(", ")})`;
 
-/** A text that was compressed for the page. */
-function unpacked(text) {
-  const bytes = Uint8Array.from(atob(text), (sign) => sign.charCodeAt());
-  return new Response(new Blob([bytes]).stream().pipeThrough(new DecompressionStream("deflate"))).text();
-}
-
 /** Add the script that computes, which the page's policy names, and give it the program. */
 async function loadNumbers() {
   const [script, tape] = await Promise.all([facts.script, facts.tape].map(unpacked));
-  document.head.append(make("script", {}, script));
+  add(script);
   numbers = globalThis.numbersOf(JSON.parse(tape), {
     facts, blocks, make, rich, spell, shapeText, said, rankCount, axes: runAxes,
     panel: element("numbers"), rank: () => looked.rank, changed: showPlayer,

@@ -30,6 +30,7 @@ function lookAt(rank) {
   element("rank").textContent = run().name;
   showPlayer();
   showNumbers(current());
+  remember();
 }
 
 const nextRank = (by) => lookAt((looked.rank + by + facts.runs.length) % facts.runs.length);

@@ -12,6 +12,7 @@ function openTab(id) {
   }
   if (current()) revealLines(current());
   showNumbers(current());
+  remember();
 }
 
 /** Point at, focus and click things that belong to a step. */
@@ -64,11 +65,12 @@ function press(step) {
 
 function letGo() {
   if (!chosen.kept) return leave();
-  chosen.kept = null;
-  light();
+  keep(chosen.kept);
 }
 
+const WAYS = { ArrowDown: [0, 1], ArrowUp: [0, -1], ArrowLeft: [-1, 0], ArrowRight: [1, 0] };
 const KEYS = {
+  "+": () => zoomBy(STEP), "=": () => zoomBy(STEP), "-": () => zoomBy(1 / STEP), 0: fit,
   ArrowDown: () => moveNode(1), ArrowRight: () => moveNode(1), ArrowUp: () => moveNode(-1), ArrowLeft: () => moveNode(-1),
   Enter: (step) => press(step), " ": (step) => keep(step.id), Escape: letGo,
   b: () => { turn(chosen.view === "forward" ? "backward" : "forward"); firstNode()?.focus(); },
@@ -79,7 +81,9 @@ element("figures").addEventListener("keydown", (event) => {
   const step = steps.get(stepAt(event.target));
   if (!step || event.ctrlKey || event.altKey || event.metaKey || !KEYS[event.key]) return;
   event.preventDefault();
-  KEYS[event.key](step);
+  const [x, y] = (event.shiftKey && WAYS[event.key]) || [];
+  if (x === undefined) KEYS[event.key](step);
+  else view.scrollBy(80 * x, 80 * y);
 });
 
 // Lines of code that compute something are buttons too; Tab goes to one of each listing.
@@ -120,6 +124,8 @@ for (const button of all("nav button")) {
   button.addEventListener("click", () => { above.push(chosen.place); openBlock(Number(button.dataset.block)); });
 }
 element("backward").addEventListener("change", (event) => turn(event.target.checked ? "backward" : "forward"));
+element("overview").hidden = !drawingOf(0, "overview");
+element("overview").addEventListener("click", () => turn(chosen.view === "overview" ? "forward" : "overview"));
 element("previous").addEventListener("click", () => goTo(player.at - 1));
 element("next").addEventListener("click", () => goTo(player.at + 1));
 element("play").addEventListener("click", togglePlay);
@@ -133,4 +139,6 @@ if (runAxes.length) {
 }
 showBlock();
 if (facts.tape) await loadNumbers();
+readAddress();
+addEventListener("popstate", readAddress);
 document.body.dataset.ready = "";

@@ -125,7 +125,8 @@ class Trace:
         item = axes.source[0] if axes and axes.target is None and len(axes.source) == 1 else None
         axis = item.name.name if isinstance(item, ast.Axis) and item.size is None else ""
         if axis not in self.lengths or axis == REST or len(call.arguments) > 1:
-            raise Wrong(WrongArguments(call.span, "range[S], or range[S](START), S an axis"))
+            where = "S an axis of an operand: op f(x [.., S]) = …"
+            raise Wrong(WrongArguments(call.span, f"range[S] or range[S](START), {where}"))
         first = call.arguments[0].value if call.arguments else None
         start = self.number(first).value if first else as_scalar(0.0)
         if not (isinstance(start, Scalar) and start.is_whole):

@@ -95,7 +95,9 @@ class MisplacedComparison(ProblemAt):
     def diagnostic(self) -> Diagnostic:
         """Show where comparisons belong."""
         what = "a comparison is needed here" if self.wanted else "a comparison is no number"
-        return self.report(what, Label(self.span), help=("select(x > 0, x, 0)",))
+        condition = "x > 0" if self.wanted or len(self.span.text) > 60 else self.span.text
+        help = f"select({condition}, x, 0)" if self.wanted else f"select({condition}, 1, 0) is one"
+        return self.report(what, Label(self.span), help=(help,))
 
 
 class WholeResult(ProblemAt):

@@ -1,0 +1,59 @@
+"""Several small figures on one page, in rows, each row under a title of its own."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Final
+
+from xg.figures.draw.display import Display, DrawnText, Element
+from xg.figures.draw.move import moved
+from xg.figures.draw.paint import body, bounds, page
+from xg.figures.draw.typeset import typeset
+from xg.figures.layout import run_engine
+from xg.figures.model import style
+from xg.figures.model.figure import Figure
+from xg.figures.model.geometry import Box, bounding_box
+from xg.figures.model.richtext import plain
+
+_BESIDE: Final = 2  # rows of figures that are side by side
+_GAP: Final = 36.0  # between figures
+_BELOW_HEADING: Final = 12.0
+
+
+def sheet(whole: Figure, rows: Sequence[Sequence[Figure]]) -> Display:
+    """Draw rows of figures, two rows side by side; title and legend are those of the whole."""
+    bodies = [[body(run_engine.layout(figure)) for figure in row] for row in rows]
+    boxes = [[_box(one) for one in row] for row in bodies]
+    count = max(map(len, rows))
+    widths = [
+        max(pair[place].width for pair in boxes[first::_BESIDE])
+        for first in range(_BESIDE)
+        for place in range(count)
+    ]
+    elements: list[Element] = []
+    top = 0.0
+    for start in range(0, len(rows), _BESIDE):
+        left = 0.0
+        headings = [row[0].title for row in rows[start : start + _BESIDE]]
+        for number, heading in enumerate(headings):
+            elements.append(_heading(heading, left, top))
+            for place, parts in enumerate(bodies[start + number]):
+                box, width = boxes[start + number][place], widths[number * count + place]
+                shift = left + (width - box.width) / 2 - box.left, top + _BELOW_HEADING - box.top
+                elements += (moved(one, *shift) for one in parts)
+                left += width + _GAP
+        top += max(_heights(boxes[start : start + _BESIDE])) + _BELOW_HEADING + _GAP
+    return page(whole, elements)
+
+
+def _heading(text: str, left: float, top: float) -> Element:
+    line = typeset(plain(text), style.GROUP_SIZE)
+    return Element("", "heading", "", (DrawnText(line, left, top),))
+
+
+def _box(elements: Sequence[Element]) -> Box:
+    return bounding_box([bounds(part) for one in elements for part in one.parts])
+
+
+def _heights(boxes: Sequence[Sequence[Box]]) -> Iterator[float]:
+    return (box.height for row in boxes for box in row)

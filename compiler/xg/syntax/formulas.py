@@ -1,0 +1,143 @@
+"""A formula as Python writes it, `relu(x @ W + b)`, as a chain.
+
+Imported only when a file has an error.
+"""
+
+from __future__ import annotations
+
+import ast
+import warnings
+from collections.abc import Iterator
+from typing import Final
+
+READ_AT_MOST: Final = 200  # characters: a help of more is not read, and a tree of more is deep
+_SIGNS: Final = str.maketrans({"•": "@", "⊕": "+", "⊙": "*", "^": "**"})
+_INFIX: Final[dict[type[ast.operator], str]] = {
+    ast.MatMult: "•<=",
+    ast.Add: "⊕<-",
+    ast.Mult: "⊙<-",
+}
+_CALLED: Final = {"matmul": "•<=", "mm": "•<=", "dot": "•<=", "add": "⊕<-", "mul": "⊙<-"}
+OPERATORS: Final = {
+    "relu": "ReLU", "gelu": "GELU", "silu": "SiLU", "swish": "SiLU", "softmax": "S",
+    "layernorm": "LN", "layer_norm": "LN", "dropout": "DO", "transpose": "T",
+}  # fmt: skip
+_FUNCTIONS: Final = ("exp", "log", "sqrt", "sin", "cos", "tanh", "sigmoid", "abs", "max", "min")
+
+
+class _NoChain(Exception):
+    """A formula that is not made of steps with tensors alone."""
+
+
+def as_chain(text: str) -> str | None:
+    """The chain that computes a formula, without a name for its result; None if it is none.
+
+    >>> as_chain("relu(x @ W.T + b)")
+    'x -> •<=T(W) -> ⊕<-b -> ReLU'
+    """
+    try:
+        return _chain(_parsed(text))
+    except _NoChain:
+        return None
+
+
+def as_operator(text: str) -> tuple[str, str] | None:
+    """An operator of one's own that computes a formula of numbers, and the chain with it.
+
+    >>> as_operator("x**2 - y")
+    ('op f(x, y) = x^2 - y', 'x -> f<-y')
+    """
+    try:
+        tree = _parsed(text)
+    except _NoChain:
+        return None
+    names = dict.fromkeys(_names(tree))
+    if not names or None in names:
+        return None
+    first, *others = (str(name) for name in names)
+    written = ast.unparse(tree).replace(" ** ", "^")
+    used = "".join(f"<-{name}" for name in others)
+    return f"op f({', '.join([first, *others])}) = {written}", f"{first} -> f{used}"
+
+
+def _parsed(text: str) -> ast.expr:
+    if len(text) > READ_AT_MOST:
+        raise _NoChain
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # of Python, about strings and signs in the text
+            return ast.parse(text.strip().translate(_SIGNS), mode="eval").body
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        raise _NoChain from None
+
+
+def _names(node: ast.AST) -> Iterator[str | None]:
+    """The values of a formula of numbers in their order; None for what an operator cannot say."""
+    match node:
+        case ast.Name(id=name):
+            yield name
+        case ast.Constant(value=int() | float()):
+            pass
+        case ast.UnaryOp(op=ast.USub(), operand=operand):
+            yield from _names(operand)
+        case ast.BinOp(left=left, op=ast.Add() | ast.Sub() | ast.Mult() | ast.Div() | ast.Pow()):
+            yield from _names(left)
+            yield from _names(node.right)
+        case ast.Call(func=ast.Name(id=name), args=args, keywords=[]) if name in _FUNCTIONS:
+            for each in args:
+                yield from _names(each)
+        case _:
+            yield None
+
+
+def _chain(node: ast.AST) -> str:
+    """A tensor as a chain, or as its name."""
+    match node:
+        case ast.Name(id=name):
+            return name
+        case ast.BinOp(left=left, op=op, right=right) if type(op) in _INFIX:
+            return f"{_chain(left)} -> {_INFIX[type(op)]}{_operand(right)}"
+        case ast.Attribute(value=value, attr="T"):
+            return f"{_chain(value)} -> T"
+        case ast.Call(func=function, args=[first, *rest], keywords=keywords):
+            if all(map(_is_last_axis, keywords)):
+                return f"{_chain(first)} -> {_step(_called(function), rest)}"
+        case _:
+            pass
+    raise _NoChain
+
+
+def _step(name: str, rest: list[ast.expr]) -> str:
+    """A node: its numbers in parentheses, its other operands attached."""
+    if sign := _CALLED.get(name):
+        if len(rest) != 1:
+            raise _NoChain
+        return f"{sign}{_operand(rest[0])}"
+    numbers = [each for each in rest if isinstance(each, ast.Constant)]
+    own = f"({', '.join(map(ast.unparse, numbers))})" if numbers else ""
+    attached = (f"<-{_operand(each)}" for each in rest if each not in numbers)
+    return f"{OPERATORS.get(name.lower(), name)}{own}{''.join(attached)}"
+
+
+def _operand(node: ast.expr) -> str:
+    """An operand: a name, a transpose of one, or a chain in parentheses."""
+    match node:
+        case ast.Name(id=name):
+            return name
+        case ast.Attribute(value=ast.Name(id=name), attr="T"):
+            return f"T({name})"
+        case _:
+            return f"({_chain(node)})"
+
+
+def _called(function: ast.expr) -> str:
+    """The function that is called: `torch.relu` is `relu`."""
+    match function:
+        case ast.Name(id=name) | ast.Attribute(attr=name):
+            return name
+        case _:
+            raise _NoChain
+
+
+def _is_last_axis(keyword: ast.keyword) -> bool:
+    return keyword.arg in ("dim", "axis") and ast.unparse(keyword.value) == "-1"

@@ -1,0 +1,214 @@
+"""Recognition of edges that are named as elsewhere: assignments, and shapes without a label.
+
+Imported only when a file has an error.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from itertools import accumulate
+
+from xg.syntax import errors
+from xg.syntax.formulas import as_chain, as_operator
+from xg.syntax.stop import Repair, Stop
+
+SIGNS = {"AT", "MATMUL", "PLUS", "ADD", "STAR", "MUL", "MINUS", "SLASH", "CARET"}
+UNATTACHED = {"MINUS", "SLASH", "CARET"}  # signs that are no operators
+_NODE = {"NAME", "RPAR", "RSQB"}  # that a node or its label may end with
+_NO_OPERATOR = "is no operator of a chain, as `+`, `*` and `@` are"
+_AT_END = "a chain has its name at its end"
+
+
+def assigned_chain(stop: Stop) -> Repair | None:
+    """`h = f(x)`, `h <- f(x)`, `h [B, D] <- f(x)`, but also `x -> f = h`."""
+    name, kind = stop.previous, stop.token.type
+    assigns = kind == "EQUAL" and "ARROW" in stop.expected
+    front = stop.line[0]
+    alone = "->" not in front and "=" not in front  # neither in a chain nor in a formula
+    arrives = kind == "SINGLE" and alone and stop.statement is not None
+    if name is None or name.type not in ("NAME", "RSQB") or not (assigns or arrives):
+        return None
+    front, rest = stop.line
+    if "->" in front:
+        meant: tuple[str, ...] = (f"write `{front} : {rest}`",)
+    else:
+        front = front.rpartition(".")[2]
+        declares = re.match(r"param\b|.*\bParameter\b", rest)
+        meant = _written(rest.rstrip("; "), f" : {front}")
+        meant = (f"write `param {front} [D, D_ff]`",) if declares else meant
+        if _is_state(stop, front):
+            return Repair(_assigned_state(stop, front, rest))
+    return Repair(errors.AssignedChain(stop.here, meant))
+
+
+def _is_state(stop: Stop, name: str) -> bool:
+    """Whether the block around declares a state of this name above."""
+    begin = stop.brace.end if stop.brace else 0
+    above = stop.source.text[begin : stop.token.start]
+    return re.search(rf"^\s*state\b[^\n#]*\b{re.escape(name)}\s*[\[,]", above, re.M) is not None
+
+
+def _assigned_state(stop: Stop, state: str, formula: str) -> errors.AssignedChain:
+    """`h = y` and `h = f(x)` in a block with `state h`."""
+    named = formula.isidentifier()
+    steps = () if named else _written(formula, f" : {state}_1")
+    last = f"write `next {state} = {formula if named else f'{state}_1'}`"
+    reason = f"`next` says what the state {state} becomes"
+    return errors.AssignedChain(stop.here, (*steps, last), reason)
+
+
+def _written(formula: str, label: str) -> tuple[str, ...]:
+    """The help that writes a formula as a chain with that label."""
+    if chain := formula if "->" in formula else as_chain(formula):
+        return (f"write `{chain}{label}`",)
+    if defined := as_operator(formula):
+        return (f"define it, `{defined[0]}`, and write `{defined[1]}{label}`",)
+    return (f"write its steps, each behind an arrow: `x -> f -> g{label}`",)
+
+
+def infix_in_chain(stop: Stop) -> Repair | None:
+    """Between values, where only an arrow or a label goes on; `x[` and `x.` are not signs."""
+    left, right = stop.previous, stop.following
+    if left is None or stop.token.type not in SIGNS:
+        return None
+    if left.type == "ARROW":
+        return _sign_as_node(stop)
+    if left.type != "NAME":
+        return None
+    between = "ARROW" in stop.expected and "SLASH" not in stop.expected
+    if not between and not _inside_a_call(stop):
+        return None
+    before, behind = stop.line
+    formula = f"{before} {stop.here.text} {behind}"
+    end = re.search(":|->", formula)
+    chain = None if "->" in before else as_chain(formula[: end.start()] if end else formula)
+    if stop.opening and not chain:
+        return _formula_as_operand(stop)
+    rest = formula[end.start() :] if end else ": NAME"
+    meant = f"{chain} {rest}" if chain else ""
+    operand = stop.span(right).text if right and right.type in ("NAME", "NUMBER") else "…"
+    return Repair(errors.InfixInChain(stop.here, stop.span(left).text, operand, meant))
+
+
+def _sign_as_node(stop: Stop) -> Repair | None:
+    """`-> -<-z`, `-> -z`, `-> /2`: a sign that is no operator."""
+    front, behind = stop.line
+    operand = re.match(r"(?:<-)?\s*(\w[\w.]*)", behind)
+    if stop.token.type not in UNATTACHED or not operand:
+        return None
+    head = front.removesuffix("->").strip()
+    left = head if head.isidentifier() else ""
+    return Repair(errors.InfixInChain(stop.here, left, operand[1], fault=_NO_OPERATOR))
+
+
+def _formula_as_operand(stop: Stop) -> Repair | None:
+    """`+<-(z @ W)`: parentheses hold a chain."""
+    front, behind = stop.line
+    end = behind.find(")")
+    opened, dot, begun = front.rpartition("(")
+    formula = f"{begun} {stop.here.text} {behind[:end]}"
+    if not dot or end < 0 or (not opened.endswith("<-") and not opened.endswith("<=")):
+        return None
+    chain, defined = as_chain(formula), as_operator(formula)
+    if not chain and not defined:
+        return None
+    meant, first = (chain, "") if chain else (defined or ("", ""))[::-1]
+    problem = errors.InfixInChain(stop.here, begun, "", f"({meant})", first)
+    return Repair(problem)
+
+
+def _inside_a_call(stop: Stop) -> bool:
+    """Whether a line begins with a call of values, `relu(x @ W)`."""
+    if stop.opening is None or stop.opening.type != "LPAR" or "->" in stop.line[0]:
+        return False
+    return stop.statement is not None and stop.statement.type == "NAME"
+
+
+def chain_in_a_node(stop: Stop) -> Repair | None:
+    """`•<=T(n -> •<=W)`: parentheses behind an operator hold one operand."""
+    front, behind = stop.line
+    opened = re.search(r"(\w+)\(([^()]*)$", front)
+    if stop.token.type != "ARROW" or stop.opening is None or not opened:
+        return None
+    depths = list(accumulate((sign == "(") - (sign == ")") for sign in behind))
+    if -1 not in depths:
+        return None  # it is not closed
+    inside = behind[: depths.index(-1)].strip()
+    meant = f"({opened[2].strip()} -> {inside} -> {opened[1]})"
+    reason = f"{opened[1]}(…) holds operands and numbers, no chain"
+    return Repair(errors.ShapeElsewhere(stop.here, reason, meant))
+
+
+def _called_along(stop: Stop) -> Repair | None:
+    """`-> C for S`."""
+    axis, block = stop.following, stop.previous
+    if "OVER" not in stop.expected or not axis or axis.type != "NAME" or stop.begins_line:
+        return None
+    if stop.token.type != "NAME" or not block:
+        return None
+    meant = f"{stop.span(block).text} over {stop.span(axis).text}"
+    reason = "a block is called along an axis by `over`"
+    return Repair(errors.ShapeElsewhere(stop.here, reason, meant), ("OVER",), drop=True)
+
+
+def _name_without_colon(stop: Stop) -> Repair | None:
+    """`-> ReLU h [B, D]`."""
+    kinds, front = stop.expected, stop.line[0]
+    names = stop.token.type == "NAME" and "COLON" in kinds and "NAME" not in kinds
+    if not names or stop.opening or stop.begins_line or "->" not in front:
+        return None
+    shape = re.match(r"\[[^\]]*\]", stop.line[1])
+    meant = f"{front[front.rindex('->') :]} : {stop.here.text} {shape[0] if shape else ''}".rstrip()
+    reason = "the name of an edge has a colon before it"
+    return Repair(errors.ShapeElsewhere(stop.here, reason, meant), ("COLON",))
+
+
+def _shape_for_a_node(stop: Stop) -> Repair | None:
+    """`-> [B, D]` and `-> [B, D] : h`."""
+    if stop.token.type != "LSQB" or not stop.previous or stop.previous.type != "ARROW":
+        return None
+    shape = re.match(r"([^\]]*\])(\s*:\s*(\w+))?", stop.line[1])
+    meant = f": {shape[3] or 'NAME'} [{shape[1]}" if shape else ": NAME [B, D]"
+    reason = "a shape is no step: it stands behind the name of an edge"
+    return Repair(errors.ShapeElsewhere(stop.here, reason, meant))
+
+
+def _shape_before_name(stop: Stop) -> Repair | None:
+    """`: [B, D] h`."""
+    shape = re.search(r":\s*(\[[^\]]*\])$", stop.line[0])
+    if stop.token.type != "NAME" or not shape:
+        return None
+    reason = "the name of an edge stands before its shape"
+    return Repair(errors.ShapeElsewhere(stop.here, reason, f": {stop.here.text} {shape[1]}"))
+
+
+def _shape_in_parentheses(stop: Stop) -> Repair | None:
+    """`: h (B, D)`."""
+    name, axes = re.search(r":\s*(\w+)$", stop.line[0]), re.match(r"[^()]*(?=\))", stop.line[1])
+    if stop.token.type != "LPAR" or "LSQB" not in stop.expected or not (name and axes):
+        return None
+    meant = f": {name[1]} [{axes[0]}]"
+    return Repair(errors.ShapeElsewhere(stop.here, "a shape stands in brackets", meant))
+
+
+def _shape_at_the_head(stop: Stop) -> Repair | None:
+    """`x [B, D] -> ReLU : y`."""
+    before = stop.previous
+    if before is None or before.type != "RSQB" or stop.token.type != "ARROW":
+        return None
+    if "LPAR" not in stop.expected or "->" in stop.line[0]:
+        return None
+    reason = "a chain begins with a name alone: the shape is known where the name is made"
+    meant = f"{stop.line[0].partition('[')[0].strip()} -> {stop.line[1]}"
+    return Repair(errors.ShapeElsewhere(stop.here, reason, meant))
+
+
+LABELS: tuple[Callable[[Stop], Repair | None], ...] = (
+    _called_along,
+    _name_without_colon,
+    _shape_for_a_node,
+    _shape_before_name,
+    _shape_in_parentheses,
+    _shape_at_the_head,
+)

@@ -1,0 +1,65 @@
+"""The place where the parser stopped, and how it goes on from there.
+
+Imported only when a file has an error.
+"""
+
+from __future__ import annotations
+
+from xg.diagnostics.diagnostic import Problem
+from xg.diagnostics.lazy_dataclass import dataclass
+from xg.diagnostics.source import Source, Span
+from xg.syntax.reader import Reader
+from xg.syntax.tokens import Token
+
+
+@dataclass(frozen=True, slots=True)
+class Stop:
+    """The place where the parser stopped: the token that does not fit, and its surroundings.
+
+    `open` are the brackets that are open, `brace` the last brace that was opened, `statement` the
+    first token of the line; `repaired` says that a comma was inserted before on it.
+    """
+
+    source: Source
+    reader: Reader
+    token: Token
+    previous: Token | None
+    following: Token | None
+    open: tuple[Token, ...]
+    brace: Token | None
+    statement: Token | None
+    begins_line: bool
+    repaired: bool
+    expected: frozenset[str]
+
+    @property
+    def opening(self) -> Token | None:
+        """The innermost bracket that is open."""
+        return self.open[-1] if self.open else None
+
+    @property
+    def here(self) -> Span:
+        """The place of the token."""
+        return self.span(self.token)
+
+    @property
+    def line(self) -> tuple[str, str]:
+        """The text of the line before the token, and behind it."""
+        text, start = self.source.line_text(self.here.line), self.here.column - 1
+        return text[:start].strip(), text[start + len(self.here.text) :].partition("#")[0].strip()
+
+    def span(self, token: Token) -> Span:
+        """The place of a token nearby."""
+        return Span(self.source, token.start, token.end)
+
+
+@dataclass(frozen=True, slots=True)
+class Repair:
+    """An error, and the repair to continue with: tokens inserted before this one or in its place.
+
+    The problem is None if it was reported before.
+    """
+
+    problem: Problem | None
+    insert: tuple[str, ...] = ()
+    drop: bool = False

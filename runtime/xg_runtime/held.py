@@ -1,0 +1,20 @@
+"""Parameters with what was gathered of them, for passes between which they do not change."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, TypeVar
+
+T = TypeVar("T")
+
+
+class Held(dict[str, T]):
+    """This rank's shards by name; `wholes` fills with those that a plan holds, once gathered.
+
+    It is for passes between which no shard changes; behind an update a new one is made.
+    """
+
+    def __init__(self, shards: Mapping[str, T], wholes: dict[str, Any] | None = None) -> None:
+        """Nothing is gathered yet, unless `wholes` are shared with another."""
+        super().__init__(shards)
+        self.wholes: dict[str, Any] = {} if wholes is None else wholes

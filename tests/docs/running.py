@@ -1,0 +1,75 @@
+"""Documents run as their readers would: in a folder that looks like a fresh checkout."""
+
+import os
+import shlex
+import shutil
+import subprocess
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from docs.markdown import Block, blocks, commands, matches, pieces
+
+ROOT = Path(__file__).parents[2]
+SOURCE_ROOTS = ("compiler", "runtime", "grammar")
+
+
+def checkout(folder: Path, python: Sequence[str]) -> None:
+    """Fill a folder: `./xg`, its environment with these words for `python`, the diagrams."""
+    for launched, arguments in (("xg", " -P -m xg"), (".venv/bin/python", "")):
+        launcher = folder / launched
+        launcher.parent.mkdir(parents=True, exist_ok=True)
+        text = f'#!/bin/sh\nexec {shlex.join(python)}{arguments} "$@"\n'
+        launcher.write_text(text, encoding="utf-8")
+        launcher.chmod(0o755)
+    for copied in ("diagrams", "examples"):
+        shutil.copytree(
+            ROOT / copied, folder / copied, ignore=shutil.ignore_patterns("__pycache__")
+        )
+
+
+def environment() -> Mapping[str, str]:
+    """The variables of the commands."""
+    paths = os.pathsep.join(str(ROOT / name) for name in SOURCE_ROOTS)
+    fixed = {"COLUMNS": "100", "OMP_NUM_THREADS": "1"}
+    fixed["TORCH_CPP_LOG_LEVEL"] = "ERROR"  # it warns where no names are resolved
+    return {**os.environ, **fixed, "PYTHONPATH": paths}
+
+
+def follow(name: str, folder: Path, *, update: bool) -> None:
+    """Do all that a document says, and compare; or write what came out into the document."""
+    document = (ROOT / name).read_text(encoding="utf-8")
+    variables = environment()
+    wrong: dict[Block, str] = {}
+    for block in blocks(document):
+        if block.how == "file":
+            (folder / block.what).write_text(block.text, encoding="utf-8")
+        elif block.how == "part of":
+            printed = _run(block.what, folder, variables)
+            missing = [piece for piece in pieces(block.text) if piece not in printed]
+            assert missing == [], printed
+        elif block.language == "console":
+            shown = [(c, _run(c.text, folder, variables)) for c in commands(block.text)]
+            exact = block.how != "numbers vary"
+            if not all(matches(c.output, output, numbers=exact) for c, output in shown):
+                wrong[block] = "".join(f"$ {command.text}\n{output}" for command, output in shown)
+    if update:
+        for block, text in reversed(wrong.items()):
+            end = block.start + len(block.text)
+            document = document[: block.start] + text + document[end:]
+        (ROOT / name).write_text(document, encoding="utf-8", newline="\n")
+    assert [text for block, text in wrong.items() if block.text != text and not update] == []
+
+
+def _run(command: str, folder: Path, environment: Mapping[str, str]) -> str:
+    """The output of a command, as a terminal shows it."""
+    done = subprocess.run(
+        ["sh", "-c", command],
+        cwd=folder,
+        env=environment,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        encoding="utf-8",
+    )
+    return done.stdout

@@ -1,0 +1,69 @@
+"""docs/commands.md lists every command; `./dev docs` writes it from their parsers."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Final
+
+from xg.cli.command_list import COMMANDS
+from xg.cli.shells.man import MEANINGS
+from xg.cli.shells.words import CommandWords, GivenWord, Option, all_commands
+
+PAGE: Final = Path(__file__).parents[2] / "docs" / "commands.md"
+HEAD: Final = """\
+# Commands
+
+This page lists every command with its options; `xg COMMAND --help` prints one, `xg man` all.
+Each also takes `--help` and `--color {auto,always,never}`. `./dev docs` writes this page from the
+parsers of the commands, and a test fails if it is out of date.
+"""
+EVERYWHERE: Final = {"--help", "--color"}
+COUNTS: Final = {"1": "{}", "+": "{}...", "?": "[{}]", "*": "[{}...]"}
+
+
+def _command(command: CommandWords) -> Iterator[str]:
+    options = [each for each in command.options if EVERYWHERE.isdisjoint(each.spellings)]
+    words = ("xg", command.name, *(COUNTS[o.count].format(o.value.name) for o in command.operands))
+    yield f"\n## xg {command.name}\n"
+    yield f"`{' '.join(words)}{' [options]' if options else ''}`\n"
+    yield f"{command.about[0].upper()}{command.about[1:]}. As in `{command.example}`.\n"
+    rows = [*map(_operand, command.operands), *map(_option, options)]
+    if rows:
+        yield from ("| given | meaning |", "|---|---|", *rows)
+
+
+def _operand(operand: GivenWord) -> str:
+    return f"| `{operand.value.name}` | {_cell(operand.about)} |"
+
+
+def _option(option: Option) -> str:
+    value = option.value
+    name = "" if value is None else f" {value.name}"
+    if value is not None and value.kind == "one":
+        name = f" {{{','.join(value.words)}}}"
+    names = ", ".join(f"`{each}{name}`" for each in option.spellings)
+    return f"| {names} | {_cell(option.about)} |"
+
+
+def _cell(text: str) -> str:
+    return re.sub(r"(--[\w-]+)", r"`\1`", re.sub(r"([|*<])", r"\\\1", text))
+
+
+def _page() -> str:
+    lines = [HEAD.rstrip("\n")]
+    for command in all_commands():
+        lines += _command(command)
+    lines += ["\n## Exit codes\n", "| code | meaning |", "|---|---|"]
+    lines += [f"| {code} | {meaning} |" for code, meaning in MEANINGS.items()]
+    return "\n".join(lines) + "\n"
+
+
+def test_the_page_is_up_to_date(golden: Callable[[Path, str], None]) -> None:
+    golden(PAGE, _page())
+
+
+def test_every_command_is_on_it() -> None:
+    text = PAGE.read_text(encoding="utf-8")
+    assert [name for name in COMMANDS if f"\n## xg {name}\n" not in text] == []

@@ -1,0 +1,99 @@
+"""docs/notation.md has every operator with its glyph; `./dev docs` writes it and its picture."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Final
+
+from xg import ops
+from xg.figures.draw.display import Display
+from xg.figures.draw.move import moved
+from xg.figures.formats.svg import svg
+from xg.figures.model.figure import EdgeStyle, Figure, FigureEdge, FigureNode, NodeKind
+from xg.figures.model.legend import legend, meanings
+from xg.figures.model.richtext import plain
+from xg.figures.model.style import THEMES
+from xg.figures.views.notation import kind
+from xg.ir.op import Op
+from xg.ir.signature import signature
+
+PAGE: Final = Path(__file__).parents[2] / "docs" / "notation.md"
+PICTURE: Final = PAGE.with_name("figures") / "notation.svg"
+OTHERS: Final = (NodeKind.BLOCK, NodeKind.SAVED)
+FAMILIES: Final = {
+    "Products and sums": ("matmul", "add", "multiply", "reduce"),
+    "Nonlinear operators": ("nonlinear",),
+    "Losses": ("loss",),
+    "Layout": ("layout",),
+    "Sources": ("source",),
+    "Ranks": ("collective",),
+}
+HEAD: Final = """\
+# Notation
+
+This page has every sign of figures and every operator of the language once. `./dev docs` writes it
+and its picture from the operators themselves, and a test fails if it is out of date. `xg ops NAME`
+has formula and gradient of one, [the language](../grammar/README.md) how chains are written.
+
+## In figures
+
+![Every sign of figures, with its meaning](figures/notation.svg)
+
+A line is a tensor, with its name in bold and its shape in brackets. A double line is the second
+operand of a product, a dashed one a gradient. Dots and circles are products and sums. A yellow box
+is something that cannot be undone, so that its backward pass needs a saved value; a grey one only
+moves numbers. A blue box sends something between ranks. A grey area is done so
+often as the letter beside × says.
+"""
+
+
+def _every() -> list[Op]:
+    return sorted(ops.table().values(), key=lambda op: op.name)
+
+
+def _all_signs() -> Figure:
+    """A figure that has every node and every arrow, for its legend."""
+    kinds = list(NodeKind)
+    used = sorted(_every(), key=lambda op: (kinds.index(kind(op)), op.name))
+    nodes = [FigureNode(op.name, kind(op), plain(op.glyph), title=op.name) for op in used]
+    nodes += [FigureNode(each.name, each, plain("F")) for each in OTHERS]
+    first, second = nodes[0].id, nodes[1].id
+    edges = [FigureEdge(first, second, style=style) for style in EdgeStyle]
+    return Figure("Notation", "", "Every sign.", tuple(nodes), tuple(edges), legend=True)
+
+
+def _picture() -> str:
+    margin, width = 12.0, 640.0
+    elements, extent = legend(_all_signs(), width)
+    placed = tuple(moved(each, margin, margin) for each in elements)
+    size = (extent.width + 2 * margin, extent.height + 2 * margin)
+    display = Display(*size, "Notation", "Every sign of figures.", placed)
+    return svg(display, THEMES["light"], follow=True)
+
+
+def _page() -> str:
+    return "\n".join([HEAD, *(line for title in FAMILIES for line in _family(title))])
+
+
+def _family(title: str) -> Iterator[str]:
+    yield from (f"## {title}\n", "| glyph | name | use | meaning |", "|---|---|---|---|")
+    for op in _every():
+        if op.family in FAMILIES[title]:
+            use = signature(op).replace("|", "\\|")
+            meaning = op.meaning.replace("|", "\\|").replace("*", "\\*")
+            yield f"| `{op.glyph}` | {op.name} | `{use}` | {meaning} |"
+    yield ""
+
+
+def test_the_page_is_up_to_date(golden: Callable[[Path, str], None]) -> None:
+    golden(PAGE, _page())
+    golden(PICTURE, _picture())
+
+
+def test_every_operator_and_every_sign_is_there() -> None:
+    text = PAGE.read_text(encoding="utf-8")
+    assert [op.name for op in _every() if f"| {op.name} |" not in text] == []
+    shown = {meaning.kind for meaning in meanings(_all_signs())}
+    assert {*NodeKind} - shown == {NodeKind.TENSOR, NodeKind.NOTE}
+    assert {*EdgeStyle} - shown == {EdgeStyle.SINGLE, EdgeStyle.NOTE}

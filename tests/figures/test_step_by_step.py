@@ -1,0 +1,87 @@
+"""Series of pictures for slides: `--steps`."""
+
+from __future__ import annotations
+
+from functools import cache
+
+import pytest
+from figures.flaws import flaws
+from figures.test_flaws import random_figures
+from library import shipped
+
+import xg
+from xg.driver import View
+from xg.figures import painted, series
+from xg.figures.draw.display import Display
+from xg.figures.draw.step_by_step import step_by_step
+from xg.figures.model.figure import EdgeRole, EdgeStyle, Figure, FigureColumn, NodeKind
+
+
+@cache
+def _figure(name: str, view: View, plan: str | None = None) -> Figure:
+    return xg.compile(shipped(name), plan=plan).figure(view)
+
+
+def _names(display: Display) -> list[str]:
+    return [one.op for one in display.elements]
+
+
+def _operations(figure: Figure | FigureColumn) -> list[str]:
+    texts = (NodeKind.TENSOR, NodeKind.SAVED, NodeKind.NOTE)
+    return [node.id for node in figure.nodes if node.kind not in texts]
+
+
+@pytest.mark.parametrize("view", ["forward", "backward"])
+def test_each_picture_has_one_operation_more(view: View) -> None:
+    figure = _figure("mlp", view)
+    whole, _ = painted(figure)
+    pictures = step_by_step(figure, whole)
+    operations = _operations(figure)
+    for count, picture in enumerate(pictures, 1):
+        names = set(_names(picture))
+        assert [one for one in operations if one in names] == operations[:count]
+        assert (picture.width, picture.height) == (whole.width, whole.height)
+        assert picture.title == f"{whole.title}, step {count} of {len(operations)}"
+    assert pictures[-1].elements == whole.elements
+
+
+@pytest.mark.parametrize(("view", "plan"), [("backward", None), ("overview", "TP")])
+def test_nothing_ends_where_nothing_is(view: View, plan: str | None) -> None:
+    figure = _figure("mlp", view, plan)
+    whole, _ = painted(figure)
+    before: list[str] = []
+    for picture in step_by_step(figure, whole):
+        names = _names(picture)
+        ends = [
+            end for one in picture.elements if one.wire for end in (one.wire.tail, one.wire.head)
+        ]
+        assert set(ends) <= set(names)
+        assert len(names) > len(before)
+        before = names
+    assert before == _names(whole)
+
+
+def test_gradients_come_after_all_operations_from_the_last_one() -> None:
+    figure = _figure("mlp", "overview", "TP")
+    pictures = step_by_step(figure, painted(figure)[0])
+    back = [e for e in figure.columns[0].edges if e.style is EdgeStyle.DASHED]
+    firsts = [
+        next(n for n, one in enumerate(pictures) if f"{e.tail}->{e.head} @0" in _names(one))
+        for e in back
+    ]
+    operations = len(_operations(figure.columns[0]))
+    assert sorted(set(firsts)) == list(range(operations, len(pictures)))
+    # In the order of the program each edge's way back comes before those above it.
+    above = [n for e, n in zip(back, firsts, strict=True) if e.role is EdgeRole.MAIN]
+    assert above == sorted(above, reverse=True)
+
+
+def test_files_of_a_series_are_different() -> None:
+    files = [one.files["svg"] for one in series(_figure("mlp", "forward"), ["svg"])]
+    assert len(set(files)) == len(files) == 8
+
+
+def test_labels_are_beside_their_lines_before_the_ways_back_come() -> None:
+    figure = random_figures(1129)[2]
+    for picture in step_by_step(figure, painted(figure)[0]):
+        assert flaws(picture) == []

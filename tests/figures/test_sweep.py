@@ -1,0 +1,42 @@
+"""The sweep over figures in all options: it draws each of them, and tells what is wrong."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from figures import flaws, sweep, test_flaws
+from figures.hand_made import mlp_backward
+from figures.shipped_figures import LIBRARY
+
+from xg.figures import painted
+from xg.figures.draw.display import Display
+from xg.figures.layout.placed import PlacedFigure
+from xg.figures.model.figure import Figure
+
+
+def test_every_view_is_looked_at_in_every_option() -> None:
+    count, found = sweep.of_case((LIBRARY / "notation" / "embedding.xg", None))
+    assert count >= 2 * 8  # two views, each as it is, in other options and with remarks
+    assert found == []
+
+
+def test_a_flaw_is_told_with_the_option_that_has_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    def too_narrow(figure: Figure) -> tuple[Display, PlacedFigure]:
+        display, placed = painted(figure)
+        return (replace(display, width=75.0) if figure.legend else display), placed
+
+    monkeypatch.setattr(sweep, "painted", too_narrow)
+    count, found = sweep.looked_at("mlp", sweep.of_options(mlp_backward()))
+    assert count > 4
+    assert found
+    assert all(line.startswith("mlp, ") and "legend: off the page: " in line for line in found)
+
+
+def test_every_kind_of_flaw_is_planted_in_a_test() -> None:
+    kinds = re.findall(r'Flaw\(\s*"([^"]+)"', Path(flaws.__file__).read_text(encoding="utf-8"))
+    tests = Path(test_flaws.__file__).read_text(encoding="utf-8")
+    assert len(set(kinds)) > 20
+    assert [kind for kind in kinds if f'"{kind}"' not in tests] == []

@@ -1,0 +1,93 @@
+"""A help that says what to write is followed to the letter, and the program compiles."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+
+from xg.diagnostics.diagnostic import Diagnostic, DiagnosticError
+from xg.frontend.choices import check_choices
+from xg.frontend.project import parse_project
+
+CELL = """
+block C(x [B, D]) -> y [B, D] {
+    state h [B, D] = zeros
+    x -> ⊕<-h -> tanh : y
+    next h = y
+}
+"""
+
+MASKED = """F(x [B, S, D], m [B, S] in 2) -> y [B, S, S] {{
+    x -> •<=T(x) : a [B, S, S]
+    a -> SM{} -> S : y
+}}"""
+
+# The head of a program, its block, and what the help replaces.
+CASES = {
+    "axes of the whole operand": ("", "F(x [B, D]) -> y [] {\n    x -> mean : y\n}", "mean"),
+    "axes that the label lacks": ("", "F(x [B, S, D]) -> y [S] {\n    x -> sum : y\n}", "sum"),
+    "an axis without a label": (
+        "", "F(x [B, D]) -> y [B] {\n    x -> mean -> R : y [B]\n}", "mean"
+    ),
+    "equal axes": ("", "F(x [S, S]) -> y [] {\n    x -> sum : y\n}", "sum"),
+    "over": (CELL, "F(X [B, S, D]) -> Y [B, S, D] {\n    X -> C for S : Y\n}", "C for S"),
+    "next": ("", CELL.strip()[6:].replace("next h", "h"), "h = y"),
+    "next of a formula": (
+        "", CELL.strip()[6:].replace("next h = y", "h = x + y"), "h = x + y"
+    ),
+    "next as a label": ("", CELL.strip()[6:].replace("next h = y", "y -> tanh : h"), ": h"),
+    "minus": ("", "F(x, z [B, D]) -> y [B, D] {\n    x -> -<-z : y\n}", "x -> -<-z"),
+    "minus without arrow": ("", "F(x, z [B, D]) -> y [B, D] {\n    x -> -z : y\n}", "x -> -z"),
+    "over in a chain": (
+        "", "F(x, z [B, D]) -> y [B, D] {\n    x -> tanh -> /<-z : y\n}", "-> /<-z"
+    ),
+    "a half": ("", "F(x [B, D]) -> y [B, D] {\n    x -> /2 : y\n}", "x -> /2"),
+    "a product as an operand": (
+        "", "F(x [B, D]) -> y [B, D] {\n    param U [D, D]\n    x -> ⊕<-(x @ U) : y\n}", "(x @ U)"
+    ),
+    "a difference as an operand": (
+        "", "F(x, z [B, D]) -> y [B, D] {\n    x -> ⊕<-(x - z) : y\n}", "(x - z)"
+    ),
+    "a negative operand": ("", "F(x, z [B, D]) -> y [B, D] {\n    x -> ⊕<- -z : y\n}", "-z"),
+    "a negative tensor": ("", "F(x [B, D]) -> y [B, D] {\n    -x -> tanh : y\n}", "-x"),
+    "a function": ("", "F(x [B, D]) -> y [B, D] {\n    x -> abs : y\n}", "-> abs"),
+    "softplus": ("", "F(x [B, D]) -> y [B, D] {\n    x -> Softplus : y\n}", "-> Softplus"),
+    "a maximum": ("", "F(x, z [B, D]) -> y [B, D] {\n    x -> maximum<-z : y\n}", "-> maximum<-z"),
+    "the largest": ("", "F(x [B, S]) -> y [B] {\n    x -> max[S] : y\n}", "-> max[S]"),
+    "a repeated mask": ("", MASKED.format("<-BC(m)"), "BC"),
+    "a mask of another shape": ("", MASKED.format("<-m"), "<-m"),
+    "a mask of floats": (
+        "", MASKED.format("<-m").replace("m [B, S] in 2", "m [B, S, S]"), "m [B, S, S]"
+    ),
+    "equal axes in another order": ("", "F(x [S, S, D]) -> y [S, D, S] {\n    x -> T : y\n}", "T"),
+    "ids of floats": (
+        "", "F(ids [B]) -> y [B, D] {\n    param E [S, D]\n    ids -> Emb(E) : y\n}", "ids [B]"
+    ),
+}  # fmt: skip
+WRITTEN = re.compile(
+    r"(?:write|name them:|then|line,|which:|figure:|index:) `?([^`\n]+?)`?(?=$|,? and\b|,? or\b)",
+    re.M,
+)
+
+
+def refused(text: str) -> list[Diagnostic]:
+    try:
+        found = check_choices(parse_project(text.encode()))
+    except DiagnosticError as error:
+        found = error.diagnostics
+    return [each for each in found if each.code != "XG0225"]  # a dim that this case has no use for
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_the_program_that_a_help_leads_to_compiles(case: str) -> None:
+    head, block, wrong = CASES[case]
+    dims = "dim B = 2, S = 3, D = 4\n"
+    (found, *_) = refused(f"{dims}{head}\nblock {block}\n")
+    help = "\n".join(found.help)
+    op = re.search(r"op f\([^`]*?\) = [^`]*?(?=`|, and then)", help)
+    lines = WRITTEN.findall(help)
+    assert lines, help
+    assert block.count(wrong) == 1
+    mended = block.replace(wrong, "\n    ".join(lines).replace("…", "m"))
+    assert refused(f"{dims}{op[0] if op else ''}{head}\nblock {mended}\n") == [], help

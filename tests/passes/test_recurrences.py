@@ -1,0 +1,153 @@
+"""Linear recurrences with kernels: equal to the loop that the file says, on every backend."""
+
+# torch says too little of its own types:
+# pyright: reportUnknownMemberType=false, reportUnknownArgumentType=false
+# pyright: reportUnknownVariableType=false
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from numpy.typing import NDArray
+from passes.test_loops import drawn, written
+
+import xg
+from xg.codegen.backend import backends
+from xg.codegen.numpy import recurrence as numpy_kernels
+from xg.codegen.torch import recurrence as torch_kernels
+
+Array = NDArray[Any]
+
+CELL = """\
+dim B, S, N_H, D_k, D_v
+
+op Outer(k [.., i], v [.., j]) = k*v
+op Read(q [.., i], M [.., i, j]) = sum[i](q*M)
+op Both(n [.., h, j], c [h, j], v [.., h, j]) = (n - v)*c/2 + v - n/4
+
+block Cell(q, k [B, N_H, D_k], v [B, N_H, D_v], g [B, N_H]) -> y, z [B, N_H, D_v] {
+    param c [N_H, D_v] = ones
+    state M [B, N_H, D_k, D_v] = 0.5
+    state n [B, N_H, D_v]
+
+    k, v -> Outer                                     : u [B, N_H, D_k, D_v]
+    g -> BC[b, h -> b, h, D_k=D_k, D_v=D_v] -> ⊙<-M -> ⊕<-u : M_1
+    q, M_1 -> Read                                    : y
+    n, c, v -> Both    -> ⊕<-y                       : n_1
+    n -> ⊙<-n_1 -> tanh                               : z
+    next M = M_1
+    next n = n_1
+}
+
+"""
+
+
+def retention(turn: str) -> str:
+    """A block that calls the cell over the positions of a text."""
+    return f"""\
+{CELL}block Net(q, k [B, S, N_H, D_k], v [B, S, N_H, D_v], g [B, S, N_H])
+    -> Y, Z [B, S, N_H, D_v], M_S [B, N_H, D_k, D_v], n_S [B, N_H, D_v] {{
+    q, k, v, g -> Cell over S{turn} as cell : Y, Z, M_S, n_S
+}}
+"""
+
+
+SIZES = {"B": 2, "S": 23, "N_H": 3, "D_k": 4, "D_v": 5}
+
+
+@pytest.mark.parametrize("turn", ["", " reversed"])
+def test_states_of_two_recurrences_are_those_of_the_loop(turn: str, tmp_path: Path) -> None:
+    program = xg.compile(written(tmp_path, retention(turn)), sizes=SIZES)
+    params, inputs, cotangents = drawn(program)
+    expected, saved = program.load().forward(params, inputs)
+    gradients = program.load().backward(params, saved, cotangents)
+    for backend in backends():
+        arrays = program.on_arrays(backend, kernels=True)
+        outputs, saved = arrays.forward(params, inputs)
+        found = arrays.backward(params, saved, cotangents)
+        for name, array in expected.items():
+            np.testing.assert_allclose(outputs[name], array, atol=1e-11, err_msg=name)
+        for name, array in gradients.items():
+            np.testing.assert_allclose(found[name], array, atol=1e-10, err_msg=name)
+    assert "for i in" not in program.source("numpy", kernels=True).split("# ----")[0]
+
+
+def test_pieces_of_a_recurrence_beside_one_another_are_the_loop() -> None:
+    """Also of factors whose product is no number, and of a gradient that factors share."""
+    draw = np.random.default_rng(0)
+    cases = (((3, 5), (3, 5), 1.0), ((3, 5), (1, 5), 1.0), ((3, 5), (3, 1), 1e200))
+    for shape, shared, large in cases:
+        a = draw.standard_normal((29, *shared)) * large
+        b, dy = (draw.standard_normal((29, *shape)) / large**1.25 for _ in range(2))
+        h, dh = (draw.standard_normal(shape) / large**1.25 for _ in range(2))
+        if large > 1:
+            a[::3] = 0
+        for reverse in (False, True):
+            expected = _rounds(a, b, h, reverse)
+            for found in (numpy_kernels.recurrence(a, b, h, reverse), _torch(a, b, h, reverse)):
+                np.testing.assert_allclose(found, expected, rtol=1e-12)
+            theirs = _gradients(a, b, h, dy, dh, reverse)
+            ours = numpy_kernels.d_recurrence(dy, dh, a, expected, h, reverse)
+            arrays = (dy, dh, a, expected, h)
+            dys, dlast, factors, states, start = (torch.from_numpy(x.copy()) for x in arrays)
+            given = torch_kernels.d_recurrence(dys, dlast, factors, states, start, reverse)
+            for gradients in ([*ours], [x.numpy() for x in given]):
+                for found, right in zip(gradients, theirs, strict=True):
+                    np.testing.assert_allclose(found, right, rtol=1e-11, atol=1e-13)
+
+
+def _rounds(a: Array, b: Array, h: Array, reverse: bool) -> Array:
+    states = np.empty(b.shape)
+    for t in reversed(range(len(b))) if reverse else range(len(b)):
+        h = states[t] = a[t] * h + b[t]
+    return states
+
+
+def _torch(a: Array, b: Array, h: Array, reverse: bool) -> Array:
+    factors, summands, start = map(torch.from_numpy, (a, b, h))
+    return torch_kernels.recurrence(factors, summands, start, reverse).numpy()
+
+
+def _gradients(a: Array, b: Array, h: Array, dy: Array, dh: Array, reverse: bool) -> list[Array]:
+    """By autograd, round by round."""
+    leaves = [torch.tensor(x, requires_grad=True) for x in (a, b, h)]
+    factors, summands, state = leaves
+    total = torch.zeros((), dtype=torch.float64)
+    for t in reversed(range(len(b))) if reverse else range(len(b)):
+        state = factors[t] * state + summands[t]
+        total = total + (state * torch.from_numpy(dy[t])).sum()
+    (total + (state * torch.from_numpy(dh)).sum()).backward()
+    return [np.asarray(leaf.grad) for leaf in leaves]
+
+
+@pytest.mark.parametrize(
+    "line",
+    ["h -> ⊙<-h -> ⊕<-x : y", "h -> tanh -> ⊕<-x : y", "h -> DO(0.5) -> ⊕<-x : y", "x -> tanh : y"],
+)
+def test_other_states_stay_in_the_loop(line: str, tmp_path: Path) -> None:
+    """Squares, functions, what each round draws, and a state that is not read."""
+    text = "dim B, S\n\nblock Cell(x [B]) -> y [B] {\n    state h [B] = 0.5\n"
+    text += f"    {line}\n    next h = y\n}}\n\n"
+    text += "block Net(X [S, B]) -> Y [S, B] {\n    X -> Cell over S as cell : Y\n}\n"
+    program = xg.compile(written(tmp_path, text), sizes={"B": 2, "S": 20})
+    assert "for i in range" in program.source("numpy", kernels=True)
+    inputs = {"X": np.random.default_rng(0).standard_normal((20, 2)) / 4}
+    seed = {"seed": 3} if "DO" in line else {}
+    first, other = (program.load(kernels=k).forward({}, inputs, **seed)[0] for k in (False, True))
+    np.testing.assert_array_equal(first["Y"], other["Y"])
+
+
+def test_a_recurrence_says_that_it_has_no_second_derivative(tmp_path: Path) -> None:
+    text = "dim B, S\n\nblock Cell(x [B]) -> y [B] {\n    state h [B] = 0.5\n"
+    text += "    h -> scale(0.5) -> ⊕<-x : y\n    next h = y\n}\n\n"
+    text += "block Net(X [S, B]) -> Y [S, B] {\n    X -> Cell over S as cell : Y\n}\n"
+    model = xg.compile(written(tmp_path, text)).load("torch", kernels=True).Model()
+    x = torch.ones(5, 2, requires_grad=True)
+    (gradient,) = torch.autograd.grad(model(x)["Y"].sum(), x)
+    assert gradient[:, 0].tolist() == [1.9375, 1.875, 1.75, 1.5, 1]
+    with pytest.raises(RuntimeError, match=r"no second derivative of .*recurrence"):
+        torch.autograd.grad(model(x)["Y"].sum(), x, create_graph=True)

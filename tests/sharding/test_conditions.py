@@ -1,0 +1,185 @@
+"""Single conditions of placing, each where it alone decides."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+import xg
+from xg.cost.pipeline import sends
+from xg.frontend.choices import checked
+from xg.frontend.project import read_project
+from xg.ir.collective_prims import all_reduce_max
+from xg.ir.dim import symbol
+from xg.ir.graph import Apply, Step
+from xg.ir.placement import CONSTANT, INVARIANT, LARGEST, PARTIAL, AxisState, shard
+from xg.ir.prim import operand
+from xg.passes.shard import Unsound, check
+from xg.passes.shard.axis_placement import BlockPlacer
+from xg.passes.shard.calls import Placing
+from xg.sharding.argument import IllTyped, PlacedArgument
+from xg.sharding.primitive_rules import RULES
+
+NET = """\
+dim B, D = 12, N_L = 2
+mesh N_P = 3, N_D = 2, N_T = 3
+option act = tanh | ReLU
+option head = tied | own
+
+block F(X [B, D]) -> Y [B, D] {
+    param W [D, D]
+    X -> tanh -> •<=W : H [B, D]
+      -> tanh : Y
+}
+
+block Deep(X [B, D]) -> Y [B, D] {
+    X -> F as first -> F as second : Y
+}
+
+block Net(X [B, D]) -> Y [B, D], loss [] {
+    param E [D, D], V [D, D]
+    X -> •<=E -> act -> N_L × Deep as layers : M [B, D]
+      -> •<=T(E) if head = tied -> •<=V if head = own : Y
+      -> MSE<-X : loss
+}
+
+block G(X [B, D]) -> Y [B, D] {
+    param W [D, D]
+    X -> •<=W : H [B, D]
+      -> GELU : Y
+}
+
+block Wide(X [B, D]) -> Y [B, D] {
+    param W [D, D], b [D]
+    X -> •<=W -> ⊕<-BC(b) : Y
+}
+
+block Tied(X [B, D]) -> Y [B, D] {
+    param E [D, D]
+    X -> •<=E -> N_L × F as layers -> •<=E : Y
+}
+
+plan Away of Deep {
+    first again
+}
+
+plan Own of Net {
+    V [D, D/N_T]
+}
+
+plan Scattered of G {
+    W [D/N_T, D]
+    H [B/N_T, D] again
+}
+
+plan Pipe of Tied {
+    layers [N_L/N_P]
+}
+
+plan DP of Wide {
+    X [B/N_D, D]
+}
+
+plan TP of F {
+    W [D/N_T, D]
+}
+
+plan TP of Wide {
+    W [D, D/N_T]
+    b [D/N_T]
+}
+
+plan Both = DP × TP
+"""
+
+
+@pytest.fixture(scope="module")
+def file(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("conditions") / "net.xg"
+    path.write_text(NET, encoding="utf-8")
+    return path
+
+
+def test_a_plan_of_another_block_is_of_nothing_here(file: Path) -> None:
+    """Neither what it has computed again, nor what it places where this choice has no value."""
+    with pytest.raises(xg.DiagnosticError, match="Away"):
+        xg.compile(file, block="F", plan="Away")
+    with pytest.raises(xg.DiagnosticError, match="Own"):
+        xg.compile(file, block="Net", plan="Own")
+    assert xg.compile(file, block="Deep", plan="Away").graphs.backwards
+
+
+def test_a_step_of_a_rank_says_so_once(file: Path) -> None:
+    """Also where two mesh axes have made it of a rank, one after the other."""
+    graphs = xg.compile(file, block="Wide", plan="Both").graphs.graphs
+    said = [
+        step.op.description(step.attrs).meaning.count("one rank's part")
+        for graph in graphs.values()
+        for step in graph.steps
+        if isinstance(step, Apply) and step.op.local
+    ]
+    assert said
+    assert set(said) == {1}
+
+
+def test_what_is_computed_again_has_to_be_where_it_was(file: Path) -> None:
+    """A sum is scattered along B, and along D where it is made again."""
+    program = xg.compile(file, block="G", plan="Scattered").distributed
+    assert program
+    check(program)
+    backward = program.backwards[program.entry]
+    steps = tuple(elsewhere(step) for step in backward.steps)
+    assert steps != backward.steps
+    backwards = {program.entry: replace(backward, steps=steps)}
+    with pytest.raises(Unsound, match=r"RS makes S\(-1\), not S\(-2\), again"):
+        check(replace(program, backwards=backwards))
+
+
+def elsewhere(step: Step) -> Step:
+    """The step, where it scatters a sum again, along the other axis."""
+    if not isinstance(step, Apply) or step.op.glyph != "RS" or not step.again:
+        return step
+    return replace(step, attrs={**step.attrs, "target": shard(-1)})
+
+
+@pytest.mark.parametrize("state", [shard(-1), shard(-2), LARGEST, INVARIANT, CONSTANT])
+def test_a_maximum_over_another_axis_says_nothing_of_this_one(state: AxisState) -> None:
+    x = operand("x", (symbol("B"), symbol("D")))
+    rule = RULES["all_reduce_max"]
+    assert rule(all_reduce_max(x, "N_T"), [PlacedArgument(x, state)]) == state
+
+
+def test_a_maximum_over_another_axis_takes_no_term_of_a_sum() -> None:
+    x = operand("x", (symbol("B"), symbol("D")))
+    with pytest.raises(IllTyped):
+        RULES["all_reduce_max"](all_reduce_max(x, "N_T"), [PlacedArgument(x, PARTIAL)])
+
+
+def test_what_two_stages_hold_goes_to_the_first_and_back(file: Path) -> None:
+    stages = xg.compile(file, block="Tied", plan="Pipe", sizes={"N_L": 3}).stages
+    placed = [stage.distributed for stage in stages]
+    shared = [
+        [(each.source, each.target) for each in sends(one) if not each.repeats]
+        for one in placed
+        if one
+    ]
+    assert shared == [[(0, 2)], [], [(2, 0)]]
+
+
+def test_a_block_is_placed_once_for_all_choices(
+    file: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of F, Deep and Net, on the mesh of a plan, only Net differs from choice to choice."""
+    placed: list[str] = []
+    run = BlockPlacer.run
+
+    def noted(placer: BlockPlacer) -> Placing:
+        placed.append(placer.graph.block)
+        return run(placer)
+
+    monkeypatch.setattr(BlockPlacer, "run", noted)
+    found = checked(read_project(file), "Net", {}, "TP")
+    assert not found.diagnostics
+    assert (placed.count("F"), placed.count("Deep")) == (1, 1)

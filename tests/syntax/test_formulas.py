@@ -1,0 +1,60 @@
+"""Formulas as Python writes them become chains that compile."""
+
+from __future__ import annotations
+
+import pytest
+
+import xg
+from xg import ops
+from xg.syntax.formulas import OPERATORS, as_chain, as_operator
+
+HEAD = """\
+dim B, D = 4
+{op}
+block F(x [B, D], z [B, D]) -> y [B, D] {{
+    param W [D, D]
+
+    {line}
+}}
+"""
+USED = "x -> ⊕<-z -> •<=W"  # so that nothing is left over
+
+
+@pytest.mark.parametrize(
+    "formula",
+    [
+        "relu(x @ W)",
+        "F.silu(torch.matmul(x, W.T) + z)",
+        "softmax(x @ W + z, dim=-1)",
+        "dropout(x * (z @ W), 0.1)",
+        "(x ⊕ z) • W ⊙ x",
+        "x @ (x.T @ z)",
+    ],
+)
+def test_a_formula_is_answered_by_a_chain_that_compiles(formula: str) -> None:
+    wrong = HEAD.format(op="", line=f"y = {formula}")
+    with pytest.raises(xg.DiagnosticError) as caught:
+        xg.compile(source=wrong)
+    (told,) = caught.value.diagnostics
+    (help,) = told.help
+    chain = help.removeprefix("write `").removesuffix("`")
+    used = f"{USED} : used\n    {chain.removesuffix(' : y')} -> ⊕<-used : y"
+    xg.compile(source=HEAD.format(op="", line=used))
+
+
+@pytest.mark.parametrize("formula", ["x - x/2", "2*x**2 + z", "max(x, 0) * exp(-z)"])
+def test_a_formula_of_numbers_is_answered_by_an_operator_that_compiles(formula: str) -> None:
+    operator, chain = as_operator(formula) or ("", "")
+    used = f"{USED} : used\n    {chain} -> ⊕<-used : y"
+    xg.compile(source=HEAD.format(op=operator, line=used))
+
+
+@pytest.mark.parametrize(
+    "formula", ["W[0]", "relu(x", "f(x, axis=1)", "x if z else W", "", "3", "x" + " + x" * 5_000]
+)
+def test_others_are_no_chains(formula: str) -> None:
+    assert as_chain(formula) is None
+
+
+def test_operators_are_there() -> None:
+    assert set(OPERATORS.values()) <= {op.glyph for op in ops.table().values()}

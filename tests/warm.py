@@ -1,0 +1,149 @@
+"""Commands that begin in a process which has imported what they would import.
+
+Python and its packages take seconds to start; the commands of the documents are hundreds. A server
+imports once and forks for each command: the command then has arguments, folder, environment and
+streams of its own, as if a shell had started Python. The start itself is tested elsewhere.
+"""
+
+from __future__ import annotations
+
+import atexit
+import gc
+import importlib
+import json
+import os
+import runpy
+import socket
+import subprocess
+import sys
+import traceback
+from collections.abc import Generator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+# What commands import: a package that imports lazily is named with what is used of it.
+IMPORTED = (
+    "numpy",
+    "xg.driver",
+    "torch",
+    "torch.export",
+    "torch._dynamo",
+    "torch.distributed",
+    "torch._export.serde.serialize",
+    "torch.utils._sympy.functions",
+    "safetensors.torch",
+    "tokenizers",
+    "transformers",
+    "transformers.modeling_utils",
+    "transformers.models.auto.modeling_auto",
+)
+# `CLIENT SOCKET WORD...` is `python WORD...`; it imports little, since it starts for every command.
+CLIENT = """\
+import os, sys
+from _socket import AF_UNIX, SOCK_STREAM, SOL_SOCKET, SCM_RIGHTS, socket
+import json
+server = socket(AF_UNIX, SOCK_STREAM)
+server.connect(sys.argv[1])
+request = json.dumps([sys.argv[2:], os.getcwd(), dict(os.environ)]).encode()
+streams = b"".join(n.to_bytes(4, sys.byteorder) for n in (0, 1, 2))
+server.sendmsg([len(request).to_bytes(4, "big")], [(SOL_SOCKET, SCM_RIGHTS, streams)])
+server.send(request) == len(request) or sys.exit("too long a command")
+sys.exit((server.recv(1) or b"\\1")[0])
+"""
+
+
+@contextmanager
+def server(folder: Path, environment: Mapping[str, str]) -> Generator[Sequence[str]]:
+    """Start a server that listens in a folder; gives the words that stand for `python`."""
+    (folder / "client.py").write_text(CLIENT, encoding="utf-8")
+    words = [sys.executable, "-P", str(Path(__file__)), str(folder / "socket")]
+    null = subprocess.DEVNULL
+    with subprocess.Popen(words, env=environment, stdin=null, stdout=subprocess.PIPE) as process:
+        assert process.stdout
+        assert process.stdout.readline() == b"ready\n"
+        client = [sys.executable, "-I", "-S", str(folder / "client.py")]
+        try:
+            yield [*client, str(folder / "socket")]
+        finally:
+            process.terminate()
+
+
+def _serve(path: str) -> tuple[socket.socket, Sequence[str]]:
+    """Fork for each request; what returns is the fork, with its connection and its words."""
+    for name in IMPORTED:
+        importlib.import_module(name)
+    gc.collect()
+    gc.freeze()
+    listening = socket.socket(socket.AF_UNIX)
+    listening.bind(path)
+    listening.listen()
+    os.write(1, b"ready\n")
+    while True:
+        connection, _ = listening.accept()
+        if os.fork() == 0:
+            listening.close()
+            return connection, _become(connection)
+        connection.close()
+        with suppress(ChildProcessError):
+            while os.waitpid(-1, os.WNOHANG)[0]:
+                pass
+
+
+def _become(connection: socket.socket) -> Sequence[str]:
+    """Take over the streams, the folder and the environment of a command; returns its words."""
+    length, streams, _, _ = socket.recv_fds(connection, 4, 3)
+    words, folder, environment = json.loads(
+        connection.recv(int.from_bytes(length, "big"), socket.MSG_WAITALL)
+    )
+    for stream, number in zip(streams, (0, 1, 2), strict=True):
+        os.dup2(stream, number)
+        os.close(stream)
+    sys.stdin = os.fdopen(0)
+    sys.stdout = os.fdopen(1, "w")
+    sys.stderr = os.fdopen(2, "w", buffering=1, errors="backslashreplace")
+    os.chdir(folder)
+    os.environ.clear()
+    os.environ.update(environment)
+    return words
+
+
+def _run(words: Sequence[str]) -> None:
+    """Do what `python WORD...` does."""
+    safe = words[0] == "-P"
+    option, *rest = words[safe:]
+    folder = str(Path(option).parent) if option not in {"-m", "-c"} else ""
+    sys.path[:0] = [] if safe else [folder]
+    if option == "-m":
+        sys.argv = rest
+        runpy.run_module(rest[0], run_name="__main__", alter_sys=True)
+    elif option == "-c":
+        sys.argv = ["-c", *rest[1:]]
+        exec(compile(rest[0], "<string>", "exec"), {"__name__": "__main__"})
+    else:
+        sys.argv = [option, *rest]
+        runpy.run_path(option, run_name="__main__")
+
+
+def _status(words: Sequence[str]) -> int:
+    """Run a command and say how it ended."""
+    try:
+        _run(words)
+    except SystemExit as end:
+        if isinstance(end.code, str):
+            sys.stderr.write(f"{end.code}\n")
+        return end.code if isinstance(end.code, int) else int(end.code is not None)
+    except BaseException:
+        traceback.print_exc()
+        return 1
+    return 0
+
+
+if __name__ == "__main__":
+    asked, command = _serve(sys.argv[1])
+    status = _status(command)
+    atexit._run_exitfuncs()  # pyright: ignore[reportPrivateUsage]
+    for printed in (sys.stdout, sys.stderr):
+        with suppress(OSError):
+            printed.flush()
+    asked.send(bytes([status & 255]))
+    os._exit(status)
