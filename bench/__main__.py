@@ -8,7 +8,7 @@ from argparse import ArgumentParser
 from collections.abc import Iterable
 from pathlib import Path
 
-from bench import checking, compiling, drawing, experts, loops, parallel, startup, training
+from bench import checking, compiling, drawing, experts, gpu, loops, parallel, startup, training
 from bench.pairs import Ratio
 
 PARTS = {
@@ -20,7 +20,9 @@ PARTS = {
     "experts": experts.measure,
     "loops": loops.measure,
     "parallel": parallel.measure,
+    "gpu": gpu.measure,
 }
+NO_GPU = "gpu needs a GPU, and torch finds none on this machine"
 
 
 def main() -> int:
@@ -33,15 +35,25 @@ def main() -> int:
     unknown = set(options.parts) - set(PARTS)
     if unknown:
         parser.error(f"there is no part {', '.join(sorted(unknown))}")
+    if "gpu" in options.parts and not gpu.is_there():
+        parser.error(f"{NO_GPU}; the other parts run without one")
     found: list[Ratio] = []
     sys.stdout.write(_row("", "", "against", "", "ratio", "95 % interval", "target") + "\n")
-    for part in options.parts or PARTS:
+    for part in options.parts or _that_can_run():
         for ratio in PARTS[part](options.pairs):
             found.append(ratio)
             sys.stdout.write(_line(ratio) + "\n")
             sys.stdout.flush()
     _write(options.json, found)
     return int(any(ratio.misses for ratio in found))
+
+
+def _that_can_run() -> list[str]:
+    """All parts; that for a GPU only where there is one."""
+    if gpu.is_there():
+        return list(PARTS)
+    sys.stdout.write(f"{NO_GPU}: it is left out\n")
+    return [part for part in PARTS if part != "gpu"]
 
 
 def _line(ratio: Ratio) -> str:
@@ -65,6 +77,8 @@ def _amount(number: float, unit: str) -> str:
         return f"{number / 1e6:.1f} MB"
     if unit == "calls":
         return f"{number:g}"
+    if unit == "error":
+        return f"{number:.1e}"
     return f"{number:.2f} s" if number >= 1 else f"{1000 * number:.1f} ms"
 
 

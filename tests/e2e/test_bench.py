@@ -4,9 +4,12 @@ import json
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
+from unittest.mock import Mock
 
 import numpy as np
 import pytest
+from bench import gpu
+from bench.__main__ import main
 from bench.contestants import MAKERS, Task, make
 from bench.experts import contestants
 from bench.loops import grus, recurrences
@@ -55,6 +58,51 @@ def test_all_loops_compute_the_same() -> None:
         wanted = {name: np.asarray(array) for name, array in made["xg NumPy, kernels"].items()}
         for found in made.values():
             assert _distance({n: np.asarray(a) for n, a in found.items()}, wanted) < 1e-5
+
+
+def test_what_a_gpu_is_measured_by_runs_on_the_cpu(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The same code, with gloo, a small model and two of the plans; torch compiles nothing."""
+    monkeypatch.setattr(gpu, "PLANS", {name: gpu.PLANS[name] for name in ("HSDP", "KV")})
+    task = Task(2, 16, {"D": 32, "N_L": 2, "N_H": 4, "V": 48})
+    found = list(gpu.training(task, "cpu", 1, compiled=False))
+    assert [ratio.unit for ratio in found] == ["s", "B"]
+    assert all(ratio.seconds > 0 and ratio.reference > 0 for ratio in found)
+    for ratio in [*gpu.attention(task, "cpu"), *gpu.plans("cpu")]:
+        assert ratio.unit == "error"
+        assert not ratio.misses, ratio
+
+
+def test_contestants_on_a_gpu_train_alike() -> None:
+    task = Task(2, 16, {"D": 32, "N_L": 2, "N_H": 4, "V": 48})
+    losses = {
+        name: [float(step()) for _ in range(4)]
+        for name, make in gpu.contestants(task, "cpu").items()
+        if not name.endswith("compiled")
+        for step in [make()]
+    }
+    one, *others = losses.values()
+    assert one[-1] < one[0]
+    assert others
+    assert all(other == pytest.approx(one, rel=1e-2) for other in others)
+
+
+def test_an_error_beyond_its_bound_misses_its_target(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Negative control: a rank that sends other numbers than it was given."""
+    monkeypatch.setattr(gpu, "KINDS", ("all_reduce",))
+    monkeypatch.setattr(gpu, "_collective", Mock(return_value=0.5))
+    assert next(gpu.plans("cpu")).misses
+
+
+def test_without_a_gpu_its_measurement_is_refused(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(gpu, "is_there", lambda: False)
+    monkeypatch.setattr("sys.argv", ["bench", "gpu"])
+    with pytest.raises(SystemExit) as caught:
+        main()
+    assert caught.value.code == 2
+    said = "gpu needs a GPU, and torch finds none on this machine; the other parts run without one"
+    assert said in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("text", [flat(17), deep(3)])
