@@ -1,5 +1,6 @@
 """`xg demo`, on one diagram and for a few steps."""
 
+import re
 from pathlib import Path
 
 from cli.conftest import Xg
@@ -12,7 +13,16 @@ def test_the_demo_builds_verifies_and_trains(xg: Xg, folder: Path) -> None:
     assert row[1:3] == ["14", "7"]  # files, gradients
     assert row[-1] == "proven"
     assert "beside them 3 modules, in NumPy, JAX and torch: mlp_numpy.py" in said.out
-    assert "pages to explore: mlp.html" in said.out
+    *_, where, page, text, live, own = said.out.splitlines()
+    assert re.fullmatch(r"pictures and code: out/demo \(\d+ seconds\)", where)
+    assert page.endswith(": out/demo/mlp.html, and out/demo/training/loss.svg")
+    assert [each.partition("xg ")[2] for each in (text, live, own)] == [
+        "generate out/demo/training",
+        "serve mlp --open",
+        "new my_model",
+    ]
+    assert xg("generate", "out/demo/training", "--tokens", 2).code == 0
+    assert (folder / "out" / "demo" / "mlp.html").exists()
     assert (folder / "out" / "demo" / "mlp_torch.py").exists()
     assert "loss 5." in said.out
     assert (folder / "out" / "demo" / "mlp.forward.svg").exists()

@@ -58,10 +58,8 @@ def run(options: Namespace, console: Console) -> int:
         return INTERRUPTED
     console.judge_all(_lines(shown, outcome, entropy))
     console.say(f"\nwhat it writes by now:\n{text}\n")
-    for line in _pictures(shown, outcome.folder):
+    for line in (*_pictures(shown), *_next(shown, outcome.folder, began)):
         console.say(line)
-    console.say(f"more text: xg generate {outcome.folder}")
-    console.say(f"{time.perf_counter() - began:.0f} seconds")
     learned = _last(outcome) < outcome.losses[0]
     return FINE if learned and all(each.passed for each in shown) else PROBLEM
 
@@ -123,16 +121,25 @@ def _last(outcome: Outcome) -> float:
     return sum(last) / len(last)
 
 
-def _pictures(shown: Sequence[Shown], training: Path) -> Iterator[str]:
-    """The paths of the pictures, a line for each diagram."""
-    folder = training.parent
-    yield f"pictures in {folder}, each as .svg, .pdf and .png:"
+def _pictures(shown: Sequence[Shown]) -> Iterator[str]:
+    """The files that were written, a line for each diagram."""
+    yield "of each picture .svg, .pdf, .png, .tex and .dot:"
     for each in shown:
         yield f"  {', '.join(path.stem for path in each.files if path.suffix == '.svg')}"
     modules = [path.name for each in shown for path in each.files if path.suffix == ".py"]
     *titles, last = (each.title for each in backends().values())
     named = ", ".join(modules[-len(titles) - 1 :])
     yield f"beside them {len(modules)} modules, in {', '.join(titles)} and {last}: {named}, …"
-    pages = [path.name for each in shown for path in each.files if path.suffix == ".html"]
-    yield f"pages to explore: {', '.join(pages)}"
-    yield f"loss curve: {training / 'loss.svg'}"
+    yield ""
+
+
+def _next(shown: Sequence[Shown], training: Path, began: float) -> Iterator[str]:
+    """The last five lines: where everything is, and what to type next."""
+    folder = training.parent
+    one = next((each for each in shown if each.name == MODEL), shown[0])
+    page = next(path.name for path in one.files if path.suffix == ".html")
+    yield f"pictures and code: {folder} ({time.perf_counter() - began:.0f} seconds)"
+    yield f"open in a browser: {folder / page}, and {training / 'loss.svg'}"
+    yield f"more text:         xg generate {training}"
+    yield f"a diagram, live:   xg serve {one.name} --open"
+    yield "one of your own:   xg new my_model"
