@@ -5,14 +5,26 @@ import json
 from cli.conftest import Xg
 
 
-def test_formulas_for_free_sizes_and_numbers_for_bound_ones(xg: Xg) -> None:
-    said = xg("cost", "tiny.xg").out
-    assert "2*D + 4*D^2" in said  # b, W and V with D_ff = 2*D
-    assert "in numbers: D = 4, B free (--set B=…)" in said
-    assert "?" in said
+def test_totals_come_first_as_numbers_and_formulas(xg: Xg) -> None:
+    head, parameters, forward, *_ = xg("cost", "tiny.xg").out.splitlines()
+    assert head.endswith("one step of one device, float32: D = 4, B free (--set B=…)")
+    assert parameters.split(maxsplit=2) == ["parameters", "72", "2*D + 4*D^2"]  # b, W, V; D_ff = 2D
+    assert forward.split()[:3] == ["forward", "FLOPs", "?"]
     bound = xg("cost", "tiny.xg", "--set", "B=3").out
-    assert "in numbers: B = 3, D = 4" in bound
+    assert "float32: B = 3, D = 4\n" in bound
     assert "?" not in bound
+
+
+def test_in_full_every_operator_follows_the_same_totals(xg: Xg) -> None:
+    short, full = (xg("cost", "tiny.xg", "--set", "B=3", *more).out for more in ([], ["--full"]))
+    totals, _, rest = short.partition("\n\n")
+    assert full.startswith(f"{totals}\n\n")
+    assert rest.endswith("--full lists every operator, what is held and sent, and what may be "
+                         "computed again\n")  # fmt: skip
+    assert "operator" not in rest.rpartition("\n\n")[0]
+    assert "in numbers: B = 3, D = 4" in full
+    assert "moments of Adam or AdamW" in full
+    assert len(full.splitlines()) > 2 * len(short.splitlines())
 
 
 def test_the_same_as_data(xg: Xg) -> None:

@@ -61,6 +61,13 @@ def test_numbers_that_a_person_counts(xg: Xg, folder: Path) -> None:
     assert [each["of"] for each in found["collectives"]] == ["Y", "dX"]
 
 
+def test_the_totals_of_a_rank_say_what_it_sends(xg: Xg, folder: Path) -> None:
+    written(folder)
+    said = xg("cost", "net.xg", "--plan", "TP", *SIZES).out.partition("\n\n")[0]
+    assert "one step of one rank" in said.splitlines()[0]
+    assert said.splitlines()[-1].split(maxsplit=3)[:3] == ["sent", "elements", "288"]
+
+
 def test_all_plans_side_by_side(xg: Xg, folder: Path) -> None:
     written(folder)
     said = xg("cost", "net.xg", "--plan", "*", *SIZES).out

@@ -34,6 +34,7 @@ VALUES = {
     "--plan": ("TP",),
     "--params": ("p.npz",),
     "--as-is": (),
+    "--full": (),
     "--tokenizer": ("bytes",),
 }
 # Words with which the option has no effect, and words with which it has one; `.` is a folder.
@@ -56,6 +57,7 @@ OTHERS: dict[tuple[str, str], tuple[list[str], list[str]]] = {
     ("run", "--seed"): (["--params", "p.npz"], []),
     ("show", "--stage"): ([], ["--plan", "TP"]),
     ("cost", "--stage"): (["--plan", "*"], ["--plan", "TP"]),
+    ("cost", "--full"): (["--json"], ["--plan", "TP"]),
     ("cost", "--microbatches"): ([], ["--plan", "TP"]),
     ("cost", "--timeline"): ([], ["--plan", "TP"]),
     ("train", "--pipeline-schedule"): ([], ["--plan", "TP"]),

@@ -30,6 +30,7 @@ COMMANDS = (
     ("check", "tiny.xg", "wrong.xg", "long.xg"),
     ("verify", "tiny.xg"),
     ("cost", "tiny.xg"),
+    ("cost", "tiny.xg", "--full"),
     ("show", "tiny.xg", "--as", "cost"),
     ("build", "tiny.xg", "--block", "No" * 30),
     ("cost", "--help"),

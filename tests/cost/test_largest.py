@@ -71,7 +71,7 @@ def test_the_command_shows_it(
     path = tmp_path / "scan.xg"
     path.write_text(SCAN, encoding="utf-8")
     words = ["cost", str(path), "--set", "B=2048", "--set", "S=100_000".replace("_", "")]
-    assert main([*words, *(["--json"] if form == "json" else [])]) == 0
+    assert main([*words, "--json" if form == "json" else "--full"]) == 0
     out = capsys.readouterr().out
     size = 4 * 2048 * 100_000 * 6 * 5
     if form == "json":

@@ -168,7 +168,7 @@ def _cost(program: Program, file: Path, view: str) -> str:
     """`xg cost`: of a program, or of all plans side by side; its own action needs NumPy."""
     if view == "cost":
         stages = program.stages or (program,)
-        return "\n\n".join("\n".join(lines(stage.cost())) for stage in stages) + "\n"
+        return "\n\n".join("\n".join(lines(stage.cost(), full=True)) for stage in stages) + "\n"
     table = files("xg.cost").joinpath("hardware.toml").read_text(encoding="utf-8")
     words = [str(file), "--block", program.graphs.main.block, "--plan", "*"]
     out = StringIO()

@@ -97,6 +97,12 @@ RULES: Final = (
     Rule(("build",), "--width", _draws, "is for figures: --only svg"),
     Rule(("build",), "--steps", _paints, "is for pictures: --only svg"),
     Rule(("show", "cost"), "--stage", _is_placed, "is of a pipeline: --plan NAME"),
+    Rule(
+        ("cost",),
+        "--full",
+        lambda options: not options.json and options.plan != "*",
+        "is a longer text about one plan: leave --json and --plan '*' out",
+    ),
     Rule(("cost",), "--microbatches", _is_placed, "is of a pipeline: --plan NAME"),
     Rule(("cost",), "--timeline", _is_placed, "is of a pipeline: --plan NAME"),
     Rule(

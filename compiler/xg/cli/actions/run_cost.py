@@ -46,7 +46,7 @@ def run(options: Namespace, console: Console) -> int:
     if options.json:
         console.write(json_text(as_data(cost_report)))
         return FINE
-    for line in lines(cost_report):
+    for line in lines(cost_report, full=options.full):
         console.say(line)
     return FINE
 
@@ -75,7 +75,7 @@ def _pipeline(
     for line in cost_pipeline.lines(program, found, parts):
         console.say(line)
     console.say(f"\nstage {place}, one microbatch")
-    for line in lines(found[place]):
+    for line in lines(found[place], full=options.full):
         console.say(line)
     return FINE
 

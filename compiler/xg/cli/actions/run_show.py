@@ -43,7 +43,7 @@ def run(options: Namespace, console: Console) -> int:
             page = explore(program, settings_of(options)).page
             console.write(page.decode("utf-8"))
         case "cost":
-            console.say("\n".join(lines(program.cost())))
+            console.say("\n".join(lines(program.cost(), full=True)))
         case "ir":
             passes = (options.view,) if options.view else ("forward", "backward")
             graphs = program.fused if options.kernels else program.graphs

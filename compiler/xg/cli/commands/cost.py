@@ -42,6 +42,12 @@ def add_arguments(parser: ArgumentParser) -> None:
         "--stage",
         type=natural,
         metavar="K",
-        help="which stage of a pipeline is printed in full; default: 0, the first",
+        help="which stage of a pipeline is counted below the others; default: 0, the first",
+    )
+    parser.add_argument(
+        "--full",
+        action="store_true",
+        help="also every operator, the parts of memory and traffic, the largest array, "
+        "recomputation",
     )
     parser.add_argument("--json", action="store_true", help="print one JSON document")

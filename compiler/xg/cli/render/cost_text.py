@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 
 from xg.cli.render import cost_tables as tables
+from xg.cli.render.amounts import amount
 from xg.cli.render.cost_sections import largest, memory, recomputing, sending, times
 from xg.cli.render.table import aligned
-from xg.cost.communication import total_formula
+from xg.cost.communication import total, total_formula
 from xg.cost.cost import BlockCost
 from xg.cost.report import CostReport
 from xg.ir.dim import Dim
@@ -19,8 +20,36 @@ NOTE = (
 )
 
 
-def lines(report: CostReport) -> Iterator[str]:
+MORE = "--full lists every operator, what is held and sent, and what may be computed again"
+
+
+def lines(report: CostReport, *, full: bool) -> Iterator[str]:
+    """The totals and the least times; in full also the tables that they are sums of."""
+    yield from _totals(report)
+    if full:
+        yield from _all(report)
+        return
+    yield from times(report)
+    yield ""
+    yield MORE
+
+
+def _totals(report: CostReport) -> Iterator[str]:
+    """Each sum with its number and its formula."""
+    rank = "rank" if report.placed else "device"
+    yield f"{_name(report.blocks[0])}, one step of one {rank}, {report.dtype}: {sizes(report)}"
+    dims = [*zip(tables.AMOUNTS, report.total.dims(), strict=True)]
+    dims.append(("held bytes", report.memory.total))
+    rows = [(name, amount(dim, report.numbers), str(dim)) for name, dim in dims]
+    if report.placed:
+        sent = amount(total(report.sent, "ring"), report.numbers)
+        rows.append(("sent elements", sent, total_formula(report.sent, "ring")))
+    yield from aligned(rows, frozenset({1}), "  ")
+
+
+def _all(report: CostReport) -> Iterator[str]:
     """The tables of all blocks, then of all that a rank holds and sends."""
+    yield ""
     for block in report.blocks:
         yield from _block(block, report)
         yield ""
@@ -33,10 +62,8 @@ def lines(report: CostReport) -> Iterator[str]:
 
 
 def _block(block: BlockCost, report: CostReport) -> Iterator[str]:
-    title = block.graph.title
-    named = "" if title == block.graph.block else f' "{title}"'
     rank = ", one rank" if report.placed else ""
-    yield f"{block.graph.key}{named}, one call{rank}, {report.dtype}"
+    yield f"{_name(block)}, one call{rank}, {report.dtype}"
     yield from tables.operators(block).lines("  ")
     formulas = [*map(str, block.total.dims())]
     if block is report.blocks[0]:
@@ -44,6 +71,11 @@ def _block(block: BlockCost, report: CostReport) -> Iterator[str]:
     heads = ("total", "", "", "", "")
     cells = [*zip(heads, (*tables.AMOUNTS, "communication"), formulas, strict=False)]
     yield from aligned(cells, indent="  ")
+
+
+def _name(block: BlockCost) -> str:
+    title = block.graph.title
+    return block.graph.key + ("" if title == block.graph.block else f' "{title}"')
 
 
 def sizes(report: CostReport) -> str:
@@ -54,7 +86,8 @@ def sizes(report: CostReport) -> str:
 
 def bound(dims: Sequence[Dim], numbers: Mapping[str, int], more: Sequence[str] = ()) -> str:
     """The symbols of some formulas, with numbers where they have any."""
-    symbols = sorted({*more, *(name for dim in dims for name in dim.symbols())})
+    known = (name for name in more if name in numbers)  # an axis that no formula has needs none
+    symbols = sorted({*known, *(name for dim in dims for name in dim.symbols())})
     texts = [f"{name} = {numbers[name]}" for name in symbols if name in numbers]
     free = [name for name in symbols if name not in numbers]
     if free:
