@@ -31,6 +31,8 @@ from xg.frontend.typed import Settings
 from xg.pages.explorer import explore
 from xg_runtime.errors import InputError
 
+__all__ = ["explorer", "Explorer"]
+
 HEIGHT = 720  # pixels of a page inside a notebook
 
 

@@ -26,6 +26,8 @@ if TYPE_CHECKING:
 
     from xg.frontend.typed import Settings
 
+__all__ = ["assert_matches"]
+
 
 def assert_matches(
     model: nn.Module,

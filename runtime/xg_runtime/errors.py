@@ -12,6 +12,16 @@ from collections.abc import Mapping, Sequence
 from pathlib import PurePath
 from typing import Final
 
+__all__ = [
+    "XgRuntimeError",
+    "InputError",
+    "RunError",
+    "NonFiniteError",
+    "CheckpointError",
+    "RankError",
+    "FileError",
+]
+
 
 class XgRuntimeError(Exception):
     """The base of every error of this package; message and details are lines, safe to print."""

@@ -9,6 +9,8 @@ from typing import Any, Protocol, TypeAlias
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
+__all__ = ["Module", "Array", "Arrays", "Saved"]
+
 Array: TypeAlias = NDArray[Any]
 Arrays: TypeAlias = dict[str, Array]
 Saved: TypeAlias = Any  # every module has its own type for what its backward needs

@@ -5,25 +5,39 @@ import inspect
 import re
 from collections.abc import Callable, Iterator
 from functools import cached_property
+from importlib import import_module
+from itertools import chain
 from pathlib import Path
 from textwrap import dedent
-from types import FunctionType
+from types import FunctionType, ModuleType
 from typing import Final, cast
 
-import xg
-import xg_runtime.checkpoint
-import xg_runtime.generate
-import xg_runtime.module
-import xg_runtime.ranks
+from docs.markdown import blocks
 
-PAGE: Final = Path(__file__).parents[2] / "docs" / "api.md"
+import xg
+import xg_runtime.generate
+from xg.cost.report import CostReport
+from xg.driver import TensorSpec
+
+DOCS: Final = Path(__file__).parents[2] / "docs"
+PAGE: Final = DOCS / "api.md"
+# Names without a docstring of their own.
+TEXTS: Final = {
+    "Array": "An array of NumPy.",
+    "Arrays": "Arrays by their diagram names.",
+    "Saved": "The values that a module's `backward` reads; each module has its own type.",
+    "Cuts": "The cuts of an array: each a mesh axis and an axis of the array.",
+}
+# Pages about the inside of xg, whose names may change.
+INSIDE: Final = ("adding-", "architecture", "ir")
 
 HEAD: Final = """\
 # Python interface
 
-This page lists the public names of the packages `xg` and `xg_runtime`, with their signatures. Other
-names may change at any time. `./dev docs` writes it from the docstrings, and a test fails if it is
-out of date. [The overview](overview.md#in-python) has an example.
+This page lists the public names of the packages `xg` and `xg_runtime`, with their signatures: those
+in `__all__` of the modules named here. Other names may change at any time. `./dev docs` writes it
+from the docstrings, and a test fails if it is out of date. [The overview](overview.md#in-python)
+has an example.
 """
 
 COMPILER: Final = """\
@@ -39,17 +53,32 @@ Every generated module has these functions; `load` imports one, and `source` ret
 module for torch takes tensors and also has [`Model`](torch.md#as-a-module).
 """
 
-RANKS: Final = """\
-## Ranks
-
-`xg_runtime.ranks`: collectives for [code that runs on many ranks](ranks.md).
-"""
-
-CHECKPOINTS: Final = """\
-## Checkpoints
-
-`xg_runtime.checkpoint`: checkpoints of training runs, on one device.
-"""
+SECTIONS: Final = {
+    "Tests of yours": ("`xg.testing`: [compare your code](comparing.md).", ("xg.testing",)),
+    "Notebooks": (
+        "`xg.notebook`, loaded by `%load_ext xg.notebook`: [notebooks](notebooks.md).",
+        ("xg.notebook",),
+    ),
+    "Ranks": (
+        "`xg_runtime.ranks`: collectives for [code that runs on many ranks](ranks.md).",
+        ("xg_runtime.ranks",),
+    ),
+    "Processes and pipelines": (
+        "`joined` is in `xg_runtime.ranks.joining`, `Terms` in `xg_runtime.ranks.terms`, a task in "
+        "`xg_runtime.ranks.run_task`,\nthe rest in `xg_runtime.ranks.pipeline`: "
+        "[on processes](ranks.md#on-processes).",
+        tuple(f"xg_runtime.ranks.{name}" for name in ("joining", "terms", "run_task", "pipeline")),
+    ),
+    "Checkpoints": (
+        "`xg_runtime.checkpoint`: checkpoints of training runs, on one device.",
+        ("xg_runtime.checkpoint",),
+    ),
+    "Checkpoints of ranks": (
+        "`xg_runtime.checkpoint.on_ranks`: [every rank](ranks.md#checkpoints) has a part.",
+        ("xg_runtime.checkpoint.on_ranks",),
+    ),
+    "Errors": ("`xg_runtime.errors`: why a run ends.", ("xg_runtime.errors",)),
+}
 
 
 def _entry(name: str, thing: object) -> str:
@@ -109,36 +138,61 @@ def _compiler() -> Iterator[str]:
     yield from (_class(n, t) for n, t in things.items() if inspect.isclass(t))
 
 
-def _ranks() -> Iterator[str]:
-    for name in xg_runtime.ranks.__all__:
-        thing = getattr(xg_runtime.ranks, name)
-        if inspect.isfunction(thing):
-            yield _entry(name, thing)
+def _listed(module: ModuleType) -> Iterator[str]:
+    """All that a module has in `__all__`: functions, then types, then classes."""
+    things = {name: getattr(module, name) for name in module.__all__}
+    functions = {name: thing for name, thing in things.items() if inspect.isfunction(thing)}
+    yield from (_entry(name, thing) for name, thing in functions.items())
+    yield from (f"`{name}`  \n{TEXTS[name]}\n" for name in things if name in TEXTS)
+    rest = {n: t for n, t in things.items() if n not in functions and n not in TEXTS}
+    yield from (_class(name, thing) for name, thing in rest.items())
 
 
 def _page() -> str:
-    module = xg_runtime.module
-    checkpoint = xg_runtime.checkpoint
-    functions = (checkpoint.save, checkpoint.load, checkpoint.exists)
-    return "\n".join(
-        [
-            *(HEAD, COMPILER, *_compiler()),
-            *(
-                MODULES,
-                _class("Module", module.Module),
-                _class("StepModule", xg_runtime.generate.StepModule),
-            ),
-            *(RANKS, *_ranks()),
-            *(CHECKPOINTS, *(_entry(function.__name__, function) for function in functions)),
-        ]
-    )
+    parts = [HEAD, COMPILER, *_compiler(), _class("TensorSpec", TensorSpec)]
+    parts += [_class("CostReport", CostReport), MODULES]
+    parts += _listed(import_module("xg_runtime.module"))
+    parts.append(_class("StepModule", xg_runtime.generate.StepModule))
+    for title, (text, modules) in SECTIONS.items():
+        parts.append(f"## {title}\n\n{text}\n")
+        parts += chain.from_iterable(_listed(import_module(name)) for name in modules)
+    return "\n".join(parts)
+
+
+def _names() -> set[str]:
+    """The names that the page lists, members of classes left out."""
+    text = PAGE.read_text(encoding="utf-8")
+    heads = re.findall(r"^(?:### |`(?:xg\.)?)(\w+)(?=[(`\n])", text, re.MULTILINE)
+    return set(heads)
 
 
 def test_the_page_is_up_to_date(golden: Callable[[Path, str], None]) -> None:
     golden(PAGE, _page())
 
 
-def test_every_public_name_of_the_compiler_is_on_it() -> None:
-    text = PAGE.read_text(encoding="utf-8")
-    names = [name for name in xg.__all__ if not name.startswith("_")]
-    assert [n for n in names if f"`xg.{n}(" not in text and f"### {n}\n" not in text] == []
+def test_every_public_name_is_on_it_and_no_private_one() -> None:
+    modules = {"xg", "xg_runtime.module", *chain(*(each for _, each in SECTIONS.values()))}
+    public = {name for module in modules for name in import_module(module).__all__}
+    assert public - _names() == {"__version__"}
+    assert re.findall(r"\b_[A-Za-z]\w*", PAGE.read_text(encoding="utf-8")) == []
+
+
+def test_pages_for_users_import_public_names_alone() -> None:
+    """Code of the documents and of `xg new` takes from xg only what the page lists."""
+    found: set[str] = set()
+    for page in DOCS.glob("*.md"):
+        if not page.stem.startswith(INSIDE):
+            for block in blocks(page.read_text(encoding="utf-8")):
+                found |= _imported(block.text) if block.language == "python" else set()
+    assert found >= {"assert_matches", "explorer", "joined", "RankError"}
+    assert found - _names() == set()
+
+
+def _imported(text: str) -> set[str]:
+    """The names that lines of Python import from the packages."""
+    lines = re.findall(r"^from (?:xg|xg_runtime)[\w.]* import (.+)$", text, re.MULTILINE)
+    return {name.strip() for line in lines for name in line.split(",")}
+
+
+def test_a_private_name_in_a_page_is_found() -> None:
+    assert _imported("from xg.driver import BACKENDS, Program\n") - _names() == {"BACKENDS"}

@@ -28,6 +28,8 @@ from xg_runtime.errors import CheckpointError
 from xg_runtime.module import Arrays
 from xg_runtime.ranks.grid import Grid
 
+__all__ = ["Checkpoint", "save", "load", "exists"]
+
 
 @dataclass(frozen=True)
 class Checkpoint:

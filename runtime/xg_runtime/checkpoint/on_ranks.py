@@ -36,6 +36,8 @@ from xg_runtime.ranks.local import number
 from xg_runtime.ranks.mesh import current
 from xg_runtime.ranks.pipeline import Link, writers
 
+__all__ = ["save", "load"]
+
 _KINDS: tuple[Kind, ...] = ("params", "optimizer")
 
 

@@ -28,6 +28,8 @@ from xg_runtime.ranks.process_mesh import ProcessMesh, Watched
 from xg_runtime.ranks.rendezvous import rendezvous
 from xg_runtime.ranks.terms import Terms
 
+__all__ = ["joined"]
+
 _dist: Any = dist
 
 

@@ -21,6 +21,8 @@ from xg_runtime.held import Held
 from xg_runtime.module import Array, Arrays, Module, Saved
 from xg_runtime.ranks.mesh import current
 
+__all__ = ["Pipeline", "RankStage", "Link", "Part"]
+
 
 @dataclass(frozen=True)
 class Link:

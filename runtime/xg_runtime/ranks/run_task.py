@@ -12,6 +12,8 @@ from xg_runtime.ranks.simulated import TIMEOUT, simulate
 from xg_runtime.ranks.task import Answer, Task, function_of, options_of
 from xg_runtime.ranks.terms import Terms
 
+__all__ = ["run_task", "Task", "Answer"]
+
 Place = Literal["simulated", "processes"]
 
 

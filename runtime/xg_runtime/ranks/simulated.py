@@ -27,6 +27,7 @@ from xg_runtime.ranks.disagreement import (
     stalled,
 )
 from xg_runtime.ranks.grid import Grid
+from xg_runtime.ranks.mesh import Pending
 from xg_runtime.ranks.rank_mesh import RankMesh
 from xg_runtime.ranks.simulated_collective import SimulatedCollective
 
@@ -87,7 +88,7 @@ class SimulatedMesh(RankMesh):
         self.waiting: int | None = None  # the number of the collective
         self.missing: int | None = None  # the rank that is to send something
 
-    def start(self, call: Call, x: Tensor, *, donate: bool = False) -> _Waiting:
+    def start(self, call: Call, x: Tensor, *, donate: bool = False) -> Pending:
         """Begin a collective, with a copy of `x` unless it is donated.
 
         Raises RankError where ranks differ.

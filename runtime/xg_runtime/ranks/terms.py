@@ -6,6 +6,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
+__all__ = ["Terms"]
+
 
 @dataclass(frozen=True)
 class Terms:
