@@ -25,6 +25,33 @@ def test_heads_have_a_lane_under_any_name() -> None:
     assert len(nodes) > 5
 
 
+NORMALIZED = """
+dim B, S, D = 64, N_H = 4, D_h = D/N_H
+op RMS(x [.., D_h]; g [D_h], eps = 1e-6) = x / sqrt(mean[D_h](x^2) + eps) * g
+block Attention(X [B, S, D]) -> Y [B, S, D] {
+    param W_Q, W_K, W_V [D, D]
+    param g_Q, g_K [D_h] = ones
+    X -> •<=W_Q -> R -> RMS(g_Q) -> RoPE : Q [B, N_H, S, D_h]
+    X -> •<=W_K -> R -> RMS(g_K) -> RoPE : K [B, N_H, S, D_h]
+    X -> •<=W_V -> R                     : V [B, N_H, S, D_h]
+    Q -> •<=T(K) -> SM(1/sqrt(D_h)) -> S -> •<=V -> R : Y
+}
+"""
+
+
+def test_a_lane_runs_from_product_to_product() -> None:
+    """Norms and rotations of queries are out of it as those of keys are, in both passes."""
+    expected: dict[View, list[str]] = {"forward": ["SM", "S"], "backward": ["dS", "dSM"]}
+    for view, inside in expected.items():
+        figure = xg.compile(source=NORMALIZED).figure(view)
+        (group,) = figure.groups
+        of_lane = [node for node in figure.nodes if node.id in group.nodes]
+        assert [node.kind.name for node in of_lane].count("MATMUL") == 2
+        texts = [characters(node.label) for node in of_lane]
+        assert [text for text in texts if text.removeprefix("d") in {"SM", "S"}] == inside
+        assert not [text for text in texts if "RMS" in text or "RoPE" in text]
+
+
 def test_what_mixes_heads_ends_the_lane() -> None:
     """Softmax over the heads joins them: no three nodes are left in a row."""
     mixed = MHA.replace("-> S  ", "-> S[N_H]  ")

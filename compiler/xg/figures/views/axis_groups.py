@@ -1,17 +1,20 @@
 """Lanes behind nodes that work on every head, every expert … in the same way.
 
 A run of nodes down one column belongs together where each computes every index of an axis by
-itself, and one of them multiplies there: two operands that both have the axis, so that each index
-has a product of its own. No result of the block has that axis, nor do all of its inputs. The typing
-rules of plans say of a body whether it computes indices by themselves: from an operand in parts it
-gives a result in parts, and nothing is sent.
+itself, from a product to another: of two operands that both have the axis, so that each index has a
+product of its own. Nodes before the first product or behind the last one, as rotations and norms,
+are in other columns too, and outside of the lane in all of them. Only where no column has two
+products, a column with one has a lane. No result of the block has that axis, nor do all of
+its inputs. The typing rules of plans say of a body whether it computes indices by themselves: from
+an operand in parts it gives a result in parts, and nothing is sent.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Final
 
+from xg.diagnostics.lazy_dataclass import dataclass
 from xg.figures.model.figure import EdgeRole, FigureGroup
 from xg.figures.model.richtext import dimension, plain
 from xg.figures.views.arrange import Arranged, DrawnOperation
@@ -27,6 +30,14 @@ from xg.sharding.type_body import type_body
 _LEAST: Final = 3
 
 
+@dataclass(frozen=True, slots=True)
+class _Run:
+    """Nodes down a column that compute each index of an axis by themselves."""
+
+    axis: Dim
+    nodes: tuple[str, ...]
+
+
 def axis_groups(
     arranged: Arranged, drawn: Mapping[Step, Sequence[DrawnOperation]], notation: Notation
 ) -> tuple[FigureGroup, ...]:
@@ -38,19 +49,35 @@ def axis_groups(
         if isinstance(step, Apply)
     }
     below = {e.tail: e.head for e in arranged.edges if e.role is EdgeRole.MAIN}
+    runs = [
+        _Run(axis, tuple(_run(start, axis, axes, below))) for start in axes for axis in axes[start]
+    ]
+    between = _apart(_between_products(run, axes) for run in runs)
+    lanes = between or _apart(run for run in runs if any(axes[one][run.axis] for one in run.nodes))
     groups: list[FigureGroup] = []
-    taken: set[str] = set()
-    for start, here in axes.items():
-        for axis in here:
-            run = tuple(_run(start, axis, axes, below))
-            multiplies = any(axes[node][axis] for node in run)
-            if len(run) >= _LEAST and multiplies and not taken & set(run):
-                taken |= set(run)
-                beside = _beside(arranged, run)
-                label = (*plain("× "), *dimension(str(axis)))
-                name = f"× {axis} {len(groups) + 1}"
-                groups.append(FigureGroup(name, label, (*run, *beside), is_axis=True))
+    for run in lanes:
+        label = (*plain("× "), *dimension(str(run.axis)))
+        nodes = (*run.nodes, *_beside(arranged, run.nodes))
+        groups.append(FigureGroup(f"× {run.axis} {len(groups) + 1}", label, nodes, is_axis=True))
     return tuple(groups)
+
+
+def _between_products(run: _Run, axes: Mapping[str, Mapping[Dim, bool]]) -> _Run:
+    """Return the part of a run from its first product to its last."""
+    products = [place for place, node in enumerate(run.nodes) if axes[node][run.axis]]
+    part = slice(products[0], products[-1] + 1) if products else slice(0)
+    return _Run(run.axis, run.nodes[part])
+
+
+def _apart(runs: Iterable[_Run]) -> list[_Run]:
+    """Return the runs of enough nodes, of those that share a node the first."""
+    found: list[_Run] = []
+    taken: set[str] = set()
+    for run in runs:
+        if len(run.nodes) >= _LEAST and not taken & set(run.nodes):
+            taken |= set(run.nodes)
+            found.append(run)
+    return found
 
 
 def _outside(notation: Notation) -> set[Dim]:
