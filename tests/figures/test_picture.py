@@ -63,6 +63,7 @@ def test_pdf_begins_and_ends_right() -> None:
     offsets = [int(line) for line in re.findall(rb"(\d{10}) 00000 n", table)]
     for number, offset in enumerate(offsets, start=1):
         assert data[offset:].startswith(b"%d 0 obj" % number)
+    assert b"trailer\n<< /Size %d /Root 1 0 R " % (len(offsets) + 1) in table
     assert b"Date" not in data
     assert b"/ID" not in data
 

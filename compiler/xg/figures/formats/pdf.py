@@ -56,7 +56,7 @@ def _file(objects: list[bytes]) -> bytes:
     out += b"xref\n0 %d\n0000000000 65535 f \n" % count
     for offset in offsets:
         out += b"%010d 00000 n \n" % offset
-    out += b"trailer\n<< /Extent %d /Root %d 0 R /Info %d 0 R >>\n" % (count, _CATALOG, _INFO)
+    out += b"trailer\n<< /Size %d /Root %d 0 R /Info %d 0 R >>\n" % (count, _CATALOG, _INFO)
     out += b"startxref\n%d\n%%%%EOF\n" % start
     return bytes(out)
 
