@@ -9,6 +9,7 @@ from typing import Final
 
 from xg.diagnostics.lazy_dataclass import dataclass
 from xg.figures.draw.display import Display, Element
+from xg.figures.draw.label_side import beside_own_line
 from xg.figures.layout.columns import first_column
 from xg.figures.model.figure import BarPlace, EdgeStyle, Figure, NodeKind
 
@@ -21,17 +22,23 @@ def step_by_step(figure: Figure, display: Display) -> tuple[Display, ...]:
 
     A tensor comes with the first operation that takes it, or with the one that gives it. Gradients
     of an overview come after all operations, from the last of these to the first. The last picture
-    is the whole one.
+    is the whole one. A label is beside its own line until the way back comes between them.
     """
     order = _StepOrder.of(figure)
     steps = [order.step(element) for element in display.elements]
     numbers = sorted({step for step in steps if step > 0})
     pairs = list(zip(steps, display.elements, strict=True))
+    ways = {(e.wire.tail, e.wire.head): (step, e) for step, e in pairs if e.wire is not None}
+    backs = [ways.get((e.wire.head, e.wire.tail)) if e.wire else None for e in display.elements]
     return tuple(
         replace(
             display,
             title=f"{display.title}, step {count} of {len(numbers)}",
-            elements=tuple(element for step, element in pairs if step <= number),
+            elements=tuple(
+                element if back is None or back[0] <= number else beside_own_line(element, back[1])
+                for (step, element), back in zip(pairs, backs, strict=True)
+                if step <= number
+            ),
         )
         for count, number in enumerate(numbers, 1)
     )
