@@ -24,6 +24,7 @@ SECTIONS = {
             "docs/plans",
             "docs/parallel",
             "docs/dimensions",
+            "docs/scaling",
             "docs/ranks",
         ),
         *("docs/models", "docs/importing", "docs/comparing", "docs/sentiment"),

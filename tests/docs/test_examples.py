@@ -28,6 +28,7 @@ DOCUMENTS = (
     "docs/questions.md",
     "docs/ranks.md",
     "docs/plans.md",
+    "docs/scaling.md",
     "docs/how-to.md",
     "docs/sentiment.md",
     "docs/start.md",

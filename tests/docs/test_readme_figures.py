@@ -22,13 +22,40 @@ def test_the_first_screen_is_up_to_date(golden: Callable[[Path, str], None]) -> 
         assert {"GPU 1", "Ranks, plan TP"} & set(re.findall(r">([^<>]+)</text>", drawn))
 
 
-@pytest.mark.parametrize(("plan", "stem"), [("FSDP", "lm_fsdp"), ("CP", "lm_cp"), ("KV", "lm_kv")])
+PLANS = ("DP", "FSDP", "HSDP", "TP", "SP", "VP", "CP", "Ulysses", "KV")
+
+
+@pytest.mark.parametrize("plan", PLANS)
 def test_figures_of_dimensions_are_up_to_date(
-    plan: str, stem: str, golden: Callable[[Path, str], None]
+    plan: str, golden: Callable[[Path, str], None]
 ) -> None:
     program = xg.compile(ROOT / "diagrams" / "models" / "transformer.xg", plan=plan)
     drawn = program.render("overview", "svg", theme="auto").decode("utf-8")
-    golden(ROOT / "docs" / "figures" / f"{stem}.svg", drawn)
+    golden(ROOT / "docs" / "figures" / f"lm_{plan.lower()}.svg", drawn)
+
+
+def test_the_figure_of_experts_is_up_to_date(golden: Callable[[Path, str], None]) -> None:
+    file = ROOT / "diagrams" / "models" / "mixtral.xg"
+    program = xg.compile(file, plan="EP", mesh={"N_G": 1})
+    drawn = program.render("overview", "svg", theme="auto").decode("utf-8")
+    golden(ROOT / "docs" / "figures" / "mixtral_ep.svg", drawn)
+
+
+def test_every_dimension_has_its_rule_price_plan_and_figure() -> None:
+    """Three lines of a rule; of a page with several plans, a figure for each."""
+    page = (ROOT / "docs" / "dimensions.md").read_text(encoding="utf-8")
+    sections = [part for part in page.split("\n## ")[1:] if not part.startswith("Recomputation")]
+    assert len(sections) == 8
+    shown: list[str] = []
+    for section in sections:
+        (rule,) = re.findall(r"^\| rule \|.*\n\|---.*\n((?:\|.*\n)+)", section, re.MULTILINE)
+        assert len(rule.splitlines()) == 3, section
+        assert "- **Price**:" in section
+        assert "- **Plan**:" in section
+        shown += re.findall(r"\(figures/(\w+)\.svg\)", section)
+        assert shown
+    drawn = {"lm_pp", "mixtral_ep", *(f"lm_{plan.lower()}" for plan in PLANS)}
+    assert sorted(shown) == sorted(drawn)
 
 
 def test_the_picture_of_a_pipeline_is_up_to_date(golden: Callable[[Path, str], None]) -> None:
