@@ -12,7 +12,7 @@ import termios
 from pathlib import Path
 
 import pytest
-from cli.conftest import WRONG, Said, Xg
+from cli.conftest import TINY, WRONG, Said, Xg
 
 from xg.cli import main
 from xg.diagnostics.terminal import width
@@ -177,6 +177,37 @@ def test_every_verdict_has_its_colour(
     bad, word = painted.startswith("!"), painted.removeprefix("!")
     colored = f"\x1b[{'1;31' if bad else '32'}m{word}\x1b[0m"
     assert capsys.readouterr().out == (line.replace(word, colored) if word else line) + "\n"
+
+
+@pytest.mark.parametrize("words", [("verify",), ("build", "--only", "svg", "-o", "out")])
+def test_progress_is_one_line_that_the_next_output_erases(
+    words: tuple[str, ...], xg: Xg, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("TERM", raising=False)
+    command, *options = words
+    long = f"{'n' * 90}.xg"
+    (folder / long).write_text(TINY.replace("Net", "Other"), encoding="utf-8")
+    assert xg(command, "tiny.xg", long, *options).err == ""  # no terminal
+    for columns in WIDTHS:
+        said = printed(monkeypatch, columns, command, "tiny.xg", long, *options)
+        assert said.code == 0
+        *drawn, last = said.err.split("\x1b[K")
+        lines = [each.removeprefix("\r") for each in drawn if each != "\r"]
+        assert len(lines) >= 2
+        assert lines[0].partition(" ")[0] == "1/2"
+        assert "tiny.xg" in lines[0]
+        assert all(each.startswith("\r") and "\n" not in each for each in drawn)
+        assert all(width(each) < columns for each in lines)
+        assert (drawn[-1], last) == ("\r", "")
+    monkeypatch.setenv("TERM", "dumb")
+    assert printed(monkeypatch, 80, command, "tiny.xg", long, *options).err == ""
+
+
+def test_an_error_erases_the_progress(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    del folder
+    monkeypatch.delenv("TERM", raising=False)
+    said = STYLE.sub("", printed(monkeypatch, 80, "build", "wrong.xg", "--only", "dot").err)
+    assert said.startswith("\r1/1 building wrong.xg\x1b[K\r\x1b[Kerror: ")
 
 
 def test_a_real_terminal_is_asked_how_wide_it_is(folder: Path) -> None:

@@ -11,6 +11,7 @@ from typing import Final, Literal, TextIO
 
 from xg.diagnostics.diagnostic import Diagnostic, render
 from xg.diagnostics.fold import columns_of, fold
+from xg.diagnostics.terminal import printable, width
 
 ColorChoice = Literal["auto", "always", "never"]
 _VERDICTS: Final = (  # made a pattern only where a result is coloured
@@ -31,23 +32,44 @@ class Console:
                 stream.reconfigure(encoding="utf-8", errors="backslashreplace", newline="\n")
         self.color = _colored(color, sys.stderr)
         self.colored_results = _colored(color, sys.stdout)
+        self._working = False
+
+    def working(self, text: str) -> None:
+        """Say on a terminal, in one line, what takes time now; the next output erases it."""
+        columns = columns_of(sys.stderr)
+        if columns is None or os.environ.get("TERM") == "dumb":
+            return
+        sys.stdout.flush()
+        sys.stderr.write(f"\r{_cut(printable(text), columns - 1)}\x1b[K")
+        sys.stderr.flush()
+        self._working = True
+
+    def _erase(self) -> None:
+        if self._working:
+            sys.stderr.write("\r\x1b[K")
+            sys.stderr.flush()
+            self._working = False
 
     def write(self, text: str) -> None:
         """A result, as it is."""
+        self._erase()
         sys.stdout.write(text)
 
     def write_bytes(self, data: bytes) -> None:
         """A result that may be no text."""
+        self._erase()
         sys.stdout.flush()
         sys.stdout.buffer.write(data)
 
     def stream(self, text: str) -> None:
         """A part of a result that is to be seen at once."""
+        self._erase()
         sys.stdout.write(text)
         sys.stdout.flush()
 
     def say(self, line: str = "") -> None:
         """A line of a result; on a terminal as many as it needs."""
+        self._erase()
         _write(sys.stdout, line)
 
     def judge(self, line: str) -> None:
@@ -61,11 +83,13 @@ class Console:
 
     def note(self, line: str) -> None:
         """A line for people."""
+        self._erase()
         sys.stdout.flush()
         _write(sys.stderr, line)
 
     def diagnose(self, diagnostics: Iterable[Diagnostic]) -> None:
         """Print errors for people."""
+        self._erase()
         sys.stdout.flush()
         sys.stderr.write(render(diagnostics, self.color, columns_of(sys.stderr)) + "\n")
 
@@ -74,6 +98,15 @@ def _write(stream: TextIO, text: str) -> None:
     columns = columns_of(stream)
     for line in text.split("\n"):
         stream.write("\n".join(fold(line, columns)) + "\n")
+
+
+def _cut(text: str, columns: int) -> str:
+    """The beginning of a text that is too long: a line that wraps could not be erased."""
+    if width(text) <= columns:
+        return text
+    while width(text) >= columns:
+        text = text[:-1]
+    return f"{text}…"
 
 
 def _painted(verdict: re.Match[str]) -> str:

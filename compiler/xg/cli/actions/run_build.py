@@ -81,7 +81,7 @@ def _is_file(path: Path) -> bool:
 
 def _build(options: Namespace, console: Console) -> int:
     """Make everything in memory, then write or compare it."""
-    by_file = _made(options)
+    by_file = _made(options, console)
     clash = _clash(by_file)
     if clash:
         console.note(f"xg build: {clash}")
@@ -138,12 +138,14 @@ def _view(options: Namespace) -> View:
     return options.view or "forward"
 
 
-def _made(options: Namespace) -> Mapping[str, Outputs]:
+def _made(options: Namespace, console: Console) -> Mapping[str, Outputs]:
     """The outputs of every input; raises DiagnosticError with the errors of all of them."""
     output_kinds = _wanted(options, options.kinds or KINDS)
     outputs: dict[str, Outputs] = {}
     mistakes: list[Diagnostic] = []
-    for file in dict.fromkeys(options.files):
+    files = [*dict.fromkeys(options.files)]
+    for place, file in enumerate(files, 1):
+        console.working(f"{place}/{len(files)} building {file}")
         try:
             outputs[file] = outputs_of(_opened(file, options), output_kinds)
         except DiagnosticError as error:

@@ -20,6 +20,7 @@ from xg_runtime.errors import FileError
 def run(options: Namespace, console: Console) -> int:
     """Read, translate, compare; write every file or none."""
     _refuse_endings(options)
+    console.working(f"reading {options.model}, and comparing it")
     translation = imported(options.model, options.name)
     written: dict[Path, bytes] = {}
     if options.out != "-":

@@ -83,9 +83,10 @@ def _gradients(options: Namespace, console: Console, kinds: Sequence[str]) -> _K
     """Derived gradients, and the code of one device; people see each at once."""
     backends = _backends(kinds)
     proven: list[tuple[str, Settings, GradientProof]] = []
-    for file in options.files:
+    for file, doing in _at_work(options):
         project = open_project(file)
         for block, settings in _wanted(project, options):
+            console.working(f"{doing}, {block}" if block else doing)
             proof = prove(project, block, settings, options.seed, backends, kernels=options.kernels)
             proven.append((file, settings, proof))
             if not options.json:
@@ -102,15 +103,24 @@ def _ranks(options: Namespace, console: Console, kinds: Sequence[str]) -> _KindO
     """Ranks against one device, under the plans that are asked for; people see each at once."""
     prove = _on_processes if options.on == "processes" else _on_simulated
     proven: list[tuple[str, Settings, RankProof]] = []
-    for file in options.files:
+    for file, doing in _at_work(options):
+        console.working(f"{doing} on ranks")
         for settings, proof in prove(open_project(file), options, kinds):
             proven.append((file, settings, proof))
             if not options.json:
                 console.judge_all([*proven_ranks.lines(*proven[-1]), ""])
+            console.working(f"{doing} on ranks")
     proofs = [proof for _, _, proof in proven]
     passed = bool(proofs) and all(proof.passed for proof in proofs)
     said = proven_ranks.summary(proofs, passed)
     return _KindOfProof(passed, said, "ranks", [proven_ranks.as_data(*each) for each in proven])
+
+
+def _at_work(options: Namespace) -> Iterator[tuple[str, str]]:
+    """Every file, and what is done with it."""
+    files = options.files
+    for place, file in enumerate(files, 1):
+        yield file, f"{place}/{len(files)} proving {file}" if len(files) > 1 else f"proving {file}"
 
 
 def _on_simulated(
