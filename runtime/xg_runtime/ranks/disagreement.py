@@ -5,9 +5,12 @@ from __future__ import annotations
 import linecache
 from dataclasses import dataclass
 from inspect import currentframe
+from typing import Final
 
 from xg_runtime.errors import RankError
 from xg_runtime.ranks.grid import Grid
+
+SENT: Final = "what "  # begins the note of a rank that waits for a send, not in a collective
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,7 +63,9 @@ def stalled(grid: Grid, rank: int, begun: int, timeout: float) -> RankError:
 
 
 def waits(grid: Grid, stand: Progress) -> str:
-    """The collective that a rank waits in, in words."""
+    """The collective that a rank waits in, or whose parts it waits for, in words."""
+    if stand.call.startswith(SENT):
+        return f"{grid.describe(stand.rank)} waits for {stand.call}"
     return f"{grid.describe(stand.rank)} waits in its collective {stand.begun}, {stand.call}"
 
 

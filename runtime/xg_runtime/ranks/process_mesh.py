@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Generator
 from dataclasses import dataclass, field
+from datetime import timedelta
 from types import TracebackType
 from typing import Any
 
@@ -16,6 +17,7 @@ from xg_runtime.ranks.agreement import Agreement
 from xg_runtime.ranks.array_ops import Tensor
 from xg_runtime.ranks.backend import begin, ended, flat, meet, receive, send, shaped, unpacked
 from xg_runtime.ranks.call import Call
+from xg_runtime.ranks.disagreement import SENT
 from xg_runtime.ranks.failure import failure_of
 from xg_runtime.ranks.grid import Grid
 from xg_runtime.ranks.heartbeat import Heartbeat, NoHeartbeat
@@ -80,20 +82,26 @@ class ProcessMesh(RankMesh):
         self._agree(number, str(call))
         with self._failures(call, number):
             buffer = flat(x, self.devices.device_type, copy=not donate)
-            work, result = begin(call, buffer, self._group(call.axis))
+            work, result = begin(call, buffer, self._group(call, number))
         self._record.note("runs", self.begun, str(call))
         tensor = shaped(call, result, tuple(x.shape), self.size(call.axis))
         return _UnderWay(self, number, work, tensor, x.dtype)
 
-    def _group(self, over: str) -> Any:  # noqa: ANN401 - torch does not name its type
-        """The process group of an axis, or of several together, made when it is first used."""
+    def _group(self, call: Call, number: int) -> Any:  # noqa: ANN401 - torch does not name its type
+        """The process group of an axis, or of several together, made when it is first used.
+
+        To make one, all processes have to come: a rank waits here as in the collective.
+        """
+        over = call.axis
         if over in self.grid.sizes:
             return self.devices.get_group(over)
         if over not in self._joint:
+            self._record.note("waits", number + 1, str(call))
+            timeout = timedelta(seconds=self._watched.timeout)
             names = [int(name) for name in self.devices.mesh.flatten()]
             groups = dict.fromkeys(self.grid.group(place, over) for place in range(len(names)))
             for members in groups:  # every process has to make every group, in this order
-                group = _dist.new_group([names[place] for place in members])
+                group = _dist.new_group([names[place] for place in members], timeout=timeout)
                 if self.place in members:
                     self._joint[over] = group
         return self._joint[over]
@@ -111,12 +119,13 @@ class ProcessMesh(RankMesh):
     def send(self, x: Tensor, axis: str, place: int) -> None:
         """Begin to send to the rank at a place along an axis; `x` may change afterwards."""
         call = self.sending(x, axis)
+        self._record.note("runs", self.begun, str(call))
         with self._failures(call, self.begun):
             self._leaving += send(x, self._name(axis, place), self.devices.device_type)
 
     def receive(self, axis: str, place: int) -> Tensor:
         """Wait for what the rank at a place along an axis sends to this one next."""
-        what = f"what {self.grid.describe(self.peer(axis, place))} sends"
+        what = f"{SENT}{self.grid.describe(self.peer(axis, place))} sends"
         self._record.note("waits", self.begun + 1, what)
         with self._failures(what, self.begun):
             timeout = self._watched.timeout

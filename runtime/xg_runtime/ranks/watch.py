@@ -14,7 +14,15 @@ from typing import Final, Protocol
 
 from xg_runtime.errors import RankError
 from xg_runtime.ranks import heartbeat
-from xg_runtime.ranks.disagreement import Progress, calls, ended_early, rank_error, stalled, waits
+from xg_runtime.ranks.disagreement import (
+    SENT,
+    Progress,
+    calls,
+    ended_early,
+    rank_error,
+    stalled,
+    waits,
+)
 from xg_runtime.ranks.folder import Folder
 from xg_runtime.ranks.grid import Grid
 from xg_runtime.ranks.handshake import PATIENCE
@@ -142,6 +150,8 @@ class Watch:
         match note.state:
             case "starts":
                 return "before its first collective"
+            case "waits" if note.call.startswith(SENT):
+                return f"while it waited for {note.call}"
             case "waits":
                 return f"in its collective {note.begun}, {note.call}"
             case _:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import signal
 import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +19,7 @@ from xg_runtime.module import Arrays
 from xg_runtime.ranks import (
     all_gather,
     all_reduce,
+    all_to_all,
     current,
     number,
     rank,
@@ -88,8 +90,16 @@ def both(options: Json, arrays: Arrays) -> Answer:
     return Answer(one.arrays | two.arrays, one.facts | two.facts)
 
 
+CALLS: dict[str, Callable[[], object]] = {
+    "all_reduce": lambda: all_reduce(X, "N_T"),
+    "all_gather": lambda: all_gather(X, "N_D*N_T", -1),
+    "reduce_scatter": lambda: start_reduce_scatter(X, "N_T", -2).wait(),
+    "all_to_all": lambda: all_to_all(X, "N_T", -2, -1),
+}
+
+
 def misstep(options: Json, arrays: Arrays) -> Answer:
-    """Three collectives, then something that one rank should not do, then one more."""
+    """Three collectives, then something that one rank should not do, then one more of a kind."""
     for _ in range(3):
         all_reduce(X, "N_T")
     if rank("N_T") == options["at"]:
@@ -97,8 +107,27 @@ def misstep(options: Json, arrays: Arrays) -> Answer:
         _misbehave(options["how"])
         if options["how"] == "leaves":
             return Answer()
-    all_reduce(X, "N_T")
+    CALLS[options.get("call", "all_reduce")]()
     return Answer({"X": X})
+
+
+def passes(options: Json, arrays: Arrays) -> Answer:
+    """Two stages: the first sends a part, does something that it should not, and sends another."""
+    mesh = current()
+    mesh.diverge("N_P")
+    if rank("N_P") == 0:
+        mesh.send(X, "N_P", 1)
+        mesh.flush()
+        Path(options["mark"]).write_text(str(time.time()), encoding="utf-8")
+        _misbehave(options["how"])
+        if options["how"] == "leaves":
+            return Answer()
+        mesh.send(X, "N_P", 1)
+    else:
+        mesh.receive("N_P", 0)
+        mesh.receive("N_P", 0)
+    mesh.flush()
+    return Answer()
 
 
 def stages(options: Json, arrays: Arrays) -> Answer:
@@ -131,6 +160,10 @@ def _misbehave(how: str) -> None:
     match how:
         case "sleeps":
             time.sleep(60)
+        case "stops":
+            os.kill(os.getpid(), signal.SIGSTOP)
+        case "dies":
+            os.kill(os.getpid(), signal.SIGKILL)
         case "raises":
             raise NonFiniteError("loss is nan", "loss", 7)
         case "errs":

@@ -103,6 +103,42 @@ def test_a_rank_that_hangs_ends_the_job_within_the_timeout(tmp_path: Path) -> No
     )
 
 
+@pytest.mark.parametrize(
+    ("call", "how"), [("all_to_all", "dies"), ("reduce_scatter", "stops"), ("all_gather", "sleeps")]
+)
+def test_in_every_collective_the_rank_that_does_not_come_is_named(
+    tmp_path: Path, call: str, how: str
+) -> None:
+    """It is killed, stopped or slow; the gather is over two axes at once."""
+    mark = tmp_path / "mark"
+    asked = task("misstep", {"at": 1, "call": call, "how": how, "mark": str(mark)})
+    with pytest.raises(RankError) as caught:
+        launch(asked, {"N_D": 1, "N_T": 2}, Terms(timeout=2))
+    assert time.time() - float(mark.read_text()) < 2 + 3
+    assert (caught.value.rank, caught.value.exit_code) == (1, 4)
+    said = "was killed by SIGKILL" if how == "dies" else "neither ended nor went on within 2 s"
+    assert said in caught.value.message
+    if how != "dies":
+        (waits,) = caught.value.details
+        assert f"waits in its collective 4, {call} over" in waits
+
+
+@pytest.mark.parametrize("how", ["dies", "stops", "leaves"])
+def test_a_stage_that_sends_no_more_is_named(tmp_path: Path, how: str) -> None:
+    mark = tmp_path / "mark"
+    asked = task("passes", {"how": how, "mark": str(mark)})
+    with pytest.raises(RankError) as caught:
+        launch(asked, {"N_P": 2}, Terms(timeout=2))
+    assert time.time() - float(mark.read_text()) < 2 + 3
+    how_it_ended = {
+        "dies": "was killed by SIGKILL after 0 collectives",
+        "leaves": "ended after 0 collectives, while rank 1 waits for what rank 0 sends",
+    }.get(how, "neither ended nor went on within 2 s after 0 collectives")
+    assert caught.value.message == f"rank 0 {how_it_ended}"
+    waiting = ("rank 1 waits for what rank 0 sends",) if how == "stops" else ()
+    assert caught.value.details == waiting
+
+
 def test_ranks_that_differ_are_told_before_anything_is_computed() -> None:
     """In the second stage of a pipeline, whose collectives are others than those of the first."""
     with pytest.raises(RankError) as caught:

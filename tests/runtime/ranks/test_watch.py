@@ -159,6 +159,18 @@ def test_who_is_at_its_end_while_others_wait_has_left_them(job: Job, clock: Cloc
     assert error.message == f"rank 2 (N_D = 1, N_T = 0) ended after 3 collectives, {waits}"
 
 
+def test_who_waits_for_a_send_waits_in_no_collective(job: Job, clock: Clock) -> None:
+    sent = "what rank 0 (N_D = 0, N_T = 0) sends"
+    job.do("w4", "w4", "r3", "w4")
+    job.records[1].note("waits", 4, sent)
+    error = verdict(job, clock, 10.0)
+    assert error.details[1] == f"rank 1 (N_D = 0, N_T = 1) waits for {sent}"
+    job.processes[1].code = -9
+    error = verdict(job, clock)
+    said = f"rank 1 (N_D = 0, N_T = 1) was killed by SIGKILL while it waited for {sent}"
+    assert error.message == said
+
+
 def test_what_a_dead_rank_printed_is_shown(job: Job, clock: Clock) -> None:
     job.folder.said(1).write_text("\n".join(map(str, range(9))) + "\n\n")
     job.processes[1].code = 1
