@@ -44,6 +44,11 @@ def _paints(options: Namespace) -> bool:
     return bool(_built(options) & (FIGURES - {"dot"}))
 
 
+def _prints(options: Namespace) -> bool:
+    is_pdf = _built(options) == frozenset({"pdf"})
+    return is_pdf and not options.width and not options.steps
+
+
 def _draws_overview(options: Namespace) -> bool:
     is_one = options.folder.suffix or str(options.folder) == "-" or options.view is not None
     is_overview = options.view == "overview" if is_one else True
@@ -95,6 +100,12 @@ RULES: Final = (
     Rule(("build",), "--depth", _draws_overview, "is of overviews of one device: --pass overview"),
     Rule(("build",), "--direction", _draws, "is for figures: --only svg"),
     Rule(("build",), "--width", _draws, "is for figures: --only svg"),
+    Rule(
+        ("build",),
+        "--paper",
+        _prints,
+        "makes pages of a PDF, as wide as the paper: -o figure.pdf, without --width and --steps",
+    ),
     Rule(("build",), "--steps", _paints, "is for pictures: --only svg"),
     Rule(("show", "cost"), "--stage", _is_placed, "is of a pipeline: --plan NAME"),
     Rule(

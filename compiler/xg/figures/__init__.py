@@ -11,6 +11,7 @@ from xg.figures.draw.sheet import sheet
 from xg.figures.draw.side_by_side import side_by_side
 from xg.figures.draw.step_by_step import step_by_step
 from xg.figures.formats import dot_text
+from xg.figures.formats.paper import Paper
 from xg.figures.formats.pdf import pdf
 from xg.figures.formats.png import png
 from xg.figures.formats.svg import svg
@@ -49,10 +50,15 @@ def render(figure: Figure, format: Format = "svg", theme: ThemeName = "light") -
     return pictures(figure, (format,), theme).files[format]
 
 
-def pictures(figure: Figure, formats: Iterable[Format], theme: ThemeName = "light") -> Pictures:
-    """Draw a figure in several formats at once: it is placed only once."""
+def pictures(
+    figure: Figure,
+    formats: Iterable[Format],
+    theme: ThemeName = "light",
+    paper: Paper | None = None,
+) -> Pictures:
+    """Draw a figure in several formats at once: it is placed only once. PDF may be on paper."""
     display, placed = painted(figure)
-    files: dict[Format, bytes] = {each: written(display, each, theme) for each in formats}
+    files: dict[Format, bytes] = {each: written(display, each, theme, paper) for each in formats}
     return Pictures(files, placed.engine, placed.warning)
 
 
@@ -110,8 +116,10 @@ def parts(figures: Iterable[Figure], names: Iterable[str] = ()) -> Parts:
     )
 
 
-def written(display: Display, format: Format, theme: ThemeName) -> bytes:
-    """Write what was painted in a format."""
+def written(
+    display: Display, format: Format, theme: ThemeName, paper: Paper | None = None
+) -> bytes:
+    """Write what was painted in a format; PDF on sheets of paper, if there is some."""
     colors = THEMES.get(theme, LIGHT)
     match format:
         case "svg":
@@ -119,6 +127,6 @@ def written(display: Display, format: Format, theme: ThemeName) -> bytes:
         case "png":
             return png(display, colors)
         case "pdf":
-            return pdf(display, colors)
+            return pdf(display, colors, paper)
         case "tex":
             return tex(display, colors).encode("utf-8")

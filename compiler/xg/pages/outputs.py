@@ -12,7 +12,7 @@ from xg.diagnostics.diagnostic import Diagnostic, DiagnosticError
 from xg.diagnostics.lazy_dataclass import dataclass
 from xg.diagnostics.slug import slug, stems
 from xg.driver import Program, View, compile_project, views
-from xg.figures import Pictures, dot, pictures, series
+from xg.figures import dot, pictures, series
 from xg.figures.model.refusals import NotTurned
 from xg.frontend.blocks import concerning, uncalled
 from xg.frontend.project import Project
@@ -21,6 +21,7 @@ from xg.pages.kinds import KINDS, Kind
 
 if TYPE_CHECKING:
     from xg.figures import Format, ThemeName
+    from xg.figures.formats.paper import Paper
     from xg.figures.model.figure import Figure
 
 OF_NOTHING: Final = "XG0312"  # a plan that places nothing in a block
@@ -32,9 +33,9 @@ DRAWN: Final[frozenset[Kind]] = frozenset({"dot", *PICTURES})
 class Wanted:
     """The requested outputs: which kinds, in which colours, of which block in which choice.
 
-    `kernels` asks for fused code, `plan` for a parallel plan, `steps` for a series of pictures of
-    each figure, of the one `view` if that is named. A kind that a program has none of is
-    refused where it was `named`, and else left out.
+    `kernels` asks for fused code, `plan` for a parallel plan, `paper` for a PDF on sheets of it,
+    `steps` for a series of pictures of each figure, of the one `view` if that is named. A kind that
+    a program has none of is refused where it was `named`, and else left out.
     """
 
     kinds: tuple[Kind, ...] = KINDS
@@ -42,6 +43,7 @@ class Wanted:
     legend: bool = False
     title: bool = True
     width: float = 0.0
+    paper: Paper | None = None
     rightward: bool = False
     depth: int | None = None
     steps: bool = False
@@ -121,7 +123,8 @@ def _views(program: Program, wanted: Wanted) -> Sequence[View]:
 def _figure(program: Program, view: View, wanted: Wanted) -> Figure:
     drawn = program.figure(view, legend=wanted.legend, depth=wanted.depth)
     rightward = wanted.rightward and not drawn.columns
-    return replace(drawn, has_heading=wanted.title, width=wanted.width, rightward=rightward)
+    width = wanted.width if wanted.paper is None else wanted.paper.room[0]
+    return replace(drawn, has_heading=wanted.title, width=width, rightward=rightward)
 
 
 def _written(program: Program, wanted: Wanted) -> Iterator[str]:
@@ -178,14 +181,14 @@ def _draw(made: Outputs, name: str, figure: Figure, wanted: Wanted) -> None:
         made.files[f"{name}.dot"] = dot(figure, wanted.theme).encode()
     formats: list[Format] = [format for format in PICTURES if format in wanted.kinds]
     if formats:
-        drawn = (series if wanted.steps else _whole)(figure, formats, wanted.theme)
+        drawn = (
+            series(figure, formats, wanted.theme)
+            if wanted.steps
+            else (pictures(figure, formats, wanted.theme, wanted.paper),)
+        )
         for number, one in enumerate(drawn, 1):
             step = f".{number:0{len(str(len(drawn)))}}" if wanted.steps else ""
             made.files.update((f"{name}{step}.{kind}", data) for kind, data in one.files.items())
         made.engines.add(drawn[0].engine)
         if drawn[0].warning:
             made.warnings.append(f"{name}: {drawn[0].warning}")
-
-
-def _whole(figure: Figure, formats: Sequence[Format], theme: ThemeName) -> tuple[Pictures, ...]:
-    return (pictures(figure, formats, theme),)

@@ -17,6 +17,7 @@ from xg.cli.watch import watch
 from xg.diagnostics.counted import counted
 from xg.diagnostics.diagnostic import Diagnostic, DiagnosticError
 from xg.driver import View
+from xg.figures.formats.paper import Paper
 from xg.figures.model.refusals import NotTurned, TooNarrow
 from xg.frontend.project import Project
 from xg.pages.kinds import KINDS, Kind
@@ -42,7 +43,8 @@ def run(options: Namespace, console: Console) -> int:
     try:
         return _run(options, console)
     except TooNarrow as error:
-        console.note(f"xg build: {error}: --width {error.inches:g}in")
+        fix = "leave --paper out" if options.paper else f"--width {error.inches:g}in"
+        console.note(f"xg build: {error}: {fix}")
         return PROBLEM
     except NotTurned as error:
         console.note(f"xg build: {error}: --direction down")
@@ -162,6 +164,7 @@ def _wanted(options: Namespace, kinds: tuple[Kind, ...]) -> Wanted:
         legend=options.legend,
         title=not options.no_title,
         width=options.width,
+        paper=Paper[options.paper] if options.paper else None,
         rightward=options.direction == "right",
         depth=options.depth,
         steps=options.steps,

@@ -58,6 +58,11 @@ def _add_looks(parser: ArgumentParser) -> None:
         help="lay figures out for a page of this width: in, cm, mm or pt",
     )
     parser.add_argument(
+        "--paper",
+        choices=("a4", "letter"),
+        help="print a PDF on sheets of this size; a long figure takes several",
+    )
+    parser.add_argument(
         "--depth",
         metavar="N",
         type=natural,

@@ -1,4 +1,6 @@
-"""PDF: a display list as one page of vectors and selectable text, the same bytes every time.
+"""PDF: a display list as vectors and selectable text, the same bytes every time.
+
+It is one page of the figure's size, or pages of paper: one form, shown on each page in part.
 
 Nothing is compressed, dated or numbered at random. Of each face only the outlines in use are
 embedded, under the numbers they have in the font.
@@ -12,37 +14,61 @@ from typing import Final
 from xg.diagnostics import escape
 from xg.figures.draw import font
 from xg.figures.draw.display import Display, DrawnShape, DrawnText
+from xg.figures.formats.paper import Paper, Sheet, one_sheet, sheets_of
 from xg.figures.formats.pdf_font import PdfFont, stream
 from xg.figures.formats.svg import number
 from xg.figures.model.geometry import DrawnPath
 from xg.figures.model.style import Color, Theme
 
 _HEADER: Final = b"%PDF-1.7\n%\xe2\xe3\xcf\xd3\n"  # four high bytes mark the file as binary
-_CATALOG, _PAGES, _PAGE, _CONTENT, _INFO, _FIRST_FONT = range(1, 7)
+_CATALOG, _PAGES, _INFO, _FORM, _FIRST_FONT = range(1, 6)
 _OBJECTS_PER_FONT: Final = 5
 
 
-def pdf(display: Display, theme: Theme) -> bytes:
-    """Write a display list as a PDF document of one page of the figure's size."""
+def pdf(display: Display, theme: Theme, paper: Paper | None = None) -> bytes:
+    """Write a display list as a PDF document: a page of the figure's size, or pages of paper."""
     fonts: dict[str, PdfFont] = {}
     content = "\n".join(_content(display, theme, fonts)).encode("ascii")
     references = " ".join(
         f"/{name} {_FIRST_FONT + _OBJECTS_PER_FONT * index} 0 R" for index, name in enumerate(fonts)
     )
+    faces = [
+        one
+        for index, face in enumerate(fonts.values())
+        for one in face.objects(_FIRST_FONT + _OBJECTS_PER_FONT * index)
+    ]
+    sheets = one_sheet(display) if paper is None else sheets_of(display, paper)
+    first = _FIRST_FONT + len(faces)  # a page and its content, for each sheet
+    pages = " ".join(f"{first + 2 * number} 0 R" for number in range(len(sheets)))
     box = f"[0 0 {number(display.width)} {number(display.height)}]"
     objects = [
         f"<< /Type /Catalog /Pages {_PAGES} 0 R /Lang (en)"
         " /ViewerPreferences << /DisplayDocTitle true >> >>".encode(),
-        f"<< /Type /Pages /Kids [{_PAGE} 0 R] /Count 1 >>".encode(),
-        f"<< /Type /Page /Parent {_PAGES} 0 R /MediaBox {box} /Contents {_CONTENT} 0 R"
-        f" /Resources << /Font << {references} >> >> >>".encode(),
-        stream(content),
+        f"<< /Type /Pages /Kids [{pages}] /Count {len(sheets)} >>".encode(),
         f"<< /Title {escape.pdf_text(display.title)}"
         f" /Subject {escape.pdf_text(display.description)} /Producer (xg) >>".encode(),
-    ]
-    for index, face in enumerate(fonts.values()):
-        objects += face.objects(_FIRST_FONT + _OBJECTS_PER_FONT * index)
+        stream(content, f"/Type /XObject /Subtype /Form /BBox {box}"
+                        f" /Resources << /Font << {references} >> >>"),
+        *faces,
+    ]  # fmt: skip
+    for place, sheet in enumerate(sheets):
+        objects += _page(sheet, display.height, first + 2 * place + 1)
     return _file(objects)
+
+
+def _page(sheet: Sheet, height: float, content: int) -> Iterator[bytes]:
+    """Yield a page, and its content: the part of the figure that is on it."""
+    yield (
+        f"<< /Type /Page /Parent {_PAGES} 0 R"
+        f" /MediaBox [0 0 {number(sheet.width)} {number(sheet.height)}] /Contents {content} 0 R"
+        f" /Resources << /XObject << /Figure {_FORM} 0 R >> >> >>"
+    ).encode()
+    low = sheet.height - sheet.y - (sheet.bottom - sheet.top)
+    yield stream(
+        f"0 {number(low)} {number(sheet.width)} {number(sheet.bottom - sheet.top)} re W n"
+        f" 1 0 0 1 {number(sheet.x)} {number(low - (height - sheet.bottom))} cm"
+        " /Figure Do".encode()
+    )
 
 
 def _file(objects: list[bytes]) -> bytes:
