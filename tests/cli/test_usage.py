@@ -139,7 +139,7 @@ def test_commands_for_one_device_take_no_plan(xg: Xg, name: str) -> None:
 
 
 def test_a_bug_is_told_without_a_traceback(xg: Xg, monkeypatch: pytest.MonkeyPatch) -> None:
-    def broken(*_: object) -> None:
+    def broken(*_: object, **_also: object) -> None:
         raise KeyError("\x1b[31mred")
 
     monkeypatch.setattr("xg.cli.actions.run_cost.lines", broken)
@@ -151,7 +151,7 @@ def test_a_bug_is_told_without_a_traceback(xg: Xg, monkeypatch: pytest.MonkeyPat
 
 
 def test_ctrl_c_ends_quietly(xg: Xg, monkeypatch: pytest.MonkeyPatch) -> None:
-    def interrupted(*_: object) -> None:
+    def interrupted(*_: object, **_also: object) -> None:
         raise KeyboardInterrupt
 
     monkeypatch.setattr("xg.cli.actions.run_cost.lines", interrupted)
