@@ -236,9 +236,15 @@ def test_torchrun_starts_the_ranks(xg: Xg, text: Path) -> None:
     assert said.count("step 3/3") == 1
 
 
-def test_a_rank_that_is_killed_ends_the_run_which_goes_on_later(xg: Xg, text: Path) -> None:
-    words = ["train", MODEL, *STEADY, "--eval", 0]
-    job = start("xg", *words, "--plan", "TP", "--on", "processes", "--steps", 10**6, "--out", "run")
+@pytest.mark.parametrize(
+    ("plan", "more"), [("TP", []), ("PP", ["--set", "N_L=2", "--accumulate", 2])]
+)
+def test_a_rank_that_is_killed_ends_the_run_which_goes_on_later(
+    plan: str, more: list[object], xg: Xg, text: Path
+) -> None:
+    """Under another plan, also where ranks were stages and held other layers."""
+    words = ["train", MODEL, *STEADY, "--eval", 0, *more]
+    job = start("xg", *words, "--plan", plan, "--on", "processes", "--steps", 10**6, "--out", "run")
     wait_until(lambda: len(checkpoints(text / "run")) > 1)
     (parent,) = children(job.pid)
     os.kill(children(parent)[1], signal.SIGKILL)
