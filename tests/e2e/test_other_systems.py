@@ -1,0 +1,57 @@
+"""Modules use nothing at import that only POSIX has: as near as Linux comes to Windows."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+ROOT = Path(__file__).parents[2]
+PATHS = os.pathsep.join(str(ROOT / name) for name in ("compiler", "runtime", "grammar"))
+# Packages of others look at the system when they are imported, so they come before it changes.
+OTHERS = "import jax, numpy, pygls.lsp.server, sphinx.application, tokenizers, torch, wasmtime"
+TAKEN_AWAY = """
+import os, signal, sys
+for name in ("fcntl", "grp", "pty", "pwd", "resource", "termios", "tty"):
+    sys.modules[name] = None
+gone = {
+    os: ("fork", "getpgid", "getuid", "killpg", "sched_getaffinity", "setsid", "uname"),
+    signal: ("SIGALRM", "SIGCHLD", "SIGHUP", "SIGKILL", "SIGQUIT", "SIGUSR1", "SIGUSR2"),
+}
+for module, names in gone.items():
+    for name in names:
+        delattr(module, name)
+"""
+IMPORTED = """
+from importlib import import_module
+from pkgutil import walk_packages
+count = 0
+for package in map(import_module, ("xg", "xg_runtime", "xg_grammar")):
+    for module in walk_packages(package.__path__, f"{package.__name__}."):
+        if not module.name.endswith("__main__"):
+            import_module(module.name)
+            count += 1
+print(count)
+"""
+
+
+def run(code: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-P", "-c", code],
+        env={**os.environ, "PYTHONPATH": PATHS},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+
+def test_every_module_is_imported_without_what_only_posix_has() -> None:
+    ran = run(OTHERS + TAKEN_AWAY + IMPORTED)
+    assert ran.returncode == 0, ran.stderr
+    assert int(ran.stdout) > 500
+
+
+def test_what_is_taken_away_is_missed() -> None:
+    assert "AttributeError" in run(f"{TAKEN_AWAY}\nos.fork()").stderr
+    assert "ModuleNotFoundError" in run(f"{TAKEN_AWAY}\nimport fcntl").stderr
