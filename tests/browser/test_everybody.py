@@ -70,12 +70,13 @@ def test_everything_that_can_be_reached_has_a_name(
     assert {"button", "checkbox", "slider", "spinbutton", "tab"} <= roles
 
 
+@pytest.mark.parametrize("width", [375, 768, 1400])
 @pytest.mark.parametrize("name", ["mlp", "mha", "transformer"])
-def test_a_phone_needs_no_sideways_scrolling(opened: Open, name: str) -> None:
-    driver = opened(name, width=390, height=844)
+def test_no_window_needs_sideways_scrolling(opened: Open, name: str, width: int) -> None:
+    driver = opened(name, width=width, height=844)
     for tab in ("code", "numbers", "costs"):
         one(driver, f"#tab-{tab}").click()
-        assert script(driver, "return document.scrollingElement.scrollWidth") <= 390
+        assert script(driver, "return document.scrollingElement.scrollWidth") <= width
 
 
 def test_dark_is_dark_and_light_is_light(opened: Open) -> None:

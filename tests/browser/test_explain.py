@@ -43,7 +43,7 @@ return [...document.querySelectorAll('#step-1 .product table')].map((table) =>
 """
 
 
-@pytest.mark.parametrize("width", [1400, 375])
+@pytest.mark.parametrize("width", [1400, 768, 375])
 def test_a_product_stands_in_one_line_where_it_fits(opened: Open, width: int) -> None:
     driver = opened(text=html(page("cat_sleeps")).text, width=width)
     row, column, cell = script(driver, FRAMED)
