@@ -95,3 +95,19 @@ def test_sizes_without_a_label_are_written_with_the_names_of_the_file() -> None:
     labels = [characters(edge.label) for edge in figure.edges]
     assert "[B, S, 2·D_h + D_r]" in labels
     assert "[B, 2·D_h + D_r, S]" in labels
+
+
+def test_what_a_call_takes_keeps_the_name_that_the_caller_gives_it() -> None:
+    figure = xg.compile(LIBRARY / "models" / "t5.xg", "DecoderLayer", plan="TP").figure("overview")
+    first = figure.columns[0]
+    symbols = Counter(characters(edge.label).partition(" ")[0] for edge in first.edges)
+    assert symbols["X"] == 0  # what the attention calls X is H_1 here
+    assert symbols["H_1"] == symbols["H_2"] == 2  # above its bar and under it
+    assert symbols["dH_1"] == symbols["dH_1^(0)"] == 1
+
+
+def test_what_has_no_name_outside_a_call_has_none_in_it() -> None:
+    path = LIBRARY / "models" / "transformer.xg"
+    figure = xg.compile(path, "Layer", plan="TP").figure("overview")
+    symbols = {characters(edge.label).partition(" ")[0] for edge in figure.columns[0].edges}
+    assert symbols & {"X", "dX^(0)"} == set()

@@ -119,9 +119,10 @@ class BlockExpander:
         """Return the nodes of a called block, stage by stage."""
         key = opening.call.callee
         graph, drawing = self.graphs[key], self.drawing(key, called=True)
-        around = opening.drawing.notation.outer
-        sizes = {name: dim.substitute(around) for name, dim in opening.call.sizes.items()}
-        drawing = replace(drawing, notation=replace(drawing.notation, outer=sizes))
+        around = opening.drawing.notation
+        sizes = {name: dim.substitute(around.outer) for name, dim in opening.call.sizes.items()}
+        names = _names_outside(graph, opening.call, around)
+        drawing = replace(drawing, notation=replace(drawing.notation, outer=sizes, kept=names))
         pairs = (
             *zip(graph.inputs, opening.call.inputs, strict=True),
             *zip(graph.outputs, opening.call.outputs, strict=True),
@@ -259,6 +260,16 @@ def _is_bar(step: object) -> bool:
         return False
     move = move_of(step)
     return bool(move.forward or move.backward)
+
+
+def _names_outside(graph: Graph, call: Call, around: Notation) -> dict[Value, str]:
+    """Return the caller's names of a block's inputs, also where they were only moved."""
+    pairs = zip(graph.inputs, call.inputs, strict=True)
+    names = {inner: around.name(outer) for inner, outer in pairs}
+    for step in graph.steps:
+        if isinstance(step, Apply) and step.op.family == FAMILY and step.inputs[0] in names:
+            names[step.outputs[0]] = names[step.inputs[0]]
+    return names
 
 
 def _sent(moves: Iterable[Move]) -> Iterator[Sent]:

@@ -56,8 +56,9 @@ class Notation:
     the author named after their operand: KT, written K⊤. `terms` are terms of a sum over ranks,
     with the name of the sum: Z_i. For ranks side by side, `rank` says which this is: values that
     differ between ranks have its number: Z^(0). `kept` are the names of values that the backward
-    pass reads and that have no label, or share one, in both figures the same. `outer` are the sizes
-    of an opened call, in the symbols of its caller.
+    pass reads and that have no label, or share one, in both figures the same; in an opened call
+    they are the names, maybe empty, that its inputs have there. `outer` are the sizes of an opened
+    call, in the symbols of its caller.
     """
 
     graph: Graph
@@ -170,6 +171,12 @@ class Notation:
         """Return values with their shapes as plain text, for titles and descriptions."""
         return ", ".join(richtext.characters(self.label(value)) for value in values)
 
+    def name(self, value: Value) -> str:
+        """Return what a value is called, empty where it has no name."""
+        if value in self.kept:
+            return self.kept[value]
+        return value.name or self.names.get(value) or self.terms.get(value) or ""
+
     def _symbol(
         self,
         value: Value,
@@ -179,11 +186,8 @@ class Notation:
         index: str = "",
         rank: str = "",
     ) -> RichText:
-        known = self.names.get(value) or self.terms.get(value)
-        name = self.kept.get(value) or value.name or known or ""
-        name = name.rpartition(".")[2].removesuffix(
-            _INDEX if index or self._is_term_here(value) else ""
-        )
+        is_indexed = bool(index) or self._is_term_here(value)
+        name = self.name(value).rpartition(".")[2].removesuffix(_INDEX if is_indexed else "")
         if value in self.transposes:
             name, transposed = self.transposes[value], not transposed
         sup = rank + ("⊤" if transposed else "")
