@@ -34,6 +34,14 @@ def test_only_products_have_a_double_arrow() -> None:
     assert doubles == [NodeKind.MATMUL] * sum(one is NodeKind.MATMUL for one in kinds.values())
 
 
+def test_the_gradient_of_a_sum_over_ranks_is_that_of_each_term() -> None:
+    _, rows = dictionary()
+    forward, backward = next(row for row in rows if row[0].title == "All reduce")
+    taken = [characters(node.label) for node in forward.nodes]
+    assert taken == ["Z_i [B, S, D]", "AR N_T", "Z [B, S, D]"]
+    assert [characters(node.label) for node in backward.nodes] == ["dZ [B, S, D]", "dZ_i [B, S, D]"]
+
+
 def test_all_of_it_is_on_one_page_without_a_flaw() -> None:
     whole, rows = dictionary()
     display = sheet(whole, rows)

@@ -124,6 +124,23 @@ def test_the_legend_explains_the_letters_in_use() -> None:
     assert all(f"{words}<" in picture for words in found.values())
 
 
+def test_the_legend_tells_sources_from_changes_of_layout_and_writes_names_as_boxes_do() -> None:
+    sources = xg.compile(shipped("embedding")).figure("forward", legend=True)
+    assert {m.letters: m.words for m in meanings(sources)}["range"] == "source: takes no tensor"
+    assert "change of layout" not in [m.words for m in meanings(sources)]
+    back = xg.compile(shipped("mlp")).figure("backward", legend=True)
+    assert {m.letters: m.words for m in meanings(back)}["dGELU"] == "gradient of GELU"
+
+
+def test_a_branch_under_a_node_bends_as_round_as_others() -> None:
+    figure = xg.compile(shipped("vae")).figure("backward")
+    placed = layout(figure)
+    paths = (placed.paths[n] for n, edge in enumerate(figure.edges) if edge.tail == "d decoder")
+    (path,) = (path for path in paths if len(path.segments) > 1)
+    first, bend = path.segments[:2]
+    assert abs(bend.end[0] - first.end[0]) > 7.0
+
+
 PROGRAM = """
 import hashlib
 from figures.hand_made import mha_backward

@@ -7,7 +7,8 @@ from dataclasses import replace
 from typing import Final
 
 from xg.driver import compile
-from xg.figures.model.figure import Figure
+from xg.figures.model.figure import Figure, FigureEdge, FigureNode, NodeKind
+from xg.figures.model.richtext import StyledRun
 from xg.figures.views import View
 
 _SOURCE: Final = """
@@ -91,11 +92,32 @@ def _passes(block: str) -> Iterator[Figure]:
     """Yield the figures of a block, under ids that no other block has."""
     program = compile(source=_SOURCE, block=block)
     views: tuple[View, ...] = ("forward", "backward")
-    for view in views:
-        figure = program.figure(view)
+    figures = [program.figure(view) for view in views]
+    if block == "Reduce":
+        figures = _without_product(*figures)
+    for view, figure in zip(views, figures, strict=True):
         own = {node.id: f"{block} {view} {node.id}" for node in figure.nodes}
         yield replace(
             figure,
             nodes=tuple(replace(node, id=own[node.id]) for node in figure.nodes),
             edges=tuple(replace(e, tail=own[e.tail], head=own[e.head]) for e in figure.edges),
         )
+
+
+def _without_product(forward: Figure, backward: Figure) -> list[Figure]:
+    """Return the figures of an all-reduce alone: what it sums up comes from outside.
+
+    Only a product makes a term of a sum over ranks, and its gradients are not of the collective:
+    that of the sum is the gradient of every term.
+    """
+    (bar,) = (node for node in forward.nodes if node.kind is NodeKind.COMMUNICATION)
+    (into,) = (edge for edge in forward.edges if edge.head == bar.id)
+    (out,) = (edge for edge in forward.edges if edge.tail == bar.id)
+    term = FigureNode("term", NodeKind.TENSOR, into.label)
+    result = next(node for node in forward.nodes if node.id == out.head)
+    taken = backward.nodes[0]
+    given = FigureNode("gradient", NodeKind.TENSOR, (StyledRun("d", italic=True), *into.label))
+    return [
+        replace(forward, nodes=(term, bar, result), edges=(FigureEdge(term.id, bar.id), out)),
+        replace(backward, nodes=(taken, given), edges=(FigureEdge(taken.id, given.id),)),
+    ]

@@ -1,5 +1,6 @@
 """The figure of a difference marks what changed, and nothing else."""
 
+from dataclasses import replace
 from pathlib import Path
 
 from figures.flaws import flaws
@@ -53,6 +54,17 @@ def test_nothing_is_marked_where_nothing_changed(tmp_path: Path) -> None:
     found = figure(tmp_path, OLD, OLD)
     assert marked(found) == ([], [])
     assert found.subtitle == "forward pass, new against old"
+
+
+def test_the_title_names_files_without_folders_that_tell_nothing(tmp_path: Path) -> None:
+    def titled(old: str, new: str) -> str:
+        sides = (replace(side(tmp_path, "one", OLD), name=name) for name in (old, new))
+        return changed_figure(compare(*sides)).subtitle
+
+    assert titled("a/old.xg", "b/new.xg under DP × TP").endswith(
+        ", new.xg under DP × TP against old.xg"
+    )
+    assert titled("a/net.xg", "b/net.xg").endswith(", b/net.xg against a/net.xg")
 
 
 def test_marks_are_drawn_in_every_form(tmp_path: Path) -> None:

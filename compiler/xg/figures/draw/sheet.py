@@ -22,8 +22,10 @@ _BELOW_HEADING: Final = 12.0
 
 def sheet(whole: Figure, rows: Sequence[Sequence[Figure]]) -> Display:
     """Draw rows of figures, two rows side by side; title and legend are those of the whole."""
-    bodies = [[body(run_engine.layout(figure)) for figure in row] for row in rows]
+    placed = [[run_engine.layout(figure) for figure in row] for row in rows]
+    bodies = [[body(one) for one in row] for row in placed]
     boxes = [[_box(one) for one in row] for row in bodies]
+    tops = [[min(box.top for box in one.nodes.values()) for one in row] for row in placed]
     count = max(map(len, rows))
     widths = [
         max(pair[place].width for pair in boxes[first::_BESIDE])
@@ -39,7 +41,8 @@ def sheet(whole: Figure, rows: Sequence[Sequence[Figure]]) -> Display:
             elements.append(_heading(heading, left, top))
             for place, parts in enumerate(bodies[start + number]):
                 box, width = boxes[start + number][place], widths[number * count + place]
-                shift = left + (width - box.width) / 2 - box.left, top + _BELOW_HEADING - box.top
+                first = tops[start + number][place]  # text may reach higher
+                shift = left + (width - box.width) / 2 - box.left, top + _BELOW_HEADING - first
                 elements += (moved(one, *shift) for one in parts)
                 left += width + _GAP
         top += max(_heights(boxes[start : start + _BESIDE])) + _BELOW_HEADING + _GAP

@@ -16,6 +16,7 @@ from xg.figures.layout.ports import NodeSide
 from xg.figures.model import style
 
 _ABOVE: Final = 4.5  # between a row and the first line below it
+_BEND: Final = 9.0  # where a line leaves the row downwards and bends: room for a round corner
 _BELOW: Final = 5.0  # between the last line and the row below it
 _HEAD: Final = style.ARROW_LENGTH + 6.0  # that much where arrows enter the row from above
 _MOST_ROUNDS: Final = 4
@@ -48,6 +49,7 @@ def channels(field_: RoutingField, routes: Mapping[int, Route]) -> Channels:
     bars = _bars(routes)
     heads = _heads(routes)
     left = {route.start.row for route in routes.values() if not route.start.side.is_level}
+    bent = _bent(routes)
     backs = _backs(routes)
     heights: dict[tuple[int, int], float] = {}
     shifts: list[float] = []
@@ -65,7 +67,8 @@ def channels(field_: RoutingField, routes: Mapping[int, Route]) -> Channels:
         has_heads = has_heads or any(
             bar.low < x < bar.high for bar in here for x in backs.get(gap, ())
         )
-        top = row.bottom + half + (_HEAD if has_heads else _ABOVE)
+        above = _HEAD if has_heads else _BEND if gap in bent else _ABOVE
+        top = row.bottom + half + above
         room = half + (_HEAD if gap in heads else _BELOW)
         bottom = field_.rows[gap + 1].top - room if gap + 1 < len(field_.rows) else top
         extra = max(0.0, (count - 1) * apart - (bottom - top))
@@ -74,6 +77,12 @@ def channels(field_: RoutingField, routes: Mapping[int, Route]) -> Channels:
             heights.update(dict.fromkeys(bar.members, moved + top + step * bar.level))
         moved += extra
     return Channels(heights, shifts)
+
+
+def _bent(routes: Mapping[int, Route]) -> set[int]:
+    """Find the gaps in which lines bend that left the row above from below."""
+    down = (route for route in routes.values() if not route.start.side.is_level)
+    return {gap for route in down for gap, _, _ in route.turns() if gap == route.start.row}
 
 
 def _backs(routes: Mapping[int, Route]) -> Mapping[int, list[float]]:

@@ -20,7 +20,8 @@ from xg.figures.model.geometry import Box, DrawnPath, Point, backward, polyline,
 from xg.figures.model.structure import EdgePlace
 
 _SAME: Final = 0.01
-_STRAIGHT: Final = style.ARROW_LENGTH + 0.5  # of a line, at its ends
+_STUB: Final = 1.5  # of a line without a head, where it leaves a node
+_STRAIGHT: Final = style.ARROW_LENGTH + 0.5  # of a line, at an end with a head
 
 
 def routed(placed: PlacedFigure) -> PlacedFigure:
@@ -70,7 +71,9 @@ class _RouteContext:
     def path(self, route: Route, shift: float) -> DrawnPath:
         """Return the path of a route, or of the line that far at the side of it."""
         radius = style.CORNER if not shift else style.CORNER - 1.0
-        return rounded(self.points(route, shift), radius, _STRAIGHT)
+        # One of a pair has a head at its start, or the arrow back has.
+        straight = (_STRAIGHT if route.half else _STUB, _STRAIGHT)
+        return rounded(self.points(route, shift), radius, straight)
 
     def points(self, route: Route, shift: float) -> list[Point]:
         """Return the corners of a route, from its upper end to its lower one.

@@ -133,16 +133,18 @@ def bezier(points: Sequence[Point]) -> DrawnPath:
     )
 
 
-def rounded(points: Sequence[Point], radius: float, straight: float = 0.0) -> DrawnPath:
+def rounded(
+    points: Sequence[Point], radius: float, straight: tuple[float, float] = (0.0, 0.0)
+) -> DrawnPath:
     """Return lines through the points with round corners, smaller where a line is short.
 
-    At both ends so much is `straight`: an arrow's head.
+    At the start and at the end so much is `straight`: an arrow's head.
     """
     segments: list[Curve] = []
     lengths = [_distance(a, b) for a, b in pairwise(points)]
     room = [length / 2 for length in lengths]
-    for end in (0, -1) if straight and len(lengths) > 1 else ():
-        room[end] = max(lengths[end] - straight, lengths[end] / 4)
+    for end, head in zip((0, -1), straight, strict=True) if len(lengths) > 1 else ():
+        room[end] = max(lengths[end] - head, lengths[end] / 4)
     for place, (before, corner, after) in enumerate(
         zip(points, points[1:], points[2:], strict=False)
     ):

@@ -34,6 +34,7 @@ _NODES: Final = {
     NodeKind.BLOCK: "block",
     NodeKind.SAVED: "saved in the forward pass",
 }
+_SOURCE: Final = "source: takes no tensor"  # a box of a layout operator that no edge enters
 _EDGES: Final = {
     EdgeStyle.DOUBLE: "second operand of a product",
     EdgeStyle.DASHED: "gradients",
@@ -63,8 +64,13 @@ class Meaning:
 def meanings(figure: Figure) -> Iterator[Meaning]:
     """Yield what is in use, in a fixed order, with its meaning; without a legend only marks."""
     styles = {edge.style for edge in figure.edges} if figure.legend else ()
-    for kind, words in _NODES.items() if figure.legend else ():
-        named = (_named(node, words) for node in figure.nodes if node.kind is kind)
+    given = {edge.head for edge in figure.edges}
+    for kind, family in _NODES.items() if figure.legend else ():
+        named = (
+            _named(node, family if kind is not NodeKind.LAYOUT or node.id in given else _SOURCE)
+            for node in figure.nodes
+            if node.kind is kind
+        )
         yield from dict.fromkeys(named)
     yield from (Meaning(kind, words) for kind, words in _EDGES.items() if kind in styles)
     yield from (Meaning(mark, words) for mark, words in _MARKS.items() if mark in figure.marks)
@@ -77,7 +83,9 @@ def _named(node: FigureNode, family: str) -> Meaning:
     letters = node.label[0].text
     words = node.title.partition(":")[0].replace("scale_mask", "scale and mask").replace("_", " ")
     if words.lower() == letters.lower():
-        return Meaning(node.kind, family)
+        return Meaning(node.kind, family, letters if family is _SOURCE else "")
+    name = letters.removeprefix("d")
+    words = words.removesuffix(name.lower()) + name if words.endswith(f" {name.lower()}") else words
     return Meaning(node.kind, words, letters)
 
 

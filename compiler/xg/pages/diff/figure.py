@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
+from pathlib import PurePath
 from typing import Final, TypeVar
 
 from xg.figures.model.figure import Emphasis, Figure, FigureEdge, FigureNode, NodeKind
@@ -31,7 +32,7 @@ def changed_figure(difference: Difference, *, legend: bool = False) -> Figure:
     old = forward_drawn(before, _without_remarks(before.main)).figure
     tails = _tails(difference, program.main, drawn.nodes, drawn.figure)
     boxes = {drawn.nodes[step] for step in _boxes(difference, program.main) if step in drawn.nodes}
-    names = f"{difference.after.name} against {difference.before.name}"
+    names = " against ".join(_names(difference))
     figure = with_ghosts(old, drawn.figure)
     return replace(
         figure,
@@ -40,6 +41,13 @@ def changed_figure(difference: Difference, *, legend: bool = False) -> Figure:
         nodes=tuple(_changed(node, node.id in boxes) for node in figure.nodes),
         edges=tuple(_changed(edge, edge.tail in tails) for edge in figure.edges),
     )
+
+
+def _names(difference: Difference) -> list[str]:
+    """Return the names of both sides, of files without their folders where that tells them."""
+    whole = [difference.after.name, difference.before.name]
+    short = [PurePath(name).name for name in whole]
+    return short if short[0] != short[1] else whole
 
 
 def _without_remarks(graph: Graph) -> Graph:
