@@ -187,3 +187,20 @@ def test_an_opened_call_has_the_sizes_of_its_caller(tmp_path: Path) -> None:
     )
     assert "W_1^(0) [D, 2·F/N_T]" in written
     assert "K" not in written
+
+
+@pytest.mark.parametrize(
+    ("name", "block", "tail", "bar", "head"),
+    [
+        ("t5", "DecoderLayer", "bias", "dAG N_T", "SelfAttention"),
+        ("t5", "DecoderLayer", "C", "dAR N_T~3", "CrossAttention"),
+        ("llama", "GQA", "X", "dAR N_G", "•_2"),
+    ],
+)
+def test_a_value_leaves_a_bar_where_it_enters(
+    name: str, block: str, tail: str, bar: str, head: str
+) -> None:
+    figure = first_column(xg.compile(shipped(name), block, plan="TP").figure("overview"))
+    placed = layout(figure)
+    paths = {(edge.tail, edge.head): placed.paths[n] for n, edge in enumerate(figure.edges)}
+    assert paths[tail, bar].end[0] == pytest.approx(paths[bar, head].start[0], abs=0.01)

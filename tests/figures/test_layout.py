@@ -27,8 +27,10 @@ from xg.figures.engines import command, pygraphviz, wasm
 from xg.figures.engines.engine import Engine, EngineError, OutOfBudgetError
 from xg.figures.layout import run_engine
 from xg.figures.layout.run_engine import ENGINES, layout, probe
+from xg.figures.layout.tangles import tangles
 from xg.figures.model.figure import EdgeStyle, Figure, FigureEdge, FigureNode, NodeKind
 from xg.figures.model.geometry import Box
+from xg.figures.model.structure import structure
 
 FIGURES = [mha_forward(), mha_backward(), mlp_backward(), gated_mlp(), overview(), long_chain(3)]
 
@@ -118,6 +120,13 @@ def test_without_an_engine_there_is_still_a_figure(run: Callable[[str], str], fi
         assert placed.engine == "plain grid"
         assert fix in placed.warning
         assert overlaps(placed) == []
+
+
+def test_results_of_what_is_sent_come_closer_where_edges_would_cross() -> None:
+    crossing = xg.compile(shipped("mha"), plan="DP").figure("backward")
+    assert tangles(layout(crossing)) == 0
+    clear = xg.compile(shipped("mlp"), plan="DP").figure("backward")
+    assert layout(clear).facts.places == structure(clear).places
 
 
 def test_a_large_figure_is_placed() -> None:

@@ -50,6 +50,7 @@ class _MovingBoxes:
         self.nodes = dict(placed.nodes)
         self.labels = dict(placed.labels)
         self.bands: dict[int, set[str | int]] = defaultdict(set)
+        self.loose = frozenset[str]() if placed.apart else _loose(placed)
         for name, box in (*self.nodes.items(), *self.labels.items()):
             for band in _bands(box):
                 self.bands[band].add(name)
@@ -57,7 +58,7 @@ class _MovingBoxes:
     def align(self, node: str, x: float) -> None:
         """Move a node and the tensors beside it, if nothing is in the way."""
         shift = x - self.nodes[node].center[0]
-        if shift == 0 or abs(shift) > _MOST:
+        if shift == 0 or (abs(shift) > _MOST and node not in self.loose):
             return
         facts = self.placed.facts
         unit = [one for one in (node, facts.left.get(node), facts.right.get(node)) if one]
@@ -71,9 +72,8 @@ class _MovingBoxes:
         is_pair = number in self.placed.facts.twins
         for line in self._lines(number):
             shift = line - (box.center[0] if is_pair else box.left)
-            if abs(shift) < _ALMOST or (
-                abs(shift) <= _MOST and self._is_free([number], shift, _NARROW)
-            ):
+            is_near = abs(shift) <= _MOST or self.placed.figure.edges[number].tail in self.loose
+            if abs(shift) < _ALMOST or (is_near and self._is_free([number], shift, _NARROW)):
                 self.labels[number] = box.moved(shift, 0.0)
                 return
 
@@ -109,6 +109,15 @@ class _MovingBoxes:
 
     def _box(self, name: str | int) -> Box:
         return self.nodes[name] if isinstance(name, str) else self.labels[name]
+
+
+def _loose(placed: PlacedFigure) -> frozenset[str]:
+    """Return what nothing else holds: bars, which are as wide as the page, and what only enters."""
+    levels, edges = frozenset(placed.figure.levels), placed.figure.edges
+    pairs = list(zip(edges, placed.facts.places, strict=True))
+    entered = {edge.head for edge, place in pairs if place is not EdgePlace.BACK}
+    above = {edge.tail for edge, place in pairs if place is EdgePlace.DOWN and edge.head in levels}
+    return levels | (above - entered)
 
 
 def _bands(box: Box) -> range:

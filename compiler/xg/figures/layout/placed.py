@@ -18,7 +18,7 @@ class PlacedFigure:
     `engine` is the name of the engine that placed it; `warning` says what was wrong with those
     before it, empty where the first one answered. Lines at the nodes in `cramped` are too near to
     each other. Everything is placed and routed from the top down; a figure that is drawn from left
-    to right is `turned` before it is painted.
+    to right is `turned` before it is painted. If `apart`, values may leave bars anywhere.
     """
 
     figure: Figure
@@ -30,6 +30,7 @@ class PlacedFigure:
     paths: Mapping[int, DrawnPath] = field(default_factory=dict[int, DrawnPath])
     cramped: frozenset[str] = frozenset()
     is_turned: bool = False
+    apart: bool = False
 
     def turned(self) -> PlacedFigure:
         """Return the figure with x and y exchanged."""

@@ -9,7 +9,7 @@ of Graphviz then round in the same way.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Final
 
 from xg.diagnostics.lazy_dataclass import dataclass
@@ -17,7 +17,14 @@ from xg.figures.layout.measure import Extent, label_size, pair_size
 from xg.figures.layout.unit import NodeUnit
 from xg.figures.model import style
 from xg.figures.model.figure import Figure, FigureEdge, NodeKind
-from xg.figures.model.structure import EdgePlace, Structure, leveled, nested, passing
+from xg.figures.model.structure import (
+    EdgePlace,
+    Structure,
+    entered_aside,
+    leveled,
+    nested,
+    passing,
+)
 
 _STRAIGHT: Final = 1000
 _BRANCH: Final = 3
@@ -40,7 +47,8 @@ class Wishes:
 
     With `clusters`, no other node may be among the nodes of a group; with `forks`, columns keep
     their order where they begin, or those that join another are `mirrored`, to its left; with
-    `sides`, what joins a column under a bar is at its right.
+    `sides`, what joins a column under a bar is at its right. A value that enters a bar from
+    beside leaves it at one place, or anywhere if `apart`.
     Engines read boxes in an order that decides between equals: maybe `backwards`. A group that is
     `roomy` has room around it for labels that find their places later.
     """
@@ -49,6 +57,7 @@ class Wishes:
     forks: bool = True
     mirrored: bool = False
     sides: bool = True
+    apart: bool = False
     backwards: bool = False
     roomy: bool = False
 
@@ -65,11 +74,13 @@ def problem(figure: Figure, facts: Structure, units: Sequence[NodeUnit], wishes:
     lines += declared[::-1] if wishes.backwards else declared
     labels = label_boxes(figure, facts)
     numbered = list(enumerate(zip(figure.edges, facts.places, strict=True)))
+    aside = frozenset[str]() if wishes.apart else entered_aside(figure, facts.places)
+    wide = frozenset(figure.levels) - aside
     for number, (edge, place) in numbered[::-1] if wishes.backwards else numbered:
         if place in _PLACED:
             ends = ports[edge.tail], ports[edge.head]
             if place is not EdgePlace.DOWN:
-                ends, points = _at_bars(number, edge, figure, ends)
+                ends, points = _at_bars(number, edge, wide, ends)
                 lines += points
             lines += _downward(number, *ends, place, labels.get(number), number in facts.twins)
     lines += _forks(facts, ports, wishes) if wishes.forks else ()
@@ -130,13 +141,13 @@ def _inches(points: float) -> str:
 
 
 def _at_bars(
-    number: int, edge: FigureEdge, figure: Figure, ends: tuple[_Port, _Port]
+    number: int, edge: FigureEdge, bars: Collection[str], ends: tuple[_Port, _Port]
 ) -> tuple[tuple[_Port, _Port], list[str]]:
     """Let an edge begin or end at a point of its own in the row of a bar, which is wide."""
     ports: list[_Port] = []
     points: list[str] = []
     for letter, node, port in zip("th", (edge.tail, edge.head), ends, strict=True):
-        if node in figure.levels:
+        if node in bars:
             size = Extent(_POINT, port.unit.height)
             point = _Port(f"b{letter}{number}", NodeUnit(port.unit.node, size))
             points.append(_box(point.name, size))

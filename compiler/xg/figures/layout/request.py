@@ -14,7 +14,7 @@ from xg.figures.layout.placed import PlacedFigure
 from xg.figures.layout.ports import NodeSide, RimPort
 from xg.figures.model import style
 from xg.figures.model.figure import FigureEdge, NodeKind
-from xg.figures.model.structure import EdgePlace
+from xg.figures.model.structure import EdgePlace, entered_aside
 
 _PAIR_INSIDE: Final = 0.55  # of a glyph's width
 _PAIR_BESIDE: Final = 2.0  # that two lines may reach beyond a text between them
@@ -24,6 +24,7 @@ _BELOW_SCRIPTS: Final = 1.5
 PORT_APART: Final = 5.4  # between two lines at the top or the bottom of a node
 _PORT_STEP: Final = 9.0  # between ports at the top or the bottom of a box
 _CIRCLE_STEP: Final = 5.5
+_ELSEWHERE: Final = 15.0  # for leaving a bar not where its value enters: less than a crossing
 FLAT: Final = (EdgePlace.FROM_LEFT, EdgePlace.FROM_RIGHT)
 
 # How much each side is shunned, where an edge of a place leaves its upper node, and enters its
@@ -96,6 +97,9 @@ class _Book:
         self.field = field
         self.shift = pair_shift(placed)
         self.bars = bars_of(placed)
+        self.aside = frozenset[str]()
+        if not placed.apart:
+            self.aside = entered_aside(placed.figure, placed.facts.places)
         self.rows = {node: field.row(box) for node, box in placed.nodes.items()}
         self.heads: dict[str, list[float]] = defaultdict(list)  # their widths, by what they enter
         for edge, place in zip(placed.figure.edges, placed.facts.places, strict=True):
@@ -140,6 +144,9 @@ class _Book:
                 if node not in beside and node not in self.bars:
                     yield self._level(node, side, cost, is_head)
             else:
+                if node in self.aside:
+                    yield self._middle(node, side, 0.0, cost, is_head, wide=False)
+                    cost += _ELSEWHERE
                 for shift, more in self._shifts(node, aims):
                     yield self._middle(node, side, shift, cost + more, is_head)
 
@@ -170,9 +177,16 @@ class _Book:
         return sum(sorted(self.heads[node])[-2:]) / 2
 
     def _middle(
-        self, node: str, side: NodeSide, shift: float, cost: float, is_head: bool
+        self,
+        node: str,
+        side: NodeSide,
+        shift: float,
+        cost: float,
+        is_head: bool,
+        *,
+        wide: bool | None = None,
     ) -> RimPort:
-        wide = node in self.bars
+        wide = node in self.bars if wide is None else wide
         x = self.placed.nodes[node].center[0] + shift
         return RimPort(node, self.rows[node], side, x, cost, wide, is_head)
 

@@ -73,6 +73,16 @@ def _from_the_top(figure: Figure, engines: Sequence[Engine]) -> PlacedFigure:
 
 
 def _place(figure: Figure, facts: Structure, engine: Engine) -> PlacedFigure:
+    """Place and route a figure; where edges cross, again with results close to what gives them."""
+    placed = _with_room(figure, facts, engine)
+    close = structure(figure, close=True) if tangles(placed) else facts
+    if close.places == facts.places or len(figure.nodes) > _FEW:
+        return placed
+    other = _with_room(figure, close, engine)
+    return min(placed, other, key=lambda one: (len(one.cramped), tangles(one) + left_out(one)))
+
+
+def _with_room(figure: Figure, facts: Structure, engine: Engine) -> PlacedFigure:
     """Place and route a figure; where lines are too near to each other, again with more room."""
     placed = _clearest(figure, facts, engine, frozenset())
     if placed.cramped:
@@ -87,15 +97,16 @@ def _clearest(
     """Place and route a figure; a small one in several ways, of which the clearest is kept."""
     boxes = units(figure, facts, cramped)
     best: tuple[tuple[int, bool, int], PlacedFigure] | None = None
-    found: dict[str, PlacedFigure] = {}  # by problem: some wishes ask for the same
+    found: dict[tuple[str, bool], PlacedFigure] = {}  # by problem: some wishes ask for the same
     for wishes in _wishes(figure):
         if wishes.roomy and best is not None and not left_out(best[1]):
             break
         text = problem(figure, facts, boxes, wishes)
-        if text not in found:
+        asked = text, wishes.apart
+        if asked not in found:
             answer = read_answer(engine.run(text), figure, facts, boxes, engine.name)
-            found[text] = routed(straightened(answer))
-        placed = found[text]
+            found[asked] = routed(straightened(replace(answer, apart=wishes.apart)))
+        placed = found[asked]
         is_orderly = _is_orderly(placed, wishes) or not wishes.forks
         unclear = len(placed.cramped), not is_orderly, tangles(placed) + left_out(placed)
         if best is None or unclear < best[0]:
@@ -109,13 +120,17 @@ def _clearest(
 def _wishes(figure: Figure) -> Iterator[Wishes]:
     """Yield ways to ask for a placement, those first that keep most."""
     yield Wishes()
+    apart = bool(figure.levels)
+    if apart:
+        yield from (Wishes(forks=False, sides=False), Wishes(apart=True))
     if figure.groups:
         yield Wishes(clusters=False)
     if len(figure.nodes) <= _FEW:
-        yield from (Wishes(forks=forks, sides=sides, backwards=backwards)
+        yield from (Wishes(forks=forks, sides=sides, apart=apart, backwards=backwards)
                     for forks, sides, backwards in product((True, False), repeat=3)
                     if not (forks and sides and not backwards))  # fmt: skip
-        yield from (Wishes(mirrored=True, backwards=backwards) for backwards in (False, True))
+        yield from (Wishes(mirrored=True, apart=apart, backwards=backwards)
+                    for backwards in (False, True))  # fmt: skip
         if any(not one.is_axis for one in figure.groups):  # if one has no frame, or its rim no room
             yield from (Wishes(forks=forks, backwards=backwards, roomy=True)
                         for forks, backwards in product((True, False), repeat=2))  # fmt: skip

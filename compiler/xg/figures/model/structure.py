@@ -60,15 +60,15 @@ class Structure:
     twins: Mapping[int, int]
 
 
-def structure(figure: Figure) -> Structure:
-    """Derive a figure's structure.
+def structure(figure: Figure, *, close: bool = False) -> Structure:
+    """Derive a figure's structure; results of what is sent beside a column may be `close` below.
 
     Raises ValueError where its solid edges close a cycle or a dashed one has no solid partner.
     """
     left, right = _beside(figure)
     twins = _twins(figure)
     places = tuple(_place(edge, left, right) for edge in figure.edges)
-    places = _with_results(figure, places)
+    places = _with_results(figure, places, close=close)
     places = _with_detours(figure, places, twins)
     rows = _rows(figure, places)
     forks = tuple(_forks(figure, places, rows))
@@ -136,12 +136,17 @@ def _place(edge: FigureEdge, left: Mapping[str, str], right: Mapping[str, str]) 
     return _BY_ROLE[edge.role]
 
 
-def _with_results(figure: Figure, places: tuple[EdgePlace, ...]) -> tuple[EdgePlace, ...]:
-    """Find the arrows that end a side column in a tensor."""
+def _with_results(
+    figure: Figure, places: tuple[EdgePlace, ...], *, close: bool
+) -> tuple[EdgePlace, ...]:
+    """Find the arrows that end a side column in a tensor, if `close` also behind a collective."""
     tails = {edge.tail for edge in figure.edges}
     ends = {n.id for n in figure.nodes if n.kind is NodeKind.TENSOR and n.id not in tails}
+    sent = {node.id for node in figure.nodes if node.kind is NodeKind.COMMUNICATION}
     branched = {e.head for e, place in zip(figure.edges, places, strict=True)
                 if place is EdgePlace.BRANCH}  # fmt: skip
+    if close:
+        branched |= {e.head for e in figure.edges if e.tail in branched and e.head in sent}
     return tuple(
         EdgePlace.OUT
         if place is EdgePlace.DOWN
@@ -227,6 +232,14 @@ def passing(figure: Figure) -> Iterator[tuple[int, str]]:
     for number, edge in enumerate(figure.edges):
         if after[edge.tail] < before[edge.head]:
             yield number, figure.levels[after[edge.tail]]
+
+
+def entered_aside(figure: Figure, places: Sequence[EdgePlace]) -> frozenset[str]:
+    """Return the levels that no column leads into: what they take, they pass on at one place."""
+    pairs = list(zip(figure.edges, places, strict=True))
+    entered = {edge.head for edge, place in pairs if place is not EdgePlace.BACK}
+    under = {edge.head for edge, place in pairs if place is EdgePlace.DOWN}
+    return frozenset(figure.levels) & (entered - under)
 
 
 def _rows(figure: Figure, places: tuple[EdgePlace, ...]) -> dict[str, int]:
