@@ -14,6 +14,8 @@ from selenium.webdriver import ActionChains, Chrome
 from selenium.webdriver.common.keys import Keys
 from selenium.webdriver.support.ui import Select, WebDriverWait
 
+from xg.cli import main
+
 # Of each kind one: notation, a plan, a model, routing, a convolution, recurrence, random numbers.
 SAMPLE: dict[str, tuple[str, ...]] = {
     "notation/mlp.xg": ("", "TP"),
@@ -231,6 +233,20 @@ def saves_files(driver: Chrome, folder: Path) -> None:
     assert (folder / "mha_tp_numpy.py").read_text() == one(driver, "#listing").get_attribute(
         "textContent"
     )
+    one(driver, "#views [data-view=forward]").click()
+    settle(driver)
+    names = [f"mha_tp.forward.{ending}" for ending in ("svg", "pdf", "tex")]
+    for button, name in zip(("save", "pdf", "tex"), names, strict=True):
+        one(driver, f"#{button}").click()
+        wait(driver, lambda name=name: (folder / name).exists())
+    mha = str(DIAGRAMS / "notation" / "mha.xg")
+    words = ["--plan", "TP", "--only", "svg,pdf,tex", "-o", str(folder / "command")]
+    assert main(["build", mha, *words]) == 0
+    for name in names[1:]:  # the picture of the page follows its theme
+        assert (folder / name).read_bytes() == (folder / "command" / name).read_bytes()
+    assert "<svg" in (folder / names[0]).read_text()
+    one(driver, "#views [data-view=numpy]").click()
+    settle(driver)
 
 
 def follows_a_link(driver: Chrome, address: str) -> None:
