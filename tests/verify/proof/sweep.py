@@ -57,6 +57,7 @@ def _simulated(axes: Sequence[str]) -> Iterator[Mesh]:
     """Neighbouring axes differ."""
     for data, tensor in MESHES:
         sizes = {"N_D": data, "N_T": tensor, "N_G": GROUPS[data, tensor]}
+        sizes |= {"N_R": tensor, "N_S": tensor, "N_PP": data}
         yield tuple((axis, sizes[axis]) for axis in axes)
 
 

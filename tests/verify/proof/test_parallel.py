@@ -7,6 +7,8 @@ from functools import cache
 from pathlib import Path
 
 import pytest
+from frontend.plans.shipped import DIAGRAMS, MODELS, names
+from verify.proof.sweep import jobs
 
 from xg.diagnostics.diagnostic import DiagnosticError
 from xg.driver import compile_project
@@ -29,6 +31,13 @@ def project(path: Path) -> Project:
 @cache
 def proven(block: str, plan: str | None, path: Path = MODEL, **settings: int) -> RankProof:
     return prove_ranks(project(path), block, plan, settings, seed=0)
+
+
+@pytest.mark.parametrize("on", ["simulated", "processes", "kernels"])
+def test_the_sweep_of_a_night_has_every_shipped_plan(on: str) -> None:
+    """On several meshes: an axis that is new in a file has sizes there."""
+    found = {(job.file, plan) for job in jobs(on) for plan in job.plans}
+    assert found == {(f, plan) for f in MODELS for plan in names(project(DIAGRAMS / f))}
 
 
 @pytest.mark.parametrize("plan", plans_of(project(MODEL)))
