@@ -6,6 +6,7 @@ The names below are the public Python interface; each is imported when it is fir
 
 from __future__ import annotations
 
+from importlib import import_module
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -25,17 +26,19 @@ __all__ = [
 ]
 
 
+# Where each name is defined, the magic of notebooks (`%load_ext xg`) among them.
+_MODULES = {
+    "DiagnosticError": "xg.diagnostics.diagnostic",
+    "Imported": "xg.importing",
+    "Program": "xg.driver",
+    "compile": "xg.driver",
+    "import_exported": "xg.importing",
+    "load_ipython_extension": "xg.notebook",
+    "trace": "xg.importing",
+}
+
+
 def __getattr__(name: str) -> object:
-    if name == "DiagnosticError":
-        from xg.diagnostics.diagnostic import DiagnosticError  # the package itself imports nothing
-
-        return DiagnosticError
-    if name in ("Program", "compile"):
-        from xg import driver  # as above
-
-        return getattr(driver, name)
-    if name in ("Imported", "import_exported", "trace"):
-        from xg import importing  # as above
-
-        return getattr(importing, name)
-    raise AttributeError(f"module 'xg' has no attribute '{name}'")
+    if name not in _MODULES:
+        raise AttributeError(f"module 'xg' has no attribute '{name}'")
+    return getattr(import_module(_MODULES[name]), name)

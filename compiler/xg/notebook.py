@@ -1,4 +1,4 @@
-"""Diagrams in notebooks: `%load_ext xg.notebook`, then cells that begin with `%%xg`.
+"""Diagrams in notebooks: `%load_ext xg`, then cells that begin with `%%xg`.
 
 ```
 %%xg --set D=32 mlp
@@ -97,7 +97,7 @@ def explorer(program: Program, height: int = HEIGHT) -> Explorer:
 
 
 def load_ipython_extension(shell: Shell) -> None:
-    """Make `%%xg` a magic of the notebook; `%load_ext xg.notebook` calls this."""
+    """Make `%%xg` a magic of the notebook; `%load_ext xg` calls this."""
 
     def cell(line: str, text: str) -> object:
         return _cell(shell, line, text)

@@ -56,7 +56,7 @@ module for torch takes tensors and also has [`Model`](torch.md#as-a-module).
 SECTIONS: Final = {
     "Tests of yours": ("`xg.testing`: [compare your code](comparing.md).", ("xg.testing",)),
     "Notebooks": (
-        "`xg.notebook`, loaded by `%load_ext xg.notebook`: [notebooks](notebooks.md).",
+        "`xg.notebook`, loaded by `%load_ext xg`: [notebooks](notebooks.md).",
         ("xg.notebook",),
     ),
     "Ranks": (
