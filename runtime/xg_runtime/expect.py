@@ -96,7 +96,8 @@ def _as_ids(where: str, array: Array, want: Expected, dtype: DTypeLike) -> Array
     if want.ignored is not None:
         outside &= array != want.ignored
     if outside.any():
-        raise InputError(f"{where} holds {array[outside][0]}, {expectation}")
+        place = np.argwhere(outside)[0].tolist()
+        raise InputError(f"{where}{place} is {array[tuple(place)]}, {expectation}")
     return np.array(array, dtype=np.int64, order="C")
 
 

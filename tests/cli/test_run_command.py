@@ -111,7 +111,7 @@ def test_ids_out_of_range(xg: Xg, folder: Path) -> None:
     arrays.write(folder / "ids.npz", {"ids": np.array([[0, 256]]), "t": np.array([[0, 1]])})
     said = xg("run", DIAGRAMS / "models" / "transformer.xg", "--inputs", "ids.npz", "-o", "out.npz")
     assert said.code == 1
-    assert "ids holds 256, expected integers from 0 to 255" in said.err
+    assert "ids[0, 1] is 256, expected integers from 0 to 255" in said.err
 
 
 def test_files_that_cannot_be_read_or_written(xg: Xg, given: Path) -> None:

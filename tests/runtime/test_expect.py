@@ -35,7 +35,7 @@ def test_the_ignored_id_may_stand_outside_the_range() -> None:
     arrays["t"][0, 0] = -1
     assert fit(arrays, WANTED, dtype=np.float32, source="in.npz")["t"][0, 0] == -1
     arrays["t"][0, 0] = -2
-    assert message(arrays) == "in.npz: t holds -2, expected integers from 0 to 9"
+    assert message(arrays) == "in.npz: t[0, 0] is -2, expected integers from 0 to 9"
 
 
 def test_names_are_compared() -> None:
@@ -69,7 +69,7 @@ def test_types_are_compared() -> None:
         "in.npz: ids holds float64, expected integers from 0 to 9"
     )
     assert message(given() | {"ids": np.full((2, 5), 10)}) == (
-        "in.npz: ids holds 10, expected integers from 0 to 9"
+        "in.npz: ids[0, 0] is 10, expected integers from 0 to 9"
     )
 
 

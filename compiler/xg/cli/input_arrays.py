@@ -81,6 +81,6 @@ def expected_inputs(program: Program) -> dict[str, Expected]:
     for value in main.inputs:
         name = str(value.name)
         expectations[name] = Expected(
-            expectations[name].axes, expectations[name].below, ignored(main, value)
+            expectations[name].axes, expectations[name].below, ignored(program.graphs, value)
         )
     return expectations

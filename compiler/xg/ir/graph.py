@@ -324,7 +324,8 @@ class Program:
     `mesh` holds the declared axes that have a size, ordered so that the outer axis of a shared cut
     comes first; `plan` is the requested plan, None for a single device and for programs that write
     their placements themselves. `others` are further entries: programs that are checked together.
-    `stage` is set where it is a part of a pipeline.
+    `stage` is set where it is a part of a pipeline. A `prologue` is the part of a program that runs
+    before its steps: its code takes the parameters of the whole.
     """
 
     graphs: Mapping[str, Graph]
@@ -335,6 +336,7 @@ class Program:
     plan: Plan | None = None
     others: tuple[str, ...] = ()
     stage: Stage | None = None
+    prologue: bool = False
 
     @property
     def all_numbers(self) -> dict[str, int]:

@@ -195,6 +195,10 @@ REFUSED: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {  # inputs, changed
     "ids should have 2 axes, not shape [3]": ({"ids": IDS[0], "t": IDS}, {}),
     "ids should be an array: lists and numbers have no shape": ({"ids": [[0]], "t": IDS}, {}),
     "there is no mask, but ids, t": ({"ids": IDS, "t": IDS, "mask": IDS}, {}),
+    "there is no layers.2.ffn.b_up, but E, ": (
+        {"ids": IDS, "t": IDS},
+        {"layers.2.ffn.b_up": np.ones(7)},
+    ),
 }
 
 

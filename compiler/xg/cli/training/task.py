@@ -65,7 +65,7 @@ def split_of(program: Program, loss: str, rows: frozenset[str], count: int) -> S
             targets = step.inputs[1]
             if len(step.inputs) == 2 and str(targets.name) in rows:
                 is_mean = step.attrs["reduction"] == "mean"
-                return Split(count, rows, is_mean, str(targets.name), ignored(main, targets))
+                return Split(count, rows, is_mean, str(targets.name), ignored(program, targets))
     raise InputError(
         f"--accumulate needs a loss that compares outputs with targets: {loss} of {main.block} "
         "is something else"

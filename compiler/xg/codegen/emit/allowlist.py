@@ -14,7 +14,7 @@ from xg.diagnostics.lazy_dataclass import dataclass
 
 BUILTINS: Final = words(
     """
-    range len float int str list tuple dict next iter reversed bool enumerate isinstance hasattr
+    range len float int str list tuple dict next iter reversed set bool enumerate isinstance hasattr
     max min ord round slice staticmethod super zip RuntimeError TypeError ValueError
     """
 )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Sequence
 
 from xg.codegen.emit.bundles import gather_functions, gathered_params, no_sums
 from xg.codegen.emit.dialect import Dialect
@@ -13,6 +13,7 @@ from xg.codegen.emit.locate import SizeLines, Source, locate
 from xg.codegen.emit.module_plan import ModulePlan, carried_symbols
 from xg.codegen.emit.names import Names, mentioned, spell_symbol
 from xg.codegen.emit.public_params import ParamsWriter
+from xg.codegen.emit.ranges import given_range_lines
 from xg.codegen.emit.size_limits import limit_lines
 from xg.codegen.emit.spelling import Scope
 from xg.codegen.emit.text import tuple_of
@@ -63,8 +64,8 @@ class PublicWriter:
         scope = Scope(graph.sizes)
         limits = list(limit_lines(self.plan.program, scope))
         self.plan.helpers["check_names"] = None
-        known = _checked_names("inputs", [str(value.name) for value in graph.inputs])
-        lines = [*self._checked(self._given_arrays(), tuple(scope.needed)), *known, *limits]
+        inside = [*_checked_names(self.plan.program), *given_range_lines(self.plan, scope), *limits]
+        lines = [*self._checked(self._given_arrays(), tuple(scope.needed)), *inside]
         fresh = Names(mentioned(lines))
         names = [fresh.fresh(name) for name in graph.output_names]
         results = [f'"{n}": {r}' for n, r in zip(graph.output_names, names, strict=True)]
@@ -289,9 +290,11 @@ def _is_complete(program: Program) -> bool:
     return True
 
 
-def _checked_names(arrays: str, known: Iterable[str]) -> list[str]:
-    """The lines that refuse arrays of other names than these."""
-    return bracketed("_check_names(", [arrays, *(f'"{name}"' for name in known)], ")", 4)
+def _checked_names(program: Program) -> list[str]:
+    """The lines that refuse inputs and parameters of other names than the program's."""
+    known = [f'"{value.name}"' for value in program.main.inputs]
+    lines = bracketed("_check_names(", ["inputs", *known], ")", 4)
+    return lines if program.prologue else [*lines, "_check_names(params, *table)"]
 
 
 def _checked_cotangents(shapes: Sequence[str], fresh: Names) -> list[str]:

@@ -10,6 +10,7 @@ from xg.codegen.emit.locate import Source, closure, locate
 from xg.codegen.emit.names import Names, mentioned, spell_symbol
 from xg.codegen.emit.param_table import state_lines
 from xg.codegen.emit.public import PublicWriter
+from xg.codegen.emit.ranges import given_range_lines
 from xg.codegen.emit.size_limits import limit_lines
 from xg.codegen.emit.spelling import Scope
 from xg.diagnostics.lazy_dataclass import dataclass
@@ -107,7 +108,7 @@ class StepWriter(PublicWriter):
 
     def _step(self) -> list[str]:
         graph, limits = self.graph, Scope(self.graph.sizes)
-        refusals = list(self._limits(limits))
+        refusals = [*given_range_lines(self.plan, limits), *self._limits(limits)]
         lines = self._checked(self._given_arrays(), (*self.held, *limits.needed))
         fresh = Names(mentioned(lines))
         names = [fresh.fresh(name) for name in graph.output_names]

@@ -53,9 +53,11 @@ def _check(
 
 CHECK_NAMES: Final = '''def _check_names(arrays: Mapping[str, Array], *known: str) -> None:
     """Raise ValueError for an unknown name: its array would have no effect."""
+    names = set(known)
     for name in arrays:
-        if name not in known:
-            raise ValueError(f"there is no {name}, but {', '.join(known)}")
+        if name not in names:
+            more = ", …" if len(known) > 9 else ""
+            raise ValueError(f"there is no {name}, but {', '.join(known[:9])}{more}")
 '''
 
 CHECK_COTANGENTS: Final = '''\

@@ -6,7 +6,7 @@ Random numbers are those of the NumPy backend, bit for bit.
 
 # JAX says too little of its own types:
 # pyright: reportUnknownMemberType=false, reportUnknownVariableType=false
-# pyright: reportUnknownArgumentType=false
+# pyright: reportUnknownArgumentType=false, reportAttributeAccessIssue=false
 
 from __future__ import annotations
 
@@ -23,6 +23,21 @@ Seed = int | Array | None
 @jax.tree_util.register_static
 class Size(int):
     """A size that is saved: part of the structure, so `jax.jit` does not trace it."""
+
+
+def check_range(ids: Array, name: str, below: int, *left_out: int) -> None:
+    """Refuse integers outside 0 … below - 1, which JAX moves; `jit` knows no number."""
+    if jnp.issubdtype(ids.dtype, jnp.floating):
+        raise ValueError(f"{name} should be integers, not {ids.dtype}")
+    if isinstance(ids, jax.core.Tracer):
+        return
+    outside = (ids < 0) | (ids >= below)
+    for number in left_out:
+        outside &= ids != number
+    if outside.any():
+        place = [int(axis) for axis in jnp.argwhere(outside)[0]]
+        found = f"{name}{place} is {ids[tuple(place)]}"
+        raise ValueError(f"{found}, expected integers from 0 to {below - 1}")
 
 
 def pad(x: Array, axis: int, start: int, length: int) -> Array:

@@ -20,23 +20,24 @@ IMPORTS: Final = frozenset(
 )
 FUNCTIONS: Final = words(
     """
-    arange argsort broadcast_to concatenate stack cos diff einsum exp float32 full inf int32 log
-    maximum minimum moveaxis ones pad sin sqrt take take_along_axis tanh uint32 where zeros
-    zeros_like
+    arange argsort argwhere broadcast_to concatenate stack cos diff einsum exp float32 floating
+    full inf int32 issubdtype log maximum minimum moveaxis ones pad sin sqrt take take_along_axis
+    tanh uint32 where zeros zeros_like
     """
 )
 MATH: Final = frozenset({"cos", "erf", "exp", "log", "prod", "sin", "sqrt", "tanh"})
 METHODS: Final = words(
     """
-    T add append astype at cummax dtype encode get isdigit items join max mean erf ndim mT
-    register_static reshape setdefault shape split stop_gradient sum swapaxes transpose values
+    T Tracer add any append astype at cummax dtype encode get isdigit items join max mean erf ndim
+    mT register_static reshape setdefault shape split stop_gradient sum swapaxes transpose
+    values
     """
 )
 VOCABULARY: Final = Allowlist(
     imports=IMPORTS,
     modules={
         "jnp": FUNCTIONS,
-        "jax": frozenset({"Array", "jit", "lax", "tree_util"}),
+        "jax": frozenset({"Array", "core", "jit", "lax", "tree_util"}),
         "math": MATH,
     },
     methods=METHODS,

@@ -14,6 +14,19 @@ from numpy.typing import NDArray
 Array = NDArray[Any]
 
 
+def check_range(ids: Array, name: str, below: int, *left_out: int) -> None:
+    """Refuse integers outside 0 … below - 1: NumPy counts negatives from the end."""
+    if ids.dtype.kind not in "iub":
+        raise ValueError(f"{name} should be integers, not {ids.dtype}")
+    outside = (ids < 0) | (ids >= below)
+    for number in left_out:
+        outside &= ids != number
+    if outside.any():
+        place = [int(axis) for axis in np.argwhere(outside)[0]]
+        found = f"{name}{place} is {ids[tuple(place)]}"
+        raise ValueError(f"{found}, expected integers from 0 to {below - 1}")
+
+
 def erf(x: Array) -> Array:
     """Gauss error function to double precision (W. J. Cody, 1969)."""
     y = np.abs(x)

@@ -20,7 +20,7 @@ IMPORTS: Final = frozenset(
 )
 FUNCTIONS: Final = words(
     """
-    abs add arange argsort bincount broadcast_to clip concatenate stack copysign copyto cos
+    abs add arange argsort argwhere bincount broadcast_to clip concatenate stack copysign copyto cos
     cumsum diff einsum empty empty_like errstate exp float32 full inf int64 isfinite lib log
     matmul maximum minimum moveaxis multiply ones pad prod put_along_axis sin split sqrt
     take_along_axis tanh uint64 unique where zeros zeros_like
@@ -29,9 +29,9 @@ FUNCTIONS: Final = words(
 MATH: Final = frozenset({"cos", "erf", "exp", "log", "prod", "sin", "sqrt", "tanh"})
 METHODS: Final = words(
     """
-    T accumulate all append astype dtype encode get isdigit items join max mean ndim reduceat
-    reshape setdefault shape size sliding_window_view split stride_tricks sum swapaxes transpose
-    values
+    T accumulate all any append astype dtype encode get isdigit items join kind max mean ndim
+    reduceat reshape setdefault shape size sliding_window_view split stride_tricks sum swapaxes
+    transpose values
     """
 )
 VOCABULARY: Final = Allowlist(IMPORTS, {"np": FUNCTIONS, "math": MATH}, METHODS)

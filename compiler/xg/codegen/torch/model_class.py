@@ -17,6 +17,7 @@ from xg.codegen.emit.locate import Source, locate
 from xg.codegen.emit.module import ModuleWriter, Sections
 from xg.codegen.emit.module_plan import ModulePlan
 from xg.codegen.emit.names import Names, safe, spell_symbol
+from xg.codegen.emit.ranges import range_lines
 from xg.codegen.emit.spelling import Scope
 from xg.codegen.emit.writer import size_variables
 from xg.codegen.torch.block_class import (
@@ -153,9 +154,12 @@ class _Section:
 
     def _forward(self) -> list[str]:
         entry = self.entry
-        names = Names(size_variables(entry) | self.plan.passed_sizes(entry) | {"seed"})
-        inputs = {value: names.fresh(str(value.name)) for value in entry.inputs}
         scope = Scope(entry.sizes)
+        range_lines(self.plan, scope, [""] * len(entry.inputs), 8)  # the sizes that they mention
+        sizes = {spell_symbol(name) for name in scope.needed} | self.plan.passed_sizes(entry)
+        names = Names(size_variables(entry) | sizes | {"seed"})
+        inputs = {value: names.fresh(str(value.name)) for value in entry.inputs}
+        checks = range_lines(self.plan, scope, list(inputs.values()), 8)
         texts = inputs | {p.value: self._own(str(p.value.name)) for p in entry.params}
         labels = names_by_label(entry)
         code: list[str] = []
@@ -176,6 +180,7 @@ class _Section:
             *indented(_docstring(seeded)),
             *indented(_drawn_seed(list(inputs.values())) if seeded else []),
             *indented(self._size_lines(scope, inputs)),
+            *indented(checks),
             *indented(code),
             *indented(bracketed("return {", outputs, "}", 8)),
         ]

@@ -15,6 +15,26 @@ Device = torch.device | None
 Seed = int | torch.Tensor | None
 
 
+def check_range(ids: Array, name: str, below: int, *left_out: int) -> None:
+    """Refuse integers outside 0 … below - 1: torch counts negatives from the end.
+
+    A GPU reports them later, so that nothing waits for it. Traces are not checked.
+    """
+    if ids.is_floating_point():
+        raise ValueError(f"{name} should be integers, not {ids.dtype}")
+    if torch.compiler.is_compiling() or ids.is_meta:
+        return
+    outside = (ids < 0) | (ids >= below)
+    for number in left_out:
+        outside &= ids != number
+    expected = f"expected integers from 0 to {below - 1}"
+    if ids.is_cuda:
+        torch.ops.aten._assert_async.msg(outside.sum() == 0, f"{name}: {expected}")
+    elif outside.any():
+        place = [int(axis) for axis in outside.nonzero()[0]]
+        raise ValueError(f"{name}{place} is {ids[tuple(place)].item()}, {expected}")
+
+
 def pad(x: Array, axis: int, start: int, length: int) -> Array:
     """Zeros of the given length along an axis, with `x` from `start` on."""
     behind = length - start - x.shape[axis]

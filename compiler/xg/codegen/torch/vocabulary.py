@@ -22,19 +22,19 @@ IMPORTS: Final = frozenset(
 )
 FUNCTIONS: Final = words(
     """
-    Tensor arange as_tensor autocast autograd cat constant_pad_nd convolution cos device dtype
-    addcmul einsum mul embedding empty empty_like erf exp float32 float64 full full_like
-    get_autocast_dtype inf int64
-    is_autocast_enabled is_grad_enabled log maximum minimum nn no_grad ones randint sin sqrt
-    tanh tensor where zeros backends compiler log_softmax logsumexp native_layer_norm ops
-    promote_types relu sigmoid softmax stack zeros_like
+    Tensor arange as_tensor autocast autograd cat constant_pad_nd convolution cos
+    device dtype addcmul einsum mul embedding empty empty_like erf exp float32 float64 full
+    full_like get_autocast_dtype inf int64 is_autocast_enabled is_grad_enabled log maximum minimum
+    nn no_grad ones randint sin sqrt tanh tensor where zeros backends compiler log_softmax
+    logsumexp native_layer_norm ops promote_types relu sigmoid softmax stack zeros_like
     """
 )
 MATH: Final = frozenset({"cos", "erf", "exp", "log", "prod", "sin", "sqrt", "tanh"})
 METHODS: Final = words(
     """
-    T amax append argsort clamp cummax detach device double dtype expand gather get index_add_
-    indices isdigit items join mT mean movedim ndim new_zeros numel permute reshape roll scatter_
+    T _assert_async amax any aten append argsort clamp cummax detach device double dtype expand
+    gather get index_add_ indices is_compiling is_cuda is_floating_point is_meta isdigit item
+    items join mT mean msg movedim ndim new_zeros nonzero numel permute reshape roll scatter_
     setdefault shape sort split sum to transpose unfold values
     """
 )

@@ -40,7 +40,7 @@ def taken(program: Program) -> Iterator[Taken]:
     for value in main.inputs:
         type_ = main.types[value]
         written = str(TensorType(main.shape(value), type_.range))
-        yield Taken(str(value.name), type_, written, ignored=ignored(main, value))
+        yield Taken(str(value.name), type_, written, ignored=ignored(program, value))
     for path, param, graph, symbols in param_specs(program):
         type_ = graph.sizes.expand_type(param.type).substitute(symbols)
         yield Taken(path, type_, str(param.type), optional=isinstance(param.start, str))

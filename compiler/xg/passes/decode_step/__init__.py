@@ -66,7 +66,7 @@ def prologue(program: Program, output: str | None = None) -> Program | None:
         if plan.given:
             keys[each] = f"{each.callee} once ({number})"
             graphs[keys[each]] = prologue_graph(plan, program, graphs, keys)
-    return replace(program, graphs=graphs, entry=keys[request], backwards={})
+    return replace(program, graphs=graphs, entry=keys[request], backwards={}, prologue=True)
 
 
 def _request(program: Program, output: str | None) -> StepRequest:

@@ -324,6 +324,9 @@ def forward(
     shapes["t"] = (B, S)
     _check(inputs, params, shapes)
     _check_names(inputs, "ids", "t")
+    _check_names(params, *table)
+    _check_range(inputs["ids"], "ids", V)
+    _check_range(inputs["t"], "t", V)
     Z, loss, saved = llama(params, inputs["ids"], inputs["t"])
     return {"Z": Z, "loss": loss}, saved
 
@@ -529,9 +532,11 @@ def _shape(array: Any, name: str) -> tuple[int, ...]:
 
 def _check_names(arrays: Mapping[str, Array], *known: str) -> None:
     """Raise ValueError for an unknown name: its array would have no effect."""
+    names = set(known)
     for name in arrays:
-        if name not in known:
-            raise ValueError(f"there is no {name}, but {', '.join(known)}")
+        if name not in names:
+            more = ", …" if len(known) > 9 else ""
+            raise ValueError(f"there is no {name}, but {', '.join(known[:9])}{more}")
 
 
 def _check_cotangents(
@@ -554,6 +559,19 @@ def _array(arrays: Mapping[str, Array], name: str, axes: int) -> Array:
     if len(shape) != axes:
         raise ValueError(f"{name} should have {axes} axes, not shape {list(shape)}")
     return arrays[name]
+
+
+def _check_range(ids: Array, name: str, below: int, *left_out: int) -> None:
+    """Refuse integers outside 0 … below - 1: NumPy counts negatives from the end."""
+    if ids.dtype.kind not in "iub":
+        raise ValueError(f"{name} should be integers, not {ids.dtype}")
+    outside = (ids < 0) | (ids >= below)
+    for number in left_out:
+        outside &= ids != number
+    if outside.any():
+        place = [int(axis) for axis in np.argwhere(outside)[0]]
+        found = f"{name}{place} is {ids[tuple(place)]}"
+        raise ValueError(f"{found}, expected integers from 0 to {below - 1}")
 
 
 def _pick(x: Array, ids: Array) -> Array:

@@ -140,6 +140,7 @@ def step(
     _check(inputs, params, shapes)
     cached = _cache_table(B=B, T=T, N_L=N_L, N_KV=N_KV, D_h=D_h)
     _check({}, cache, {name: shape for name, (shape, _) in cached.items()})
+    _check_range(inputs["ids"], "ids", V)
     kept: Params = {}
     Z = llama(params, cache, kept, inputs["ids"])
     return {"Z": Z}, kept
@@ -277,3 +278,16 @@ def _array(arrays: Mapping[str, Array], name: str, axes: int) -> Array:
     if len(shape) != axes:
         raise ValueError(f"{name} should have {axes} axes, not shape {list(shape)}")
     return arrays[name]
+
+
+def _check_range(ids: Array, name: str, below: int, *left_out: int) -> None:
+    """Refuse integers outside 0 … below - 1: NumPy counts negatives from the end."""
+    if ids.dtype.kind not in "iub":
+        raise ValueError(f"{name} should be integers, not {ids.dtype}")
+    outside = (ids < 0) | (ids >= below)
+    for number in left_out:
+        outside &= ids != number
+    if outside.any():
+        place = [int(axis) for axis in np.argwhere(outside)[0]]
+        found = f"{name}{place} is {ids[tuple(place)]}"
+        raise ValueError(f"{found}, expected integers from 0 to {below - 1}")

@@ -143,6 +143,7 @@ def forward(
     shapes["X"] = (B, S, D)
     _check(inputs, params, shapes)
     _check_names(inputs, "X")
+    _check_names(params, *table)
     Y, saved = mlp(params, inputs["X"], seed=seed)
     return {"Y": Y}, saved
 
@@ -364,9 +365,11 @@ def _shape(array: Any, name: str) -> tuple[int, ...]:
 
 def _check_names(arrays: Mapping[str, Array], *known: str) -> None:
     """Raise ValueError for an unknown name: its array would have no effect."""
+    names = set(known)
     for name in arrays:
-        if name not in known:
-            raise ValueError(f"there is no {name}, but {', '.join(known)}")
+        if name not in names:
+            more = ", …" if len(known) > 9 else ""
+            raise ValueError(f"there is no {name}, but {', '.join(known[:9])}{more}")
 
 
 def _check_cotangents(

@@ -501,6 +501,9 @@ def forward(
     shapes["t"] = (B // N_D, S)
     _check(inputs, params, shapes)
     _check_names(inputs, "ids", "t")
+    _check_names(params, *table)
+    _check_range(inputs["ids"], "ids", V)
+    _check_range(inputs["t"], "t", V)
     Z, loss, saved = lm(params, inputs["ids"], inputs["t"], seed=seed)
     return {"Z": Z, "loss": loss}, saved
 
@@ -833,9 +836,11 @@ def _shape(array: Any, name: str) -> tuple[int, ...]:
 
 def _check_names(arrays: Mapping[str, Array], *known: str) -> None:
     """Raise ValueError for an unknown name: its array would have no effect."""
+    names = set(known)
     for name in arrays:
-        if name not in known:
-            raise ValueError(f"there is no {name}, but {', '.join(known)}")
+        if name not in names:
+            more = ", …" if len(known) > 9 else ""
+            raise ValueError(f"there is no {name}, but {', '.join(known[:9])}{more}")
 
 
 def _check_cotangents(
@@ -943,6 +948,26 @@ def _unpacked(kept: Any, tensors: Iterator[Array]) -> Any:
     if isinstance(kept, list):
         return [_unpacked(part, tensors) for part in kept]
     return kept
+
+
+def _check_range(ids: Array, name: str, below: int, *left_out: int) -> None:
+    """Refuse integers outside 0 … below - 1: torch counts negatives from the end.
+
+    A GPU reports them later, so that nothing waits for it. Traces are not checked.
+    """
+    if ids.is_floating_point():
+        raise ValueError(f"{name} should be integers, not {ids.dtype}")
+    if torch.compiler.is_compiling() or ids.is_meta:
+        return
+    outside = (ids < 0) | (ids >= below)
+    for number in left_out:
+        outside &= ids != number
+    expected = f"expected integers from 0 to {below - 1}"
+    if ids.is_cuda:
+        torch.ops.aten._assert_async.msg(outside.sum() == 0, f"{name}: {expected}")
+    elif outside.any():
+        place = [int(axis) for axis in outside.nonzero()[0]]
+        raise ValueError(f"{name}{place} is {ids[tuple(place)].item()}, {expected}")
 
 
 def _pick(x: Array, ids: Array) -> Array:

@@ -158,6 +158,7 @@ def step(
     _check(inputs, params, shapes)
     cached = _cache_table(B=B, T=T, N_L=N_L, N_H=N_H, D_h=D_h)
     _check({}, cache, {name: shape for name, (shape, _) in cached.items()})
+    _check_range(inputs["ids"], "ids", V)
     if S + T > S_max:
         excess = f"S + T = {S + T} is more than S_max = {S_max}"
         raise ValueError(f"{excess}: the table must have a row for every position")
@@ -294,3 +295,23 @@ def _array(arrays: Mapping[str, Array], name: str, axes: int) -> Array:
     if len(shape) != axes:
         raise ValueError(f"{name} should have {axes} axes, not shape {list(shape)}")
     return arrays[name]
+
+
+def _check_range(ids: Array, name: str, below: int, *left_out: int) -> None:
+    """Refuse integers outside 0 … below - 1: torch counts negatives from the end.
+
+    A GPU reports them later, so that nothing waits for it. Traces are not checked.
+    """
+    if ids.is_floating_point():
+        raise ValueError(f"{name} should be integers, not {ids.dtype}")
+    if torch.compiler.is_compiling() or ids.is_meta:
+        return
+    outside = (ids < 0) | (ids >= below)
+    for number in left_out:
+        outside &= ids != number
+    expected = f"expected integers from 0 to {below - 1}"
+    if ids.is_cuda:
+        torch.ops.aten._assert_async.msg(outside.sum() == 0, f"{name}: {expected}")
+    elif outside.any():
+        place = [int(axis) for axis in outside.nonzero()[0]]
+        raise ValueError(f"{name}{place} is {ids[tuple(place)].item()}, {expected}")

@@ -428,6 +428,9 @@ def forward(
     shapes["t"] = (B, S)
     _check(inputs, params, shapes)
     _check_names(inputs, "ids", "t")
+    _check_names(params, *table)
+    _check_range(inputs["ids"], "ids", V)
+    _check_range(inputs["t"], "t", V)
     if S > S_max:
         excess = f"S = {S} is more than S_max = {S_max}"
         raise ValueError(f"{excess}: the table must have a row for every position")
@@ -481,6 +484,9 @@ class Model(torch.nn.Module):
         """Outputs by name; in training, dropout draws a seed if none is given."""
         if seed is None and self.training:
             seed = torch.randint(2**62, (), device=ids.device)
+        V = self.E.shape[0]
+        _check_range(ids, "ids", V)
+        _check_range(t, "t", V)
         X = LMPart1Step.apply(("E", "P"), ids, self.E, self.P)
         Z_1 = X
         for block in self.layers:
@@ -981,9 +987,11 @@ def _shape(array: Any, name: str) -> tuple[int, ...]:
 
 def _check_names(arrays: Mapping[str, Array], *known: str) -> None:
     """Raise ValueError for an unknown name: its array would have no effect."""
+    names = set(known)
     for name in arrays:
-        if name not in known:
-            raise ValueError(f"there is no {name}, but {', '.join(known)}")
+        if name not in names:
+            more = ", …" if len(known) > 9 else ""
+            raise ValueError(f"there is no {name}, but {', '.join(known[:9])}{more}")
 
 
 def _check_cotangents(
@@ -1136,6 +1144,26 @@ def _unpacked(kept: Any, tensors: Iterator[Array]) -> Any:
     if isinstance(kept, list):
         return [_unpacked(part, tensors) for part in kept]
     return kept
+
+
+def _check_range(ids: Array, name: str, below: int, *left_out: int) -> None:
+    """Refuse integers outside 0 … below - 1: torch counts negatives from the end.
+
+    A GPU reports them later, so that nothing waits for it. Traces are not checked.
+    """
+    if ids.is_floating_point():
+        raise ValueError(f"{name} should be integers, not {ids.dtype}")
+    if torch.compiler.is_compiling() or ids.is_meta:
+        return
+    outside = (ids < 0) | (ids >= below)
+    for number in left_out:
+        outside &= ids != number
+    expected = f"expected integers from 0 to {below - 1}"
+    if ids.is_cuda:
+        torch.ops.aten._assert_async.msg(outside.sum() == 0, f"{name}: {expected}")
+    elif outside.any():
+        place = [int(axis) for axis in outside.nonzero()[0]]
+        raise ValueError(f"{name}{place} is {ids[tuple(place)].item()}, {expected}")
 
 
 def _pick(x: Array, ids: Array) -> Array:

@@ -1,0 +1,49 @@
+"""Lines that refuse integers outside the range that the file declares: `ids [B, S] in V`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from xg.codegen.emit.line_breaks import bracketed
+from xg.codegen.emit.locate import closure
+from xg.codegen.emit.module_plan import ModulePlan, carried_symbols
+from xg.codegen.emit.spelling import Scope
+from xg.codegen.emit.support import private
+from xg.ir.dim import Dim
+from xg.ir.graph import Graph, Value
+from xg.ir.loss import ignored
+
+CHECK = "check_range"
+
+
+def ranges(graph: Graph) -> Iterator[tuple[Value, Dim]]:
+    """The integer inputs of a block whose range has a number once arrays are given."""
+    carried = carried_symbols(graph)
+    for value in graph.inputs:
+        below = graph.types[value].range
+        if below is None:
+            continue
+        names, defined = closure(graph.sizes.computed(below).symbols(), carried, graph.sizes)
+        known = {*carried, *defined, *graph.sizes.defaults}
+        if known.issuperset(names):
+            yield value, below
+
+
+def range_lines(plan: ModulePlan, scope: Scope, texts: Sequence[str], indent: int) -> list[str]:
+    """A check of each integer input; `texts` are those of all inputs of the entry."""
+    graph = plan.program.main
+    by_value = dict(zip(graph.inputs, texts, strict=True))
+    lines: list[str] = []
+    for value, below in ranges(graph):
+        plan.operators.support[CHECK] = None
+        items = [by_value[value], f'"{value.name}"', scope.size(below).text]
+        left_out = ignored(plan.program, value)
+        items += [] if left_out is None else [str(left_out)]
+        lines += bracketed(f"{private(CHECK)}(", items, ")", indent)
+    return lines
+
+
+def given_range_lines(plan: ModulePlan, scope: Scope) -> list[str]:
+    """The same for inputs as they come from outside, in a dict."""
+    texts = [f'inputs["{value.name}"]' for value in plan.program.main.inputs]
+    return range_lines(plan, scope, texts, 4)
