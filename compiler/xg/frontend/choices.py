@@ -20,6 +20,7 @@ from xg.diagnostics.limits import CheckedOperators
 from xg.frontend.blocks import concerning, mentions
 from xg.frontend.check_memory import Adopted, CheckMemory
 from xg.frontend.errors import UntriedChoices
+from xg.frontend.loss_operands import loss_operands
 from xg.frontend.project import Project
 from xg.frontend.typed import ProjectTyper, Settings, TypedBlocks, type_project
 from xg.frontend.unused import unused
@@ -98,6 +99,8 @@ def checked(
         checker.add(error.diagnostics)
     if not checker.has_errors:
         checker.add(each.diagnostic() for each in checker.untried(block))
+        programs = checker.programs
+        checker.add(each.diagnostic() for one in programs for each in loss_operands(one))
     if block is None and not checker.has_errors:
         files = project.main, project.modules, checker.memory.mentions
         checker.add(each.diagnostic() for each in unused_axes(*files))
@@ -186,6 +189,7 @@ class _Checker:
         self.entries: dict[str, str] = {}  # a block that reaches each block
         self.met: list[tuple[str, Settings]] = []
         self.typed: list[Program] = []
+        self.programs: list[Program] = []  # all that were typed without errors
         self.operators = 0  # typed so far, in all choices
         self.graphs: list[Graph] = []
         self.plans: list[Plan] = []
@@ -236,6 +240,7 @@ class _Checker:
         if mistakes:
             return
         self.typed.append(typed)
+        self.programs.append(typed)
         self.met.append((entry, settings))
         all_settings = {**self.default, **self.settings, **together}
         for block in {graph.block for graph in graphs.values()}:

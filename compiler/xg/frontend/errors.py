@@ -52,3 +52,36 @@ class UntriedChoices(ProblemAt):
             help=(f"check one with --set {self.option}=…, or let fewer options meet in a block",),
         )
         return replace(said, severity="warning")
+
+
+class LossOperand(ProblemAt):
+    """A loss of logits that gets probabilities, or the other way round: a warning."""
+
+    code: ClassVar[str] = "XG0227"
+    loss: str
+    made_by: str
+    takes: str  # probabilities, logits (of yes or no) or classes
+
+    def fixes(self) -> tuple[Fix, ...]:
+        name, start = self.loss, self.span.start
+        rest = self.span.text.removeprefix(name).lstrip()
+        if self.takes != "probabilities" or rest == self.span.text or rest.startswith("("):
+            return ()
+        own = Span(self.span.source, start, start + len(name))
+        return (Fix.replace(own, f"{name}(form=logits)"),)
+
+    def diagnostic(self) -> Diagnostic:
+        """Say what the loss takes and what it gets, and both ways to bring them together."""
+        if self.takes == "probabilities":
+            title = (
+                f"{self.loss} takes probabilities, and {self.made_by} makes numbers beyond 0 … 1"
+            )
+            advice = f"write -> sigmoid -> {self.loss}, or {self.loss}(form=logits) without it"
+        else:
+            own = "softmax" if self.takes == "classes" else "sigmoid"
+            title = f"{self.loss} takes logits, and {self.made_by} makes probabilities of them"
+            advice = (
+                f"leave {self.made_by} out in front of {self.loss}, which has a {own} of its own"
+            )
+        said = self.report(title, Label(self.span), help=(advice,))
+        return replace(said, severity="warning")
