@@ -8,7 +8,18 @@ from argparse import ArgumentParser
 from collections.abc import Iterable
 from pathlib import Path
 
-from bench import checking, compiling, drawing, experts, gpu, loops, parallel, startup, training
+from bench import (
+    checking,
+    compiling,
+    drawing,
+    experts,
+    gpu,
+    loops,
+    parallel,
+    startup,
+    training,
+    waiting,
+)
 from bench.pairs import Ratio
 
 PARTS = {
@@ -20,9 +31,14 @@ PARTS = {
     "experts": experts.measure,
     "loops": loops.measure,
     "parallel": parallel.measure,
+    "waiting": waiting.measure,
     "gpu": gpu.measure,
 }
-NO_GPU = "gpu needs a GPU, and torch finds none on this machine"
+# Parts that not every machine can run: whether this one can, and what they need.
+NEEDS = {
+    "waiting": (waiting, "Chromium and its driver, and this machine has none"),
+    "gpu": (gpu, "a GPU, and torch finds none on this machine"),
+}
 
 
 def main() -> int:
@@ -35,11 +51,13 @@ def main() -> int:
     unknown = set(options.parts) - set(PARTS)
     if unknown:
         parser.error(f"there is no part {', '.join(sorted(unknown))}")
-    if "gpu" in options.parts and not gpu.is_there():
-        parser.error(f"{NO_GPU}; the other parts run without one")
+    parts, lacking = _that_can_run(options.parts or PARTS)
+    if options.parts and lacking:
+        parser.error(f"{lacking[0]}; the other parts run without one")
+    sys.stdout.writelines(f"{line}: it is left out\n" for line in lacking)
     found: list[Ratio] = []
     sys.stdout.write(_row("", "", "against", "", "ratio", "95 % interval", "target") + "\n")
-    for part in options.parts or _that_can_run():
+    for part in parts:
         for ratio in PARTS[part](options.pairs):
             found.append(ratio)
             sys.stdout.write(_line(ratio) + "\n")
@@ -48,12 +66,11 @@ def main() -> int:
     return int(any(ratio.misses for ratio in found))
 
 
-def _that_can_run() -> list[str]:
-    """All parts; that for a GPU only where there is one."""
-    if gpu.is_there():
-        return list(PARTS)
-    sys.stdout.write(f"{NO_GPU}: it is left out\n")
-    return [part for part in PARTS if part != "gpu"]
+def _that_can_run(parts: Iterable[str]) -> tuple[list[str], list[str]]:
+    """The parts that this machine can run, and why it cannot run the others."""
+    absent = [part for part in parts if part in NEEDS and not NEEDS[part][0].is_there()]
+    lacking = [f"{part} needs {NEEDS[part][1]}" for part in absent]
+    return [part for part in parts if part not in absent], lacking
 
 
 def _line(ratio: Ratio) -> str:

@@ -25,6 +25,19 @@ class _OwnRule(LarkRule):
     __eq__ = object.__eq__  # pyright: ignore[reportAssignmentType]
 
 
+class _Entries(dict[int, tuple[object, object]]):
+    """The meaning of each number in the table, made once, for the table has thousands."""
+
+    def __init__(self, rules: list[LarkRule]) -> None:
+        super().__init__()
+        self._rules = rules
+
+    def __missing__(self, target: int) -> tuple[object, object]:
+        made = (Shift, target) if target >= 0 else (Reduce, self._rules[-1 - target])
+        self[target] = made
+        return made
+
+
 def lark_rules() -> list[LarkRule]:
     """The rules of the grammar, as Lark has them."""
     return [_rule(rule) for rule in parser()["rules"]]
@@ -33,12 +46,9 @@ def lark_rules() -> list[LarkRule]:
 def lark_table(rules: list[LarkRule]) -> Table:
     """Lark's LALR table over these rules."""
     data = parser()
+    entry = _Entries(rules).__getitem__
     states = [
-        {
-            symbol: (Shift, target) if target >= 0 else (Reduce, rules[-1 - target])
-            for symbol, target in actions.items()
-        }
-        for actions in data["states"]
+        dict(zip(actions, map(entry, actions.values()), strict=True)) for actions in data["states"]
     ]
     return ParseTable(dict(enumerate(states)), {"start": data["start"]}, {"start": data["end"]})
 

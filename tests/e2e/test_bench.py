@@ -8,7 +8,7 @@ from unittest.mock import Mock
 
 import numpy as np
 import pytest
-from bench import gpu
+from bench import gpu, waiting
 from bench.__main__ import main
 from bench.contestants import MAKERS, Task, make
 from bench.experts import contestants
@@ -103,6 +103,12 @@ def test_without_a_gpu_its_measurement_is_refused(
     assert caught.value.code == 2
     said = "gpu needs a GPU, and torch finds none on this machine; the other parts run without one"
     assert said in capsys.readouterr().err
+
+
+def test_every_save_is_waited_for(tmp_path: Path) -> None:
+    seconds = list(waiting.saves(tmp_path, 3))
+    assert len(seconds) == 3
+    assert min(seconds) > 0.01
 
 
 @pytest.mark.parametrize("text", [flat(17), deep(3)])

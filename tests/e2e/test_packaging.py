@@ -113,6 +113,20 @@ def _needed(name: str, known: frozenset[str]) -> frozenset[str]:
     return known
 
 
+def test_what_is_installed_without_extras_is_small(wheel: Path) -> None:
+    others = _needed("xg", frozenset()) - {"xg"}
+    assert {"numpy", "lark", "wasmtime"} <= others
+    files = [
+        Path(str(metadata.distribution(name).locate_file(file)))
+        for name in others
+        for file in metadata.files(name) or ()
+        if file.suffix != ".pyc"
+    ]
+    with ZipFile(wheel) as archive:
+        own = sum(entry.file_size for entry in archive.infolist())
+    assert 20_000_000 < own + sum(file.stat().st_size for file in files) <= 125_000_000
+
+
 def _installed(wheel: Path, folder: Path) -> Path:
     """A fresh environment with the wheel and what it needs, linked to: no extra, no checkout."""
     subprocess.run([sys.executable, "-m", "venv", "--without-pip", str(folder)], check=True)

@@ -15,6 +15,8 @@ AT_MOST = 80  # while other work makes all of them slow
 IMPORT_AT_MOST = 3  # times a bare interpreter
 HELP_AT_MOST = 5
 CHECK_AT_MOST = 15
+# A bare interpreter reads a tenth of the files, so the ratio grows where reading is slow.
+CHECK_SECONDS = 0.26
 BUILD_AT_MOST = 32  # half a second where a bare interpreter takes a sixtieth
 # As in an installation without the tools of development: Lark imports `regex` where there is one.
 XG = ("-c", "import sys; sys.modules['regex'] = None; from xg.cli import main; sys.exit(main())")
@@ -95,12 +97,14 @@ def test_help_and_check_start_quickly(tmp_path: Path) -> None:
     for done in range(AT_MOST):  # in turns, so that a busy moment hits all of them
         latest = [seconds(*command) for command in commands]
         bare, import_, help_, check = map(min, (bare, import_, help_, check), latest)
-        limits = (import_, IMPORT_AT_MOST), (help_, HELP_AT_MOST), (check, CHECK_AT_MOST)
+        limits = (import_, IMPORT_AT_MOST), (help_, HELP_AT_MOST)
         quick = all(least <= limit * bare for least, limit in limits)
+        quick &= check <= max(CHECK_AT_MOST * bare, CHECK_SECONDS)
         if quick and done + 1 >= ROUNDS:
             return
     assert import_ <= IMPORT_AT_MOST * bare, (
         f"import xg takes {import_ / bare:.1f} times bare Python"
     )
     assert help_ <= HELP_AT_MOST * bare, f"xg --help takes {help_ / bare:.1f} times bare Python"
-    assert check <= CHECK_AT_MOST * bare, f"xg check takes {check / bare:.1f} times bare Python"
+    said = f"xg check takes {check:.3f} s, {check / bare:.1f} times bare Python"
+    assert check <= max(CHECK_AT_MOST * bare, CHECK_SECONDS), said

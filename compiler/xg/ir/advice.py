@@ -46,12 +46,12 @@ def unequal_operands(
         return (f"{sign}<-BC(…) repeats the operand along the missing axes",)
     if _is_part(first, second):
         return (f"turn them round: the larger one goes on, {sign}<-BC(…) repeats the smaller",)
-    if Counter(first) == Counter(second):
-        return (f"{sign}<-T(…) brings the operand's axes into the order {spell(first)}",)
     if len(first) != len(second):
         return ()
-    if any(ONE in pair for pair in zip(first, second, strict=True)):
+    if any(ONE in pair for pair in zip(first, second, strict=True) if pair[0] != pair[1]):
         return ("an axis of 1 is not repeated: R takes it away, then BC repeats along a new one",)
+    if Counter(first) == Counter(second):
+        return (f"{sign}<-T(…) brings the operand's axes into the order {spell(first)}",)
     return (*_projected(first, second, spell), *_one_name(first, second, spell))
 
 

@@ -121,7 +121,8 @@ OP: Final = Op(
     configure=configure,
     brackets="new axes or map",
     pullback=pullback,
-    meaning="repeats its operand along new axes: those of the other operand, or those named",
+    meaning="repeats its operand along new axes: those of the other operand, in front if they fit "
+    "there, or those named",
     formula="Y[b, s, :] = x",
     gradient="dx = Σ over the new axes of dY",
     source="seed 001, 4.3.8",
