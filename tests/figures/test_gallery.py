@@ -6,6 +6,7 @@ from functools import cache
 from pathlib import Path
 
 import pytest
+from tier import THOROUGH
 
 from xg.cli.actions.run_verify import by_default
 from xg.diagnostics.source import Source
@@ -16,6 +17,7 @@ from xg.frontend.project.lookup import library_files
 from xg.pages.outputs import Wanted, outputs_of
 from xg.syntax.format import format
 from xg.verify.gradient_proof import prove
+from xg_runtime import gradcheck
 
 LIBRARY = Path(__file__).parents[2] / "diagrams"
 DIAGRAMS = sorted(LIBRARY.rglob("*.xg"))
@@ -88,7 +90,12 @@ def test_no_figure_is_left_over() -> None:
 
 
 @diagrams
-def test_its_gradients_are_proven(path: Path) -> None:
+def test_its_gradients_are_proven(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of each gradient some elements and directions are compared; all of them in the whole tier."""
+    if not THOROUGH:
+        monkeypatch.setattr(gradcheck, "EVERY_ELEMENT_UP_TO", 0)
+        monkeypatch.setattr(gradcheck, "COORDINATES", 12)
+        monkeypatch.setattr(gradcheck, "DIRECTIONS", 4)
     project = read_project(path)
     for block, settings in by_default(project, {}):
         proof = prove(project, block, settings, seed=0, backends=BACKENDS)

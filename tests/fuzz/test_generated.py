@@ -12,10 +12,11 @@ from fuzz.program import generate
 from fuzz.proof import check_layout, compiled, prove
 from fuzz.recorded import read, recorded
 from fuzz.sketch import Sketch
+from tier import THOROUGH
 
 from xg.codegen.numpy.module import emit
 
-PROGRAMS = 2_000
+PROGRAMS = 2_000 if THOROUGH else 800
 CHUNK = 50
 FORMATTED = 150  # of them are shown to the formatter and the linter
 

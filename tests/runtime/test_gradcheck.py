@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 import pytest
 
-from xg_runtime import agreement, gradtable
+from xg_runtime import agreement, gradcheck, gradtable
 from xg_runtime.errors import InputError, RunError
 from xg_runtime.gradcheck import Report, Row, check, check_module
 from xg_runtime.module import Array, Arrays, Module, Saved
@@ -134,6 +134,21 @@ def test_a_thousandth_of_a_percent_fails_in_a_sampled_tensor(bigram: Module, nam
     wrong = Sabotaged(bigram, scale(name, 1 + 1e-5))
     report = check_module(wrong, params_of(bigram), inputs)
     assert [row.name for row in report.rows if row.verdict == "failed"] == [name]
+
+
+@pytest.mark.parametrize("name", ["E", "W", "W_out"])
+def test_few_directions_find_one_wrong_element(
+    small: Module, small_inputs: Arrays, name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As many as `tests/figures/test_gallery.py` takes, and no coordinate but the first drawn."""
+    monkeypatch.setattr(gradcheck, "EVERY_ELEMENT_UP_TO", 0)
+    monkeypatch.setattr(gradcheck, "COORDINATES", 1)
+    monkeypatch.setattr(gradcheck, "DIRECTIONS", 4)
+    for seed in range(5):
+        wrong = Sabotaged(small, one_element(name))
+        report = check_module(wrong, params_of(small), small_inputs, seed=seed)
+        assert [row.name for row in report.rows if row.verdict == "failed"] == [name]
+        assert row(report, name).reason.startswith("along direction")
 
 
 def test_a_gradient_that_is_absent_or_of_nothing_fails(small: Module, small_inputs: Arrays) -> None:
