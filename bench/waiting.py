@@ -24,6 +24,7 @@ ROOT = Path(__file__).parents[1]
 DIAGRAMS = ROOT / "diagrams"
 FIRST, KEY, LARGE_KEY, SAVE = 5.0, 0.3, 0.7, 0.3  # seconds that a person may wait
 SECONDS = 60  # for what has not come until then
+THOUGHT = 0.5  # seconds between two saves
 # A name of the program becomes longer by a letter, and shorter again; both are drawn.
 TYPED = """
 const [name, other, done] = arguments;
@@ -104,10 +105,12 @@ def _key(driver: Chrome, name: str, other: str, turn: int) -> float:
 
 
 def saves(folder: Path, pairs: int) -> Iterator[float]:
-    """Seconds from each save of a file until its page is another."""
+    """Seconds from each save of a file until a client has a page with its picture.
+
+    Between two saves the server makes the page with numbers, which the next save ends.
+    """
     diagram = DIAGRAMS / "notation" / "mha.xg"
     text = diagram.read_text(encoding="utf-8")
-    name, other, _ = NAMES[diagram]
     file = folder / diagram.name
     file.write_text(text, encoding="utf-8")
     command = [sys.executable, "-P", "-m", "xg", "serve", str(file)]
@@ -115,25 +118,29 @@ def saves(folder: Path, pairs: int) -> Iterator[float]:
         command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True
     ) as process:
         assert process.stdout
-        versions = _versions(process.stdout.readline().strip())
-        next(versions)
+        address = process.stdout.readline().strip()
+        pages = _pages(address)
+        next(pages)
         for turn in range(pairs):
+            time.sleep(THOUGHT)
             begun = time.perf_counter()
-            _save(file, text if turn % 2 else text.replace(name, other))
-            next(versions)
+            _save(file, text.replace("AS", f"A{turn}"))
+            while f">A{turn}<" not in next(pages):
+                pass
             yield time.perf_counter() - begun
         process.terminate()
 
 
-def _versions(address: str) -> Iterator[str]:
-    """The version of a file's page, and each new one."""
+def _pages(address: str) -> Iterator[str]:
+    """The page of a file as somebody gets it who looks at it, and each new one."""
     seen = ""
     with urlopen(f"{address}state", timeout=SECONDS) as stream:
         for line in stream:
             state: Any = json.loads(line[5:]) if line.startswith(b"data:") else None
             if state and state[0]["pages"] and state[0]["pages"][0]["version"] != seen:
                 seen = str(state[0]["pages"][0]["version"])
-                yield seen
+                with urlopen(f"{address}page/0/0?{seen}", timeout=SECONDS) as page:
+                    yield page.read().decode("utf-8")
 
 
 def _save(file: Path, text: str) -> None:

@@ -70,6 +70,43 @@ def test_the_picture_follows_the_file(driver: Chrome, tmp_path: Path) -> None:
     complaints(driver)  # that the server has ended
 
 
+WATCHED = f"""
+globalThis.seen = [];
+const look = () => {{
+  const page = {FRONT};
+  const figure = page?.querySelector(".figure:not([hidden])");
+  const drawn = figure?.querySelectorAll("text").length > 0;
+  const now = [page?.querySelector("h1")?.textContent, figure?.dataset.shows, drawn].join(" | ");
+  if (figure && seen.at(-1) !== now) seen.push(now);
+  requestAnimationFrame(look);
+}};
+look();
+"""
+
+
+def test_who_looks_at_the_backward_pass_never_sees_an_empty_figure(
+    driver: Chrome, tmp_path: Path
+) -> None:
+    """The begun page has the forward figure only: it is for those who look at that."""
+    saved(tmp_path, TINY)
+    with serving(tmp_path, "tiny.xg") as served:
+        driver.get(f"http://127.0.0.1:{served.client.port}/{served.client.secret}/")
+        wait(driver, lambda: script(driver, NUMBERS))
+        driver.switch_to.frame(one(driver, "iframe"))
+        one(driver, "#backward").click()
+        driver.switch_to.default_content()
+        script(driver, WATCHED)
+        titles = ["A tiny net", *(f"Net {turn}" for turn in range(5))]
+        for title in titles[1:]:
+            saved(tmp_path, TINY.replace("A tiny net", title))
+            wait(driver, lambda: script(driver, TITLE) == title)  # noqa: B023 - asked at once
+        seen = script(driver, "return seen")
+        assert seen == [f"{title} | 0.backward | true" for title in titles]
+        assert complaints(driver) == []
+    driver.get("about:blank")
+    complaints(driver)  # that the server has ended
+
+
 def test_several_files_have_an_index(driver: Chrome, tmp_path: Path) -> None:
     saved(tmp_path, TINY)
     saved(tmp_path, TINY.replace("A tiny net", "<img src=x>"), "other.xg")

@@ -104,8 +104,13 @@ class Parts:
 
 def parts(figures: Iterable[Figure], names: Iterable[str] = ()) -> Parts:
     """Draw figures as parts of one page; what is inside of each gets its name as an id."""
+    return joined(map(painted, figures), names)
+
+
+def joined(drawings: Iterable[tuple[Display, PlacedFigure]], names: Iterable[str] = ()) -> Parts:
+    """Make parts of one page of figures that were painted already."""
     shared = Shared()
-    displays, placed = zip(*map(painted, figures), strict=True)
+    displays, placed = zip(*drawings, strict=True)
     ids = dict(enumerate(names))
     return Parts(
         tuple(svg_part(one, shared, ids.get(n, "")) for n, one in enumerate(displays)),

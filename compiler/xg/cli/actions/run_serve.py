@@ -20,6 +20,7 @@ from xg.cli.live.drawing import LiveDrawing, WholePage
 from xg.cli.live.server import LiveServer
 from xg.cli.opening import open_project
 from xg.diagnostics.diagnostic import DiagnosticError
+from xg.diagnostics.gc_pause import resting_collector
 
 PAUSE: Final = 0.03  # seconds between two looks at the files
 
@@ -108,10 +109,11 @@ def _redraw(board: Board, place: int, drawing: LiveDrawing, console: Console) ->
     begun = time.perf_counter()
     drawn = ""
     try:
-        for file in drawing.redrawn():
-            if not (drawn or file.failed):
-                drawn = f", drawn in {time.perf_counter() - begun:.2f} s"
-            board.put(place, file)
+        with resting_collector():
+            for file in drawing.redrawn():
+                if not (drawn or file.failed):
+                    drawn = f", drawn in {time.perf_counter() - begun:.2f} s"
+                board.put(place, file)
     except Exception as error:  # the next save may be drawn
         board.put(place, drawing.broken("\n".join(bug_lines(error))))
     console.note(f"{drawing.shown.name}: {drawing.verdict}{drawn}")

@@ -11,12 +11,16 @@ from xg.diagnostics.lazy_dataclass import dataclass
 
 @dataclass(frozen=True, slots=True)
 class LivePage:
-    """The page of a block as of some save; a quick one waits for its numbers."""
+    """The page of a block as of some save; a quick one waits for its numbers.
+
+    A begun one has only the figure that is seen first: who looks at another one waits for that.
+    """
 
     block: str
     html: bytes
     version: int
     is_quick: bool
+    is_begun: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,5 +76,8 @@ class Board:
 
 
 def _data(file: LiveFile) -> dict[str, object]:
-    pages = [{"block": page.block, "version": page.version} for page in file.pages]
+    pages = [
+        {"block": page.block, "version": page.version, "begun": page.is_begun}
+        for page in file.pages
+    ]
     return {"name": file.name, "said": file.said, "failed": file.failed, "pages": pages}

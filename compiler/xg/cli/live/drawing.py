@@ -20,7 +20,7 @@ from xg.diagnostics.diagnostic import Diagnostic, DiagnosticError, render
 from xg.driver import compile_project
 from xg.frontend.blocks import concerning, uncalled
 from xg.frontend.project import Project
-from xg.pages.explorer import explore
+from xg.pages.explorer import explore_by_steps
 from xg.pages.outputs import OF_NOTHING
 
 _VERSIONS = count(1)
@@ -36,9 +36,9 @@ class LiveDrawing:
         self._options = options
 
     def redrawn(self) -> Iterator[LiveFile]:
-        """The file as it is now: first its pictures, then what `xg check` says of it.
+        """The file as it is now: its first pictures, all of them, what `xg check` says of it.
 
-        It is read once: a save between the two would put the errors of one text beside the
+        It is read once: a save in between would put the errors of one text beside the
         pictures of another.
         """
         try:
@@ -46,9 +46,10 @@ class LiveDrawing:
         except DiagnosticError as error:
             checked = error.diagnostics
         else:
-            pages, mistakes = self._drawn(project)
-            if pages and not mistakes:
-                yield self._show(replace(self.shown, said="", failed=False, pages=tuple(pages)))
+            mistakes: tuple[Diagnostic, ...] = ()
+            for pages, mistakes in self._drawn(project):
+                if pages and not mistakes:
+                    yield self._show(replace(self.shown, said="", failed=False, pages=pages))
             checked = findings(project, self._options) or mistakes
         self.verdict = summary(checked)
         if checked:
@@ -76,23 +77,36 @@ class LiveDrawing:
         self.shown = file
         return file
 
-    def _drawn(self, project: Project) -> tuple[list[LivePage], tuple[Diagnostic, ...]]:
-        """The quick pages of all blocks that no other calls, and the errors of the others."""
+    def _drawn(
+        self, project: Project
+    ) -> Iterator[tuple[tuple[LivePage, ...], tuple[Diagnostic, ...]]]:
+        """Yield the quick pages of all blocks that no other calls, and the errors of the others.
+
+        The first time, pages have only the figure that is seen first.
+        """
+        block: str | None = self._options.block
+        names = (block,) if block else uncalled(project.main) or (None,)
+        drawings = [self._pages(project, name) for name in names]
         pages: list[LivePage] = []
         mistakes: list[Diagnostic] = []
-        block: str | None = self._options.block
-        for name in (block,) if block else uncalled(project.main) or (None,):
+        for drawing in drawings:
             try:
-                pages.append(self._page(project, name))
+                pages.append(next(drawing))
             except DiagnosticError as error:
                 mistakes += error.diagnostics
-        return pages, _concerned(mistakes, drawn=bool(pages))
+        said = _concerned(mistakes, drawn=bool(pages))
+        yield tuple(pages), said
+        if any(page.is_begun for page in pages) and not said:
+            whole = {page.block: page for drawing in drawings for page in drawing}
+            yield tuple(whole.get(page.block, page) for page in pages), said
 
-    def _page(self, project: Project, name: str | None) -> LivePage:
+    def _pages(self, project: Project, name: str | None) -> Iterator[LivePage]:
+        """Yield the page of a block, and where it has several figures, a begun one before."""
         settings = concerning(project, name, settings_of(self._options))
         program = compile_project(project, name, settings, self._options.plan)
-        html = explore(program, settings, quick=True).page
-        return LivePage(program.graphs.main.block, html, next(_VERSIONS), is_quick=True)
+        block = program.graphs.main.block
+        for html, is_begun in explore_by_steps(program, settings):
+            yield LivePage(block, html, next(_VERSIONS), is_quick=True, is_begun=is_begun)
 
 
 def _concerned(mistakes: Iterable[Diagnostic], *, drawn: bool) -> tuple[Diagnostic, ...]:

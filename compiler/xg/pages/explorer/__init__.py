@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import Final
 
 from xg.cost.cost import cost
 from xg.diagnostics.lazy_dataclass import dataclass
+from xg.diagnostics.limits import FigureNodes
 from xg.driver import Program, views
-from xg.figures import parts
+from xg.figures import Parts, joined, painted, parts
 from xg.figures.formats.svg_part import sheet
+from xg.figures.layout.columns import first_column
+from xg.figures.model.figure import Figure
 from xg.figures.model.style import DARK, LIGHT, Theme
 from xg.figures.views.backward import backward_drawn
 from xg.figures.views.forward import forward_drawn
@@ -32,6 +36,7 @@ from xg.pages.html.page import Page, Pass, PassFace, Section
 
 FORMAT: Final = 4  # of the facts
 SIZE_AT_MOST: Final = 300_000  # bytes
+NOT_YET: Final = '<svg viewBox="0 0 1 1"></svg>'  # in the place of a figure
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,32 +60,71 @@ def explore(
     A `quick` one has neither numbers nor other plans, which take longer than all the rest; `plans`
     are there where the caller has them already.
     """
-    graphs = program.graphs
-    uses = block_uses(graphs)
-    written = code(graphs, uses)
-    drawn = [_drawn(graphs, use, written) for use in uses]
-    figures = [one.figure for each in drawn for one in each.values()]
-    if has_overview := "overview" in views(program):
-        figures.append(program.figure("overview"))
-    pictures = parts(figures)
-    markup = iter(pictures.markup)
     compared = () if quick else tuple(planned(program, settings)) if plans is None else plans
-    facts = _facts(program, settings, uses, drawn, written, compared, quick=quick)
+    outline = _Outline.of(program)
+    facts = _facts(program, settings, outline, compared, quick=quick)
+    pictures = parts(outline.figures)
+    written = _page(outline, facts, pictures)
+    return Explored(written, pictures.engines, (*pictures.warnings, *_too_large(written)))
+
+
+def explore_by_steps(program: Program, settings: Settings) -> Iterator[tuple[bytes, bool]]:
+    """Yield the quick page, begun with the figure that is seen first, then with all of them.
+
+    The second of each pair says whether figures are still missing. Raises DiagnosticError before
+    the first page, or not at all.
+    """
+    outline = _Outline.of(program)
+    for figure in outline.figures:
+        FigureNodes.check(len(first_column(figure).nodes), None)
+    facts = _facts(program, settings, outline, (), quick=True)
+    first, *others = outline.figures
+    drawn = painted(first)
+    if others:
+        seen = joined([drawn])
+        blank = len(others) * (NOT_YET,)
+        yield _page(outline, facts, replace(seen, markup=seen.markup + blank)), True
+    yield _page(outline, facts, joined([drawn, *map(painted, others)])), False
+
+
+@dataclass(frozen=True, slots=True)
+class _Outline:
+    """The content of a page before its figures are placed; the first is the forward one."""
+
+    program: Program
+    uses: Sequence[BlockUse]
+    written: Code
+    drawn: Sequence[Mapping[Pass, Drawn]]
+    figures: Sequence[Figure]
+
+    @classmethod
+    def of(cls, program: Program) -> _Outline:
+        """The outline of a program."""
+        uses = block_uses(program.graphs)
+        written = code(program.graphs, uses)
+        drawn = [_drawn(program.graphs, use, written) for use in uses]
+        figures = [one.figure for each in drawn for one in each.values()]
+        if "overview" in views(program):
+            figures.append(program.figure("overview"))
+        return cls(program, uses, written, drawn, figures)
+
+
+def _page(outline: _Outline, facts: Mapping[str, object], pictures: Parts) -> bytes:
+    graphs, markup = outline.program.graphs, iter(pictures.markup)
+    titled = zip(_titles(outline.uses), outline.uses, outline.drawn, strict=True)
     page = Page(
         title=graphs.main.title or graphs.main.block,
         file=_file(graphs),
         sections=tuple(
-            _section(title, use, each, written, markup)
-            for title, use, each in zip(_titles(uses), uses, drawn, strict=True)
+            _section(title, use, each, outline.written, markup) for title, use, each in titled
         ),
         facts=facts,
-        overview=pictures.markup[-1] if has_overview else "",
+        overview=next(markup, ""),
         shared=pictures.shared,
         sheet=sheet(LIGHT),
         colors=(_colors(LIGHT), _colors(DARK)),
     )
-    written = write(page).encode("utf-8")
-    return Explored(written, pictures.engines, (*pictures.warnings, *_too_large(written)))
+    return write(page).encode("utf-8")
 
 
 def _too_large(written: bytes) -> Iterator[str]:
@@ -134,16 +178,14 @@ def _section(
 def _facts(
     program: Program,
     settings: Settings,
-    uses: Sequence[BlockUse],
-    drawn: Sequence[Mapping[Pass, Drawn]],
-    written: Code,
+    outline: _Outline,
     plans: Sequence[Planned],
     *,
     quick: bool,
 ) -> dict[str, object]:
     """The data of the script."""
     graphs, formulas = program.graphs, Formulas()
-    blocks = _blocks(program, uses, drawn, written, formulas)
+    blocks = _blocks(outline, formulas)
     plans = plans if len(plans) > 1 else ()
     compared = plans_data(plans, formulas)
     mesh = mesh_of(program, *(each.program for each in plans))
@@ -160,7 +202,7 @@ def _facts(
         "mesh": [{"name": name, "value": size} for name, size in mesh.items()],
         "sizes": [{"name": n, "value": value} for n, value in starts.items() if n not in mesh],
         **blocks,
-        "functions": dict(written.operators),
+        "functions": dict(outline.written.operators),
         "formulas": packed_data(formulas.data()),
         **rules,
         "plans": compared,
@@ -169,22 +211,16 @@ def _facts(
     }
 
 
-def _blocks(
-    program: Program,
-    uses: Sequence[BlockUse],
-    drawn: Sequence[Mapping[Pass, Drawn]],
-    written: Code,
-    formulas: Formulas,
-) -> dict[str, object]:
+def _blocks(outline: _Outline, formulas: Formulas) -> dict[str, object]:
     """The data of every block, and the tables that it refers to."""
-    graphs = program.graphs
+    program, uses, graphs = outline.program, outline.uses, outline.program.graphs
     costs = {each.graph.key: each for each in cost(graphs).blocks}
     places = {use.graph.key: use.place for use in uses}
     sending = program.distributed and SendingData.of(program.distributed, graphs, formulas, uses)
     operators, shapes = Operators(), Shapes()
     blocks: list[object] = []
-    for use, figures in zip(uses, drawn, strict=True):
-        variables = written.blocks[use.graph.key].variables
+    for use, figures in zip(uses, outline.drawn, strict=True):
+        variables = outline.written.blocks[use.graph.key].variables
         equations = Equations.of(graphs, use.backward, variables)
         facts = BlockFacts(graphs, use, places, equations, formulas, shapes, operators, figures)
         sent = sending.data(use) if sending else []

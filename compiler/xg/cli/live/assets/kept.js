@@ -6,7 +6,9 @@ const boxes = "#sizes input[type=number], #mesh input[type=number]";
 export function kept(page) {
   return {
     block: page.querySelector("nav [aria-pressed=true]")?.textContent,
+    first: page.querySelector("nav button")?.textContent,
     backward: page.querySelector("#backward")?.checked,
+    overview: page.querySelector("#overview")?.ariaPressed === "true",
     sizes: new Map(all(page, boxes).filter((box) => box.value !== box.defaultValue).map((box) => [box.ariaLabel, box.value])),
     operator: page.querySelector(".figure:not([hidden]) [aria-pressed=true]")?.ariaLabel,
     at: page.querySelector("#at")?.value,

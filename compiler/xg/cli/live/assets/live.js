@@ -36,8 +36,18 @@ function show() {
   document.title = file ? `${file.failed ? "✗ " : ""}${page?.block ?? file.name}` : "xg serve";
   tell(file);
   const address = page ? `page/${place}/${number}?${page.version}` : "";
-  if (address !== shown) load(address);
+  if (address !== shown && !(page?.begun && looksElsewhere(address))) load(address);
 }
+
+/** Whether the reader looks at a figure that a begun page does not have yet: all but the first. */
+function looksElsewhere(address) {
+  const [before] = stage.querySelectorAll("iframe:not(.coming)");
+  if (pathOf(before?.getAttribute("src")) !== pathOf(address)) return false;
+  const { block, first, backward, overview } = kept(before.contentDocument);
+  return backward || overview || block !== first;
+}
+
+const pathOf = (address) => address?.split("?")[0];
 
 function entry(file, place) {
   const links = file.pages.flatMap(({ block }) => [" ", make("a", { href: `#${place}/${encodeURIComponent(block)}` }, block)]);
@@ -56,7 +66,7 @@ function tell(file) {
 function load(address) {
   for (const coming of stage.querySelectorAll(".coming")) coming.remove();
   const [before] = stage.querySelectorAll("iframe");
-  const same = address.split("?")[0] === before?.getAttribute("src").split("?")[0];
+  const same = pathOf(address) === pathOf(before?.getAttribute("src"));
   shown = address;
   if (!address) return before?.remove();
   const frame = make("iframe", { src: address, class: "coming", title: "Explorer" });
