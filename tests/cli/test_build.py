@@ -217,6 +217,31 @@ def test_watching_follows_used_files_in_other_folders(
     assert codes[0] != codes[1] == codes[2] != codes[3]
 
 
+@pytest.mark.parametrize("first", ["block (", None], ids=["unreadable", "missing"])
+def test_watching_waits_for_a_used_file_with_errors_in_another_folder(
+    first: str | None, xg: Xg, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (folder / "parts").mkdir()
+    part = folder / "parts" / "part.xg"
+    if first is not None:
+        part.write_text(first)
+    (folder / "whole.xg").write_text(
+        'use Part from "parts/part.xg"\ndim B, D\n'
+        "block Whole(X [B, D]) -> Y [B, D] {\n    X -> Part : Y\n}\n"
+    )
+    saves = iter(["dim B, D\nblock Part(X [B, D]) -> Y [B, D] {\n    X -> tanh : Y\n}\n"])
+
+    def save(_: float) -> None:
+        text = next(saves, None)
+        if text is None:
+            raise KeyboardInterrupt
+        part.write_text(text)
+
+    monkeypatch.setattr(watch.time, "sleep", save)
+    said = xg("build", "whole.xg", "-o", "out", "--only", "numpy", "--watch")
+    assert (said.code, said.out) == (0, "whole.xg: 1 file in out, 1 changed\n")
+
+
 def test_one_picture(xg: Xg, folder: Path) -> None:
     starts = {"svg": b"<svg", "pdf": b"%PDF", "png": b"\x89PNG", "dot": b"digraph", "html": b"<!",
               "tex": b"% Drawn by xg: "}  # fmt: skip

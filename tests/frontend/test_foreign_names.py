@@ -2,13 +2,22 @@
 
 from __future__ import annotations
 
-import pytest
+from collections.abc import Callable
+from typing import Any
 
+import numpy as np
+import pytest
+import torch
+
+import xg
 from xg import ops
 from xg.diagnostics.diagnostic import DiagnosticError
 from xg.frontend.choices import check_choices
 from xg.frontend.project import parse_project
 from xg.frontend.typed import type_project
+from xg.passes.resolve.foreign_names import ACTIVATIONS, meant
+
+functional: Any = torch.nn.functional
 
 FIRST_TRIES = {
     "Linear": "•<=W", "Dense": "•<=W", "Conv2d": "conv[H, W]", "conv1d": "conv[H, W]",
@@ -21,7 +30,8 @@ FIRST_TRIES = {
     "CrossEntropyLoss": "CE<-t", "MSELoss": "MSE<-t", "masked_fill": "SM", "LSTM": "over S",
     "exp": "op f(x)", "sub": "x - y", "div": "x / y",
     "Sequential": "X -> F -> G", "MaxPool2d": "maxpool[H, W]", "GlobalAveragePooling2D": "mean[S]",
-    "LeakyReLU": "op leaky(x)", "ELU": "op leaky(x)", "Mish": "op leaky(x)",
+    "LeakyReLU": "op LeakyReLU(x) = select(", "ELU": "op ELU(x) = select(", "BN": "no batch norm",
+    "Mish": "op Mish(x) = x*tanh(", "lse": "op lse(x [.., D]) = m + log(",
     "log_softmax": "-> S -> ln", "GroupNorm": "no group norm", "Identity": "nothing is needed",
     "unfold": "window[S](k=3)",
     "render": "xg build", "swish": "SiLU", "chunk": "slice[S]", "RotaryEmbedding": "RoPE",
@@ -61,6 +71,46 @@ def test_a_formula_is_answered_by_a_chain(line: str) -> None:
         type_project(parse_project(text.encode()))
     helps = [help for each in caught.value.diagnostics for help in each.help]
     assert any(FORMULAS[line] in help for help in helps)
+
+
+TORCH: dict[str, Callable[[Any], Any]] = {
+    "relu6": functional.relu6, "leakyrelu": functional.leaky_relu,
+    "leaky_relu": functional.leaky_relu, "elu": functional.elu, "celu": functional.celu,
+    "prelu": lambda x: functional.leaky_relu(x, 0.25), "mish": functional.mish,
+    "selu": functional.selu, "hardtanh": functional.hardtanh, "softsign": functional.softsign,
+    "hardsigmoid": functional.hardsigmoid, "hardswish": functional.hardswish,
+    "quickgelu": lambda x: x * (1.702 * x).sigmoid(),
+    "threshold": lambda x: functional.threshold(x, 0.1, 0.0),
+    **dict.fromkeys(("lse", "logsumexp", "log_sum_exp"), lambda x: x.logsumexp(-1)),
+    **dict.fromkeys(("normalize", "l2norm", "l2_norm"), lambda x: x / x.norm(dim=-1)[..., None]),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", ACTIVATIONS)
+def test_an_op_that_a_help_writes_is_the_function_of_that_name(name: str) -> None:
+    (help,) = meant(name)
+    op = help.partition(": ")[2].partition(", and then")[0]
+    shape = "[B]" if "max[D](x)" in op else "[B, D]"
+    text = f"dim B, D\n{op}\nblock F(X [B, D]) -> Y {shape} {{\n    X -> {name} : Y\n}}\n"
+    module = xg.compile(source=text).load("numpy")
+    X = np.random.default_rng(0).standard_normal((3, 5)) * 3
+    found = module.forward({}, {"X": X}, seed=None)[0]["Y"]
+    wanted = TORCH[name](torch.tensor(X)).tolist()
+    assert np.allclose(found, wanted, rtol=1e-5)
+
+
+def test_a_mark_over_a_letter_is_answered_by_a_word() -> None:
+    with pytest.raises(DiagnosticError) as caught:
+        parse_project(
+            "dim B\nblock F(x [B]) -> y [B] {\n    x -> tanh : x\u0302 -> y\n}\n".encode()
+        )
+    assert caught.value.diagnostics[0].help == ("a letter has no mark: write `_hat` behind it",)
+
+
+def test_a_loss_that_should_keep_an_axis_is_not_repeated() -> None:
+    text = "dim B, D\nblock F(X, T [B, D]) -> Y [B] {\n    X, T -> MSE : Y\n}\n"
+    (found,) = check_choices(parse_project(text.encode()))
+    assert "sum[D]((x - y)^2)" in found.help[0]
 
 
 def test_a_matrix_as_torch_holds_it_is_no_other_one() -> None:

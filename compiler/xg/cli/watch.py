@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 from xg.cli.console import Console
 from xg.cli.exits import FINE
 from xg.cli.opening import open_project
 from xg.diagnostics.diagnostic import DiagnosticError
+from xg.frontend.project import named_file, read_edited
+from xg.frontend.project.lookup import UnreadableFile, read
+from xg.syntax import ast
 from xg_runtime.errors import XgRuntimeError
 
 PAUSE = 0.3  # seconds; short beside the time between two saves
@@ -40,7 +43,8 @@ def watch(files: Sequence[str], build: Callable[[], int], console: Console) -> i
 class Watched:
     """A file and all that it uses, in any folder.
 
-    Of a file with errors every `.xg` file beside it too: a `use` that failed may name it.
+    Of a file with errors every `.xg` file beside it too: a `use` that failed may name it. So are
+    the files that it names, readable or not.
     """
 
     def __init__(self, file: str) -> None:
@@ -56,7 +60,7 @@ class Watched:
         try:
             self._used, self._folder = open_project(self._file).paths, None
         except DiagnosticError:
-            self._folder = Path(self._file).parent
+            self._used, self._folder = tuple(_named(self._file)), Path(self._file).parent
         self._seen = self._stamp()  # before anything is made of it: a save meanwhile is another
         return True
 
@@ -71,3 +75,19 @@ class Watched:
                 continue
             stamp.append((path, status.st_mtime_ns, status.st_size))
         return tuple(stamp)
+
+
+def _named(file: str) -> Iterator[Path]:
+    """The files that a file with errors uses, in any folder, those too that are not there yet."""
+    path = named_file(file)
+    try:
+        source = read(path, file, regular=False)
+    except (UnreadableFile, DiagnosticError):
+        return
+    reading = read_edited(path.resolve(), source, {})
+    yield from filter(None, reading.sources.values())
+    for module in reading.project.modules if reading.project else ():
+        folder = reading.sources[module.span.source]
+        for use in module.uses:
+            if folder and isinstance(use.origin, ast.Text):
+                yield folder.parent / use.origin.value

@@ -11,6 +11,11 @@ from xg.ir.tensor import Shape
 
 def advice(found: Shape, wanted: Shape, names: Sequence[str]) -> str:
     """How to get from `found` to `wanted`, in a few words; `names` are those of the axes found."""
+    if not found:
+        return (
+            "this is one number: BC repeats it; an op of your own keeps axes, "
+            "as op f(x [.., D], y [.., D]) = sum[D]((x - y)^2)"
+        )
     gone = [name for name, dim in zip(names, found, strict=True) if dim not in wanted]
     if Counter(found) == Counter(wanted):
         return "T brings axes into another order"

@@ -61,13 +61,16 @@ class _Walk:
     def _through_call(self, call: Call, changed: Changes, path: tuple[str, ...]) -> Changes:
         """The outputs of a call that change; in a row, after any round and all that follow it."""
         callee = self.graphs.get(call.callee)
-        if callee is None or call.loop is not None:
+        if callee is None:
             return {each: Perturbation(each, ANYHOW) for each in call.outputs}
         if call.count is not None and path:
             path = path[1:]  # whichever round it is
         inputs = zip(callee.inputs, call.inputs, strict=True)
         ports = {port: changed[value] for port, value in inputs if value in changed}
-        results = self._outputs(callee, ports, path)
+        if call.loop is not None:
+            results = self._over(callee, call.loop.states, ports, path)
+        else:
+            results = self._outputs(callee, ports, path)
         if call.count is not None:
             results = self._rounds(callee, ports, results)
         return {
@@ -79,6 +82,22 @@ class _Walk:
     ) -> list[Perturbation | None]:
         reached = self._through_graph(callee, ports, path)
         return [reached.get(output) for output in callee.outputs]
+
+    def _over(
+        self, callee: Graph, states: int, ports: Changes, path: tuple[str, ...]
+    ) -> list[Perturbation | None]:
+        """The outputs of a loop that change; a state that does so changes in all rounds behind."""
+        carried = callee.inputs[len(callee.inputs) - states :]
+        ports = {port: Perturbation(port, ANYHOW) for port in ports}
+        while True:
+            results = self._outputs(callee, ports, path)
+            ends = results[len(results) - states :]
+            new = {port for port, end in zip(carried, ends, strict=True) if end} - {*ports}
+            if not new:
+                break
+            ports |= {port: Perturbation(port, ANYHOW) for port in new}
+        outputs = zip(callee.outputs, results, strict=True)
+        return [Perturbation(output, ANYHOW) if change else None for output, change in outputs]
 
     def _rounds(
         self, callee: Graph, ports: Changes, results: list[Perturbation | None]

@@ -133,6 +133,50 @@ def test_a_mixer_is_proven(tmp_path: Path) -> None:
     }  # fmt: skip
 
 
+LOOP = """
+dim B, S, D = 3
+block Cell(x, z, q, w, r [B, D]) -> y [B, D], u [B, D] {
+    param c [B], b [D]
+    state h, k, m, l [B, D] = zeros
+    x -> ⊕<-h -> tanh                             : y
+    q -> ⊕<-BC[b -> b, d=D](c) -> S -> ⊕<-BC(b)   : u
+    m -> ⊕<-w                                     : m_2
+    next h = k
+    next k = z
+    next m = m_2
+    next l = r
+}
+block Net(x, z, q, w, r, a [B, S, D]) -> y [B, S, D], u [B, S, D] {
+    x, z, q, w, r -> Cell over S as cell : y, u
+}
+"""
+
+
+@pytest.mark.parametrize(
+    ("name", "reason"),
+    [
+        ("z", None),  # by two states, two rounds later
+        ("x", None),
+        ("cell.b", None),
+        ("cell.c", "it shifts whole rows alike, which S in line 7 does not see"),
+        ("w", "it is not used"),  # goes round, and comes out nowhere
+        ("r", "it is not used"),
+        ("a", "it is not used"),
+    ],
+)
+def test_a_change_that_goes_round_a_loop(name: str, reason: str | None) -> None:
+    graphs = xg.compile(source=LOOP).graphs
+    assert why_zero_through_calls(graphs.graphs, graphs.entry, name) == reason
+
+
+def test_a_loop_with_an_unused_input_is_proven(tmp_path: Path) -> None:
+    (tmp_path / "net.xg").write_text(LOOP, encoding="utf-8")
+    proof = prove(read_project(tmp_path / "net.xg"), "Net", {"S": 3}, 0, ())
+    zero = {row.name for row in proof.gradients.rows if row.verdict == "zero"}
+    assert proof.gradients.passed
+    assert zero == {"cell.c", "w", "r", "a"}
+
+
 def _why(text: str, name: str, folder: Path) -> str | None:
     (folder / "net.xg").write_text(text, encoding="utf-8")
     graph = xg.compile(folder / "net.xg").graphs.main

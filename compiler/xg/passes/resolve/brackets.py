@@ -27,8 +27,12 @@ def refuse_brackets(use: ast.NodeUse, node: str, takes: Brackets) -> None:
     else:
         _refuse(node, _counted((*axes.source, *axes.target)), "counted")
         old = {axis.name.name for axis in _axes(axes.source)}
-        again = (axis for axis in _sized(axes.target) if axis.name.name in old)
-        _refuse(node, again, "again")
+        for axis in _sized(axes.target):
+            if axis.name.name in old:
+                group = _group_with(axes.source, axis)
+                raise Refused(BadBrackets(axis.span, node, "again", group))
+            if [other.name.name for other in _axes(axes.target)].count(axis.name.name) > 1:
+                raise Refused(BadBrackets(axis.span, node, "twice", axis.name.name))
 
 
 def _refuse(node: str, items: Iterator[ast.AxisItem], why: Wrong) -> None:
@@ -46,6 +50,17 @@ def _axes(items: tuple[ast.AxisItem, ...]) -> Iterator[ast.Axis]:
     for item in items:
         parts = item.axes if isinstance(item, ast.AxisGroup) else (item,)
         yield from (part for part in parts if isinstance(part, ast.Axis))
+
+
+def _group_with(items: tuple[ast.AxisItem, ...], axis: ast.Axis) -> str:
+    """How to say the size of an axis in the group that it is in; "" if it is in none."""
+    name = axis.name.name
+    for item in items:
+        if isinstance(item, ast.AxisGroup) and name in [part.name.name for part in _axes((item,))]:
+            parts = (part.span.text for part in item.axes)
+            sized = ", ".join(axis.span.text if part == name else part for part in parts)
+            return f"the size of a part stands left of the arrow: ({sized})"
+    return ""
 
 
 def _sized(items: tuple[ast.AxisItem, ...]) -> Iterator[ast.Axis]:

@@ -53,7 +53,8 @@ class CalledAgain(ProblemAt):
             ),
             "repeated": (
                 f"{name} is one call: it cannot be repeated",
-                "each round of a row has its own parameters: repeat the block itself",
+                "each round of a row has its own parameters: repeat the block itself; "
+                "rounds that share them are a loop with a state: -> Cell over S",
             ),
             "given arguments": (
                 f"{name} is called again: its arguments stand where it is called first",

@@ -234,7 +234,7 @@ class BadArgument(ProblemAt):
     made: Span | None = None
 
 
-Wrong = Literal["axes", "map", "list", "size", "again", "counted"]
+Wrong = Literal["axes", "map", "list", "size", "again", "twice", "counted"]
 
 
 class BadBrackets(ProblemAt):
@@ -259,13 +259,15 @@ class BadBrackets(ProblemAt):
             "size": f"{node} finds the axis by its name: {written} says a size that is not read",
             "counted": f"{node} names its axes here: {written} counts them",
             "again": f"{written} says the size of an axis that stands left of the arrow, too",
+            "twice": f"{self.takes} stands twice right of the arrow",
         }[self.wrong]
         shape = f"a shape stands behind the name of an edge: `-> {node} : NAME {written}`"
         help = {
             "axes": (f"it takes a map of axes{example}" if example else shape,),
             "map": (f"it takes names of axes{example}",) if example else (),
             "size": ("a size stands behind a new axis alone",),
-            "again": ("a size stands behind a new axis alone",),
+            "again": (self.takes or "a size stands behind a new axis alone",),
+            "twice": (f"each axis stands there once, a new one with its size: {written}",),
         }.get(self.wrong, ())
         return self.report(message, Label(self.span), help=help)
 

@@ -9,7 +9,6 @@ _LINEAR: Final = "a linear layer is •<=W -> ⊕<-BC(b), with param W [D, D_ff]
 _CONV: Final = "a convolution is conv[H, W](K, b, pad=1), with param K [3, 3, C, D], b [D]"
 _NORM: Final = "a layer norm is LN, or LN(γ, β) with param γ [D] = ones, β [D] = zeros"
 _RMS: Final = "an RMS norm is an op: op rms(x [.., D]; g [D]) = x/sqrt(mean[D](x^2) + 1e-6)*g"
-_OWN: Final = "an activation of your own is an op: op leaky(x) = max(x, 0.01*x), and then -> leaky"
 _ATTENTION: Final = "attention is •<=KT -> SM(1/sqrt(D_h), causal) -> S -> •<=V"
 _CONCAT: Final = "tensors are joined by C: A -> C<-B : Y [B, S, D], or C[S]<-B"
 _AXES: Final = "axes change places by T, or by a map: T[b, s, d -> b, d, s]"
@@ -32,7 +31,7 @@ _HINTS: Final[dict[str, tuple[str, ...]]] = {
         "groupnorm", "group_norm", "instancenorm", "instancenorm2d",
     ),
     "there is no batch norm: LN is a norm over one axis": (
-        "batchnorm", "batchnorm1d", "batchnorm2d",
+        "batchnorm", "batchnorm1d", "batchnorm2d", "bn",
     ),
     _ATTENTION: ("attention", "multiheadattention", "scaled_dot_product_attention", "sdpa", "mha"),
     _CONCAT: ("cat", "concat", "concatenate", "hstack", "vstack", "stack", "append"),
@@ -50,10 +49,6 @@ _HINTS: Final[dict[str, tuple[str, ...]]] = {
         "mask", "masked_fill", "tril", "triu",
     ),
     "a rectifier is ReLU": ("relu", "rectifier"),
-    _OWN: (
-        "relu6", "leakyrelu", "leaky_relu", "prelu", "elu", "selu", "celu", "mish", "hardtanh",
-        "softsign", "hardsigmoid", "hardswish", "quickgelu", "threshold",
-    ),
     "nothing is needed: an edge goes on to many nodes": ("identity", "noop", "passthrough"),
     "a table is looked up by Emb: ids -> Emb(E), with param E [V, D]": (
         "embedding", "embed", "embeddings", "lookup",
@@ -107,6 +102,28 @@ _FUNCTIONS: Final[dict[str, str]] = {  # of numbers: they stand in an operator o
     "max": "max(x, 0)", "min": "min(x, 0)", "maximum": "max(x, y)", "minimum": "min(x, y)",
     "where": "select(x > 0, x, 0)", "softplus": "log(1 + exp(x))",
 }  # fmt: skip
+ACTIVATIONS: Final[dict[str, str]] = {  # and other functions of one tensor: a line each
+    "relu6": "(x) = min(max(x, 0), 6)",
+    **dict.fromkeys(("leakyrelu", "leaky_relu"), "(x) = select(x > 0, x, 0.01*x)"),
+    "prelu": "(x; a = 0.25) = select(x > 0, x, a*x)",
+    "elu": "(x) = select(x > 0, x, exp(x) - 1)",
+    "celu": "(x; a = 1) = select(x > 0, x, a*(exp(x/a) - 1))",
+    "selu": "(x) = 1.0507*select(x > 0, x, 1.67326*(exp(x) - 1))",
+    "mish": "(x) = x*tanh(log(1 + exp(x)))",
+    "hardtanh": "(x) = min(max(x, -1), 1)",
+    "softsign": "(x) = x/(1 + abs(x))",
+    "hardsigmoid": "(x) = min(max(x + 3, 0), 6)/6",
+    "hardswish": "(x) = x*min(max(x + 3, 0), 6)/6",
+    "quickgelu": "(x) = x*sigmoid(1.702*x)",
+    "threshold": "(x; a = 0.1) = select(x > a, x, 0)",
+    **dict.fromkeys(
+        ("lse", "logsumexp", "log_sum_exp"),
+        "(x [.., D]) = m + log(sum[D](exp(x - m))) where m = max[D](x)",
+    ),
+    **dict.fromkeys(
+        ("normalize", "l2norm", "l2_norm"), "(x [.., D]) = x/sqrt(sum[D](x^2) + 1e-12)"
+    ),
+}
 _BY_NAME: Final = {name: hint for hint, names in _HINTS.items() for name in names}
 
 
@@ -115,7 +132,10 @@ def meant(name: str, behind: str = "") -> tuple[str, ...]:
 
     `behind` is the text behind it, where axes and an operand may stand.
     """
-    plain = name.rpartition(".")[2].lower()
+    last = name.rpartition(".")[2]
+    plain = last.lower()
+    if plain in ACTIVATIONS:
+        return (f"it is an op of your own: op {last}{ACTIVATIONS[plain]}, and then -> {last}",)
     formula = _FUNCTIONS.get(plain)
     if formula is None:
         return (_BY_NAME[plain],) if plain in _BY_NAME else ()

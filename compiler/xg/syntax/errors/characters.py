@@ -51,11 +51,22 @@ class ForbiddenCharacter(ProblemAt):
         return (Fix("delete the character", ((end, ""),)),)
 
 
+_MARKS: Final = {
+    "\u0302": "hat", "\u0303": "tilde", "\u0304": "bar", "\u0305": "bar", "\u0307": "dot",
+    "\u0308": "ddot", "\u030c": "check", "\u20d7": "vec",
+}  # fmt: skip
+
+
 class UnknownCharacter(ProblemAt):
     """A sign that the language does not have."""
 
     code = "XG0103"
     title = "{span.text!q} means nothing here"
+
+    def helps(self) -> tuple[str, ...]:
+        """Name the mark, if it is one over the letter before it."""
+        word = _MARKS.get(self.span.text)
+        return (f"a letter has no mark: write `_{word}` behind it",) if word else ()
 
 
 class ForeignSpelling(ProblemAt):
