@@ -5,6 +5,7 @@ from collections import defaultdict
 from collections.abc import Iterable
 from dataclasses import replace
 from fractions import Fraction
+from itertools import combinations
 from pathlib import Path
 
 import pytest
@@ -18,6 +19,7 @@ from xg.figures.model.richtext import characters
 from xg.figures.views import figure
 from xg.figures.views.backward import backward_figure
 from xg.figures.views.forward import forward_figure
+from xg.figures.views.notation import volume
 from xg.figures.views.totals import in_usual_order
 from xg.ir.dim import Dim, symbol
 from xg.ir.graph import Program
@@ -120,8 +122,9 @@ def test_bars_of_an_overview(name: str, block: str, plan: str) -> None:
     for bar in drawn.bars:
         times = Fraction(1)
         for brace in drawn.braces:
-            if bar.node.id in brace.nodes:
-                times *= number(characters(brace.label).split()[1], sizes)
+            label = characters(brace.label)
+            if bar.node.id in brace.nodes and label.startswith("× "):
+                times *= number(label.split()[1], sizes)
         cost = printed(bar.node, sizes)
         found.append({key: one * times for key, one in cost.items()})
     assert added(found) == counted(list(traffic(placed)), sizes)
@@ -131,3 +134,31 @@ def test_sums_are_in_the_usual_order() -> None:
     d, wide, parts = symbol("D"), symbol("D_ff"), symbol("N_T")
     assert in_usual_order(d * 2 + d * wide * 2 + d * d * 4) == "4D^2 + 2*D*D_ff + 2D"
     assert in_usual_order(d * 3 / parts + d * d / parts + d) == "D^2/N_T + 3*D/N_T + D"
+
+
+def test_factors_have_one_order() -> None:
+    sizes = Sizes()
+    d, wide, heads, long, batch = map(symbol, ("D", "D_ff", "N_H", "S_k", "B"))
+    assert volume((wide, d), sizes) == volume((d, wide), sizes) == "D*D_ff"
+    assert volume((batch, long, heads * wide), sizes) == "B*N_H*S_k*D_ff"
+    assert volume((symbol("V"), d), sizes) == in_usual_order(symbol("V") * d) == "D*V"
+    assert volume((symbol("S_max"), d), sizes) == in_usual_order(d * symbol("S_max")) == "S_max*D"
+    assert volume((batch, symbol("N_P") + 1, d), sizes) == "B*(N_P + 1)*D"
+    assert volume((batch, symbol("T"), symbol("C")), sizes) == "B*T*C"  # the author's own order
+
+
+@pytest.mark.parametrize(("name", "block", "plan"), [("mlp", "MLP", "DP"), ("bert", "MLM", "DP")])
+def test_no_figure_has_two_factors_in_both_orders(name: str, block: str, plan: str) -> None:
+    program = xg.compile(shipped(name), block, plan)
+    for view in ("forward", "backward", "overview"):
+        pairs = set(_neighbours(program.figure(view)))
+        assert [one for one in pairs if one[::-1] in pairs and one[0] != one[1]] == []
+        assert pairs or view == "forward"
+
+
+def _neighbours(drawn: Figure) -> Iterable[tuple[str, str]]:
+    """Every two factors of a cost in a figure, in their order."""
+    for node in (*drawn.nodes, *(bar.node for bar in drawn.bars)):
+        for line in node.lines if node.kind is NodeKind.COMMUNICATION else ():
+            for product in re.findall(r"[A-Z]\w*(?:·[A-Z]\w*)+", characters(line)):
+                yield from combinations(product.split("·"), 2)

@@ -15,7 +15,15 @@ from xg.figures.formats.tex import tex
 from xg.figures.formats.tex_text import label
 from xg.figures.model.figure import Figure
 from xg.figures.model.geometry import Box, rectangle
-from xg.figures.model.richtext import RichText, bold, number, plain, symbol, tensor
+from xg.figures.model.richtext import (
+    RichText,
+    StyledRun,
+    bold,
+    number,
+    plain,
+    symbol,
+    tensor,
+)
 from xg.figures.model.style import LIGHT, Color
 
 GOLDEN = Path(__file__).parent / "golden"
@@ -58,6 +66,10 @@ def test_every_golden_has_a_figure() -> None:
 @pytest.mark.parametrize(
     ("text", "written"),
     [
+        (
+            (StyledRun("BC", sub="B,S_k,D"),),
+            r"{\normalsize $\mathrm{BC}_{\mathrm{B},\mathrm{S}_{\mathrm{k}},\mathrm{D}}$}",
+        ),
         (symbol("W_up"), r"{\normalsize $\mathbf{W}_{\mathrm{up}}$}"),
         (
             symbol("gamma_1", gradient=True, sup="⊤"),

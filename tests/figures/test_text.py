@@ -5,7 +5,7 @@ import pytest
 from xg.diagnostics import escape
 from xg.figures.draw import font
 from xg.figures.draw.typeset import typeset
-from xg.figures.model.richtext import characters, dimension, shape, symbol, tensor
+from xg.figures.model.richtext import StyledRun, characters, dimension, shape, symbol, tensor
 
 # From the metrics that Helvetica was published with, in thousandths of an em.
 HELVETICA = {"A": 667, "W": 944, "a": 556, "i": 222, "m": 833, "[": 278, "0": 556, ",": 278}
@@ -46,6 +46,14 @@ def test_scripts_stand_over_each_other() -> None:
     assert sub.x == sup.x == pytest.approx(base.width)
     assert sup.y < 0 < sub.y
     assert sub.size < base.size
+
+
+def test_a_script_has_a_script_of_its_own() -> None:
+    base, sizes, below = typeset((StyledRun("BC", sub="B,S_k"),), 10).spans
+    assert (sizes.text, below.text) == ("B,S", "k")
+    assert below.x == pytest.approx(base.width + sizes.width)
+    assert 0 < sizes.y < below.y
+    assert below.size < sizes.size < base.size
 
 
 def test_a_line_is_as_wide_as_its_spans() -> None:

@@ -8,9 +8,10 @@ from typing import Final
 from xg.diagnostics.lazy_dataclass import dataclass
 from xg.figures.draw import font
 from xg.figures.model import style
-from xg.figures.model.richtext import RichText, StyledRun, Tag
+from xg.figures.model.richtext import RichText, StyledRun, Tag, scripts
 
 _SCRIPT_SIZE: Final = 0.72  # of the base's size
+_NESTED_SIZE: Final = 0.82  # of a script's size, of a script below it
 _SUB_DROP: Final = 0.22  # of the base's size, below the baseline
 _SUP_RISE: Final = 0.42
 
@@ -81,14 +82,24 @@ def _set_run(run: StyledRun, x: float, size: float) -> list[TextSpan]:
     script = size * _SCRIPT_SIZE
     spans = [base]
     if run.sub:
-        drop = size * _SUB_DROP
-        spans.append(TextSpan(run.sub, right, drop, script, False, False, run.muted, run.tag))
+        spans += _set_below(run, right, size)
     if run.sup:
         lean = 0.06 * size if run.italic else 0.0
         rise = -size * _SUP_RISE
         right += lean
         spans.append(TextSpan(run.sup, right, rise, script, False, False, run.muted, run.tag))
     return spans
+
+
+def _set_below(run: StyledRun, x: float, size: float) -> Iterator[TextSpan]:
+    """Set a subscript, and the subscripts of its letters lower and smaller."""
+    for text, is_nested in scripts(run.sub):
+        script, drop = size * _SCRIPT_SIZE, size * _SUB_DROP
+        if is_nested:
+            script, drop = script * _NESTED_SIZE, drop + script * _SUB_DROP
+        span = TextSpan(text, x, drop, script, False, False, run.muted, run.tag)
+        yield span
+        x += span.width
 
 
 def _ascent(spans: Sequence[TextSpan], size: float) -> float:

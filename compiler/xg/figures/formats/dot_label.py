@@ -7,10 +7,11 @@ from typing import Final
 from xg.diagnostics import escape
 from xg.figures.model import style
 from xg.figures.model.figure import FigureNode, NodeKind
-from xg.figures.model.richtext import RichText, StyledRun
+from xg.figures.model.richtext import RichText, StyledRun, scripts
 from xg.figures.model.style import Color, Theme
 
 _SCRIPT_SIZE: Final = 7
+_NESTED_SIZE: Final = 6
 _SIGNS: Final = {
     NodeKind.MATMUL: "",
     NodeKind.ADD: "+",
@@ -54,11 +55,12 @@ def _run(run: StyledRun, theme: Theme, color: Color) -> str:
     inner = escape.dot_html(run.text)
     inner = f"<B>{inner}</B>" if run.bold and inner else inner
     inner = f"<I>{inner}</I>" if run.italic and inner else inner
-    inner += "".join(
-        f'<{tag}><FONT POINT-SIZE="{_SCRIPT_SIZE}">{escape.dot_html(script)}</FONT></{tag}>'
-        for tag, script in (("SUB", run.sub), ("SUP", run.sup))
-        if script
+    below = "".join(
+        _script("SUB", escape.dot_html(text), _NESTED_SIZE) if is_nested else escape.dot_html(text)
+        for text, is_nested in scripts(run.sub)
     )
+    inner += _script("SUB", below, _SCRIPT_SIZE) if below else ""
+    inner += _script("SUP", escape.dot_html(run.sup), _SCRIPT_SIZE) if run.sup else ""
     if not inner:
         return ""
     if run.muted:
@@ -68,3 +70,7 @@ def _run(run: StyledRun, theme: Theme, color: Color) -> str:
         use = Color.COMMUNICATION_LINE if run.tag == "forward" else Color.BACKWARD
         return f'<FONT POINT-SIZE="{style.TAG_SIZE:g}" COLOR="{theme.colors[use]}">{inner}</FONT>'
     return f'<FONT COLOR="{theme.colors[color]}">{inner}</FONT>'
+
+
+def _script(tag: str, inner: str, size: int) -> str:
+    return f'<{tag}><FONT POINT-SIZE="{size}">{inner}</FONT></{tag}>'

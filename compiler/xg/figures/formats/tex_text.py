@@ -13,6 +13,7 @@ from unicodedata import normalize
 
 from xg.diagnostics import escape
 from xg.figures.draw.typeset import TextSpan
+from xg.figures.model.richtext import scripts
 
 _SIZES: Final = (
     (14.0, r"\Large"),
@@ -64,7 +65,7 @@ _UNKNOWN: Final = r"\xgchar{"
 
 
 class _Atom(NamedTuple):
-    """A span on the baseline with its scripts."""
+    """A span on the baseline with its scripts; below one is another behind an underscore."""
 
     base: TextSpan
     sub: str
@@ -104,13 +105,16 @@ def label(spans: Sequence[TextSpan], muted: str) -> str:
 def _atoms(spans: Sequence[TextSpan]) -> Iterator[_Atom]:
     """Give every span its scripts, which are the spans below and above the baseline behind it."""
     atom: _Atom | None = None
+    lowest = 0.0  # where the subscript is; what is lower is its own
     for span in spans:
         if atom is None or span.y == 0:
             if atom is not None:
                 yield atom
             atom = _Atom(span, "", "")
         elif span.y > 0:
-            atom = atom._replace(sub=atom.sub + span.text)
+            is_nested = bool(atom.sub) and span.y > lowest
+            lowest = span.y if not atom.sub else lowest
+            atom = atom._replace(sub=atom.sub + "_" * is_nested + span.text)
         else:
             atom = atom._replace(sup=atom.sup + span.text)
     if atom is not None:
@@ -128,7 +132,11 @@ def _text_atom(atom: _Atom) -> str:
 
 def _math_atom(atom: _Atom) -> str:
     text, face = atom.base.text, "bold" if atom.base.bold else "it" if atom.base.italic else "rm"
-    sub = f"_{{{_math(atom.sub, 'rm', script=True)}}}" if atom.sub else ""
+    below = "".join(
+        f"_{{{_math(part, 'rm', script=True)}}}" if is_nested else _math(part, "rm", script=True)
+        for part, is_nested in scripts(atom.sub)
+    )
+    sub = f"_{{{below}}}" if below else ""
     sup = f"^{{{_math(atom.sup, 'rm', script=True)}}}" if atom.sup else ""
     base = _math(text, face)
     return f"{{{base}}}{sub}{sup}" if (sub or sup) and "^" in base else base + sub + sup

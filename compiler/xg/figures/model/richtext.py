@@ -18,6 +18,7 @@ Tag = Literal["", "forward", "backward"]
 class StyledRun:
     """Characters of one style, and the scripts below and above their right end.
 
+    Letters of `sub` may have subscripts of their own, behind an underscore: B,S_k.
     Runs with a `tag` are framed: the collective of a pass that a parameter takes part in.
     """
 
@@ -37,9 +38,20 @@ _GREEK: Final = {
     "theta": "θ", "lambda": "λ", "mu": "μ", "nu": "ν", "xi": "ξ", "pi": "π", "rho": "ρ",
     "sigma": "σ", "tau": "τ", "phi": "φ", "chi": "χ", "psi": "ψ", "omega": "ω",
 }  # fmt: skip
+_NESTED: Final = re.compile(r"_([^\W_]+)")
 _ROOT: Final = re.compile(r"sqrt\((\w+)\)")
 _SIZE: Final = re.compile(r"\b[A-Z]")
 _TOKEN: Final = re.compile(r"([^\W\d]\w*|\s*\*\s*|.)(?:\^(\d+))?", re.DOTALL)
+
+
+def scripts(sub: str) -> list[tuple[str, bool]]:
+    """Return the parts of a subscript, and whether each is a subscript of the subscript.
+
+    >>> scripts("B,S_k,N_H")
+    [('B,S', False), ('k', True), (',N', False), ('H', True)]
+    """
+    parts = _NESTED.split(sub)
+    return [(text, bool(place % 2)) for place, text in enumerate(parts) if text]
 
 
 def plain(text: str) -> RichText:

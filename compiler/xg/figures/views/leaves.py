@@ -48,9 +48,8 @@ class Leaves:
         if view.op.glyph == "T":
             return with_frozen(notation.label(value), operand)
         dims = _new_dims(view, value, notation)
-        repeated = ",".join(dims).replace("_", "")  # a script has no scripts of its own
         inside = (
-            StyledRun("BC", sub=repeated),
+            StyledRun("BC", sub=",".join(dims)),
             *plain("("),
             *notation.symbol(operand),
             *plain(")"),

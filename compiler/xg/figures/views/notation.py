@@ -11,6 +11,7 @@ from xg.diagnostics.lazy_dataclass import dataclass
 from xg.figures.model import richtext
 from xg.figures.model.figure import Emphasis, NodeKind
 from xg.figures.model.richtext import RichText, StyledRun
+from xg.figures.views.factors import factors_of, in_order
 from xg.figures.views.remarks import Remarks
 from xg.ir.dim import ONE, Dim, product
 from xg.ir.graph import Apply, Backward, Graph, Value
@@ -271,7 +272,8 @@ def volume(shape: Shape, sizes: Sizes) -> str:
     """Return the number of a shape's elements as people write it: ``B*S*D/N_D``."""
     pairs = [sizes.undivided(dim) for dim in shape]
     wholes = [str(sizes.fold(whole)) for whole, _ in pairs if whole != ONE]
-    counts = {one: wholes.count(one) for one in wholes}  # D*D is a square
+    wholes = [factor for one in wholes for factor in factors_of(one)]
+    counts = {one: wholes.count(one) for one in in_order(wholes)}  # D*D is a square
     text = "*".join(
         f"{one}^{count}"
         if count > 1 and one.isidentifier()

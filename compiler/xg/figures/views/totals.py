@@ -6,11 +6,13 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Final
 
+from xg.figures.views.factors import in_order
 from xg.figures.views.sketch import Move, Sent, Sketch
 from xg.ir.dim import ONE, ZERO, Dim, Monomial, product
 from xg.ir.graph import Graph, Program
 from xg.ir.instances import Symbols, inside
 
+_PRODUCT: Final = re.compile(r"[^\W\d]\w*(?:\^\d+)?(?:\*[^\W\d]\w*(?:\^\d+)?)+")
 _ALONE: Final = re.compile(r"(?<![\w*/^])(\d+)\*([^\W\d]\w*(?:\^\d+)?)(?![\w*/^])")
 
 
@@ -42,7 +44,12 @@ def in_usual_order(size: Dim) -> str:
     '4D^2 + 2*D*D_ff + 2D'
     """
     terms = sorted(size.terms, key=lambda term: _degrees(term[0]), reverse=True)
-    return _ALONE.sub(r"\1\2", str(Dim(tuple(terms))))
+    text = _PRODUCT.sub(_ordered, str(Dim(tuple(terms))))
+    return _ALONE.sub(r"\1\2", text)
+
+
+def _ordered(product: re.Match[str]) -> str:
+    return "*".join(in_order(product[0].split("*")))
 
 
 def _degrees(monomial: Monomial) -> tuple[int, int]:
