@@ -1,21 +1,25 @@
 """Ranks side by side: equal columns, bars with rows of their own, text that nothing crosses."""
 
 import re
+from itertools import combinations
 from pathlib import Path
 
 import pytest
+from figures.flaws import flaws
 from figures.layout_checks import overlaps, struck
+from figures.shipped_figures import programs
+from figures.sweep import with_remarks
 from library import shipped
 
 import xg
 from xg.figures import dot
 from xg.figures.draw.display import Display, DrawnShape, DrawnText, Element
-from xg.figures.draw.paint import line_bounds
+from xg.figures.draw.paint import bounds, line_bounds
 from xg.figures.draw.side_by_side import side_by_side
 from xg.figures.layout.columns import first_column
 from xg.figures.layout.run_engine import layout
 from xg.figures.model.figure import BarPlace, Figure, NodeKind
-from xg.figures.model.geometry import Box, flattened
+from xg.figures.model.geometry import Box, bounding_box, flattened
 from xg.figures.model.richtext import characters
 
 LIBRARY = Path(__file__).parents[2] / "diagrams"
@@ -204,3 +208,31 @@ def test_a_value_leaves_a_bar_where_it_enters(
     placed = layout(figure)
     paths = {(edge.tail, edge.head): placed.paths[n] for n, edge in enumerate(figure.edges)}
     assert paths[tail, bar].end[0] == pytest.approx(paths[bar, head].start[0], abs=0.01)
+
+
+def test_blocks_opened_beside_each_other_have_braces_with_their_names() -> None:
+    flow = drawn("flow", "TP")
+    assert [characters(one.label) for one in flow.braces] == [
+        "Multi-Head Attention",
+        "Multi-Layer Perceptron",
+    ]
+    kinds = {node.id: characters(node.label) for node in flow.columns[0].nodes}
+    for brace in flow.braces:  # γ, β and H of one are not those of the other
+        assert [kinds[node] for node in brace.nodes].count("LN") == 1
+    assert drawn("mha", "TP").braces == ()  # all names are the figure's
+
+
+def test_braces_are_beside_each_other() -> None:
+    figure = drawn("t5", "TP")
+    braces = [one for one in painted(figure).elements if one.op.startswith("brace ")]
+    boxes = [bounding_box([bounds(part) for part in one.parts]) for one in braces]
+    assert len(boxes) == len(figure.braces) == 7
+    assert [(a, b) for a, b in combinations(boxes, 2) if a.overlaps(b)] == []
+
+
+def test_columns_leave_room_for_the_text_of_a_bar() -> None:
+    """Two of Mixtral's bars are full of lines: their texts have room between two columns."""
+    path = shipped("mixtral")
+    program = next(one for name, one in programs(path, "TP") if name == "mixtral.Mixtral.TP")
+    figure = with_remarks(program, "overview", "mixtral.Mixtral.TP.overview")
+    assert flaws(painted(figure), figure.groups) == []

@@ -19,7 +19,14 @@ from xg.figures.layout.frames import rank_frames
 from xg.figures.layout.measure import node_lines, node_size
 from xg.figures.layout.placed import PlacedFigure
 from xg.figures.model import style
-from xg.figures.model.figure import BarPlace, EdgeStyle, Figure, FigureBar, FigureColumn
+from xg.figures.model.figure import (
+    BarPlace,
+    EdgeStyle,
+    Figure,
+    FigureBar,
+    FigureBrace,
+    FigureColumn,
+)
 from xg.figures.model.geometry import Box, bounding_box, polyline, rectangle
 from xg.figures.model.richtext import characters
 from xg.figures.model.style import Color
@@ -57,7 +64,7 @@ class _ColumnSheet:
         self.room = Box(
             content.left - padding, content.top, content.right + padding, content.bottom
         )
-        self.pitch = self.room.width + _BETWEEN
+        self.pitch = self.room.width + max(_BETWEEN, *map(self._between, figure.bars), 0.0)
         self.frame_boxes = [
             Box(self.room.left, top, self.room.right, bottom)
             for top, bottom in rank_frames(self.placed)
@@ -72,6 +79,19 @@ class _ColumnSheet:
             for one in body(placed)
             if not (one.op in self.inline and one.kind.startswith("node "))
         ]
+
+    def _between(self, bar: FigureBar) -> float:
+        """Return the room between columns at which no line has to pass a bar's text."""
+        if bar.node.id not in self.inline or all(first == last for first, last in bar.spans):
+            return 0.0
+        box = replace(self.placed.nodes[bar.node.id], left=self.room.left, right=self.room.right)
+        edges = [one for one in self.bodies[0] if one.kind == "edge"]
+        xs = sorted(shape.path.start[0] for shape in crossings(box, edges))
+        needed = max(line.width for line in node_lines(bar.node)) + 2 * _CLEAR
+        widest = max((b - a for a, b in pairwise((box.left, *xs, box.right))), default=0.0)
+        if not xs or widest >= needed:
+            return 0.0
+        return needed - (xs[0] - box.left) - (box.right - xs[-1])
 
     # ---- behind ----------------------------------------------------------------------------------
 
@@ -181,17 +201,24 @@ class _ColumnSheet:
         return Wire(names.of(wire.tail), names.of(wire.head), f"{wire.value} @{place}")
 
     def braces(self) -> Iterator[Element]:
-        """Yield a brace at the left of a repetition."""
-        for number, brace in enumerate(self.figure.braces):
+        """Yield a brace at the left of a repetition or a block, the outer at the left of inner."""
+        lefts: dict[int, float] = {}
+        order = sorted(enumerate(self.figure.braces), key=lambda one: len(one[1].nodes))
+        for number, brace in order:
+            inner = (left for other, left in lefts.items() if self._is_inside(other, brace))
+            x = min((self.room.left - _BEYOND, *inner)) - _BRACE
             around = bounding_box([self.placed.nodes[node] for node in brace.nodes])
-            x = self.room.left - _BEYOND - (number + 1) * _BRACE
             top, bottom = around.top - _CLEAR, around.bottom + _CLEAR
             points = ((x + _BRACE / 2, top), (x, top), (x, bottom), (x + _BRACE / 2, bottom))
             line = typeset(brace.label, style.GROUP_SIZE)
-            at = x - _CLEAR - line.width, around.center[1]
+            lefts[number] = x - _CLEAR - line.width
+            at = lefts[number], around.center[1]
             shape = DrawnShape(polyline(points), line=Color.MUTED, width=style.LINE_WIDTH)
             parts = (shape, DrawnText(line, *at, Color.MUTED))
             yield Element(f"brace {number}", "group", characters(brace.label), parts)
+
+    def _is_inside(self, number: int, brace: FigureBrace) -> bool:
+        return set(self.figure.braces[number].nodes) <= set(brace.nodes)
 
 
 def _free_place(bar: Box, width: float, hairlines: Sequence[DrawnShape]) -> float:

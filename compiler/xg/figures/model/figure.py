@@ -135,7 +135,7 @@ class FigureColumn:
 
 @dataclass(frozen=True, slots=True)
 class FigureBrace:
-    """A brace at the left of some rows: × N_L."""
+    """A brace at the left of some rows: what they repeat, × N_L, or the block that they are."""
 
     label: RichText
     nodes: tuple[str, ...]

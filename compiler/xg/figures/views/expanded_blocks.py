@@ -28,7 +28,7 @@ _SHORT: Final = 3  # so many nodes in a row are drawn, more are one box
 
 @dataclass(frozen=True, slots=True)
 class Brace:
-    """The nodes that a repetition repeats."""
+    """The nodes that a repetition repeats, or that an opened block has."""
 
     label: RichText
     nodes: list[str]
@@ -107,13 +107,26 @@ class BlockExpander:
                 for _, brace in braces:
                     brace.nodes.append(first.operation.node.id)
                 continue
-            if first.call.count is not None:
-                graph = self.graphs[first.call.callee]
-                label = (*times(first.call), *plain(f" {graph.title or graph.block}"))
+            label = self._brace_label(first)
+            if label:
                 self.braces.append(Brace(label, []))
                 braces.append((len(waiting), self.braces[-1]))
             waiting[:0] = self._expanded(first)
         return pieces
+
+    def _brace_label(self, opening: Opening) -> RichText:
+        """Return what is repeated, or which of several blocks is opened: each has names of its own.
+
+        Where there is only one, all of its names are the figure's.
+        """
+        call, graph = opening.call, self.graphs[opening.call.callee]
+        others = [one for one in opening.drawing.graph.calls if one.callee in self.open]
+        if call.count is None and len(others) < 2:
+            return ()
+        title = graph.title or graph.block
+        if sum(one.callee == call.callee for one in others) > 1:
+            title += f" as {call.path}"
+        return (*times(call), *plain(" " * (call.count is not None) + title))
 
     def _expanded(self, opening: Opening) -> list[Piece | Opening]:
         """Return the nodes of a called block, stage by stage."""
