@@ -39,6 +39,7 @@ PLANS: Final[Mapping[str, tuple[str, ...]]] = {
     "HSDP": ("N_R", "N_D"),
     "SP_VP": ("N_T",),
     "CP": ("N_S",),
+    "Ring": ("N_S",),
     "Ulysses": ("N_S",),
     "KV": ("N_S",),
     "All": ("N_D", "N_T"),

@@ -7,6 +7,7 @@ Each collective sends so many elements of its payload V over an axis of N ranks 
     all-reduce                           2(N-1) V        2(N-1)/N V
     all-gather, reduce-scatter           (N-1)/N V       (N-1)/N V
     all-to-all                           (N-1)/N V       (N-1)/N V
+    shift, N-1 of a part of V            (N-1)/N V       (N-1)/N V
     send, to another stage               V               V
 
 Naive is a reduction to one rank that sends the result out; for the others every rank sends to all
@@ -36,6 +37,7 @@ SHORT: Final[Mapping[Kind, str]] = {
     "all_gather": "AG",
     "reduce_scatter": "RS",
     "all_to_all": "A2A",
+    "shift": "shift",
     "send": "send",
 }
 REDUCING: Final = frozenset({"all_reduce", "all_reduce_max"})
@@ -82,7 +84,7 @@ class Sent:
     @property
     def hops(self) -> Dim:
         """Messages that follow one another around the ring, in all calls."""
-        if self.kind == "send":
+        if self.kind in ("send", "shift"):
             return self.calls
         return self.calls * (ranks_over(self.over) - 1) * (2 if self.kind in REDUCING else 1)
 
@@ -152,7 +154,7 @@ def _one(sending: Sending, placed: Program, float_bytes: int) -> Sent:
         sending.kind,
         sending.over,
         sending.elements,
-        sending.count,
+        sending.calls,
         width,
         sending.name or "",
         sending.line,

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from typing import Final
 
 from xg.ir.body import topological
-from xg.ir.collective_prims import COLLECTIVES, LOCAL
+from xg.ir.collective_prims import AROUND, COLLECTIVES, LOCAL
 from xg.ir.dim import ZERO, Dim, product
 from xg.ir.prim import ARITHMETIC, COMPARE, RANDOM, UNARY, Expr
 
@@ -24,6 +24,7 @@ MOVES: Final = frozenset(
     {"operand", "const", "iota", "as_float", "stop", "reshape", "transpose", "broadcast"}
     | {"concat", "cut", "pad", "gather", "pick", "place", "window"}
     | COLLECTIVES
+    | AROUND
     | LOCAL
 )
 

@@ -4,7 +4,8 @@ Counted from the placed program, in which moves are steps between global tensors
 is derived from it, and measured, elsewhere (`xg verify`).
 
 Payload is the V of the cost formulas: the whole tensor on the group for all-reduce, all-gather and
-reduce-scatter, a rank's part for all-to-all; other mesh axes may cut it.
+reduce-scatter, and for parts that go round; a rank's part for all-to-all; other mesh axes may cut
+it.
 
 Source: seed 001, 8.2 and 9.2.
 """
@@ -15,18 +16,21 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Final, Literal
 
 from xg.diagnostics.lazy_dataclass import dataclass
-from xg.ir.body import topological
+from xg.ir.body import Body, topological
 from xg.ir.collective import FAMILY
+from xg.ir.collective_prims import AROUND
 from xg.ir.dim import ONE, Dim, product, symbol
 from xg.ir.graph import Apply, Backward, Call, Graph, Program, Value
 from xg.ir.instances import Symbols, inside
-from xg.ir.mesh_axes import axes_over
+from xg.ir.mesh_axes import axes_over, ranks_over
 from xg.ir.placement import PARTIAL, AxisState, Placement
 from xg.ir.tensor import Shape, TensorType
 from xg.sharding.type_body import type_body
 
 Pass = Literal["forward", "backward", "shared"]
-Kind = Literal["all_reduce", "all_reduce_max", "all_gather", "reduce_scatter", "all_to_all", "send"]
+Kind = Literal[
+    "all_reduce", "all_reduce_max", "all_gather", "reduce_scatter", "all_to_all", "shift", "send"
+]
 
 KINDS: Final[Mapping[str, Kind]] = {
     "AR": "all_reduce",
@@ -60,8 +64,18 @@ class Sending:
 
     @property
     def elements(self) -> Dim:
-        """The payload of all its calls."""
+        """The payload of all its calls; of what goes round, that of the whole rounds."""
         return self.payload * self.count
+
+    @property
+    def calls(self) -> Dim:
+        """How often it is called: once for each rank but one, where parts go round."""
+        return self.count * (ranks_over(self.over) - 1) if self.kind == "shift" else self.count
+
+    @property
+    def counted(self) -> Dim:
+        """The payload that a rank counts: of what goes round, a part in each call."""
+        return self.calls * self.payload / (ranks_over(self.over) if self.kind == "shift" else ONE)
 
 
 def traffic(program: Program) -> tuple[Sending, ...]:
@@ -145,9 +159,10 @@ class _Pass:
 
     def _inside(self, step: Apply) -> Iterator[tuple[Kind, str, Dim]]:
         """The payloads that an operator reduces inside its body, over each mesh axis."""
-        if not step.op.sums_over_ranks:
-            return
         body = step.op.body([self._type(value) for value in step.inputs], step.attrs)
+        if not step.op.sums_over_ranks:
+            yield from self._around(step, body)
+            return
         typings = {
             axis: type_body(body, [self._placement(v)[axis] for v in step.inputs], collects=True)
             for axis in self.program.mesh
@@ -159,6 +174,18 @@ class _Pass:
                     placement = {axis: typing.before(expr) for axis, typing in typings.items()}
                     kind = "all_reduce" if state == PARTIAL else "all_reduce_max"
                     yield kind, over, _local(expr.shape, placement, (over,))
+
+    def _around(self, step: Apply, body: Body) -> Iterator[tuple[Kind, str, Dim]]:
+        """The payloads that go round a ring, part by part."""
+        exprs = [expr for expr in topological(body.outputs) if expr.prim in AROUND]
+        for over in dict.fromkeys(str(expr.attr("over")) for expr in exprs):
+            typings = {
+                axis: type_body(body, [self._placement(v)[axis] for v in step.inputs])
+                for axis in self.program.mesh
+            }
+            for expr in exprs:
+                placement = {axis: typing.of(expr) for axis, typing in typings.items()}
+                yield "shift", over, _local(expr.shape, placement, (over,))
 
     # ---- values ---------------------------------------------------------------------------------
 

@@ -14,6 +14,7 @@ from xg.ir.plan import Plan
 from xg.ir.recent import Recent
 from xg.ir.walk import ordered
 from xg.passes.eliminate_dead import eliminate_dead
+from xg.passes.fuse import ring
 from xg.passes.shard import Annotator, Core, PlacedBlocks, Placer, localise
 from xg.sharding.apply_plan import (
     PlanCache,
@@ -238,8 +239,10 @@ class PlanCheck:
         placer = self.placers.setdefault(key, Placer(self.shared.contents.blocks))
         entries = [each.entry for each in annotated]
         graphs = ordered(first.graphs, *entries)
-        every = replace(first, graphs=graphs, entry=entries[0], others=tuple(entries[1:]))
-        whole, cores = placer.check(every, self.annotator.cores)
+        every = ring(replace(first, graphs=graphs, entry=entries[0], others=tuple(entries[1:])))
+        known = self.annotator.cores.items()
+        unchanged = {key: core for key, core in known if every.graphs.get(key) is graphs.get(key)}
+        whole, cores = placer.check(every, unchanged)
         blocks = self.shared.contents.blocks
         for graph in whole.graphs.values():
             core = cores.get(graph.key)

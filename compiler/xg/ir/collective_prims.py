@@ -17,6 +17,8 @@ from xg.ir.tensor import Shape
 COLLECTIVES: Final = frozenset(
     {"all_reduce", "all_reduce_max", "all_gather", "reduce_scatter", "all_to_all"}
 )
+# On whole tensors the identity; a rank gathers and scatters there, by parts that go round a ring.
+AROUND: Final = frozenset({"gather_around", "scatter_around"})
 # These know their rank, no more.
 LOCAL: Final = frozenset(
     {"shard_slice", "pad_from_shard", "first_rank_only", "owns_index", "to_local_index"}
@@ -55,6 +57,16 @@ def all_to_all(x: Expr, over: str, cut: int, joined: int) -> Expr:
     """Parts along one axis become parts along another: `cut` is divided, `joined` made whole."""
     shape = _scaled(_scaled(x.shape, cut, symbol(over) ** -1), joined, symbol(over))
     return _across("all_to_all", x, shape, over, ("cut", cut), ("joined", joined))
+
+
+def gather_around(x: Expr, over: str, axis: int) -> Expr:
+    """The whole of what is cut along an axis over this mesh axis, made of parts that go round."""
+    return _across("gather_around", x, x.shape, over, ("axis", axis))
+
+
+def scatter_around(x: Expr, over: str, axis: int) -> Expr:
+    """A sum of terms, cut along an axis over this mesh axis: the sums go round with the parts."""
+    return _across("scatter_around", x, x.shape, over, ("axis", axis))
 
 
 def shard_slice(x: Expr, over: str, axis: int) -> Expr:

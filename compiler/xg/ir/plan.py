@@ -25,8 +25,8 @@ ROUNDS: Final = "/"  # the end of a path to a row of calls, whose rounds ranks s
 SCHEDULES: Final = ("1F1B", "GPipe")
 
 # Whether a backward pass computes a value again, or finds it kept; what a parameter is gathered to
-# may also be held for all passes of a step.
-Memory = Literal["again", "keep", "hold"]
+# may also be held for all passes of a step, and keys and values may go round a ring instead.
+Memory = Literal["again", "keep", "hold", "ring"]
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,7 +11,7 @@ from xg.passes.collect import collect
 from xg.passes.differentiate import differentiate
 from xg.passes.drop_mesh import drop_mesh
 from xg.passes.eliminate_dead import eliminate_dead
-from xg.passes.fuse import fuse
+from xg.passes.fuse import fuse, ring
 from xg.passes.hoist import hoist
 from xg.passes.outline import outline
 from xg.passes.recomputation import recompute
@@ -25,6 +25,7 @@ ELIMINATE_DEAD: Final = Pass(
     "eliminate-dead", "leaves out steps and graphs that no output needs", eliminate_dead
 )
 ANNOTATE: Final = Pass("annotate", "writes what a plan asks for on the values it reaches", annotate)
+RING: Final = Pass("ring", "lets keys and values go round ranks, where a plan says so", ring)
 PLACE: Final = Pass("place", "places every value on the mesh and inserts the collectives", place)
 DIFFERENTIATE: Final = Pass("differentiate", "derives the backward graphs", differentiate)
 RECOMPUTE: Final = Pass(
@@ -41,7 +42,9 @@ COLLECT: Final = Pass(
 OUTLINE: Final = Pass("outline", "makes the entry a sequence of calls", outline)
 
 SINGLE: Final = (DROP_MESH, ELIMINATE_DEAD, DIFFERENTIATE)
-PLACED: Final = (ELIMINATE_DEAD, ANNOTATE, PLACE)
+# One device with the operators that ranks have, to be compared where exp has no properties.
+SINGLE_AROUND: Final = (ELIMINATE_DEAD, ANNOTATE, RING, *SINGLE)
+PLACED: Final = (ELIMINATE_DEAD, ANNOTATE, RING, PLACE)
 AFTER_PLACE: Final = (DIFFERENTIATE, RECOMPUTE, CHECK, JOIN, LOCALIZE)
 RANK: Final = (*PLACED, *AFTER_PLACE)
 PARALLEL: Final = (NUMBER_MESH, *RANK)
@@ -51,6 +54,6 @@ STEP: Final = (ELIMINATE_DEAD, DIFFERENTIATE)  # what a decoder computes before 
 BLOCKS: Final = (OUTLINE, DIFFERENTIATE)  # what an `nn.Module` runs under autograd
 FUSED_BLOCKS: Final = (*BLOCKS, COLLECT)
 EVERY_PASS: Final = (
-    *(DROP_MESH, NUMBER_MESH, ELIMINATE_DEAD, ANNOTATE, PLACE),
+    *(DROP_MESH, NUMBER_MESH, ELIMINATE_DEAD, ANNOTATE, RING, PLACE),
     *(DIFFERENTIATE, RECOMPUTE, CHECK, JOIN, LOCALIZE, HOIST, FUSE, COLLECT, OUTLINE),
 )

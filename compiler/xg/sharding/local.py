@@ -13,15 +13,17 @@ from dataclasses import field
 from xg.diagnostics.lazy_dataclass import dataclass, replace
 from xg.ir.body import Body
 from xg.ir.collective_prims import (
+    all_gather,
     all_reduce,
     all_reduce_max,
     local_shape,
     owns_index,
+    reduce_scatter,
     shard_slice,
     to_local_index,
 )
 from xg.ir.dim import ONE, Dim
-from xg.ir.placement import PARTIAL, AxisState, shard
+from xg.ir.placement import CONSTANT, PARTIAL, REPLICATED, AxisState, shard
 from xg.ir.prim import Attr, Expr, batch_of, const, where
 from xg.ir.scalar import size
 from xg.ir.tensor import Shape
@@ -180,6 +182,10 @@ class _LocalBody:
                 return self._picked(expr, args)
             case "mean" if state == PARTIAL and states[0].kind == "S":
                 return self._mean(expr, args)
+            case "gather_around" if states[0].kind == "S" and state in (REPLICATED, CONSTANT):
+                return all_gather(args[0], self.mesh_axis, states[0].axis)
+            case "scatter_around" if states[0] == PARTIAL:
+                return reduce_scatter(args[0], self.mesh_axis, state.axis)
             case "dropout_keep" if state.kind == "S":
                 return replace(expr, args=tuple(args), shape=shape, attrs=self._drawn(expr, state))
             case _:

@@ -239,6 +239,18 @@ def _moved_elsewhere(expr: Expr, args: Sequence[PlacedArgument]) -> AxisState:
     return _kept(expr, args)
 
 
+def _gathered_around(expr: Expr, args: Sequence[PlacedArgument]) -> AxisState:
+    """Parts go round the mesh axis that cuts this axis: each rank uses the whole."""
+    cut = args[0].state == shard(int(str(expr.attr("axis"))))
+    return REPLICATED if cut else _kept(expr, args)
+
+
+def _scattered_around(expr: Expr, args: Sequence[PlacedArgument]) -> AxisState:
+    """The transpose: terms of a sum come together while they go round."""
+    state = args[0].state
+    return shard(int(str(expr.attr("axis")))) if state == PARTIAL else _kept(expr, args)
+
+
 def _constant(expr: Expr, args: Sequence[PlacedArgument]) -> AxisState:
     return CONSTANT
 
@@ -279,6 +291,8 @@ RULES: Final[Mapping[str, Rule]] = {
     "all_reduce": _summed_elsewhere,
     "first_rank_only": _summed_elsewhere,
     "all_reduce_max": _largest_elsewhere,
+    "gather_around": _gathered_around,
+    "scatter_around": _scattered_around,
     **dict.fromkeys(
         ("all_gather", "reduce_scatter", "all_to_all", "shard_slice", "pad_from_shard"),
         _moved_elsewhere,

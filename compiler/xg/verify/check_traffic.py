@@ -53,8 +53,8 @@ def expected(placed: Program) -> Counts:
         if ranks_over(each.over).evaluate(placed.mesh) > 1:
             key = (each.direction, each.kind, each.over)
             calls, elements = counts.get(key, (0, 0))
-            times = each.count.evaluate(numbers)
-            counts[key] = calls + times, elements + times * each.payload.evaluate(numbers)
+            times, payload = each.calls.evaluate(numbers), each.counted.evaluate(numbers)
+            counts[key] = calls + times, elements + payload
     return counts
 
 

@@ -166,7 +166,7 @@ def without(call: Call, x: Tensor, place: int, size: int) -> Tensor:
             return array_ops(x).owned(x[place])
         case "all_to_all":
             return array_ops(x).stack([x[place]] * size)
-        case "all_reduce" | "all_reduce_max":
+        case "all_reduce" | "all_reduce_max" | "shift":
             return array_ops(x).owned(x)
         case "send":
             raise AssertionError("a send is no collective")

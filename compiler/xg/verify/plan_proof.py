@@ -34,7 +34,7 @@ from xg.verify.reference.interpret import Interpreter, Record
 from xg.verify.reference.mesh import Mesh
 from xg.verify.reference.modular.residues import PRIMES, Undefined
 from xg.verify.residues import Exact, exactly
-from xg.verify.single_device import single
+from xg.verify.single_device import single, single_with_rings
 from xg_runtime import agreement
 from xg_runtime.errors import InputError, RankError
 from xg_runtime.ranks.run_task import Place
@@ -143,7 +143,7 @@ def prove_ranks(
         many,
         programs.case,
         in_floats(one, many, seed, backends, kernels=kernels) if floats else None,
-        tuple(_exact(one, many, prime, seed) for prime in PRIMES) if exact else None,
+        tuple(_exact(many, prime, seed) for prime in PRIMES) if exact else None,
     )
 
 
@@ -166,8 +166,9 @@ def prepared(project: Project, block: str, plan: str | None, settings: Settings)
     return Prepared(settings, chosen, single(many), many)
 
 
-def _exact(one: Program, many: Program, prime: int, seed: int) -> Exact:
+def _exact(many: Program, prime: int, seed: int) -> Exact:
     try:
+        one = single_with_rings(many)
         if many.stages:
             return exactly_in_stages(one, many, prime, seed)
         return exactly(one.graphs, many.graphs, prime, seed)

@@ -22,11 +22,13 @@ from xg_runtime.ranks.collectives import (
     all_reduce_max,
     all_to_all,
     reduce_scatter,
+    shift,
     start_all_gather,
     start_all_reduce,
     start_all_reduce_max,
     start_all_to_all,
     start_reduce_scatter,
+    start_shift,
 )
 from xg_runtime.ranks.comm_counters import CommCounters, Count
 from xg_runtime.ranks.gathered import Gathered
@@ -64,6 +66,8 @@ __all__ = [
     "start_all_gather",
     "start_reduce_scatter",
     "start_all_to_all",
+    "shift",
+    "start_shift",
     "Handle",
     "shard_slice",
     "pad_from_shard",

@@ -1,4 +1,4 @@
-"""The four collectives of torch.distributed, on flat buffers.
+"""The collectives of torch.distributed, on flat buffers.
 
 Its backends fail, or worse, on tensors that are strided, expanded, without axes, or stacked; a flat
 buffer of one's own is none of that. Only SUM and MAX are used: AVG is not there for every type,
@@ -7,6 +7,8 @@ and what it means is not the same everywhere.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any
 
@@ -64,9 +66,36 @@ def begin(call: Call, given: torch.Tensor, group: object) -> tuple[Any, torch.Te
         case "all_to_all":
             result = torch.empty_like(given)
             work = _dist.all_to_all_single(result, given, group=group, async_op=True)
+        case "shift":
+            return _shifted(given, group)
         case "send":
             raise AssertionError("a send is no collective")
     return work, result
+
+
+def _shifted(given: torch.Tensor, group: object) -> tuple[_Both, torch.Tensor]:
+    """Send to the next process of a group and receive from the one before."""
+    names: list[int] = _dist.get_process_group_ranks(group)
+    place = names.index(_dist.get_rank())
+    result = torch.empty_like(given)
+    ends = (
+        _dist.P2POp(_dist.isend, given, names[(place + 1) % len(names)], group),
+        _dist.P2POp(_dist.irecv, result, names[place - 1], group),
+    )
+    return _Both(_dist.batch_isend_irecv(list(ends)), given), result
+
+
+@dataclass(frozen=True, slots=True)
+class _Both:
+    """A message that leaves and one that comes, as one handle; what leaves lives as long."""
+
+    works: Sequence[Any]
+    leaving: torch.Tensor
+
+    def wait(self, *timeout: timedelta) -> None:
+        """Wait for both."""
+        for work in self.works:
+            work.wait(*timeout)
 
 
 def send(x: Tensor, target: int, device: str) -> list[tuple[Any, torch.Tensor]]:

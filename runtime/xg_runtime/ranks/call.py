@@ -6,7 +6,9 @@ import math
 from dataclasses import dataclass
 from typing import Literal
 
-Collective = Literal["all_reduce", "all_reduce_max", "all_gather", "reduce_scatter", "all_to_all"]
+Collective = Literal[
+    "all_reduce", "all_reduce_max", "all_gather", "reduce_scatter", "all_to_all", "shift"
+]
 Kind = Collective | Literal["send"]
 
 

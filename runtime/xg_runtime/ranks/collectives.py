@@ -69,6 +69,11 @@ def all_to_all(x: T, over: str, split: int, concat: int) -> T:
     return start_all_to_all(x, over, split, concat).wait()
 
 
+def shift(x: T, over: str) -> T:
+    """The operand of the rank before, of the last one on the first: parts go round a ring."""
+    return start_shift(x, over).wait()
+
+
 def start_all_reduce(x: T, over: str, *, donate: bool = False) -> Handle[T]:
     """Begin an `all_reduce`; a donated operand is not read again, and not copied."""
     return _start("all_reduce", x, over, donate=donate)
@@ -101,6 +106,11 @@ def start_all_to_all(x: T, over: str, split: int, concat: int) -> Handle[T]:
         prepare=lambda ranks: cut(x, ranks, split, over),
         finish=lambda parts: join(parts, concat),
     )
+
+
+def start_shift(x: T, over: str) -> Handle[T]:
+    """Begin a `shift`."""
+    return _start("shift", x, over)
 
 
 class _Done:

@@ -9,6 +9,7 @@ axes is done in `collectives`, once for all meshes.
     all_gather      [...]          [N, ...]   the operands of rank 0, 1, …
     reduce_scatter  [N, ...]       [...]      the sum of row i of every rank, on rank i
     all_to_all      [N, ...]       [N, ...]   row i of the operands of rank 0, 1, …, on rank i
+    shift           [...]          [...]      that of the rank before; the first has the last's
 """
 
 from __future__ import annotations

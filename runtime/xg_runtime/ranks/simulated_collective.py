@@ -48,6 +48,8 @@ def _results(call: Call, parts: list[Tensor]) -> list[Tensor]:
             return [_total([part[place] for part in parts]) for place in range(len(parts))]
         case "all_to_all":
             return [ours.stack([part[place] for part in parts]) for place in range(len(parts))]
+        case "shift":
+            return [parts[place - 1] for place in range(len(parts))]
         case "send":
             raise AssertionError("a send is no collective")
 

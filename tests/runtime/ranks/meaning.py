@@ -18,6 +18,7 @@ from xg_runtime.ranks import (
     pad_from_shard,
     reduce_scatter,
     shard_slice,
+    shift,
 )
 from xg_runtime.ranks.grid import Grid
 
@@ -84,6 +85,7 @@ CASES: Mapping[str, tuple[Callable[[Array, str], Array], Callable[[Parts], Seque
         lambda x, over: all_to_all(x, over, -1, -2),
         lambda parts: _exchanged(parts, -1, -2),
     ),
+    "shift": (shift, lambda parts: [parts[place - 1] for place in range(len(parts))]),
     "shard_slice -2": (
         lambda x, over: shard_slice(x, over, -2),
         lambda parts: [np.split(part, len(parts), -2)[place] for place, part in enumerate(parts)],

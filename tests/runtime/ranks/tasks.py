@@ -24,6 +24,7 @@ from xg_runtime.ranks import (
     number,
     rank,
     shard_slice,
+    shift,
     size,
     start_all_reduce,
     start_reduce_scatter,
@@ -95,6 +96,7 @@ CALLS: dict[str, Callable[[], object]] = {
     "all_gather": lambda: all_gather(X, "N_D*N_T", -1),
     "reduce_scatter": lambda: start_reduce_scatter(X, "N_T", -2).wait(),
     "all_to_all": lambda: all_to_all(X, "N_T", -2, -1),
+    "shift": lambda: shift(X, "N_T"),
 }
 
 

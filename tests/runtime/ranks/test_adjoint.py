@@ -7,6 +7,7 @@ transposes in the design of sharding. Each has a wrong twin, which the test must
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import reduce
 
 import numpy as np
 import pytest
@@ -20,7 +21,9 @@ from xg_runtime.ranks import (
     pad_from_shard,
     reduce_scatter,
     shard_slice,
+    shift,
     simulate,
+    size,
 )
 
 MESHES = [{"N_T": 2}, {"N_T": 3}, {"N_D": 2, "N_T": 3}]
@@ -35,6 +38,10 @@ PAIRS: dict[str, tuple[Local, Local]] = {
         lambda x: all_to_all(x, "N_T", -1, -2),
         lambda y: all_to_all(y, "N_T", -2, -1),
     ),
+    "shifts of a shift": (
+        lambda x: shift(x, "N_T"),
+        lambda y: reduce(lambda z, _: shift(z, "N_T"), range(size("N_T") - 1), y),
+    ),
     "pad of slice": (lambda x: shard_slice(x, "N_T", -1), lambda y: pad_from_shard(y, "N_T", -1)),
     "slice of pad": (lambda x: pad_from_shard(x, "N_T", -2), lambda y: shard_slice(y, "N_T", -2)),
 }
@@ -46,6 +53,7 @@ WRONG: dict[str, tuple[Local, Local]] = {
         lambda x: reduce_scatter(x, "N_T", -2),
         lambda y: np.swapaxes(all_gather(np.swapaxes(y, -1, -2), "N_T", -1), -1, -2)[..., ::-1, :],
     ),
+    "shift is not the identity": (lambda x: shift(x, "N_T"), lambda y: y),
     "A2A once more": (
         lambda x: all_to_all(x, "N_T", -1, -2),
         lambda y: all_to_all(y, "N_T", -2, -1)[..., ::-1],

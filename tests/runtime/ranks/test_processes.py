@@ -104,7 +104,14 @@ def test_a_rank_that_hangs_ends_the_job_within_the_timeout(tmp_path: Path) -> No
 
 
 @pytest.mark.parametrize(
-    ("call", "how"), [("all_to_all", "dies"), ("reduce_scatter", "stops"), ("all_gather", "sleeps")]
+    ("call", "how"),
+    [
+        ("all_to_all", "dies"),
+        ("reduce_scatter", "stops"),
+        ("all_gather", "sleeps"),
+        ("shift", "dies"),
+        ("shift", "stops"),
+    ],
 )
 def test_in_every_collective_the_rank_that_does_not_come_is_named(
     tmp_path: Path, call: str, how: str

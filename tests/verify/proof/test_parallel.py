@@ -109,6 +109,66 @@ def test_gathered_keys_are_scattered_in_the_backward_pass() -> None:
     assert {("forward", "all_gather", "N_S"), ("backward", "reduce_scatter", "N_S")} <= sent("CP")
 
 
+def test_keys_and_values_go_round_and_their_gradients_with_them() -> None:
+    """In each of two layers K and V, backward dK and dV too; two turns for three ranks."""
+    floats = proven("LM", "Ring", N_S=3).floats
+    assert floats
+    shifts = {each.direction: each for each in floats.sent if each.kind == "shift"}
+    assert shifts["forward"].counted[0] == 2 * 2 * 2
+    assert shifts["backward"].counted[0] == 2 * 4 * 2
+    assert shifts["backward"].counted[1] == 2 * shifts["forward"].counted[1]
+    removed = [each for each in floats.controls if each.kind == "shift"]
+    assert len(removed) == 2 * 4
+    assert all(each.verdict == "needed" for each in removed)
+
+
+RINGS = """\
+dim B, S, S_k, D
+mesh N_S = 2
+
+block Self(X [B, S, D]; p = 0.1) -> Y [B, S, D] {
+    param W_Q, W_K, W_V [D, D]
+
+    X -> •<=W_Q : Q [B, S, D]
+    X -> •<=W_K : K [B, S, D]
+    X -> •<=W_V : V [B, S, D]
+    Q -> •<=T(K) -> SM(1/sqrt(D), causal) -> S -> DO(p) -> •<=V : Y
+}
+
+block Cross(X [B, S, D], M [B, S_k, D], shown [B, S, S_k] in 2) -> Y [B, S, D] {
+    param W_K, W_V [D, D]
+
+    M -> •<=W_K : K [B, S_k, D]
+    M -> •<=W_V : V [B, S_k, D]
+    X -> •<=T(K) -> SM<-shown -> S -> •<=V : Y
+}
+
+plan Ring of Self {
+    X    [B, S/N_S, D]
+    K, V [B, S, D] ring
+}
+
+plan Ring of Cross {
+    X     [B, S/N_S, D]
+    M     [B, S_k/N_S, D]
+    shown [B, S/N_S, S_k]
+    K, V  [B, S_k, D] ring
+}
+"""
+
+
+@pytest.mark.parametrize("ranks", [1, 2, 3, 4])
+@pytest.mark.parametrize("kernels", [False, True])
+@pytest.mark.parametrize("block", ["Self", "Cross"])
+def test_a_ring_of_any_length_is_attention(ranks: int, kernels: bool, block: str) -> None:
+    """Causal and dropped, and with queries that see no key of some ranks, or none at all."""
+    rings = parse_project(RINGS.encode())
+    proof = prove_ranks(
+        rings, block, "Ring", {"N_S": ranks}, 0, ("numpy", "torch"), kernels=kernels
+    )
+    assert proof.passed
+
+
 def test_heads_are_exchanged_for_positions_and_back() -> None:
     exchanges = {("forward", "all_to_all", "N_S"), ("backward", "all_to_all", "N_S")}
     assert exchanges <= sent("Ulysses")

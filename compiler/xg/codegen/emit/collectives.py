@@ -75,6 +75,7 @@ WORDS: Final[dict[str, Spell]] = {
 METHODS: Final = frozenset({"add", "scatter", "finish", "wait", "whole", "wholes"})
 FUNCTIONS: Final = frozenset(WORDS) | {
     "start_all_reduce",
+    "start_shift",
     "mesh_places",
     "local_shard",
     "local_shards",
@@ -83,7 +84,7 @@ FUNCTIONS: Final = frozenset(WORDS) | {
 }
 
 
-_CLASSES: Final = ("Cuts", "Gathered", "Held", "Mesh", "Sums")
+_CLASSES: Final = ("Cuts", "Gathered", "Handle", "Held", "Mesh", "Sums")
 
 
 def imports(code: str) -> str:

@@ -21,7 +21,8 @@ class Dialect:
     `zeros` make a parameter of that, and `converted`, attached to numbers drawn, converts them.
     `like` are names, each with the expression that reads it off a given array, for cotangents that
     are missing. `decorator` precedes the public functions.
-    `kernels` are hand-written functions, if there are any; `prelude` are statements before modules
+    `kernels` are hand-written functions, if there are any, and `always` those that modules have
+    without asking, for operators that no expression spells; `prelude` are statements before modules
     with them.
     """
 
@@ -40,4 +41,5 @@ class Dialect:
     like: Mapping[str, str]
     decorator: str = ""
     kernels: Kernels | None = None
+    always: Kernels | None = None
     prelude: str = ""

@@ -11,13 +11,15 @@ import ast
 from collections.abc import Callable, Container, Sequence
 from functools import cached_property
 from pathlib import Path
+from typing import cast
 
 from xg.codegen.emit.collectives import places_of
 from xg.codegen.emit.function import OperatorFunction
 from xg.codegen.emit.support import SupportFile
 from xg.diagnostics.lazy_dataclass import dataclass
-from xg.ir.body import Body
+from xg.ir.body import Body, topological
 from xg.ir.graph import Apply
+from xg.ir.prim import Cuts
 from xg.ir.scalar import Scalar
 from xg.ir.use import Attrs
 
@@ -61,7 +63,7 @@ class Kernels:
 
         `spent` are the operands that may be written into.
         """
-        if step.op.local:
+        if step.op.local and not _goes_round(body):
             return None  # by hand is written what is computed on whole tensors
         for kernel in self._by_operator.get(step.op.name, ()):
             if kernel.overwrites and kernel.overwrites not in spent:
@@ -119,6 +121,17 @@ class Kernels:
         return {node.name: node for node in nodes if isinstance(node, ast.FunctionDef)}
 
 
+def _goes_round(body: Body) -> bool:
+    """Whether parts go round ranks, which the body says as if they were gathered."""
+    return any(expr.prim == "all_gather" for expr in topological(body.outputs))
+
+
+def _drawn(body: Body) -> Cuts:
+    """The cuts of the mask that a body draws, if it draws one."""
+    masks = (expr for expr in topological(body.outputs) if expr.prim == "dropout_keep")
+    return next((cast("Cuts", mask.attr("cuts")) for mask in masks), ())
+
+
 @dataclass(frozen=True, slots=True)
 class _Taken:
     """The arguments of a function for a use: missing operands, numbers and words, and cuts."""
@@ -134,7 +147,7 @@ def _taken(node: ast.FunctionDef, body: Body, attrs: Attrs) -> _Taken | None:
     A mask that is drawn in part is not for a function that draws a whole one, nor the other way.
     """
     names = [arg.arg for arg in node.args.args]
-    cuts = places_of(attrs.get("cuts", ())) if "seed" in names else ""
+    cuts = places_of(attrs.get("cuts") or _drawn(body)) if "seed" in names else ""
     if bool(cuts) != ("cuts" in names):
         return None
     operands = [str(expr.name) for expr in body.operands]

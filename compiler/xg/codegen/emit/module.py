@@ -54,9 +54,7 @@ def marked(
 ) -> tuple[str, ModuleWriter]:
     """The source with marked names, and what wrote it."""
     by_hand = dialect.kernels if kernels else None
-    writer = ModuleWriter(
-        program, dialect, ModulePlan.start(program, dialect.spelling, kernels=by_hand)
-    )
+    writer = ModuleWriter(program, dialect, ModulePlan.start(program, dialect, kernels=by_hand))
     return writer.source(), writer
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Container, Mapping
 from dataclasses import field
 
+from xg.codegen.emit.dialect import Dialect
 from xg.codegen.emit.kernel import Kernels
 from xg.codegen.emit.names import Names, camel, plain, snake, spell_symbol
 from xg.codegen.emit.spelling import Spelling
@@ -64,7 +65,7 @@ class ModulePlan:
     def start(
         cls,
         program: Program,
-        spelling: Spelling,
+        dialect: Dialect,
         pieces: frozenset[str] = frozenset(),
         *,
         kernels: Kernels | None = None,
@@ -86,8 +87,8 @@ class ModulePlan:
             classes[key] = names.fresh(f"{camel(graph.block)}{number}Saved")
         return cls(
             program=program,
-            spelling=spelling,
-            operators=Functions(spelling, names, kernels),
+            spelling=dialect.spelling,
+            operators=Functions(dialect.spelling, names, kernels, dialect.always),
             functions=functions,
             classes=classes,
             random=random,

@@ -39,6 +39,7 @@ class Functions:
     spelling: Spelling
     names: Names
     kernels: Kernels | None = None
+    always: Kernels | None = None
     sources: dict[tuple[str, tuple[str, ...]], str] = field(
         default_factory=dict[tuple[str, tuple[str, ...]], str]
     )
@@ -49,7 +50,8 @@ class Functions:
         self, step: Apply, body: Body, spent: Container[str]
     ) -> tuple[str, OperatorFunction] | None:
         """The kernel for a step and its name, if there is one."""
-        return self.kernels.find(step, body, spent) if self.kernels else None
+        tables = [table for table in (self.kernels, self.always) if table]
+        return next(filter(None, (table.find(step, body, spent) for table in tables)), None)
 
     def name(self, wanted: str, function: OperatorFunction) -> str:
         """The name under which a function is called."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from xg.codegen.emit.dialect import Dialect
-from xg.codegen.numpy.kernel_table import KERNELS
+from xg.codegen.numpy.kernel_table import ALWAYS, KERNELS
 from xg.codegen.numpy.spelling import SUPPORT, NumpySpelling
 from xg.codegen.numpy.vocabulary import VOCABULARY
 
@@ -51,6 +51,7 @@ NUMPY: Final = Dialect(
     types=("dtype: DType = np.float32",),
     empty=EMPTY,
     kernels=KERNELS,
+    always=ALWAYS,
     prelude=KEEPING,
     like={"dtype": "dtype"},
 )

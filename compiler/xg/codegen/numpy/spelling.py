@@ -12,7 +12,9 @@ from xg.codegen.emit.support import SupportFile
 from xg.codegen.emit.text import Text
 from xg.ir.prim import Expr
 
-SUPPORT: Final = SupportFile(str(Path(__file__).with_name("support.py")))
+SUPPORT: Final = SupportFile(
+    *(str(Path(__file__).with_name(name)) for name in ("ring.py", "support.py"))
+)
 
 
 class NumpySpelling:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from xg.codegen.emit.dialect import Dialect
-from xg.codegen.torch.kernel_table import KERNELS
+from xg.codegen.torch.kernel_table import ALWAYS, KERNELS
 from xg.codegen.torch.spelling import SUPPORT, TorchSpelling
 from xg.codegen.torch.vocabulary import VOCABULARY
 
@@ -55,5 +55,6 @@ TORCH: Final = Dialect(
     empty=EMPTY,
     decorator="@torch.no_grad()",
     kernels=KERNELS,
+    always=ALWAYS,
     prelude=KEEPING,
 )

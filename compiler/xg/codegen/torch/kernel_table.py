@@ -8,14 +8,23 @@ from typing import Final
 from xg.codegen.emit.fits import last_axis, no_ignored, rows, rows_of_transpose, word
 from xg.codegen.emit.kernel import Kernel, Kernels
 from xg.codegen.emit.support import SupportFile
+from xg.codegen.torch.spelling import SUPPORT
 
 _FILES: Final = [
     Path(__file__).with_name(name)
     for name in ("kernels.py", "attention.py", "experts.py", "recurrence.py")
 ]
+_AROUND: Final = (
+    Kernel("ring attention", "ring_attention"),
+    Kernel("gradient of ring attention", "d_ring_attention"),
+    Kernel("ring attention", "ring_attention_with_dropout"),
+    Kernel("gradient of ring attention", "d_ring_attention_with_dropout"),
+)
+_ring = Path(__file__).with_name("ring.py")
+ALWAYS: Final = Kernels([_ring], SUPPORT, _AROUND)
 KERNELS: Final = Kernels(
     _FILES,
-    SupportFile(*map(str, _FILES), str(Path(__file__).with_name("support.py"))),
+    SupportFile(*map(str, _FILES), str(_ring), str(Path(__file__).with_name("support.py"))),
     (
         Kernel("matmul", "product", rows),
         Kernel("matmul", "product_with_transpose", rows_of_transpose),

@@ -33,7 +33,7 @@ Tree = (
     | ast.PlanProduct
 )
 _STARTS = {"PARAM": ("zeros", "ones", "normal", "uniform"), "STATE": ("zeros", "ones")}
-_MEMORY = ("again", "keep", "hold")  # behind a line of a plan
+_MEMORY = ("again", "keep", "hold", "ring")  # behind a line of a plan
 _BEHIND = {"schedule": SCHEDULES}
 _ITEMS = {"DIM", "MESH", "OPTION", "OP", "BLOCK", "PLAN", "EXAMPLE", "USE", "EDITION"}
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from typing import Final
 
 from xg.cost.communication import SHORT
 from xg.diagnostics.lazy_dataclass import dataclass
@@ -44,13 +45,16 @@ class InnerCollective:
         element.
         """
         first = (*self.forward, *self.backward)[0]
-        return tuple(dim for dim in first.shape if dim != ONE)
+        shape = first.args[0].shape if first.prim == "all_gather" else first.shape
+        return tuple(dim for dim in shape if dim != ONE)
 
     @property
     def id(self) -> str:
         """The id of its box in a figure, if no other box has it."""
         return f"{self.step.op.glyph} {self.axis}"
 
+
+_AROUND: Final = frozenset({"all_gather", "reduce_scatter"})  # inside an operator, part by part
 
 InnerCollectives = Mapping[Step, tuple[InnerCollective, ...]]
 
@@ -104,7 +108,7 @@ def through(
 
 def collective_node(collective: InnerCollective, node_id: str, sizes: Sizes) -> FigureNode:
     """Return the box of an inner collective, with its cost."""
-    lines = prices("AR", collective.axis, _volume(collective.forward, sizes))
+    lines = _prices(collective, collective.forward, sizes)
     return _node(collective, node_id, _name(collective, collective.forward), lines)
 
 
@@ -115,8 +119,8 @@ def collective_bar(collective: InnerCollective, node_id: str, sizes: Sizes) -> F
     if collective.backward:
         again = f", {_glyphs(collective.backward)}" if collective.forward else ""
         label = (*label, *plain(f"{again} in the backward pass"))
-    volumes = dict.fromkeys(_volume(some, sizes) for some in passes)
-    lines = tuple(in_one_line(prices("AR", collective.axis, one)) for one in volumes)
+    costs = dict.fromkeys(_prices(collective, some, sizes) for some in passes)
+    lines = tuple(in_one_line(one) for one in costs)
     return _node(collective, node_id, label, lines)
 
 
@@ -130,6 +134,14 @@ def _node(
     return FigureNode(node_id, NodeKind.COMMUNICATION, label, lines=lines, title=title)
 
 
+def _prices(
+    collective: InnerCollective, sent: Sequence[Expr], sizes: Sizes
+) -> tuple[RichText, ...]:
+    """Return the cost of what is summed, or of what goes round part by part."""
+    glyph = "AG" if sent[0].prim in _AROUND else "AR"
+    return prices(glyph, collective.axis, _volume(sent, sizes))
+
+
 def _name(collective: InnerCollective, sent: Iterable[Expr]) -> RichText:
     inside = plain(f" inside {collective.step.op.glyph}")
     return (*bold(_glyphs(sent)), *plain(" "), *dimension(collective.axis), *inside)
@@ -137,15 +149,24 @@ def _name(collective: InnerCollective, sent: Iterable[Expr]) -> RichText:
 
 def _glyphs(sent: Iterable[Expr]) -> str:
     """Return `ARmax, 2 AR`."""
+    around = [expr for expr in sent if expr.prim in _AROUND]
+    if around:
+        return f"{len(around)} around the ring"
     counts = Counter(SHORT[expr.prim] for expr in sent)  # pyright: ignore[reportArgumentType]
     return ", ".join(f"{n} {glyph}" if n > 1 else glyph for glyph, n in counts.items())
 
 
 def _volume(sent: Iterable[Expr], sizes: Sizes) -> str:
     """Return how many elements are sent in all: `3*B*S`, `(B*S + 1)`, nothing for one."""
-    counts = Counter(volume(sizes.fold_shape(expr.shape), sizes) for expr in sent)
+    wholes = (_whole(expr) for expr in sent)
+    counts = Counter(volume(sizes.fold_shape(whole), sizes) for whole in wholes)
     terms = [_times(count, text) for text, count in counts.items()]
     return f"({' + '.join(term or '1' for term in terms)})" if len(terms) > 1 else terms[0]
+
+
+def _whole(expr: Expr) -> Shape:
+    """Return the shape of all ranks' parts together."""
+    return expr.args[0].shape if expr.prim == "reduce_scatter" else expr.shape
 
 
 def _times(count: int, text: str) -> str:

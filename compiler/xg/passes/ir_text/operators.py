@@ -15,6 +15,7 @@ from xg.ir.prim import ShapeError
 from xg.ir.tensor import TensorType
 from xg.ir.use import Attrs, Misuse
 from xg.passes.differentiate import ZEROS
+from xg.passes.fuse import ring_attention
 from xg.passes.fuse.patterns import fusions
 from xg.passes.ir_text.errors import Meaningless
 from xg.passes.resolve.define import define
@@ -28,7 +29,7 @@ Types = Mapping[Value, TensorType]
 def _lasting() -> Mapping[str, Op]:
     """The operators of the language and those of passes."""
     fused = (fusion.op for fusion in fusions())
-    return {**ops.table(), **{op.glyph: op for op in (*fused, ZEROS)}}
+    return {**ops.table(), **{op.glyph: op for op in (*fused, ring_attention.OP, ZEROS)}}
 
 
 @dataclass(frozen=True, slots=True)

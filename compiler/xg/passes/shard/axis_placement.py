@@ -28,7 +28,14 @@ from xg.passes.shard.calls import (
 )
 from xg.passes.shard.demand import demands
 from xg.passes.shard.divisions import Divisions
-from xg.passes.shard.errors import refuse, refuse_crossing, refuse_loop, refuse_move, refuse_output
+from xg.passes.shard.errors import (
+    nothing_around,
+    refuse,
+    refuse_crossing,
+    refuse_loop,
+    refuse_move,
+    refuse_output,
+)
 from xg.passes.shard.moves import Moves
 from xg.passes.shard.refusal import refusal
 from xg.passes.shard.reshard import FREE, ReshardOption, combinations, reshard_options
@@ -303,8 +310,13 @@ def _is_explicit(graph: Graph) -> bool:
 
 
 def _crossings(moves: Moves, steps: Sequence[Apply | Call], graph: Graph) -> Iterator[Problem]:
-    """Yield moves over outer mesh axes along an axis that this one cuts: no part is whole."""
+    """Yield moves over outer mesh axes along an axis that this one cuts: no part is whole.
+
+    And yield attention whose keys are to go round this one, and are not cut by it.
+    """
     for step in steps:
+        if isinstance(step, Apply) and step.attrs.get("around") == moves.axis:
+            yield from nothing_around(step.inputs[1], moves.states[step.inputs[1]], moves.axis)
         if isinstance(step, Apply) and _is_move(step) and step.attrs["over"] != moves.axis:
             value = step.inputs[0]
             state = moves.states[value]

@@ -10,7 +10,7 @@ from xg.diagnostics.source import Span
 from xg.ir.collective_prims import local_shape
 from xg.ir.dim import Dim, product
 from xg.ir.graph import Apply, Call, Graph, Value
-from xg.ir.placement import AxisState
+from xg.ir.placement import AxisState, shard
 from xg.ir.tensor import spell_shape
 from xg.passes.shard.promised import first_sum
 from xg.passes.shard.refusal import RefusedOperator, free_ways
@@ -29,6 +29,22 @@ class PartialSum(ProblemAt):
     axis: str
     what: str
     cost: str
+
+
+class NothingAround(ProblemAt):
+    """Keys that are to go round a ring, and are not cut along the sequence."""
+
+    code = "XG0808"
+    title = "{name} cannot go round {axis}: every rank has all of it"
+    label = "not cut over {axis}"
+    fix = "divide the sequence, such as by `ids, t [B, S/{axis}]`, or leave `ring` out"
+    name: str
+    axis: str
+
+
+def nothing_around(keys: Value, state: AxisState, axis: str) -> list[Problem]:
+    """The problem of keys that are to go round a mesh axis and are not cut along the sequence."""
+    return [] if state == shard(-2) else [NothingAround(keys.span, str(keys.name), axis)]
 
 
 class CutApart(ProblemAt):

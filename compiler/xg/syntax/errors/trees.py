@@ -82,6 +82,7 @@ class UnknownMemory(ProblemAt):
         "`again`: the backward pass computes it again",
         "`keep`: it is kept for the backward pass",
         "`hold`: of a parameter, it is gathered once in a step",
+        "`ring`: of keys and values, parts go round from rank to rank",
     )
 
 

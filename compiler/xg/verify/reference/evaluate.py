@@ -367,6 +367,8 @@ MEANING: Final[Mapping[str, Meaning]] = {
     "all_gather": _all_gather,
     "reduce_scatter": _reduce_scatter,
     "all_to_all": _all_to_all,
+    "gather_around": _plain(np.asarray),
+    "scatter_around": _plain(np.asarray),
     "shard_slice": _shard_slice,
     "pad_from_shard": _pad_from_shard,
     "first_rank_only": _first_rank_only,

@@ -41,6 +41,8 @@ MOVED: Final = (
     "all_reduce_max",
     "all_gather",
     "all_to_all",
+    "gather_around",
+    "scatter_around",
     "shard_slice",
     "pad_from_shard",
     "first_rank_only",

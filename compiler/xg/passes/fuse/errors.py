@@ -1,0 +1,39 @@
+"""Errors in what a plan wants to go round a ring (XG083x)."""
+
+from __future__ import annotations
+
+from xg.diagnostics.diagnostic import ProblemAt
+
+
+class RingOfNothing(ProblemAt):
+    """A value that is to go round a ring, and is no operand of attention that could."""
+
+    code = "XG0831"
+    title = "{name} cannot go round a ring: it is not the keys or the values of attention"
+    label = "read by something else"
+    fix = (
+        "`ring` is for the two edges of `• SM S DO •` that all ranks' queries meet: K and V",
+        "end the line without a word: the value is gathered",
+    )
+    name: str
+
+
+class RingAxes(ProblemAt):
+    """Keys and values that are not whole over exactly one mesh axis."""
+
+    code = "XG0832"
+    title = "{both} go round one mesh axis, but their lines say {many}"
+    label = "these"
+    fix = "write for both what they would be gathered to: `K, V [B, N_H, S_k, D_h] ring`"
+    names: tuple[str, ...]
+    axes: tuple[str, ...]
+
+    @property
+    def both(self) -> str:
+        """The values in a row."""
+        return " and ".join(self.names)
+
+    @property
+    def many(self) -> str:
+        """The axes in a row."""
+        return " and ".join(self.axes) or "none"
