@@ -49,9 +49,13 @@ def corpus_of(text: bytes, tokens: Level | Vocabulary = "byte", validation: floa
     if not text:
         raise InputError("the text to train on is empty")
     vocabulary = vocabulary_of(text, tokens) if isinstance(tokens, str) else tokens
-    ids = vocabulary.encode(text)
+    return split(vocabulary.encode(text), vocabulary, hashlib.sha256(text).hexdigest(), validation)
+
+
+def split(ids: Array, vocabulary: Vocabulary, sha256: str, validation: float = 0.1) -> Corpus:
+    """Return the corpus of tokens; the last `validation` part of them is kept from training."""
     cut = len(ids) - round(len(ids) * validation)
-    return Corpus(ids[:cut], ids[cut:], vocabulary, hashlib.sha256(text).hexdigest())
+    return Corpus(ids[:cut], ids[cut:], vocabulary, sha256)
 
 
 def default_text() -> bytes:

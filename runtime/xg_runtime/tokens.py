@@ -2,6 +2,7 @@
 
     ByteVocabulary()              256 ids, any data
     CharVocabulary("\\n abc…")     one id for each character, in code point order
+    IdVocabulary(50257)           ids of unknown meaning, written as numbers: "12 7 50256"
     vocabulary_of(text, level)    the one for a text; level is "byte" or "char"
 
 Ids are held in the smallest unsigned type; batches widen them.
@@ -88,6 +89,32 @@ class CharVocabulary:
         return {"level": "char", "characters": self.characters}
 
 
+@dataclass(frozen=True)
+class IdVocabulary:
+    """Ids of unknown text: they are written as numbers, with blanks between them."""
+
+    size: int
+
+    def encode(self, text: bytes) -> Array:
+        """Return the numbers in `text`."""
+        words = as_text(text).split()
+        wrong = [w for w in words if not (w.isascii() and w.isdigit() and int(w) < self.size)]
+        if wrong:
+            raise InputError(
+                f"{wrong[0]!a} is no token: without a tokenizer a text is numbers "
+                f"up to {self.size - 1}, such as '12 7'"
+            )
+        return np.array([int(word) for word in words], np.int64)
+
+    def decode(self, ids: Array) -> str:
+        """Return the numbers, each behind a blank: what follows a text can be added to it."""
+        return "".join(f" {number}" for number in ids)
+
+    def describe(self) -> dict[str, str]:
+        """Return the level and how many there are."""
+        return {"level": "ids", "size": str(self.size)}
+
+
 def vocabulary_of(text: bytes, level: Level) -> Vocabulary:
     """Return the vocabulary of `text`; raises InputError when characters are asked of non-UTF-8."""
     if level == "byte":
@@ -99,6 +126,8 @@ def vocabulary_from(description: dict[str, str]) -> Vocabulary:
     """Return the vocabulary that `describe` described."""
     if description["level"] == "byte":
         return ByteVocabulary()
+    if description["level"] == "ids":
+        return IdVocabulary(int(description["size"]))
     return CharVocabulary(description["characters"])
 
 

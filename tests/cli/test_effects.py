@@ -37,6 +37,7 @@ VALUES = {
     "--as-is": (),
     "--full": (),
     "--tokenizer": ("bytes",),
+    "--token-type": ("uint16",),
 }
 # Words with which the option has no effect, and words with which it has one; `.` is a folder.
 OTHERS: dict[tuple[str, str], tuple[list[str], list[str]]] = {
@@ -70,6 +71,7 @@ OTHERS: dict[tuple[str, str], tuple[list[str], list[str]]] = {
     ("weights", "--dtype"): ([], ["-o", "w.npz"]),
     ("train", "--level"): (["--data", "rows.npz"], ["--data", "text.txt"]),
     ("train", "--tokenizer"): (["--data", "rows.npz"], ["--data", "text.txt"]),
+    ("train", "--token-type"): (["--data", "text.txt"], ["--data", "shard_*.bin"]),
     ("train", "--seq"): (["--data", "rows.npz"], []),
     ("train", "--sample"): (["--data", "rows.npz"], []),
     ("train", "--momentum"): ([], ["--optimizer", "sgd"]),

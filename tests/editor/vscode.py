@@ -146,7 +146,7 @@ def press(driver: Chrome, *keys: str, control: str = "") -> None:
 
 
 def shown(driver: Chrome, code: str, is_so: Callable[[object], bool]) -> object:
-    """What a piece of code finds in the window, once it is as wanted."""
+    """The value that a piece of code has in the window, once it is as wanted."""
     found: list[object] = []
 
     def looked(_: Chrome) -> bool:
@@ -158,7 +158,7 @@ def shown(driver: Chrome, code: str, is_so: Callable[[object], bool]) -> object:
 
 
 def drive(driver: Chrome, address: str, file: Path) -> None:
-    """Open a wrong program, mend it by its quick fix, look at its figure; say what is seen."""
+    """Open a wrong program, correct it by its quick fix, look at its figure; say how it goes."""
     view(driver, 1400, 900)
     driver.get(address)
     shown(driver, "return document.querySelector('.explorer-folders-view') !== null", bool)
@@ -178,7 +178,7 @@ def drive(driver: Chrome, address: str, file: Path) -> None:
     say("shapes are in the text", "[B, D]" in str(shown(driver, HINTS, bool)).replace("\xa0", " "))
     press(driver, control="s")
     until(lambda: file.read_text(encoding="utf-8") == WRONG.replace("tahn", "tanh"))
-    say("the file is mended", True)
+    say("the file is corrected", True)
     press(driver, "v", control="k")
     for frame in ((By.CSS_SELECTOR, "iframe.webview"), (By.ID, "active-frame")):
         WebDriverWait(driver, SECONDS).until(frame_to_be_available_and_switch_to_it(frame))

@@ -24,6 +24,7 @@ class Rule:
 FIGURES: Final = frozenset({"svg", "pdf", "png", "tex", "dot"})
 RANKS: Final = frozenset({"single", "exact"})
 ARRAYS: Final = (".npz", ".safetensors")
+SHARDS: Final = ".bin"
 
 
 def _built(options: Namespace) -> frozenset[str]:
@@ -80,6 +81,10 @@ def _is_placed(options: Namespace) -> bool:
 
 def _of_text(options: Namespace) -> bool:
     return options.data is None or options.data.suffix not in ARRAYS
+
+
+def _of_shards(options: Namespace) -> bool:
+    return options.data is not None and options.data.suffix == SHARDS
 
 
 def _of_run(options: Namespace) -> bool:
@@ -157,6 +162,13 @@ RULES: Final = (
         lambda options: options.tokenizer is None,
         "is of bytes or characters, and --tokenizer has tokens of its own",
     ),
+    Rule(
+        ("train",),
+        "--level",
+        lambda options: not _of_shards(options),
+        "is of a text's tokens, and --data has tokens already",
+    ),
+    Rule(("train",), "--token-type", _of_shards, "is of shards: --data 'shard_*.bin'"),
     Rule(("train",), "--seq", _of_text, "cuts a text, and --data has rows of arrays"),
     Rule(("train",), "--sample", _of_text, "continues a text, and --data has rows of arrays"),
     Rule(("generate",), "--diagram", _of_run, "is for the folder of a run"),

@@ -37,4 +37,6 @@ class CommandParser(ArgumentParser):
             other = similar(word, re.findall(r"--[\w-]+", self.format_help()))
             if other:
                 return f"did you mean {other}?"
+        if re.search(r"unrecognized arguments: \S+\.bin\b", message):
+            return "a pattern for several files needs quotes: --data 'shard_*.bin'"
         return f"{self.prog} --help lists what it takes\n  = help: an example is {self._example}"

@@ -17,6 +17,7 @@ def add_arguments(parser: ArgumentParser) -> None:
     """A file, its data, and the training options."""
     add_file(parser)
     _add_data(parser)
+    _add_batches(parser)
     _add_learning(parser)
     _add_output(parser)
     add_threads(parser)
@@ -31,7 +32,8 @@ def _add_data(parser: ArgumentParser) -> None:
         "--data",
         metavar="PATH",
         type=Path,
-        help="a text, or an .npz of rows; default: the language reference bundled with Python",
+        help="a text, an .npz of rows, or shards of tokens ('shard_*.bin', with the quotes); "
+        "default: the language reference bundled with Python",
     )
     data.add_argument(
         "--level", choices=("byte", "char"), default="byte", help="of a text's tokens"
@@ -42,25 +44,34 @@ def _add_data(parser: ArgumentParser) -> None:
         type=Path,
         help="a tokenizer.json, whose tokens a text is cut into; the run keeps it",
     )
-    data.add_argument("--batch", type=positive, default=8, metavar="N", help="default: 8")
     data.add_argument(
-        "--accumulate",
-        type=positive,
-        metavar="N",
-        help="compute a batch in N parts, one after the other, the microbatches of a pipeline; "
-        "default: those of the plan's schedule, else 1",
-    )
-    data.add_argument(
-        "--pipeline-schedule",
-        choices=("1F1B", "GPipe"),
-        help="in which order the stages of a pipeline take microbatches; no gradient changes; "
-        "default: the plan's, else 1F1B",
+        "--token-type",
+        choices=("uint16", "uint32"),
+        help="of shards that have no header, such as those of nanoGPT (uint16)",
     )
     data.add_argument(
         "--seq",
         type=positive,
         metavar="N",
         help="tokens in a window; default: 64",
+    )
+
+
+def _add_batches(parser: ArgumentParser) -> None:
+    batches = parser.add_argument_group("batches")
+    batches.add_argument("--batch", type=positive, default=8, metavar="N", help="default: 8")
+    batches.add_argument(
+        "--accumulate",
+        type=positive,
+        metavar="N",
+        help="compute a batch in N parts, one after the other, the microbatches of a pipeline; "
+        "default: those of the plan's schedule, else 1",
+    )
+    batches.add_argument(
+        "--pipeline-schedule",
+        choices=("1F1B", "GPipe"),
+        help="in which order the stages of a pipeline take microbatches; no gradient changes; "
+        "default: the plan's, else 1F1B",
     )
 
 

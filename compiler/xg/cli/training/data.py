@@ -16,11 +16,12 @@ from xg.frontend.project import Project
 from xg.frontend.typed import Settings, declared_dims
 from xg.ir.dim import Dim
 from xg.ir.sizes_from_arrays import sizes_from_arrays
-from xg_runtime import arrays, corpus, files
+from xg_runtime import arrays, corpus, files, shards
 from xg_runtime.batches import ArraySource, TextSource
 from xg_runtime.errors import InputError
 from xg_runtime.expect import fit
 from xg_runtime.tokenizer import Tokenizer
+from xg_runtime.tokens import IdVocabulary
 
 WINDOW = 64  # tokens, where nothing says otherwise
 HELD = 10  # of so many rows one is kept for validation
@@ -56,9 +57,8 @@ def _on_one_device(project: Project, options: Namespace) -> TrainingSetup:
 
 
 def _of_text(project: Project, draft: Program, task: TextTask, options: Namespace) -> TrainingSetup:
-    tokens = Tokenizer.read(options.tokenizer) if options.tokenizer else options.level
-    text = corpus.load(options.data, tokens)
     numbers = draft.graphs.main.sizes.bind({})
+    text = _corpus(options, task, numbers.get(task.vocabulary.name or ""))
     window = options.seq or numbers.get(task.window.name or "", WINDOW)
     text_sizes = {
         task.window: window,
@@ -81,6 +81,25 @@ def _of_text(project: Project, draft: Program, task: TextTask, options: Namespac
     of_text = (text, window)
     how = options.backend, options.kernels, options.accumulate or 1
     return TrainingSetup(program, source, loss, settings, *how, references, of_text)
+
+
+def _corpus(options: Namespace, task: TextTask, size: int | None) -> corpus.Corpus:
+    """The tokens of a text, or of shards; `size` is how many the diagram has room for."""
+    tokenizer = Tokenizer.read(options.tokenizer) if options.tokenizer else None
+    if options.data is None or options.data.suffix != shards.ENDING:
+        return corpus.load(options.data, tokenizer or options.level)
+    if tokenizer is None and size is None:
+        raise InputError(
+            f"{task.vocabulary} has no number: --set {task.vocabulary}=50257 says how many tokens "
+            "there are, or --tokenizer"
+        )
+    vocabulary = tokenizer or IdVocabulary(size or 0)
+    if options.sample:
+        vocabulary.encode(
+            options.prompt.encode("utf-8", "surrogateescape")
+        )  # refused before it is trained
+    read = shards.read(shards.find(options.data), options.token_type, vocabulary.size)
+    return corpus.split(read.ids, vocabulary, read.sha256)
 
 
 def _of_rows(project: Project, draft: Program, options: Namespace) -> TrainingSetup:
