@@ -63,7 +63,7 @@ def read(paths: Sequence[Path], type_: TokenType | None, size: int) -> Shards:
             content = np.fromfile(path, np.uint8)
         sha256.update(content.data)
         ids = _tokens(path, content, type_)
-        _refuse_others(path, ids, size)
+        refuse_others(path.name, ids, size)
         parts.append(ids)
     widths = {part.dtype.name: path for part, path in zip(parts, paths, strict=True)}
     if len(widths) > 1:
@@ -93,13 +93,15 @@ def _tokens(path: Path, content: Array, type_: TokenType | None) -> Array:
     return ids
 
 
-def _refuse_others(path: Path, ids: Array, size: int) -> None:
+def refuse_others(source: str, ids: Array, size: int) -> None:
     """Refuse tokens from `size` on: another vocabulary, or another width."""
     if not len(ids):
-        raise InputError(f"{path.name} has no tokens")
+        raise InputError(f"{source} has no tokens")
+    if ids.min() < 0:
+        raise InputError(f"{source} has the token {ids.min()}, and none is below 0")
     place = int(ids.argmax())
     if ids[place] >= size:
         raise InputError(
-            f"{path.name} has the token {ids[place]:,} at place {place:,}, and the vocabulary ends "
+            f"{source} has the token {ids[place]:,} at place {place:,}, and the vocabulary ends "
             f"with {size - 1:,}: it is of another one, or its tokens are of another type"
         )

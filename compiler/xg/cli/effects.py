@@ -165,7 +165,7 @@ RULES: Final = (
     Rule(
         ("train",),
         "--level",
-        lambda options: not _of_shards(options),
+        lambda options: not (_of_shards(options) or (options.data and options.data.is_dir())),
         "is of a text's tokens, and --data has tokens already",
     ),
     Rule(("train",), "--token-type", _of_shards, "is of shards: --data 'shard_*.bin'"),

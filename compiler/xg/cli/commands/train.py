@@ -32,7 +32,8 @@ def _add_data(parser: ArgumentParser) -> None:
         "--data",
         metavar="PATH",
         type=Path,
-        help="a text, an .npz of rows, or shards of tokens ('shard_*.bin', with the quotes); "
+        help="a text, an .npz of rows, shards of tokens ('shard_*.bin', with the quotes), or the "
+        "folder of a dataset that was saved to disk; "
         "default: the language reference bundled with Python",
     )
     data.add_argument(

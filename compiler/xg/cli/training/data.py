@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 from argparse import Namespace
 from dataclasses import replace
+from pathlib import Path
 
 from xg.cli.arguments import settings_of
 from xg.cli.input_arrays import at_sizes_of, expected_inputs
@@ -16,14 +17,16 @@ from xg.frontend.project import Project
 from xg.frontend.typed import Settings, declared_dims
 from xg.ir.dim import Dim
 from xg.ir.sizes_from_arrays import sizes_from_arrays
-from xg_runtime import arrays, corpus, files, shards
+from xg_runtime import arrays, corpus, dataset_folder, files, shards
 from xg_runtime.batches import ArraySource, TextSource
 from xg_runtime.errors import InputError
 from xg_runtime.expect import fit
+from xg_runtime.module import Arrays
 from xg_runtime.tokenizer import Tokenizer
 from xg_runtime.tokens import IdVocabulary
 
 WINDOW = 64  # tokens, where nothing says otherwise
+TOKENS = "input_ids"  # the column of tokens of a dataset
 HELD = 10  # of so many rows one is kept for validation
 
 
@@ -47,13 +50,36 @@ def training_setup(options: Namespace) -> TrainingSetup:
 def _on_one_device(project: Project, options: Namespace) -> TrainingSetup:
     """The lesson without its plan."""
     draft = compile_project(project, options.block, settings_of(options)).on_one_device
-    if options.data is None or options.data.suffix not in arrays.ENDINGS:
+    if options.data is None or not _has_rows(options, draft):
         task = text_task(draft.graphs)
         if task is not None:
             return _of_text(project, draft, task, options)
     if options.data is None:
         raise InputError(f"{draft.graphs.main.block} is not trained on text: --data names an .npz")
     return _of_rows(project, draft, options)
+
+
+def _has_rows(options: Namespace, draft: Program) -> bool:
+    """Whether the data has rows of the diagram's inputs; raises InputError for a strange folder."""
+    if not options.data.is_dir():
+        return options.data.suffix in arrays.ENDINGS
+    there = dataset_folder.columns(options.data)
+    inputs = [str(value.name) for value in draft.graphs.main.inputs]
+    if set(inputs) <= set(there):
+        of_text = {
+            "--seq": options.seq,
+            "--tokenizer": options.tokenizer,
+            "--sample": options.sample,
+        }
+        for word in (word for word, value in of_text.items() if value):
+            raise InputError(f"{word} is of tokens, and {options.data} has rows of {inputs[0]}")
+        return True
+    if TOKENS in there:
+        return False
+    raise InputError(
+        f"{options.data} has the columns {', '.join(there)}: rows need {', '.join(inputs)}, "
+        f"and tokens {TOKENS}"
+    )
 
 
 def _of_text(project: Project, draft: Program, task: TextTask, options: Namespace) -> TrainingSetup:
@@ -86,7 +112,8 @@ def _of_text(project: Project, draft: Program, task: TextTask, options: Namespac
 def _corpus(options: Namespace, task: TextTask, size: int | None) -> corpus.Corpus:
     """The tokens of a text, or of shards; `size` is how many the diagram has room for."""
     tokenizer = Tokenizer.read(options.tokenizer) if options.tokenizer else None
-    if options.data is None or options.data.suffix != shards.ENDING:
+    is_folder = options.data is not None and options.data.is_dir()
+    if options.data is None or not (is_folder or options.data.suffix == shards.ENDING):
         return corpus.load(options.data, tokenizer or options.level)
     if tokenizer is None and size is None:
         raise InputError(
@@ -98,12 +125,16 @@ def _corpus(options: Namespace, task: TextTask, size: int | None) -> corpus.Corp
         vocabulary.encode(
             options.prompt.encode("utf-8", "surrogateescape")
         )  # refused before it is trained
+    if is_folder:
+        ids = dataset_folder.joined(options.data, TOKENS)
+        shards.refuse_others(f"{TOKENS} in {options.data}", ids, vocabulary.size)
+        return corpus.split(ids, vocabulary, hashlib.sha256(ids.tobytes()).hexdigest())
     read = shards.read(shards.find(options.data), options.token_type, vocabulary.size)
     return corpus.split(read.ids, vocabulary, read.sha256)
 
 
 def _of_rows(project: Project, draft: Program, options: Namespace) -> TrainingSetup:
-    data_arrays = arrays.read(options.data)
+    data_arrays, sha256 = _arrays(draft, options.data)
     program = at_sizes_of(data_arrays, project, options.block, settings_of(options))
     source_name = str(options.data)
     rows = fit(
@@ -116,7 +147,6 @@ def _of_rows(project: Project, draft: Program, options: Namespace) -> TrainingSe
     )
     if not first:
         raise InputError(f"{main.inputs[0].name} has no axis of rows to draw from")
-    sha256 = hashlib.sha256(files.read(options.data)).hexdigest()
     held = len(rows[str(main.inputs[0].name)]) // HELD
     source = ArraySource(rows, batched, options.batch, sha256, held, options.seed)
     loss = loss_of(program.graphs, options.loss)
@@ -126,6 +156,17 @@ def _of_rows(project: Project, draft: Program, options: Namespace) -> TrainingSe
     carried_sizes = {**sizes_from_arrays(draft.graphs, carrying), str(first[0]): options.batch}
     sizes = {name: n for name, n in carried_sizes.items() if name in declared_dims(project)}
     return TrainingSetup(program, source, loss, settings, *how, sizes={**sizes, **settings})
+
+
+def _arrays(draft: Program, path: Path) -> tuple[Arrays, str]:
+    """The arrays of a file or of a folder of datasets, and the SHA-256 of what there is."""
+    if not path.is_dir():
+        return arrays.read(path), hashlib.sha256(files.read(path)).hexdigest()
+    found = dataset_folder.stacked(path, [str(value.name) for value in draft.graphs.main.inputs])
+    digest = hashlib.sha256()
+    for name, array in found.items():
+        digest.update(f"{name} {array.dtype.str} {array.shape}".encode() + array.tobytes())
+    return found, digest.hexdigest()
 
 
 def _number(program: Program, dim: Dim) -> int:
