@@ -324,8 +324,8 @@ class Program:
     `mesh` holds the declared axes that have a size, ordered so that the outer axis of a shared cut
     comes first; `plan` is the requested plan, None for a single device and for programs that write
     their placements themselves. `others` are further entries: programs that are checked together.
-    `stage` is set where it is a part of a pipeline. A `prologue` is the part of a program that runs
-    before its steps: its code takes the parameters of the whole.
+    `stage` is set where it is a part of a pipeline. A `partial` program reads some parameters of
+    the program that it is a part of, as an encoder before its decoder's steps: it takes all.
     """
 
     graphs: Mapping[str, Graph]
@@ -336,7 +336,7 @@ class Program:
     plan: Plan | None = None
     others: tuple[str, ...] = ()
     stage: Stage | None = None
-    prologue: bool = False
+    partial: bool = False
 
     @property
     def all_numbers(self) -> dict[str, int]:

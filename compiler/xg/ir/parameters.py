@@ -39,6 +39,16 @@ def param_specs(program: Program) -> Iterator[tuple[str, Param, Graph, Mapping[s
             yield join(site.path, str(param.value.name)), param, site.graph, site.symbols
 
 
+def param_patterns(program: Program) -> frozenset[str]:
+    """The paths of the parameters, those of all rounds of a row as one."""
+
+    def below(site: CallSite) -> Iterator[CallSite]:
+        return (site.enter(call, program.graphs) for call in site.graph.named_calls())
+
+    sites = callers_first(entry(program), below)
+    return frozenset(join(s.path, str(p.value.name)) for s in sites for p in s.graph.params)
+
+
 def frozen_paths(program: Program) -> frozenset[str]:
     """The paths of the parameters of which no gradient is taken."""
     specs = param_specs(program)

@@ -64,7 +64,7 @@ class PublicWriter:
         scope = Scope(graph.sizes)
         limits = list(limit_lines(self.plan.program, scope))
         self.plan.helpers["check_names"] = None
-        inside = [*_checked_names(self.plan.program), *given_range_lines(self.plan, scope), *limits]
+        inside = [*checked_names(self.plan.program), *given_range_lines(self.plan, scope), *limits]
         lines = [*self._checked(self._given_arrays(), tuple(scope.needed)), *inside]
         fresh = Names(mentioned(lines))
         names = [fresh.fresh(name) for name in graph.output_names]
@@ -290,11 +290,11 @@ def _is_complete(program: Program) -> bool:
     return True
 
 
-def _checked_names(program: Program) -> list[str]:
+def checked_names(program: Program) -> list[str]:
     """The lines that refuse inputs and parameters of other names than the program's."""
     known = [f'"{value.name}"' for value in program.main.inputs]
     lines = bracketed("_check_names(", ["inputs", *known], ")", 4)
-    return lines if program.prologue else [*lines, "_check_names(params, *table)"]
+    return lines if program.partial else [*lines, "_check_names(params, *table)"]
 
 
 def _checked_cotangents(shapes: Sequence[str], fresh: Names) -> list[str]:

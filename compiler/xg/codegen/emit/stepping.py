@@ -9,7 +9,7 @@ from xg.codegen.emit.line_breaks import bracketed, indented
 from xg.codegen.emit.locate import Source, closure, locate
 from xg.codegen.emit.names import Names, mentioned, spell_symbol
 from xg.codegen.emit.param_table import state_lines
-from xg.codegen.emit.public import PublicWriter
+from xg.codegen.emit.public import PublicWriter, checked_names
 from xg.codegen.emit.ranges import given_range_lines
 from xg.codegen.emit.size_limits import limit_lines
 from xg.codegen.emit.spelling import Scope
@@ -109,6 +109,7 @@ class StepWriter(PublicWriter):
     def _step(self) -> list[str]:
         graph, limits = self.graph, Scope(self.graph.sizes)
         refusals = [*given_range_lines(self.plan, limits), *self._limits(limits)]
+        self.plan.helpers["check_names"] = None
         lines = self._checked(self._given_arrays(), (*self.held, *limits.needed))
         fresh = Names(mentioned(lines))
         names = [fresh.fresh(name) for name in graph.output_names]
@@ -122,6 +123,8 @@ class StepWriter(PublicWriter):
             *lines,
             *bracketed("cached = _cache_table(", table, ")", 4),
             "_check({}, cache, {name: shape for name, (shape, _) in cached.items()})",
+            *checked_names(self.plan.program),
+            "_check_names(cache, *cached)",
             *refusals,
             "kept: Params = {}",
             *bracketed(call, arguments, ")", 4),

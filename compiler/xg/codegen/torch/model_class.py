@@ -12,11 +12,11 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import field
 
-from xg.codegen.emit.line_breaks import bracketed, indented, wrapped
+from xg.codegen.emit.line_breaks import bracketed, dictionary, indented, wrapped
 from xg.codegen.emit.locate import Source, locate
 from xg.codegen.emit.module import ModuleWriter, Sections
 from xg.codegen.emit.module_plan import ModulePlan
-from xg.codegen.emit.names import Names, safe, spell_symbol
+from xg.codegen.emit.names import Names, mentioned, safe, spell_symbol
 from xg.codegen.emit.ranges import range_lines
 from xg.codegen.emit.spelling import Scope
 from xg.codegen.emit.writer import size_variables
@@ -28,6 +28,7 @@ from xg.codegen.torch.block_class import (
     set_param,
     unrecorded,
 )
+from xg.codegen.torch.input_shapes import as_given, shape_lines
 from xg.codegen.torch.step import AutogradStep
 from xg.codegen.torch.templates import PATHS, SHAPES, WEIGHTS, around
 from xg.diagnostics.lazy_dataclass import dataclass
@@ -156,10 +157,14 @@ class _Section:
         entry = self.entry
         scope = Scope(entry.sizes)
         range_lines(self.plan, scope, [""] * len(entry.inputs), 8)  # the sizes that they mention
+        shape_lines(entry, "", "", self._sources(own=True), scope)  # these mention sizes, too
         sizes = {spell_symbol(name) for name in scope.needed} | self.plan.passed_sizes(entry)
         names = Names(size_variables(entry) | sizes | {"seed"})
         inputs = {value: names.fresh(str(value.name)) for value in entry.inputs}
-        checks = range_lines(self.plan, scope, list(inputs.values()), 8)
+        given = names.fresh("inputs")
+        wanted, own = names.fresh("shapes"), self._sources(own=True)
+        checks = shape_lines(entry, given, wanted, own, scope)
+        checks += range_lines(self.plan, scope, list(inputs.values()), 8)
         texts = inputs | {p.value: self._own(str(p.value.name)) for p in entry.params}
         labels = names_by_label(entry)
         code: list[str] = []
@@ -169,6 +174,7 @@ class _Section:
                 texts[value] = names.fresh(labels.get(value) or "value")
             results = [texts[value] for value in call.outputs]
             code += self._call(call, args, results, scope)
+        checks = [*self._size_lines(scope, given), *checks]
         pairs = zip(entry.output_names, entry.outputs, strict=True)
         outputs = [f'"{name}": {texts[value]}' for name, value in pairs]
         seeded = any(call.callee in self.plan.random for call in self._calls())
@@ -178,9 +184,9 @@ class _Section:
         return [
             *head,
             *indented(_docstring(seeded)),
-            *indented(_drawn_seed(list(inputs.values())) if seeded else []),
-            *indented(self._size_lines(scope, inputs)),
+            *indented(_dict_of(given, inputs) if given in mentioned(checks) else []),
             *indented(checks),
+            *indented(_drawn_seed(list(inputs.values())) if seeded else []),
             *indented(code),
             *indented(bracketed("return {", outputs, "}", 8)),
         ]
@@ -225,18 +231,30 @@ class _Section:
         args = [listed, *(["seed"] if seeded else []), *sizes, *args, *map(self._own, params)]
         return bracketed(f"{left} = {self.steps[call.callee]}.apply(", args, ")", 8)
 
-    def _size_lines(self, scope: Scope, inputs: Mapping[Value, str]) -> list[str]:
-        """Sizes that steps take as numbers."""
-        types = self.entry.types
-        sources: list[Source] = [(text, types[value].shape) for value, text in inputs.items()]
-        sources += [
-            (self._own(str(param.value.name)), types[param.value].shape)
-            for param in self.entry.params
+    def _sources(self, *, own: bool) -> list[Source]:
+        """The parameters that the model holds itself, or those of its modules."""
+        values = [param.value for param in self.entry.params]
+        return [
+            (self._own(str(value.name)), self.entry.types[value].shape)
+            for value in values
+            if ("." not in str(value.name)) == own
         ]
+
+    def _size_lines(self, scope: Scope, given: str) -> list[str]:
+        """Sizes that steps take as numbers and shapes mention: inputs are to fit parameters."""
+        sources = [*self._sources(own=True), *as_given(self.entry, given)]
+        sources += self._sources(own=False)
         sizes, span = self.entry.sizes, self.entry.span
         lines = locate(scope.needed, sources, sizes, sizes.defaults, span)
         self.plan.constants.update(lines.constants)
+        if "_array" in mentioned(lines.lines):
+            self.plan.helpers["array"] = None
         return lines.lines
+
+
+def _dict_of(given: str, inputs: Mapping[Value, str]) -> list[str]:
+    items = [f'"{value.name}": {text}' for value, text in inputs.items()]
+    return dictionary(f"{given} = ", items, "", 8)
 
 
 def _docstring(seeded: bool) -> list[str]:

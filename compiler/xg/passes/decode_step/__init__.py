@@ -17,6 +17,7 @@ from xg.diagnostics.diagnostic import DiagnosticError
 from xg.ir.body import topological
 from xg.ir.dim import Dim, symbol
 from xg.ir.graph import Graph, Param, Program, Value
+from xg.ir.parameters import param_patterns
 from xg.ir.tensor import TensorType
 from xg.ir.walk import answers
 from xg.passes.decode_step.assemble import Assembler
@@ -46,6 +47,7 @@ def decode_step(program: Program, output: str | None = None) -> Program:
     }
     numbers = {name: n for name, n in program.numbers.items() if name != length}
     step = Program(graphs, keys[request], {}, numbers)
+    step = replace(step, partial=param_patterns(step) != param_patterns(program))
     lengths = {keys[each]: plan.positions.length for each, plan in plans.items()}
     check_causal(step, lengths, past)
     return step
@@ -66,7 +68,7 @@ def prologue(program: Program, output: str | None = None) -> Program | None:
         if plan.given:
             keys[each] = f"{each.callee} once ({number})"
             graphs[keys[each]] = prologue_graph(plan, program, graphs, keys)
-    return replace(program, graphs=graphs, entry=keys[request], backwards={}, prologue=True)
+    return replace(program, graphs=graphs, entry=keys[request], backwards={}, partial=True)
 
 
 def _request(program: Program, output: str | None) -> StepRequest:

@@ -140,6 +140,9 @@ def step(
     _check(inputs, params, shapes)
     cached = _cache_table(B=B, T=T, N_L=N_L, N_KV=N_KV, D_h=D_h)
     _check({}, cache, {name: shape for name, (shape, _) in cached.items()})
+    _check_names(inputs, "ids")
+    _check_names(params, *table)
+    _check_names(cache, *cached)
     _check_range(inputs["ids"], "ids", V)
     kept: Params = {}
     Z = llama(params, cache, kept, inputs["ids"])
@@ -268,6 +271,15 @@ def _shape(array: Any, name: str) -> tuple[int, ...]:
     if not hasattr(array, "shape"):
         raise TypeError(f"{name} should be an array: lists and numbers have no shape")
     return tuple(array.shape)
+
+
+def _check_names(arrays: Mapping[str, Array], *known: str) -> None:
+    """Raise ValueError for an unknown name: its array would have no effect."""
+    names = set(known)
+    for name in arrays:
+        if name not in names:
+            more = ", …" if len(known) > 9 else ""
+            raise ValueError(f"there is no {name}, but {', '.join(known[:9])}{more}")
 
 
 def _array(arrays: Mapping[str, Array], name: str, axes: int) -> Array:

@@ -232,6 +232,10 @@ class Model(torch.nn.Module):
 
     def forward(self, X: Array, *, seed: Seed = None) -> dict[str, Array]:
         """Outputs by name; in training, dropout draws a seed if none is given."""
+        inputs = {"X": X}
+        D = self.gamma.shape[0]
+        B, S = _array(inputs, "X", 3).shape[:2]
+        _check(inputs, {}, {"X": (B, S, D)})
         if seed is None and self.training:
             seed = torch.randint(2**62, (), device=X.device)
         Y = MHAStep.apply(

@@ -482,11 +482,14 @@ class Model(torch.nn.Module):
 
     def forward(self, ids: Array, t: Array, *, seed: Seed = None) -> dict[str, Array]:
         """Outputs by name; in training, dropout draws a seed if none is given."""
-        if seed is None and self.training:
-            seed = torch.randint(2**62, (), device=ids.device)
+        inputs = {"ids": ids, "t": t}
         V = self.E.shape[0]
+        B, S = _array(inputs, "ids", 2).shape
+        _check(inputs, {}, {"ids": (B, S), "t": (B, S)})
         _check_range(ids, "ids", V)
         _check_range(t, "t", V)
+        if seed is None and self.training:
+            seed = torch.randint(2**62, (), device=ids.device)
         X = LMPart1Step.apply(("E", "P"), ids, self.E, self.P)
         Z_1 = X
         for block in self.layers:
