@@ -46,6 +46,19 @@ def priced(
     return price([report] * stages, mesh, axis, NUMBERS, parts, cluster)
 
 
+def test_an_axis_of_one_rank_sends_nothing_to_other_nodes() -> None:
+    """Llama's sums over N_G*N_T stay in a node where one of the two has all its ranks."""
+    file = MLP.parents[1] / "models" / "llama.xg"
+    (report,) = xg.compile(file, plan="TP", mesh={"N_G": 4, "N_T": 1}).costs("float32", brief=True)
+    numbers = {"B": 1, "S": 8, "N_G": 4, "N_T": 1, "V": 64, "D": 16, "N_L": 1, "N_H": 4}
+    numbers |= {"N_KV": 4, "D_h": 4, "D_ff": 32}
+    times = [
+        price([report], {"N_G": 4, "N_T": 1}, None, numbers, 1, Cluster(machine(NEAR), far, 4))
+        for far in (machine(FAR), None)
+    ]
+    assert times[0] == times[1]
+
+
 def test_one_step_by_hand(report: CostReport) -> None:
     """Nodes of 4: what is sent more, over N_D, stays inside, though N_T would fill the node."""
     found = priced(report, 4)

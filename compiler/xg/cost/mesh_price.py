@@ -133,7 +133,8 @@ def _work(
             if _is_sent(part, mesh):
                 near = seconds_of(cluster.inside, part, numbers)
                 far = seconds_of(cluster.between, part, numbers) if cluster.between else near
-                sends.append((part.over, frozenset(axes_over(part.over)), near, far, once))
+                axes = frozenset(a for a in axes_over(part.over) if mesh.get(a, 1) > 1)
+                sends.append((part.over, axes, near, far, once))
     return computing, sends
 
 
