@@ -90,6 +90,28 @@ def test_the_wheel_names_its_licences(wheel: Path) -> None:
         assert {name.split("/licenses/")[1] for name in kept} == set(LICENCES)
 
 
+def test_the_description_has_no_link_that_leads_nowhere(wheel: Path) -> None:
+    """An index shows the text alone: what is beside the README in a checkout is not there."""
+    message = _metadata(wheel)
+    assert message["Description-Content-Type"] == "text/markdown"
+    shown = str(message.get_payload())
+    readme = (ROOT / "README.md").read_text(encoding="utf-8")
+    goals = re.findall(r"\]\(([^)]+)\)", shown) + re.findall(
+        r'(?:src|srcset|href)="([^"]+)"', shown
+    )
+    assert [goal for goal in goals if not goal.startswith("https://")] == []
+    assert len(re.findall(r"\]\((?!https)[^)]+\)", readme)) > 30
+    named = [
+        "a figure of your own in five minutes",
+        "The figures of this program:",
+        "docs/start.md",
+    ]
+    assert [words for words in named if words not in shown] == []
+    code = [block.text for block in blocks(readme) if block.text]
+    assert [text for text in code if text not in shown] == []
+    assert "<picture>" not in shown
+
+
 def test_what_runs_code_is_asked_for_by_nobody_who_does_not_want_it(wheel: Path) -> None:
     needed = _metadata(wheel).get_all("Requires-Dist", [])
     assert any(line.startswith("lark") for line in needed)
@@ -202,7 +224,15 @@ def test_the_readme_is_true_of_the_wheel(wheel: Path, tmp_path: Path) -> None:
 def test_the_source_distribution_can_be_built_and_tested(tmp_path: Path) -> None:
     with tarfile.open(_build("sdist", tmp_path)) as archive:
         names = {name.split("/", 1)[1] for name in archive.getnames() if "/" in name}
-    wanted = ["pyproject.toml", "README.md", "constraints.txt", "dev", "xg", "docs/errors.md"]
+    wanted = [
+        "pyproject.toml",
+        "hatch_build.py",
+        "README.md",
+        "constraints.txt",
+        "dev",
+        "xg",
+        "docs/errors.md",
+    ]
     wanted += [*LICENCES, "tests/e2e/test_packaging.py"]
     wanted += [f"{folder}/__init__.py" for folder in PACKAGES]
     assert [name for name in wanted if name not in names] == []
