@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 import xg
-from xg.cost.communication import Sent, Way, factor, total, total_formula
+from xg.cost.communication import Sent, Way, factor, spell_factor, total, total_formula
 from xg.cost.report import CostReport
 from xg.ir.dim import ONE, Dim, number, symbol
 
@@ -28,6 +28,12 @@ def layer(report: CostReport) -> tuple[Sent, ...]:
 
 def around_a_ring(ranks: Dim) -> Dim:
     return (ranks - 1) * 2 / ranks
+
+
+def test_a_factor_is_written_as_people_write_it() -> None:
+    assert spell_factor("all_gather", "N_T", "ring") == "(N_T - 1)/N_T"
+    assert spell_factor("all_reduce", "N_T", "naive") == "2*(N_T - 1)"
+    assert spell_factor("send", "N_PP", "ring") == ""
 
 
 def test_tensor_parallel_is_two_sums_of_the_stream_in_each_pass() -> None:

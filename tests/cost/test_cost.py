@@ -11,6 +11,7 @@ from saved import arrays_in
 import xg
 from xg.cost.cost import cost
 from xg.cost.flops import ELEMENTWISE, MOVES, REDUCTIONS, flops
+from xg.cost.report import Memory
 from xg.ir import prim
 from xg.ir.dim import symbol
 from xg.verify.proof_sizes import verification_sizes
@@ -21,6 +22,10 @@ LIBRARY = Path(__file__).parents[2] / "diagrams"
 # What is written for one rank needs the others: tests/sharding/test_cost_of_ranks.py has it.
 DIAGRAMS = sorted(path for path in LIBRARY.rglob("*.xg") if path.stem != "node_i")
 B, M, K, N = (symbol(name) for name in "BMKN")
+
+
+def test_a_memory_is_the_sum_of_its_parts() -> None:
+    assert str(Memory(B, M, K, N).total) == str(B + M + K + N)
 
 
 def test_a_product_is_two_for_each_term() -> None:

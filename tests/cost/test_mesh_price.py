@@ -100,6 +100,16 @@ def test_microbatches_are_added_up_and_kept_until_their_way_back(report: CostRep
     assert three.seconds == pytest.approx(4 * (COMPUTING + moves) + sums)
 
 
+def test_ranks_that_take_turns_wait_for_half_of_a_stage(report: CostReport) -> None:
+    """Four stages on two ranks: a rank has twice the work, and the bubble is of one turn."""
+    cluster = Cluster(machine(NEAR), None, 16)
+    mesh = {"N_PP": 2, **MESH}
+    found = price([report] * 4, mesh, "N_PP", NUMBERS, 3, cluster, "interleaved")
+    assert found is not None
+    assert found.computing == pytest.approx(3 * 2 * COMPUTING)
+    assert found.waiting == pytest.approx(COMPUTING + SENT_T / NEAR)
+
+
 HELD = """\
 dim B, D = 8
 mesh N_D = 2
