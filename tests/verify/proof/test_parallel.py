@@ -169,6 +169,14 @@ def test_a_ring_of_any_length_is_attention(ranks: int, kernels: bool, block: str
     assert proof.passed
 
 
+@pytest.mark.parametrize("kernels", [False, True])
+def test_a_ring_around_which_nothing_is_cut_is_attention(kernels: bool) -> None:
+    """The plan cuts what the whole model gets, and this is the program of a block of it."""
+    proof = prove_ranks(project(MODEL), "Attention", "Ring", {}, 0, kernels=kernels)
+    assert proof.passed
+    assert not proof.program.graphs.mesh
+
+
 def test_heads_are_exchanged_for_positions_and_back() -> None:
     exchanges = {("forward", "all_to_all", "N_S"), ("backward", "all_to_all", "N_S")}
     assert exchanges <= sent("Ulysses")

@@ -14,7 +14,7 @@ On whole tensors it is attention: the typing rule, the value and the gradient ar
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import Final
 
 from xg.diagnostics.diagnostic import DiagnosticError, Problem
@@ -37,11 +37,12 @@ def ring(program: Program) -> Program:
     """The program with attention whose keys and values go round, where its plan says so."""
     if not any("ring" in graph.memory.values() for graph in program.graphs.values()):
         return program
-    graphs = {key: _rings(graph) for key, graph in program.graphs.items()}
+    graphs = {key: _rings(graph, program.mesh) for key, graph in program.graphs.items()}
     return replace(program, graphs=graphs)
 
 
-def _rings(graph: Graph) -> Graph:
+def _rings(graph: Graph, mesh: Collection[str]) -> Graph:
+    """The graph with its rings; over an axis that cuts nothing of the program there is none."""
     names = {name for name, word in graph.memory.items() if word == "ring"}
     if not names:
         return graph
@@ -58,14 +59,16 @@ def _rings(graph: Graph) -> Graph:
                 both = tuple(str(value.name) for value in step.inputs[1:3])
                 problems.append(RingAxes(step.span, both, axes))
                 continue
-            steps[place] = replace(step, op=OP, attrs={**step.attrs, "around": axes[0]})
+            if axes[0] in mesh:
+                steps[place] = replace(step, op=OP, attrs={**step.attrs, "around": axes[0]})
             moving.update(dict.fromkeys(around, axes[0]))
     for value in fused.types:
         if str(value.name) in names and value not in moving and not problems:
             problems.append(RingOfNothing(value.span, str(value.name)))
     if problems:
         raise DiagnosticError.of(*dict.fromkeys(problems))
-    return _without_requests(replace(fused, steps=tuple(steps)), moving)
+    has_ring = any(axis in mesh for axis in moving.values())
+    return _without_requests(replace(fused, steps=tuple(steps)) if has_ring else graph, moving)
 
 
 def _axes(graph: Graph, values: list[Value]) -> tuple[str, ...]:
