@@ -203,6 +203,12 @@ def test_a_position_beyond_an_axis_is_told_the_last_one() -> None:
     assert refused.value.help == ("positions count from 0, the last one is S - 1",)
 
 
+def test_equal_axes_are_answered_by_the_map_that_moves_none() -> None:
+    with pytest.raises(Misuse) as refused:
+        settle(ops.table()["R"], Sample({"x": floats(B, S, S, ONE)}, targets=((B, S, S),)))
+    assert refused.value.help == ("write the map: R[a, b, c, 1 -> a, b, c] keeps the order",)
+
+
 @pytest.mark.parametrize("axis", [S, number(3)])
 def test_few_ways_are_looked_at_where_there_are_many(
     axis: Dim, monkeypatch: pytest.MonkeyPatch

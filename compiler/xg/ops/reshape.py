@@ -54,10 +54,22 @@ def _inferred(use: Use, shape: Shape, target: Shape) -> Attrs:
         raise Misuse(
             f"R cannot make {use.spell(target)} from {use.spell(shape)} "
             + _why(several=bool(candidates), moves=moves),
-            help=("write the map: R[b, s, (h, d) -> b, h, s, d]",) if candidates or moves else (),
+            help=(f"write the map: {_example(shape, target)}",) if candidates or moves else (),
         )
     ((atoms, order),) = candidates
     return {"operand": shape, "atoms": atoms, "order": order, "shape": target}
+
+
+def _example(shape: Shape, target: Shape) -> str:
+    """The map that leaves every axis where it is, if only axes of 1 come or go; or any map."""
+    if [dim for dim in shape if dim != ONE] != [dim for dim in target if dim != ONE]:
+        return "R[b, s, (h, d) -> b, h, s, d]"
+    letters = [iter("abcdefgh"), iter("abcdefgh")]
+    sides = [
+        ", ".join("1" if dim == ONE else next(names) for dim in dims)
+        for dims, names in zip((shape, target), letters, strict=True)
+    ]
+    return f"R[{sides[0]} -> {sides[1]}] keeps the order"
 
 
 def _why(*, several: bool, moves: bool) -> str:
