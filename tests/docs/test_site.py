@@ -31,10 +31,27 @@ FOUND = "return [...document.querySelectorAll('ul.search li a')].map((a) => a.hr
 BACKGROUND = "return getComputedStyle(document.body).backgroundColor"
 
 
+def without_network() -> list[str]:
+    """Words before a command that has no network then, where this machine allows it."""
+    words = ["unshare", "--map-root-user", "--net"]
+    tried = shutil.which(words[0]) and subprocess.run([*words, "true"], capture_output=True)
+    return words if tried and tried.returncode == 0 else []
+
+
 def test_the_site_has_no_dead_link_and_reads_on_a_phone(tmp_path: Path) -> None:
     """One test, because building is what takes long."""
     site = tmp_path / "site"
-    command = [sys.executable, "-m", "website", "--out", str(site), "--only", "output", "mlp"]
+    command = [
+        *without_network(),
+        sys.executable,
+        "-m",
+        "website",
+        "--out",
+        str(site),
+        "--only",
+        "output",
+        "mlp",
+    ]
     paths = os.pathsep.join([str(ROOT), *sys.path])
     environment = {**os.environ, "PYTHONPATH": paths}
     ran = subprocess.run(
