@@ -70,6 +70,38 @@ def test_everything_that_can_be_reached_has_a_name(
     assert {"button", "checkbox", "slider", "spinbutton", "tab"} <= roles
 
 
+# Whether what has the focus is under something that is no part of it and does not contain it.
+COVERED = """
+const hidden = [];
+const focusable = 'a[href], button, input, select, summary, [tabindex]';
+for (const one of document.querySelectorAll(focusable)) {
+  if (!one.checkVisibility({ visibilityProperty: true }) || one.tabIndex < 0) continue;
+  one.focus();
+  const box = one.getBoundingClientRect();
+  if (!box.width || !box.height) continue;
+  const [x, y] = [box.left + Math.min(box.width, 8) / 2, box.top + Math.min(box.height, 8) / 2];
+  const top = document.elementFromPoint(x, y);
+  const own = top?.closest('label')?.control === one;
+  const seen = top && (own || one.contains(top) || top.contains(one));
+  if (!seen) hidden.push(`${one.outerHTML.slice(0, 60)} under ${top?.outerHTML.slice(0, 60)}`);
+}
+return hidden;"""
+PLANTED = """
+const cover = document.createElement('div');
+Object.assign(cover.style, { position: 'fixed', inset: 0, zIndex: 9 });
+document.body.append(cover);"""
+
+
+@pytest.mark.parametrize("width", [375, 768, 1400])
+@pytest.mark.parametrize("tab", ["code", "costs", "numbers"])
+def test_no_part_that_stays_covers_what_has_the_focus(opened: Open, tab: str, width: int) -> None:
+    driver = opened("mlp", width=width, height=700)
+    one(driver, f"#tab-{tab}").click()
+    assert script(driver, COVERED) == []
+    script(driver, PLANTED)
+    assert script(driver, COVERED) != []
+
+
 @pytest.mark.parametrize("width", [375, 768, 1400])
 @pytest.mark.parametrize("name", ["mlp", "mha", "transformer"])
 def test_no_window_needs_sideways_scrolling(opened: Open, name: str, width: int) -> None:

@@ -109,7 +109,11 @@ function lightNode(drawing, step) {
 /** Scroll a listing to the lines of an operator, and nothing else. */
 function revealLines(id) {
   const line = linesOf(new Set([id]))[0];
-  if (!line || element("code").hidden) return;
+  if (line && !element("code").hidden) revealLine(line);
+}
+
+/** Scroll a line to where the detail above it, which may have grown, does not cover it. */
+function revealLine(line) {
   const side = element("side");
   const [inner, outer] = [line.getBoundingClientRect(), side.getBoundingClientRect()];
   const covered = element("detail").getBoundingClientRect().bottom;

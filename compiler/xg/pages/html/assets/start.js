@@ -97,6 +97,7 @@ for (const listing of all(".listing")) {
     if (!lines.includes(event.target)) return;
     for (const line of lines) line.setAttribute("tabindex", line === event.target ? 0 : -1);
     touch(lineAt(event.target));
+    revealLine(event.target);
   });
   listing.addEventListener("focusout", () => touch(null));
   listing.addEventListener("keydown", (event) => {
