@@ -236,3 +236,15 @@ def test_columns_leave_room_for_the_text_of_a_bar() -> None:
     program = next(one for name, one in programs(path, "TP") if name == "mixtral.Mixtral.TP")
     figure = with_remarks(program, "overview", "mixtral.Mixtral.TP.overview")
     assert flaws(painted(figure), figure.groups) == []
+
+
+def test_text_of_a_bar_that_no_line_passes_is_in_its_middle() -> None:
+    centred = 0
+    for name, plan in CASES:
+        for bar in bars(painted(drawn(name, plan))):
+            shapes = [part for part in bar.parts if isinstance(part, DrawnShape)]
+            if len(shapes) == 1:
+                centred += 1
+                middles = [text.center[0] for text in texts(bar)]
+                assert middles == pytest.approx([box_of(bar).center[0]] * len(middles))
+    assert centred > len(CASES)

@@ -12,6 +12,7 @@ from library import shipped
 import xg
 from xg.driver import Program
 from xg.figures import dot, painted
+from xg.figures.layout.lanes import lanes
 from xg.figures.model.figure import EdgeStyle, Figure, NodeKind
 from xg.figures.model.richtext import characters
 from xg.figures.model.structure import nested
@@ -70,3 +71,12 @@ def test_gradients_run_through_opened_calls() -> None:
     within = {pair for pair in solid if inside.issuperset(pair)}
     assert within
     assert within <= dashed
+
+
+def test_a_frame_has_its_name_in_its_first_line() -> None:
+    opened = [painted(_figure(name, None))[1] for name in ("gpt2", "transformer", "vit", "llama")]
+    frames = [frame for placed in opened for frame in lanes(placed).frames.values()]
+    assert len(frames) >= 4
+    for frame in frames:
+        assert frame.text.top - frame.box.top < frame.text.height
+        assert frame.text.right <= frame.box.right

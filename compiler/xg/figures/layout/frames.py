@@ -172,20 +172,18 @@ def _sorted(one: float, other: float) -> tuple[float, float]:
 def finished(
     group: FigureGroup, box: Box, occupied: Sequence[Box], nodes: Mapping[str, Box]
 ) -> Frame:
-    """Set the heading into the first corner of a frame that nothing else takes.
+    """Set the heading into the first line of a frame: at its left, at its right or between.
 
-    Where all four are taken, it is at another place of its first or last line, or the frame is
-    widened to the right until its heading fits; where that would cut a node, its heading is above
-    its nodes.
+    Where all of that is taken, the frame is widened to the right until the heading fits. Where
+    that would cut a node, it is in the last line of the frame, or above its nodes.
     """
     line = typeset(group.label, style.GROUP_SIZE)
     left, right = box.left + _INSET, box.right - _INSET - line.width
     top, bottom = box.top + _ABOVE + line.ascent, box.bottom - _ABOVE
-    corners = ((left, top), (right, top), (left, bottom), (right, bottom))
-    between = ((x, y) for y in (top, bottom) for x in _steps(left, right))
-    for at in (*corners, *between):
-        if not _covers(line, at, occupied):
-            return Frame(box, line, at)
+    within = (left, right, *_steps(left, right))
+    for x in within:
+        if not _covers(line, (x, top), occupied):
+            return Frame(box, line, (x, top))
     strangers = [other for node, other in nodes.items() if node not in group.nodes]
     for x in _steps(max(left, right), box.right + _WIDEST):
         wider = replace(box, right=max(box.right, x + line.width + _INSET))
@@ -193,6 +191,9 @@ def finished(
             break
         if not _covers(line, (x, top), occupied):
             return Frame(wider, line, (x, top))
+    for x in within:
+        if not _covers(line, (x, bottom), occupied):
+            return Frame(box, line, (x, bottom))
     higher = replace(box, top=box.top - line.height - _ABOVE)
     y = higher.top + _ABOVE + line.ascent
     free = (x for x in _steps(left, right) if not _covers(line, (x, y), occupied))
