@@ -61,3 +61,15 @@ def test_calls_of_one_block_have_their_names(tmp_path: Path) -> None:
 
 def test_a_sum_says_over_which_axes(tmp_path: Path) -> None:
     assert "Σ B, S" in boxes(drawn(PROGRAM, tmp_path, "backward"))
+
+
+def test_several_arguments_are_a_line_however_short(tmp_path: Path) -> None:
+    text = """\
+dim B, D
+
+block Main(X [B, D]) -> Y [B, 3*D] {
+    X, X, X -> C : Y
+}
+"""
+    found = boxes(drawn(text, tmp_path, "backward"))
+    assert {"slice | 0, D", "slice | D, 2·D", "slice | 2·D, 3·D"} <= {*found}

@@ -57,7 +57,7 @@ def own_tensors(step: Apply) -> tuple[Value, ...]:
 def apply_node(step: Apply, node_id: str, notation: Notation, detail: RichText = ()) -> FigureNode:
     """Return the glyph of an operator's use, with its arguments and the axes that it works along.
 
-    Arguments of a few characters follow the glyph; longer ones are a line of their own.
+    An argument of a few characters follows the glyph; a longer one, or several, are a line.
     """
     op, node_kind = step.op, kind(step.op)
     title = f"{op.name}: {op.formula}" if op.formula else op.name
@@ -67,7 +67,8 @@ def apply_node(step: Apply, node_id: str, notation: Notation, detail: RichText =
         return FigureNode(node_id, node_kind, label, detail, title)
     label = (*richtext.plain(op.glyph), *_along(step, notation))
     arguments = _arguments(step, notation)
-    if len(richtext.characters(arguments)) > _SHORT:
+    words = richtext.characters(arguments)
+    if len(words) > _SHORT or ", " in words:
         lines = (detail, arguments) if detail else (arguments,)
         return FigureNode(node_id, node_kind, label, lines[0], title, lines=lines[1:])
     if arguments:
