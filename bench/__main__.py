@@ -19,6 +19,7 @@ from bench import (
     startup,
     training,
     waiting,
+    windows,
 )
 from bench.pairs import Ratio
 
@@ -30,6 +31,7 @@ PARTS = {
     "training": training.measure,
     "experts": experts.measure,
     "loops": loops.measure,
+    "windows": windows.measure,
     "parallel": parallel.measure,
     "waiting": waiting.measure,
     "gpu": gpu.measure,

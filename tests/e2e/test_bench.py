@@ -15,6 +15,7 @@ from bench.experts import contestants
 from bench.loops import grus, recurrences
 from bench.pairs import summary
 from bench.programs import deep, flat
+from bench.windows import contestants as of_windows
 from numpy.typing import NDArray
 
 import xg
@@ -58,6 +59,13 @@ def test_all_loops_compute_the_same() -> None:
         wanted = {name: np.asarray(array) for name, array in made["xg NumPy, kernels"].items()}
         for found in made.values():
             assert _distance({n: np.asarray(a) for n, a in found.items()}, wanted) < 1e-5
+
+
+def test_all_windows_compute_the_same() -> None:
+    made = {name: step() for name, step in of_windows({"D": 6, "N_H": 2, "w": 9}, 150).items()}
+    wanted = {name: np.asarray(array) for name, array in made["by hand"].items()}
+    for found in made.values():
+        assert _distance({n: np.asarray(a) for n, a in found.items()}, wanted) < 1e-5
 
 
 def test_what_a_gpu_is_measured_by_runs_on_the_cpu(monkeypatch: pytest.MonkeyPatch) -> None:

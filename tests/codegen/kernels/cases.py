@@ -111,6 +111,9 @@ def _forward(kernels: Kernels, trial: Trial, seed: int | None, name: str) -> Ite
     body = trial.op.body(trial.sample.types, trial.attrs)
     step = Apply(trial.op, (), (), trial.attrs, NOWHERE)
     yield from _case(kernels, step, body, trial.arrays, trial.context, seed, name)
+    if body.caches:  # in a step of generation no backward pass needs them
+        alone = replace(body, outputs=body.outputs[: -len(body.caches)], caches=())
+        yield from _case(kernels, step, alone, trial.arrays, trial.context, seed, name)
 
 
 def _backward(kernels: Kernels, trial: Trial, seed: int | None, name: str) -> Iterator[Case]:

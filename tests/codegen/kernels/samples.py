@@ -39,6 +39,15 @@ SAMPLES: Mapping[str, tuple[Sample, ...]] = {
         Sample({**ROUTED, "w_out": floats(N_E, V, D)}, {"form": "gelu"}),
         Sample({**ROUTED, "w_out": floats(N_E, V, D)}, {"form": "relu"}),
     ),
+    "local_attention": (
+        Sample(QKV, {"scale": 0.4, "behind": 1, "ahead": 1}),
+        Sample(SELF, {"scale": 0.4, "behind": 1, "ahead": 0}),
+        Sample(SELF, {"behind": 0, "ahead": 2}),
+        Sample(CROSS, {"scale": 0.4, "behind": 2, "ahead": 0}),
+        Sample(MASKED, {"scale": 0.4, "behind": 3, "ahead": 0}),
+        Sample(HIDDEN, {"scale": 0.4, "behind": 2, "ahead": -1}),
+        Sample(LONG, {"scale": 0.4, "behind": 1, "ahead": 0}),
+    ),
     "attention": (
         Sample(QKV, {"scale": 0.4}),
         Sample(QKV, {"mask": "causal", "p": 0.3}),

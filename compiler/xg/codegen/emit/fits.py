@@ -17,6 +17,11 @@ def no_ignored(attrs: Attrs, body: Body) -> bool:
     return attrs.get("ignore") is None
 
 
+def no_dropout(attrs: Attrs, body: Body) -> bool:
+    """A use that draws nothing."""
+    return attrs.get("p") is None
+
+
 def rows(attrs: Attrs, body: Body) -> bool:
     """``[.., i, k] • [k, j]`` with axes in front."""
     a, b = _letters(body)

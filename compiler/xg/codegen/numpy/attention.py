@@ -20,7 +20,14 @@ def attention(
     q: Array, k: Array, v: Array, m: Array | None, scale: float, mask: str
 ) -> tuple[Array, Array]:
     """``softmax(α Q K⊤ + M) V``, and log Σ exp of each row of scores."""
-    return attend(q, k, v, m, None, scale, mask)
+    return attend(q, k, v, m, None, scale, tiles(q, k, mask))
+
+
+def attention_output(
+    q: Array, k: Array, v: Array, m: Array | None, scale: float, mask: str
+) -> Array:
+    """``softmax(α Q K⊤ + M) V`` alone."""
+    return attend(q, k, v, m, None, scale, tiles(q, k, mask))[0]
 
 
 def d_attention(
@@ -35,7 +42,37 @@ def d_attention(
     mask: str,
 ) -> tuple[Array, Array, Array]:
     """Gradient of attention."""
-    return d_attend(dy, q, k, v, m, None, y, lse, scale, mask, 1.0)
+    return d_attend(dy, q, k, v, m, None, y, lse, scale, tiles(q, k, mask), 1.0)
+
+
+def local_attention(
+    q: Array, k: Array, v: Array, m: Array | None, scale: float, behind: int, ahead: int
+) -> tuple[Array, Array]:
+    """Attention of each query to the keys from `behind` positions before it to `ahead` after."""
+    return attend(q, k, v, m, None, scale, banded(q, k, behind, ahead))
+
+
+def local_attention_output(
+    q: Array, k: Array, v: Array, m: Array | None, scale: float, behind: int, ahead: int
+) -> Array:
+    """Attention to a band of keys, alone."""
+    return attend(q, k, v, m, None, scale, banded(q, k, behind, ahead))[0]
+
+
+def d_local_attention(
+    dy: Array,
+    q: Array,
+    k: Array,
+    v: Array,
+    m: Array | None,
+    y: Array,
+    lse: Array,
+    scale: float,
+    behind: int,
+    ahead: int,
+) -> tuple[Array, Array, Array]:
+    """Gradient of attention to a band of keys."""
+    return d_attend(dy, q, k, v, m, None, y, lse, scale, banded(q, k, behind, ahead), 1.0)
 
 
 def attention_with_dropout(
@@ -87,7 +124,7 @@ def attend_kept(
     scaling: str,
 ) -> tuple[Array, Array]:
     """Attention with the weights that stay; with all of them if `keep` is None."""
-    y, lse = attend(q, k, v, m, keep, scale, mask)
+    y, lse = attend(q, k, v, m, keep, scale, tiles(q, k, mask))
     if keep is not None and scaling == "scaled":
         y *= 1 / (1 - p)
     return y, lse
@@ -109,7 +146,7 @@ def d_attention_with_dropout(
 ) -> tuple[Array, Array, Array]:
     """Gradient of attention with the same weights dropped."""
     factor = 1 / (1 - p) if keep is not None and scaling == "scaled" else 1.0
-    return d_attend(dy, q, k, v, m, keep, y, lse, scale, mask, factor)
+    return d_attend(dy, q, k, v, m, keep, y, lse, scale, tiles(q, k, mask), factor)
 
 
 def attend(
@@ -119,14 +156,13 @@ def attend(
     m: Array | None,
     keep: Array | None,
     scale: float,
-    mask: str,
+    parts: list[tuple[slice, slice, Array | None]],
 ) -> tuple[Array, Array]:
     """Attention in parts that stay in the cache of a core; scores lie keys by queries.
 
     So the sums of a query run along columns, which NumPy adds many at a time.
     """
     y, lse = merging(q, v), np.empty((*q.shape[:-1], 1), q.dtype)
-    parts = tiles(q, k, mask)
     for batch in batches(q, k):
         scaled = q[batch] * scale
         for rows, keys, hidden in parts:
@@ -159,13 +195,12 @@ def d_attend(
     y: Array,
     lse: Array,
     scale: float,
-    mask: str,
+    parts: list[tuple[slice, slice, Array | None]],
     factor: float,
 ) -> tuple[Array, Array, Array]:
     """Gradient of attention, its weights computed again in the same tiles."""
     dq, dk, dv = merging(q, q), merging(k, k), merging(v, v)
     dk[...] = dv[...] = 0
-    parts = tiles(q, k, mask)
     for batch in batches(q, k):
         scaled = q[batch] * scale
         delta = np.einsum("...d,...d->...", dy[batch], y[batch])[..., None, :]
@@ -228,7 +263,7 @@ def tiles(q: Array, k: Array, mask: str) -> list[tuple[slice, slice, Array | Non
     If the mask is causal, query i of S sees the keys up to i + S_k - S.
     """
     S, S_k = q.shape[-2], k.shape[-2]
-    if mask == "none":
+    if mask == "none" or S == 1:
         return [(slice(0, S), slice(0, S_k), None)]
     found: list[tuple[slice, slice, Array | None]] = []
     for start in range(0, S, 64):
@@ -238,6 +273,21 @@ def tiles(q: Array, k: Array, mask: str) -> list[tuple[slice, slice, Array | Non
         hidden = np.arange(some, seen, dtype=np.int64)[:, None] > last
         bias = np.where(hidden, -np.inf, 0).astype(q.dtype)
         found.append((slice(start, stop), slice(0, seen), bias))
+    return found
+
+
+def banded(q: Array, k: Array, behind: int, ahead: int) -> list[tuple[slice, slice, Array | None]]:
+    """The tiles of queries that see the keys of a band; the last query is at the last key."""
+    S, S_k = q.shape[-2], k.shape[-2]
+    found: list[tuple[slice, slice, Array | None]] = []
+    for start in range(0, S, 64):
+        stop = min(S, start + 64)
+        rows = np.arange(start, stop, dtype=np.int64) + (S_k - S)
+        first = min(S_k, max(0, start + S_k - S - behind))
+        end = max(first, min(S_k, stop + S_k - S + ahead))
+        keys = np.arange(first, end, dtype=np.int64)[:, None]
+        bias = np.where((keys < rows - behind) | (keys > rows + ahead), -np.inf, 0)
+        found.append((slice(start, stop), slice(first, end), bias.astype(q.dtype)))
     return found
 
 

@@ -18,6 +18,18 @@ def experts(
     x: Array, p: Array, e: Array, w_in: Array, w_out: Array, form: str
 ) -> tuple[Array, Array]:
     """Y = Σ_j p_j W_out[e_j] act(W_in[e_j] x); what the first matrices give too."""
+    return with_gates(x, p, e, w_in, w_out, form)
+
+
+def experts_output(x: Array, p: Array, e: Array, w_in: Array, w_out: Array, form: str) -> Array:
+    """Y = Σ_j p_j W_out[e_j] act(W_in[e_j] x) alone."""
+    return with_gates(x, p, e, w_in, w_out, form)[0]
+
+
+def with_gates(
+    x: Array, p: Array, e: Array, w_in: Array, w_out: Array, form: str
+) -> tuple[Array, Array]:
+    """The sum over the experts of each row, and what the first matrices give."""
     choices, k = choices_by_expert(e, len(w_in)), e.shape[-1]
     g = products_of_choices(x.reshape(-1, x.shape[-1]), w_in, choices, k)
     h = activated(g, form)
@@ -30,6 +42,20 @@ def gated_experts(
     x: Array, p: Array, e: Array, w_in: Array, w_up: Array, w_out: Array, form: str
 ) -> tuple[Array, Array, Array]:
     """Y = Σ_j p_j W_out[e_j] (act(W_in[e_j] x) ⊙ W_up[e_j] x); what these two give too."""
+    return with_both(x, p, e, w_in, w_up, w_out, form)
+
+
+def gated_experts_output(
+    x: Array, p: Array, e: Array, w_in: Array, w_up: Array, w_out: Array, form: str
+) -> Array:
+    """Y = Σ_j p_j W_out[e_j] (act(W_in[e_j] x) ⊙ W_up[e_j] x) alone."""
+    return with_both(x, p, e, w_in, w_up, w_out, form)[0]
+
+
+def with_both(
+    x: Array, p: Array, e: Array, w_in: Array, w_up: Array, w_out: Array, form: str
+) -> tuple[Array, Array, Array]:
+    """The sum over the experts of each row, and what the first two matrices give."""
     choices, k = choices_by_expert(e, len(w_in)), e.shape[-1]
     rows = x.reshape(-1, x.shape[-1])
     g = products_of_choices(rows, w_in, choices, k)

@@ -126,7 +126,17 @@ def layer_norm(
 
     The mean comes first, then the mean square of what is left.
     """
-    mean = x.mean(axis=-1, keepdims=True)
+    return normalized(x, gamma, beta, eps)
+
+
+def layer_norm_output(x: Array, gamma: Array, beta: Array, eps: float) -> Array:
+    """Layer normalization alone: Y = x̂ ⊙ γ + β, x̂ = (X - μ) / sqrt(σ² + ε)."""
+    return normalized(x, gamma, beta, eps)[0]
+
+
+def normalized(x: Array, gamma: Array, beta: Array, eps: float) -> tuple[Array, Array, Array]:
+    """Rows of mean 0 and variance 1, scaled and shifted; their means and 1 / sqrt(σ² + ε)."""
+    mean = x.sum(axis=-1, keepdims=True) / x.shape[-1]
     y = x - mean
     square = np.einsum("...d,...d->...", y, y)[..., None] / x.shape[-1]
     rstd = 1 / np.sqrt(square + eps)

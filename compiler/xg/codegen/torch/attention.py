@@ -20,10 +20,18 @@ def attention(
     return attend(q, k, v, m, scale, mask)
 
 
+def attention_output(
+    q: Array, k: Array, v: Array, m: Array | None, scale: float, mask: str
+) -> Array:
+    """``softmax(α Q K⊤ + M) V`` alone."""
+    return attend(q, k, v, m, scale, mask)[0]
+
+
 def attend(
     q: Array, k: Array, v: Array, m: Array | None, scale: float, mask: str
 ) -> tuple[Array, Array]:
-    """Attention by torch's own where it has it."""
+    """Attention by torch's own where it has it; one query that is the last sees every key."""
+    mask = "none" if q.shape[-2] == 1 else mask
     if is_flash(q, k, v, m, mask):
         y, lse = torch.ops.aten._scaled_dot_product_flash_attention_for_cpu(
             whole(q), whole(k), whole(v), 0.0, mask == "causal", scale=scale
@@ -60,6 +68,7 @@ def d_attend(
     mask: str,
 ) -> tuple[Array, Array, Array]:
     """Gradient of attention, by torch's own where the forward pass was."""
+    mask = "none" if q.shape[-2] == 1 else mask
     if is_flash(q, k, v, m, mask):
         rows = lse.squeeze(-1)
         _, heads, length = rows.shape
@@ -77,6 +86,78 @@ def d_attend(
             scale=scale,
         )
     return d_weigh(dy, q, k, v, m, y, lse, None, scale, mask, 1.0)
+
+
+def local_attention(
+    q: Array, k: Array, v: Array, m: Array | None, scale: float, behind: int, ahead: int
+) -> tuple[Array, Array]:
+    """Attention of each query to the keys from `behind` positions before it to `ahead` after."""
+    return attend_band(q, k, v, m, scale, behind, ahead)
+
+
+def local_attention_output(
+    q: Array, k: Array, v: Array, m: Array | None, scale: float, behind: int, ahead: int
+) -> Array:
+    """Attention to a band of keys, alone."""
+    return attend_band(q, k, v, m, scale, behind, ahead)[0]
+
+
+def attend_band(
+    q: Array, k: Array, v: Array, m: Array | None, scale: float, behind: int, ahead: int
+) -> tuple[Array, Array]:
+    """Attention to a band of keys, in parts of 128 queries."""
+    y = merging(q, v)
+    lse = q.new_empty((*q.shape[:-1], 1), dtype=torch.promote_types(q.dtype, torch.float32))
+    flash = is_flash(q, k, v, m, "none") and sees_itself(q, k, behind, ahead)
+    for rows, keys, seen in banded(q, k, m, behind, ahead):
+        part = q[..., rows, :], k[..., keys, :], v[..., keys, :]
+        if flash:
+            bias = torch.zeros_like(seen, dtype=q.dtype).masked_fill(seen == 0, -torch.inf)
+            out, sums = torch.ops.aten._scaled_dot_product_flash_attention_for_cpu(
+                *[whole(each) for each in part], 0.0, False, attn_mask=bias, scale=scale
+            )
+            lse[..., rows, 0] = sums
+        else:
+            weights, lse[..., rows, :] = weigh(part[0], part[1], seen, scale, "none")
+            out = weights.to(v.dtype) @ part[2]
+        y[..., rows, :] = out
+    return y, lse
+
+
+def d_local_attention(
+    dy: Array,
+    q: Array,
+    k: Array,
+    v: Array,
+    m: Array | None,
+    y: Array,
+    lse: Array,
+    scale: float,
+    behind: int,
+    ahead: int,
+) -> tuple[Array, Array, Array]:
+    """Gradient of attention to a band of keys."""
+    dq, dk, dv = merging(q, q), merging(k, k), merging(v, v)
+    flash = is_flash(q, k, v, m, "none") and sees_itself(q, k, behind, ahead)
+    for rows, keys, seen in banded(q, k, m, behind, ahead):
+        part = q[..., rows, :], k[..., keys, :], v[..., keys, :]
+        out, slope, sums = y[..., rows, :], dy[..., rows, :].to(q.dtype), lse[..., rows, :]
+        if flash:
+            bias = torch.zeros_like(seen, dtype=q.dtype).masked_fill(seen == 0, -torch.inf)
+            found = torch.ops.aten._scaled_dot_product_flash_attention_for_cpu_backward(
+                *[whole(each) for each in (slope, *part, out)],
+                sums.squeeze(-1).mT.contiguous().mT,
+                0.0,
+                False,
+                attn_mask=bias,
+                scale=scale,
+            )
+        else:
+            found = d_weigh(slope, *part, seen, out, sums, None, scale, "none", 1.0)
+        dq[..., rows, :] = found[0]
+        dk[..., keys, :] += found[1]
+        dv[..., keys, :] += found[2]
+    return dq, dk, dv
 
 
 def attention_with_dropout(
@@ -163,6 +244,42 @@ def is_flash(q: Array, k: Array, v: Array, m: Array | None, mask: str) -> bool:
     if q.shape[-1] != v.shape[-1]:
         return False
     return mask == "none" or q.shape[-2] == k.shape[-2]
+
+
+def sees_itself(q: Array, k: Array, behind: int, ahead: int) -> bool:
+    """Whether every query sees a key."""
+    return behind >= 0 and ahead >= 0 and q.shape[-2] <= k.shape[-2]
+
+
+def banded(
+    q: Array, k: Array, m: Array | None, behind: int, ahead: int
+) -> list[tuple[slice, slice, Array]]:
+    """Queries, the keys that some of them see, and which key each of them sees.
+
+    Query i of S is at key i + S_k - S.
+    """
+    S, S_k = q.shape[-2], k.shape[-2]
+    found: list[tuple[slice, slice, Array]] = []
+    for start in range(0, S, 128):
+        stop = min(S, start + 128)
+        first = min(S_k, max(0, start + S_k - S - behind))
+        end = max(first, min(S_k, stop + S_k - S + ahead))
+        query = torch.arange(start, stop, device=q.device)[:, None] + (S_k - S)
+        key = torch.arange(first, end, device=q.device)
+        seen = (key >= query - behind) & (key <= query + ahead)
+        if m is not None:
+            seen = seen & (m[..., start:stop, first:end] != 0)
+        found.append((slice(start, stop), slice(first, end), seen))
+    return found
+
+
+def merging(rows: Array, columns: Array) -> Array:
+    """Zeros [.., N, S, D_h], in memory [.., S, N, D_h] as merged heads are."""
+    D_h = columns.shape[-1]
+    if rows.ndim == 2:
+        return columns.new_zeros((rows.shape[0], D_h))
+    *leading, N, S, _ = rows.shape
+    return columns.new_zeros((*leading, S, N, D_h)).transpose(-2, -3)
 
 
 def pairs(q: Array, k: Array) -> Array:

@@ -20,6 +20,18 @@ def experts(
     x: Array, p: Array, e: Array, w_in: Array, w_out: Array, form: str
 ) -> tuple[Array, Array]:
     """Y = Σ_j p_j W_out[e_j] act(W_in[e_j] x); what the first matrices give too."""
+    return with_gates(x, p, e, w_in, w_out, form)
+
+
+def experts_output(x: Array, p: Array, e: Array, w_in: Array, w_out: Array, form: str) -> Array:
+    """Y = Σ_j p_j W_out[e_j] act(W_in[e_j] x) alone."""
+    return with_gates(x, p, e, w_in, w_out, form)[0]
+
+
+def with_gates(
+    x: Array, p: Array, e: Array, w_in: Array, w_out: Array, form: str
+) -> tuple[Array, Array]:
+    """The sum over the experts of each row, and what the first matrices give."""
     rows, ids = x.reshape(-1, x.shape[-1]), e.reshape(-1, e.shape[-1])
     by = sorted_by_expert(ids, w_in.shape[0])
     g = times_chosen(rows_of_choices(rows, ids, by), w_in, ids, by)
@@ -32,6 +44,20 @@ def gated_experts(
     x: Array, p: Array, e: Array, w_in: Array, w_up: Array, w_out: Array, form: str
 ) -> tuple[Array, Array, Array]:
     """Y = Σ_j p_j W_out[e_j] (act(W_in[e_j] x) ⊙ W_up[e_j] x); what these two give too."""
+    return with_both(x, p, e, w_in, w_up, w_out, form)
+
+
+def gated_experts_output(
+    x: Array, p: Array, e: Array, w_in: Array, w_up: Array, w_out: Array, form: str
+) -> Array:
+    """Y = Σ_j p_j W_out[e_j] (act(W_in[e_j] x) ⊙ W_up[e_j] x) alone."""
+    return with_both(x, p, e, w_in, w_up, w_out, form)[0]
+
+
+def with_both(
+    x: Array, p: Array, e: Array, w_in: Array, w_up: Array, w_out: Array, form: str
+) -> tuple[Array, Array, Array]:
+    """The sum over the experts of each row, and what the first two matrices give."""
     rows, ids = x.reshape(-1, x.shape[-1]), e.reshape(-1, e.shape[-1])
     by = sorted_by_expert(ids, w_in.shape[0])
     rows = rows_of_choices(rows, ids, by)

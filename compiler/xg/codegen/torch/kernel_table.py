@@ -5,7 +5,14 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Final
 
-from xg.codegen.emit.fits import last_axis, no_ignored, rows, rows_of_transpose, word
+from xg.codegen.emit.fits import (
+    last_axis,
+    no_dropout,
+    no_ignored,
+    rows,
+    rows_of_transpose,
+    word,
+)
 from xg.codegen.emit.kernel import Kernel, Kernels
 from xg.codegen.emit.support import SupportFile
 from xg.codegen.torch.spelling import SUPPORT
@@ -44,6 +51,7 @@ KERNELS: Final = Kernels(
         Kernel("gradient of gelu", "d_gelu_exact", word("form", "exact")),
         Kernel("embedding", "embedding"),
         Kernel("layer_norm", "layer_norm", last_axis),
+        Kernel("layer_norm", "layer_norm_output", last_axis),
         Kernel("gradient of layer_norm", "d_layer_norm", last_axis),
         Kernel("convolution", "convolution"),
         Kernel("gradient of convolution", "d_convolution"),
@@ -51,13 +59,19 @@ KERNELS: Final = Kernels(
         Kernel("cross_entropy", "cross_entropy", no_ignored),
         Kernel("gradient of cross_entropy", "d_cross_entropy", no_ignored),
         Kernel("attention", "attention"),
+        Kernel("attention", "attention_output", no_dropout),
         Kernel("gradient of attention", "d_attention"),
         Kernel("attention", "attention_with_dropout"),
         Kernel("attention", "attention_with_part_of_dropout"),
         Kernel("gradient of attention", "d_attention_with_dropout"),
+        Kernel("local_attention", "local_attention"),
+        Kernel("local_attention", "local_attention_output"),
+        Kernel("gradient of local_attention", "d_local_attention"),
         Kernel("experts", "experts"),
+        Kernel("experts", "experts_output"),
         Kernel("gradient of experts", "d_experts"),
         Kernel("experts", "gated_experts"),
+        Kernel("experts", "gated_experts_output"),
         Kernel("gradient of experts", "d_gated_experts"),
     ),
     releasing=True,

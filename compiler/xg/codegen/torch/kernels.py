@@ -210,6 +210,13 @@ def layer_norm(
     return torch.native_layer_norm(x, x.shape[-1:], gamma, beta, eps)
 
 
+def layer_norm_output(x: Array, gamma: Array, beta: Array, eps: float) -> Array:
+    """Layer normalization alone: Y = x̂ ⊙ γ + β, x̂ = (X - μ) / sqrt(σ² + ε)."""
+    if x.dtype != gamma.dtype:
+        x, gamma, beta = widened(x, gamma, beta)
+    return torch.native_layer_norm(x, x.shape[-1:], gamma, beta, eps)[0]
+
+
 def d_layer_norm(
     dy: Array, x: Array, gamma: Array, mean: Array, rstd: Array
 ) -> tuple[Array, Array, Array]:

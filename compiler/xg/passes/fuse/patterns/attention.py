@@ -6,8 +6,10 @@ computes the weights again from it, instead of keeping a weight for each pair.
 
 from __future__ import annotations
 
-from typing import Final
+from collections.abc import Sequence
+from typing import Any, Final
 
+from xg.diagnostics.lazy_dataclass import replace
 from xg.ir.dim import ONE
 from xg.ir.graph import Apply
 from xg.ir.op import Op
@@ -26,7 +28,8 @@ from xg.ir.prim import (
     where,
 )
 from xg.ir.scalar import Scalar, as_scalar
-from xg.ir.use import Data, Number, Word
+from xg.ir.use import Attrs, Data, Number, Word
+from xg.passes.fuse.band import Band
 from xg.passes.fuse.pattern import Fusion, Inside, Match
 
 LEADING: Final = "ABCDEFGH"  # letters of the axes in front, which all operands share
@@ -43,9 +46,10 @@ def forward(
     p: Scalar | None = None,
     scaling: str = "scaled",
     cuts: Cuts = (),
+    band: Band | None = None,
 ) -> tuple[Expr, dict[str, Expr]]:
     """``softmax(α q k⊤ + M) v``; a query that sees no key gets zeros."""
-    z = _scores(q, k, m, scale, mask)
+    z = _scores(q, k, m, scale, mask, band)
     peak = reduce_max(z).named("peak")
     safe = where(peak > float("-inf"), peak, 0.0).named("safe")
     e = exp(z - safe).named("e")
@@ -74,12 +78,13 @@ def adjoint(
     mask: str,
     p: Scalar | None,
     scaling: str,
+    band: Band | None = None,
 ) -> tuple[Expr, ...]:
     """Compute the weights again from `lse`: ``exp(Z - lse)`` is 0 where masked, as is its gradient.
 
     ``Σ_j dP P`` is ``dY · Y``, which needs no pairs.
     """
-    weights = exp(_scores(q, k, m, scale, mask) - lse).named("weights")
+    weights = exp(_scores(q, k, m, scale, mask, band) - lse).named("weights")
     dweights = contract(dy, v, _spec("id,jd->ij", v))
     expression = weights
     if keep is not None and p is not None:
@@ -93,15 +98,16 @@ def adjoint(
     )
 
 
-def _scores(q: Expr, k: Expr, m: Expr | None, scale: Scalar, mask: str) -> Expr:
+def _scores(q: Expr, k: Expr, m: Expr | None, scale: Scalar, mask: str, band: Band | None) -> Expr:
     z = contract(q, k, _spec("id,jd->ij", q))
     z = z if scale == as_scalar(1.0) else z * scale
     shown = z if m is None else where(m > 0.0, z, float("-inf"))
-    if mask == "none":
+    if mask == "none" and band is None:
         return shown
     queries, keys = z.shape[-2:]
-    last = reshape(iota(queries, keys - queries), (queries, ONE))
-    return where((last >= iota(keys)).named("visible"), shown, float("-inf"))
+    last, key = reshape(iota(queries, keys - queries), (queries, ONE)), iota(keys)
+    visible = last >= key if band is None else band.holds(last, key)
+    return where(visible.named("visible"), shown, float("-inf"))
 
 
 def _spec(spec: str, like: Expr) -> str:
@@ -116,8 +122,6 @@ def _spec(spec: str, like: Expr) -> str:
 
 def match(last: Apply, inside: Inside) -> Match | None:
     """From the product with the values back to the product with the keys."""
-    if not _same_leading(last):
-        return None
     weights = last.inputs[0]
     drop = inside.maker(weights, "DO")
     soft = inside.maker(drop.inputs[0] if drop else weights, "S")
@@ -126,23 +130,37 @@ def match(last: Apply, inside: Inside) -> Match | None:
     masked = inside.maker(soft.inputs[0], "SM")
     if masked and "axes" in masked.attrs:
         return None
-    scores = inside.maker(masked.inputs[0] if masked else soft.inputs[0], "•")
-    if scores is None or not _same_leading(scores):
+    attrs = {**of_mask(masked), "mask": masked.attrs["mask"] if masked else "none"}
+    if drop:
+        attrs |= {name: drop.attrs[name] for name in ("p", "scaling")}
+    found = between_products(last, inside, (masked, soft, drop), attrs)
+    if found is None or masked is None:
+        return found
+    return replace(found, inputs=(*found.inputs, *masked.inputs[1:]))
+
+
+def of_mask(masked: Apply | None) -> dict[str, Any]:
+    """The scale of scores, and which masks there are not."""
+    if masked is None:
+        return {"scale": as_scalar(1.0), "absent": ("m",)}
+    return {"scale": masked.attrs["scale"], "absent": masked.attrs.get("absent", ())}
+
+
+def between_products(
+    last: Apply, inside: Inside, steps: Sequence[Apply | None], attrs: Attrs
+) -> Match | None:
+    """The match of the steps, some absent, with the products before and behind them."""
+    between = [step for step in steps if step is not None]
+    scores = inside.maker(between[0].inputs[0], "•")
+    if scores is None or not _same_leading(scores) or not _same_leading(last):
         return None
     q, keys = scores.inputs
     turn = inside.maker(keys, "T")
     straight = turn is not None and _swaps_last(turn)
-    attrs = {"scale": as_scalar(1.0), "mask": "none", "absent": ("m",)}
-    if masked:
-        attrs |= {name: masked.attrs[name] for name in ("scale", "mask")}
-        attrs["absent"] = masked.attrs.get("absent", ())
-    if drop:
-        attrs |= {name: drop.attrs[name] for name in ("p", "scaling")}
-    steps = (turn if straight else None, scores, masked, soft, drop, last)
-    k = turn.inputs[0] if turn and straight else keys
+    drop = between[-1] if between[-1].op.glyph == "DO" else None
     return Match(
-        steps=tuple(step for step in steps if step is not None),
-        inputs=(q, k, last.inputs[1], *(masked.inputs[1:] if masked else ())),
+        steps=(*([turn] if turn and straight else []), scores, *between, last),
+        inputs=(q, turn.inputs[0] if turn and straight else keys, last.inputs[1]),
         attrs=attrs,
         place=drop.place if drop else last.place,
         turned=frozenset() if straight else frozenset({keys}),
