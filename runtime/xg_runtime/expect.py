@@ -15,6 +15,7 @@ from numpy.typing import DTypeLike
 
 from xg_runtime.errors import InputError
 from xg_runtime.module import Array, Arrays, is_float
+from xg_runtime.tensorfile import BFLOAT16, widened
 
 
 @dataclass(frozen=True)
@@ -37,13 +38,14 @@ def fit(
     arrays: Arrays,
     expected: Mapping[str, Expected],
     *,
-    dtype: DTypeLike,
+    dtype: DTypeLike | None,
     source: str,
     sizes: Mapping[str, int] | None = None,
 ) -> Arrays:
     """Return `arrays` in the order of `expected`; raises InputError.
 
     `source` says in messages where the arrays come from; `sizes` holds symbols known beforehand.
+    Floats in no `dtype` are those that are given, not copies of them.
     """
     _check_names(arrays, expected, source)
     bound = {symbol: (size, "") for symbol, size in (sizes or {}).items()}
@@ -81,13 +83,13 @@ def _check_shape(
             raise InputError(f"{where} has shape {shape}, expected {want}{because}{of}")
 
 
-def _as_float(where: str, array: Array, want: Expected, dtype: DTypeLike) -> Array:
-    if not is_float(array):
+def _as_float(where: str, array: Array, want: Expected, dtype: DTypeLike | None) -> Array:
+    if not is_float(array) and array.dtype != BFLOAT16:
         raise InputError(f"{where} holds {array.dtype}, expected floats for {want}")
-    return np.array(array, dtype=dtype, order="C")
+    return array if dtype is None else np.array(widened(array), dtype=dtype, order="C")
 
 
-def _as_ids(where: str, array: Array, want: Expected, dtype: DTypeLike) -> Array:
+def _as_ids(where: str, array: Array, want: Expected, dtype: DTypeLike | None) -> Array:
     del dtype  # ids have one type
     expectation = f"expected integers from 0 to {(want.below or 0) - 1}"
     if not np.issubdtype(array.dtype, np.integer):

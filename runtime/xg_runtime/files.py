@@ -1,6 +1,6 @@
 """Files written whole or not at all.
 
-    write(path, data)                      one file
+    write(path, data)                      one file; data are bytes, or pieces of them
     write_all({path: data}, ours=None)     a set: on any error every old file is back in place
 
 Each file is written beside its target under a temporary name, flushed to disk, and renamed over
@@ -11,11 +11,13 @@ process is removed by the next write into that folder. Errors are `FileError`.
 import contextlib
 import os
 import re
-from collections.abc import Callable, Generator, Mapping
+from collections.abc import Callable, Generator, Iterator, Mapping
 from pathlib import Path
 from typing import Final
 
 from xg_runtime.errors import FileError
+
+Content = bytes | Iterator[bytes]
 
 _LEFTOVER: Final = re.compile(r"\..*\.(\d+)\.xg-(?:new|old)")
 
@@ -26,12 +28,12 @@ def read(path: Path) -> bytes:
         return path.read_bytes()
 
 
-def write(path: Path, data: bytes) -> None:
+def write(path: Path, data: Content) -> None:
     """Write one file atomically, creating its folder; raises FileError."""
     write_all({path: data})
 
 
-def write_all(files: Mapping[Path, bytes], ours: Callable[[Path], bool] | None = None) -> None:
+def write_all(files: Mapping[Path, Content], ours: Callable[[Path], bool] | None = None) -> None:
     """Write every file, or none.
 
     `ours` says whether an existing file may be replaced; the first that may not is a FileError, and
@@ -62,10 +64,11 @@ def _naming(path: Path) -> Generator[None]:
         raise OSError(error.errno, error.strerror or str(error), str(path)) from error
 
 
-def write_synced(path: Path, data: bytes) -> None:
+def write_synced(path: Path, data: Content) -> None:
     """Write a file that must not be there yet and flush it to disk; raises OSError."""
     with path.open("xb") as file:
-        file.write(data)
+        for piece in (data,) if isinstance(data, bytes) else data:
+            file.write(piece)
         file.flush()
         os.fsync(file.fileno())
 

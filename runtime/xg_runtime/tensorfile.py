@@ -1,11 +1,13 @@
 """The safetensors format as bytes: `pack(arrays)`, `unpack(data)` and `metadata(data)`.
 
 The one place that imports the safetensors package, whose annotations do not name element types.
-bfloat16, which NumPy lacks, is read as the float32 that has the same value.
+bfloat16, which NumPy lacks, is read as the float32 that has the same value. `mapped(path)` reads
+from the disk only what is looked at, and leaves the bits of bfloat16 as they are.
 """
 
 import json
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any, Final
 
 import numpy as np
@@ -29,6 +31,8 @@ _TYPES: Final = {
     "U8": "u1",
     "BOOL": "?",
 }
+BFLOAT16: Final = np.dtype([("bfloat16", "<u2")])  # bits that `widened` reads
+NAMES: Final = {**{np.dtype(kind): name for name, kind in _TYPES.items()}, BFLOAT16: "BF16"}
 
 
 def pack(arrays: Arrays, metadata: Mapping[str, str] | None = None) -> bytes:
@@ -47,6 +51,29 @@ def unpack(data: bytes) -> Arrays:
     return {name: _array(tensor) for name, tensor in entries}
 
 
+def mapped(path: Path) -> Arrays:
+    """Return the arrays of a file as views of it; raises ValueError when it is damaged.
+
+    Their changes stay in memory.
+    """
+    try:
+        with _package.safe_open(path, framework="np"):
+            pass  # it has looked at the whole header
+    except (safetensors.SafetensorError, TypeError) as error:
+        raise ValueError(str(error)) from error
+    with path.open("rb") as file:
+        length = int.from_bytes(file.read(8), "little")
+        header: dict[str, dict[str, Any]] = json.loads(file.read(length))
+    header.pop("__metadata__", None)
+    whole = np.asarray(np.memmap(path, np.uint8, "c"))[8 + length :]
+    return {name: _view(whole, tensor) for name, tensor in header.items()}
+
+
+def widened(array: Array) -> Array:
+    """Return an array whose bits may be those of bfloat16 as NumPy computes with it."""
+    return from_bfloat16(array["bfloat16"]) if array.dtype == BFLOAT16 else array
+
+
 def metadata(data: bytes) -> dict[str, str]:
     """Return the metadata of a file beside its arrays; the file is not damaged."""
     length = int.from_bytes(data[:8], "little")
@@ -58,9 +85,20 @@ def _array(tensor: Mapping[str, Any]) -> Array:
     kind, shape, data = tensor["dtype"], tensor["shape"], tensor["data"]
     if kind == "BF16":
         return from_bfloat16(np.frombuffer(data, "<u2")).reshape(shape)
+    return np.frombuffer(data, _known(kind)).reshape(shape).astype(_TYPES[kind][-2:], copy=True)
+
+
+def _view(whole: Array, tensor: Mapping[str, Any]) -> Array:
+    """One tensor of the bytes behind a header."""
+    first, end = tensor["data_offsets"]
+    kind = BFLOAT16 if tensor["dtype"] == "BF16" else np.dtype(_known(tensor["dtype"]))
+    return whole[first:end].view(kind).reshape(tensor["shape"])
+
+
+def _known(kind: str) -> str:
     if kind not in _TYPES:
         raise ValueError(f"element type {kind} is unknown to NumPy")
-    return np.frombuffer(data, _TYPES[kind]).reshape(shape).astype(_TYPES[kind][-2:], copy=True)
+    return _TYPES[kind]
 
 
 def from_bfloat16(bits: Array) -> Array:

@@ -4,16 +4,20 @@
     write(folder, tensors, config) what transformers loads, in shards where it is large
     write_params(path, params, settings)    parameters by the diagram's own names
 
+Tensors are views of their files, and are written in pieces: what is neither read nor written needs
+no memory.
+
 An index may only name files beside it. No pickle is ever read.
 """
 
 import json
+import os
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final, cast
 
-from xg_runtime import arrays, files, tensorfile
+from xg_runtime import arrays, files, tensor_pieces, tensorfile
 from xg_runtime.checkpoint import Json
 from xg_runtime.errors import CheckpointError, FileError
 from xg_runtime.module import Arrays
@@ -48,38 +52,66 @@ class Weights:
         return _json(beside) if beside.is_file() else None
 
 
-def read(path: Path) -> Weights:
-    """Return what `path` holds; raises FileError, and CheckpointError where it is damaged."""
+def read(path: Path, *, kept: bool = False) -> Weights:
+    """Return what `path` holds; raises FileError, and CheckpointError where it is damaged.
+
+    If it is `kept`, a checkpoint in bfloat16 stays in its bits, which `tensorfile.widened` reads.
+    """
     place = _in_folder(path) if path.is_dir() else path
     tensors = _shards(place) if place.suffix == ".json" else _one_file(place)
+    kinds = {array.dtype for array in tensors.values()}
+    if not kept or kinds != {tensorfile.BFLOAT16}:  # of several types the widest counts
+        tensors = {name: tensorfile.widened(array) for name, array in tensors.items()}
     settings = _settings(place) if place.suffix == ".safetensors" else {}
     return Weights(str(place), tensors, settings)
 
 
-def write_params(path: Path, params: Arrays, settings: Mapping[str, str | int]) -> None:
-    """Write parameters by the diagram's names; a .safetensors file also keeps the settings."""
+def write_params(
+    path: Path, params: Arrays, settings: Mapping[str, str | int], dtype: str | None = None
+) -> None:
+    """Write parameters by the diagram's names; a .safetensors file also keeps the settings.
+
+    Floats are written in a type, if one is given; NumPy's files have no bfloat16.
+    """
     if path.suffix == ".safetensors":
-        files.write(path, tensorfile.pack(params, {SETTINGS: json.dumps(dict(settings))}))
+        notes = {SETTINGS: json.dumps(dict(settings))}
+        files.write(path, tensor_pieces.pieces(params, notes, dtype))
     else:
-        arrays.write(path, params)
+        types = {name: tensor_pieces.element_type(array, dtype) for name, array in params.items()}
+        if tensorfile.BFLOAT16 in types.values():
+            raise FileError(f"cannot write {path}: only .safetensors files have bfloat16")
+        arrays.write(path, {n: tensor_pieces.converted(a, types[n]) for n, a in params.items()})
 
 
 def write(
-    folder: Path, tensors: Arrays, config: Json, *, shard_bytes: int = SHARD_BYTES
+    folder: Path,
+    tensors: Arrays,
+    config: Json,
+    *,
+    shard_bytes: int = SHARD_BYTES,
+    dtype: str | None = None,
 ) -> list[str]:
     """Write weights and config, all or nothing, and return the names of the files."""
-    shards = _divided(tensors, shard_bytes)
+    bytes_of = {
+        name: array.size * tensor_pieces.element_type(array, dtype).itemsize
+        for name, array in tensors.items()
+    }
+    shards = _divided(tensors, bytes_of, shard_bytes)
     named = {ONE_FILE: shards[0]}
-    contents: dict[str, bytes] = {CONFIG: _text(config)}
+    contents: dict[str, files.Content] = {CONFIG: _text(config)}
     if len(shards) > 1:
         count = len(shards)
         named = {f"model-{i:05}-of-{count:05}.safetensors": s for i, s in enumerate(shards, 1)}
         where = {name: file for file, shard in named.items() for name in shard}
-        total = sum(array.nbytes for array in tensors.values())
-        index = {"metadata": {"total_size": total}, "weight_map": dict(sorted(where.items()))}
+        index = {
+            "metadata": {"total_size": sum(bytes_of.values())},
+            "weight_map": dict(sorted(where.items())),
+        }
         contents[INDEX] = _text(index)
     # transformers asks for this word, which says how the numbers are laid out
-    contents |= {name: tensorfile.pack(shard, {"format": "pt"}) for name, shard in named.items()}
+    contents |= {
+        name: tensor_pieces.pieces(shard, {"format": "pt"}, dtype) for name, shard in named.items()
+    }
     _refuse_others(folder, contents)
     files.write_all({folder / name: data for name, data in contents.items()})
     return sorted(contents)
@@ -110,9 +142,11 @@ def _one_file(path: Path) -> Arrays:
         return arrays.read(path)
     if path.exists() and path.suffix != ".safetensors":
         raise FileError(f"{path}: weights are a .safetensors file, its index, a folder, or an .npz")
-    data = files.read(path)
     try:
-        return tensorfile.unpack(data)
+        with files.file_errors("read"):
+            # Windows replaces no file that is mapped.
+            is_mapped = os.name == "posix"
+            return tensorfile.mapped(path) if is_mapped else tensorfile.unpack(path.read_bytes())
     except ValueError as error:
         raise CheckpointError(f"{path} is damaged: {error}") from error
 
@@ -181,20 +215,20 @@ def _text(value: Mapping[str, object]) -> bytes:
     return (json.dumps(value, ensure_ascii=False, indent=2) + "\n").encode()
 
 
-def _divided(tensors: Arrays, limit: int) -> list[Arrays]:
+def _divided(tensors: Arrays, bytes_of: Mapping[str, int], limit: int) -> list[Arrays]:
     """Tensors in order, in as few parts as hold at most `limit` bytes, or one tensor."""
     parts: list[Arrays] = [{}]
     room = limit
     for name, array in tensors.items():
-        if parts[-1] and array.nbytes > room:
+        if parts[-1] and bytes_of[name] > room:
             parts.append({})
             room = limit
         parts[-1][name] = array
-        room -= array.nbytes
+        room -= bytes_of[name]
     return parts
 
 
-def _refuse_others(folder: Path, contents: Mapping[str, bytes]) -> None:
+def _refuse_others(folder: Path, contents: Mapping[str, files.Content]) -> None:
     """Raise FileError where a folder holds weights: who reads it next would mix the two."""
     there = [file.name for file in folder.glob("*")] if folder.is_dir() else []
     held = sorted(name for name in there if name.endswith(".safetensors") or name in contents)

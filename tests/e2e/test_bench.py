@@ -8,7 +8,7 @@ from unittest.mock import Mock
 
 import numpy as np
 import pytest
-from bench import gpu, waiting
+from bench import generating, gpu, waiting
 from bench.__main__ import main
 from bench.contestants import MAKERS, Task, make
 from bench.experts import contestants
@@ -66,6 +66,14 @@ def test_all_windows_compute_the_same() -> None:
     wanted = {name: np.asarray(array) for name, array in made["by hand"].items()}
     for found in made.values():
         assert _distance({n: np.asarray(a) for n, a in found.items()}, wanted) < 1e-5
+
+
+@pytest.mark.parametrize("name", generating.NAMES)
+def test_all_write_the_same_text(name: str) -> None:
+    texts = generating.contestants(name, 64, 2, 97, 7, 5)
+    wanted = texts["transformers"]()
+    assert len(wanted) == 5
+    assert all(write() == wanted for write in texts.values())
 
 
 def test_what_a_gpu_is_measured_by_runs_on_the_cpu(monkeypatch: pytest.MonkeyPatch) -> None:

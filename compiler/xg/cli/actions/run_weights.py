@@ -22,15 +22,15 @@ def run(options: Namespace, console: Console) -> int:
     if options.out:
         arrays.check_ending(options.out)
     project = open_project(options.file)
-    published = Published.read(project, options, options.source)
+    published = Published.of(project, options, weights.read(options.source, kept=True))
     expectations = expected(published.program.params)
-    params = fit(published.params, expectations, dtype=options.dtype, source=published.source)
+    params = fit(published.params, expectations, dtype=None, source=published.source)
     for line in _report(published, params):
         console.say(line)
     for note in published.notes:
         console.say(f"note: {note}")
     if options.out:
-        weights.write_params(options.out, params, published.settings)
+        weights.write_params(options.out, params, published.settings, options.dtype)
         console.say(f"{options.out}: {counted(len(params), 'parameter')}, {options.dtype}")
     if options.to:
         console.say(_publish(options, project, published, params))
@@ -55,5 +55,5 @@ def _publish(options: Namespace, project: Project, found: Published, params: Arr
     tensors = rename.to_checkpoint(names, params, size_numbers(found.program))
     settings = effective(project, found.program, found.settings, names.config.settings)
     config = model_config.config(names.config, settings)
-    written = weights.write(options.to, tensors, config)
+    written = weights.write(options.to, tensors, config, dtype=options.dtype)
     return f"{options.to}: {counted(len(tensors), 'tensor')} in {', '.join(written)}"

@@ -29,5 +29,8 @@ def add_arguments(parser: ArgumentParser) -> None:
         "--to", metavar="FOLDER", type=Path, help="weights and config.json by published names"
     )
     parser.add_argument(
-        "--dtype", choices=("float32", "float64"), default="float32", help="of what is written"
+        "--dtype",
+        choices=("float32", "float64", "float16", "bfloat16"),
+        default="float32",
+        help="of what is written; checkpoints in bfloat16 are kept as they are by bfloat16",
     )

@@ -1,0 +1,69 @@
+"""A safetensors file in pieces, so that no more of it than one piece is in memory.
+
+    files.write(path, pieces(arrays, metadata, "bfloat16"))
+
+Arrays may be views of a file, in any layout: a piece is laid out and converted when it is its turn.
+"""
+
+import json
+from collections.abc import Iterator, Mapping
+from math import prod
+from typing import Final
+
+import numpy as np
+
+from xg_runtime.module import Array, Arrays
+from xg_runtime.tensorfile import BFLOAT16, NAMES, widened
+
+PIECE: Final = 2**24  # bytes
+FLOATS: Final = ("float32", "float64", "float16", "bfloat16")
+
+
+def pieces(
+    arrays: Arrays, metadata: Mapping[str, str] | None = None, dtype: str | None = None
+) -> Iterator[bytes]:
+    """Yield the file of `arrays`; floats in another type, if one is given."""
+    types = {name: element_type(array, dtype) for name, array in arrays.items()}
+    order = sorted(arrays, key=lambda name: (-types[name].itemsize, name))
+    header: dict[str, object] = {"__metadata__": dict(metadata)} if metadata else {}
+    start = 0
+    for name in order:
+        end = start + arrays[name].size * types[name].itemsize
+        shape, kind = list(arrays[name].shape), NAMES[types[name]]
+        header[name] = {"dtype": kind, "shape": shape, "data_offsets": [start, end]}
+        start = end
+    text = json.dumps(header, ensure_ascii=False, separators=(",", ":")).encode()
+    text += b" " * (-len(text) % 8)
+    yield len(text).to_bytes(8, "little") + text
+    for name in order:
+        yield from _pieces_of(arrays[name], types[name])
+
+
+def element_type(array: Array, dtype: str | None) -> np.dtype:
+    """The type that an array is written in: the one that is given, if these are floats."""
+    is_float = array.dtype.kind == "f" or array.dtype == BFLOAT16
+    if not is_float or dtype is None:
+        return array.dtype
+    return BFLOAT16 if dtype == "bfloat16" else np.dtype(dtype)
+
+
+def converted(array: Array, to: np.dtype) -> Array:
+    """Numbers in another type; bfloat16 takes the nearest, of two equally near the even one."""
+    if array.dtype == to:
+        return array
+    if to != BFLOAT16:
+        return widened(array).astype(to)
+    bits = array.astype(np.float32).view(np.uint32)
+    nearest = (bits + (np.uint32(0x7FFF) + (bits >> 16 & 1))) >> 16
+    quiet = bits >> 16 | 0x40  # NaN stays one
+    return np.where((bits & 0x7FFFFFFF) > 0x7F800000, quiet, nearest).astype("<u2").view(BFLOAT16)
+
+
+def _pieces_of(array: Array, to: np.dtype) -> Iterator[bytes]:
+    row = max(1, prod(array.shape[1:]) * to.itemsize)
+    rows = max(1, PIECE // row)
+    if array.ndim == 0 or len(array) <= rows:
+        yield converted(array, to).tobytes()
+        return
+    for first in range(0, len(array), rows):
+        yield converted(array[first : first + rows], to).tobytes()
