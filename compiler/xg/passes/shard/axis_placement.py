@@ -316,14 +316,22 @@ def _crossings(moves: Moves, steps: Sequence[Apply | Call], graph: Graph) -> Ite
     """
     for step in steps:
         if isinstance(step, Apply) and step.attrs.get("around") == moves.axis:
-            yield from nothing_around(step.inputs[1], moves.states[step.inputs[1]], moves.axis)
+            keys = step.inputs[1]
+            yield from nothing_around(_before_moves(keys, moves), moves.states[keys], moves.axis)
         if isinstance(step, Apply) and _is_move(step) and step.attrs["over"] != moves.axis:
             value = step.inputs[0]
             state = moves.states[value]
-            while value.name is None and (made := moves.made.get(value)) and _is_move(made):
-                value = made.inputs[0]
+            if value.name is None:
+                value = _before_moves(value, moves)
             if state.kind == "S" and state in (step.attrs["source"], step.attrs["target"]):
                 yield refuse_crossing(step, value, state, graph, moves.axis)
+
+
+def _before_moves(value: Value, moves: Moves) -> Value:
+    """The value that moves made this one from: what the author wrote."""
+    while (made := moves.made.get(value)) and _is_move(made):
+        value = made.inputs[0]
+    return value
 
 
 def _is_move(step: Apply) -> bool:
