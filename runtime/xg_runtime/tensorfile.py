@@ -56,12 +56,12 @@ def mapped(path: Path) -> Arrays:
 
     Their changes stay in memory.
     """
-    try:
-        with _package.safe_open(path, framework="np"):
-            pass  # it has looked at the whole header
-    except (safetensors.SafetensorError, TypeError) as error:
-        raise ValueError(str(error)) from error
     with path.open("rb") as file:
+        try:
+            with _package.safe_open(path, framework="np"):
+                pass  # it has looked at the whole header
+        except (safetensors.SafetensorError, TypeError) as error:
+            raise ValueError(str(error)) from error
         length = int.from_bytes(file.read(8), "little")
         header: dict[str, dict[str, Any]] = json.loads(file.read(length))
     header.pop("__metadata__", None)

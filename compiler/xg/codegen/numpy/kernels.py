@@ -134,8 +134,13 @@ def layer_norm_output(x: Array, gamma: Array, beta: Array, eps: float) -> Array:
     return normalized(x, gamma, beta, eps)[0]
 
 
-def normalized(x: Array, gamma: Array, beta: Array, eps: float) -> tuple[Array, Array, Array]:
-    """Rows of mean 0 and variance 1, scaled and shifted; their means and 1 / sqrt(σ² + ε)."""
+def normalized(
+    x: Array,
+    gamma: Array,
+    beta: Array,
+    eps: float,
+) -> tuple[Array, Array, Array]:
+    """Rows of mean 0 and variance 1, scaled and shifted, and what made them so."""
     mean = x.sum(axis=-1, keepdims=True) / x.shape[-1]
     y = x - mean
     square = np.einsum("...d,...d->...", y, y)[..., None] / x.shape[-1]

@@ -30,7 +30,7 @@ def attention_output(
 def attend(
     q: Array, k: Array, v: Array, m: Array | None, scale: float, mask: str
 ) -> tuple[Array, Array]:
-    """Attention by torch's own where it has it; one query that is the last sees every key."""
+    """Attention by torch's own where it has it: one query, the last, sees every key."""
     mask = "none" if q.shape[-2] == 1 else mask
     if is_flash(q, k, v, m, mask):
         y, lse = torch.ops.aten._scaled_dot_product_flash_attention_for_cpu(

@@ -630,7 +630,8 @@ def _widened(x: Array, gamma: Array, other: Array) -> tuple[Array, Array, Array]
 def _attend(
     q: Array, k: Array, v: Array, m: Array | None, scale: float, mask: str
 ) -> tuple[Array, Array]:
-    """Attention by torch's own where it has it."""
+    """Attention by torch's own where it has it: one query, the last, sees every key."""
+    mask = "none" if q.shape[-2] == 1 else mask
     if _is_flash(q, k, v, m, mask):
         y, lse = torch.ops.aten._scaled_dot_product_flash_attention_for_cpu(
             _whole(q), _whole(k), _whole(v), 0.0, mask == "causal", scale=scale
@@ -652,6 +653,7 @@ def _d_attend(
     mask: str,
 ) -> tuple[Array, Array, Array]:
     """Gradient of attention, by torch's own where the forward pass was."""
+    mask = "none" if q.shape[-2] == 1 else mask
     if _is_flash(q, k, v, m, mask):
         rows = lse.squeeze(-1)
         _, heads, length = rows.shape
