@@ -7,12 +7,12 @@ program.inputs, program.source(), program.render("backward", format="svg")
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from functools import cached_property
 from types import ModuleType
 from typing import TYPE_CHECKING, Final, Literal, cast
 
-from xg.codegen.backend import backends, find
+from xg.codegen.backend import backends, find, named
 from xg.codegen.load import load
 from xg.cost.report import report, reports
 from xg.diagnostics.diagnostic import DiagnosticError
@@ -21,7 +21,6 @@ from xg.diagnostics.lazy_dataclass import dataclass
 from xg.frontend.project import Project, parse_project, read_project
 from xg.frontend.typed import Settings, type_project
 from xg.ir.dim import Dim
-from xg.ir.graph import Call
 from xg.ir.graph import Program as Graphs
 from xg.ir.parameters import param_specs
 from xg.ir.tensor import TensorType, spell_shape
@@ -56,6 +55,7 @@ if TYPE_CHECKING:
     from xg_runtime.module import Module
 
 View = Literal["forward", "backward", "overview"]
+HEIGHT: Final = 720  # pixels of a page in a notebook
 BACKENDS: Final = tuple(backends())  # first the one that the base install runs
 
 
@@ -249,6 +249,13 @@ class Program:
         """The forward figure for a notebook, light or dark as the page is."""
         return self.render("forward", "svg", theme="auto").decode()
 
+    def explorer(self, height: int = HEIGHT) -> object:
+        """The page to explore, which a notebook shows in a frame of so many pixels.
+
+        It is in the saved notebook, too, and works there without a kernel.
+        """
+        return named("xg.notebook:explorer")(self, height)  # on a floor above this file
+
     def load(self, backend: str | None = None, *, kernels: bool = False) -> ModuleType:
         """The generated module, imported, and not entered in `sys.modules`."""
         chosen = find(backend)
@@ -313,16 +320,6 @@ class Program:
 
 def _listed(tensors: Mapping[str, TensorSpec]) -> str:
     return ", ".join(f"{name} [{', '.join(map(str, t.shape))}]" for name, t in tensors.items())
-
-
-def views(program: Program) -> Iterator[View]:
-    """The figures of a block: an overview too where it calls others, or runs on ranks."""
-    yield "forward"
-    if program.graphs.backwards[program.graphs.entry].steps:
-        yield "backward"
-    calls = any(isinstance(step, Call) for step in program.graphs.main.steps)
-    if calls or program.distributed is not None:
-        yield "overview"
 
 
 def compile(

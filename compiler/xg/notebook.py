@@ -8,7 +8,7 @@ block MLP(X [B, S, D]) -> Y [B, S, D] { … }
 
 shows the figure of the block, light or dark as the notebook is, and leaves the program in the
 variable `mlp`; of several blocks that do not call each other it shows each, and leaves the last.
-`%%xg --explore` shows the page to explore, `explorer(program)` that of a program.
+`%%xg --explore` shows the page to explore, `program.explorer()` that of a program.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from typing import NoReturn, Protocol
 from xg.cli.arguments import add_choice, settings_of
 from xg.diagnostics.diagnostic import DiagnosticError
 from xg.diagnostics.lazy_dataclass import dataclass
-from xg.driver import Program, compile_project
+from xg.driver import HEIGHT, Program, compile_project
 from xg.frontend.blocks import concerning, uncalled
 from xg.frontend.project import Project, parse_project
 from xg.frontend.typed import Settings
@@ -32,8 +32,6 @@ from xg.pages.explorer import explore
 from xg_runtime.errors import InputError
 
 __all__ = ["explorer", "Explorer"]
-
-HEIGHT = 720  # pixels of a page inside a notebook
 
 
 class Formatter(Protocol):
@@ -49,6 +47,10 @@ class Publisher(Protocol):
 
     def publish(self, data: dict[str, object], metadata: dict[str, object]) -> None:
         """Show one value."""
+        ...
+
+    def clear_output(self, wait: bool = False) -> None:
+        """Remove what is shown, at once or when something else is."""
 
 
 class Shell(Protocol):
@@ -106,9 +108,13 @@ def load_ipython_extension(shell: Shell) -> None:
 
 
 def _cell(shell: Shell, line: str, text: str) -> object:
-    """The result that a cell shows: the program or its page, nothing where there are errors."""
+    """The result that a cell shows: the program or its page, nothing where there are errors.
+
+    Until it is there the cell says what it waits for.
+    """
     try:
         options = _parser().parse_args(_words(line))
+        _wait_for(shell, "the page to explore" if options.explore else "the figure")
         settings = settings_of(options)
         # the line of the magic counts, as it does in the numbers that Jupyter shows
         project = parse_project(f"\n{text}".encode("utf-8", "surrogateescape"), "<cell>")
@@ -123,6 +129,12 @@ def _cell(shell: Shell, line: str, text: str) -> object:
         return None
     shell.user_ns[options.name] = program
     return Explorer(program, settings) if options.explore else program
+
+
+def _wait_for(shell: Shell, awaited: str) -> None:
+    """Say what a cell waits for, until that or an error is shown."""
+    shell.display_pub.publish({"text/plain": f"compiling; {awaited} comes here"}, {})
+    shell.display_pub.clear_output(wait=True)
 
 
 def _show_others(shell: Shell, project: Project, program: Program, settings: Settings) -> None:

@@ -15,6 +15,7 @@ import pytest
 from cli.conftest import TINY, WRONG, Said, Xg
 
 from xg.cli import main
+from xg.cli.shells.words import COMMANDS as ALL_COMMANDS
 from xg.diagnostics.terminal import width
 
 WIDTHS = (60, 72, 80, 97, 120, 200)
@@ -33,7 +34,10 @@ COMMANDS = (
     ("cost", "tiny.xg", "--full"),
     ("show", "tiny.xg", "--as", "cost"),
     ("build", "tiny.xg", "--block", "No" * 30),
-    ("cost", "--help"),
+    ("plan", "mlp", "--ranks", "4", "--memory", "1GB"),
+    ("diff", "mlp", "--plan", "TP"),
+    ("diff", "mlp", "tiny.xg", "--block", "MLP"),
+    *((command, "--help") for command in ALL_COMMANDS),
 )
 
 

@@ -184,7 +184,7 @@ def test_pages_for_users_import_public_names_alone() -> None:
         if not page.stem.startswith(INSIDE):
             for block in blocks(page.read_text(encoding="utf-8")):
                 found |= _imported(block.text) if block.language == "python" else set()
-    assert found >= {"assert_matches", "explorer", "joined", "RankError"}
+    assert found >= {"assert_matches", "joined", "RankError"}
     assert found - _names() == set()
 
 

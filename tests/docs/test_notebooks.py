@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from dataclasses import dataclass, field
 from html import unescape
 from pathlib import Path
 from typing import Any, cast
@@ -105,6 +106,45 @@ def test_a_product_of_plans_is_quoted(saved: list[list[dict[str, Any]]]) -> None
 def test_each_block_that_nothing_calls_is_shown(saved: list[list[dict[str, Any]]]) -> None:
     shown = [output["data"]["text/plain"].partition("(")[0] for output in saved[-6]]
     assert shown == ["<Program First", "<Program Second"]
+
+
+@dataclass
+class Recording:
+    """A shell of IPython that keeps what it is asked to do."""
+
+    user_ns: dict[str, object] = field(default_factory=dict[str, object])
+    display_formatter: Any = None
+    magic: Any = None
+    asked: list[object] = field(default_factory=list[object])
+
+    @property
+    def display_pub(self) -> Any:  # noqa: ANN401 - the shell is its own publisher
+        return self
+
+    def register_magic_function(self, func: object, magic_kind: str, magic_name: str) -> None:
+        assert (magic_kind, magic_name) == ("cell", "xg")
+        self.magic = func
+
+    def publish(self, data: dict[str, object], metadata: dict[str, object]) -> None:
+        self.asked.append((data, metadata))
+
+    def clear_output(self, wait: bool = False) -> None:
+        self.asked.append(wait)
+
+
+@pytest.mark.parametrize(("option", "awaited"), [("", "figure"), ("--explore", "page to explore")])
+def test_a_cell_says_what_it_waits_for(option: str, awaited: str) -> None:
+    """The line goes when something else is shown: the saved file does not have it."""
+    shell = Recording()
+    xg.load_ipython_extension(shell)  # pyright: ignore
+    shown = shell.magic(option, EXPLORED.partition("\n")[2])
+    assert type(shown).__name__ == ("Explorer" if option else "Program")
+    assert shell.asked == [({"text/plain": f"compiling; the {awaited} comes here"}, {}), True]
+
+
+def test_a_program_has_its_page() -> None:
+    program = xg.compile(source=EXPLORED.partition("\n")[2])
+    assert program.explorer(height=400) == explorer(program, 400)
 
 
 def test_a_name_is_no_program() -> None:

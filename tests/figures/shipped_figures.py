@@ -11,7 +11,8 @@ from xg.driver import Program, compile_project
 from xg.figures.model.figure import Figure
 from xg.frontend.blocks import concerning
 from xg.frontend.project import Project, read_project
-from xg.pages.outputs import OF_NOTHING, views
+from xg.pages.outputs import OF_NOTHING
+from xg.pages.views import views
 
 LIBRARY: Final = Path(__file__).parents[2] / "diagrams"
 DIAGRAMS: Final = sorted(LIBRARY.rglob("*.xg"))

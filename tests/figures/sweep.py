@@ -24,7 +24,7 @@ from xg.figures.model.refusals import NotTurned, TooNarrow
 from xg.figures.views import View
 from xg.figures.views import figure as figure_of
 from xg.ir.graph import Call, Graph, Remark
-from xg.pages.outputs import views
+from xg.pages.views import views
 
 Named = Iterator[tuple[str, Figure]]
 POINTS = 72.0  # in an inch

@@ -24,7 +24,7 @@ from xg.cost.hardware import machines
 from xg.diagnostics.diagnostic import Diagnostic, DiagnosticError, as_data, render
 from xg.diagnostics.slug import slug, stems
 from xg.diagnostics.source import Source
-from xg.driver import Program, compile_project, views
+from xg.driver import Program, compile_project
 from xg.figures import pictures
 from xg.figures.engines.engine import Engine, EngineError
 from xg.figures.layout import run_engine
@@ -33,6 +33,7 @@ from xg.frontend.choices import checked
 from xg.frontend.choose_plan import plans_of
 from xg.frontend.project import Project, read_edited, read_project
 from xg.frontend.project.lookup import library_files
+from xg.pages.views import views
 from xg.syntax.format import format
 
 if TYPE_CHECKING:

@@ -11,13 +11,14 @@ from xg.codegen.backend import backends
 from xg.diagnostics.diagnostic import Diagnostic, DiagnosticError
 from xg.diagnostics.lazy_dataclass import dataclass
 from xg.diagnostics.slug import slug, stems
-from xg.driver import Program, View, compile_project, views
+from xg.driver import Program, View, compile_project
 from xg.figures import dot, pictures, series
 from xg.figures.model.refusals import NotTurned
 from xg.frontend.blocks import concerning, uncalled
 from xg.frontend.project import Project
 from xg.frontend.typed import Settings
 from xg.pages.kinds import KINDS, Kind
+from xg.pages.views import views
 
 if TYPE_CHECKING:
     from xg.figures import Format, ThemeName

@@ -32,5 +32,7 @@ def add_arguments(parser: ArgumentParser) -> None:
         "--dtype",
         choices=("float32", "float64", "float16", "bfloat16"),
         default="float32",
-        help="of what is written; checkpoints in bfloat16 are kept as they are by bfloat16",
+        metavar="TYPE",  # a usage line of 60 columns has no room for all four
+        help="float32, float64, float16 or bfloat16, of what is written; checkpoints in bfloat16"
+        " are kept as they are by bfloat16",
     )

@@ -9,7 +9,7 @@ from typing import Final
 from xg.cost.cost import cost
 from xg.diagnostics.lazy_dataclass import dataclass
 from xg.diagnostics.limits import FigureNodes
-from xg.driver import Program, views
+from xg.driver import Program
 from xg.figures import Parts, joined, painted, parts
 from xg.figures.formats.svg_part import sheet
 from xg.figures.layout.columns import first_column
@@ -33,6 +33,7 @@ from xg.pages.explorer.uses import BlockUse, block_uses
 from xg.pages.html import write
 from xg.pages.html.document import packed_data
 from xg.pages.html.page import Page, Pass, PassFace, Section
+from xg.pages.views import views
 
 FORMAT: Final = 4  # of the facts
 SIZE_AT_MOST: Final = 300_000  # bytes
