@@ -30,6 +30,8 @@ from mutants.swap import Functions, functions, swap
 
 SECONDS = 60  # of CPU; a mutant that needs more is taken to be in an endless loop
 PATIENCE = 5.0  # and so is one under which a test takes so many times a second and its own time
+# By the clock, for a mutant that waits for ever; on a busy machine a second of CPU takes many.
+WAITING = 20
 LATE = (signal.SIGXCPU, signal.SIGPROF, signal.SIGALRM, signal.SIGKILL)
 Verdict = Literal["killed", "slow", "survived", "no swap"]
 _CODES: dict[int, Verdict] = {0: "survived", 1: "killed", 2: "no swap"}
@@ -149,7 +151,7 @@ def forked(work: Callable[[], int], seconds: int) -> tuple[Verdict, float]:
         code = 1
         try:
             resource.setrlimit(resource.RLIMIT_CPU, (seconds, seconds + 5))
-            signal.alarm(4 * seconds)
+            signal.alarm(WAITING * seconds)
             code = work()
         finally:
             os._exit(code)
