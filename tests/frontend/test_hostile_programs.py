@@ -10,6 +10,8 @@ import pytest
 from xg.diagnostics import limits
 from xg.diagnostics.diagnostic import DiagnosticError
 from xg.diagnostics.limits import Limit
+from xg.editor.server.analysis import read_text, typed
+from xg.frontend.check_memory import CheckMemory
 from xg.frontend.choices import check_choices
 from xg.frontend.project import parse_project
 from xg.ir.dim import symbol
@@ -181,3 +183,12 @@ def test_numbers_without_a_finite_value(number: str) -> None:
 def test_numbers_without_a_value_for_these_sizes(number: str) -> None:
     assert codes(blocks(f"SM({number})", [])) == set()
     assert codes(blocks(f"SM({number})", []).replace("dim S", "dim S = 4")) == {"XG0405"}
+
+
+def test_no_layout_is_looked_for_of_more_axes_than_a_shape_may_have() -> None:
+    """An editor types what it can of a file in which `xg check` stops at the shape."""
+    text = "dim B\nblock F(X [B{0}]) -> Y [B, 4, 8] {{\n    X -> R : Y\n}}\n".format(", 2" * 22)
+    assert codes(text) == {limits.Rank.code}
+    start = process_time()
+    typed(read_text(None, text, {}), CheckMemory())
+    assert process_time() - start < SECONDS

@@ -8,7 +8,7 @@ from ops.sample import B, D, S, S_k, Sample, T, V, floats, ints
 from ops.trial import Array, Trial
 
 from xg.ir import prim, routing_prims, window_prims
-from xg.ir.collective_prims import COLLECTIVES, LOCAL
+from xg.ir.collective_prims import AROUND, COLLECTIVES, LOCAL
 from xg.ir.dim import ONE, ZERO
 from xg.ir.op import Op
 from xg.ir.prim import Expr
@@ -127,7 +127,7 @@ CASES = {
 
 def test_every_primitive_is_here() -> None:
     """But for those across ranks, which tests/sharding runs on several."""
-    alone = set(MEANING) - COLLECTIVES - LOCAL
+    alone = set(MEANING) - COLLECTIVES - LOCAL - AROUND
     assert set(CASES) == alone
     assert alone - {*RULES, *CHOOSING} == {"broadcast", "const", "iota"}
     assert CHOOSING.keys().isdisjoint(RULES)

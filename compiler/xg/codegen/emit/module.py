@@ -54,7 +54,11 @@ def marked(
 ) -> tuple[str, ModuleWriter]:
     """The source with marked names, and what wrote it."""
     by_hand = dialect.kernels if kernels else None
-    writer = ModuleWriter(program, dialect, ModulePlan.start(program, dialect, kernels=by_hand))
+    writer = ModuleWriter(
+        program,
+        dialect,
+        ModulePlan.start(program, dialect.spelling, kernels=by_hand, always=dialect.always),
+    )
     return writer.source(), writer
 
 

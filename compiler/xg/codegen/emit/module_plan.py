@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Container, Mapping
 from dataclasses import field
 
-from xg.codegen.emit.dialect import Dialect
 from xg.codegen.emit.kernel import Kernels
 from xg.codegen.emit.names import Names, camel, plain, snake, spell_symbol
 from xg.codegen.emit.spelling import Spelling
@@ -65,10 +64,11 @@ class ModulePlan:
     def start(
         cls,
         program: Program,
-        dialect: Dialect,
+        spelling: Spelling,
         pieces: frozenset[str] = frozenset(),
         *,
         kernels: Kernels | None = None,
+        always: Kernels | None = None,
     ) -> ModulePlan:
         """The plan of a module in a backend's words, before any function is written.
 
@@ -87,8 +87,8 @@ class ModulePlan:
             classes[key] = names.fresh(f"{camel(graph.block)}{number}Saved")
         return cls(
             program=program,
-            spelling=dialect.spelling,
-            operators=Functions(dialect.spelling, names, kernels, dialect.always),
+            spelling=spelling,
+            operators=Functions(spelling, names, kernels, always),
             functions=functions,
             classes=classes,
             random=random,

@@ -41,7 +41,11 @@ def marked(
     calls = (step for step in outlined.main.steps if isinstance(step, Call))
     pieces = frozenset({outlined.entry, *(call.callee for call in calls if not call.path)})
     by_hand = TORCH.kernels if kernels else None
-    writer = ModuleWriter(both, TORCH, ModulePlan.start(both, TORCH, pieces, kernels=by_hand))
+    writer = ModuleWriter(
+        both,
+        TORCH,
+        ModulePlan.start(both, TORCH.spelling, pieces, kernels=by_hand, always=TORCH.always),
+    )
 
     def section(writer: ModuleWriter) -> Sections:
         return model_section(writer, outlined)
@@ -52,7 +56,11 @@ def marked(
 def _of_rank(program: Program, *, kernels: bool) -> tuple[str, ModuleWriter]:
     """The source of a rank's module with a `Model`, its names marked, and what wrote it."""
     by_hand = TORCH.kernels if kernels else None
-    writer = ModuleWriter(program, TORCH, ModulePlan.start(program, TORCH, kernels=by_hand))
+    writer = ModuleWriter(
+        program,
+        TORCH,
+        ModulePlan.start(program, TORCH.spelling, kernels=by_hand, always=TORCH.always),
+    )
     return writer.source(rank_model_section), writer
 
 

@@ -94,7 +94,7 @@ def _arguments(step: Apply, notation: Notation) -> RichText:
         if isinstance(own, Number) and value is not None and own.name not in _ROUNDING:
             if own.default is None or value != as_scalar(own.default):
                 spelled[own.name] = str(value)
-        elif isinstance(own, Word) and value not in (None, own.choices[0]):
+        elif isinstance(own, Word) and value not in (None, *own.choices[:1]):
             spelled[own.name] = str(value)
     texts = [spelled[own.name] for own in step.op.own if own.name in spelled]
     runs = (run for text in texts for run in (*richtext.plain(", "), *richtext.number(text)))

@@ -228,11 +228,15 @@ class _Typist:
         if node.op.configure is None:
             return self._own(node)
         peer = node.pending.peer
+        targets = tuple(target and self._expanded(target) for target in node.pending.targets)
+        # An editor types what it can of a file whose error this was; layouts are looked for here.
+        for shape in (*(type_.shape for type_ in types), *filter(None, targets)):
+            Rank.check(len(shape), node.span)
         use = Use(
             types=types,
             own=self._own(node),
             axes=node.pending.axes,
-            targets=tuple(target and self._expanded(target) for target in node.pending.targets),
+            targets=targets,
             peer=self._type(peer).shape if peer is not None else None,
             sizes=self.sizes,
         )

@@ -186,6 +186,7 @@ const PRIMITIVES = {
   iota: ({ shape, start }) => filled(shape, (at) => start + at),
   neg: each((a) => -a), exp: each(Math.exp), log: each(Math.log), sqrt: each(Math.sqrt), tanh: each(Math.tanh),
   erf: each(erf), sin: each(Math.sin), cos: each(Math.cos), stop: each((a) => a), as_float: each((a) => a),
+  gather_around: (_, [x]) => x, scatter_around: (_, [x]) => x, // of whole tensors; ranks send
   add: each((a, b) => a + b), sub: each((a, b) => a - b), mul: each((a, b) => a * b), div: each((a, b) => a / b),
   pow: (node, xs) => each((a) => a ** node.exponent)(node, xs),
   maximum: each((a, b) => Math.max(a, b)), minimum: each((a, b) => Math.min(a, b)),
