@@ -187,7 +187,7 @@ def test_numbers_without_a_value_for_these_sizes(number: str) -> None:
 
 def test_no_layout_is_looked_for_of_more_axes_than_a_shape_may_have() -> None:
     """An editor types what it can of a file in which `xg check` stops at the shape."""
-    text = "dim B\nblock F(X [B{0}]) -> Y [B, 4, 8] {{\n    X -> R : Y\n}}\n".format(", 2" * 22)
+    text = "dim B\nblock F(X [B{}]) -> Y [B, 4, 8] {{\n    X -> R : Y\n}}\n".format(", 2" * 22)
     assert codes(text) == {limits.Rank.code}
     start = process_time()
     typed(read_text(None, text, {}), CheckMemory())
