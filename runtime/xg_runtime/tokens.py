@@ -89,6 +89,9 @@ class CharVocabulary:
         return {"level": "char", "characters": self.characters}
 
 
+_DIGITS = 18  # of a number that 64 bits hold
+
+
 @dataclass(frozen=True)
 class IdVocabulary:
     """Ids of unknown text: they are written as numbers, with blanks between them."""
@@ -98,13 +101,17 @@ class IdVocabulary:
     def encode(self, text: bytes) -> Array:
         """Return the numbers in `text`."""
         words = as_text(text).split()
-        wrong = [w for w in words if not (w.isascii() and w.isdigit() and int(w) < self.size)]
+        wrong = [word for word in words if not self._has(word)]
         if wrong:
             raise InputError(
-                f"{wrong[0]!a} is no token: without a tokenizer a text is numbers "
+                f"{wrong[0][:_DIGITS]!a} is no token: without a tokenizer a text is numbers "
                 f"up to {self.size - 1}, such as '12 7'"
             )
         return np.array([int(word) for word in words], np.int64)
+
+    def _has(self, word: str) -> bool:
+        is_number = word.isascii() and word.isdigit() and len(word) <= _DIGITS
+        return is_number and int(word) < self.size
 
     def decode(self, ids: Array) -> str:
         """Return the numbers, each behind a blank: what follows a text can be added to it."""
