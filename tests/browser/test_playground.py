@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator, Iterator
+from contextlib import contextmanager
 from gzip import compress
 from pathlib import Path
 
@@ -72,21 +73,20 @@ def test_the_playground(driver: Chrome, site: Path, address: str, tmp_path: Path
     )
     assert all(name.startswith(address.removesuffix("index.html")) for name in loaded)
     assert sent(site, loaded) < 12_000_000
-    network(driver, offline=True)
-    errs_and_mends(driver)
-    switches_views(driver)
-    explores(driver)
-    completes(driver)
-    undoes(driver)
-    one(driver, "#views [data-view=numpy]").click()
-    settle(driver)
-    saves_files(driver, tmp_path / "saved")
-    follows_a_link(driver, address)
-    names_what_is_written(driver)
-    fits_a_phone(driver)
-    refuses_what_is_from_elsewhere(driver)
-    equals_the_command(driver, tmp_path / "built")
-    network(driver, offline=False)
+    with offline(driver):
+        errs_and_mends(driver)
+        switches_views(driver)
+        explores(driver)
+        completes(driver)
+        undoes(driver)
+        one(driver, "#views [data-view=numpy]").click()
+        settle(driver)
+        saves_files(driver, tmp_path / "saved")
+        follows_a_link(driver, address)
+        names_what_is_written(driver)
+        fits_a_phone(driver)
+        refuses_what_is_from_elsewhere(driver)
+        equals_the_command(driver, tmp_path / "built")
 
 
 def sent(site: Path, loaded: list[str]) -> int:
@@ -98,10 +98,16 @@ def sent(site: Path, loaded: list[str]) -> int:
     return sum(min(len(data), len(compress(data))) for data in files)
 
 
-def network(driver: Chrome, *, offline: bool) -> None:
+@contextmanager
+def offline(driver: Chrome) -> Generator[None]:
+    """The browser without a network; with it again for all tests that follow a failure."""
     limits = {"latency": 0, "downloadThroughput": -1, "uploadThroughput": -1}
     command(driver, "Network.enable")
-    command(driver, "Network.emulateNetworkConditions", offline=offline, **limits)
+    command(driver, "Network.emulateNetworkConditions", offline=True, **limits)
+    try:
+        yield
+    finally:
+        command(driver, "Network.emulateNetworkConditions", offline=False, **limits)
 
 
 def test_without_its_runtime_the_page_says_so(driver: Chrome, site: Path, address: str) -> None:

@@ -10,10 +10,12 @@ from zipfile import ZipFile
 
 import pytest
 from website.playground import runtime as fetching
+from website.playground.answer import answer
 from website.playground.build import playground_files
 from website.playground.runtime import ARCHIVE, RuntimeMissing, runtime
 
 import xg
+from xg.cli import main
 from xg.pages.explorer import explore
 
 
@@ -42,6 +44,33 @@ def test_the_policy_allows_nothing_from_elsewhere() -> None:
     for name, plan in (("mha", None), ("mha", "TP"), ("mlp", None)):
         page = explore(xg.compile(f"diagrams/notation/{name}.xg", plan=plan), {}).page.decode()
         assert set(re.findall(r"'sha256-[^']+'", page.partition("</head>")[0])) <= hashes
+
+
+def test_the_worker_answers_with_every_view(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Without a browser: the files of the command, its tables, and a page that gets numbers."""
+    mlp = Path("diagrams/notation/mlp.xg").resolve()
+    assert main(["build", str(mlp), "--plan", "TP", "-o", str(tmp_path / "command")]) == 0
+    (tmp_path / "work").mkdir()
+    monkeypatch.chdir(tmp_path / "work")
+    about = {"name": "mlp", "text": mlp.read_text(encoding="utf-8"), "plan": "TP"}
+
+    def asked(do: str, view: str) -> dict[str, str]:
+        return json.loads(answer(json.dumps({"do": do, "view": view, **about})))
+
+    seen = {view: asked("draw", view) for view in asked("draw", "forward")["views"]}
+    assert {"overview", "explorer", "numpy", "torch", "plans"} <= set(seen)
+    quick = seen.pop("explorer")
+    assert quick["kind"] == "page"
+    assert "ring bytes" in seen.pop("plans")["data"]
+    assert "one step of one rank" in seen.pop("cost")["data"]
+    while "plans" in (whole := asked("deepen", "explorer")):
+        pass
+    assert len(whole["data"]) > len(quick["data"])
+    for made in (whole, *seen.values()):
+        built = (tmp_path / "command" / made["file"]).read_text(encoding="utf-8")
+        assert made["data"] == built, made["file"]
 
 
 def test_a_runtime_that_cannot_be_had_says_why(

@@ -7,12 +7,12 @@ from __future__ import annotations
 
 import json
 import tomllib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from contextlib import redirect_stdout
+from functools import partial
 from importlib.resources import files
 from io import StringIO
 from pathlib import Path
-from types import ModuleType
 from typing import TYPE_CHECKING, Any, cast
 
 from xg.cli.console import Console
@@ -46,7 +46,7 @@ PICTURES = ("forward", "backward", "overview")
 MEMORY: dict[str, CheckMemory] = {}  # of the text that is written now
 READ: dict[tuple[str, str], Project] = {}  # of the last text
 KNOWN: dict[tuple[str, ...], tuple[Program, list[str]]] = {}  # the last one, and its file's plans
-PAGES: dict[tuple[str, ...], WholePage] = {}  # of the last program
+PAGES: dict[tuple[str, ...], ExplorerPage] = {}  # of the last program
 
 
 def use_layout(layout: Layout) -> None:
@@ -91,8 +91,8 @@ def _view(program: Program, file: Path, view: str, asked: Json) -> Json:
     """A view as the command writes it: `xg build` a figure or a module, `xg cost` its tables."""
     block, stem = program.graphs.main.block, _stem(program, file, asked)
     if view == "explorer":
-        page = _explorer().explore(program, {}, quick=True).page
-        return {"kind": "page", "file": f"{stem}.html", "data": page.decode()}
+        page = ExplorerPage(program).quick()
+        return {"kind": "page", "file": f"{stem}.html", "data": page}
     if view in PICTURES:
         if view not in views(program):
             return {"missing": f"{block} has no {view} figure"}
@@ -119,30 +119,31 @@ def _stem(program: Program, file: Path, asked: Json) -> str:
 # ---- the explorer --------------------------------------------------------------------------------
 
 
-def _explorer() -> ModuleType:
-    """The explorer; it and what only it needs are imported when it is looked at."""
-    from website.playground.numpy_names import in_place_of_numpy
+class ExplorerPage:
+    """The page of a program: a quick one, or the whole, with plans one by one between the keys.
 
-    with in_place_of_numpy():
-        from xg.pages import explorer
-
-    return explorer
-
-
-class WholePage:
-    """The page of a program with its numbers, and its plans one by one: keys come in between."""
+    The explorer and what only it needs are imported when it is looked at.
+    """
 
     def __init__(self, program: Program) -> None:
-        self.program = program
-        self.coming: Iterator[Planned] = _explorer().planned(program, {})
+        from website.playground.numpy_names import in_place_of_numpy
+
+        with in_place_of_numpy():
+            from xg.pages.explorer import explore, planned
+
+        self._explore = partial(explore, program, {})
+        self._coming = planned(program, {})
         self.plans: list[Planned] = []
 
+    def quick(self) -> str:
+        """The page without numbers and other plans."""
+        return self._explore(quick=True).page.decode()
+
     def step(self) -> str | None:
-        """Compile one plan more; the page, if there is none left."""
-        plan = next(self.coming, None)
+        """Compile one plan more; the whole page, if there is none left."""
+        plan = next(self._coming, None)
         if plan is None:
-            explored = _explorer().explore(self.program, {}, plans=self.plans)
-            return cast("bytes", explored.page).decode()
+            return self._explore(plans=self.plans).page.decode()
         self.plans.append(plan)
         return None
 
@@ -157,7 +158,7 @@ def _deepen(asked: Json) -> Json:
     key = next(iter(KNOWN))
     if key not in PAGES:
         PAGES.clear()
-        PAGES[key] = WholePage(program)
+        PAGES[key] = ExplorerPage(program)
     page = PAGES[key].step()
     if page is None:
         return {"plans": len(PAGES[key].plans)}

@@ -53,15 +53,17 @@ def explore(
     program: Program,
     settings: Settings,
     *,
+    quick: bool = False,
     plans: Sequence[Planned] | None = None,
 ) -> Explored:
     """The page of a program that was compiled with `settings`.
 
-    `plans` are there where the caller has them already.
+    A `quick` one has neither numbers nor other plans, which take longer than all the rest; `plans`
+    are there where the caller has them already.
     """
-    compared = tuple(planned(program, settings)) if plans is None else plans
+    compared = () if quick else tuple(planned(program, settings)) if plans is None else plans
     outline = _Outline.of(program)
-    facts = _facts(program, settings, outline, compared, quick=False)
+    facts = _facts(program, settings, outline, compared, quick=quick)
     pictures = parts(outline.figures)
     written = _page(outline, facts, pictures)
     return Explored(written, pictures.engines, (*pictures.warnings, *_too_large(written)))
@@ -70,7 +72,6 @@ def explore(
 def explore_by_steps(program: Program, settings: Settings) -> Iterator[tuple[bytes, bool]]:
     """Yield the quick page, begun with the figure that is seen first, then with all of them.
 
-    It has neither numbers nor other plans, which take longer than all the rest.
     The second of each pair says whether figures are still missing. Raises DiagnosticError before
     the first page, or not at all.
     """
