@@ -81,7 +81,11 @@ def compare(
                 others.append(f"plan {plan}, which the command refuses")
             continue
         left = {path.name for path in out.iterdir()} - {"xg-pictures.json"}
-        for block in ask(driver, do="draw", **about, view="cost")["blocks"]:
+        costs = ask(driver, do="draw", **about, view="cost")
+        if "failed" in costs:
+            others.append(f"plan {plan}: {costs['failed']}")
+            continue
+        for block in costs["blocks"]:
             for view in VIEWS:
                 made = ask(driver, do="draw", **about, view=view, block=block)
                 name = made.get("file", "")

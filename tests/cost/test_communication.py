@@ -6,12 +6,13 @@ from pathlib import Path
 import pytest
 
 import xg
+from xg.cli.render.cost_text import lines
 from xg.cost.communication import Sent, Way, factor, spell_factor, total, total_formula
 from xg.cost.report import CostReport
 from xg.ir.dim import ONE, Dim, number, symbol
 
 TRANSFORMER = Path(__file__).parents[2] / "diagrams" / "models" / "transformer.xg"
-B, S, D, V, N_L, N_D, N_T = map(symbol, ("B", "S", "D", "V", "N_L", "N_D", "N_T"))
+B, S, D, V, N_L, N_D, N_T, N_S = map(symbol, ("B", "S", "D", "V", "N_L", "N_D", "N_T", "N_S"))
 D_FF = D * 4
 
 
@@ -48,11 +49,23 @@ def test_tensor_parallel_is_two_sums_of_the_stream_in_each_pass() -> None:
     assert total(parts, "ring") == (ONE - ONE / N_T) * 8 * B * S * D
 
 
+def test_what_goes_round_is_a_part_in_each_call() -> None:
+    """K and V of a rank visit the others: N_S - 1 calls, each with one rank's part."""
+    report = planned("Ring")
+    keys_and_values = [
+        each for each in report.sent if (each.kind, each.direction) == ("shift", "forward")
+    ]
+    assert [each.each for each in keys_and_values] == [B * D * S / N_S] * 2
+    assert [each.calls for each in keys_and_values] == [N_L * (N_S - 1)] * 2
+    assert total(keys_and_values, "ring") == N_L * (N_S - 1) * 2 * B * D * S / N_S
+    (first, *_) = [line for line in lines(report, full=True) if " forward   shift " in line]
+    assert "  B*D*S/N_S  " in first
+
+
 def test_data_parallel_sums_the_matrices_of_the_mlp() -> None:
     """Seed 001, 7.3: 2(N_D - 1)/N_D times 2 D D_ff, for the two matrices."""
     matrices = [each for each in planned("DP").sent if each.of in ("dW_up", "dW_down")]
-    each_layer = [each.payload / each.calls for each in matrices]
-    assert each_layer == [D * D_FF, D * D_FF]
+    assert [each.each for each in matrices] == [D * D_FF, D * D_FF]
     assert [each.calls for each in matrices] == [N_L, N_L]
     assert total(matrices, "ring") == around_a_ring(N_D) * D * D_FF * 2 * N_L
     assert total(matrices, "naive") == (N_D - 1) * 2 * D * D_FF * 2 * N_L

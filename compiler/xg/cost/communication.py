@@ -47,9 +47,10 @@ REDUCING: Final = frozenset({"all_reduce", "all_reduce_max"})
 class Sent:
     """Collectives of one kind over one axis in one pass; `payload` is the V of all `calls`.
 
-    `of` says whose they are: one collective's name, or nothing for a sum of several; `step` is
-    where one is called. Elements are those of one rank; `bytes_each` is the width of an element.
-    `once` says that all microbatches of a step share it.
+    `each` is the payload of one call, None for a sum of several collectives. `of` says whose they
+    are: one collective's name, or nothing for a sum of several; `step` is where one is called.
+    Elements are those of one rank; `bytes_each` is the width of an element. `once` says that all
+    microbatches of a step share it.
     """
 
     direction: Pass
@@ -58,6 +59,7 @@ class Sent:
     payload: Dim
     calls: Dim
     bytes_each: int
+    each: Dim | None = None
     of: str = ""
     line: int | None = None
     key: str = ""
@@ -78,8 +80,9 @@ class Sent:
 
     def inside(self, symbols: Symbols, count: Dim = ONE) -> Sent:
         """The same in the sizes of a call's caller, `count` times."""
-        payload = self.payload.substitute(symbols) * count
-        return replace(self, payload=payload, calls=self.calls.substitute(symbols) * count)
+        payload, calls = (dim.substitute(symbols) * count for dim in (self.payload, self.calls))
+        each = self.each and self.each.substitute(symbols)
+        return replace(self, payload=payload, calls=calls, each=each)
 
     @property
     def hops(self) -> Dim:
@@ -132,6 +135,7 @@ def sent(placed: Program | None, dtype: str) -> tuple[Sent, ...]:
             each.payload,
             ONE,
             BYTES[dtype],
+            each.payload,
             each.name,
             once=not each.repeats,
         )
@@ -156,6 +160,7 @@ def _one(sending: Sending, placed: Program, float_bytes: int) -> Sent:
         sending.elements,
         sending.calls,
         width,
+        sending.each,
         sending.name or "",
         sending.line,
         sending.key,

@@ -73,9 +73,14 @@ class Sending:
         return self.count * (ranks_over(self.over) - 1) if self.kind == "shift" else self.count
 
     @property
+    def each(self) -> Dim:
+        """The payload of one call: of what goes round, a part."""
+        return self.payload / (ranks_over(self.over) if self.kind == "shift" else ONE)
+
+    @property
     def counted(self) -> Dim:
-        """The payload that a rank counts: of what goes round, a part in each call."""
-        return self.calls * self.payload / (ranks_over(self.over) if self.kind == "shift" else ONE)
+        """The payload that a rank counts in all calls."""
+        return self.calls * self.each
 
 
 def traffic(program: Program) -> tuple[Sending, ...]:

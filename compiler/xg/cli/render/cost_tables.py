@@ -72,7 +72,7 @@ def collectives(report: CostReport) -> Table[Sent]:
             Column("collective", "collective", lambda part: SHORT[part.kind]),
             Column("over", "over", lambda part: part.over),
             _formula("calls", numbers, lambda part: part.calls),
-            _formula("payload", numbers, lambda part: part.payload / part.calls),
+            _formula("payload", numbers, lambda part: part.each or part.payload),
             Column("naive", None, lambda part: part.formula("naive")),
             Column("ring", None, lambda part: part.formula("ring")),
             *sending(numbers, _alone),
