@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+gc.disable()  # until all tests are collected, which makes millions of objects and no garbage
 os.environ.setdefault("XG_VERIFY", "1")  # every pass of every compilation is verified
 # Compiled code is run once or twice here: XLA is to be quick about it, and not to make it fast.
 QUICK = (
@@ -64,8 +65,12 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Allow the tests that wait for others a second run."""
     waiting = [Path(__file__).parent / name for name in WAITING]
     assert all(path.exists() for path in waiting)
+    is_waiting = {
+        path: any(path.is_relative_to(each) for each in waiting)
+        for path in {item.path for item in items}
+    }
     for item in items:
-        if any(item.path.is_relative_to(path) for path in waiting):
+        if is_waiting[item.path]:
             item.add_marker(pytest.mark.flaky(reruns=1))
 
 
@@ -76,6 +81,7 @@ def pytest_collection_finish(session: pytest.Session) -> None:
     a fifth of the time of the tests that compile programs.
     """
     del session
+    gc.enable()
     gc.freeze()
     gc.set_threshold(200_000, 50, 10)
 

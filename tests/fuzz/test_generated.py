@@ -16,7 +16,7 @@ from tier import THOROUGH
 
 from xg.codegen.numpy.module import emit
 
-PROGRAMS = 2_000 if THOROUGH else 800
+PROGRAMS = 2_000 if THOROUGH else 400
 CHUNK = 50
 FORMATTED = 150  # of them are shown to the formatter and the linter
 

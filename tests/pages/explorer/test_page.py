@@ -39,8 +39,8 @@ from xg.pages.html.document import computing, exploring
 from xg.pages.outputs import Wanted, outputs_of
 
 ALL = sorted(path.stem for path in DIAGRAMS.rglob("*.xg"))
-# Pages of five models take as long as all others; transformer and gpt2 have their blocks.
-SLOW = {"bert", "encoder_decoder", "llama", "mixtral", "vit"}
+# Pages of seven models take as long as all others; transformer has what their blocks have.
+SLOW = {"bert", "encoder_decoder", "gpt2", "llama", "mixtral", "t5", "vit"}
 DAILY = [name for name in ALL if THOROUGH or name not in SLOW]
 THREE = ("mha", "mlp", "transformer")
 three = pytest.mark.parametrize("name", THREE)

@@ -1,0 +1,17 @@
+"""A sample of cases, as CI tries it, has each kind that the whole has."""
+
+from __future__ import annotations
+
+import pytest
+from tier import some
+
+
+@pytest.mark.parametrize("thorough", [False, True])
+def test_a_sample_has_each_kind_once_and_the_whole_has_everything(thorough: bool) -> None:
+    words = ["ab", "c", "de", "f", "ghi"]
+    sample = some(words, len, thorough=thorough)
+    assert sample == (words if thorough else ["ab", "c", "ghi"])
+
+
+def test_equal_cases_are_told_apart_by_what_they_are() -> None:
+    assert some(["a", "a", "b"], str, thorough=False) == ["a", "b"]
