@@ -37,6 +37,8 @@ _GREEK: Final = {
     "alpha": "α", "beta": "β", "gamma": "γ", "delta": "δ", "epsilon": "ε", "zeta": "ζ", "eta": "η",
     "theta": "θ", "lambda": "λ", "mu": "μ", "nu": "ν", "xi": "ξ", "pi": "π", "rho": "ρ",
     "sigma": "σ", "tau": "τ", "phi": "φ", "chi": "χ", "psi": "ψ", "omega": "ω",
+    "Gamma": "Γ", "Delta": "Δ", "Theta": "Θ", "Lambda": "Λ", "Xi": "Ξ", "Pi": "Π", "Sigma": "Σ",
+    "Phi": "Φ", "Psi": "Ψ", "Omega": "Ω",
 }  # fmt: skip
 _NESTED: Final = re.compile(r"_([^\W_]+)")
 _ROOT: Final = re.compile(r"sqrt\((\w+)\)")
@@ -83,6 +85,8 @@ def symbol(name: str, *, gradient: bool = False, sup: str = "", index: str = "")
     (StyledRun(text='W', bold=True, italic=False, muted=False, sub='up', sup='', tag=''),)
     >>> [run.text for run in symbol("gamma_1", gradient=True)]
     ['d', 'γ']
+    >>> characters(symbol("Delta"))
+    'Δ'
     """
     base, sub = _split(name)
     letter = StyledRun(base, bold=True, sub=",".join(filter(None, (sub, index))), sup=sup)
