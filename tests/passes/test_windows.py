@@ -190,6 +190,43 @@ def test_a_step_of_generation_has_the_windows_of_the_whole_text() -> None:
         assert np.abs(one.stepped(pieces) - one.expected()).max() < GAP
 
 
+FEW = """\
+dim B, S, D = 6, k = 3
+
+op Counted(x [.., S, D]) = x * (1 + range[S])
+
+block Few(X [B, S, D]) -> Y [B, S, D] {
+    param W [D, D], K [k, 1, D], L [2*D, D]
+
+    X -> •<=W -> SiLU                                    : U [B, S, D]
+      -> conv[S](K, causal, groups=D)                    : V [B, S, D]
+    V -> window[S](2, causal) -> R : [B, S, 2*D] -> •<=L -> tanh -> ⊕<-U : Y
+}
+"""
+PAST = {path: (2, kept, 6) for path, kept in (("U", 2), ("V", 1))}
+
+
+@pytest.mark.parametrize(
+    ("text", "states"),
+    [
+        (FEW, PAST),
+        (FEW.replace("causal, groups", "causal, dilation=2, groups"), {**PAST, "U": (2, 4, 6)}),
+        (
+            FEW.replace("V -> win", "U -> win").replace("⊕<-U", "⊕<-V"),
+            {"U": (2, 0, 6)},
+        ),  # of two reaches: all
+        (FEW.replace("⊕<-U", "Counted -> ⊕<-U"), {"X": (2, 0, 6), **PAST}),
+    ],
+)
+def test_a_step_keeps_the_positions_that_its_windows_reach(
+    text: str, states: dict[str, tuple[int, ...]]
+) -> None:
+    one = stepping(written(text))
+    assert {path: array.shape for path, array in one.empty().items()} == states
+    for pieces in ((7,), (1,) * 7, (3, 4), (2, 1, 4)):
+        assert np.abs(one.stepped(pieces) - one.expected()).max() < GAP
+
+
 @pytest.mark.parametrize(
     ("causal", "centred"),
     [("(4, causal, dilation=2)", "(4, pad=3, dilation=2)"), ("(w, causal)", "(w, pad=(w - 1)/2)")],

@@ -25,7 +25,16 @@ from xg.passes.decode_step.block import BlockPlanner
 from xg.passes.decode_step.causal import check_causal
 from xg.passes.decode_step.errors import NoPositions, NoStep
 from xg.passes.decode_step.prologue import prologue_graph
-from xg.passes.decode_step.step_plan import Kept, StepCall, StepLoop, StepPlan, StepRequest, Used
+from xg.passes.decode_step.recent import keep_all
+from xg.passes.decode_step.step_plan import (
+    Kept,
+    StepCall,
+    StepLoop,
+    StepPart,
+    StepPlan,
+    StepRequest,
+    Used,
+)
 
 
 def decode_step(program: Program, output: str | None = None) -> Program:
@@ -136,18 +145,22 @@ def _check_rows(plan: StepPlan) -> None:
 
 
 def _is_recurrent(plans: Iterable[StepPlan], past: Sequence[str]) -> bool:
-    """Whether loops carry all that steps leave, and nothing asks how many positions there were."""
+    """Whether what steps leave does not grow, and nothing asks how many positions there were."""
     parts = [(plan, part) for plan in plans for part in plan.parts]
     counted = any(
-        isinstance(part, Kept) or (isinstance(part, Used) and _counts(plan, part, past))
+        _grows(part) or (isinstance(part, Used) and _counts(plan, part, past))
         for plan, part in parts
     )
-    return not counted and any(isinstance(part, StepLoop) for _, part in parts)
+    return not counted and any(isinstance(part, StepLoop | Kept) for _, part in parts)
+
+
+def _grows(part: StepPart) -> bool:
+    return isinstance(part, Kept) and part.past is None
 
 
 def _counts(plan: StepPlan, part: Used, past: Sequence[str]) -> bool:
     """Whether an operator computes with the number of past positions, as `range` does."""
-    types = [plan.positions.type(plan.type_of(value), whole) for value, whole in part.inputs]
+    types = list(map(plan.type_in, part.inputs))
     body = part.use.op.body(types, part.use.attrs)
     attrs = (value for expr in topological(body.outputs) for _, value in expr.attrs)
     dims = (value for value in attrs if isinstance(value, Dim))
@@ -156,13 +169,15 @@ def _counts(plan: StepPlan, part: Used, past: Sequence[str]) -> bool:
 
 def _with_state(plan: StepPlan) -> StepPlan:
     """The entry's plan with a state that counts the positions so far."""
-    if any(isinstance(part, Kept) for part in plan.parts):
+    if any(map(_grows, plan.parts)):
         return plan
     for place, whole in plan.inputs:
         value = plan.graph.inputs[place]
         every = plan.positions.all(plan.graph.types[value].shape)
         if sum(every) == 1 and not any(whole):
-            state = Kept(value, every.index(True), value.span)
+            state = Kept(value, every.index(True), len(every), value.span)
+            if state in (replace(p, past=None) for p in plan.parts if isinstance(p, Kept)):
+                return keep_all(plan, (value, every))
             return replace(plan, parts=(state, *plan.parts))
     return plan
 

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import field
-from typing import Final
 
 from xg import ops
 from xg.diagnostics.lazy_dataclass import dataclass, replace
-from xg.ir.dim import symbol
+from xg.ir.dim import ZERO, symbol
 from xg.ir.graph import Apply, Call, Carry, Graph, Param, State, Value
 from xg.ir.op import Op
 from xg.ir.prune import prune
@@ -23,8 +22,6 @@ from xg.passes.decode_step.step_plan import (
     Token,
     Used,
 )
-
-_APPEND: Final = "C"
 
 
 @dataclass(slots=True)
@@ -54,7 +51,7 @@ class Assembler:
                 case Used():
                     steps.append(self._use(part))
                 case Kept():
-                    steps.append(self._append(part))
+                    steps += self._append(part)
                 case StepCall():
                     steps.append(self._call(part))
                 case StepLoop():
@@ -89,7 +86,7 @@ class Assembler:
             return value
         if token not in self.values:
             self.values[token] = copy = Value(self._name(value, whole), value.role, value.span)
-            self.types[copy] = self.plan.positions.type(self.plan.graph.types[value], whole)
+            self.types[copy] = self.plan.type_in(token)
         return self.values[token]
 
     def _given(self, value: Value) -> Value:
@@ -133,24 +130,31 @@ class Assembler:
             self.types[outputs[-1]] = TensorType(expr.shape)
         return replace(step, op=use.op, inputs=inputs, outputs=tuple(outputs), attrs=use.attrs)
 
-    def _append(self, part: Kept) -> Apply:
-        """``C(K_past, K_new) : K``."""
-        value, positions = part.value, self.plan.positions
-        rank = len(self.plan.graph.types[value].shape)
+    def _append(self, part: Kept) -> list[Apply]:
+        """``C(K_past, K_new) : K``, and of a few positions the last: ``slice(K) : K_last``."""
+        value, rank = part.value, part.rank
+        before = part.past or self.plan.positions.past
         new = self._value((value, (False,) * rank))
-        whole = self._value((value, tuple(axis == part.axis for axis in range(rank))))
+        whole = last = self._value((value, part.whole))
         label = self.names.get(value) or "part"
         past = Value(f"{label}_past", "state", part.span)
         shape = list(self.types[new].shape)
-        lengths = (positions.past, shape[part.axis])
-        shape[part.axis] = positions.past
+        lengths = (before, shape[part.axis])
+        shape[part.axis] = before
         self.types[past] = replace(self.types[new], shape=tuple(shape))
         taken = {state.name for state in self.states}
         name = f"{label}{self.plan.request.suffix}"
         number = next(n for n in range(1, len(taken) + 2) if _numbered(name, n) not in taken)
-        self.states.append(State(_numbered(name, number), past, whole))
-        attrs = {"axis": part.axis - rank, "count": 2, "lengths": lengths}
-        return Apply(_concat(), (past, new), (whole,), attrs, part.span)
+        axis = part.axis - rank
+        attrs = {"axis": axis, "count": 2, "lengths": lengths}
+        steps = [Apply(_op("C"), (past, new), (whole,), attrs, part.span)]
+        if part.past:
+            last = Value(f"{label}_last", "edge", part.span)
+            self.types[last] = self.types[past]
+            attrs = {"axis": axis, "start": lengths[1], "stop": sum(lengths, ZERO)}
+            steps.append(Apply(_op("slice"), (whole,), (last,), attrs, part.span))
+        self.states.append(State(_numbered(name, number), past, last))
+        return steps
 
     def _call(self, part: StepCall) -> Call:
         length, *others = part.request.same or (None,)
@@ -221,7 +225,7 @@ def _numbered(name: str, number: int) -> str:
     return name if number == 1 else f"{name}_{number}"
 
 
-def _concat() -> Op:
-    append = ops.find(_APPEND)
-    assert append is not None
-    return append
+def _op(glyph: str) -> Op:
+    found = ops.find(glyph)
+    assert found is not None
+    return found

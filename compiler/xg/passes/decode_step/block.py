@@ -24,6 +24,7 @@ from xg.ir.tensor import TensorType
 from xg.passes.decode_step.errors import CannotStep, LooksAhead, NoStep
 from xg.passes.decode_step.operator import step_use
 from xg.passes.decode_step.positions import PositionSymbols, Whole
+from xg.passes.decode_step.recent import keep_recent
 from xg.passes.decode_step.specialize import specialize
 from xg.passes.decode_step.step_plan import (
     Asking,
@@ -84,16 +85,9 @@ class BlockPlanner:
             self._keep(value, value.span, producers)
         inputs = [(i, w) for i, v in enumerate(graph.inputs) for w in self.wanted.get(v, ())]
         parts = tuple(reversed(self.parts))
-        return StepPlan(
-            self.request,
-            graph,
-            self.positions,
-            tuple(inputs),
-            parts,
-            self.alias,
-            tuple(reversed(self.given)),
-            self.handed,
-        )
+        given = tuple(reversed(self.given))
+        asked = self.request, graph, self.positions, tuple(inputs)
+        return keep_recent(StepPlan(*asked, parts, self.alias, given, self.handed))
 
     def _want(self, token: Token) -> Token:
         value, whole = token
@@ -163,7 +157,7 @@ class BlockPlanner:
             if not _kept_earlier(value, producers, self.graph.types):
                 del self.wanted[value][whole]
                 self._want((value, (False,) * len(whole)))
-                self.parts.append(Kept(value, whole.index(True), span))
+                self.parts.append(Kept(value, whole.index(True), len(whole), span))
 
     # ---- steps ----------------------------------------------------------------------------------
 

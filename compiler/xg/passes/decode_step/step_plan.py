@@ -7,6 +7,7 @@ from dataclasses import field
 
 from xg.diagnostics.lazy_dataclass import dataclass
 from xg.diagnostics.source import Span
+from xg.ir.dim import Dim
 from xg.ir.graph import Apply, Call, Graph, Value
 from xg.ir.tensor import TensorType
 from xg.passes.decode_step.operator import StepUse
@@ -44,11 +45,18 @@ class Used:
 
 @dataclass(frozen=True, slots=True)
 class Kept:
-    """A value of which all positions are kept, along one axis."""
+    """A value of which all positions are kept along one axis, or the last `past` of them."""
 
     value: Value
     axis: int
+    rank: int
     span: Span
+    past: Dim | None = None
+
+    @property
+    def whole(self) -> Whole:
+        """The form in which the value is kept."""
+        return tuple(axis == self.axis for axis in range(self.rank))
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,14 +105,22 @@ class StepPlan:
         """The type of a value of the block, or of one that it hands on."""
         return self.handed.get(value) or self.graph.types[value]
 
+    def type_in(self, token: Token) -> TensorType:
+        """The type of a value in one of its states."""
+        value, whole = token
+        positions = self.positions
+        for part in self.parts if any(whole) else ():
+            if isinstance(part, Kept) and part.past and (part.value, part.whole) == token:
+                positions = PositionSymbols(positions.length, part.past)
+        return positions.type(self.type_of(value), whole)
+
     def states_of(self, value: Value) -> frozenset[Whole]:
         """In which states a value occurs."""
         forms = {whole for place, whole in self.inputs if self.graph.inputs[place] is value}
         for part in self.parts:
             if isinstance(part, Kept):
                 if part.value is value:
-                    rank = len(self.graph.types[value].shape)
-                    forms |= {(False,) * rank, tuple(i == part.axis for i in range(rank))}
+                    forms |= {(False,) * part.rank, part.whole}
             else:
                 forms |= {whole for output, whole in part.outputs if output is value}
         return frozenset(forms)
