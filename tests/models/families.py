@@ -96,6 +96,21 @@ def mixtral(*, experts: int, chosen: int, tied: bool) -> Tensor:
     return transformers.MixtralForCausalLM(config)
 
 
+def mamba(*, own: bool = False, **differing: object) -> Tensor:
+    """Sizes, biases and the head as given; the rank of the steps in time is a size of its own."""
+    transformers: Any = import_module("transformers")
+    config = transformers.MambaConfig(**{
+        "vocab_size": V, "hidden_size": 12, "num_hidden_layers": 2, "state_size": 5,
+        "time_step_rank": 3, "layer_norm_epsilon": 3e-4, "tie_word_embeddings": not own,
+        **differing,
+    })  # fmt: skip
+    return transformers.MambaForCausalLM(config)
+
+
+def mambas(*, own: bool = False, **differing: object) -> Family:
+    return Family("mamba", lambda: mamba(own=own, **differing), words, call_words)
+
+
 def bert() -> Tensor:
     transformers: Any = import_module("transformers")
     config = transformers.BertConfig(
@@ -204,8 +219,19 @@ FAMILIES: Final[Mapping[str, Family]] = {
     "mixtral, 2 of 3, tied": Family(
         "mixtral", lambda: mixtral(experts=3, chosen=2, tied=True), words, call_words
     ),
+    "mamba": mambas(),
+    "mamba, all biases, own head": mambas(own=True, use_bias=True, expand=3, conv_kernel=3),
     "bert": Family("bert", bert, masked_words, call_masked),
     "vit": Family("vit", vit, pictures, call_pictures),
     "t5": Family("t5", lambda: t5(gated=False), pairs, call_pairs),
     "t5 v1.1": Family("t5", lambda: t5(gated=True), pairs, call_pairs),
+}
+
+# What the configurations of a family differ in besides; of these logits, loss and gradients agree.
+FURTHER: Final[Mapping[str, Family]] = {
+    "mamba, no biases": mambas(use_conv_bias=False),
+    "mamba, a bias in linear maps alone": mambas(use_bias=True, use_conv_bias=False),
+    "mamba, one state for each": mambas(state_size=1, conv_kernel=2, time_step_rank=1),
+    "mamba, a convolution longer than the text": mambas(conv_kernel=7, expand=1, own=True),
+    "mamba, one layer": mambas(num_hidden_layers=1, layer_norm_epsilon=0.1, time_step_rank=12),
 }

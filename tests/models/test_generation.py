@@ -31,7 +31,9 @@ class Numbers:
         return " ".join(map(str, ids))
 
 
-@pytest.mark.parametrize("name", ["gpt2", "llama", "llama, tied", "mixtral"])
+@pytest.mark.parametrize(
+    "name", ["gpt2", "llama", "llama, tied", "mixtral", "mamba", "mamba, all biases, own head"]
+)
 def test_the_same_tokens_as_transformers(name: str, tmp_path: Path) -> None:
     torch: Any = import_module("torch")
     witness = Witness.of(FAMILIES[name], tmp_path)

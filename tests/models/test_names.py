@@ -26,6 +26,7 @@ CONFIGS = {
     "bert": "BertConfig",
     "gpt2": "GPT2Config",
     "llama": "LlamaConfig",
+    "mamba": "MambaConfig",
     "mixtral": "MixtralConfig",
     "t5": "T5Config",
     "vit": "ViTConfig",

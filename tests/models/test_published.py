@@ -7,13 +7,15 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import replace
+from pathlib import Path
 from typing import Final
 
 import numpy as np
 import pytest
 from backends import narrow, with_calls
-from models.families import Arrays
+from models.families import FURTHER, Arrays, Family
 from models.witness import Witness
+from tier import THOROUGH
 
 from xg.cli.published import size_numbers
 from xg_runtime import agreement, rename
@@ -60,6 +62,16 @@ def test_logits_loss_and_every_gradient_agree(
 ) -> None:
     module = witness.held.program.on_arrays(backend, kernels=kernels)
     assert misses(witness, module, witness.held.params) == {}
+
+
+@pytest.mark.parametrize("family", FURTHER.values(), ids=list(FURTHER))
+def test_further_configurations_agree(family: Family, tmp_path: Path) -> None:
+    """In torch with kernels, and where tests are thorough in each backend with and without."""
+    witness = Witness.of(family, tmp_path)
+    ways = [(b, k) for b in with_calls() for k in (False, True)] if THOROUGH else [("torch", True)]
+    for backend, kernels in ways:
+        module = witness.held.program.on_arrays(backend, kernels=kernels)
+        assert misses(witness, module, witness.held.params) == {}, (backend, kernels)
 
 
 @pytest.mark.parametrize(("backend", "kernels", "dtype", "bound"), narrow(1e-4, 0.2))

@@ -180,3 +180,21 @@ def test_a_step_costs_what_its_cache_is_long() -> None:
     again = [whole.evaluate(numbers | {"S": length}) for length in (101, 201, 301)]
     assert again[2] - again[1] > again[1] - again[0]
     assert at[0] * 20 < again[0]
+
+
+@pytest.mark.parametrize("width", [1, 2, 4])
+def test_a_selective_state_space_keeps_as_much_after_any_text(width: int) -> None:
+    """The states of the recurrence, and of the convolution in front of it the last positions."""
+    sizes = {"V": 13, "D": 6, "N_L": 1, "N": 3, "R": 2, "k": width}
+    one = stepping(xg.compile(shipped("mamba"), sizes=sizes))
+    shapes = {path.removeprefix("layers.0.mixer."): a.shape for path, a in one.empty().items()}
+    assert shapes == {"U": (2, width - 1, 12), "ssm.h": (2, 12, 3)}
+    for pieces in PIECES:
+        assert error(one, pieces) < EXACT
+    _, states = one.one(one.empty(), 0, 3)
+    assert {path: array.shape for path, array in states.items()} == {
+        path: array.shape for path, array in one.empty().items()
+    }
+    for path in states if width > 1 else ():
+        forgotten = {**states, path: one.empty()[path]}
+        assert np.abs(one.one(forgotten, 3, 5)[0] - one.expected()[:, 3:5]).max() > 1e-6
