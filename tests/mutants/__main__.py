@@ -19,15 +19,16 @@ import torch  # noqa: F401  # pyright: ignore
 import wasmtime  # noqa: F401  # pyright: ignore
 from mutants import seen
 from mutants.plant import Mutant, mutants
+from mutants.reach import Block
 from mutants.rooms import ROOMS, ROOT
-from mutants.seen import Seen
-from mutants.swap import home
-from mutants.trial import Verdict, is_text, judge_imported, serve
+from mutants.seen import Record
+from mutants.trial import Verdict, is_text, judge_imported, record, serve
 
 EQUIVALENT = Path(__file__).with_name("equivalent.toml")
-RESULTS = seen.RECORD.with_name("results.tsv")
-WRITER = ("compiler/xg/codegen/emit/support.py", "SupportFile.closure")
-WORTH = 40.0  # seconds of tests for one mutant
+RESULTS = seen.FOLDER / "results.tsv"
+WRITER = Block("compiler/xg/codegen/emit/support.py", "SupportFile.closure", 0)
+Kills = dict[str, dict[str, int]]
+WORTH = 12.0  # seconds of tests for one mutant
 
 
 def main() -> int:
@@ -55,11 +56,11 @@ def main() -> int:
     end = time.monotonic() + 60 * options.minutes if options.minutes else float("inf")
     rooms = options.rooms or list(ROOMS)
     if options.record:
-        seen.RECORD.unlink(missing_ok=True)
-    server = serve(list(dict.fromkeys(test for room in rooms for test in ROOMS[room].tests)))
-    server.send("record")
-    server.recv()
-    record, known, survivors = seen.read(), _known(), 0
+        seen.BLOCKS.unlink(missing_ok=True)
+    tests = list(dict.fromkeys(test for room in rooms for test in ROOMS[room].tests))
+    record(tests)
+    server, known, survivors = serve(tests), _known(), 0
+    recorded = seen.read()
     for room in rooms:
         before = _verdicts(f"{room}\t{options.seed}")
         sample = _sampled(room, options.count, options.seed, before)[options.first :]
@@ -67,7 +68,7 @@ def main() -> int:
             sample = [each for each in sample if options.again in str(each)]
         if options.survivors:
             sample = [each for each in sample if before.get(str(each)) == "survived"]
-        trial = _Trial(server, record, known, f"{room}\t{options.seed}", options.seconds)
+        trial = _Trial(server, recorded, known, f"{room}\t{options.seed}", options.seconds)
         trial.before = before if options.resume else {}
         survivors += trial.run(room, _until(end, sample))
     server.send(None)
@@ -80,7 +81,7 @@ class _Trial:
     def __init__(
         self,
         server: Connection,
-        record: dict[str, Seen],
+        record: Record,
         known: set[str],
         label: str,
         seconds: float,
@@ -88,6 +89,7 @@ class _Trial:
         self.server, self.record, self.known, self.label = server, record, known, label
         self.seconds = seconds
         self.before: dict[str, str] = {}  # verdicts that hold without a trial
+        self.kills = _kills()  # by file: how many mutants each test saw
 
     def run(self, room: str, sample: Iterator[Mutant]) -> int:
         """Say who survives, and return how many."""
@@ -100,11 +102,12 @@ class _Trial:
             if kept := self.before.get(str(mutant)):
                 killed += kept != "survived"
                 continue
-            verdict, seconds, count = self.judge(mutant)
+            verdict, seconds, word, count = self.judge(mutant, ROOMS[room].tests)
             killed += verdict != "survived"
             with RESULTS.open("a", encoding="utf-8") as file:
                 spent = f"{verdict}\t{seconds:.1f}\t{count}"
-                file.write(f"{self.label}\t{spent}\t{mutant}\n")
+                file.write(f"{self.label}\t{spent}\t{mutant}\t{word}\n")
+            _add(self.kills, str(mutant), word)
             if verdict == "survived":
                 _say(f"{mutant.start[0]}: {mutant}  ({count} tests, {seconds:.0f} s)")
         if tried:
@@ -112,20 +115,20 @@ class _Trial:
             _say(f"{room}: {killed} of {tried} killed, {share:.1f} %; {equivalent} equivalent")
         return tried - killed
 
-    def judge(self, mutant: Mutant) -> tuple[Verdict, float, int]:
-        """The verdict of the nearest tests, the seconds that they took, and how many they are."""
-        function, path = home(mutant), mutant.path.relative_to(ROOT).as_posix()
-        near = seen.nearest(self.record, function, path)
+    def judge(self, mutant: Mutant, own: Sequence[str]) -> tuple[Verdict, float, str, int]:
+        """The verdict of the nearest tests, their seconds, which one saw it, how many they are."""
+        path = mutant.path.relative_to(ROOT).as_posix()
+        near = self.record.near(mutant.block, path)
         if is_text(mutant.path):
-            near += [name for name in seen.nearest(self.record, WRITER, path) if name not in near]
-        names = self.worth(near)
+            near += sorted(set(self.record.near(WRITER, path)) - set(near))
+        names = self.worth(seen.ordered(near, self.record, self.kills.get(path, {}), own))
         if not names:
-            return "survived", 0.0, 0
-        if function is not None:
-            self.server.send((mutant, {name: self.record[name].seconds for name in names}))
-            verdict, seconds = self.server.recv()
+            return "survived", 0.0, "", 0
+        if mutant.block is not None:
+            self.server.send((mutant, {name: self.record.tests[name].seconds for name in names}))
+            verdict, seconds, word = self.server.recv()
             if verdict != "no swap":
-                return verdict, seconds, len(names)
+                return verdict, seconds, word, len(names)
         return *judge_imported(mutant, names), len(names)
 
     def worth(self, names: Sequence[str]) -> list[str]:
@@ -133,7 +136,7 @@ class _Trial:
         kept: list[str] = []
         left = self.seconds
         for name in names:
-            left -= self.record[name].seconds
+            left -= self.record.tests[name].seconds + seen.COLLECTED
             if left < 0 and kept:
                 break
             kept.append(name)
@@ -162,12 +165,32 @@ def _until(end: float, sample: Sequence[Mutant]) -> Iterator[Mutant]:
 
 def _verdicts(label: str) -> dict[str, str]:
     """The last verdict of each mutant of a sample, by what the results call it."""
-    if not RESULTS.exists():
-        return {}
-    lines = (line.split("\t", 5) for line in RESULTS.read_text("utf-8").splitlines())
     return {
-        last: verdict for room, seed, verdict, _, _, last in lines if f"{room}\t{seed}" == label
+        mutant: verdict
+        for room, seed, verdict, _, _, mutant, _ in _results()
+        if f"{room}\t{seed}" == label
     }
+
+
+def _results() -> Iterator[list[str]]:
+    if RESULTS.exists():
+        for line in RESULTS.read_text("utf-8").splitlines():
+            yield line.split("\t")
+
+
+def _kills() -> Kills:
+    found: Kills = {}
+    for *_, mutant, word in _results():
+        _add(found, mutant, word)
+    return found
+
+
+def _add(kills: Kills, mutant: str, word: str) -> None:
+    """Count that a test saw a mutant, for it and for the test that it is a case of."""
+    if word:
+        counts = kills.setdefault(mutant.partition(":")[0], {})
+        for name in (word, word.partition("[")[0]):
+            counts[name] = counts.get(name, 0) + 1
 
 
 def _known() -> set[str]:

@@ -9,6 +9,8 @@ from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 
+from mutants.reach import Block, block_at
+
 _SWAPPED: dict[type[ast.AST], type[ast.AST]] = {
     ast.Eq: ast.NotEq,
     ast.NotEq: ast.Eq,
@@ -47,6 +49,11 @@ class Mutant:
 
     def __str__(self) -> str:
         return f"{self.place}: {_line(self.before)} => {_line(self.after)}"
+
+    @cached_property
+    def block(self) -> Block | None:
+        """The block of statements that it changes; None of a module or class."""
+        return block_at(self.path, self.start, self.end)
 
     @cached_property
     def text(self) -> str:

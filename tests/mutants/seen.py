@@ -1,114 +1,117 @@
-"""Which functions each test calls, and how long it takes: recorded once, kept in ``build``."""
+"""Which blocks each test runs, and how long it takes: recorded once, kept in ``build``."""
 
 from __future__ import annotations
 
 import json
-import sys
-import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from pathlib import Path
-from types import CodeType, FrameType
+from typing import Any
 
-import pytest
+import numpy as np
+from mutants import reach
+from mutants.reach import Block
 from mutants.rooms import ROOT
 
-RECORD = ROOT / "build" / "mutants" / "seen.json"
-PACKAGES = tuple(str(ROOT / name) for name in ("compiler", "runtime"))
-SAVED = 20.0  # seconds between two savings of a record
-Function = tuple[str, str]  # its file below the root, its qualified name
+FOLDER = ROOT / "build" / "mutants"
+BLOCKS, TESTS = FOLDER / "blocks.json", FOLDER / "tests.jsonl"
+COLLECTED = 0.01  # seconds that pytest spends beside a test
+Ran = np.ndarray[Any, np.dtype[np.uint8]]  # by the number of a block, whether it ran
 
 
 @dataclass(frozen=True)
 class Seen:
-    """The functions that one test called, and its seconds."""
+    """The blocks that one test ran, and its seconds; of no use if it failed or took too long."""
 
+    name: str
     seconds: float
-    functions: frozenset[Function]
+    ran: Ran
+    useful: bool
 
 
-def function_of(code: CodeType) -> Function:
-    """The function that a code is of; a comprehension or lambda is of the function it is in."""
-    path = Path(code.co_filename)
-    name = code.co_qualname.partition(".<locals>")[0]
-    return path.relative_to(ROOT).as_posix(), name
+class Record:
+    """The blocks that every test ran, as far as tests were recorded."""
+
+    def __init__(self, blocks: list[Block], tests: Iterable[Seen]) -> None:
+        self.blocks = blocks
+        self.tests = {each.name: each for each in tests if each.useful}
+
+    def near(self, block: Block | None, path: str) -> list[str]:
+        """The tests that run a block; any block of its function, or of a file, if it is unknown."""
+        wanted = [place for place, each in enumerate(self.blocks) if each == block]
+        wanted = wanted or [
+            place
+            for place, each in enumerate(self.blocks)
+            if each.path == path and (block is None or each.function == block.function)
+        ]
+        return [name for name, each in self.tests.items() if each.ran[wanted].any()]
 
 
-class Recorder:
-    """Runs tests and notes the functions that each calls; `failed` says of the last how it went."""
-
-    def __init__(self, failed: Callable[[], str]) -> None:
-        self.failed = failed
-        self.called: set[CodeType] = set()
-        self.shared: dict[str, set[CodeType]] = {}  # by file: called before a test begins
-        self.found: dict[str, Seen] = {}
-
-    def run(self, items: Sequence[pytest.Item]) -> None:
-        """Run them, and keep the record as it grows: a test that fails here can judge nothing."""
-        kept = read() if RECORD.exists() else {}
-        self.found = dict(kept)
-        write(self.found)
-        left = [item for item in items if item.nodeid not in kept]
-        last = time.monotonic()
-        for item, following in zip(left, [*left[1:], None], strict=True):
-            self._run(item, following)
-            if time.monotonic() - last > SAVED or following is None:
-                last = time.monotonic()
-                write(self.found)
-
-    def after_setup(self, name: str) -> None:
-        """Fixtures may be of all tests of a file: what they call, each of these calls."""
-        self.shared.setdefault(name.partition("::")[0], set()).update(self.called)
-
-    def _run(self, item: pytest.Item, following: pytest.Item | None) -> None:
-        self.called = set()
-        began = time.process_time()
-        sys.settrace(self._note)
-        try:
-            item.config.hook.pytest_runtest_protocol(item=item, nextitem=following)
-        finally:
-            sys.settrace(None)
-        seconds = time.process_time() - began
-        if self.failed() != item.nodeid:
-            called = self.called | self.shared.get(item.nodeid.partition("::")[0], set())
-            self.found[item.nodeid] = Seen(seconds, frozenset(map(function_of, called)))
-
-    def _note(self, frame: FrameType, event: str, value: object) -> None:
-        del event, value
-        if frame.f_code.co_filename.startswith(PACKAGES):
-            self.called.add(frame.f_code)
+def line(seen: Seen) -> str:
+    """One test as the record keeps it."""
+    ran = np.packbits(seen.ran).tobytes().hex() if seen.useful else ""
+    return json.dumps([seen.name, round(seen.seconds, 3), ran]) + "\n"
 
 
-def write(found: Mapping[str, Seen]) -> None:
-    """Keep a record, with each function once."""
-    table = sorted({each for seen in found.values() for each in seen.functions})
-    place = {each: index for index, each in enumerate(table)}
-    tests = {
-        name: [round(seen.seconds, 3), sorted(place[each] for each in seen.functions)]
-        for name, seen in found.items()
-    }
-    RECORD.parent.mkdir(parents=True, exist_ok=True)
-    RECORD.write_text(json.dumps({"functions": table, "tests": tests}), encoding="utf-8")
+def begin() -> list[Block]:
+    """Make the record one of the blocks that there are now, and return these."""
+    now = reach.table()
+    kept = read() if BLOCKS.exists() else None
+    if kept is None or kept.blocks != now:
+        places = {block: place for place, block in enumerate(kept.blocks)} if kept else {}
+        old = [places.get(block, len(places)) for block in now]
+        FOLDER.mkdir(parents=True, exist_ok=True)
+        BLOCKS.write_text(json.dumps(now), encoding="utf-8")
+        tests = kept.tests.values() if kept else ()
+        moved = (
+            Seen(each.name, each.seconds, np.append(each.ran, np.uint8(0))[old], True)
+            for each in tests
+        )
+        TESTS.write_text("".join(map(line, moved)), encoding="utf-8")
+    return now
 
 
-def read() -> dict[str, Seen]:
+def read() -> Record:
     """The record that was kept."""
-    kept = json.loads(RECORD.read_text(encoding="utf-8"))
-    table: list[Function] = [(path, name) for path, name in kept["functions"]]
-    tests: dict[str, tuple[float, list[int]]] = kept["tests"]
-    return {
-        name: Seen(seconds, frozenset(table[index] for index in called))
-        for name, (seconds, called) in tests.items()
-    }
+    blocks = [Block(*each) for each in json.loads(BLOCKS.read_text(encoding="utf-8"))]
+    return Record(blocks, _tests(len(blocks)))
 
 
-def nearest(seen: Mapping[str, Seen], function: Function | None, path: str) -> list[str]:
-    """The tests that call a function, or any of a file if it is None: the quick ones first."""
+def recorded() -> set[str]:
+    """The names of the tests that were recorded, also those of no use."""
+    return {name for name, _, _ in _lines()}
 
-    def sees(each: Seen) -> bool:
-        if function is not None:
-            return function in each.functions
-        return any(name == path for name, _ in each.functions)
 
-    calling = [name for name, each in seen.items() if sees(each)]
-    return sorted(calling, key=lambda name: seen[name].seconds)
+def _tests(count: int) -> Iterator[Seen]:
+    for name, seconds, ran in _lines():
+        packed = np.frombuffer(bytes.fromhex(ran), np.uint8)
+        yield Seen(name, seconds, np.unpackbits(packed)[:count], bool(ran))
+
+
+def _lines() -> Iterator[tuple[str, float, str]]:
+    if TESTS.exists():
+        with TESTS.open(encoding="utf-8") as file:
+            yield from (json.loads(each) for each in file)
+
+
+def ordered(
+    near: Iterable[str], record: Record, kills: Mapping[str, int], own: Iterable[str]
+) -> list[str]:
+    """Tests in the order in which they are tried.
+
+    Quick ones come before slow ones, those that saw other mutants and those of the room before
+    others, and of many cases of one test each comes later than the one before it.
+    """
+    families: dict[str, list[tuple[float, str]]] = {}
+    room = tuple(own)
+    for name in near:
+        family = name.partition("[")[0]
+        weight = 1 + 4 * kills.get(name, 0) + kills.get(family, 0)
+        weight *= 2 if name.startswith(room) else 1
+        seconds = record.tests[name].seconds + COLLECTED
+        families.setdefault(family, []).append((seconds / weight, name))
+    places = [
+        (cost * (1 + rank), name)
+        for each in families.values()
+        for rank, (cost, name) in enumerate(sorted(each))
+    ]
+    return [name for _, name in sorted(places)]

@@ -3,11 +3,16 @@
 from __future__ import annotations
 
 import ast
+import operator
 import tomllib
 from pathlib import Path
+from typing import Any
 
-from mutants.plant import mutants
+import numpy as np
+from mutants import reach
+from mutants.plant import Mutant, mutants
 from mutants.rooms import ROOMS, ROOT
+from mutants.seen import Record, Seen, ordered
 
 SOURCE = '''\
 """A module."""
@@ -52,3 +57,46 @@ def test_tables_name_what_exists() -> None:
         path = ROOT / each["mutant"].partition(":")[0]
         assert each["mutant"] in map(str, mutants(path, ROOT)), each["mutant"]
         assert each["why"]
+
+
+def test_what_ran_is_known_by_block(tmp_path: Path) -> None:
+    path = tmp_path / "case.py"
+    path.write_text(SOURCE, encoding="utf-8")
+    tree = ast.parse(SOURCE)
+    blocks = [part.block for part in reach.parts(tree, "case.py")]
+    assert blocks == [reach.Block("case.py", "f", number) for number in (0, 1)]
+    places = {mutant.before: _block(path, mutant, tmp_path) for mutant in mutants(path, tmp_path)}
+    assert places["3"] is None
+    assert places["x is None"] == blocks[0]
+    assert places["not names"] == blocks[1]
+    watch = reach.Watch(blocks)
+    namespace: dict[str, Any] = {reach.NAME: watch.ran, "g": operator.add}
+    exec(compile(reach.watched(tree, "case.py", watch.places), "case.py", "exec"), namespace)
+    assert namespace["f"].__doc__ == "Return something: 1 + 1 is no code."
+    namespace["f"](5, [])
+    assert bytes(watch.ran) == b"\1\0"
+    namespace["f"](None, [])
+    assert bytes(watch.ran) == b"\1\1"
+
+
+def _block(path: Path, mutant: Mutant, root: Path) -> reach.Block | None:
+    return reach.block_at(path, mutant.start, mutant.end, root)
+
+
+def test_the_order_of_tests() -> None:
+    block, other = reach.Block("a.py", "f", 0), reach.Block("a.py", "f", 1)
+    ran = {"slow": 1.0, "quick[a]": 0.01, "quick[b]": 0.02, "own": 0.02, "killer": 0.1}
+    both, first = np.array([1, 1], np.uint8), np.array([1, 0], np.uint8)
+    tests = [Seen(name, spent, both, useful=True) for name, spent in ran.items()]
+    tests += [
+        Seen("elsewhere", 0.01, first, useful=True),
+        Seen("broken", 0.01, both, useful=False),
+    ]
+    record = Record([block, other], tests)
+    near = record.near(other, "a.py")
+    assert set(near) == set(ran)
+    assert set(record.near(None, "a.py")) == {*ran, "elsewhere"}
+    assert set(record.near(reach.Block("a.py", "f", 2), "a.py")) == {*ran, "elsewhere"}
+    assert record.near(reach.Block("b.py", "g", 0), "b.py") == []
+    order = ordered(near, record, {"killer": 3}, ["own"])
+    assert order == ["killer", "own", "quick[a]", "quick[b]", "slow"]

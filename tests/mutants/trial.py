@@ -22,14 +22,17 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any, Literal
 
+import numpy as np
 import pytest
 from mutants import seen
 from mutants.plant import Mutant
+from mutants.reach import Watch
 from mutants.rooms import ROOT
 from mutants.swap import Functions, functions, swap
 
 SECONDS = 60  # of CPU; a mutant that needs more is taken to be in an endless loop
-PATIENCE = 5.0  # and so is one under which a test takes so many times a second and its own time
+PATIENCE = 3.0  # and so is one under which a test takes so many times a second and its own time
+LONGEST = 10  # seconds of a test that is worth its time
 # By the clock, for a mutant that waits for ever; on a busy machine a second of CPU takes many.
 WAITING = 20
 LATE = (signal.SIGXCPU, signal.SIGPROF, signal.SIGALRM, signal.SIGKILL)
@@ -82,44 +85,80 @@ class Server:
     def __init__(self, asked: Connection) -> None:
         self.asked = asked
         self.failed = ""
-        self.recorder = seen.Recorder(lambda: self.failed)
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
-        """Remember that a test failed; a recorder learns that one begins."""
+        """Remember which test failed."""
         if report.failed:
             self.failed = report.nodeid
-        if report.when == "setup":
-            self.recorder.after_setup(report.nodeid)
 
     def pytest_runtestloop(self, session: pytest.Session) -> bool:
-        """Answer each question: a mutant and the names of tests, or the wish for a record."""
+        """Answer each question: a mutant, and tests with the seconds that they take."""
         items = {item.nodeid: item for item in session.items}
         live = functions()
         while (question := self.asked.recv()) is not None:
-            if question == "record":
-                self.asked.send(forked(lambda: self._record(session.items), 3600))
-            else:
-                mutant, times = question
-                tests = {items[name]: time for name, time in times.items() if name in items}
-                self.asked.send(forked(lambda m=mutant, t=tests: self._try(m, t, live), SECONDS))
+            mutant, times = question
+            tests = {items[name]: time for name, time in times.items() if name in items}
+            self.asked.send(forked(lambda m=mutant, t=tests: self._try(m, t, live), SECONDS))
         return True
 
-    def _record(self, items: Sequence[pytest.Item]) -> int:
-        self.recorder.run(items)
-        return 0
-
-    def _try(self, mutant: Mutant, tests: Mapping[pytest.Item, float], live: Functions) -> int:
+    def _try(
+        self, mutant: Mutant, tests: Mapping[pytest.Item, float], live: Functions
+    ) -> tuple[int, str]:
         swapped = swap(mutant, live)
         if is_text(mutant.path):
             _plant_text(mutant)
         elif not swapped:
-            return 2
+            return 2, ""
         for test, seconds in tests.items():
             signal.setitimer(signal.ITIMER_PROF, PATIENCE * (1 + seconds))
             test.config.hook.pytest_runtest_protocol(item=test, nextitem=None)
             if self.failed:
-                return 1
-        return 0
+                return 1, self.failed
+        return 0, ""
+
+
+class Recorder:
+    """A plugin of pytest that notes what each test runs, in a process of its own for each.
+
+    So it is when mutants are tried: nothing is remembered of an earlier test.
+    """
+
+    def __init__(self, watch: Watch) -> None:
+        self.watch, self.failed = watch, False
+
+    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
+        """Remember that a test failed: it can judge nothing."""
+        self.failed = self.failed or report.failed
+
+    def pytest_runtestloop(self, session: pytest.Session) -> bool:
+        """Record the tests that the record has not, on every processor."""
+        known = seen.recorded()
+        left = [item for item in session.items if item.nodeid not in known]
+        workers = len(os.sched_getaffinity(0))
+        for first in range(1, workers):
+            if os.fork() == 0:
+                self.watch.ran = self.watch.another()
+                self._record(left[first::workers])
+                os._exit(0)
+        self._record(left[::workers])
+        for _ in range(1, workers):
+            os.wait()
+        return True
+
+    def _record(self, items: Sequence[pytest.Item]) -> None:
+        for item in items:
+            self.watch.ran[:] = bytes(len(self.watch.ran))
+            verdict, _, spent = forked(lambda item=item: self._run(item), LONGEST)
+            ran = np.frombuffer(self.watch.ran, np.uint8)
+            useful = verdict == "survived"
+            each = seen.Seen(item.nodeid, float(spent or LONGEST), ran, useful)
+            with seen.TESTS.open("a", encoding="utf-8") as file:
+                file.write(seen.line(each))
+
+    def _run(self, item: pytest.Item) -> tuple[int, str]:
+        began = time.process_time()
+        item.config.hook.pytest_runtest_protocol(item=item, nextitem=None)
+        return int(self.failed), f"{time.process_time() - began:.3f}"
 
 
 def is_text(path: Path) -> bool:
@@ -143,24 +182,45 @@ def _plant_text(mutant: Mutant) -> None:
             each.__dict__.pop("_functions", None)
 
 
-def forked(work: Callable[[], int], seconds: int) -> tuple[Verdict, float]:
-    """Do work in a process that may be killed, and say how it ended and how long it took."""
+def forked(work: Callable[[], tuple[int, str]], seconds: int) -> tuple[Verdict, float, str]:
+    """Do work in a process that may be killed: how it ended, how long it took, what it said."""
     began = time.monotonic()
+    heard, said = os.pipe()
     child = os.fork()
     if child == 0:
         code = 1
         try:
             resource.setrlimit(resource.RLIMIT_CPU, (seconds, seconds + 5))
             signal.alarm(WAITING * seconds)
-            code = work()
+            code, word = work()
+            os.write(said, word.encode())
         finally:
             os._exit(code)
+    os.close(said)
     _, status = os.waitpid(child, 0)
+    os.set_blocking(heard, False)  # a process that the child left behind may have it open
+    try:
+        word = os.read(heard, 4096).decode()
+    except BlockingIOError:
+        word = ""
+    os.close(heard)
     took = time.monotonic() - began
     if os.WIFSIGNALED(status):
         late = os.WTERMSIG(status) in LATE
-        return ("slow" if late else "killed"), took
-    return _CODES.get(os.WEXITSTATUS(status), "killed"), took
+        return ("slow" if late else "killed"), took, word
+    return _CODES.get(os.WEXITSTATUS(status), "killed"), took, word
+
+
+def record(tests: Sequence[str]) -> None:
+    """See what each test runs; nothing of the compiler may be imported here."""
+    blocks = seen.begin()
+
+    def work() -> tuple[int, str]:
+        watch = Watch(blocks)
+        watch.install()
+        return _pytest(tests, Recorder(watch)), ""
+
+    forked(work, 3600)
 
 
 def serve(tests: Sequence[str]) -> Connection:
@@ -177,15 +237,15 @@ def serve(tests: Sequence[str]) -> Connection:
     return here
 
 
-def judge_imported(mutant: Mutant, names: Sequence[str]) -> tuple[Verdict, float]:
+def judge_imported(mutant: Mutant, names: Sequence[str]) -> tuple[Verdict, float, str]:
     """Try a mutant in a process that imports it; nothing of the compiler may be imported here."""
 
-    def work() -> int:
+    def work() -> tuple[int, str]:
         sys.meta_path.insert(0, _Planted(mutant))
         # Collecting a doctest imports its file by its path, as it is on the disk.
         tests = [name for name in names if not name.startswith("compiler/")]
         files = dict.fromkeys(name.partition("::")[0] for name in tests)
-        return min(int(_pytest(["-x", *files], Ordered(tests))), 1)
+        return min(_pytest(["-x", *files], Ordered(tests)), 1), ""
 
     return forked(work, 2 * SECONDS)
 
@@ -199,8 +259,3 @@ def _pytest(arguments: Sequence[str], plugin: object) -> int:
     sys.dont_write_bytecode = True
     quiet = ("-q", "-p", "no:cacheprovider", "--no-header", "--tb=no")
     return int(pytest.main([*quiet, *arguments], plugins=[plugin]))
-
-
-def paths() -> list[str]:
-    """The folders that packages of this project are imported from."""
-    return [str(ROOT / name) for name in ("compiler", "runtime", "grammar", "tests", ".")]
