@@ -120,7 +120,7 @@ class Watch(MetaPathFinder):
             return None
         package = file.stem == "__init__"
         loader = _Watched(file, self.places)
-        spec = spec_from_loader(fullname, loader, origin=str(file), is_package=package)
+        spec = spec_from_loader(fullname, loader, is_package=package)  # with its __file__
         if spec and package:
             spec.submodule_search_locations = [str(file.parent)]
         return spec

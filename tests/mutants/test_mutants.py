@@ -22,6 +22,7 @@ LIMIT: int = 3
 def f(x: int | None, names: list[str]) -> bool:
     """Return something: 1 + 1 is no code."""
     assert x != 7
+    h("a", "a", names.swapaxes(x, y))
     if x is None or g(x, 2) < LIMIT:
         return not names
     return any(-x for name in names if name == "a - b")

@@ -55,7 +55,7 @@ class _Planted(MetaPathFinder, SourceLoader):
         if fullname != self.name:
             return None
         package = self.mutant.path.stem == "__init__"
-        spec = spec_from_loader(fullname, self, origin=str(self.mutant.path), is_package=package)
+        spec = spec_from_loader(fullname, self, is_package=package)  # with its __file__
         if spec and package:
             spec.submodule_search_locations = [str(self.mutant.path.parent)]
         return spec
