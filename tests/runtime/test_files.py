@@ -17,9 +17,10 @@ def names(folder: Path) -> list[str]:
 
 
 def test_a_file_is_written_with_its_folder(tmp_path: Path) -> None:
-    files.write(tmp_path / "a" / "b.txt", b"new")
-    assert (tmp_path / "a" / "b.txt").read_bytes() == b"new"
-    assert names(tmp_path / "a") == ["b.txt"]
+    folder = tmp_path / "one" / "below" / "another"
+    files.write(folder / "b.txt", b"new")
+    assert (folder / "b.txt").read_bytes() == b"new"
+    assert names(folder) == ["b.txt"]
 
 
 def test_a_set_replaces_what_was_there(tmp_path: Path) -> None:

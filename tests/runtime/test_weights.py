@@ -78,12 +78,49 @@ def test_shards(tmp_path: Path) -> None:
     assert index["weight_map"].keys() == TENSORS.keys()
 
 
+@pytest.mark.parametrize("count", [1, 2, 3])
+def test_any_number_of_shards_comes_back(tmp_path: Path, count: int) -> None:
+    tensors = {name: np.full(4, 1.5, np.float32) for name in "abc"[:count]}
+    written = weights.write(tmp_path, tensors, CONFIG, shard_bytes=16)
+    assert sum(name.endswith(".safetensors") for name in written) == count
+    assert same(weights.read(tmp_path).tensors, tensors)
+
+
+def test_the_index_says_whose_tensor_counts(tmp_path: Path) -> None:
+    """A shard may hold a tensor of a name that the index finds in another."""
+    for file, value in (("one", 1.0), ("two", 2.0)):
+        arrays = {"x": np.full(2, value, np.float32), file: np.ones(1, np.float32)}
+        (tmp_path / f"{file}.safetensors").write_bytes(tensorfile.pack(arrays))
+    table = {"x": "one.safetensors", "two": "two.safetensors"}
+    (tmp_path / weights.INDEX).write_text(json.dumps({"weight_map": table}), encoding="utf-8")
+    assert weights.read(tmp_path).tensors["x"].tolist() == [1.0, 1.0]
+
+
+def test_bits_are_kept_where_all_tensors_have_the_type_and_it_is_asked(tmp_path: Path) -> None:
+    pair = {"a": np.array([1.5, -2], np.float32), "b": np.array([3], np.float32)}
+    mixed = pair | {"b": np.array([3], np.int64)}
+    for name, tensors in (("all", pair), ("mixed", mixed)):
+        weights.write_params(tmp_path / f"{name}.safetensors", tensors, {}, "bfloat16")
+    one = weights.read(tmp_path / "all.safetensors", kept=True).tensors
+    assert {array.dtype for array in one.values()} == {tensorfile.BFLOAT16}
+    for name, kept in (("all", False), ("mixed", True), ("mixed", False)):
+        found = weights.read(tmp_path / f"{name}.safetensors", kept=kept).tensors
+        assert same(found, pair)
+        assert found["a"].dtype == np.float32
+
+
 def test_transformers_reads_the_shards_that_we_write(tmp_path: Path) -> None:
     modeling: Any = import_module("transformers.modeling_utils")
     for name in weights.write(tmp_path, TENSORS, CONFIG, shard_bytes=120):
         if name.endswith(".safetensors"):
             for key, tensor in modeling.load_state_dict(str(tmp_path / name)).items():
                 assert np.array_equal(tensor.numpy(), TENSORS[key])
+
+
+def test_other_files_of_a_folder_do_not_matter(tmp_path: Path) -> None:
+    (tmp_path / "README.md").write_text("notes", encoding="utf-8")
+    weights.write(tmp_path, TENSORS, CONFIG)
+    assert same(weights.read(tmp_path).tensors, TENSORS)
 
 
 def test_a_folder_that_holds_weights_is_not_written_to(tmp_path: Path) -> None:
@@ -139,7 +176,11 @@ def no_json(folder: Path) -> None:
 
 
 def no_map(folder: Path) -> None:
-    (folder / weights.INDEX).write_text('{"weight_map": []}', encoding="utf-8")
+    (folder / weights.INDEX).write_text('{"weight_map": [1]}', encoding="utf-8")
+
+
+def empty_map(folder: Path) -> None:
+    (folder / weights.INDEX).write_text('{"weight_map": {}}', encoding="utf-8")
 
 
 def deep(folder: Path) -> None:
@@ -156,6 +197,7 @@ def deep(folder: Path) -> None:
         (elsewhere, "says that h.0.w is in model-00004-of-00004.safetensors, which lacks it"),
         (no_json, "is no JSON"),
         (no_map, "has no weight_map"),
+        (empty_map, "has no weight_map"),
         (deep, "is no JSON"),
     ],
 )

@@ -78,6 +78,34 @@ def test_expressions_that_no_emitter_writes(planted: str) -> None:
 
 
 @pytest.mark.parametrize(
+    ("expression", "allowed"),
+    [
+        ("np.of_module", True),
+        ("np.of_arrays", False),  # a module has no more than its own names
+        ("x.of_arrays", True),
+        ("x.of_module", False),
+        ("x.__hidden__", True),  # where an emitter writes it
+        ("np.__hidden__", False),
+        ("math.of_arrays", True),  # a variable: no such module is imported
+        ("math.of_module", False),
+    ],
+)
+def test_modules_and_variables_have_attributes_of_their_own(expression: str, allowed: bool) -> None:
+    names = frozenset({"of_module"})
+    vocabulary = replace(
+        VOCABULARY,
+        modules={"np": names, "math": names},
+        methods=frozenset({"of_arrays", "__hidden__"}),
+    )
+    source = f"import numpy as np\n\n\ndef f(x, math):\n    return {expression}\n"
+    if allowed:
+        check_allowed(source, vocabulary)
+    else:
+        with pytest.raises(DisallowedCode, match="the attribute"):
+            check_allowed(source, vocabulary)
+
+
+@pytest.mark.parametrize(
     "line",
     [
         "import os",
