@@ -22,7 +22,6 @@ LIMIT: int = 3
 def f(x: int | None, names: list[str]) -> bool:
     """Return something: 1 + 1 is no code."""
     assert x != 7
-    h("a", "a", names.swapaxes(x, y))
     if x is None or g(x, 2) < LIMIT:
         return not names
     return any(-x for name in names if name == "a - b")
@@ -47,6 +46,12 @@ def test_every_change_is_one_place_of_code(tmp_path: Path) -> None:
     ]
     for each in found:
         assert ast.dump(ast.parse(each.text)) != ast.dump(ast.parse(SOURCE))
+
+
+def test_nothing_is_planted_that_changes_nothing(tmp_path: Path) -> None:
+    path = tmp_path / "case.py"
+    path.write_text("f('a', \"a\", max(x, y), x.swapaxes(y, z))\n", encoding="utf-8")
+    assert mutants(path, tmp_path) == []
 
 
 def test_tables_name_what_exists() -> None:
