@@ -41,7 +41,7 @@ def main() -> int:
     parser.add_argument("--count", type=int, default=100, help="mutants in each room")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--first", type=int, default=0, help="leave out so many of the sample")
-    parser.add_argument("--minutes", type=float, help="at most, in all")
+    parser.add_argument("--minutes", type=float, help="at most; half for the record")
     parser.add_argument(
         "--seconds", type=float, default=WORTH, help="of tests for one mutant, the quick ones first"
     )
@@ -53,12 +53,12 @@ def main() -> int:
     unknown = [room for room in options.rooms if room not in ROOMS]
     if unknown:
         parser.error(f"no room is called {unknown[0]}")
-    end = time.monotonic() + 60 * options.minutes if options.minutes else float("inf")
+    began, length = time.monotonic(), 60 * (options.minutes or float("inf"))
     rooms = options.rooms or list(ROOMS)
     if options.record:
         seen.BLOCKS.unlink(missing_ok=True)
     tests = list(dict.fromkeys(test for room in rooms for test in ROOMS[room].tests))
-    record(tests)
+    record(tests, began + length / 2)
     server, known, survivors = serve(tests), _known(), 0
     recorded = seen.read()
     for room in rooms:
@@ -70,7 +70,7 @@ def main() -> int:
             sample = [each for each in sample if before.get(str(each)) == "survived"]
         trial = _Trial(server, recorded, known, f"{room}\t{options.seed}", options.seconds)
         trial.before = before if options.resume else {}
-        survivors += trial.run(room, _until(end, sample))
+        survivors += trial.run(room, _until(began + length, sample))
     server.send(None)
     return 1 if survivors else 0
 

@@ -123,8 +123,8 @@ class Recorder:
     So it is when mutants are tried: nothing is remembered of an earlier test.
     """
 
-    def __init__(self, watch: Watch) -> None:
-        self.watch, self.failed = watch, False
+    def __init__(self, watch: Watch, end: float) -> None:
+        self.watch, self.end, self.failed = watch, end, False
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
         """Remember that a test failed: it can judge nothing."""
@@ -147,6 +147,8 @@ class Recorder:
 
     def _record(self, items: Sequence[pytest.Item]) -> None:
         for item in items:
+            if time.monotonic() > self.end:
+                return
             self.watch.ran[:] = bytes(len(self.watch.ran))
             verdict, _, spent = forked(lambda item=item: self._run(item), LONGEST)
             ran = np.frombuffer(self.watch.ran, np.uint8)
@@ -211,14 +213,14 @@ def forked(work: Callable[[], tuple[int, str]], seconds: int) -> tuple[Verdict, 
     return _CODES.get(os.WEXITSTATUS(status), "killed"), took, word
 
 
-def record(tests: Sequence[str]) -> None:
-    """See what each test runs; nothing of the compiler may be imported here."""
+def record(tests: Sequence[str], end: float) -> None:
+    """See what each test runs, until the clock says so; here nothing may import the compiler."""
     blocks = seen.begin()
 
     def work() -> tuple[int, str]:
         watch = Watch(blocks)
         watch.install()
-        return _pytest(tests, Recorder(watch)), ""
+        return _pytest(tests, Recorder(watch, end)), ""
 
     forked(work, 3600)
 
