@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 from typing import Final
 
@@ -18,6 +19,11 @@ LIBRARY: Final = Path(__file__).parents[2] / "diagrams"
 DIAGRAMS: Final = sorted(LIBRARY.rglob("*.xg"))
 
 
+@cache
+def _read(path: Path) -> Project:
+    return read_project(path)
+
+
 def plans(project: Project) -> list[str]:
     """The plans that a file names itself."""
     main = project.main
@@ -26,7 +32,7 @@ def plans(project: Project) -> list[str]:
 
 def programs(path: Path, plan: str | None = None) -> Iterator[tuple[str, Program]]:
     """Every block of a file under a plan, and what it is called."""
-    project = read_project(path)
+    project = _read(path)
     for block in [each.name.name for each in project.main.blocks] or [None]:
         try:
             program = compile_project(project, block, concerning(project, block, {}), plan)
@@ -44,4 +50,4 @@ def figures(path: Path, plan: str | None = None) -> Iterator[tuple[str, Figure]]
             yield f"{name}.{view}", program.figure(view)
 
 
-CASES: Final = [(path, plan) for path in DIAGRAMS for plan in (None, *plans(read_project(path)))]
+CASES: Final = [(path, plan) for path in DIAGRAMS for plan in (None, *plans(_read(path)))]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from argparse import Namespace
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +12,7 @@ from verify.counterpart.planted import BACKWARD, FORWARD, Planted, model
 
 from xg.cli.counterpart import Counterpart, compare_module
 from xg.cli.opening import open_project
+from xg.frontend.project import Project
 from xg.verify.counterpart.comparison import TOLERANCE, ModuleAgreement
 
 ROOT = Path(__file__).parents[3]
@@ -18,10 +20,15 @@ FILE = ROOT / "diagrams" / "models" / "transformer.xg"
 NAMES = ROOT / "examples" / "minigpt" / "minigpt.names.toml"
 
 
+@cache
+def opened() -> Project:
+    return open_project(str(FILE))
+
+
 def compared(module: Any, settings: dict[str, str] | None = None) -> ModuleAgreement:  # noqa: ANN401
     chosen = list((settings or {}).items())
     options = Namespace(file=str(FILE), block=None, settings=chosen, names=NAMES, plan=None)
-    counterpart = Counterpart.of(open_project(str(FILE)), options, module, {}, draw=True)
+    counterpart = Counterpart.of(opened(), options, module, {}, draw=True)
     return compare_module(counterpart, {}, TOLERANCE)
 
 
