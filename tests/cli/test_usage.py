@@ -101,7 +101,7 @@ def test_options_may_stand_between_files(xg: Xg) -> None:
 
 # Commands that take no file, or more than one.
 WITHOUT_FILE = (
-    *("ops", "doctor", "demo", "run", "weights", "import", "lsp", "plan"),
+    *("ops", "doctor", "demo", "run", "weights", "import", "export", "lsp", "plan"),
     *("completion", "man", "new"),
 )
 

@@ -20,6 +20,7 @@ COMMANDS = {
     "train": "train a diagram on text or arrays",
     "generate": "write text with a model, published or trained here",
     "import": "write a model of torch or ONNX as a diagram, with its weights",
+    "export": "write a block with its parameters as ONNX or a program of torch.export",
     "ops": "list the operators: signature, formula, gradient, glyph",
     "lsp": "serve an editor: errors as you type, shapes under the cursor, layout",
     "completion": "print what the Tab key completes in bash, zsh or fish",
