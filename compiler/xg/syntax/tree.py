@@ -60,9 +60,9 @@ def parts(tree: Syntax) -> Iterator[Syntax]:
         if isinstance(value, Syntax):
             yield value
         elif isinstance(value, tuple):
-            yield from (
-                item for item in cast("tuple[object, ...]", value) if isinstance(item, Syntax)
-            )
+            for item in cast("tuple[object, ...]", value):
+                if isinstance(item, Syntax):
+                    yield item
 
 
 def only(kind: type[Class], trees: Iterable[Syntax]) -> tuple[Class, ...]:
