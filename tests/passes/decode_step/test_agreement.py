@@ -119,6 +119,20 @@ def test_a_second_call_by_one_name_has_states_of_its_own() -> None:
     assert sorted(states) == ["H_1", "H_3", "mix.KT", "mix.KT_2", "mix.Y_in", "mix.Y_in_2"]
 
 
+def test_a_block_of_a_step_has_a_key_of_its_own_and_the_parameters_that_it_reads() -> None:
+    odd = xg.compile(Path(__file__).with_name("odd.xg")).step(output="Z").graphs.graphs
+    mix = ["W_Q", "W_K", "W_V"]
+    read = {key: [str(param.value.name) for param in graph.params] for key, graph in odd.items()}
+    assert read == {"Mix": mix, "Mix (2)": mix, "Odd": ["E", "P", "W"]}
+    attention = "(mask=causal, p=0.1)"
+    assert sorted(transformer().step().graphs.graphs) == [
+        f"Attention{attention}",
+        "LM",
+        f"Layer{attention}",
+        "MLP",
+    ]
+
+
 def test_the_loss_and_dropout_are_gone() -> None:
     step = transformer().step()
     text = spell_program(step.graphs)
