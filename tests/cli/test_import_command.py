@@ -170,6 +170,8 @@ def test_a_function_gives_a_model_and_its_inputs(xg: Xg, folder: Path) -> None:
     ):
         said = xg("import", model, "-o", "out.xg")
         assert (said.code, reason in said.err) == (1, True)
+    said = xg("import", r"C:\models\net.pt2", "-o", "out.xg")  # a drive, and no module
+    assert (said.code, r"cannot read C:\models\net.pt2" in said.err) == (5, True)
     assert sorted(folder.rglob("*")) == before
 
 

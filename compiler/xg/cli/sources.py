@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Mapping, Sequence
 from importlib import import_module
-from pathlib import Path
+from pathlib import Path, PureWindowsPath
 from typing import Any, cast
 
 from xg.diagnostics.diagnostic import DiagnosticError
@@ -23,7 +23,8 @@ def imported(model: str, name: str | None) -> Imported:
     path = Path(model)
     if path.is_dir():
         return import_folder(path, name)
-    if ":" in model and not path.exists():
+    of_windows = PureWindowsPath(model).is_absolute()  # C:\models\m.pt2 is no module called C
+    if ":" in model and not of_windows and not path.exists():
         return _called(model, name)
     if path.suffix == ".onnx":
         with files.file_errors("read"):
