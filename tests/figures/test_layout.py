@@ -186,3 +186,19 @@ def test_a_label_stands_where_its_edge_needs_no_more_bends() -> None:
         if edge.tail == "dAway"
     }
     assert bends == {"⊕ dm": 0, "⊕ ds": 3}
+
+
+def test_slices_of_a_gradient_are_in_the_order_of_their_heads() -> None:
+    placed = layout(xg.compile(shipped("sentiment"), "ThreeHeads").figure("backward"))
+    columns = [placed.nodes[f"d head_{head}"].center[0] for head in (1, 2, 3)]
+    assert columns == sorted(columns)
+    assert [placed.nodes[f"slice dO_{head}"].center[0] for head in (1, 2, 3)] == columns
+
+
+def test_lanes_that_would_cross_are_at_two_sides_of_their_column() -> None:
+    placed = layout(xg.compile(shipped("gru"), "GRU_cell").figure("backward"))
+    column = placed.nodes["dtanh"].center[0]
+    ends = {(edge.tail, edge.head): n for n, edge in enumerate(placed.figure.edges)}
+    long, short = (placed.paths[ends[pair]] for pair in (("⊙ dy_1", "⊕~2"), ("dy", "⊕ dn")))
+    assert long.bounds().right <= column + 1
+    assert short.bounds().left >= column - 1

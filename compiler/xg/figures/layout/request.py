@@ -35,7 +35,7 @@ _LEAVE: Final = {
     EdgePlace.BRANCH: {NodeSide.RIGHT: 0.0, NodeSide.LEFT: 2.0, NodeSide.BOTTOM: 3.0},
     EdgePlace.SIDE: {NodeSide.BOTTOM: 0.0},
     EdgePlace.AROUND: {NodeSide.RIGHT: 0.0, NodeSide.LEFT: 2.0, NodeSide.BOTTOM: 3.0},
-    EdgePlace.LANE: {NodeSide.LEFT: 0.0, NodeSide.BOTTOM: 6.0, NodeSide.RIGHT: 14.0},
+    EdgePlace.LANE: {NodeSide.LEFT: 0.0, NodeSide.BOTTOM: 6.0, NodeSide.RIGHT: 11.0},
 }
 _ENTER: Final = {
     EdgePlace.DOWN: {NodeSide.TOP: 0.0},
@@ -43,7 +43,7 @@ _ENTER: Final = {
     EdgePlace.BRANCH: {NodeSide.TOP: 0.0},
     EdgePlace.SIDE: {NodeSide.RIGHT: 0.0, NodeSide.LEFT: 2.0, NodeSide.TOP: 12.0},
     EdgePlace.AROUND: {NodeSide.RIGHT: 0.0, NodeSide.LEFT: 2.0, NodeSide.TOP: 12.0},
-    EdgePlace.LANE: {NodeSide.LEFT: 0.0, NodeSide.TOP: 12.0, NodeSide.RIGHT: 14.0},
+    EdgePlace.LANE: {NodeSide.LEFT: 0.0, NodeSide.TOP: 12.0, NodeSide.RIGHT: 11.0},
 }
 
 

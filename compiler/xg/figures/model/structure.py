@@ -13,6 +13,7 @@ from itertools import pairwise
 
 from xg.diagnostics.lazy_dataclass import dataclass
 from xg.figures.model.figure import EdgeRole, EdgeStyle, Figure, FigureEdge, FigureGroup, NodeKind
+from xg.figures.model.richtext import characters
 
 
 class EdgePlace(Enum):
@@ -34,7 +35,7 @@ _BESIDE = (NodeKind.TENSOR, NodeKind.SAVED, NodeKind.NOTE)
 
 @dataclass(frozen=True, slots=True)
 class Fork:
-    """Children in one row, from left to right: the column's own, then its branches.
+    """Children in one row, from left to right: the column's own, then its branches; or slices.
 
     They are `mirrored` where those that join another column are at the left.
     """
@@ -274,7 +275,8 @@ def _forks(
 ) -> Iterator[Fork]:
     """Find the branches that may be in the row of their column's own next node.
 
-    Nearer columns are those that join again earlier, so that joins do not cross.
+    Nearer columns are those that join again earlier, so that joins do not cross. Parts of one value
+    keep the order of the file.
     """
     below: dict[str, str] = {}
     branches: dict[str, list[str]] = defaultdict(list)
@@ -286,6 +288,7 @@ def _forks(
             branches[edge.tail].append(edge.head)
         elif place in (EdgePlace.SIDE, EdgePlace.AROUND):
             joins[edge.tail] = rows[edge.head]
+    parts = frozenset(node.id for node in figure.nodes if characters(node.label) == "slice")
     for tail, heads in branches.items():
         first = [below[tail]] if tail in below else []
         row = min(rows[head] for head in (*first, *heads))
@@ -297,7 +300,10 @@ def _forks(
         if len(first) + len(level) > 1:
             joining = [head for head in level if _join_row(head, below, joins)]
             ending = [head for head in level if head not in joining]
-            yield Fork((*first, *level), (*joining[::-1], *first, *ending))
+            children = (*first, *level)
+            if first and parts.issuperset(children):
+                children = tuple(node.id for node in figure.nodes if node.id in children)
+            yield Fork(children, (*joining[::-1], *first, *ending))
     yield from _below_levels(figure, rows, branches)
 
 
