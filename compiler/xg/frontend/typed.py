@@ -18,6 +18,7 @@ from xg.ir.size_checks import NumberedKey, check_numbers
 from xg.passes.infer import infer, infer_partly
 from xg.passes.infer.typed import TypedGraphs
 from xg.passes.resolve import Resolver, resolve
+from xg.passes.resolve.errors import UnusedParam
 from xg.passes.resolve.resolved import ResolvedGraphs
 from xg.passes.resolve.units import Defined, Linker
 from xg.syntax import ast
@@ -102,10 +103,10 @@ class ProjectTyper:
         With `unresolved` also of blocks that have unknown names, and without a look at numbers.
         """
         resolved, unknown = self.resolver.partly(*_chosen(block, settings))
-        if unknown and not unresolved:
+        if not (unresolved or all(isinstance(problem, UnusedParam) for problem in unknown)):
             raise DiagnosticError.of(*unknown)
         typed, problems = infer_partly(resolved, self.memory.typed)
-        problems = (*unknown, *problems)
+        problems = (*problems, *unknown)
         if problems or unresolved:
             return typed, tuple(problem.diagnostic() for problem in problems)
         try:

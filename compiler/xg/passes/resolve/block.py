@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Container
 from contextlib import suppress
 from dataclasses import field
+from typing import Final
 
 from xg.diagnostics.diagnostic import Problem
 from xg.diagnostics.lazy_dataclass import dataclass, replace
@@ -17,9 +18,9 @@ from xg.passes.resolve.errors import (
     NameTwice,
     OutputMissing,
     Refused,
+    UnknownOperator,
     UnknownValue,
     UnusedParam,
-    nearest,
 )
 from xg.passes.resolve.instance import Request
 from xg.passes.resolve.lookups import Lookups
@@ -28,6 +29,8 @@ from xg.passes.resolve.remarks import remarks
 from xg.passes.resolve.scope import BlockScope
 from xg.passes.resolve.states import carries, declare_state
 from xg.syntax import ast
+
+UNKNOWN: Final = (UnknownOperator, UnknownValue)
 
 
 class Incomplete(Refused):
@@ -67,8 +70,19 @@ class _BlockResolver:
         marked = self._remarks()
         self._find_unfinished()
         if self.problems:
-            problems = (p for refused in self.problems for p in refused.problems)
-            raise Incomplete(self._rest(inputs), *problems)
+            problems = [p for refused in self.problems for p in refused.problems]
+            explained = any(isinstance(problem, UNKNOWN) for problem in problems)
+            raise Incomplete(self._rest(inputs), *problems, *([] if explained else self._unused()))
+        graph = self._whole(inputs, pasts, marked)
+        unused = self._unused()
+        if unused:
+            raise Incomplete(graph, *unused)
+        return graph
+
+    def _whole(
+        self, inputs: tuple[Value, ...], pasts: list[Value], marked: tuple[Remark, ...]
+    ) -> Graph:
+        """The graph of a block whose names are all known."""
         outputs = self._outputs()
         states = tuple(carries(self.scope, pasts))
         tables = self._tables()
@@ -223,19 +237,12 @@ class _BlockResolver:
             self.problems.append(refused)
             return None
 
-    def _meant(self) -> set[str]:
-        """Parameters that an unknown name probably refers to."""
-        params = {param.name.name for param in self.block.params}
-        problems = (problem for refused in self.problems for problem in refused.problems)
-        unknown = [problem.name for problem in problems if isinstance(problem, UnknownValue)]
-        return {name for name in params if any(nearest(other, [name]) for other in unknown)}
-
     def _used(self) -> set[str]:
         """Names that are read, in any choice of options; maybe, where that cannot be known."""
         mentions = Mentions.of(*self.block.chains, *self.block.nexts)
         own = {own.name.name for own in self.block.own if own.words}
         if self.problems or mentions.nodes & (own | self.scope.linked.options.keys()):
-            return mentions.values | self._meant()
+            return mentions.values
         return {str(v.name) for v in self.scope.read} | Mentions.of(*self.block.nexts).values
 
     def _find_unfinished(self) -> None:
@@ -246,10 +253,15 @@ class _BlockResolver:
                 self.problems.append(Refused(NameTwice(port.name.span, name, first[name].span)))
             if name not in self.scope.values and name not in self.scope.spoiled:
                 self.problems.append(Refused(OutputMissing(port.span, name)))
+
+    def _unused(self) -> list[Problem]:
+        """The parameters that nothing reads; an unknown name of the block may be the reason."""
         used = self._used()
-        for decl in self.block.params:
-            if decl.name.name not in used:
-                self.problems.append(Refused(UnusedParam(decl.span, decl.name.name)))
+        return [
+            UnusedParam(decl.span, decl.name.name)
+            for decl in self.block.params
+            if decl.name.name not in used
+        ]
 
 
 def _labels(chain: ast.Chain) -> list[ast.Port]:
