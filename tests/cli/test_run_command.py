@@ -60,7 +60,12 @@ def test_sizes_are_those_of_the_arrays(xg: Xg, given: Path) -> None:
     arrays.write(given / "wide.npz", inputs(rows=2, width=7))
     said = xg("run", "tiny.xg", "--inputs", "wide.npz", "-o", "out.npz", "--save-params", "p.npz")
     assert said.code == 0
+    assert said.err == "note: D = 7, as wide.npz has it; the file says 4\n"
     assert arrays.read(given / "p.npz")["W"].shape == (7, 14)
+    again = ("run", "tiny.xg", "--inputs", "wide.npz", "-o", "out.npz")
+    assert xg(*again, "--set", "D=7").err == ""
+    assert xg(*again, "--params", "p.npz").err == ""
+    assert xg("run", "tiny.xg", "--inputs", "in.npz", "-o", "out.npz").err == ""
 
 
 def test_dropout_is_off_unless_seeded(xg: Xg, given: Path) -> None:

@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 from argparse import Namespace
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from numpy.typing import NDArray
 
 from xg.cli.arguments import settings_of
 from xg.cli.opening import open_project
-from xg.cli.published import Published, at_sizes_of
+from xg.cli.published import Published, at_sizes_of, size_numbers
 from xg.diagnostics.lazy_dataclass import dataclass
 from xg.driver import Program, TensorSpec
+from xg.frontend.project import Project
+from xg.frontend.typed import declared_dims, shape_project
 from xg.ir.loss import ignored
 from xg_runtime import arrays
 from xg_runtime.expect import Expected, fit
@@ -29,19 +31,21 @@ class InputArrays:
     params: Arrays | None  # None: to be drawn
     cotangents: Arrays | None  # None: no gradients are wanted
     dtype: str  # of its floats: float32 where NumPy lacks the one that is asked for
+    notes: Sequence[str] = ()  # sizes that are not those of the file
 
     @classmethod
     def read(cls, options: Namespace) -> InputArrays:
         """Read the arrays of the files; raises DiagnosticError, InputError, FileError."""
         project = open_project(options.file)
         inputs = arrays.read(options.inputs)
-        params = None
+        params, notes = None, list[str]()
         if options.params:
             held = Published.read(project, options, options.params, inputs)
             program, params = held.program, held.params
         else:
             settings = settings_of(options)
             program = at_sizes_of(inputs, project, options.block, settings, options.plan)
+            notes = sorted(_resized(project, options, program))
         of, whole = _dtype(options), program.on_one_device
         return cls(
             program,
@@ -49,7 +53,22 @@ class InputArrays:
             params and fit(params, expected(whole.params), dtype=of, source=str(options.params)),
             _cotangents(whole, options),
             of,
+            notes,
         )
+
+
+def _resized(project: Project, options: Namespace, program: Program) -> Iterator[str]:
+    """Notes on dims that have another number in the inputs than in the file.
+
+    Parameters that are drawn follow the inputs.
+    """
+    settings = settings_of(options)
+    written = shape_project(project, options.block, settings).main.sizes.defaults
+    numbers = size_numbers(program.on_one_device)
+    for name in written.keys() & declared_dims(project).keys() - settings.keys():
+        if numbers[name] != written[name]:
+            taken = f"{name} = {numbers[name]}, as {options.inputs} has it"
+            yield f"note: {taken}; the file says {written[name]}"
 
 
 def _cotangents(program: Program, options: Namespace) -> Arrays | None:

@@ -27,6 +27,8 @@ def run(options: Namespace, console: Console) -> int:
         return USAGE
     _refuse_endings(options)
     input_arrays = InputArrays.read(options)
+    for note in input_arrays.notes:
+        console.note(note)
     results, params = compute(input_arrays, options)
     if options.keep:
         results |= kept(input_arrays, params, options)
