@@ -12,6 +12,10 @@ table, and null counts as absent:
 
 `else` is read where there is no `key`, `first` before it, the length of a table by `length` behind
 it; none of them is written. Keys of dropout may differ (`training`): the first of them counts.
+
+Among the words, `number` is any number, `null` a key that is null, `absent` one that is not there:
+
+    window = { key = "sliding_window", words = { null = "all", number = "near", absent = "near" } }
 """
 
 import json
@@ -23,6 +27,12 @@ from xg_runtime.errors import InputError
 from xg_runtime.names import ConfigKeys, ConfigPath
 
 Setting = str | int
+
+# Texts of an option that stand for no text of their own.
+NUMBER: Final = "number"
+NULL: Final = "null"
+ABSENT: Final = "absent"
+JSON: Final[Mapping[str, object]] = {"true": True, "false": False, NULL: None}
 
 # Words of one function: the tanh form of GELU, and x times its sigmoid.
 SAME: Final = (frozenset({"gelu_new", "gelu_pytorch_tanh"}), frozenset({"silu", "swish"}))
@@ -60,6 +70,8 @@ def notes(keys: ConfigKeys, config: Json, source: str) -> list[str]:
 
 
 def _same(held: object, drawn: object) -> bool:
+    if isinstance(held, list):  # of each layer the same
+        return all(_same(each, drawn) for each in cast("list[object]", held))
     return held == drawn or any({held, drawn} <= words for words in SAME if isinstance(held, str))
 
 
@@ -69,23 +81,41 @@ def config(keys: ConfigKeys, settings: Mapping[str, object]) -> Json:
     for key, value in {**keys.written, **keys.training, **keys.drawn}.items():
         _put(result, key, value)
     for name, way in keys.settings.items():
-        if name in settings:
-            told = _as_json(settings[name], way)
-            for key in way.keys:
+        if name in settings and (way.when is None or _chosen(way.when, settings)):
+            for key, told in _as_json(name, settings[name], way).items():
                 if _at(result, key) not in (None, told):
                     raise InputError(f"config.json has one {key}: it cannot be {name} = {told} too")
                 _put(result, key, told)
     return result
 
 
+def _chosen(when: str, settings: Mapping[str, object]) -> bool:
+    """Whether `turns=slowed` is what the settings choose."""
+    option, _, word = when.partition("=")
+    return settings.get(option.strip()) == word.strip()
+
+
+def says(keys: ConfigKeys, settings: Mapping[str, object]) -> bool:
+    """Whether a config can say the options that these settings choose."""
+    return all(
+        way.words is None or name not in settings or settings[name] in way.words.values()
+        for name, way in keys.settings.items()
+    )
+
+
 def _setting(way: ConfigPath, config: Json, source: str) -> Setting | None:
     held = _first(way, config)
+    if way.words is not None and not held:
+        is_null = any(_there(config, key) for key in way.keys)
+        return way.words.get(NULL if is_null else ABSENT)
     if not way.training and len(set(map(json.dumps, held.values()))) > 1:
         raise InputError(f"{source}: {' and '.join(held)} differ, the diagram has one of them")
     for key, value in held.items():
         if way.words is None:
             return _number(value, key, source)
         text = value if isinstance(value, str) else json.dumps(value)
+        is_number = isinstance(value, int | float) and not isinstance(value, bool)
+        text = NUMBER if is_number and NUMBER in way.words else text
         if text not in way.words:
             words = ", ".join(way.words)
             raise InputError(f"{source} says {key} = {text}: the diagram knows {words}")
@@ -113,12 +143,20 @@ def _number(value: object, key: str, source: str) -> Setting:
     return repr(value)
 
 
-def _as_json(setting: object, way: ConfigPath) -> object:
-    """A setting as JSON has it: `--set eps=1e-5` is a text, and a word may mean true."""
-    if way.words is not None:
-        (text,) = (text for text, word in way.words.items() if word == setting)
-        return {"true": True, "false": False}.get(text, text)
-    return float(setting) if isinstance(setting, str) else setting
+def _as_json(name: str, setting: object, way: ConfigPath) -> Json:
+    """A setting as JSON has it: `--set eps=1e-5` is a text, and a word may mean true.
+
+    Nothing where another setting writes the number, or where a key that is absent says it.
+    """
+    if way.words is None:
+        told = float(setting) if isinstance(setting, str) else setting
+        return dict.fromkeys(way.keys, told)
+    texts = [text for text, word in way.words.items() if word == setting]
+    if not texts:
+        known, keys = ", ".join(dict.fromkeys(way.words.values())), " and ".join(way.keys)
+        raise InputError(f"config.json cannot say {name} = {setting} by {keys}: it knows {known}")
+    said: list[object] = [JSON.get(text, text) for text in texts if text not in (NUMBER, ABSENT)]
+    return dict.fromkeys(way.keys, said[0]) if said else {}
 
 
 def _at(config: Json, key: str) -> Any:  # noqa: ANN401 - what JSON gives
@@ -133,3 +171,10 @@ def _put(config: Json, key: str, value: object) -> None:
     for table in tables:
         config = config.setdefault(table, {})
     config[last] = value
+
+
+def _there(config: Json, key: str) -> bool:
+    """Whether a config has a key, be it null."""
+    table, _, last = key.rpartition(".")
+    held = _at(config, table) if table else config
+    return isinstance(held, dict) and last in held

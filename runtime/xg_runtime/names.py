@@ -58,6 +58,7 @@ class ConfigPath:
     otherwise: str | None = None  # counts where there is no key
     words: Mapping[str, str] | None = None
     length: str | None = None  # a table or list that is as long, where there is no key
+    when: str | None = None  # written where an option has this word: `turns=slowed`
     training: bool = False  # changes no number in evaluation, so the first of several keys counts
 
     @classmethod
@@ -68,18 +69,18 @@ class ConfigPath:
         if isinstance(found, list):
             return cls(tuple(map(str, cast("list[object]", found))))
         table = dict(cast("dict[str, Any]", found))
-        names = ("first", "else", "words", "length", "training")
+        names = ("first", "else", "words", "length", "when", "training")
         parts = [table.pop(name, None) for name in names]
         held: object = table.pop("key", None)
         if held is None or table:
             has = f"has {next(iter(table))}, which nothing reads: it" if table else "has no key: it"
             raise Misfit(f"{found} {has} should have a key, and perhaps {', '.join(names)}")
-        first, otherwise, words, length, training = parts
+        first, otherwise, words, length, when, training = parts
         if not isinstance(training, bool | None):
             raise Misfit(f"training = {training} should be true or false")
         if words is not None:
             parts[2] = _texts(words)
-        for name, text in zip(names, (first, otherwise, None, length), strict=False):
+        for name, text in zip(names, (first, otherwise, None, length, when), strict=False):
             if not isinstance(text, str | None):
                 raise Misfit(f"{name} = {text} should be a text")
         listed = cast("list[object]", held) if isinstance(held, list) else [held]

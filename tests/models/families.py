@@ -27,12 +27,23 @@ class Family:
     """A model of transformers, the diagram that should compute the same, and what both read.
 
     `model` makes it, `inputs` are the diagram's, `call` gives the witness's logits for these.
+    `names` is what the file of names adds to that of the diagram, where settings leave it open.
     """
 
     diagram: str
     model: Callable[[], Tensor]
     inputs: Callable[[np.random.Generator], Arrays]
     call: Callable[[Tensor, Mapping[str, Tensor]], Tensor]
+    names: str | None = None
+
+    @property
+    def says_names(self) -> list[str]:
+        """The argument of `--to` that says whose names, where the parameters do not."""
+        return (
+            ["--names", str(DIAGRAMS / f"{self.diagram}.{self.names}.names.toml")]
+            if self.names
+            else []
+        )
 
     @property
     def path(self) -> Path:
@@ -82,6 +93,26 @@ def llama(*, tied: bool) -> Tensor:
         attn_implementation="eager",
     )  # fmt: skip
     return transformers.LlamaForCausalLM(config)
+
+
+def like_llama(name: str, config: Mapping[str, Any]) -> Tensor:
+    """A relative of Llama: what all have, and what this one has or changes."""
+    transformers: Any = import_module("transformers")
+    common: dict[str, Any] = {
+        "vocab_size": V, "hidden_size": 12, "num_hidden_layers": 3, "num_attention_heads": 4,
+        "num_key_value_heads": 2, "intermediate_size": 10, "rms_norm_eps": 3e-4, "head_dim": 6,
+        "rope_parameters": {"rope_type": "default", "rope_theta": 77.0}, "pad_token_id": None,
+        "attn_implementation": "eager",
+    }  # fmt: skip
+    made = getattr(transformers, f"{name}Config")(**{**common, **config})
+    return getattr(transformers, f"{name}ForCausalLM")(made)
+
+
+def slowed(**numbers: float) -> dict[str, Any]:
+    """The turns of Llama 3.1, with pairs that are slowed, kept and between."""
+    turns = {"rope_type": "llama3", "rope_theta": 77.0, "factor": 4.0, "low_freq_factor": 1.0}
+    more = {"high_freq_factor": 4.0, "original_max_position_embeddings": 16}
+    return {"rope_parameters": {**turns, **more, **numbers}}
 
 
 def mixtral(*, experts: int, chosen: int, tied: bool) -> Tensor:
@@ -209,6 +240,56 @@ def call_pairs(model: Tensor, given: Mapping[str, Tensor]) -> Tensor:
     return found.logits
 
 
+TIED: Final = {"tie_word_embeddings": True}
+ONE_KEY: Final = {"num_key_value_heads": 1, "num_hidden_layers": 1}
+EACH_KEY: Final = {"num_key_value_heads": 4, "head_dim": 2, "rms_norm_eps": 1e-6}
+LARGE: Final = {"vocab_size": 23, "hidden_size": 20, "intermediate_size": 44}
+
+# What the configs of one family differ in; the first of each is a family of every test.
+LIKE_LLAMA: Final[Mapping[str, list[Mapping[str, Any]]]] = {
+    "Llama": [
+        slowed(),
+        slowed(factor=32.0, high_freq_factor=2.0) | TIED,
+        slowed(original_max_position_embeddings=4096) | EACH_KEY,
+        {"attention_bias": True, **slowed(low_freq_factor=0.5)},
+        {"attention_bias": True, **ONE_KEY},
+    ],
+    "Mistral": [
+        {"sliding_window": 3},
+        {"sliding_window": 1, **ONE_KEY},
+        {"sliding_window": None, **LARGE},
+        {"sliding_window": 2, **EACH_KEY, **TIED},
+        {"sliding_window": 4096, "rope_parameters": {"rope_type": "default", "rope_theta": 1e6}},
+    ],
+    "Qwen2": [
+        {},
+        TIED,
+        {**ONE_KEY, **LARGE},
+        EACH_KEY,
+        {"use_sliding_window": False, "sliding_window": 3, "max_window_layers": 1, **ONE_KEY},
+    ],
+    "Qwen3": [
+        {"attention_bias": True, **TIED},
+        {},
+        {**ONE_KEY, **TIED},
+        {**EACH_KEY, "hidden_size": 20},
+        {"attention_bias": True, **LARGE},
+    ],
+    "Phi3": [
+        {"sliding_window": 3},
+        {},
+        {**ONE_KEY, **TIED},
+        {**EACH_KEY, "sliding_window": 2},
+        {**LARGE, "sliding_window": 4096},
+    ],
+}
+
+
+def relative(name: str, config: Mapping[str, Any]) -> Family:
+    names = "phi3" if name == "Phi3" else None
+    return Family("llama", lambda: like_llama(name, config), words, call_words, names)
+
+
 FAMILIES: Final[Mapping[str, Family]] = {
     "gpt2": Family("gpt2", gpt2, words, call_words),
     "llama": Family("llama", lambda: llama(tied=False), words, call_words),
@@ -225,6 +306,7 @@ FAMILIES: Final[Mapping[str, Family]] = {
     "vit": Family("vit", vit, pictures, call_pictures),
     "t5": Family("t5", lambda: t5(gated=False), pairs, call_pairs),
     "t5 v1.1": Family("t5", lambda: t5(gated=True), pairs, call_pairs),
+    **{name: relative(name, configs[0]) for name, configs in LIKE_LLAMA.items()},
 }
 
 # What the configurations of a family differ in besides; of these logits, loss and gradients agree.

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from models.families import FAMILIES, V, in_double
+from models.families import FAMILIES, LIKE_LLAMA, V, in_double
 from models.witness import Witness, quietly
 
 from xg.cli.writer import Writer
@@ -32,7 +32,11 @@ class Numbers:
 
 
 @pytest.mark.parametrize(
-    "name", ["gpt2", "llama", "llama, tied", "mixtral", "mamba", "mamba, all biases, own head"]
+    "name",
+    [
+        *("gpt2", "llama", "llama, tied", "mixtral", *LIKE_LLAMA),
+        *("mamba", "mamba, all biases, own head"),
+    ],
 )
 def test_the_same_tokens_as_transformers(name: str, tmp_path: Path) -> None:
     torch: Any = import_module("torch")

@@ -5,15 +5,16 @@ Logits, loss and every gradient, the gradients under the names and in the layout
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
+from itertools import product
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 import numpy as np
 import pytest
 from backends import narrow, with_calls
-from models.families import FURTHER, Arrays, Family
+from models.families import FURTHER, LIKE_LLAMA, Arrays, Family, relative
 from models.witness import Witness
 from tier import THOROUGH
 
@@ -27,6 +28,12 @@ from xg_runtime.norm import global_norm
 from xg_runtime.tensor_layout import TensorLayout
 
 TOLERANCE: Final = 1e-8
+RELATIVES: Final = [
+    pytest.param(name, config, id=f"{name}-{place}")
+    for name, configs in LIKE_LLAMA.items()
+    for place, config in enumerate(configs[1:], 1)
+    if THOROUGH or place == 1
+]
 
 
 def calculated(module: Module, params: Arrays, inputs: Arrays) -> Arrays:
@@ -70,6 +77,17 @@ def test_further_configurations_agree(family: Family, tmp_path: Path) -> None:
     witness = Witness.of(family, tmp_path)
     ways = [(b, k) for b in with_calls() for k in (False, True)] if THOROUGH else [("torch", True)]
     for backend, kernels in ways:
+        module = witness.held.program.on_arrays(backend, kernels=kernels)
+        assert misses(witness, module, witness.held.params) == {}, (backend, kernels)
+
+
+@pytest.mark.parametrize(("name", "config"), RELATIVES)
+def test_every_config_of_a_relative_agrees(
+    name: str, config: Mapping[str, Any], tmp_path: Path
+) -> None:
+    """What configs of one family differ in: heads, sizes, windows, biases, turns, tied heads."""
+    witness = Witness.of(relative(name, config), tmp_path)
+    for backend, kernels in product(("numpy", "torch"), (False, True)):
         module = witness.held.program.on_arrays(backend, kernels=kernels)
         assert misses(witness, module, witness.held.params) == {}, (backend, kernels)
 

@@ -75,8 +75,8 @@ OLDER = {"gpt2": as_gpt2, "llama": as_llama, "bert": as_bert, "t5": as_t5}
 def test_an_older_checkpoint_is_the_same(witness: Witness, tmp_path: Path) -> None:
     held = weights.read(witness.folder)
     assert held.config is not None
-    older = OLDER.get(witness.family.diagram, lambda tensors, config: (tensors, config))
-    if witness.family.diagram == "llama" and not held.config["tie_word_embeddings"]:
+    older = OLDER.get(held.config["model_type"], lambda tensors, config: (tensors, config))
+    if held.config["model_type"] == "llama" and not held.config["tie_word_embeddings"]:
         tensors, config = held.tensors, held.config
     else:
         tensors, config = older(dict(held.tensors), dict(held.config))
@@ -112,8 +112,17 @@ def test_bfloat16_becomes_the_same_numbers(witness: Witness, tmp_path: Path) -> 
         ("gpt2", "model_type", "gptj", 'model_type = "gptj": the diagram is true for "gpt2" only'),
         ("gpt2", "activation_function", "relu", "activation_function"),
         ("llama", "rope_scaling", {"type": "linear", "factor": 2.0}, "rope_scaling.type"),
-        ("llama", "rope_parameters", {"rope_type": "llama3"}, "rope_parameters.rope_type"),
-        ("llama", "attention_bias", True, "attention_bias = true"),
+        ("llama", "rope_parameters", {"rope_type": "yarn"}, "rope_type = yarn: the diagram knows"),
+        ("llama", "mlp_bias", True, "mlp_bias = true"),
+        ("llama", "model_type", "olmo", 'model_type = "olmo": the diagram is true for "llama"'),
+        ("mistral", "rope_scaling", {"rope_type": "yarn"}, "rope_scaling.rope_type"),
+        ("mistral", "sliding_window", "wide", "sliding_window = wide: the diagram knows null"),
+        ("qwen2", "use_sliding_window", True, "use_sliding_window = true"),
+        ("qwen2", "layer_types", ["full_attention", "sliding_attention"], "layer_types = "),
+        ("qwen3", "layer_types", ["sliding_attention"] * 3, "layer_types = "),
+        ("qwen3", "hidden_act", "gelu", "hidden_act"),
+        ("phi3", "partial_rotary_factor", 0.75, "partial_rotary_factor = 0.75"),
+        ("phi3", "rope_parameters", {"rope_type": "longrope"}, "rope_parameters.rope_type"),
         ("mixtral", "sliding_window", 4096, "sliding_window = 4096"),
         ("mamba", "hidden_act", "gelu", 'hidden_act = "gelu": the diagram is true for "silu" only'),
         ("mamba", "time_step_rank", "auto", "time_step_rank should be a number"),
@@ -127,8 +136,8 @@ def test_a_config_of_something_else_is_refused(
     witness: Witness, tmp_path: Path, family: str, key: str, value: object, message: str
 ) -> None:
     """A config that the diagram does not describe must not be computed in silence."""
-    if witness.family.diagram == family:
-        held = weights.read(witness.folder)
+    held = weights.read(witness.folder)
+    if (held.config or {})["model_type"] == family:
         weights.write(tmp_path / "other", held.tensors, {**(held.config or {}), key: value})
         with pytest.raises(InputError, match=message):
             published(witness.family.path, tmp_path / "other")

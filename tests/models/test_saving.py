@@ -19,7 +19,8 @@ def test_there_and_back_again(witness: Witness, tmp_path: Path) -> None:
     file, params, folder = str(witness.family.path), tmp_path / "p.safetensors", tmp_path / "back"
     wide = ["--dtype", "float64"]
     assert main(["weights", file, "--from", str(witness.folder), "-o", str(params), *wide]) == 0
-    assert main(["weights", file, "--from", str(params), "--to", str(folder), *wide]) == 0
+    said = witness.family.says_names
+    assert main(["weights", file, "--from", str(params), "--to", str(folder), *wide, *said]) == 0
     found, wanted = weights.read(folder).tensors, weights.read(witness.folder).tensors
     assert found.keys() == wanted.keys()
     for name, array in wanted.items():
@@ -36,6 +37,9 @@ def test_a_config_means_what_the_witness_says(witness: Witness, tmp_path: Path) 
     found, wanted = (config.from_pretrained(f).to_dict() for f in (folder, witness.folder))
     written = {*json.loads((folder / weights.CONFIG).read_bytes()), "scale_decoder_outputs"}
     assert len(written) > 10
+    for each in (found, wanted):  # of Phi-3, whose turns are of all columns
+        turns: dict[str, Any] = each.get("rope_parameters") or {}
+        turns.pop("partial_rotary_factor", None)
     assert {name: found.get(name) for name in written} == {
         name: wanted.get(name) for name in written
     }

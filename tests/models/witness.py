@@ -73,12 +73,14 @@ class Witness:
     def asked_again(self, folder: Path) -> Any:  # noqa: ANN401 - an array
         """The logits of what transformers loads from a folder, in float64."""
         torch: Any = import_module("torch")
+        pads = {"pad_token_id": 0} if self.family.names == "phi3" else {}  # its own is 32,000
         with quietly(), in_double():
             model = self.family.model().from_pretrained(
                 folder,
                 attn_implementation="eager",
                 experts_implementation="eager",
                 dtype=torch.float64,
+                **pads,
             )
             given = {name: torch.from_numpy(array) for name, array in self.inputs.items()}
             return self.family.call(model.eval(), given).detach().numpy()

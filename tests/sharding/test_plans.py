@@ -11,6 +11,7 @@ import pytest
 from library import shipped
 from sharding.modules import generated
 from sharding.ranks import Arrays, interpreted
+from tier import THOROUGH
 
 import xg
 from xg.verify.reference.interpret import initial
@@ -61,6 +62,25 @@ def test_ranks_agree_with_one_device(name: str, plan: str) -> None:
     ):
         assert max(found.values()) < EXACT
     assert len(found) > len(params)
+
+
+@pytest.mark.parametrize(
+    ("plan", "options"),
+    [
+        ("TP", {"bias": "QKV", "window": "near"}),
+        ("SP", {"bias": "QKVO", "norm": "QK", "turns": "slowed"}),
+        *([("FSDP_TP", {"bias": "QKVO", "norm": "QK", "window": "near"})] if THOROUGH else []),
+    ],
+)
+def test_ranks_of_relatives_of_llama_agree(plan: str, options: Mapping[str, str]) -> None:
+    sizes = {**SIZES["llama"], "S_w": 4}
+    one = xg.compile(shipped("llama"), sizes=sizes, options=options)
+    many = xg.compile(
+        shipped("llama"), sizes=sizes, mesh=MESHES["llama"], plan=plan, options=options
+    )
+    _, _, inputs = alone("llama")
+    found = generated(one, many, initial(one.graphs, 1), inputs)
+    assert max(found.values()) < EXACT
 
 
 def test_one_rank_along_every_axis_is_one_device() -> None:

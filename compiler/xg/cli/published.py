@@ -60,7 +60,7 @@ class Published:
         inputs: Arrays | None = None,
     ) -> Published:
         """Take tensors that were read; raises DiagnosticError, InputError, CheckpointError."""
-        names_file = names_for(options, project)
+        names_file = names_for(options, project, config=checkpoint.config)
         settings = {
             **_settings_of(project, options, checkpoint, names_file),
             **settings_of(options),
@@ -180,29 +180,52 @@ def _renamed(program: Program, names: Names, found: weights.Weights) -> Arrays:
     return rename.to_diagram(names, found, shapes, size_numbers(program), program.graphs.main.block)
 
 
-def names_for(options: Namespace, project: Project) -> Names | None:
+def names_for(
+    options: Namespace,
+    project: Project,
+    *,
+    config: Mapping[str, Any] | None = None,
+    settings: Settings | None = None,
+    before: Names | None = None,
+) -> Names | None:
     """The file of names that is given, or the one beside the diagram if there is one.
 
-    Raises InputError where it sets what the diagram does not have.
+    Of several, `NAME.names.toml` and `NAME.FAMILY.names.toml`, it is the first for the config's
+    model_type, or that can say the options which the settings choose; of these the one that was
+    read `before`. Raises InputError where it sets what the diagram does not have.
     """
-    path = options.names if options.names is not None else _names_path(options)
-    if options.names is None and not path.is_file():
-        return None
-    found = names.read(path)
+    paths = _names_paths(options) if options.names is None else [options.names]
+    found = [names.read(path) for path in paths]
     known = settable(project)
-    for name in found.config.settings:
-        if name not in known:
-            raise InputError(
-                f"{path} sets {name}, which {options.file} does not have: it may set "
-                + ", ".join(sorted(known))
-            )
-    return found
+    for each in found:
+        for name in each.config.settings:
+            if name not in known:
+                raise InputError(
+                    f"{each.source} sets {name}, which {options.file} does not have: it may set "
+                    + ", ".join(sorted(known))
+                )
+    fitting = [each for each in found if _is_for(each, config, settings)]
+    same = [each for each in fitting if before is not None and each.source == before.source]
+    return next(iter(same or fitting or found), None)
+
+
+def _is_for(known: Names, config: Mapping[str, Any] | None, settings: Settings | None) -> bool:
+    if config is not None and "model_type" in config:
+        return known.config.drawn.get("model_type") == config["model_type"]
+    return settings is None or model_config.says(known.config, settings)
 
 
 def _names_path(options: Namespace) -> Path:
     return (Path("NAME.xg") if options.file == "-" else named_file(options.file)).with_suffix(
         ENDING
     )
+
+
+def _names_paths(options: Namespace) -> list[Path]:
+    """The files of names beside a diagram, those of further families behind its own."""
+    own = _names_path(options)
+    stem = own.name.removesuffix(ENDING)
+    return [own, *sorted(own.parent.glob(f"{stem}.*{ENDING}"))] if own.is_file() else []
 
 
 def size_numbers(program: Program) -> dict[str, int]:

@@ -10,6 +10,7 @@ from xg.cli.input_arrays import expected
 from xg.cli.opening import open_project
 from xg.cli.published import Published, effective, names_for, of_block, size_numbers
 from xg.diagnostics.counted import counted
+from xg.frontend.blocks import settable
 from xg.frontend.project import Project
 from xg_runtime import arrays, model_config, rename, weights
 from xg_runtime.errors import InputError
@@ -48,12 +49,12 @@ def _report(found: Published, params: Arrays) -> list[str]:
 
 def _publish(options: Namespace, project: Project, found: Published, params: Arrays) -> str:
     """Write a folder under published names; raises InputError and FileError."""
-    names = names_for(options, project)
+    chosen = effective(project, found.program, found.settings, settable(project))
+    names = names_for(options, project, settings=chosen, before=found.names)
     if names is None:
         raise InputError(f"--to needs --names: nothing beside {options.file} tells its names")
     names = of_block(names, project, found.program.graphs, found.settings)
     tensors = rename.to_checkpoint(names, params, size_numbers(found.program))
-    settings = effective(project, found.program, found.settings, names.config.settings)
-    config = model_config.config(names.config, settings)
+    config = model_config.config(names.config, chosen)
     written = weights.write(options.to, tensors, config, dtype=options.dtype)
     return f"{options.to}: {counted(len(tensors), 'tensor')} in {', '.join(written)}"

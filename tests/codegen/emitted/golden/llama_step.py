@@ -25,7 +25,7 @@ N_L = 32
 
 
 def gqa(params: Params, cache: Params, kept: Params, at: str, X: Array) -> Array:
-    """Grouped-Query Attention (llama.xg:8).
+    """Grouped-Query Attention (llama.xg:15).
 
     X [B, S, D] -> Y [B, S, D]
     """
@@ -39,41 +39,41 @@ def gqa(params: Params, cache: Params, kept: Params, at: str, X: Array) -> Array
     N_KV = K_past.shape[1]
     T = K_past.shape[2]
     D_h = K_past.shape[3]
-    Q_1 = (  # [B, N_H, S, D_h], llama.xg:11
+    Q_1 = (  # [B, N_H, S, D_h], llama.xg:20
         (X @ W_Q).reshape(B, S, N_H, D_h).swapaxes(1, 2)
     )
-    Q = offset_rope(Q_1, D_h, T, S)  # [B, N_H, S, D_h], llama.xg:11
-    K_new_1 = (  # [B, N_KV, S, D_h], llama.xg:12
+    Q = offset_rope(Q_1, D_h, T, S)  # [B, N_H, S, D_h], llama.xg:20-21
+    K_new_1 = (  # [B, N_KV, S, D_h], llama.xg:23
         (X @ W_K).reshape(B, S, N_KV, D_h).swapaxes(1, 2)
     )
-    K_new = offset_rope(K_new_1, D_h, T, S)  # [B, N_KV, S, D_h], llama.xg:12
-    K = np.concatenate([K_past, K_new], axis=-2)  # [B, N_KV, S + T, D_h], llama.xg:12
-    V_new = (  # [B, N_KV, S, D_h], llama.xg:13
+    K_new = offset_rope(K_new_1, D_h, T, S)  # [B, N_KV, S, D_h], llama.xg:23-24
+    K = np.concatenate([K_past, K_new], axis=-2)  # [B, N_KV, S + T, D_h], llama.xg:24
+    V_new = (  # [B, N_KV, S, D_h], llama.xg:26
         (X @ W_V).reshape(B, S, N_KV, D_h).swapaxes(1, 2)
     )
-    V = np.concatenate([V_past, V_new], axis=-2)  # [B, N_KV, S + T, D_h], llama.xg:13
-    KT_1 = np.broadcast_to(  # llama.xg:15
+    V = np.concatenate([V_past, V_new], axis=-2)  # [B, N_KV, S + T, D_h], llama.xg:26
+    KT_1 = np.broadcast_to(  # llama.xg:28
         K[:, :, None], (B, N_KV, N_H // N_KV, S + T, D_h)
     )
-    KT = (  # [B, N_H, D_h, S + T], llama.xg:15
+    KT = (  # [B, N_H, D_h, S + T], llama.xg:28
         KT_1.reshape(B, N_H, S + T, D_h).swapaxes(-1, -2)
     )
-    VG_1 = np.broadcast_to(  # llama.xg:16
+    VG_1 = np.broadcast_to(  # llama.xg:29
         V[:, :, None], (B, N_KV, N_H // N_KV, S + T, D_h)
     )
-    VG = VG_1.reshape(B, N_H, S + T, D_h)  # [B, N_H, S + T, D_h], llama.xg:16
-    P = softmax(  # [B, N_H, S, S + T], llama.xg:18
+    VG = VG_1.reshape(B, N_H, S + T, D_h)  # [B, N_H, S + T, D_h], llama.xg:29
+    P = softmax(  # [B, N_H, S, S + T], llama.xg:31
         scale_mask(Q @ KT, 1 / D_h**0.5, T, S)
     )
-    O = (P @ VG).swapaxes(1, 2).reshape(B, S, D)  # [B, S, D], llama.xg:19
-    Y = O @ W_O  # [B, S, D], llama.xg:20
+    O = (P @ VG).swapaxes(1, 2).reshape(B, S, D)  # [B, S, D], llama.xg:32
+    Y = O @ W_O  # [B, S, D], llama.xg:33
     kept[f"{at}.K"] = K
     kept[f"{at}.V"] = V
     return Y
 
 
 def layer(params: Params, cache: Params, kept: Params, at: str, X: Array) -> Array:
-    """Layer (llama.xg:23).
+    """Layer (llama.xg:36).
 
     X [B, S, D] -> Y [B, S, D]
     """
@@ -82,17 +82,17 @@ def layer(params: Params, cache: Params, kept: Params, at: str, X: Array) -> Arr
     W_gate = params[f"{at}.W_gate"]  # [D, D_ff]
     W_up = params[f"{at}.W_up"]  # [D, D_ff]
     W_down = params[f"{at}.W_down"]  # [D_ff, D]
-    M_1 = rms(X, g_1, 1e-06)  # [B, S, D], llama.xg:26
-    M_2 = gqa(params, cache, kept, f"{at}.attn", M_1)  # [B, S, D], llama.xg:26
-    M = M_2 + X  # [B, S, D], llama.xg:26
-    H = rms(M, g_2, 1e-06)  # [B, S, D], llama.xg:27
-    U = swiglu(H @ W_gate, H @ W_up)  # [B, S, D_ff], llama.xg:28
-    Y = U @ W_down + M  # [B, S, D], llama.xg:29
+    M_1 = rms(X, g_1, 1e-06)  # [B, S, D], llama.xg:39
+    M_2 = gqa(params, cache, kept, f"{at}.attn", M_1)  # [B, S, D], llama.xg:39
+    M = M_2 + X  # [B, S, D], llama.xg:39
+    H = rms(M, g_2, 1e-06)  # [B, S, D], llama.xg:40
+    U = swiglu(H @ W_gate, H @ W_up)  # [B, S, D_ff], llama.xg:41
+    Y = U @ W_down + M  # [B, S, D], llama.xg:42
     return Y
 
 
 def llama(params: Params, cache: Params, kept: Params, ids: Array) -> Array:
-    """Llama (llama.xg:32).
+    """Llama (llama.xg:45).
 
     ids [B, S] -> Z [B, S, V]
     """
@@ -100,13 +100,13 @@ def llama(params: Params, cache: Params, kept: Params, ids: Array) -> Array:
     g = params["g"]  # [D]
     W_lm = params["W_lm"]  # [D, V]
     ids_past = cache["ids"]
-    ids_all = np.concatenate([ids_past, ids], axis=-1)  # [B, S + T], llama.xg:32
-    Y_1 = E[ids]  # [B, S, D], llama.xg:35
+    ids_all = np.concatenate([ids_past, ids], axis=-1)  # [B, S + T], llama.xg:45
+    Y_1 = E[ids]  # [B, S, D], llama.xg:49
     Y_2 = Y_1
     for i in range(N_L):
-        Y_2 = layer(params, cache, kept, f"layers.{i}", Y_2)  # [B, S, D], llama.xg:35
-    Y = rms(Y_2, g, 1e-06)  # [B, S, D], llama.xg:35
-    Z = Y @ W_lm  # [B, S, V], llama.xg:36
+        Y_2 = layer(params, cache, kept, f"layers.{i}", Y_2)  # [B, S, D], llama.xg:49
+    Y = rms(Y_2, g, 1e-06)  # [B, S, D], llama.xg:49
+    Z = Y @ W_lm  # [B, S, V], llama.xg:50
     kept["ids"] = ids_all
     return Z
 
