@@ -44,7 +44,8 @@ def spread_params(params: Arrays, seed: int) -> Arrays:
 
 
 def _moved(param: Array, key: int) -> Array:
-    return (param + 0.25 * _size(param) * _normal(key, param.shape)).astype(param.dtype)
+    moved = param + 0.25 * _size(param) * _normal(key, param.shape)
+    return np.asarray(moved, dtype=param.dtype)  # of a parameter without axes NumPy makes a number
 
 
 def _invent_one(want: Expected, shape: tuple[int, ...], key: int, dtype: DTypeLike) -> Array:

@@ -86,7 +86,7 @@ class TensorLayout:
             else:
                 source, target = step
                 tensor = self._moved(tensor, target, source, sizes)
-        return np.ascontiguousarray(tensor)
+        return np.asarray(tensor, order="C")
 
     def _moved(
         self, tensor: Array, source: Sequence[Group], target: Sequence[Group], sizes: Sizes

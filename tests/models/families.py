@@ -22,6 +22,21 @@ DIAGRAMS: Final = Path(__file__).parents[2] / "diagrams" / "models"
 V, N_C, BATCH, LENGTH = 17, 7, 2, 5
 
 
+def cross_entropy(logits: Tensor, given: Mapping[str, Tensor]) -> Tensor:
+    """The mean over the targets that count."""
+    from torch.nn import functional
+
+    rows = functional.cross_entropy(logits.flatten(0, -2), given["t"].flatten(), reduction="none")
+    counts = next((given[name] for name in ("w", "keep_y") if name in given), given["t"] * 0 + 1)
+    return (rows * counts.flatten()).sum() / counts.sum()
+
+
+def contrastive(logits: Tensor, given: Mapping[str, Tensor]) -> Tensor:
+    """The loss of CLIPModel(…, return_loss=True)."""
+    loss: Any = import_module("transformers.models.clip.modeling_clip")
+    return loss.image_text_contrastive_loss(logits.T)
+
+
 @dataclass(frozen=True)
 class Family:
     """A model of transformers, the diagram that should compute the same, and what both read.
@@ -34,6 +49,8 @@ class Family:
     model: Callable[[], Tensor]
     inputs: Callable[[np.random.Generator], Arrays]
     call: Callable[[Tensor, Mapping[str, Tensor]], Tensor]
+    loss: Callable[[Tensor, Mapping[str, Tensor]], Tensor] = cross_entropy
+    coarse: float = 0.2  # how far gradients may be in bfloat16
     names: str | None = None
 
     @property
@@ -162,6 +179,25 @@ def vit() -> Tensor:
     return transformers.ViTForImageClassification(config)
 
 
+def clip(*, patch: int = 4, act: str = "quick_gelu", end: int = 2, layers: int = 2) -> Tensor:
+    """The towers differ in every size; `end` is the token of the end, or 2 for the largest."""
+    transformers: Any = import_module("transformers")
+    shared = {"hidden_act": act, "layer_norm_eps": 3e-4, "attn_implementation": "eager"}
+    image = {
+        "hidden_size": 12, "num_hidden_layers": layers, "num_attention_heads": 3,
+        "intermediate_size": 10, "image_size": 8, "patch_size": patch, "num_channels": 2, **shared,
+    }  # fmt: skip
+    text = {
+        "vocab_size": V, "hidden_size": 10, "num_hidden_layers": 5 - layers,
+        "num_attention_heads": 2, "intermediate_size": 14, "max_position_embeddings": 11,
+        "eos_token_id": end, **shared,
+    }  # fmt: skip
+    config = transformers.CLIPConfig(
+        vision_config=image, text_config=text, projection_dim=6, attn_implementation="eager"
+    )
+    return transformers.CLIPModel(config)
+
+
 def t5(*, gated: bool) -> Tensor:
     """Gated ones have a head of their own, as T5 v1.1, which transformers ties when it is made."""
     torch: Any = import_module("torch")
@@ -202,6 +238,15 @@ def pictures(rng: np.random.Generator) -> Arrays:
     return {"I": rng.normal(size=(BATCH, 2, 8, 8)), "t": rng.integers(0, N_C, BATCH)}
 
 
+def captions(rng: np.random.Generator) -> Arrays:
+    """Texts of several lengths, whose ends V - 1 are followed by the token that pads."""
+    ids = rng.integers(3, V - 1, (4, LENGTH))
+    for row, end in enumerate((4, 2, 3, 1)):
+        ids[row, end:] = V - 1 if row % 2 else 1
+        ids[row, end] = V - 1
+    return {"I": rng.normal(size=(4, 2, 8, 8)), "ids": ids}
+
+
 def pairs(rng: np.random.Generator) -> Arrays:
     """Long ones, so that distances fall into every bucket."""
     keep_x, keep_y = np.ones((BATCH, 12), np.int64), np.ones((BATCH, 11), np.int64)
@@ -228,6 +273,16 @@ def call_masked(model: Tensor, given: Mapping[str, Tensor]) -> Tensor:
 
 def call_pictures(model: Tensor, given: Mapping[str, Tensor]) -> Tensor:
     return model(pixel_values=given["I"]).logits
+
+
+def call_captions(model: Tensor, given: Mapping[str, Tensor]) -> Tensor:
+    """With a mask of what pads: behind the end it changes nothing."""
+    first = (given["ids"] == V - 1).int().argmax(-1)[:, None]
+    keep = (given["ids"].cumsum(-1) * 0 + 1).cumsum(-1) - 1 <= first
+    found = model(
+        input_ids=given["ids"], pixel_values=given["I"], attention_mask=keep.to(given["ids"])
+    )
+    return found.logits_per_image
 
 
 def call_pairs(model: Tensor, given: Mapping[str, Tensor]) -> Tensor:
@@ -304,6 +359,16 @@ FAMILIES: Final[Mapping[str, Family]] = {
     "mamba, all biases, own head": mambas(own=True, use_bias=True, expand=3, conv_kernel=3),
     "bert": Family("bert", bert, masked_words, call_masked),
     "vit": Family("vit", vit, pictures, call_pictures),
+    # The gradients of CLIP's towers are differences of nearly equal vectors.
+    "clip": Family("clip", clip, captions, call_captions, contrastive, coarse=0.7),
+    "clip, by its end": Family(
+        "clip",
+        lambda: clip(patch=2, act="gelu", end=V - 1, layers=3),
+        captions,
+        call_captions,
+        contrastive,
+        coarse=0.7,
+    ),
     "t5": Family("t5", lambda: t5(gated=False), pairs, call_pairs),
     "t5 v1.1": Family("t5", lambda: t5(gated=True), pairs, call_pairs),
     **{name: relative(name, configs[0]) for name, configs in LIKE_LLAMA.items()},

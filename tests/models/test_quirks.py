@@ -129,6 +129,9 @@ def test_bfloat16_becomes_the_same_numbers(witness: Witness, tmp_path: Path) -> 
         ("mamba", "use_bias", 1, "use_bias = 1: the diagram knows true, false"),
         ("bert", "hidden_size", "12", "hidden_size should be a number"),
         ("bert", "is_decoder", True, "is_decoder"),
+        ("clip", "model_type", "siglip", 'the diagram is true for "clip" only'),
+        ("clip", "text_config", {"hidden_act": "relu"}, "text_config.hidden_act differ"),
+        ("clip", "vision_config", {"image_size": [8, 6]}, "image_size should be a number"),
         ("t5", "feed_forward_proj", "gated-silu", "the diagram knows relu, gated-gelu"),
     ],
 )

@@ -36,7 +36,7 @@ def test_a_config_means_what_the_witness_says(witness: Witness, tmp_path: Path) 
     assert main(["weights", file, "--from", str(witness.folder), "--to", str(folder)]) == 0
     found, wanted = (config.from_pretrained(f).to_dict() for f in (folder, witness.folder))
     written = {*json.loads((folder / weights.CONFIG).read_bytes()), "scale_decoder_outputs"}
-    assert len(written) > 10
+    assert len(written) > 10 or {"text_config", "vision_config"} <= written
     for each in (found, wanted):  # of Phi-3, whose turns are of all columns
         turns: dict[str, Any] = each.get("rope_parameters") or {}
         turns.pop("partial_rotary_factor", None)

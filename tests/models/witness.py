@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 from argparse import Namespace
-from collections.abc import Generator, Mapping
+from collections.abc import Generator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cached_property
@@ -47,7 +47,7 @@ class Witness:
             inputs = family.inputs(np.random.default_rng(1))
             given = {name: torch.from_numpy(array) for name, array in inputs.items()}
             logits = family.call(model, given)
-            loss = _loss(logits, given)
+            loss = family.loss(logits, given)
             loss.backward()
             gradients = _gradients(model, folder / "gradients")
         said = logits.detach().numpy(), loss.item()
@@ -84,15 +84,6 @@ class Witness:
             )
             given = {name: torch.from_numpy(array) for name, array in self.inputs.items()}
             return self.family.call(model.eval(), given).detach().numpy()
-
-
-def _loss(logits: Tensor, given: Mapping[str, Tensor]) -> Tensor:
-    """The mean over the targets that count."""
-    from torch.nn import functional
-
-    rows = functional.cross_entropy(logits.flatten(0, -2), given["t"].flatten(), reduction="none")
-    counts = next((given[name] for name in ("w", "keep_y") if name in given), given["t"] * 0 + 1)
-    return (rows * counts.flatten()).sum() / counts.sum()
 
 
 def _gradients(model: Tensor, folder: Path) -> Arrays:

@@ -15,6 +15,7 @@ MODELS = {
     "models/bert.xg": "MLM",
     "models/t5.xg": "T5",
     "models/vit.xg": "ViT",
+    "models/clip.xg": "CLIP",
 }
 
 

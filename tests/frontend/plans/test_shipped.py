@@ -30,7 +30,8 @@ def test_every_model_has_the_usual_plans() -> None:
     for file in MODELS:
         plans = set(names(project(file)))
         assert {"TP", "DP", "FSDP", "DP_TP", "FSDP_TP"} <= plans
-        assert ("SP" in plans) == (file != "models/vit.xg")  # which has 197 positions
+        images = file in ("models/vit.xg", "models/clip.xg")  # of 197 and 50 positions
+        assert ("SP" in plans) == (not images)
 
 
 @pytest.mark.parametrize(("file", "plan"), list(shipped()))
@@ -48,4 +49,7 @@ def test_a_shipped_plan_fits(file: str, plan: str) -> None:
         params = [one for one in values if one.planned.value.role == "param"]
         count = sum(len(graph.params) for graph in typed.graphs.values())
         assert len({one.planned.value for one in params}) == count
-        assert all(one.planned.placing.rest and not one.planned.placing.use for one in params)
+        cuttable = [
+            each for one in params if (each := one.planned).graph.types[each.value].shape
+        ]  # CLIP's temperature is not
+        assert all(each.placing.rest and not each.placing.use for each in cuttable)
