@@ -342,7 +342,7 @@ LIKE_LLAMA: Final[Mapping[str, list[Mapping[str, Any]]]] = {
 
 def relative(name: str, config: Mapping[str, Any]) -> Family:
     names = "phi3" if name == "Phi3" else None
-    return Family("llama", lambda: like_llama(name, config), words, call_words, names)
+    return Family("llama", lambda: like_llama(name, config), words, call_words, names=names)
 
 
 FAMILIES: Final[Mapping[str, Family]] = {
