@@ -9,6 +9,21 @@ import numpy as np
 from numpy.typing import NDArray
 
 
+def bytes_of(saved: object) -> int:
+    """The bytes of saved values; what each round of a loop reads of a saved array adds none."""
+    arrays = list({id(array): array for array in arrays_in(saved)}.values())
+    rounds: set[int] = set()
+    for whole in arrays:
+        read = {id(array) for array in arrays if _is_position(array, whole)}
+        rounds |= read if len(read) > 1 else set()
+    return sum(array.nbytes for array in arrays if id(array) not in rounds)
+
+
+def _is_position(array: NDArray[Any], whole: NDArray[Any]) -> bool:
+    """Whether it is `whole` at one position of an axis."""
+    return array.ndim == whole.ndim - 1 and np.shares_memory(array, whole)
+
+
 def arrays_in(saved: object) -> Iterator[NDArray[Any]]:
     """Every array in saved values."""
     pending = [saved]

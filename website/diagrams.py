@@ -93,7 +93,7 @@ def _blocks(root: Path, path: str, project: Project, files: dict[str, bytes]) ->
 def _sizes(program: Program) -> list[str]:
     """Sizes for a batch of sequences, where the block takes such."""
     free = {size for spec in program.inputs.values() for size in spec.shape}
-    return ["--set", "B=8", "--set", "S=128"] if {"B", "S"} <= free else []
+    return ["--set", "B=8", "--set", "S=64"] if {"B", "S"} <= free else []
 
 
 def printed(words: list[str]) -> str:

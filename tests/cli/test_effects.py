@@ -58,6 +58,8 @@ OTHERS: dict[tuple[str, str], tuple[list[str], list[str]]] = {
     ("train", "--timeout"): ([], ["--on", "processes"]),
     ("run", "--names"): ([], ["--params", "p.npz"]),
     ("run", "--seed"): (["--params", "p.npz"], []),
+    ("export", "--names"): ([], ["--params", "p.npz"]),
+    ("export", "--seed"): (["--params", "p.npz"], []),
     ("show", "--stage"): ([], ["--plan", "TP"]),
     ("cost", "--stage"): (["--plan", "*"], ["--plan", "TP"]),
     ("cost", "--full"): (["--json"], ["--plan", "TP"]),
@@ -96,6 +98,7 @@ OTHERS: dict[tuple[str, str], tuple[list[str], list[str]]] = {
 NEEDED = {
     "run": ["tiny.xg", "--inputs", "in.npz", "-o", "out.npz"],
     "weights": ["tiny.xg", "--from", "w.npz"],
+    "export": ["tiny.xg", "-o", "tiny.onnx"],
     "plan": ["tiny.xg", "--memory", "1GB"],
 }
 # Options that have an effect beside all others, or that their action refuses where they have none.
@@ -108,6 +111,7 @@ ALWAYS: dict[str, set[str]] = {
     "run": {"--inputs", "-o", "--params", "--save-params", "--d-outputs", "--keep", "--dtype",
             "--dropout", "--backend", "--kernels", "--on", "--block", "--plan", "--set"},
     "weights": {"--from", "--names", "-o", "--to", "--block", "--set"},
+    "export": {"-o", "--params", "--kernels", "--block", "--set"},
     "verify": {"--against", "--seed", "--json", "--block", "--set"},
     "compare": {"--module", "--against", "--map", "--names", "--inputs", "--tolerance", "--json",
                 "--block", "--set"},

@@ -22,6 +22,8 @@ BACKEND = Backend("planted", "Planted", "planted:emit", "planted:DIALECT", RUNS)
 """
 NOT_ABOUT_BACKENDS = {
     "cli/actions/run_doctor.py",  # packages that the base install needs
+    "cli/actions/run_export.py",  # torch traces what is exported
+    "cli/exporting.py",
     "importing",  # reads models of torch
 }
 

@@ -41,9 +41,9 @@ def count_that_begins_anew(patch: Patch) -> None:
 def cache_in_front_of_which_new_positions_come(patch: Patch) -> None:
     append = assemble.Assembler._append  # pyright: ignore[reportPrivateUsage]
 
-    def swapped(self: assemble.Assembler, part: Kept) -> Apply:
-        made = append(self, part)
-        return replace(made, inputs=made.inputs[::-1])
+    def swapped(self: assemble.Assembler, part: Kept) -> list[Apply]:
+        joined, *others = append(self, part)
+        return [replace(joined, inputs=joined.inputs[::-1]), *others]
 
     patch.setattr(assemble.Assembler, "_append", swapped)
 

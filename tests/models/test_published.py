@@ -85,7 +85,7 @@ def test_further_configurations_agree(family: Family, tmp_path: Path) -> None:
 def test_every_config_of_a_relative_agrees(
     name: str, config: Mapping[str, Any], tmp_path: Path
 ) -> None:
-    """What configs of one family differ in: heads, sizes, windows, biases, turns, tied heads."""
+    """Configs of one family differ in heads, sizes, windows, biases, turns and tied heads."""
     witness = Witness.of(relative(name, config), tmp_path)
     for backend, kernels in product(("numpy", "torch"), (False, True)):
         module = witness.held.program.on_arrays(backend, kernels=kernels)

@@ -143,7 +143,7 @@ RULES: Final = (
         "changes code, which runs in floats: --against fd or single",
     ),
     Rule(
-        ("run",),
+        ("run", "export"),
         "--seed",
         lambda options: options.params is None,
         "draws parameters, and --params gives them all",
@@ -204,7 +204,7 @@ RULES: Final = (
         "is for ranks that are processes: --on processes",
     ),
     Rule(
-        ("run",),
+        ("run", "export"),
         "--names",
         lambda options: options.params is not None,
         "says what the tensors of a checkpoint are: --params FILE",
