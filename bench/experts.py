@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
+from importlib import import_module
 from pathlib import Path
 from typing import Any, Final
 
@@ -98,18 +99,18 @@ def on_numpy(
 def of_transformers(start: Mapping[str, Any], sizes: Mapping[str, int]) -> Any:  # noqa: ANN401 - a module
     """The layer of transformers with the same parameters, which loops over the experts."""
     import torch
-    from transformers import MixtralConfig
-    from transformers.models.mixtral.modeling_mixtral import MixtralSparseMoeBlock
 
-    make: Any = MixtralConfig
-    config = make(
+    # By name: pyright would read all models of transformers, for a minute.
+    transformers: Any = import_module("transformers")
+    mixtral: Any = import_module("transformers.models.mixtral.modeling_mixtral")
+    config = transformers.MixtralConfig(
         hidden_size=sizes["D"],
         intermediate_size=sizes["D_ff"],
         num_local_experts=sizes["N_E"],
         num_experts_per_tok=sizes["k"],
         experts_implementation="eager",
     )
-    block: Any = MixtralSparseMoeBlock(config)
+    block = mixtral.MixtralSparseMoeBlock(config)
     both = torch.cat([start["W_gate"].mT, start["W_up"].mT], dim=1)
     with torch.no_grad():
         block.gate.weight.copy_(start["W_r"].T)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from argparse import Namespace
 from collections.abc import Callable, Iterator, Mapping
+from importlib import import_module
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any, Final
@@ -63,13 +64,13 @@ def contestants(
 
 def _of_transformers(name: str, width: int, layers: int, words: int, length: int) -> object:
     import torch
-    import transformers
 
+    transformers: Any = import_module("transformers")  # by name, as in experts.py
     sizes: dict[str, Any] = {"vocab_size": words, "attn_implementation": "eager"}
     torch.manual_seed(0)
     if name == "gpt2":
         sizes |= {"n_embd": width, "n_layer": layers, "n_head": 8, "n_positions": length}
-        config: Any = transformers.GPT2Config(**sizes, bos_token_id=0, eos_token_id=0)
+        config = transformers.GPT2Config(**sizes, bos_token_id=0, eos_token_id=0)
         return transformers.GPT2LMHeadModel(config).eval()
     sizes |= {"hidden_size": width, "num_hidden_layers": layers, "num_attention_heads": 8}
     sizes |= {"num_key_value_heads": 4, "intermediate_size": 11 * width // 4}

@@ -98,8 +98,7 @@ def _gradients(model: Tensor, folder: Path) -> Arrays:
 @contextmanager
 def quietly() -> Generator[None]:
     """Without bars and advice on standard error."""
-    from transformers.utils import logging
-
+    logging: Any = import_module("transformers.utils.logging")
     logging.set_verbosity_error()
     logging.disable_progress_bar()
     yield
