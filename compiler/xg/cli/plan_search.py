@@ -23,6 +23,7 @@ from xg.ir.graph import Program as Graphs
 from xg.ir.plan import ROUNDS, Plan
 from xg.ir.recent import Recent
 from xg.passes.resolve.plans import multiply
+from xg.sharding.apply_plan import PlacedValue, placed_values
 from xg.sharding.divisibility import check_parts, check_shares
 from xg.syntax.ast import Plan as PlanText
 from xg_runtime.cells import fits
@@ -49,11 +50,15 @@ class Wish:
 
 @dataclass(frozen=True, slots=True)
 class Product:
-    """Plans that are used together, compiled, with the costs of each stage."""
+    """Plans that are used together, compiled, with the costs of each stage.
+
+    `placed` are the first program and the last on ranks, with all values that the plans place.
+    """
 
     factors: tuple[str, ...]
     axes: tuple[str, ...]
     programs: tuple[Program, ...]
+    placed: tuple[tuple[Graphs, tuple[PlacedValue, ...]], ...]
     reports: tuple[CostReport, ...]
     stages: str | None = None
 
@@ -191,7 +196,9 @@ class PlanSearch:
         used = list(program.mesh)
         told = dict.fromkeys(a for f in factors for a in self.plans[f].mesh)
         axes = tuple(a for a in (*used, *told) if a in told and a != axis)
-        return Product(factors, tuple(dict.fromkeys(axes)), programs, reports, axis)
+        ends = (each.distributed for each in programs[:: max(1, len(programs) - 1)])
+        placed = tuple((end, tuple(placed_values(end))) for end in ends if end is not None)
+        return Product(factors, tuple(dict.fromkeys(axes)), programs, placed, reports, axis)
 
     def _planned(self, factors: tuple[str, ...], settings: Settings) -> Graphs:
         """The block with the product as its plan; types and plans are found once for all."""
@@ -280,10 +287,7 @@ class PlanSearch:
     def _shares(
         self, product: Product, mesh: dict[str, int], batch: str | None, parts: int
     ) -> bool:
-        for program in product.programs[:: max(1, len(product.programs) - 1)]:
-            placed = program.distributed
-            if placed is None:
-                continue
+        for placed, values in product.placed:
             numbers = {**placed.all_numbers, **mesh}
             if batch is not None and batch in numbers:
                 numbers[batch] //= parts
@@ -291,7 +295,7 @@ class PlanSearch:
             sized = replace(placed, numbers=numbers, mesh=inner)
             try:
                 if placed.stage is None:
-                    check_shares(sized, advises=False)
+                    check_shares(sized, values, advises=False)
                 check_parts(sized, {}, Recent(), advises=False)
             except DiagnosticError:
                 return False
