@@ -48,6 +48,7 @@ def test_every_folder_with_a_record_is_a_backend() -> None:
 
 def test_the_first_runs_where_only_xg_is_installed() -> None:
     assert default().name == BACKENDS[0]
+    assert [name for name, backend in backends().items() if backend.is_default] == [BACKENDS[0]]
     assert default().runs.extra is None
     assert find(None) is default()
     assert on_processes().runs.processes

@@ -3,35 +3,34 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from importlib import import_module
 from pathlib import Path
+from pkgutil import iter_modules
 
 import pytest
 
+from xg import frontend, sharding
 from xg.diagnostics.diagnostic import Diagnostic, Problem, render
-from xg.frontend import errors as of_project
+from xg.frontend import examples
 from xg.frontend.choices import check_choices
-from xg.frontend.examples import errors as of_document
 from xg.frontend.project import read_project
-from xg.passes.infer import errors as of_infer
+from xg.passes import infer, resolve, shard
 from xg.passes.resolve import call_errors as of_calls
 from xg.passes.resolve import errors as of_resolve
-from xg.passes.resolve import plan_errors as of_plans
-from xg.passes.shard import errors as of_shard
 from xg.sharding import errors as of_sharding
 
 FOLDER = Path(__file__).parent / "errors"
 CASES = sorted(FOLDER.glob("*.xg"))
 
-MODULES = (
-    of_project,
-    of_resolve,
-    of_calls,
-    of_plans,
-    of_infer,
-    of_document,
-    of_sharding,
-    of_shard,
-)
+# Each stage's kinds of errors that a file shows; `project` needs several files, `define` has cases
+# in tests/passes.
+STAGES = (frontend, examples, resolve, infer, shard, sharding)
+MODULES = [
+    import_module(f"{stage.__name__}.{info.name}")
+    for stage in STAGES
+    for info in iter_modules(stage.__path__)
+    if info.name.endswith("errors")
+]
 
 # No file of its own shows these: the syntax finds the first before, the second needs two files,
 # the third a wrong `--block`, the others a `--plan` for a block that is compiled.

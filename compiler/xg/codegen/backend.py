@@ -62,7 +62,8 @@ class Backend:
 
     `emit` is the function that writes a module and `dialect` the parts that its modules are made
     of, both as ``package.module:name``; `pipeline` are the passes whose result `emit` takes beside
-    the program. `forms` are the modules that it writes besides both passes on one device.
+    the program. `forms` are the modules that it writes besides both passes on one device. One
+    backend `is_default`: commands take it where no other is named.
     """
 
     name: str
@@ -72,6 +73,7 @@ class Backend:
     runs: Runs
     pipeline: tuple[Derived, ...] = ()
     forms: tuple[Form, ...] = FORMS
+    is_default: bool = False
 
     @property
     def parts(self) -> Dialect:
@@ -131,11 +133,11 @@ def named(path: str) -> Callable[..., object]:
 
 @cache
 def backends() -> Mapping[str, Backend]:
-    """Every backend by its name: first the one that the base install runs."""
+    """Every backend by its name: first the default, then those that the base install runs."""
     folders = sorted(info.name for info in iter_modules(codegen.__path__) if info.ispkg)
     modules = (import_module(f"{codegen.__name__}.{folder}") for folder in folders)
     records = [cast(Backend, module.BACKEND) for module in modules if hasattr(module, "BACKEND")]
-    ordered = sorted(records, key=lambda backend: (backend.runs.extra is not None, backend.name))
+    ordered = sorted(records, key=lambda b: (not b.is_default, b.runs.extra is not None, b.name))
     return {backend.name: backend for backend in ordered}
 
 

@@ -124,11 +124,12 @@ print(float((outputs["Y"] ** 2).mean()))
 """
 
 
-ALL_ALONE = dict(zip(BACKENDS, (ALONE, ALONE_IN_JAX, ALONE_IN_TORCH), strict=True))
+ALL_ALONE = {"numpy": ALONE, "jax": ALONE_IN_JAX, "torch": ALONE_IN_TORCH}
 
 
-@pytest.mark.parametrize("script", ALL_ALONE.values(), ids=ALL_ALONE)
-def test_a_module_runs_where_xg_is_not(script: str) -> None:
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_a_module_runs_where_xg_is_not(backend: str) -> None:
+    script = ALL_ALONE[backend]
     command = [sys.executable, "-I", "-W", "error", "-c", script, str(GOLDEN)]
     ran = subprocess.run(command, capture_output=True, text=True, check=False)
     assert ran.returncode == 0, ran.stderr

@@ -10,4 +10,5 @@ BACKEND: Final = Backend(
     emit="xg.codegen.numpy.module:emit",
     dialect="xg.codegen.numpy.dialect:NUMPY",
     runs=Runs(library="numpy"),
+    is_default=True,
 )
