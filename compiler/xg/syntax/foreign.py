@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import NamedTuple
 
 
@@ -80,3 +81,32 @@ SPELLED_OUT = {
     "ϑ": "theta",
     "ϕ": "phi",
 }
+
+_LEFT = re.compile(r"[\w.]+$|[\w.]*\)$")
+_RIGHT = re.compile(r"//\s*([\w.]+|\()\s*(?=[-+*/^,;)\]}#]|$)", re.MULTILINE)
+
+
+def divided(text: str, start: int) -> Meant | None:
+    """The meaning of a `//` at an offset that divides, as Python's; None where it is a comment.
+
+    It divides behind a number or a name of a size or of a formula, in front of a number, of a name
+    that the text has elsewhere too, or of a parenthesis.
+    """
+    before = text[text.rfind("\n", 0, start) + 1 : start]
+    left, right = _LEFT.search(before.rstrip()), _RIGHT.match(text, start)
+    if "#" in before or not left or not right:
+        return None
+    first, *_ = before.split(None, 1)
+    in_bracket = before.count("[") + before.count("(") > before.count("]") + before.count(")")
+    if not in_bracket and first not in ("dim", "mesh", "op"):
+        return None
+    divisor = right[1]
+    if divisor != "(" and not divisor[0].isdigit():
+        elsewhere = re.findall(rf"\b{re.escape(divisor)}\b", text)
+        if len(elsewhere) < 2:
+            return None
+    exact = "nothing is rounded" if first == "op" else "sizes divide exactly"
+    again = before[: left.start()].rstrip().endswith("/")
+    if "(" in divisor or left[0].endswith(")") or again:
+        return Meant("SLASH", f"division is written `/`: {exact}")
+    return Meant("SLASH", f"write `{left[0]}/{divisor}`: {exact}")

@@ -14,7 +14,7 @@ import lark
 from xg.diagnostics.diagnostic import Problem
 from xg.diagnostics.source import Source, Span
 from xg.syntax.errors import ForeignLetters, ForeignSpelling, UnclosedText, UnknownCharacter
-from xg.syntax.foreign import COMMENT, FOREIGN, QUOTED, REPHRASED
+from xg.syntax.foreign import COMMENT, FOREIGN, QUOTED, REPHRASED, divided
 from xg_grammar import literals, patterns
 
 
@@ -50,9 +50,18 @@ def tokenize(source: Source) -> Tokens:
     both are problems.
     """
     result = Tokens([], [], [])
+    position = _scan(source, 0, result)
+    while position is not None:
+        position = _scan(source, position, result)
+    result.tokens.append(Token("$END", "", len(source.text)))
+    return result
+
+
+def _scan(source: Source, begin: int, result: Tokens) -> int | None:
+    """Read the tokens from an offset on, to the end or to behind a `//` that divides."""
     tokens = result.tokens
     has_pattern, kinds = patterns(), literals()
-    for match in _scanner().finditer(source.text):
+    for match in _scanner().finditer(source.text, begin):
         kind = match.lastgroup or ""
         text, start = match[0], match.start()
         if kind == "SPACE":
@@ -62,6 +71,12 @@ def tokenize(source: Source) -> Tokens:
                 kind = kinds.get(text, kind)
         elif kind == "sign" and text in kinds:
             kind = kinds[text]
+        elif text.startswith("//") and (meant := divided(source.text, start)):
+            result.problems.append(
+                ForeignSpelling(Span(source, start, start + 2), meant.said, meant.kind)
+            )
+            tokens.append(Token(meant.kind, "//", start))
+            return start + 2
         else:
             problem, kind = _repaired(Span(source, *match.span()), kind)
             result.problems.append(problem)
@@ -72,8 +87,7 @@ def tokenize(source: Source) -> Tokens:
             result.comments.append(Token(kind, text, start))
         elif kind:
             tokens.append(Token(kind, text, start))
-    tokens.append(Token("$END", "", len(source.text)))
-    return result
+    return None
 
 
 @cache

@@ -78,14 +78,15 @@ class ForeignSpelling(ProblemAt):
 
     def diagnostic(self) -> Diagnostic:
         """Say how it is written here."""
-        sign = self.span.text if len(self.span.text) <= 4 else self.span.text[0]
+        text = self.span.text
+        sign = "//" if text.startswith("//") else text if len(text) <= 4 else text[0]
         message = f"{quoted(sign)} is not a sign of this language"
         return self.report(message, Label(self.span), help=(self.said,))
 
     def fixes(self) -> tuple[Fix, ...]:
         """Write it as the language does."""
         text = self.span.text
-        if text.startswith("//"):
+        if text.startswith("//") and self.sign == "COMMENT":
             return (Fix("begin the comment with #", ((self.span, f"#{text[2:]}"),)),)
         if self.sign == "STRING":
             return (Fix("write double quotes", ((self.span, f'"{text[1:-1]}"'),)),)
