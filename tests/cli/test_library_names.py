@@ -64,8 +64,25 @@ def test_an_unknown_name_is_answered_with_a_near_one(xg: Xg) -> None:
     said = xg("check", "mla")
     assert "cannot read mla: there is no such file" in said.err
     assert "did you mean the shipped diagram mha?" in said.err or "mlp" in said.err
-    assert "did you mean" not in xg("check", "other/mha.xg").err
     assert "did you mean" not in xg("check", "zzzzzz").err
+
+
+@pytest.mark.parametrize("name", ["diagrams/notation/mha.xg", "other/mha.xg", "MHA.xg", "mah.xg"])
+def test_a_missing_file_is_known_by_its_stem(xg: Xg, name: str) -> None:
+    said = xg("check", name).err
+    assert "did you mean the shipped diagram mha? its name alone opens it: mha" in said
+
+
+@pytest.mark.parametrize("name", ["nope.xg", "nope", "my_model.xg", "xy.xg", "sub/net.xg"])
+def test_another_name_is_no_typing_slip(xg: Xg, name: str) -> None:
+    assert "did you mean" not in xg("check", name).err
+
+
+def test_a_program_beside_the_missing_one_comes_first(xg: Xg, folder: Path) -> None:
+    (folder / "sub").mkdir()
+    (folder / "sub" / "mlps.xg").write_text("dim B\n")
+    assert "did you mean sub/mlps.xg?" in xg("check", "sub/mlsp.xg").err
+    assert "did you mean the shipped diagram mlp?" in xg("check", "sub/mlp.xg").err
 
 
 @pytest.mark.parametrize("name", ["mine.svg", "mine.png"])

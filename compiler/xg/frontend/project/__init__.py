@@ -14,9 +14,11 @@ from xg.diagnostics.source import Source
 from xg.frontend.project.errors import Unreadable, UseCycle, UseUnreadable
 from xg.frontend.project.lookup import (
     Misplaced,
+    MissingFile,
     UnreadableFile,
     library_file,
     library_files,
+    programs_of,
     project_root,
     read,
     target,
@@ -85,8 +87,10 @@ def read_project(path: str | os.PathLike[str]) -> Project:
     try:
         source = read(file, name, regular=False)
     except UnreadableFile as unfit:
-        names = library_names() if _is_name(file) else ()
-        raise DiagnosticError.of(Unreadable(name, str(unfit), names)) from None
+        missing = isinstance(unfit, MissingFile)
+        beside = programs_of(file.parent) if missing else ()
+        shipped = library_names() if missing or _is_name(file) else ()
+        raise DiagnosticError.of(Unreadable(name, str(unfit), beside, shipped)) from None
     return _ProjectReader({}).project(file.resolve(), source)
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from xg.diagnostics.diagnostic import Diagnostic, Label, Problem, ProblemAt
-from xg.diagnostics.similar import similar
+from xg.diagnostics.similar import slip
 
 
 class Unreadable(Problem):
@@ -13,13 +13,19 @@ class Unreadable(Problem):
     title = "cannot read {name}: {reason}"
     name: str
     reason: str
-    library: tuple[str, ...] = ()  # the names of shipped diagrams, if it could be one of them
+    beside: tuple[str, ...] = ()  # the programs in its folder, if it is missing
+    library: tuple[str, ...] = ()  # the names of shipped diagrams, if it is missing
 
     def helps(self) -> tuple[str, ...]:
         if "\n" in self.name:
             return ("a text is compiled by xg.compile(source=…)",)
-        other = similar(self.name.removesuffix(".xg"), self.library)
-        return () if other is None else (f"did you mean the shipped diagram {other}?",)
+        folder, slash, file = self.name.rpartition("/")
+        stem = file.removesuffix(".xg")
+        if stem not in self.library and (other := slip(stem, self.beside)):
+            return (f"did you mean {folder}{slash}{other}.xg?",)
+        if other := slip(stem, self.library):
+            return (f"did you mean the shipped diagram {other}? its name alone opens it: {other}",)
+        return ()
 
 
 class UseUnreadable(ProblemAt):

@@ -19,6 +19,10 @@ class UnreadableFile(Exception):
     """A file that cannot be read, and why, in a few words."""
 
 
+class MissingFile(UnreadableFile):
+    """A file that is not there."""
+
+
 @cache
 def library() -> Path:
     """The folder of the shipped library: package data, or `diagrams/` of a checkout."""
@@ -40,6 +44,11 @@ def library_files() -> tuple[Path, ...]:
 def library_file(name: str) -> Path | None:
     """The shipped file of that name, which says nothing of its folder; None if there is none."""
     return next((file for file in library_files() if file.stem == name), None)
+
+
+def programs_of(folder: Path) -> tuple[str, ...]:
+    """The names of the programs in a folder, without their ending; none where it is missing."""
+    return tuple(sorted(file.stem for file in folder.glob("*.xg")))
 
 
 def project_root(folder: Path) -> Path:
@@ -93,6 +102,8 @@ def read(path: Path, name: str, *, regular: bool) -> Source:
             raise UnreadableFile("it is not an ordinary file")
         with path.open("rb") as file:
             data = file.read(SourceBytes.maximum + 1)
+    except FileNotFoundError as error:
+        raise MissingFile(_reason(error)) from None
     except (OSError, ValueError) as error:
         raise UnreadableFile(_reason(error)) from None
     if len(data) > SourceBytes.maximum:
