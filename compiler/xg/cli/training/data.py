@@ -50,12 +50,15 @@ def training_setup(options: Namespace) -> TrainingSetup:
 def _on_one_device(project: Project, options: Namespace) -> TrainingSetup:
     """The lesson without its plan."""
     draft = compile_project(project, options.block, settings_of(options)).on_one_device
+    loss_of(draft.graphs, options.loss)  # without one no data would help
     if options.data is None or not _has_rows(options, draft):
         task = text_task(draft.graphs)
         if task is not None:
             return _of_text(project, draft, task, options)
     if options.data is None:
-        raise InputError(f"{draft.graphs.main.block} is not trained on text: --data names an .npz")
+        inputs = ", ".join(str(value.name) for value in draft.graphs.main.inputs)
+        block = draft.graphs.main.block
+        raise InputError(f"{block} is not trained on text: --data names an .npz with {inputs}")
     return _of_rows(project, draft, options)
 
 

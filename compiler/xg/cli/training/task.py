@@ -32,10 +32,14 @@ def loss_of(program: Program, wanted: str | None = None) -> str:
         return chosen
     if wanted is None and names:
         raise InputError(f"--loss chooses what is made small: {', '.join(names)}")
-    lacking = f"{main.block} gives no loss to train on"
+    outputs = ", ".join(main.output_names)
     if wanted is not None:
         lacking = f"{wanted} is no output of {main.block} that is a single float"
-    raise InputError(f"{lacking}: its outputs are {', '.join(main.output_names)}")
+        raise InputError(f"{lacking}: its outputs are {outputs}")
+    raise InputError(
+        f"{main.block} gives no loss to train on: its outputs are {outputs}; a loss is an output "
+        "without axes, such as `loss []` of a chain that ends in `-> MSE<-t : loss`"
+    )
 
 
 def text_task(program: Program) -> TextTask | None:
