@@ -27,6 +27,7 @@ from xg.passes.resolve.lookups import Lookups
 from xg.passes.resolve.mentions import Mentions
 from xg.passes.resolve.remarks import remarks
 from xg.passes.resolve.scope import BlockScope
+from xg.passes.resolve.size_errors import told_once
 from xg.passes.resolve.states import carries, declare_state
 from xg.syntax import ast
 
@@ -72,10 +73,10 @@ class _BlockResolver:
         if self.problems:
             problems = [p for refused in self.problems for p in refused.problems]
             explained = any(isinstance(problem, UNKNOWN) for problem in problems)
-            raise Incomplete(self._rest(inputs), *problems, *([] if explained else self._unused()))
+            unused = [] if explained else self._unused()
+            raise Incomplete(self._rest(inputs), *told_once(problems), *unused)
         graph = self._whole(inputs, pasts, marked)
-        unused = self._unused()
-        if unused:
+        if unused := self._unused():
             raise Incomplete(graph, *unused)
         return graph
 

@@ -38,15 +38,16 @@ def corrected(span: Span | None, name: str, known: Iterable[str]) -> tuple[Fix, 
     return () if other is None else (Fix.replace(span, greek_name(other)),)
 
 
-def declared(span: Span | None, word: str, name: str) -> tuple[Fix, ...]:
-    """A line that declares a name, in front of the declaration and its comment around a place."""
+def declared(span: Span | None, word: str, *names: str) -> tuple[Fix, ...]:
+    """A line that declares names, in front of the declaration and its comment around a place."""
     if span is None:
         return ()
     text = span.source.text
     starts = [found.start() for found in _DECLARES.finditer(text) if found.start() <= span.start]
     place = Span(span.source, starts[-1], starts[-1]) if starts else Span(span.source, 0, 0)
-    line = f"{word} {greek_name(name)}"
-    return (Fix(f"declare it: {line}", ((place, f"{line}\n"),)),)
+    line = f"{word} {', '.join(map(greek_name, names))}"
+    them = "it" if len(names) == 1 else "them"
+    return (Fix(f"declare {them}: {line}", ((place, f"{line}\n"),)),)
 
 
 class UnknownValue(ProblemAt):
@@ -122,31 +123,6 @@ class UnknownOperator(ProblemAt):
     def fixes(self) -> tuple[Fix, ...]:
         hinted = self.value or meant(self.name)
         return () if hinted else corrected(self.span, self.name, self.known)
-
-
-class UnknownSize(ProblemAt):
-    """A symbol that no `dim` declares."""
-
-    code = "XG0203"
-    title = "no dim is called {name}"
-    name: str
-    known: tuple[str, ...]
-    other: Literal["value", "number", "nothing"] = "nothing"  # that is called so
-
-    def helps(self) -> tuple[str, ...]:
-        name = self.name
-        if self.other == "value":
-            return (f"{name} is a value: it arrives at a node by an arrow, `<-{name}`",)
-        if self.other == "number":
-            dim = f"`dim {name}` in its place, and give it at the call: `F({name}=2)`"
-            return (f"{name} is a number of the block, and no size: declare {dim}",)
-        return nearest(name, self.known) or (f"declare it: dim {name}",)
-
-    def fixes(self) -> tuple[Fix, ...]:
-        if self.other != "nothing":
-            return ()
-        close = corrected(self.span, self.name, self.known)
-        return (*close, *declared(self.span, "dim", self.name))
 
 
 class NameTwice(ProblemAt):
@@ -361,40 +337,3 @@ class NotInFile(ProblemAt):
 
     def fixes(self) -> tuple[Fix, ...]:
         return corrected(self.span, self.name, self.known)
-
-
-class CircularSizes(Problem):
-    """Dims that are defined by each other."""
-
-    code = "XG0218"
-    ring: tuple[tuple[str, Span], ...]  # every size on the way, with its declaration
-
-    def diagnostic(self) -> Diagnostic:
-        (name, first), *rest = self.ring
-        needs = [other for other, _ in (*rest, self.ring[0])]
-        labels = [Label(first, f"needs {needs[0]}")]
-        for (_, span), other in zip(rest, needs[1:], strict=True):
-            labels.append(Label(span, f"needs {other}", primary=False))
-        return self.report(
-            f"the size of {name} depends on itself",
-            *labels,
-            help=("give one of them a number",) if rest else (f"give {name} a number",),
-        )
-
-
-class BadNumber(ProblemAt):
-    """A number that is none: of no form that numbers have, or without a finite value."""
-
-    code = "XG0224"
-    title = "{message}"
-    fix = "numbers are made of dims, numbers, + - * / ^, sqrt(…), exp(…) and log(…)"
-    message: str
-
-
-class BadSize(ProblemAt):
-    """A size that is no exact expression of dims."""
-
-    code = "XG0219"
-    title = "{message}"
-    fix = "sizes are made of dims, numbers and + - * / ^"
-    message: str

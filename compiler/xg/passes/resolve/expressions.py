@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Container, Iterable, Mapping
 from dataclasses import field
 
+from xg.diagnostics.diagnostic import Problem
 from xg.diagnostics.lazy_dataclass import dataclass
 from xg.diagnostics.limits import Beyond
 from xg.ir.axis_cuts import Layout
@@ -14,7 +15,8 @@ from xg.ir.scalar import FUNCTIONS, Scalar, ScalarError, as_scalar, function
 from xg.ir.scalar import size as scalar_size
 from xg.ir.tensor import Shape, TensorType
 from xg.ir.use import REST, Axis, AxisGroup, AxisMap
-from xg.passes.resolve.errors import BadNumber, BadSize, Refused, UnknownSize
+from xg.passes.resolve.errors import Refused
+from xg.passes.resolve.size_errors import BadNumber, BadSize, UnknownSize
 from xg.syntax import ast
 
 
@@ -134,6 +136,7 @@ class ExpressionReader:
         dims: list[Dim | None] = []
         cuts: list[tuple[str, ...]] = []
         seen: dict[str, ast.Path] = {}
+        unknown: list[Problem] = []
         for dim in shape.dims:
             if isinstance(dim, ast.Rest):
                 if not plan or dim is not shape.dims[-1]:
@@ -147,8 +150,13 @@ class ExpressionReader:
                     from xg.passes.resolve.plan_errors import MeshTwice  # few files have plans
 
                     raise Refused(MeshTwice(path.span, path.name, first.span))
-            dims.append(None if plan and isinstance(whole, ast.Wildcard) else self.dim(whole))
+            try:
+                dims.append(None if plan and isinstance(whole, ast.Wildcard) else self.dim(whole))
+            except Refused as refused:
+                unknown += refused.problems
             cuts.append(tuple(path.name for path in paths))
+        if unknown:
+            raise Refused(*unknown)
         return Layout(tuple(dims), tuple(cuts), open=len(dims) < len(shape.dims))
 
     def type(self, shape: ast.Shape, range_: ast.Expr | None) -> TensorType:

@@ -16,9 +16,10 @@ from xg.ir.tensor import LargeDefinition, Sizes
 from xg.ir.walk import callees_first
 from xg.passes.resolve.declarations import declared_in_vain
 from xg.passes.resolve.define import define
-from xg.passes.resolve.errors import CircularSizes, NotInFile, Refused, UnknownOption, UnknownWord
+from xg.passes.resolve.errors import NotInFile, Refused, UnknownOption, UnknownWord
 from xg.passes.resolve.expressions import ExpressionReader
 from xg.passes.resolve.mentions import dims_mentioned
+from xg.passes.resolve.size_errors import CircularSizes
 from xg.syntax import ast
 
 Load = Callable[[ast.Use], ast.Module]  # the file that a `use` names, parsed; each file once

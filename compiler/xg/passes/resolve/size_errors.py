@@ -1,0 +1,116 @@
+"""Errors in sizes and numbers, before any shape is known (XG02xx)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Literal
+
+from xg.diagnostics.diagnostic import Diagnostic, Fix, Label, Problem, ProblemAt
+from xg.diagnostics.similar import similar
+from xg.diagnostics.source import Span
+from xg.passes.resolve.errors import corrected, declared
+
+
+class UnknownSize(ProblemAt):
+    """A symbol that no `dim` declares, with the others of its block."""
+
+    code = "XG0203"
+    name: str
+    known: tuple[str, ...]
+    other: Literal["value", "number", "nothing"] = "nothing"  # that is called so
+    beside: tuple[tuple[str, Span], ...] = ()
+
+    @property
+    def is_new(self) -> bool:
+        """Whether a declaration is all that is missing: no known name is like it."""
+        return self.other == "nothing" and similar(self.name, self.known) is None
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """All that are unknown."""
+        return self.name, *(name for name, _ in self.beside)
+
+    def diagnostic(self) -> Diagnostic:
+        *most, last = self.names
+        told = f"no dims are called {', '.join(most)} and {last}" if most else ""
+        others = (Label(span, primary=False) for _, span in self.beside)
+        told = told or f"no dim is called {last}"
+        return self.report(told, Label(self.span), *others, help=self.helps())
+
+    def helps(self) -> tuple[str, ...]:
+        name, line = self.name, f"dim {', '.join(self.names)}"
+        if self.other == "value":
+            return (f"{name} is a value: it arrives at a node by an arrow, `<-{name}`",)
+        if self.other == "number":
+            dim = f"`dim {name}` in its place, and give it at the call: `F({name}=2)`"
+            return (f"{name} is a number of the block, and no size: declare {dim}",)
+        if self.beside:
+            return (f"declare them in a line above the block: {line}",)
+        close = similar(name, self.known)
+        slip = f"did you mean {close}? if not, " if close else ""
+        return (f"{slip}declare it: {line}",)
+
+    def fixes(self) -> tuple[Fix, ...]:
+        if self.other != "nothing":
+            return ()
+        close = corrected(self.span, self.name, self.known)
+        return (*close, *declared(self.span, "dim", *self.names))
+
+
+def told_once(problems: Iterable[Problem]) -> tuple[Problem, ...]:
+    """The problems of a block: each unknown size once, and as one problem all to be declared."""
+    told: list[Problem] = []
+    known: set[str] = set()
+    first: UnknownSize | None = None
+    beside: list[tuple[str, Span]] = []
+    for problem in problems:
+        if not isinstance(problem, UnknownSize):
+            told.append(problem)
+        elif problem.name not in known:
+            known.add(problem.name)
+            if problem.is_new and first:
+                beside.append((problem.name, problem.span))
+            else:
+                told.append(problem)
+                first = problem if problem.is_new else first
+    if first and beside:
+        together = UnknownSize(first.span, first.name, first.known, beside=tuple(beside))
+        told[told.index(first)] = together
+    return tuple(told)
+
+
+class CircularSizes(Problem):
+    """Dims that are defined by each other."""
+
+    code = "XG0218"
+    ring: tuple[tuple[str, Span], ...]  # every size on the way, with its declaration
+
+    def diagnostic(self) -> Diagnostic:
+        (name, first), *rest = self.ring
+        needs = [other for other, _ in (*rest, self.ring[0])]
+        labels = [Label(first, f"needs {needs[0]}")]
+        for (_, span), other in zip(rest, needs[1:], strict=True):
+            labels.append(Label(span, f"needs {other}", primary=False))
+        return self.report(
+            f"the size of {name} depends on itself",
+            *labels,
+            help=("give one of them a number",) if rest else (f"give {name} a number",),
+        )
+
+
+class BadNumber(ProblemAt):
+    """A number that is none: of no form that numbers have, or without a finite value."""
+
+    code = "XG0224"
+    title = "{message}"
+    fix = "numbers are made of dims, numbers, + - * / ^, sqrt(…), exp(…) and log(…)"
+    message: str
+
+
+class BadSize(ProblemAt):
+    """A size that is no exact expression of dims."""
+
+    code = "XG0219"
+    title = "{message}"
+    fix = "sizes are made of dims, numbers and + - * / ^"
+    message: str
