@@ -91,3 +91,44 @@ def test_the_program_that_a_help_leads_to_compiles(case: str) -> None:
     assert block.count(wrong) == 1
     mended = block.replace(wrong, "\n    ".join(lines).replace("…", "m"))
     assert refused(f"{dims}{op[0] if op else ''}{head}\nblock {mended}\n") == [], help
+
+
+DECLARED = {  # the head of a block, its chain, and what a help may say more than a declaration
+    "a norm": ("x [B, S, D]", "y [B, S, D]", "x -> LN(γ, beta) : y"),
+    "a norm of another axis": ("x [B, S, D]", "y [B, S, D]", "x -> LN[S](g) : y"),
+    "a table": ("ids [B, S] in S", "y [B, S, D]", "ids -> Emb(E) : y"),
+    "a kernel": ("x [B, S, D]", "y [B, S, 5]", "x -> conv[S](K, b, pad=1) : y"),
+    "a matrix": ("x [B, S]", "y [B, D]", "x -> •<=W : y"),
+    "two matrices": ("x [B, S]", "y [B, 3*D]", "x -> •<=W -> GELU -> •<=U : y"),
+    "a transposed matrix": ("x [B, S]", "y [B, D]", "x -> •<=T(W) : y"),
+    "a bias": ("x [B, S, D]", "y [B, S, D]", "x -> tanh -> ⊕<-b : y"),
+    "a bias of a product": ("x [B, S]", "y [B, D]", "x -> •<=W -> ⊕<-BC(b) : y"),
+    "a scale": ("x [B, D]", "y [B, D]", "x -> ⊙<-BC(g) : y"),
+    "a norm behind a chain": ("x [B, S]", "y [B, S]", "x -> ReLU -> scale(2) -> LN(γ) : y"),
+}
+
+
+@pytest.mark.parametrize("case", DECLARED)
+def test_a_parameter_is_declared_as_a_help_says(case: str) -> None:
+    """Each help is followed until none is left; it never leads to another kind of error."""
+    given, made, chain = DECLARED[case]
+    lines: list[str] = []
+    head = f"dim B = 2, S = 3, D = 4\nblock F({given}) -> {made} {{\n    "
+    while found := refused(head + "\n    ".join([*lines, chain]) + "\n}\n"):
+        assert len(lines) < 3, lines
+        for each in found:
+            assert each.message.startswith("no value is called"), each.message
+            (help,) = each.help
+            lines += re.findall(r"param \w+ \[[^\]]*\](?: = \w+)?", help)
+            if "write " in help:
+                chain = chain.replace("⊕<-b", "⊕<-BC(b)")
+    assert lines
+
+
+def test_undeclared_sizes_are_declared_as_the_help_says() -> None:
+    block = "block F(x [B, S, D]) -> y [B, D] {\n    param W [S, D_ff]\n    x -> mean[S] : y\n}\n"
+    found, *_ = refused(block)
+    (help,) = found.help
+    assert help.endswith(": dim B, S, D, D_ff")
+    (left,) = refused(f"{help.partition(': ')[2]}\n{block}")
+    assert left.message == "the parameter W is used by no chain"

@@ -55,11 +55,11 @@ FORMULAS = {
     "X -> S(dim=-1) : Y": "brackets: `S[T]`",
     "X -> S(axis=1) : Y": "brackets: S[S]",
     "Y = X -> tanh": "`X -> tanh : Y`",
-    "W_1 = param(D, D)": "`param W_1 [D, D_ff]`",
+    "W_1 = param(D, D)": "`param W_1 [D, D]`",
     "X -> mean(-1) : Y": "brackets: mean[S]",
     "X -> LN(D) : Y": "D is a dim",
     "X -> •<=W.T : Y": "T(W)",
-    "X -> •<=W_2 : Y": "param W_2 [..]",
+    "X -> •<=W_2 : Y": "param W_2 [D, D]",
     "X -> tanh -> Y : Z": "`: Y` names an edge",
 }
 

@@ -29,10 +29,18 @@ class Data:
 
 @dataclass(frozen=True, slots=True)
 class Tensor:
-    """A parameter of the node's own, printed in its box: γ, β, a table."""
+    """A parameter of the node's own, printed in its box: γ, β, a table.
+
+    Help for a missing one declares it so: `start` is its usual start, `shape` says what its axes
+    are: that in brackets or the last one of the operand (`axis`), the last one of the operand
+    (`last`) or of the result (`target`), as many positions as it has integers (`range`), or one
+    of a kernel for each axis in brackets (`windows`).
+    """
 
     name: str
     optional: bool = False
+    start: Literal["", "ones", "zeros"] = ""
+    shape: tuple[Literal["axis", "last", "target", "range", "windows"], ...] = ("axis",)
 
 
 @dataclass(frozen=True, slots=True)

@@ -99,7 +99,12 @@ OP: Final = Op(
     glyph="conv",
     name="convolution",
     family="nonlinear",
-    own=(Tensor("K"), Tensor("b", optional=True), *OWN, Length("groups", optional=True)),
+    own=(
+        Tensor("K", shape=("windows", "last", "target")),
+        Tensor("b", optional=True, start="zeros", shape=("target",)),
+        *OWN,
+        Length("groups", optional=True),
+    ),
     forward=forward,
     configure=configure,
     brackets="axes",

@@ -55,7 +55,7 @@ OP: Final = Op(
     name="embedding",
     family="nonlinear",
     data=(Data("ids", "int"),),
-    own=(Tensor("E"),),
+    own=(Tensor("E", shape=("range", "target")),),
     forward=forward,
     configure=configure,
     facts=facts,

@@ -101,7 +101,11 @@ OP: Final = Op(
     glyph="LN",
     name="layer_norm",
     family="nonlinear",
-    own=(Tensor("gamma", optional=True), Tensor("beta", optional=True), Number("eps", 1e-5)),
+    own=(
+        Tensor("gamma", optional=True, start="ones"),
+        Tensor("beta", optional=True, start="zeros"),
+        Number("eps", 1e-5),
+    ),
     forward=forward,
     keeps_shape=True,
     configure=configure,

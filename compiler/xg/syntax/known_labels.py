@@ -36,7 +36,9 @@ def assigned_chain(stop: Stop) -> Repair | None:
         front = front.rpartition(".")[2]
         declares = re.match(r"param\b|.*\bParameter\b", rest)
         meant = _written(rest.rstrip("; "), f" : {front}")
-        meant = (f"write `param {front} [D, D_ff]`",) if declares else meant
+        if declares:
+            sizes = re.search(r"\(([^()]+)\)", rest)
+            meant = (f"write `param {front} [{sizes[1] if sizes else 'D, D'}]`",)
         if _is_state(stop, front):
             return Repair(_assigned_state(stop, front, rest))
     return Repair(errors.AssignedChain(stop.here, meant))

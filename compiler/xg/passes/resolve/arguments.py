@@ -5,15 +5,18 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
+from xg.diagnostics.diagnostic import Problem
 from xg.ir.dim import Dim, symbol
 from xg.ir.graph import Start, Value
 from xg.ir.op import Op
 from xg.ir.scalar import Scalar, as_scalar
+from xg.ir.tensor import Shape
 from xg.ir.use import Length, MeshAxis, Number, Own, Tensor, Word
-from xg.passes.resolve.errors import BadArgument, Refused, UnknownWord
+from xg.passes.resolve.errors import BadArgument, Refused, UnknownValue, UnknownWord
 from xg.passes.resolve.expressions import ExpressionReader
 from xg.passes.resolve.instance import BlockInstance
 from xg.passes.resolve.scope import BlockScope
+from xg.passes.resolve.undeclared import Surroundings, own_declared
 from xg.passes.resolve.units import LocatedBlock
 from xg.syntax import ast
 
@@ -21,7 +24,11 @@ AXES: Final = ("axis", "axes", "dims", "keepdim", "keepdims")  # as NumPy and to
 
 
 def op_arguments(
-    scope: BlockScope, use: ast.NodeUse, op: Op
+    scope: BlockScope,
+    use: ast.NodeUse,
+    op: Op,
+    data: Sequence[Value],
+    targets: tuple[Shape | None, ...],
 ) -> tuple[tuple[Value, ...], dict[str, Any], tuple[str, ...]]:
     """Own tensors as values, other own arguments by name, and the names of absent tensors."""
     words = {word: own.name for own in op.own if isinstance(own, Word) for word in own.choices}
@@ -29,11 +36,19 @@ def op_arguments(
     tensors: list[Value] = []
     absent: list[str] = []
     others: dict[str, Any] = {}
+    unknown: list[Problem] = []
     for own in op.own:
         argument = expressions.get(own.name)
         if isinstance(own, Tensor):
             if argument is not None:
-                tensors.append(_tensor(scope, use, own, argument))
+                try:
+                    tensors.append(_tensor(scope, use, own, argument))
+                except Refused as refused:
+                    if not any(isinstance(each, UnknownValue) for each in refused.problems):
+                        raise
+                    unknown += own_declared(
+                        Surroundings(scope, use, data, targets), own, refused
+                    ).problems
             elif own.optional:
                 absent.append(own.name)
             else:
@@ -42,6 +57,8 @@ def op_arguments(
                 )
         else:
             others[own.name] = _own(scope, use, own, argument)
+    if unknown:
+        raise Refused(*unknown)
     return tuple(tensors), others, tuple(absent)
 
 

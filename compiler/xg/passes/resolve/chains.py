@@ -21,6 +21,7 @@ from xg.passes.resolve.errors import (
 )
 from xg.passes.resolve.nodes import apply_operator, call_again, first_call
 from xg.passes.resolve.scope import BlockScope
+from xg.passes.resolve.undeclared import Surroundings, operand_declared
 from xg.syntax import ast
 
 Targets = tuple[Shape | None, ...]  # the shapes of the labels that follow a node, one per output
@@ -179,7 +180,11 @@ def _read_node(
     if callee is None:
         raise Refused(_unknown_operator(scope, use.operator))
     if isinstance(callee, Op):
-        data = _attached(scope, use, arriving, matmul=callee.family == "matmul")
+        try:
+            data = _attached(scope, use, arriving, matmul=callee.family == "matmul")
+        except Refused as refused:
+            place = Surroundings(scope, use, arriving, targets)
+            raise operand_declared(place, callee, refused) from None
         return apply_operator(scope, use, callee, data, targets, peer)
     return first_call(scope, use, callee, _attached(scope, use, arriving, matmul=False))
 

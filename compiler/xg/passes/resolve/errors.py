@@ -59,6 +59,9 @@ class UnknownValue(ProblemAt):
     name: str
     known: tuple[str, ...]
     other: Literal["operator", "dim", "nothing"] = "nothing"  # that is called so
+    input: str = ""  # as an input it would be written so
+    declaration: str = ""  # the line that declares it as a parameter
+    is_own: bool = False  # a parameter in the parentheses of its operator, and no edge
 
     def helps(self) -> tuple[str, ...]:
         if self.other == "operator":
@@ -67,8 +70,21 @@ class UnknownValue(ProblemAt):
             return (f"{self.name} is a dim: sizes stand in shapes, and shapes say them",)
         if self.name.endswith(".T"):
             return (f"a matrix is transposed by T: T({self.name[:-2]})",)
-        declare = f"declare it, param {self.name} [..], or name an edge above: … : {self.name}"
-        return nearest(self.name, self.known) or (() if "." in self.name else (declare,))
+        close = similar(self.name, self.known)
+        if "." in self.name or (close and close.lower() == self.name.lower()):
+            return nearest(self.name, self.known)
+        slip = f"did you mean {close}? if not, " if close else ""
+        return (f"{slip}{self._made}",)
+
+    @property
+    def _made(self) -> str:
+        """How it comes to be there."""
+        if self.is_own:
+            return f"declare it: {self.declaration}"
+        edge = f"name an edge above: … : {self.name}"
+        if self.declaration:
+            return f"declare it, {self.declaration}, or {edge}"
+        return f"{edge}, or add it to the inputs: {self.input}" if self.input else edge
 
     def fixes(self) -> tuple[Fix, ...]:
         return () if self.other == "operator" else corrected(self.span, self.name, self.known)

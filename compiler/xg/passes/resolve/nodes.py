@@ -42,7 +42,7 @@ def apply_operator(
     if use.over:
         raise Refused(OverOperator(use.over.span, op.glyph))
     refuse_brackets(use, op.glyph, op.brackets)
-    tensors, own, absent = op_arguments(scope, use, op)
+    tensors, own, absent = op_arguments(scope, use, op, data, targets)
     absent += tuple(d.name for d in op.data[len(data) :])
     count = len(op.outputs) or len(targets)
     outputs = scope.made(use.label, count, use.span)

@@ -113,7 +113,10 @@ class BlockScope:
             other = "dim" if first in self.reader.dims else "nothing"
             if isinstance(self.operator(path.segments[0]), Op):
                 other = "operator"
-            raise Refused(UnknownValue(path.span, path.span.text, tuple(self.values), other))
+            name = path.span.text
+            raise Refused(
+                UnknownValue(path.span, name, tuple(self.values), other, self._as_input(name))
+            )
         if first not in self.calls:
             raise Refused(UnknownValue(path.span, path.span.text, tuple(self.calls)))
         if self.calls[first].row:
@@ -124,6 +127,11 @@ class BlockScope:
             is_frozen = path.segments[1].name in frozen
             self.foreign[path.name] = Value(path.name, "param", path.span, frozen=is_frozen)
         return self.foreign[path.name]
+
+    def _as_input(self, name: str) -> str:
+        """A name with the shape of the first input."""
+        shapes = [port.shape for port in self.block.data if port.shape]
+        return f"{name} {shapes[0].span.text}" if shapes else ""
 
     def name(self, values: Sequence[Value], label: ast.Label) -> None:
         """Give values the names of a label, and note the types that it promises."""
