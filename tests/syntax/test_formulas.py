@@ -42,6 +42,26 @@ def test_a_formula_is_answered_by_a_chain_that_compiles(formula: str) -> None:
     xg.compile(source=HEAD.format(op="", line=used))
 
 
+@pytest.mark.parametrize(
+    ("formula", "chain"),
+    [
+        ("x @ W + b", "x -> •<=W -> ⊕<-BC(b)"),
+        ("b + x @ W", "x -> •<=W -> ⊕<-BC(b)"),
+        ("relu(x * b + z)", "x -> ⊙<-BC(b) -> ⊕<-z -> ReLU"),
+        ("x + z", "x -> ⊕<-z"),
+        ("F.silu(x @ W * b) + b", "x -> •<=W -> ⊙<-BC(b) -> SiLU -> ⊕<-BC(b)"),
+    ],
+)
+def test_an_operand_of_fewer_axes_is_repeated(formula: str, chain: str) -> None:
+    head = HEAD.replace("param W [D, D]", "param W [D, D], b [D]")
+    wrong = head.format(op="", line=f"y = {formula}")
+    with pytest.raises(xg.DiagnosticError) as caught:
+        xg.compile(source=wrong)
+    assert caught.value.diagnostics[0].help == (f"write `{chain} : y`",)
+    used = f"{USED} -> ⊕<-BC(b) : used\n    {chain} -> ⊕<-used : y"
+    xg.compile(source=head.format(op="", line=used))
+
+
 @pytest.mark.parametrize("formula", ["x - x/2", "2*x**2 + z", "max(x, 0) * exp(-z)"])
 def test_a_formula_of_numbers_is_answered_by_an_operator_that_compiles(formula: str) -> None:
     operator, chain = as_operator(formula) or ("", "")

@@ -6,8 +6,9 @@ Imported only when a file has an error.
 from __future__ import annotations
 
 import ast
+import re
 import warnings
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Final
 
 READ_AT_MOST: Final = 200  # characters: a help of more is not read, and a tree of more is deep
@@ -29,14 +30,21 @@ class _NoChain(Exception):
     """A formula that is not made of steps with tensors alone."""
 
 
-def as_chain(text: str) -> str | None:
+Axes = Mapping[str, int]  # how many axes names have, where that is known
+
+
+def as_chain(text: str, axes: Axes | None = None) -> str | None:
     """The chain that computes a formula, without a name for its result; None if it is none.
+
+    An operand with fewer axes than what it is added to is repeated.
 
     >>> as_chain("relu(x @ W.T + b)")
     'x -> •<=T(W) -> ⊕<-b -> ReLU'
+    >>> as_chain("x @ W + b", {"b": 1})
+    'x -> •<=W -> ⊕<-BC(b)'
     """
     try:
-        return _chain(_parsed(text))
+        return _chain(_parsed(text), axes or {})
     except _NoChain:
         return None
 
@@ -90,36 +98,75 @@ def _names(node: ast.AST) -> Iterator[str | None]:
             yield None
 
 
-def _chain(node: ast.AST) -> str:
+_LISTED: Final = re.compile(r"((?:\w+\s*,\s*)*\w+)\s*\[([^\]\n]*)\]")
+
+
+def axes_written(text: str) -> Axes:
+    """How many axes each name has whose shape a text gives: `x, z [B, D]`."""
+    return {
+        name.strip(): shape.count(",") + bool(shape.strip())
+        for names, shape in _LISTED.findall(text)
+        for name in names.split(",")
+    }
+
+
+def _axes(node: ast.AST, axes: Axes) -> int | None:
+    """How many axes a tensor has, a product of matrices two at least; None if that is unknown."""
+    match node:
+        case ast.Name(id=name):
+            return axes.get(name)
+        case ast.BinOp(left=left, op=ast.MatMult()):
+            return _axes(left, axes) or 2
+        case ast.BinOp(left=left, right=right):
+            known = [count for count in (_axes(left, axes), _axes(right, axes)) if count]
+            return max(known, default=None)
+        case ast.Attribute(value=value, attr="T") | ast.Call(args=[value, *_]):
+            return _axes(value, axes)
+        case _:
+            return None
+
+
+def _is_fewer(one: ast.AST, other: ast.AST, axes: Axes) -> bool:
+    """Whether a name has fewer axes than what it is combined with."""
+    fewer, more = _axes(one, axes), _axes(other, axes)
+    return isinstance(one, ast.Name) and None not in (fewer, more) and (fewer or 0) < (more or 0)
+
+
+def _chain(node: ast.AST, axes: Axes) -> str:
     """A tensor as a chain, or as its name."""
     match node:
         case ast.Name(id=name):
             return name
         case ast.BinOp(left=left, op=op, right=right) if type(op) in _INFIX:
-            return f"{_chain(left)} -> {_INFIX[type(op)]}{_operand(right)}"
+            sign, mixes = _INFIX[type(op)], isinstance(op, ast.Add | ast.Mult)
+            if mixes and _is_fewer(left, right, axes):
+                left, right = right, left
+            operand = _operand(right, axes)
+            repeated = mixes and _is_fewer(right, left, axes)
+            return f"{_chain(left, axes)} -> {sign}{f'BC({operand})' if repeated else operand}"
         case ast.Attribute(value=value, attr="T"):
-            return f"{_chain(value)} -> T"
+            return f"{_chain(value, axes)} -> T"
         case ast.Call(func=function, args=[first, *rest], keywords=keywords):
             if all(map(_is_last_axis, keywords)):
-                return f"{_chain(first)} -> {_step(_called(function), rest)}"
+                return f"{_chain(first, axes)} -> {_step(_called(function), rest, axes)}"
         case _:
             pass
     raise _NoChain
 
 
-def _step(name: str, rest: list[ast.expr]) -> str:
+def _step(name: str, rest: list[ast.expr], axes: Axes) -> str:
     """A node: its numbers in parentheses, its other operands attached."""
     if sign := _CALLED.get(name):
         if len(rest) != 1:
             raise _NoChain
-        return f"{sign}{_operand(rest[0])}"
+        return f"{sign}{_operand(rest[0], axes)}"
     numbers = [each for each in rest if isinstance(each, ast.Constant)]
     own = f"({', '.join(map(ast.unparse, numbers))})" if numbers else ""
-    attached = (f"<-{_operand(each)}" for each in rest if each not in numbers)
+    attached = (f"<-{_operand(each, axes)}" for each in rest if each not in numbers)
     return f"{OPERATORS.get(name.lower(), name)}{own}{''.join(attached)}"
 
 
-def _operand(node: ast.expr) -> str:
+def _operand(node: ast.expr, axes: Axes) -> str:
     """An operand: a name, a transpose of one, or a chain in parentheses."""
     match node:
         case ast.Name(id=name):
@@ -127,7 +174,7 @@ def _operand(node: ast.expr) -> str:
         case ast.Attribute(value=ast.Name(id=name), attr="T"):
             return f"T({name})"
         case _:
-            return f"({_chain(node)})"
+            return f"({_chain(node, axes)})"
 
 
 def _called(function: ast.expr) -> str:

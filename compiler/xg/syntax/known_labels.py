@@ -10,7 +10,7 @@ from collections.abc import Callable
 from itertools import accumulate
 
 from xg.syntax import errors
-from xg.syntax.formulas import as_chain, as_operator
+from xg.syntax.formulas import Axes, as_chain, as_operator, axes_written
 from xg.syntax.stop import Repair, Stop
 
 SIGNS = {"AT", "MATMUL", "PLUS", "ADD", "STAR", "MUL", "MINUS", "SLASH", "CARET"}
@@ -35,7 +35,7 @@ def assigned_chain(stop: Stop) -> Repair | None:
     else:
         front = front.rpartition(".")[2]
         declares = re.match(r"param\b|.*\bParameter\b", rest)
-        meant = _written(rest.rstrip("; "), f" : {front}")
+        meant = _written(rest.rstrip("; "), f" : {front}", _axes_above(stop))
         if declares:
             sizes = re.search(r"\(([^()]+)\)", rest)
             meant = (f"write `param {front} [{sizes[1] if sizes else 'D, D'}]`",)
@@ -54,15 +54,21 @@ def _is_state(stop: Stop, name: str) -> bool:
 def _assigned_state(stop: Stop, state: str, formula: str) -> errors.AssignedChain:
     """`h = y` and `h = f(x)` in a block with `state h`."""
     named = formula.isidentifier()
-    steps = () if named else _written(formula, f" : {state}_1")
+    steps = () if named else _written(formula, f" : {state}_1", _axes_above(stop))
     last = f"write `next {state} = {formula if named else f'{state}_1'}`"
     reason = f"`next` says what the state {state} becomes"
     return errors.AssignedChain(stop.here, (*steps, last), reason)
 
 
-def _written(formula: str, label: str) -> tuple[str, ...]:
+def _axes_above(stop: Stop) -> Axes:
+    """How many axes the names of the block have, as far as it says that above."""
+    text = stop.source.text[: stop.token.start]
+    return axes_written(text[max(0, text.rfind("\nblock")) :])
+
+
+def _written(formula: str, label: str, axes: Axes) -> tuple[str, ...]:
     """The help that writes a formula as a chain with that label."""
-    if chain := formula if "->" in formula else as_chain(formula):
+    if chain := formula if "->" in formula else as_chain(formula, axes):
         return (f"write `{chain}{label}`",)
     if defined := as_operator(formula):
         return (f"define it, `{defined[0]}`, and write `{defined[1]}{label}`",)
@@ -83,8 +89,8 @@ def infix_in_chain(stop: Stop) -> Repair | None:
         return None
     before, behind = stop.line
     formula = f"{before} {stop.here.text} {behind}"
-    end = re.search(":|->", formula)
-    chain = None if "->" in before else as_chain(formula[: end.start()] if end else formula)
+    end, axes = re.search(":|->", formula), _axes_above(stop)
+    chain = None if "->" in before else as_chain(formula[: end.start()] if end else formula, axes)
     if stop.opening and not chain:
         return _formula_as_operand(stop)
     rest = formula[end.start() :] if end else ": NAME"
@@ -112,7 +118,7 @@ def _formula_as_operand(stop: Stop) -> Repair | None:
     formula = f"{begun} {stop.here.text} {behind[:end]}"
     if not dot or end < 0 or (not opened.endswith("<-") and not opened.endswith("<=")):
         return None
-    chain, defined = as_chain(formula), as_operator(formula)
+    chain, defined = as_chain(formula, _axes_above(stop)), as_operator(formula)
     if not chain and not defined:
         return None
     meant, first = (chain, "") if chain else (defined or ("", ""))[::-1]
