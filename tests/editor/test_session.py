@@ -84,7 +84,7 @@ def test_other_places_are_related_and_remarks_are_in_the_message(editor: Editor)
     assert mistake["message"].split("\n") == [
         "matmul contracts D with S",
         "first operand [B, S, D] ends in D",
-        "help: the second operand fits transposed: <=T(…)",
+        "help: the second operand fits transposed: <=T(K)",
     ]
     (other,) = mistake["relatedInformation"]
     assert other["message"] == "second operand [B, S, D] has S where D is needed"

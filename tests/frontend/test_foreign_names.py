@@ -119,7 +119,7 @@ def test_a_matrix_as_torch_holds_it_is_no_other_one() -> None:
         "    param W [3*D, D], V [D, 3*D]\n    x -> •<=W -> ReLU -> •<=V : y\n}\n"
     )
     (found,) = check_choices(parse_project(text.encode()))
-    assert found.help == ("the second operand fits transposed: <=T(…)",)
+    assert found.help == ("the second operand fits transposed: <=T(W)",)
 
 
 def test_a_colon_before_a_shape_is_no_open_bracket() -> None:

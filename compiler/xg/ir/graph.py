@@ -206,7 +206,8 @@ class Graph:
     between. `mentions` are the dims in its text. `placement_requests` are the requested placements
     of values by mesh axis, `placements` the actual ones. `memory` is what a plan says about values
     by name, and about all of them: whether the backward pass computes them again. `file` is the
-    number of its file among those of the program. `remarks` are for figures.
+    number of its file among those of the program. `remarks` are for figures. `unused` are the
+    parameters that no chain reads, of a graph that is refused.
     """
 
     key: str
@@ -235,6 +236,7 @@ class Graph:
     memory: Mapping[str, Memory] = field(default_factory=dict[str, "Memory"])
     file: int = 0
     remarks: tuple[Remark, ...] = ()
+    unused: tuple[Param, ...] = ()
 
     @property
     def block_id(self) -> tuple[int, str]:

@@ -35,6 +35,7 @@ from xg.passes.infer.loops import completed, rounds_types, taken_apart
 from xg.passes.infer.open_sizes import open_sizes
 from xg.passes.infer.shared import shared_shapes
 from xg.passes.infer.typed import TypedGraphs
+from xg.syntax.spelling import greek_name
 
 Types = dict[Value, TensorType]
 
@@ -257,22 +258,23 @@ class _Typist:
         return tuple(map(self.sizes.expand, shape))
 
     def _fitting(self, node: Apply, types: tuple[TensorType, ...]) -> tuple[str, ...]:
-        """The parameters that a • could refer to: those that take the first operand.
+        """The parameter that a • could refer to: one that takes the first operand.
 
-        None where the one that it names would, transposed, as torch holds matrices.
+        An unused one comes first; of others none where the one that is named fits transposed.
         """
         if node.op.family != "matmul" or node.inputs[1].role != "param":
             return ()
-        if types[1].shape[-1:] == types[0].shape[-1:]:
-            return ()
-        (target, *_) = node.pending.targets
-        target_shape = target and self._expanded(target)
-        for param in self.source.params:
-            shape = self.types[param.value].shape if param.value in self.types else ()
-            fits = len(shape) == 2 and len(types[0].shape) > 1 and shape[:1] == types[0].shape[-1:]
-            other = param.value != node.inputs[1]
-            if other and fits and (target_shape is None or shape[-1:] == target_shape[-1:]):
-                return (f"did you mean {param.value.span.text}?",)
+        target = node.pending.targets[0]
+        wanted = (*types[0].shape[-1:], *(self._expanded(target)[-1:] if target else ()))
+        is_transposed = types[1].shape[-1:] == types[0].shape[-1:]
+        unused = [each.value for each in self.source.unused]
+        used = [] if is_transposed else [each.value for each in self.source.params]
+        for value in (*unused, *used):
+            shape = self.sizes.expand_type(value.declared).shape if value.declared else ()
+            fits = len(shape) == 2 and len(types[0].shape) > 1 and shape[: len(wanted)] == wanted
+            if value != node.inputs[1] and fits:
+                whose = ", which no chain uses" if value in unused else ""
+                return (f"did you mean {value.span.text}{whose}?",)
         return ()
 
     # ---- calls ----------------------------------------------------------------------------------
@@ -375,7 +377,10 @@ class _Unknown(Exception):
 
 def _refused(node: Apply, misuse: Misuse, fitting: tuple[str, ...]) -> OperatorMisuse:
     places = tuple((node.inputs[index].span, text) for index, text in misuse.notes.items() if index)
-    help = fitting or misuse.help
+    help = (*fitting, *(line for line in misuse.help if not fitting or "T(…)" in line))
+    if node.op.family == "matmul" and node.inputs[1].name:
+        name = greek_name(node.inputs[1].name)
+        help = tuple(line.replace("T(…)", f"T({name})") for line in help)
     return OperatorMisuse(node.span, misuse.message, misuse.notes.get(0, ""), places, help)
 
 

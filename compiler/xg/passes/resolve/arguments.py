@@ -16,7 +16,7 @@ from xg.passes.resolve.errors import BadArgument, Refused, UnknownValue, Unknown
 from xg.passes.resolve.expressions import ExpressionReader
 from xg.passes.resolve.instance import BlockInstance
 from xg.passes.resolve.scope import BlockScope
-from xg.passes.resolve.undeclared import Surroundings, own_declared
+from xg.passes.resolve.undeclared import Beside, own_declared
 from xg.passes.resolve.units import LocatedBlock
 from xg.syntax import ast
 
@@ -47,7 +47,7 @@ def op_arguments(
                     if not any(isinstance(each, UnknownValue) for each in refused.problems):
                         raise
                     unknown += own_declared(
-                        Surroundings(scope, use, data, targets), own, refused
+                        Beside(scope, use, data, targets), own, refused
                     ).problems
             elif own.optional:
                 absent.append(own.name)

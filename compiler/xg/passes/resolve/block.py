@@ -77,7 +77,9 @@ class _BlockResolver:
             raise Incomplete(self._rest(inputs), *told_once(problems), *unused)
         graph = self._whole(inputs, pasts, marked)
         if unused := self._unused():
-            raise Incomplete(graph, *unused)
+            names = {problem.name for problem in unused}
+            spare = tuple(param for name, param in self.params.items() if name in names)
+            raise Incomplete(replace(graph, unused=spare), *unused)
         return graph
 
     def _whole(
@@ -255,7 +257,7 @@ class _BlockResolver:
             if name not in self.scope.values and name not in self.scope.spoiled:
                 self.problems.append(Refused(OutputMissing(port.span, name)))
 
-    def _unused(self) -> list[Problem]:
+    def _unused(self) -> list[UnusedParam]:
         """The parameters that nothing reads; an unknown name of the block may be the reason."""
         used = self._used()
         return [

@@ -21,7 +21,7 @@ from xg.passes.resolve.errors import (
 )
 from xg.passes.resolve.nodes import apply_operator, call_again, first_call
 from xg.passes.resolve.scope import BlockScope
-from xg.passes.resolve.undeclared import Surroundings, operand_declared
+from xg.passes.resolve.undeclared import Beside, operand_declared
 from xg.syntax import ast
 
 Targets = tuple[Shape | None, ...]  # the shapes of the labels that follow a node, one per output
@@ -183,7 +183,7 @@ def _read_node(
         try:
             data = _attached(scope, use, arriving, matmul=callee.family == "matmul")
         except Refused as refused:
-            place = Surroundings(scope, use, arriving, targets)
+            place = Beside(scope, use, arriving, targets)
             raise operand_declared(place, callee, refused) from None
         return apply_operator(scope, use, callee, data, targets, peer)
     return first_call(scope, use, callee, _attached(scope, use, arriving, matmul=False))

@@ -21,7 +21,7 @@ WINDOW: Final = 3  # positions of a kernel
 
 
 @dataclass(frozen=True, slots=True)
-class Surroundings:
+class Beside:
     """A node, what arrives there, and the shapes of the labels behind it."""
 
     scope: BlockScope
@@ -40,7 +40,7 @@ class Surroundings:
         return self.targets[0] if len(self.targets) == 1 else None
 
 
-def own_declared(place: Surroundings, own: Tensor, refused: Refused) -> Refused:
+def own_declared(place: Beside, own: Tensor, refused: Refused) -> Refused:
     """An unknown parameter in parentheses with the line that declares it."""
     shape = tuple(part for word in own.shape for part in _part(place, word))
     if None in shape:
@@ -49,7 +49,7 @@ def own_declared(place: Surroundings, own: Tensor, refused: Refused) -> Refused:
     return Refused(*(_declared(problem, written, is_own=True) for problem in refused.problems))
 
 
-def operand_declared(place: Surroundings, op: Op, refused: Refused) -> Refused:
+def operand_declared(place: Beside, op: Op, refused: Refused) -> Refused:
     """An unknown operand with the line that declares it as a parameter."""
     shape, beside = place.shape, [attached.operand for attached in place.use.attachments]
     if not shape or len(beside) != 1 or isinstance(beside[0], ast.Chain):
@@ -76,7 +76,7 @@ def _declared(problem: Problem, written: str, then: str = "", *, is_own: bool = 
     return replace(problem, declaration=line, is_own=is_own)
 
 
-def _part(place: Surroundings, word: str) -> list[Dim | None]:
+def _part(place: Beside, word: str) -> list[Dim | None]:
     """The axes that a word of `Tensor.shape` stands for; None where the text does not say it."""
     shape, target = place.shape or (None,), place.target or place.shape or (None,)
     axes = place.use.axes
