@@ -163,8 +163,6 @@ def test_findings_as_commands_of_a_workflow(xg: Xg, folder: Path) -> None:
     assert said.out.splitlines() == [
         "::error file=a%2Cb%3Ac%25d.xg,line=1,col=13,endColumn=13,title=XG0203"
         "::no dim is called B%0Ahelp: declare it: dim B",
-        "::error file=a%2Cb%3Ac%25d.xg,line=1,col=23,endColumn=23,title=XG0203"
-        "::no dim is called B%0Ahelp: declare it: dim B",
     ]
     assert xg("check", "mlp", "--format", "github").out == ""
 

@@ -37,6 +37,33 @@ CASES = {
         "", CELL.strip()[6:].replace("next h = y", "h = x + y"), "h = x + y"
     ),
     "next as a label": ("", CELL.strip()[6:].replace("next h = y", "y -> tanh : h"), ": h"),
+    "a sum in a chain": (
+        "",
+        "F(x [B, D]) -> y [B, D] {\n    param W [D, D], b [D]\n    x -> •<=W + b : y\n}",
+        "x -> •<=W + b",
+    ),
+    "a difference in a chain": (
+        "", "F(x, z [B, D]) -> y [B, D] {\n    x -> tanh - z : y\n}", "x -> tanh - z"
+    ),
+    "a bias without arrow": (
+        "",
+        "F(x [B, D]) -> y [B, D] {\n    param W [D, D], b [D]\n    x -> •<=W -> +b : y\n}",
+        "-> +b",
+    ),
+    "a missing comma": (
+        "", "F(x [B, D] z [B, D]) -> y [B, D] {\n    x -> ⊕<-z : y\n}", "(x [B, D] z [B, D])"
+    ),
+    "parameters": (
+        "",
+        "F(x [B, D]) -> y [B, D] {\n    params W [D, D]\n    x -> •<=W : y\n}",
+        "params W [D, D]",
+    ),
+    "a head without outputs": (
+        "", "F(x [B, D]) {\n    x -> tanh : Y\n}", "block F(x [B, D]) {"
+    ),
+    "an output without a name": (
+        "", "F(x [B, D]) -> [B, D] {\n    x -> tanh : Y\n}", "-> [B, D]"
+    ),
     "minus": ("", "F(x, z [B, D]) -> y [B, D] {\n    x -> -<-z : y\n}", "x -> -<-z"),
     "minus without arrow": ("", "F(x, z [B, D]) -> y [B, D] {\n    x -> -z : y\n}", "x -> -z"),
     "over in a chain": (
@@ -88,9 +115,10 @@ def test_the_program_that_a_help_leads_to_compiles(case: str) -> None:
     op = re.search(r"op f\([^`]*?\) = [^`]*?(?=`|, and then)", help)
     lines = WRITTEN.findall(help)
     assert lines, help
+    block = f"block {block}"
     assert block.count(wrong) == 1
     mended = block.replace(wrong, "\n    ".join(lines).replace("…", "m"))
-    assert refused(f"{dims}{op[0] if op else ''}{head}\nblock {mended}\n") == [], help
+    assert refused(f"{dims}{op[0] if op else ''}{head}\n{mended}\n") == [], help
 
 
 DECLARED = {  # the head of a block, its chain, and what a help may say more than a declaration

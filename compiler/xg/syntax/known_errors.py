@@ -17,7 +17,9 @@ from xg.syntax.known_labels import (
     assigned_chain,
     chain_in_a_node,
     infix_in_chain,
+    repeated,
 )
+from xg.syntax.known_words import DECLARING, WORDS
 from xg.syntax.line_ends import CLOSES, OPENS
 from xg.syntax.reader import Reader
 from xg.syntax.stop import Repair, Stop
@@ -30,7 +32,7 @@ _ENDS = (
     | ITEM_WORDS
     | STATEMENT_WORDS
 )
-DECLARING = {"BLOCK", "OP", "PARAM", "STATE"}
+_LISTING = {"DIM", "MESH", "PARAM", "STATE"}
 _ATOMS = {"NAME", "NUMBER", "UNDERSCORE", "RPAR"}
 _BRACKETS = {"LPAR": "(", "RPAR": ")", "LSQB": "[", "RSQB": "]", "LBRACE": "{", "RBRACE": "}"}
 
@@ -119,7 +121,8 @@ def _missing_comma(stop: Stop) -> Repair | None:
 
 def _list(stop: Stop) -> Span:
     """The list around a stop: to the bracket that closes it, or to the end of the line."""
-    text, start = stop.source.text, (stop.opening or stop.previous or stop.token).start
+    begun = stop.statement if stop.statement and stop.statement.type in _LISTING else stop.previous
+    text, start = stop.source.text, (stop.opening or begun or stop.token).start
     depth = 0
     for end in range(start, len(text)):
         depth += (text[end] in "([") - (text[end] in ")]")
@@ -158,7 +161,8 @@ def _operand_without_arrow(stop: Stop) -> Repair | None:
         return None
     if sign.type not in SIGNS - UNATTACHED or stop.begins_line:
         return None
-    return Repair(errors.OperandWithoutArrow(stop.here, stop.span(sign).text))
+    operand = repeated(stop, stop.here.text)
+    return Repair(errors.OperandWithoutArrow(stop.here, stop.span(sign).text, operand))
 
 
 def _number_in_chain(stop: Stop) -> Repair | None:
@@ -247,6 +251,7 @@ _KNOWN: tuple[Callable[[Stop], Repair | None], ...] = (
     _colon_before_shape,
     _named_by_a_word,
     chain_in_a_node,
+    *WORDS,
     _unclosed_bracket,
     _wrong_bracket,
     _stray_bracket,

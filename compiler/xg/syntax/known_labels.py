@@ -96,7 +96,19 @@ def infix_in_chain(stop: Stop) -> Repair | None:
     rest = formula[end.start() :] if end else ": NAME"
     meant = f"{chain} {rest}" if chain else ""
     operand = stop.span(right).text if right and right.type in ("NAME", "NUMBER") else "…"
+    if "->" in before and not stop.opening:
+        return Repair(errors.InfixInChain(stop.here, before, repeated(stop, operand)))
     return Repair(errors.InfixInChain(stop.here, stop.span(left).text, operand, meant))
+
+
+def repeated(stop: Stop, operand: str) -> str:
+    """An operand of a sum or a product, with BC where it has fewer axes than the chain before."""
+    axes, front = _axes_above(stop), stop.line[0]
+    head = re.match(r"\w+", front)
+    count = axes.get(head[0]) if head else None
+    sums = stop.here.text in ("+", "⊕", "*", "⊙") or stop.token.type == "NAME"
+    fewer = sums and count is not None and axes.get(operand, count) < count
+    return f"BC({operand})" if fewer else operand
 
 
 def _sign_as_node(stop: Stop) -> Repair | None:

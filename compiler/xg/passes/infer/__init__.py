@@ -378,9 +378,10 @@ class _Unknown(Exception):
 def _refused(node: Apply, misuse: Misuse, fitting: tuple[str, ...]) -> OperatorMisuse:
     places = tuple((node.inputs[index].span, text) for index, text in misuse.notes.items() if index)
     help = (*fitting, *(line for line in misuse.help if not fitting or "T(…)" in line))
-    if node.op.family == "matmul" and node.inputs[1].name:
-        name = greek_name(node.inputs[1].name)
-        help = tuple(line.replace("T(…)", f"T({name})") for line in help)
+    if len(node.inputs) == 2 and (name := greek_name(node.inputs[1].name or "")):
+        named = (line.replace("<=T(…)", f"<=T({name})") for line in help)
+        repeats = "BC({}) repeats the operand"
+        help = tuple(line.replace(repeats.format("…"), repeats.format(name)) for line in named)
     return OperatorMisuse(node.span, misuse.message, misuse.notes.get(0, ""), places, help)
 
 

@@ -218,4 +218,7 @@ def _unknown_operator(scope: BlockScope, name: ast.Name) -> UnknownOperator:
     option = scope.option(name.name)
     chosen = option[1] if option else name.name  # the chosen word of the option
     is_value = chosen in scope.values or chosen in scope.outputs
-    return UnknownOperator(name.span, chosen, names, is_value)
+    value = scope.values.get(chosen)
+    declared = value.declared if value and value.role == "param" else None
+    is_matrix = declared is not None and len(declared.shape) == 2
+    return UnknownOperator(name.span, chosen, names, is_value, is_matrix)

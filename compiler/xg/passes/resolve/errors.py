@@ -125,14 +125,15 @@ class UnknownOperator(ProblemAt):
     name: str
     known: tuple[str, ...]
     value: bool = False
+    matrix: bool = False  # a parameter of two axes
 
     def helps(self) -> tuple[str, ...]:
         behind = self.span.source.text[self.span.end :]
         help = meant(self.name, behind) or nearest(self.name, self.known)
         if self.value:
-            help = (
-                f"{self.name} is a value: `: {self.name}` names an edge, `<-{self.name}` uses it",
-            )
+            product = f"`•<={self.name}` multiplies by it, " if self.matrix else ""
+            uses = f"{product}`: {self.name}` names an edge, `<-{self.name}` uses it"
+            help = (f"{self.name} is a value: {uses}",)
         own = f"`op {self.name}(x) = …` defines an operator, `: {self.name}` names an edge"
         return help or ((own,) if self.name.isidentifier() else ())
 

@@ -80,7 +80,7 @@ class MissingComma(Problem):
         """Show the list with its commas."""
         before, after = quoted(self.previous.text), quoted(self.next.text)
         place = Span(self.next.source, self.previous.start, self.next.end)
-        mended = re.sub(r"(?<=[\w.)\]])\s+(?=[\w(\[])", ", ", self.list.text)
+        mended = _with_commas(self.list.text)
         help = (f"write `{mended}`",) if len(mended) <= 2 * QUOTED_CHARACTERS else ()
         return self.report(
             f"a comma is missing between {before} and {after}", Label(place), help=help
@@ -90,6 +90,33 @@ class MissingComma(Problem):
         """Write it as the language does."""
         gap = Span(self.next.source, self.previous.end, self.next.start)
         return (Fix("put a comma between them", ((gap, ", "),)),)
+
+
+_LINE: Final = re.compile(r"(?:dim|mesh|param|state)\s+")
+
+
+def _with_commas(text: str) -> str:
+    """A list with a comma in each gap; of a declaration, brackets follow their names."""
+    if text.startswith("["):
+        return re.sub(r"(?<=[\w.)\]])\s+(?=[\w(\[])", ", ", text)
+    word = _LINE.match(text)
+    begun = word[0] if word else ""
+    flat = " ".join(re.sub(r"#[^\n]*", "", text[len(begun) :]).split())
+    gap = r"(?<=[\w.)\]])(?<!\bin) +(?=(?!in\b|frozen\b)\w)"
+    return begun + re.sub(gap, ", ", flat).replace("( ", "(").replace(" )", ")")
+
+
+class OtherWord(ProblemAt):
+    """A line that begins with a word of another language, or with a misspelled one."""
+
+    code = "XG0147"
+    title = "no line begins with {span.text!q} here"
+    help: tuple[str, ...]
+    word: str = ""
+
+    def fixes(self) -> tuple[Fix, ...]:
+        """Write the word that is meant."""
+        return (Fix.replace(self.span, self.word),) if self.word else ()
 
 
 class InfixWord(ProblemAt):
@@ -208,10 +235,11 @@ class OperandWithoutArrow(ProblemAt):
     title = "{span.text!q} is attached to {sign} by no arrow"
     label = "an operand has an arrow before it"
     sign: str
+    operand: str
 
     def helps(self) -> tuple[str, ...]:
         """The same with the arrow that the operator takes."""
-        return (f"write `{INFIX[self.sign]}{self.span.text}`",)
+        return (f"write `{INFIX[self.sign]}{self.operand}`",)
 
 
 class NumberInChain(ProblemAt):

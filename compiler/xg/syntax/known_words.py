@@ -1,0 +1,142 @@
+"""Recognition of lines that begin with another word, and of declarations written as elsewhere.
+
+Imported only when a file has an error.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from typing import Final
+
+from xg.diagnostics.similar import slip
+from xg.diagnostics.source import Span
+from xg.syntax import errors
+from xg.syntax.stop import Repair, Stop
+
+DECLARING: Final = {"BLOCK", "OP", "PARAM", "STATE"}
+_INSIDE: Final = ("param", "state", "next", "dim", "highlight", "note")
+_OUTSIDE: Final = ("edition", "use", "dim", "mesh", "option", "op", "block", "plan", "example")
+_ELSEWHERE: Final = {
+    **dict.fromkeys(("parameter", "parameters", "weight", "weights", "tensor"), "param"),
+    **dict.fromkeys(("size", "sizes", "dimension", "dimensions", "axis", "axes"), "dim"),
+    **dict.fromkeys(("def", "fn", "func", "function", "layer"), "block"),
+}
+_SHAPED: Final = re.compile(r"\w+\s*\[[^\]\n]*\]$")
+
+
+def other_word(stop: Stop) -> Repair | None:
+    """`params W [D]`, `dims B, D`, `blok F(…)`, `return y`; `D = 3` outside of a block."""
+    first, outside = stop.previous, "item" in stop.reader.choices and stop.begins_line
+    if outside:
+        first, second, rest = stop.token, stop.following, stop.line[1]
+    else:
+        second, rest = stop.token, f"{stop.here.text}{_behind(stop)}"
+    if first is None or first.type != "NAME" or second is None:
+        return None
+    span = stop.span(first)
+    if outside and second.type == "EQUAL":
+        return Repair(errors.OtherWord(span, (f"write `dim {span.text} {rest}`",)))
+    if second.type != "NAME" or (not outside and first is not stop.statement):
+        return None
+    if span.text == "return":
+        return Repair(errors.OtherWord(span, ("the head names the outputs: leave this line out",)))
+    known = _OUTSIDE if outside else _INSIDE if stop.reader.awaits("statement") else ()
+    word = _ELSEWHERE.get(span.text.lower()) or slip(span.text, known)
+    if (
+        word is None
+        or word not in known
+        or (word == "block" and not re.match(r'\w+\s*("[^"]*"\s*)?\(', rest))
+    ):
+        return None
+    problem = errors.OtherWord(span, (f"did you mean {word}? write `{word} {rest}`",), word)
+    return Repair(problem, (word.upper(),), drop=True) if outside else Repair(problem)
+
+
+def _behind(stop: Stop) -> str:
+    """The text of the line behind the token, with the blanks before it."""
+    text, end = stop.source.line_text(stop.here.line), stop.here.column - 1 + len(stop.here.text)
+    return text[end:].partition("#")[0].rstrip()
+
+
+def missing_comma_of_shapes(stop: Stop) -> Repair | None:
+    """`param W [D, D] b [D]`, `F(x [B] z [B])`, in one line or in several."""
+    before, text = stop.previous, stop.source.text
+    if before is None or before.type != "RSQB" or stop.token.type != "NAME":
+        return None
+    in_parentheses = stop.opening is not None and stop.opening.type == "LPAR"
+    lists = "COMMA" in stop.expected and "ARROW" not in stop.expected
+    if not lists or not (in_parentheses or (stop.opening is None and not stop.begins_line)):
+        return None
+    head = text[stop.token.start :].partition("{")[0]
+    if in_parentheses and head.count(")") <= head.count("("):
+        return None  # it is the parenthesis that is missing
+    if stop.repaired:
+        return Repair(None, ("COMMA",))
+    found = _SHAPED.search(text, 0, before.end)
+    port = Span(stop.source, found.start() if found else before.start, before.end)
+    return Repair(errors.MissingComma(port, stop.here, _list_of(stop, port)), ("COMMA",))
+
+
+def _list_of(stop: Stop, port: Span) -> Span:
+    """The parentheses around a port, the line of a parameter, or the outputs of a head."""
+    text = stop.source.text
+    if stop.opening:
+        start, end = stop.opening.start, text.find(")", port.end) + 1
+    else:
+        is_line = stop.statement is not None and stop.statement.type in ("PARAM", "STATE")
+        start = stop.statement.start if stop.statement and is_line else port.start
+        end = min(
+            at for at in (text.find("\n", start), text.find("{", start), len(text)) if at >= 0
+        )
+    return Span(stop.source, start, end)
+
+
+def shape_alone(stop: Stop) -> Repair | None:
+    """`b [D]` as a line of its own."""
+    front = stop.line[0]
+    if stop.token.type not in ("_NL", "$END", "RBRACE") or "LPAR" not in stop.expected:
+        return None
+    if stop.opening or not _SHAPED.fullmatch(front) or not stop.reader.awaits("statement"):
+        return None
+    reason = "a parameter is declared by `param`"
+    return Repair(errors.ShapeElsewhere(stop.here, reason, f"param {front}"))
+
+
+def shape_of_a_declaration(stop: Stop) -> Repair | None:
+    """`param W(D, D)`."""
+    name, axes = re.search(r"(\w+)$", stop.line[0]), re.match(r"[^()]*(?=\))", stop.line[1])
+    declares = stop.statement is not None and stop.statement.type in DECLARING - {"OP"}
+    if stop.token.type != "LPAR" or "LSQB" not in stop.expected or not (name and axes and declares):
+        return None
+    reason = "a shape stands in brackets"
+    return Repair(errors.ShapeElsewhere(stop.here, reason, f"{name[1]} [{axes[0]}]"))
+
+
+def outputs_of_a_head(stop: Stop) -> Repair | None:
+    """`F(x [B]) -> [B] {`, `F(x [B]) -> (y [B], z [B]) {` and `F(x [B]) {`."""
+    kind, (front, behind) = stop.token.type, stop.line
+    arrived = stop.previous is not None and stop.previous.type == "ARROW"
+    if arrived and "ports" in stop.reader.choices and kind == "LSQB":
+        shape = behind.partition("]")[0]
+        reason = "an output has a name before its shape"
+        return Repair(errors.ShapeElsewhere(stop.here, reason, f"-> Y [{shape}]"), ("NAME",))
+    if arrived and "ports" in stop.reader.choices and kind == "LPAR":
+        meant = f"-> {behind.partition(')')[0]}"
+        reason = "outputs stand behind the arrow without parentheses"
+        return Repair(errors.ShapeElsewhere(stop.here, reason, meant))
+    closed = stop.previous is not None and stop.previous.type == "RPAR"
+    if kind == "LBRACE" and closed and "ARROW" in stop.expected and front.startswith("block"):
+        shape = re.search(r"\[[^\]]*\]", front)
+        meant = f"{front} -> Y {shape[0] if shape else '[B, D]'} {{"
+        return Repair(errors.ShapeElsewhere(stop.here, "a head names what leaves the block", meant))
+    return None
+
+
+WORDS: tuple[Callable[[Stop], Repair | None], ...] = (
+    other_word,
+    outputs_of_a_head,
+    shape_of_a_declaration,
+    missing_comma_of_shapes,
+    shape_alone,
+)
