@@ -10,7 +10,7 @@ from xg.codegen.errors import UnboundSize
 from xg.diagnostics.diagnostic import DiagnosticError
 from xg.diagnostics.lazy_dataclass import dataclass
 from xg.diagnostics.source import Span
-from xg.ir.dim import ONE, Dim
+from xg.ir.dim import ONE, Dim, symbol
 from xg.ir.tensor import Shape, Sizes
 
 Source = tuple[str, Shape]  # the text of a tensor and its (expanded) shape
@@ -36,14 +36,20 @@ def locate(
     span: Span,
     known: Mapping[str, str] | None = None,
     carried: frozenset[str] = frozenset(),
+    *,
+    by_definition: bool = False,
 ) -> SizeLines:
     """Lines for the needed symbols, in an order in which each can be computed.
 
     `known` are the texts of symbols that are available as numbers; `carried` those that arrays
-    carry somewhere, so that a default must not replace them.
+    carry somewhere, so that a default must not replace them. An array that is to fit a definition,
+    `by_definition`, does not tell what it defines.
     """
     texts = known or {}
     places = _places(sources, sizes)
+    if by_definition:
+        followed = [name for name in places if _follows(name, places, sizes)]
+        places = {name: place for name, place in places.items() if name not in followed}
     needed = list(needed)
     needed += [n for name in needed if name in places for n in places[name].parts.symbols()]
     names, defined = closure(needed, {*places, *texts, *carried}, sizes)
@@ -90,6 +96,20 @@ def _places(sources: Sequence[Source], sizes: Sizes) -> dict[str, _SizeSource]:
     for name, place in sorted(candidates, key=lambda one: one[1].parts != ONE):
         places.setdefault(name, place)
     return places
+
+
+def read_in_part(sources: Sequence[Source], sizes: Sizes) -> list[Dim]:
+    """The sizes that a rank reads as they are, and whole ones off them."""
+    places = _places(sources, sizes)
+    return [symbol(name) / place.parts for name, place in places.items() if place.parts != ONE]
+
+
+def _follows(name: str, places: Collection[str], sizes: Sizes) -> bool:
+    """Whether a symbol is defined by others that have places, or numbers of the file's."""
+    if name not in sizes.definitions:
+        return False
+    parts = {*sizes.expand(symbol(name)).symbols()}
+    return not parts.isdisjoint(places) and parts <= {*places, *sizes.defaults}
 
 
 def closure(

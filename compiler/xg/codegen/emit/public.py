@@ -62,10 +62,11 @@ class PublicWriter:
     def _forward(self) -> list[str]:
         graph = self.graph
         scope = Scope(graph.sizes)
-        limits = list(limit_lines(self.plan.program, scope))
+        given = self._given_arrays()
+        limits = [*limit_lines(self.plan.program, scope), *self.params.whole.lines(given, scope)]
         self.plan.helpers["check_names"] = None
         inside = [*checked_names(self.plan.program), *given_range_lines(self.plan, scope), *limits]
-        lines = [*self._checked(self._given_arrays(), tuple(scope.needed)), *inside]
+        lines = [*self._checked(given, tuple(scope.needed)), *inside]
         fresh = Names(mentioned(lines))
         names = [fresh.fresh(name) for name in graph.output_names]
         results = [f'"{n}": {r}' for n, r in zip(graph.output_names, names, strict=True)]
@@ -95,7 +96,7 @@ class PublicWriter:
         shapes = [f'shapes["{value.name}"] = {self._shape(value, scope)}' for value in graph.inputs]
         symbols = dict.fromkeys((*self.params.sizes, *needed, *scope.needed))
         sizes = graph.sizes
-        located = locate(symbols, sources, sizes, sizes.defaults, graph.span)
+        located = locate(symbols, sources, sizes, sizes.defaults, graph.span, by_definition=True)
         self.plan.constants.update(located.constants)
         lines = [
             *located.lines,

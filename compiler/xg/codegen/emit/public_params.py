@@ -14,6 +14,7 @@ from xg.codegen.emit.param_table import cut_lines, param_starts, table_lines, ta
 from xg.codegen.emit.spelling import Scope
 from xg.codegen.emit.support import private
 from xg.codegen.emit.text import WIDTH
+from xg.codegen.emit.whole_sizes import WholeSizes
 from xg.diagnostics.lazy_dataclass import dataclass
 from xg.ir.graph import Graph
 
@@ -35,13 +36,14 @@ GATHER: Final = [
 class ParamsWriter:
     """Writes them; `table` is the private function that lists all parameters.
 
-    `sizes` are the symbols that the table needs.
+    `sizes` are the symbols that the table needs, `whole` what is to divide.
     """
 
     dialect: Dialect
     plan: ModulePlan
     table: list[str]
     sizes: tuple[str, ...]
+    whole: WholeSizes
 
     @classmethod
     def start(cls, dialect: Dialect, plan: ModulePlan) -> ParamsWriter:
@@ -56,7 +58,7 @@ class ParamsWriter:
         said = f"Shape and start of every parameter: ones, zeros{bounds} or a standard deviation."
         body = [f'"""{said}"""']
         table = [*bracketed("def _param_table(", names, f") -> {kind}:"), *indented(body)]
-        return cls(dialect, plan, [*table, *indented(lines)], sizes)
+        return cls(dialect, plan, [*table, *indented(lines)], sizes, WholeSizes.of(plan.program))
 
     @property
     def graph(self) -> Graph:
@@ -105,7 +107,11 @@ class ParamsWriter:
 
     def _init(self) -> list[str]:
         """Sizes that arrays carry can be chosen; the others are the module's own."""
-        chosen, lines = self.chosen_sizes(self.sizes)
+        chosen, _ = self.chosen_sizes(self.sizes)
+        scope = Scope(self.graph.sizes)
+        refusals = list(self.whole.lines_of_init(chosen, scope))
+        _, lines = self.chosen_sizes([*self.sizes, *scope.needed])
+        lines += refusals
         head = bracketed("def init(", self.init_arguments(chosen), ") -> Params:")
         starts = param_starts(self.plan.program)
         drawn = "drawn from the seed" if self._is_drawn(starts) else "none of them random"

@@ -13,7 +13,7 @@ from xg.ir.tensor import Shape, Sizes
 
 def spell_dim(dim: Dim) -> Text:
     """A size in whole numbers: ``D // N_H``, ``N_P + 1``. Divisions are exact by meaning."""
-    denominator = _denominator(dim)
+    denominator = denominator_of(dim)
     if len(dim.terms) > 1 and denominator.constant != 1 and not _one_fraction(dim):
         return infix(spell_dim(dim * denominator), "//", spell_dim(denominator), Precedence.PRODUCT)
     if not dim.terms:
@@ -62,7 +62,8 @@ def _power(name: str, exponent: int) -> Text:
     return variable if exponent == 1 else power(variable, Text(str(exponent)))
 
 
-def _denominator(dim: Dim) -> Dim:
+def denominator_of(dim: Dim) -> Dim:
+    """The smallest product by which a size has no division left."""
     powers: dict[str, int] = {}
     for monomial, _ in dim.terms:
         for name, exponent in monomial:

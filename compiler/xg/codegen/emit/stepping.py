@@ -108,9 +108,11 @@ class StepWriter(PublicWriter):
 
     def _step(self) -> list[str]:
         graph, limits = self.graph, Scope(self.graph.sizes)
+        given = self._given_arrays()
         refusals = [*given_range_lines(self.plan, limits), *self._limits(limits)]
+        refusals += self.params.whole.lines(given, limits)
         self.plan.helpers["check_names"] = None
-        lines = self._checked(self._given_arrays(), (*self.held, *limits.needed))
+        lines = self._checked(given, (*self.held, *limits.needed))
         fresh = Names(mentioned(lines))
         names = [fresh.fresh(name) for name in graph.output_names]
         results = [f'"{n}": {r}' for n, r in zip(graph.output_names, names, strict=True)]

@@ -157,6 +157,7 @@ class _Section:
         entry = self.entry
         scope = Scope(entry.sizes)
         range_lines(self.plan, scope, [""] * len(entry.inputs), 8)  # the sizes that they mention
+        self._whole_lines(scope)  # so do these
         shape_lines(entry, "", "", self._sources(own=True), scope)  # these mention sizes, too
         sizes = {spell_symbol(name) for name in scope.needed} | self.plan.passed_sizes(entry)
         names = Names(size_variables(entry) | sizes | {"seed"})
@@ -165,6 +166,7 @@ class _Section:
         wanted, own = names.fresh("shapes"), self._sources(own=True)
         checks = shape_lines(entry, given, wanted, own, scope)
         checks += range_lines(self.plan, scope, list(inputs.values()), 8)
+        checks += self._whole_lines(scope)
         texts = inputs | {p.value: self._own(str(p.value.name)) for p in entry.params}
         labels = names_by_label(entry)
         code: list[str] = []
@@ -239,6 +241,16 @@ class _Section:
             for value in values
             if ("." not in str(value.name)) == own
         ]
+
+    def _whole_lines(self, scope: Scope) -> list[str]:
+        """Lines that refuse sizes of inputs which do not divide; ``init`` has seen the others."""
+        sources, whole = self._sources(own=True), self.writer.params.whole
+        seen = {
+            self.entry.sizes.symbol_and_divisors(dim)[0] for _, shape in sources for dim in shape
+        }
+        seen |= self.entry.sizes.defaults.keys() - whole.carried
+        sources += as_given(self.entry, "")
+        return list(whole.lines(sources, scope, lambda dim: not seen >= {*dim.symbols()}))
 
     def _size_lines(self, scope: Scope, given: str) -> list[str]:
         """Sizes that steps take as numbers and shapes mention: inputs are to fit parameters."""

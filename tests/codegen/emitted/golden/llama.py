@@ -299,6 +299,8 @@ def d_llama(
 
 def init(seed: int = 0, dtype: DType = np.float32, *, V: int = V, D: int = D) -> Params:
     """Make the parameters, by their names in the diagram, drawn from the seed."""
+    if D % (2 * N_H):
+        raise ValueError(f"D_h/2 = {D}/{2 * N_H} is not a whole number")
     params: Params = {}
     table = _param_table(V=V, D=D, N_L=N_L, D_ff=D_ff, N_H=N_H, N_KV=N_KV)
     for name, (shape, start) in table.items():
@@ -327,6 +329,8 @@ def forward(
     _check_names(params, *table)
     _check_range(inputs["ids"], "ids", V)
     _check_range(inputs["t"], "t", V)
+    if D % (2 * N_H):
+        raise ValueError(f"D_h/2 = {D}/{2 * N_H} is not a whole number")
     Z, loss, saved = llama(params, inputs["ids"], inputs["t"])
     return {"Z": Z, "loss": loss}, saved
 

@@ -144,6 +144,8 @@ def step(
     _check_names(params, *table)
     _check_names(cache, *cached)
     _check_range(inputs["ids"], "ids", V)
+    if D % (2 * N_H):
+        raise ValueError(f"D_h/2 = {D}/{2 * N_H} is not a whole number")
     kept: Params = {}
     Z = llama(params, cache, kept, inputs["ids"])
     return {"Z": Z}, kept

@@ -155,6 +155,8 @@ def d_mha(params: Params, saved: MHASaved, dY: Array, grads: Params) -> Array:
 
 def init(seed: int = 0, dtype: DType = np.float32, *, D: int = D) -> Params:
     """Make the parameters, by their names in the diagram, drawn from the seed."""
+    if D % N_H:
+        raise ValueError(f"D_h = D/N_H = {D}/{N_H} is not a whole number")
     params: Params = {}
     for name, (shape, start) in _param_table(D=D).items():
         if start == "ones":
@@ -180,6 +182,8 @@ def forward(
     _check(inputs, params, shapes)
     _check_names(inputs, "X")
     _check_names(params, *table)
+    if D % N_H:
+        raise ValueError(f"D_h = D/N_H = {D}/{N_H} is not a whole number")
     Y, saved = mha(params, inputs["X"], seed=seed)
     return {"Y": Y}, saved
 

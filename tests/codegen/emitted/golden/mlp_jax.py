@@ -116,7 +116,7 @@ def forward(
     Without a seed dropout is off.
     """
     B, S, D = _array(inputs, "X", 3).shape
-    D_ff = _array(params, "W_up", 2).shape[1]
+    D_ff = 4 * D
     table = _param_table(D=D, D_ff=D_ff)
     shapes = {name: shape for name, (shape, _) in table.items()}
     shapes["X"] = (B, S, D)

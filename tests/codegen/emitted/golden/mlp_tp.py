@@ -108,6 +108,8 @@ def d_mlp(params: Params, saved: MLPSaved, dY: Array, grads: Params) -> Array:
 def init(seed: int = 0, dtype: DType = np.float32, *, D: int = D) -> Params:
     """Make the parameters, by their names in the diagram, drawn from the seed."""
     D_ff = 4 * D
+    if D_ff % N_T:
+        raise ValueError(f"D_ff/N_T = {D_ff}/{N_T} is not a whole number")
     params: Params = {}
     where = cuts()
     for name, (shape, start) in _param_table(D=D, D_ff=D_ff, N_T=N_T).items():
@@ -130,7 +132,7 @@ def forward(
     Without a seed dropout is off.
     """
     B, S, D = _array(inputs, "X", 3).shape
-    D_ff = _array(params, "W_up", 2).shape[1] * N_T
+    D_ff = 4 * D
     table = _param_table(D=D, D_ff=D_ff, N_T=N_T)
     shapes = {name: shape for name, (shape, _) in table.items()}
     shapes["X"] = (B, S, D)

@@ -466,6 +466,10 @@ def init(
 ) -> Params:
     """Make the parameters, by their names in the diagram, drawn from the seed."""
     D_ff = 4 * D
+    if D % N_T:
+        raise ValueError(f"D/N_T = {D}/{N_T} is not a whole number")
+    if D % N_H:
+        raise ValueError(f"D_h = D/N_H = {D}/{N_H} is not a whole number")
     params: Params = {}
     where = cuts()
     table = _param_table(V=V, D=D, S_max=S_max, N_L=N_L, N_T=N_T, D_ff=D_ff)
@@ -502,6 +506,10 @@ def forward(
     _check_names(params, *table)
     _check_range(inputs["ids"], "ids", V)
     _check_range(inputs["t"], "t", V)
+    if D % N_T:
+        raise ValueError(f"D/N_T = {D}/{N_T} is not a whole number")
+    if D % N_H:
+        raise ValueError(f"D_h = D/N_H = {D}/{N_H} is not a whole number")
     Z, loss, saved = lm(params, inputs["ids"], inputs["t"], seed=seed)
     return {"Z": Z, "loss": loss}, saved
 

@@ -165,6 +165,8 @@ def step(
     if S + T > S_max:
         excess = f"S + T = {S + T} is more than S_max = {S_max}"
         raise ValueError(f"{excess}: the table must have a row for every position")
+    if D % N_H:
+        raise ValueError(f"D_h = D/N_H = {D}/{N_H} is not a whole number")
     kept: Params = {}
     Z = lm(params, cache, kept, inputs["ids"])
     return {"Z": Z}, kept

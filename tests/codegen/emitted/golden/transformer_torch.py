@@ -398,6 +398,8 @@ def init(
 ) -> Params:
     """Make the parameters, by their names in the diagram, drawn from the seed."""
     D_ff = 4 * D
+    if D % N_H:
+        raise ValueError(f"D_h = D/N_H = {D}/{N_H} is not a whole number")
     params: Params = {}
     table = _param_table(V=V, D=D, S_max=S_max, N_L=N_L, D_ff=D_ff)
     for name, (shape, start) in table.items():
@@ -434,6 +436,8 @@ def forward(
     if S > S_max:
         excess = f"S = {S} is more than S_max = {S_max}"
         raise ValueError(f"{excess}: the table must have a row for every position")
+    if D % N_H:
+        raise ValueError(f"D_h = D/N_H = {D}/{N_H} is not a whole number")
     Z, loss, saved = lm(params, inputs["ids"], inputs["t"], seed=seed)
     return {"Z": Z, "loss": loss}, saved
 

@@ -1,0 +1,131 @@
+"""Lines that refuse sizes which do not divide, once arrays or a caller have given them numbers."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterator, Sequence
+
+from xg.codegen.emit.locate import Source, read_in_part
+from xg.codegen.emit.module_plan import carried_symbols
+from xg.codegen.emit.sizes import denominator_of
+from xg.codegen.emit.spelling import Scope
+from xg.codegen.emit.text import WIDTH, Precedence, infix
+from xg.diagnostics.lazy_dataclass import dataclass
+from xg.ir.axes import axes_of
+from xg.ir.dim import ONE, ZERO, Dim
+from xg.ir.graph import Program
+from xg.ir.instances import instances
+from xg.ir.tensor import Sizes
+
+
+@dataclass(frozen=True, slots=True)
+class WholeSizes:
+    """Sizes with a division that the file's numbers do not settle, in symbols of the entry.
+
+    `carried` are the symbols that arrays give numbers.
+    """
+
+    sizes: Sizes
+    fractions: tuple[Dim, ...]
+    carried: frozenset[str]
+
+    @classmethod
+    def of(cls, program: Program) -> WholeSizes:
+        """Those of a program; what follows from another one is left out."""
+        main = program.main
+        found = dict.fromkeys(
+            fraction
+            for graph, symbols in instances(program)
+            for dim in axes_of(graph)
+            for fraction in _fractions(graph.sizes.expand(dim).substitute(symbols))
+        )
+        carried = carried_symbols(main)
+        known = main.sizes.defaults.keys() - carried
+        open_ = [each for each in found if not known >= {*each.symbols()}]
+        return cls(main.sizes, tuple(_needed(open_)), carried)
+
+    def lines_of_init(self, chosen: Collection[str], scope: Scope) -> Iterator[str]:
+        """Lines for the sizes that follow from those that a caller of ``init`` chooses."""
+        fixed = self.sizes.defaults.keys() - self.carried
+        for each in self.fractions:
+            symbols = {*each.symbols()}
+            if symbols <= {*chosen, *fixed} and not symbols <= fixed:
+                yield from self._lines(each, scope)
+
+    def lines(
+        self,
+        sources: Sequence[Source],
+        scope: Scope,
+        concerns: Callable[[Dim], bool] = lambda dim: True,
+    ) -> Iterator[str]:
+        """Lines for the sizes that follow from the shapes of arrays."""
+        parts = [self.sizes.expand(dim) for dim in read_in_part(sources, self.sizes)]
+        readable = self.carried | self.sizes.defaults.keys()
+        for each in _needed(self.fractions, parts):
+            if readable >= {*each.symbols()} and concerns(each):
+                yield from self._lines(each, scope)
+
+    def _lines(self, fraction: Dim, scope: Scope) -> Iterator[str]:
+        below = denominator_of(fraction)
+        whole, parts = scope.size(fraction * below), scope.size(below)
+        yield f"if {infix(whole, '%', parts, Precedence.PRODUCT).text}:"
+        folded = self.sizes.fold(fraction)
+        said = f"{folded} = {fraction}" if folded.name else str(folded)
+        said += f" = {_said(whole.text)}/{_said(parts.text)}"
+        line = f'    raise ValueError(f"{said} is not a whole number")'
+        if len(line) + 8 <= WIDTH:
+            yield line
+        else:
+            yield f'    division = f"{said}"'
+            yield '    raise ValueError(f"{division} is not a whole number")'
+
+
+def _said(size: str) -> str:
+    return size if size.isdigit() else f"{{{size}}}"
+
+
+def _fractions(dim: Dim) -> Iterator[Dim]:
+    """The terms of a size that divide; all in one, if they are whole together only."""
+    terms = [each for each in (Dim((term,)) for term in dim.terms) if denominator_of(each) != ONE]
+    if len(terms) > 1:
+        yield sum(terms, ZERO)
+    else:
+        yield from terms
+
+
+def _needed(fractions: Sequence[Dim], known: Sequence[Dim] = ()) -> list[Dim]:
+    """Those that do not follow from the others, nor from known ones: of two the simpler one."""
+    needed: list[Dim] = []
+    for each in sorted(fractions, key=_factors):
+        if not _all_follow(each, [*known, *needed]):
+            needed.append(each)
+    for each in [*needed]:
+        others = [other for other in needed if other != each]
+        if _all_follow(each, [*known, *others]):
+            needed = others
+    return needed
+
+
+def _all_follow(dim: Dim, whole: Sequence[Dim]) -> bool:
+    return all(_follows(Dim((term,)), whole) for term in dim.terms)
+
+
+def _follows(term: Dim, whole: Sequence[Dim]) -> bool:
+    """Whether a term is a product of sizes that are whole."""
+    if denominator_of(term) == ONE:
+        return True
+    below = _factors(term)[0]
+    rests = [term / each for each in whole if len(each.terms) == 1]
+    return any(_factors(rest)[0] < below and _follows(rest, whole) for rest in rests)
+
+
+def _factors(dim: Dim) -> tuple[int, int]:
+    """How many factors a size is divided by, and how many it has in front of that."""
+    below = denominator_of(dim)
+    return _count(below), _count(dim * below)
+
+
+def _count(dim: Dim) -> int:
+    return max(
+        sum(power for _, power in monomial) + (coefficient != 1)
+        for monomial, coefficient in dim.terms
+    )
