@@ -59,6 +59,18 @@ def test_two_files(xg: Xg, net: Path) -> None:
     assert "collectives" not in planned
 
 
+def test_an_edge_without_a_label_has_its_name_in_figures_and_code(xg: Xg, net: Path) -> None:
+    words = [(net / "net.xg", "ReLU -> GELU"), (net / "newer.xg", "SiLU -> GELU")]
+    for path, chain in words:
+        path.write_text(NET.replace("ReLU", chain), encoding="utf-8")
+    assert "U_2 = silu(U_1)  #" in xg("show", "newer.xg", "--as", "numpy").out
+    said = [line.split() for line in xg("diff", "net.xg", "newer.xg").out.splitlines()]
+    changed = ["~", "·", "U_2", *["[B,", "4*D]"] * 2, "made", "by", "SiLU,", "was", "ReLU"]
+    assert changed in said
+    data = json.loads(xg("diff", "net.xg", "newer.xg", "--json").out)
+    assert [each["edge"] for each in data["edges"]] == ["U_2"]
+
+
 def test_the_same_file_twice(xg: Xg, net: Path) -> None:
     said = xg("diff", "net.xg", "-", stdin=NET.encode())
     assert said.code == 0

@@ -3,6 +3,7 @@
 import pytest
 from library import shipped
 
+from xg.codegen.variables import variables
 from xg.driver import compile_project
 from xg.figures.model.figure import Figure, NodeKind
 from xg.figures.model.richtext import characters, symbol
@@ -46,6 +47,15 @@ def test_no_saved_operand_is_without_a_name(name: str) -> None:
         unseen = {characters(symbol(saved_names(backward)[v])) for v in caches}
         assert names - unseen <= forward, names - forward
     assert named
+
+
+@pytest.mark.parametrize("name", ["llama", "encoder_decoder", "mamba"])
+def test_code_has_the_names_of_the_figures(name: str) -> None:
+    graphs = program(name)
+    called = variables(graphs)
+    for key, backward in graphs.backwards.items():
+        for value, shown in saved_names(backward).items():
+            assert called[key][value] == shown
 
 
 def test_the_name_is_that_of_the_next_label() -> None:

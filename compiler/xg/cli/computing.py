@@ -40,9 +40,9 @@ def kept(given: InputArrays, params: Arrays, options: Namespace) -> Arrays:
         interpreter = Interpreter(program.graphs, params, seed)
         record = interpreter.forward(given.inputs)[1]
         if given.cotangents is None:
-            return kept_of(record, options.keep)
+            return kept_of(program.graphs, record, options.keep)
         interpreter.backward(record, given.cotangents)
-        return kept_of(record, options.keep, program.graphs.backwards)
+        return kept_of(program.graphs, record, options.keep, reverse=True)
     if any(name.startswith(GRADIENT) for name in options.keep):
         raise InputError("gradients of edges are kept on one device: leave --plan out")
     where = cuts(program.graphs)
@@ -50,9 +50,8 @@ def kept(given: InputArrays, params: Arrays, options: Namespace) -> Arrays:
     def on_rank() -> Arrays:
         mine = ranks.local_shards(params, where)
         interpreter = Interpreter(program.graphs, mine, seed, mesh=cast("Mesh", ranks))
-        return kept_of(
-            interpreter.forward(ranks.local_shards(given.inputs, where))[1], options.keep
-        )
+        record = interpreter.forward(ranks.local_shards(given.inputs, where))[1]
+        return kept_of(program.graphs, record, options.keep)
 
     return ranks.simulate(program.graphs.mesh, on_rank)[0]
 

@@ -6,7 +6,9 @@ from collections.abc import Collection, Mapping, Sequence
 from itertools import chain
 from typing import TYPE_CHECKING, Any, Final
 
+from xg.codegen.variables import variables
 from xg.diagnostics.similar import similar
+from xg.ir.labels import place_names
 from xg.ir.walk import level_by_level
 from xg.sharding.shard_spec import placed_cuts
 from xg_runtime.errors import InputError
@@ -15,19 +17,20 @@ from xg_runtime.ranks import all_reduce, all_reduce_max, current, gather_shard
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from xg.ir.graph import Backward, Value
+    from xg.ir.graph import Backward, Program, Value
     from xg.verify.reference.interpret import Record
 
 GRADIENT: Final = "d/"  # in front of the name of what it is the gradient of
 
 
 def kept(
-    record: Record, names: Sequence[str], backwards: Mapping[str, Backward] | None = None
+    program: Program, record: Record, names: Sequence[str], *, reverse: bool = False
 ) -> dict[str, NDArray[Any]]:
     """The arrays on these edges in one run of the interpreter; raises InputError.
 
-    ``d/H`` is the gradient of H, which there is where `backwards` have been run.
+    ``d/H`` is the gradient of H, which there is where the run was one in `reverse`, too.
     """
+    backwards = program.backwards if reverse else None
     calls = _calls(record)
     arrays: dict[str, NDArray[Any]] = {}
     for name in names:
@@ -35,7 +38,7 @@ def kept(
         path, _, edge = name.removeprefix(GRADIENT).rpartition(".")
         if path not in calls:
             raise InputError(f"no call is named {path}{_instead(path, calls)}")
-        values = {str(value.name): value for value in calls[path].values}
+        values = _named(calls[path], edge, program)
         if edge not in values:
             raise InputError(f"no edge is named {name}{_edge_instead(path, edge, values)}")
         if of_gradient:
@@ -43,6 +46,22 @@ def kept(
         else:
             arrays[name] = _whole(calls[path], values[edge])
     return arrays
+
+
+def _named(run: Record, edge: str, program: Program) -> dict[str, Value]:
+    """The values of a run by their names: in the file, or else in code and figures.
+
+    Values that code and figures leave unnamed have the name of what gives them.
+    """
+    named = sorted((value for value in run.values if value.name), key=lambda v: v.role != "cache")
+    names = {str(value.name): value for value in named}  # an edge before a mask called as it is
+    if edge in names:
+        return names
+    places = {name: v for v, name in place_names(run.graph).items() if v in run.values}
+    if edge in places:
+        return places | names
+    of_code = variables(program).get(run.graph.key, {})
+    return {name: v for v, name in of_code.items() if v in run.values} | names
 
 
 def _gradient(

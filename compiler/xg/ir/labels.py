@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 
-from xg.ir.graph import Backward, Graph, Value
+from xg.ir.graph import Backward, Call, Graph, Value
 from xg.ir.placement import is_term
 
 
@@ -52,4 +52,19 @@ def saved_names(backward: Backward) -> dict[Value, str]:
             name = f"{stem}_{number}"
         names[value] = name
         taken.add(name)
+    return names
+
+
+def place_names(graph: Graph) -> dict[Value, str]:
+    """The results of steps after what gives them: ``SiLU_1``, ``attn``, of a second one ``attn'``.
+
+    So an edge is called that no label names, and no variable of the code.
+    """
+    names: dict[Value, str] = {}
+    for step in graph.steps:
+        if isinstance(step, Call):
+            place, values = step.path, list(step.outputs)
+        else:
+            place, values = step.place, [v for v in step.outputs if v.role != "cache"]
+        names.update((value, f"{place}{chr(39) * n}") for n, value in enumerate(values))
     return names

@@ -38,7 +38,8 @@ def add_arguments(parser: ArgumentParser) -> None:
         type=edges,
         default=[],
         metavar="EDGE,...",
-        help="edges to write too; with --d-outputs also their gradients: d/H",
+        help="edges to write too, by their names in file, figure or code; with --d-outputs also "
+        "their gradients: d/H",
     )
     parser.add_argument(
         "--dtype",

@@ -31,7 +31,7 @@ def _edge(change: Change[Edge]) -> Data:
     return {
         "pass": edge.direction,
         "where": edge.where,
-        "edge": edge.name,
+        "edge": edge.shown,
         "line": edge.line,
         "before": _state(change.before),
         "after": _state(change.after),

@@ -73,7 +73,7 @@ def _maker(change: Change[Edge]) -> str:
 _EDGES: tuple[Column[Change[Edge]], ...] = (
     Column("", None, sign),
     Column("where", None, lambda each: each.present.where or "·"),
-    Column("edge", None, lambda each: each.present.name),
+    Column("edge", None, lambda each: each.present.shown),
     Column("before", None, lambda each: placements_text(each)[0]),
     Column("after", None, lambda each: placements_text(each)[1]),
     Column("", None, _maker),

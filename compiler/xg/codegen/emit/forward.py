@@ -24,7 +24,7 @@ from xg.codegen.emit.writer import (
 )
 from xg.diagnostics.lazy_dataclass import dataclass
 from xg.ir.graph import Apply, Graph, Value
-from xg.ir.labels import names_by_label
+from xg.ir.labels import names_by_label, saved_names
 from xg.ir.tensor import TensorType
 
 
@@ -47,6 +47,13 @@ def forward_function(
     return Forward(lines, writer.fields, names)
 
 
+def _shown_names(plan: ModulePlan, graph: Graph) -> dict[Value, str]:
+    """The names that the figure gives to values without a label: the code calls them so, too."""
+    backward = plan.program.backwards.get(graph.key)
+    names = saved_names(backward) if backward else {}
+    return {value: name for value, name in names.items() if value.name is None}
+
+
 @dataclass(slots=True)
 class _ForwardWriter(PassWriter):
     saved: Sequence[Value] = ()
@@ -58,6 +65,8 @@ class _ForwardWriter(PassWriter):
         cls, plan: ModulePlan, graph: Graph, saved: Sequence[Value], sizes: Sequence[str]
     ) -> _ForwardWriter:
         names = Names(size_variables(graph) | plan.passed_sizes(graph))
+        shown = _shown_names(plan, graph)
+        names.promise(shown.values())
         scope = Scope(graph.sizes)
         values = [state.next for state in graph.states]
         labelled = {v for step in graph.steps for v in step.outputs if v.name and v.role == "edge"}
@@ -67,7 +76,7 @@ class _ForwardWriter(PassWriter):
             scope=scope,
             names=names,
             types=graph.types,
-            wanted=names_by_label(graph),
+            wanted={**names_by_label(graph), **shown},
             fixed=frozenset({*labelled, *saved, *graph.outputs, *values}),
             uses=count_uses(graph.steps, (*graph.outputs, *saved, *values)),
             backward=False,

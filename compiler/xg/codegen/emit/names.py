@@ -43,6 +43,7 @@ class Names:
         self._kind: Kind = kind
         self._taken = set(map(plain, taken))
         self._next: dict[str, int] = {}  # a number per name below which all are taken
+        self._promised: set[str] = set()
 
     def fresh(self, wanted: str) -> str:
         """The wanted name if it is free, else the same with a number; ``U_#`` asks for one."""
@@ -52,6 +53,9 @@ class Names:
         name = identifier(wanted)
         while self._belongs(name):
             name += "_"
+        if name in self._promised:
+            self._promised.remove(name)
+            return self._given(name)
         if name in self._taken:
             return self._numbered(name.removesuffix("_"), 2)
         return self._given(name)
@@ -62,14 +66,21 @@ class Names:
 
     def _numbered(self, name: str, number: int) -> str:
         number = max(number, self._next.get(name, 1))
-        while f"{name}_{number}" in self._taken or self._belongs(f"{name}_{number}"):
+        while not self._is_free(f"{name}_{number}"):
             number += 1
         self._next[name] = number + 1
         return self._given(f"{name}_{number}")
 
+    def _is_free(self, name: str) -> bool:
+        return not (name in self._taken or name in self._promised or self._belongs(name))
+
     def _given(self, name: str) -> str:
         self._taken.add(name)
         return _marked(name, self._kind)
+
+    def promise(self, names: Iterable[str]) -> None:
+        """Keep names for those that want just these."""
+        self._promised.update(set(map(identifier, names)) - self._taken)
 
     def reserve(self, names: Iterable[str]) -> None:
         """Keep names from being used."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Generic, TypeVar
 
@@ -71,7 +71,7 @@ class Difference:
 def compare(before: Side, after: Side) -> Difference:
     """The differences of `after` from `before`."""
     old, new = edges(before.whole), edges(after.whole)
-    changed = [change for change in _paired(old, new) if _differs(change)]
+    changed = _together([change for change in _paired(old, new) if _differs(change)])
     sending = _paired(_collectives(before), _collectives(after))
     return Difference(
         before,
@@ -97,6 +97,23 @@ def _paired(old: Mapping[_Key, Thing], new: Mapping[_Key, Thing]) -> Iterator[Ch
     for key, thing in new.items():
         yield Change(old.get(key), thing)
     yield from (Change(thing, None) for key, thing in old.items() if key not in new)
+
+
+def _together(changes: Sequence[Change[Edge]]) -> Iterator[Change[Edge]]:
+    """What went and what came under one name of figure and code as one change: ``Y_1``."""
+    went = {_shown(each.before): each.before for each in changes if each.before and not each.after}
+    came = {_shown(each.after) for each in changes if each.after and not each.before}
+    for each in changes:
+        if each.before and each.after:
+            yield each
+        elif each.after:
+            yield Change(went.get(_shown(each.after)), each.after)
+        elif each.before and _shown(each.before) not in came:
+            yield each
+
+
+def _shown(edge: Edge) -> tuple[Pass, str, str]:
+    return edge.direction, edge.where, edge.shown
 
 
 def _differs(change: Change[Edge]) -> bool:

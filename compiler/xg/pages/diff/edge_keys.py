@@ -10,6 +10,7 @@ from xg.diagnostics.lazy_dataclass import dataclass
 from xg.ir.collective import FAMILY
 from xg.ir.collective_prims import local_shape
 from xg.ir.graph import Apply, Call, Graph, Program, Value
+from xg.ir.labels import place_names, saved_names
 from xg.ir.parameters import join
 from xg.ir.placement import PARTIAL, Placement
 from xg.ir.tensor import TensorType, spell_shape
@@ -24,7 +25,8 @@ class Edge:
 
     `shape` is as people read it, `dims` are the same without sizes that the file defines. `where`
     is the way to its block, ``layers.*.attn``; `maker` the glyph of its producer, or its role.
-    `value` is the forward value that it is, or is the gradient of.
+    `value` is the forward value that it is, or is the gradient of. `shown` is what figure and code
+    call it, where the file does not: of ``SiLU_1`` ``Y_1``.
     """
 
     direction: Pass
@@ -36,6 +38,7 @@ class Edge:
     maker: str
     line: int
     value: Value
+    shown: str
 
     @property
     def key(self) -> Key:
@@ -55,7 +58,9 @@ def edges(program: Program) -> Mapping[Key, Edge]:
     """
     by_key: dict[Key, Edge] = {}
     for where, graph in _called(program):
-        for edge in (*_forward(where, graph), *_backward(where, graph, program)):
+        backward = program.backwards.get(graph.key)
+        shown = saved_names(backward) if backward else {}
+        for edge in (*_forward(where, graph, shown), *_backward(where, graph, program)):
             by_key.setdefault(edge.key, edge)
     return by_key
 
@@ -63,7 +68,7 @@ def edges(program: Program) -> Mapping[Key, Edge]:
 def moved_edges(program: Program) -> Mapping[Value, Edge]:
     """The results of the entry block's moves, each as the edge that was moved, newly placed."""
     graph = program.main
-    origins = {edge.value: edge for edge in _forward("", graph)}
+    origins = {edge.value: edge for edge in _forward("", graph, {})}
     moved: dict[Value, Edge] = {}
     for step in graph.steps:
         if isinstance(step, Apply) and step.op.family == FAMILY:
@@ -86,35 +91,28 @@ def _called(program: Program) -> Iterator[tuple[str, Graph]]:
     return level_by_level([("", program.main)], below)
 
 
-def _forward(where: str, graph: Graph) -> Iterator[Edge]:
+def _forward(where: str, graph: Graph, shown: Mapping[Value, str]) -> Iterator[Edge]:
+    places = place_names(graph)
     for value in graph.inputs:
         yield _edge(graph, value, where, "input")
     for param in graph.params:
         yield _edge(graph, param.value, where, "param")
     for step in graph.steps:
-        if isinstance(step, Call):
-            outputs = enumerate(step.outputs)
-            yield from (_edge(graph, v, where, step.path, _at(step.path, n)) for n, v in outputs)
-        elif step.op.family != FAMILY:
-            yield from _made(graph, step, where)
-
-
-def _made(graph: Graph, step: Apply, where: str) -> Iterator[Edge]:
-    visible = (value for value in step.outputs if value.role != "cache")
-    for place, value in enumerate(visible):
-        yield _edge(graph, value, where, step.op.glyph, _at(step.place, place))
-
-
-def _at(place: str, number: int) -> str:
-    """The name of an edge without one: after its producer."""
-    return f"{place}{chr(39) * number}"
+        is_call = isinstance(step, Call)
+        if not is_call and step.op.family == FAMILY:
+            continue
+        maker = step.path if is_call else step.op.glyph
+        for value in step.outputs:
+            if value in places:
+                edge = _edge(graph, value, where, maker, places[value])
+                yield replace(edge, shown=shown.get(value, edge.name))
 
 
 def _edge(graph: Graph, value: Value, where: str, maker: str, place: str = "") -> Edge:
     placement = graph.placements.get(value, {})
     shapes = _shapes(graph, graph.types[value], placement)
     name, line = value.name or place, value.span.line
-    return Edge("forward", where, name, *shapes, _terms(placement), maker, line, value)
+    return Edge("forward", where, name, *shapes, _terms(placement), maker, line, value, name)
 
 
 def _backward(where: str, graph: Graph, program: Program) -> Iterator[Edge]:
@@ -128,7 +126,7 @@ def _backward(where: str, graph: Graph, program: Program) -> Iterator[Edge]:
         placement = backward.placements.get(total, {})
         shapes = _shapes(graph, backward.types[total], placement)
         name, line = f"d{value.name}", value.span.line
-        yield Edge("backward", where, name, *shapes, _terms(placement), "", line, value)
+        yield Edge("backward", where, name, *shapes, _terms(placement), "", line, value, name)
 
 
 def _shapes(graph: Graph, type_: TensorType, placement: Placement) -> tuple[str, str]:

@@ -4,11 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 
-from xg.codegen.backend import default
-from xg.codegen.emit.module import marked
 from xg.codegen.emit.names import plain
-from xg.codegen.emit.scopes import write_with_stable_names
 from xg.codegen.emit.statements import Mark
+from xg.codegen.variables import names_of, written
 from xg.diagnostics.lazy_dataclass import dataclass
 from xg.ir.graph import Program, Step, Value
 from xg.pages.explorer.uses import BlockUse
@@ -33,7 +31,7 @@ class Code:
 
 def code(program: Program, uses: Sequence[BlockUse]) -> Code:
     """The code of a program, the same text as in its module."""
-    _, writer = write_with_stable_names(lambda: marked(program, default().parts))
+    writer = written(program)
     plan = writer.plan
     blocks: dict[str, BlockCode] = {}
     for use in uses:
@@ -44,8 +42,7 @@ def code(program: Program, uses: Sequence[BlockUse]) -> Code:
             "forward": tuple(_lines(forward, plan.marks[key, False], ids)),
             "backward": tuple(_lines(backward, plan.marks[key, True], ids)),
         }
-        names = writer.saved[key][0].names
-        blocks[key] = BlockCode(lines, {value: plain(name) for value, name in names.items()})
+        blocks[key] = BlockCode(lines, names_of(writer, key))
     functions = plan.operators.written.items()
     texts = {
         plain(name): plain("\n".join(operator_function.source(name)))
