@@ -168,6 +168,31 @@ def test_gradients_of_edges_are_kept(xg: Xg, given: Path) -> None:
     assert np.allclose(found["d/W"], inputs()["X"].T @ found["d/H"])
 
 
+def test_drawn_parameters_are_said(xg: Xg, given: Path) -> None:
+    words = ["run", "tiny.xg", "--inputs", "in.npz", "-o", "out.npz"]
+    note = "note: the parameters are drawn from seed 0: --params names some\n"
+    assert xg(*words, "--save-params", "p.npz").out == f"out.npz: Y, loss\n{note}"
+    assert "note" not in xg(*words, "--seed", 0).out
+    assert "note" not in xg(*words, "--params", "p.npz").out
+
+
+def test_a_size_that_does_not_divide_names_the_array_and_its_file(xg: Xg, given: Path) -> None:
+    (given / "half.xg").write_text(
+        "dim B, D = 4, D_b = D/2\nblock F(X [B, D]) -> Y [B, D_b] {\n    param W [D, D_b]\n"
+        "    X -> •<=W : Y\n}\n",
+        encoding="utf-8",
+    )
+    arrays.write(given / "odd.npz", {"X": np.ones((3, 5))})
+    said = xg("run", "half.xg", "--inputs", "odd.npz", "-o", "out.npz")
+    assert said.code == 1
+    assert "D_b = D/2 = 5/2 is not a whole number" in said.err
+    assert "note: D = 5, as X [3, 5] in odd.npz has it; the file says 4" in said.err
+    arrays.write(given / "p.npz", {"W": np.ones((5, 2))})
+    arrays.write(given / "one.npz", {"X": np.ones(5)})
+    said = xg("run", "half.xg", "--inputs", "one.npz", "-o", "out.npz", "--params", "p.npz")
+    assert "note: D = 5, as W [5, 2] in p.npz has it; the file says 4" in said.err
+
+
 UNNAMED = """\
 dim B, D = 4
 block Net(x [B, D]) -> y [] {

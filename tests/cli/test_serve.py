@@ -266,7 +266,7 @@ def test_pages_follow_the_file(folder: Path) -> None:
         served.process.send_signal(signal.SIGINT)
         out, err = served.process.communicate(timeout=SOON)
         assert (served.process.returncode, out) == (0, "")
-        assert "tiny.xg: 1 error\n" in err
+        assert "tiny.xg: 1 error\ntiny.xg:8:19: matmul contracts D_ff with D\n" in err
         assert "Traceback" not in err
     assert sorted(folder.iterdir()) == before
     saved(folder, TINY.replace("V [D_ff, D]", "V [D, D_ff]"))

@@ -18,6 +18,15 @@ def test_gradients_are_proven(xg: Xg) -> None:
     assert said.out.endswith("1 block, 5 gradients: all proven\n")
 
 
+def test_dropout_is_said_where_there_is_some(xg: Xg, folder: Path) -> None:
+    assert ", float64, dropout on\n" in xg("verify", "tiny.xg").out
+    text = (folder / "tiny.xg").read_text(encoding="utf-8")
+    (folder / "tiny.xg").write_text(text.replace("p = 0.5", "p = 0"), encoding="utf-8")
+    without = xg("verify", "tiny.xg")
+    assert "5 of 5 gradients agree" in without.out
+    assert "dropout" not in without.out
+
+
 def test_the_same_as_data(xg: Xg) -> None:
     said = xg("verify", "tiny.xg", "--json", "--seed", 3, "--set", "B=2")
     found = json.loads(said.out)

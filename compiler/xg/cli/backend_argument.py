@@ -10,5 +10,8 @@ from xg.codegen.backend import backends, default
 def add_backend(parser: ArgumentParser) -> None:
     """The backend to run."""
     parser.add_argument(
-        "--backend", choices=tuple(backends()), default=default().name, help="what computes"
+        "--backend",
+        choices=tuple(backends()),
+        default=default().name,
+        help=f"what computes; default: {default().name}",
     )

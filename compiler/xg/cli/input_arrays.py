@@ -44,7 +44,9 @@ class InputArrays:
             program, params = held.program, held.params
         else:
             settings = settings_of(options)
-            program = at_sizes_of(inputs, project, options.block, settings, options.plan)
+            sources = dict.fromkeys(inputs, str(options.inputs))
+            block, plan = options.block, options.plan
+            program = at_sizes_of(inputs, project, block, settings, plan, sources=sources)
             notes = sorted(_resized(project, options, program))
         of, whole = _dtype(options), program.on_one_device
         return cls(

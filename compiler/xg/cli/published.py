@@ -6,14 +6,18 @@ override both. `NAME.names.toml` beside the diagram says what its tensors are.
 
 from __future__ import annotations
 
+import re
 from argparse import Namespace
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any, Final
 
 from numpy.typing import NDArray
 
 from xg.cli.arguments import settings_of
+from xg.diagnostics.diagnostic import Diagnostic, DiagnosticError
 from xg.diagnostics.lazy_dataclass import dataclass
 from xg.driver import Program, compile_project
 from xg.frontend.blocks import concerning, settable
@@ -21,7 +25,7 @@ from xg.frontend.project import Project, named_file
 from xg.frontend.typed import Settings, declared_dims, shape_project
 from xg.ir.graph import Program as Graphs
 from xg.ir.parameters import CallSite, entry, param_specs
-from xg.ir.sizes_from_arrays import sizes_from_arrays
+from xg.ir.sizes_from_arrays import carried_sizes, sizes_from_arrays
 from xg.ir.walk import level_by_level
 from xg_runtime import model_config, names, rename, weights
 from xg_runtime.errors import InputError
@@ -30,6 +34,7 @@ from xg_runtime.names import ConfigPath, Names
 Arrays = dict[str, NDArray[Any]]
 
 ENDING: Final = ".names.toml"
+OF_SIZES: Final = "XG04"  # how the codes of errors of numbers begin
 
 
 @dataclass(frozen=True)
@@ -83,7 +88,10 @@ class Published:
             needed = concerning(project, draft.main.block, names.config.settings)
             _refuse_defaults(needed, checkpoint, draft, shown, settings)
         known_arrays = {**(inputs or {}), **seen}
-        program = at_sizes_of(known_arrays, project, options.block, settings, options.plan)
+        sources = {name: str(getattr(options, "inputs", "")) for name in inputs or {}}
+        sources |= dict.fromkeys(seen, checkpoint.source)
+        block, plan = options.block, options.plan
+        program = at_sizes_of(known_arrays, project, block, settings, plan, sources=sources)
         params = _renamed(program, names, checkpoint) if names else checkpoint.tensors
         notes = _notes(checkpoint, names_file) if names else ()
         return cls(
@@ -239,12 +247,39 @@ def at_sizes_of(
     block: str | None,
     settings: Settings,
     plan: str | None = None,
+    *,
+    sources: Mapping[str, str] = MappingProxyType({}),
 ) -> Program:
-    """A block with the sizes that arrays have, unless the settings say otherwise."""
+    """A block with the sizes that arrays have, unless the settings say otherwise.
+
+    `sources` are the files of arrays, which an error names beside the sizes that it is about.
+    """
     draft = shape_project(project, block, settings)
-    sizes = sizes_from_arrays(draft, {name: array.shape for name, array in found.items()})
-    declared = {name: n for name, n in sizes.items() if name in declared_dims(project)}
-    return compile_project(project, block, {**declared, **settings}, plan)
+    shapes = {name: array.shape for name, array in found.items()}
+    carried = carried_sizes(draft, shapes)
+    own = declared_dims(project).keys() - settings.keys()
+    declared = {name: number for name, (number, _) in carried.items() if name in own}
+    try:
+        return compile_project(project, block, {**declared, **settings}, plan)
+    except DiagnosticError as error:
+        written = draft.main.sizes.defaults
+        notes: dict[str, str] = {}
+        for name, number in declared.items():
+            array = carried[name][1]
+            if array in sources and number != written.get(name):
+                has = f"{array} [{', '.join(map(str, shapes[array]))}] in {sources[array]} has it"
+                said = f"; the file says {written[name]}" if name in written else ""
+                notes[name] = f"{name} = {number}, as {has}{said}"
+        raise DiagnosticError(_with_notes(each, notes) for each in error.diagnostics) from None
+
+
+def _with_notes(diagnostic: Diagnostic, notes: Mapping[str, str]) -> Diagnostic:
+    """A diagnostic of sizes, with the notes of those that it names."""
+    if not diagnostic.code.startswith(OF_SIZES):
+        return diagnostic
+    words = re.findall(r"\w+", diagnostic.message)
+    own = (note for name, note in notes.items() if name in words)
+    return replace(diagnostic, notes=(*diagnostic.notes, *own))
 
 
 def effective(

@@ -13,16 +13,23 @@ def sizes_from_arrays(program: Program, found: Mapping[str, tuple[int, ...]]) ->
 
     The first array that has a symbol's axis counts; whether the others agree is not judged here.
     """
+    return {name: number for name, (number, _) in carried_sizes(program, found).items()}
+
+
+def carried_sizes(
+    program: Program, found: Mapping[str, tuple[int, ...]]
+) -> dict[str, tuple[int, str]]:
+    """These numbers, each with the name of the array that gives it."""
     main = program.main
     shapes = [(str(value.name), main.types[value].shape) for value in main.inputs]
     shapes += [
         (path, graph.sizes.expand_type(param.type).substitute(symbols).shape)
         for path, param, graph, symbols in param_specs(program)
     ]
-    numbers: dict[str, int] = {}
+    sizes: dict[str, tuple[int, str]] = {}
     for name, shape in shapes:
         if name in found and len(found[name]) == len(shape):
             for dim, length in zip(shape, found[name], strict=True):
                 if dim.name is not None:
-                    numbers.setdefault(dim.name, length)
-    return numbers
+                    sizes.setdefault(dim.name, (length, name))
+    return sizes

@@ -26,6 +26,7 @@ def run(options: Namespace, console: Console) -> int:
         console.note(f"xg run: {title} has no bfloat16: --backend {HALF} has, without --keep")
         return USAGE
     _refuse_endings(options)
+    is_chosen, options.seed = options.seed is not None, options.seed or 0
     input_arrays = InputArrays.read(options)
     for note in input_arrays.notes:
         console.note(note)
@@ -36,6 +37,8 @@ def run(options: Namespace, console: Console) -> int:
     if options.save_params:
         arrays.write(options.save_params, params)
     console.say(f"{options.out}: {', '.join(results)}")
+    if input_arrays.params is None and input_arrays.program.params and not is_chosen:
+        console.say("note: the parameters are drawn from seed 0: --params names some")
     return FINE
 
 

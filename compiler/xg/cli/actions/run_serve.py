@@ -117,3 +117,5 @@ def _redraw(board: Board, place: int, drawing: LiveDrawing, console: Console) ->
     except Exception as error:  # the next save may be drawn
         board.put(place, drawing.broken("\n".join(bug_lines(error))))
     console.note(f"{drawing.shown.name}: {drawing.verdict}{drawn}")
+    if drawing.first_error:
+        console.note(drawing.first_error)

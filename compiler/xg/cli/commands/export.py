@@ -30,6 +30,9 @@ def add_arguments(parser: ArgumentParser) -> None:
     )
     add_names(parser)
     parser.add_argument(
-        "--seed", type=natural, default=0, help="draws the parameters where no file gives them"
+        "--seed",
+        type=natural,
+        default=0,
+        help="draws the parameters where no file gives them; default: 0",
     )
     add_kernels(parser)

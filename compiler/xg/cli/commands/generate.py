@@ -53,7 +53,10 @@ def add_arguments(parser: ArgumentParser) -> None:
     )
     parser.add_argument("--window", type=positive, metavar="N", help="of a longer text see the end")
     parser.add_argument(
-        "--dtype", choices=("float32", "float64"), default="float32", help="of --weights"
+        "--dtype",
+        choices=("float32", "float64"),
+        default="float32",
+        help="of --weights; default: float32",
     )
     _add_run(parser)
     add_threads(parser)
@@ -87,7 +90,7 @@ def _add_drawing(parser: ArgumentParser) -> None:
         "--top-p", type=share, metavar="X", help="draw among the likeliest with this share"
     )
     drawing.add_argument(
-        "--seed", type=natural, default=0, metavar="N", help="another one, another text"
+        "--seed", type=natural, default=0, metavar="N", help="another one, another text; default: 0"
     )
     drawing.add_argument("--stop", metavar="TOKEN", help="a token at which the text ends")
 

@@ -45,10 +45,11 @@ def add_arguments(parser: ArgumentParser) -> None:
         "--dtype",
         choices=("float32", "float64", "bfloat16"),
         default="float32",
-        help=f"of floats; bfloat16 with --backend {HALF}, its results are written as float32",
+        help=f"of floats; bfloat16 with --backend {HALF}, its results are written as float32; "
+        "default: float32",
     )
     parser.add_argument(
-        "--seed", type=natural, default=0, help="draws the parameters where no file gives them"
+        "--seed", type=natural, help="draws the parameters where no file gives them; default: 0"
     )
     drawn = "dropout and random sources on, drawn from SEED"
     parser.add_argument("--dropout", type=natural, metavar="SEED", help=drawn)

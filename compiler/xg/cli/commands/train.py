@@ -102,13 +102,15 @@ def _add_learning(parser: ArgumentParser) -> None:
     learning.add_argument(
         "--eval", type=natural, default=50, metavar="N", help="every N steps; 0: never"
     )
-    learning.add_argument("--dtype", choices=("float32", "float64"), default="float32")
+    learning.add_argument(
+        "--dtype", choices=("float32", "float64"), default="float32", help="default: float32"
+    )
     learning.add_argument(
         "--seed",
         type=natural,
         default=0,
         metavar="N",
-        help="of first parameters, batches, dropout and the sample",
+        help="of first parameters, batches, dropout and the sample; default: 0",
     )
 
 

@@ -30,7 +30,7 @@ def add_arguments(parser: ArgumentParser) -> None:
     )
     add_kernels(parser)
     parser.add_argument(
-        "--seed", type=natural, default=0, help="draws parameters, inputs and dropout"
+        "--seed", type=natural, default=0, help="draws parameters, inputs and dropout; default: 0"
     )
     parser.add_argument("--json", action="store_true", help="print one JSON document")
     add_ranks(parser)

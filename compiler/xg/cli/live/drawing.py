@@ -6,7 +6,7 @@ import os
 import subprocess
 import sys
 from argparse import Namespace
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from itertools import count
 from threading import Thread
@@ -33,6 +33,7 @@ class LiveDrawing:
         self.watched = Watched(name)
         self.shown = LiveFile(name)
         self.verdict = ""  # in words
+        self.first_error = ""  # its place and its message
         self._options = options
 
     def redrawn(self) -> Iterator[LiveFile]:
@@ -51,7 +52,7 @@ class LiveDrawing:
                 if pages and not mistakes:
                     yield self._show(replace(self.shown, said="", failed=False, pages=pages))
             checked = findings(project, self._options) or mistakes
-        self.verdict = summary(checked)
+        self.verdict, self.first_error = summary(checked), _first_error(checked)
         if checked:
             said, failed = render(checked, color=False), bool(errors(checked))
             yield self._show(replace(self.shown, said=said, failed=failed))
@@ -70,7 +71,7 @@ class LiveDrawing:
 
     def broken(self, said: str) -> LiveFile:
         """The file, of which xg could make nothing."""
-        self.verdict = "internal error"
+        self.verdict, self.first_error = "internal error", ""
         return self._show(replace(self.shown, said=said, failed=True))
 
     def _show(self, file: LiveFile) -> LiveFile:
@@ -107,6 +108,15 @@ class LiveDrawing:
         block = program.graphs.main.block
         for html, is_begun in explore_by_steps(program, settings):
             yield LivePage(block, html, next(_VERSIONS), is_quick=True, is_begun=is_begun)
+
+
+def _first_error(found: Sequence[Diagnostic]) -> str:
+    """``net.xg:3:24: no operator, block or option is called Foo``."""
+    for each in found:
+        if each.severity == "error":
+            place = f"{each.file}:{each.line}:{each.column}: " if each.span else ""
+            return f"{place}{each.message}"
+    return ""
 
 
 def _concerned(mistakes: Iterable[Diagnostic], *, drawn: bool) -> tuple[Diagnostic, ...]:

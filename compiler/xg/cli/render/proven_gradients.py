@@ -8,10 +8,14 @@ from typing import TYPE_CHECKING
 from xg.cli.render.amounts import data_of
 from xg.codegen.backend import backends
 from xg.diagnostics.counted import counted
+from xg.ir.graph import Apply, Graph
+from xg.ir.scalar import Scalar
+from xg.ir.walk import having
 from xg_runtime.gradtable import as_json, table
 
 if TYPE_CHECKING:
     from xg.frontend.typed import Settings
+    from xg.ir.graph import Program
     from xg.verify.gradient_proof import GradientProof
 
 
@@ -21,7 +25,8 @@ def lines(file: str, settings: Settings, proof: GradientProof) -> Iterator[str]:
     chosen = [f"{name}={value}" for name, value in settings.items()]
     yield " ".join([f"{file}: {main.block}", *chosen])
     domain = f", {proof.domain}" if proof.domain else ""
-    yield f"at {spelled_sizes(proof.sizes, settings)}, float64, dropout on{domain}"
+    drops = dropout_said(proof.program.graphs)
+    yield f"at {spelled_sizes(proof.sizes, settings)}, float64{drops}{domain}"
     yield table(proof.gradients).rstrip()
     for backend, reference in proof.references.items():
         outputs = counted(reference.outputs, "output")
@@ -38,6 +43,17 @@ def spelled_sizes(sizes: Mapping[str, int], settings: Settings) -> str:
     chosen = "sizes chosen small, " if sizes.keys() - settings.keys() else ""
     spelled = ", ".join(f"{name} = {size}" for name, size in sorted(sizes.items()))
     return f"{chosen}{spelled}" or "fixed sizes"
+
+
+def dropout_said(program: Program) -> str:
+    """That dropout is on, where there is some."""
+
+    def drops(graph: Graph) -> bool:
+        steps = (step for step in graph.steps if isinstance(step, Apply))
+        chances = (step.attrs["p"] for step in steps if step.op.name == "dropout")
+        return any(not isinstance(p, Scalar) or p.constant != 0 for p in chances)
+
+    return ", dropout on" if having(program, drops) else ""
 
 
 def summary(proofs: Sequence[GradientProof], passed: bool) -> str:

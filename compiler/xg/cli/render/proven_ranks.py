@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from math import isfinite, prod
 from typing import TYPE_CHECKING, Final
 
-from xg.cli.render.proven_gradients import spelled_sizes
+from xg.cli.render.proven_gradients import dropout_said, spelled_sizes
 from xg.cli.render.table import Column, Table
 from xg.codegen.backend import backends
 from xg.diagnostics.counted import counted
@@ -37,7 +37,7 @@ def lines(file: str, settings: Settings, proof: RankProof) -> Iterator[str]:
     sizes = spelled_sizes(proof.case.sizes, settings)
     ranks = " × ".join(f"{axis} = {size}" for axis, size in _mesh(proof).items())
     on = PLACES[proof.on].format(prod(_mesh(proof).values()))
-    yield f"at {sizes}, on {on}, {ranks}, dropout on"
+    yield f"at {sizes}, on {on}, {ranks}{dropout_said(proof.program.graphs)}"
     if proof.floats:
         yield from _floats(proof.floats)
     if proof.exact:

@@ -14,7 +14,7 @@ MEANINGS = {
     exits.BUG: "an error of xg itself",
     exits.RUN_FAILED: "a computation failed: a value that is no number, a damaged checkpoint",
     exits.FILE_FAILED: "a file could not be read or written",
-    exits.INTERRUPTED: "interrupted by Ctrl-C",
+    exits.INTERRUPTED: "interrupted by Ctrl-C; xg serve and --watch, which it ends, return 0",
 }
 
 

@@ -138,8 +138,9 @@ def _corpus(options: Namespace, task: TextTask, size: int | None) -> corpus.Corp
 
 def _of_rows(project: Project, draft: Program, options: Namespace) -> TrainingSetup:
     data_arrays, sha256 = _arrays(draft, options.data)
-    program = at_sizes_of(data_arrays, project, options.block, settings_of(options))
     source_name = str(options.data)
+    settings, sources = settings_of(options), dict.fromkeys(data_arrays, source_name)
+    program = at_sizes_of(data_arrays, project, options.block, settings, sources=sources)
     rows = fit(
         data_arrays, expected_inputs(program.on_one_device), dtype=options.dtype, source=source_name
     )
@@ -154,7 +155,6 @@ def _of_rows(project: Project, draft: Program, options: Namespace) -> TrainingSe
     source = ArraySource(rows, batched, options.batch, sha256, held, options.seed)
     loss = loss_of(program.graphs, options.loss)
     how = options.backend, options.kernels, options.accumulate or 1
-    settings = settings_of(options)
     carrying = {name: array.shape for name, array in data_arrays.items()}
     carried_sizes = {**sizes_from_arrays(draft.graphs, carrying), str(first[0]): options.batch}
     sizes = {name: n for name, n in carried_sizes.items() if name in declared_dims(project)}

@@ -100,7 +100,7 @@ def _paired(old: Mapping[_Key, Thing], new: Mapping[_Key, Thing]) -> Iterator[Ch
 
 
 def _together(changes: Sequence[Change[Edge]]) -> Iterator[Change[Edge]]:
-    """What went and what came under one name of figure and code as one change: ``Y_1``."""
+    """One change of an edge that went and one that came under its name in figures: ``Y_1``."""
     went = {_shown(each.before): each.before for each in changes if each.before and not each.after}
     came = {_shown(each.after) for each in changes if each.after and not each.before}
     for each in changes:
