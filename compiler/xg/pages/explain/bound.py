@@ -40,7 +40,8 @@ class Bound:
     """A program after both passes. `seed` is None where the numbers are those of an example.
 
     `given` are the cotangents that the backward pass began with. `said` is what the example claims.
-    `update` is there where a loss is. `axes` are the words along axes of these names.
+    `update` is there where a loss is. `axes` are the words along axes of these names. `written` are
+    the numbers that the file gives to sizes, where others are taken.
     """
 
     program: Program
@@ -51,6 +52,7 @@ class Bound:
     said: Mapping[Edge, tuple[Said, ...]] = field(default_factory=dict[Edge, tuple[Said, ...]])
     update: Update | None = None
     axes: Mapping[str, tuple[str, ...]] = field(default_factory=dict[str, tuple[str, ...]])
+    written: Mapping[str, int] = field(default_factory=dict[str, int])
 
     @property
     def sizes(self) -> Mapping[str, int]:
@@ -135,7 +137,9 @@ def of_block(
         arrays = invented.cotangents(outputs, seed, None if loss is None else [loss])
         gradients = interpreter.backward(record, arrays)
     update = _update(interpreter, given, outputs, gradients)
-    return _with_words(Bound(program, "", record, arrays, seed, update=update), read, tokens)
+    written = {n: size for n, size in draft.main.sizes.defaults.items() if n in sizes}
+    bound = Bound(program, "", record, arrays, seed, update=update, written=written)
+    return _with_words(bound, read, tokens)
 
 
 def _update(

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import field
 from pathlib import PurePath
+from typing import Final
 
 import numpy as np
 
@@ -15,6 +16,7 @@ from xg.figures.views.forward import forward_drawn
 from xg.figures.views.steps import Drawn
 from xg.ir.graph import Apply, Call, Program, Value
 from xg.ir.graph import Step as GraphStep
+from xg.ir.parameters import param_specs
 from xg.ir.prim import LAWS
 from xg.ir.tensor import TensorType
 from xg.pages.explain import words
@@ -34,6 +36,8 @@ from xg.pages.explorer.uses import BlockUse, block_uses
 from xg.verify.examples.recompute import Array
 from xg.verify.reference.interpret import Record
 
+SIZES: Final = 6  # of a file are named
+
 
 def compose(bound: Bound) -> ExplainedPage:
     """The page of a program with numbers: the block itself first, then what it calls."""
@@ -52,11 +56,28 @@ def compose(bound: Bound) -> ExplainedPage:
         block=main.block,
         sizes=dict(sorted(bound.sizes.items())),
         seed=bound.seed,
+        invented="" if bound.seed is None else _invented(bound),
         off=_off(bound.program),
         sections=sections,
         update=bound.update,
     )
     return labelled(page, bound.axes)
+
+
+def _invented(bound: Bound) -> str:
+    """A sentence on numbers that the file has otherwise: sizes, and parameters of one number."""
+    has: list[str] = []
+    here: list[str] = []
+    sizes = [f"{n} = {number}" for n, number in bound.written.items() if bound.sizes[n] != number]
+    if sizes:
+        has.append(", ".join([*sizes[:SIZES], *["…"] * (len(sizes) > SIZES)]))
+        here.append("sizes are small")
+    starts = {param.start for _, param, *_ in param_specs(bound.program)}
+    if kinds := [word for word in ("zeros", "ones") if word in starts]:
+        has.append(f"parameters that begin as {' or '.join(kinds)}")
+        here.append("every parameter is drawn")
+    text = f"The file has {' and '.join(has)}; here {' and '.join(here)}"
+    return f"{text}, so that the numbers can be followed." if has else ""
 
 
 def _off(program: Program) -> str:
@@ -165,10 +186,7 @@ class _SectionWriter:
         """The name of a step, and its formula."""
         match step:
             case Apply():
-                between = ", " if step.op.glyph.startswith("d") else " "
-                name = step.op.name.replace("_", " ")
-                formula = step.op.description(step.attrs).formula
-                return f"{step.op.glyph}{between}{name}", formula
+                return _said(step), step.op.description(step.attrs).formula
             case Call():
                 what = "The backward pass of the block" if step.origin else "The block"
                 return f"{what} {self._block(step)}", ""
@@ -235,6 +253,14 @@ def _remark(said: Said) -> str:
     counted = f"{holding or 'none'} of {numbers} numbers {'are' if holding > 1 else 'is'}"
     why = f": {claim.wrong}" if claim.wrong else ""
     return f"{where} prints something else; {counted} right{why}."
+
+
+def _said(step: Apply) -> str:
+    """The sign of an operator and its name, one of them where both are one word."""
+    glyph, name = step.op.glyph, step.op.name.replace("_", " ")
+    if glyph.casefold() == name.casefold():
+        return glyph
+    return f"{glyph}{', ' if glyph.startswith('d') else ' '}{name}"
 
 
 def _span(step: GraphStep) -> Span | None:

@@ -90,7 +90,10 @@ class Update:
 
 @dataclass(frozen=True, slots=True)
 class ExplainedPage:
-    """A whole page. `seed` is None where the numbers are an example's; `off`: nothing is drawn."""
+    """A whole page. `seed` is None where the numbers are an example's; `off`: nothing is drawn.
+
+    `invented` is a sentence on numbers that the file has otherwise.
+    """
 
     title: str
     example: str
@@ -99,5 +102,6 @@ class ExplainedPage:
     sizes: Mapping[str, int]
     seed: int | None
     off: str
+    invented: str
     sections: tuple[ExplainedBlock, ...]
     update: Update | None = None

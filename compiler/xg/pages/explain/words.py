@@ -26,7 +26,8 @@ def origin(page: ExplainedPage) -> str:
         return (
             f"The block {page.block} of {page.file}{at}, with the numbers that its example gives."
         )
-    return f"The block {page.block} of {page.file}{at}, with numbers drawn from seed {page.seed}."
+    drawn = f"The block {page.block} of {page.file}{at}, with numbers drawn from seed {page.seed}."
+    return f"{drawn} {page.invented}".rstrip()
 
 
 def promise(page: ExplainedPage) -> str:

@@ -15,6 +15,7 @@ from xg.diagnostics.lazy_dataclass import dataclass
 from xg.ir.body import topological
 from xg.ir.graph import Apply, Value
 from xg.ir.prim import Expr
+from xg.ir.special import is_negative_size, of_sigmoid
 from xg.ir.tensor import TensorType
 from xg.pages.explain.numbers import number
 from xg.verify.examples.recompute import Array
@@ -78,6 +79,11 @@ class _Speller:
         return self._computed(expr, index, depth - 1)
 
     def _computed(self, expr: Expr, index: Index, depth: int) -> Spelled:
+        if (x := of_sigmoid(expr)) is not None:  # as it is stated, not as it avoids overflow
+            return f"1/(1 + exp(-{_factor(self.spell(x, self._inside(x, index), depth))}))", PRODUCT
+        if is_negative_size(expr):
+            smaller = min(expr.args, key=lambda x: self._at(x, index))
+            return self.spell(smaller, self._inside(smaller, index), depth)
         match expr.prim:
             case "add" | "sub" | "mul" | "div":
                 return self._binary(expr, index, depth)
