@@ -71,6 +71,13 @@ def test_an_edge_without_a_label_has_its_name_in_figures_and_code(xg: Xg, net: P
     assert [each["edge"] for each in data["edges"]] == ["U_2"]
 
 
+def test_one_device_sends_nothing(xg: Xg, net: Path) -> None:
+    said = xg("diff", "net.xg", "newer.xg").out
+    assert "edges of the forward pass\n" in said
+    assert "cost, bytes of float32\n" in said
+    assert all(word not in said for word in ("sent", "ring", "rank"))
+
+
 def test_the_same_file_twice(xg: Xg, net: Path) -> None:
     said = xg("diff", "net.xg", "-", stdin=NET.encode())
     assert said.code == 0

@@ -8,6 +8,7 @@ from figures.flaws import flaws
 import xg
 from xg.figures import dot, painted, render
 from xg.figures.model.figure import Emphasis, Figure
+from xg.figures.model.richtext import characters
 from xg.pages.diff import Side, changed_figure, compare
 
 OLD = """\
@@ -174,3 +175,34 @@ def test_a_way_that_turned_around_has_no_ghost_that_closes_a_circle(tmp_path: Pa
 
 def name(node: str) -> str:
     return node.partition(" [")[0]
+
+
+GATED = """\
+dim B, D = 8
+block Net(x [B, D]) -> y [B, D] {
+    param W [D, D], U [D, D], V [D, D], b [D] = zeros
+    x -> •<=W -> ⊕<-BC(b) : h
+    x -> •<=U -> sigmoid : g
+    h -> SiLU -> ⊙<-g -> •<=V -> ⊕<-BC(b) -> ⊕<-x : y
+}
+"""
+
+
+def test_what_is_unchanged_is_not_marked(tmp_path: Path) -> None:
+    """One operator between h and its reader: numbers of others move, and they have not changed."""
+    for written, nodes, changed in (
+        ("GELU -> ⊙<-g", {"GELU_1"}, ["y_1"]),
+        ("⊙<-g", {"SiLU_1"}, ["y_1"]),
+        ("•<=W -> SiLU -> ⊙<-g", {"•_3", "W~2"}, ["y_1"]),
+        ("SiLU -> ⊕<-g", {"⊕_1"}, ["y_1"]),
+    ):
+        new = GATED.replace("SiLU -> ⊙<-g", written)
+        difference = compare(side(tmp_path, "old", GATED), side(tmp_path, "new", new))
+        forward = [each.present for each in difference.edges if each.present.direction == "forward"]
+        assert [edge.shown for edge in forward] == changed, written
+        found = changed_figure(difference)
+        assert {node.id for node in found.nodes if node.mark is not Emphasis.NONE} == nodes
+        marked_edges = [edge for edge in found.edges if edge.mark is not Emphasis.NONE]
+        labels = [characters(edge.label) for edge in marked_edges]
+        assert not any(label.startswith(("h ", "g ")) for label in labels), (written, labels)
+        assert flaws(painted(found)[0]) == []

@@ -8,6 +8,7 @@ from typing import Final
 from xg.cli.render.amounts import evaluated
 from xg.cli.render.table import Column, Table, aligned
 from xg.cost.communication import SHORT, Sent, Way, total_formula
+from xg.ir.dim import ZERO, Dim
 from xg.pages.diff import Change, Difference, Edge
 from xg.pages.diff.compare import block_of
 
@@ -23,18 +24,19 @@ def lines(difference: Difference) -> Iterator[str]:
     if difference.sizes:
         sizes = (f"{name} = {new}, was {old}" for name, (old, new) in difference.sizes.items())
         yield f"sizes: {'; '.join(sizes)}"
+    on_ranks = any(side.placed for side in (before, after))
     for direction in ("forward", "backward"):
         changed = [each for each in difference.edges if each.present.direction == direction]
         if changed:
             yield ""
-            yield f"edges of the {direction} pass, as one rank holds them"
+            yield f"edges of the {direction} pass{', as one rank holds them' * on_ranks}"
             yield from Table(_EDGES, changed).lines("  ")
     if difference.collectives:
         yield ""
         yield "collectives, in elements around a ring"
         yield from aligned([*map(_collective, difference.collectives)], indent="  ")
     yield ""
-    yield "cost of one rank, bytes of float32"
+    yield f"cost{' of one rank' * on_ranks}, bytes of float32"
     yield from aligned([*_costs(difference)], frozenset({1, 2, 3}), "  ")
     yield from _formulas(difference)
 
@@ -96,8 +98,13 @@ def _costs(difference: Difference) -> Iterator[tuple[str, ...]]:
     for name, (old, new) in difference.costs.items():
         left = evaluated(old, before.report.numbers)
         right = evaluated(new, after.report.numbers)
-        if left is not None and right is not None:
+        if left is not None and right is not None and not _nothing_sent(name, old, new):
             yield (name, f"{left:,}", f"{right:,}", f"{right - left:+,}" if right != left else "0")
+
+
+def _nothing_sent(name: str, old: Dim, new: Dim) -> bool:
+    """Whether neither side sends: on one device there is nothing to tell."""
+    return name in (*_SENDING, "ring bytes") and old == new == ZERO
 
 
 def _formulas(difference: Difference) -> Iterator[str]:
@@ -105,6 +112,8 @@ def _formulas(difference: Difference) -> Iterator[str]:
     sides = (difference.before.report.numbers, difference.after.report.numbers)
     for name, dims in difference.costs.items():
         if all(evaluated(*each) is not None for each in zip(dims, sides, strict=True)):
+            continue
+        if _nothing_sent(name, *dims):
             continue
         old, new = map(str, dims)
         if name in _SENDING:

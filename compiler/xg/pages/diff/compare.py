@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from typing import Generic, TypeVar
 
@@ -12,7 +12,7 @@ from xg.cost.traffic import Kind, Pass
 from xg.diagnostics.lazy_dataclass import dataclass
 from xg.ir.dim import Dim
 from xg.ir.graph import Program
-from xg.pages.diff.edge_keys import Edge, edges
+from xg.pages.diff.edge_keys import Edge, edges, old_edges
 
 Thing = TypeVar("Thing", Edge, Sent)
 Sending = tuple[Pass, str, Kind, str, str]
@@ -70,8 +70,8 @@ class Difference:
 
 def compare(before: Side, after: Side) -> Difference:
     """The differences of `after` from `before`."""
-    old, new = edges(before.whole), edges(after.whole)
-    changed = _together([change for change in _paired(old, new) if _differs(change)])
+    old, new = old_edges(before.whole, after.whole), edges(after.whole)
+    changed = [change for change in _paired(old, new) if _differs(change)]
     sending = _paired(_collectives(before), _collectives(after))
     return Difference(
         before,
@@ -97,23 +97,6 @@ def _paired(old: Mapping[_Key, Thing], new: Mapping[_Key, Thing]) -> Iterator[Ch
     for key, thing in new.items():
         yield Change(old.get(key), thing)
     yield from (Change(thing, None) for key, thing in old.items() if key not in new)
-
-
-def _together(changes: Sequence[Change[Edge]]) -> Iterator[Change[Edge]]:
-    """One change of an edge that went and one that came under its name in figures: ``Y_1``."""
-    went = {_shown(each.before): each.before for each in changes if each.before and not each.after}
-    came = {_shown(each.after) for each in changes if each.after and not each.before}
-    for each in changes:
-        if each.before and each.after:
-            yield each
-        elif each.after:
-            yield Change(went.get(_shown(each.after)), each.after)
-        elif each.before and _shown(each.before) not in came:
-            yield each
-
-
-def _shown(edge: Edge) -> tuple[Pass, str, str]:
-    return edge.direction, edge.where, edge.shown
 
 
 def _differs(change: Change[Edge]) -> bool:

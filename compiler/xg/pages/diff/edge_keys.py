@@ -15,6 +15,7 @@ from xg.ir.parameters import join
 from xg.ir.placement import PARTIAL, Placement
 from xg.ir.tensor import TensorType, spell_shape
 from xg.ir.walk import level_by_level
+from xg.pages.diff.align import places_in
 
 Key = tuple[Pass, str, str]
 
@@ -62,6 +63,23 @@ def edges(program: Program) -> Mapping[Key, Edge]:
         shown = saved_names(backward) if backward else {}
         for edge in (*_forward(where, graph, shown), *_backward(where, graph, program)):
             by_key.setdefault(edge.key, edge)
+    return by_key
+
+
+def old_edges(old: Program, new: Program) -> Mapping[Key, Edge]:
+    """The edges of an old program, unnamed ones under their names in the new one."""
+    graphs = dict(reversed([*_called(new)]))
+    places = {
+        where: places_in(graphs[where], graph)
+        for where, graph in reversed([*_called(old)])
+        if where in graphs
+    }
+    by_key: dict[Key, Edge] = {}
+    for edge in edges(old).values():
+        if edge.value.name is None:
+            name, mark, rest = edge.name.partition("'")
+            edge = replace(edge, name=places.get(edge.where, {}).get(name, name) + mark + rest)
+        by_key[edge.key] = edge
     return by_key
 
 

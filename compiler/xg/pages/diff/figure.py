@@ -11,9 +11,10 @@ from xg.figures.model.figure import Emphasis, Figure, FigureEdge, FigureNode, No
 from xg.figures.views.forward import forward_drawn
 from xg.ir.collective import FAMILY
 from xg.ir.graph import Apply, Call, Graph, Step, Value
+from xg.pages.diff.align import places_in
 from xg.pages.diff.compare import Difference
-from xg.pages.diff.edge_keys import edges, moved_edges
-from xg.pages.diff.ghosts import with_ghosts
+from xg.pages.diff.edge_keys import moved_edges, old_edges
+from xg.pages.diff.ghosts import with_ghosts, with_ids
 
 MARKED: Final = "What is new or changed is bold and coloured, what is gone dotted."
 
@@ -30,6 +31,7 @@ def changed_figure(difference: Difference, *, legend: bool = False) -> Figure:
     drawn = forward_drawn(program, _without_remarks(program.main), legend=legend)
     before = difference.before.program
     old = forward_drawn(before, _without_remarks(before.main)).figure
+    old = with_ids(old, places_in(program.main, before.main))
     tails = _tails(difference, program.main, drawn.nodes, drawn.figure)
     boxes = {drawn.nodes[step] for step in _boxes(difference, program.main) if step in drawn.nodes}
     names = " against ".join(_names(difference))
@@ -79,7 +81,7 @@ def _tails(
 
 def _moved(difference: Difference) -> set[Value]:
     """The results of moves that have another placement than the first program's edge."""
-    before = edges(difference.before.whole)
+    before = old_edges(difference.before.whole, difference.after.whole)
     moved = moved_edges(difference.after.whole)
     return {
         value

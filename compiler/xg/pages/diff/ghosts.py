@@ -1,7 +1,8 @@
 """Ghosts: what only the first of two programs has, drawn into the figure of the second.
 
 A node is the same in both figures if it has the same id. An arrow that a way through new nodes
-replaces has no ghost, and a new one is not marked where it only passes a ghost by.
+replaces has no ghost, and a new one is not marked where it only passes a ghost by, or where its
+tensor went elsewhere before.
 """
 
 from __future__ import annotations
@@ -38,7 +39,9 @@ def with_ghosts(old: Figure, new: Figure) -> Figure:
     labels = {node.id: node.label for node in old.nodes}
     nodes = [_compared(node, came, labels) for node in new.nodes]
     changed = {node.id for node in nodes if node.mark is Emphasis.CHANGED and node.kind in _BESIDE}
-    edges = [_marked(edge, came, changed, old_pairs | passed) for edge in new.edges]
+    kept = {tail for tail, _ in old_pairs - new_pairs if tail in after}
+    known = old_pairs | passed | {(e.tail, e.head) for e in new.edges if e.tail in kept}
+    edges = [_marked(edge, came, changed, known) for edge in new.edges]
     missing = [e for e in old.edges if (e.tail, e.head) not in new_pairs | detours]
     for edge in missing:
         # Where the way has turned around an arrow against it would close a circle.
@@ -52,10 +55,17 @@ def with_ghosts(old: Figure, new: Figure) -> Figure:
 def _with_ids_of(new: Figure, old: Figure) -> Figure:
     """Return the old figure with the new one's ids of tensors whose ids differ in shapes alone."""
     known = {_SHAPE.sub("", node.id): node.id for node in new.nodes}
-    ids = {node.id: known.get(_SHAPE.sub("", node.id), node.id) for node in old.nodes}
-    edges = (replace(edge, tail=ids[edge.tail], head=ids[edge.head]) for edge in old.edges)
-    nodes = tuple(replace(node, id=ids[node.id]) for node in old.nodes)
-    return replace(old, nodes=nodes, edges=tuple(edges))
+    return with_ids(
+        old, {node.id: known.get(_SHAPE.sub("", node.id), node.id) for node in old.nodes}
+    )
+
+
+def with_ids(figure: Figure, names: Mapping[str, str]) -> Figure:
+    """Return a figure with other ids for some of its nodes."""
+    ids = {node.id: names.get(node.id, node.id) for node in figure.nodes}
+    edges = (replace(edge, tail=ids[edge.tail], head=ids[edge.head]) for edge in figure.edges)
+    nodes = tuple(replace(node, id=ids[node.id]) for node in figure.nodes)
+    return replace(figure, nodes=nodes, edges=tuple(edges))
 
 
 def _ids(nodes: Iterable[FigureNode]) -> Set[str]:
@@ -94,7 +104,7 @@ def _compared(node: FigureNode, came: Set[str], labels: Mapping[str, RichText]) 
 
 
 def _marked(edge: FigureEdge, came: Set[str], changed: Set[str], known: Set[Pair]) -> FigureEdge:
-    if edge.tail in came or edge.head in came or (edge.tail, edge.head) not in known:
+    if edge.tail in came or (edge.tail, edge.head) not in known:
         return replace(edge, mark=Emphasis.CAME)
     return replace(edge, mark=Emphasis.CHANGED) if edge.tail in changed else edge
 
@@ -110,7 +120,8 @@ def _ghost(edge: FigureEdge, went: Set[str], nodes: Sequence[FigureNode]) -> Fig
     elif edge.head not in went:
         role = EdgeRole.SIDE
     style = EdgeStyle.SINGLE if edge.style is EdgeStyle.NOTE else edge.style
-    return replace(edge, role=role, style=style, mark=Emphasis.WENT)
+    label = edge.label if edge.tail in went else ()  # of a tensor that is still there, elsewhere
+    return replace(edge, role=role, style=style, mark=Emphasis.WENT, label=label)
 
 
 def _gone(node: FigureNode) -> FigureNode:
