@@ -23,6 +23,22 @@ def test_the_graph_of_both_passes(xg: Xg) -> None:
     assert xg("show", "tiny.xg", "--pass", "overview").code == 2
 
 
+def test_the_text_of_a_file_and_of_a_shipped_diagram(xg: Xg, folder: Path) -> None:
+    text = (DIAGRAMS / "notation" / "mha.xg").read_text(encoding="utf-8")
+    assert xg("show", "mha", "--as", "xg").out == text
+    assert xg("show", "tiny.xg", "--as", "xg").out == (folder / "tiny.xg").read_text("utf-8")
+    said = xg("show", "mha", "--as", "xg", "--set", "D=8")
+    assert (said.code, said.out) == (2, "")
+    assert "the text of a file is the same with --set" in said.err
+
+
+def test_the_help_lists_the_shipped_diagrams(xg: Xg) -> None:
+    said = xg("show", "--help").out
+    shipped = said[said.index("shipped diagrams:") :].replace(",", "").split()
+    assert {"mha", "transformer", "gpt2", "convnet"} <= set(shipped)
+    assert "shipped diagrams" not in xg("cost", "--help").out
+
+
 @pytest.mark.parametrize("form", [*BACKENDS, "cost", "html"])
 def test_code_and_cost_are_of_both_passes(xg: Xg, form: str) -> None:
     for view in ("forward", "backward"):

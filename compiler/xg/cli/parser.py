@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import sys
 from argparse import ArgumentParser, RawDescriptionHelpFormatter
+from collections.abc import Callable, Iterable
 from typing import NoReturn
 
 from xg.cli.exits import USAGE
@@ -26,6 +27,11 @@ class CommandParser(ArgumentParser):
             allow_abbrev=False,
         )
         self._example = example
+        self.further: Callable[[], Iterable[str]] = tuple  # lines of the help, made when it is read
+
+    def format_help(self) -> str:
+        """The help, and what there is further to say."""
+        return super().format_help() + "".join(f"{line}\n" for line in self.further())
 
     def error(self, message: str) -> NoReturn:
         """Print the message and a help; exits."""

@@ -137,7 +137,8 @@ def _temporary() -> Finding:
 def _library() -> Finding:
     count = len(library_files())
     if count:
-        return Finding("library", "ok", f"{count} diagrams to `use` by name")
+        detail = f"{count} diagrams to `use` by name, listed by xg show --help"
+        return Finding("library", "ok", detail)
     return Finding("library", "missing", "no diagrams", "install xg again")
 
 

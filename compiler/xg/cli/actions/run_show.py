@@ -8,6 +8,7 @@ from xg.cli.arguments import settings_of
 from xg.cli.compiling import compile_one, stage_of
 from xg.cli.console import Console
 from xg.cli.exits import FINE, USAGE
+from xg.cli.opening import open_project
 from xg.cli.render.cost_text import lines
 from xg.codegen.backend import backends
 from xg.diagnostics.terminal import printable
@@ -18,6 +19,8 @@ from xg.passes.ir_text.printer import spell_program
 
 def run(options: Namespace, console: Console) -> int:
     """Print the view."""
+    if options.form == "xg":
+        return _text(options, console)
     program = stage_of(compile_one(options), options.stage)
     if options.kernels and options.form in ("dot", "cost", "html"):
         code = " or ".join(backends())
@@ -50,6 +53,25 @@ def run(options: Namespace, console: Console) -> int:
             console.write(spell_program(graphs, passes))
         case backend:
             console.write(program.source(backend, kernels=options.kernels))
+    return FINE
+
+
+def _text(options: Namespace, console: Console) -> int:
+    """Print the file as it is written, without its block being compiled."""
+    chosen = {
+        "--block": options.block is not None,
+        "--plan": options.plan is not None,
+        "--set": bool(options.settings),
+        "--pass": options.view is not None,
+        "--after": options.after is not None,
+        "--stage": options.stage is not None,
+        "--kernels": options.kernels,
+    }
+    given = [word for word, is_given in chosen.items() if is_given]
+    if given:
+        console.note(f"xg show: the text of a file is the same with {given[0]}: leave it out")
+        return USAGE
+    console.write(open_project(options.file).main.span.source.text)
     return FINE
 
 

@@ -52,12 +52,8 @@ def add_arguments(parser: ArgumentParser) -> None:
         "--no-cache", action="store_true", help="read the whole text again for each token"
     )
     parser.add_argument("--window", type=positive, metavar="N", help="of a longer text see the end")
-    parser.add_argument(
-        "--dtype",
-        choices=("float32", "float64"),
-        default="float32",
-        help="of --weights; default: float32",
-    )
+    said = "of --weights; default: float32"
+    parser.add_argument("--dtype", choices=("float32", "float64"), default="float32", help=said)
     _add_run(parser)
     add_threads(parser)
     add_backend(parser)

@@ -38,8 +38,7 @@ def add_arguments(parser: ArgumentParser) -> None:
         type=edges,
         default=[],
         metavar="EDGE,...",
-        help="edges to write too, by their names in file, figure or code; with --d-outputs also "
-        "their gradients: d/H",
+        help="edges to write, as figures or code name them; with --d-outputs also gradients: d/H",
     )
     parser.add_argument(
         "--dtype",

@@ -2,17 +2,23 @@
 
 from __future__ import annotations
 
+import sys
 from argparse import ArgumentParser
+from collections.abc import Iterator
 
 from xg.cli.arguments import add_file, add_kernels
+from xg.cli.parser import CommandParser
 from xg.cli.quantities import natural
 from xg.codegen.backend import backends
+from xg.diagnostics.fold import columns_of, fold
 
 EXAMPLE = "xg show diagrams/notation/mlp.xg --as numpy"
 
 
 def add_arguments(parser: ArgumentParser) -> None:
     """A file, which pass of it, and in which form."""
+    if isinstance(parser, CommandParser):
+        parser.further = _shipped
     add_file(parser)
     parser.add_argument(
         "--pass",
@@ -24,10 +30,10 @@ def add_arguments(parser: ArgumentParser) -> None:
     parser.add_argument(
         "--as",
         dest="form",
-        choices=("ir", "dot", *backends(), "cost", "html"),
+        choices=("ir", "dot", *backends(), "cost", "html", "xg"),
         default="ir",
-        help="the graph (ir), a figure's DOT text, the code, the cost, or the explorer's page "
-        "(html); default: ir",
+        help="the graph (ir), a figure's DOT text, the code, the cost, the explorer's page (html), "
+        "or the text of the file itself (xg); default: ir",
     )
     parser.add_argument(
         "--after",
@@ -43,3 +49,13 @@ def add_arguments(parser: ArgumentParser) -> None:
         help="the program of one stage of a pipeline, the first is 0",
     )
     add_kernels(parser)
+
+
+def _shipped() -> Iterator[str]:
+    """The names of the shipped diagrams."""
+    from xg.frontend.project.lookup import library_files  # the help alone needs it
+
+    yield "\nshipped diagrams:"
+    names = ", ".join(file.stem for file in library_files())
+    columns = columns_of(sys.stdout)
+    yield from (f"  {line}" for line in fold(names, columns and columns - 2, 0))

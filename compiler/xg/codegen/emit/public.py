@@ -60,8 +60,7 @@ class PublicWriter:
     # ---- passes ---------------------------------------------------------------------------------
 
     def _forward(self) -> list[str]:
-        graph = self.graph
-        scope = Scope(graph.sizes)
+        graph, scope = self.graph, Scope(self.graph.sizes)
         given = self._given_arrays()
         limits = [*limit_lines(self.plan.program, scope), *self.params.whole.lines(given, scope)]
         self.plan.helpers["check_names"] = None

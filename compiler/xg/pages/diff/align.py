@@ -18,7 +18,7 @@ def places_in(new: Graph, old: Graph) -> dict[str, str]:
     """The place in the new graph of every unnamed step of the old one.
 
     Steps are the same that do the same with operands of the same names, in the same order; one that
-    stands where another stood has changed. A step that is gone has a place that no other has.
+    is where another one was has changed. A step that is gone has a place that no other has.
     """
     before, after = _steps(old), _steps(new)
     matcher = SequenceMatcher(None, [*map(_signature, before)], [*map(_signature, after)], False)
