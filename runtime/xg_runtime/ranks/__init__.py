@@ -42,7 +42,7 @@ from xg_runtime.ranks.local import (
     size,
     to_local_index,
 )
-from xg_runtime.ranks.mesh import Mesh, current
+from xg_runtime.ranks.mesh import Mesh, check_mesh, current
 from xg_runtime.ranks.parts import (
     Cuts,
     gather_shard,
@@ -86,6 +86,7 @@ __all__ = [
     "size",
     "Mesh",
     "current",
+    "check_mesh",
     "SimulatedMesh",
     "simulate",
     "Gathered",

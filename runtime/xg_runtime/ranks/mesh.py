@@ -19,7 +19,7 @@ from contextvars import ContextVar, Token
 from types import TracebackType
 from typing import Protocol, Self
 
-from xg_runtime.errors import RunError
+from xg_runtime.errors import InputError, RunError
 from xg_runtime.ranks.array_ops import Tensor
 from xg_runtime.ranks.call import Call
 from xg_runtime.ranks.comm_counters import CommCounters
@@ -121,5 +121,21 @@ def current() -> Mesh:
     """The mesh of the running rank; raises RunError outside of every mesh."""
     mesh = _CURRENT.get() or _of_process[0]
     if mesh is None:
-        raise RunError("code for many ranks runs on a mesh: call it inside `with mesh:`")
+        raise RunError(
+            "code for many ranks runs on a mesh, and there is none here: "
+            "`xg_runtime.ranks.simulate({'N_T': 2}, function)` calls a function on every rank of "
+            "one in this process; `with mesh:` enters one that is there"
+        )
     return mesh
+
+
+def check_mesh(sizes: Mapping[str, int]) -> None:
+    """Raise InputError unless the mesh of the running rank has these sizes along these axes."""
+    mesh = current()
+    for axis, ranks in sizes.items():
+        there = mesh.size(axis)
+        if there != ranks:
+            raise InputError(
+                f"the module was compiled for {axis} = {ranks}, and this mesh has {axis} = "
+                f"{there}: compile it with {axis} = {there}, or run it on {ranks} ranks along it"
+            )

@@ -19,7 +19,7 @@ from typing import Any
 from xg_runtime.cells import Cell
 from xg_runtime.held import Held
 from xg_runtime.module import Array, Arrays, Module, Saved
-from xg_runtime.ranks.mesh import current
+from xg_runtime.ranks.mesh import check_mesh, current
 
 __all__ = ["Pipeline", "RankStage", "Link", "Part"]
 
@@ -125,6 +125,7 @@ class Pipeline:
     def _forward(self, stage: RankStage, params: Arrays, part: Part) -> tuple[Arrays, Saved]:
         """The forward pass of a microbatch: outputs of the program, and what is saved."""
         link, mesh, inputs = stage.link, current(), _taken(stage, part.inputs)
+        check_mesh({link.axis: link.ranks})
         mesh.diverge(link.axis)
         with mesh.counters.during("forward", link.place):
             if link.receives is not None:

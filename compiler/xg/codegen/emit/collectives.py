@@ -6,10 +6,11 @@ They are the same in every backend: the mesh on which a rank runs knows how to s
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Final
 
 from xg.codegen.emit.array_ops import length, scalar
+from xg.codegen.emit.line_breaks import dictionary
 from xg.codegen.emit.spelling import Scope, Spell
 from xg.codegen.emit.text import WIDTH, Text, call
 from xg.ir.prim import Expr
@@ -59,6 +60,12 @@ def keep(operand: Callable[[Text], str]) -> Spell:
     return spell
 
 
+def mesh_lines(mesh: Mapping[str, int]) -> list[str]:
+    """The lines that refuse another mesh than the module's; none for one device."""
+    items = [f'"{axis}": {ranks}' for axis, ranks in mesh.items()]
+    return dictionary("check_mesh(", items, ")", 4) if items else []
+
+
 WORDS: Final[dict[str, Spell]] = {
     "all_reduce": _sent("all_reduce"),
     "all_reduce_max": _sent("all_reduce_max"),
@@ -76,6 +83,7 @@ METHODS: Final = frozenset({"add", "scatter", "finish", "wait", "whole", "wholes
 FUNCTIONS: Final = frozenset(WORDS) | {
     "start_all_reduce",
     "start_shift",
+    "check_mesh",
     "mesh_places",
     "local_shard",
     "local_shards",

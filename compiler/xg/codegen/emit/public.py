@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 
 from xg.codegen.emit.bundles import gather_functions, gathered_params, no_sums
+from xg.codegen.emit.collectives import mesh_lines
 from xg.codegen.emit.dialect import Dialect
 from xg.codegen.emit.forward import Forward
 from xg.codegen.emit.frozen import frozen_patterns, learns_function
@@ -74,6 +75,7 @@ class PublicWriter:
         doc = ['"""Outputs by name, and the values that `backward` needs.', "", seeded, '"""']
         body = [
             *doc,
+            *mesh_lines(self.plan.program.mesh),
             *lines,
             *self._entry_call(names),
             *dictionary("return ", results, ", saved", 4),

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Final
 
+from xg.codegen.emit.collectives import mesh_lines
 from xg.codegen.emit.dialect import Dialect
 from xg.codegen.emit.line_breaks import bracketed, indented
 from xg.codegen.emit.locate import closure, definition_lines, locate
@@ -116,7 +117,7 @@ class ParamsWriter:
         starts = param_starts(self.plan.program)
         drawn = "drawn from the seed" if self._is_drawn(starts) else "none of them random"
         doc = f"Make the parameters, by their names in the diagram, {drawn}."
-        body = [f'"""{doc}"""', *lines]
+        body = [f'"""{doc}"""', *mesh_lines(self.plan.program.mesh), *lines]
         if not starts:
             return [*head, *indented([*body, "return {}"])]
         body += [

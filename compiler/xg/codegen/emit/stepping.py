@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import field
 
+from xg.codegen.emit.collectives import mesh_lines
 from xg.codegen.emit.line_breaks import bracketed, indented
 from xg.codegen.emit.locate import Source, closure, locate
 from xg.codegen.emit.names import Names, mentioned, spell_symbol
@@ -122,6 +123,7 @@ class StepWriter(PublicWriter):
         table = self._table_of(spell_symbol(str(self._past)))
         body = [
             '"""Outputs at the new positions by name, and the cache with these positions."""',
+            *mesh_lines(self.plan.program.mesh),
             *lines,
             *bracketed("cached = _cache_table(", table, ")", 4),
             "_check({}, cache, {name: shape for name, (shape, _) in cached.items()})",

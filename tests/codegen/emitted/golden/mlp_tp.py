@@ -17,6 +17,7 @@ from xg_runtime.ranks import (
     Cuts,
     Mesh,
     all_reduce,
+    check_mesh,
     gather_shards,
     global_shape,
     local_shard,
@@ -107,6 +108,7 @@ def d_mlp(params: Params, saved: MLPSaved, dY: Array, grads: Params) -> Array:
 
 def init(seed: int = 0, dtype: DType = np.float32, *, D: int = D) -> Params:
     """Make the parameters, by their names in the diagram, drawn from the seed."""
+    check_mesh({"N_T": 2})
     D_ff = 4 * D
     if D_ff % N_T:
         raise ValueError(f"D_ff/N_T = {D_ff}/{N_T} is not a whole number")
@@ -131,6 +133,7 @@ def forward(
 
     Without a seed dropout is off.
     """
+    check_mesh({"N_T": 2})
     B, S, D = _array(inputs, "X", 3).shape
     D_ff = 4 * D
     table = _param_table(D=D, D_ff=D_ff, N_T=N_T)

@@ -19,6 +19,7 @@ from xg_runtime.ranks import (
     Mesh,
     all_reduce,
     all_reduce_max,
+    check_mesh,
     gather_shards,
     global_shape,
     local_shard,
@@ -113,6 +114,7 @@ def init(
     seed: int = 0, dtype: DType = torch.float32, device: Device = None, *, D: int = D
 ) -> Params:
     """Make the parameters, by their names in the diagram, drawn from the seed."""
+    check_mesh({"N_T": 2})
     D_ff = 4 * D
     if D_ff % N_T:
         raise ValueError(f"D_ff/N_T = {D_ff}/{N_T} is not a whole number")
@@ -138,6 +140,7 @@ def forward(
 
     Without a seed dropout is off.
     """
+    check_mesh({"N_T": 2})
     B, S, D = _array(inputs, "X", 3).shape
     D_ff = 4 * D
     table = _param_table(D=D, D_ff=D_ff, N_T=N_T)

@@ -17,6 +17,7 @@ from xg_runtime.ranks import (
     Cuts,
     Mesh,
     all_reduce,
+    check_mesh,
     gather_shards,
     global_shape,
     local_shard,
@@ -465,6 +466,7 @@ def init(
     S_max: int = S_max,
 ) -> Params:
     """Make the parameters, by their names in the diagram, drawn from the seed."""
+    check_mesh({"N_D": 2, "N_T": 2})
     D_ff = 4 * D
     if D % N_T:
         raise ValueError(f"D/N_T = {D}/{N_T} is not a whole number")
@@ -492,6 +494,7 @@ def forward(
 
     Without a seed dropout is off.
     """
+    check_mesh({"N_D": 2, "N_T": 2})
     S = _array(inputs, "ids", 2).shape[1]
     V, D = _array(params, "E", 2).shape
     S_max = _array(params, "P", 2).shape[0]
