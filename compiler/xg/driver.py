@@ -26,7 +26,6 @@ from xg.ir.parameters import param_specs
 from xg.ir.tensor import TensorType, spell_shape
 from xg.passes.decode_step import decode_step, prologue
 from xg.passes.pipelines import (
-    AFTER_PLACE,
     BLOCKS,
     FUSE,
     FUSED,
@@ -37,9 +36,9 @@ from xg.passes.pipelines import (
     PLACED,
     SINGLE,
     STEP,
+    stage_histories,
 )
-from xg.passes.runner import History, Pass, run
-from xg.passes.split_stages import apart, joint, split_stages
+from xg.passes.runner import History, run
 from xg.sharding.cut_rows import cut_row
 from xg.sharding.errors import ManyStages
 
@@ -122,10 +121,16 @@ class Program:
         specs = {**self.inputs, **self.params}
         return frozenset(name for name, spec in specs.items() if spec.frozen)
 
-    @property
+    @cached_property
     def on_one_device(self) -> Program:
-        """The program on global tensors: what all ranks of a parallel program compute together."""
-        return self if self.single_device is None else Program(self.single_device, self.project)
+        """The program on global tensors: what all ranks of a parallel program compute together.
+
+        It is as without a plan, and a program of one device is itself.
+        """
+        if self.single_device is None:
+            return self
+        history = run(SINGLE, self.single_device)
+        return Program(history.result, self.project, history=history)
 
     @property
     def mesh(self) -> Mapping[str, int]:
@@ -160,7 +165,7 @@ class Program:
                 history=history,
                 whole=self,
             )
-            for history in _stage_histories(PLACED, self.single_device)
+            for history in stage_histories(PLACED, self.single_device)
         )
 
     @resting_collector()
@@ -206,7 +211,7 @@ class Program:
     @cached_property
     def _fused_stages(self) -> tuple[History, ...]:
         assert self.single_device is not None
-        return _stage_histories((FUSE, *PLACED), self.single_device)
+        return stage_histories((FUSE, *PLACED), self.single_device)
 
     def figure(self, view: View, *, legend: bool = False, depth: int | None = None) -> Figure:
         """One view of the block as a figure that is not drawn yet.
@@ -371,17 +376,6 @@ def compile_typed(typed: Graphs, project: Project) -> Program:
         distributed=history.after("join"),
         single_device=history.after("eliminate-dead"),
         history=history,
-    )
-
-
-def _stage_histories(pipeline: tuple[Pass, ...], single_device: Graphs) -> tuple[History, ...]:
-    """The program of every stage after each pass; `pipeline` ends with the whole one placed."""
-    split = split_stages(run(pipeline, single_device).result)
-    derived = run(AFTER_PLACE, joint(split), "place")
-    passes = [(name, tuple(apart(each, split))) for name, each in derived.stages]
-    return tuple(
-        History(tuple((name, stages[place]) for name, stages in passes))
-        for place in range(len(split))
     )
 
 

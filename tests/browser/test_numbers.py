@@ -31,7 +31,6 @@ from xg.sharding.shard_spec import cuts
 from xg.verify.reference import random_inputs as invented
 from xg.verify.reference.evaluate import MEANING, Context, evaluate
 from xg.verify.reference.interpret import Interpreter, Record, initial
-from xg.verify.single_device import single
 
 Array = np.ndarray[Any, Any]
 Arrays = dict[str, Array]
@@ -138,7 +137,7 @@ def small(name: str, plan: str | None, block: str | None) -> Program:
 
 def drawn(program: Program) -> tuple[Arrays, Arrays, Arrays]:
     """Parameters, inputs and cotangents as pages draw them."""
-    alone = single(program).graphs
+    alone = program.on_one_device.graphs
     params, inputs = initial(alone, SEED), invented.inputs(alone, SEED)
     outputs, _ = Interpreter(alone, params, SEED).forward(inputs)
     return params, inputs, invented.cotangents(outputs, SEED)

@@ -21,7 +21,6 @@ from xg.verify.reference import random_inputs as invented
 from xg.verify.reference.interpret import Interpreter
 from xg.verify.reference.modular.residues import PRIMES, Undefined
 from xg.verify.residues import exactly
-from xg.verify.single_device import single
 from xg_runtime.errors import InputError, RankError
 
 AXES = ("N_D", "N_T")
@@ -118,7 +117,7 @@ def _number(word: str) -> str | int:
 
 def differs(many: Program, seed: int) -> str:
     """The differences from one device; empty if there are none."""
-    one = single(many)
+    one = many.on_one_device
     params, inputs = interpret.initial(one.graphs, seed), invented.inputs(one.graphs, seed)
     outputs, _ = Interpreter(one.graphs, params, seed).forward(inputs)
     cotangents = invented.cotangents(outputs, seed)

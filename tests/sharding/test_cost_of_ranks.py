@@ -12,7 +12,6 @@ import xg_runtime.ranks as ranks
 from xg.cost.cost import cost
 from xg.verify.reference import random_inputs as invented
 from xg.verify.reference.interpret import Interpreter, initial
-from xg.verify.single_device import single
 
 DIAGRAMS = Path(__file__).parents[2] / "diagrams"
 SIZES = {"B": 4, "S": 6, "D": 12, "N_H": 6, "N_L": 2, "V": 18, "S_max": 12}
@@ -41,7 +40,7 @@ def test_what_is_gathered_is_used_for_a_ranks_own_rows_only(plan: str, other: st
 
 def compare(program: xg.Program) -> None:
     """Hold the numbers of a report against what every rank of a mesh has and counts."""
-    alone = single(program).graphs
+    alone = program.on_one_device.graphs
     module, params, inputs = program.load(), initial(alone), invented.inputs(alone, 0)
     where = module.cuts()
     outputs, _ = Interpreter(alone, params, 0).forward(inputs)

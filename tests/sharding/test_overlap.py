@@ -15,7 +15,6 @@ from xg.codegen.emit.overlap import Overlap, Step
 from xg.ir.graph import Apply
 from xg.verify.reference import random_inputs as invented
 from xg.verify.reference.interpret import initial
-from xg.verify.single_device import single
 from xg_runtime.module import Arrays
 
 MODEL = Path(__file__).parents[2] / "diagrams" / "models" / "transformer.xg"
@@ -34,7 +33,7 @@ def in_place(steps: Sequence[Step], sent: Collection[Apply]) -> Overlap:
 
 def results(program: xg.Program) -> list[Arrays]:
     """Outputs and gradients of every rank."""
-    alone, module = single(program).graphs, program.load(kernels=True)
+    alone, module = program.on_one_device.graphs, program.load(kernels=True)
     params, inputs = initial(alone), invented.inputs(alone, 0)
     where = module.cuts()
 

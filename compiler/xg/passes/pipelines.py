@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from typing import Final
 
+from xg.ir.graph import Program
 from xg.passes.collect import collect
 from xg.passes.differentiate import differentiate
 from xg.passes.drop_mesh import drop_mesh
@@ -15,8 +16,9 @@ from xg.passes.fuse import fuse, ring
 from xg.passes.hoist import hoist
 from xg.passes.outline import outline
 from xg.passes.recomputation import recompute
-from xg.passes.runner import Pass
+from xg.passes.runner import History, Pass, run
 from xg.passes.shard import annotate, check, join, localise, place
+from xg.passes.split_stages import apart, joint, split_stages
 from xg.sharding.apply_plan import with_mesh
 
 DROP_MESH: Final = Pass("drop-mesh", "leaves out plan, mesh and written collectives", drop_mesh)
@@ -57,3 +59,14 @@ EVERY_PASS: Final = (
     *(DROP_MESH, NUMBER_MESH, ELIMINATE_DEAD, ANNOTATE, RING, PLACE),
     *(DIFFERENTIATE, RECOMPUTE, CHECK, JOIN, LOCALIZE, HOIST, FUSE, COLLECT, OUTLINE),
 )
+
+
+def stage_histories(pipeline: tuple[Pass, ...], single_device: Program) -> tuple[History, ...]:
+    """The program of every stage after each pass; `pipeline` ends with the whole one placed."""
+    split = split_stages(run(pipeline, single_device).result)
+    derived = run(AFTER_PLACE, joint(split), "place")
+    passes = [(name, tuple(apart(each, split))) for name, each in derived.stages]
+    return tuple(
+        History(tuple((name, stages[place]) for name, stages in passes))
+        for place in range(len(split))
+    )

@@ -22,7 +22,6 @@ from xg.verify.domains import fitting_inputs
 from xg.verify.proof_sizes import verification_sizes
 from xg.verify.reference import interpret
 from xg.verify.reference.interpret import Interpreter
-from xg.verify.single_device import single
 from xg.verify.stopped_module import StoppedModule, stops
 from xg.verify.zeros import why_zero, why_zero_through_calls
 from xg_runtime import agreement, gradcheck, random_inputs
@@ -77,13 +76,13 @@ def prove(
     """
     own = concerning(project, block, settings)
     compiled = compile_project(project, block, own)
-    draft = single(compiled)
+    draft = compiled.on_one_device
     if not any(backward.gradients for backward in draft.graphs.backwards.values()):
         raise InputError(f"{draft.graphs.main.block} has no gradients to prove")
     sizes_given = {name: value for name, value in own.items() if isinstance(value, int)}
     sizes = verification_sizes(compiled.single_device or draft.graphs, sizes_given)
     numbers = {name: n for name, n in sizes.items() if name in declared_dims(project)}
-    program = single(compile_project(project, block, {**own, **numbers}))
+    program = compile_project(project, block, {**own, **numbers}).on_one_device
     params, inputs, domain = _drawn(program, seed)
     report = _differences(program, seed, kernels=kernels)
     references: dict[str, Reference] = {

@@ -34,7 +34,7 @@ from xg.verify.reference.interpret import Interpreter, Record
 from xg.verify.reference.mesh import Mesh
 from xg.verify.reference.modular.residues import PRIMES, Undefined
 from xg.verify.residues import Exact, exactly
-from xg.verify.single_device import single, single_with_rings
+from xg.verify.single_device import single_with_rings
 from xg_runtime import agreement
 from xg_runtime.errors import InputError, RankError
 from xg_runtime.ranks.run_task import Place
@@ -163,7 +163,7 @@ def prepared(project: Project, block: str, plan: str | None, settings: Settings)
     many = compile_project(project, block, chosen.settings, plan)
     if many.single_device is None:
         raise InputError(f"{block} runs on one device: say --plan NAME")
-    return Prepared(settings, chosen, single(many), many)
+    return Prepared(settings, chosen, many.on_one_device, many)
 
 
 def _exact(many: Program, prime: int, seed: int) -> Exact:

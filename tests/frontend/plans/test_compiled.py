@@ -52,3 +52,25 @@ def test_sums_are_begun_early_and_awaited_where_they_are_read(tmp_path: Path) ->
     begun = next(i for i, line in enumerate(lines) if "start_all_reduce(" in line)
     awaited = next(i for i, line in enumerate(lines) if ".wait()" in line)
     assert any("dW_up" in line for line in lines[begun + 1 : awaited])
+
+
+def test_the_program_of_one_device_is_the_one_without_a_plan(tmp_path: Path) -> None:
+    """It loads, runs, draws and counts, and so do the programs of a pipeline's stages."""
+    alone, one = compiled(tmp_path, None), compiled(tmp_path, "DP × TP").on_one_device
+    for backend in ("numpy", "torch"):
+        assert one.source(backend) == alone.source(backend)
+        assert one.source(backend, kernels=True) == alone.source(backend, kernels=True)
+    for view in ("forward", "backward", "overview"):
+        assert one.render(view) == alone.render(view)
+    assert one.cost().total == alone.cost().total
+    assert (one.mesh, one.stages, one.schedule) == ({}, (), None)
+    assert one.params == alone.params
+    assert one.on_one_device is one
+
+
+def test_the_program_of_one_device_of_a_pipeline() -> None:
+    file = Path(__file__).parents[3] / "diagrams/models/transformer.xg"
+    many = xg.compile(file, plan="PP")
+    assert many.stages
+    for each in (many, *many.stages):
+        assert each.on_one_device.source() == xg.compile(file).source()

@@ -17,7 +17,6 @@ from xg.verify.rank_comparison import RankComparison, RankRun
 from xg.verify.reference import interpret
 from xg.verify.reference import random_inputs as invented
 from xg.verify.reference.interpret import Interpreter
-from xg.verify.single_device import single
 from xg_runtime.errors import RankError
 
 MODEL = read_project(Path(__file__).parents[3] / "diagrams" / "models" / "transformer.xg")
@@ -110,7 +109,7 @@ def ready(plan: str) -> tuple[RankComparison, RankRun, str]:
     """A trial with its run on one device, and the code of a rank."""
     chosen = case(MODEL, "LM", plan, {})
     many = compile_project(MODEL, "LM", chosen.settings, plan)
-    one = single(many)
+    one = many.on_one_device
     params, inputs = interpret.initial(one.graphs), invented.inputs(one.graphs, 0)
     outputs, _ = Interpreter(one.graphs, params, DROPOUT).forward(inputs)
     trial = RankComparison(many.graphs, params, inputs, invented.cotangents(outputs, 0), DROPOUT)

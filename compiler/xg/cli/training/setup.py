@@ -16,7 +16,6 @@ from xg.cli.writer import Writer
 from xg.diagnostics.lazy_dataclass import dataclass
 from xg.driver import Program
 from xg.frontend.typed import Settings
-from xg.verify.single_device import single
 from xg_runtime.batches import Source
 from xg_runtime.corpus import Corpus
 from xg_runtime.errors import InputError
@@ -64,7 +63,7 @@ class TrainingSetup:
         For a program written for one of several ranks those are of the program that they compute
         together.
         """
-        code = single(self.program).source()
+        code = self.program.on_one_device.source()
         facts: dict[str, object] = {"program": hashlib.sha256(code.encode()).hexdigest()}
         if self.text:
             facts["vocabulary"] = self.text[0].vocabulary.describe()

@@ -73,13 +73,8 @@ class PublicWriter:
         random = graph.key in self.plan.random
         seeded = "Without a seed dropout is off." if random else "The seed is not used."
         doc = ['"""Outputs by name, and the values that `backward` needs.', "", seeded, '"""']
-        body = [
-            *doc,
-            *mesh_lines(self.plan.program.mesh),
-            *lines,
-            *self._entry_call(names),
-            *dictionary("return ", results, ", saved", 4),
-        ]
+        body = [*doc, *mesh_lines(self.plan.program.mesh), *lines, *self._entry_call(names)]
+        body += dictionary("return ", results, ", saved", 4)
         seed = f"seed: {self.dialect.spelling.seed} = None"
         parameters = ["params: Params", "inputs: Mapping[str, Array]", "*", seed]
         head = bracketed(

@@ -17,7 +17,6 @@ from xg.pages.html.document import packed_data
 from xg.sharding.shard_spec import cuts
 from xg.verify.reference import random_inputs as invented
 from xg.verify.reference.interpret import Interpreter, Record
-from xg.verify.single_device import single
 from xg_runtime.ranks.grid import Grid
 
 SEED: Final = 0
@@ -62,7 +61,7 @@ def play(small: Compiled, uses: Sequence[BlockUse]) -> Played:
     Parameters, inputs and cotangents are drawn, and dropout is on. A rank has its parts of what is
     drawn for one device.
     """
-    graphs, alone, tape = small.graphs, single(small).graphs, Tape()
+    graphs, alone, tape = small.graphs, small.on_one_device.graphs, Tape()
     mesh = graphs.mesh
     where = cuts(graphs)
     params = tape.draw(invented.parameter_draws(alone), where, mesh)
