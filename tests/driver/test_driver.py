@@ -77,6 +77,23 @@ def test_figures_code_and_cost() -> None:
     assert str(program.cost().total.parameters) == "6*D + 4*D^2"
 
 
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        ({"format": "bmp"}, "a format is svg, pdf, png or tex, not 'bmp'"),
+        ({"format": "SVG"}, "a format is svg, pdf, png or tex, not 'SVG'"),
+        ({"theme": "blue"}, "a theme is light, dark, print or auto, not 'blue'"),
+    ],
+)
+def test_formats_and_themes_that_there_are_not(arguments: dict[str, str], said: str) -> None:
+    program = xg.compile(MHA)
+    with pytest.raises(ValueError, match=f"^{said}$"):
+        program.render("forward", **arguments)  # pyright: ignore[reportArgumentType]
+    if "theme" in arguments:
+        with pytest.raises(ValueError, match=f"^{said}$"):
+            program.dot("forward", **arguments)  # pyright: ignore[reportArgumentType]
+
+
 def test_a_loaded_module_shows_its_lines_in_errors() -> None:
     module = xg.compile(MHA).load()
     with pytest.raises(ValueError, match=r"X \[2, 3, 5\] does not fit .*: gamma") as caught:

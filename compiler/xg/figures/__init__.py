@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Literal, get_args
 
 from xg.diagnostics.lazy_dataclass import dataclass
 from xg.figures.draw.paint import node_boxes, paint
@@ -20,7 +20,7 @@ from xg.figures.formats.tex import tex
 from xg.figures.layout import run_engine
 from xg.figures.layout.columns import first_column
 from xg.figures.model.figure import Figure
-from xg.figures.model.style import LIGHT, THEMES
+from xg.figures.model.style import LIGHT, THEMES, Theme
 
 if TYPE_CHECKING:
     from xg.figures.draw.display import Display
@@ -33,7 +33,7 @@ ThemeName = Literal["light", "dark", "print", "auto"]
 
 def dot(figure: Figure, theme: ThemeName = "light") -> str:
     """Return a figure as styled DOT text; "auto" is light."""
-    return dot_text.dot(figure, THEMES.get(theme, LIGHT))
+    return dot_text.dot(figure, _colors(theme))
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,8 +57,12 @@ def pictures(
     paper: Paper | None = None,
 ) -> Pictures:
     """Draw a figure in several formats at once: it is placed only once. PDF may be on paper."""
+    _colors(theme)  # before the work
+    wanted = tuple(formats)
+    for each in wanted:
+        _check_word("format", each, Format)
     display, placed = painted(figure)
-    files: dict[Format, bytes] = {each: written(display, each, theme, paper) for each in formats}
+    files: dict[Format, bytes] = {each: written(display, each, theme, paper) for each in wanted}
     return Pictures(files, placed.engine, placed.warning)
 
 
@@ -125,7 +129,7 @@ def written(
     display: Display, format: Format, theme: ThemeName, paper: Paper | None = None
 ) -> bytes:
     """Write what was painted in a format; PDF on sheets of paper, if there is some."""
-    colors = THEMES.get(theme, LIGHT)
+    colors = _colors(theme)
     match format:
         case "svg":
             return svg(display, colors, follow=theme == "auto").encode("utf-8")
@@ -135,3 +139,16 @@ def written(
             return pdf(display, colors, paper)
         case "tex":
             return tex(display, colors).encode("utf-8")
+
+
+def _colors(theme: ThemeName) -> Theme:
+    """The colours of a theme; those of "auto" are light. Raises ValueError for another one."""
+    _check_word("theme", theme, ThemeName)
+    return THEMES.get(theme, LIGHT)
+
+
+def _check_word(kind: str, given: str, words: object) -> None:
+    """Raise ValueError for an argument that is none of the words of its type."""
+    *others, last = get_args(words)
+    if given not in (*others, last):
+        raise ValueError(f"a {kind} is {', '.join(others)} or {last}, not {given!r}")
