@@ -341,16 +341,23 @@ def compile(
 
     `plan` is the name of a parallel plan of the file, or several with `×` between them; `mesh`
     numbers mesh axes, `sizes` dims, `options` chooses words. Raises DiagnosticError with all that
-    is wrong with the file, and nothing else for a bad file. A text uses files as if it were in the
-    working folder.
+    is wrong with the block and the names in plans, and nothing else for a bad file; `xg check` also
+    looks at other blocks, options and plans. A text uses files as if it were in the working folder.
     """
     settings = {**(sizes or {}), **(options or {}), **(mesh or {})}
     if (path is None) == (source is None):
         raise TypeError("compile() takes a path, or a text as source")
     if path is not None:
-        return compile_project(read_project(path), block, settings, plan)
-    text = (source or "").encode("utf-8", "surrogateescape")
-    return compile_project(parse_project(text, "<source>"), block, settings, plan)
+        project = read_project(path)
+    else:
+        text = (source or "").encode("utf-8", "surrogateescape")
+        project = parse_project(text, "<source>")
+    program = compile_project(project, block, settings, plan)
+    if plan is None and project.main.plan_decls:
+        from xg.frontend.choose_plan import plans_of  # most programs have no plan
+
+        plans_of(project, settings)  # raises for names that there are not
+    return program
 
 
 @resting_collector()

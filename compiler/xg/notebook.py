@@ -8,30 +8,35 @@ block MLP(X [B, S, D]) -> Y [B, S, D] { … }
 
 shows the figure of the block, light or dark as the notebook is, and leaves the program in the
 variable `mlp`; of several blocks that do not call each other it shows each, and leaves the last.
-`%%xg --explore` shows the page to explore, `program.explorer()` that of a program.
+`%%xg --explore` shows the page to explore, `program.explorer()` that of a program. A cell with
+errors fails, and leaves no program.
 """
 
 from __future__ import annotations
 
 import shlex
-import sys
-from argparse import ArgumentParser
-from collections.abc import Callable
+from argparse import ArgumentParser, Namespace
+from collections.abc import Callable, Sequence
 from dataclasses import field
 from html import escape
-from typing import NoReturn, Protocol
+from keyword import iskeyword
+from operator import index
+from typing import Final, NoReturn, Protocol
 
 from xg.cli.arguments import add_choice, settings_of
 from xg.diagnostics.diagnostic import DiagnosticError
 from xg.diagnostics.lazy_dataclass import dataclass
 from xg.driver import HEIGHT, Program, compile_project
 from xg.frontend.blocks import concerning, uncalled
+from xg.frontend.choices import check_choices
 from xg.frontend.project import Project, parse_project
 from xg.frontend.typed import Settings
 from xg.pages.explorer import explore
 from xg_runtime.errors import InputError
 
 __all__ = ["explorer", "Explorer"]
+
+VARIABLE: Final = "program"  # of a cell that names none
 
 
 class Formatter(Protocol):
@@ -77,6 +82,16 @@ class Explorer:
     settings: Settings = field(default_factory=dict[str, "str | int"])
     height: int = HEIGHT
 
+    def __post_init__(self) -> None:
+        """Raise TypeError and ValueError for a height that is no number of pixels."""
+        try:
+            pixels = index(self.height)
+        except TypeError:
+            wrong = f"height is a number of pixels, such as {HEIGHT}, not {self.height!r}"
+            raise TypeError(wrong) from None
+        if pixels < 1:
+            raise ValueError(f"height is a number of pixels, at least 1, not {pixels}")
+
     def page(self) -> str:
         """The page as HTML."""
         return explore(self.program, self.settings).page.decode()
@@ -101,34 +116,62 @@ def explorer(program: Program, height: int = HEIGHT) -> Explorer:
 def load_ipython_extension(shell: Shell) -> None:
     """Make `%%xg` a magic of the notebook; `%load_ext xg` calls this."""
 
-    def cell(line: str, text: str) -> object:
-        return _cell(shell, line, text)
+    def xg(line: str, cell: str) -> object:
+        return _shown(shell, line, cell)
 
-    shell.register_magic_function(cell, "cell", "xg")
+    xg.__doc__ = _parser().format_help()  # which `%%xg?` shows
+    shell.register_magic_function(xg, "cell", "xg")
 
 
-def _cell(shell: Shell, line: str, text: str) -> object:
-    """The result that a cell shows: the program or its page, nothing where there are errors.
+class CellError(Exception):
+    """The errors of a cell, which a notebook shows as they are, without a traceback."""
+
+    def _render_traceback_(self) -> list[str]:
+        """The lines that IPython shows."""
+        return str(self).splitlines()
+
+
+def _shown(shell: Shell, line: str, text: str) -> object:
+    """The result that a cell shows: the program or its page; raises CellError.
 
     Until it is there the cell says what it waits for.
     """
+    options = Namespace(name=None)
     try:
-        options = _parser().parse_args(_words(line))
-        _wait_for(shell, "the page to explore" if options.explore else "the figure")
-        settings = settings_of(options)
-        # the line of the magic counts, as it does in the numbers that Jupyter shows
-        project = parse_project(f"\n{text}".encode("utf-8", "surrogateescape"), "<cell>")
-        program = compile_project(project, options.block, settings, options.plan)
-        if not (options.block or options.plan or options.explore):
-            _show_others(shell, project, program, settings)
+        _parser().parse_args(_words(line), options)
+        if options.help:
+            shell.display_pub.publish({"text/plain": _parser().format_help()}, {})
+            return None
+        shell.user_ns.pop(options.name or VARIABLE, None)  # which an error would leave as it was
+        return _compiled(shell, options, text)
     except DiagnosticError as error:
-        sys.stderr.write(f"{error}\n")
-        return None
+        raise CellError(str(error)) from None
     except (_Misused, InputError) as error:
-        sys.stderr.write(f"%%xg: {error}\n")
-        return None
-    shell.user_ns[options.name] = program
+        _forget(shell, [options.name] if options.name else line.split())
+        raise CellError(f"%%xg: {error}") from None
+
+
+def _compiled(shell: Shell, options: Namespace, text: str) -> object:
+    """The program of a cell, or its page; raises DiagnosticError with all that `xg check` finds."""
+    _wait_for(shell, "the page to explore" if options.explore else "the figure")
+    settings = settings_of(options)
+    # the line of the magic counts, as it does in the numbers that Jupyter shows
+    project = parse_project(f"\n{text}".encode("utf-8", "surrogateescape"), "<cell>")
+    found = check_choices(project, options.block, settings, options.plan)
+    if any(each.severity == "error" for each in found):
+        raise DiagnosticError(found)
+    program = compile_project(project, options.block, settings, options.plan)
+    if not (options.block or options.plan):
+        _show_others(shell, project, program, settings, explore=options.explore)
+    shell.user_ns[options.name or VARIABLE] = program
     return Explorer(program, settings) if options.explore else program
+
+
+def _forget(shell: Shell, words: Sequence[str]) -> None:
+    """Remove the program that a misused cell would have replaced."""
+    named = [word for word in words if isinstance(shell.user_ns.get(word), Program)]
+    for name in named or [VARIABLE]:
+        shell.user_ns.pop(name, None)
 
 
 def _wait_for(shell: Shell, awaited: str) -> None:
@@ -137,12 +180,16 @@ def _wait_for(shell: Shell, awaited: str) -> None:
     shell.display_pub.clear_output(wait=True)
 
 
-def _show_others(shell: Shell, project: Project, program: Program, settings: Settings) -> None:
-    """Show the figures of blocks that nothing in the cell calls; that of `program` follows."""
+def _show_others(
+    shell: Shell, project: Project, program: Program, settings: Settings, *, explore: bool
+) -> None:
+    """Show the blocks that nothing in the cell calls, as `program` is shown, which follows."""
     names = [name for name in uncalled(project.main) if name != program.graphs.main.block]
     for name in names:
-        other = compile_project(project, name, concerning(project, name, settings))
-        shell.display_pub.publish(*shell.display_formatter.format(other))
+        own = concerning(project, name, settings)
+        other = compile_project(project, name, own)
+        shown = Explorer(other, own) if explore else other
+        shell.display_pub.publish(*shell.display_formatter.format(shown))
 
 
 def _words(line: str) -> list[str]:
@@ -165,9 +212,20 @@ class _Parser(ArgumentParser):
 
 
 def _parser() -> _Parser:
-    parser = _Parser("%%xg", add_help=False)
-    parser.add_argument("name", nargs="?", default="program", type=_variable)
-    parser.add_argument("--explore", action="store_true")
+    parser = _Parser(
+        "%%xg",
+        description="Compile the diagram below, show its forward figure, and leave the program in "
+        "a variable.",
+        epilog="An example: %%xg mlp --set D=32",
+        add_help=False,
+    )
+    parser.add_argument(
+        "name", nargs="?", type=_variable, help=f"the variable; default: {VARIABLE}"
+    )
+    parser.add_argument("--help", action="store_true", help="show this text")
+    parser.add_argument(
+        "--explore", action="store_true", help="show the page to explore, not the figure"
+    )
     add_choice(parser)
     return parser
 
@@ -175,4 +233,6 @@ def _parser() -> _Parser:
 def _variable(name: str) -> str:
     if not name.isidentifier():
         raise _Misused(f"{name} is no name for a variable")
+    if iskeyword(name):
+        raise _Misused(f"{name} is a keyword of Python, and no name for a variable")
     return name

@@ -12,6 +12,7 @@ from typing import Any, cast
 import nbformat
 import pytest
 from nbclient import NotebookClient
+from nbclient.exceptions import CellExecutionError
 
 import xg
 from xg.notebook import explorer
@@ -54,7 +55,8 @@ def saved(tmp_path_factory: pytest.TempPathFactory) -> list[list[dict[str, Any]]
     ]
     notebook = new.new_notebook(cells=cells)
     folder = tmp_path_factory.mktemp("notebook")
-    client = NotebookClient(notebook, timeout=120, resources={"metadata": {"path": str(folder)}})
+    terms: dict[str, Any] = {"timeout": 120, "resources": {"metadata": {"path": str(folder)}}}
+    client = NotebookClient(notebook, allow_errors=True, **terms)
     client.execute()
     text: str = new.writes(notebook)
     (folder / "saved.ipynb").write_text(text, encoding="utf-8")
@@ -91,21 +93,31 @@ def test_the_page_is_in_the_saved_file(saved: list[list[dict[str, Any]]]) -> Non
 
 def test_errors_are_those_of_check(saved: list[list[dict[str, Any]]]) -> None:
     ((wrong,), (misused,)) = saved[-3:-1]
-    assert wrong["name"] == misused["name"] == "stderr"
-    assert "no operator, block or option is called Nothing" in wrong["text"]
-    assert "┌─ <cell>:4:10\n4│     X -> Nothing : Y" in wrong["text"]
-    assert misused["text"] == "%%xg: 3x is no name for a variable\n"
+    assert [wrong["output_type"], misused["output_type"]] == ["error"] * 2
+    assert wrong["traceback"].startswith("error: no operator, block or option is called Nothing")
+    assert "┌─ <cell>:4:10" in wrong["traceback"]
+    assert "notebook.py" not in wrong["traceback"]
+    assert misused["traceback"] == "%%xg: 3x is no name for a variable"
 
 
 def test_a_product_of_plans_is_quoted(saved: list[list[dict[str, Any]]]) -> None:
     ((planned,), (unquoted,)) = saved[-5:-3]
     assert "F(X [2, 6]) -> Y [2, 4]" in planned["data"]["text/plain"]
-    assert unquoted["text"] == "%%xg: both --plan 'DP × TP: no closing quotation\n"
+    assert unquoted["traceback"] == "%%xg: both --plan 'DP × TP: no closing quotation"
 
 
 def test_each_block_that_nothing_calls_is_shown(saved: list[list[dict[str, Any]]]) -> None:
     shown = [output["data"]["text/plain"].partition("(")[0] for output in saved[-6]]
     assert shown == ["<Program First", "<Program Second"]
+
+
+def test_a_failing_cell_stops_the_run() -> None:
+    new: Any = nbformat.v4
+    cells = [new.new_code_cell(text) for text in ("%load_ext xg", WRONG, "print('on')")]
+    notebook = new.new_notebook(cells=cells)
+    with pytest.raises(CellExecutionError, match="is called Nothing"):
+        NotebookClient(notebook, timeout=120).execute()
+    assert not notebook.cells[2].outputs
 
 
 @dataclass
@@ -159,3 +171,83 @@ def test_a_path_or_a_text() -> None:
         xg.compile("mlp.xg", source="dim B")
     with pytest.raises(xg.DiagnosticError, match="not UTF-8"):
         xg.compile(source="dim B\udc80")
+
+
+class Formatting:
+    """A formatter that says which kind of value it was given."""
+
+    def format(self, obj: object) -> tuple[dict[str, object], dict[str, object]]:
+        return {"kind": type(obj).__name__}, {}
+
+
+def loaded() -> Recording:
+    shell = Recording(display_formatter=Formatting())
+    xg.load_ipython_extension(shell)  # pyright: ignore
+    return shell
+
+
+GOOD = "dim B\nblock F(X [B]) -> Y [B] {\n    X -> ReLU : Y\n}\n"
+
+
+@pytest.mark.parametrize(
+    ("line", "text", "said"),
+    [
+        ("net", GOOD.replace("ReLU", "Nothing"), "error: no operator, block or option is called"),
+        ("net --bogus", GOOD, "%%xg: unrecognized arguments: --bogus"),
+        ("net --set", GOOD, "%%xg: argument --set: expected one argument"),
+        ("--set D net", GOOD, "%%xg: argument --set: 'D' should be NAME=VALUE"),
+        ("net --plan 'DP", GOOD, "%%xg: net --plan 'DP: no closing quotation"),
+        ("net --set Q=3", GOOD, "error: no option or dim is called Q"),
+    ],
+)
+def test_a_failing_cell_leaves_no_old_program(line: str, text: str, said: str) -> None:
+    shell = loaded()
+    shell.magic("net", GOOD)
+    shell.magic("", GOOD)
+    assert shell.user_ns.keys() == {"net", "program"}
+    with pytest.raises(Exception, match=re.escape(said)) as caught:
+        shell.magic(line, text)
+    assert type(caught.value).__name__ == "CellError"
+    assert shell.user_ns.keys() == {"program"}
+
+
+def test_a_keyword_is_no_variable() -> None:
+    with pytest.raises(Exception, match=r"^%%xg: class is a keyword of Python, and no name for"):
+        loaded().magic("class", GOOD)
+
+
+def test_a_plan_of_an_unknown_axis_is_refused() -> None:
+    text = GOOD + "plan TP of F { X [B/N_T] }\n"
+    for wrong in (lambda: loaded().magic("net", text), lambda: xg.compile(source=text)):
+        with pytest.raises(Exception, match=r"^error: no mesh axis is called N_T"):
+            wrong()
+
+
+def test_an_error_in_another_choice_is_refused_as_check_does() -> None:
+    text = "option act = ReLU | Nothing\n" + GOOD.replace("ReLU", "act")
+    with pytest.raises(Exception, match=r"^error: no operator, block or option is called Nothing"):
+        loaded().magic("net", text)
+
+
+def test_each_page_to_explore_is_shown() -> None:
+    shell = loaded()
+    shown = shell.magic("--explore both", TWO.partition("\n")[2])
+    assert shell.asked[2:] == [({"kind": "Explorer"}, {})]
+    assert shown.program.graphs.main.block == "Second"
+
+
+def test_the_magic_says_how_it_is_used() -> None:
+    shell = loaded()
+    for word in ("usage: %%xg", "--explore", "--plan NAME", "the variable; default: program"):
+        assert word in shell.magic.__doc__
+    assert shell.magic("--help", GOOD) is None
+    assert shell.asked == [({"text/plain": shell.magic.__doc__}, {})]
+
+
+@pytest.mark.parametrize(
+    ("height", "said"),
+    [(-5, "at least 1, not -5"), (0, "at least 1, not 0"), ("50%", "such as 720, not '50%'")],
+)
+def test_a_height_is_a_number_of_pixels(height: Any, said: str) -> None:  # noqa: ANN401 - wrong
+    with pytest.raises((ValueError, TypeError), match=f"^height is a number of pixels, {said}$"):
+        xg.compile(source=GOOD).explorer(height)
