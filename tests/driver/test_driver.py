@@ -9,6 +9,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from IPython.lib.pretty import pretty  # pyright: ignore[reportUnknownVariableType]
 
 import xg
 from xg.codegen.backend import backends
@@ -157,6 +158,28 @@ def test_a_program_is_shown_in_one_line() -> None:
         "<Program MHA(X [2, S, 64]) -> Y [2, S, 64], 10 parameters>"
     )
     assert len(repr(xg.compile(MODEL))) < 200
+
+
+def test_what_a_program_is_made_of_is_shown_in_few_lines() -> None:
+    program = xg.compile(MODEL, plan="TP")
+    assert str(program.graphs).splitlines()[0] == "<Program of 4 graphs, callees first>"
+    assert "  <Graph LM(ids, t) -> Z, loss, " in repr(program.graphs)
+    assert len(repr(program.graphs).splitlines()) == 1 + 2 * len(program.graphs.graphs)
+    history, project = repr(program.history), repr(program.project)
+    assert history.startswith("<History: infer, number-mesh, eliminate-dead, ")
+    assert project.startswith("<Project ")
+    assert project.endswith("transformer.xg>")
+    figure = program.figure("forward")
+    assert repr(figure).startswith("<Figure Language Model")
+    for each in (history, project, repr(figure), repr(program.fused_history)):
+        assert len(each) < 300
+    report = program.cost()
+    assert repr(report).startswith("<CostReport of LM: ")
+    assert max(map(len, map(repr, (*program.costs(), report.total, *report.blocks)))) < 2000
+    assert str(report).startswith('LM "Language Model", one step of one rank, float32: ')
+    assert "sent elements" in str(report)
+    assert "--full" not in str(report)
+    assert pretty(report) == str(report)
 
 
 def test_a_figure_as_a_source_of_graphviz() -> None:

@@ -84,6 +84,9 @@ class BlockCost:
     graph: Graph
     rows: tuple[CostRow, ...]
 
+    def __repr__(self) -> str:
+        return f"<BlockCost of {self.graph.key}: {self.total}>"
+
     @property
     def total(self) -> Amount:
         """The sum of the rows."""
@@ -97,6 +100,9 @@ class Cost:
     program: Program
     dtype: str
     blocks: tuple[BlockCost, ...]
+
+    def __repr__(self) -> str:
+        return f"<Cost of {self.program.main.key}, {self.dtype}: {self.total}>"
 
     @property
     def numbers(self) -> Mapping[str, int]:

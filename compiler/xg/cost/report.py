@@ -6,7 +6,8 @@ On a single device there is one rank, and nothing is sent.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Final
+from importlib import import_module
+from typing import Final, Protocol
 
 from xg.cost.communication import Sent, inside_of, sent, total
 from xg.cost.cost import BYTES, Amount, BlockCost, Cost, cost
@@ -45,9 +46,19 @@ class Round:
     sent: tuple[Sent, ...]
 
 
+class _Printer(Protocol):
+    """The part of IPython's printer that is used."""
+
+    def text(self, obj: str) -> None:
+        """Write a text."""
+
+
 @dataclass(frozen=True, slots=True)
 class CostReport:
-    """The costs of one rank; `placed` is the whole program with its moves, None for one device."""
+    """The costs of one rank; `placed` is the whole program with its moves, None for one device.
+
+    `print` and notebooks show it as `xg cost` does.
+    """
 
     cost: Cost
     placed: Program | None
@@ -57,6 +68,18 @@ class CostReport:
     largest: Largest | None
     policies: tuple[Policy, ...]
     estimates: tuple[Estimate, ...]
+
+    def __repr__(self) -> str:
+        block, parameters = self.blocks[0].graph.key, self.total.parameters
+        return f"<CostReport of {block}: {parameters} parameters …; print shows the table>"
+
+    def __str__(self) -> str:
+        text = import_module("xg.cli.render.cost_text")  # on a floor above this file
+        return "\n".join(text.summary(self))
+
+    def _repr_pretty_(self, printer: _Printer, cycle: bool) -> None:
+        """The table, in a notebook."""
+        printer.text(str(self))
 
     @property
     def numbers(self) -> Mapping[str, int]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from bisect import bisect_right
+from dataclasses import field
 from functools import cached_property
 
 from xg.diagnostics.lazy_dataclass import dataclass
@@ -16,7 +17,7 @@ class Source:
     """
 
     name: str
-    text: str
+    text: str = field(repr=False)
 
     @classmethod
     def from_bytes(cls, name: str, data: bytes) -> Source:

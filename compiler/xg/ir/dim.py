@@ -124,6 +124,9 @@ class Dim:
             raise DimError(f"{self} = {whole}/{parts} is not a whole number")
         return int(total)
 
+    def __repr__(self) -> str:
+        return str(self)
+
     def __str__(self) -> str:
         if not self.terms:
             return "0"

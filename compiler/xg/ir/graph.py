@@ -7,7 +7,7 @@ with a count, so nothing grows with the number of layers.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import field
 from typing import TYPE_CHECKING, Literal
 
@@ -268,6 +268,11 @@ class Graph:
         yield from (param.value for param in self.params)
         yield from self.foreign
 
+    def __repr__(self) -> str:
+        taken = ", ".join(str(value.name) for value in self.inputs)
+        given = ", ".join(self.output_names)
+        return f"<{type(self).__name__} {self.key}({taken}) -> {given}, {len(self.steps)} steps>"
+
     def named_calls(self) -> Iterator[Call]:
         """The first call under every name: later ones share its parameters."""
         seen: set[str] = set()
@@ -288,7 +293,7 @@ class Graph:
         return self.sizes.expand_type(declared).shape == self.types[value].shape
 
 
-@dataclass(frozen=True, slots=True, eq=False, kw_only=True)
+@dataclass(frozen=True, slots=True, eq=False, repr=False, kw_only=True)
 class Backward(Graph):
     """The backward pass of one instance: a graph over cotangents and saved forward values.
 
@@ -340,6 +345,10 @@ class Program:
     stage: Stage | None = None
     partial: bool = False
 
+    def __repr__(self) -> str:
+        lines = map(repr, (*self.graphs.values(), *self.backwards.values()))
+        return "\n  ".join((f"<Program of {len(self.graphs)} graphs, callees first>", *lines))
+
     @property
     def all_numbers(self) -> dict[str, int]:
         """The numbers of the entry's sizes."""
@@ -385,16 +394,3 @@ def ports(call: Call, callee: Graph) -> tuple[tuple[Port, ...], tuple[Port, ...]
         tuple((callee.cotangents[v], axis) for v, axis in results if v in callee.cotangents),
         (*gradients, *callee.rows),
     )
-
-
-def with_parts(
-    types: Mapping[Value, TensorType], parts: Iterable[Apply]
-) -> dict[Value, TensorType]:
-    """Types of values, with those inside a fused step if they have its operands."""
-    known = dict(types)
-    for step in parts:
-        if all(value in known for value in step.inputs):
-            body = step.body(known)
-            for value, expression in zip(step.outputs, body.outputs, strict=True):
-                known.setdefault(value, TensorType(expression.shape))
-    return known

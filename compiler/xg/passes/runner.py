@@ -30,6 +30,9 @@ class History:
 
     stages: tuple[tuple[str, Program], ...]
 
+    def __repr__(self) -> str:
+        return f"<History: {', '.join(name for name, _ in self.stages)}>"
+
     @property
     def result(self) -> Program:
         """The program after the last pass."""

@@ -25,13 +25,19 @@ MORE = "--full lists every operator, what is held and sent, and what may be comp
 
 def lines(report: CostReport, *, full: bool) -> Iterator[str]:
     """The totals and the least times; in full also the tables that they are sums of."""
-    yield from _totals(report)
     if full:
+        yield from _totals(report)
         yield from _all(report)
         return
-    yield from times(report)
+    yield from summary(report)
     yield ""
     yield MORE
+
+
+def summary(report: CostReport) -> Iterator[str]:
+    """The totals and the least times."""
+    yield from _totals(report)
+    yield from times(report)
 
 
 def _totals(report: CostReport) -> Iterator[str]:

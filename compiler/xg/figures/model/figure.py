@@ -164,6 +164,10 @@ class Figure:
     width: float = 0.0  # of the page, in points; 0: as wide as its contents
     rightward: bool = False  # whether it is drawn from left to right, not from the top down
 
+    def __repr__(self) -> str:
+        counts = f"{len(self.nodes)} nodes, {len(self.edges)} edges"
+        return f"<Figure {self.title}, {self.subtitle}: {counts}>"
+
     @property
     def marks(self) -> frozenset[Emphasis]:
         """The marks of its nodes, edges and groups."""

@@ -43,6 +43,9 @@ class Project:
     paths: tuple[Path, ...]
     uses: Mapping[tuple[Source, str], ast.Module]
 
+    def __repr__(self) -> str:
+        return f"<Project {', '.join(module.span.source.name for module in self.modules)}>"
+
     @property
     def modules(self) -> tuple[ast.Module, ...]:
         """Every file once, the main one first."""

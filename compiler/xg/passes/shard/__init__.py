@@ -16,7 +16,8 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import field
 
 from xg.diagnostics.lazy_dataclass import dataclass, replace
-from xg.ir.graph import Apply, Call, Graph, Program, with_parts
+from xg.ir.graph import Apply, Call, Graph, Program
+from xg.ir.part_types import with_parts
 from xg.ir.prune import prune
 from xg.ir.tensor import Sizes
 from xg.passes.shard.annotate import Annotator, annotate
