@@ -129,7 +129,8 @@ class ModuleWriter:
         """Functions of the backend's own that anything calls, and those that these call."""
         starts = param_starts(self.program) if self.plan.saves else []
         drawn = [law for law in ("normal", "uniform") if law in starts]
-        needed = self.support.closure([*self.plan.operators.support, *drawn])
+        types = ["check_float"] if starts else []
+        needed = self.support.closure([*self.plan.operators.support, *types, *drawn])
         return [self.support.source(name).splitlines() for name in needed]
 
     # ---- blocks ---------------------------------------------------------------------------------

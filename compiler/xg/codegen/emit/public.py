@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 
+from xg.codegen.emit.argument_checks import backward_checks, checked_names, first_checks
 from xg.codegen.emit.bundles import gather_functions, gathered_params, no_sums
-from xg.codegen.emit.collectives import mesh_lines
 from xg.codegen.emit.dialect import Dialect
 from xg.codegen.emit.forward import Forward
 from xg.codegen.emit.frozen import frozen_patterns, learns_function
@@ -64,7 +64,6 @@ class PublicWriter:
         graph, scope = self.graph, Scope(self.graph.sizes)
         given = self._given_arrays()
         limits = [*limit_lines(self.plan.program, scope), *self.params.whole.lines(given, scope)]
-        self.plan.helpers["check_names"] = None
         inside = [*checked_names(self.plan.program), *given_range_lines(self.plan, scope), *limits]
         lines = [*self._checked(given, tuple(scope.needed)), *inside]
         fresh = Names(mentioned(lines))
@@ -73,7 +72,7 @@ class PublicWriter:
         random = graph.key in self.plan.random
         seeded = "Without a seed dropout is off." if random else "The seed is not used."
         doc = ['"""Outputs by name, and the values that `backward` needs.', "", seeded, '"""']
-        body = [*doc, *mesh_lines(self.plan.program.mesh), *lines, *self._entry_call(names)]
+        body = [*doc, *first_checks(self.plan), *lines, *self._entry_call(names)]
         body += dictionary("return ", results, ", saved", 4)
         seed = f"seed: {self.dialect.spelling.seed} = None"
         parameters = ["params: Params", "inputs: Mapping[str, Array]", "*", seed]
@@ -127,6 +126,7 @@ class PublicWriter:
         head = f"{', '.join(results)} = {call}" if results else call
         body = [
             '"""Gradients of all parameters and float inputs by name; no cotangent means zero."""',
+            *backward_checks(self.plan, self.entry),
             *self._like(mentioned([*lines, *constant])),
             *size_lines.lines,
             *lines,
@@ -285,13 +285,6 @@ def _is_complete(program: Program) -> bool:
         if not own or not calls <= reversed_:
             return False
     return True
-
-
-def checked_names(program: Program) -> list[str]:
-    """The lines that refuse inputs and parameters of other names than the program's."""
-    known = [f'"{value.name}"' for value in program.main.inputs]
-    lines = bracketed("_check_names(", ["inputs", *known], ")", 4)
-    return lines if program.partial else [*lines, "_check_names(params, *table)"]
 
 
 def _checked_cotangents(shapes: Sequence[str], fresh: Names) -> list[str]:

@@ -118,6 +118,7 @@ class ParamsWriter:
         drawn = "drawn from the seed" if self._is_drawn(starts) else "none of them random"
         doc = f"Make the parameters, by their names in the diagram, {drawn}."
         body = [f'"""{doc}"""', *mesh_lines(self.plan.program.mesh), *lines]
+        body += ["_check_float(dtype)"] if starts else []
         if not starts:
             return [*head, *indented([*body, "return {}"])]
         body += [

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import field
 
-from xg.codegen.emit.collectives import mesh_lines
+from xg.codegen.emit.argument_checks import checked_names, first_checks
 from xg.codegen.emit.line_breaks import bracketed, indented
 from xg.codegen.emit.locate import Source, closure, locate
 from xg.codegen.emit.names import Names, mentioned, spell_symbol
 from xg.codegen.emit.param_table import state_lines
-from xg.codegen.emit.public import PublicWriter, checked_names
+from xg.codegen.emit.public import PublicWriter
 from xg.codegen.emit.ranges import given_range_lines
 from xg.codegen.emit.size_limits import limit_lines
 from xg.codegen.emit.spelling import Scope
@@ -112,7 +112,6 @@ class StepWriter(PublicWriter):
         given = self._given_arrays()
         refusals = [*given_range_lines(self.plan, limits), *self._limits(limits)]
         refusals += self.params.whole.lines(given, limits)
-        self.plan.helpers["check_names"] = None
         lines = self._checked(given, (*self.held, *limits.needed))
         fresh = Names(mentioned(lines))
         names = [fresh.fresh(name) for name in graph.output_names]
@@ -123,7 +122,8 @@ class StepWriter(PublicWriter):
         table = self._table_of(spell_symbol(str(self._past)))
         body = [
             '"""Outputs at the new positions by name, and the cache with these positions."""',
-            *mesh_lines(self.plan.program.mesh),
+            *first_checks(self.plan),
+            "_check_named(cache=cache)",
             *lines,
             *bracketed("cached = _cache_table(", table, ")", 4),
             "_check({}, cache, {name: shape for name, (shape, _) in cached.items()})",

@@ -40,15 +40,15 @@ def _check(
             raise ValueError(f"{name} {list(expected)} is missing")
         shape = _shape(arrays[name], name)
         if shape != expected:
-            beside = [
-                f"{key} {list(value.shape)}"
-                for key, value in given.items()
-                if name not in given
-                and [n for n in expected if n in value.shape and n not in shape]
-            ]
-            why = f"{', '.join(beside)} does not fit the parameters: " if beside else ""
+            beside = {} if name in given else given
+            for key, array in beside.items():
+                for read, size in zip(expected, shape, strict=False):
+                    if read in _shape(array, key) and read not in shape:
+                        wrong = f"{key} {list(array.shape)} does not fit the parameters"
+                        held = f"as in {name} {list(shape)}"
+                        raise ValueError(f"{wrong}: {read} should be {size}, {held}")
             wrong = f"should have shape {list(expected)}, not {list(shape)}"
-            raise ValueError(f"{why}{name} {wrong}")
+            raise ValueError(f"{name} {wrong}")
 '''
 
 CHECK_NAMES: Final = '''def _check_names(arrays: Mapping[str, Array], *known: str) -> None:
@@ -58,6 +58,31 @@ CHECK_NAMES: Final = '''def _check_names(arrays: Mapping[str, Array], *known: st
         if name not in names:
             more = ", …" if len(known) > 9 else ""
             raise ValueError(f"there is no {name}, but {', '.join(known[:9])}{more}")
+'''
+
+CHECK_NAMED: Final = '''def _check_named(**given: Any) -> None:
+    """Raise TypeError for an argument that is not arrays by their names."""
+    for argument, arrays in given.items():
+        if not isinstance(arrays, Mapping):
+            raise TypeError(f"{argument} should be a dict: arrays by their names")
+'''
+
+CHECK_INPUTS: Final = '''\
+def _check_inputs(params: Params, inputs: Mapping[str, Array], *known: str) -> None:
+    """Raise TypeError or ValueError for inputs of other names or kinds."""
+    _check_named(params=params, inputs=inputs)
+    if [name for name in known if name in params]:
+        raise ValueError("params and inputs are swapped: params come first")
+    _check_names(inputs, *known)
+    for name, array in inputs.items():
+        if hasattr(array, "dtype") and "complex" in str(array.dtype):
+            raise TypeError(f"{name} should have real numbers, not {array.dtype}")
+'''
+
+CHECK_SAVED: Final = '''def _check_saved(saved: Any, field: str) -> None:
+    """Raise TypeError for what `forward` did not save, which would have the field."""
+    if not hasattr(saved, field):
+        raise TypeError("saved should be the second result of forward, not its first")
 '''
 
 CHECK_COTANGENTS: Final = '''\
@@ -86,7 +111,10 @@ COPY: Final = '''def _copy(saved: Any) -> Any:
 HELPERS: Final[Mapping[str, str]] = {
     "check": CHECK,
     "shape": SHAPE,
+    "check_named": CHECK_NAMED,
+    "check_inputs": CHECK_INPUTS,
     "check_names": CHECK_NAMES,
+    "check_saved": CHECK_SAVED,
     "check_cotangents": CHECK_COTANGENTS,
     "array": ARRAY,
     "add": ADD,

@@ -40,13 +40,13 @@ class OnArrays:
             return OrderedDict(self.module.init(word, dtype, **sizes))
 
         with jax.enable_x64(True):  # compiled whole: else each step is, for each shape
-            return _arrays(cast(Ordered, jax.jit(init)(np.uint64(seed % 2**64))))
+            return _arrays(cast(Ordered, jax.jit(init)(_word(seed))))
 
     def forward(
         self, params: Arrays, inputs: Arrays, *, seed: int | None = None
     ) -> tuple[Arrays, Any]:
         """Return outputs and what `backward` needs; dropout is off when `seed` is None."""
-        word = None if seed is None else np.uint64(seed % 2**64)
+        word = None if seed is None else _word(seed)
         with jax.enable_x64(True):
             outputs, saved = self._forward(self._ordered(params), self._ordered(inputs), word)
             return _arrays(outputs), saved
@@ -78,6 +78,12 @@ class OnArrays:
         if self.dtype is None or not np.issubdtype(array.dtype, np.floating):
             return array
         return array.astype(jnp.dtype(self.dtype))
+
+
+def _word(seed: int) -> np.uint64:
+    if not hasattr(seed, "__index__"):
+        raise TypeError(f"seed should be a whole number, not {str(seed)!r}")
+    return np.uint64(int(seed) % 2**64)
 
 
 def _arrays(arrays: Mapping[str, jax.Array]) -> Arrays:

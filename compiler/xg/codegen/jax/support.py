@@ -11,12 +11,13 @@ Random numbers are those of the NumPy backend, bit for bit.
 from __future__ import annotations
 
 import math
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
 
 Array = jax.Array
+DType = Any
 Seed = int | Array | None
 
 
@@ -176,6 +177,12 @@ def round_seed(seed: Seed, i: int) -> Seed:
     return jnp.stack(mix(Word(start.high ^ place.high, start.low ^ place.low)))
 
 
+def check_float(dtype: DType) -> None:
+    """Raise TypeError for another type than one of floats."""
+    if not jnp.issubdtype(dtype, jnp.floating):
+        raise TypeError(f"dtype should be a type of floats, not {dtype}")
+
+
 def normal(
     seed: int | Array,
     place: str,
@@ -216,6 +223,8 @@ def word(number: int | Array) -> Word:
     if isinstance(number, int):
         high, low = number >> 32 & 0xFFFFFFFF, number & 0xFFFFFFFF
         return Word(jnp.uint32(high), jnp.uint32(low))
+    if not hasattr(number, "ndim"):
+        raise TypeError(f"seed should be a whole number, not {str(number)!r}")
     if number.ndim:
         return Word(number[0], number[1])
     return Word((number >> 31 >> 1).astype(jnp.uint32), number.astype(jnp.uint32))

@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 Array = NDArray[Any]
+DType = Any
 
 
 def check_range(ids: Array, name: str, below: int, *left_out: int) -> None:
@@ -234,6 +235,12 @@ def keep_part(
     return drawn >> np.uint64(40) >= np.uint64(round(p * 2**24))
 
 
+def check_float(dtype: DType) -> None:
+    """Raise TypeError for another type than one of floats."""
+    if np.dtype(dtype).kind not in "fV":
+        raise TypeError(f"dtype should be a type of floats, not {np.dtype(dtype)}")
+
+
 def normal(seed: int, place: str, shape: tuple[int, ...], deviation: float) -> Array:
     """Nearly normal numbers, from integers alone: sums of four uniforms of 16 bits."""
     drawn = random_words(random_key(seed, place), int(np.prod(shape)))
@@ -286,10 +293,12 @@ def round_seed(seed: int | None, i: int) -> int | None:
 
 def random_key(seed: int, place: str) -> int:
     """The key of the random numbers of one place: FNV-1a of its name, and the seed."""
+    if not hasattr(seed, "__index__"):
+        raise TypeError(f"seed should be a whole number, not {str(seed)!r}")
     digest = 0xCBF29CE484222325
     for byte in place.encode():
         digest = (digest ^ byte) * 0x100000001B3 % 2**64
-    return _mix(_mix(seed % 2**64) ^ digest)
+    return _mix(_mix(int(seed) % 2**64) ^ digest)
 
 
 def _mix(z: int) -> int:

@@ -21,7 +21,7 @@ IMPORTS: Final = frozenset(
 FUNCTIONS: Final = words(
     """
     abs add arange argsort argwhere bincount broadcast_to clip concatenate stack copysign copyto cos
-    cumsum diff einsum empty empty_like errstate exp float32 full inf int64 isfinite lib log
+    cumsum diff dtype einsum empty empty_like errstate exp float32 full inf int64 isfinite lib log
     matmul maximum minimum moveaxis multiply ones pad prod put_along_axis sin split sqrt
     take_along_axis tanh uint64 unique where zeros zeros_like
     """

@@ -11,6 +11,7 @@ import math
 import torch
 
 Array = torch.Tensor
+DType = torch.dtype
 Device = torch.device | None
 Seed = int | torch.Tensor | None
 
@@ -157,6 +158,12 @@ def keep_part(
     return shift_right(drawn, 40) >= round(p * 2**24)
 
 
+def check_float(dtype: DType) -> None:
+    """Raise TypeError for another type than one of floats."""
+    if not (hasattr(dtype, "is_floating_point") and dtype.is_floating_point):
+        raise TypeError(f"dtype should be a type of floats of torch, not {dtype}")
+
+
 def normal(seed: Seed, place: str, shape: tuple[int, ...], deviation: float) -> Array:
     """Nearly normal numbers, from integers alone: sums of four uniforms of 16 bits."""
     drawn = random_words(random_key(seed, place), math.prod(shape))
@@ -210,6 +217,8 @@ def round_seed(seed: Seed, i: int) -> Seed:
 
 def random_key(seed: Seed, place: str, device: Device = None) -> Array:
     """The key of the random numbers of one place: FNV-1a of its name, and the seed."""
+    if not hasattr(seed, "__index__"):
+        raise TypeError(f"seed should be a whole number, not {str(seed)!r}")
     digest = 0xCBF29CE484222325
     for char in place:
         digest = (digest ^ ord(char)) * 0x100000001B3 % 2**64

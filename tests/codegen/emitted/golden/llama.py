@@ -301,6 +301,7 @@ def init(seed: int = 0, dtype: DType = np.float32, *, V: int = V, D: int = D) ->
     """Make the parameters, by their names in the diagram, drawn from the seed."""
     if D % (2 * N_H):
         raise ValueError(f"D_h/2 = {D}/{2 * N_H} is not a whole number")
+    _check_float(dtype)
     params: Params = {}
     table = _param_table(V=V, D=D, N_L=N_L, D_ff=D_ff, N_H=N_H, N_KV=N_KV)
     for name, (shape, start) in table.items():
@@ -318,6 +319,7 @@ def forward(
 
     The seed is not used.
     """
+    _check_inputs(params, inputs, "ids", "t")
     B, S = _array(inputs, "ids", 2).shape
     V, D = _array(params, "E", 2).shape
     table = _param_table(V=V, D=D, N_L=N_L, D_ff=D_ff, N_H=N_H, N_KV=N_KV)
@@ -325,7 +327,6 @@ def forward(
     shapes["ids"] = (B, S)
     shapes["t"] = (B, S)
     _check(inputs, params, shapes)
-    _check_names(inputs, "ids", "t")
     _check_names(params, *table)
     _check_range(inputs["ids"], "ids", V)
     _check_range(inputs["t"], "t", V)
@@ -339,6 +340,8 @@ def backward(
     params: Params, saved: LlamaSaved, d_outputs: Mapping[str, Array]
 ) -> Params:
     """Gradients of all parameters and float inputs by name; no cotangent means zero."""
+    _check_saved(saved, "ids")
+    _check_named(params=params, d_outputs=d_outputs)
     dtype = next(iter({**params, **d_outputs}.values())).dtype
     B, S = saved.ids.shape
     V = saved.Z.shape[2]
@@ -516,15 +519,15 @@ def _check(
             raise ValueError(f"{name} {list(expected)} is missing")
         shape = _shape(arrays[name], name)
         if shape != expected:
-            beside = [
-                f"{key} {list(value.shape)}"
-                for key, value in given.items()
-                if name not in given
-                and [n for n in expected if n in value.shape and n not in shape]
-            ]
-            why = f"{', '.join(beside)} does not fit the parameters: " if beside else ""
+            beside = {} if name in given else given
+            for key, array in beside.items():
+                for read, size in zip(expected, shape, strict=False):
+                    if read in _shape(array, key) and read not in shape:
+                        wrong = f"{key} {list(array.shape)} does not fit the parameters"
+                        held = f"as in {name} {list(shape)}"
+                        raise ValueError(f"{wrong}: {read} should be {size}, {held}")
             wrong = f"should have shape {list(expected)}, not {list(shape)}"
-            raise ValueError(f"{why}{name} {wrong}")
+            raise ValueError(f"{name} {wrong}")
 
 
 def _shape(array: Any, name: str) -> tuple[int, ...]:
@@ -534,6 +537,24 @@ def _shape(array: Any, name: str) -> tuple[int, ...]:
     return tuple(array.shape)
 
 
+def _check_named(**given: Any) -> None:
+    """Raise TypeError for an argument that is not arrays by their names."""
+    for argument, arrays in given.items():
+        if not isinstance(arrays, Mapping):
+            raise TypeError(f"{argument} should be a dict: arrays by their names")
+
+
+def _check_inputs(params: Params, inputs: Mapping[str, Array], *known: str) -> None:
+    """Raise TypeError or ValueError for inputs of other names or kinds."""
+    _check_named(params=params, inputs=inputs)
+    if [name for name in known if name in params]:
+        raise ValueError("params and inputs are swapped: params come first")
+    _check_names(inputs, *known)
+    for name, array in inputs.items():
+        if hasattr(array, "dtype") and "complex" in str(array.dtype):
+            raise TypeError(f"{name} should have real numbers, not {array.dtype}")
+
+
 def _check_names(arrays: Mapping[str, Array], *known: str) -> None:
     """Raise ValueError for an unknown name: its array would have no effect."""
     names = set(known)
@@ -541,6 +562,12 @@ def _check_names(arrays: Mapping[str, Array], *known: str) -> None:
         if name not in names:
             more = ", …" if len(known) > 9 else ""
             raise ValueError(f"there is no {name}, but {', '.join(known[:9])}{more}")
+
+
+def _check_saved(saved: Any, field: str) -> None:
+    """Raise TypeError for what `forward` did not save, which would have the field."""
+    if not hasattr(saved, field):
+        raise TypeError("saved should be the second result of forward, not its first")
 
 
 def _check_cotangents(
@@ -602,6 +629,12 @@ def _scatter_add(updates: Array, ids: Array, rows: int) -> Array:
     return table
 
 
+def _check_float(dtype: DType) -> None:
+    """Raise TypeError for another type than one of floats."""
+    if np.dtype(dtype).kind not in "fV":
+        raise TypeError(f"dtype should be a type of floats, not {np.dtype(dtype)}")
+
+
 def _normal(seed: int, place: str, shape: tuple[int, ...], deviation: float) -> Array:
     """Nearly normal numbers, from integers alone: sums of four uniforms of 16 bits."""
     drawn = _random_words(_random_key(seed, place), int(np.prod(shape)))
@@ -613,10 +646,12 @@ def _normal(seed: int, place: str, shape: tuple[int, ...], deviation: float) -> 
 
 def _random_key(seed: int, place: str) -> int:
     """The key of the random numbers of one place: FNV-1a of its name, and the seed."""
+    if not hasattr(seed, "__index__"):
+        raise TypeError(f"seed should be a whole number, not {str(seed)!r}")
     digest = 0xCBF29CE484222325
     for byte in place.encode():
         digest = (digest ^ byte) * 0x100000001B3 % 2**64
-    return _mix(_mix(seed % 2**64) ^ digest)
+    return _mix(_mix(int(seed) % 2**64) ^ digest)
 
 
 def _mix(z: int) -> int:

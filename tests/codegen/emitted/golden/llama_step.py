@@ -130,6 +130,8 @@ def step(
     params: Params, cache: Params, inputs: Mapping[str, Array]
 ) -> tuple[dict[str, Array], Params]:
     """Outputs at the new positions by name, and the cache with these positions."""
+    _check_inputs(params, inputs, "ids")
+    _check_named(cache=cache)
     B, S = _array(inputs, "ids", 2).shape
     T = _array(cache, "ids", 2).shape[1]
     V, D = _array(params, "E", 2).shape
@@ -140,7 +142,6 @@ def step(
     _check(inputs, params, shapes)
     cached = _cache_table(B=B, T=T, N_L=N_L, N_KV=N_KV, D_h=D_h)
     _check({}, cache, {name: shape for name, (shape, _) in cached.items()})
-    _check_names(inputs, "ids")
     _check_names(params, *table)
     _check_names(cache, *cached)
     _check_range(inputs["ids"], "ids", V)
@@ -257,15 +258,15 @@ def _check(
             raise ValueError(f"{name} {list(expected)} is missing")
         shape = _shape(arrays[name], name)
         if shape != expected:
-            beside = [
-                f"{key} {list(value.shape)}"
-                for key, value in given.items()
-                if name not in given
-                and [n for n in expected if n in value.shape and n not in shape]
-            ]
-            why = f"{', '.join(beside)} does not fit the parameters: " if beside else ""
+            beside = {} if name in given else given
+            for key, array in beside.items():
+                for read, size in zip(expected, shape, strict=False):
+                    if read in _shape(array, key) and read not in shape:
+                        wrong = f"{key} {list(array.shape)} does not fit the parameters"
+                        held = f"as in {name} {list(shape)}"
+                        raise ValueError(f"{wrong}: {read} should be {size}, {held}")
             wrong = f"should have shape {list(expected)}, not {list(shape)}"
-            raise ValueError(f"{why}{name} {wrong}")
+            raise ValueError(f"{name} {wrong}")
 
 
 def _shape(array: Any, name: str) -> tuple[int, ...]:
@@ -273,6 +274,24 @@ def _shape(array: Any, name: str) -> tuple[int, ...]:
     if not hasattr(array, "shape"):
         raise TypeError(f"{name} should be an array: lists and numbers have no shape")
     return tuple(array.shape)
+
+
+def _check_named(**given: Any) -> None:
+    """Raise TypeError for an argument that is not arrays by their names."""
+    for argument, arrays in given.items():
+        if not isinstance(arrays, Mapping):
+            raise TypeError(f"{argument} should be a dict: arrays by their names")
+
+
+def _check_inputs(params: Params, inputs: Mapping[str, Array], *known: str) -> None:
+    """Raise TypeError or ValueError for inputs of other names or kinds."""
+    _check_named(params=params, inputs=inputs)
+    if [name for name in known if name in params]:
+        raise ValueError("params and inputs are swapped: params come first")
+    _check_names(inputs, *known)
+    for name, array in inputs.items():
+        if hasattr(array, "dtype") and "complex" in str(array.dtype):
+            raise TypeError(f"{name} should have real numbers, not {array.dtype}")
 
 
 def _check_names(arrays: Mapping[str, Array], *known: str) -> None:

@@ -118,6 +118,7 @@ def init(
     D_ff = 4 * D
     if D_ff % N_T:
         raise ValueError(f"D_ff/N_T = {D_ff}/{N_T} is not a whole number")
+    _check_float(dtype)
     params: Params = {}
     where = cuts()
     for name, (shape, start) in _param_table(D=D, D_ff=D_ff, N_T=N_T).items():
@@ -141,13 +142,13 @@ def forward(
     Without a seed dropout is off.
     """
     check_mesh({"N_T": 2})
+    _check_inputs(params, inputs, "X")
     B, S, D = _array(inputs, "X", 3).shape
     D_ff = 4 * D
     table = _param_table(D=D, D_ff=D_ff, N_T=N_T)
     shapes = {name: shape for name, (shape, _) in table.items()}
     shapes["X"] = (B, S, D)
     _check(inputs, params, shapes)
-    _check_names(inputs, "X")
     _check_names(params, *table)
     Y, saved = mlp(params, inputs["X"], seed=seed)
     return {"Y": Y}, saved
@@ -156,6 +157,8 @@ def forward(
 @torch.no_grad()
 def backward(params: Params, saved: MLPSaved, d_outputs: Mapping[str, Array]) -> Params:
     """Gradients of all parameters and float inputs by name; no cotangent means zero."""
+    _check_saved(saved, "X")
+    _check_named(params=params, d_outputs=d_outputs)
     like = next(iter({**params, **d_outputs}.values()))
     dtype, device = like.dtype, like.device
     B, S, D = saved.X.shape
@@ -350,15 +353,15 @@ def _check(
             raise ValueError(f"{name} {list(expected)} is missing")
         shape = _shape(arrays[name], name)
         if shape != expected:
-            beside = [
-                f"{key} {list(value.shape)}"
-                for key, value in given.items()
-                if name not in given
-                and [n for n in expected if n in value.shape and n not in shape]
-            ]
-            why = f"{', '.join(beside)} does not fit the parameters: " if beside else ""
+            beside = {} if name in given else given
+            for key, array in beside.items():
+                for read, size in zip(expected, shape, strict=False):
+                    if read in _shape(array, key) and read not in shape:
+                        wrong = f"{key} {list(array.shape)} does not fit the parameters"
+                        held = f"as in {name} {list(shape)}"
+                        raise ValueError(f"{wrong}: {read} should be {size}, {held}")
             wrong = f"should have shape {list(expected)}, not {list(shape)}"
-            raise ValueError(f"{why}{name} {wrong}")
+            raise ValueError(f"{name} {wrong}")
 
 
 def _shape(array: Any, name: str) -> tuple[int, ...]:
@@ -368,6 +371,24 @@ def _shape(array: Any, name: str) -> tuple[int, ...]:
     return tuple(array.shape)
 
 
+def _check_named(**given: Any) -> None:
+    """Raise TypeError for an argument that is not arrays by their names."""
+    for argument, arrays in given.items():
+        if not isinstance(arrays, Mapping):
+            raise TypeError(f"{argument} should be a dict: arrays by their names")
+
+
+def _check_inputs(params: Params, inputs: Mapping[str, Array], *known: str) -> None:
+    """Raise TypeError or ValueError for inputs of other names or kinds."""
+    _check_named(params=params, inputs=inputs)
+    if [name for name in known if name in params]:
+        raise ValueError("params and inputs are swapped: params come first")
+    _check_names(inputs, *known)
+    for name, array in inputs.items():
+        if hasattr(array, "dtype") and "complex" in str(array.dtype):
+            raise TypeError(f"{name} should have real numbers, not {array.dtype}")
+
+
 def _check_names(arrays: Mapping[str, Array], *known: str) -> None:
     """Raise ValueError for an unknown name: its array would have no effect."""
     names = set(known)
@@ -375,6 +396,12 @@ def _check_names(arrays: Mapping[str, Array], *known: str) -> None:
         if name not in names:
             more = ", …" if len(known) > 9 else ""
             raise ValueError(f"there is no {name}, but {', '.join(known[:9])}{more}")
+
+
+def _check_saved(saved: Any, field: str) -> None:
+    """Raise TypeError for what `forward` did not save, which would have the field."""
+    if not hasattr(saved, field):
+        raise TypeError("saved should be the second result of forward, not its first")
 
 
 def _check_cotangents(
@@ -497,6 +524,12 @@ def _keep_mask(x: Array, p: float, seed: Seed, place: str) -> Array | None:
     return (_shift_right(drawn, 40) >= round(p * 2**24)).reshape(x.shape)
 
 
+def _check_float(dtype: DType) -> None:
+    """Raise TypeError for another type than one of floats."""
+    if not (hasattr(dtype, "is_floating_point") and dtype.is_floating_point):
+        raise TypeError(f"dtype should be a type of floats of torch, not {dtype}")
+
+
 def _normal(seed: Seed, place: str, shape: tuple[int, ...], deviation: float) -> Array:
     """Nearly normal numbers, from integers alone: sums of four uniforms of 16 bits."""
     drawn = _random_words(_random_key(seed, place), math.prod(shape))
@@ -509,6 +542,8 @@ def _normal(seed: Seed, place: str, shape: tuple[int, ...], deviation: float) ->
 
 def _random_key(seed: Seed, place: str, device: Device = None) -> Array:
     """The key of the random numbers of one place: FNV-1a of its name, and the seed."""
+    if not hasattr(seed, "__index__"):
+        raise TypeError(f"seed should be a whole number, not {str(seed)!r}")
     digest = 0xCBF29CE484222325
     for char in place:
         digest = (digest ^ ord(char)) * 0x100000001B3 % 2**64
