@@ -2,23 +2,18 @@
 
 from __future__ import annotations
 
-import random
-import statistics
-import time
 from collections.abc import Iterator
-from itertools import chain
 from pathlib import Path
 from typing import Any
 
 import pytest
-from editor.client import ROOT, Editor, Message
+from editor.client import Editor, Message
+from editor.test_edits import WHOLE
 from editor.test_session import GOOD, LAYERS, USER, spot
 
 from xg.diagnostics.source import Source
 from xg.frontend.choices import checked
 from xg.frontend.project import read_edited
-
-TRANSFORMER = ROOT / "diagrams" / "models" / "transformer.xg"
 
 
 @pytest.fixture(scope="module")
@@ -104,8 +99,7 @@ def test_signature_help_marks_the_argument(editor: Editor) -> None:
 
 def test_shapes_that_the_text_does_not_say_are_shown(editor: Editor) -> None:
     assert editor.open("shapes.xg", GOOD) == []
-    whole = {"start": {"line": 0, "character": 0}, "end": {"line": 99, "character": 0}}
-    document = {"textDocument": {"uri": editor.uri("shapes.xg")}, "range": whole}
+    document = {"textDocument": {"uri": editor.uri("shapes.xg")}, "range": WHOLE}
     for version in (2, 3):  # typed again, and of the blocks that are known
         found = editor.ask("textDocument/inlayHint", document)
         places = [(each["position"]["line"], each["label"]) for each in found]
@@ -282,115 +276,3 @@ def applied_lines(text: str, edits: list[Message]) -> str:
     spots: list[dict[str, int]] = [edit["range"][side] for side in ("start", "end")]
     start, end = [starts[spot["line"]] + spot["character"] for spot in spots]
     return text[:start] + edit["newText"] + text[end:]
-
-
-# ---- many edits ----------------------------------------------------------------------------------
-
-WHOLE = {"start": {"line": 0, "character": 0}, "end": {"line": 999, "character": 0}}
-
-
-Times = dict[str, list[float]]  # seconds of each answer, by its method
-
-
-def asked(editor: Editor, name: str, place: tuple[int, int], took: Times) -> list[object]:
-    """The answers to every kind of question about a place; how long each took goes to `took`."""
-    document = {"textDocument": {"uri": editor.uri(name)}}
-    at = {**document, "position": {"line": place[0], "character": place[1]}}
-    return [
-        timed(editor, method, params, took)
-        for method, params in (
-            ("completion", at),
-            ("hover", at),
-            ("definition", at),
-            ("references", {**at, "context": {"includeDeclaration": True}}),
-            ("rename", {**at, "newName": "renamed_1"}),
-            ("signatureHelp", at),
-            ("documentSymbol", document),
-            ("inlayHint", {**document, "range": WHOLE}),
-        )
-    ]
-
-
-def timed(editor: Editor, method: str, params: Message, took: Times) -> object:
-    begin = time.perf_counter()
-    answer = editor.answer(f"textDocument/{method}", params)
-    took.setdefault(method, []).append(time.perf_counter() - begin)
-    return answer.get("result", answer.get("error"))
-
-
-def fixes(editor: Editor, name: str, mistakes: list[Message], took: Times) -> object:
-    """Every quick fix of a text, asked for as editors do: for the errors that they show."""
-    context = {"diagnostics": mistakes}
-    document = {"textDocument": {"uri": editor.uri(name)}}
-    return timed(editor, "codeAction", {**document, "range": WHOLE, "context": context}, took)
-
-
-def edited(text: str, draw: random.Random) -> str:
-    """A text with a few characters taken out, doubled or brought from elsewhere."""
-    start = draw.randrange(len(text))
-    end = min(len(text), start + draw.randrange(1, 9))
-    other = draw.randrange(len(text))
-    piece = draw.choice(["", text[start:end] * 2, text[other : other + 6], "\n", " -> S "])
-    return text[:start] + piece + text[end:]
-
-
-def resident(editor: Editor) -> int:
-    """KiB of memory that a server has."""
-    status = Path(f"/proc/{editor.process.pid}/status").read_text("utf-8")
-    return next(int(line.split()[1]) for line in status.split("\n") if line.startswith("VmRSS"))
-
-
-def run_edits(folder: Path, count: int, seed: int, every: int) -> Times:
-    """Answers after random edits, compared with those of a server that starts with the text."""
-    draw = random.Random(seed)
-    name, original = "t.xg", TRANSFORMER.read_text("utf-8")
-    editor, text, took = Editor(folder), original, Times()
-    memory: list[int] = []
-    editor.open(name, text)
-    asked(editor, name, (50, 10), {})  # warm: operators are imported once
-    for version in range(2, count + 2):
-        text = original if draw.random() < 0.3 else edited(text, draw)
-        editor.type(name, text, version)
-        lines = text.split("\n")
-        line = draw.randrange(len(lines))
-        place = (line, draw.randrange(len(lines[line]) + 1))
-        answers = asked(editor, name, place, took)
-        mistakes = editor.mistakes(name, version)
-        answers += [mistakes, fixes(editor, name, mistakes, took)]
-        if version in (count // 2, count + 1):
-            memory.append(resident(editor))
-        if version % every == 0:
-            fresh = Editor(folder)
-            found = fresh.open(name, text)
-            expected = [*asked(fresh, name, place, {}), found, fixes(fresh, name, found, {})]
-            assert answers == expected, (version, place)
-            assert fresh.quit()[0] == 0
-    assert editor.quit()[0] == 0
-    # Tables fill at first: of 500 edits the second half adds a fifth, without bounds two sevenths.
-    assert count < 100 or memory[1] < 1.2 * memory[0], memory
-    return took
-
-
-def test_answers_after_edits_are_those_of_a_fresh_server(tmp_path: Path) -> None:
-    took = run_edits(tmp_path, count=12, seed=1, every=6)
-    assert statistics.median(chain(*took.values())) < 0.5  # of a busy machine; a sweep is stricter
-
-
-def report(took: Times) -> bool:
-    """Print how long answers took; whether that is little enough."""
-    fine = True
-    for method, seconds in {**took, "all": [*chain(*took.values())]}.items():
-        centiles = [1000 * each for each in statistics.quantiles(seconds, n=20)]
-        fine = fine and centiles[9] <= 50 and centiles[18] <= 150
-        line = f"{method}: {len(seconds)} answers, median {centiles[9]:.0f} ms"
-        print(f"{line}, 95th percentile {centiles[18]:.0f} ms")  # noqa: T201
-    return fine
-
-
-if __name__ == "__main__":
-    import sys
-    from tempfile import TemporaryDirectory
-
-    with TemporaryDirectory() as folder:
-        times = run_edits(Path(folder), int(sys.argv[1]), seed=0, every=1)
-    sys.exit(0 if report(times) else 1)

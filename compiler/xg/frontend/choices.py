@@ -119,8 +119,8 @@ def typed_blocks(project: Project, memory: CheckMemory | None = None) -> TypedBl
     checker.is_partial = checker.memory.types.resolved.keeps_rests = True
     with suppress(DiagnosticError):
         checker.check_file()
-    places = checker.adopted.places
-    return TypedBlocks(tuple(checker.graphs), {place.now: place.before for place in places})
+    before = {place.now: place.before for place in checker.adopted.places}
+    return TypedBlocks(tuple(checker.graphs), before, checker.numbers)
 
 
 def choices_to_meet(
@@ -192,6 +192,7 @@ class _Checker:
         self.programs: list[Program] = []  # all that were typed without errors
         self.operators = 0  # typed so far, in all choices
         self.graphs: list[Graph] = []
+        self.numbers: dict[str, int] = {}  # of the program's sizes
         self.plans: list[Plan] = []
         self.foreign: set[str] = set()  # plans that come with blocks of used files
         self.is_partial = False  # types what it can, and places nothing
@@ -236,6 +237,7 @@ class _Checker:
         graphs = typed.graphs
         self._count(typed)
         self.graphs += graphs.values()
+        self.numbers.update(typed.numbers)
         self._note(mistakes)
         if mistakes:
             return

@@ -73,15 +73,24 @@ class TypedBlocks:
     """Blocks in the choices that `checked` meets, and where their texts were when they were typed.
 
     `before` has for the place of a block the one that its graphs have, where that is another.
+    `given` are the numbers that the program gives its sizes; graphs of earlier texts have those of
+    their texts.
     """
 
     graphs: tuple[Graph, ...] = ()
     before: Mapping[Span, Span] = field(default_factory=dict["Span", "Span"])
+    given: Mapping[str, int] = field(default_factory=dict[str, int])
 
     def of(self, block: ast.Block) -> tuple[Graph, ...]:
         """The graphs of a block; none where it could not be typed."""
         span = self.before.get(block.span, block.span)
         return tuple(graph for graph in self.graphs if graph.span == span)
+
+    def numbers(self, graph: Graph) -> dict[str, int]:
+        """A number for every size of a graph that has one, as the text is now."""
+        sizes = graph.sizes
+        shared = sizes.defaults.keys() - sizes.local
+        return sizes.bind({name: self.given[name] for name in shared & self.given.keys()})
 
 
 class ProjectTyper:

@@ -39,10 +39,10 @@ def numbers_at(typed: TypedBlocks, block: ast.Block, tree: Syntax) -> dict[str, 
     """The sizes in those types that have a number."""
     numbers: dict[str, int] = {}
     for graph in typed.of(block):
-        defaults = graph.sizes.bind({})
+        known = typed.numbers(graph)
         for value in values_of(graph, block, tree):
             names = _symbols(graph, value)
-            numbers.update({name: defaults[name] for name in names if name in defaults})
+            numbers.update({name: known[name] for name in names if name in known})
     return numbers
 
 

@@ -153,7 +153,7 @@ class _Explainer:
         """The length of a dim, by the block around the place if there is one."""
         near = self.typed.of(self.block) if self.block else ()
         for graph in (*near, *self.typed.graphs):
-            return graph.sizes.bind({}).get(name)
+            return self.typed.numbers(graph).get(name)
         return None
 
 

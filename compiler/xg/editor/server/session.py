@@ -126,7 +126,8 @@ class Session:
 
     async def typed(self, uri: str, text: ReadText) -> TypedBlocks:
         """The typed blocks of a text as it was read."""
-        if self._texts.get(uri) is None or self._texts[uri].result() is not text:
+        task = self._texts.get(uri)
+        if task is None or not task.done() or task.result() is not text:
             return TypedBlocks()  # it has changed meanwhile, and the editor asks again
         if uri not in self._typed:
             memory = self._types.setdefault(uri, CheckMemory())
@@ -190,14 +191,18 @@ class Session:
     def _touched(self, uri: str, path: Path | None) -> None:
         """Check the other texts for which this file was read, or might have been."""
         for other in list(self.documents):
-            task = self._analyses.get(other)
-            if other == uri or path is None or task is None:
-                continue
-            if not task.done() or task.exception() or self._concerns(task.result(), path):
+            if other != uri and path is not None and self._concerns(other, path):
                 self._check(other, PAUSE)
 
-    def _concerns(self, analysis: Analysis, path: Path) -> bool:
-        return analysis.text.read(path) or bool(analysis.text.reading.diagnostics)
+    def _concerns(self, uri: str, path: Path) -> bool:
+        """Whether what is known of a text may be of a file; a question may have read it."""
+        task = self._texts.get(uri)
+        if task is None:
+            return False  # it will be read with the file as it is
+        if not task.done() or task.exception():
+            return True
+        text = task.result()
+        return text.read(path) or bool(text.reading.diagnostics)
 
     def _forget(self, uri: str) -> None:
         for known in (self._texts, self._typed, self._analyses):
