@@ -23,7 +23,12 @@ class Editor:
     """One session: requests, notifications, and the diagnostics that were last published."""
 
     def __init__(
-        self, folder: Path, encodings: Sequence[str] = (), *, related: bool = True
+        self,
+        folder: Path,
+        encodings: Sequence[str] = (),
+        *,
+        related: bool = True,
+        snippets: bool = False,
     ) -> None:
         self.process = subprocess.Popen(
             [sys.executable, "-P", "-W", "error", "-m", "xg", "lsp", "--stdio"],
@@ -39,12 +44,13 @@ class Editor:
         self.count = 0
         self.reader = Thread(target=self._read, args=(self.process.stdout,), daemon=True)
         self.reader.start()
-        self.hello = self._greet(encodings, related)
+        self.hello = self._greet(encodings, related, snippets)
 
-    def _greet(self, encodings: Sequence[str], related: bool) -> Message:
+    def _greet(self, encodings: Sequence[str], related: bool, snippets: bool) -> Message:
         """Say what the editor can do; what the server can."""
         publishing = {"publishDiagnostics": {"relatedInformation": related}}
-        able: Message = {"textDocument": publishing}
+        completing = {"completion": {"completionItem": {"snippetSupport": snippets}}}
+        able: Message = {"textDocument": {**publishing, **completing}}
         if encodings:
             able["general"] = {"positionEncodings": list(encodings)}
         params = {"processId": None, "rootUri": self.folder.as_uri(), "capabilities": able}

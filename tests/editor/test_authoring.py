@@ -75,13 +75,115 @@ def test_an_operator_is_offered_with_its_signature_and_replaces_the_word(editor:
 
 
 @pytest.mark.parametrize(
-    ("word", "first"), [("S", ["S", "SM"]), ("Re", ["ReLU"]), ("re", ["ReLU"])]
+    ("word", "first"), [("S", ["S", "SiLU", "SM"]), ("Re", ["ReLU"]), ("re", ["ReLU"])]
 )
 def test_what_a_word_begins_is_offered_first(editor: Editor, word: str, first: list[str]) -> None:
     """The name that is complete, then names in its case; `RS` is also reduce_scatter."""
     found = typed(editor, "o.xg", HEAD, f"    X -> {word}")
     ordered = sorted(found, key=lambda item: item["sortText"])
     assert [item["label"] for item in ordered][: len(first)] == first
+
+
+COMPLETE = ("    param b [D] = zeros", "    X -> S : Y", "    X -> ReLU", "    X -> LN(W")
+
+
+@pytest.mark.parametrize("words", COMPLETE)
+def test_nothing_is_offered_for_a_word_that_is_complete(editor: Editor, words: str) -> None:
+    """Enter behind it gives a new line, where it would take the word once more."""
+    assert typed(editor, "w.xg", HEAD, words) == []
+
+
+def test_no_space_asks_for_names(editor: Editor) -> None:
+    asking = editor.hello["capabilities"]["completionProvider"]["triggerCharacters"]
+    assert " " not in asking
+
+
+@pytest.mark.parametrize(
+    ("words", "offered"),
+    [
+        ("    X -> S ", {"if"}),
+        ("    X -> •<=W ", {"if"}),
+        ("    X -> LN(W, eps=1) ", {"if"}),
+        ("    X -> act ", {"as", "over", "if"}),
+        ("    X -> Other ", {"as", "over", "if"}),
+        ("    X -> B × Other(", set[str]()),
+        ("    X -> B × Other() ", {"as", "over", "if"}),
+    ],
+)
+def test_behind_a_node_the_words_that_it_takes_are_offered(
+    editor: Editor, words: str, offered: set[str]
+) -> None:
+    other = "block Other(X [B, D]) -> Y [B, D] {\n    X -> S : Y\n}\n"
+    text = other + "option act = ReLU | Other\n" + HEAD.split("\n", 1)[1]
+    found = typed(editor, "b.xg", text, words, "\n}\n")
+    assert {item["label"] for item in found} == offered
+
+
+def test_without_options_no_if_is_offered(editor: Editor) -> None:
+    assert typed(editor, "i.xg", HEAD.split("\n", 1)[1], "    X -> S ", "\n}\n") == []
+
+
+TAKEN = {  # the arguments of a node, where `p = 0.1` is an argument of the block and W a parameter
+    "DO(": ["p", "B", "D", "p=", "scaling="],
+    "DO(0.1, ": ["scaled", "unscaled", "p=", "scaling="],
+    "LN(": ["W", "γ=", "β=", "eps="],
+    "S(": [],
+}
+
+
+@pytest.mark.parametrize("words", TAKEN)
+def test_in_parentheses_what_the_argument_takes_is_offered(editor: Editor, words: str) -> None:
+    text = HEAD.replace("(X [B, D])", "(X [B, D]; p = 0.1)")
+    found = typed(editor, "a.xg", text, f"    X -> {words}", "\n}\n")
+    assert [item["label"] for item in found] == TAKEN[words]
+
+
+def test_a_block_that_calls_this_one_is_not_offered(editor: Editor) -> None:
+    ring = "option way = Ring | S\nblock Ring(X [B, D]) -> Y [B, D] {\n    X -> Layer : Y\n}\n"
+    more = (
+        ring.replace("option way", "option next_way")
+        .replace("Layer", "way")
+        .replace("Ring(", "Far(")
+    )
+    offered = typed(editor, "r.xg", ring + more + HEAD, "    X -> ", "\n}\n")
+    found = {item["label"] for item in offered}
+    assert not found & {"Ring", "Far", "Layer"}
+
+
+@pytest.mark.parametrize(
+    ("word", "name", "found_by"),
+    [
+        ("softm", "S", "softmax"),
+        ("layern", "LN", "layernorm"),
+        ("drop", "DO", "dropout"),
+        ("linear", "•", "linear"),
+        ("matm", "•", "matmul"),
+        ("conc", "C", "concat"),
+    ],
+)
+def test_an_operator_is_found_by_the_name_that_others_give_it(
+    editor: Editor, word: str, name: str, found_by: str
+) -> None:
+    first = typed(editor, "f.xg", HEAD, f"    X -> {word}")[0]
+    assert (first["label"], first["filterText"]) == (name, found_by)
+
+
+def test_letters_and_common_names_come_before_signs(editor: Editor) -> None:
+    found = [item["label"] for item in typed(editor, "l.xg", HEAD, "    X -> ")]
+    operators = found[found.index("LN") :]
+    signs = [not label[0].isalpha() for label in operators]
+    assert signs == sorted(signs)
+    assert operators.index("S") < operators.index("AG")
+
+
+def test_words_that_begin_declarations_bring_the_rest(tmp_path: Path) -> None:
+    editor = Editor(tmp_path, snippets=True)
+    for words, text in (("block", "block ${1:Name}("), ("exam", 'example "${1:Numbers}"')):
+        item = typed(editor, "s.xg", "", words)[0]
+        assert (item["insertTextFormat"], item["kind"]) == (2, 15)
+        assert item["textEdit"]["newText"].startswith(text)
+    assert typed(editor, "p.xg", HEAD, "    par")[0]["label"] == "param"
+    assert editor.quit() == (0, "")
 
 
 def test_nothing_is_offered_in_a_comment_or_a_text(editor: Editor) -> None:

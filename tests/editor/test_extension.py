@@ -87,6 +87,14 @@ def test_snippets_write_the_signs_of_the_language() -> None:
     assert set("•⊕⊙×±") <= set(literals())
 
 
+def test_declarations_are_completed_by_the_server_and_enter_ends_a_line(manifest: Json) -> None:
+    """A second `block` beside the server's would be one too many."""
+    prefixes = [snippet["prefix"] for snippet in read("snippets.json").values()]
+    assert not {"block", "param", "example"} & {word for each in prefixes for word in each}
+    defaults = manifest["contributes"]["configurationDefaults"]["[xg]"]
+    assert defaults["editor.acceptSuggestionOnEnter"] == "smart"
+
+
 def started(settings: object, outcome: str = "works") -> Json:
     """The actions of the extension under a setting, between stand-ins for the editor."""
     script = Path(__file__).with_name("extension.cjs")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Literal
 
 from xg import ops
 from xg.diagnostics.lazy_dataclass import dataclass
@@ -10,22 +11,29 @@ from xg.editor.meaning.declared import ProjectNames
 from xg.editor.meaning.paragraphs import paragraphs
 from xg.ir.scalar import spell_number
 from xg.ir.signature import signature
-from xg.ir.use import Number, Own, Word
+from xg.ir.use import Length, MeshAxis, Number, Own, Tensor, Word
 from xg.syntax import ast
 from xg.syntax.spelling import GLYPHS, ascii_name, greek_name
 from xg.syntax.tokens import Token
 
+Takes = Literal["word", "tensor", "number", "size", "mesh axis"]
 _OPENS = {"LPAR", "LSQB", "LBRACE"}
 _CLOSES = {"RPAR", "RSQB", "RBRACE"}
+_TAKES: dict[type[Own], Takes] = {Tensor: "tensor", Number: "number", Length: "size"}
 
 
 @dataclass(frozen=True, slots=True)
 class Formal:
-    """One thing that a node takes in parentheses: its name, its text, the words it may be."""
+    """One thing that a node takes in parentheses: its name, its text, the words it may be.
+
+    `takes` says of what kind it is; one that `must` be given has no default.
+    """
 
     name: str
     text: str
     words: tuple[str, ...] = ()
+    takes: Takes = "number"
+    must: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,22 +86,29 @@ def _formals(
     tree = declaration.tree if declaration else None
     if declaration is None or not isinstance(tree, ast.Block | ast.OpDef):
         return None
-    formals = tuple(
-        Formal(own.name.span.text, own.span.text, tuple(word.span.text for word in own.words))
-        for own in tree.own
-    )
-    return "\n\n".join(paragraphs(declaration)), formals
+    return "\n\n".join(paragraphs(declaration)), tuple(map(_of_file, tree.own))
+
+
+def _of_file(own: ast.Own) -> Formal:
+    words = tuple(word.span.text for word in own.words)
+    takes: Takes = "word" if words else "tensor" if own.shape else "number"
+    must = own.default is None and not words
+    return Formal(own.name.span.text, own.span.text, words, takes, must)
 
 
 def _of_language(own: Own) -> Formal:
     name = greek_name(own.name)
     match own:
         case Word(_, choices):
-            return Formal(name, f"{name} = {' | '.join(choices)}", choices)
+            return Formal(name, f"{name} = {' | '.join(choices)}", choices, "word")
         case Number(_, float() as default):
             return Formal(name, f"{name} = {spell_number(default)}")
-        case _:
-            return Formal(name, f"{name}?" if getattr(own, "optional", False) else name)
+        case MeshAxis():
+            return Formal(name, name, takes="mesh axis", must=True)
+        case Tensor() | Number() | Length():
+            takes = _TAKES[type(own)]
+            text = f"{name}?" if own.optional else name
+            return Formal(name, text, takes=takes, must=not own.optional)
 
 
 def opened(before: Sequence[Token]) -> int | None:

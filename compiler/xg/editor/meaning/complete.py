@@ -9,47 +9,28 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 
 from xg import ops
-from xg.diagnostics.lazy_dataclass import dataclass
 from xg.diagnostics.source import Source, Span
-from xg.editor.meaning.called import Called, called_at, opened, token_name
+from xg.editor.meaning.called import Called, Formal, called_at, opened
+from xg.editor.meaning.completion import (
+    Completion,
+    in_order_of_use,
+    ranked,
+    word_of_language,
+)
 from xg.editor.meaning.declared import Declaration, Kind, ProjectNames
-from xg.editor.meaning.paragraphs import fence, paragraphs, title_of
+from xg.editor.meaning.in_reach import InReach, declared, named, spelled
+from xg.editor.meaning.paragraphs import fence
+from xg.editor.meaning.tokens_before import declaring_word, name_behind, node_before, path_before
 from xg.frontend.project import Project, library_names
 from xg.ir.op import Op
 from xg.ir.plan import SCHEDULES
 from xg.ir.signature import signature
 from xg.syntax import ast
 from xg.syntax.awaited import Awaited, awaited
-from xg.syntax.tokens import Token
 
-Tree = (
-    ast.Own
-    | ast.Port
-    | ast.State
-    | ast.DimDecl
-    | ast.MeshDecl
-    | ast.OptionDecl
-    | ast.Plan
-    | ast.PlanProduct
-)
 _STARTS = {"PARAM": ("zeros", "ones", "normal", "uniform"), "STATE": ("zeros", "ones")}
 _MEMORY = ("again", "keep", "hold", "ring")  # behind a line of a plan
 _BEHIND = {"schedule": SCHEDULES}
-_ITEMS = {"DIM", "MESH", "OPTION", "OP", "BLOCK", "PLAN", "EXAMPLE", "USE", "EDITION"}
-
-
-@dataclass(frozen=True, slots=True)
-class Completion:
-    """A name or word to write: what it is, its detail in one line, more about it as Markdown.
-
-    `also` is another spelling that finds it: • by the name matmul.
-    """
-
-    name: str
-    kind: Kind | str
-    detail: str = ""
-    text: str = ""
-    also: str = ""
 
 
 def word_before(source: Source, offset: int) -> Span:
@@ -70,28 +51,16 @@ def complete(project: Project | None, word: Span) -> list[Completion]:
     place = awaited(word.source, word.start)
     if place is None:
         return []
-    known = _Completer(project, place, word.start).found() if project else ()
-    found: dict[str, Completion] = {}
-    for each in (*known, *map(_word, place.words)):
-        found.setdefault(each.name, each)
-    return sorted(found.values(), key=lambda each: _likeness(each, word.text))
-
-
-def _likeness(found: Completion, typed: str) -> tuple[bool, ...]:
-    """The place of a name among others: what is complete, what the word begins, then the rest."""
-    name, low = found.name, typed.lower()
-    begins = (name.startswith(typed), name.lower().startswith(low), found.also.startswith(low))
-    return typed not in (name, found.also), *(not each for each in begins)
+    completer = _Completer(project, place, word.start) if project else None
+    known = completer.found() if completer else ()
+    words = completer.words() if completer else place.words
+    return ranked((*known, *map(word_of_language, words)), word.text)
 
 
 def called_in(project: Project, place: Span) -> Called | None:
     """The node whose parentheses a place is in, and the argument there."""
     tokens = awaited(place.source, place.start)
     return _Completer(project, tokens, place.start).callee() if tokens else None
-
-
-def _word(text: str) -> Completion:
-    return Completion(text, "word of the language")
 
 
 class _Completer:
@@ -103,10 +72,11 @@ class _Completer:
         self.place = place
         self.offset = offset
         self.last = place.before[-1].type if place.before else ""
-        self.item = _item(place.before)
+        self.item = declaring_word(place.before)
         named = {block.name.name: block for block in module.blocks}
-        self.block = named.get(_name_behind(place.before, self.item, ("BLOCK",)))
+        self.block = named.get(name_behind(place.before, self.item, ("BLOCK",)))
         self.own = self.block.own if self.block else ()
+        self.reach = InReach(self.names, self.block, offset)
         self.of = self._owner()
 
     def found(self) -> Iterator[Completion]:
@@ -120,20 +90,33 @@ class _Completer:
                 return
         yield from self._by_last_token()
 
+    def words(self) -> Iterator[str]:
+        """The words of the language that fit and mean something there.
+
+        An operator has no name of its own and runs over no axis, and `if` asks for an option.
+        """
+        node = node_before(self.place.before)
+        for word in self.place.words:
+            if node and word in ("as", "over") and self.reach.is_operator(node):
+                continue
+            if node and word == "if" and not any(self.reach.options()):
+                continue
+            yield word
+
     def _by_symbol(self) -> dict[str, Callable[[], Iterator[Completion]]]:
         """The names for each symbol of the grammar; the first that fits decides."""
         return {
             "node": self._nodes,
             "operator": self._nodes,
             "arg": self._arguments,
-            "operand": self._values,
+            "operand": self.reach.values,
             "ports": self._labels,
             "placement": self._targets,
             "marked": self._targets,
             "target": self._targets,
             "segment": self._targets,
             "path": self._expression,
-            "axis": self._sizes,
+            "axis": self.reach.sizes,
             "words": self._words,
             "names": self._taken,
         }
@@ -142,39 +125,26 @@ class _Completer:
         """The names behind a word or a sign of which the grammar only says that a name follows."""
         match self.last:
             case "IF":
-                yield from self._options()
+                yield from self.reach.options()
             case "OVER":
-                yield from self._sizes()
+                yield from self.reach.sizes()
             case "OF":
-                yield from self._blocks()
+                yield from self.reach.blocks()
             case "NEXT":
                 states = self.block.states if self.block else ()
-                yield from (_named("state", each) for each in states)
+                yield from (named("state", each) for each in states)
             case "FROM":
                 yield from (Completion(name, "file") for name in library_names())
             case "EQUAL" | "CROSS" | "STAR" if self.item and self.item.type == "PLAN":
-                yield from self._plans()
+                yield from self.reach.plans()
             case "COMMA" if self.item and self.item.type == "USE":
                 yield from self._taken()
             case "RSQB" | "NAME" if self.item and self.item.type == "PLAN":
-                yield from map(_word, _BEHIND.get(self.place.before[-1], _MEMORY))
+                yield from map(word_of_language, _BEHIND.get(self.place.before[-1], _MEMORY))
             case _:
                 pass
 
     # ---- values ----------------------------------------------------------------------------------
-
-    def _values(self) -> Iterator[Completion]:
-        """Values that are made above, and operators written in front of what they take."""
-        if self.block is None:
-            return
-        inside = self.names.inside(self.block)
-        for declaration in inside.values.values():
-            made = declaration.kind in ("input", "parameter", "state")
-            span = declaration.span
-            if made or (span and span.start < self.offset and declaration.tree in inside.labels):
-                yield _declared(declaration)
-        shaped = (own for own in self.own if not own.words and own.shape is not None)
-        yield from (_named("argument", own) for own in shaped)
 
     def _expression(self) -> Iterator[Completion]:
         """Sizes, arguments and starts; in a document the values of its block."""
@@ -183,17 +153,17 @@ class _Completer:
             return
         if self.item and self.item.type == "OP":
             yield from self._operands()
-        yield from map(_word, self._starts())
-        yield from (_named("argument", own) for own in self.own if self.last != "LSQB")
+        yield from map(word_of_language, self._starts())
+        yield from (named("argument", own) for own in self.own if self.last != "LSQB")
         if self.block and self.last in ("COMMA", "EQUAL"):
             bracket = opened(self.place.before)
             in_call = bracket is not None and self.place.before[bracket].type == "LPAR"
-            yield from self._values() if in_call else ()
-        yield from self._sizes()
+            yield from self.reach.values() if in_call else ()
+        yield from self.reach.sizes()
 
     def _operands(self) -> Iterator[Completion]:
         """The operands, arguments and definitions of an operator that the file defines."""
-        name = _name_behind(self.place.before, self.item, ("OP",))
+        name = name_behind(self.place.before, self.item, ("OP",))
         for op in self.module.ops:
             if op.name.name == name:
                 kinds: tuple[tuple[Kind, Sequence[ast.Port | ast.Own | ast.Binding]], ...] = (
@@ -220,43 +190,30 @@ class _Completer:
             return
         made = {port.name.name for port in self.names.inside(self.block).labels}
         missing = (port for port in self.block.outputs if port.name.name not in made)
-        yield from (_named("output", port) for port in missing)
+        yield from (named("output", port) for port in missing)
 
     # ---- nodes -----------------------------------------------------------------------------------
 
     def _nodes(self) -> Iterator[Completion]:
         """Operators, blocks, options that stand for them, and calls made above."""
-        yield from self._options()
-        yield from self._blocks()
+        yield from self.reach.options()
+        yield from self.reach.blocks()
         if self.block:
             for call in self.names.inside(self.block).calls.values():
                 node = call.tree
                 above = call.span is not None and call.span.start < self.offset
                 if isinstance(node, ast.NodeUse) and node.instance and above:
                     detail = f"the same parameters as {node.operator.span.text}"
-                    yield Completion(_spelled(call), "call", detail)
+                    yield Completion(spelled(call), "call", detail)
         for op in self.module.ops:
             yield Completion(op.name.span.text, "operator", op.span.text.split("\n")[0])
         for use in self.module.uses:
             for taken in use.names:
                 declaration = self.names.operator(self.module, taken.name)
                 if declaration and declaration.kind == "operator":
-                    yield _declared(declaration)
-        yield from (_of_language(op) for op in ops.table().values() if not op.derived)
-
-    def _blocks(self) -> Iterator[Completion]:
-        """The blocks of the file and those that it takes, without the one around the place."""
-        taken = (name.name for use in self.module.uses for name in use.names)
-        for name in (*(block.name.name for block in self.module.blocks), *taken):
-            declaration = self.names.operator(self.module, name)
-            if declaration and declaration.kind == "block" and declaration.tree is not self.block:
-                yield _declared(declaration)
-
-    def _options(self) -> Iterator[Completion]:
-        """Options of the block and of the program; in place of a node, those with words for it."""
-        yield from (_named("option", own) for own in self.own if own.words)
-        for module in self.names.project.modules:
-            yield from (_named("option", option) for option in module.options)
+                    yield declared(declaration)
+        known = (_of_language(op) for op in ops.table().values() if not op.derived)
+        yield from in_order_of_use(known)
 
     def _words(self) -> Iterator[Completion]:
         """The words of the option in `if norm = pre | …`."""
@@ -273,33 +230,43 @@ class _Completer:
             yield from (Completion(word.span.text, "word") for word in tree.words)
 
     def _arguments(self) -> Iterator[Completion]:
-        """Everything that a node takes in parentheses: names, words, values and sizes."""
+        """What a node takes in parentheses at the place, and the names of its arguments."""
         callee = self.callee()
-        if callee:
-            for formal in callee.formals:
+        if callee is None:  # a function, or a node that is not known: anything
+            yield from (named("argument", own) for own in self.own)
+            yield from self.reach.values()
+            yield from self.reach.sizes()
+            return
+        active = callee.formals[callee.active] if callee.active is not None else None
+        if active is not None:
+            yield from self._taken_by(active)
+        for formal in callee.formals:
+            if active is None or not active.must:  # a word needs no place of its own
                 yield from (Completion(word, "word", formal.text) for word in formal.words)
-                yield Completion(f"{formal.name}=", "argument", formal.text)
-        yield from (_named("argument", own) for own in self.own)
-        yield from self._values()
-        yield from self._sizes()
+            yield Completion(f"{formal.name}=", "argument", formal.text)
+
+    def _taken_by(self, formal: Formal) -> Iterator[Completion]:
+        """The names that an argument takes: parameters for a tensor, numbers and sizes."""
+        match formal.takes:
+            case "word":
+                yield from (Completion(word, "word", formal.text) for word in formal.words)
+                same = (own for own in self.own if {w.span.text for w in own.words})
+                yield from (named("argument", own) for own in same)
+            case "tensor":
+                yield from (named("argument", own) for own in self.own if own.shape is not None)
+                yield from (v for v in self.reach.values() if v.kind == "parameter")
+            case "mesh axis":
+                yield from (each for each in self.reach.sizes() if each.kind == "mesh axis")
+            case "number" | "size":
+                plain = (own for own in self.own if own.shape is None and not own.words)
+                yield from (named("argument", own) for own in plain)
+                yield from (each for each in self.reach.sizes() if each.kind == "dim")
 
     def callee(self) -> Called | None:
         """The node whose arguments are being written."""
         return called_at(self.names, self.module, self.block, self.place.before)
 
     # ---- names of files --------------------------------------------------------------------------
-
-    def _sizes(self) -> Iterator[Completion]:
-        """Dims of the block and of the program; in plans and for collectives the mesh's axes."""
-        yield from (_named("dim", dim) for dim in (self.block.dims if self.block else ()))
-        for module in self.names.project.modules:
-            yield from (_named("dim", dim) for dim in module.dims)
-        for module in self.names.project.modules:
-            yield from (_named("mesh axis", mesh) for mesh in module.meshes)
-
-    def _plans(self) -> Iterator[Completion]:
-        for module in self.names.project.modules:
-            yield from (_named("plan", plan) for plan in module.plan_decls)
 
     def _taken(self) -> Iterator[Completion]:
         """The blocks and operators of the file that a `use` names, if it is read already."""
@@ -311,15 +278,15 @@ class _Completer:
 
     def _owner(self) -> ast.Block | None:
         """The block that a plan, an example or a note is of."""
-        name = _name_behind(self.place.before, self.item, ("OF",))
+        name = name_behind(self.place.before, self.item, ("OF",))
         return self.names.block(self.module, name) if name else self.block
 
     def _targets(self) -> Iterator[Completion]:
         """The values and calls that a line of a plan or a claim of a document can be about."""
         inside: ast.Block | None = self.of
         if self.item and self.item.type == "PLAN" and self.last in ("LBRACE", "_NL"):
-            yield _word("schedule")
-        for segment in _path_before(self.place.before):
+            yield word_of_language("schedule")
+        for segment in path_before(self.place.before):
             if inside is None:
                 return
             if not segment.isdigit() and segment != "*":
@@ -329,13 +296,12 @@ class _Completer:
             return
         known = self.names.inside(inside)
         claims = any(token.type == "EXPECT" for token in self.place.before[-2:])
-        for declaration in known.values.values():
-            yield _declared(declaration)
+        yield from map(declared, known.values.values())
         for declaration in known.values.values() if claims else ():
-            yield Completion(f"d{_spelled(declaration)}", "edge", "gradient")
+            yield Completion(f"d{spelled(declaration)}", "edge", "gradient")
         for call in known.calls.values():
             if self._called_block(call) is not None:
-                yield Completion(_spelled(call), "call")
+                yield Completion(spelled(call), "call")
 
     def _called_block(self, call: Declaration | None) -> ast.Block | None:
         node = call.tree if call else None
@@ -345,19 +311,6 @@ class _Completer:
         return self.names.block(module, node.operator.name)
 
 
-def _named(kind: Kind, tree: Tree) -> Completion:
-    return _declared(Declaration(kind, tree.name.name, tree.name.span, tree))
-
-
-def _declared(declaration: Declaration) -> Completion:
-    text = "\n\n".join(paragraphs(declaration))
-    return Completion(_spelled(declaration), declaration.kind, title_of(declaration), text)
-
-
-def _spelled(declaration: Declaration) -> str:
-    return declaration.span.text if declaration.span else declaration.name
-
-
 def _kind(tree: ast.Block | ast.OpDef) -> Kind:
     return "block" if isinstance(tree, ast.Block) else "operator"
 
@@ -365,34 +318,3 @@ def _kind(tree: ast.Block | ast.OpDef) -> Kind:
 def _of_language(op: Op) -> Completion:
     text = "\n\n".join([fence(signature(op)), op.meaning])
     return Completion(op.glyph, "operator", signature(op), text, also=op.name)
-
-
-def _item(before: Sequence[Token]) -> Token | None:
-    """The word of the declaration that a place is in: `dim` in a block counts as the block's."""
-    depth, item = 0, None
-    for token in before:
-        depth += (token.type == "LBRACE") - (token.type == "RBRACE")
-        if token.type in _ITEMS and (depth <= 0 or token.type != "DIM"):
-            depth, item = 0, token
-    return item
-
-
-def _name_behind(before: Sequence[Token], item: Token | None, kinds: Sequence[str]) -> str:
-    """The name behind a word of the declaration around a place."""
-    if item is None:
-        return ""
-    start = next(i for i, token in enumerate(before) if token is item)
-    for word, name in zip(before[start:], before[start + 1 :], strict=False):
-        if word.type in kinds:
-            return token_name(name)
-    return ""
-
-
-def _path_before(before: Sequence[Token]) -> list[str]:
-    """The segments of a path that end in a point: `layers.0.` gives layers and 0."""
-    segments: list[str] = []
-    index = len(before)
-    while index >= 2 and before[index - 1].type == "DOT":
-        segments.insert(0, token_name(before[index - 2]))
-        index -= 2
-    return segments

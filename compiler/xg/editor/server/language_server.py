@@ -60,10 +60,12 @@ def make_server(version: str) -> XgServer:
 
 
 def initialized(ls: XgServer, params: types.InitializeParams) -> None:
-    """Note how the client counts columns and whether it shows related places."""
+    """Note how the client counts columns and what it shows."""
     related = "text_document.publish_diagnostics.related_information"
     encoding = ls.workspace.position_encoding or types.PositionEncodingKind.Utf16
-    ls.session.client = Client(encoding, bool(get_capability(params.capabilities, related, False)))
+    snippets = "text_document.completion.completion_item.snippet_support"
+    able = (bool(get_capability(params.capabilities, name, False)) for name in (related, snippets))
+    ls.session.client = Client(encoding, *able)
 
 
 def opened(ls: XgServer, params: types.DidOpenTextDocumentParams) -> None:
@@ -161,7 +163,11 @@ async def completion(ls: XgServer, params: types.CompletionParams) -> list[types
     positions = ls.session.positions(text)
     word = word_before(text.source, positions.offset(params.position))
     found = complete(text.reading.project, word)
-    return [completion_item(each, place, word, positions) for place, each in enumerate(found)]
+    fills = ls.session.client.snippets
+    return [
+        completion_item(each, place, word, positions, snippets=fills)
+        for place, each in enumerate(found)
+    ]
 
 
 async def signature_help(
@@ -320,7 +326,7 @@ FEATURES: Final[Mapping[str, Callable[..., Any]]] = {
 }
 _OPTIONS: Final[Mapping[str, Any]] = {
     types.TEXT_DOCUMENT_COMPLETION: types.CompletionOptions(
-        trigger_characters=[">", "<", "=", "[", "(", ".", ",", " "]
+        trigger_characters=[">", "<", "=", "[", "(", ".", ","]
     ),
     types.TEXT_DOCUMENT_SIGNATURE_HELP: types.SignatureHelpOptions(trigger_characters=["(", ","]),
     types.TEXT_DOCUMENT_CODE_ACTION: types.CodeActionOptions([types.CodeActionKind.QuickFix]),

@@ -107,18 +107,25 @@ def hint(found: ShapeHint, positions: TextPositions) -> types.InlayHint:
 
 
 def completion_item(
-    found: Completion, place: int, word: Span, positions: TextPositions
+    found: Completion, place: int, word: Span, positions: TextPositions, *, snippets: bool
 ) -> types.CompletionItem:
-    """A name to write in place of the word that is being typed; in the order of `place`."""
+    """A name to write in place of the word that is being typed; in the order of `place`.
+
+    For a client that knows `snippets`, a word that begins a declaration brings the rest of it.
+    """
+    fills = snippets and bool(found.snippet)
     markdown = types.MarkupContent(types.MarkupKind.Markdown, found.text) if found.text else None
     return types.CompletionItem(
         label=found.name,
-        kind=_COMPLETION.get(found.kind, types.CompletionItemKind.Variable),
+        kind=types.CompletionItemKind.Snippet
+        if fills
+        else _COMPLETION.get(found.kind, types.CompletionItemKind.Variable),
         detail=found.detail or None,
         documentation=markdown,
         sort_text=f"{place:04}",
-        filter_text=found.also if found.also and not found.name.isalnum() else None,
-        text_edit=types.TextEdit(positions.range(word), found.name),
+        filter_text=found.found_by or (None if found.name.isalnum() else found.also) or None,
+        text_edit=types.TextEdit(positions.range(word), found.snippet if fills else found.name),
+        insert_text_format=types.InsertTextFormat.Snippet if fills else None,
     )
 
 

@@ -40,6 +40,7 @@ class Client:
 
     encoding: types.PositionEncodingKind | str = types.PositionEncodingKind.Utf16
     related: bool = False
+    snippets: bool = False
 
 
 Answer = TypeVar("Answer")
