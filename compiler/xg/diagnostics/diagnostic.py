@@ -32,10 +32,15 @@ class Label:
 
 @dataclass(frozen=True, slots=True)
 class Fix:
-    """A change of the text that fixes an error: the text to write in place of some spans."""
+    """A change of the text that fixes an error: the text to write in place of some spans.
+
+    One that declares names has the word and the names in `declares`: its place is far from that of
+    the error, and another one when the text between has changed.
+    """
 
     title: str
     edits: tuple[tuple[Span, str], ...]
+    declares: tuple[str, ...] | None = None
 
     @classmethod
     def replace(cls, span: Span, text: str) -> Fix:

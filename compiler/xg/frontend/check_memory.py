@@ -19,6 +19,7 @@ from xg.frontend.typed import TypeMemory
 from xg.ir.recent import Recent
 from xg.passes.resolve.mentions import KnownMentions
 from xg.syntax import ast
+from xg.syntax.declare import declaration
 
 if TYPE_CHECKING:
     from xg.frontend.plan_in_choices import PlanMemory
@@ -111,10 +112,13 @@ class Adopted:
     def at_home(self, diagnostic: Diagnostic) -> Diagnostic:
         """An error at the places that the text has now."""
         labels = tuple(replace(each, span=self._now(each.span)) for each in diagnostic.labels)
-        fixes = tuple(map(self._fix, diagnostic.fixes))
+        span = next((label.span for label in labels if label.primary), None)
+        fixes = tuple(self._fix(fix, span) for fix in diagnostic.fixes)
         return replace(diagnostic, labels=labels, fixes=fixes)
 
-    def _fix(self, fix: Fix) -> Fix:
+    def _fix(self, fix: Fix, span: Span | None) -> Fix:
+        if fix.declares and span is not None:
+            return declaration(span, *fix.declares)
         return replace(fix, edits=tuple((self._now(span), text) for span, text in fix.edits))
 
     def _now(self, span: Span) -> Span:

@@ -5,8 +5,11 @@ from __future__ import annotations
 import re
 
 from xg.diagnostics.diagnostic import Diagnostic, Fix, Label, Problem, ProblemAt
+from xg.diagnostics.lazy_dataclass import replace
 from xg.diagnostics.source import Span
 from xg.syntax.spelling import greek_name
+
+_AROUND = re.compile(r"(?:the second operand fits transposed: <=|\S<-(?=BC))(T|BC)\([^)]+\)")
 
 
 class Mistyped(Exception):
@@ -28,7 +31,18 @@ class OperatorMisuse(ProblemAt):
 
     def diagnostic(self) -> Diagnostic:
         others = (Label(span, text, primary=False) for span, text in self.places)
-        return self.report(self.message, Label(self.span, self.remark), *others, help=self.help)
+        shown = self.report(self.message, Label(self.span, self.remark), *others, help=self.help)
+        return replace(shown, fixes=self.fixes())
+
+    def fixes(self) -> tuple[Fix, ...]:
+        """The operand in the operator that the help puts around it, if it has only a name."""
+        around = next((found[1] for each in self.help if (found := _AROUND.match(each))), None)
+        operand = re.fullmatch(r"[^<]+<[-=]\s*([\w.]+)", self.span.text)
+        if around is None or operand is None:
+            return ()
+        start = self.span.start + operand.start(1)
+        place = Span(self.span.source, start, start + len(operand[1]))
+        return (Fix.replace(place, f"{around}({operand[1]})"),)
 
 
 class LabelMismatch(ProblemAt):

@@ -9,11 +9,9 @@ from typing import Literal
 from xg.diagnostics.diagnostic import Diagnostic, Fix, Label, Problem, ProblemAt
 from xg.diagnostics.similar import similar
 from xg.diagnostics.source import Span
-from xg.passes.resolve.foreign_names import meant
+from xg.passes.resolve.foreign_names import in_place, meant
 from xg.syntax.leave_out import left_out
 from xg.syntax.spelling import ascii_name, greek_name
-
-_DECLARES = re.compile(r"^(?:#.*\n)*(?:dim|mesh|op|block|plan|example)\b", re.MULTILINE)
 
 
 class Refused(Exception):
@@ -36,18 +34,6 @@ def corrected(span: Span | None, name: str, known: Iterable[str]) -> tuple[Fix, 
         return ()
     other = similar(name, known)
     return () if other is None else (Fix.replace(span, greek_name(other)),)
-
-
-def declared(span: Span | None, word: str, *names: str) -> tuple[Fix, ...]:
-    """A line that declares names, in front of the declaration and its comment around a place."""
-    if span is None:
-        return ()
-    text = span.source.text
-    starts = [found.start() for found in _DECLARES.finditer(text) if found.start() <= span.start]
-    place = Span(span.source, starts[-1], starts[-1]) if starts else Span(span.source, 0, 0)
-    line = f"{word} {', '.join(map(greek_name, names))}"
-    them = "it" if len(names) == 1 else "them"
-    return (Fix(f"declare {them}: {line}", ((place, f"{line}\n"),)),)
 
 
 class UnknownValue(ProblemAt):
@@ -138,8 +124,11 @@ class UnknownOperator(ProblemAt):
         return help or ((own,) if self.name.isidentifier() else ())
 
     def fixes(self) -> tuple[Fix, ...]:
-        hinted = self.value or meant(self.name)
-        return () if hinted else corrected(self.span, self.name, self.known)
+        if self.value or self.span.text != self.name:
+            return ()
+        if meant(self.name):
+            return in_place(self.span, self.name)
+        return corrected(self.span, self.name, self.known)
 
 
 class NameTwice(ProblemAt):

@@ -5,6 +5,10 @@ from __future__ import annotations
 import re
 from typing import Final
 
+from xg.diagnostics.diagnostic import Fix
+from xg.diagnostics.source import Span
+from xg.ir.foreign_operators import SAME
+
 _LINEAR: Final = "a linear layer is •<=W -> ⊕<-BC(b), with param W [D, D_ff], b [D_ff]"
 _CONV: Final = "a convolution is conv[H, W](K, b, pad=1), with param K [3, 3, C, D], b [D]"
 _NORM: Final = "a layer norm is LN, or LN(γ, β) with param γ [D] = ones, β [D] = zeros"
@@ -124,6 +128,7 @@ ACTIVATIONS: Final[dict[str, str]] = {  # and other functions of one tensor: a l
         ("normalize", "l2norm", "l2_norm"), "(x [.., D]) = x/sqrt(sum[D](x^2) + 1e-12)"
     ),
 }
+_ARROWS: Final = {"•": "<=", "⊕": "<-", "⊙": "<-"}
 _BY_NAME: Final = {name: hint for hint, names in _HINTS.items() for name in names}
 
 
@@ -149,3 +154,28 @@ def meant(name: str, behind: str = "") -> tuple[str, ...]:
     each = f"it stands in an op: op f(x) = {formula}, and then -> f"
     over = f"over an axis: op f(x [.., D]) = {plain}[D](x), and then -> f"
     return (each, over) if plain in ("max", "min") else (each,)
+
+
+def in_place(span: Span, name: str) -> tuple[Fix, ...]:
+    """The operator of the language in place of another name of it, where the rest can stay.
+
+    A second operand comes by the arrow of the operator: `matmul<-W` and `matmul(W)` are `•<=W`.
+    Softmax and activations take nothing in parentheses.
+    """
+    glyph = SAME.get(name.lower())
+    if glyph is None:
+        return ()
+    behind = span.source.text[span.end :]
+    text = glyph
+    taken = 0
+    if glyph in _ARROWS:
+        operand = re.match(r"<[-=]|\((\w+)\)", behind)
+        if operand is None:
+            return ()
+        text, taken = glyph + _ARROWS[glyph] + (operand[1] or ""), operand.end()
+    elif behind.startswith("(") and glyph not in ("LN", "DO", "Emb"):
+        empty = re.match(r"\(\s*\)", behind)
+        if empty is None:
+            return ()
+        taken = empty.end()
+    return (Fix.replace(Span(span.source, span.start, span.end + taken), text),)

@@ -8,7 +8,8 @@ from typing import Literal
 from xg.diagnostics.diagnostic import Diagnostic, Fix, Label, Problem, ProblemAt
 from xg.diagnostics.source import Span
 from xg.ir.plan import SCHEDULES
-from xg.passes.resolve.errors import corrected, declared, nearest
+from xg.passes.resolve.errors import corrected, nearest
+from xg.syntax.declare import declaration
 
 
 class MisplacedMesh(ProblemAt):
@@ -49,7 +50,7 @@ class UnknownMesh(Problem):
 
     def fixes(self) -> tuple[Fix, ...]:
         close = corrected(self.span, self.name, self.known)
-        added = () if self.span is None else declared(self.span, "mesh", f"{self.name} = 2")
+        added = () if self.span is None else (declaration(self.span, "mesh", f"{self.name} = 2"),)
         return (*close, *added)
 
 

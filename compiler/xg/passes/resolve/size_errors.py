@@ -8,7 +8,8 @@ from typing import Literal
 from xg.diagnostics.diagnostic import Diagnostic, Fix, Label, Problem, ProblemAt
 from xg.diagnostics.similar import similar
 from xg.diagnostics.source import Span
-from xg.passes.resolve.errors import corrected, declared
+from xg.passes.resolve.errors import corrected
+from xg.syntax.declare import declaration
 
 
 class UnknownSize(ProblemAt):
@@ -54,7 +55,7 @@ class UnknownSize(ProblemAt):
         if self.other != "nothing":
             return ()
         close = corrected(self.span, self.name, self.known)
-        return (*close, *declared(self.span, "dim", *self.names))
+        return (*close, declaration(self.span, "dim", *self.names))
 
 
 def told_once(problems: Iterable[Problem]) -> tuple[Problem, ...]:
