@@ -7,9 +7,8 @@ not matter. That keeps the work near the product of few words where all combinat
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
-from itertools import product
 from math import prod
 from typing import TYPE_CHECKING
 
@@ -17,13 +16,15 @@ from xg.diagnostics.diagnostic import MISTAKES_AT_MOST, Diagnostic, DiagnosticEr
 from xg.diagnostics.gc_pause import resting_collector
 from xg.diagnostics.lazy_dataclass import dataclass, replace
 from xg.diagnostics.limits import CheckedOperators
-from xg.frontend.blocks import concerning, mentions
+from xg.frontend.blocks import concerning
 from xg.frontend.check_memory import Adopted, CheckMemory
+from xg.frontend.combinations import PRODUCT_AT_MOST, Choice, choices_of, mentioned_words
 from xg.frontend.errors import UntriedChoices
 from xg.frontend.loss_operands import loss_operands
 from xg.frontend.project import Project
 from xg.frontend.typed import ProjectTyper, Settings, TypedBlocks, type_project
 from xg.frontend.unused import unused
+from xg.frontend.wrong_sizes import without_wrong_sizes
 from xg.ir.graph import Graph, Program
 from xg.passes.resolve.errors import Refused
 from xg.passes.resolve.mesh import unused_axes
@@ -34,15 +35,10 @@ from xg.syntax.tree import only
 if TYPE_CHECKING:
     from xg.ir.plan import Plan
 
-PRODUCT_AT_MOST = 64  # combinations for one block; of more, each word once, with a warning
-
 OPERATORS_AT_LEAST = 25  # that a choice counts: also a small block takes its time
 
 OF_LIMITS = "XG00"  # codes of limits: a program beyond one is not looked into any further
 OF_RANKS = "XG08"  # codes of what ranks cannot do; others point at a line of the plan
-
-Words = Mapping[str, tuple[str, ...]]
-Choice = dict[str, str]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -115,12 +111,24 @@ def typed_blocks(project: Project, memory: CheckMemory | None = None) -> TypedBl
     A block with errors is there without what they concern. With a `memory` only those that have
     changed are typed.
     """
+    checker = _partial(project, memory)
+    if not checker.graphs:  # no block can be typed where a size of the file is wrong
+        try:
+            _check_operators(project)
+        except DiagnosticError as error:
+            if readable := without_wrong_sizes(project, error.diagnostics):
+                checker = _partial(readable, memory)
+    before = {place.now: place.before for place in checker.adopted.places}
+    return TypedBlocks(tuple(checker.graphs), before, checker.numbers)
+
+
+def _partial(project: Project, memory: CheckMemory | None) -> _Checker:
+    """A checker that has typed what it can, without plans."""
     checker = _Checker(project, {}, memory)
     checker.is_partial = checker.memory.types.resolved.keeps_rests = True
     with suppress(DiagnosticError):
         checker.check_file()
-    before = {place.now: place.before for place in checker.adopted.places}
-    return TypedBlocks(tuple(checker.graphs), before, checker.numbers)
+    return checker
 
 
 def choices_to_meet(
@@ -144,22 +152,6 @@ def _check_operators(project: Project) -> None:
         link(project.main, project.load, {})
     except Refused as refused:
         raise DiagnosticError.of(*refused.problems) from None
-
-
-def choices_of(block: ast.Block, options: Words, settings: Settings) -> list[Choice]:
-    """The combinations of words that a block distinguishes; of too many, every word once."""
-    words = _mentioned_words(block, options, settings)
-    if prod(map(len, words.values())) <= PRODUCT_AT_MOST:
-        return [dict(zip(words, chosen, strict=True)) for chosen in product(*words.values())]
-    return [{}, *({name: word} for name in words for word in words[name][1:])]
-
-
-def _mentioned_words(block: ast.Block, options: Words, settings: Settings) -> Words:
-    """The options that are open and that a block mentions, with their words."""
-    own = {option.name.name: tuple(w.name for w in option.words) for option in block.own}
-    words = {**options, **{name: words for name, words in own.items() if words}}
-    mentioned_names = mentions(block)
-    return {n: words[n] for n in words if n not in settings and (n in own or n in mentioned_names)}
 
 
 class _Checker:
@@ -266,7 +258,7 @@ class _Checker:
     def untried(self, only: str | None) -> Iterator[UntriedChoices]:
         """The blocks of the file, or one of them, with more combinations than are checked."""
         for block in self.project.main.blocks:
-            words = _mentioned_words(block, self.options, self.settings)
+            words = mentioned_words(block, self.options, self.settings)
             count = prod(map(len, words.values()))
             if only in (None, block.name.name) and count > PRODUCT_AT_MOST:
                 yield UntriedChoices(block.name.span, block.name.name, count, next(iter(words)))

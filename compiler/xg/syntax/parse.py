@@ -67,7 +67,12 @@ def _read(source: Source) -> tuple[ast.Module | None, list[Problem]]:
         problem, stream = recover(source, reader, tokens, stream)
         problems += [problem] if problem else []
     problems += builder.problems[:MISTAKES_AT_MOST]
-    return cast("ast.Module | None", reader.value), problems
+    module = cast("ast.Module | None", reader.value)
+    if problems and module is not None:
+        from xg.syntax.half_typed import with_sizes  # only a file with errors pays for it
+
+        module = with_sizes(source, module)
+    return module, problems
 
 
 def _reported(problems: list[Problem]) -> Iterator[Diagnostic]:

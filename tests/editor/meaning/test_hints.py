@@ -21,8 +21,8 @@ block G(X [B, D]) -> Y [B, D] {
 }
 """
 ABOVE = ["LN(γ)[B, D]", "U[B, D_ff]"]
-BELOW = ["•<=W_down[B, D]", "Y[B, D]"]
-CALLER = ["F[B, D]", "Y[B, D]"]
+BELOW = ["•<=W_down[B, D]"]
+CALLER = ["F[B, D]"]
 LINE = "H -> ReLU -> S : G [B, D]"
 HALF: dict[
     str, tuple[list[str], list[str]]
@@ -53,8 +53,31 @@ def test_shapes_stay_while_a_line_is_half_typed(line: str) -> None:
     assert shown(TEXT.replace(LINE, line)) == [*ABOVE, *inside, *below, *CALLER]
 
 
+def test_an_output_has_the_shape_that_the_head_gives() -> None:
+    assert not [hint for hint in shown(TEXT) if hint.startswith("Y")]
+
+
+DIMS = "dim B, D = 64, D_ff = 4*D"
+HALF_SIZES = (
+    "dim B, D = 64, D_ff = 4*D, K = 5x",
+    "dim B, D = 64, D_ff = 4*D, K = ",
+    "dim B, D = 64, D_ff = 4*D, ",
+    "dim B, D = 64, D_ff = 4*D\n, Q = 2",
+    "dim B, D = , D_ff = 4*D",
+    "dim B, D = 64x, D_ff = 4*D",
+    "dim B, D = 64, D_ff = 4*",
+    "dim B, D = 64, D_ff = 4*DD",
+    "dim B, D = 64, D_ff = 4*D,\ndim",
+)
+
+
+@pytest.mark.parametrize("line", HALF_SIZES)
+def test_shapes_stay_while_a_line_of_dims_is_half_typed(line: str) -> None:
+    assert shown(TEXT.replace(DIMS, line)) == shown(TEXT)
+
+
 def test_a_head_that_cannot_be_read_hides_only_what_it_gives() -> None:
     broken = TEXT.replace("block F(X [B, D])", "block F(X")
     other = "block Other(X [B, D]) -> Y [B, D] {\n    X -> S -> tanh : Y\n}\n"
-    behind_h = ["U[B, D_ff]", "ReLU[B, D]", *BELOW]
-    assert shown(broken + other) == [*behind_h, "S[B, D]", "Y[B, D]"]
+    behind_h = ["U[B, D_ff]", "ReLU[B, D]", *BELOW, "Y[B, D]"]
+    assert shown(broken + other) == [*behind_h, "S[B, D]"]

@@ -22,7 +22,8 @@ class ShapeHint:
 def hints(module: ast.Module, typed: TypedBlocks, start: int, end: int) -> Iterator[ShapeHint]:
     """The shapes that the text does not say, of the edges that leave nodes in a part of a file.
 
-    An edge with a name and a shape of its own has none. Of one that differs between choices of
+    An edge with a name and a shape of its own has none, nor has an output, whose shape the head of
+    the block gives. Of one that differs between choices of
     options the first is shown; the cursor shows them all.
     """
     for block in module.blocks:
@@ -42,6 +43,7 @@ def _of_node(typed: TypedBlocks, block: ast.Block, node: ast.NodeUse) -> Iterato
         if types:
             yield ShapeHint(node.span.end, ", ".join(types))
     elif len(types) == len(label.ports):
+        promised = {port.name.name for port in block.outputs if port.shape is not None}
         for port, type_ in zip(label.ports, types, strict=True):
-            if port.shape is None:
+            if port.shape is None and port.name.name not in promised:
                 yield ShapeHint(port.name.span.end, type_)
