@@ -101,6 +101,7 @@ def _nodes() -> list[Rule]:
     """Names in the places of operators and blocks, and the names of edges."""
     times = r"(?=[ \t]*[×*])"
     return [
+        _match(r"[+*](?=[ \t]*<[-=])", _NODE),  # as signs of formulas they are plain
         _match(rf"(->)[ \t]*({_name()}){times}", SCOPES["ARROW"], _DIM),
         _match(rf"(->)[ \t]*({_name()})", SCOPES["ARROW"], _FUNCTION),
         _match(rf"(×)[ \t]*({_name()})", SCOPES["CROSS"], _FUNCTION),

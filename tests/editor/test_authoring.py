@@ -314,7 +314,9 @@ def test_a_renamed_text_has_as_many_changes_and_no_new_error(
 @pytest.mark.parametrize(
     ("words", "new", "reason"),
     [
-        ("dim B, |D =", "B", "B is taken"),
+        ("dim B, |D =", "B", "B is taken: B is declared in refused.xg, line 1"),
+        ("dim B, |D =", "H", "H is taken: H is declared in refused.xg, line 4"),
+        ("dim B, |D =", "W", "W is taken: W is declared in refused.xg, line 3"),
         ("dim B, |D =", "param", "word of the language"),
         ("dim B, |D =", "a b", "no name"),
         ("•<=|W as", "H", "H is taken"),

@@ -80,6 +80,14 @@ def test_place_tells_the_colour_of_a_name(name: str) -> None:
                 pass
 
 
+def test_signs_of_the_keyboard_are_coloured_in_nodes_as_the_others() -> None:
+    text = "block F(X [B]) -> Y [2*B + 1] {\n    X -> @<=W -> +<-b\n      -> * <-c : Y\n}\n"
+    found = {start: scope for start, _, scope in pieces(grammar(), text)}
+    node = "entity.name.function.node.xg"
+    assert [found[text.index(sign)] for sign in ("@", "+<-", "* <-")] == [node] * 3
+    assert [found[text.index(sign)] for sign in ("*B", "+ 1")] == ["keyword.operator.xg"] * 2
+
+
 def test_an_open_bracket_or_head_ends_where_the_next_thing_begins() -> None:
     text = "block F(X [B, D\nblock G(X []) -> Y [] {\n    X -> LN : Y\n}\n"
     found = {text[start:end]: scope for start, end, scope in pieces(grammar(), text)}

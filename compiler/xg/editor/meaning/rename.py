@@ -112,11 +112,30 @@ def _check_free(found: Occurrence, programs: Sequence[Occurrences], new: str) ->
         raise CannotRename(f"{new} is an operator of the language")
     owner = declaration.owner
     for program in programs:
-        for name in _visible(program, owner):
-            other = name.name.removeprefix("d") if owner is not None else name.name
-            if new in (name.name, f"d{name.name}" * (owner is not None), other):
-                where = f"{name.span.source.name}, line {name.span.line}"
-                raise CannotRename(f"{new} is taken: {name.span.text} stands in {where}")
+        taken = [name for name in _visible(program, owner) if _is_taken(new, name, owner)]
+        if taken:
+            raise CannotRename(f"{new} is taken: {_said(program, taken)}")
+
+
+def _is_taken(new: str, name: ast.Name, owner: object) -> bool:
+    """Whether a name is a new one, or in a block its gradient's or the one that it is of."""
+    if owner is None:
+        return new == name.name
+    return new in (name.name, f"d{name.name}", name.name.removeprefix("d"))
+
+
+def _said(program: Occurrences, taken: Sequence[ast.Name]) -> str:
+    """Where a name that is taken is declared, as far as that is known; else where it stands."""
+    names = {id(name) for name in taken}
+    declared = [
+        each.declaration.span
+        for module in program.names.project.modules
+        for each in program.of_file(module)
+        if id(each.name) in names and each.declaration and each.declaration.span
+    ]
+    span = min(declared or (name.span for name in taken), key=_start)
+    verb = "is declared" if declared else "stands"
+    return f"{span.text} {verb} in {span.source.name}, line {span.line}"
 
 
 def _visible(program: Occurrences, owner: object) -> Iterator[ast.Name]:
