@@ -20,7 +20,11 @@ class Module(Protocol):
     """`init`, `forward` and `backward` of one program."""
 
     def init(self, seed: int = 0, dtype: DTypeLike = np.float32) -> Arrays:
-        """Return the parameters by their diagram names."""
+        """Return the parameters by their names in the diagram, in ASCII: γ is `gamma`.
+
+        Sizes that parameters have are further keywords: `init(D=8)`. One without a number in the
+        file has to be given.
+        """
         ...
 
     def forward(

@@ -128,6 +128,20 @@ def test_settings_that_do_not_fit(wanted: dict[str, object], message: str) -> No
         xg.compile(MHA, **wanted)  # pyright: ignore[reportArgumentType]
 
 
+def test_a_setting_that_fits_nothing_is_answered_by_those_there_are() -> None:
+    with pytest.raises(xg.DiagnosticError, match=r"= help: there are B, D, D_h, N_H, S, N_D, N_T$"):
+        xg.compile(MHA, sizes={"Q": 3})
+
+
+def test_a_text_is_no_path() -> None:
+    with pytest.raises(xg.DiagnosticError) as caught:
+        xg.compile(MHA.read_text("utf-8"))
+    first, help = str(caught.value).splitlines()
+    assert first.startswith("error: cannot read ")
+    assert first.endswith(" …: this is a text, and no path")
+    assert help.strip() == "= help: a text is compiled by xg.compile(source=…)"
+
+
 def test_errors_carry_data_and_print_as_the_command_line_does(tmp_path: Path) -> None:
     (tmp_path / "bad.xg").write_text("dim B\nblock A(X [B]) -> Y [B] {\n    X -> gone : Y\n}\n")
     with pytest.raises(xg.DiagnosticError) as caught:

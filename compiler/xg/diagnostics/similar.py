@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Final
 
 SHORT: Final = 3  # letters: of a shorter name every change makes another
@@ -42,3 +42,9 @@ def _changes(one: str, other: str) -> int:
                 fewest = min(fewest, older[j - 2] + 1)
             row.append(fewest)
     return row[-1] + max(0, len(one) - COMPARED)
+
+
+def there_are(names: Sequence[str], at_most: int = 20) -> tuple[str, ...]:
+    """A help line with the known names, where none is similar."""
+    more = ", …" if len(names) > at_most else ""
+    return (f"there are {', '.join(names[:at_most])}{more}" if names else "there are none",)

@@ -11,7 +11,7 @@ from xg.diagnostics.diagnostic import Diagnostic, DiagnosticError, Problem
 from xg.diagnostics.lazy_dataclass import dataclass
 from xg.diagnostics.limits import Blocks, Files
 from xg.diagnostics.source import Source
-from xg.frontend.project.errors import Unreadable, UseCycle, UseUnreadable
+from xg.frontend.project.errors import A_TEXT, Unreadable, UseCycle, UseUnreadable
 from xg.frontend.project.lookup import (
     Misplaced,
     MissingFile,
@@ -85,6 +85,9 @@ class Reading:
 
 def read_project(path: str | os.PathLike[str]) -> Project:
     """Read a file and all that it uses; raises DiagnosticError with all that is wrong."""
+    first, *more = os.fspath(path).splitlines() or [""]
+    if more:
+        raise DiagnosticError.of(Unreadable(f"{first[:40]} …", A_TEXT))
     file = named_file(path)
     name = Path(path).as_posix() if file == Path(path) else file.name
     try:

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+from typing import Final
+
 from xg.diagnostics.diagnostic import Diagnostic, Label, Problem, ProblemAt
 from xg.diagnostics.similar import slip
+
+A_TEXT: Final = "this is a text, and no path"
 
 
 class Unreadable(Problem):
@@ -17,7 +21,7 @@ class Unreadable(Problem):
     library: tuple[str, ...] = ()  # the names of shipped diagrams, if it is missing
 
     def helps(self) -> tuple[str, ...]:
-        if "\n" in self.name:
+        if self.reason == A_TEXT:
             return ("a text is compiled by xg.compile(source=…)",)
         folder, slash, file = self.name.rpartition("/")
         stem = file.removesuffix(".xg")

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from typing import Literal
 
 from xg.diagnostics.diagnostic import Diagnostic, Fix, Label, Problem, ProblemAt
-from xg.diagnostics.similar import similar
+from xg.diagnostics.similar import similar, there_are
 from xg.diagnostics.source import Span
 from xg.passes.resolve.foreign_names import in_place, meant
 from xg.syntax.leave_out import left_out
@@ -313,7 +313,7 @@ class UnknownOption(Problem):
     known: tuple[str, ...]
 
     def helps(self) -> tuple[str, ...]:
-        return nearest(self.name, self.known)
+        return nearest(self.name, self.known) or there_are(self.known)
 
     def fixes(self) -> tuple[Fix, ...]:
         return corrected(self.span, self.name, self.known)
