@@ -37,7 +37,8 @@ async function start() {
   } catch {
     window.showErrorMessage(
       `xg: "${[command, ...args].join(" ")}" does not serve. ` +
-        "pip install 'xg[lsp]', or say in the setting xg.command where xg is.",
+        "pip install the wheel with its extra: 'xg-….whl[lsp]'; in a checkout .venv/bin/pip install -e '.[lsp]', " +
+        'and the setting xg.command: ["/path/to/xg/.venv/bin/xg", "lsp"].',
     );
   }
 }

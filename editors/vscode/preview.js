@@ -3,11 +3,12 @@
 
 const { spawn } = require("node:child_process");
 const { basename, dirname } = require("node:path");
-const { ViewColumn, window, workspace } = require("vscode");
+const { Uri, ViewColumn, window, workspace } = require("vscode");
+const { explorer, reason } = require("./page.js");
 
 const PAUSE = 300; // milliseconds after a key
-
-const escaped = (text) => text.replaceAll("&", "&amp;").replaceAll("<", "&lt;");
+const MAY = { enableScripts: true, localResourceRoots: [] };
+const INSTALL = "pip install the wheel with its extra lsp, or name the xg of a checkout in the setting xg.command.";
 
 /** The page of a text that is called `name`, by a process that `kill` ends; `done` gets the page, or what is wrong. */
 function build(words, text, name, folder, done) {
@@ -16,10 +17,15 @@ function build(words, text, name, folder, done) {
   const [out, said] = [[], []];
   made.stdout.on("data", (data) => out.push(data));
   made.stderr.on("data", (data) => said.push(data));
-  made.on("error", (error) => done(null, error.message));
+  let failed = false;
+  made.on("error", (error) => { // `close` follows, and has nothing to say
+    failed = true;
+    done(null, `xg: "${words.join(" ")}" does not start: ${error.message}.\n${INSTALL}`);
+  });
   made.on("close", (code, signal) => {
-    if (signal) return; // a newer text is on its way
-    done(code === 0 ? Buffer.concat(out).toString() : null, Buffer.concat(said).toString());
+    if (signal || failed) return; // a newer text is on its way
+    const why = Buffer.concat(said).toString() || `"${words.join(" ")} build" ends with ${code}, and says nothing.`;
+    done(code === 0 ? Buffer.concat(out).toString() : null, why);
   });
   made.stdin.on("error", () => {}); // it has ended before it read: `close` says how
   made.stdin.end(text);
@@ -27,14 +33,14 @@ function build(words, text, name, folder, done) {
 }
 
 class Preview {
-  constructor(document, words, closed) {
+  constructor(document, words, closed, panel) {
     this.document = document;
     this.words = words;
     this.name = basename(document.fileName);
     this.shows = false; // a page, and no error
+    this.shown = ""; // the page
     const column = { viewColumn: ViewColumn.Beside, preserveFocus: true };
-    const may = { enableScripts: true, localResourceRoots: [], retainContextWhenHidden: true };
-    this.panel = window.createWebviewPanel("xg.preview", this.name, column, may);
+    this.panel = panel ?? window.createWebviewPanel("xg.preview", this.name, column, { ...MAY, retainContextWhenHidden: true });
     this.panel.onDidDispose(() => {
       this.stop();
       closed();
@@ -65,22 +71,37 @@ class Preview {
     this.panel.title = page === null ? `✗ ${this.name}` : this.name;
     if (page === null && this.shows) return;
     this.shows = page !== null;
-    this.panel.webview.html = page ?? `<!doctype html><meta charset="utf-8"><pre>${escaped(said)}</pre>`;
+    const uri = this.document.uri.toString();
+    const shown = page === null ? reason(said, uri) : explorer(page, uri);
+    if (shown !== this.shown) this.panel.webview.html = this.shown = shown;
   }
 }
 
 /** A command that previews the text in front, one preview for each; `words` start xg. */
 function previewing(words) {
   const open = new Map();
+  const begin = (document, panel) => open.set(document, new Preview(document, words, () => open.delete(document), panel));
   function preview() {
     const document = window.activeTextEditor?.document;
     if (document?.languageId !== "xg") return;
     if (open.has(document)) open.get(document).panel.reveal(undefined, true);
-    else open.set(document, new Preview(document, words, () => open.delete(document)));
+    else begin(document);
   }
+  /** A panel of the window before: its page has said of which text it is. */
+  async function deserializeWebviewPanel(panel, state) {
+    panel.webview.options = MAY;
+    try {
+      const document = await workspace.openTextDocument(Uri.parse(state.uri));
+      if (open.has(document)) panel.dispose();
+      else begin(document, panel);
+    } catch { // a text without a file is gone
+      panel.dispose();
+    }
+  }
+  const again = window.registerWebviewPanelSerializer("xg.preview", { deserializeWebviewPanel });
   const changes = workspace.onDidChangeTextDocument(({ document }) => open.get(document)?.changed());
   const closes = workspace.onDidCloseTextDocument((document) => open.get(document)?.panel.dispose());
-  return { preview, parts: [changes, closes] };
+  return { preview, parts: [again, changes, closes] };
 }
 
 module.exports = { previewing };

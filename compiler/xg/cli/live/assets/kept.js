@@ -3,6 +3,18 @@
 const all = (page, selector) => [...page.querySelectorAll(selector)];
 const boxes = "#sizes input[type=number], #mesh input[type=number]";
 
+const scale = (page) => parseFloat(page.getElementById("scale")?.textContent);
+
+/** Show the figure as large as it was, as a pinch does. */
+function zoom(page, was) {
+  const view = page.getElementById("figures");
+  const by = was / scale(page);
+  if (!view || !(by > 0) || by === 1) return;
+  const { left, top } = view.getBoundingClientRect();
+  const turn = { ctrlKey: true, cancelable: true, deltaY: -300 * Math.log(by), clientX: left, clientY: top };
+  view.dispatchEvent(new WheelEvent("wheel", turn));
+}
+
 export function kept(page) {
   return {
     block: page.querySelector("nav [aria-pressed=true]")?.textContent,
@@ -13,6 +25,7 @@ export function kept(page) {
     operator: page.querySelector(".figure:not([hidden]) [aria-pressed=true]")?.ariaLabel,
     at: page.querySelector("#at")?.value,
     tab: page.querySelector("[role=tab][aria-selected=true]")?.id,
+    zoom: scale(page),
     scrolled: ["figures", "side"].map((id) => [id, page.getElementById(id)?.scrollTop, page.getElementById(id)?.scrollLeft]),
   };
 }
@@ -34,5 +47,6 @@ export function restore(page, was) {
   }
   if (was.operator) click(all(page, ".figure:not([hidden]) [data-step]").find((node) => node.ariaLabel === was.operator));
   click(page.getElementById(was.tab ?? ""));
+  zoom(page, was.zoom);
   for (const [id, top, left] of was.scrolled) page.getElementById(id)?.scrollTo(left, top);
 }
