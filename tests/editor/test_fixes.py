@@ -1,4 +1,4 @@
-"""Quick fixes, through the protocol: each mends its error, at the place that the text has now."""
+"""Quick fixes, through the protocol: each fixes its error, at the place that the text has now."""
 
 from __future__ import annotations
 

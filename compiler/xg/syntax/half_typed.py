@@ -1,6 +1,6 @@
 """Lines of dims and mesh axes that do not parse: what can be read of them, for an editor.
 
-Every block stands on the names of the file's sizes. So a line that is given up for one number that
+Every block depends on the names of the file's sizes. So a line that is given up for one number that
 is half typed still declares its names, each with its size where that can be read alone.
 
 Imported only when a file has an error.

@@ -230,7 +230,7 @@ class _Completer:
             yield from (Completion(word.span.text, "word") for word in tree.words)
 
     def _arguments(self) -> Iterator[Completion]:
-        """What a node takes in parentheses at the place, and the names of its arguments."""
+        """The names that a node takes in parentheses, and those of its arguments."""
         callee = self.callee()
         if callee is None:  # a function, or a node that is not known: anything
             yield from (named("argument", own) for own in self.own)

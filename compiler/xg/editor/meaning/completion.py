@@ -1,4 +1,4 @@
-"""What is offered for a place, and its order: names, words of the language, and their snippets."""
+"""The offers for a place, and their order: names, words of the language, and their snippets."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def word_of_language(text: str) -> Completion:
 
 
 def ranked(found: Iterable[Completion], typed: str) -> list[Completion]:
-    """What is found in the order to offer it, each name once; nothing where the word is complete.
+    """The names that are found in the order to offer them, each name once; nothing where the word is complete.
 
     The name that is complete comes first, then those that the word begins, then operators with
     another name that it begins, then the rest. A word that is one of the names and begins no other

@@ -125,7 +125,7 @@ def _is_taken(new: str, name: ast.Name, owner: object) -> bool:
 
 
 def _said(program: Occurrences, taken: Sequence[ast.Name]) -> str:
-    """Where a name that is taken is declared, as far as that is known; else where it stands."""
+    """Where a name that is taken is declared, as far as that is known; else where it is."""
     names = {id(name) for name in taken}
     declared = [
         each.declaration.span
