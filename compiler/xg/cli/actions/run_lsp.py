@@ -12,11 +12,9 @@ from importlib.util import find_spec
 from xg import __version__
 from xg.cli.console import Console
 from xg.cli.exits import FINE, PROBLEM
+from xg.diagnostics.gc_pause import resting_collector
 
 MISSING = "pip install 'xg[lsp]'"
-# A command that ends soon rests its collector; a server would keep a third of its memory for
-# graphs of texts that are no more.
-COLLECTED = (20_000, 5, 5)
 
 
 def run(options: Namespace, console: Console) -> int:
@@ -32,9 +30,9 @@ def run(options: Namespace, console: Console) -> int:
     # would keep a gentler end from coming.
     signal.signal(signal.SIGINT, signal.SIG_DFL)
     gc.freeze()  # modules, which no search needs to visit
-    gc.set_threshold(*COLLECTED)
     server = make_server(__version__)
     # Streams of its own, because the server closes them when it ends.
-    with os.fdopen(os.dup(0), "rb") as stdin, os.fdopen(os.dup(1), "wb") as stdout:
+    streams = os.fdopen(os.dup(0), "rb"), os.fdopen(os.dup(1), "wb")
+    with resting_collector(), streams[0] as stdin, streams[1] as stdout:  # it collects in pauses
         server.start_io(stdin, stdout)
     return FINE if server.ended_well else PROBLEM

@@ -15,6 +15,7 @@ from xg.diagnostics.lazy_dataclass import dataclass
 from xg.diagnostics.source import Span
 from xg.editor.meaning.occurrences import Occurrences
 from xg.editor.server.analysis import Analysis, ReadText, analyse, read_text, readable, typed
+from xg.editor.server.collecting import IdleCollector
 from xg.editor.server.positions import TextPositions
 from xg.editor.server.report import diagnostic
 from xg.editor.server.workspace import Workspace
@@ -68,6 +69,7 @@ class Session:
         self._checks: dict[str, asyncio.Task[None]] = {}
         self._worker = ThreadPoolExecutor(1, "xg-checks")
         self._answers = ThreadPoolExecutor(1, "xg-answers")
+        self._collector = IdleCollector(self._worker.submit)
 
     # ---- what the editor does --------------------------------------------------------------------
 
@@ -99,6 +101,7 @@ class Session:
 
     def stop(self) -> None:
         """Let no work begin any more."""
+        self._collector.stop()
         self._worker.shutdown(wait=False, cancel_futures=True)
         self._answers.shutdown(wait=False, cancel_futures=True)
 
@@ -218,6 +221,7 @@ class Session:
 
     async def _published(self, uri: str, pause: float) -> None:
         """Publish the errors of a text, unless it changes meanwhile: that cancels this."""
+        self._collector.stop()
         await asyncio.sleep(pause)
         document = self.documents[uri]
         try:
@@ -237,6 +241,7 @@ class Session:
             diagnostic(each, positions, locate, related=related) for each in analysis.diagnostics
         ]
         self.publish(types.PublishDiagnosticsParams(uri, told, document.version))
+        self._collector.checked()
 
 
 def path_of(uri: str) -> Path | None:

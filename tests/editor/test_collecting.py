@@ -1,0 +1,48 @@
+"""Garbage is collected between checks, and only in a process whose collector rests."""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+from collections.abc import Callable
+
+import pytest
+
+from xg.diagnostics.gc_pause import resting_collector
+from xg.editor.server import collecting
+from xg.editor.server.collecting import IdleCollector
+
+
+def collections(monkeypatch: pytest.MonkeyPatch, checks: int, pause: float) -> int:
+    """How often garbage was collected in and behind some checks in a row."""
+    monkeypatch.setattr(collecting, "PAUSE", pause)
+    done: list[Callable[[], object]] = []
+    collector = IdleCollector(done.append)
+
+    async def check() -> None:
+        for _ in range(checks):
+            collector.checked()
+            await asyncio.sleep(0)
+        await asyncio.sleep(0.05)
+        collector.stop()
+
+    asyncio.run(check())
+    assert all(work is gc.collect for work in done)
+    return len(done)
+
+
+def test_garbage_is_collected_once_behind_checks_in_a_row(monkeypatch: pytest.MonkeyPatch) -> None:
+    with resting_collector():
+        assert collections(monkeypatch, 3, 0.01) == 1
+        assert collections(monkeypatch, 3, 10.0) == 0
+
+
+def test_checks_without_a_pause_are_interrupted_at_last(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(collecting, "CHECKS_AT_MOST", 4)
+    with resting_collector():
+        assert collections(monkeypatch, 9, 10.0) == 2
+
+
+def test_a_process_that_collects_by_itself_is_left_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(gc, "isenabled", lambda: True)
+    assert collections(monkeypatch, 3, 0.01) == 0
