@@ -15,6 +15,7 @@ from xg.frontend.choices import Checked, checked
 from xg.frontend.project import read_edited
 
 EDITS = 120  # 500 and more were made once; each costs a check without a memory
+STEPS = ("DO(0.2)", "DO(0.3)", "GELU", "S", "SM(0.5)", "SM(2)", "T", "MLP", "Mix")
 TOKEN = re.compile(r"\w+|\S")
 
 NET = """\
@@ -153,6 +154,25 @@ def test_random_edits_are_answered_as_by_a_fresh_check() -> None:
     judged, wrong = compare(NET, EDITS, 1, CheckMemory())
     assert judged > EDITS // 3
     assert judged // 10 < wrong < judged
+
+
+def test_steps_that_come_and_go_are_answered_as_by_a_fresh_check() -> None:
+    """Also where callers see that a block is another, and where a plan does not fit any more."""
+    chance, memory, wrong = random.Random(7), CheckMemory(), list[bool]()
+    texts = [NET]
+    for _ in range(EDITS // 2):
+        base = chance.choice(texts)
+        place = chance.choice([each.start() for each in re.finditer(r" +(?=: | -> |-> )", base)])
+        text = f"{base[:place]} -> {chance.choice(STEPS)}{base[place:]}"
+        project = read_edited(None, Source("net.xg", text), {}).project
+        if project is None:
+            continue
+        fresh = said(checked(project))
+        assert said(checked(project, memory=memory)) == fresh, text
+        wrong.append(bool(fresh))
+        if not fresh:
+            texts = [*texts[-3:], text]
+    assert len(wrong) // 5 < sum(wrong) < len(wrong)
 
 
 @pytest.mark.parametrize(

@@ -314,7 +314,8 @@ class _Checker:
         from xg.frontend.plan_in_choices import PlanMemory  # most files have no plans
 
         plan_memory = self.memory.plans = self.memory.plans or PlanMemory()
-        shared = {id(program): plan_memory.shared.checkable(program) for program in typed}
+        met = {id(each): met for each, met in zip(self.programs, self.met, strict=True)}
+        shared = {id(each): plan_memory.checkable(each, *met[id(each)]) for each in typed}
         failing: list[tuple[Plan | None, list[Program]]] = []
         for plan, programs in (*((plan, typed) for plan in self.plans), (None, by_hand)):
             try:

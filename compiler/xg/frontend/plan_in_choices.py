@@ -8,21 +8,22 @@ from dataclasses import field
 
 from xg.diagnostics.diagnostic import DiagnosticError
 from xg.diagnostics.lazy_dataclass import dataclass, replace
-from xg.ir.content import calling, content, frozen
+from xg.frontend.replaced_blocks import Order, Replacing
+from xg.frontend.shared_graphs import Checkable, Contents, Numbers, SharedGraphs
+from xg.ir.content import frozen
 from xg.ir.graph import Apply, Graph, Program, Value
 from xg.ir.plan import Plan
+from xg.ir.plan_view import PlanViews
 from xg.ir.recent import Recent
 from xg.ir.walk import ordered
-from xg.passes.eliminate_dead import eliminate_dead
 from xg.passes.fuse import ring
-from xg.passes.shard import Annotator, Core, PlacedBlocks, Placer, localise
+from xg.passes.shard import Annotator, Core, Placer, Replaced, SeenByCallers, localise
 from xg.sharding.apply_plan import (
     PlanCache,
     PlannedGraph,
-    PlannedValue,
-    SymbolItems,
     is_about_calls,
     on_axes,
+    planned_below,
     planned_graphs,
 )
 from xg.sharding.check_plan import check_placed
@@ -32,125 +33,38 @@ from xg.sharding.divisibility import check_parts, check_shares
 GRAPHS_AT_MOST = 160  # with different callees, until programs are forgotten; a large file has 39
 PLANS_AT_MOST = 100
 
-Numbers = tuple[frozenset[tuple[str, int]], tuple[tuple[str, int], ...]]  # of sizes and of the mesh
-Fine = tuple[tuple[PlannedValue, ...], SymbolItems, Numbers]
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Checkable:
-    """A typed program, and the same without dead steps; both share graphs with others by key."""
-
-    typed: Program
-    alive: Program
-
-    @property
-    def numbers(self) -> Numbers:
-        """The numbers of its sizes and of its mesh axes."""
-        return frozenset(self.typed.all_numbers.items()), tuple(self.typed.mesh.items())
-
-    @property
-    def key(self) -> Hashable:
-        """Its identity among the programs that share graphs, whatever its numbers are."""
-        return self.typed.entry, self.alive.entry, tuple(self.typed.mesh)
-
-
-@dataclass(slots=True)
-class Contents:
-    """The cores of typed graphs, by what they say, and the first graph of each."""
-
-    blocks: PlacedBlocks = field(default_factory=PlacedBlocks)
-    read: Recent[int, tuple[Graph, Core, Graph]] = field(
-        default_factory=Recent[int, tuple[Graph, Core, Graph]]
-    )
-    first: Recent[Hashable, tuple[Core, Graph]] = field(
-        default_factory=Recent[Hashable, tuple[Core, Graph]]
-    )
-
-    def core(self, graph: Graph) -> tuple[Core, Graph]:
-        """The core of a graph, and the first graph that had it."""
-        graphs = self.read.get(id(graph))
-        if graphs is None:
-            said = content(graph)
-            first = self.first.get(said)
-            if first is None:
-                first = self.first.put(said, (self.blocks.new_core(), graph))
-            graphs = self.read.put(id(graph), (graph, *first))
-        return graphs[1], graphs[2]
-
-    def next_round(self) -> None:
-        """Forget what has not been asked for of late."""
-        self.blocks.next_round()
-        self.read.next_round()
-        self.first.next_round()
-
-
-@dataclass(slots=True)
-class SharedGraphs:
-    """Graphs of many programs, of which equal ones become one.
-
-    Choices of options that a block does not distinguish give it equal graphs. Those that differ
-    only in their callees have one core (by key in `cores`), the same values and the same steps.
-    """
-
-    contents: Contents
-    graphs: dict[tuple[Core, tuple[str, ...]], Graph] = field(
-        default_factory=dict[tuple[Core, tuple[str, ...]], Graph]
-    )
-    cores: dict[str, Core] = field(default_factory=dict[str, Core])
-
-    def checkable(self, typed: Program) -> Checkable:
-        """A program with shared graphs, as it is written and without dead steps."""
-        return Checkable(self.of(typed), self.of(eliminate_dead(typed)))
-
-    def of(self, program: Program) -> Program:
-        """The program with shared graphs; a key then means one graph in all programs."""
-        names: dict[str, str] = {}
-        graphs: dict[str, Graph] = {}
-        for key, graph in program.graphs.items():  # callees first
-            calls = graph.calls
-            shared = self._shared(graph, tuple(names[call.callee] for call in calls))
-            names[key] = shared.key
-            graphs[shared.key] = shared
-        return replace(program, graphs=graphs, entry=names[program.entry])
-
-    def _shared(self, graph: Graph, callees: tuple[str, ...]) -> Graph:
-        """The graph of all programs that says the same and calls these."""
-        core, first = self.contents.core(graph)
-        if (core, callees) not in self.graphs:
-            key = f"{graph.key} ~{len(self.graphs)}"
-            self.graphs[core, callees] = calling(first, key, callees)
-            self.cores[key] = core
-        return self.graphs[core, callees]
-
 
 @dataclass(slots=True, eq=False)
 class PassedPrograms:
-    """Programs that were checked under a plan together, and the numbers with which they passed."""
+    """Programs that were checked under a plan together, and the numbers with which they passed.
+
+    Of what only replaced a part of a program, `placed` is None: other numbers need another check.
+    """
 
     typed: Program
     planned: tuple[PlannedGraph, ...]
-    placed: list[tuple[Placer, Program, Mapping[str, Core]]]
+    placed: list[tuple[Placer, Program, Mapping[str, Core]]] | None
     numbers: set[Numbers]
 
-    def passes(self, program: Checkable) -> bool:
-        """Whether a program, one of these by its key, passes with the numbers that it has."""
+    def passes(self, program: Checkable, plan: Plan | None) -> bool:
+        """Whether a program that looks like one of these passes with the numbers that it has."""
+        now = program.program
         try:
-            cut_row(replace(program.typed, plan=self.typed.plan))  # of each program, not of all
+            cut_row(replace(now, plan=plan))  # of each program, not of all
         except DiagnosticError:
             return False
         if program.numbers not in self.numbers:
-            mesh = program.typed.mesh
-            numbers = {**program.typed.numbers, **mesh}
-            if not all(placer.are_same(numbers) for placer, _, _ in self.placed):
+            mesh = now.mesh
+            if self.placed is None or not all(
+                placer.are_same({**now.numbers, **mesh}) for placer, _, _ in self.placed
+            ):
                 return False
-            typed = replace(self.typed, numbers=program.typed.all_numbers, mesh=mesh)
+            typed = replace(self.typed, numbers=now.all_numbers, mesh=mesh)
             try:
                 check_shares(typed, (v for each in self.planned for v in each.placed_values()))
                 for placer, whole, cores in self.placed:
                     axes = {axis: mesh[axis] for axis in whole.mesh}
-                    numbered = replace(
-                        whole, numbers={**program.typed.all_numbers, **mesh}, mesh=axes
-                    )
+                    numbered = replace(whole, numbers={**now.all_numbers, **mesh}, mesh=axes)
                     check_parts(numbered, cores, placer.blocks.parts)
             except DiagnosticError:
                 return False
@@ -160,22 +74,33 @@ class PassedPrograms:
 
 @dataclass(slots=True)
 class PlanCheck:
-    """A plan (None for what is parallel by hand) with all that was found to be fine under it."""
+    """A plan (None for what is parallel by hand) with all that was found to be fine under it.
+
+    `passed` has programs by what the plan sees of them; all else is of programs that share graphs.
+    `last` has for each choice of options the program that passed last, with its mesh axes in order
+    where it has any. A graph is placed as the one that `stands` for it.
+    """
 
     plan: Plan | None
     shared: SharedGraphs
+    views: PlanViews
+    passed: Recent[Hashable, PassedPrograms] = field(
+        default_factory=Recent["Hashable", "PassedPrograms"]
+    )
     cache: PlanCache = field(init=False)
     annotator: Annotator = field(init=False)
-    fine: set[Fine] = field(default_factory=set[Fine])
-    passed: dict[Hashable, PassedPrograms] = field(default_factory=dict[Hashable, PassedPrograms])
     placers: dict[tuple[object, ...], Placer] = field(
         default_factory=dict[tuple[object, ...], Placer]
     )
+    last: dict[Hashable, tuple[Checkable, Order | None]] = field(
+        default_factory=dict["Hashable", "tuple[Checkable, Order | None]"]
+    )
+    stands: dict[str, str] = field(default_factory=dict[str, str])
 
     def __post_init__(self) -> None:
         """Share the results of a graph among those with its core."""
-        self.cache = PlanCache(self.shared.cores)
-        self.annotator = Annotator(self.cache)
+        self.cache = PlanCache(self.shared.planned)
+        self.annotator = Annotator(self.cache, self.shared.requests)
 
     def check(self, programs: Sequence[Checkable]) -> None:
         """Raise DiagnosticError with something that is wrong with programs under the plan.
@@ -183,20 +108,29 @@ class PlanCheck:
         Of one program it is all that is wrong. Nothing is known of a mesh without numbers, or of a
         block that the plan does not reach.
         """
-        alike: dict[Numbers, list[Checkable]] = {}
+        alike: dict[Numbers, dict[Hashable, Checkable]] = {}
+        entries = self.plan.entries if self.plan else ()
+        names = frozenset(name for entry in entries for name in entry.path)
         for program in programs:
-            passed = self.passed.get(program.key)
-            if passed is None or not passed.passes(program):
-                alike.setdefault(program.numbers, []).append(program)
+            # What the plan sees of a program is all but its numbers.
+            key = self.views.of(program.program, names), tuple(program.program.mesh)
+            passed = self.passed.get(key)
+            if passed is None or not passed.passes(program, self.plan):
+                alike.setdefault(program.numbers, {}).setdefault(key, program)
         for numbers, group in alike.items():
-            passed = self._check(group, numbers)
-            self.passed.update((program.key, passed) for program in group)
+            passed = self._check_replaced(group, numbers)
+            rest = {key: program for key, program in group.items() if key not in passed}
+            if rest:
+                passed |= dict.fromkeys(rest, self._check(list(rest.values()), numbers))
+            for key, programs_passed in passed.items():
+                self.passed.put(key, programs_passed)
 
     def _check(self, programs: Sequence[Checkable], numbers: Numbers) -> PassedPrograms:
         """Check programs whose sizes and mesh axes have these numbers."""
         typed = replace(_together([each.typed for each in programs]), plan=self.plan)
         planned = self._check_layouts(typed, numbers)
         alike: dict[tuple[tuple[str, int], ...], list[Program]] = {}
+        orders: dict[Checkable, Order] = {}
         for program in programs:
             cut_row(replace(program.typed, plan=self.plan))
             mesh = self._mesh(replace(program.typed, plan=self.plan))
@@ -205,18 +139,65 @@ class PlanCheck:
                 entry, order = self.annotator.enter(alive)
                 annotated = replace(alive, graphs=self.annotator.graphs, entry=entry, mesh=order)
                 alike.setdefault(tuple(order.items()), []).append(annotated)
+                orders[program] = tuple(order.items())
         placed = [self._check_moves(group) for group in alike.values()]
+        self.last.update((each.choice, (each, orders.get(each))) for each in programs)
         return PassedPrograms(typed, planned, placed, {numbers})
+
+    def _check_replaced(
+        self, programs: Mapping[Hashable, Checkable], numbers: Numbers
+    ) -> dict[Hashable, PassedPrograms]:
+        """Check what is new in programs since others passed in the same choices of options.
+
+        It leaves out those of which that is not enough to know that they pass.
+        """
+        if self.plan is None:
+            return {}
+        new = Replacing(self.plan, self.cache, self.annotator, self.stands)
+        found: dict[Hashable, Checkable] = {}
+        for key, program in programs.items():
+            last, order = self.last.get(program.choice, (None, None))
+            if last is not None and last.numbers == numbers:
+                with suppress(SeenByCallers, DiagnosticError):
+                    new.add(last, program, order)
+                    found[key] = program
+        if not found:
+            return {}
+        typed = replace(_together([each.typed for each in found.values()]), plan=self.plan)
+        planned = tuple(planned_below(new.typed, typed.graphs, self.cache))
+        try:
+            self._check_planned(typed, planned, numbers)
+            for order, replaced in new.placed.items():
+                self._check_replaced_moves(replace(typed, mesh=dict(order)), replaced)
+        except (SeenByCallers, DiagnosticError):
+            return {}
+        self.stands |= new.standing
+        for each in found.values():
+            self.last[each.choice] = each, self.last[each.choice][1]
+        return dict.fromkeys(found, PassedPrograms(typed, planned, None, {numbers}))
+
+    def _check_replaced_moves(self, typed: Program, replaced: Sequence[Replaced]) -> None:
+        if replaced:
+            entry, *others = dict.fromkeys(each.now for each in replaced)
+            graphs = ordered(self.annotator.graphs, entry, *others)
+            only = replace(typed, graphs=graphs, entry=entry, others=tuple(others))
+            every, unchanged = self._fused(only)
+            self._check_local(*self._placer(every).check_replaced(every, unchanged, replaced))
 
     def _check_layouts(self, typed: Program, numbers: Numbers) -> tuple[PlannedGraph, ...]:
         planned = tuple(planned_graphs(typed, self.cache))
+        self._check_planned(typed, planned, numbers)
+        return planned
+
+    def _check_planned(
+        self, typed: Program, planned: Sequence[PlannedGraph], numbers: Numbers
+    ) -> None:
         keys = {(each.planned, each.items, numbers): each for each in planned}
-        new = {key: each for key, each in keys.items() if key not in self.fine}
+        new = {key: each for key, each in keys.items() if key not in self.shared.fine}
         reached = [each for group in new.values() for each in group.placed_values()]
         check_placed(reached)
         check_shares(typed, reached)
-        self.fine.update(new)
-        return planned
+        self.shared.fine.update(new)
 
     def _mesh(self, typed: Program) -> Mapping[str, int] | None:
         """The mesh axes that shard something; None if one has no number, or nothing is placed."""
@@ -235,14 +216,26 @@ class PlanCheck:
         pass moves what the forward pass has moved, so it does not.
         """
         first = annotated[0]
-        key = tuple(first.mesh.items()), frozenset(first.numbers.items())
-        placer = self.placers.setdefault(key, Placer(self.shared.contents.blocks))
         entries = [each.entry for each in annotated]
         graphs = ordered(first.graphs, *entries)
-        every = ring(replace(first, graphs=graphs, entry=entries[0], others=tuple(entries[1:])))
-        known = self.annotator.cores.items()
-        unchanged = {key: core for key, core in known if every.graphs.get(key) is graphs.get(key)}
+        together = replace(first, graphs=graphs, entry=entries[0], others=tuple(entries[1:]))
+        every, unchanged = self._fused(together)
+        placer = self._placer(every)
         whole, cores = placer.check(every, unchanged)
+        self._check_local(whole, cores)
+        return placer, whole, cores
+
+    def _fused(self, program: Program) -> tuple[Program, Mapping[str, Core]]:
+        """A program with what goes round a ring, and the cores of its other graphs."""
+        every, graphs, known = ring(program), program.graphs, self.annotator.cores.items()
+        return every, {key: core for key, core in known if every.graphs.get(key) is graphs.get(key)}
+
+    def _placer(self, program: Program) -> Placer:
+        key = tuple(program.mesh.items()), frozenset(program.numbers.items())
+        return self.placers.setdefault(key, Placer(self.shared.contents.blocks))
+
+    def _check_local(self, whole: Program, cores: Mapping[str, Core]) -> None:
+        """Raise DiagnosticError where the program of a rank could not be written."""
         blocks = self.shared.contents.blocks
         for graph in whole.graphs.values():
             core = cores.get(graph.key)
@@ -259,7 +252,6 @@ class PlanCheck:
                 blocks.steps.put(key, step)
             if core is not None:
                 blocks.local.put(core, True)
-        return placer, whole, cores
 
 
 @dataclass(slots=True)
@@ -271,12 +263,19 @@ class PlanMemory:
     """
 
     contents: Contents = field(default_factory=Contents)
+    views: PlanViews = field(default_factory=PlanViews)
     shared: SharedGraphs = field(init=False)
     checks: list[PlanCheck] = field(default_factory=list[PlanCheck])
 
     def __post_init__(self) -> None:
         """Begin with no program."""
         self.shared = SharedGraphs(self.contents)
+
+    def checkable(
+        self, program: Program, entry: str, settings: Mapping[str, str | int]
+    ) -> Checkable:
+        """A program that plans are to be checked against: a block, in a choice of options."""
+        return Checkable(program, (entry, frozenset(settings.items())), self.shared)
 
     def check(self, plan: Plan | None) -> PlanCheck:
         """A plan with what is known to be fine under it."""
@@ -285,15 +284,22 @@ class PlanMemory:
             if _identity(check.plan) == identity:
                 check.plan = plan
                 return check
-        self.checks.append(PlanCheck(plan, self.shared))
+        self.checks.append(PlanCheck(plan, self.shared, self.views))
         return self.checks[-1]
 
     def next_round(self) -> None:
-        """Forget what has not been asked for of late."""
+        """Forget what has not been asked for of late, and graphs where there are too many."""
         self.contents.next_round()
-        if len(self.shared.graphs) > GRAPHS_AT_MOST or len(self.checks) > PLANS_AT_MOST:
-            self.shared = SharedGraphs(self.contents)
+        self.views.next_round()
+        for check in self.checks:
+            check.passed.next_round()
+        if len(self.checks) > PLANS_AT_MOST:
             self.checks = []
+        if len(self.shared.graphs) > GRAPHS_AT_MOST:
+            self.shared = SharedGraphs(self.contents)
+            self.checks = [
+                PlanCheck(each.plan, self.shared, self.views, each.passed) for each in self.checks
+            ]
 
 
 def _identity(plan: Plan | None) -> object:

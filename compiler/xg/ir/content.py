@@ -16,7 +16,7 @@ def content(graph: Graph) -> Hashable:
     Its places in the file are part of it, so messages are the same too.
     """
     numbers: dict[Value, int] = {}
-    for value in _values(graph):
+    for value in every_value(graph):
         numbers.setdefault(value, len(numbers))
 
     def numbered(values: tuple[Value, ...]) -> tuple[int, ...]:
@@ -45,7 +45,7 @@ def calling(graph: Graph, key: str, callees: Sequence[str]) -> Graph:
     return replace(graph, key=key, steps=steps)
 
 
-def _values(graph: Graph) -> Iterator[Value]:
+def every_value(graph: Graph) -> Iterator[Value]:
     """Every value of a graph, in an order that its text determines."""
     yield from graph.inputs
     yield from graph.param_values()
@@ -66,13 +66,13 @@ def _step(step: Apply | Call) -> Hashable:
 
 def frozen(items: Mapping[str, object]) -> Hashable:
     """The entries of a table; tables whose values cannot be compared are equal to no other."""
-    return tuple((key, _hashable(value)) for key, value in items.items())
+    return tuple((key, hashable(value)) for key, value in items.items())
 
 
 _unlike = count()
 
 
-def _hashable(value: object) -> Hashable:
+def hashable(value: object) -> Hashable:
     """The value itself, or something equal to nothing else where it cannot be compared."""
     try:
         hash(value)

@@ -237,6 +237,7 @@ class Graph:
     file: int = 0
     remarks: tuple[Remark, ...] = ()
     unused: tuple[Param, ...] = ()
+    _calls: list[tuple[Call, ...]] = field(default_factory=list["tuple[Call, ...]"], init=False)
 
     @property
     def block_id(self) -> tuple[int, str]:
@@ -254,14 +255,16 @@ class Graph:
 
     @property
     def calls(self) -> tuple[Call, ...]:
-        """The steps that are calls."""
-        return tuple(step for step in self.steps if isinstance(step, Call))
+        """The steps that are calls; found once, since every walk over a program asks for them."""
+        if not self._calls:
+            self._calls.append(tuple(step for step in self.steps if isinstance(step, Call)))
+        return self._calls[0]
 
     @property
     def is_cut(self) -> bool:
         """Whether its text mentions ranks: by a shape that is divided, or a collective."""
-        moves = (step for step in self.steps if isinstance(step, Apply))
-        return bool(self.layouts) or any(step.op.family == "collective" for step in moves)
+        families = (step.op.family for step in self.steps if isinstance(step, Apply))
+        return bool(self.layouts) or "collective" in families
 
     def param_values(self) -> Iterator[Value]:
         """Every parameter that the steps read: the block's own and those of its calls."""
@@ -275,11 +278,10 @@ class Graph:
 
     def named_calls(self) -> Iterator[Call]:
         """The first call under every name: later ones share its parameters."""
-        seen: set[str] = set()
+        first: dict[str, Call] = {}
         for call in self.calls:
-            if call.path not in seen:
-                seen.add(call.path)
-                yield call
+            first.setdefault(call.path, call)
+        yield from first.values()
 
     def shape(self, value: Value) -> Shape:
         """A value's shape as people should read it: as written, or with sizes named."""

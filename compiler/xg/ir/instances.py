@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 
 from xg.diagnostics.limits import Beyond, ExpandedOperators
 from xg.ir.dim import Dim, number
@@ -12,8 +12,10 @@ from xg.ir.walk import level_by_level
 Symbols = Mapping[str, Dim]
 
 
-def instances(program: Program) -> Iterator[tuple[Graph, Symbols]]:
-    """Every graph under every binding of its symbols, callers first.
+def instances(
+    program: Program, starts: Sequence[tuple[str, Symbols]] | None = None
+) -> Iterator[tuple[Graph, Symbols]]:
+    """Every graph under every binding of its symbols, callers first; by default from the entries.
 
     There are no more of them than operators when all calls are expanded, which have a limit.
     """
@@ -24,8 +26,10 @@ def instances(program: Program) -> Iterator[tuple[Graph, Symbols]]:
             callee = program.graphs[call.callee]
             yield callee, inside(call, graph, callee, symbols)
 
-    starts: list[tuple[Graph, Symbols]] = [(program.graphs[key], {}) for key in program.entries]
-    return level_by_level(starts, below, lambda each: (each[0].key, frozenset(each[1].items())))
+    entries: Sequence[tuple[str, Symbols]] = [(key, {}) for key in program.entries]
+    begun = entries if starts is None else starts
+    graphs = [(program.graphs[key], symbols) for key, symbols in begun]
+    return level_by_level(graphs, below, lambda each: (each[0].key, frozenset(each[1].items())))
 
 
 def inside(call: Call, caller: Graph, callee: Graph, symbols: Symbols) -> dict[str, Dim]:

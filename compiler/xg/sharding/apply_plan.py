@@ -15,7 +15,7 @@ from xg.ir.plan import EVERY, INSIDE, ROUNDS, WHOLE, Entry, Memory
 from xg.ir.walk import callees_first, level_by_level
 from xg.sharding.errors import NoMeshSize, PlanOfNothing
 from xg.sharding.placing import Placing, placing, sized
-from xg.sharding.reach import Reach, Reaches, placements_of, reach_of
+from xg.sharding.reach import Reach, Reaches, placements_of
 
 
 @dataclass(frozen=True, eq=False)
@@ -23,7 +23,6 @@ class PlannedValue:
     """The entries of a plan for one value of a graph, wherever that is called."""
 
     graph: Graph
-    reach: Reach
     value: Value
     entries: tuple[Entry, ...]
 
@@ -66,6 +65,8 @@ class PlannedGraph:
 
 def entries_of(graph: Graph, reach: Reach) -> dict[Value, tuple[Entry, ...]]:
     """The entries of a reach for the values of a graph, under each name that they have."""
+    if not reach.here:
+        return {}
     params = {param.value for param in graph.params}
     last: dict[str, list[Entry]] = {}  # those that end here, so that each is looked at once
     for entry in reach.here:
@@ -100,18 +101,48 @@ def memory_of(graph: Graph, reach: Reach) -> dict[str, Memory]:
 
 
 @dataclass(slots=True)
-class PlanCache:
-    """The entries of one plan for graphs and for the calls in them, each computed once.
+class PlannedGraphs:
+    """What is found of graphs under any plan, each once.
 
     A graph is identified by its key: programs may share this where one key is one graph in all. Of
     graphs with the same number in `cores` the entries are the same: they differ in their callees.
     """
 
     cores: Mapping[str, int] = field(default_factory=dict[str, int])
-    reaches: Reaches = field(default_factory=Reaches)
-    values: dict[tuple[str | int, Reach], tuple[PlannedValue, ...]] = field(
-        default_factory=dict[tuple[str | int, Reach], tuple[PlannedValue, ...]]
+    values: dict[tuple[str | int, tuple[Entry, ...]], tuple[PlannedValue, ...]] = field(
+        default_factory=dict[tuple[str | int, tuple[Entry, ...]], tuple[PlannedValue, ...]]
     )
+    symbols: dict[tuple[str, SymbolItems], tuple[tuple[Symbols, SymbolItems], ...]] = field(
+        default_factory=dict["tuple[str, SymbolItems]", "tuple[tuple[Symbols, SymbolItems], ...]"]
+    )
+
+    def of(self, graph: Graph, reach: Reach) -> tuple[PlannedValue, ...]:
+        """The entries of a reach for the values of a graph."""
+        if not reach.here:
+            return ()
+        key = self.cores.get(graph.key, graph.key), reach.here
+        if key not in self.values:
+            entries = entries_of(graph, reach).items()
+            self.values[key] = tuple(PlannedValue(graph, *each) for each in entries)
+        return self.values[key]
+
+    def inside(
+        self, graphs: Graphs, graph: Graph, symbols: Symbols, items: SymbolItems
+    ) -> tuple[tuple[Symbols, SymbolItems], ...]:
+        """The symbols of every call of a graph that has these symbols, in order."""
+        key = graph.key, items
+        if key not in self.symbols:
+            below = [inside(each, graph, graphs[each.callee], symbols) for each in graph.calls]
+            self.symbols[key] = tuple((each, frozenset(each.items())) for each in below)
+        return self.symbols[key]
+
+
+@dataclass(slots=True)
+class PlanCache:
+    """The entries of one plan for graphs and for the calls in them, each computed once."""
+
+    shared: PlannedGraphs = field(default_factory=PlannedGraphs)
+    reaches: Reaches = field(default_factory=Reaches)
     calls: dict[tuple[str, Reach], tuple[Reach, ...]] = field(
         default_factory=dict[tuple[str, Reach], tuple[Reach, ...]]
     )
@@ -121,11 +152,7 @@ class PlanCache:
 
     def of(self, graph: Graph, reach: Reach) -> tuple[PlannedValue, ...]:
         """The entries of a reach for the values of a graph."""
-        key = self.cores.get(graph.key, graph.key), reach
-        if key not in self.values:
-            entries = entries_of(graph, reach).items()
-            self.values[key] = tuple(PlannedValue(graph, reach, *each) for each in entries)
-        return self.values[key]
+        return self.shared.of(graph, reach)
 
     def inside(self, graphs: Graphs, graph: Graph, reach: Reach) -> tuple[Reach, ...]:
         """The reach of every call of a graph, in order."""
@@ -142,19 +169,23 @@ class PlanCache:
 
     def axes_below(self, program: Program) -> frozenset[str] | None:
         """The mesh axes that the program's plan cuts values over; None if it places no value."""
-        assert program.plan
-        start = program.entry, reach_of(program.plan, program.main.block_id)
+        reach = self.reaches.of(program.plan, program.main.block_id)
+        return self.axes_of(program.graphs, program.entry, reach)
+
+    def axes_of(self, graphs: Graphs, key: str, reach: Reach) -> frozenset[str] | None:
+        """The same of one of its graphs under a reach."""
+        start = key, reach
 
         def below(use: tuple[str, Reach]) -> list[tuple[str, Reach]]:
-            graph = program.graphs[use[0]]
-            reaches = self.inside(program.graphs, graph, use[1])
+            graph = graphs[use[0]]
+            reaches = self.inside(graphs, graph, use[1])
             return list(zip((call.callee for call in graph.calls), reaches, strict=True))
 
         def new(use: tuple[str, Reach]) -> Iterable[tuple[str, Reach]]:
             return (each for each in below(use) if each not in self.axes)
 
         for use in callees_first([start], new) if start not in self.axes else ():
-            planned = self.of(program.graphs[use[0]], use[1])
+            planned = self.of(graphs[use[0]], use[1])
             own = {axis for value in planned for _, axes in value.cuts for axis in axes}
             axes = [each for each in map(self.axes.__getitem__, below(use)) if each is not None]
             self.axes[use] = frozenset(own).union(*axes) if planned or axes else None
@@ -168,36 +199,49 @@ def placed_values(program: Program) -> Iterator[PlacedValue]:
 
 
 @dataclass(frozen=True, slots=True)
-class _ReachedGraph:
+class ReachedGraph:
     """A graph as one call runs it, under a plan."""
 
     graph: Graph
     symbols: Symbols
+    items: SymbolItems
     reach: Reach
 
     def key(self) -> tuple[str, SymbolItems, Reach]:
         """The identity of a use: equal ones have equal plans."""
-        return self.graph.key, frozenset(self.symbols.items()), self.reach
+        return self.graph.key, self.items, self.reach
 
 
 def planned_graphs(program: Program, cache: PlanCache) -> Iterator[PlannedGraph]:
     """Every graph of which the program's plan places values, in every call; callers first."""
-    if program.plan is None:
-        return
+    if program.plan is not None:
+        mains = [program.graphs[key] for key in program.entries]
+        reaches = [cache.reaches.of(program.plan, main.block_id) for main in mains]
+        pairs = zip(mains, reaches, strict=True)
+        starts = [ReachedGraph(main, {}, frozenset(), reach) for main, reach in pairs]
+        yield from planned_below(starts, program.graphs, cache)
 
-    def below(use: _ReachedGraph) -> Iterator[_ReachedGraph]:
-        inner = cache.inside(program.graphs, use.graph, use.reach)
-        for call, reach in zip(use.graph.calls, inner, strict=True):
-            callee = program.graphs[call.callee]
-            yield _ReachedGraph(callee, inside(call, use.graph, callee, use.symbols), reach)
 
-    plan = program.plan
-    mains = [program.graphs[key] for key in program.entries]
-    starts = [_ReachedGraph(main, {}, reach_of(plan, main.block_id)) for main in mains]
-    for use in level_by_level(starts, below, _ReachedGraph.key):
+def planned_below(
+    starts: Iterable[ReachedGraph], graphs: Graphs, cache: PlanCache
+) -> Iterator[PlannedGraph]:
+    """The same of some graphs and all that they call."""
+
+    def below(use: ReachedGraph) -> Iterator[ReachedGraph]:
+        return reached_calls(use, graphs, cache)
+
+    for use in level_by_level(starts, below, ReachedGraph.key):
         planned = cache.of(use.graph, use.reach)
         if planned:
-            yield PlannedGraph(planned, use.symbols, frozenset(use.symbols.items()))
+            yield PlannedGraph(planned, use.symbols, use.items)
+
+
+def reached_calls(use: ReachedGraph, graphs: Graphs, cache: PlanCache) -> Iterator[ReachedGraph]:
+    """The graphs that a graph calls, in order."""
+    reaches = cache.inside(graphs, use.graph, use.reach)
+    symbols = cache.shared.inside(graphs, use.graph, use.symbols, use.items)
+    for call, reach, named in zip(use.graph.calls, reaches, symbols, strict=True):
+        yield ReachedGraph(graphs[call.callee], *named, reach)
 
 
 def with_mesh(program: Program) -> Program:

@@ -103,10 +103,13 @@ def check_parts(
     program: Program,
     cores: Mapping[str, int],
     fine: Recent[PartsKey, bool],
+    starts: Sequence[tuple[str, Mapping[str, Dim]]] | None = None,
     *,
     advises: bool = True,
 ) -> None:
     """Raise DiagnosticError with every inner size that moves cut into unequal parts.
+
+    It looks at the entries and all that they call, or begins at the graphs of `starts`.
 
     Placements are inferred: heads may be sharded where the plan names only the width. Graphs in
     `fine` (by their `cores`, under these sizes) were checked before; those that are fine now are
@@ -115,7 +118,7 @@ def check_parts(
     uneven: list[_Uneven] = []
     all_numbers = program.all_numbers
     new: set[PartsKey] = set()
-    for graph, symbols in instances(program):
+    for graph, symbols in instances(program, starts):
         numbers = numbers_of(graph, symbols, all_numbers)
         key = cores.get(graph.key, graph.key), frozenset(numbers.items())
         if key in new or (graph.key in cores and fine.get(key)):

@@ -57,11 +57,18 @@ def reach_of(plan: Plan, block: BlockId) -> Reach:
 
 @dataclass(slots=True)
 class Reaches:
-    """Reaches inside calls, each computed once."""
+    """Reaches of one plan inside calls, each computed once."""
 
     known: dict[tuple[Reach, BlockId, str, bool], Reach] = field(
         default_factory=dict[tuple[Reach, BlockId, str, bool], Reach]
     )
+    entries: dict[BlockId, Reach] = field(default_factory=dict["BlockId", Reach])
+
+    def of(self, plan: Plan | None, block: BlockId) -> Reach:
+        """The entries that apply inside an entry block; all calls give one plan."""
+        if block not in self.entries:
+            self.entries[block] = reach_of(plan, block) if plan else Reach((), ())
+        return self.entries[block]
 
     def inside(self, reach: Reach, block: BlockId, path: str, *, repeated: bool) -> Reach:
         """The result of `reach.inside`."""

@@ -44,7 +44,7 @@ def word_of_language(text: str) -> Completion:
 
 
 def ranked(found: Iterable[Completion], typed: str) -> list[Completion]:
-    """The names that are found in the order to offer them, each name once; nothing where the word is complete.
+    """The names in the order to offer them, each once; none where the word is complete.
 
     The name that is complete comes first, then those that the word begins, then operators with
     another name that it begins, then the rest. A word that is one of the names and begins no other

@@ -12,7 +12,7 @@ Source: docs/parallel.md; the states are those of `xg.ir.placement`.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import field
 
 from xg.diagnostics.lazy_dataclass import dataclass, replace
@@ -20,11 +20,17 @@ from xg.ir.graph import Apply, Call, Graph, Program
 from xg.ir.part_types import with_parts
 from xg.ir.prune import prune
 from xg.ir.tensor import Sizes
-from xg.passes.shard.annotate import Annotator, annotate
+from xg.passes.shard.annotate import Annotator, PlannedRequests, annotate
 from xg.passes.shard.axis_placement import TornApart
 from xg.passes.shard.check import Unsound
 from xg.passes.shard.check import check as check_axis
-from xg.passes.shard.elaborate import Elaboration, named, refuse_left_over
+from xg.passes.shard.elaborate import (
+    Elaboration,
+    Replaced,
+    SeenByCallers,
+    named,
+    refuse_left_over,
+)
 from xg.passes.shard.joining import join
 from xg.passes.shard.localise import localise as localise_axis
 from xg.passes.shard.placed_before import Core, PlacedBlocks
@@ -34,6 +40,9 @@ __all__ = [
     "Core",
     "PlacedBlocks",
     "Placer",
+    "PlannedRequests",
+    "Replaced",
+    "SeenByCallers",
     "Unsound",
     "Annotator",
     "annotate",
@@ -72,6 +81,30 @@ class Placer:
         placed, elaborations = self._placed(program, cores)
         return placed, elaborations[-1].made if elaborations else {}
 
+    def check_replaced(
+        self, program: Program, cores: Mapping[str, Core], replaced: Sequence[Replaced]
+    ) -> tuple[Program, Mapping[str, Core]]:
+        """The result of `check` for some graphs of a program and what they call.
+
+        Each is in the place of another that was placed. Raises SeenByCallers where their callers
+        have to be placed again too, and DiagnosticError.
+        """
+        placed, known = (
+            self._whole(program),
+            self.elaborations[0].source if self.elaborations else {},
+        )
+        if not all(each.before in known for each in replaced):
+            raise SeenByCallers  # nothing is known of what they ask
+        for elaboration in self.elaborations:
+            try:
+                placed, replaced = elaboration.replacing(placed, cores, replaced)
+            except TornApart:
+                raise SeenByCallers from None
+            cores = elaboration.made
+        refuse_left_over(placed)
+        check_parts(placed, cores, self.blocks.parts, [(r.now, r.symbols) for r in replaced])
+        return placed, cores
+
     def are_same(self, numbers: Mapping[str, int]) -> bool:
         """Whether all programs so far would be placed the same with other numbers."""
         each = (d for elaboration in self.elaborations for d in elaboration.divisions.values())
@@ -84,8 +117,7 @@ class Placer:
     def _placed(
         self, program: Program, cores: Mapping[str, Core]
     ) -> tuple[Program, list[Elaboration]]:
-        graphs = {key: self._knowing(graph, program) for key, graph in program.graphs.items()}
-        whole = replace(program, graphs=graphs, numbers={**program.numbers, **program.mesh})
+        whole = self._whole(program)
         elaborations = self.elaborations = self.elaborations or self._elaborations(program)
         while True:
             try:
@@ -97,6 +129,11 @@ class Placer:
         refuse_left_over(placed)
         check_parts(placed, elaborations[-1].made if elaborations else {}, self.blocks.parts)
         return placed, elaborations
+
+    def _whole(self, program: Program) -> Program:
+        """The program with the numbers of its mesh."""
+        graphs = {key: self._knowing(graph, program) for key, graph in program.graphs.items()}
+        return replace(program, graphs=graphs, numbers={**program.numbers, **program.mesh})
 
     def _elaborations(self, program: Program) -> list[Elaboration]:
         return [Elaboration(axis, self.blocks) for axis in program.mesh]

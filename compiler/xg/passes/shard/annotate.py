@@ -6,7 +6,7 @@ A block that is called in two places may be parallel in two ways: it becomes two
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import field
 
 from xg.diagnostics.lazy_dataclass import dataclass, replace
@@ -16,16 +16,35 @@ from xg.ir.placement import INVARIANT, AxisState, PlacementRequest, shard
 from xg.ir.plan import Memory
 from xg.ir.walk import callees_first, ordered
 from xg.sharding.apply_plan import PlanCache, PlannedValue, memory_of
-from xg.sharding.reach import Reach, reach_of
+from xg.sharding.reach import Reach
 
 Requests = dict[Value, dict[str, PlacementRequest]]
 Core = int  # of `xg.passes.shard.placed_before`
-NOTHING = Reach((), ())
 
 
 def annotate(program: Program) -> Program:
     """The program with placement requests on its graphs and its mesh axes in a feasible order."""
     return Annotator().of(program)
+
+
+@dataclass(slots=True)
+class PlannedRequests:
+    """The requests of plans, for the same values under any of them found once."""
+
+    known: dict[tuple[PlannedValue, ...], Requests] = field(
+        default_factory=dict["tuple[PlannedValue, ...]", "Requests"]
+    )
+
+    def of(self, values: tuple[PlannedValue, ...]) -> Requests:
+        """The requests; a mesh axis of the plan that does not cut a value replicates it."""
+        if values not in self.known:
+            placings = ((planned.value, planned.placing) for planned in values)
+            self.known[values] = {
+                value: _cut(placing.rest, placing.use, sorted(placing.over))
+                for value, placing in placings
+                if placing.over
+            }
+        return self.known[values]
 
 
 @dataclass(slots=True)
@@ -38,6 +57,7 @@ class Annotator:
     """
 
     cache: PlanCache = field(default_factory=PlanCache)
+    planned: PlannedRequests = field(default_factory=PlannedRequests)
     cores: dict[str, Core] = field(default_factory=dict[str, Core])
     source: dict[str, Graph] = field(default_factory=dict[str, Graph])
     names: dict[tuple[str, Reach], str] = field(default_factory=dict[tuple[str, Reach], str])
@@ -53,18 +73,23 @@ class Annotator:
 
     def enter(self, program: Program) -> tuple[str, dict[str, int]]:
         """The key of the program's entry in `graphs`, and its mesh axes in a feasible order."""
-        self.source.update(program.graphs)
-        begin = reach_of(program.plan, program.main.block_id) if program.plan else NOTHING
-        entry = self.name(program.entry, begin)
-        while self.waiting:
-            self.add(*self.waiting.pop())
-        gathered = self._gathered(entry)
+        begin = self.cache.reaches.of(program.plan, program.main.block_id)
+        entry, gathered = self.reached(program, program.entry, begin)
         # A mesh axis that is gathered for use must cut last: only then its parts are contiguous.
         return entry, dict(sorted(program.mesh.items(), key=lambda item: item[0] in gathered))
 
-    def _gathered(self, entry: str) -> frozenset[str]:
-        """The mesh axes that a graph or one that it calls gathers for use."""
+    def reached(self, program: Program, key: str, reach: Reach) -> tuple[str, frozenset[str]]:
+        """The key in `graphs` of a graph under a reach, and the mesh axes that are gathered there.
 
+        These are gathered for use, in the graph or in one that it calls.
+        """
+        self.source.update(program.graphs)
+        name = self.name(key, reach)
+        while self.waiting:
+            self.add(*self.waiting.pop())
+        return name, self._gathered(name)
+
+    def _gathered(self, entry: str) -> frozenset[str]:
         def new(key: str) -> list[str]:
             callees = (call.callee for call in self.graphs[key].calls)
             return [callee for callee in callees if callee not in self.gathered]
@@ -87,13 +112,14 @@ class Annotator:
     def add(self, key: str, reach: Reach) -> None:
         """Add the graph with its placement requests, and its calls."""
         graph, name = self.source[key], self.names[key, reach]
-        requests = _by_hand(graph) | _planned(self.cache.of(graph, reach))
+        requests = _by_hand(graph) | self.planned.of(self.cache.of(graph, reach))
         for value in graph.foreign:
             path, _, inside = str(value.name).partition(".")
             call = next(step for step in graph.named_calls() if step.path == path)
             callee = self.source[call.callee]
             lent = {str(v.name): v for v in callee.param_values()}[inside]
-            placement_requests = _planned(self.cache.of(callee, self._below(call, reach))).get(lent)
+            below = self._below(call, reach)
+            placement_requests = self.planned.of(self.cache.of(callee, below)).get(lent)
             if placement_requests:
                 requests[value] = placement_requests
         steps = tuple(
@@ -109,8 +135,8 @@ class Annotator:
             placement_requests=requests,
             memory=self._memory(graph, reach),
         )
-        if key in self.cache.cores:
-            self.cores[name] = self.cache.cores[key]
+        if key in self.cache.shared.cores:
+            self.cores[name] = self.cache.shared.cores[key]
 
     def _memory(self, graph: Graph, reach: Reach) -> dict[str, Memory]:
         """Whether a plan has values computed again, by their names, and all of them."""
@@ -132,16 +158,6 @@ class Annotator:
 def _by_hand(graph: Graph) -> Requests:
     """The requests of shapes in the block. A shape that is not divided makes none."""
     return {value: _cut(cuts, cuts, cuts) for value, cuts in graph.layouts.items()}
-
-
-def _planned(values: Iterable[PlannedValue]) -> Requests:
-    """The requests of plans; a mesh axis of theirs that does not cut a value replicates it."""
-    placings = ((planned.value, planned.placing) for planned in values)
-    return {
-        value: _cut(placing.rest, placing.use, sorted(placing.over))
-        for value, placing in placings
-        if placing.over
-    }
 
 
 def _cut(rest: Cuts, use: Cuts, over: Mapping[str, int] | list[str]) -> dict[str, PlacementRequest]:

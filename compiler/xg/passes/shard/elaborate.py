@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import field
 from itertools import chain, count
 
@@ -10,11 +10,12 @@ from xg.diagnostics.diagnostic import DiagnosticError
 from xg.diagnostics.lazy_dataclass import dataclass, replace
 from xg.ir.collective import FAMILY
 from xg.ir.graph import Apply, Call, Graph, Program
+from xg.ir.instances import Symbols
 from xg.ir.placement import CONSTANT, INVARIANT, AxisState
 from xg.ir.tensor import Sizes
 from xg.ir.walk import answers, ordered
 from xg.passes.shard.axis_placement import BlockPlacer
-from xg.passes.shard.calls import CallRequest, PlacedCall, Placing
+from xg.passes.shard.calls import CallRequest, PlacedCall, Placing, entering
 from xg.passes.shard.divisions import Divisions
 from xg.passes.shard.errors import refuse_move
 from xg.passes.shard.placed_before import Core, Kind, PlacedBlocks
@@ -40,6 +41,19 @@ def refuse_left_over(program: Program) -> None:
     ]
     if problems:
         raise DiagnosticError.of(*dict.fromkeys(problems))
+
+
+class SeenByCallers(Exception):
+    """A graph in the place of another that its callers have to be placed again for."""
+
+
+@dataclass(frozen=True, slots=True)
+class Replaced:
+    """The key of a graph, that of another in its place, and the symbols of that."""
+
+    before: str
+    now: str
+    symbols: Symbols
 
 
 @dataclass(slots=True)
@@ -72,6 +86,37 @@ class Elaboration:
         entry, *others = (self._entered(program.graphs[key]) for key in program.entries)
         graphs = ordered(self.graphs, entry, *others)
         return replace(program, graphs=graphs, entry=entry, others=tuple(others))
+
+    def replacing(
+        self, program: Program, cores: Mapping[str, Core], replaced: Iterable[Replaced]
+    ) -> tuple[Program, list[Replaced]]:
+        """Graphs with their moves, as callers have asked for those in whose place they are.
+
+        Raises SeenByCallers where an answer is another. The program has only these graphs and what
+        they call; so has the result, with what has replaced what there.
+        """
+        self.source.update(program.graphs)
+        self.cores.update(cores)
+        self.numbers = program.numbers
+        found: list[Replaced] = []
+        for each in replaced:
+            if each.before not in self.source:
+                continue  # asked for on the mesh axis before, and then in another way
+            graphs = self.source[each.before], self.source[each.now]
+            if entering(graphs[0], self.axis) != entering(graphs[1], self.axis):
+                raise SeenByCallers
+            asked = [key for key in self.done if key.key == each.before and not key.is_entry]
+            for request in asked:
+                before, again = self.done[request], replace(request, key=each.now)
+                now = answers(again, self._work, self.done)[again]
+                if (now.outputs, now.casts) != (before.outputs, before.casts):
+                    raise SeenByCallers
+                found.append(Replaced(before.graph.key, now.graph.key, each.symbols))
+        if not found:
+            raise SeenByCallers  # nothing is known of what they ask
+        entry, *others = (each.now for each in found)
+        graphs = ordered(self.graphs, entry, *others)
+        return replace(program, graphs=graphs, entry=entry, others=tuple(others)), found
 
     def _entered(self, main: Graph) -> str:
         inputs = _entering(main, self.axis)
