@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from itertools import islice
 from typing import NamedTuple
 
 
@@ -82,6 +83,7 @@ SPELLED_OUT = {
     "ϕ": "phi",
 }
 
+_OPERAND = 100  # characters, at most
 _LEFT = re.compile(r"[\w.]+$|[\w.]*\)$")
 _RIGHT = re.compile(r"//\s*([\w.]+|\()\s*(?=[-+*/^,;)\]}#]|$)", re.MULTILINE)
 
@@ -93,7 +95,7 @@ def divided(text: str, start: int) -> Meant | None:
     that the text has elsewhere too, or of a parenthesis.
     """
     before = text[text.rfind("\n", 0, start) + 1 : start]
-    left, right = _LEFT.search(before.rstrip()), _RIGHT.match(text, start)
+    left, right = _LEFT.search(before.rstrip()[-_OPERAND:]), _RIGHT.match(text, start)
     if "#" in before or not left or not right:
         return None
     first, *_ = before.split(None, 1)
@@ -102,11 +104,11 @@ def divided(text: str, start: int) -> Meant | None:
         return None
     divisor = right[1]
     if divisor != "(" and not divisor[0].isdigit():
-        elsewhere = re.findall(rf"\b{re.escape(divisor)}\b", text)
-        if len(elsewhere) < 2:
+        elsewhere = re.finditer(rf"\b{re.escape(divisor)}\b", text)
+        if len(list(islice(elsewhere, 2))) < 2:
             return None
     exact = "nothing is rounded" if first == "op" else "sizes divide exactly"
-    again = before[: left.start()].rstrip().endswith("/")
+    again = before.rstrip().removesuffix(left[0]).rstrip().endswith("/")
     if "(" in divisor or left[0].endswith(")") or again:
         return Meant("SLASH", f"division is written `/`: {exact}")
     return Meant("SLASH", f"write `{left[0]}/{divisor}`: {exact}")

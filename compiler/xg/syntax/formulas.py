@@ -98,16 +98,27 @@ def _names(node: ast.AST) -> Iterator[str | None]:
             yield None
 
 
-_LISTED: Final = re.compile(r"((?:\w+\s*,\s*)*\w+)\s*\[([^\]\n]*)\]")
+_LISTED: Final = re.compile(r"(\w+)\s*(\[[^\]\n]{0,200}\]|,)?")
 
 
 def axes_written(text: str) -> Axes:
-    """How many axes each name has whose shape a text gives: `x, z [B, D]`."""
-    return {
-        name.strip(): shape.count(",") + bool(shape.strip())
-        for names, shape in _LISTED.findall(text)
-        for name in names.split(",")
-    }
+    """How many axes each name has whose shape a text gives: `x, z [B, D]`.
+
+    >>> axes_written("param x, z [B, D], s []")
+    {'x': 2, 'z': 2, 's': 0}
+    """
+    counts: dict[str, int] = {}
+    names: list[str] = []
+    for found in _LISTED.finditer(text):
+        name, behind = found[1], found[2] or ""
+        names.append(name)
+        if behind == ",":
+            continue
+        if behind:
+            count = behind.count(",") + (len(behind.replace(" ", "")) > len("[]"))
+            counts |= dict.fromkeys(names, count)
+        names = []
+    return counts
 
 
 def _axes(node: ast.AST, axes: Axes) -> int | None:

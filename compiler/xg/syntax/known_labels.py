@@ -15,6 +15,7 @@ from xg.syntax.stop import Repair, Stop
 
 SIGNS = {"AT", "MATMUL", "PLUS", "ADD", "STAR", "MUL", "MINUS", "SLASH", "CARET"}
 UNATTACHED = {"MINUS", "SLASH", "CARET"}  # signs that are no operators
+_ABOVE = 4_000  # characters of a block that are looked at for shapes
 _NODE = {"NAME", "RPAR", "RSQB"}  # that a node or its label may end with
 _NO_OPERATOR = "is no operator of a chain, as `+`, `*` and `@` are"
 _AT_END = "a chain has its name at its end"
@@ -62,7 +63,7 @@ def _assigned_state(stop: Stop, state: str, formula: str) -> errors.AssignedChai
 
 def _axes_above(stop: Stop) -> Axes:
     """How many axes the names of the block have, as far as it says that above."""
-    text = stop.source.text[: stop.token.start]
+    text = stop.source.text[max(0, stop.token.start - _ABOVE) : stop.token.start]
     return axes_written(text[max(0, text.rfind("\nblock")) :])
 
 
@@ -147,9 +148,11 @@ def _inside_a_call(stop: Stop) -> bool:
 
 def chain_in_a_node(stop: Stop) -> Repair | None:
     """`•<=T(n -> •<=W)`: parentheses behind an operator hold one operand."""
+    if stop.token.type != "ARROW" or stop.opening is None:
+        return None
     front, behind = stop.line
     opened = re.search(r"(\w+)\(([^()]*)$", front)
-    if stop.token.type != "ARROW" or stop.opening is None or not opened:
+    if not opened:
         return None
     depths = list(accumulate((sign == "(") - (sign == ")") for sign in behind))
     if -1 not in depths:

@@ -22,7 +22,9 @@ _ELSEWHERE: Final = {
     **dict.fromkeys(("size", "sizes", "dimension", "dimensions", "axis", "axes"), "dim"),
     **dict.fromkeys(("def", "fn", "func", "function", "layer"), "block"),
 }
-_SHAPED: Final = re.compile(r"\w+\s*\[[^\]\n]*\]$")
+_SHAPED: Final = re.compile(r"\w+\s*\[[^\]\n]*\](\s*in\s+\w+|\s*frozen)*$")
+_HEAD: Final = re.compile(r'\w+\s*("[^"]*"\s*)?\(')
+_PORT: Final = 200  # characters of a name with its shape, at most
 
 
 def other_word(stop: Stop) -> Repair | None:
@@ -43,11 +45,7 @@ def other_word(stop: Stop) -> Repair | None:
         return Repair(errors.OtherWord(span, ("the head names the outputs: leave this line out",)))
     known = _OUTSIDE if outside else _INSIDE if stop.reader.awaits("statement") else ()
     word = _ELSEWHERE.get(span.text.lower()) or slip(span.text, known)
-    if (
-        word is None
-        or word not in known
-        or (word == "block" and not re.match(r'\w+\s*("[^"]*"\s*)?\(', rest))
-    ):
+    if word is None or word not in known or (word == "block" and not _HEAD.match(rest)):
         return None
     problem = errors.OtherWord(span, (f"did you mean {word}? write `{word} {rest}`",), word)
     return Repair(problem, (word.upper(),), drop=True) if outside else Repair(problem)
@@ -62,9 +60,11 @@ def _behind(stop: Stop) -> str:
 def missing_comma_of_shapes(stop: Stop) -> Repair | None:
     """`param W [D, D] b [D]`, `F(x [B] z [B])`, in one line or in several."""
     before, text = stop.previous, stop.source.text
-    if before is None or before.type != "RSQB" or stop.token.type != "NAME":
-        return None
     in_parentheses = stop.opening is not None and stop.opening.type == "LPAR"
+    shaped = stop.following is not None and stop.following.type == "LSQB"
+    ends = {"RSQB", "NAME", "FROZEN"} if in_parentheses and shaped else {"RSQB"}
+    if before is None or before.type not in ends or stop.token.type != "NAME":
+        return None
     lists = "COMMA" in stop.expected and "ARROW" not in stop.expected
     if not lists or not (in_parentheses or (stop.opening is None and not stop.begins_line)):
         return None
@@ -73,7 +73,7 @@ def missing_comma_of_shapes(stop: Stop) -> Repair | None:
         return None  # it is the parenthesis that is missing
     if stop.repaired:
         return Repair(None, ("COMMA",))
-    found = _SHAPED.search(text, 0, before.end)
+    found = _SHAPED.search(text, max(0, before.end - _PORT), before.end)
     port = Span(stop.source, found.start() if found else before.start, before.end)
     return Repair(errors.MissingComma(port, stop.here, _list_of(stop, port)), ("COMMA",))
 
@@ -86,9 +86,7 @@ def _list_of(stop: Stop, port: Span) -> Span:
     else:
         is_line = stop.statement is not None and stop.statement.type in ("PARAM", "STATE")
         start = stop.statement.start if stop.statement and is_line else port.start
-        end = min(
-            at for at in (text.find("\n", start), text.find("{", start), len(text)) if at >= 0
-        )
+        end = start + len(re.split(r"[\n{]", text[start:], maxsplit=1)[0])
     return Span(stop.source, start, end)
 
 
@@ -105,9 +103,12 @@ def shape_alone(stop: Stop) -> Repair | None:
 
 def shape_of_a_declaration(stop: Stop) -> Repair | None:
     """`param W(D, D)`."""
-    name, axes = re.search(r"(\w+)$", stop.line[0]), re.match(r"[^()]*(?=\))", stop.line[1])
     declares = stop.statement is not None and stop.statement.type in DECLARING - {"OP"}
-    if stop.token.type != "LPAR" or "LSQB" not in stop.expected or not (name and axes and declares):
+    if stop.token.type != "LPAR" or "LSQB" not in stop.expected or not declares:
+        return None
+    front, behind = stop.line
+    name, axes = re.search(r"(\w+)$", front[-_PORT:]), re.match(r"[^()]*(?=\))", behind)
+    if name is None or axes is None:
         return None
     reason = "a shape stands in brackets"
     return Repair(errors.ShapeElsewhere(stop.here, reason, f"{name[1]} [{axes[0]}]"))

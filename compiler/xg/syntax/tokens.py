@@ -11,10 +11,10 @@ from typing import NamedTuple
 
 import lark
 
-from xg.diagnostics.diagnostic import Problem
+from xg.diagnostics.diagnostic import MISTAKES_AT_MOST, Problem
 from xg.diagnostics.source import Source, Span
 from xg.syntax.errors import ForeignLetters, ForeignSpelling, UnclosedText, UnknownCharacter
-from xg.syntax.foreign import COMMENT, FOREIGN, QUOTED, REPHRASED, divided
+from xg.syntax.foreign import COMMENT, FOREIGN, QUOTED, REPHRASED, Meant, divided
 from xg_grammar import literals, patterns
 
 
@@ -71,7 +71,7 @@ def _scan(source: Source, begin: int, result: Tokens) -> int | None:
                 kind = kinds.get(text, kind)
         elif kind == "sign" and text in kinds:
             kind = kinds[text]
-        elif text.startswith("//") and (meant := divided(source.text, start)):
+        elif text.startswith("//") and (meant := _division(source, start, result)):
             result.problems.append(
                 ForeignSpelling(Span(source, start, start + 2), meant.said, meant.kind)
             )
@@ -88,6 +88,11 @@ def _scan(source: Source, begin: int, result: Tokens) -> int | None:
         elif kind:
             tokens.append(Token(kind, text, start))
     return None
+
+
+def _division(source: Source, start: int, result: Tokens) -> Meant | None:
+    """A `//` that divides, while a problem more is reported: each is looked for in all the text."""
+    return divided(source.text, start) if len(result.problems) < MISTAKES_AT_MOST else None
 
 
 @cache
