@@ -66,6 +66,16 @@ def test_the_names_that_fit_are_offered(editor: Editor, words: str) -> None:
         assert not found & {"LN", "dim", "B"}
 
 
+UNCLOSED = "dim D = 4\nblock F(X [D]) -> Y [D] {\n    param W [D, D]\n    X -> •<="
+
+
+@pytest.mark.parametrize("behind", ["", "W : Y\n\nplan P of F {\n    W [D, D]\n}\n"])
+def test_names_are_offered_in_a_block_without_an_end(editor: Editor, behind: str) -> None:
+    """The end is written last; the names of the block are there from its head on."""
+    found = typed(editor, "u.xg", UNCLOSED, "", behind)
+    assert {item["label"] for item in found} == {"X", "W"}
+
+
 def test_an_operator_is_offered_with_its_signature_and_replaces_the_word(editor: Editor) -> None:
     found = typed(editor, "s.xg", HEAD, "    X -> Re")
     item = next(item for item in found if item["label"] == "ReLU")

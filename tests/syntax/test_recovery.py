@@ -6,6 +6,9 @@ import pytest
 from program_files import PROGRAMS
 from syntax.parsed import mistakes
 
+from xg.diagnostics.source import Source
+from xg.syntax.parse import parse_partly
+
 
 def test_one_mistake_in_each_statement() -> None:
     text = """dim B S
@@ -42,6 +45,16 @@ def test_an_open_bracket_costs_one_statement() -> None:
 def test_an_open_brace_ends_where_the_next_declaration_begins() -> None:
     found = mistakes("block F(X [B]) -> Y [B] {\n  X -> S : Y\nop f(x) = x\ndim B S")
     assert [(code, line) for code, line, _ in found] == [("XG0114", 1), ("XG0115", 4)]
+
+
+@pytest.mark.parametrize("behind", ["", "\nplan P of F {\n    X [B]\n}\n"])
+def test_a_block_without_an_end_is_there_with_its_whole_statements(behind: str) -> None:
+    text = f"block F(X [B]) -> Y [B] {{\n    param W [B, B]\n    X -> •<={behind}"
+    module, found = parse_partly(Source("f.xg", text))
+    assert module
+    assert [(len(block.params), len(block.chains)) for block in module.blocks] == [(1, 0)]
+    assert len(module.plan_decls) == (1 if behind else 0)
+    assert [mistake.code for mistake in found] == ["XG0114"]
 
 
 def test_a_chain_over_several_lines_is_given_up_as_one() -> None:

@@ -19,7 +19,8 @@ from xg.syntax.reader import Reader
 from xg.syntax.stop import Repair, Stop
 from xg.syntax.tokens import Token
 
-_STATEMENTS = ("statement", "placement", "claim", "item")
+_BODIES = ("statement", "placement", "claim")
+_STATEMENTS = (*_BODIES, "item")
 _HEADS = {  # the shortest head of each declaration that has a body
     "BLOCK": "BLOCK NAME LPAR RPAR ARROW NAME LSQB RSQB",
     "PLAN": "PLAN NAME OF NAME",
@@ -83,6 +84,8 @@ def _can_repair(reader: Reader, stop: Stop, finding: Repair) -> bool:
 def _give_up(reader: Reader, tokens: list[Token], stop: Stop, index: int, depth: int) -> int:
     """Give up the statement around `index`; returns where to continue."""
     if stop.token.type == "$END" or (stop.token.type in ITEM_WORDS and stop.begins_line):
+        if any(map(reader.awaits, _BODIES)):
+            return _close(reader, tokens, stop, index)
         reader.unwind(["item"])
         reader.assume("item")
         return index - (stop.token.type != "$END")
@@ -99,6 +102,15 @@ def _give_up(reader: Reader, tokens: list[Token], stop: Stop, index: int, depth:
     while not _goes_on_at(reader, tokens, index, depth):
         depth += (tokens[index].type in OPENS) - (tokens[index].type in CLOSES)
         index += 1
+    return index
+
+
+def _close(reader: Reader, tokens: list[Token], stop: Stop, index: int) -> int:
+    """Give up the last statement of a body without an end, and end it in front of `index`."""
+    reader.unwind(_BODIES)
+    reader.assume(next(symbol for symbol in _BODIES if symbol in reader.choices))
+    kinds = ["RBRACE"] if stop.token.type == "$END" else ["RBRACE", "_NL"]
+    tokens[index:index] = [Token(kind, "", stop.token.start) for kind in kinds]
     return index
 
 
