@@ -31,6 +31,9 @@ FIXED = {  # a text with one error: a part of the title of a fix
     "option act = ReLU | tanh\n" + BLOCK + "X -> S if actt = ReLU -> act : Y\n}\n": "`act`",
     "dim E\n" + BLOCK + "X -> S : Y\n}\n": "leave E out",
     BLOCK + "X -> S : Y\n}\nplan P of F {\n    X [B/N, D]\n}\n": "mesh N = 2",
+    "mesh N = 2\n"
+    + BLOCK
+    + "X -> S : Y\n}\nplan P of F {\n    X [B/N, D], Y [B/N, D]\n}\n": "a line",
     BLOCK + "X -> softmax : Y\n}\n": "`S`",
     BLOCK + "X -> relu : Y\n}\n": "`ReLU`",
     BLOCK + "X -> Dropout(0.1) : Y\n}\n": "`DO`",

@@ -246,6 +246,15 @@ def _semicolon(stop: Stop) -> Repair | None:
     return Repair(errors.Semicolon(stop.here), () if ends else ("_NL",), drop=True)
 
 
+def _lines_in_one(stop: Stop) -> Repair | None:
+    """`W_1 [D, H/N_T], b_1 [H/N_T]` in a plan, which ends a line behind each shape."""
+    if stop.token.type != "COMMA" or not stop.reader.awaits("placement"):
+        return None
+    if stop.opening or not {"_NL", "RBRACE"} & stop.expected:
+        return None
+    return Repair(errors.LinesInOne(stop.here), ("_NL",), drop=True)
+
+
 _KNOWN: tuple[Callable[[Stop], Repair | None], ...] = (
     _unclosed_block,
     _colon_before_shape,
@@ -271,5 +280,6 @@ _KNOWN: tuple[Callable[[Stop], Repair | None], ...] = (
     _unquoted_file,
     _file_before_names,
     _semicolon,
+    _lines_in_one,
     *LABELS,
 )

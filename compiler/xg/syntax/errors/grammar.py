@@ -314,6 +314,25 @@ class Semicolon(ProblemAt):
         return (Fix("leave the semicolon out", ((self.span, ""),)),)
 
 
+class LinesInOne(ProblemAt):
+    """Several lines of a plan in one, as `param` lists its tensors."""
+
+    code = "XG0147"
+    title = "a line of a plan says one shape"
+    fix = "write each tensor with its shape in a line of its own, without a comma"
+
+    def fixes(self) -> tuple[Fix, ...]:
+        """End the line where the comma is, and begin the next as deep as this one."""
+        source, behind = self.span.source, self.span.end
+        gap = re.compile(r"[ \t]*").match(source.text, behind)
+        end = gap.end() if gap else behind
+        if source.text[end : end + 1] in ("", "\n", "#", "}"):
+            return (Fix("leave the comma out", ((self.span, ""),)),)
+        line = source.line_text(self.span.line)
+        depth = "    " if "{" in line else line[: len(line) - len(line.lstrip())]
+        return (Fix("begin a line here", ((Span(source, self.span.start, end), f"\n{depth}"),)),)
+
+
 ELSEWHERE: Final = frozenset({  # what files of Mermaid, Graphviz and Python begin with
     "graph", "flowchart", "digraph", "subgraph", "import", "class", "def", "module", "model",
 })  # fmt: skip
