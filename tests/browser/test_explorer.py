@@ -149,6 +149,24 @@ def test_the_player_goes_through_both_passes(opened: Open) -> None:
     assert later == []
 
 
+def test_the_player_goes_on_in_the_pass_that_is_shown(opened: Open) -> None:
+    """Turned by hand the figure is whole, and play and the next step begin that pass."""
+    driver = opened("mlp")
+    block = facts(page("mlp"))["blocks"][0]
+    count, steps = len(block["forward"]), len(block["forward"] + block["backward"])
+    for _ in range(3):
+        one(driver, "#next").click()
+    one(driver, "#backward").click()
+    assert driver.find_elements(By.CSS_SELECTOR, ".figure:not([hidden]) .later") == []
+    one(driver, "#play").click()
+    assert one(driver, "#where").text == f"{count + 1} of {steps}"
+    assert one(driver, "#backward").is_selected()
+    one(driver, "#play").click()
+    one(driver, "#backward").click()
+    one(driver, "#next").click()
+    assert one(driver, "#where").text == f"1 of {steps}"
+
+
 def bare(text: str) -> str:
     """Text without underscores: the page sets subscripts."""
     return re.sub(r"[_\s]", "", text)

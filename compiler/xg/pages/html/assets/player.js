@@ -25,9 +25,10 @@ function showPlayer() {
 /** What is not computed yet is faint. */
 function showProgress(here) {
   const drawing = drawingOf(chosen.place, chosen.view);
-  drawing.svg.classList.toggle("playing", player.on && player.at > 0);
+  const isPlayed = player.on && here[player.at - 1]?.view === chosen.view; // not turned away from it
+  drawing.svg.classList.toggle("playing", isPlayed);
   for (const part of all(".later", drawing.svg)) part.classList.remove("later");
-  if (!player.on || !player.at) return;
+  if (!isPlayed) return;
   const later = new Set(here.slice(player.at).filter((step) => step.view === chosen.view).map((step) => step.node));
   for (const [name, parts] of drawing.parts) if (later.has(name)) mark(parts, "later");
   const { edges } = drawing;
@@ -83,6 +84,14 @@ function goTo(at) {
   if (focused) node?.focus({ preventScroll: true });
 }
 
+/** Go on, in the pass that is shown: from its beginning, where it was turned to. */
+function advance() {
+  const here = sequence();
+  const begins = here.findIndex(({ view }) => view === chosen.view);
+  if (begins >= 0 && here[player.at - 1]?.view !== chosen.view) player.at = begins;
+  goTo(player.at + 1);
+}
+
 function stop() {
   clearInterval(player.timer);
   player.timer = 0;
@@ -91,9 +100,9 @@ function stop() {
 
 function togglePlay() {
   if (player.timer) return stop();
-  if (player.at >= sequence().length) player.at = 0;
-  goTo(player.at + 1);
-  player.timer = setInterval(() => (player.at < sequence().length ? goTo(player.at + 1) : stop()), PAUSE);
+  if (player.at >= sequence().length) goTo(1);
+  else advance();
+  player.timer = setInterval(() => (player.at < sequence().length ? advance() : stop()), PAUSE);
   showPlaying(true);
 }
 

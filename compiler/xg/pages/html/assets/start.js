@@ -74,7 +74,7 @@ const KEYS = {
   ArrowDown: () => moveNode(1), ArrowRight: () => moveNode(1), ArrowUp: () => moveNode(-1), ArrowLeft: () => moveNode(-1),
   Enter: (step) => press(step), " ": (step) => keep(step.id), Escape: letGo,
   b: () => { turn(chosen.view === "forward" ? "backward" : "forward"); firstNode()?.focus(); },
-  n: () => goTo(player.at + 1), p: () => goTo(player.at - 1),
+  n: advance, p: () => goTo(player.at - 1),
   r: () => runAxes.length && nextRank(1),
 };
 element("figures").addEventListener("keydown", (event) => {
@@ -128,7 +128,7 @@ element("backward").addEventListener("change", (event) => turn(event.target.chec
 element("overview").hidden = !drawingOf(0, "overview");
 element("overview").addEventListener("click", () => turn(chosen.view === "overview" ? "forward" : "overview"));
 element("previous").addEventListener("click", () => goTo(player.at - 1));
-element("next").addEventListener("click", () => goTo(player.at + 1));
+element("next").addEventListener("click", advance);
 element("play").addEventListener("click", togglePlay);
 element("at").addEventListener("input", (event) => goTo(Number(event.target.value)));
 element("sizes").append(...facts.sizes.map(sizeRow));
