@@ -7,7 +7,7 @@ const SHOWN = 50; // at most
 function placeOf(copy, at) {
   const walker = document.createTreeWalker(copy, NodeFilter.SHOW_TEXT);
   for (let node = walker.nextNode(); node; node = walker.nextNode()) {
-    if (at > node.length) { at -= node.length; continue; }
+    if (at > node.length || (at === node.length && node.data.endsWith("\n"))) { at -= node.length; continue; }
     const range = document.createRange();
     range.setStart(node, at);
     const [box] = range.getClientRects();
@@ -24,6 +24,7 @@ export function completing(text, copy, list, write, ask) {
   let offered = [];
   let chosen = 0;
   let latest = 0;
+  let start = 0; // of the word, in the text
 
   function close() {
     latest += 1;
@@ -52,9 +53,9 @@ export function completing(text, copy, list, write, ask) {
   }
 
   function accept() {
-    const { name, from } = offered[chosen];
+    const { name } = offered[chosen];
     close();
-    text.setSelectionRange(from, text.selectionStart);
+    text.setSelectionRange(start, text.selectionStart);
     write(name);
     close();
   }
@@ -70,16 +71,28 @@ export function completing(text, copy, list, write, ask) {
     if (mine !== latest) return;
     const begins = (name) => name.toLowerCase().startsWith(word.toLowerCase());
     offered = found.filter(({ name, also }) => begins(name) || (also && begins(also)))
-      .slice(0, SHOWN).map((each) => ({ ...each, from: before.length - word.length, whole: [each.name, each.also].includes(word) }));
+      .slice(0, SHOWN).map((each) => ({ ...each, whole: [each.name, each.also].includes(word) }));
     if (!offered.some(({ whole }) => always || !whole)) return;
     list.replaceChildren(...offered.map(row));
-    const [box, around] = [placeOf(copy, before.length - word.length), list.parentElement.getBoundingClientRect()];
+    start = before.length - word.length;
     list.hidden = false;
     text.setAttribute("aria-expanded", "true");
-    list.style.left = `${Math.max(0, Math.min(box.left - around.left, around.width - list.offsetWidth))}px`;
-    const below = box.bottom - around.top;
-    list.style.top = `${below + list.offsetHeight > around.height ? Math.max(0, box.top - around.top - list.offsetHeight) : below}px`;
+    place();
     choose(0);
+  }
+
+  /** Put the list under the line of the word, or above it if there is more room in the window. */
+  function place() {
+    copy.scrollTo(text.scrollLeft, text.scrollTop);
+    const [box, around] = [placeOf(copy, start), list.parentElement.getBoundingClientRect()];
+    if (box.bottom > around.bottom + 1 || box.top < around.top - 1) return close();
+    const { offsetTop: top, height } = visualViewport;
+    const [above, below] = [box.top - top, top + height - box.bottom];
+    list.style.maxHeight = "";
+    const isBelow = list.offsetHeight <= below || below >= above;
+    list.style.maxHeight = `min(15rem, ${Math.floor(isBelow ? below : above)}px)`;
+    list.style.left = `${Math.max(0, Math.min(box.left - around.left, around.width - Math.ceil(list.getBoundingClientRect().width)))}px`;
+    list.style.top = `${isBelow ? box.bottom - around.top : box.top - around.top - list.offsetHeight}px`;
   }
 
   text.addEventListener("keydown", (event) => {
@@ -94,5 +107,5 @@ export function completing(text, copy, list, write, ask) {
   });
   text.addEventListener("input", ({ inputType }) => { if (inputType?.startsWith("insertText") || inputType === "deleteContentBackward") offer(false); else close(); });
   text.addEventListener("blur", close);
-  text.addEventListener("scroll", close);
+  text.addEventListener("scroll", () => { if (!list.hidden) place(); }); // long lines scroll as they are typed
 }
