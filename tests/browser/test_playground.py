@@ -131,20 +131,25 @@ def errs_and_mends(driver: Chrome) -> None:
     assert "mha.xg:10:" in one(driver, "#said").text
     assert texts(driver, "#colours .error") == ["RR"]
     assert one(driver, "#picture").get_attribute("src") == picture
+    assert "^^" in one(driver, "#said .source").text  # lines of the text do not wrap
+    assert not one(driver, "#save").is_enabled()
+    assert "has errors" in str(one(driver, "#save").get_attribute("title"))
     type_over(driver, "-> RR : Q ", "-> R : Q ")
     wait(driver, lambda: not one(driver, "#said").is_displayed())
     assert texts(driver, "#colours .error") == []
     wait(driver, lambda: one(driver, "#picture").get_attribute("src") != picture)
+    assert one(driver, "#save").is_enabled()
 
 
 def switches_views(driver: Chrome) -> None:
-    listed = texts(driver, "#views button")
+    listed = texts(driver, "#views button:enabled")
     assert listed == ["forward", "backward", "explorer", "numpy", "jax", "torch", "cost", "plans"]
+    assert "calls no block" in str(one(driver, "#views :disabled").get_attribute("title"))
     for form, words in {
         "torch": "nn.Module",
         "cost": "memory of one device in training",
         "plans": "ring bytes",
-        "numpy": "def forward(",
+        "jax": "def forward(",
     }.items():
         one(driver, f"#views [data-view={form}]").click()
         wait(
@@ -153,6 +158,7 @@ def switches_views(driver: Chrome) -> None:
         assert words in one(driver, "#listing").text
     Select(one(driver, "#plan")).select_by_value("TP")
     wait(driver, lambda: "mha_tp_numpy.py" in state(driver))
+    assert state(driver).startswith("there is no jax code of MHA under plan TP: this is numpy; ")
     assert "all_reduce" in one(driver, "#listing").text
 
 
@@ -189,7 +195,7 @@ def completes(driver: Chrome) -> None:
     written = "return document.getElementById('text').value"
     assert "    X -> GELU}" in script(driver, written)
     press(driver, " : H [B, ")
-    ActionChains(driver).key_down(Keys.CONTROL).send_keys(" ").key_up(Keys.CONTROL).perform()
+    control(driver, " ")
     wait(driver, lambda: one(driver, "#offers").is_displayed())
     assert {"B", "S", "D"} <= {each.split()[0] for each in texts(driver, "#offers li")}
     press(driver, Keys.ESCAPE)
@@ -204,7 +210,15 @@ def completes(driver: Chrome) -> None:
     press(driver, "# {")
     assert "    X -> S\n    # {}" in script(driver, written)
     type_over(driver, "    X -> S\n    # {", "")
+    script(driver, behind)
+    press(driver, "    }")  # a brace is where its line began, whatever Enter put before it
+    assert "\n}}" in script(driver, written)
+    type_over(driver, "}}", "}")
     settle(driver)
+
+
+def control(driver: Chrome, key: str) -> None:
+    ActionChains(driver).key_down(Keys.CONTROL).send_keys(key).key_up(Keys.CONTROL).perform()
 
 
 def undoes(driver: Chrome) -> None:
@@ -216,11 +230,15 @@ def undoes(driver: Chrome) -> None:
     spaced = script(driver, written)
     one(driver, "#format").click()
     wait(driver, lambda: script(driver, written) == before)
-    ActionChains(driver).key_down(Keys.CONTROL).send_keys("z").key_up(Keys.CONTROL).perform()
+    control(driver, "z")
     assert script(driver, written) == spaced
     settle(driver)
     Select(one(driver, "#example")).select_by_value("vae")
     wait(driver, lambda: state(driver).startswith("vae.forward.svg"))
+    settle(driver)
+    script(driver, "document.getElementById('text').focus()")
+    control(driver, "z")
+    assert script(driver, written) == spaced
     settle(driver)
     driver.back()
     wait(driver, lambda: script(driver, written) == spaced)
@@ -228,6 +246,8 @@ def undoes(driver: Chrome) -> None:
     one(driver, "#format").click()
     wait(driver, lambda: script(driver, written) == before)
     settle(driver)
+    one(driver, "#format").click()
+    wait(driver, lambda: state(driver) == "already tidy")
 
 
 def saves_files(driver: Chrome, folder: Path) -> None:
@@ -267,32 +287,73 @@ def follows_a_link(driver: Chrome, address: str) -> None:
     assert driver.current_url.startswith(address)
 
 
+OWN = "dim B\nmesh N = 2\nblock Own(x [B]) -> y [B] {\n    x -> GELU : y\n}\n"
+PLAN = "plan P of Own {\n    x [B/N]\n}\n"
+
+
 def names_what_is_written(driver: Chrome) -> None:
     """A program of one's own in the place of an example is named after its first block."""
     Select(one(driver, "#example")).select_by_value("mlp")
     wait(driver, lambda: state(driver).startswith("mlp.forward.svg"))
-    own = "dim B\nblock Own(x [B]) -> y [B] {\n    x -> GELU : y\n}\n"
-    script(
-        driver,
-        "const text = document.getElementById('text'); text.value = arguments[0];"
-        "text.dispatchEvent(new Event('input'))",
-        own,
-    )
+    write_all(driver, OWN + PLAN)
     wait(driver, lambda: state(driver).startswith("own.forward.svg"))
     assert one(driver, "#example").get_attribute("value") == ""
+    Select(one(driver, "#plan")).select_by_value("P")
+    wait(driver, lambda: state(driver).startswith("own_p.forward.svg"))
+    write_all(driver, OWN)  # its plan is gone
+    wait(driver, lambda: "no plan is called P: this is one device; own.forward" in state(driver))
+    assert one(driver, "#plan").get_attribute("value") == ""
+    write_all(driver, "")
+    wait(driver, lambda: state(driver) == "nothing to draw yet")
+    assert not one(driver, "#picture").is_displayed()
+    assert "type a block, or choose an example" in one(driver, "#listing").text
+    write_all(driver, OWN)
     settle(driver)
+
+
+def write_all(driver: Chrome, words: str) -> None:
+    code = (
+        "const text = document.getElementById('text'); text.value = arguments[0];"
+        "text.dispatchEvent(new Event('input'))"
+    )
+    script(driver, code, words)
 
 
 def fits_a_phone(driver: Chrome) -> None:
-    """The explorer has most of a narrow window's height."""
+    """The explorer has most of a narrow window, names that fit are beside the line in hand."""
     view(driver, 600, 900)
     one(driver, "#views [data-view=explorer]").click()
     settle(driver)
-    frame, window = script(
-        driver, "return [document.querySelector('#shown iframe').offsetHeight, innerHeight]"
+    high = (
+        "const frame = document.querySelector('#shown iframe'), high = frame.offsetHeight;"
+        "const { scrollHeight } = frame.contentDocument.documentElement;"
+        "return high > 0.7 * innerHeight && scrollHeight === high"
     )
-    assert frame > 0.7 * window
+    wait(driver, lambda: script(driver, high))  # the window scrolls, not the frame in it
+    one(driver, "#views [data-view=forward]").click()
+    settle(driver)
+    view(driver, 375, 700)
+    code = "text.focus(); text.setSelectionRange(arguments[0], arguments[0])"  # an id is a name
+    script(driver, code, OWN.index("GELU : y"))
+    press(driver, "GELU -> " * 4 + "GE")  # beyond the right edge
+    wait(driver, lambda: one(driver, "#offers").is_displayed())
+    top, bottom, right, line, height, width = script(
+        driver, WHERE, OWN.count("\n", 0, OWN.index("GELU"))
+    )
+    assert top >= line + 17 or bottom <= line + 4  # letters are 17 of 21 pixels
+    assert (0 <= top < bottom <= height, right <= width) == (True, True)
+    press(driver, Keys.ESCAPE)
+    settle(driver)
     command(driver, "Emulation.clearDeviceMetricsOverride")
+
+
+WHERE = """
+const [text, list] = ["text", "offers"].map((id) => document.getElementById(id));
+const { lineHeight, paddingTop } = getComputedStyle(text);
+const [around, { top, bottom, right }] = [text, list].map((part) => part.getBoundingClientRect());
+const above = parseFloat(paddingTop) + arguments[0] * parseFloat(lineHeight) - text.scrollTop;
+return [top, bottom, right, around.top + above, innerHeight, innerWidth];
+"""
 
 
 def refuses_what_is_from_elsewhere(driver: Chrome) -> None:

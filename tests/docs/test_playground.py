@@ -6,6 +6,7 @@ import json
 import re
 from io import BytesIO
 from pathlib import Path
+from typing import Any, Protocol
 from zipfile import ZipFile
 
 import pytest
@@ -17,6 +18,12 @@ from website.playground.runtime import ARCHIVE, RuntimeMissing, runtime
 import xg
 from xg.cli import main
 from xg.pages.explorer import explore
+
+
+class Ask(Protocol):
+    """A question to the compiler, and its answer."""
+
+    def __call__(self, text: str, view: str = ..., do: str = ..., **more: object) -> Any: ...  # noqa: ANN401
 
 
 def test_the_files_are_complete_and_the_same_each_time() -> None:
@@ -71,6 +78,76 @@ def test_the_worker_answers_with_every_view(
     for made in (whole, *seen.values()):
         built = (tmp_path / "command" / made["file"]).read_text(encoding="utf-8")
         assert made["data"] == built, made["file"]
+
+
+MLP = """\
+dim B, D = 4
+mesh N_T = 2
+block MLP(X [B, D]) -> Y [B, D] {
+    param W [D, D]
+    X -> •<=W -> ReLU : Y
+}
+"""
+PLAN = "plan TP of MLP {\n    W [D, D/N_T]\n}\n"
+
+
+@pytest.fixture
+def ask(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Ask:
+    monkeypatch.chdir(tmp_path)
+
+    def ask(text: str, view: str = "forward", do: str = "draw", **more: object) -> Any:  # noqa: ANN401 - JSON
+        return json.loads(
+            answer(json.dumps({"do": do, "name": "mlp", "text": text, "view": view, **more}))
+        )
+
+    return ask
+
+
+def test_a_plan_that_is_gone_is_one_device_and_a_renamed_one_is_followed(ask: Ask) -> None:
+    assert ask(MLP + PLAN, plan="TP")["plan"] == "TP"
+    gone = ask(MLP, plan="TP", plans=["TP"])
+    assert (gone["plan"], gone["plans"], gone["file"]) == ("", [], "mlp.forward.svg")
+    renamed = ask(MLP + PLAN.replace("TP", "T"), plan="TP", plans=["TP"])
+    assert (renamed["plan"], renamed["file"]) == ("T", "mlp_t.forward.svg")
+    assert ask(MLP + PLAN.replace("TP", "T"), plan="TP")["plan"] == ""  # of a link
+    other = PLAN.replace("TP", "DP") + PLAN.replace("TP", "T")
+    assert ask(MLP + other, plan="TP", plans=["TP"])["plan"] == ""  # which of two?
+
+
+def test_what_there_is_to_choose_is_there_in_spite_of_errors(ask: Ask) -> None:
+    refused = ask(MLP + PLAN.replace("W [", "W_1 ["), plan="TP")
+    assert refused["failed"].startswith("error: ")
+    assert (refused["blocks"], refused["plans"]) == (["MLP"], ["TP"])
+    assert ask(MLP.replace(": Y\n}", ": "))["blocks"] == ["MLP"]
+    assert "failed" in ask("\0")
+
+
+def test_a_view_that_is_not_there_gives_way_to_the_next_and_says_why(ask: Ask) -> None:
+    drawn = ask(MLP + PLAN, "jax", plan="TP")
+    assert drawn["missing"] == "there is no jax code of MLP under plan TP: this is numpy"
+    assert (drawn["view"], drawn["file"]) == ("numpy", "mlp_tp_numpy.py")
+    assert ask(MLP, "jax")["view"] == "jax"
+    drawn = ask(MLP, "overview")
+    assert drawn["missing"] == "MLP calls no block, so it has no overview: this is forward"
+    assert drawn["lacks"] == {"overview": "MLP calls no block, so it has no overview"}
+    assert ask(MLP, "plans")["missing"] == "the text has no plan to compare: this is forward"
+
+
+def test_a_size_without_a_number_gets_it_in_the_text(ask: Ask) -> None:
+    for view in ("cost", "plans"):
+        said = ask(MLP + PLAN, view)["data"]
+        assert said.startswith("? waits for a number: write one into the text, such as `dim B = 8`")
+        assert "B free (in the text: dim B = 8)" in said
+        assert "--" not in said
+        assert "? waits" not in ask((MLP + PLAN).replace("dim B", "dim B = 8"), view)["data"]
+
+
+@pytest.mark.parametrize("text", ["", "# nothing\n", "dim B\n", "use MHA from mha\n"])
+def test_a_text_without_a_block_says_what_to_type(ask: Ask, text: str) -> None:
+    words = ask(text)["nothing"]
+    assert words.startswith("Nothing to draw yet: type a block, or choose an example.")
+    assert "block " not in ask(text, do="check")["said"]
+    assert ask(words.partition("\n\n")[2])["blocks"] == ["Gate"]
 
 
 def test_a_runtime_that_cannot_be_had_says_why(

@@ -6,6 +6,7 @@ The layout engine is the same WebAssembly module as elsewhere, which the page ru
 from __future__ import annotations
 
 import json
+import re
 import tomllib
 from collections.abc import Callable
 from contextlib import redirect_stdout
@@ -31,10 +32,12 @@ from xg.figures.layout import run_engine
 from xg.frontend.check_memory import CheckMemory
 from xg.frontend.choices import checked
 from xg.frontend.choose_plan import plans_of
-from xg.frontend.project import Project, read_edited, read_project
+from xg.frontend.project import KnownFiles, Project, read_edited, read_project
 from xg.frontend.project.lookup import library_files
 from xg.pages.views import views
+from xg.passes.resolve.call_errors import NoBlock
 from xg.syntax.format import format
+from xg.syntax.spelling import ascii_name
 
 if TYPE_CHECKING:
     from xg.pages.explorer.plan_costs import Planned
@@ -43,8 +46,14 @@ Layout = Callable[[str], str]
 
 Json = dict[str, Any]
 PICTURES = ("forward", "backward", "overview")
+NOTHING = (
+    "Nothing to draw yet: type a block, or choose an example.\n\n"
+    "block Gate(x [4]) -> y [4] {\n    x -> sigmoid : y\n}\n"
+)
+TERMINAL = re.compile(r"\(--set (\w+)=…\)")
 MEMORY: dict[str, CheckMemory] = {}  # of the text that is written now
 READ: dict[tuple[str, str], Project] = {}  # of the last text
+FILES = KnownFiles()  # that were read of a text with errors
 KNOWN: dict[tuple[str, ...], tuple[Program, list[str]]] = {}  # the last one, and its file's plans
 PAGES: dict[tuple[str, ...], ExplorerPage] = {}  # of the last program
 
@@ -71,38 +80,91 @@ def _draw(asked: Json) -> Json:
     """One view of a block, and what else there is to choose; or the errors that hinder it."""
     file = _written(asked)
     try:
-        program, plans = _compiled(file, asked)
-        shown = _view(program, file, asked["view"], asked)
+        program, plans, plan = _compiled(file, asked)
+        there = _views(program, plans)
+        shown = _shown(program, file, there, {**asked, "plan": plan})
     except DiagnosticError as error:
-        return {"failed": render(error.diagnostics, color=False)}
+        if [each.code for each in error.diagnostics] == [NoBlock.code]:
+            return {"nothing": NOTHING}
+        return {"failed": render(error.diagnostics, color=False), **_legible(file, asked)}
     blocks = [block.name.name for block in program.project.main.blocks]
-    there = [
-        *views(program),
-        "explorer",
-        *_backends(program),
-        "cost",
-        *(["plans"] if plans else []),
-    ]
+    about = {"blocks": blocks, "block": program.graphs.main.block, "plans": plans, "plan": plan}
+    return {**about, "views": there, "lacks": _lacks(program, there), **shown}
+
+
+def _views(program: Program, plans: list[str]) -> list[str]:
+    tables = ["cost", *(["plans"] if plans else [])]
+    return [*views(program), "explorer", *_backends(program), *tables]
+
+
+def _shown(program: Program, file: Path, there: list[str], asked: Json) -> Json:
+    """The view that is asked for, or the next to it with the reason."""
+    view = asked["view"]
+    if view in there:
+        return {"view": view, **_view(program, file, view, asked)}
+    code = [each for each in there if view in backends() and each in backends()]
+    instead = (code or there)[0]
     block = program.graphs.main.block
-    return {"blocks": blocks, "block": block, "plans": plans, "views": there, **shown}
+    if view in backends():
+        plan = f" under plan {asked['plan']}" if asked["plan"] else ""
+        reason = f"there is no {view} code of {block}{plan}"
+    else:
+        reasons = {"plans": "the text has no plan to compare", **_lacks(program, there)}
+        reason = reasons.get(view, f"no view is called {view}")
+    shown = _view(program, file, instead, asked)
+    return {"missing": f"{reason}: this is {instead}", "view": instead, **shown}
+
+
+def _lacks(program: Program, there: list[str]) -> Json:
+    """The figures that a block does not have, with the reason."""
+    block = program.graphs.main.block
+    reasons = {
+        "backward": f"{block} has no gradient, so it has no backward figure",
+        "overview": f"{block} calls no block, so it has no overview",
+    }
+    return {view: reason for view, reason in reasons.items() if view not in there}
+
+
+def _legible(file: Path, asked: Json) -> Json:
+    """The choices of a text with errors, as far as it can be read."""
+    project = _half_typed(file, Source(file.name, asked["text"]))
+    if project is None:
+        return {}
+    blocks = [block.name.name for block in project.main.blocks]
+    return {"blocks": blocks, "plans": _plan_names(project)}
+
+
+def _plan_names(project: Project) -> list[str]:
+    return [plan.name.name for module in project.modules for plan in module.plan_decls]
+
+
+def _plan(project: Project, asked: Json) -> str:
+    """The plan that is asked for; of one that is gone, its new name, or none.
+
+    It has a new name if `plans`, those of the text before, had this one in the place of a new one.
+    """
+    wanted, there = asked.get("plan") or "", _plan_names(project)
+    factors = [ascii_name(factor.strip()) for factor in re.split("[×*]", wanted)]
+    if set(factors) <= {*there}:
+        return wanted
+    before: list[str] = asked.get("plans") or []
+    new = [name for name in there if name not in before]
+    gone = [name for name in before if name not in there]
+    return new[0] if gone == [wanted] and len(new) == 1 else ""
 
 
 def _view(program: Program, file: Path, view: str, asked: Json) -> Json:
     """A view as the command writes it: `xg build` a figure or a module, `xg cost` its tables."""
-    block, stem = program.graphs.main.block, _stem(program, file, asked)
+    stem = _stem(program, file, asked)
     if view == "explorer":
         page = ExplorerPage(program).quick()
         return {"kind": "page", "file": f"{stem}.html", "data": page}
     if view in PICTURES:
-        if view not in views(program):
-            return {"missing": f"{block} has no {view} figure"}
         format = asked.get("format", "svg")
         drawn = pictures(program.figure(cast("Any", view)), (format,), "auto")
         data = drawn.files[format].decode("latin-1" if format == "pdf" else "utf-8")
         return {"kind": format, "file": f"{stem}.{view}.{format}", "data": data}
     if view in backends():
-        if view not in _backends(program):
-            return {"missing": f"there is no {view} code of {block} under this plan"}
         stages = program.stages or (program,)
         data = "\n\n".join(stage.source(view) for stage in stages)
         return {"kind": "code", "file": f"{stem}_{view}.py", "data": data}
@@ -152,7 +214,7 @@ def _deepen(asked: Json) -> Json:
     """The explorer's whole page, or how many of its plans are compiled."""
     file = _written(asked)
     try:
-        program, _ = _compiled(file, asked)
+        program, _, plan = _compiled(file, asked)
     except DiagnosticError as error:
         return {"failed": render(error.diagnostics, color=False)}
     key = next(iter(KNOWN))
@@ -163,11 +225,22 @@ def _deepen(asked: Json) -> Json:
     if page is None:
         return {"plans": len(PAGES[key].plans)}
     PAGES.clear()
-    return {"kind": "page", "file": f"{_stem(program, file, asked)}.html", "data": page}
+    stem = _stem(program, file, {**asked, "plan": plan})
+    return {"kind": "page", "file": f"{stem}.html", "data": page}
 
 
 def _cost(program: Program, file: Path, view: str) -> str:
-    """`xg cost`: of a program, or of all plans side by side; its own action needs NumPy."""
+    """`xg cost`, with a line of the text where it names an option of the terminal."""
+    said = _counted(program, file, view)
+    if free := TERMINAL.search(said):
+        size = free[1]
+        note = f"? waits for a number: write one into the text, such as `dim {size} = 8`\n\n"
+        said = note + TERMINAL.sub(r"(in the text: dim \1 = 8)", said)
+    return said
+
+
+def _counted(program: Program, file: Path, view: str) -> str:
+    """The tables of a program, or of all plans side by side; the command's action needs NumPy."""
     if view == "cost":
         stages = program.stages or (program,)
         return "\n\n".join("\n".join(lines(stage.cost(), full=True)) for stage in stages) + "\n"
@@ -187,6 +260,7 @@ def _check(asked: Json) -> Json:
         found = checked(_read(file, asked), memory=MEMORY[file.name]).diagnostics
     except DiagnosticError as error:
         found = error.diagnostics
+    found = tuple(each for each in found if each.code != NoBlock.code)  # an empty page says so
     return {"said": render(found, color=False), "places": [as_data(each) for each in found]}
 
 
@@ -207,7 +281,7 @@ def _complete(asked: Json) -> Json:
 
     source, file = Source(f"{asked['name']}.xg", asked["text"]), _written(asked)
     word = word_before(source, asked["at"])
-    project = read_edited(file.absolute(), source, {}).project
+    project = _half_typed(file, source)
     found = complete(project, word)
     return {
         "from": word.start,
@@ -237,17 +311,24 @@ def _read(file: Path, asked: Json) -> Project:
     return READ[key]
 
 
-def _compiled(file: Path, asked: Json) -> tuple[Program, list[str]]:
-    """The program that is asked for, and the plans of its file."""
-    key = (file.name, asked["text"], asked.get("block") or "", asked.get("plan") or "")
+def _half_typed(file: Path, source: Source) -> Project | None:
+    FILES.next_round()
+    return read_edited(file.absolute(), source, {}, FILES).project
+
+
+def _compiled(file: Path, asked: Json) -> tuple[Program, list[str], str]:
+    """The program that is asked for, the plans of its file, and the plan that it has."""
+    project = _read(file, asked)
+    plan = _plan(project, asked)
+    key = (file.name, asked["text"], asked.get("block") or "", plan)
     if key not in KNOWN:
-        project = _read(file, asked)
         names = [block.name.name for block in project.main.blocks]
         block = asked.get("block") if asked.get("block") in names else None
-        program = compile_project(project, block, None, asked.get("plan") or None)
+        program = compile_project(project, block, None, plan or None)
         KNOWN.clear()
         KNOWN[key] = program, [*plans_of(project)]
-    return KNOWN[key]
+    program, plans = KNOWN[key]
+    return program, plans, plan
 
 
 def _backends(program: Program) -> list[str]:

@@ -30,7 +30,8 @@ export async function unpacked(letters) {
     }
     const what = JSON.parse(text);
     const isText = ["name", "text", "view"].every((key) => typeof what?.[key] === "string");
-    return isText && /^[\p{L}\p{N}_-]{1,60}$/u.test(what.name) ? what : null;
+    const fits = ["block", "plan"].every((key) => ["string", "undefined"].includes(typeof what?.[key]));
+    return isText && fits && /^[\p{L}\p{N}_-]{1,60}$/u.test(what.name) ? what : null;
   } catch {
     return null;
   }

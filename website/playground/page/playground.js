@@ -4,11 +4,15 @@ import { colouring, marks, paint } from "./colours.js";
 import { completing } from "./complete.js";
 import { kept, restore } from "./kept.js";
 import { packed, unpacked } from "./link.js";
+import { tellIn } from "./said.js";
+import { keys, write, writeAll } from "./typing.js";
 
 const element = (id) => document.getElementById(id);
 const text = element("text");
 const chosen = { name: "diagram", view: "forward", block: "", plan: "" };
 let opened = { name: "diagram", text: "" }; // an example or a linked program, as it came
+let opening = false; // whether it is being written into the editor
+let plansBefore = []; // of the last text without errors
 let shown = null; // the last answer that could be shown
 let examples = {}; // texts by their names
 let places = [];
@@ -62,9 +66,10 @@ async function renew() {
     const now = { ...chosen, text: text.value };
     const begun = performance.now();
     const late = setTimeout(() => { if (!lost) say(`drawing ${now.view} …`); }, LATE);
-    const drawn = await ask({ do: "draw", ...now });
+    const drawn = await ask({ do: "draw", ...now, plans: plansBefore });
     clearTimeout(late);
-    show(drawn, Math.round(performance.now() - begun));
+    show(drawn, now, Math.round(performance.now() - begun));
+    if (drawn.view) Object.assign(now, { view: drawn.view, plan: drawn.plan });
     if (newer) continue;
     const checked = await ask({ do: "check", ...now });
     if (text.value === now.text) tell(checked, drawn);
@@ -95,34 +100,57 @@ async function deepen(now) {
 function tell({ said, places: found, failed }, drawn) {
   const words = said || failed || drawn.failed || "";
   places = found ?? [];
-  element("said").textContent = words;
   element("said").hidden = !words;
+  tellIn(element("said"), words);
   colour();
 }
 
-function show(answer, milliseconds) {
-  element("shown").classList.toggle("stale", Boolean(answer.failed));
-  if (answer.failed) return say(shown ? "the last good result; the errors are under the text" : "nothing to show yet: the errors are under the text");
-  choices(answer);
-  if (answer.missing) {
-    const [first] = answer.views;
-    if (!answer.views.includes(chosen.view)) { choose(first); return; }
-    return say(answer.missing);
+function show(answer, asked, milliseconds) {
+  const { failed, kind } = answer;
+  element("shown").classList.toggle("stale", Boolean(failed));
+  const [isPicture, isPage] = [kind === "svg", kind === "page"];
+  savable(kind, failed ? "The text has errors: what is shown is of the text before them" : "Nothing is shown");
+  if (failed) {
+    legible(answer);
+    element("listing").hidden ||= !shown;
+    return say(shown ? "the last good result, which cannot be saved; the errors are under the text" : "nothing to show yet: the errors are under the text");
   }
-  shown = answer;
-  const isPicture = answer.kind === "svg";
-  const isPage = answer.kind === "page";
+  for (const part of ["view", "plan"]) if (chosen[part] === asked[part]) chosen[part] = answer[part] ?? chosen[part];
+  plansBefore = answer.plans ?? [];
+  choices(answer);
+  shown = answer.nothing ? null : answer;
   element("picture").hidden = !isPicture;
   element("listing").hidden = isPicture || isPage;
   element("shown").classList.toggle("page", isPage);
+  document.querySelector("main").classList.toggle("tables", kind === "text");
   if (isPicture) showPicture(answer);
   else if (isPage) showPage(answer);
-  else element("listing").textContent = answer.data;
+  else showText(answer.nothing ?? answer.data);
   if (!isPage) for (const frame of element("shown").querySelectorAll("iframe")) frame.remove();
-  element("save").disabled = false;
+  if (answer.nothing) return say("nothing to draw yet");
   element("save").textContent = `Save ${answer.file.slice(answer.file.lastIndexOf("."))}`;
-  for (const id of ["pdf", "tex"]) element(id).disabled = !isPicture;
-  say(`${answer.file}, ${milliseconds} ms`);
+  say(`${[moved(asked.plan, answer.plan), answer.missing].filter(Boolean).map((each) => `${each}; `).join("")}${answer.file}, ${milliseconds} ms`);
+}
+
+/** Only what is of the text as it is can be saved. */
+function savable(kind, whyNot) {
+  for (const [id, can, title] of [
+    ["save", kind, "The file that is shown"], ["pdf", kind === "svg", "The figure as PDF"], ["tex", kind === "svg", "The figure for LaTeX"],
+  ]) Object.assign(element(id), { disabled: !can, title: kind ? title : whyNot });
+}
+
+function moved(before, plan) {
+  if (before === plan) return "";
+  return plan ? `plan ${before} is called ${plan} now` : `no plan is called ${before}: this is one device`;
+}
+
+/** Text in letters that are as large as its lines allow, within reason. */
+function showText(words) {
+  const [listing, room] = [element("listing"), element("shown")];
+  listing.textContent = words;
+  listing.style.fontSize = "";
+  const over = room.scrollWidth / room.clientWidth;
+  if (over > 1) listing.style.fontSize = `${Math.max(11, Math.floor(130 / over) / 10)}px`;
 }
 
 function showPicture(answer) {
@@ -138,11 +166,17 @@ function showPage(answer) {
   const [before, ...coming] = element("shown").querySelectorAll("iframe");
   for (const frame of coming) frame.remove();
   const frame = document.createElement("iframe");
+  const narrow = matchMedia("(max-width: 800px)");
   frame.title = `${answer.block}: explorer`;
   frame.srcdoc = answer.data;
   frame.className = before ? "coming" : "";
   frame.addEventListener("load", async () => {
     await frame.contentWindow.started;
+    const { body, documentElement } = frame.contentDocument;
+    new ResizeObserver(() => { // in a narrow window the frame is as high as its page, and only one of them scrolls
+      documentElement.style.setProperty("--window", narrow.matches ? `${innerHeight}px` : "100vh");
+      frame.style.height = narrow.matches ? `${Math.ceil(body.getBoundingClientRect().height)}px` : "";
+    }).observe(body);
     if (!frame.isConnected || !before) return;
     restore(frame.contentDocument, kept(before.contentDocument));
     frame.className = "";
@@ -158,20 +192,38 @@ function fill(select, options, value) {
   select.replaceChildren(...made);
 }
 
-function choices({ blocks, block, plans, views }) {
+function choices({ blocks = [], block = "", plans = [], views = [], lacks = {} }) {
   chosen.block = blocks.includes(chosen.block) ? chosen.block : "";
+  fillBoth(blocks, block, plans);
+  showViews(views, lacks);
+}
+
+function fillBoth(blocks, block, plans) {
   fill(element("block"), blocks.map((name) => [name, name]), block);
   const placed = plans.includes(chosen.plan) || !chosen.plan ? plans : [chosen.plan, ...plans];
   fill(element("plan"), [["", "one device"], ...placed.map((name) => [name, name])], chosen.plan);
-  element("views").replaceChildren(...views.map((view) => {
+}
+
+/** The choices of a text with errors; views stay as they were. */
+function legible({ blocks, plans }) {
+  if (blocks) fillBoth(blocks, chosen.block || element("block").value, plans);
+  if (!element("views").children.length) showViews([...new Set(["forward", chosen.view])], {});
+}
+
+const FIGURES = ["forward", "backward", "overview"];
+
+function showViews(views, lacks) {
+  const names = [...FIGURES.filter((name) => views.includes(name) || lacks[name]), ...views.filter((name) => !FIGURES.includes(name))];
+  const { view: focused } = document.activeElement.dataset;
+  element("views").replaceChildren(...names.map((view) => {
     const button = document.createElement("button");
-    button.type = "button";
-    button.textContent = view;
+    Object.assign(button, { type: "button", textContent: view, disabled: !views.includes(view), title: lacks[view] ?? "" });
     button.dataset.view = view;
     button.setAttribute("aria-pressed", view === chosen.view);
     button.addEventListener("click", () => choose(view));
     return button;
   }));
+  if (focused) element("views").querySelector(`[data-view=${focused}]`)?.focus();
 }
 
 function choose(view) {
@@ -197,22 +249,28 @@ function nameOf(all) {
 
 /** What follows from a change of the text. */
 function edited() {
+  if (opening) return;
   chosen.name = nameOf(text.value);
-  if (text.value !== opened.text) element("example").value = "";
+  element("example").value = text.value === opened.text && examples[opened.name] === opened.text ? opened.name : "";
   places = [];
   colour();
   renew();
 }
 
 function open(program) {
-  Object.assign(chosen, { block: "", plan: "", view: "forward" }, program);
-  text.value = program.text;
+  const isFirst = !text.value && !opened.text;
   opened = { name: program.name, text: program.text };
-  element("example").value = examples[program.name] === program.text ? program.name : "";
+  Object.assign(chosen, { block: "", plan: "", view: "forward" }, program);
   delete chosen.text;
-  places = [];
-  colour();
-  renew();
+  plansBefore = [];
+  fillBoth([], "", []);
+  opening = true; // once: it is written, and known, as a whole
+  if (isFirst) text.value = program.text;
+  else writeAll(text, program.text);
+  opening = false;
+  text.setSelectionRange(0, 0);
+  text.scrollTop = 0;
+  edited();
 }
 
 // ---- files ---------------------------------------------------------------------------------------
@@ -236,42 +294,21 @@ async function saveAs(format) {
 
 // ---- wiring --------------------------------------------------------------------------------------
 
-/** Type words at the cursor, in a way that the browser can undo where it lets scripts do so. */
-function write(words) {
-  if (document.execCommand("insertText", false, words)) return; // which tells of the input itself
-  text.setRangeText(words, text.selectionStart, text.selectionEnd, "end");
-  text.dispatchEvent(new Event("input"));
-}
-
-completing(text, element("colours"), element("offers"), write, (all, at) => ask({ do: "complete", name: chosen.name, text: all, at }));
+const type = (words) => write(text, words);
+completing(text, element("colours"), element("offers"), type, (all, at) => ask({ do: "complete", name: chosen.name, text: all, at }));
+keys(text);
 text.addEventListener("input", edited);
 text.addEventListener("scroll", () => element("colours").scrollTo(text.scrollLeft, text.scrollTop));
-text.addEventListener("keydown", (event) => {
-  if (event.key !== "Tab" || event.shiftKey || event.ctrlKey || event.altKey || event.metaKey) return;
-  if (text.dataset.escaped) return; // Escape, then Tab, leaves the editor
-  event.preventDefault();
-  write("    ");
-});
-text.addEventListener("keydown", (event) => {
-  if (event.key !== "Enter" || event.isComposing || event.defaultPrevented || event.ctrlKey || event.altKey || event.metaKey) return;
-  const line = text.value.slice(0, text.selectionStart).split("\n").at(-1);
-  const deeper = /\{[ \t]*(#.*)?$/.test(line) ? "    " : "";
-  event.preventDefault();
-  write(`\n${line.match(/^[ \t]*/)[0]}${deeper}`);
-});
-text.addEventListener("keyup", (event) => { if (event.key === "Escape") text.dataset.escaped = "yes"; });
-text.addEventListener("focus", () => { delete text.dataset.escaped; });
 element("block").addEventListener("change", ({ target }) => { chosen.block = target.value; renew(); });
 element("plan").addEventListener("change", ({ target }) => { chosen.plan = target.value; renew(); });
 element("save").addEventListener("click", () => save(shown));
 for (const id of ["pdf", "tex"]) element(id).addEventListener("click", () => saveAs(id));
 element("format").addEventListener("click", async () => {
   const { text: formatted } = await ask({ do: "format", text: text.value });
-  if (formatted === null || formatted === text.value) return say(formatted === null ? "a text with errors keeps its layout" : "");
+  if (formatted === null || formatted === text.value) return say(formatted === null ? "a text with errors keeps its layout" : "already tidy");
   const { selectionStart: at, scrollTop: top } = text;
   text.focus();
-  text.select();
-  write(formatted);
+  writeAll(text, formatted);
   text.setSelectionRange(at, at);
   text.scrollTop = top;
 });
