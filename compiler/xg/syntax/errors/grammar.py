@@ -317,7 +317,7 @@ class Semicolon(ProblemAt):
 class LinesInOne(ProblemAt):
     """Several lines of a plan in one, as `param` lists its tensors."""
 
-    code = "XG0147"
+    code = "XG0148"
     title = "a line of a plan says one shape"
     fix = "write each tensor with its shape in a line of its own, without a comma"
 
