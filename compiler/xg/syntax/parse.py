@@ -13,6 +13,7 @@ from xg.syntax import ast
 from xg.syntax.build import ModuleBuilder
 from xg.syntax.characters import check_characters
 from xg.syntax.foreign import COMPARISONS
+from xg.syntax.half_typed import with_sizes
 from xg.syntax.line_ends import StatementTokens
 from xg.syntax.reader import Reader
 from xg.syntax.tokens import tokenize
@@ -69,8 +70,6 @@ def _read(source: Source) -> tuple[ast.Module | None, list[Problem]]:
     problems += builder.problems[:MISTAKES_AT_MOST]
     module = cast("ast.Module | None", reader.value)
     if problems and module is not None:
-        from xg.syntax.half_typed import with_sizes  # only a file with errors pays for it
-
         module = with_sizes(source, module)
     return module, problems
 
