@@ -77,7 +77,7 @@ def _declared(problem: Problem, written: str, then: str = "", *, is_own: bool = 
 
 
 def _part(place: Beside, word: str) -> list[Dim | None]:
-    """The axes that a word of `Tensor.shape` stands for; None where the text does not say it."""
+    """The axes that a word of `Tensor.shape` means; None where the text does not say it."""
     shape, target = place.shape or (None,), place.target or place.shape or (None,)
     axes = place.use.axes
     listed = [axis for axis in axes.source if isinstance(axis, ast.Axis)] if axes else []
