@@ -3,7 +3,7 @@
 The model is the largest of the gallery: five blocks with 22 choices of options, and 22 plans. Its
 check after an edit takes at most 100 ms where numbers or names changed, or steps of an inner block.
 A machine may be twice as slow, so twice that is the limit here; what changes the steps of a block
-that others see more of is held to a part of a first check.
+that others see more of is checked against a part of a first check.
 """
 
 from __future__ import annotations

@@ -78,7 +78,7 @@ class PlanCheck:
 
     `passed` has programs by what the plan sees of them; all else is of programs that share graphs.
     `last` has for each choice of options the program that passed last, with its mesh axes in order
-    where it has any. A graph is placed as the one that `stands` for it.
+    where it has any. A graph is placed like the one in `placed_like`.
     """
 
     plan: Plan | None
@@ -95,7 +95,7 @@ class PlanCheck:
     last: dict[Hashable, tuple[Checkable, Order | None]] = field(
         default_factory=dict["Hashable", "tuple[Checkable, Order | None]"]
     )
-    stands: dict[str, str] = field(default_factory=dict[str, str])
+    placed_like: dict[str, str] = field(default_factory=dict[str, str])
 
     def __post_init__(self) -> None:
         """Share the results of a graph among those with its core."""
@@ -153,7 +153,7 @@ class PlanCheck:
         """
         if self.plan is None:
             return {}
-        new = Replacing(self.plan, self.cache, self.annotator, self.stands)
+        new = Replacing(self.plan, self.cache, self.annotator, self.placed_like)
         found: dict[Hashable, Checkable] = {}
         for key, program in programs.items():
             last, order = self.last.get(program.choice, (None, None))
@@ -171,7 +171,7 @@ class PlanCheck:
                 self._check_replaced_moves(replace(typed, mesh=dict(order)), replaced)
         except (SeenByCallers, DiagnosticError):
             return {}
-        self.stands |= new.standing
+        self.placed_like |= new.likenesses
         for each in found.values():
             self.last[each.choice] = each, self.last[each.choice][1]
         return dict.fromkeys(found, PassedPrograms(typed, planned, None, {numbers}))

@@ -40,17 +40,17 @@ class Pair:
 
 @dataclass(slots=True)
 class Replacing:
-    """What is new in programs under a plan, each graph once: typed ones, and those placed.
+    """Graphs that are new in programs under a plan, each once: typed ones, and those placed.
 
-    `stands` names for a graph, known by its key, the one whose placement is its own too: it has
-    the same steps, and its callees give the same answers. `standing` are those that are added.
+    `placed_like` has for a graph, by its key, the one whose placement is its own too: it has
+    the same steps, and its callees give the same answers. `likenesses` are those that are added.
     """
 
     plan: Plan
     cache: PlanCache
     annotator: Annotator
-    stands: Mapping[str, str]
-    standing: dict[str, str] = field(default_factory=dict[str, str])
+    placed_like: Mapping[str, str]
+    likenesses: dict[str, str] = field(default_factory=dict[str, str])
     typed: list[ReachedGraph] = field(default_factory=list[ReachedGraph])
     placed: dict[Order, list[Replaced]] = field(default_factory=dict["Order", "list[Replaced]"])
     seen: set[Hashable] = field(default_factory=set["Hashable"])
@@ -79,10 +79,10 @@ class Replacing:
         if order is not None:
             self.placed.setdefault(order, []).extend(moved)
         callers = (pair for pair in placed if pair.is_caller)
-        self.standing |= {p.now.graph.key: self._first(p.before.key) for p in callers}
+        self.likenesses |= {p.now.graph.key: self._first(p.before.key) for p in callers}
 
     def _first(self, key: str) -> str:
-        return self.stands.get(key, key)
+        return self.placed_like.get(key, key)
 
     def _annotated(self, pair: Pair, before: Checkable, now: Checkable) -> Replaced:
         old, new = self._first(pair.before.key), pair.now.graph.key
@@ -116,6 +116,6 @@ class Replacing:
 
 
 def _header(graph: Graph) -> tuple[object, ...]:
-    """What callers give and take, and what plans know the block by."""
+    """All that callers give and take, and that plans know the block by."""
     inputs = tuple(graph.types[value] for value in graph.inputs)
     return graph.block_id, inputs, graph.output_types, len(graph.states), len(graph.carries)

@@ -115,7 +115,7 @@ class Checkable:
 
     @cached_property
     def said_of_ranks(self) -> tuple[object, ...]:
-        """What a plan depends on beside its lines: the blocks, and the shapes that name ranks."""
+        """All that a plan depends on beside its lines: blocks, and shapes that name ranks."""
         graphs = self.program.graphs.values()
         cuts = {axis for graph in graphs for cuts in graph.layouts.values() for axis in cuts}
         return {graph.block_id for graph in graphs}, cuts, tuple(self.program.mesh.items())

@@ -1,4 +1,4 @@
-"""What a plan sees of a program: of programs that look the same to it, all pass a check or none.
+"""All that a plan sees of a program: of programs that look the same, all pass a check or none.
 
 A plan does not see where the file says something, the names of edges that it does not mention, and
 numbers such as a probability: they change no shape and no operator. So most edits of a block leave
@@ -27,7 +27,7 @@ Names = frozenset[str]
 
 @dataclass(frozen=True, slots=True)
 class GraphView:
-    """What every plan sees of a graph, and the names of its edges, which some plans mention."""
+    """All that every plan sees of a graph, and the names of its edges, which some plans mention."""
 
     graph: Graph
     view: View
@@ -63,7 +63,7 @@ class PlanViews:
         self.views.clear()
 
     def of(self, program: Program, mentioned: Names) -> View:
-        """What a plan that mentions these names sees of a program.
+        """All that a plan that mentions these names sees of a program.
 
         Its numbers are not part of that. The program has to live until the next round.
         """
@@ -102,7 +102,7 @@ class PlanViews:
     def _content(self, graph: Graph, values: Mapping[Value, int]) -> Hashable:
         """All of a typed graph that can matter to a plan, but the names of edges and the callees.
 
-        What is rare is part of it by identity, so that it equals nothing else.
+        Rare parts are in it by identity, so that it equals nothing else.
         """
 
         def numbered(some: tuple[Value, ...]) -> tuple[int, ...]:

@@ -102,7 +102,7 @@ def memory_of(graph: Graph, reach: Reach) -> dict[str, Memory]:
 
 @dataclass(slots=True)
 class PlannedGraphs:
-    """What is found of graphs under any plan, each once.
+    """Facts about graphs under any plan, each once.
 
     A graph is identified by its key: programs may share this where one key is one graph in all. Of
     graphs with the same number in `cores` the entries are the same: they differ in their callees.

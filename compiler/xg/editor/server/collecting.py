@@ -1,4 +1,4 @@
-"""Garbage is collected while nobody waits for an answer.
+"""Garbage is collected while no one waits for an answer.
 
 A check makes so many objects that a search among them takes longer than a check after an edit.
 """

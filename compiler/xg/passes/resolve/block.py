@@ -176,8 +176,9 @@ class _BlockResolver:
     def _outputs(self) -> tuple[Value, ...]:
         """The results. An input that is one has to be of the type of that output."""
         values = tuple(self.scope.values[port.name.name] for port in self.block.outputs)
-        ports = zip(self.block.outputs, self._output_types(), values, strict=True)
-        for port, type_, value in ports:
+        pairs = zip(self.block.outputs, values, strict=True)
+        shaped = [(port, value) for port, value in pairs if port.shape]
+        for (port, value), type_ in zip(shaped, self._output_types(), strict=True):
             if value.role != "edge" and value.name == port.name.name:
                 self.scope.claims.append((value, type_, port.span))
         return values
