@@ -6,8 +6,10 @@ const { createHash } = require("node:crypto");
 const { existsSync, readFileSync } = require("node:fs");
 const { join } = require("node:path");
 
-const folder = [__dirname, join(__dirname, "..")].find((each) => existsSync(join(each, "kept.js"))); // packed: dist
-const KEPT = readFileSync(join(folder, "kept.js"), "utf8").replaceAll("export function", "function");
+// Packing copies the script of `xg serve` beside the extension; a checkout has it in its own place.
+const packed = join(__dirname, "..", "kept.js");
+const SERVED = join(__dirname, "..", "..", "compiler", "xg", "cli", "live", "assets", "kept.js");
+const KEPT = readFileSync(existsSync(packed) ? packed : SERVED, "utf8").replaceAll("export function", "function");
 const escaped = (text) => text.replaceAll("&", "&amp;").replaceAll("<", "&lt;");
 
 /** Scripts of VS Code's page keep a state for it, also when the window is loaded again. */

@@ -100,6 +100,8 @@ class RankError(RunError):
             code = error.exit_code
             return cls(rank, f"{name}: {error.message}", error.details, exit_code=code, facts=facts)
         frames = traceback.extract_tb(error.__traceback__)[-3:]
+        if isinstance(error, TypeError | ValueError) and _is_refusal(frames[-1]):
+            return cls(rank, f"{name}: {error}", exit_code=1, facts=facts)
         places = [f"at {PurePath(frame.filename).name}:{frame.lineno}" for frame in frames]
         message = f"{name}: internal error: {type(error).__name__}: {error}"
         report = "This is a bug in xg. Please report it, with this text and the file."
@@ -107,6 +109,11 @@ class RankError(RunError):
 
 
 _TEXT: Final = ("message", "details", "exit_code")
+
+
+def _is_refusal(frame: traceback.FrameSummary) -> bool:
+    """Whether a generated module, whose file is called `<…>`, refuses what it got."""
+    return frame.filename.startswith("<") and (frame.line or "").startswith("raise ")
 
 
 class FileError(XgRuntimeError):

@@ -2,8 +2,6 @@
 
 Every block depends on the names of the file's sizes. So a line that is given up for one number that
 is half typed still declares its names, each with its size where that can be read alone.
-
-Imported only when a file has an error.
 """
 
 from __future__ import annotations

@@ -9,7 +9,7 @@ import re
 from collections.abc import Callable
 from typing import Final
 
-from xg.diagnostics.similar import slip
+from xg.diagnostics.similar import SLIP, similar
 from xg.diagnostics.source import Span
 from xg.syntax import errors
 from xg.syntax.stop import Repair, Stop
@@ -44,7 +44,7 @@ def other_word(stop: Stop) -> Repair | None:
     if span.text == "return":
         return Repair(errors.OtherWord(span, ("the head names the outputs: leave this line out",)))
     known = _OUTSIDE if outside else _INSIDE if stop.reader.awaits("statement") else ()
-    word = _ELSEWHERE.get(span.text.lower()) or slip(span.text, known)
+    word = _ELSEWHERE.get(span.text.lower()) or similar(span.text, known, SLIP)
     if word is None or word not in known or (word == "block" and not _HEAD.match(rest)):
         return None
     problem = errors.OtherWord(span, (f"did you mean {word}? write `{word} {rest}`",), word)

@@ -48,7 +48,8 @@ class _Turn(Generic[T]):
         self.go = threading.Lock()  # held, but for the moment in which its turn begins
         self.go.acquire()
         self.ready: Callable[[], bool] = lambda: True
-        self.started = self.ended = self.lost = False
+        self.thread: threading.Thread | None = None  # once it has started
+        self.ended = self.lost = False
         self.result: list[T] = []
         self.error: BaseException | None = None
 
@@ -96,13 +97,12 @@ class CooperativeThreads(Generic[T]):
             self._back.release()
             return
         self._running, self._since = able, time.monotonic()
-        if able.started:
+        if able.thread is not None:
             able.go.release()
             return
-        able.started = True
         context = self._context.copy()
-        thread = threading.Thread(target=context.run, args=(self._thread, able), daemon=True)
-        thread.start()
+        able.thread = threading.Thread(target=context.run, args=(self._thread, able), daemon=True)
+        able.thread.start()
 
     def _await_end(self) -> None:
         """Wait until all have ended, or one has failed."""
@@ -136,6 +136,10 @@ class CooperativeThreads(Generic[T]):
         """End what is waiting; a thread that keeps its turn ends when it would wait."""
         self._stopping = True
         for turn in self._turns:
-            if turn.started and not turn.ended and not turn.lost:
+            if turn.thread is None:
+                continue
+            if not turn.ended and not turn.lost:
                 turn.go.release()
                 self._back.acquire(timeout=1)
+            if turn.ended:
+                turn.thread.join()

@@ -13,6 +13,7 @@ from tests.codegen.emitted.test_ranges import arrays_of
 import xg
 from xg.driver import BACKENDS
 from xg_runtime import ranks
+from xg_runtime.errors import RankError
 
 FILE = """\
 dim B, D = 32, D_b = D/4
@@ -72,8 +73,19 @@ def test_ranks_have_whole_parts() -> None:
     program = xg.compile(source=FILE, plan="TP")
     assert "if D % (4 * N_T):" in program.source("numpy")
     module = program.load("numpy")
-    with pytest.raises(Exception, match=re.escape("D_b/N_T = 36/8 is not a whole number")):
+    with pytest.raises(RankError) as caught:
         ranks.simulate({"N_T": 2}, lambda: module.init(D=36))
+    assert str(caught.value) == "rank 0: D_b/N_T = 36/8 is not a whole number"
+    assert (caught.value.exit_code, type(caught.value.__cause__)) == (1, ValueError)
+
+
+def test_what_goes_wrong_on_a_rank_by_itself_is_still_a_bug() -> None:
+    def divide() -> float:
+        return float("one")
+
+    with pytest.raises(RankError, match="internal error: ValueError") as caught:
+        ranks.simulate({"N_T": 2}, divide)
+    assert caught.value.exit_code == 3
 
 
 def test_a_model_refuses_an_input_of_another_size() -> None:

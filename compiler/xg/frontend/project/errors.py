@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from xg.diagnostics.diagnostic import Diagnostic, Label, Problem, ProblemAt
-from xg.diagnostics.similar import slip
+from xg.diagnostics.similar import SLIP, similar
 
 A_TEXT: Final = "this is a text, and no path"
 
@@ -25,9 +25,9 @@ class Unreadable(Problem):
             return ("a text is compiled by xg.compile(source=…)",)
         folder, slash, file = self.name.rpartition("/")
         stem = file.removesuffix(".xg")
-        if stem not in self.library and (other := slip(stem, self.beside)):
+        if stem not in self.library and (other := similar(stem, self.beside, SLIP)):
             return (f"did you mean {folder}{slash}{other}.xg?",)
-        if other := slip(stem, self.library):
+        if other := similar(stem, self.library, SLIP):
             return (f"did you mean the shipped diagram {other}? its name alone opens it: {other}",)
         return ()
 
