@@ -10,14 +10,15 @@ import pytest
 
 from xg.diagnostics.gc_pause import resting_collector
 from xg.editor.server import collecting
-from xg.editor.server.collecting import IdleCollector
+from xg.editor.server.collecting import ALL, NEW, IdleCollector
 
 
-def collections(monkeypatch: pytest.MonkeyPatch, checks: int, pause: float) -> int:
-    """How often garbage was collected in and behind some checks in a row."""
-    monkeypatch.setattr(collecting, "PAUSE", pause)
-    done: list[Callable[[], object]] = []
-    collector = IdleCollector(done.append)
+def collections(monkeypatch: pytest.MonkeyPatch, checks: int, *pauses: float) -> list[int]:
+    """How old the objects were that were looked at during and behind some checks in a row."""
+    for name, pause in zip(("PAUSE", "LONG_PAUSE"), pauses, strict=True):
+        monkeypatch.setattr(collecting, name, pause)
+    done: list[tuple[Callable[[int], object], int]] = []
+    collector = IdleCollector(lambda work, age: done.append((work, age)))
 
     async def check() -> None:
         for _ in range(checks):
@@ -27,22 +28,23 @@ def collections(monkeypatch: pytest.MonkeyPatch, checks: int, pause: float) -> i
         collector.stop()
 
     asyncio.run(check())
-    assert all(work is gc.collect for work in done)
-    return len(done)
+    assert all(work is gc.collect for work, _ in done)
+    return [age for _, age in done]
 
 
 def test_garbage_is_collected_once_behind_checks_in_a_row(monkeypatch: pytest.MonkeyPatch) -> None:
     with resting_collector():
-        assert collections(monkeypatch, 3, 0.01) == 1
-        assert collections(monkeypatch, 3, 10.0) == 0
+        assert collections(monkeypatch, 3, 0.01, 10.0) == [NEW]
+        assert collections(monkeypatch, 3, 0.01, 0.02) == [NEW, ALL]
+        assert collections(monkeypatch, 3, 10.0, 10.0) == []
 
 
 def test_checks_without_a_pause_are_interrupted_at_last(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(collecting, "CHECKS_AT_MOST", 4)
     with resting_collector():
-        assert collections(monkeypatch, 9, 10.0) == 2
+        assert collections(monkeypatch, 9, 10.0, 10.0) == [ALL, ALL]
 
 
 def test_a_process_that_collects_by_itself_is_left_alone(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(gc, "isenabled", lambda: True)
-    assert collections(monkeypatch, 3, 0.01) == 0
+    assert collections(monkeypatch, 3, 0.01, 0.02) == []
