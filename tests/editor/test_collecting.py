@@ -18,7 +18,11 @@ def collections(monkeypatch: pytest.MonkeyPatch, checks: int, *pauses: float) ->
     for name, pause in zip(("PAUSE", "LONG_PAUSE"), pauses, strict=True):
         monkeypatch.setattr(collecting, name, pause)
     done: list[tuple[Callable[[int], object], int]] = []
-    collector = IdleCollector(lambda work, age: done.append((work, age)))
+
+    def run(work: Callable[[int], object], age: int) -> None:
+        done.append((work, age))
+
+    collector = IdleCollector(run)
 
     async def check() -> None:
         for _ in range(checks):
