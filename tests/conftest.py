@@ -61,6 +61,11 @@ PLAYGROUND = next((Path(__file__).parents[1] / "build" / "fetched").glob("pyodid
 collect_ignore = [*MISSING, *([] if PLAYGROUND else ["browser/test_playground.py"])]
 
 
+def pytest_xdist_auto_num_workers() -> int:
+    """One worker more than there are cores, for tests wait for processes and browsers."""
+    return (os.cpu_count() or 1) + 1
+
+
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Allow the tests that wait for others a second run."""
     waiting = [Path(__file__).parent / name for name in WAITING]

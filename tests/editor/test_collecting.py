@@ -10,13 +10,12 @@ import pytest
 
 from xg.diagnostics.gc_pause import resting_collector
 from xg.editor.server import collecting
-from xg.editor.server.collecting import ALL, NEW, IdleCollector
+from xg.editor.server.collecting import ALL, CHECKS_OF_NEW, NEW, IdleCollector
 
 
-def collections(monkeypatch: pytest.MonkeyPatch, checks: int, *pauses: float) -> list[int]:
+def collections(monkeypatch: pytest.MonkeyPatch, checks: int, pause: float) -> list[int]:
     """How old the objects were that were looked at during and behind some checks in a row."""
-    for name, pause in zip(("PAUSE", "LONG_PAUSE"), pauses, strict=True):
-        monkeypatch.setattr(collecting, name, pause)
+    monkeypatch.setattr(collecting, "PAUSE", pause)
     done: list[tuple[Callable[[int], object], int]] = []
 
     def run(work: Callable[[int], object], age: int) -> None:
@@ -38,17 +37,22 @@ def collections(monkeypatch: pytest.MonkeyPatch, checks: int, *pauses: float) ->
 
 def test_garbage_is_collected_once_behind_checks_in_a_row(monkeypatch: pytest.MonkeyPatch) -> None:
     with resting_collector():
-        assert collections(monkeypatch, 3, 0.01, 10.0) == [NEW]
-        assert collections(monkeypatch, 3, 0.01, 0.02) == [NEW, ALL]
-        assert collections(monkeypatch, 3, 10.0, 10.0) == []
+        assert collections(monkeypatch, 3, 0.01) == [NEW]
+        assert collections(monkeypatch, 3, 10.0) == []
+
+
+def test_a_pause_behind_many_checks_is_for_all_garbage(monkeypatch: pytest.MonkeyPatch) -> None:
+    with resting_collector():
+        assert collections(monkeypatch, CHECKS_OF_NEW - 1, 0.01) == [NEW]
+        assert collections(monkeypatch, CHECKS_OF_NEW, 0.01) == [ALL]
 
 
 def test_checks_without_a_pause_are_interrupted_at_last(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(collecting, "CHECKS_AT_MOST", 4)
     with resting_collector():
-        assert collections(monkeypatch, 9, 10.0, 10.0) == [ALL, ALL]
+        assert collections(monkeypatch, 9, 10.0) == [ALL, ALL]
 
 
 def test_a_process_that_collects_by_itself_is_left_alone(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(gc, "isenabled", lambda: True)
-    assert collections(monkeypatch, 3, 0.01, 0.02) == []
+    assert collections(monkeypatch, 3, 0.01) == []
