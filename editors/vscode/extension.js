@@ -1,9 +1,10 @@
-// Starts `xg lsp` for .xg files, says what to do where that does not work, and shows previews.
+// Starts `xg lsp` for .xg files, says what to do where that does not work, shows previews and saves figures.
 "use strict";
 
 const { commands, window, workspace } = require("vscode");
 const { LanguageClient, TransportKind } = require("vscode-languageclient/node");
 const { previewing } = require("./preview.js");
+const { save } = require("./save.js");
 
 /** @type {LanguageClient | undefined} */
 let client;
@@ -35,6 +36,8 @@ async function start() {
   try {
     await client.start();
   } catch {
+    // A window that is being loaded may get its settings while the standard command is tried.
+    if (serverCommand().join("\0") !== [command, ...args].join("\0")) return start();
     window.showErrorMessage(
       `xg: "${[command, ...args].join(" ")}" does not serve. ` +
         "pip install the wheel with its extra: 'xg-….whl[lsp]'; in a checkout .venv/bin/pip install -e '.[lsp]', " +
@@ -64,6 +67,7 @@ async function activate(context) {
     ...parts,
     commands.registerCommand("xg.restart", restart),
     commands.registerCommand("xg.preview", preview),
+    commands.registerCommand("xg.save", () => save(compilerCommand)),
     workspace.onDidChangeConfiguration((event) => {
       if (event.affectsConfiguration("xg.command")) {
         return restart();

@@ -1,36 +1,13 @@
 // The explorer beside the text: the page that `xg build` makes of it, as it is typed, saved or not.
 "use strict";
 
-const { spawn } = require("node:child_process");
-const { basename, dirname } = require("node:path");
+const { basename } = require("node:path");
 const { Uri, ViewColumn, window, workspace } = require("vscode");
 const { explorer, reason } = require("./page.js");
+const { build } = require("./process.js");
 
 const PAUSE = 300; // milliseconds after a key
 const MAY = { enableScripts: true, localResourceRoots: [] };
-const INSTALL = "pip install the wheel with its extra lsp, or name the xg of a checkout in the setting xg.command.";
-
-/** The page of a text that is called `name`, by a process that `kill` ends; `done` gets the page, or what is wrong. */
-function build(words, text, name, folder, done) {
-  const [command, ...args] = words;
-  const made = spawn(command, [...args, "build", "-", "--stdin-filename", name, "--only", "html", "-o", "-"], { cwd: folder });
-  const [out, said] = [[], []];
-  made.stdout.on("data", (data) => out.push(data));
-  made.stderr.on("data", (data) => said.push(data));
-  let failed = false;
-  made.on("error", (error) => { // `close` follows, and has nothing to say
-    failed = true;
-    done(null, `xg: "${words.join(" ")}" does not start: ${error.message}.\n${INSTALL}`);
-  });
-  made.on("close", (code, signal) => {
-    if (signal || failed) return; // a newer text is on its way
-    const why = Buffer.concat(said).toString() || `"${words.join(" ")} build" ends with ${code}, and says nothing.`;
-    done(code === 0 ? Buffer.concat(out).toString() : null, why);
-  });
-  made.stdin.on("error", () => {}); // it has ended before it read: `close` says how
-  made.stdin.end(text);
-  return made;
-}
 
 class Preview {
   constructor(document, words, closed, panel) {
@@ -45,6 +22,8 @@ class Preview {
       this.stop();
       closed();
     });
+    // The first picture takes a second or more; a window that is loaded again until then knows the text.
+    this.panel.webview.html = reason("drawing …", document.uri.toString());
     this.draw();
   }
 
@@ -61,9 +40,7 @@ class Preview {
 
   draw() {
     this.process?.kill();
-    const { fileName, isUntitled } = this.document;
-    const folder = isUntitled ? workspace.workspaceFolders?.[0]?.uri.fsPath : dirname(fileName);
-    this.process = build(this.words(), this.document.getText(), this.name, folder, (page, said) => this.show(page, said));
+    this.process = build(this.words(), this.document, ["--only", "html", "-o", "-"], (page, said) => this.show(page, said));
   }
 
   /** The page; with errors the last good one stays, and the title says that there are some. */

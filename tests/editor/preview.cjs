@@ -11,6 +11,7 @@ const listeners = { changed: [], closed: [] };
 let told = () => {};
 const webview = {
   set html(page) {
+    said.first ??= page;
     said.page = page;
   },
 };
@@ -76,8 +77,8 @@ async function main() {
   });
   await said.serializer.deserializeWebviewPanel(panel, { uri: uri.toString() });
   await again;
-  const { panels, may, reopened } = said;
-  console.log(JSON.stringify({ pages, panels, may, reopened, again: said.page }));
+  const { first, panels, may, reopened } = said;
+  console.log(JSON.stringify({ first, pages, panels, may, reopened, again: said.page }));
 }
 
 main();

@@ -190,9 +190,19 @@ def test_words_that_begin_declarations_bring_the_rest(tmp_path: Path) -> None:
     editor = Editor(tmp_path, snippets=True)
     for words, text in (("block", "block ${1:Name}("), ("exam", 'example "${1:Numbers}"')):
         item = typed(editor, "s.xg", "", words)[0]
-        assert (item["insertTextFormat"], item["kind"]) == (2, 15)
+        assert (item["insertTextFormat"], item["kind"]) == (2, 14)
         assert item["textEdit"]["newText"].startswith(text)
     assert typed(editor, "p.xg", HEAD, "    par")[0]["label"] == "param"
+    assert editor.quit() == (0, "")
+
+
+def test_a_sign_brings_the_arrow_of_its_second_operand_unless_there_is_one(tmp_path: Path) -> None:
+    editor = Editor(tmp_path, snippets=True)
+    for word, sign, bare in (("mat", "•<=", "•"), ("ad", "⊕<-", "⊕"), ("mul", "⊙<-", "⊙")):
+        for behind, text in (("\n}\n", sign), ("<=W : Y\n}\n", bare)):
+            found = typed(editor, "a.xg", HEAD + " ", f"    X -> {word}", behind)
+            written = {item["label"]: item["textEdit"]["newText"] for item in found}
+            assert (written[bare], written["LN"]) == (text, "LN")
     assert editor.quit() == (0, "")
 
 

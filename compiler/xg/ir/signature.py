@@ -11,12 +11,16 @@ def signature(op: Op) -> str:
     """A use as the language writes it: ``x -> LN(gamma?, beta?, eps = 1e-05) : y``."""
     data = [f"{each.name}{'?' if each.optional else ''}" for each in op.data]
     own = ", ".join(map(_spelled, op.own))
-    arrow = "<=" if op.family == "matmul" else "<-"
-    attached = "" if op.variadic else "".join(f"{arrow}{name}" for name in data[1:])
+    attached = "" if op.variadic else "".join(f"{attaching(op)}{name}" for name in data[1:])
     first = "x_1, x_2, …" if op.variadic else "".join(data[:1])
     node = f"{op.glyph}({own})" if own else op.glyph
     chain = f"{first} -> {node}{attached}" if first else node
     return f"{chain} : {', '.join(op.outputs) or '…'}"
+
+
+def attaching(op: Op) -> str:
+    """The arrow that brings an operand to a node from beside the chain."""
+    return "<=" if op.family == "matmul" else "<-"
 
 
 def _spelled(own: Own) -> str:

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 
 from xg import ops
+from xg.diagnostics.lazy_dataclass import replace
 from xg.diagnostics.source import Source, Span
 from xg.editor.meaning.called import Called, Formal, called_at, opened
 from xg.editor.meaning.completion import (
@@ -24,7 +25,7 @@ from xg.editor.meaning.tokens_before import declaring_word, name_behind, node_be
 from xg.frontend.project import Project, library_names
 from xg.ir.op import Op
 from xg.ir.plan import SCHEDULES
-from xg.ir.signature import signature
+from xg.ir.signature import attaching, signature
 from xg.syntax import ast
 from xg.syntax.awaited import Awaited, awaited
 
@@ -54,7 +55,10 @@ def complete(project: Project | None, word: Span) -> list[Completion]:
     completer = _Completer(project, place, word.start) if project else None
     known = completer.found() if completer else ()
     words = completer.words() if completer else place.words
-    return ranked((*known, *map(word_of_language, words)), word.text)
+    found = ranked((*known, *map(word_of_language, words)), word.text)
+    if word.source.text.startswith("<", word.end):  # what a snippet would bring is there
+        return [replace(each, snippet="") for each in found]
+    return found
 
 
 def called_in(project: Project, place: Span) -> Called | None:
@@ -317,4 +321,11 @@ def _kind(tree: ast.Block | ast.OpDef) -> Kind:
 
 def _of_language(op: Op) -> Completion:
     text = "\n\n".join([fence(signature(op)), op.meaning])
-    return Completion(op.glyph, "operator", signature(op), text, also=op.name)
+    return Completion(op.glyph, "operator", signature(op), text, op.name, "", _with_arrow(op))
+
+
+def _with_arrow(op: Op) -> str:
+    """A sign with the arrow that brings its second operand: it does nothing without one."""
+    if op.glyph.isalnum() or op.variadic or len(op.data) < 2 or op.data[1].optional:
+        return ""
+    return op.glyph + attaching(op)

@@ -117,9 +117,7 @@ def completion_item(
     markdown = types.MarkupContent(types.MarkupKind.Markdown, found.text) if found.text else None
     return types.CompletionItem(
         label=found.name,
-        kind=types.CompletionItemKind.Snippet
-        if fills
-        else _COMPLETION.get(found.kind, types.CompletionItemKind.Variable),
+        kind=_COMPLETION.get(found.kind, types.CompletionItemKind.Variable),
         detail=found.detail or None,
         documentation=markdown,
         sort_text=f"{place:04}",

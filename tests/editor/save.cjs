@@ -1,0 +1,27 @@
+// Saves figures by editors/vscode between stand-ins for the editor, with a compiler that is real, and
+// says what was asked and told.
+"use strict";
+
+const Module = require("node:module");
+const [, , path, given] = process.argv;
+const { words, file, text, line, target } = JSON.parse(given);
+
+const said = { errors: [], told: [] };
+const document = { languageId: "xg", fileName: file, isUntitled: false, getText: () => text };
+const vscode = {
+  Uri: { file: (fsPath) => ({ fsPath }) },
+  window: {
+    activeTextEditor: { document, selection: { active: { line } } },
+    showErrorMessage: (message) => said.errors.push(message),
+    showInformationMessage: (message) => said.told.push(message),
+    showSaveDialog: async (asked) => {
+      said.asked = asked;
+      return target ? { fsPath: target } : undefined;
+    },
+  },
+  workspace: {},
+};
+const load = Module._load;
+Module._load = (name, ...rest) => (name === "vscode" ? vscode : load(name, ...rest));
+
+require(path).save(() => words).then(() => console.log(JSON.stringify(said)));

@@ -1,0 +1,137 @@
+"""Ways of a person through VS Code, by keys alone: an error that is corrected, an own figure."""
+
+from __future__ import annotations
+
+from contextlib import redirect_stdout
+from io import StringIO
+from pathlib import Path
+
+from browser.chromium import view
+from editor.vscode_keys import (
+    ASKED,
+    FOLDER,
+    LINES,
+    MENU,
+    SQUIGGLES,
+    TITLE,
+    TOLD,
+    WRITING,
+    chosen,
+    press,
+    previewed,
+    say,
+    shown,
+    typed,
+    until,
+)
+from selenium.webdriver import Chrome
+from selenium.webdriver.common.keys import Keys
+
+from xg.cli import main as xg
+
+WRONG = """\
+dim B, D = 4
+block Net "A net" (X [B, D]) -> Y [B, D] {
+    param W [D, D]
+    X -> •<=W -> tahn : Y
+}
+"""
+PLACE = "4:19"  # of the error
+OWN = """\
+dim B, S, D = 64, D_ff = 4*D
+
+block Gated(X [B, S, D]) -> Y [B, S, D] {
+    param W_g, W_u [D, D_ff], W_d [D_ff, D]
+
+    X -> •<=W_g                   : A
+    A -> SiLU                     : G
+    X -> •<=W_u -> ⊙<-G -> •<=W_d : Y
+}
+"""
+NAMING = """
+const button = document.querySelector('[aria-label="New File..."]');
+const box = document.querySelector('.explorer-item-edited input');
+if (!box) button?.click(); // in vain, as long as the folder is being read
+return box !== null && document.activeElement === box;
+"""
+
+
+def opened(driver: Chrome, address: str) -> None:
+    """The window, once its folder is there."""
+    view(driver, 1400, 900)
+    driver.get(address)
+    shown(driver, FOLDER, bool)
+
+
+def corrects_an_error(driver: Chrome, address: str, folder: Path) -> None:
+    """Open a wrong program, correct it by its quick fix, look at its figure."""
+    file = folder / "net.xg"
+    opened(driver, address)
+    press(driver, control="p")
+    chosen(driver, "net.xg", "net.xg")
+    say("an error is underlined", shown(driver, SQUIGGLES, bool) == 1)
+    press(driver, control="g")
+    press(driver, PLACE, Keys.ENTER)
+    fixes(driver, "tanh")
+    say("shapes are in the text", "[B, D]" in str(shown(driver, LINES, bool)))
+    press(driver, control="s")
+    until(lambda: file.read_text(encoding="utf-8") == WRONG.replace("tahn", "tanh"))
+    say("the file is corrected", True)
+    press(driver, "v", control="k")
+    say("the preview has its figure", previewed(driver, "A net") == 14)
+
+
+def fixes(driver: Chrome, word: str) -> None:
+    """Take the quick fix that names a word, for the only error."""
+    shown(driver, WRITING, bool)  # and no longer in the box that took the place
+    press(driver, control=".")
+    offered = shown(driver, MENU, lambda text: word in str(text))
+    say(f"a quick fix is offered, “{offered}”", bool(offered))
+    press(driver, Keys.ENTER)
+    say("with it the error is gone", shown(driver, SQUIGGLES, lambda count: not count) == 0)
+
+
+def draws_an_own_figure(driver: Chrome, address: str, folder: Path) -> None:
+    """Begin a file, write a block by its snippets, err and correct, see its figure, save that."""
+    opened(driver, address)
+    shown(driver, NAMING, bool)
+    typed(driver, "gated.xg", Keys.ENTER)
+    shown(driver, TITLE, lambda title: "gated.xg" in str(title))
+    shown(driver, WRITING, bool)
+    typed(driver, "dim B, S, D = 64, D_ff = 4*D", Keys.ENTER, Keys.ENTER)
+    typed(driver, "block", Keys.TAB, "Gated", Keys.TAB, Keys.TAB, "B, S, D", Keys.TAB, Keys.TAB)
+    head = "block Gated(X [B, S, D]) -> Y [B, S, D] {\n    X ->  : Y\n}"
+    say("Tab fills in a block", str(shown(driver, LINES, bool)).endswith(head))
+    typed(driver, "mm", Keys.TAB, "W_u -> *<-G -> @<=W_d", Keys.ARROW_UP, Keys.END, Keys.ENTER)
+    typed(driver, "param", Keys.TAB, "W_g, W_u", Keys.TAB, "D, D_ff", Keys.TAB, ", W_d [D_ff, D]")
+    typed(driver, Keys.ENTER, Keys.ENTER, "X -> @<=W_g : A", Keys.ENTER, "A -> silu : G")
+    say("an error is underlined", shown(driver, SQUIGGLES, lambda count: count == 1))
+    press(driver, control="g")
+    typed(driver, "7:11", Keys.ENTER)
+    fixes(driver, "SiLU")
+    press(driver, control="s")
+    file = folder / "gated.xg"
+    until(lambda: file.read_text(encoding="utf-8") == OWN)
+    say("what was typed is the program, in its layout", True)
+    for moment in ("", ", also in a window that is loaded again"):
+        if moment:
+            driver.refresh()
+        else:
+            press(driver, "v", control="k")
+        say(f"the preview has its figure{moment}", previewed(driver, "Gated") == 34)
+    saves(driver, file)
+
+
+def saves(driver: Chrome, file: Path) -> None:
+    """Save the figure by the command, under the name that is offered."""
+    press(driver, control="1")  # the text
+    shown(driver, WRITING, bool)
+    press(driver, Keys.F1)
+    chosen(driver, "xg: Save the figure", "Save the figure")
+    shown(driver, ASKED, lambda title: "Save the figure" in str(title))
+    press(driver, Keys.ENTER)
+    figure, other = file.with_suffix(".svg"), file.with_name("by_hand.svg")
+    shown(driver, TOLD, lambda told: f"{figure} is written" in str(told))
+    with redirect_stdout(StringIO()):
+        xg(["build", str(file), "-o", str(other)])
+    say("the saved figure is that of the command", figure.read_bytes() == other.read_bytes())
