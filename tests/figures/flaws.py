@@ -447,11 +447,11 @@ def _rim(frame: Box) -> Iterator[Segment]:
 
 def labels_far_off(picture: Picture) -> Iterator[Flaw]:
     """A label is right beside its own line, or beside its way back at the other side of that."""
-    pairs = {(one.element.wire.tail, one.element.wire.head): one
+    pairs = {one.element.wire.ends: one
              for one in picture.arrows if one.element.wire is not None}  # fmt: skip
     for arrow in picture.arrows:
         wire = arrow.element.wire
-        twin = pairs.get((wire.head, wire.tail)) if wire is not None else None
+        twin = pairs.get(wire.back) if wire is not None else None
         lines = [*arrow.segments, *(twin.segments if twin is not None else ())]
         for box in arrow.texts:
             room = box.grown(style.LABEL_GAP + 4.0)

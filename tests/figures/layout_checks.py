@@ -1,11 +1,24 @@
-"""Checks of a placed figure: no boxes on each other, no lines through boxes."""
+"""Checks of a figure: no step without a use; of a placed one: no boxes on each other."""
 
 from dataclasses import replace
 from itertools import combinations, pairwise
 
 from xg.figures.layout.lanes import lanes
 from xg.figures.layout.placed import PlacedFigure
+from xg.figures.model.figure import EdgeStyle, Figure, NodeKind
 from xg.figures.model.geometry import Box, flattened
+
+BLIND = (NodeKind.BLOCK, NodeKind.TENSOR, NodeKind.SAVED, NodeKind.NOTE)
+ON_THE_WAY = frozenset(NodeKind) - set(BLIND)
+
+
+def dead_ends(figure: Figure) -> list[str]:
+    """Return the operators from which nothing goes on; a block's backward may make no gradient."""
+    forward = [e for e in figure.edges if e.style not in (EdgeStyle.DASHED, EdgeStyle.NOTE)]
+    left = {edge.tail for edge in forward}
+    bars = tuple(bar.node.id for bar in figure.bars)  # those above and below are no part of columns
+    nodes = [node.id for node in figure.nodes if node.kind in ON_THE_WAY]
+    return [node for node in nodes if node not in left and not node.startswith(bars)]
 
 
 def boxes(placed: PlacedFigure) -> dict[str | int, Box]:

@@ -14,6 +14,7 @@ from pathlib import Path
 from random import Random
 
 from figures.flaws import flaws
+from figures.layout_checks import dead_ends
 from figures.shipped_figures import CASES, programs
 from figures.test_flaws import random_figures
 
@@ -113,6 +114,7 @@ def looked_at(name: str, figures: Named) -> tuple[int, list[str]]:
         wrong = [f"{one.kind}: {one.what} {one.other}" for one in flawed
                  if not (figure.width and one.kind == "broken pixel")]  # fmt: skip
         wrong += [placed.warning] if placed.warning else []
+        wrong += [f"leads nowhere: {node}" for node in dead_ends(figure)]
         found += [f"{name}, {option}: {each}" for each in wrong]
     return len(seen), found
 

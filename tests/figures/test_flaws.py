@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from figures.flaws import Flaw, Picture, crossings, flaws
 from figures.hand_made import mha_forward, overview
-from figures.layout_checks import overlaps, struck
+from figures.layout_checks import dead_ends, overlaps, struck
 from figures.shipped_figures import CASES, figures
 from fuzz.program import generate
 from fuzz.proof import check_layout, compiled
@@ -55,6 +55,7 @@ def test_no_shipped_figure_has_a_flaw_or_more_crossings_than_recorded(
             assert overlaps(placed) == [], figure_name
             assert struck(placed) == [], figure_name
         assert flaws(display, each.groups) == [], figure_name
+        assert dead_ends(each) == [], figure_name
         assert crossings(display) <= RECORDED.get(figure_name, 0), figure_name
 
 
@@ -124,6 +125,13 @@ EDGE = "SM->S"
 
 def test_the_untouched_picture_has_no_flaw(display: Display) -> None:
     assert flaws(display) == []
+
+
+def test_an_operator_without_a_use_shows() -> None:
+    figure = mha_forward()
+    assert dead_ends(figure) == []
+    cut = replace(figure, edges=tuple(edge for edge in figure.edges if edge.tail != "SM"))
+    assert dead_ends(cut) == ["SM"]
 
 
 def test_an_end_in_empty_space_shows(display: Display) -> None:

@@ -84,6 +84,14 @@ def test_a_loop_in_an_opened_block_says_it_too(source: Path) -> None:
     assert not any(name.startswith("fill") for name in boxes)
 
 
+def test_a_loop_is_one_box_at_every_depth(source: Path) -> None:
+    program = xg.compile(source, block="Stack").graphs
+    found = figure(program, "overview", depth=3)
+    assert [characters(group.label) for group in found.groups] == ["Row × N_L"]
+    assert {"cell", "out"} <= {node.id for node in found.nodes}
+    assert flaws(painted(found)[0], found.groups) == []
+
+
 def test_the_step_that_makes_a_start_is_shown_by_the_box(source: Path) -> None:
     program = xg.compile(source, block="Layer").graphs
     drawn = forward_drawn(program, program.main)

@@ -38,11 +38,25 @@ class DrawnText:
 
 @dataclass(frozen=True, slots=True)
 class Wire:
-    """The elements at an edge's ends by their `op`, and a name of the value that it carries."""
+    """The elements at an edge's ends by their `op`, and a name of the value that it carries.
+
+    `output` is the number of a result: of the tail, of a dashed edge of the head.
+    """
 
     tail: str
     head: str
     value: str
+    output: int = 0
+
+    @property
+    def ends(self) -> tuple[str, str, int]:
+        """Return the key of an edge."""
+        return self.tail, self.head, self.output
+
+    @property
+    def back(self) -> tuple[str, str, int]:
+        """Return the key of the edge that runs the other way beside it."""
+        return self.head, self.tail, self.output
 
 
 @dataclass(frozen=True, slots=True)

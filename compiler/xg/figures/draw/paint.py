@@ -163,7 +163,7 @@ def _edges(
 def wire(edge: FigureEdge) -> Wire:
     """Return what an edge joins."""
     tail, value = edge.value
-    return Wire(edge.tail, edge.head, f"{value} of {tail}")
+    return Wire(edge.tail, edge.head, f"{value} of {tail}", edge.output)
 
 
 def _label(placed: PlacedFigure, number: int, edge: FigureEdge, around: Lanes) -> DrawnText:

@@ -198,7 +198,8 @@ class _ColumnSheet:
     def _wire(self, wire: Wire, place: int) -> Wire:
         """Return what an edge of one column joins there."""
         names = ColumnIds(place, {bar.node.id: bar for bar in self.figure.bars})
-        return Wire(names.of(wire.tail), names.of(wire.head), f"{wire.value} @{place}")
+        value = f"{wire.value} @{place}"
+        return Wire(names.of(wire.tail), names.of(wire.head), value, wire.output)
 
     def braces(self) -> Iterator[Element]:
         """Yield a brace at the left of a repetition or a block, the outer at the left of inner."""

@@ -28,8 +28,8 @@ def step_by_step(figure: Figure, display: Display) -> tuple[Display, ...]:
     steps = [order.step(element) for element in display.elements]
     numbers = sorted({step for step in steps if step > 0})
     pairs = list(zip(steps, display.elements, strict=True))
-    ways = {(e.wire.tail, e.wire.head): (step, e) for step, e in pairs if e.wire is not None}
-    backs = [ways.get((e.wire.head, e.wire.tail)) if e.wire else None for e in display.elements]
+    ways = {e.wire.ends: (step, e) for step, e in pairs if e.wire is not None}
+    backs = [ways.get(e.wire.back) if e.wire else None for e in display.elements]
     return tuple(
         replace(
             display,

@@ -73,7 +73,7 @@ class FigureEdge:
     """One arrow, with the tensor that it carries as its label.
 
     `output` is which of its tail's outputs it carries: only one and the same may look like one
-    line that branches.
+    line that branches. A dashed one has that of the arrow beside which it runs back.
     """
 
     tail: str
@@ -87,7 +87,8 @@ class FigureEdge:
     @property
     def value(self) -> tuple[str, str | int]:
         """Return the key of the value that it carries."""
-        return self.tail, self.head if self.style is EdgeStyle.DASHED else self.output
+        is_back = self.style is EdgeStyle.DASHED
+        return self.tail, f"{self.output} of {self.head}" if is_back else self.output
 
 
 @dataclass(frozen=True, slots=True)

@@ -79,14 +79,14 @@ def structure(figure: Figure, *, close: bool = False) -> Structure:
 
 def _twins(figure: Figure) -> dict[int, int]:
     """Pair every dashed arrow with the solid one along which it runs back."""
-    solid: dict[tuple[str, str], list[int]] = defaultdict(list)
+    solid: dict[tuple[str, str, int], list[int]] = defaultdict(list)
     for number, edge in enumerate(figure.edges):
         if edge.style is not EdgeStyle.DASHED:
-            solid[edge.tail, edge.head].append(number)
+            solid[edge.tail, edge.head, edge.output].append(number)
     twins: dict[int, int] = {}
     for number, edge in enumerate(figure.edges):
         if edge.style is EdgeStyle.DASHED:
-            waiting = solid[edge.head, edge.tail]
+            waiting = solid[edge.head, edge.tail, edge.output]
             if not waiting:
                 raise ValueError("a dashed edge goes back along a solid one")
             twins[waiting.pop(0)] = number

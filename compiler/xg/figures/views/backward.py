@@ -59,6 +59,7 @@ def backward_drawn(
         program,
         Notation.of(graph, backward, kept=saved_names(backward) if kept is None else kept),
         inner_collectives,
+        _made_again(backward),
     )
     drawn = {step: drawing.drawn(step) for step in backward.steps}
     operations = [operation for some in drawn.values() for operation in some]
@@ -80,12 +81,16 @@ def backward_drawn(
 
 @dataclass(frozen=True, slots=True)
 class BackwardDrawing:
-    """The tensors and nodes of one graph's backward pass."""
+    """The tensors and nodes of one graph's backward pass.
+
+    `again` are values of the forward pass that this one makes again, and whether of parameters.
+    """
 
     backward: Backward
     program: Program
     notation: Notation
     inner_collectives: InnerCollectives
+    again: Mapping[Value, bool]
     ids: Ids = field(default_factory=Ids)
 
     def sources(self) -> list[Terminal]:
@@ -104,7 +109,15 @@ class BackwardDrawing:
     def results(self) -> list[Terminal]:
         """Return the gradients of inputs and parameters."""
         pairs = self.backward.gradients.items()
-        return [Terminal(gradient, self._gradient(primal)) for primal, gradient in pairs]
+        results = [Terminal(gradient, self._gradient(primal)) for primal, gradient in pairs]
+        again = dict.fromkeys(
+            value
+            for step in self.backward.steps
+            for value in step.inputs
+            if value in self.again and not self._flows(value, step)
+        )
+        label = self.notation.label
+        return results + [Terminal(v, self._tensor(label(v), NodeKind.TENSOR)) for v in again]
 
     def drawn(self, step: Step) -> list[DrawnOperation]:
         """Return a step's operation and, if it sends something inside, what that goes through."""
@@ -123,8 +136,9 @@ class BackwardDrawing:
         else:
             node = apply_node(step, node_id, self.notation)
         places = [(place, value) for place, value in enumerate(step.inputs)]
-        flowing = [(p, value) for p, value in places if value.role == "cotangent"]
-        saved = [(p, value) for p, value in places if value.role != "cotangent"]
+        flowing = [(p, value) for p, value in places if self._flows(value, step)]
+        flowing.sort(key=lambda pair: pair[1].role != "cotangent")
+        saved = [(p, value) for p, value in places if not self._flows(value, step)]
         flows = tuple(Flow(value, operand_style(step, place)) for place, value in flowing)
         return DrawnOperation(
             self._marked(node, step),
@@ -133,6 +147,17 @@ class BackwardDrawing:
             self._kept(step, saved),
             commutes=kind(step.op) is NodeKind.ADD,
         )
+
+    def _flows(self, value: Value, step: Step) -> bool:
+        """Return whether a value comes to a step by an arrow: a gradient, or what is made again.
+
+        A value of the forward pass that is computed again ends in its name: steps that take
+        gradients have that beside them, as if it were saved. A parameter has one way to go.
+        """
+        if value.role == "cotangent" or value not in self.again:
+            return value.role == "cotangent"
+        takes_gradients = any(other.role == "cotangent" for other in step.inputs)
+        return self.again[value] or not takes_gradients or not self.notation.symbol(value)
 
     def _call(self, call: Call) -> DrawnOperation:
         node_id, graph = self.ids.take(f"d {call.path}"), self.notation.graph
@@ -193,3 +218,13 @@ class BackwardDrawing:
         title = characters(label)
         name = title.partition(" [")[0] or title
         return FigureNode(self.ids.take(name), of_kind, label, title=title)
+
+
+def _made_again(backward: Backward) -> dict[Value, bool]:
+    """Find values of the forward pass that are made again, and whether from parameters alone."""
+    again: dict[Value, bool] = {}
+    for step in backward.steps:
+        if isinstance(step, Apply):
+            alone = all(value.role == "param" or again.get(value, False) for value in step.inputs)
+            again |= {value: alone for value in step.outputs if value.role != "cotangent"}
+    return again

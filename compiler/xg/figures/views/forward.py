@@ -121,8 +121,11 @@ class ForwardDrawing:
         return through(operation, here, nodes)
 
     def apply(self, step: Apply) -> DrawnOperation:
-        """Return an operator's node; its own tensors are printed in its box."""
-        own = own_tensors(step)
+        """Return an operator's node; its own tensors are printed in its box.
+
+        One that a step makes, as an all-gather, comes by an arrow behind the other operands.
+        """
+        own = [value for value in own_tensors(step) if value in self.leaves]
         node_id = self.ids.take(step.place or characters(glyph_of(step)))
         if sends(step):
             node = communication_node(step, node_id, self.notation)
@@ -130,11 +133,13 @@ class ForwardDrawing:
             detail = self.notation.listed(own) if own else ()
             node = apply_node(step, node_id, self.notation, detail)
             node = tagged_node(node, [self.tags[value] for value in own if value in self.tags])
+        made = set(own_tensors(step)) - set(own)
         arrows = [
             (value, operand_style(step, place))
             for place, value in enumerate(step.inputs)
             if value not in own
         ]
+        arrows.sort(key=lambda arrow: arrow[0] in made)
         return self._operation(node, arrows, step)
 
     def call(self, step: Call) -> DrawnOperation:

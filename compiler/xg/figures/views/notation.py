@@ -53,7 +53,8 @@ def kind(op: Op) -> NodeKind:
 class Notation:
     """The symbols and shapes of one graph's values, and of their gradients.
 
-    `names` are outputs that the block names and its statements do not; `transposes` are values that
+    `names` are outputs that the block names and its statements do not; `gathered` are parameters of
+    which a rank holds a part, put together again under the same name; `transposes` are values that
     the author named after their operand: KT, written K⊤. `terms` are terms of a sum over ranks,
     with the name of the sum: Z_i. For ranks side by side, `rank` says which this is: values that
     differ between ranks have its number: Z^(0). `kept` are the names of values that the backward
@@ -64,6 +65,7 @@ class Notation:
 
     graph: Graph
     names: Mapping[Value, str]
+    gathered: Mapping[Value, str]
     transposes: Mapping[Value, str]
     terms: Mapping[Value, str]
     backward: Backward | None = None
@@ -82,10 +84,12 @@ class Notation:
     ) -> Notation:
         """Return the notation of a graph, and of its backward pass if it is given."""
         names = dict(zip(graph.outputs, graph.output_names, strict=True))
+        gathered = _gathered(graph)
         return cls(
             graph,
             names,
-            _transposes(graph),
+            gathered,
+            _transposes(graph, gathered),
             _terms(graph),
             backward,
             rank or {},
@@ -174,6 +178,8 @@ class Notation:
 
     def name(self, value: Value) -> str:
         """Return what a value is called, empty where it has no name."""
+        if value in self.gathered:
+            return self.gathered[value]
         if value in self.kept:
             return self.kept[value]
         return value.name or self.names.get(value) or self.terms.get(value) or ""
@@ -199,7 +205,8 @@ class Notation:
         if gradient.name:
             return True
         is_total = self.backward and self.backward.totals.get(primal, gradient) is gradient
-        return bool(is_total) and (primal in self.names or primal in self.kept)
+        named = (self.names, self.gathered, self.kept)
+        return bool(is_total) and any(primal in some for some in named)
 
     def _is_term_here(self, value: Value) -> bool:
         """Whether a value is a term of a sum in a figure where ranks have numbers."""
@@ -299,16 +306,30 @@ def _terms(graph: Graph) -> dict[Value, str]:
     return {value: name for value, name in named.items() if is_term(graph.placements.get(value))}
 
 
-def _transposes(graph: Graph) -> dict[Value, str]:
-    """Find values like KT = T(K), and those of T(E) that have no name."""
+def _gathered(graph: Graph) -> dict[Value, str]:
+    """Find what an all-gather of a parameter makes, where the file does not name it."""
     return {
         step.outputs[0]: step.inputs[0].name
         for step in graph.steps
         if isinstance(step, Apply)
-        and step.op.glyph == "T"
+        and step.op.glyph == "AG"
+        and step.inputs[0].role == "param"
         and step.inputs[0].name
-        and step.outputs[0].name in (None, f"{step.inputs[0].name}T")
-        and swaps_last_two(step)
+        and step.outputs[0].name is None
+    }
+
+
+def _transposes(graph: Graph, gathered: Mapping[Value, str]) -> dict[Value, str]:
+    """Find values like KT = T(K), and those of T(E) that have no name."""
+    turned = [
+        (step, step.inputs[0].name or gathered.get(step.inputs[0]))
+        for step in graph.steps
+        if isinstance(step, Apply) and step.op.glyph == "T" and swaps_last_two(step)
+    ]
+    return {
+        step.outputs[0]: name
+        for step, name in turned
+        if name and step.outputs[0].name in (None, f"{name}T")
     }
 
 

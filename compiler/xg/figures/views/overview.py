@@ -188,8 +188,13 @@ def _part(
 
 
 def _is_opened(step: Call, program: Program, depth: int | None) -> bool:
-    """Return whether a call is drawn as what it calls: not where that gives what it takes."""
+    """Return whether a call is drawn as what it calls: not where that gives what it takes.
+
+    Nor is a loop: one round has other shapes, and a state that comes from the round before.
+    """
     callee = program.graphs[step.callee]
+    if step.loop is not None:
+        return False
     if depth is None:
         return step.count is not None and any(isinstance(one, Call) for one in callee.steps)
     computed = [value for one in callee.steps for value in one.outputs]
@@ -249,7 +254,6 @@ def gradients(
     """
     terminals = {end.node.id: [end.value] for end in ends}
     values = terminals | {one.node.id: list(one.outputs) for one in operations}
-    taken = terminals | {one.node.id: [flow.value for flow in one.flows] for one in operations}
     carried: list[tuple[FigureEdge, Value]] = []
     done: set[tuple[str, str, Value]] = set()
     for edge in arranged.edges:
@@ -257,7 +261,7 @@ def gradients(
             continue
         value = beside.get(edge.tail)
         if value is None or edge.tail in values:
-            value = next(v for v in values[edge.tail] if v in taken[edge.head])
+            value = values[edge.tail][edge.output]
         path = edge.tail, edge.head, value
         if naming.has_gradient(value) and path not in done:
             done.add(path)
@@ -273,4 +277,5 @@ def gradients(
         label = naming.gradient(value) if named.get(value) is edge else ()
         if label and terms[naming.origin(value)] > 1:
             label = naming.shape(value)
-        yield FigureEdge(edge.head, edge.tail, EdgeStyle.DASHED, edge.role, label)
+        ends = edge.head, edge.tail
+        yield FigureEdge(*ends, EdgeStyle.DASHED, edge.role, label, output=edge.output)
