@@ -37,7 +37,7 @@ def of(name: str, block: str, plan: str, view: View) -> Figure:
 
 
 def labels(found: Figure, kind: NodeKind) -> list[str]:
-    """What stands on the edges out of nodes of a kind."""
+    """Return the labels of edges out of nodes of a kind."""
     tails = {node.id for node in found.nodes if node.kind is kind}
     return [characters(edge.label) for edge in found.edges if edge.tail in tails and edge.label]
 
