@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from argparse import Namespace
+from dataclasses import replace
 
 import numpy as np
 import pytest
-from models.families import FAMILIES, Family, in_double
+from models.families import Family, in_double
+from models.more_families import EVERY, unpadded
 from models.witness import quietly
 
 from xg.cli.counterpart import Counterpart, compare_module
@@ -14,7 +16,9 @@ from xg.cli.opening import open_project
 
 # A module of Mixtral holds all experts of a layer in one parameter, its checkpoint each in another:
 # a file of names says the second, so that such a module is refused with what is missing.
-WHOLE = {name: each for name, each in FAMILIES.items() if each.diagram != "mixtral"}
+WHOLE = {name: each for name, each in EVERY.items() if each.diagram != "mixtral"}
+# torch holds the gradient of the row of padding at zero, although places that pad read it.
+WHOLE["roberta"] = replace(WHOLE["roberta"], inputs=unpadded)
 
 
 @pytest.mark.parametrize("family", WHOLE.values(), ids=list(WHOLE))

@@ -24,7 +24,9 @@ from xg_runtime.weights import Weights
 NAMES_FILES = sorted(DIAGRAMS.glob("*.names.toml"))
 CONFIGS = {
     "bert": "BertConfig",
+    "bert.roberta": "RobertaConfig",
     "clip": "CLIPConfig",
+    "distilbert": "DistilBertConfig",
     "gpt2": "GPT2Config",
     "llama": "LlamaConfig",
     "llama.mistral": "MistralConfig",

@@ -13,6 +13,7 @@ MODELS = {
     "models/llama.xg": "Llama",
     "models/mixtral.xg": "Mixtral",
     "models/bert.xg": "MLM",
+    "models/distilbert.xg": "DistilBERT",
     "models/t5.xg": "T5",
     "models/vit.xg": "ViT",
     "models/clip.xg": "CLIP",
