@@ -109,3 +109,19 @@ def test_a_program_of_the_language_is_right_at_its_own_numbers(path: Path) -> No
     told = [each.message for each in check_choices(read_project(path))]
     assert bool(told) == (path.stem in LATER)
     assert LATER.get(path.stem, "") in "".join(told[:1])
+
+
+def test_blocks_that_only_another_choice_of_a_used_file_reaches_are_met(tmp_path: Path) -> None:
+    """Q is reached where f is Q, and has choices of its own then."""
+    (tmp_path / "used.xg").write_text(
+        "dim B, D = 4\noption f = P | Q\noption g = tanh | T\n"
+        "block P(X [B, D]) -> Y [B, D] {\n    X -> tanh : Y\n}\n"
+        "block Q(X [B, D]) -> Y [B, D] {\n    X -> g : Y\n}\n"
+        "block A(X [B, D]) -> Y [B, D] {\n    X -> f : Y\n}\n"
+    )
+    (tmp_path / "net.xg").write_text(
+        'use A from "used.xg"\ndim B, D = 4\n'
+        "block Net(X [B, D]) -> Y [B, D] {\n    X -> A : Y\n}\n"
+    )
+    (found,) = check_choices(read_project(tmp_path / "net.xg"))
+    assert found.message == "T cannot make [B, D] from [B, D] by reordering axes"

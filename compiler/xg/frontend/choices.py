@@ -213,10 +213,13 @@ class _Checker:
         for entry in entries:
             while self.waiting[entry] and not self.is_hopeless:
                 self._meet(entry, self.waiting[entry].pop(0))
-        for block, entry in self.entries.items():
-            for choice in self.waiting[block]:
-                if choice.keys() <= self.options.keys() and not self.is_hopeless:
-                    self._meet(entry, choice)
+        seen: set[str] = set()
+        while reached := [block for block in self.entries if block not in seen]:  # meeting adds
+            seen.update(reached)
+            for block in reached:
+                for choice in self.waiting[block]:
+                    if choice.keys() <= self.options.keys() and not self.is_hopeless:
+                        self._meet(self.entries[block], choice)
 
     def _meet(self, entry: str, choice: Choice) -> None:
         together = self._together(choice)
