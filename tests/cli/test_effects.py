@@ -91,7 +91,7 @@ OTHERS: dict[tuple[str, str], tuple[list[str], list[str]]] = {
     ("ops", "--figure"): (["softmax"], []),
     ("plan", "--between"): (["--ranks", "8"], ["--ranks", "9"]),
     ("compare", "--params"): (["--module", "m:f"], ["--against", "a.npz"]),
-    ("compare", "--plan"): (["--module", "m:f"], ["--against", "a"]),
+    ("compare", "--timeout"): (["--module", "m:f"], ["--module", "m:f", "--plan", "DP"]),
     ("compare", "--as-is"): (["--against", "a.npz"], ["--module", "m:f"]),
     ("compare", "--seed"): (["--against", "a.npz"], ["--module", "m:f"]),
 }
@@ -114,7 +114,7 @@ ALWAYS: dict[str, set[str]] = {
     "export": {"-o", "--params", "--kernels", "--block", "--set"},
     "verify": {"--against", "--seed", "--json", "--block", "--set"},
     "compare": {"--module", "--against", "--map", "--names", "--inputs", "--tolerance", "--json",
-                "--block", "--set"},
+                "--block", "--plan", "--set"},
     "plan": {"--ranks", "--memory", "--dtype", "--node", "--machine", "--hardware", "--write",
              "--json", "--block", "--set"},
     "explain": {"-o", "--example", "--seed", "--text", "--block", "--set"},

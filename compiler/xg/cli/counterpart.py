@@ -9,21 +9,26 @@ import tempfile
 from argparse import Namespace
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
-from inspect import Parameter, signature
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 from numpy.typing import NDArray
 
+from xg.cli.foreign_call import (
+    all_inputs,
+    at_all_sizes,
+    called_with,
+    config_of,
+    cotangents_of,
+    results_of,
+)
 from xg.cli.foreign_module import failure
-from xg.cli.input_arrays import expected, expected_inputs
-from xg.cli.published import Published, at_sizes_of, names_for, size_numbers
-from xg.diagnostics.diagnostic import DiagnosticError
+from xg.cli.input_arrays import expected
+from xg.cli.published import Published, names_for, size_numbers
 from xg.diagnostics.lazy_dataclass import dataclass
 from xg.driver import Program
 from xg.frontend.project import Project
-from xg.frontend.typed import declared_dims
 from xg.verify.counterpart.agreeing import in_shape, off
 from xg.verify.counterpart.comparison import (
     TOLERANCE,
@@ -36,7 +41,6 @@ from xg.verify.counterpart.foreign_run import Event, ForeignRun
 from xg.verify.counterpart.matching import Matcher
 from xg.verify.counterpart.torch_hooks import HookedRun, parameters
 from xg.verify.counterpart.variants import OtherWeights
-from xg.verify.proof_sizes import verification_sizes
 from xg_runtime import random_inputs, rename, weights
 from xg_runtime.errors import InputError, XgRuntimeError
 from xg_runtime.expect import fit
@@ -75,7 +79,7 @@ class Counterpart:
             _draw(module, before)
         tensors = _arrays(module)
         held, spelled = _published(project, options, module, tensors, given)
-        program = _at_all_sizes(project, options, held, given)
+        program = at_all_sizes(project, options, held, given)
         wanted = expected(program.params)
         params = fit(held.params, wanted, dtype="float64", source="the module")
         plain = cls(module, program, params, held.names, spelled, OtherWeights({}))
@@ -136,14 +140,14 @@ def compare_module(
     counterpart: Counterpart, given: Arrays, tolerance: float, seed: int = 0
 ) -> ModuleAgreement:
     """Run both, forward and backward, and compare; raises InputError."""
-    inputs = _inputs(counterpart.program, given, seed)
-    called = _called(counterpart, inputs)
+    inputs = all_inputs(counterpart.program, given, seed)
+    called = called_with(counterpart.module, counterpart.names, inputs)
     runs = [_run(counterpart.module, called, number) for number in range(TRIES)]
     drawn = _drawn(runs, tolerance)
     if drawn is not None:
         return _random(counterpart, inputs, runs[0].found, drawn)
-    results = _results(counterpart.program, runs[0].found.outputs)
-    d_outputs = _cotangents(counterpart.program, list(results), seed)
+    results = results_of(counterpart.program, runs[0].found.outputs)
+    d_outputs = cotangents_of(counterpart.program, list(results), seed)
     cotangents = {
         place: _back(d_outputs[name], runs[0].found.outputs[place][1].shape)
         for name, place in results.items()
@@ -181,7 +185,7 @@ def _published(
     project: Project, options: Namespace, module: nn.Module, tensors: Arrays, given: Arrays
 ) -> tuple[Published, dict[str, str]]:
     """The module's weights read for the diagram, and its names as a checkpoint has them."""
-    told = _config(module)
+    told = config_of(module)
     names = names_for(options, project)
     tied = set(names.tied) if names is not None else set[str]()
     ways = [dict(zip(tensors, tensors, strict=True))]
@@ -199,16 +203,6 @@ def _published(
                 first = first or error
     assert first is not None
     raise first
-
-
-def _config(module: nn.Module) -> dict[str, Any] | None:
-    """The sizes and words that a module keeps as its `config`, as config.json would have them."""
-    config: Any = getattr(module, "config", None)
-    if isinstance(config, Mapping):
-        return dict(config)
-    to_dict = getattr(config, "to_dict", None)
-    told: Any = to_dict() if to_dict is not None else getattr(config, "__dict__", None)
-    return dict(told) if told else None
 
 
 def _saved_names(module: nn.Module) -> dict[str, str]:
@@ -231,66 +225,7 @@ def _saved_names(module: nn.Module) -> dict[str, str]:
     return {name: by_number.get(n, name) for name, n in numbers.items()}
 
 
-def _at_all_sizes(project: Project, options: Namespace, held: Published, given: Arrays) -> Program:
-    """The program with a number for every size: of arrays, of the user, and else one that is free.
-
-    Even ones where the file allows them, as ranks cut them; else those that a proof takes.
-    """
-    graphs = held.program.on_one_device.graphs
-    arrays = {**given, **held.params}
-    proof = verification_sizes(graphs, graphs.all_numbers)
-    open_ = [name for name in proof if name not in size_numbers(held.program)]
-    taken = set(size_numbers(held.program).values())
-    wished = (n for n in range(4, 100, 2) if n not in taken)
-    for sizes in (dict(zip(open_, wished, strict=False)), proof):
-        own = {name: n for name, n in sizes.items() if name in declared_dims(project)}
-        try:
-            return at_sizes_of(
-                arrays, project, options.block, {**own, **held.settings}
-            ).on_one_device
-        except DiagnosticError:
-            if sizes is proof:
-                raise
-    raise AssertionError("the last sizes compile or raise")
-
-
-# ---- inputs and results --------------------------------------------------------------------------
-
-
-def _inputs(program: Program, given: Arrays, seed: int) -> Arrays:
-    """The inputs of the diagram: those given, and drawn ones in place of the others."""
-    expectations = expected_inputs(program)
-    missing = {name: want for name, want in expectations.items() if name not in given}
-    drawn = random_inputs.random_inputs(missing, {}, seed)
-    arrays = {**drawn, **{name: given[name] for name in given if name in expectations}}
-    return fit(arrays, expectations, dtype="float64", source="the inputs")
-
-
-def _called(counterpart: Counterpart, inputs: Arrays) -> tuple[dict[str, Any], int]:
-    """The tensors that the module is called with, by name, and how many of them by place."""
-    import torch
-
-    tensors = {name: torch.from_numpy(array.copy()) for name, array in inputs.items()}
-    for tensor in tensors.values():
-        if tensor.is_floating_point():
-            tensor.requires_grad_()
-    kinds = signature(counterpart.module.forward).parameters
-    table = counterpart.names.inputs if counterpart.names else {}
-    wanted = {name: ours for name, ours in table.items() if ours in tensors}
-    wanted |= {name: name for name in kinds if name in tensors}
-    if wanted:
-        return {name: tensors[ours] for name, ours in wanted.items()}, 0
-    placed = (Parameter.POSITIONAL_ONLY, Parameter.POSITIONAL_OR_KEYWORD)
-    places = [p for p in kinds.values() if p.kind in placed]
-    required = [p for p in places if p.default is Parameter.empty]
-    several = any(p.kind is Parameter.VAR_POSITIONAL for p in kinds.values())
-    count = len(tensors) if several else min(len(tensors), len(places))
-    if len(required) > len(tensors):
-        raise InputError(
-            f"the module's forward needs {', '.join(p.name for p in required)}, and the diagram "
-            f"has {', '.join(tensors)}: say which is which under [inputs] in the file of names"
-        )
-    return dict(list(tensors.items())[:count]), count
+# ---- runs --------------------------------------------------------------------------
 
 
 def _run(module: nn.Module, called: tuple[dict[str, Any], int], seed: int) -> HookedRun:
@@ -301,43 +236,6 @@ def _run(module: nn.Module, called: tuple[dict[str, Any], int], seed: int) -> Ho
         return HookedRun(module, *called)
     except Exception as error:
         raise failure("the module", "fails on the diagram's inputs", error) from error
-
-
-def _shapes(program: Program) -> dict[str, tuple[int, ...]]:
-    """The shapes of the diagram's outputs."""
-    sizes = size_numbers(program)
-    return {
-        name: tuple(n if isinstance(n, int) else sizes[n] for n in spec.shape)
-        for name, spec in program.outputs.items()
-    }
-
-
-def _results(program: Program, outputs: Sequence[tuple[str, Array]]) -> dict[str, int]:
-    """The place of each of the diagram's outputs among the module's results, by name or shape."""
-    shapes = _shapes(program)
-    found: dict[str, int] = {}
-    for by_name in (True, False):
-        for name, shape in shapes.items():
-            for place, (its, array) in enumerate(outputs):
-                is_free = name not in found and place not in found.values()
-                if is_free and (its == name or not by_name) and in_shape(array, shape) is not None:
-                    found[name] = place
-    if not found:
-        ours = ", ".join(f"{name} {list(shape)}" for name, shape in shapes.items())
-        theirs = ", ".join(str(list(array.shape)) for _, array in outputs) or "nothing"
-        raise InputError(f"the module gives {theirs}, and the diagram {ours}")
-    return found
-
-
-def _cotangents(program: Program, names: list[str], seed: int) -> Arrays:
-    """1 for a loss, else random numbers for every result that both have."""
-    outputs, shapes = program.outputs, _shapes(program)
-    floats = [name for name in names if outputs[name].dtype == "float"]
-    losses = [name for name in floats if not shapes[name]]
-    if losses:
-        return {name: np.ones(()) for name in losses}
-    rng = np.random.default_rng(seed)
-    return {name: rng.standard_normal(shapes[name]) for name in floats}
 
 
 def _gradients(counterpart: Counterpart, run: ForeignRun) -> dict[str, Array | None]:

@@ -99,14 +99,14 @@ def _held(project: Project, options: Namespace, found: Arrays, inputs: Arrays) -
     if options.params is not None:
         return Published.read(project, options, options.params, inputs)
     try:
-        checkpoint = weights.Weights(str(options.against), _tensors(project, options, found))
+        checkpoint = weights.Weights(str(options.against), tensors_of(project, options, found))
         return Published.of(project, options, checkpoint, inputs)
     except InputError as error:
         more = "no weights are in it that fit: --params CHECKPOINT gives them"
         raise InputError(error.message, (*error.details, more)) from error
 
 
-def _tensors(project: Project, options: Namespace, found: Arrays) -> Arrays:
+def tensors_of(project: Project, options: Namespace, found: Arrays) -> Arrays:
     """The arrays of a file that are weights, by the names of the code or of the diagram."""
     draft = shape_project(project, options.block, dict(options.settings))
     paths = {path for path, *_ in param_specs(draft)}

@@ -69,21 +69,14 @@ class RankDumps:
     names: Names | None
 
     @classmethod
-    def read(cls, project: Project, options: Namespace, files: Sequence[Path]) -> RankDumps:
-        """Read the files, and compile the plan; raises InputError, DiagnosticError."""
-        if options.plan is None:
-            raise InputError(
-                f"{options.against} is of {len(files)} ranks: --plan says how they cut the weights"
-            )
-        found = [array_files.read(file) for file in files]
-        program = compile_project(project, options.block, settings_of(options), options.plan)
-        if program.stages:
-            raise DiagnosticError.of(ManyStages(len(program.stages)))
+    def of(cls, project: Project, options: Namespace, found: Sequence[Arrays]) -> RankDumps:
+        """Compile the plan for the arrays of all ranks; raises InputError, DiagnosticError."""
+        program = planned(project, options)
         ranks = Grid(dict(program.mesh)).count
-        if ranks != len(files):
+        if ranks != len(found):
             mesh = " × ".join(f"{axis} = {size}" for axis, size in program.mesh.items())
             raise InputError(
-                f"{options.against} is of {len(files)} ranks, and {options.plan} of {ranks} "
+                f"{options.against} is of {len(found)} ranks, and {options.plan} of {ranks} "
                 f"({mesh}): --set {next(iter(program.mesh), 'N_T')}=… gives an axis more or fewer"
             )
         return cls(project, options, found, program, names_for(options, project))
@@ -93,7 +86,7 @@ class RankDumps:
         """The ranks along every axis."""
         return self.program.mesh
 
-    def of(self, name: str, rank: int = 0) -> RankArrays:
+    def array(self, name: str, rank: int = 0) -> RankArrays:
         """An array of all ranks, as one of them sees it."""
         return RankArrays([each[name] for each in self.found], self.mesh, rank)
 
@@ -142,33 +135,60 @@ class RankDumps:
         A tensor that every rank has the same of is one that the code did not cut, or a part of
         zeros: the shapes of the others tell.
         """
-        known, options = self.cuts(), Namespace(**{**vars(self.options), "plan": None})
-        whole = {name: self.of(name).joined(known[name]).array for name in self.everywhere}
-        same = {name for name in known if known[name] and self._is_same(name)}
-        try:
-            return Dump.of(self.project, options, whole)
-        except InputError:
-            if not same:
-                raise
-            whole |= {name: self.found[0][name] for name in same}
-            return Dump.of(self.project, options, whole)
+        options = Namespace(**{**vars(self.options), "plan": None})
+        (cut, uncut), first = self.ways(), None
+        for known in (cut, uncut) if cut != uncut else (cut,):
+            try:
+                return Dump.of(self.project, options, self.whole(known))
+            except InputError as error:
+                first = first or error
+        assert first is not None
+        raise first
+
+    def ways(self) -> tuple[dict[str, ShardSpec], dict[str, ShardSpec]]:
+        """The cuts of the plan, and those with what every rank has the same of left uncut."""
+        known = self.cuts()
+        return known, {n: () if cut and self._is_same(n) else cut for n, cut in known.items()}
+
+    def whole(self, known: Mapping[str, ShardSpec]) -> Arrays:
+        """The arrays of all ranks put together as they are cut."""
+        return {name: self.array(name).joined(known[name]).array for name in self.everywhere}
 
     def drifted(self, tensors: Sequence[str]) -> tuple[str, int, float] | None:
         """A weight or an input of which a rank has another copy than rank 0, and which rank."""
         known = self.cuts()
         for name in tensors:
             if name in known:
-                first = self.of(name).joined(known[name]).array
+                first = self.array(name).joined(known[name]).array
                 for rank in range(1, len(self.found)):
-                    own = self.of(name, rank).joined(known[name]).array
+                    own = self.array(name, rank).joined(known[name]).array
                     if off(own, first) > self.options.tolerance:
                         return name, rank, off(own, first)
         return None
 
 
-def compare_ranks(project: Project, options: Namespace, files: Sequence[Path]) -> ModuleAgreement:
+def planned(project: Project, options: Namespace) -> Program:
+    """The program that the ranks follow; raises DiagnosticError for one in stages."""
+    program = compile_project(project, options.block, settings_of(options), options.plan)
+    if program.stages:
+        raise DiagnosticError.of(ManyStages(len(program.stages)))
+    return program
+
+
+def compare_files(project: Project, options: Namespace, files: Sequence[Path]) -> ModuleAgreement:
+    """Compare what ranks have written, a file each; raises InputError, DiagnosticError."""
+    if options.plan is None:
+        raise InputError(
+            f"{options.against} is of {len(files)} ranks: --plan says how they cut the weights"
+        )
+    return compare_ranks(project, options, [array_files.read(file) for file in files])
+
+
+def compare_ranks(
+    project: Project, options: Namespace, found_on: Sequence[Arrays]
+) -> ModuleAgreement:
     """Run the diagram on what the ranks hold together, and compare each; raises InputError."""
-    ranks = RankDumps.read(project, options, files)
+    ranks = RankDumps.of(project, options, found_on)
     dump = ranks.dump()
     views = _Views(ranks, dump)
     drift = ranks.drifted([*dump.inputs, *views.tensors])
@@ -179,7 +199,7 @@ def compare_ranks(project: Project, options: Namespace, files: Sequence[Path]) -
         first = FirstDifference("forward", name, name, theirs, error, COPIES, ranks=(rank,))
         found = ModuleAgreement(0, 0, 0, error, first, options.tolerance)
         return replace(found, on=_said(first.ranks, grid))
-    each = [views.of(rank, explains=False).judge() for rank in range(len(files))]
+    each = [views.of(rank, explains=False).judge() for rank in range(len(found_on))]
     wrong = [rank for rank, one in enumerate(each) if one.first is not None]
     if not wrong:
         return max(each, key=lambda one: one.worst)
@@ -236,15 +256,15 @@ class _Views:
         run.events = [event for event in run.events if event.edge not in shared]
         for event in run.events:
             name = event.edge or event.module + (".input" if event.kind == "input" else "")
-            event.ranks = self.ranks.of(name, rank)
+            event.ranks = self.ranks.array(name, rank)
             if GRADIENT + name in self.ranks.everywhere:
-                parts = self.ranks.of(GRADIENT + name, rank)
+                parts = self.ranks.array(GRADIENT + name, rank)
                 event.rank_gradients = replace(parts, parts=[each * scale for each in parts.parts])
         held = {
             name: whole
             for name, edge in dump.flat.outputs.items()
             if name in self.ranks.everywhere
-            and (whole := shared.get(name) or self.ranks.of(name, rank).like(edge.array))
+            and (whole := shared.get(name) or self.ranks.array(name, rank).like(edge.array))
         }
         results = {name: whole.array for name, whole in held.items()}
         gradients, holders = self._gradients(rank)
@@ -260,7 +280,7 @@ class _Views:
         found: dict[str, WholeArray] = {}
         for name, ours in self.theirs.items():
             if GRADIENT + name in self.ranks.everywhere:
-                whole = self.ranks.of(GRADIENT + name, rank).like(ours)
+                whole = self.ranks.array(GRADIENT + name, rank).like(ours)
                 if whole is None:
                     has = list(self.ranks.found[rank][GRADIENT + name].shape)
                     raise InputError(

@@ -123,9 +123,9 @@ RULES: Final = (
     Rule(("cost",), "--timeline", _is_placed, "is of a pipeline: --plan NAME"),
     Rule(
         ("compare",),
-        "--plan",
-        lambda options: options.against is not None,
-        "is for arrays of several ranks: --against FOLDER",
+        "--timeout",
+        lambda options: options.plan is not None and options.module is not None,
+        "is of a module on several ranks: --module MODULE:BUILD --plan NAME",
     ),
     Rule(("train",), "--pipeline-schedule", _is_placed, "is of a pipeline: --plan NAME"),
     Rule(("verify",), "--plan", _proves_ranks, "is for proofs of ranks: --against single,exact"),

@@ -7,6 +7,8 @@ from typing import Any, cast
 from xg.cli.actions.run_train import folder_of, train_in_folder
 from xg.cli.console import Console
 from xg.cli.dispatch import parse
+from xg.cli.opening import open_project
+from xg.cli.rank_of_module import seen
 from xg.cli.training.data import training_setup
 from xg.cli.training.loop import agreed_facts
 from xg.codegen.backend import find
@@ -104,6 +106,13 @@ def train(options: dict[str, Any], arrays: Arrays) -> Answer:
     except NonFiniteError as error:
         return Answer(facts={"tensor": error.tensor, "reason": error.reason, "step": error.step})
     return Answer(facts={"interrupted": learned.interrupted})
+
+
+def compare(options: dict[str, Any], arrays: Arrays) -> Answer:
+    """A rank's part of `xg compare`: the user's module, built and run on this rank."""
+    del arrays
+    words = parse("compare", options["words"])
+    return seen(open_project(words.file), words)
 
 
 def _of(kind: str, arrays: Arrays) -> dict[str, Array]:

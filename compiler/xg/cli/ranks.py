@@ -5,7 +5,9 @@ from __future__ import annotations
 import os
 from argparse import Namespace
 from collections.abc import Mapping
+from contextlib import AbstractContextManager
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from xg.codegen.backend import on_processes
 from xg.diagnostics.lazy_dataclass import dataclass
@@ -18,6 +20,9 @@ from xg_runtime.ranks.grid import Grid
 from xg_runtime.ranks.run_task import Place, run_task
 from xg_runtime.ranks.task import Answer, Json, Task
 from xg_runtime.ranks.terms import Terms
+
+if TYPE_CHECKING:
+    from xg_runtime.ranks.process_mesh import ProcessMesh
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,6 +64,12 @@ class Ranks:
     def terms(self) -> Terms:
         """How processes work together."""
         return Terms(timeout=self.timeout, checked=self.checked)
+
+    def joined(self, facts: Mapping[str, str]) -> AbstractContextManager[ProcessMesh]:
+        """Be the rank that torchrun has made this process; `facts` are the same on all."""
+        from xg_runtime.ranks.joining import joined  # needs torch, which one rank does not
+
+        return joined(self.sizes, facts, self.terms)
 
     def do(
         self, function: str, options: Json, arrays: Arrays, *, aloud: bool = False

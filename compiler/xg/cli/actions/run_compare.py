@@ -8,9 +8,10 @@ from dataclasses import asdict
 from xg.cli.console import Console
 from xg.cli.counterpart import Counterpart, compare_module
 from xg.cli.dumped import compare_dumped
-from xg.cli.dumped_ranks import compare_ranks, files_of_ranks
+from xg.cli.dumped_ranks import compare_files, files_of_ranks
 from xg.cli.exits import FINE, PROBLEM, USAGE
 from xg.cli.foreign_module import built
+from xg.cli.module_ranks import compare_module_on_ranks
 from xg.cli.opening import open_project
 from xg.cli.render.json_text import json_text
 from xg.cli.render.module_agreement import lines
@@ -27,6 +28,8 @@ def run(options: Namespace, console: Console) -> int:
         console.note("xg compare: with what? --module MODULE:BUILD, or --against ARRAYS")
         return USAGE
     found = _compared(project, options)
+    if found is None:  # a rank of torchrun; the first one speaks for all
+        return FINE
     if options.json:
         console.write(json_text(asdict(found) | {"agree": found.first is None}))
     else:
@@ -34,17 +37,18 @@ def run(options: Namespace, console: Console) -> int:
     return FINE if found.first is None else PROBLEM
 
 
-def _compared(project: Project, options: Namespace) -> ModuleAgreement:
+def _compared(project: Project, options: Namespace) -> ModuleAgreement | None:
     if options.against is not None:
         files = files_of_ranks(options.against)
         if files is not None:
-            return compare_ranks(project, options, files)
-    if options.plan is not None:
-        raise InputError(
-            "--plan is for arrays of several ranks: --against names their folder, or rank*.npz"
-        )
-    if options.against is not None:
+            return compare_files(project, options, files)
+        if options.plan is not None:
+            raise InputError(
+                "--plan is for arrays of several ranks: --against names their folder, or rank*.npz"
+            )
         return compare_dumped(project, options)
+    if options.plan is not None:
+        return compare_module_on_ranks(project, options)
     given = arrays.read(options.inputs) if options.inputs else {}
     counterpart = Counterpart.of(
         project, options, built(options.module), given, draw=not options.as_is

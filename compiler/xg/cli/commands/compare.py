@@ -6,7 +6,7 @@ from argparse import ArgumentParser
 from pathlib import Path
 
 from xg.cli.arguments import add_file
-from xg.cli.quantities import amount, natural
+from xg.cli.quantities import amount, natural, positive
 
 EXAMPLE = (
     "xg compare diagrams/models/transformer.xg --module examples/minigpt/minigpt.py:build "
@@ -21,7 +21,8 @@ def add_arguments(parser: ArgumentParser) -> None:
     code.add_argument(
         "--module",
         metavar="MODULE:BUILD",
-        help="a function that returns a torch.nn.Module, in a module or a .py file; it is run",
+        help="a function that returns a torch.nn.Module, in a module or a .py file; it is run, "
+        "with --plan on every rank: in a process each, or as torchrun has started them",
     )
     code.add_argument(
         "--against",
@@ -66,4 +67,11 @@ def _add_numbers(parser: ArgumentParser) -> None:
     )
     parser.add_argument(
         "--seed", type=natural, default=0, metavar="N", help="of drawn inputs; default: 0"
+    )
+    parser.add_argument(
+        "--timeout",
+        type=positive,
+        default=60,
+        metavar="SECONDS",
+        help="that one rank of a module under --plan may keep the others waiting; default: 60",
     )

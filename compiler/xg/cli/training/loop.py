@@ -190,9 +190,7 @@ def _under_torchrun(
 ) -> TrainingResult:
     """Join the processes that torchrun has started; restarted ones resume."""
     holds_a_run = exists(folder)  # asked before any rank begins one
-    from xg_runtime.ranks.joining import joined  # needs torch, which one rank does not
-
-    with joined(ranks.sizes, agreed_facts(what, options), ranks.terms) as mesh:
+    with ranks.joined(agreed_facts(what, options)) as mesh:
         if holds_a_run and mesh.again:
             options.resume = True
         elif holds_a_run and not options.resume:

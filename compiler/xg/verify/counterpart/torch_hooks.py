@@ -57,7 +57,7 @@ class HookedRun:
             arrays = [torch.as_tensor(d, dtype=t.dtype).reshape(t.shape) for t, d in roots]
             torch.autograd.backward([tensor for tensor, _ in roots], arrays)
         for name, tensor in parameters(self.module).items():
-            self.found.gradients[name] = None if tensor.grad is None else _array(tensor.grad)
+            self.found.gradients[name] = None if tensor.grad is None else whole(tensor.grad)
         return self.found
 
     def _hooks(self) -> Iterator[Any]:
@@ -126,7 +126,14 @@ def _tensors(found: object, name: str = "") -> Iterator[tuple[str, Tensor]]:
             yield from _tensors(getattr(found, each.name), each.name)
 
 
+def whole(tensor: Tensor) -> Array:
+    """All numbers of a tensor, which each rank may have a part of: then every rank has to call."""
+    gathered: Any = getattr(tensor, "full_tensor", None)
+    return _array(tensor if gathered is None else gathered())
+
+
 def _array(tensor: Tensor) -> Array:
-    """A copy of its numbers, floats in float64."""
-    plain = tensor.detach().cpu()
+    """A copy of its numbers, of several ranks those of this one, floats in float64."""
+    own: Any = getattr(tensor, "to_local", None)
+    plain = (tensor if own is None else own()).detach().cpu()
     return np.array((plain.double() if plain.is_floating_point() else plain).numpy())

@@ -1,0 +1,64 @@
+"""Code of others on several ranks, started here or by torchrun, beside a diagram under a plan."""
+
+from __future__ import annotations
+
+from argparse import Namespace
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from xg.cli.dumped_ranks import compare_ranks, planned
+from xg.cli.rank_of_module import call_for, seen
+from xg.cli.ranks import Ranks, is_process_of_many
+from xg.codegen.backend import on_processes
+from xg.diagnostics.limits import Processes
+from xg.frontend.project import Project
+from xg.verify.counterpart.comparison import ModuleAgreement
+from xg_runtime.errors import InputError
+from xg_runtime.ranks.grid import Grid
+
+if TYPE_CHECKING:
+    from xg_runtime.ranks.task import Answer
+
+
+def compare_module_on_ranks(project: Project, options: Namespace) -> ModuleAgreement | None:
+    """Run the module on every rank of the plan, and compare; None on ranks but the first.
+
+    Raises InputError, DiagnosticError, RankError.
+    """
+    if options.file == "-":
+        raise InputError("ranks that are processes read the file themselves: give it a name")
+    sizes = planned(project, options).mesh
+    on_processes().require()
+    ranks = Ranks("processes", sizes, options.timeout)
+    if not is_process_of_many():
+        Processes.check(Grid(dict(sizes)).count, None)
+        return _compared(project, options, ranks.do("compare", {"words": options.words}, {}))
+    with ranks.joined({"plan": options.plan}):
+        answers = _gathered(project, options)
+    return _compared(project, options, answers) if answers else None
+
+
+def _gathered(project: Project, options: Namespace) -> list[Answer]:
+    """The answers of all ranks, on the first of them."""
+    import torch.distributed as dist
+
+    collective: Any = dist
+    answer = seen(project, options)
+    answers: list[Any] | None = None
+    if collective.get_rank() == 0:
+        answers = [None] * collective.get_world_size()
+    collective.gather_object(answer, answers)
+    return answers or []
+
+
+def _compared(project: Project, options: Namespace, answers: Sequence[Answer]) -> ModuleAgreement:
+    found, facts = [answer.arrays for answer in answers], answers[0].facts
+    if "refused" in facts:
+        call_for(project, options, found, facts["config"])
+        raise AssertionError("no call could be made on the ranks")
+    order = facts["order"]  # of their code, which a file of arrays does not keep
+    found = [{name: arrays[name] for name in order if name in arrays} for arrays in found]
+    own = [*map(tuple, facts["settings"]), *options.settings]
+    return compare_ranks(
+        project, Namespace(**{**vars(options), "settings": own, "against": options.module}), found
+    )

@@ -1,0 +1,287 @@
+"""One rank of code that others wrote: its weights, its part of the inputs, and what it shows.
+
+All ranks tell the first one their weights. It finds the sizes, draws numbers for weights and inputs
+of one device, and every rank takes its part: of inputs as the plan cuts them, of weights as the
+code does.
+"""
+
+# pyright: reportUnknownMemberType=false, reportUnknownVariableType=false
+# pyright: reportUnknownArgumentType=false
+
+from __future__ import annotations
+
+import re
+from argparse import Namespace
+from collections.abc import Generator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from typing import TYPE_CHECKING, Any, Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from xg.cli.dumped import GRADIENT, tensors_of
+from xg.cli.dumped_ranks import RankDumps
+from xg.cli.foreign_call import (
+    all_inputs,
+    at_all_sizes,
+    called_with,
+    config_of,
+    cotangents_of,
+    output_shapes,
+)
+from xg.cli.foreign_module import built, failure
+from xg.cli.published import Published, names_for
+from xg.diagnostics.diagnostic import DiagnosticError
+from xg.diagnostics.lazy_dataclass import dataclass
+from xg.driver import compile_project
+from xg.frontend.project import Project
+from xg.frontend.typed import Settings, declared_dims, shape_project
+from xg.ir.sizes_from_arrays import carried_sizes
+from xg.sharding.shard_spec import ShardSpec, cuts
+from xg.verify.counterpart.torch_hooks import HookedRun, whole
+from xg.verify.gather_shards import window
+from xg_runtime import arrays as array_files
+from xg_runtime import random_inputs, weights
+from xg_runtime.errors import InputError, XgRuntimeError
+from xg_runtime.names import Names
+from xg_runtime.ranks import number
+from xg_runtime.ranks.grid import Grid
+from xg_runtime.ranks.task import Answer
+
+if TYPE_CHECKING:
+    from torch import Tensor, nn
+
+Array = NDArray[Any]
+Arrays = dict[str, Array]
+WRAPPERS: Final = re.compile(r"(_fsdp_wrapped_module|_orig_mod|_checkpoint_wrapped_module)\.")
+
+
+@dataclass(frozen=True)
+class RankCall:
+    """The whole numbers of a call, and the mesh axes that cut them; `settings` are its sizes.
+
+    Without `tensors` the module keeps the weights that it has.
+    """
+
+    tensors: Arrays
+    inputs: Arrays
+    cotangents: Arrays
+    shapes: Mapping[str, tuple[int, ...]]  # of the diagram's outputs
+    cuts: Mapping[str, ShardSpec]
+    mesh: Mapping[str, int]
+    settings: Settings
+
+    def part(self, name: str, array: Array) -> Array:
+        """The part of the running rank."""
+        shape, cut = list(array.shape), self.cuts.get(name, ())
+        for axis, over in cut:
+            shape[axis] //= self.mesh[over]
+        place = Grid(dict(self.mesh)).coordinates(number())
+        return array[window(tuple(shape), cut, place, self.mesh)]
+
+
+def seen(project: Project, options: Namespace) -> Answer:
+    """Build the module on this rank, run it, and note what it shows; raises InputError.
+
+    Where no call can be made for its weights, the answer is these, and says so.
+    """
+    import torch.distributed as dist
+
+    collective: Any = dist
+    module = _built(options.module)
+    found, config = weights_of(module), config_of(inner(module))
+    everywhere: list[Arrays] = [{} for _ in range(collective.get_world_size())]
+    collective.all_gather_object(everywhere, found)
+    told: list[RankCall | None] = [None]
+    if number() == 0:
+        # Who asked meets the error again, and has the place to say it.
+        with suppress(DiagnosticError, XgRuntimeError):
+            told = [call_for(project, options, everywhere, config)]
+    collective.broadcast_object_list(told)
+    (call,) = told
+    if call is None:
+        return Answer(found, {"refused": True, "config": config})
+    _set(module, call)
+    shown = {**weights_of(module), **_shown(module, call, names_for(options, project))}
+    return Answer(shown, {"settings": list(call.settings.items()), "order": list(shown)})
+
+
+def call_for(
+    project: Project,
+    options: Namespace,
+    everywhere: Sequence[Arrays],
+    config: dict[str, Any] | None,
+) -> RankCall:
+    """Find the sizes that the weights of all ranks have, and draw; raises InputError."""
+    given = array_files.read(options.inputs) if options.inputs else {}
+    alone = Namespace(**{**vars(options), "plan": None, "against": options.module})
+    ranks = RankDumps.of(project, alone_with_plan(alone, options.plan), everywhere)
+    held, known = _held(ranks, alone, given, config)
+    mesh = dict(ranks.mesh)
+    program = at_all_sizes(project, alone, held, given, every=max(2, len(everywhere)))
+    inputs = all_inputs(program, given, options.seed)
+    settings = {**_sizes(project, options, held, inputs), **held.settings}
+    placed = compile_project(
+        project, options.block, {**settings, **dict(options.settings)}, options.plan
+    )
+    stay = options.as_is or ranks.drifted(list(known)) is not None  # drawn copies would be equal
+    shapes = output_shapes(program)
+    return RankCall(
+        {} if stay else random_inputs.spread_params(ranks.whole(known), 0),
+        inputs,
+        cotangents_of(program, list(shapes), options.seed),
+        shapes,
+        {**known, **cuts(placed.graphs)},
+        mesh,
+        settings,
+    )
+
+
+def alone_with_plan(options: Namespace, plan: str) -> Namespace:
+    """The options with a plan."""
+    return Namespace(**{**vars(options), "plan": plan})
+
+
+def _held(
+    ranks: RankDumps, options: Namespace, given: Arrays, config: dict[str, Any] | None
+) -> tuple[Published, Mapping[str, ShardSpec]]:
+    """The weights of all ranks read for the diagram, and how they are cut; raises InputError."""
+    first: InputError | None = None
+    for known in ranks.ways():
+        tensors = tensors_of(ranks.project, options, ranks.whole(known))
+        checkpoint = weights.Weights("the module", tensors, own_config=config)
+        try:
+            return Published.of(ranks.project, options, checkpoint, given), known
+        except InputError as error:
+            first = first or error
+    assert first is not None
+    raise first
+
+
+def _sizes(project: Project, options: Namespace, held: Published, inputs: Arrays) -> Settings:
+    """The sizes that weights and inputs have."""
+    own, draft = declared_dims(project), shape_project(project, options.block, held.settings)
+    shapes = {name: array.shape for name, array in {**inputs, **held.params}.items()}
+    return {name: n for name, (n, _) in carried_sizes(draft, shapes).items() if name in own}
+
+
+# ---- the module ----------------------------------------------------------------------------------
+
+
+def inner(module: nn.Module) -> nn.Module:
+    """The module that a wrapper is around."""
+    from torch.nn.parallel import DistributedDataParallel
+
+    return module.module if isinstance(module, DistributedDataParallel) else module
+
+
+def plain(module: nn.Module, name: str) -> str:
+    """A name as it is without wrappers."""
+    if inner(module) is not module:
+        name = name.removeprefix("module.")
+    return WRAPPERS.sub("", name)
+
+
+def weights_of(module: nn.Module) -> Arrays:
+    """The parameters: those that torch shards whole, others as this rank has them."""
+    return {plain(module, name): whole(param) for name, param in module.named_parameters()}
+
+
+@contextmanager
+def _in_float64() -> Generator[None]:
+    """Let parameters start in float64: wrappers remember the type that they were made with."""
+    import torch
+
+    before = torch.get_default_dtype()
+    torch.set_default_dtype(torch.float64)
+    try:
+        yield
+    finally:
+        torch.set_default_dtype(before)
+
+
+def _built(text: str) -> nn.Module:
+    import torch
+
+    with _in_float64():
+        module = built(text)
+    if any(p.is_floating_point() and p.dtype != torch.float64 for p in module.parameters()):
+        if inner(module) is not module:
+            raise InputError(
+                f"{text} has parameters of another type than torch's default, which is float64 "
+                "here, and DistributedDataParallel keeps it: leave their dtype out"
+            )
+        module.double()
+    return module.eval()
+
+
+def _set(module: nn.Module, call: RankCall) -> None:
+    """Give the module this rank's part of the weights."""
+    import torch
+    from torch.distributed.tensor import DTensor, distribute_tensor
+
+    with torch.no_grad():
+        for name, param in module.named_parameters():
+            known = plain(module, name)
+            if known not in call.tensors:
+                continue
+            part: Tensor = torch.from_numpy(call.part(known, call.tensors[known]).copy())
+            if isinstance(param, DTensor):
+                own = distribute_tensor(part, param.device_mesh, param.placements)
+                param.to_local().copy_(own.to_local())
+            else:
+                param.copy_(part)
+
+
+# ---- the run -------------------------------------------------------------------------------------
+
+
+def _shown(module: nn.Module, call: RankCall, names: Names | None) -> Arrays:
+    """Inputs, what modules give, results, and all gradients."""
+    import torch
+
+    inputs = {name: call.part(name, array) for name, array in call.inputs.items()}
+    torch.manual_seed(0)
+    try:
+        run = HookedRun(module, *called_with(inner(module), names, inputs))
+        results = _results(call, run)
+        run.backward(
+            {
+                place: call.part(name, call.cotangents[name]).reshape(run.result[place][1].shape)
+                for name, place in results.items()
+                if name in call.cotangents
+            }
+        )
+    except Exception as error:
+        raise failure("the module", "fails on the diagram's inputs", error) from error
+    shown: Arrays = {}
+    for event in run.found.events:
+        if event.call == 0:
+            given = ".input" if event.kind == "input" else ""
+            shown[plain(module, event.module) + given] = event.array
+            if event.gradient is not None:
+                shown[f"{GRADIENT}{plain(module, event.module)}{given}"] = event.gradient
+    for name, gradient in run.found.gradients.items():
+        if gradient is not None:
+            shown[GRADIENT + plain(module, name)] = gradient
+    for name, place in results.items():
+        shown[name] = run.found.outputs[place][1]
+        if call.shapes[name] and name in call.cotangents:
+            shown[GRADIENT + name] = call.part(name, call.cotangents[name])
+    return {**shown, **inputs}
+
+
+def _results(call: RankCall, run: HookedRun) -> dict[str, int]:
+    """The place of each of the diagram's outputs among the results, by its name or its shape."""
+    sizes = {name: call.part(name, np.empty(shape)).size for name, shape in call.shapes.items()}
+    found: dict[str, int] = {}
+    for by_name in (True, False):
+        for name, size in sizes.items():
+            for place, (its, array) in enumerate(run.found.outputs):
+                is_free = name not in found and place not in found.values()
+                if is_free and (its == name if by_name else array.size == size):
+                    found[name] = place
+    if not found:
+        theirs = ", ".join(str(list(array.shape)) for _, array in run.found.outputs) or "nothing"
+        raise InputError(f"the module gives {theirs}, and the diagram {', '.join(sizes)}")
+    return found

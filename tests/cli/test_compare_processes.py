@@ -1,0 +1,83 @@
+"""`xg compare --module --plan`: code of several ranks, run in a process each."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from cli.conftest import DIAGRAMS, Said, Xg
+
+FILE = str(DIAGRAMS / "models" / "transformer.xg")
+MINI = DIAGRAMS.parent / "examples" / "minigpt"
+NAMES = str(MINI / "minigpt.names.toml")
+WRONG = f"""\
+import sys
+sys.path.insert(0, {str(MINI)!r})
+import torch
+import torch.distributed as dist
+from minigpt import build
+from wrapped import divided
+
+def late():
+    model = divided()
+    if dist.get_rank() == 1:
+        model.layers[1].norm_2.register_forward_hook(lambda _, __, y: 1.1 * y)
+    return model
+
+def apart():
+    torch.manual_seed(dist.get_rank())
+    return build()
+
+def broken():
+    model = build()
+    if dist.get_rank() == 1:
+        raise ValueError("no such luck")
+    return model
+"""
+
+
+def compared(xg: Xg, module: str, plan: str, *more: str) -> Said:
+    Path("wrong.py").write_text(WRONG, encoding="utf-8")
+    words = ("--module", module, "--plan", plan, "--map", NAMES)
+    return xg("compare", FILE, *words, *more)
+
+
+def test_the_rank_that_differs_is_named(xg: Xg) -> None:
+    """Every parameter that tensor parallelism cuts is a DTensor; one rank scales what it gives."""
+    said = compared(xg, "wrong.py:late", "TP")
+    assert said.code == 1, said.err
+    assert "first forward: LN of line 46 in layers.1, off by 9.1e-02 of its size on rank 1\n" in (
+        said.out
+    )
+    assert "the output of layers.1.norm_2 should be that" in said.out
+
+
+def test_copies_that_start_apart_are_not_drawn_over(xg: Xg) -> None:
+    said = compared(xg, "wrong.py:apart", "DP")
+    assert said.code == 1, said.err
+    assert "first forward: words.weight" in said.out
+    assert "of its size on rank 1\n" in said.out
+    assert "its copies differ from rank to rank" in said.out
+
+
+def test_what_one_rank_raises_is_told_with_its_line(xg: Xg) -> None:
+    said = compared(xg, "wrong.py:broken", "DP")
+    assert said.code != 0
+    assert "rank 1: wrong.py:broken cannot be built: ValueError: no such luck" in said.err
+    assert "Traceback" not in said.err
+
+
+@pytest.mark.parametrize(
+    ("plan", "more", "message"),
+    [
+        ("PP", (), "stages"),
+        ("DP", ("--set", "N_D=1000"), "processes"),
+        ("Nonsense", (), "Nonsense"),
+    ],
+)
+def test_plans_that_no_ranks_can_follow(
+    xg: Xg, plan: str, more: tuple[str, ...], message: str
+) -> None:
+    said = compared(xg, "wrong.py:apart", plan, *more)
+    assert said.code != 0
+    assert message in said.err
