@@ -196,7 +196,7 @@ class BlockPlacer:
                 outputs = self.moves.typed(step, inputs, states)
                 break
             except IllTyped as refused:
-                first = first or refused
+                first = first or refused.with_traceback(None)
         else:
             assert first
             if step.parts:

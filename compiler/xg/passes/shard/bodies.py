@@ -60,8 +60,8 @@ class Bodies:
         answer = asked.answers.get(arguments)
         if answer is None:
             answer = asked.answers[arguments] = self._answer(asked, arguments)
-        if isinstance(answer, IllTyped):
-            raise answer
+        if isinstance(answer, IllTyped):  # a new one, for what is kept is to keep no frames
+            raise IllTyped(answer.reason, answer.expr, answer.places)
         return answer
 
     def _asked(self, step: Apply, types: tuple[TensorType, ...]) -> Asked:
