@@ -4,12 +4,13 @@ A generated module is an ordinary Python module with three
 functions. Dicts are keyed by the diagram's ASCII names; arrays are float32 or float64, ids integer.
 """
 
+from collections.abc import Callable
 from typing import Any, Protocol, TypeAlias
 
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
-__all__ = ["Module", "Array", "Arrays", "Saved"]
+__all__ = ["Module", "StageModule", "Array", "Arrays", "Saved"]
 
 Array: TypeAlias = NDArray[Any]
 Arrays: TypeAlias = dict[str, Array]
@@ -35,6 +36,23 @@ class Module(Protocol):
 
     def backward(self, params: Arrays, saved: Saved, d_outputs: Arrays) -> Arrays:
         """Return the gradients of all parameters and float inputs, keyed by name."""
+        ...
+
+
+class StageModule(Module, Protocol):
+    """The module of a stage of a pipeline, which may leave gradients of parameters for later."""
+
+    def backward_in_parts(
+        self,
+        params: Arrays,
+        saved: Saved,
+        d_outputs: Arrays,
+        later: list[Callable[[], None]] | None,
+    ) -> Arrays:
+        """Return the gradients of inputs; those of parameters fill in as `later` is called.
+
+        Without a list they are there at once, as `backward` gives them.
+        """
         ...
 
 

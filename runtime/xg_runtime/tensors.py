@@ -7,8 +7,9 @@ Arrays and tensors share their memory, so a step of training changes the one thr
 Needs torch.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Final, Protocol
+from typing import Any, Final, Protocol, cast
 
 import numpy as np
 import torch
@@ -65,6 +66,26 @@ class OnArrays:
         """Return the gradients of all parameters and float inputs, keyed by name."""
         tensors = self.module.backward(self._tensors(params), saved, self._tensors(d_outputs))
         return _arrays(tensors)
+
+    def backward_in_parts(
+        self,
+        params: Arrays,
+        saved: Saved,
+        d_outputs: Arrays,
+        later: list[Callable[[], None]] | None,
+    ) -> Arrays:
+        """Return the gradients of inputs; those of parameters fill in as `later` is called."""
+        given = self._tensors(params), saved, self._tensors(d_outputs), later
+        tensors = cast(Any, self.module).backward_in_parts(*given)
+        found = _arrays(tensors)
+        if later is not None:
+            first = set(found)
+
+            def rest() -> None:
+                found.update(_arrays({n: t for n, t in tensors.items() if n not in first}))
+
+            later.append(rest)
+        return found
 
     def _tensors(self, arrays: Arrays) -> Tensors:
         tensors = {name: self._tensor(array) for name, array in arrays.items()}

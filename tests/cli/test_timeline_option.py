@@ -9,7 +9,9 @@ import pytest
 from cli.conftest import DIAGRAMS, Xg
 
 FILE = str(DIAGRAMS / "models" / "transformer.xg")
-TITLE = re.compile(r"<title>(?:stage|rank) (\d+), (\w+) pass of microbatch (\d+), (\d+) to (\d+)<")
+TITLE = re.compile(
+    r"<title>(?:stage|rank) (\d+), (\w+) pass(?: for (\w+))? of microbatch (\d+), (\d+) to (\d+)<"
+)
 
 
 def test_every_pass_has_a_box_where_it_runs(xg: Xg, folder: Path) -> None:
@@ -17,12 +19,16 @@ def test_every_pass_has_a_box_where_it_runs(xg: Xg, folder: Path) -> None:
     said = xg(*words, "--timeline", "time.svg")
     assert said.code == 0, said.err
     found = TITLE.findall((folder / "time.svg").read_text(encoding="utf-8"))
-    assert len(found) == 2 * 2 * 4 * 3  # schedules, passes, stages, microbatches
-    (text,) = (each for each in said.out.split("\n\n") if each.startswith("1F1B"))
-    chart = {stage: row.split() for stage, row in re.findall(r"  stage (\d)  (.+)", text)}
-    for stage, way, part, start, end in found[: len(found) // 2]:
-        for column in range(int(start), int(end)):
-            assert chart[stage][column] == f"{way[0].upper()}{part}"
+    # Passes of schedules, stages, microbatches; backward passes of ZBH1 have two halves.
+    assert len(found) == (2 + 2 + 3) * 4 * 3
+    charts = [each for each in said.out.split("\n\n") if "kept at once" in each]
+    assert [each.split(",")[0] for each in charts] == ["1F1B", "GPipe", "ZBH1"]
+    for text, boxes in zip(charts, (found[:24], found[24:48], found[48:]), strict=True):
+        chart = {stage: row.split() for stage, row in re.findall(r"  stage (\d)  (.+)", text)}
+        for stage, way, half, part, start, end in boxes:
+            letter = "W" if half == "weights" else way[0].upper()
+            for column in range(int(start), int(end)):
+                assert chart[stage][column] == f"{letter}{part}"
 
 
 @pytest.mark.parametrize(

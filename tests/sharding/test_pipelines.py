@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import re
 import shutil
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from fractions import Fraction
 from itertools import product
@@ -42,7 +42,7 @@ from xg_runtime.cells import (
     timeline,
 )
 from xg_runtime.errors import RankError
-from xg_runtime.module import Module
+from xg_runtime.module import Module, StageModule
 from xg_runtime.ranks import current, simulate
 
 ON_RANK_3 = '__import__("xg_runtime.ranks").ranks.rank("N_D")'
@@ -84,6 +84,12 @@ def test_schedules_can_be_run_and_wait_as_the_formula_says(
 ) -> None:
     orders = SCHEDULES[name](ranks, parts, 1)
     check(orders, parts)
+    if name == "ZBH1":
+        assert len(timeline(orders)) == 3 * ranks * parts
+        idle = ranks - 1 + max(0, ranks - parts)
+        assert bubble(orders) == Fraction(idle, 3 * parts + idle)
+        assert [in_flight(order) for order in orders] == [min(parts, ranks)] * ranks
+        return
     assert len(timeline(orders)) == 2 * ranks * parts
     assert bubble(orders) == Fraction(ranks - 1, parts + ranks - 1)
     most = [parts if name == "GPipe" else min(parts, ranks - place) for place in range(ranks)]
@@ -100,9 +106,11 @@ def test_interleaved_schedules_wait_as_much_less_as_ranks_have_stages(
     parts = groups * ranks
     orders = SCHEDULES[name](ranks, parts, turns)
     check(orders, parts, turns)
-    assert len(timeline(orders)) == 2 * ranks * parts * turns
-    assert bubble(orders) == Fraction(ranks - 1, turns * parts + ranks - 1)
+    halves = 3 if name == "ZBH1" else 1
+    assert len(timeline(orders)) == max(2, halves) * ranks * parts * turns
+    assert bubble(orders) == Fraction(ranks - 1, halves * turns * parts + ranks - 1)
     ahead = [2 * (ranks - 1 - rank) + (turns - 1) * ranks + 1 for rank in range(ranks)]
+    ahead = ahead[:1] * ranks if name == "ZBH1" else ahead
     most = [turns * parts if name == "GPipe" else min(n, turns * parts) for n in ahead]
     assert [in_flight(order) for order in orders] == most
     assert all(kept(name, ranks - 1 - rank, ranks, turns, parts) == n
@@ -127,6 +135,52 @@ def test_orders_that_no_rank_can_run_are_found() -> None:
     assert timeline([first, other])
     with pytest.raises(Impossible, match="rank 1 awaits another order than rank 0 sends in"):
         check([first, other], 2, 2)
+
+
+def test_halves_of_backward_passes_have_an_order_too() -> None:
+    orders = SCHEDULES["ZBH1"](3, 4, 1)
+    late = [cell for cell in orders[0] if cell.half == "weights"]
+    assert [str(cell) for cell in late] == ["W0", "W1", "W2", "W3"]
+    without = [cell for cell in orders[0] if cell != late[2]]
+    with pytest.raises(Impossible, match=r"backward passes, weights, as \[0, 1, 3\]"):
+        check([tuple(without), *orders[1:]], 4)
+    early = [late[0], *(cell for cell in orders[0] if cell != late[0])]
+    with pytest.raises(Impossible, match="every rank waits, 0: W0"):
+        check([tuple(early), *orders[1:]], 4)
+    mixed = [replace(cell, half="") if cell.half == "inputs" else cell for cell in orders[0]]
+    with pytest.raises(Impossible, match="backward passes, inputs, as"):
+        check([tuple(mixed), *orders[1:]], 4)
+
+
+@pytest.mark.parametrize("backend", ["numpy", "torch"])
+def test_gradients_of_parameters_wait_for_their_half(tmp_path: Path, backend: str) -> None:
+    """Those of inputs are there at once, and the rest only where it is called."""
+    last = xg.compile(net(tmp_path), plan="PP").stages[1]
+    module = cast(StageModule, last.on_arrays(backend))
+    params = module.init(0, np.float64)
+    given = {"received": np.ones((3, 6)), "t": np.arange(3)}
+    _, saved = module.forward(params, given)
+    whole = module.backward(params, saved, {"loss": np.ones(())})
+    later: list[Callable[[], None]] = []
+    found = module.backward_in_parts(params, saved, {"loss": np.ones(())}, later)
+    assert list(found) == ["received"]
+    for each in later:
+        each()
+    assert found.keys() == whole.keys()
+    assert all(np.array_equal(found[name], whole[name]) for name in whole)
+
+
+def test_a_half_that_is_left_out_is_found(tmp_path: Path) -> None:
+    found = prepared(read_project(net(tmp_path)), "Net", "PP", {})
+    comparison = PipelineComparison.of(found.one, found.many, 0, "ZBH1")
+    alone = comparison.on_one_device(found.one.on_arrays())
+    modules = [stage.on_arrays() for stage in found.many.stages]
+    assert not comparison.differs(alone, comparison.on_ranks(modules))
+    text = found.many.stages[1].source()
+    (call,) = re.findall(r"^        later\.append\(part\)$", text, re.M)
+    forgets = load(text.replace(call, "        pass"), "stage")
+    with pytest.raises(RankError, match="rank 1: internal error: KeyError: 'E'"):
+        comparison.on_ranks([modules[0], cast(Module, forgets)])
 
 
 def test_a_stage_holds_its_rounds_and_what_is_around_them(tmp_path: Path) -> None:
@@ -225,9 +279,9 @@ def test_gradients_do_not_depend_on_the_order(tmp_path: Path, plan: str) -> None
         PipelineComparison.of(found.one, found.many, 0, name).on_ranks(modules)
         for name in SCHEDULES
     ]
-    for one, other in zip(*runs, strict=True):
+    for one, *others in zip(*runs, strict=True):
         for name, gradient in one.gradients.items():
-            assert np.array_equal(gradient, other.gradients[name])
+            assert all(np.array_equal(gradient, each.gradients[name]) for each in others)
 
 
 def test_stages_go_round_the_ranks(tmp_path: Path) -> None:
@@ -344,10 +398,13 @@ def test_a_plan_says_how_often_and_in_which_order(
     assert main([*words, str(tmp_path / "turns"), "--plan", "Turns"]) == 0
     gpipe = ["--plan", "Turns", "--pipeline-schedule", "GPipe", "--accumulate", "2"]
     assert main([*words, str(tmp_path / "gpipe"), *gpipe]) == 0
-    alone, turns, other = (
+    halves = ["--plan", "Turns", "--pipeline-schedule", "ZBH1"]
+    assert main([*words, str(tmp_path / "halves"), *halves]) == 0
+    alone, turns, other, half = (
         [json.loads(line) for line in (tmp_path / run / "log.jsonl").read_text().splitlines()]
-        for run in ("one", "turns", "gpipe")
+        for run in ("one", "turns", "gpipe", "halves")
     )
+    assert half == turns  # to the last bit
     assert all(a == pytest.approx(b, rel=1e-11) for a, b in zip(turns, alone, strict=True))
     assert other[-1] == pytest.approx(alone[-1], rel=1e-11)  # MSE: the same step in other parts
     parts = [

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import combinations, product
 from math import prod
+from typing import Final
 
 from xg.cost.communication import Sent, summed
 from xg.cost.hardware import Machine, seconds_of, value_of
@@ -53,6 +54,9 @@ class MeshPrice:
         return self.computing + self.sending + self.waiting
 
 
+HALVES: Final = "ZBH1"  # the schedule that takes backward passes in halves
+
+
 def price(
     reports: Sequence[CostReport],
     mesh: Numbers,
@@ -86,6 +90,7 @@ def price(
         sent = {over: sum(times) for over, times in each_and_once.items()}
         sending, of_parts = sum(sent.values()), sum(each for each, _ in each_and_once.values())
         waiting = (ranks - 1) * (computing + of_parts / parts) / turns
+        waiting /= 3 if schedule == HALVES else 1  # the gradients of parameters fill the rest
         found = MeshPrice(mesh, parts, parts * computing, sending, waiting, memory, inner, sent)
         if best is None or found.seconds < best.seconds:
             best = found
@@ -114,6 +119,7 @@ def kept(schedule: str, after: int, ranks: int, turns: int, parts: int) -> int:
     """
     if ranks == turns == 1:
         return 1
+    after = ranks - 1 if schedule == HALVES else after  # each keeps as much as the first
     ahead = after if turns == 1 else 2 * after + (turns - 1) * ranks
     return parts * turns if schedule == "GPipe" else min(ahead + 1, parts * turns)
 

@@ -22,7 +22,7 @@ INSIDE: Final = ".."  # of one that led further in: what is gathered there is ke
 ROUNDS: Final = "/"  # the end of a path to a row of calls, whose rounds ranks share as stages
 
 # The orders that a plan may name; `xg_runtime.cells` has them.
-SCHEDULES: Final = ("1F1B", "GPipe")
+SCHEDULES: Final = ("1F1B", "GPipe", "ZBH1")
 
 # Whether a backward pass computes a value again, or finds it kept; what a parameter is gathered to
 # may also be held for all passes of a step, and keys and values may go round a ring instead.

@@ -14,11 +14,11 @@ from collections import deque
 from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, cast
 
 from xg_runtime.cells import Cell
 from xg_runtime.held import Held
-from xg_runtime.module import Array, Arrays, Module, Saved
+from xg_runtime.module import Array, Arrays, Module, Saved, StageModule
 from xg_runtime.ranks.mesh import check_mesh, current
 
 __all__ = ["Pipeline", "RankStage", "Link", "Part"]
@@ -96,11 +96,20 @@ class Pipeline:
         """
         results: list[Arrays] = [{} for _ in parts]
         saved: dict[tuple[int, int], Saved] = {}
+        begun: dict[tuple[int, int], tuple[Arrays, list[Callable[[], None]]]] = {}
         totals: list[Arrays] = [{} for _ in self.stages]
         held = [Held(_taken(stage, params)) for stage in self.stages]
         for cell in order:
             stage, key, part = self.stages[cell.turn], (cell.turn, cell.part), parts[cell.part]
-            if cell.backward:
+            if cell.half == "weights":
+                arrays, rest = begun.pop(key)
+                self._finish(stage, rest, around(cell))
+                _add(totals[cell.turn], arrays)
+            elif cell.half == "inputs":
+                rest, context = list[Callable[[], None]](), around(cell)
+                arrays = self._backward(stage, held[cell.turn], saved.pop(key), part, context, rest)
+                begun[key] = arrays, rest
+            elif cell.backward:
                 context = around(cell)
                 arrays = self._backward(stage, held[cell.turn], saved.pop(key), part, context)
                 _add(totals[cell.turn], arrays)
@@ -142,18 +151,37 @@ class Pipeline:
         saved: Saved,
         part: Part,
         around: AbstractContextManager[Any],
+        rest: list[Callable[[], None]] | None = None,
     ) -> Arrays:
-        """The backward pass of a microbatch: the gradients of parameters and inputs."""
+        """The backward pass of a microbatch: the gradients of parameters and inputs.
+
+        With `rest` those of parameters are not there before all that is in it has been called.
+        """
         link, mesh = stage.link, current()
         cotangents = part.cotangents
         with mesh.counters.during("backward", link.place):
             if link.sends is not None:
                 cotangents = {link.sends: self._receive(link, 1)}
             with around:
-                gradients = stage.module.backward(params, saved, cotangents)
+                if rest is None:
+                    gradients = stage.module.backward(params, saved, cotangents)
+                else:
+                    module = cast(StageModule, stage.module)
+                    gradients = module.backward_in_parts(params, saved, cotangents, rest)
             if link.receives is not None:
                 self._send(gradients.pop(link.receives), link, -1)
         return gradients
+
+    def _finish(
+        self,
+        stage: RankStage,
+        rest: Sequence[Callable[[], None]],
+        around: AbstractContextManager[Any],
+    ) -> None:
+        """The rest of a backward pass: the gradients of parameters."""
+        with current().counters.during("backward", stage.link.place), around:
+            for each in rest:
+                each()
 
     def _send(self, x: Array, link: Link, way: int) -> None:
         """Begin to send to a neighbouring stage, which may be on this very rank."""

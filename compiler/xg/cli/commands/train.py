@@ -70,7 +70,7 @@ def _add_batches(parser: ArgumentParser) -> None:
     )
     batches.add_argument(
         "--pipeline-schedule",
-        choices=("1F1B", "GPipe"),
+        choices=("1F1B", "GPipe", "ZBH1"),
         help="in which order the stages of a pipeline take microbatches; no gradient changes; "
         "default: the plan's, else 1F1B",
     )

@@ -30,7 +30,7 @@ def lines(program: Program, reports: Sequence[CostReport], parts: int) -> Iterat
     what = f"microbatches, each of 1 of its {turns} stages" if turns > 1 else "microbatches"
     for name, orders in orders_of(program, parts):
         kept = ", ".join(str(in_flight(order)) for order in orders)
-        share, formula = float(bubble(orders)), formula_of(axis, turns)
+        share, formula = float(bubble(orders)), formula_of(axis, turns, orders, parts)
         yield ""
         yield f"{name}, {parts} microbatches: a {has} waits {share:.1%} of the time, {formula}"
         yield f"  kept at once by each {has}: {kept} {what}"
@@ -60,9 +60,16 @@ def orders_of(program: Program, parts: int) -> Iterator[tuple[str, Orders]]:
         yield name, SCHEDULES[name](ranks, parts, len(program.stages) // ranks)
 
 
-def formula_of(axis: str, turns: int) -> str:
-    """The share of the time in which a rank waits: so long for the first, and for the last."""
-    return f"({axis} - 1)/({f'{turns}*' if turns > 1 else ''}M + {axis} - 1)"
+def formula_of(axis: str, turns: int, orders: Orders, parts: int) -> str:
+    """The share of the time in which a rank waits: so long for the first, and for the last.
+
+    Backward passes in halves make each time a third; there fewer microbatches than ranks wait more.
+    """
+    halves = any(cell.half for cell in orders[0])
+    if halves and parts < len(orders):
+        return f"(2*{axis} - M - 1)/(2*M + 2*{axis} - 1)"
+    times = turns * (3 if halves else 1)
+    return f"({axis} - 1)/({f'{times}*' if times > 1 else ''}M + {axis} - 1)"
 
 
 def _row(place: int, report: CostReport) -> tuple[str, ...]:

@@ -21,12 +21,13 @@ def picture(program: Program, parts: int, format: Format, theme: ThemeName = "li
     has, charts = "rank" if turns > 1 else "stage", list[Timeline]()
     for name, orders in orders_of(program, parts):
         said = f", {parts} microbatches: a {has} waits {float(bubble(orders)):.1%} of the time, "
-        heading = (*bold(name), *plain(said + formula_of(axis, turns)))
+        heading = (*bold(name), *plain(said + formula_of(axis, turns, orders, parts)))
         rows = [f"{has} {rank}" for rank in range(ranks)]
         charts.append(Timeline(heading, rows, tuple(_work(orders, turns))))
     description = (
         f"Time runs to the right. Each {has} has a row with a box for the forward pass (F) and a "
-        "wider one for the backward pass (B) of each microbatch; between boxes it waits."
+        "wider one for the backward pass (B) of each microbatch, or one for each half of it, that "
+        "for inputs (B) and that for weights (W); between boxes it waits."
     )
     display = timelines(Figure(block, f"{axis} = {ranks}", description, (), ()), charts)
     return written(display, format, theme)
@@ -37,5 +38,8 @@ def _work(orders: Orders, turns: int) -> Iterator[Work]:
         cell, stage = slot.cell, slot.cell.stage(slot.rank, len(orders))
         label = plain(f"{stage}{cell}" if turns > 1 else str(cell))
         way = "backward" if cell.backward else "forward"
-        title = f"stage {stage}, {way} pass of microbatch {cell.part}, {slot.start} to {slot.end}"
+        of = f" for {cell.half}" if cell.half else ""
+        title = (
+            f"stage {stage}, {way} pass{of} of microbatch {cell.part}, {slot.start} to {slot.end}"
+        )
         yield Work(slot.rank, slot.start, slot.end, label, title, cell.backward)

@@ -9,8 +9,8 @@ from xg.codegen.emit.bundles import spell_gathered
 from xg.codegen.emit.deferred_sums import DeferredSum, deferred_sums, sum_of
 from xg.codegen.emit.forward import Forward
 from xg.codegen.emit.forward_call import run_call
-from xg.codegen.emit.free_saved import free_saved
 from xg.codegen.emit.gradient_names import gradient_names, sums_with_seeds
+from xg.codegen.emit.later import KIND, TwoParts, freeing, is_in_parts, weights_function
 from xg.codegen.emit.line_breaks import bracketed, commented, indented, wrapped
 from xg.codegen.emit.locate import Source
 from xg.codegen.emit.loops import LoopWriter
@@ -31,7 +31,7 @@ from xg.codegen.emit.writer import (
     size_variables,
 )
 from xg.diagnostics.lazy_dataclass import dataclass
-from xg.ir.graph import Apply, Backward, Call, Value
+from xg.ir.graph import Apply, Backward, Call, Step, Value
 from xg.ir.labels import names_by_label
 from xg.ir.loop import Loop
 
@@ -101,7 +101,41 @@ class _BackwardWriter(PassWriter):
         taken = self.take_params(params)
         read = {*read_values(backward.steps), *backward.gradients.values(), *_rows(backward)}
         order = self._order(backward)
-        for step in order.steps:
+        parts = TwoParts.of(order.steps, backward) if self._in_parts else TwoParts(order.steps, ())
+        self._steps(parts.first, order, read)
+        results = [
+            self.statements.materialize(backward.gradients[value]).text
+            for value in graph.inputs
+            if value in backward.gradients
+        ]
+        results += [self.statements.materialize(value).text for value in _rows(backward)]
+        first, marks = len(self.statements.lines), len(self.statements.marks)
+        self._steps(parts.rest, order, read)
+        code = self._code(first, marks)
+        code += [f"return {', '.join(results)}"] if results else []
+        sizes = self.size_lines(self._sources(params), code)
+        types = self.type_lines(seeds, seeds)
+        head = self._head(seeds, len(results))
+        before = [*drawn, *taken, *sizes, *types]
+        if self.plan.frees_saved:  # fused code has no lines for single steps
+            return [
+                *head,
+                *indented([*self._docstring(), *freeing([*before, *code], self._tensors())]),
+            ]
+        return self.function(head, [*self._docstring(), *before], code)
+
+    @property
+    def _in_parts(self) -> bool:
+        return is_in_parts(self.plan.program)
+
+    @property
+    def _last(self) -> list[str]:
+        """The last arguments of every backward function."""
+        return ["grads", "later"] if self._in_parts else ["grads"]
+
+    def _steps(self, steps: Sequence[Step], order: Overlap, read: Container[Value]) -> None:
+        """Write steps."""
+        for step in steps:
             if isinstance(step, Apply) and step in order.begun:
                 self.statements.begin(step)
             elif isinstance(step, Call) and step.again:
@@ -110,22 +144,19 @@ class _BackwardWriter(PassWriter):
                 self.statements.apply(step, self._needed(step, read))
             else:
                 self._call(step)
-        results = [
-            self.statements.materialize(backward.gradients[value]).text
-            for value in graph.inputs
-            if value in backward.gradients
-        ]
-        results += [self.statements.materialize(value).text for value in _rows(backward)]
-        grads = self._give()
-        code = [*self.statements.lines, *grads]
-        code += [f"return {', '.join(results)}"] if results else []
-        sizes = self.size_lines(self._sources(params), code)
-        types = self.type_lines(seeds, seeds)
-        head = self._head(seeds, len(results))
-        if self.plan.frees_saved:  # fused code has no lines for single steps
-            body = free_saved([*drawn, *taken, *sizes, *types, *code], self._tensors())
-            return [*head, *indented([*self._docstring(), *body])]
-        return self.function(head, [*self._docstring(), *drawn, *taken, *sizes, *types], code)
+
+    def _code(self, first: int, marks: int) -> list[str]:
+        """The statements: the `first` lines, and what may be left for later."""
+        grads = _given(self)
+        lines = [*self.statements.lines, *grads]
+        if not self._in_parts:
+            return lines
+        kept = self.statements.marks
+        self.statements.marks = [*kept[:marks], *(mark.moved(1) for mark in kept[marks:])]
+        late = weights_function(lines[first:])
+        if late:
+            self.plan.helpers["later"] = None
+        return [*lines[:first], *late]
 
     def _needed(self, step: Apply, read: Container[Value]) -> list[Value]:
         """The outputs that a step gives; of one that runs again those that it gave before."""
@@ -168,6 +199,7 @@ class _BackwardWriter(PassWriter):
         items += [f"saved: {self.plan.classes[self.graph.key]}"]
         items += [f"{seed}: Array" for seed in seeds]
         items += ["grads: Sums[Array]" if self.plan.defers_sums else "grads: Params"]
+        items += [KIND] if self._in_parts else []
         returned = {0: "None", 1: "Array"}.get(results, f"tuple[{', '.join(['Array'] * results)}]")
         name = self.plan.functions[self.graph.key]
         return bracketed(f"def d_{name}(", items, f") -> {returned}:")
@@ -195,41 +227,6 @@ class _BackwardWriter(PassWriter):
             '"""',
         ]
 
-    def _give(self) -> list[str]:
-        """Lines that hand parameter gradients over."""
-        assert self.backward is not None
-        own: list[tuple[str, str]] = []
-        terms: dict[str, list[tuple[str, str]]] = {}
-        cut: dict[str, list[tuple[str, str]]] = {}
-        lines: list[str] = []
-        for value in self.graph.param_values():
-            gradient = self.backward.gradients.get(value)
-            if gradient is None:
-                continue
-            name = str(value.name)
-            late = self.sums.get(gradient)
-            if late:
-                text = self.statements.materialize(late.term).text
-                slices = cut if late.axis is not None else terms
-                text = text if late.axis is None else f"({text}, {late.axis})"
-                slices.setdefault(late.over, []).append((self.below(name), text))
-                continue
-            text = self.statements.materialize(gradient).text
-            if {(self.graph.key, name), (self.graph.key, "*")} & self.plan.shared:
-                self.plan.helpers["add"] = None
-                lines.append(f"_add(grads, {self.below(name)}, {text})")
-            else:
-                own.append((self.below(name), text))
-        if len(own) == 1:
-            lines.append(f"grads[{own[0][0]}] = {own[0][1]}")
-        elif own:
-            lines += ["grads |= {", *(f"    {key}: {text}," for key, text in own), "}"]
-        for method, groups in (("add", terms), ("scatter", cut)):
-            for over, pairs in groups.items():
-                items = [f"        {key}: {text}," for key, text in pairs]
-                lines += [f"grads.{method}(", f'    "{over}",', "    {", *items, "    },", ")"]
-        return lines
-
     def _call(self, call: Call) -> None:
         cotangents = [self.statements.materialize(v).text for v in call.inputs]
         results = [(v, self.statements.name(v)) for v in call.outputs]
@@ -245,7 +242,7 @@ class _BackwardWriter(PassWriter):
             self.statements.add(lines, (call,))
             return
         if call.count is None:
-            args = ["params", self.below(call.path), saved, *cotangents, "grads"]
+            args = ["params", self.below(call.path), saved, *cotangents, *self._last]
             targets = f"{', '.join(names)} = " if names else ""
             code = f"{targets}{function}({', '.join(args)})"
             self.statements.add(commented(code, comment), (call,))
@@ -257,7 +254,7 @@ class _BackwardWriter(PassWriter):
         carry, invariants = names[0], names[1:]
         parts = [self.names.fresh(f"{name}_part") for name in invariants]
         behind = f" - {call.first}" if call.first else ""
-        args = ["params", below, f"{saved}[i{behind}]", carry, "grads"]
+        args = ["params", below, f"{saved}[i{behind}]", carry, *self._last]
         code = f"{', '.join([carry, *parts])} = {function}({', '.join(args)})"
         lines = [
             f"{carry} = {cotangents[0]}",
@@ -283,7 +280,7 @@ class _BackwardWriter(PassWriter):
         zeros = [f"{names[n]} = {self._zeros(call.outputs[n])}" for n in writer.summed(reverse)]
 
         def one_round(_: str, operands: Sequence[str]) -> str:
-            args = ["params", self.below(call.path), *operands, "grads"]
+            args = ["params", self.below(call.path), *operands, *self._last]
             return f"{function}({', '.join(args)})"
 
         return [*zeros, *writer.backward(reverse, cotangents, names, saved, one_round)]
@@ -292,6 +289,43 @@ class _BackwardWriter(PassWriter):
         """Zeros to which the rounds of a row add."""
         texts = self.scope.shape(self.statements.types[value].shape)
         return self.plan.spelling.zeros(tuple_of(texts) if texts else "()", self.scope)
+
+
+def _given(writer: _BackwardWriter) -> list[str]:
+    """Lines that hand parameter gradients over."""
+    assert writer.backward is not None
+    own: list[tuple[str, str]] = []
+    terms: dict[str, list[tuple[str, str]]] = {}
+    cut: dict[str, list[tuple[str, str]]] = {}
+    lines: list[str] = []
+    for value in writer.graph.param_values():
+        gradient = writer.backward.gradients.get(value)
+        if gradient is None:
+            continue
+        name = str(value.name)
+        late = writer.sums.get(gradient)
+        if late:
+            text = writer.statements.materialize(late.term).text
+            slices = cut if late.axis is not None else terms
+            text = text if late.axis is None else f"({text}, {late.axis})"
+            slices.setdefault(late.over, []).append((writer.below(name), text))
+            continue
+        text = writer.statements.materialize(gradient).text
+        if {(writer.graph.key, name), (writer.graph.key, "*")} & writer.plan.shared:
+            writer.plan.helpers["add"] = None
+            lines.append(f"_add(grads, {writer.below(name)}, {text})")
+        else:
+            own.append((writer.below(name), text))
+    within = is_in_parts(writer.plan.program)  # `|=` would need a variable of its own there
+    if len(own) == 1 or within:
+        lines += [f"grads[{key}] = {text}" for key, text in own]
+    elif own:
+        lines += ["grads |= {", *(f"    {key}: {text}," for key, text in own), "}"]
+    for method, groups in (("add", terms), ("scatter", cut)):
+        for over, pairs in groups.items():
+            items = [f"        {key}: {text}," for key, text in pairs]
+            lines += [f"grads.{method}(", f'    "{over}",', "    {", *items, "    },", ")"]
+    return lines
 
 
 def _is_function(plan: ModulePlan, backward: Backward) -> Callable[[str], bool]:

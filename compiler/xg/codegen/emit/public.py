@@ -9,6 +9,14 @@ from xg.codegen.emit.bundles import gather_functions, gathered_params, no_sums
 from xg.codegen.emit.dialect import Dialect
 from xg.codegen.emit.forward import Forward
 from xg.codegen.emit.frozen import frozen_patterns, learns_function
+from xg.codegen.emit.later import (
+    BACKWARD,
+    IN_PARTS,
+    KIND,
+    is_in_parts,
+    weights_function,
+    whole_backward,
+)
 from xg.codegen.emit.line_breaks import bracketed, broken, dictionary, indented
 from xg.codegen.emit.locate import SizeLines, Source, locate
 from xg.codegen.emit.module_plan import ModulePlan, carried_symbols
@@ -50,7 +58,8 @@ class PublicWriter:
     def functions(self) -> list[list[str]]:
         """All of them, in reading order."""
         init, *of_ranks = self.params.functions()
-        return [init, self._forward(), self._backward(), *of_ranks]
+        whole = [whole_backward(self.saved_class)] if is_in_parts(self.plan.program) else []
+        return [init, self._forward(), self._backward(), *whole, *of_ranks]
 
     def support(self) -> list[list[str]]:
         """The private functions that they call."""
@@ -124,42 +133,40 @@ class PublicWriter:
         results = [names.fresh(f"d{value.name}") for value in inputs]
         call = f"d_{self.plan.functions[graph.key]}("
         head = f"{', '.join(results)} = {call}" if results else call
+        in_parts = is_in_parts(self.plan.program)
+        given = [gathered_params(self.plan, reverse=True), self._saved(), *seeds, "grads"]
         body = [
-            '"""Gradients of all parameters and float inputs by name; no cotangent means zero."""',
+            *(IN_PARTS if in_parts else [f'"""{BACKWARD}"""']),
             *backward_checks(self.plan, self.entry),
-            *self._like(mentioned([*lines, *constant])),
+            *_like(self.dialect, mentioned([*lines, *constant])),
             *size_lines.lines,
             *lines,
             no_sums(self.plan) if self.plan.defers_sums else "grads: Params = {}",
-            *bracketed(
-                head,
-                [gathered_params(self.plan, reverse=True), self._saved(), *seeds, "grads"],
-                ")",
-                4,
-            ),
+            *bracketed(head, [*given, *(["later"] if in_parts else [])], ")", 4),
             *(f'grads["{v.name}"] = {name}' for v, name in zip(inputs, results, strict=True)),
             *constant,
-            *(["grads.finish()"] if self.plan.defers_sums else []),
-            *(self._filled() if self._may_lack() else []),
+            *self._finish(),
             "return grads",
         ]
         arguments = ["params: Params", f"saved: {self.saved_class}"]
-        arguments.append("d_outputs: Mapping[str, Array]")
-        head = bracketed("def backward(", arguments, ") -> Params:")
+        arguments += ["d_outputs: Mapping[str, Array]"]
+        arguments += [KIND] if in_parts else []
+        name = "backward_in_parts" if in_parts else "backward"
+        head = bracketed(f"def {name}(", arguments, ") -> Params:")
         return self._decorated([*head, *indented(body)])
-
-    def _like(self, words: Collection[str]) -> list[str]:
-        """Lines that read type and device of zeros off any array."""
-        like = {name: text for name, text in self.dialect.like.items() if name in words}
-        array = "next(iter({**params, **d_outputs}.values()))"
-        if len(like) == 1:
-            return [f"{name} = {array}.{text}" for name, text in like.items()]
-        texts = ", ".join(f"like.{text}" for text in like.values())
-        return [f"like = {array}", f"{', '.join(like)} = {texts}"] if like else []
 
     def _may_lack(self) -> bool:
         """Whether a gradient may be missing: nothing depends on it, or its sum is put off."""
         return self.plan.defers_sums or not _is_complete(self.plan.program)
+
+    def _finish(self) -> list[str]:
+        """Lines for what is there last: sums that were put off, and zeros."""
+        lines = ["grads.finish()"] if self.plan.defers_sums else []
+        lines += self._filled() if self._may_lack() else []
+        if not lines or not is_in_parts(self.plan.program):
+            return lines
+        self.plan.helpers["later"] = None
+        return weights_function(lines)
 
     def _filled(self) -> list[str]:
         """Lines for the parameters on which no output depends."""
@@ -271,6 +278,16 @@ class PublicWriter:
             for value in saved
             if value.role != "saved" and not may_be_none(value)
         ]
+
+
+def _like(dialect: Dialect, words: Collection[str]) -> list[str]:
+    """Lines that read type and device of zeros off any array."""
+    like = {name: text for name, text in dialect.like.items() if name in words}
+    array = "next(iter({**params, **d_outputs}.values()))"
+    if len(like) == 1:
+        return [f"{name} = {array}.{text}" for name, text in like.items()]
+    texts = ", ".join(f"like.{text}" for text in like.values())
+    return [f"like = {array}", f"{', '.join(like)} = {texts}"] if like else []
 
 
 def _is_complete(program: Program) -> bool:

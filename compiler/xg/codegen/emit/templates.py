@@ -10,6 +10,14 @@ ADD: Final = '''def _add(grads: Params, name: str, part: Array) -> None:
     grads[name] = grads[name] + part if name in grads else part
 '''
 
+LATER: Final = '''def _later(later: list[Any] | None, part: Any) -> None:
+    """Run a part of a backward pass, or leave it in a list, for who may run it later."""
+    if later is None:
+        part()
+    else:
+        later.append(part)
+'''
+
 ARRAY: Final = '''def _array(arrays: Mapping[str, Array], name: str, axes: int) -> Array:
     """Get an array by its name; raise ValueError if it has another number of axes."""
     if name not in arrays:
@@ -118,5 +126,6 @@ HELPERS: Final[Mapping[str, str]] = {
     "check_cotangents": CHECK_COTANGENTS,
     "array": ARRAY,
     "add": ADD,
+    "later": LATER,
     "copy": COPY,
 }

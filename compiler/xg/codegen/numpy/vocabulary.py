@@ -34,4 +34,6 @@ METHODS: Final = words(
     transpose values
     """
 )
-VOCABULARY: Final = Allowlist(IMPORTS, {"np": FUNCTIONS, "math": MATH}, METHODS)
+VOCABULARY: Final = Allowlist(
+    IMPORTS, {"np": FUNCTIONS, "math": MATH}, METHODS, callables=frozenset({"part"})
+)

@@ -274,7 +274,7 @@ class UnknownSchedule(ProblemAt):
     name: str
 
     def helps(self) -> tuple[str, ...]:
-        known = "known: 1F1B and GPipe, with the number of microbatches: schedule 1F1B(8)"
+        known = "known: 1F1B, GPipe and ZBH1, with the number of microbatches: schedule 1F1B(8)"
         if "nterleave" in self.name:
             known = "1F1B(8, 2) is interleaved: 2 stages a rank"
         return (*nearest(self.name, SCHEDULES), known)
