@@ -65,9 +65,13 @@ SECTIONS: Final = {
     ),
     "Processes and pipelines": (
         "`joined` is in `xg_runtime.ranks.joining`, `Terms` in `xg_runtime.ranks.terms`, a task in "
-        "`xg_runtime.ranks.run_task`,\nthe rest in `xg_runtime.ranks.pipeline`: "
+        "`xg_runtime.ranks.run_task`,\n`with_dtensors` in `xg_runtime.ranks.dtensors`, the rest in "
+        "`xg_runtime.ranks.pipeline`: "
         "[on processes](ranks.md#on-processes).",
-        tuple(f"xg_runtime.ranks.{name}" for name in ("joining", "terms", "run_task", "pipeline")),
+        tuple(
+            f"xg_runtime.ranks.{name}"
+            for name in ("joining", "terms", "run_task", "dtensors", "pipeline")
+        ),
     ),
     "Checkpoints": (
         "`xg_runtime.checkpoint`: checkpoints of training runs, on one device.",
