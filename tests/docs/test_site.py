@@ -16,6 +16,8 @@ from pathlib import Path
 
 import pytest
 from browser.chromium import chromium, complaints, open_file, script, view
+from browser.looks import faults
+from browser.test_contrast import LEAST, TEXTS
 from pygments.token import Error
 from selenium.webdriver.support.wait import WebDriverWait
 from website.documents import staged
@@ -84,6 +86,9 @@ def _looked_at(site: Path) -> Iterator[str]:
                 seen.add(script(driver, BACKGROUND))
                 if script(driver, FRAMED) > 0:
                     yield f"{name} is wider than {width}"
+                yield from (f"{name}, {width}: {fault}" for fault in faults(driver))
+                pale = (text for text, contrast in script(driver, TEXTS) if contrast < LEAST)
+                yield from (f"{name}, {scheme}: pale {text}" for text in pale)
                 yield from complaints(driver)
             if len(seen) < 2:
                 yield f"{name} is as light as it is dark"

@@ -277,5 +277,5 @@ def gradients(
         label = naming.gradient(value) if named.get(value) is edge else ()
         if label and terms[naming.origin(value)] > 1:
             label = naming.shape(value)
-        ends = edge.head, edge.tail
-        yield FigureEdge(*ends, EdgeStyle.DASHED, edge.role, label, output=edge.output)
+        tail, head = edge.head, edge.tail
+        yield FigureEdge(tail, head, EdgeStyle.DASHED, edge.role, label, output=edge.output)
