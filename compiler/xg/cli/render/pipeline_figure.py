@@ -9,19 +9,18 @@ from xg.driver import Program
 from xg.figures import Format, ThemeName, written
 from xg.figures.draw.timeline import Timeline, Work, timelines
 from xg.figures.model.figure import Figure
-from xg.figures.model.richtext import bold, plain
+from xg.figures.model.richtext import bold, number, plain
 from xg_runtime.cells import Orders, bubble, timeline
 
 
 def picture(program: Program, parts: int, format: Format, theme: ThemeName = "light") -> bytes:
     """The orders of a pipeline drawn below each other, that of the plan first."""
-    block = program.graphs.main.block
     axis, ranks = next(iter(program.mesh.items()))
     turns = len(program.stages) // ranks
     has, charts = "rank" if turns > 1 else "stage", list[Timeline]()
     for name, orders in orders_of(program, parts):
         said = f", {parts} microbatches: a {has} waits {float(bubble(orders)):.1%} of the time, "
-        heading = (*bold(name), *plain(said + formula_of(axis, turns, orders, parts)))
+        heading = (*bold(name), *plain(said), *number(formula_of(axis, turns, orders, parts)))
         rows = [f"{has} {rank}" for rank in range(ranks)]
         charts.append(Timeline(heading, rows, tuple(_work(orders, turns))))
     description = (
@@ -29,7 +28,11 @@ def picture(program: Program, parts: int, format: Format, theme: ThemeName = "li
         "wider one for the backward pass (B) of each microbatch, or one for each half of it, that "
         "for inputs (B) and that for weights (W); between boxes it waits."
     )
-    display = timelines(Figure(block, f"{axis} = {ranks}", description, (), ()), charts)
+    graph, stages = program.graphs.main, f"{ranks * turns} stages"
+    if turns > 1:
+        stages += f" on {ranks} ranks"
+    subtitle = f"pipeline of {stages}, forward (F) and backward (B)"
+    display = timelines(Figure(graph.title or graph.block, subtitle, description, (), ()), charts)
     return written(display, format, theme)
 
 
