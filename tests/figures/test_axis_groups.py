@@ -52,6 +52,19 @@ def test_a_lane_runs_from_product_to_product() -> None:
         assert not [text for text in texts if "RMS" in text or "RoPE" in text]
 
 
+def test_products_at_the_side_are_in_the_lane() -> None:
+    """The gate of an expert is, and the scores' keys with their T; what takes them decides."""
+    for name, block, products in (("mixtral", "Experts", 3), ("sentiment", "Heads", 5)):
+        figure = xg.compile(shipped(name), block=block).figure("forward")
+        (group,) = figure.groups
+        kinds = [node.kind.name for node in figure.nodes if node.id in group.nodes]
+        assert kinds.count("MATMUL") == products
+        assert kinds.count("LAYOUT") == (block == "Heads")
+        display = painted(figure)[0]
+        assert [one.kind for one in display.elements].count("group") == 1
+        assert flaws(display, figure.groups) == []
+
+
 def test_what_mixes_heads_ends_the_lane() -> None:
     """Softmax over the heads joins them: no three nodes are left in a row."""
     mixed = MHA.replace("-> S  ", "-> S[N_H]  ")

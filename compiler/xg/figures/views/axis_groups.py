@@ -4,13 +4,15 @@ A run of nodes down one column belongs together where each computes every index 
 itself, from a product to another: of two operands that both have the axis, so that each index has a
 product of its own. Nodes before the first product or behind the last one, as rotations and norms,
 are in other columns too, and outside of the lane in all of them. Only where no column has two
-products, a column with one has a lane. No result of the block has that axis, nor do all of
-its inputs. The typing rules of plans say of a body whether it computes indices by themselves: from
-an operand in parts it gives a result in parts, and nothing is sent.
+products, a column with one has a lane. Products at the side that lead into it are in it too. No
+result of the block has that axis, nor do all of its inputs. The typing rules of plans say of a body
+whether it computes indices by themselves: from an operand in parts it gives a result in parts, and
+nothing is sent.
 """
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Final
 
@@ -57,7 +59,8 @@ def axis_groups(
     groups: list[FigureGroup] = []
     for run in lanes:
         label = (*plain("× "), *dimension(str(run.axis)))
-        nodes = (*run.nodes, *_beside(arranged, run.nodes))
+        whole = (*run.nodes, *_joining(arranged, run, axes))
+        nodes = (*whole, *_beside(arranged, whole))
         groups.append(FigureGroup(f"× {run.axis} {len(groups) + 1}", label, nodes, is_axis=True))
     return tuple(groups)
 
@@ -137,6 +140,25 @@ def _run(
     while node is not None and axis in axes.get(node, ()):
         yield node
         node = below.get(node)
+
+
+def _joining(arranged: Arranged, run: _Run, axes: Mapping[str, Mapping[Dim, bool]]) -> list[str]:
+    """Return products at the side, as the gate of an expert, with what leads from these to a run.
+
+    Nothing else may take them.
+    """
+    heads: dict[str, set[str]] = defaultdict(set)
+    for edge in arranged.edges:
+        heads[edge.tail].add(edge.head)
+    inside = set(run.nodes)
+    for node in reversed(list(axes)):
+        if run.axis in axes[node] and heads[node] <= inside:
+            inside.add(node)
+    led = set[str]()
+    for node in axes:
+        if node in inside and (axes[node].get(run.axis) or node in led):
+            led |= {node, *heads[node]}
+    return [node for node in axes if node in led & inside and node not in run.nodes]
 
 
 def _beside(arranged: Arranged, run: Sequence[str]) -> list[str]:
