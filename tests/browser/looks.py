@@ -60,9 +60,11 @@ while (walker.nextNode()) {
 for (const element of document.querySelectorAll('button, input, select, textarea, summary'))
   if (seen(element)) add(element, element.getBoundingClientRect());
 const least = 2;
+parts.sort((one, other) => one.box.top - other.box.top);
 for (let i = 0; i < parts.length; i++)
   for (let j = i + 1; j < parts.length; j++) {
     const [one, other] = [parts[i], parts[j]];
+    if (other.box.top >= one.box.bottom) break;
     if (one.on !== other.on) continue;
     if (one.element.contains(other.element) || other.element.contains(one.element)) continue;
     const [a, b] = [one.box, other.box];

@@ -1,4 +1,4 @@
-"""Faults of the explorer and of the lesson of every diagram: `python -m browser.looks_sweep`.
+"""Faults of all explorers and lessons: `python -m browser.looks_sweep [DIAGRAM...]`.
 
 Each is opened in windows of three widths, light and dark, and looked at in every tab and pass.
 """
@@ -6,7 +6,7 @@ Each is opened in windows of three widths, light and dark, and looked at in ever
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
@@ -28,9 +28,11 @@ WIDTHS = (375, 768, 1400)
 READY = "return !document.scripts.length || document.body.dataset.ready !== undefined"
 
 
-def pages() -> Iterator[tuple[str, str]]:
+def pages(names: Collection[str] = ()) -> Iterator[tuple[str, str]]:
     """Yield the page of every diagram, without a plan and under its first, and its lesson."""
     for path in sorted(DIAGRAMS.rglob("*.xg")):
+        if names and path.stem not in names:
+            continue
         project = read_project(path)
         for plan in (None, *list(plans_of(project))[:1]):
             try:
@@ -77,12 +79,12 @@ def _states(driver: Chrome) -> Iterator[str]:
         one(driver, "#backward").click()
 
 
-def main() -> int:
+def main(names: Collection[str]) -> int:
     """Look at all; print what is wrong, and exit 1 if something is."""
     count, wrong = 0, 0
     with TemporaryDirectory() as folder, chromium() as driver:
         path = Path(folder) / "page.html"
-        for name, text in pages():
+        for name, text in pages(names):
             path.write_text(text, encoding="utf-8")
             found = list(looked_at(driver, path))
             count, wrong = count + 1, wrong + len(found)
@@ -94,4 +96,4 @@ def main() -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(main(sys.argv[1:]))

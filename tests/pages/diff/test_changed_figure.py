@@ -51,6 +51,34 @@ def test_a_box_is_marked_for_what_changed_inside(tmp_path: Path) -> None:
     assert marked(figure(tmp_path, OLD, INSIDE)) == (["f"], [])
 
 
+BORROWED = """\
+dim B, V = 8, D = 4
+mesh N_D = 2
+block Words(ids [B] in V) -> Y [B, D] {
+    param E [V, D]
+    ids -> Emb(E) : Y
+}
+block Net(ids [B] in V) -> Z [B, V] {
+    ids -> Words as words -> •<=T(words.E) : Z
+}
+plan FSDP of Net {
+    ids [B/N_D]
+    words.E [V/N_D, D] -> [V, D]
+}
+"""
+
+
+def test_a_gathered_parameter_of_a_called_block_is_found(tmp_path: Path) -> None:
+    path = tmp_path / "net.xg"
+    path.write_text(BORROWED, encoding="utf-8")
+    programs = (xg.compile(path), xg.compile(path, plan="FSDP"))
+    one, many = (Side("", p.graphs, p.distributed, p.cost()) for p in programs)
+    found = changed_figure(compare(one, many))
+    assert any(node.label and characters(node.label).startswith("AG") for node in found.nodes)
+    assert flaws(painted(found)[0]) == []
+    assert marked(changed_figure(compare(many, many))) == ([], [])
+
+
 def test_nothing_is_marked_where_nothing_changed(tmp_path: Path) -> None:
     found = figure(tmp_path, OLD, OLD)
     assert marked(found) == ([], [])

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from xg.cost.traffic import Pass
@@ -68,25 +68,32 @@ def edges(program: Program) -> Mapping[Key, Edge]:
 
 def old_edges(old: Program, new: Program) -> Mapping[Key, Edge]:
     """The edges of an old program, unnamed ones under their names in the new one."""
+    return {edge.key: edge for edge in _as_named(edges(old).values(), old, new)}
+
+
+def old_moved_edges(old: Program, new: Program) -> Sequence[Edge]:
+    """The results of the moves of an old program's entry block, under their names in the new."""
+    return list(_as_named(moved_edges(old).values(), old, new))
+
+
+def _as_named(some: Iterable[Edge], old: Program, new: Program) -> Iterator[Edge]:
     graphs = dict(reversed([*_called(new)]))
     places = {
         where: places_in(graphs[where], graph)
         for where, graph in reversed([*_called(old)])
         if where in graphs
     }
-    by_key: dict[Key, Edge] = {}
-    for edge in edges(old).values():
-        if edge.value.name is None:
-            name, mark, rest = edge.name.partition("'")
-            edge = replace(edge, name=places.get(edge.where, {}).get(name, name) + mark + rest)
-        by_key[edge.key] = edge
-    return by_key
+    for edge in some:
+        name, mark, rest = edge.name.partition("'")
+        new_name = places.get(edge.where, {}).get(name, name) + mark + rest
+        yield edge if edge.value.name is not None else replace(edge, name=new_name)
 
 
 def moved_edges(program: Program) -> Mapping[Value, Edge]:
     """The results of the entry block's moves, each as the edge that was moved, newly placed."""
     graph = program.main
-    origins = {edge.value: edge for edge in _forward("", graph, {})}
+    origins = {value: _borrowed(graph, value) for value in graph.param_values()}
+    origins |= {edge.value: edge for edge in _forward("", graph, {})}
     moved: dict[Value, Edge] = {}
     for step in graph.steps:
         if isinstance(step, Apply) and step.op.family == FAMILY:
@@ -96,6 +103,13 @@ def moved_edges(program: Program) -> Mapping[Value, Edge]:
             lies = replace(origin, shape=shape, dims=dims, terms=_terms(placement))
             moved[value] = origins[value] = lies
     return moved
+
+
+def _borrowed(graph: Graph, param: Value) -> Edge:
+    """Return the edge of a parameter that may be a called block's, as ``bert.E``."""
+    edge = _edge(graph, param, "", "param")
+    where, _, name = edge.name.rpartition(".")
+    return replace(edge, where=where, name=name)
 
 
 def _called(program: Program) -> Iterator[tuple[str, Graph]]:

@@ -13,7 +13,7 @@ from xg.ir.collective import FAMILY
 from xg.ir.graph import Apply, Call, Graph, Step, Value
 from xg.pages.diff.align import places_in
 from xg.pages.diff.compare import Difference
-from xg.pages.diff.edge_keys import moved_edges, old_edges
+from xg.pages.diff.edge_keys import moved_edges, old_edges, old_moved_edges
 from xg.pages.diff.ghosts import with_ghosts, with_ids
 
 MARKED: Final = "What is new or changed is bold and coloured, what is gone dotted."
@@ -80,14 +80,12 @@ def _tails(
 
 
 def _moved(difference: Difference) -> set[Value]:
-    """The results of moves that have another placement than the first program's edge."""
-    before = old_edges(difference.before.whole, difference.after.whole)
+    """The results of moves that the first program has neither moved nor as an edge."""
+    both = difference.before.whole, difference.after.whole
+    before = {(edge.key, edge.state) for edge in old_edges(*both).values()}
+    before |= {(edge.key, edge.state) for edge in old_moved_edges(*both)}
     moved = moved_edges(difference.after.whole)
-    return {
-        value
-        for value, edge in moved.items()
-        if edge.key not in before or edge.state != before[edge.key].state
-    }
+    return {value for value, edge in moved.items() if (edge.key, edge.state) not in before}
 
 
 def _boxes(difference: Difference, graph: Graph) -> set[Step]:
