@@ -30,6 +30,7 @@ ROOT = Path(__file__).parents[2]
 PAGES = ("index", "gallery/index", "gallery/mlp", "docs/tutorial", "docs/seeds", "docs/errors")
 FRAMED = "return document.documentElement.scrollWidth - document.documentElement.clientWidth"
 FOUND = "return [...document.querySelectorAll('ul.search li a')].map((a) => a.href)"
+REACHED = "fetch('http://127.0.0.2:1/').finally(arguments[arguments.length - 1]).catch(() => {})"
 BACKGROUND = "return getComputedStyle(document.body).backgroundColor"
 
 
@@ -90,6 +91,9 @@ def _looked_at(site: Path) -> Iterator[str]:
                 pale = (text for text, contrast in script(driver, TEXTS) if contrast < LEAST)
                 yield from (f"{name}, {scheme}: pale {text}" for text in pale)
                 yield from complaints(driver)
+            driver.execute_async_script(REACHED)  # pyright: ignore[reportUnknownMemberType]
+            if "Content Security Policy" not in str(complaints(driver)):
+                yield f"{name} may load what is from elsewhere"
             if len(seen) < 2:
                 yield f"{name} is as light as it is dark"
         driver.get(f"{(site / 'search.html').as_uri()}?q=softmax")
