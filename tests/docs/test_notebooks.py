@@ -91,6 +91,12 @@ def test_the_page_is_in_the_saved_file(saved: list[list[dict[str, Any]]]) -> Non
     assert unescape(text) == alone.replace("&lt;source&gt;", "&lt;cell&gt;")
 
 
+def test_a_figure_becomes_a_file(saved: list[list[dict[str, Any]]]) -> None:
+    size = int(saved[4][0]["data"]["text/plain"])
+    program = xg.compile(source=CELLS[1].partition("\n")[2], sizes={"D": 8})
+    assert size == len(program.render(format="pdf")) > 1_000
+
+
 def test_errors_are_those_of_check(saved: list[list[dict[str, Any]]]) -> None:
     ((wrong,), (misused,)) = saved[-3:-1]
     assert [wrong["output_type"], misused["output_type"]] == ["error"] * 2
