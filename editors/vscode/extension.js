@@ -61,13 +61,13 @@ async function restart() {
 
 async function activate(context) {
   watcher = workspace.createFileSystemWatcher("**/*.xg");
-  const { preview, parts } = previewing(compilerCommand);
+  const { preview, previewed, parts } = previewing(compilerCommand);
   context.subscriptions.push(
     watcher,
     ...parts,
     commands.registerCommand("xg.restart", restart),
     commands.registerCommand("xg.preview", preview),
-    commands.registerCommand("xg.save", () => save(compilerCommand)),
+    commands.registerCommand("xg.save", () => save(compilerCommand, previewed())),
     workspace.onDidChangeConfiguration((event) => {
       if (event.affectsConfiguration("xg.command")) {
         return restart();

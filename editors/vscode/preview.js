@@ -78,7 +78,9 @@ function previewing(words) {
   const again = window.registerWebviewPanelSerializer("xg.preview", { deserializeWebviewPanel });
   const changes = workspace.onDidChangeTextDocument(({ document }) => open.get(document)?.changed());
   const closes = workspace.onDidCloseTextDocument((document) => open.get(document)?.panel.dispose());
-  return { preview, parts: [again, changes, closes] };
+  /** The text of the preview in front. */
+  const previewed = () => [...open].find(([, { panel }]) => panel.active)?.[0];
+  return { preview, previewed, parts: [again, changes, closes] };
 }
 
 module.exports = { previewing };

@@ -14,16 +14,17 @@ function blockAt(text, line) {
   return name === undefined ? [] : ["--block", name];
 }
 
-/** Ask for a file, and draw the figure into it; `words` start xg. */
-async function save(words) {
-  const editor = window.activeTextEditor;
-  if (editor?.document.languageId !== "xg") return;
-  const { document, selection } = editor;
+/** Ask for a file, and draw the figure of the text in front into it, or of the one that is previewed; `words` start xg. */
+async function save(words, previewed) {
+  const document = previewed ?? window.activeTextEditor?.document;
+  if (document?.languageId !== "xg") return;
+  const editor = window.visibleTextEditors.find((each) => each.document === document);
+  const line = editor?.selection.active.line ?? document.lineCount;
   const folder = document.isUntitled ? workspace.workspaceFolders?.[0]?.uri.fsPath ?? "" : dirname(document.fileName);
   const name = `${basename(document.fileName, extname(document.fileName))}.svg`;
   const target = await window.showSaveDialog({ defaultUri: Uri.file(join(folder, name)), filters: KINDS, title: "Save the figure" });
   if (target === undefined) return;
-  const more = ["-o", target.fsPath, ...blockAt(document.getText(), selection.active.line)];
+  const more = ["-o", target.fsPath, ...blockAt(document.getText(), line)];
   await new Promise((resolve) => build(words(), document, more, (written, said) => {
     if (written === null) window.showErrorMessage(said.trim());
     else window.showInformationMessage(`xg: ${target.fsPath} is written.`);

@@ -4,14 +4,16 @@
 
 const Module = require("node:module");
 const [, , path, given] = process.argv;
-const { words, file, text, line, target } = JSON.parse(given);
+const { words, file, text, line, target, front } = JSON.parse(given);
 
 const said = { errors: [], told: [] };
-const document = { languageId: "xg", fileName: file, isUntitled: false, getText: () => text };
+const document = { languageId: "xg", fileName: file, isUntitled: false, getText: () => text, lineCount: text.split("\n").length };
+const editor = { document, selection: { active: { line } } };
 const vscode = {
   Uri: { file: (fsPath) => ({ fsPath }) },
   window: {
-    activeTextEditor: { document, selection: { active: { line } } },
+    activeTextEditor: front === "text" ? editor : undefined,
+    visibleTextEditors: front === "page" ? [] : [editor],
     showErrorMessage: (message) => said.errors.push(message),
     showInformationMessage: (message) => said.told.push(message),
     showSaveDialog: async (asked) => {
@@ -24,4 +26,5 @@ const vscode = {
 const load = Module._load;
 Module._load = (name, ...rest) => (name === "vscode" ? vscode : load(name, ...rest));
 
-require(path).save(() => words).then(() => console.log(JSON.stringify(said)));
+const previewed = front === "text" ? undefined : document;
+require(path).save(() => words, previewed).then(() => console.log(JSON.stringify(said)));

