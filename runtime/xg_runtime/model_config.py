@@ -20,6 +20,7 @@ Among the words, `number` is any number, `null` a key that is null, `absent` one
 
 import json
 from collections.abc import Mapping
+from itertools import cycle
 from typing import Any, Final, cast
 
 from xg_runtime.checkpoint import Json
@@ -70,8 +71,9 @@ def notes(keys: ConfigKeys, config: Json, source: str) -> list[str]:
 
 
 def _same(held: object, drawn: object) -> bool:
-    if isinstance(held, list):  # of each layer the same
-        return all(_same(each, drawn) for each in cast("list[object]", held))
+    if isinstance(held, list):  # of each layer the same, or in turns what a list says
+        turns = cast("list[object]", drawn) if isinstance(drawn, list) else [drawn]
+        return all(map(_same, cast("list[object]", held), cycle(turns)))
     return held == drawn or any({held, drawn} <= words for words in SAME if isinstance(held, str))
 
 

@@ -3,7 +3,8 @@
     "model.layers.*.mlp.up_proj.weight" = "T : layers.*.W_up"
 
 A line reads as one of the language: the tensor on the left goes through T, and the result is called
-W_up. `*` is a number, the same on both sides. docs/models.md describes the whole file.
+W_up. `*` is a number, the same on both sides; where layers come in turns, `layers.{2*+1}` are those
+of odd numbers, which the diagram counts from 0. docs/models.md describes the whole file.
 """
 
 import re
@@ -18,6 +19,9 @@ from xg_runtime import files
 from xg_runtime.errors import InputError
 from xg_runtime.tensor_layout import Misfit, TensorLayout
 
+_Step = tuple[int, int]  # of `{2*+1}` 2 and 1
+
+_STAR: Final = re.compile(r"\{(?P<step>[1-9]\d*)?\*(?:\+(?P<start>\d+))?\}|\*")
 _PARTS: Final = ("prefix", "ignored", "tensors", "tied", "older", "config", "inputs")
 
 
@@ -156,16 +160,42 @@ def _texts(table: Any) -> dict[str, str]:  # noqa: ANN401 - what TOML gives
 
 def numbers(pattern: str, name: str) -> tuple[str, ...] | None:
     """The numbers in the place of the `*` of a pattern; None where the name does not match."""
-    match = _compiled(pattern).fullmatch(name)
-    return match.groups() if match else None
+    found, steps = _compiled(pattern)
+    match = found.fullmatch(name)
+    if match is None:
+        return None
+    counted = [divmod(int(text) - start, step) for text, (step, start) in _both(match, steps)]
+    if any(number < 0 or rest for number, rest in counted):
+        return None
+    return tuple(
+        text if step == (1, 0) else str(number)
+        for (text, step), (number, _) in zip(_both(match, steps), counted, strict=True)
+    )
 
 
 def filled(pattern: str, stars: tuple[str, ...]) -> str:
     """The pattern with numbers for its `*`."""
-    parts = pattern.split("*")
-    return parts[0] + "".join(n + part for n, part in zip(stars, parts[1:], strict=True))
+    steps = _compiled(pattern)[1]
+    texts = [
+        n if (step, start) == (1, 0) else str(step * int(n) + start)
+        for n, (step, start) in zip(stars, steps, strict=True)
+    ]
+    first, *parts = _parts(pattern)
+    return first + "".join(n + part for n, part in zip(texts, parts, strict=True))
+
+
+def _both(match: re.Match[str], steps: tuple[_Step, ...]) -> list[tuple[str, _Step]]:
+    return list(zip(match.groups(), steps, strict=True))
+
+
+def _parts(pattern: str) -> list[str]:
+    """The texts around the numbers."""
+    return _STAR.sub("*", pattern).split("*")
 
 
 @cache
-def _compiled(pattern: str) -> re.Pattern[str]:
-    return re.compile(r"(\d+)".join(map(re.escape, pattern.split("*"))))
+def _compiled(pattern: str) -> tuple[re.Pattern[str], tuple[_Step, ...]]:
+    steps = tuple(
+        (int(star["step"] or 1), int(star["start"] or 0)) for star in _STAR.finditer(pattern)
+    )
+    return re.compile(r"(\d+)".join(map(re.escape, _parts(pattern)))), steps

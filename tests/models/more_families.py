@@ -1,4 +1,4 @@
-"""Further witnesses: relatives of BERT, each in what its configurations differ in.
+"""Further witnesses: relatives of BERT, Gemma 2, each in what its configurations differ in.
 
 The first configuration of a family goes through every test, the others through those of agreement.
 """
@@ -19,7 +19,9 @@ from models.families import (
     Tensor,
     V,
     call_masked,
+    call_words,
     masked_words,
+    words,
 )
 
 PAD: Final = 1
@@ -85,6 +87,21 @@ def distilberts(config: Mapping[str, Any]) -> Family:
     return Family("distilbert", lambda: distilbert(config), without_types, call_without_types)
 
 
+def gemma2(config: Mapping[str, Any]) -> Tensor:
+    common: dict[str, Any] = {
+        "vocab_size": V, "hidden_size": 12, "num_hidden_layers": 4, "num_attention_heads": 4,
+        "num_key_value_heads": 2, "intermediate_size": 10, "head_dim": 6, "rms_norm_eps": 3e-4,
+        "query_pre_attn_scalar": 5, "sliding_window": 3, "attn_logit_softcapping": 1.5,
+        "final_logit_softcapping": 2.5, "pad_token_id": None,
+        "rope_parameters": {"rope_type": "default", "rope_theta": 77.0},
+    }  # fmt: skip
+    return made("Gemma2", "CausalLM", {**common, **config})
+
+
+def gemmas(config: Mapping[str, Any]) -> Family:
+    return Family("gemma2", lambda: gemma2(config), words, call_words)
+
+
 ROBERTA: Final[list[Mapping[str, Any]]] = [
     {},
     {"pad_token_id": 0, "type_vocab_size": 1},
@@ -99,7 +116,18 @@ DISTILBERT: Final[list[Mapping[str, Any]]] = [
     {"max_position_embeddings": 5, "n_heads": 6},
     {"n_layers": 3, "dropout": 0.3, "attention_dropout": 0.2},
 ]
-KINDS: Final = {"roberta": (robertas, ROBERTA), "distilbert": (distilberts, DISTILBERT)}
+GEMMA2: Final[list[Mapping[str, Any]]] = [
+    {},
+    {"attn_logit_softcapping": None, "num_key_value_heads": 1, "num_hidden_layers": 2},
+    {"final_logit_softcapping": None, "sliding_window": 1, "num_key_value_heads": 4},
+    {"hidden_size": 20, "intermediate_size": 44, "sliding_window": 4096, "head_dim": 2},
+    {"attn_logit_softcapping": None, "final_logit_softcapping": None, "query_pre_attn_scalar": 144},
+]
+KINDS: Final = {
+    "roberta": (robertas, ROBERTA),
+    "distilbert": (distilberts, DISTILBERT),
+    "gemma2": (gemmas, GEMMA2),
+}
 
 EVERY: Final[Mapping[str, Family]] = {
     **FAMILIES,

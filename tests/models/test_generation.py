@@ -9,7 +9,8 @@ from typing import Any
 
 import numpy as np
 import pytest
-from models.families import FAMILIES, LIKE_LLAMA, V, in_double
+from models.families import LIKE_LLAMA, V, in_double
+from models.more_families import EVERY
 from models.witness import Witness, quietly
 
 from xg.cli.writer import Writer
@@ -35,12 +36,12 @@ class Numbers:
     "name",
     [
         *("gpt2", "llama", "llama, tied", "mixtral", *LIKE_LLAMA),
-        *("mamba", "mamba, all biases, own head"),
+        *("mamba", "mamba, all biases, own head", "gemma2"),
     ],
 )
 def test_the_same_tokens_as_transformers(name: str, tmp_path: Path) -> None:
     torch: Any = import_module("torch")
-    witness = Witness.of(FAMILIES[name], tmp_path)
+    witness = Witness.of(EVERY[name], tmp_path)
     with quietly(), in_double():
         model = witness.family.model().from_pretrained(
             witness.folder,
@@ -59,7 +60,7 @@ def test_the_same_tokens_as_transformers(name: str, tmp_path: Path) -> None:
 
 
 def test_a_decoder_with_relative_positions_goes_step_by_step(tmp_path: Path) -> None:
-    witness = Witness.of(FAMILIES["t5"], tmp_path)
+    witness = Witness.of(EVERY["t5"], tmp_path)
     program, params = witness.held.program, witness.held.params
     once = program.prologue()
     assert once is not None

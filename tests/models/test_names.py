@@ -27,6 +27,7 @@ CONFIGS = {
     "bert.roberta": "RobertaConfig",
     "clip": "CLIPConfig",
     "distilbert": "DistilBertConfig",
+    "gemma2": "Gemma2Config",
     "gpt2": "GPT2Config",
     "llama": "LlamaConfig",
     "llama.mistral": "MistralConfig",

@@ -1,4 +1,4 @@
-"""Parameters of many tensors: rows of experts, each by its number."""
+"""Numbers in a file of names: rows of experts, layers in turns."""
 
 from __future__ import annotations
 
@@ -55,3 +55,22 @@ def test_a_stack_needs_a_number_more(tmp_path: Path) -> None:
     path.write_text(FILE.replace(".*.", ".0."), encoding="utf-8")
     with pytest.raises(InputError, match="another number of"):
         names.read(path)
+
+
+@pytest.mark.parametrize(
+    ("pattern", "name", "found"),
+    [
+        ("layers.{2*}.w", "layers.4.w", ("2",)),
+        ("layers.{2*}.w", "layers.5.w", None),
+        ("layers.{2*+1}.w", "layers.5.w", ("2",)),
+        ("layers.{2*+1}.w", "layers.0.w", None),
+        ("layers.{*+3}.w.*", "layers.3.w.07", ("0", "07")),
+        ("layers.{*+3}.w.*", "layers.2.w.1", None),
+    ],
+)
+def test_layers_in_turns_are_found_by_their_numbers(
+    pattern: str, name: str, found: tuple[str, ...] | None
+) -> None:
+    assert names.numbers(pattern, name) == found
+    if found is not None:
+        assert names.filled(pattern, found) == name

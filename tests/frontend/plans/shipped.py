@@ -14,6 +14,7 @@ MODELS = {
     "models/mixtral.xg": "Mixtral",
     "models/bert.xg": "MLM",
     "models/distilbert.xg": "DistilBERT",
+    "models/gemma2.xg": "Gemma2",
     "models/t5.xg": "T5",
     "models/vit.xg": "ViT",
     "models/clip.xg": "CLIP",
