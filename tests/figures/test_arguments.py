@@ -73,3 +73,18 @@ block Main(X [B, D]) -> Y [B, 3*D] {
 """
     found = boxes(drawn(text, tmp_path, "backward"))
     assert {"slice | 0, D", "slice | D, 2·D", "slice | 2·D, 3·D"} <= {*found}
+
+
+def test_a_convolution_with_zeros_at_both_ends_is_drawn(tmp_path: Path) -> None:
+    """Kernels have its numbers, which are not the lengths that the file gives."""
+    text = """\
+dim B, S, C, D
+
+block Main(X [B, 2*S, C]) -> Y [B, S, D] {
+    param K [3, C, D]
+
+    X -> conv[-2](K, stride=2, pad=1) : Y
+}
+"""
+    for view in ("forward", "backward"):
+        assert any("conv" in box for box in boxes(drawn(text, tmp_path, view)))

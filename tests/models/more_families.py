@@ -1,11 +1,11 @@
-"""Further witnesses: relatives of BERT, Gemma 2, each in what its configurations differ in.
+"""Further witnesses: RoBERTa, DistilBERT, Gemma 2 and Whisper, in what their configurations differ in.
 
 The first configuration of a family goes through every test, the others through those of agreement.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from importlib import import_module
 from typing import Any, Final
 
@@ -51,7 +51,7 @@ def distilbert(config: Mapping[str, Any]) -> Tensor:
     return made("DistilBert", "MaskedLM", {**common, **config})
 
 
-def padded(pad: int, kinds: int) -> Any:  # noqa: ANN401 - what makes inputs
+def padded(pad: int, kinds: int) -> Callable[[np.random.Generator], Arrays]:
     """Words with padding behind one text, and amid and before the other."""
 
     def drawn(rng: np.random.Generator) -> Arrays:
@@ -98,6 +98,38 @@ def gemma2(config: Mapping[str, Any]) -> Tensor:
     return made("Gemma2", "CausalLM", {**common, **config})
 
 
+def whisper(config: Mapping[str, Any]) -> Tensor:
+    common: dict[str, Any] = {
+        "vocab_size": V, "num_mel_bins": 7, "d_model": 12, "encoder_layers": 2,
+        "encoder_attention_heads": 3, "encoder_ffn_dim": 10, "decoder_layers": 3,
+        "decoder_attention_heads": 4, "decoder_ffn_dim": 14, "max_source_positions": 8,
+        "max_target_positions": 11, "pad_token_id": None, "bos_token_id": 0, "eos_token_id": 0,
+        "decoder_start_token_id": 1,
+    }  # fmt: skip
+    return made("Whisper", "ConditionalGeneration", {**common, **config})
+
+
+def sounds(bins: int, moments: int) -> Callable[[np.random.Generator], Arrays]:
+    """Sounds, and texts of which some positions do not count."""
+
+    def drawn(rng: np.random.Generator) -> Arrays:
+        y, t = rng.integers(0, V, (2, BATCH, LENGTH))
+        w = np.ones((BATCH, LENGTH), np.int64)
+        w[0, 3:] = 0
+        return {"X": rng.normal(size=(BATCH, bins, 2 * moments)), "y": y, "t": t, "w": w}
+
+    return drawn
+
+
+def call_sounds(model: Tensor, given: Mapping[str, Tensor]) -> Tensor:
+    return model(input_features=given["X"], decoder_input_ids=given["y"]).logits
+
+
+def whispers(config: Mapping[str, Any]) -> Family:
+    inputs = sounds(config.get("num_mel_bins", 7), config.get("max_source_positions", 8))
+    return Family("whisper", lambda: whisper(config), inputs, call_sounds)
+
+
 def gemmas(config: Mapping[str, Any]) -> Family:
     return Family("gemma2", lambda: gemma2(config), words, call_words)
 
@@ -123,10 +155,18 @@ GEMMA2: Final[list[Mapping[str, Any]]] = [
     {"hidden_size": 20, "intermediate_size": 44, "sliding_window": 4096, "head_dim": 2},
     {"attn_logit_softcapping": None, "final_logit_softcapping": None, "query_pre_attn_scalar": 144},
 ]
+WHISPER: Final[list[Mapping[str, Any]]] = [
+    {},
+    {"num_mel_bins": 9, "encoder_layers": 1, "decoder_layers": 2, "max_source_positions": 5},
+    {"d_model": 20, "encoder_ffn_dim": 44, "decoder_ffn_dim": 36, "encoder_attention_heads": 5},
+    {"encoder_attention_heads": 1, "decoder_attention_heads": 6, "max_target_positions": 5},
+    {"decoder_layers": 1, "max_source_positions": 3, "num_mel_bins": 1, "dropout": 0.2},
+]
 KINDS: Final = {
     "roberta": (robertas, ROBERTA),
     "distilbert": (distilberts, DISTILBERT),
     "gemma2": (gemmas, GEMMA2),
+    "whisper": (whispers, WHISPER),
 }
 
 EVERY: Final[Mapping[str, Family]] = {

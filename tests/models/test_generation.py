@@ -59,8 +59,18 @@ def test_the_same_tokens_as_transformers(name: str, tmp_path: Path) -> None:
         assert list(each.tokens(PROMPT, 7, Sampling(temperature=0))) == wanted
 
 
-def test_a_decoder_with_relative_positions_goes_step_by_step(tmp_path: Path) -> None:
-    witness = Witness.of(EVERY["t5"], tmp_path)
+@pytest.mark.parametrize(
+    ("name", "read", "parts"),
+    [
+        ("t5", ("y", "keep_y"), ((0, 4), (4, 5), (5, 11))),
+        ("whisper", ("y",), ((0, 2), (2, 3), (3, 5))),
+    ],
+)
+def test_a_decoder_beside_an_encoder_goes_step_by_step(
+    name: str, read: tuple[str, ...], parts: tuple[tuple[int, int], ...], tmp_path: Path
+) -> None:
+    """Also where positions are relative, as those of T5."""
+    witness = Witness.of(EVERY[name], tmp_path)
     program, params = witness.held.program, witness.held.params
     once = program.prologue()
     assert once is not None
@@ -69,8 +79,8 @@ def test_a_decoder_with_relative_positions_goes_step_by_step(tmp_path: Path) -> 
     taken = {**given, **witness.inputs}
     cache = program.step().load().empty_cache(params, B=2)
     outputs: list[Any] = []
-    for start, stop in ((0, 4), (4, 5), (5, 11)):
-        cut = {n: taken[n][:, start:stop] for n in ("y", "keep_y")}
+    for start, stop in parts:
+        cut = {n: taken[n][:, start:stop] for n in read}
         rest = {n: taken[n] for n in program.step().inputs if n not in cut}
         out, cache = module.step(params, cache, {**rest, **cut})
         outputs.append(out["Z"])

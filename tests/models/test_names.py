@@ -38,6 +38,7 @@ CONFIGS = {
     "mixtral": "MixtralConfig",
     "t5": "T5Config",
     "vit": "ViTConfig",
+    "whisper": "WhisperConfig",
 }
 
 

@@ -54,7 +54,8 @@ def misses(
 ) -> dict[str, float]:
     """How far everything is from the witness, as the contract measures it, above the tolerance."""
     found = calculated(module, params, witness.inputs)
-    derived = {name: found[f"d/{name}"] for name in params}
+    specs = witness.held.program.params
+    derived = {name: found[f"d/{name}"] for name in params if not specs[name].frozen}
     gradients = rename.to_checkpoint(witness.names, derived, size_numbers(witness.held.program))
     assert gradients.keys() == witness.gradients.keys()
     total = global_norm(witness.gradients)

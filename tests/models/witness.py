@@ -73,7 +73,8 @@ class Witness:
     def asked_again(self, folder: Path) -> Any:  # noqa: ANN401 - an array
         """The logits of what transformers loads from a folder, in float64."""
         torch: Any = import_module("torch")
-        pads = {"pad_token_id": 0} if self.family.names == "phi3" else {}  # its own is 32,000
+        far = self.family.names == "phi3" or self.family.diagram == "whisper"
+        pads = {"pad_token_id": 0} if far else {}  # their own are beyond these few tokens
         with quietly(), in_double():
             model = self.family.model().from_pretrained(
                 folder,
@@ -87,12 +88,20 @@ class Witness:
 
 
 def _gradients(model: Tensor, folder: Path) -> Arrays:
-    """Saved like a checkpoint, so that transformers itself gives each its published name."""
+    """Saved like a checkpoint, so that transformers itself gives each its published name.
+
+    Without those that are not learned: Whisper's sinusoids.
+    """
     twin = copy.deepcopy(model)
-    for param, grad in zip(twin.parameters(), model.parameters(), strict=True):
-        param.data = grad.grad
+    frozen: set[str] = set()
+    for (name, param), grad in zip(twin.named_parameters(), model.parameters(), strict=True):
+        if grad.requires_grad:
+            param.data = grad.grad
+        else:
+            frozen.add(name)
     twin.save_pretrained(folder)
-    return weights.read(folder).tensors
+    found = weights.read(folder).tensors
+    return {name: array for name, array in found.items() if name not in frozen}
 
 
 @contextmanager

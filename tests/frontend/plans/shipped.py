@@ -16,6 +16,7 @@ MODELS = {
     "models/distilbert.xg": "DistilBERT",
     "models/gemma2.xg": "Gemma2",
     "models/t5.xg": "T5",
+    "models/whisper.xg": "Whisper",
     "models/vit.xg": "ViT",
     "models/clip.xg": "CLIP",
 }

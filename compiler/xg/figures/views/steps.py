@@ -11,6 +11,7 @@ from xg.figures.model import richtext
 from xg.figures.model.figure import EdgeStyle, Figure, FigureNode, NodeKind
 from xg.figures.model.richtext import RichText, StyledRun
 from xg.figures.views.notation import Notation, kind
+from xg.ir.dim import Dim
 from xg.ir.graph import Apply, Call, Graph, Program, Step, Value
 from xg.ir.plan import Plan
 from xg.ir.scalar import as_scalar
@@ -85,7 +86,8 @@ def _arguments(step: Apply, notation: Notation) -> RichText:
         step = step.origin
     result = notation.dims(step.outputs[0])
     lengths = [own.name for own in step.op.own if isinstance(own, Length)]
-    spelled = {name: notation.written(step.attrs[name]) for name in lengths if name in step.attrs}
+    dims = {name: step.attrs.get(name) for name in lengths}  # a kernel's numbers are no lengths
+    spelled = {name: notation.written(dim) for name, dim in dims.items() if isinstance(dim, Dim)}
     shown = result if step.inputs else [*result, "0"]  # range(n) begins at 0
     if all(length in shown for length in spelled.values()):
         spelled = {}
