@@ -76,7 +76,7 @@ block Main(X [B, D]) -> Y [B, 3*D] {
 
 
 def test_a_convolution_with_zeros_at_both_ends_is_drawn(tmp_path: Path) -> None:
-    """Kernels have its numbers, which are not the lengths that the file gives."""
+    """Kernels have its numbers: a stride is drawn where it is not 1."""
     text = """\
 dim B, S, C, D
 
@@ -86,5 +86,6 @@ block Main(X [B, 2*S, C]) -> Y [B, S, D] {
     X -> conv[-2](K, stride=2, pad=1) : Y
 }
 """
-    for view in ("forward", "backward"):
-        assert any("conv" in box for box in boxes(drawn(text, tmp_path, view)))
+    assert "conv[2·S] | K [3, C, D] | 2, 1" in boxes(drawn(text, tmp_path, "forward"))
+    near = text.replace("stride=2, ", "").replace("[B, S, D]", "[B, 2*S, D]")
+    assert "conv[2·S](1) | K [3, C, D]" in boxes(drawn(near, tmp_path, "forward"))

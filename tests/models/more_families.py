@@ -1,4 +1,4 @@
-"""Further witnesses: RoBERTa, DistilBERT, Gemma 2 and Whisper, in what their configurations differ in.
+"""Further witnesses: RoBERTa, DistilBERT, Gemma 2 and Whisper, in all that their configs can have.
 
 The first configuration of a family goes through every test, the others through those of agreement.
 """

@@ -14,7 +14,7 @@ from xg.figures.views.notation import Notation, kind
 from xg.ir.dim import Dim
 from xg.ir.graph import Apply, Call, Graph, Program, Step, Value
 from xg.ir.plan import Plan
-from xg.ir.scalar import as_scalar
+from xg.ir.scalar import Scalar, as_scalar
 from xg.ir.use import Length, Number, Tensor, Word
 
 _SHORT: Final = 4  # characters of arguments that are beside the glyph
@@ -86,8 +86,11 @@ def _arguments(step: Apply, notation: Notation) -> RichText:
         step = step.origin
     result = notation.dims(step.outputs[0])
     lengths = [own.name for own in step.op.own if isinstance(own, Length)]
-    dims = {name: step.attrs.get(name) for name in lengths}  # a kernel's numbers are no lengths
-    spelled = {name: notation.written(dim) for name, dim in dims.items() if isinstance(dim, Dim)}
+    held = {name: step.attrs.get(name) for name in lengths}
+    spelled = {name: notation.written(each) for name, each in held.items() if isinstance(each, Dim)}
+    for name, each in held.items():
+        if isinstance(each, Scalar) and each != as_scalar(1):  # as kernels have it: a stride
+            spelled[name] = str(each)
     shown = result if step.inputs else [*result, "0"]  # range(n) begins at 0
     if all(length in shown for length in spelled.values()):
         spelled = {}
