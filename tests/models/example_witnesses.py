@@ -172,3 +172,31 @@ def dpo(params: Tensors, given: Tensors) -> dict[str, Tensor]:
     )
     z = 0.1 * (better - worse)
     return {"z": z, "loss": -functional.logsigmoid(z).mean()}
+
+
+def _convolved(x: Tensor, kernel: Tensor, bias: Tensor | None = None, stride: int = 1) -> Tensor:
+    """With channels behind, as the diagrams have them."""
+    turned = kernel.permute(3, 2, 0, 1).contiguous()
+    y: Tensor = functional.conv2d(
+        x.permute(0, 3, 1, 2).contiguous(), turned, bias, stride=stride, padding=1
+    )
+    return y.permute(0, 2, 3, 1)
+
+
+def _residual(x: Tensor, e: Tensor, params: Tensors) -> Tensor:
+    y = _convolved(functional.silu(_norm(x, params, "_1")), params["K_1"], params["b_1"])
+    y = y + (e @ params["W_t"])[:, None, None]
+    return x + _convolved(functional.silu(_norm(y, params, "_2")), params["K_2"], params["b_2"])
+
+
+def diffusion(params: Tensors, given: Tensors) -> dict[str, Tensor]:
+    net, steps, noise = below(params, "net"), 20, given["epsilon"]
+    a = ((given["n"].double() + 1) / (steps + 1))[:, None, None, None]
+    x = _convolved((1 - a).sqrt() * given["x"] + a.sqrt() * noise, net["K_in"])
+    e = _sinusoid(steps, net["down.W_t"].shape[0])[given["n"]]
+    s = _residual(x, e, below(net, "down"))
+    small = _residual(_convolved(s, net["K_down"], stride=2), e, below(net, "middle"))
+    wide = small.repeat_interleave(2, 1).repeat_interleave(2, 2)
+    x = _residual(torch.cat([s, wide], -1) @ net["W_up"], e, below(net, "up"))
+    y = _convolved(x, net["K_out"], net["b_out"])
+    return {"Y": y, "loss": functional.mse_loss(y, noise)}

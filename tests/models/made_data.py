@@ -29,6 +29,20 @@ def stripes(draw: Generator, count: int, side: int = 12) -> Arrays:
     return {"I": pictures[:, None], "t": t}
 
 
+DIGITS = ("111101101101111", "010110010010111", "111001111100111", "111001111001111")
+
+
+def noisy_digits(draw: Generator, count: int, steps: int = 20) -> Arrays:
+    """Digits of 5 x 3 points in pictures of 8 x 8, each with noise and its step."""
+    shapes = np.array([[int(point) for point in digit] for digit in DIGITS]).reshape(-1, 5, 3)
+    pictures = -np.ones((count, 8, 8, 1))
+    for picture, shape in zip(pictures, shapes[draw.integers(0, len(DIGITS), count)], strict=True):
+        top, left = draw.integers(0, 3), draw.integers(0, 5)
+        picture[top : top + 5, left : left + 3, 0] = 2 * shape - 1
+    noise = draw.normal(size=pictures.shape)
+    return {"x": pictures, "n": draw.integers(0, steps, count), "epsilon": noise}
+
+
 def communities(draw: Generator, count: int, nodes: int = 10, width: int = 6) -> Arrays:
     """Graphs of two groups, dense within each: of a group neighbours say more than one node."""
     t = draw.integers(0, 2, (count, nodes))
