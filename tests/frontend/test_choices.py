@@ -120,8 +120,7 @@ def test_blocks_that_only_another_choice_of_a_used_file_reaches_are_met(tmp_path
         "block A(X [B, D]) -> Y [B, D] {\n    X -> f : Y\n}\n"
     )
     (tmp_path / "net.xg").write_text(
-        'use A from "used.xg"\ndim B, D = 4\n'
-        "block Net(X [B, D]) -> Y [B, D] {\n    X -> A : Y\n}\n"
+        'use A from "used.xg"\ndim B, D = 4\nblock Net(X [B, D]) -> Y [B, D] {\n    X -> A : Y\n}\n'
     )
     (found,) = check_choices(read_project(tmp_path / "net.xg"))
     assert found.message == "T cannot make [B, D] from [B, D] by reordering axes"
