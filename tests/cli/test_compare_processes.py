@@ -71,7 +71,7 @@ def test_what_one_rank_raises_is_told_with_its_line(xg: Xg) -> None:
     ("plan", "more", "message"),
     [
         ("PP", (), "stages"),
-        ("DP", ("--set", "N_D=1000"), "processes"),
+        ("DP", ("--set", "N_D=1000"), "1,000 ranks, each a process"),
         ("Nonsense", (), "Nonsense"),
     ],
 )

@@ -45,6 +45,7 @@ from xg_runtime import random_inputs, weights
 from xg_runtime.errors import InputError, XgRuntimeError
 from xg_runtime.names import Names
 from xg_runtime.ranks import number
+from xg_runtime.ranks.failure import CollectiveFailed, of_others
 from xg_runtime.ranks.grid import Grid
 from xg_runtime.ranks.task import Answer
 
@@ -81,10 +82,29 @@ class RankCall:
 
 
 def seen(project: Project, options: Namespace) -> Answer:
-    """Build the module on this rank, run it, and note what it shows; raises InputError.
+    """Build the module on this rank, run it, and note what it shows.
 
-    Where no call can be made for its weights, the answer is these, and says so.
+    Where no call can be made for its weights, the answer is these, and says so. Raises InputError,
+    and CollectiveFailed where another rank is the cause.
     """
+    with _echoes(options.timeout):
+        return _seen(project, options)
+
+
+@contextmanager
+def _echoes(timeout: float) -> Generator[None]:
+    """Tell a failure of another rank, which ends this one's collectives, from one of this rank."""
+    try:
+        yield
+    except (RuntimeError, InputError) as error:
+        torchs = error.__cause__ if isinstance(error, InputError) else error
+        said = of_others(torchs, timeout) if isinstance(torchs, RuntimeError) else None
+        if said:
+            raise CollectiveFailed(f"in the module: {said}") from error
+        raise
+
+
+def _seen(project: Project, options: Namespace) -> Answer:
     import torch.distributed as dist
 
     collective: Any = dist

@@ -198,7 +198,7 @@ class Processes(Limit):
     code = "XG0013"
     maximum = 64
     said = "this mesh has {} ranks, each a process on this machine"
-    advice = "--on simulated computes them in one process; torchrun starts them on many machines"
+    advice = "torchrun starts them on many machines; run, train and verify take --on simulated"
 
 
 class SimulatedRanks(Limit):

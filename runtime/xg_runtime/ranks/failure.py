@@ -11,10 +11,15 @@ class CollectiveFailed(RunError):
 
 def failure_of(error: Exception, call: str, number: int, timeout: float) -> Exception:
     """The failure that torch's error means, if it is about other ranks; otherwise itself."""
+    said = of_others(error, timeout)
+    return CollectiveFailed(f"in collective {number + 1}, {call}: {said}") if said else error
+
+
+def of_others(error: Exception, timeout: float) -> str | None:
+    """The part of other ranks in an error of torch, None if it is not about them."""
     text = str(error).lower()
-    where = f"in collective {number + 1}, {call}"
     if "timed out" in text or "timeout" in text:
-        return CollectiveFailed(f"{where}: other ranks did not come within {timeout:g} s")
+        return f"other ranks did not come within {timeout:g} s"
     if "connection" in text or "closed" in text or "broken pipe" in text or "reset" in text:
-        return CollectiveFailed(f"{where}: another rank is gone")
-    return error
+        return "another rank is gone"
+    return None

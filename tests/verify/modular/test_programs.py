@@ -17,7 +17,7 @@ from xg.ir.parameters import param_specs
 from xg.verify.proof_sizes import verification_sizes
 from xg.verify.reference.modular.residues import PRIMES, Undefined
 from xg.verify.reference.modular.run import draw, run, run_drawn
-from xg.verify.zeros import why_zero
+from xg.verify.zeros import why_zero, why_zero_through_calls
 
 DIAGRAMS = Path(__file__).parents[3] / "diagrams"
 
@@ -34,7 +34,8 @@ def compiled(name: str, block: str | None = None) -> Program:
 def zeros(program: Program) -> Iterator[str]:
     """Gradients that are zero for a reason."""
     for path, param, graph, _ in param_specs(program):
-        if why_zero(graph, param.value):
+        through = why_zero_through_calls(program.graphs, program.entry, path)
+        if why_zero(graph, param.value) or through:
             yield path
     for value in program.main.inputs:
         if program.main.types[value].is_float and why_zero(program.main, value):

@@ -27,7 +27,8 @@ class Unreadable(Problem):
         stem = file.removesuffix(".xg")
         if stem not in self.library and (other := similar(stem, self.beside, SLIP)):
             return (f"did you mean {folder}{slash}{other}.xg?",)
-        if other := similar(stem, self.library, SLIP):
+        same_start = [name for name in self.library if name[:1] == stem[:1].lower()]
+        if other := similar(stem, same_start, SLIP):  # the first letter is seldom the slip
             return (f"did you mean the shipped diagram {other}? its name alone opens it: {other}",)
         return ()
 

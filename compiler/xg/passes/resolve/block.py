@@ -54,7 +54,7 @@ class _BlockResolver:
     scope: BlockScope
     key: str
     params: dict[str, Param] = field(default_factory=dict[str, Param])
-    problems: list[Problem] = field(default_factory=list[Problem])
+    problems: list[Refused] = field(default_factory=list[Refused])
     given: list[Value] = field(default_factory=list[Value])  # by their shapes, behind an error
 
     @property
@@ -71,9 +71,10 @@ class _BlockResolver:
         marked = self._remarks()
         self._find_unfinished()
         if self.problems:
-            explained = any(isinstance(problem, UNKNOWN) for problem in self.problems)
+            problems = [p for refused in self.problems for p in refused.problems]
+            explained = any(isinstance(problem, UNKNOWN) for problem in problems)
             unused = [] if explained else self._unused()
-            raise Incomplete(self._rest(inputs), *told_once(self.problems), *unused)
+            raise Incomplete(self._rest(inputs), *told_once(problems), *unused)
         graph = self._whole(inputs, pasts, marked)
         if unused := self._unused():
             names = {problem.name for problem in unused}
@@ -156,7 +157,7 @@ class _BlockResolver:
             try:
                 read_statement(self.scope, chain)
             except Refused as refused:
-                self.problems += refused.problems
+                self.problems.append(refused.with_traceback(None))
                 for port in _labels(chain):
                     self.scope.spoiled.add(port.name.name)
                     self._give(port)
@@ -165,7 +166,7 @@ class _BlockResolver:
         try:
             return tuple(remarks(self.scope))
         except Refused as refused:
-            self.problems += refused.problems
+            self.problems.append(refused.with_traceback(None))
             return ()
 
     def _output_types(self) -> tuple[TensorType, ...]:
@@ -211,7 +212,7 @@ class _BlockResolver:
             try:
                 values.append(declare_state(self.scope, state))
             except Refused as refused:
-                self.problems += refused.problems
+                self.problems.append(refused.with_traceback(None))
                 self.scope.spoiled.add(state.name.name)
         return values
 
@@ -237,7 +238,7 @@ class _BlockResolver:
         try:
             return read()
         except Refused as refused:
-            self.problems += refused.problems
+            self.problems.append(refused.with_traceback(None))
             return None
 
     def _used(self) -> set[str]:
@@ -253,9 +254,9 @@ class _BlockResolver:
         for port in self.block.outputs:
             name = port.name.name
             if first.setdefault(name, port.name) is not port.name:
-                self.problems.append(NameTwice(port.name.span, name, first[name].span))
+                self.problems.append(Refused(NameTwice(port.name.span, name, first[name].span)))
             if name not in self.scope.values and name not in self.scope.spoiled:
-                self.problems.append(OutputMissing(port.span, name))
+                self.problems.append(Refused(OutputMissing(port.span, name)))
 
     def _unused(self) -> list[UnusedParam]:
         """The parameters that nothing reads; an unknown name of the block may be the reason."""
