@@ -23,6 +23,14 @@ function compilerCommand() {
   return words.at(-1) === "lsp" ? words.slice(0, -1) : words;
 }
 
+/** Shows an error until it is answered: one with a button stays. */
+async function offerSetting(message) {
+  const open = "Open the setting";
+  if ((await window.showErrorMessage(message, open)) === open) {
+    await commands.executeCommand("workbench.action.openSettings", "xg.command");
+  }
+}
+
 async function start() {
   const [command, ...args] = serverCommand();
   const server = { command, args, transport: TransportKind.stdio };
@@ -38,10 +46,10 @@ async function start() {
   } catch {
     // A window that is being loaded may get its settings while the standard command is tried.
     if (serverCommand().join("\0") !== [command, ...args].join("\0")) return start();
-    window.showErrorMessage(
-      `xg: "${[command, ...args].join(" ")}" does not serve. ` +
-        "pip install the wheel with its extra: 'xg-….whl[lsp]'; in a checkout .venv/bin/pip install -e '.[lsp]', " +
-        'and the setting xg.command: ["/path/to/xg/.venv/bin/xg", "lsp"].',
+    offerSetting(
+      `xg: "${[command, ...args].join(" ")}" does not serve. Put what "which xg" prints into the setting xg.command: ` +
+        '["/path/to/.venv/bin/xg", "lsp"]. Or pip install the wheel with its extra: \'xg-….whl[lsp]\'; ' +
+        "in a checkout .venv/bin/pip install -e '.[lsp]'.",
     );
   }
 }

@@ -138,7 +138,7 @@ ROBERTA: Final[list[Mapping[str, Any]]] = [
     {},
     {"pad_token_id": 0, "type_vocab_size": 1},
     {"pad_token_id": 3, "num_hidden_layers": 1, "num_attention_heads": 1},
-    {"hidden_size": 20, "intermediate_size": 44, "layer_norm_eps": 1e-12},
+    {"hidden_size": 20, "num_attention_heads": 5, "intermediate_size": 44, "layer_norm_eps": 1e-12},
     {"max_position_embeddings": 7, "num_attention_heads": 6, "num_hidden_layers": 3},
 ]
 DISTILBERT: Final[list[Mapping[str, Any]]] = [
