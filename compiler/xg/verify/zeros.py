@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Container, Mapping
 
 from xg.diagnostics.lazy_dataclass import dataclass
 from xg.ir.graph import Apply, Call, Graph, Value
@@ -73,9 +73,9 @@ class _Walk:
             results = self._outputs(callee, ports, path)
         if call.count is not None:
             results = self._rounds(callee, ports, results)
-        return {
-            value: change for value, change in zip(call.outputs, results, strict=True) if change
-        }
+        given = {change.source for change in ports.values()}
+        pairs = zip(call.outputs, results, strict=True)
+        return {value: _of_call(call, change, given) for value, change in pairs if change}
 
     def _outputs(
         self, callee: Graph, ports: Changes, path: tuple[str, ...]
@@ -122,6 +122,13 @@ class _Round:
     """A change of the value that goes round, equal to no other."""
 
     callee: Graph
+
+
+def _of_call(call: Call, change: Perturbation, given: Container[object]) -> Perturbation:
+    """A change that begins in a call: another call of the same block begins another."""
+    if change.source in given:
+        return change
+    return Perturbation((id(call), change.source), change.uniform)
 
 
 def _through(step: Apply, graph: Graph, changes: Mapping[Value, Perturbation]) -> Changes:

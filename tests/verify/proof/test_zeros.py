@@ -133,6 +133,26 @@ def test_a_mixer_is_proven(tmp_path: Path) -> None:
     }  # fmt: skip
 
 
+TWICE = """
+dim B, D = 3
+op Less(a [..], b [..]) = a - b
+block Part(x [B, D]) -> y [B, D] {
+    param b [D]
+    x -> ⊙<-BC(b) : y
+}
+block Net(x, z [B, D]) -> y [B, D] {
+    x -> Part as part : u [B, D]
+    z -> part         : v [B, D]
+    u, v -> Less      : y
+}
+"""
+
+
+def test_what_changes_in_two_calls_of_one_block_differs() -> None:
+    graphs = xg.compile(source=TWICE).graphs
+    assert why_zero_through_calls(graphs.graphs, graphs.entry, "part.b") is None
+
+
 LOOP = """
 dim B, S, D = 3
 block Cell(x, z, q, w, r [B, D]) -> y [B, D], u [B, D] {
