@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from contextlib import redirect_stdout
 from io import StringIO
 from pathlib import Path
@@ -37,6 +38,7 @@ block Net "A net" (X [B, D]) -> Y [B, D] {
 }
 """
 PLACE = "4:19"  # of the error
+STORED = 6  # seconds: a VS Code in a browser stores every five which editors are open
 OWN = """\
 dim B, S, D = 64, D_ff = 4*D
 
@@ -120,6 +122,7 @@ def draws_an_own_figure(driver: Chrome, address: str, folder: Path) -> None:
     say("what was typed is the program, in its layout", True)
     for moment in ("", ", also in a window that is loaded again"):
         if moment:
+            time.sleep(STORED)
             driver.refresh()
         else:
             press(driver, "v", control="k")
