@@ -35,12 +35,14 @@ TOOLS = {
 # such a test once; it is run a second time, which the last lines say: ADR 0307.
 WAITING = (
     "browser",
+    "cli/test_compare_processes.py",
     "cli/test_ranks_command.py",
     "cli/test_serve.py",
     "cli/test_shells.py",
     "cli/test_terminal.py",
     "cli/test_verify_processes.py",
     "codegen/emitted/test_ddp.py",
+    "codegen/emitted/test_dtensors.py",
     "docs/test_notebooks.py",
     "docs/test_site.py",
     "e2e/test_compile_time.py",
