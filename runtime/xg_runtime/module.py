@@ -10,11 +10,12 @@ from typing import Any, Protocol, TypeAlias
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
-__all__ = ["Module", "StageModule", "Array", "Arrays", "Saved"]
+__all__ = ["Module", "StageModule", "Array", "Arrays", "Saved", "Later"]
 
 Array: TypeAlias = NDArray[Any]
 Arrays: TypeAlias = dict[str, Array]
 Saved: TypeAlias = Any  # every module has its own type for what its backward needs
+Later: TypeAlias = list[Callable[[], None]]  # the parts of backward passes that are still to run
 
 
 class Module(Protocol):
@@ -47,7 +48,7 @@ class StageModule(Module, Protocol):
         params: Arrays,
         saved: Saved,
         d_outputs: Arrays,
-        later: list[Callable[[], None]] | None,
+        later: Later | None,
     ) -> Arrays:
         """Return the gradients of inputs; those of parameters fill in as `later` is called.
 

@@ -7,7 +7,6 @@ Arrays and tensors share their memory, so a step of training changes the one thr
 Needs torch.
 """
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Final, Protocol, cast
 
@@ -16,7 +15,7 @@ import torch
 from numpy.typing import DTypeLike
 
 from xg_runtime.held import Held
-from xg_runtime.module import Array, Arrays, Saved, is_float
+from xg_runtime.module import Array, Arrays, Later, Saved, is_float
 
 Tensors = dict[str, torch.Tensor]
 
@@ -72,7 +71,7 @@ class OnArrays:
         params: Arrays,
         saved: Saved,
         d_outputs: Arrays,
-        later: list[Callable[[], None]] | None,
+        later: Later | None,
     ) -> Arrays:
         """Return the gradients of inputs; those of parameters fill in as `later` is called."""
         given = self._tensors(params), saved, self._tensors(d_outputs), later

@@ -36,6 +36,7 @@ from xg.diagnostics.lazy_dataclass import dataclass
 from xg.driver import compile_project
 from xg.frontend.project import Project
 from xg.frontend.typed import Settings, declared_dims, shape_project
+from xg.importing.replay import double_by_default
 from xg.ir.sizes_from_arrays import carried_sizes
 from xg.sharding.shard_spec import ShardSpec, cuts
 from xg.verify.counterpart.torch_hooks import HookedRun, whole
@@ -207,23 +208,10 @@ def weights_of(module: nn.Module) -> Arrays:
     return {plain(module, name): whole(param) for name, param in module.named_parameters()}
 
 
-@contextmanager
-def _in_float64() -> Generator[None]:
-    """Let parameters start in float64: wrappers remember the type that they were made with."""
-    import torch
-
-    before = torch.get_default_dtype()
-    torch.set_default_dtype(torch.float64)
-    try:
-        yield
-    finally:
-        torch.set_default_dtype(before)
-
-
 def _built(text: str) -> nn.Module:
     import torch
 
-    with _in_float64():
+    with double_by_default():  # wrappers remember the type that parameters were made with
         module = built(text)
     if any(p.is_floating_point() and p.dtype != torch.float64 for p in module.parameters()):
         if inner(module) is not module:

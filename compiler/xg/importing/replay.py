@@ -42,7 +42,7 @@ def replay(
     Raises NotReplayed where a call does not fit these sizes, or is none of torch's own.
     """
     values: dict[str, Any] = dict(tensors)
-    with _double_by_default():
+    with double_by_default():
         for call in needed_calls(exported):
             results = _run(call, values, sizes)
             values.update(zip(call.outputs, results, strict=False))
@@ -64,7 +64,7 @@ def tensor(array: Array) -> Tensor:
 
 
 @contextmanager
-def _double_by_default() -> Generator[None]:
+def double_by_default() -> Generator[None]:
     """Let torch make float64 where no element type is named."""
     import torch
 

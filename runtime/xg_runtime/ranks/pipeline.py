@@ -18,7 +18,7 @@ from typing import Any, cast
 
 from xg_runtime.cells import Cell
 from xg_runtime.held import Held
-from xg_runtime.module import Array, Arrays, Module, Saved, StageModule
+from xg_runtime.module import Array, Arrays, Later, Module, Saved, StageModule
 from xg_runtime.ranks.mesh import check_mesh, current
 
 __all__ = ["Pipeline", "RankStage", "Link", "Part"]
@@ -96,7 +96,7 @@ class Pipeline:
         """
         results: list[Arrays] = [{} for _ in parts]
         saved: dict[tuple[int, int], Saved] = {}
-        begun: dict[tuple[int, int], tuple[Arrays, list[Callable[[], None]]]] = {}
+        begun: dict[tuple[int, int], tuple[Arrays, Later]] = {}
         totals: list[Arrays] = [{} for _ in self.stages]
         held = [Held(_taken(stage, params)) for stage in self.stages]
         for cell in order:
@@ -106,7 +106,7 @@ class Pipeline:
                 self._finish(stage, rest, around(cell))
                 _add(totals[cell.turn], arrays)
             elif cell.half == "inputs":
-                rest, context = list[Callable[[], None]](), around(cell)
+                rest, context = Later(), around(cell)
                 arrays = self._backward(stage, held[cell.turn], saved.pop(key), part, context, rest)
                 begun[key] = arrays, rest
             elif cell.backward:
@@ -151,7 +151,7 @@ class Pipeline:
         saved: Saved,
         part: Part,
         around: AbstractContextManager[Any],
-        rest: list[Callable[[], None]] | None = None,
+        rest: Later | None = None,
     ) -> Arrays:
         """The backward pass of a microbatch: the gradients of parameters and inputs.
 
@@ -175,7 +175,7 @@ class Pipeline:
     def _finish(
         self,
         stage: RankStage,
-        rest: Sequence[Callable[[], None]],
+        rest: Later,
         around: AbstractContextManager[Any],
     ) -> None:
         """The rest of a backward pass: the gradients of parameters."""
