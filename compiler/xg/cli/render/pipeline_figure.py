@@ -31,7 +31,7 @@ def picture(program: Program, parts: int, format: Format, theme: ThemeName = "li
     graph, stages = program.graphs.main, f"{ranks * turns} stages"
     if turns > 1:
         stages += f" on {ranks} ranks"
-    subtitle = f"pipeline of {stages}, forward (F) and backward (B)"
+    subtitle = f"pipeline of {stages}: forward (F), backward (B), weights (W)"
     display = timelines(Figure(graph.title or graph.block, subtitle, description, (), ()), charts)
     return written(display, format, theme)
 
