@@ -7,7 +7,7 @@ from contextlib import redirect_stdout
 from io import StringIO
 from pathlib import Path
 
-from browser.chromium import view
+from browser.chromium import script, view
 from editor.vscode_keys import (
     ASKED,
     FOLDER,
@@ -39,6 +39,7 @@ block Net "A net" (X [B, D]) -> Y [B, D] {
 """
 PLACE = "4:19"  # of the error
 STORED = 6  # seconds: a VS Code in a browser stores every five which editors are open
+ANSWERED = 5  # seconds: longer than any answer takes, shorter than a person would wait
 OWN = """\
 dim B, S, D = 64, D_ff = 4*D
 
@@ -91,9 +92,19 @@ def corrects_an_error(driver: Chrome, address: str, folder: Path) -> None:
 def fixes(driver: Chrome, word: str) -> None:
     """Take the quick fix that names a word, for the only error."""
     shown(driver, WRITING, bool)  # and no longer in the box that took the place
-    press(driver, control=".")
-    offered = shown(driver, MENU, lambda text: word in str(text))
-    say(f"a quick fix is offered, “{offered}”", bool(offered))
+    offered: list[str] = []
+
+    def asked() -> bool:
+        """Ask for fixes: a key that comes while the box still closes is lost."""
+        press(driver, control=".")
+        end = time.monotonic() + ANSWERED
+        while not offered and time.monotonic() < end:
+            time.sleep(0.2)
+            offered[:] = [text for text in [str(script(driver, MENU))] if word in text]
+        return bool(offered)
+
+    until(asked)
+    say(f"a quick fix is offered, “{offered[0]}”", True)
     press(driver, Keys.ENTER)
     say("with it the error is gone", shown(driver, SQUIGGLES, lambda count: not count) == 0)
 
