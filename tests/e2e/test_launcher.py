@@ -12,7 +12,7 @@ PYTHON = """\
 #!/bin/sh
 for last; do :; done
 case $* in
-    "-m venv --clear "*) rm -rf -- "$last" ;;
+    "-m venv --clear "*) rm -rf -- "$last"/* ;;
 esac
 case $* in
     "-m venv "*) mkdir -p "$last/bin" && cp "$0" "$last/bin/python" ;;
