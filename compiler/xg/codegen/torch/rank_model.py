@@ -119,7 +119,13 @@ def _forward(writer: ModuleWriter, entry: Graph) -> list[str]:
     seeded = entry.key in writer.plan.random
     parameters = ["self", *(f"{name}: Array" for name in inputs.values())]
     parameters += ["*", "seed: Seed = None"] if seeded else []
-    body = ['"""Outputs by name, of this rank\'s shards of the inputs."""']
+    given = [*inputs.values(), *(["seed=seed"] if seeded else [])]
+    body = [
+        '"""Outputs by name, of this rank\'s shards of the inputs."""',
+        "if torch.compiler.is_compiling():  # of what ranks send together nothing is traced",
+        "    untraced = torch.compiler.disable(self.forward)",
+        *indented(bracketed("return untraced(", given, ")", 12)),
+    ]
     if seeded:
         device = f", device={next(iter(inputs.values()))}.device" if inputs else ""
         over = "*".join(writer.program.mesh)
@@ -135,5 +141,4 @@ def _forward(writer: ModuleWriter, entry: Graph) -> list[str]:
         body += dictionary("inputs = ", given, "", 8)
         body += [f"return _run(self, inputs, {'seed' if seeded else 'None'})"]
     head = bracketed("def forward(", parameters, ") -> dict[str, Array]:", 4)
-    untraced = "@torch.compiler.disable  # of what ranks send together nothing is traced"
-    return [untraced, *head, *indented([*body, *([line] if line else [])])]
+    return [*head, *indented([*body, *([line] if line else [])])]

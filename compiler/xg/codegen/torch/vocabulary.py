@@ -58,11 +58,11 @@ OF_MODULES: Final = words(
     Parameter
     """
 )
-DECORATORS: Final = frozenset({"torch.no_grad()", "torch.compiler.disable", "staticmethod"})
+DECORATORS: Final = frozenset({"torch.no_grad()", "staticmethod"})
 VOCABULARY: Final = Allowlist(
     imports=IMPORTS,
     modules={"torch": FUNCTIONS, "math": MATH},
     methods=METHODS | OF_KERNELS | OF_MODULES,
     decorators=DECORATORS,
-    callables=frozenset({"block", "blocks", "each", "part"}),
+    callables=frozenset({"block", "blocks", "each", "part", "untraced"}),
 )
