@@ -5,10 +5,13 @@ from __future__ import annotations
 import gc
 import os
 import shutil
-from collections.abc import Callable
+import sys
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import pytest
+import warm
+from docs.running import environment, launch
 
 gc.disable()  # until all tests are collected, which makes millions of objects and no garbage
 os.environ.setdefault("XG_VERIFY", "1")  # every pass of every compilation is verified
@@ -108,6 +111,23 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         action="store_true",
         help="write the golden files anew instead of comparing with them",
     )
+
+
+@pytest.fixture(scope="session")
+def warm_python(tmp_path_factory: pytest.TempPathFactory) -> Sequence[str]:
+    """Words that stand for `python`, in a process that has imported what commands import."""
+    own = tmp_path_factory.getbasetemp()
+    is_one_of_many = "PYTEST_XDIST_WORKER" in os.environ
+    folder, owner = (own.parent, os.getppid()) if is_one_of_many else (own, os.getpid())
+    return warm.shared_python(folder / "warm", environment(), owner)
+
+
+@pytest.fixture
+def warm_ranks(warm_python: Sequence[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let ranks start quickly; other tests start them as users do."""
+    program = tmp_path / "bin" / "python"
+    launch(program, warm_python)
+    monkeypatch.setattr(sys, "executable", str(program))
 
 
 @pytest.fixture

@@ -3,6 +3,8 @@
 Python and its packages take seconds to start; the commands of the documents are hundreds. A server
 imports once and forks for each command: the command then has arguments, folder, environment and
 streams of its own, as if a shell had started Python. The start itself is tested elsewhere.
+Processes that a command starts by `sys.executable`, such as its ranks, are forked likewise where
+WARM_PYTHON names the program that stands for Python.
 """
 
 from __future__ import annotations
@@ -14,13 +16,14 @@ import json
 import os
 import runpy
 import socket
-import subprocess
 import sys
+import time
 import traceback
-from collections.abc import Generator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 
+STARTED = 120  # seconds, in which a server has started on the slowest machine
 # What commands import: a package that imports lazily is named with what is used of it.
 IMPORTED = (
     "numpy",
@@ -29,6 +32,9 @@ IMPORTED = (
     "torch.export",
     "torch._dynamo",
     "torch.distributed",
+    "torch.distributed.checkpoint",
+    "torch.distributed.fsdp",
+    "torch.distributed.tensor",
     "torch._export.serde.serialize",
     "torch.utils._sympy.functions",
     "safetensors.torch",
@@ -52,41 +58,57 @@ sys.exit((server.recv(1) or b"\\1")[0])
 """
 
 
-@contextmanager
-def server(folder: Path, environment: Mapping[str, str]) -> Generator[Sequence[str]]:
-    """Start a server that listens in a folder; gives the words that stand for `python`."""
-    (folder / "client.py").write_text(CLIENT, encoding="utf-8")
-    words = [sys.executable, "-P", str(Path(__file__)), str(folder / "socket")]
-    null = subprocess.DEVNULL
-    with subprocess.Popen(words, env=environment, stdin=null, stdout=subprocess.PIPE) as process:
-        assert process.stdout
-        assert process.stdout.readline() == b"ready\n"
-        client = [sys.executable, "-I", "-S", str(folder / "client.py")]
-        try:
-            yield [*client, str(folder / "socket")]
-        finally:
-            process.terminate()
+def shared_python(folder: Path, environment: Mapping[str, str], owner: int) -> Sequence[str]:
+    """The words that stand for `python`, with a server that all who name this folder share.
+
+    The first of them starts it; it ends when the process `owner` has.
+    """
+    client, listening = folder / "client.py", folder / "socket"
+    with suppress(FileExistsError):
+        folder.mkdir()
+        client.write_text(CLIENT, encoding="utf-8")
+        words = [sys.executable, "-P", str(Path(__file__)), str(listening), str(owner)]
+        null = [(os.POSIX_SPAWN_OPEN, stream, os.devnull, os.O_RDWR, 0) for stream in (0, 1)]
+        os.posix_spawn(sys.executable, words, environment, file_actions=null)
+    end = time.monotonic() + STARTED
+    while not listening.exists():
+        assert time.monotonic() < end, "the server of commands did not start"
+        time.sleep(0.05)
+    return [sys.executable, "-I", "-S", str(client), str(listening)]
 
 
-def _serve(path: str) -> tuple[socket.socket, Sequence[str]]:
+def _serve(path: str, owner: int) -> tuple[socket.socket, Sequence[str]]:
     """Fork for each request; what returns is the fork, with its connection and its words."""
     for name in IMPORTED:
         importlib.import_module(name)
     gc.collect()
     gc.freeze()
     listening = socket.socket(socket.AF_UNIX)
-    listening.bind(path)
+    listening.bind(f"{path}.new")
     listening.listen()
-    os.write(1, b"ready\n")
+    listening.settimeout(1)
+    Path(f"{path}.new").rename(path)  # now it answers
     while True:
-        connection, _ = listening.accept()
+        with suppress(ChildProcessError):
+            while os.waitpid(-1, os.WNOHANG)[0]:
+                pass
+        try:
+            connection, _ = listening.accept()
+        except TimeoutError:
+            _end_without(owner)
+            continue
         if os.fork() == 0:
             listening.close()
             return connection, _become(connection)
         connection.close()
-        with suppress(ChildProcessError):
-            while os.waitpid(-1, os.WNOHANG)[0]:
-                pass
+
+
+def _end_without(owner: int) -> None:
+    """End this process where the one that it works for has ended."""
+    try:
+        os.kill(owner, 0)
+    except ProcessLookupError:
+        os._exit(0)
 
 
 def _become(connection: socket.socket) -> Sequence[str]:
@@ -104,13 +126,14 @@ def _become(connection: socket.socket) -> Sequence[str]:
     os.chdir(folder)
     os.environ.clear()
     os.environ.update(environment)
+    sys.executable = os.environ.pop("WARM_PYTHON", sys.executable)
     return words
 
 
 def _run(words: Sequence[str]) -> None:
-    """Do what `python WORD...` does."""
-    safe = words[0] == "-P"
-    option, *rest = words[safe:]
+    """Do what `python WORD...` does; output is written at once anyway, as `-u` asks for."""
+    safe = "-P" in words[:2]
+    option, *rest = words[sum(word in ("-P", "-u") for word in words[:2]) :]
     folder = str(Path(option).parent) if option not in {"-m", "-c"} else ""
     sys.path[:0] = [] if safe else [folder]
     if option == "-m":
@@ -139,7 +162,7 @@ def _status(words: Sequence[str]) -> int:
 
 
 if __name__ == "__main__":
-    asked, command = _serve(sys.argv[1])
+    asked, command = _serve(sys.argv[1], int(sys.argv[2]))
     status = _status(command)
     atexit._run_exitfuncs()  # pyright: ignore[reportPrivateUsage]
     for printed in (sys.stdout, sys.stderr):

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 from cli.conftest import DIAGRAMS, Said, Xg
 
+pytestmark = pytest.mark.usefixtures("warm_ranks")
 FILE = str(DIAGRAMS / "models" / "transformer.xg")
 MINI = DIAGRAMS.parent / "examples" / "minigpt"
 NAMES = str(MINI / "minigpt.names.toml")

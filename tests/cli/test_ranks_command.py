@@ -54,6 +54,7 @@ def test_a_plan_gives_what_one_device_gives(xg: Xg, folder: Path) -> None:
         assert all(np.array_equal(params[name], drawn[name]) for name in params | drawn)
 
 
+@pytest.mark.usefixtures("warm_ranks")
 def test_ranks_that_are_processes_compute_the_same(xg: Xg, folder: Path) -> None:
     (folder / "net.xg").write_text(COUNTED, encoding="utf-8")
     draw = np.random.default_rng(0)
@@ -217,6 +218,7 @@ def ended(process: subprocess.Popen[str]) -> tuple[int, str]:
     return process.returncode, out + err
 
 
+@pytest.mark.usefixtures("warm_ranks")
 def test_four_processes_with_torch_follow_the_curve(xg: Xg, text: Path) -> None:
     words = ["train", MODEL, *LEARN, "--steps", 5, "--eval", 0]
     assert xg(*words, "--out", "one").code == 0

@@ -15,16 +15,22 @@ SOURCE_ROOTS = ("compiler", "runtime", "grammar")
 
 def checkout(folder: Path, python: Sequence[str]) -> None:
     """Fill a folder: `./xg`, its environment with these words for `python`, the diagrams."""
-    for launched, arguments in (("xg", " -P -m xg"), (".venv/bin/python", "")):
-        launcher = folder / launched
-        launcher.parent.mkdir(parents=True, exist_ok=True)
-        text = f'#!/bin/sh\nexec {shlex.join(python)}{arguments} "$@"\n'
-        launcher.write_text(text, encoding="utf-8")
-        launcher.chmod(0o755)
+    interpreter = folder / ".venv" / "bin" / "python"
+    launch(interpreter, python)
+    (folder / "xg").write_text(f'#!/bin/sh\nexec {interpreter} -P -m xg "$@"\n', encoding="utf-8")
+    (folder / "xg").chmod(0o755)
     for copied in ("diagrams", "examples"):
         shutil.copytree(
             ROOT / copied, folder / copied, ignore=shutil.ignore_patterns("__pycache__")
         )
+
+
+def launch(program: Path, python: Sequence[str]) -> None:
+    """Write a program that is `python` to those who start it, and to what they start."""
+    program.parent.mkdir(parents=True, exist_ok=True)
+    itself = f"WARM_PYTHON={shlex.quote(str(program))}"
+    program.write_text(f'#!/bin/sh\n{itself} exec {shlex.join(python)} "$@"\n', encoding="utf-8")
+    program.chmod(0o755)
 
 
 def environment() -> Mapping[str, str]:

@@ -1,13 +1,11 @@
 """The examples of the documents do what the documents say; `./dev docs` updates their outputs."""
 
 import sys
-from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import pytest
-import warm
 from docs.markdown import blocks, matches
-from docs.running import ROOT, checkout, environment, follow
+from docs.running import ROOT, checkout, follow
 
 DOCUMENTS = (
     "README.md",
@@ -39,12 +37,6 @@ COLD = ("README.md", "docs/explorer.md", "docs/ir.md")  # start Python for every
 # tests/examples follows it, and goes on with the model that it trains.
 ELSEWHERE = ("docs/sentiment.md",)
 DRAWN_OR_RUN = ("console", "sh", "{xg} mlp")  # Sphinx draws the last one for the site
-
-
-@pytest.fixture(scope="module")
-def warm_python(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Sequence[str]]:
-    with warm.server(tmp_path_factory.mktemp("warm"), environment()) as python:
-        yield python
 
 
 @pytest.mark.parametrize("name", [name for name in DOCUMENTS if name not in ELSEWHERE])

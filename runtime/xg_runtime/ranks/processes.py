@@ -22,7 +22,7 @@ from dataclasses import dataclass
 from typing import Final
 
 CAN_FORK = sys.platform == "linux"  # not where system libraries forbid it, as on macOS
-_COMMAND: Final = [sys.executable, "-P", "-m", "xg_runtime.ranks.worker"]
+_WORKER: Final = ("-P", "-m", "xg_runtime.ranks.worker")
 
 
 def groups_of(world: int) -> list[Sequence[int]]:
@@ -44,7 +44,7 @@ class Group:
         self._ours, theirs = socket.socketpair()
         with theirs:
             self._process = subprocess.Popen(
-                _COMMAND,
+                [sys.executable, *_WORKER],
                 env=environment,
                 stdin=theirs.fileno(),
                 stdout=output,
