@@ -5,7 +5,7 @@ const { spawn } = require("node:child_process");
 const { basename, dirname } = require("node:path");
 const { workspace } = require("vscode");
 
-const INSTALL = "pip install the wheel with its extra lsp, or name the xg of a checkout in the setting xg.command.";
+const INSTALL = 'The setting xg.command names the one to use: .venv/bin/xg in a checkout, elsewhere what "which xg" prints.';
 
 /** `xg build` of a document with more words; `done` gets what it wrote, or null and what is wrong. `kill` ends it. */
 function build(words, document, more, done) {

@@ -3,21 +3,40 @@
 "use strict";
 
 const Module = require("node:module");
-const [, , path, settings, outcome] = process.argv;
+const [, , path, given] = process.argv;
+// What the setting is, in which folder, what is answered to a box, which program is chosen then.
+const { settings, outcome, folder, trusted, answer, chosen, remote, ofFolder } = JSON.parse(given);
 
-const said = { commands: [], errors: [], serializers: [], started: [], stopped: 0, watched: [] };
-const listeners = [];
+const said = { boxes: [], commands: [], errors: [], lines: [], ran: [], serializers: [], started: [], stopped: 0, watched: [] };
+const listeners = { changed: [], trusted: [] };
+let command = settings ?? ["xg", "lsp"];
+const answers = answer ? [answer] : [];
 
 class LanguageClient {
   constructor(id, name, server, options) {
     Object.assign(this, { server, options, running: false });
   }
+  createDefaultErrorHandler() {
+    return { error: () => ({ action: "of the library" }), closed: () => ({ action: "of the library" }) };
+  }
+  error(message, data, show = true) {
+    if (show) said.boxes.push(message);
+  }
   async start() {
-    if (outcome === "fails") throw new Error("spawn xg ENOENT");
+    if (outcome === "fails" && !said.errors.length) {
+      const { stderr } = this.options.stdioOptions;
+      const stream = { on: (event, listener) => setTimeout(() => listener("Traceback\nno pygls\n"), event === "data" ? 10 : 20) };
+      stderr(stream, { error: (line) => said.lines.push(line) });
+      said.refused = [this.options.initializationFailedHandler(), this.options.errorHandler.closed(), this.options.errorHandler.error()];
+      this.error("couldn't create connection", undefined, "force");
+      throw new Error("spawn xg ENOENT");
+    }
     this.running = true;
     said.started.push({ server: this.server, selector: this.options.documentSelector });
   }
   async stop() {
+    said.lost = [this.options.errorHandler.closed(), this.options.errorHandler.error()];
+    this.error("stopping");
     this.running = false;
     said.stopped += 1;
   }
@@ -26,29 +45,58 @@ class LanguageClient {
   }
 }
 
+async function changed() {
+  for (const listener of listeners.changed) await listener({ affectsConfiguration: (name) => name === "xg.command" });
+}
+
+const configuration = {
+  get: () => command,
+  inspect: () => ({ workspaceValue: ofFolder ? command : undefined }),
+  update: async (name, words, target) => {
+    said.written = [name, words, target];
+    const before = command;
+    command = words;
+    if (before.join() !== words.join()) await changed();
+  },
+};
 const modules = {
   vscode: {
+    ConfigurationTarget: { Global: "user", Workspace: "folder" },
     commands: {
+      executeCommand: (...words) => said.ran.push(words),
       registerCommand: (name, run) => {
         said.commands.push(name);
         modules.vscode.commands[name] = run;
         return {};
       },
     },
+    env: { remoteName: remote },
     window: {
-      showErrorMessage: (message) => said.errors.push(message),
+      showErrorMessage: async (message, ...buttons) => {
+        said.errors.push(message);
+        said.buttons = buttons;
+        return answers.pop();
+      },
+      showOpenDialog: async () => chosen && [{ fsPath: chosen }],
       registerWebviewPanelSerializer: (kind) => said.serializers.push(kind),
     },
     workspace: {
-      workspaceFolders: [{ uri: { fsPath: "/work" } }],
-      getConfiguration: () => ({ get: (_, standard) => JSON.parse(settings) ?? standard }),
+      isTrusted: trusted,
+      workspaceFolders: [{ uri: { fsPath: folder } }],
+      getConfiguration: () => configuration,
       createFileSystemWatcher: (pattern) => said.watched.push(pattern),
-      onDidChangeConfiguration: (listener) => listeners.push(listener),
+      onDidChangeConfiguration: (listener) => listeners.changed.push(listener),
       onDidChangeTextDocument: () => ({}),
       onDidCloseTextDocument: () => ({}),
+      onDidGrantWorkspaceTrust: (listener) => listeners.trusted.push(listener),
     },
   },
-  "vscode-languageclient/node": { LanguageClient, TransportKind: { stdio: 0 } },
+  "vscode-languageclient/node": {
+    CloseAction: { DoNotRestart: "do not restart" },
+    ErrorAction: { Continue: "go on" },
+    LanguageClient,
+    TransportKind: { stdio: 0 },
+  },
 };
 const load = Module._load;
 Module._load = (name, ...rest) => modules[name] ?? load(name, ...rest);
@@ -56,10 +104,13 @@ Module._load = (name, ...rest) => modules[name] ?? load(name, ...rest);
 async function main() {
   const extension = require(path);
   await extension.activate({ subscriptions: [] });
-  for (const listener of listeners) {
-    await listener({ affectsConfiguration: (name) => name === "xg.command" });
+  await new Promise((resolve) => setTimeout(resolve, 1000)); // until boxes are answered
+  if (!answer && !trusted) {
+    modules.vscode.workspace.isTrusted = true;
+    for (const listener of listeners.trusted) await listener();
   }
-  await modules.vscode.commands["xg.restart"]();
+  if (!answer) await changed();
+  if (!answer) await modules.vscode.commands["xg.restart"]();
   await extension.deactivate();
   console.log(JSON.stringify(said));
 }

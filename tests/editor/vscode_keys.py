@@ -6,7 +6,7 @@ import sys
 import time
 from collections.abc import Callable
 
-from browser.chromium import script
+from browser.chromium import script, view
 from selenium.common.exceptions import TimeoutException, WebDriverException
 from selenium.webdriver import Chrome
 from selenium.webdriver.common.action_chains import ActionChains
@@ -15,6 +15,7 @@ from selenium.webdriver.common.keys import Keys
 from selenium.webdriver.support.ui import WebDriverWait
 
 SECONDS = 120  # for anything that has not come until then
+ANSWERED = 5  # longer than any answer takes, shorter than a person would wait
 PAUSE = 0.06  # between two keys of somebody who types quickly: lists open between them
 SQUIGGLES = "return document.querySelectorAll('.squiggly-error').length"
 LINES = """
@@ -68,6 +69,13 @@ def shown(driver: Chrome, code: str, is_so: Callable[[object], bool]) -> object:
 
     WebDriverWait(driver, SECONDS, poll_frequency=0.2).until(looked)
     return found[0]
+
+
+def opened(driver: Chrome, address: str) -> None:
+    """The window, once its folder is there."""
+    view(driver, 1400, 900)
+    driver.get(address)
+    shown(driver, FOLDER, bool)
 
 
 def chosen(driver: Chrome, words: str, row: str) -> None:

@@ -7,10 +7,10 @@ from contextlib import redirect_stdout
 from io import StringIO
 from pathlib import Path
 
-from browser.chromium import script, view
+from browser.chromium import script
 from editor.vscode_keys import (
+    ANSWERED,
     ASKED,
-    FOLDER,
     LINES,
     MENU,
     SQUIGGLES,
@@ -18,6 +18,7 @@ from editor.vscode_keys import (
     TOLD,
     WRITING,
     chosen,
+    opened,
     press,
     previewed,
     say,
@@ -25,21 +26,14 @@ from editor.vscode_keys import (
     typed,
     until,
 )
+from editor.vscode_server import WRONG
 from selenium.webdriver import Chrome
 from selenium.webdriver.common.keys import Keys
 
 from xg.cli import main as xg
 
-WRONG = """\
-dim B, D = 4
-block Net "A net" (X [B, D]) -> Y [B, D] {
-    param W [D, D]
-    X -> •<=W -> tahn : Y
-}
-"""
 PLACE = "4:19"  # of the error
 STORED = 6  # seconds: a VS Code in a browser stores every five which editors are open
-ANSWERED = 5  # seconds: longer than any answer takes, shorter than a person would wait
 OWN = """\
 dim B, S, D = 64, D_ff = 4*D
 
@@ -62,13 +56,6 @@ const box = document.querySelector('.explorer-item-edited input');
 if (!box) button?.click(); // in vain, as long as the folder is being read
 return box !== null && document.activeElement === box;
 """
-
-
-def opened(driver: Chrome, address: str) -> None:
-    """The window, once its folder is there."""
-    view(driver, 1400, 900)
-    driver.get(address)
-    shown(driver, FOLDER, bool)
 
 
 def corrects_an_error(driver: Chrome, address: str, folder: Path) -> None:
