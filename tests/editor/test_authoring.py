@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -192,6 +193,8 @@ def test_words_that_begin_declarations_bring_the_rest(tmp_path: Path) -> None:
         item = typed(editor, "s.xg", "", words)[0]
         assert (item["insertTextFormat"], item["kind"]) == (2, 14)
         assert item["textEdit"]["newText"].startswith(text)
+    places = re.findall(r"\$\{?(\d)", typed(editor, "s.xg", "", "block")[0]["textEdit"]["newText"])
+    assert list(dict.fromkeys(places)) == ["1", "2", "3", "4", "5", "6", "0"]  # as they are read
     assert typed(editor, "p.xg", HEAD, "    par")[0]["label"] == "param"
     assert editor.quit() == (0, "")
 

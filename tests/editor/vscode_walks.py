@@ -35,10 +35,11 @@ from xg.cli import main as xg
 PLACE = "4:19"  # of the error
 STORED = 6  # seconds: a VS Code in a browser stores every five which editors are open
 OWN = """\
-dim B, S, D = 64, D_ff = 4*D
+dim B, S, D = 64, D_ff = 4*D, K = 10
 
-block Gated(X [B, S, D]) -> Y [B, S, D] {
-    param W_g, W_u [D, D_ff], W_d [D_ff, D]
+block Gated(X [B, S, D]) -> Y [B, S, K] {
+    param W_g, W_u [D, D_ff]
+    param W_d [D_ff, K]
 
     X -> •<=W_g                   : A
     A -> SiLU                     : G
@@ -103,16 +104,29 @@ def draws_an_own_figure(driver: Chrome, address: str, folder: Path) -> None:
     typed(driver, "gated.xg", Keys.ENTER)
     shown(driver, TITLE, lambda title: "gated.xg" in str(title))
     shown(driver, WRITING, bool)
-    typed(driver, "dim B, S, D = 64, D_ff = 4*D", Keys.ENTER, Keys.ENTER)
+    typed(driver, "dim B, S, D = 64, D_ff = 4*D, K = 10", Keys.ENTER, Keys.ENTER)
     typed(driver, "block", Keys.TAB, "Gated", Keys.TAB, Keys.TAB, "B, S, D", Keys.TAB, Keys.TAB)
-    head = "block Gated(X [B, S, D]) -> Y [B, S, D] {\n    X ->  : Y\n}"
-    say("Tab fills in a block", str(shown(driver, LINES, bool)).endswith(head))
-    typed(driver, "mm", Keys.TAB, "W_u -> *<-G -> @<=W_d", Keys.ARROW_UP, Keys.END, Keys.ENTER)
-    typed(driver, "param", Keys.TAB, "W_g, W_u", Keys.TAB, "D, D_ff", Keys.TAB, ", W_d [D_ff, D]")
-    typed(driver, Keys.ENTER, Keys.ENTER, "X -> @<=W_g : A", Keys.ENTER, "A -> silu : G")
+    says(driver, "the output has the shape of the input", "X [B, S, D]) -> Y [B, S, D] {")
+    typed(driver, "B, S, K", Keys.TAB, "W_g, W_u [D, D_ff]", Keys.TAB)
+    says(
+        driver,
+        "Tab fills in a block, with another one",
+        "X [B, S, D]) -> Y [B, S, K] {\n    param W_g, W_u [D, D_ff]\n\n    X ->  : Y\n}",
+    )
+    typed(driver, "mm", Keys.TAB, "W_u -> *<-G -> @<=W_d", Keys.ARROW_UP, Keys.ARROW_UP, Keys.END)
+    typed(driver, Keys.ENTER, "param", Keys.TAB, "W_d", Keys.TAB, "D_ff, K", Keys.TAB)
+    typed(
+        driver,
+        Keys.ARROW_DOWN,
+        Keys.END,
+        Keys.ENTER,
+        "X -> @<=W_g : A",
+        Keys.ENTER,
+        "A -> silu : G",
+    )
     say("an error is underlined", shown(driver, SQUIGGLES, lambda count: count == 1))
     press(driver, control="g")
-    typed(driver, "7:11", Keys.ENTER)
+    typed(driver, "8:11", Keys.ENTER)
     fixes(driver, "SiLU")
     press(driver, control="s")
     file = folder / "gated.xg"
@@ -126,6 +140,11 @@ def draws_an_own_figure(driver: Chrome, address: str, folder: Path) -> None:
             press(driver, "v", control="k")
         say(f"the preview has its figure{moment}", previewed(driver, "Gated") == 34)
     saves(driver, file)
+
+
+def says(driver: Chrome, what: str, text: str) -> None:
+    """Print what the editor shows, once its text has these words."""
+    say(what, shown(driver, LINES, lambda lines: text in str(lines)))
 
 
 def saves(driver: Chrome, file: Path) -> None:

@@ -9,8 +9,8 @@ from xg.editor.meaning.declared import Kind
 from xg.ir.foreign_operators import foreign_names
 
 _SNIPPETS = {  # of words that begin a declaration, as editors expand them
-    "block": "block ${1:Name}(${2:X} [${3:B, S, D}]) -> ${4:Y} [${3:B, S, D}] {\n"
-    "    ${2:X} -> $0 : ${4:Y}\n}",
+    "block": "block ${1:Name}(${2:X} [${3:B, S, D}]) -> ${4:Y} [${5:$3}] {\n"
+    "    param ${6:W [D, D]}\n\n    ${2:X} -> $0 : ${4:Y}\n}",
     "param": "param ${1:W} [${2:D, D}]",
     "example": 'example "${1:Numbers}" of ${2:Block} {\n    given ${3:X} = $4\n'
     "    expect ${5:Y} = $0\n}",
