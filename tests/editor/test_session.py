@@ -7,6 +7,8 @@ from collections.abc import Iterator
 import pytest
 from editor.client import Editor
 
+from xg.passes.resolve.call_errors import NoBlock
+
 GOOD = """\
 # γ is a gain; ⊙ multiplies.
 dim B, D = 64
@@ -68,6 +70,20 @@ def test_a_mistake_stands_at_its_place_and_goes_when_it_is_mended(editor: Editor
     assert "[B, D]" in mistake["message"]
     editor.type("mistake.xg", GOOD, 2)
     assert editor.mistakes("mistake.xg", 2) == []
+
+
+def test_a_file_that_is_begun_has_a_hint_until_it_has_a_block(editor: Editor) -> None:
+    """`xg check` refuses it: the same words, and no error in the editor."""
+    found = [editor.open("begun.xg", "")]
+    for version, text in enumerate(("# A gate.\n", "# A gate.\ndim B, D = 64\n"), 2):
+        editor.type("begun.xg", text, version)
+        found.append(editor.mistakes("begun.xg", version))
+    for (hint,) in found:
+        assert (hint["severity"], hint["code"]) == (4, NoBlock.code)
+        assert hint["message"] == "begun.xg has no block of its own to compile"
+        assert hint["range"] == place(0, 0, 0)
+    (typo,) = editor.open("typo.xg", "dim B\nblok F\n")
+    assert typo["severity"] == 1
 
 
 def test_columns_count_units_of_utf16(editor: Editor) -> None:

@@ -21,6 +21,7 @@ _SEVERITY = {
     "error": types.DiagnosticSeverity.Error,
     "warning": types.DiagnosticSeverity.Warning,
 }
+NOTHING_YET = "XG0220"  # the code of a file that has no block: in an editor each one begins so
 _SYMBOL: dict[Kind, types.SymbolKind] = {
     "block": types.SymbolKind.Class,
     "operator": types.SymbolKind.Function,
@@ -63,11 +64,17 @@ def diagnostic(
     return types.Diagnostic(
         range=positions.range(span) if span else _beginning(),
         message="\n".join(lines),
-        severity=_SEVERITY[found.severity],
+        severity=_severity(found),
         code=found.code,
         source="xg",
         related_information=places or None,
     )
+
+
+def _severity(found: Diagnostic) -> types.DiagnosticSeverity:
+    if found.code == NOTHING_YET:
+        return types.DiagnosticSeverity.Hint  # which is neither underlined nor counted
+    return _SEVERITY[found.severity]
 
 
 def _remarks(found: Diagnostic, *, every: bool) -> Iterator[str]:
