@@ -17,6 +17,7 @@ from editor.vscode_keys import (
     press,
     say,
     shown,
+    until,
 )
 from selenium.webdriver import Chrome
 from selenium.webdriver.common.keys import Keys
@@ -28,6 +29,7 @@ block Net "A net" (X [B, D]) -> Y [B, D] {
     X -> •<=W -> tahn : Y
 }
 """
+READ = 2  # seconds: a folder of two files
 BOXES = "return document.querySelectorAll('.notifications-toasts .notification-list-item').length"
 FIRST_SETTING = """
 return document.querySelector('.settings-editor .setting-item-contents')?.textContent ?? ''
@@ -84,9 +86,17 @@ def chooses(driver: Chrome, program: Path) -> None:
     """Choose a program by the button of the box."""
     push(driver, "Choose xg")
     shown(driver, ASKED, bool)
-    press(driver, str(program), control="a")
-    shown(driver, ASKED, lambda path: path == str(program))
-    press(driver, Keys.ENTER)
+
+    def taken() -> bool:
+        """Type the path: Enter that comes while the box still reads the folder asks again."""
+        press(driver, str(program), control="a")
+        shown(driver, ASKED, lambda path: path == str(program))
+        time.sleep(READ)
+        press(driver, Keys.ENTER)
+        time.sleep(READ)
+        return script(driver, ASKED) is None
+
+    until(taken)
 
 
 def push(driver: Chrome, button: str) -> None:
