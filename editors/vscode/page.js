@@ -17,13 +17,15 @@ const keeping = (uri) => `
 const host = acquireVsCodeApi();
 const uri = ${JSON.stringify(uri).replaceAll("<", "\\u003c")};
 const was = host.getState()?.kept;
-let timer;
+let timer, zoomed;
 function save() {
   const now = kept(document);
-  host.setState({ uri, kept: { ...now, sizes: [...now.sizes] } });
+  // A size that nobody chose is the next figure's own affair, as it grows with its text.
+  host.setState({ uri, kept: { ...now, sizes: [...now.sizes], zoom: now.zoom === zoomed ? undefined : now.zoom } });
 }
 host.setState({ uri, kept: was });
 await globalThis.started;
+zoomed = kept(document).zoom;
 if (was) restore(document, { ...was, sizes: new Map(was.sizes) });
 save();
 for (const kind of ["click", "change", "input", "keyup", "wheel", "scroll"]) {
@@ -31,13 +33,14 @@ for (const kind of ["click", "change", "input", "keyup", "wheel", "scroll"]) {
 }
 `;
 
-/** The explorer with a script that keeps the choices of its reader. */
+/** The explorer with all of a figure in sight, and a script that keeps the choices of its reader. */
 function explorer(page, uri) {
   const script = KEPT + keeping(uri);
   const hash = createHash("sha256").update(script).digest("base64");
   const place = page.lastIndexOf("</body>");
   return `${page.slice(0, place)}<script type="module">${script}</script>\n${page.slice(place)}`
-    .replace("script-src ", () => `script-src 'sha256-${hash}' `);
+    .replace("script-src ", () => `script-src 'sha256-${hash}' `)
+    .replace('<div id="figures">', '<div id="figures" data-whole>');
 }
 
 /** What is wrong, in place of an explorer; what was chosen in that stays known. */

@@ -13,7 +13,7 @@ class Preview {
   constructor(document, words, closed, panel) {
     this.document = document;
     this.words = words;
-    this.name = basename(document.fileName);
+    this.name = `Figure of ${basename(document.fileName)}`; // the text beside it has a tab, too
     this.shows = false; // a page, and no error
     this.shown = ""; // the page
     const column = { viewColumn: ViewColumn.Beside, preserveFocus: true };

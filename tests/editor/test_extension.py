@@ -280,7 +280,11 @@ def test_the_preview_shows_the_page_of_the_text_and_keeps_the_last_good_one() ->
         "retainContextWhenHidden": True,
     }
     (first, page), (second, kept), (third, other) = said["pages"]
-    assert (first, second, third) == ("mlp.xg", "✗ mlp.xg", "mlp.xg")
+    assert (first, second, third) == (
+        "Figure of mlp.xg",
+        "✗ Figure of mlp.xg",
+        "Figure of mlp.xg",
+    )
     assert bare(page) == explored(text)
     assert kept == page
     assert bare(other) == explored(texts[2]) != bare(page)
@@ -291,7 +295,7 @@ def test_the_preview_shows_the_page_of_the_text_and_keeps_the_last_good_one() ->
 def test_a_preview_without_a_compiler_says_why() -> None:
     for command in (["/none/xg"], [sys.executable, "-c", "raise SystemExit(3)"]):
         ((title, page),) = previewed(command, ["dim B\n"])["pages"]
-        assert title == "✗ mlp.xg"
+        assert title == "✗ Figure of mlp.xg"
         assert f'"{" ".join(command)}' in page
     assert "does not start" in previewed(["/none/xg"], ["dim B\n"])["again"]
 
@@ -340,13 +344,15 @@ def test_the_figure_of_the_block_at_the_cursor_is_saved(tmp_path: Path) -> None:
 
 
 def bare(page: str) -> str:
-    """A page without the script of the preview, which the policy of the page allows by its hash."""
+    """A page as it is outside of the preview, whose script its policy allows by its hash."""
     head, _, rest = page.rpartition('<script type="module">')
     script, _, tail = rest.partition("</script>\n")
     assert "acquireVsCodeApi" in script
     allowed = f"'sha256-{b64encode(sha256(script.encode()).digest()).decode()}' "
     assert page.count(allowed) == 1
-    return head.replace(allowed, "") + tail
+    whole = '<div id="figures" data-whole>'
+    assert page.count(whole) == 1
+    return head.replace(allowed, "").replace(whole, '<div id="figures">') + tail
 
 
 def test_choices_are_kept_by_the_script_of_the_browser(manifest: Json) -> None:

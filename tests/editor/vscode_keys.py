@@ -31,7 +31,12 @@ ASKED = "return document.activeElement.closest('.quick-input-box')?.querySelecto
 ROW = "return document.querySelector('.quick-input-list .monaco-list-row')?.textContent ?? ''"
 MENU = "return document.querySelector('.action-widget .focused')?.textContent ?? ''"
 TOLD = "return document.querySelector('.notification-list-item-message')?.textContent ?? ''"
-PAGE = "return [document.title, document.querySelectorAll('.figure svg .node').length]"
+TABS = "return [...document.querySelectorAll('.tab')].map((tab) => tab.textContent).join('\\n')"
+PAGE = """
+const { scrollHeight, clientHeight, scrollWidth, clientWidth } = document.querySelector('#figures');
+const whole = scrollHeight <= clientHeight && scrollWidth <= clientWidth;
+return [document.title, whole && document.querySelectorAll('.figure svg .node').length];
+"""
 
 
 def until(is_so: Callable[[], object]) -> None:
@@ -87,7 +92,7 @@ def chosen(driver: Chrome, words: str, row: str) -> None:
 
 
 def previewed(driver: Chrome, title: str) -> object:
-    """The number of nodes in the figures of the preview, once it has a page with a title.
+    """The number of nodes in the figures of the preview, once it shows a whole one of a title.
 
     Its frame is another one with each page, and previews of a window before may be beside it.
     """

@@ -14,6 +14,7 @@ from editor.vscode_keys import (
     LINES,
     MENU,
     SQUIGGLES,
+    TABS,
     TITLE,
     TOLD,
     WRITING,
@@ -74,7 +75,8 @@ def corrects_an_error(driver: Chrome, address: str, folder: Path) -> None:
     until(lambda: file.read_text(encoding="utf-8") == WRONG.replace("tahn", "tanh"))
     say("the file is corrected", True)
     press(driver, "v", control="k")
-    say("the preview has its figure", previewed(driver, "A net") == 14)
+    say("the preview has its figure, all of it", previewed(driver, "A net") == 14)
+    say("in a tab of another name", "Figure of net.xg" in str(script(driver, TABS)))
 
 
 def fixes(driver: Chrome, word: str) -> None:

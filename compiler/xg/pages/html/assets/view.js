@@ -35,11 +35,12 @@ function zoomTo(wanted, at) {
 const zoomBy = (factor, at) => zoomTo(shownDrawing().zoom * factor, at);
 const fit = () => zoomTo(Math.min(...roomFor(shownDrawing()), 1.6));
 
-/** A figure begins as wide as there is room, and legible. */
+/** A figure begins as wide as there is room, or whole where the page is asked so, and legible. */
 function showView() {
   const drawing = shownDrawing();
   map.copied = null;
-  zoomTo(drawing.zoom ?? bounded(roomFor(drawing)[0], 0.55, 1));
+  const [wide, high] = roomFor(drawing);
+  zoomTo(drawing.zoom ?? bounded("whole" in view.dataset ? Math.min(wide, high) : wide, 0.55, 1));
 }
 
 // ---- the map -----------------------------------------------------------------------------------
