@@ -6,6 +6,7 @@ import gc
 import os
 import shutil
 import sys
+import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
@@ -66,6 +67,26 @@ PLAYGROUND = next((Path(__file__).parents[1] / "build" / "fetched").glob("pyodid
 collect_ignore = [*MISSING, *([] if PLAYGROUND else ["browser/test_playground.py"])]
 
 
+def pytest_sessionstart(session: pytest.Session) -> None:
+    """Let the first worker of pytest compile the modules that all of them import."""
+    mark = _compiled(session.config)
+    if mark is not None and os.environ["PYTEST_XDIST_WORKER"] != "gw0":
+        end = time.monotonic() + 60
+        while not mark.exists() and time.monotonic() < end:
+            time.sleep(0.1)
+
+
+def _compiled(config: pytest.Config) -> Path | None:
+    """The file that says that the first of several workers has collected the tests."""
+    run = os.environ.get("PYTEST_XDIST_TESTRUNUID")
+    return config.rootpath / "build" / f"collected-{run}" if run else None
+
+
+def pytest_unconfigure(config: pytest.Config) -> None:
+    if (mark := _compiled(config)) is not None:
+        mark.unlink(missing_ok=True)
+
+
 def pytest_xdist_auto_num_workers() -> int:
     """One worker more than there are cores, for tests wait for processes and browsers."""
     return (os.cpu_count() or 1) + 1
@@ -90,7 +111,9 @@ def pytest_collection_finish(session: pytest.Session) -> None:
     Syntax trees, torch and JAX are millions of objects: looking through them again and again takes
     a fifth of the time of the tests that compile programs.
     """
-    del session
+    if (mark := _compiled(session.config)) is not None:
+        mark.parent.mkdir(exist_ok=True)
+        mark.touch()
     gc.enable()
     gc.freeze()
     gc.set_threshold(200_000, 50, 10)

@@ -108,8 +108,8 @@ def test_its_gradients_are_proven(path: Path, monkeypatch: pytest.MonkeyPatch) -
     backends = BACKENDS if THOROUGH else in_turn(path)
     if not THOROUGH:
         monkeypatch.setattr(gradcheck, "EVERY_ELEMENT_UP_TO", 0)
-        monkeypatch.setattr(gradcheck, "COORDINATES", 12)
-        monkeypatch.setattr(gradcheck, "DIRECTIONS", 4)
+        monkeypatch.setattr(gradcheck, "COORDINATES", 4)
+        monkeypatch.setattr(gradcheck, "DIRECTIONS", 2)
     project = read_project(path)
     for block, settings in by_default(project, {}):
         proof = prove(project, block, settings, seed=0, backends=backends)
