@@ -123,7 +123,7 @@ def _forward(writer: ModuleWriter, entry: Graph) -> list[str]:
     body = [
         '"""Outputs by name, of this rank\'s shards of the inputs."""',
         "if torch.compiler.is_compiling():  # of what ranks send together nothing is traced",
-        "    untraced = torch.compiler.disable(self.forward)",
+        "    untraced: Any = torch.compiler.disable(self.forward)",
         *indented(bracketed("return untraced(", given, ")", 12)),
     ]
     if seeded:
