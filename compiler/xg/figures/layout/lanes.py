@@ -110,18 +110,21 @@ def _text(placed: PlacedFigure, number: int, box: Box) -> Box:
     return replace(box, left=box.left + style.LABEL_GAP)
 
 
-def left_out(placed: PlacedFigure) -> int:
+def left_out(placed: PlacedFigure) -> tuple[bool, int]:
     """Return what the groups cost that have no frame, or one whose rim is on something.
 
-    They have none where other nodes are among theirs.
+    They have none where other nodes are among theirs. It comes after whether that is a flaw: only
+    lanes of axes may be left out.
     """
     groups = placed.figure.groups
     if not groups:
-        return 0
+        return False, 0
     seen = placed.turned() if placed.figure.rightward else placed
     found = lanes(seen)
-    out = sum(_AXIS if one.is_axis else _CALL for one in groups if one.id not in found.frames)
-    return out + _RIM * len(found.unsettled & found.frames.keys())
+    frameless = [one for one in groups if one.id not in found.frames]
+    rims = len(found.unsettled & found.frames.keys())
+    cost = sum(_AXIS if one.is_axis else _CALL for one in frameless) + _RIM * rims
+    return rims > 0 or not all(one.is_axis for one in frameless), cost
 
 
 def crowded_lanes(placed: PlacedFigure) -> dict[int, float]:

@@ -79,7 +79,7 @@ def _place(figure: Figure, facts: Structure, engine: Engine) -> PlacedFigure:
     if close.places == facts.places or len(figure.nodes) > _FEW:
         return placed
     other = _with_room(figure, close, engine)
-    return min(placed, other, key=lambda one: (len(one.cramped), tangles(one) + left_out(one)))
+    return min(placed, other, key=lambda one: (len(one.cramped), tangles(one) + left_out(one)[1]))
 
 
 def _with_room(figure: Figure, facts: Structure, engine: Engine) -> PlacedFigure:
@@ -96,10 +96,10 @@ def _clearest(
 ) -> PlacedFigure:
     """Place and route a figure; a small one in several ways, of which the clearest is kept."""
     boxes = units(figure, facts, cramped)
-    best: tuple[tuple[int, bool, int], PlacedFigure] | None = None
+    best: tuple[tuple[int, bool, bool, int], PlacedFigure] | None = None
     found: dict[tuple[str, bool], PlacedFigure] = {}  # by problem: some wishes ask for the same
     for wishes in _wishes(figure):
-        if wishes.roomy and best is not None and not left_out(best[1]):
+        if wishes.roomy and best is not None and not left_out(best[1])[1]:
             break
         text = problem(figure, facts, boxes, wishes)
         asked = text, wishes.apart
@@ -108,7 +108,8 @@ def _clearest(
             found[asked] = routed(straightened(replace(answer, apart=wishes.apart)))
         placed = found[asked]
         is_orderly = _is_orderly(placed, wishes) or not wishes.forks
-        unclear = len(placed.cramped), not is_orderly, tangles(placed) + left_out(placed)
+        is_flawed, cost = left_out(placed)
+        unclear = len(placed.cramped), is_flawed, not is_orderly, tangles(placed) + cost
         if best is None or unclear < best[0]:
             best = unclear, placed
         if not any(best[0]):

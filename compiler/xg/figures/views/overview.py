@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import field, replace
 from typing import Final
 
@@ -46,7 +46,7 @@ def overview_figure(program: Program, *, legend: bool = False, depth: int | None
             *arranged.edges,
             *gradients(arranged, (*sources, *results), operations, naming, drawing.tensors),
         ),
-        tuple(_framed([group for part in parts for group in part.groups], arranged)),
+        tuple(_framed(_groups(parts), arranged)),
         legend,
     )
 
@@ -201,7 +201,7 @@ def _is_opened(step: Call, program: Program, depth: int | None) -> bool:
     return depth > 0 and len(set(callee.outputs) & set(computed)) == len(callee.outputs)
 
 
-def _framed(groups: Sequence[FigureGroup], arranged: Arranged) -> Iterator[FigureGroup]:
+def _framed(groups: Iterable[FigureGroup], arranged: Arranged) -> Iterator[FigureGroup]:
     """Yield groups of what is drawn as a node: not of notes that follow a label."""
     drawn = {node.id for node in arranged.nodes}
     for group in groups:
@@ -210,8 +210,19 @@ def _framed(groups: Sequence[FigureGroup], arranged: Arranged) -> Iterator[Figur
 
 def _below(path: str, parts: Sequence[_StepDrawing]) -> Iterator[FigureGroup]:
     """Yield the groups in an opened call, whose names are those of their calls in it."""
+    for group in _groups(parts):
+        yield replace(group, id=f"{path}.{group.id}")
+
+
+def _groups(parts: Sequence[_StepDrawing]) -> Iterator[FigureGroup]:
+    """Yield the groups of parts; calls that share parameters have one path, but a frame each."""
+    drawn = Counter[str]()
     for part in parts:
-        yield from (replace(group, id=f"{path}.{group.id}") for group in part.groups)
+        for number, group in enumerate(part.groups):
+            path = part.groups[0].id
+            drawn[path] += number == 0
+            again = f"~{drawn[path]}" if drawn[path] > 1 else ""
+            yield replace(group, id=f"{path}{again}{group.id.removeprefix(path)}")
 
 
 def _renamed(
