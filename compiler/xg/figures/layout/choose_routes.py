@@ -19,7 +19,15 @@ from xg.figures.layout.field import CLEAR, FAR, HEAD, LineRun, Range, Route, Rou
 from xg.figures.layout.line_field import LineField, free
 from xg.figures.layout.placed import PlacedFigure
 from xg.figures.layout.ports import NodeSide, RimPort
-from xg.figures.layout.request import FLAT, PORT_APART, RouteRequest, bars_of, requests, side_room
+from xg.figures.layout.request import (
+    FLAT,
+    PORT_APART,
+    RouteRequest,
+    bars_of,
+    key_of,
+    requests,
+    side_room,
+)
 from xg.figures.layout.route_costs import CLASH, CORNER, CROSSING, LENGTH
 from xg.figures.layout.route_search import Search
 from xg.figures.model import style
@@ -314,8 +322,12 @@ def field_of(placed: PlacedFigure) -> RoutingField:
         if node not in bars:
             field.rows[field.row(box)].block(box.left, box.right)
     for number, box in placed.labels.items():
-        start = box.left if number in placed.facts.twins else box.left + CLEAR - 1.0
-        field.rows[field.row(box)].block(start, box.right)
+        row = field.rows[field.row(box)]
+        is_paired = number in placed.facts.twins
+        row.block(box.left if is_paired else box.left + CLEAR - 1.0, box.right)
+        if not is_paired:
+            key = key_of(placed.figure.edges[number], None)
+            row.labelled.setdefault(key, []).append(box.left)
     for edge, place in zip(placed.figure.edges, placed.facts.places, strict=True):
         if place in FLAT:
             ends = sorted((placed.nodes[edge.tail], placed.nodes[edge.head]), key=_left)

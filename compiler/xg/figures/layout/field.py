@@ -81,11 +81,15 @@ class Route:
 
 @dataclass(slots=True)
 class FieldRow:
-    """A band of boxes: its height on the page, and what of its width they take."""
+    """A band of boxes: its height on the page, and what of its width they take.
+
+    `labelled` are the places at labels, by the key of the lines that may run through there.
+    """
 
     top: float
     bottom: float
     taken: list[Range] = field(default_factory=list[Range])
+    labelled: dict[Key, list[float]] = field(default_factory=dict[Key, list[float]])
 
     def block(self, left: float, right: float) -> None:
         """Let no line through."""

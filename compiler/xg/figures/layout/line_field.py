@@ -144,4 +144,6 @@ def free(field: RoutingField, row: int, key: Key, half: float, room: float) -> l
         if right > start:
             start = right
     ranges.append((start, FAR))
-    return ranges
+    own = field.rows[row].labelled.get(key, ())
+    shared = [(x, x) for x in own if not any(left <= x <= right for left, right in ranges)]
+    return sorted([*ranges, *shared]) if shared else ranges
