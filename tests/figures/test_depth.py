@@ -32,7 +32,11 @@ def _blocks(figure: Figure) -> list[str]:
 
 
 @pytest.mark.parametrize(
-    ("name", "depth"), [("gpt2", 2), ("t5", 2), ("transformer", 2), ("vae", 1)]
+    ("name", "depth"),
+    [
+        *[("gpt2", 2), ("t5", 2), ("transformer", 2), ("vae", 1)],
+        *[("dpo", 1), ("perceiver", 3)],  # calls that share parameters
+    ],
 )
 @pytest.mark.parametrize("rightward", [False, True])
 def test_an_opened_overview_has_no_flaw(name: str, depth: int, *, rightward: bool) -> None:
@@ -47,6 +51,12 @@ def test_each_depth_opens_the_calls_of_the_one_before() -> None:
     assert _blocks(_figure("gpt2", 1)) == ["attn"]
     assert _blocks(_figure("gpt2", 2)) == []
     assert _figure("gpt2", 3) == _figure("gpt2", 2)
+
+
+def test_calls_that_share_parameters_have_a_frame_each() -> None:
+    figure = _figure("dpo", 1)
+    assert [group.id for group in figure.groups] == ["policy", "policy~2"]
+    assert not {*figure.groups[0].nodes} & {*figure.groups[1].nodes}
 
 
 def test_equal_layers_are_opened_once_and_say_how_often() -> None:

@@ -11,6 +11,7 @@ from figures import flaws, sweep, test_flaws
 from figures.hand_made import mlp_backward
 from figures.shipped_figures import LIBRARY
 
+import xg
 from xg.figures import painted
 from xg.figures.draw.display import Display
 from xg.figures.layout.placed import PlacedFigure
@@ -21,6 +22,13 @@ def test_every_view_is_looked_at_in_every_option() -> None:
     count, found = sweep.of_case((LIBRARY / "notation" / "embedding.xg", None))
     assert count >= 2 * 8  # two views, each as it is, in other options and with remarks
     assert found == []
+
+
+def test_branches_of_a_value_pass_the_label_of_one_of_them_straight() -> None:
+    program = xg.compile(LIBRARY / "examples" / "unet.xg")
+    figure = sweep.with_remarks(program, "overview", "unet.UNet.overview")
+    display, _ = painted(replace(figure, rightward=True))
+    assert flaws.flaws(display, figure.groups) == []
 
 
 def test_a_flaw_is_told_with_the_option_that_has_it(monkeypatch: pytest.MonkeyPatch) -> None:
