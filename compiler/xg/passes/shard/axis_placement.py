@@ -38,7 +38,7 @@ from xg.passes.shard.errors import (
 )
 from xg.passes.shard.moves import Moves
 from xg.passes.shard.refusal import refusal
-from xg.passes.shard.reshard import FREE, ReshardOption, combinations, reshard_options
+from xg.passes.shard.reshard import FREE, ReshardOption, cheapest_first, reshard_options
 from xg.sharding.argument import IllTyped
 
 
@@ -77,7 +77,7 @@ class BlockPlacer:
         """The graph with its moves; raises DiagnosticError with what cannot be placed."""
         self._start()
         for step in self.graph.steps:
-            if any(value not in self.moves.states for value in self._inputs(step)):
+            if self.problems and any(v not in self.moves.states for v in self._inputs(step)):
                 continue  # what it needs was refused
             if isinstance(step, Call):
                 yield from self._call(step)
@@ -87,11 +87,10 @@ class BlockPlacer:
                 self._pass_by(step)
             else:
                 self._apply(step)
-        leaving = [self._leave(place) for place in range(len(self.graph.outputs))]
-        outputs = tuple(value for value in leaving if value)
+        outputs = tuple(filter(None, map(self._leave, range(len(self.graph.outputs)))))
         named = [self.current.get(value, value) for _, value in self.graph.aliases]
         steps = _alive(self.moves.steps, (*outputs, *named))
-        self.problems += _crossings(self.moves, steps, self._typed)
+        self.problems += _crossings(self.moves, steps, self.graph)
         if self.problems:
             raise DiagnosticError.of(*dict.fromkeys(self.problems))
         return self._finished(outputs, named, steps)
@@ -191,7 +190,8 @@ class BlockPlacer:
     def _apply(self, step: Apply) -> None:
         inputs = self._inputs(step)
         first: IllTyped | None = None
-        for states in combinations([self._reshard_options(value) for value in inputs]):
+        now = [(self.moves.states[value], self.requests.get(value)) for value in inputs]
+        for states in cheapest_first(now, lambda: map(self._reshard_options, inputs)):
             try:
                 outputs = self.moves.typed(step, inputs, states)
                 break
@@ -324,7 +324,8 @@ def _crossings(moves: Moves, steps: Sequence[Apply | Call], graph: Graph) -> Ite
             if value.name is None:
                 value = _before_moves(value, moves)
             if state.kind == "S" and state in (step.attrs["source"], step.attrs["target"]):
-                yield refuse_crossing(step, value, state, graph, moves.axis)
+                typed = replace(graph, types=moves.types)
+                yield refuse_crossing(step, value, state, typed, moves.axis)
 
 
 def _before_moves(value: Value, moves: Moves) -> Value:

@@ -7,7 +7,7 @@ as late as possible.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import lru_cache
 from heapq import heappop, heappush
 from itertools import islice
@@ -64,7 +64,7 @@ def _options(
     sends: bool,
     keeps: bool,
 ) -> Iterator[ReshardOption]:
-    if request and request.use is not None and request.rest == state:
+    if request and request.use and request.rest == state:
         yield from _in_use(state, request.use, sends=sends)
         if keeps:
             yield ReshardOption(PART_AGAIN, state)
@@ -89,6 +89,20 @@ def _in_use(state: AxisState, use: AxisState, *, sends: bool) -> Iterator[Reshar
     elif sends:
         yield ReshardOption(GATHER, REPLICATED)
         yield ReshardOption(GATHER + CAST, INVARIANT)
+
+
+def cheapest_first(
+    now: Sequence[tuple[AxisState, PlacementRequest | None]],
+    options: Callable[[], Iterable[Sequence[ReshardOption]]],
+) -> Iterator[tuple[AxisState, ...]]:
+    """`combinations` of options that are asked for only if operands do not fit as they are `now`.
+
+    Nothing is cheaper than that, but for what rests in another placement than it is used in.
+    """
+    stays = not any(request and request.use and request.rest == state for state, request in now)
+    if stays:
+        yield tuple(state for state, _ in now)
+    yield from islice(combinations([*options()]), int(stays), None)
 
 
 def combinations(options: Sequence[Sequence[ReshardOption]]) -> Iterator[tuple[AxisState, ...]]:
