@@ -127,7 +127,7 @@ def check_parts(
         sharded: dict[tuple[Dim, tuple[str, ...]], Value] = {}  # each once, at its first value
         for value, placement in graph.placements.items():
             cuts = {axis: s.axis for axis, s in placement.items() if s.kind == "S"}
-            for cut in sized(graph.types[value].shape, cuts):
+            for cut in sized(graph.types[value].shape, cuts) if cuts else ():
                 sharded.setdefault(cut, value)
         for (dim, axes), value in sharded.items():
             uneven += _shared(graph, symbols, dim, axes, numbers, program.mesh, value.span)
