@@ -8,7 +8,7 @@ from dataclasses import field
 
 from xg.diagnostics.diagnostic import DiagnosticError
 from xg.diagnostics.lazy_dataclass import dataclass, replace
-from xg.frontend.replaced_blocks import Order, Replacing
+from xg.frontend.replaced_blocks import Order, Replacing, Uses
 from xg.frontend.shared_graphs import Checkable, Contents, Numbers, SharedGraphs
 from xg.ir.content import frozen
 from xg.ir.graph import Apply, Graph, Program, Value
@@ -21,10 +21,12 @@ from xg.passes.shard import Annotator, Core, Placer, Replaced, SeenByCallers, lo
 from xg.sharding.apply_plan import (
     PlanCache,
     PlannedGraph,
+    ReachedGraph,
+    entered,
     is_about_calls,
     on_axes,
-    planned_below,
     planned_graphs,
+    reached_graphs,
 )
 from xg.sharding.check_plan import check_placed
 from xg.sharding.cut_rows import cut_row
@@ -78,7 +80,7 @@ class PlanCheck:
 
     `passed` has programs by what the plan sees of them; all else is of programs that share graphs.
     `last` has for each choice of options the program that passed last, with its mesh axes in order
-    where it has any. A graph is placed like the one in `placed_like`.
+    where it has any.
     """
 
     plan: Plan | None
@@ -95,7 +97,7 @@ class PlanCheck:
     last: dict[Hashable, tuple[Checkable, Order | None]] = field(
         default_factory=dict["Hashable", "tuple[Checkable, Order | None]"]
     )
-    placed_like: dict[str, str] = field(default_factory=dict[str, str])
+    uses: Uses = field(default_factory=Uses)
 
     def __post_init__(self) -> None:
         """Share the results of a graph among those with its core."""
@@ -128,7 +130,7 @@ class PlanCheck:
     def _check(self, programs: Sequence[Checkable], numbers: Numbers) -> PassedPrograms:
         """Check programs whose sizes and mesh axes have these numbers."""
         typed = replace(_together([each.typed for each in programs]), plan=self.plan)
-        planned = self._check_layouts(typed, numbers)
+        uses, planned = self._check_layouts(typed, entered(typed, self.cache), numbers)
         alike: dict[tuple[tuple[str, int], ...], list[Program]] = {}
         orders: dict[Checkable, Order] = {}
         for program in programs:
@@ -141,6 +143,7 @@ class PlanCheck:
                 alike.setdefault(tuple(order.items()), []).append(annotated)
                 orders[program] = tuple(order.items())
         placed = [self._check_moves(group) for group in alike.values()]
+        self.uses.add(uses)
         self.last.update((each.choice, (each, orders.get(each))) for each in programs)
         return PassedPrograms(typed, planned, placed, {numbers})
 
@@ -153,7 +156,7 @@ class PlanCheck:
         """
         if self.plan is None:
             return {}
-        new = Replacing(self.plan, self.cache, self.annotator, self.placed_like)
+        new = Replacing(self.plan, self.cache, self.annotator, self.uses)
         found: dict[Hashable, Checkable] = {}
         for key, program in programs.items():
             last, order = self.last.get(program.choice, (None, None))
@@ -164,14 +167,14 @@ class PlanCheck:
         if not found:
             return {}
         typed = replace(_together([each.typed for each in found.values()]), plan=self.plan)
-        planned = tuple(planned_below(new.typed, typed.graphs, self.cache))
         try:
-            self._check_planned(typed, planned, numbers)
+            uses, planned = self._check_layouts(typed, new.typed, numbers)
             for order, replaced in new.placed.items():
                 self._check_replaced_moves(replace(typed, mesh=dict(order)), replaced)
         except (SeenByCallers, DiagnosticError):
             return {}
-        self.placed_like |= new.likenesses
+        self.uses.add(uses)
+        self.uses.like |= new.likenesses
         for each in found.values():
             self.last[each.choice] = each, self.last[each.choice][1]
         return dict.fromkeys(found, PassedPrograms(typed, planned, None, {numbers}))
@@ -183,21 +186,21 @@ class PlanCheck:
             only = replace(typed, graphs=graphs, entry=entry, others=tuple(others))
             every, unchanged = self._fused(only)
             self._check_local(*self._placer(every).check_replaced(every, unchanged, replaced))
+            self.uses.placed[tuple(typed.mesh.items())].update(graphs)
 
-    def _check_layouts(self, typed: Program, numbers: Numbers) -> tuple[PlannedGraph, ...]:
-        planned = tuple(planned_graphs(typed, self.cache))
-        self._check_planned(typed, planned, numbers)
-        return planned
-
-    def _check_planned(
-        self, typed: Program, planned: Sequence[PlannedGraph], numbers: Numbers
-    ) -> None:
+    def _check_layouts(
+        self, typed: Program, starts: Sequence[ReachedGraph], numbers: Numbers
+    ) -> tuple[tuple[ReachedGraph, ...], tuple[PlannedGraph, ...]]:
+        """The uses of some graphs and of all that they call, and those that the plan places."""
+        uses = tuple(reached_graphs(starts, typed.graphs, self.cache))
+        planned = tuple(planned_graphs(uses, self.cache))
         keys = {(each.planned, each.items, numbers): each for each in planned}
         new = {key: each for key, each in keys.items() if key not in self.shared.fine}
         reached = [each for group in new.values() for each in group.placed_values()]
         check_placed(reached)
         check_shares(typed, reached)
         self.shared.fine.update(new)
+        return uses, planned
 
     def _mesh(self, typed: Program) -> Mapping[str, int] | None:
         """The mesh axes that shard something; None if one has no number, or nothing is placed."""
@@ -223,6 +226,7 @@ class PlanCheck:
         placer = self._placer(every)
         whole, cores = placer.check(every, unchanged)
         self._check_local(whole, cores)
+        self.uses.placed.setdefault(tuple(first.mesh.items()), set()).update(graphs)
         return placer, whole, cores
 
     def _fused(self, program: Program) -> tuple[Program, Mapping[str, Core]]:
@@ -291,6 +295,7 @@ class PlanMemory:
         """Forget what has not been asked for of late, and graphs where there are too many."""
         self.contents.next_round()
         self.views.next_round()
+        self.shared.changes.clear()
         for check in self.checks:
             check.passed.next_round()
         if len(self.checks) > PLANS_AT_MOST:

@@ -6,50 +6,59 @@ ranks have them in parts as before. Then only the block is placed again, and no 
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterator, Mapping
+from collections.abc import Hashable, Iterable, Iterator
 from dataclasses import field
 
 from xg.diagnostics.lazy_dataclass import dataclass, replace
-from xg.frontend.shared_graphs import Checkable
-from xg.ir.graph import Graph, Program
+from xg.frontend.shared_graphs import Checkable, Pair
 from xg.ir.plan import Plan
 from xg.passes.shard import Annotator, Replaced, SeenByCallers
-from xg.sharding.apply_plan import PlanCache, ReachedGraph, planned_below, reached_calls
-from xg.sharding.check_plan import check_placed
+from xg.sharding.apply_plan import PlanCache, ReachedGraph
 from xg.sharding.cut_rows import cut_row
+from xg.sharding.placing import Clash, Misfit
 
 Order = tuple[tuple[str, int], ...]  # the mesh axes of a program that is placed, with their sizes
 
 
-@dataclass(frozen=True, slots=True)
-class Pair:
-    """A graph of a program that passed, and the one in its place.
+@dataclass(slots=True)
+class Uses:
+    """How a plan's programs use each graph, by its key.
 
-    `is_caller` is set where they differ in nothing but what they call.
+    A graph that differs from another in callees alone that answer the same is used, and placed,
+    `like` that one. `placed` are the annotated graphs that were, by the mesh axes.
     """
 
-    before: Graph
-    now: ReachedGraph
-    is_caller: bool
+    known: dict[str, dict[Hashable, ReachedGraph]] = field(
+        default_factory=dict[str, "dict[Hashable, ReachedGraph]"]
+    )
+    like: dict[str, str] = field(default_factory=dict[str, str])
+    placed: dict[Order, set[str]] = field(default_factory=dict["Order", "set[str]"])
 
-    @property
-    def key(self) -> Hashable:
-        """Its identity: the graphs of equal ones are the same."""
-        return self.before.key, self.now.key()
+    def first(self, key: str) -> str:
+        """The graph that was placed for one: itself or another."""
+        return self.like.get(key, key)
+
+    def of(self, key: str) -> Iterable[ReachedGraph]:
+        """The uses of a graph."""
+        return self.known.get(self.first(key), {}).values()
+
+    def add(self, uses: Iterable[ReachedGraph]) -> None:
+        """Add uses of graphs that passed."""
+        for use in uses:
+            self.known.setdefault(use.graph.key, {})[use.items, use.reach] = use
 
 
 @dataclass(slots=True)
 class Replacing:
     """Graphs that are new in programs under a plan, each once: typed ones, and those placed.
 
-    `placed_like` has for a graph, by its key, the one whose placement is its own too: it has
-    the same steps, and its callees give the same answers. `likenesses` are those that are added.
+    `likenesses` are those of their callers.
     """
 
     plan: Plan
     cache: PlanCache
     annotator: Annotator
-    placed_like: Mapping[str, str]
+    uses: Uses
     likenesses: dict[str, str] = field(default_factory=dict[str, str])
     typed: list[ReachedGraph] = field(default_factory=list[ReachedGraph])
     placed: dict[Order, list[Replaced]] = field(default_factory=dict["Order", "list[Replaced]"])
@@ -61,61 +70,44 @@ class Replacing:
         Raises SeenByCallers where that is more than a replaced block, and DiagnosticError.
         """
         cut_row(replace(now.typed, plan=self.plan))
-        if before.said_of_ranks != now.said_of_ranks:
-            raise SeenByCallers
-        typed = list(self._pairs(before.typed, now.typed))
-        replaced = [pair.now for pair in typed if not pair.is_caller]
-        planned = planned_below(replaced, now.typed.graphs, self.cache)
-        check_placed(value for each in planned for value in each.placed_values())
-        for pair in typed:
-            axes = self.cache.axes_of(before.typed.graphs, pair.before.key, pair.now.reach)
-            key = pair.now.graph.key
-            if axes != self.cache.axes_of(now.typed.graphs, key, pair.now.reach):
+        found = now.since(before)
+        for pair, alive in found.replaced:
+            if (pair, order) not in self.seen:
+                self._replace(pair, alive, before, now, order)
+                self.seen.add((pair, order))
+        self.likenesses |= {new: self.uses.first(old) for old, new in found.callers}
+
+    def _replace(
+        self, pair: Pair, alive: Pair | None, before: Checkable, now: Checkable, order: Order | None
+    ) -> None:
+        old, new = self.uses.first(pair[0]), pair[1]
+        typed: list[ReachedGraph] = []
+        placed: list[Replaced] = []
+        for use in self.uses.of(old):
+            axes = self.cache.axes_of(before.typed.graphs, old, use.reach)
+            try:
+                same = axes == self.cache.axes_of(now.typed.graphs, new, use.reach)
+            except (Misfit, Clash):
+                raise SeenByCallers from None
+            if not same:
                 raise SeenByCallers
-        placed = [] if order is None else list(self._pairs(before.alive, now.alive))
-        moved = [self._annotated(pair, before, now) for pair in placed if not pair.is_caller]
-        self.seen.update(pair.key for pair in (*typed, *placed))
-        self.typed += replaced
+            typed.append(replace(use, graph=now.typed.graphs[new]))
+            if alive and order is not None:
+                placed += self._annotated(alive, before, now, use, order)
+        if not typed or (alive and order is not None and not placed):
+            raise SeenByCallers  # nothing is known of what they ask
+        self.typed += typed
         if order is not None:
-            self.placed.setdefault(order, []).extend(moved)
-        callers = (pair for pair in placed if pair.is_caller)
-        self.likenesses |= {p.now.graph.key: self._first(p.before.key) for p in callers}
+            self.placed.setdefault(order, []).extend(placed)
 
-    def _first(self, key: str) -> str:
-        return self.placed_like.get(key, key)
-
-    def _annotated(self, pair: Pair, before: Checkable, now: Checkable) -> Replaced:
-        old, new = self._first(pair.before.key), pair.now.graph.key
-        name, gathered = self.annotator.reached(before.alive, old, pair.now.reach)
-        now_name, now_gathered = self.annotator.reached(now.alive, new, pair.now.reach)
-        if gathered != now_gathered:
-            raise SeenByCallers
-        return Replaced(name, now_name, pair.now.symbols)
-
-    def _pairs(self, before: Program, now: Program) -> Iterator[Pair]:
-        """The graphs that differ and are new here, below those that differ in callees alone."""
-        reach = self.cache.reaches.of(self.plan, now.main.block_id)
-        start = ReachedGraph(now.main, {}, frozenset(), reach)
-        waiting, cores = [(before.main, start)], self.cache.shared.cores
-        seen: set[Hashable] = set()
-        while waiting:
-            old, use = waiting.pop()
-            new = use.graph
-            pair = Pair(old, use, cores[old.key] == cores[new.key])
-            if old.key == new.key or pair.key in seen or pair.key in self.seen:
-                continue
-            seen.add(pair.key)
-            if not pair.is_caller and (new is now.main or _header(old) != _header(new)):
+    def _annotated(
+        self, pair: Pair, before: Checkable, now: Checkable, use: ReachedGraph, order: Order
+    ) -> Iterator[Replaced]:
+        """The placement requests of a graph for one use; none if it is not placed there."""
+        key = self.uses.first(pair[0]), use.reach
+        if self.annotator.names.get(key) in self.uses.placed[order]:
+            name, gathered = self.annotator.reached(before.alive, *key)
+            now_name, now_gathered = self.annotator.reached(now.alive, pair[1], use.reach)
+            if gathered != now_gathered:
                 raise SeenByCallers
-            yield pair
-            if pair.is_caller:
-                if new.foreign or any(call.loop for call in new.calls):
-                    raise SeenByCallers  # it sees more of a callee than what goes in and out
-                callees = (before.graphs[call.callee] for call in old.calls)
-                waiting += zip(callees, reached_calls(use, now.graphs, self.cache), strict=True)
-
-
-def _header(graph: Graph) -> tuple[object, ...]:
-    """All that callers give and take, and that plans know the block by."""
-    inputs = tuple(graph.types[value] for value in graph.inputs)
-    return graph.block_id, inputs, graph.output_types, len(graph.states), len(graph.carries)
+            yield Replaced(name, now_name, use.symbols)

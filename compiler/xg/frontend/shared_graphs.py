@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable
+from collections.abc import Hashable, Mapping
 from dataclasses import field
 from functools import cached_property
 
@@ -11,7 +11,7 @@ from xg.ir.content import calling, content
 from xg.ir.graph import Graph, Program
 from xg.ir.recent import Recent
 from xg.passes.eliminate_dead import eliminate_dead
-from xg.passes.shard import Core, PlacedBlocks, PlannedRequests
+from xg.passes.shard import Core, PlacedBlocks, PlannedRequests, SeenByCallers
 from xg.sharding.apply_plan import PlannedGraphs, PlannedValue, SymbolItems
 
 Numbers = tuple[frozenset[tuple[str, int]], tuple[tuple[str, int], ...]]  # of sizes and of the mesh
@@ -48,6 +48,29 @@ class Contents:
         self.first.next_round()
 
 
+Pair = tuple[str, str]  # the key of a graph, and of the one in its place
+
+
+@dataclass(frozen=True, slots=True)
+class BlockChanges:
+    """All that differs between a program that passed and another, in any plan: pairs of keys.
+
+    `replaced` are graphs as they are written, with the same without dead steps where those differ.
+    Their `callers` differ in nothing but what they call.
+    """
+
+    replaced: tuple[tuple[Pair, Pair | None], ...]
+    callers: tuple[Pair, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class SharedProgram:
+    """A program with shared graphs; `names` has the key of each by the key that it had before."""
+
+    program: Program
+    names: Mapping[str, str]
+
+
 @dataclass(slots=True)
 class SharedGraphs:
     """Graphs of many programs, of which equal ones become one.
@@ -55,7 +78,7 @@ class SharedGraphs:
     Choices of options that a block does not distinguish give it equal graphs. Those that differ
     only in their callees have one core (by key in `cores`), the same values and the same steps.
     `planned`, `requests` and `fine` are what was found of them under plans, of which many say the
-    same of a graph.
+    same of a graph; `changes` are those of programs, by their `id`, until the next round.
     """
 
     contents: Contents
@@ -66,12 +89,15 @@ class SharedGraphs:
     planned: PlannedGraphs = field(init=False)
     requests: PlannedRequests = field(default_factory=PlannedRequests)
     fine: set[Fine] = field(default_factory=set[Fine])
+    changes: dict[tuple[int, int], BlockChanges] = field(
+        default_factory=dict["tuple[int, int]", "BlockChanges"]
+    )
 
     def __post_init__(self) -> None:
         """Begin with no graph under a plan."""
         self.planned = PlannedGraphs(self.cores)
 
-    def of(self, program: Program) -> Program:
+    def of(self, program: Program) -> SharedProgram:
         """The program with shared graphs; a key then means one graph in all programs."""
         names: dict[str, str] = {}
         graphs: dict[str, Graph] = {}
@@ -80,7 +106,7 @@ class SharedGraphs:
             shared = self._shared(graph, tuple(names[call.callee] for call in calls))
             names[key] = shared.key
             graphs[shared.key] = shared
-        return replace(program, graphs=graphs, entry=names[program.entry])
+        return SharedProgram(replace(program, graphs=graphs, entry=names[program.entry]), names)
 
     def _shared(self, graph: Graph, callees: tuple[str, ...]) -> Graph:
         """The graph of all programs that says the same and calls these."""
@@ -104,14 +130,27 @@ class Checkable:
     shared: SharedGraphs
 
     @cached_property
-    def typed(self) -> Program:
-        """The program as it is written; shares graphs with others by key."""
+    def _typed(self) -> SharedProgram:
         return self.shared.of(self.program)
 
     @cached_property
+    def _alive(self) -> SharedProgram:
+        return self.shared.of(eliminate_dead(self.program))
+
+    @property
+    def typed(self) -> Program:
+        """The program as it is written; shares graphs with others by key."""
+        return self._typed.program
+
+    @property
     def alive(self) -> Program:
         """The program without dead steps; shares graphs with others by key."""
-        return self.shared.of(eliminate_dead(self.program))
+        return self._alive.program
+
+    @cached_property
+    def alive_keys(self) -> dict[str, str | None]:
+        """The key in `alive` of every graph in `typed`, None where only dead steps call it."""
+        return {name: self._alive.names.get(key) for key, name in self._typed.names.items()}
 
     @cached_property
     def said_of_ranks(self) -> tuple[object, ...]:
@@ -124,3 +163,56 @@ class Checkable:
     def numbers(self) -> Numbers:
         """The numbers of its sizes and of its mesh axes."""
         return frozenset(self.program.all_numbers.items()), tuple(self.program.mesh.items())
+
+    def since(self, before: Checkable) -> BlockChanges:
+        """What differs from a program that passed.
+
+        Raises SeenByCallers where that is more than replaced blocks.
+        """
+        key = id(before), id(self)
+        if key not in self.shared.changes:
+            self.shared.changes[key] = _change(before, self)
+        return self.shared.changes[key]
+
+
+def _change(before: Checkable, now: Checkable) -> BlockChanges:
+    if before.said_of_ranks != now.said_of_ranks:
+        raise SeenByCallers
+    cores = now.shared.cores
+    entry = before.typed.entry, now.typed.entry
+    waiting, replaced, callers = [entry], dict[Pair, Pair | None](), dict[Pair, None]()
+    while waiting:
+        pair = waiting.pop()
+        if pair[0] == pair[1] or pair in replaced or pair in callers:
+            continue
+        old, new = before.typed.graphs[pair[0]], now.typed.graphs[pair[1]]
+        alive = _alive(pair, before, now)
+        if cores[old.key] != cores[new.key]:
+            if pair != entry and _header(old) != _header(new):
+                raise SeenByCallers
+            replaced[pair] = alive
+            continue
+        if new.foreign or any(call.loop for call in new.calls):
+            raise SeenByCallers  # it sees more of a callee than what goes in and out
+        if alive and cores[alive[0]] != cores[alive[1]]:
+            raise SeenByCallers
+        callers |= dict.fromkeys((pair, alive) if alive else (pair,))
+        calls = zip(old.calls, new.calls, strict=True)
+        waiting += ((one.callee, other.callee) for one, other in calls)
+    return BlockChanges(tuple(replaced.items()), tuple(callers))
+
+
+def _alive(pair: Pair, before: Checkable, now: Checkable) -> Pair | None:
+    """The same graphs without dead steps, if they differ."""
+    old, new = before.alive_keys[pair[0]], now.alive_keys[pair[1]]
+    if old is None or new is None:
+        if old is new:
+            return None
+        raise SeenByCallers
+    return None if old == new else (old, new)
+
+
+def _header(graph: Graph) -> tuple[object, ...]:
+    """All that callers give and take, and that plans know the block by."""
+    inputs = tuple(graph.types[value] for value in graph.inputs)
+    return graph.block_id, inputs, graph.output_types, len(graph.states), len(graph.carries)

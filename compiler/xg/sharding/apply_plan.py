@@ -194,7 +194,9 @@ class PlanCache:
 
 def placed_values(program: Program) -> Iterator[PlacedValue]:
     """Every value that the program's plan places, in every call; callers first."""
-    for planned in planned_graphs(program, PlanCache()):
+    cache = PlanCache()
+    uses = reached_graphs(entered(program, cache), program.graphs, cache)
+    for planned in planned_graphs(uses, cache):
         yield from planned.placed_values()
 
 
@@ -212,25 +214,25 @@ class ReachedGraph:
         return self.graph.key, self.items, self.reach
 
 
-def planned_graphs(program: Program, cache: PlanCache) -> Iterator[PlannedGraph]:
-    """Every graph of which the program's plan places values, in every call; callers first."""
-    if program.plan is not None:
-        mains = [program.graphs[key] for key in program.entries]
-        reaches = [cache.reaches.of(program.plan, main.block_id) for main in mains]
-        pairs = zip(mains, reaches, strict=True)
-        starts = [ReachedGraph(main, {}, frozenset(), reach) for main, reach in pairs]
-        yield from planned_below(starts, program.graphs, cache)
+def entered(program: Program, cache: PlanCache) -> list[ReachedGraph]:
+    """The entries of a program under its plan; none if it has no plan."""
+    mains = [program.graphs[key] for key in program.entries] if program.plan else []
+    reaches = [cache.reaches.of(program.plan, main.block_id) for main in mains]
+    return [ReachedGraph(main, {}, frozenset(), r) for main, r in zip(mains, reaches, strict=True)]
 
 
-def planned_below(
+def reached_graphs(
     starts: Iterable[ReachedGraph], graphs: Graphs, cache: PlanCache
-) -> Iterator[PlannedGraph]:
-    """The same of some graphs and all that they call."""
+) -> Iterator[ReachedGraph]:
+    """Some graphs and all that they call, in every call that a plan tells apart; callers first."""
+    return level_by_level(
+        starts, lambda use: reached_calls(use, graphs, cache), key=ReachedGraph.key
+    )
 
-    def below(use: ReachedGraph) -> Iterator[ReachedGraph]:
-        return reached_calls(use, graphs, cache)
 
-    for use in level_by_level(starts, below, ReachedGraph.key):
+def planned_graphs(uses: Iterable[ReachedGraph], cache: PlanCache) -> Iterator[PlannedGraph]:
+    """Those of which the plan places values."""
+    for use in uses:
         planned = cache.of(use.graph, use.reach)
         if planned:
             yield PlannedGraph(planned, use.symbols, use.items)

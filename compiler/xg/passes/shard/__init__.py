@@ -70,6 +70,7 @@ class Placer:
     elaborations: list[Elaboration] = field(default_factory=list[Elaboration])
     sources: dict[str, Graph] = field(default_factory=dict[str, Graph])
     sizes: dict[int, tuple[Sizes, Sizes]] = field(default_factory=dict[int, tuple[Sizes, Sizes]])
+    is_torn: bool = False  # some of what was asked is not in `elaborations`
 
     def check(
         self, program: Program, cores: Mapping[str, Core]
@@ -89,11 +90,9 @@ class Placer:
         Each is in the place of another that was placed. Raises SeenByCallers where their callers
         have to be placed again too, and DiagnosticError.
         """
-        placed, known = (
-            self._whole(program),
-            self.elaborations[0].source if self.elaborations else {},
-        )
-        if not all(each.before in known for each in replaced):
+        placed = self._whole(program)
+        known = self.elaborations[0].source if self.elaborations else {}
+        if self.is_torn or (program.mesh and any(each.before not in known for each in replaced)):
             raise SeenByCallers  # nothing is known of what they ask
         for elaboration in self.elaborations:
             try:
@@ -124,6 +123,7 @@ class Placer:
                 placed = _elaborated(whole, elaborations, cores)
                 break
             except TornApart as torn:
+                self.is_torn = True
                 whole, elaborations = _taken_apart(whole, torn.parts), self._elaborations(program)
                 cores = {}
         refuse_left_over(placed)

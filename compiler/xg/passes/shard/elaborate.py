@@ -83,7 +83,8 @@ class Elaboration:
         self.source.update(program.graphs)
         self.cores.update(cores or {})
         self.numbers = program.numbers
-        entry, *others = (self._entered(program.graphs[key]) for key in program.entries)
+        mains = (program.graphs[key] for key in program.entries)
+        entry, *others = (self._answer(self._entry(main)).graph.key for main in mains)
         graphs = ordered(self.graphs, entry, *others)
         return replace(program, graphs=graphs, entry=entry, others=tuple(others))
 
@@ -102,26 +103,36 @@ class Elaboration:
         for each in replaced:
             if each.before not in self.source:
                 continue  # asked for on the mesh axis before, and then in another way
-            graphs = self.source[each.before], self.source[each.now]
-            if entering(graphs[0], self.axis) != entering(graphs[1], self.axis):
-                raise SeenByCallers
-            asked = [key for key in self.done if key.key == each.before and not key.is_entry]
+            asked = [key for key in self.done if key.key == each.before]
+            if not asked:
+                raise SeenByCallers  # nothing is known of what they ask
             for request in asked:
-                before, again = self.done[request], replace(request, key=each.now)
-                now = answers(again, self._work, self.done)[again]
-                if (now.outputs, now.casts) != (before.outputs, before.casts):
+                before, now = self.done[request], self._answer(self._instead(request, each))
+                same = (now.outputs, now.casts) == (before.outputs, before.casts)
+                if not (same or request.is_entry):
                     raise SeenByCallers
                 found.append(Replaced(before.graph.key, now.graph.key, each.symbols))
         if not found:
-            raise SeenByCallers  # nothing is known of what they ask
+            raise SeenByCallers
         entry, *others = (each.now for each in found)
         graphs = ordered(self.graphs, entry, *others)
         return replace(program, graphs=graphs, entry=entry, others=tuple(others)), found
 
-    def _entered(self, main: Graph) -> str:
-        inputs = _entering(main, self.axis)
-        request = CallRequest(main.key, inputs, (None,) * len(main.outputs), is_entry=True)
-        return answers(request, self._work, self.done)[request].graph.key
+    def _instead(self, request: CallRequest, replaced: Replaced) -> CallRequest:
+        """What is asked of a graph in the place of another."""
+        before, now = self.source[replaced.before], self.source[replaced.now]
+        if request.is_entry:
+            return self._entry(now)
+        if entering(before, self.axis) != entering(now, self.axis):
+            raise SeenByCallers
+        return replace(request, key=now.key)
+
+    def _entry(self, main: Graph) -> CallRequest:
+        leaving = (None,) * len(main.outputs)
+        return CallRequest(main.key, _entering(main, self.axis), leaving, is_entry=True)
+
+    def _answer(self, request: CallRequest) -> PlacedCall:
+        return answers(request, self._work, self.done)[request]
 
     def _work(self, request: CallRequest) -> Placing:
         """Place a requested graph, unless the same was placed before, under a key of its own."""
