@@ -29,7 +29,7 @@ from xg.sharding.apply_plan import (
     reached_graphs,
 )
 from xg.sharding.check_plan import check_placed
-from xg.sharding.cut_rows import cut_row
+from xg.sharding.cut_rows import check_row
 from xg.sharding.divisibility import check_parts, check_shares
 
 GRAPHS_AT_MOST = 160  # with different callees, until programs are forgotten; a large file has 39
@@ -52,7 +52,7 @@ class PassedPrograms:
         """Whether a program that looks like one of these passes with the numbers that it has."""
         now = program.program
         try:
-            cut_row(replace(now, plan=plan))  # of each program, not of all
+            check_row(now, plan)  # of each program, not of all
         except DiagnosticError:
             return False
         if program.numbers not in self.numbers:
@@ -134,7 +134,7 @@ class PlanCheck:
         alike: dict[tuple[tuple[str, int], ...], list[Program]] = {}
         orders: dict[Checkable, Order] = {}
         for program in programs:
-            cut_row(replace(program.typed, plan=self.plan))
+            check_row(program.typed, self.plan)
             mesh = self._mesh(replace(program.typed, plan=self.plan))
             if mesh is not None:
                 alive = replace(program.alive, plan=self.plan, mesh=mesh)

@@ -14,7 +14,7 @@ from xg.frontend.shared_graphs import Checkable, Pair
 from xg.ir.plan import Plan
 from xg.passes.shard import Annotator, Replaced, SeenByCallers
 from xg.sharding.apply_plan import PlanCache, ReachedGraph
-from xg.sharding.cut_rows import cut_row
+from xg.sharding.cut_rows import check_row
 from xg.sharding.placing import Clash, Misfit
 
 Order = tuple[tuple[str, int], ...]  # the mesh axes of a program that is placed, with their sizes
@@ -69,7 +69,7 @@ class Replacing:
 
         Raises SeenByCallers where that is more than a replaced block, and DiagnosticError.
         """
-        cut_row(replace(now.typed, plan=self.plan))
+        check_row(now.typed, self.plan)
         found = now.since(before)
         for pair, alive in found.replaced:
             if (pair, order) not in self.seen:

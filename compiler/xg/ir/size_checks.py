@@ -72,14 +72,16 @@ def _problems(graph: Graph, numbers: Numbers, places: Places) -> Iterator[Proble
     for dim, span in axes_of(graph, numbers=True).items():
         if not all(name in numbers for name in dim.symbols()):
             continue
+        value = value_of(dim, numbers)
+        if value is not None and 1 <= value <= DimSize.maximum:
+            continue
         folded = graph.sizes.fold(dim)
         where = places.get(folded.name or "", span)
-        value = value_of(dim, numbers)
         if value is None:
             yield _not_whole(graph, dim, numbers, where)
         elif value < 1:
             yield TooShort(where, str(folded), value, 1)
-        elif value > DimSize.maximum:
+        else:
             yield DimSize(where, value)
     yield from _too_rare(graph, numbers, places)
     yield from _too_long(graph, numbers)

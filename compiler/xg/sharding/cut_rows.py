@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from xg.diagnostics.diagnostic import DiagnosticError, Problem
-from xg.diagnostics.lazy_dataclass import dataclass
+from xg.diagnostics.lazy_dataclass import dataclass, replace
 from xg.ir.graph import Call, Program
-from xg.ir.plan import ROUNDS, Entry, Schedule
+from xg.ir.plan import ROUNDS, Entry, Plan, Schedule
 from xg.ir.size_checks import value_of
 from xg.sharding.errors import (
     NoMeshSize,
@@ -69,6 +69,12 @@ def cut_row(program: Program) -> CutRow | None:
     if problems:
         raise DiagnosticError.of(*problems)
     return next(iter(rows.values()))
+
+
+def check_row(program: Program, plan: Plan | None) -> None:
+    """Raise what `cut_row` raises of a program under a plan; most plans say nothing of rows."""
+    if plan and (plan.schedules or any(entry.path[-1] == ROUNDS for entry in plan.entries)):
+        cut_row(replace(program, plan=plan))
 
 
 def with_numbers(row: CutRow) -> CutRow:

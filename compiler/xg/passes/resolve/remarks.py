@@ -17,6 +17,8 @@ def remarks(scope: BlockScope) -> Iterator[Remark]:
 
     Raises Refused for a name that no choice of options has, and for what is said twice.
     """
+    if not scope.block.remarks:
+        return
     chains = [tree for chain in scope.block.chains for tree in walk(chain)]
     made = {port.name.name for tree in chains if isinstance(tree, ast.Label) for port in tree.ports}
     given = {port.name.name for port in (*scope.block.data, *scope.block.params)}
