@@ -139,11 +139,11 @@ class Apply:
         """Every value that the step needs: its inputs."""
         return self.inputs
 
-    def body(self, types: Mapping[Value, TensorType]) -> Body:
+    def body(self, types: Mapping[Value, TensorType], traced: Body | None = None) -> Body:
         """The computation of this step; traced once, since every pass and backend looks at it."""
         operands = tuple(types[value] for value in self.inputs)
         if operands not in self._bodies:
-            self._bodies[operands] = self.op.body(operands, self.attrs)
+            self._bodies[operands] = traced or self.op.body(operands, self.attrs)
         return self._bodies[operands]
 
 

@@ -196,16 +196,17 @@ class _Typist:
         try:
             body = node.op.body(types, attrs)
         except ScalarError as error:
-            raise Mistyped(
-                OperatorMisuse(node.span, f"{node.op.glyph}: {error}", "", (), ())
-            ) from None
+            misuse = OperatorMisuse(node.span, f"{node.op.glyph}: {error}", "", (), ())
+            raise Mistyped(misuse) from None
         outputs = _output_types(body, types, attrs)
         for value, type_ in zip(node.outputs, outputs, strict=False):
             Rank.check(len(type_.shape), node.span)
             self.types[value] = type_
         caches = tuple(Value(name, "cache", node.span) for name in body.caches)
         self.types.update(zip(caches, outputs[len(node.outputs) :], strict=True))
-        return replace(node, attrs=attrs, outputs=(*node.outputs, *caches))
+        step = replace(node, attrs=attrs, outputs=(*node.outputs, *caches))
+        step.body(self.types, body)
+        return step
 
     def _check_kinds(self, node: Apply, types: tuple[TensorType, ...]) -> None:
         absent = node.attrs.get("absent", ())
@@ -213,7 +214,6 @@ class _Typist:
         for value, slot, type_ in zip(node.inputs, slots, types, strict=False):
             expected = slot.kind if isinstance(slot, Data) else "float"
             if expected != "any" and (expected == "float") != type_.is_float:
-                names = {"float": "floats", "int": "integers"}
                 actual = "floats" if type_.is_float else "integers"
                 glyph = node.op.glyph
                 below = integers_below(glyph, slot.name, [t.shape for t in types])
@@ -222,7 +222,7 @@ class _Typist:
                 how = "declare it as an index" if enters else "integers enter as an input"
                 shape = self.sizes.fold_shape(type_.shape)
                 index = f"{value.name if enters else 'NAME'} {TensorType(shape)} in {size}"
-                wanted = names[expected]
+                wanted = {"float": "floats", "int": "integers"}[expected]
                 raise Mistyped(WrongKind(node.span, glyph, slot.name, wanted, actual, how, index))
 
     def _configured(self, node: Apply, types: tuple[TensorType, ...]) -> Attrs:

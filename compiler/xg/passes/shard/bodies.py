@@ -69,7 +69,7 @@ class Bodies:
         key = id(step.op), frozen(step.attrs), types
         asked = self.alike.get(key)
         if asked is None:
-            body = step.op.body(types, step.attrs)
+            body = step.body(dict(zip(step.inputs, types, strict=True)))
             asked = self.alike.put(key, Asked(step.op, step.attrs, body, {}))
         return Asked(step.op, step.attrs, asked.body, asked.answers)
 
