@@ -156,7 +156,7 @@ class PlanCheck:
         """
         if self.plan is None:
             return {}
-        new = Replacing(self.plan, self.cache, self.annotator, self.uses)
+        new = Replacing(self.plan, self.cache, self.annotator, self.uses, self.placers)
         found: dict[Hashable, Checkable] = {}
         for key, program in programs.items():
             last, order = self.last.get(program.choice, (None, None))
@@ -171,6 +171,8 @@ class PlanCheck:
             uses, planned = self._check_layouts(typed, new.typed, numbers)
             for order, replaced in new.placed.items():
                 self._check_replaced_moves(replace(typed, mesh=dict(order)), replaced)
+            for order, graphs in new.alone.items():
+                self._check_alone(replace(typed, mesh=dict(order)), graphs)
         except (SeenByCallers, DiagnosticError):
             return {}
         self.uses.add(uses)
@@ -187,6 +189,11 @@ class PlanCheck:
             every, unchanged = self._fused(only)
             self._check_local(*self._placer(every).check_replaced(every, unchanged, replaced))
             self.uses.placed[tuple(typed.mesh.items())].update(graphs)
+
+    def _check_alone(self, typed: Program, graphs: Sequence[Graph]) -> None:
+        steps = {str(place): graph for place, graph in enumerate(graphs)}
+        numbers = {**typed.numbers, **typed.mesh}
+        self._check_local(replace(typed, graphs=steps, numbers=numbers), {})
 
     def _check_layouts(
         self, typed: Program, starts: Sequence[ReachedGraph], numbers: Numbers

@@ -6,16 +6,18 @@ ranks have them in parts as before. Then only the block is placed again, and no 
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable, Iterator
+from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import field
 
 from xg.diagnostics.lazy_dataclass import dataclass, replace
 from xg.frontend.shared_graphs import Checkable, Pair
+from xg.ir.graph import Graph
 from xg.ir.plan import Plan
-from xg.passes.shard import Annotator, Replaced, SeenByCallers
+from xg.passes.shard import AddedSteps, Annotator, Placer, Replaced, SeenByCallers
 from xg.sharding.apply_plan import PlanCache, ReachedGraph
 from xg.sharding.cut_rows import check_row
 from xg.sharding.placing import Clash, Misfit
+from xg.sharding.reach import Reach
 
 Order = tuple[tuple[str, int], ...]  # the mesh axes of a program that is placed, with their sizes
 
@@ -52,16 +54,18 @@ class Uses:
 class Replacing:
     """Graphs that are new in programs under a plan, each once: typed ones, and those placed.
 
-    `likenesses` are those of their callers.
+    `alone` are steps that were added where nothing moves. `likenesses` are those of callers.
     """
 
     plan: Plan
     cache: PlanCache
     annotator: Annotator
     uses: Uses
+    placers: Mapping[tuple[object, ...], Placer]
     likenesses: dict[str, str] = field(default_factory=dict[str, str])
     typed: list[ReachedGraph] = field(default_factory=list[ReachedGraph])
     placed: dict[Order, list[Replaced]] = field(default_factory=dict["Order", "list[Replaced]"])
+    alone: dict[Order, list[Graph]] = field(default_factory=dict["Order", "list[Graph]"])
     seen: set[Hashable] = field(default_factory=set["Hashable"])
 
     def add(self, before: Checkable, now: Checkable, order: Order | None) -> None:
@@ -73,9 +77,56 @@ class Replacing:
         found = now.since(before)
         for pair, alive in found.replaced:
             if (pair, order) not in self.seen:
-                self._replace(pair, alive, before, now, order)
+                try:
+                    self._add_steps(pair, alive, now, order)
+                except SeenByCallers:
+                    self._replace(pair, alive, before, now, order)
                 self.seen.add((pair, order))
         self.likenesses |= {new: self.uses.first(old) for old, new in found.callers}
+
+    def _add_steps(
+        self, pair: Pair, alive: Pair | None, now: Checkable, order: Order | None
+    ) -> None:
+        """Add only the steps that a graph adds, if nothing has to be moved for them."""
+        uses = list(self.uses.of(pair[0]))
+        added = self._added(uses[0].graph, now.typed.graphs[pair[1]], now) if uses else None
+        planned = (each for use in uses for each in self.cache.of(use.graph, use.reach))
+        if added is None or any(each.value is added.behind for each in planned):
+            raise SeenByCallers
+        if alive and order:
+            reaches = [use.reach for use in uses]
+            self.alone.setdefault(order, []).extend(self._alone(alive, reaches, now, order))
+        pairs = (pair, alive) if alive else (pair,)
+        self.likenesses |= {new: self.uses.first(old) for old, new in pairs}
+
+    def _alone(
+        self, pair: Pair, reaches: Sequence[Reach], now: Checkable, order: Order
+    ) -> list[Graph]:
+        first = self.uses.first(pair[0])
+        names = {self.annotator.names.get((first, reach)) for reach in reaches}
+        placed = [self.annotator.graphs[name] for name in names & self.uses.placed[order] if name]
+        placer = self.placers.get((order, frozenset(now.program.numbers.items())))
+        if placer is None or not placed:
+            raise SeenByCallers
+        added = self._added(self.annotator.source[first], now.alive.graphs[pair[1]], now)
+        if added is None:
+            raise SeenByCallers
+        if any(added.behind in graph.placement_requests for graph in placed):
+            raise SeenByCallers
+        return [each for graph in placed for each in placer.added(graph.key, added)]
+
+    def _added(self, before: Graph, now: Graph, program: Checkable) -> AddedSteps | None:
+        """The steps that a graph adds to another, unless the plan or a callee sees more of that."""
+        added = program.shared.added(before, now)
+        if added is None or any(
+            entry.memory == "ring" or added.name in entry.path for entry in self.plan.entries
+        ):
+            return None
+        callees = (
+            (one.callee, other.callee) for one, other in zip(before.calls, now.calls, strict=True)
+        )
+        first = self.uses.first
+        return added if all(first(old) == first(new) for old, new in callees) else None
 
     def _replace(
         self, pair: Pair, alive: Pair | None, before: Checkable, now: Checkable, order: Order | None

@@ -11,7 +11,14 @@ from xg.ir.content import calling, content
 from xg.ir.graph import Graph, Program
 from xg.ir.recent import Recent
 from xg.passes.eliminate_dead import eliminate_dead
-from xg.passes.shard import Core, PlacedBlocks, PlannedRequests, SeenByCallers
+from xg.passes.shard import (
+    AddedSteps,
+    Core,
+    PlacedBlocks,
+    PlannedRequests,
+    SeenByCallers,
+    added_steps,
+)
 from xg.sharding.apply_plan import PlannedGraphs, PlannedValue, SymbolItems
 
 Numbers = tuple[frozenset[tuple[str, int]], tuple[tuple[str, int], ...]]  # of sizes and of the mesh
@@ -93,6 +100,10 @@ class SharedGraphs:
         default_factory=dict["tuple[int, int]", "BlockChanges"]
     )
 
+    steps_added: dict[Pair, AddedSteps | None] = field(
+        default_factory=dict["Pair", "AddedSteps | None"]
+    )
+
     def __post_init__(self) -> None:
         """Begin with no graph under a plan."""
         self.planned = PlannedGraphs(self.cores)
@@ -107,6 +118,13 @@ class SharedGraphs:
             names[key] = shared.key
             graphs[shared.key] = shared
         return SharedProgram(replace(program, graphs=graphs, entry=names[program.entry]), names)
+
+    def added(self, before: Graph, now: Graph) -> AddedSteps | None:
+        """The steps that a shared graph adds to another, if that is all that differs."""
+        pair = before.key, now.key
+        if pair not in self.steps_added:
+            self.steps_added[pair] = added_steps(before, now)
+        return self.steps_added[pair]
 
     def _shared(self, graph: Graph, callees: tuple[str, ...]) -> Graph:
         """The graph of all programs that says the same and calls these."""

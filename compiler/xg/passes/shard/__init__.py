@@ -20,6 +20,7 @@ from xg.ir.graph import Apply, Call, Graph, Program
 from xg.ir.part_types import with_parts
 from xg.ir.prune import prune
 from xg.ir.tensor import Sizes
+from xg.passes.shard.added_steps import AddedSteps, added_steps
 from xg.passes.shard.annotate import Annotator, PlannedRequests, annotate
 from xg.passes.shard.axis_placement import TornApart
 from xg.passes.shard.check import Unsound
@@ -37,6 +38,8 @@ from xg.passes.shard.placed_before import Core, PlacedBlocks
 from xg.sharding.divisibility import check_parts
 
 __all__ = [
+    "AddedSteps",
+    "added_steps",
     "Core",
     "PlacedBlocks",
     "Placer",
@@ -103,6 +106,23 @@ class Placer:
         refuse_left_over(placed)
         check_parts(placed, cores, self.blocks.parts, [(r.now, r.symbols) for r in replaced])
         return placed, cores
+
+    def added(self, key: str, added: AddedSteps) -> list[Graph]:
+        """Steps alone, as they are placed in a graph that was placed without them.
+
+        They take a value in the states that it has, and so does all that reads it. Raises
+        SeenByCallers where something moves.
+        """
+        keys = set() if self.is_torn else {key}
+        for elaboration in self.elaborations:
+            asked = (each for request, each in elaboration.done.items() if request.key in keys)
+            keys = {each.graph.key for each in asked}
+        axes = [elaboration.axis for elaboration in self.elaborations]
+        graphs = [self.elaborations[-1].graphs[each] for each in keys] if axes else []
+        bodies = self.blocks.bodies
+        if not graphs or not all(added.fits(graph, axes, bodies) for graph in graphs):
+            raise SeenByCallers
+        return [added.alone(graph, axes, bodies) for graph in graphs] if len(axes) > 1 else []
 
     def are_same(self, numbers: Mapping[str, int]) -> bool:
         """Whether all programs so far would be placed the same with other numbers."""

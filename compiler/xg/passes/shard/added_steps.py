@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from xg.diagnostics.lazy_dataclass import dataclass
+from xg.diagnostics.lazy_dataclass import dataclass, replace
 from xg.ir.collective import FAMILY
 from xg.ir.content import frozen
 from xg.ir.graph import Apply, Call, Graph, Step, Value
@@ -36,8 +36,7 @@ class AddedSteps:
         """Whether nothing of a graph, placed on mesh axes, is moved where the steps are added."""
         placement = placed.placements.get(self.behind, {})
         states = [placement[axis] for axis in axes if axis in placement]
-        cut = [state.axis for state in states if state.kind == "S"]
-        if len(states) < len(axes) or len(set(cut)) < len(cut):
+        if len(states) < len(axes):
             return False
         readers = [step for step in placed.steps if self.behind in step.inputs]
         if sum(step.inputs.count(self.behind) for step in readers) != self.reads:
@@ -46,6 +45,18 @@ class AddedSteps:
             return False
         leaves = placed.outputs.count(self.behind) == self.leaves
         return leaves and all(self._keeps(state, bodies) for state in states)
+
+    def alone(self, placed: Graph, axes: Sequence[str], bodies: Bodies) -> Graph:
+        """The steps in a graph of their own, placed as they are in one that they fit."""
+        placement = {axis: placed.placements[self.behind][axis] for axis in axes}
+        placements = {self.steps[0].inputs[0]: placement}
+        for step in self.steps:
+            typed = [bodies.typed(step, [self.type], [state]) for state in placement.values()]
+            for value, *states in zip(step.outputs, *typed, strict=True):
+                placements[value] = dict(zip(axes, states, strict=True))
+        types = dict.fromkeys(placements, self.type)
+        only = replace(placed, steps=self.steps, types=types, placements=placements)
+        return replace(only, params=(), outputs=(), aliases=())
 
     def _keeps(self, state: AxisState, bodies: Bodies) -> bool:
         """Whether the steps compute parts as they are, each rank its own."""
