@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from functools import partial
 from itertools import count
 from pathlib import Path
 
@@ -15,6 +16,13 @@ from xg.frontend.project import read_edited
 
 MODEL = Path("diagrams/models/transformer.xg")
 GATE = "SwiGLU<-(X -> •<=W_up)"  # in one of its blocks
+
+BEHIND = {  # where a step is added to each
+    "the steps of Attention": "⊕<-BC(b_O)",
+    "the steps of Layer": "-> ffn",
+    "the steps of LM": "ids -> Emb(E)",
+}
+ROWS = 12  # of steps, one longer than the other: more than a check remembers
 
 
 def measure(pairs: int) -> Iterator[Ratio]:
@@ -33,6 +41,7 @@ def measure(pairs: int) -> Iterator[Ratio]:
     edits: tuple[tuple[str, Callable[[int], str], float], ...] = (
         ("a size", lambda n: text.replace(" V = 256", f" V = {256 + 2 * n}"), 0.3),
         ("a block", lambda n: text.replace(GATE, f"{GATE} -> DO(0.{n % 90 + 10})"), 0.4),
+        *((block, partial(_more_steps, text, behind), 0.5) for block, behind in BEHIND.items()),
     )
     for what, edit, target in edits:
         yield compare(
@@ -43,6 +52,10 @@ def measure(pairs: int) -> Iterator[Ratio]:
             pairs,
             target,
         )
+
+
+def _more_steps(text: str, behind: str, number: int) -> str:
+    return text.replace(behind, behind + " -> DO(0.1)" * (number % ROWS + 1), 1)
 
 
 def _first(text: str) -> Action:

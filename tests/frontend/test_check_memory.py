@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 import re
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -12,7 +13,10 @@ from xg.diagnostics.diagnostic import Diagnostic
 from xg.diagnostics.source import Source
 from xg.frontend.check_memory import CheckMemory
 from xg.frontend.choices import Checked, checked
-from xg.frontend.project import read_edited
+from xg.frontend.project import Project, read_edited
+from xg.ir.graph import Graph
+from xg.passes.shard.added_steps import AddedSteps
+from xg.passes.shard.axis_placement import BlockPlacer
 
 EDITS = 120  # 500 and more were made once; each costs a check without a memory
 STEPS = ("DO(0.2)", "DO(0.3)", "GELU", "S", "SM(0.5)", "SM(2)", "T", "MLP", "Mix")
@@ -173,6 +177,52 @@ def test_steps_that_come_and_go_are_answered_as_by_a_fresh_check() -> None:
         if not fresh:
             texts = [*texts[-3:], text]
     assert len(wrong) // 5 < sum(wrong) < len(wrong)
+
+
+def check_again(before: str, now: str) -> list[tuple[object, ...]]:
+    """All that is said of a text by a check that knows an earlier one."""
+    memory = CheckMemory()
+    checked(project_of(before), memory=memory)
+    return said(checked(project_of(now), memory=memory))
+
+
+def project_of(text: str) -> Project:
+    project = read_edited(None, Source("net.xg", text), {}).project
+    assert project
+    return project
+
+
+def test_a_step_that_moves_nothing_is_not_placed(monkeypatch: pytest.MonkeyPatch) -> None:
+    def place(self: BlockPlacer) -> None:
+        blocks.append(self.graph.block)
+
+    blocks: list[str] = []
+    text = NET.replace("DO(p) : Y", "DO(p) -> GELU : Y")
+    memory = CheckMemory()
+    checked(project_of(NET), memory=memory)
+    monkeypatch.setattr(BlockPlacer, "run", place)
+    assert said(checked(project_of(text), memory=memory)) == []
+    assert blocks == []
+
+
+def test_a_step_that_cannot_stay_where_it_is_added_is_refused(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Shares of a sum along an axis that ranks share; an unmoved step would be no error."""
+    before = NET.replace("block Mix", "op Share(x [.., D_ff]) = x / sum[D_ff](x)\n\nblock Mix")
+    now = before.replace("act : U", "act -> Share : U")
+    found = check_again(before, now)
+    assert found == said(checked(project_of(now))) != []
+
+    def fits(*_: object) -> bool:
+        return True
+
+    def alone(_: AddedSteps, placed: Graph, *__: object) -> Graph:
+        return replace(placed, steps=())
+
+    monkeypatch.setattr(AddedSteps, "fits", fits)
+    monkeypatch.setattr(AddedSteps, "alone", alone)
+    assert check_again(before, now) == []
 
 
 @pytest.mark.parametrize(

@@ -183,7 +183,7 @@ class Checkable:
         return frozenset(self.program.all_numbers.items()), tuple(self.program.mesh.items())
 
     def since(self, before: Checkable) -> BlockChanges:
-        """What differs from a program that passed.
+        """All that differs from a program that passed.
 
         Raises SeenByCallers where that is more than replaced blocks.
         """

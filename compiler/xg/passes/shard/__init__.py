@@ -113,14 +113,18 @@ class Placer:
         They take a value in the states that it has, and so does all that reads it. Raises
         SeenByCallers where something moves.
         """
-        keys = set() if self.is_torn else {key}
+        keys = {key}
         for elaboration in self.elaborations:
             asked = (each for request, each in elaboration.done.items() if request.key in keys)
             keys = {each.graph.key for each in asked}
         axes = [elaboration.axis for elaboration in self.elaborations]
         graphs = [self.elaborations[-1].graphs[each] for each in keys] if axes else []
         bodies = self.blocks.bodies
-        if not graphs or not all(added.fits(graph, axes, bodies) for graph in graphs):
+        if (
+            self.is_torn
+            or not graphs
+            or not all(added.fits(graph, axes, bodies) for graph in graphs)
+        ):
             raise SeenByCallers
         return [added.alone(graph, axes, bodies) for graph in graphs] if len(axes) > 1 else []
 

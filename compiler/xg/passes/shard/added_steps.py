@@ -127,7 +127,7 @@ def _given(graph: Graph) -> tuple[Value, ...]:
 
 
 def _frame(graph: Graph) -> tuple[object, ...]:
-    """What two graphs must have in common beside their steps."""
+    """All that two graphs must have in common beside their steps."""
     given = tuple((v.role, v.frozen, v.name, graph.types[v]) for v in _given(graph))
     return given, graph.block_id, graph.output_names, graph.output_types, graph.sizes.structure()
 

@@ -119,7 +119,7 @@ class Elaboration:
         return replace(program, graphs=graphs, entry=entry, others=tuple(others)), found
 
     def _instead(self, request: CallRequest, replaced: Replaced) -> CallRequest:
-        """What is asked of a graph in the place of another."""
+        """The question to a graph in the place of another."""
         before, now = self.source[replaced.before], self.source[replaced.now]
         if request.is_entry:
             return self._entry(now)
