@@ -4,13 +4,14 @@
 
 A line reads as one of the language: the tensor on the left goes through T, and the result is called
 W_up. `*` is a number, the same on both sides; where layers come in turns, `layers.{2*+1}` are those
-of odd numbers, which the diagram counts from 0. docs/models.md describes the whole file.
+of odd numbers, which the diagram counts from 0, and `layers.{*+N_dense}` those behind the first
+N_dense. docs/models.md describes the whole file.
 """
 
 import re
 import tomllib
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cache
 from pathlib import Path
 from typing import Any, Final, cast
@@ -19,9 +20,9 @@ from xg_runtime import files
 from xg_runtime.errors import InputError
 from xg_runtime.tensor_layout import Misfit, TensorLayout
 
-_Step = tuple[int, int]  # of `{2*+1}` 2 and 1
+_Step = tuple[int, int | str]  # of `{2*+1}` 2 and 1, of `{*+N_dense}` 1 and that size
 
-_STAR: Final = re.compile(r"\{(?P<step>[1-9]\d*)?\*(?:\+(?P<start>\d+))?\}|\*")
+_STAR: Final = re.compile(r"\{(?P<step>[1-9]\d*)?\*(?:\+(?P<start>\d+|[A-Za-z]\w*))?\}|\*")
 _PARTS: Final = ("prefix", "ignored", "tensors", "tied", "older", "config", "inputs")
 
 
@@ -118,6 +119,12 @@ class Names:
     config: ConfigKeys
     inputs: Mapping[str, str] = field(default_factory=dict[str, str])
 
+    def at(self, sizes: Mapping[str, int]) -> "Names":
+        """The same file with numbers for the sizes that it counts from, where they have one."""
+        lines = [replace(line, tensor=_counted(line.tensor, sizes)) for line in self.lines]
+        ignored = tuple(_counted(pattern, sizes) for pattern in self.ignored)
+        return replace(self, lines=tuple(lines), ignored=ignored)
+
 
 def read(path: Path) -> Names:
     """Return what a file of names says; raises FileError, InputError where it makes no sense."""
@@ -159,12 +166,19 @@ def _texts(table: Any) -> dict[str, str]:  # noqa: ANN401 - what TOML gives
 
 
 def numbers(pattern: str, name: str) -> tuple[str, ...] | None:
-    """The numbers in the place of the `*` of a pattern; None where the name does not match."""
+    """The numbers in the place of the `*` of a pattern; None where the name does not match.
+
+    A size that it counts from is 0 until its number is known: the name may be of the pattern.
+    """
     found, steps = _compiled(pattern)
     match = found.fullmatch(name)
     if match is None:
         return None
-    counted = [divmod(int(text) - start, step) for text, (step, start) in _both(match, steps)]
+    starts = [0 if isinstance(start, str) else start for _, start in steps]
+    counted = [
+        divmod(int(text) - start, step)
+        for (text, (step, _)), start in zip(_both(match, steps), starts, strict=True)
+    ]
     if any(number < 0 or rest for number, rest in counted):
         return None
     return tuple(
@@ -174,12 +188,12 @@ def numbers(pattern: str, name: str) -> tuple[str, ...] | None:
 
 
 def filled(pattern: str, stars: tuple[str, ...]) -> str:
-    """The pattern with numbers for its `*`."""
-    steps = _compiled(pattern)[1]
-    texts = [
-        n if (step, start) == (1, 0) else str(step * int(n) + start)
-        for n, (step, start) in zip(stars, steps, strict=True)
-    ]
+    """The pattern with numbers for its `*`; raises Misfit where it counts from a size."""
+    texts: list[str] = []
+    for n, (step, start) in zip(stars, _compiled(pattern)[1], strict=True):
+        if isinstance(start, str):
+            raise Misfit(f"{pattern} counts from {start}, which has no number in the diagram")
+        texts.append(n if (step, start) == (1, 0) else str(step * int(n) + start))
     first, *parts = _parts(pattern)
     return first + "".join(n + part for n, part in zip(texts, parts, strict=True))
 
@@ -193,9 +207,18 @@ def _parts(pattern: str) -> list[str]:
     return _STAR.sub("*", pattern).split("*")
 
 
+def _counted(pattern: str, sizes: Mapping[str, int]) -> str:
+    """The pattern with numbers for the sizes that it counts from."""
+
+    def number(star: re.Match[str]) -> str:
+        start = sizes.get(star["start"] or "")
+        return star[0] if start is None else f"{{{star['step'] or ''}*+{start}}}"
+
+    return _STAR.sub(number, pattern)
+
+
 @cache
 def _compiled(pattern: str) -> tuple[re.Pattern[str], tuple[_Step, ...]]:
-    steps = tuple(
-        (int(star["step"] or 1), int(star["start"] or 0)) for star in _STAR.finditer(pattern)
-    )
+    found = [(star["step"] or "1", star["start"] or "0") for star in _STAR.finditer(pattern)]
+    steps = tuple((int(step), int(start) if start.isdigit() else start) for step, start in found)
     return re.compile(r"(\d+)".join(map(re.escape, _parts(pattern)))), steps

@@ -34,7 +34,8 @@ def to_diagram(
     names: Names, weights: Weights, shapes: Mapping[str, Shape], sizes: Sizes, block: str
 ) -> Arrays:
     """The parameters of a block, whose `shapes` these are; raises InputError with all misfits."""
-    lines = lines_for(names, list(shapes), block, shapes)
+    names = names.at(sizes)
+    lines = lines_for(names, list(shapes), block, sizes, shapes)
     parameters = _Parameters.of(names, weights.tensors, lines)
     params: Arrays = {}
     wrong: list[str] = []
@@ -64,7 +65,7 @@ def to_checkpoint(names: Names, params: Arrays, sizes: Sizes) -> Arrays:
     """Parameters, or their gradients, under the names and in the layouts of the checkpoint."""
     tensors: Arrays = {}
     shapes = {name: array.shape for name, array in params.items()}
-    for line in lines_for(names, list(params), "the diagram", shapes):
+    for line in lines_for(names, list(params), "the diagram", sizes, shapes):
         arrays = [params[param] for param in line.params]
         parts = arrays if line.row is None else [array[line.row] for array in arrays]
         try:
@@ -75,24 +76,24 @@ def to_checkpoint(names: Names, params: Arrays, sizes: Sizes) -> Arrays:
 
 
 def lines_for(
-    names: Names, params: Sequence[str], block: str, shapes: Mapping[str, Shape] | None = None
+    names: Names,
+    params: Sequence[str],
+    block: str,
+    sizes: Sizes,
+    shapes: Mapping[str, Shape] | None = None,
 ) -> list[NamesLine]:
     """The lines of a block's parameters, numbers filled in; raises InputError.
 
     A line is left out where the block lacks all of its parameters, as an own head that is tied. A
     stacked parameter has one for each row, if its shape is known.
     """
-    lines: list[NamesLine] = []
-    for line in names.lines:
-        first = [numbers(line.params[0], name) for name in params]
-        for stars in dict.fromkeys(stars for stars in first if stars is not None):
-            filled_params = tuple(filled(name, stars) for name in line.params)
-            rows: list[int | None] = [None]
-            if line.layout.stacked:
-                rows = list(range((shapes or {}).get(filled_params[0], (1,))[0]))
-            for row in rows:
-                tensor = filled(line.tensor, stars if row is None else (*stars, str(row)))
-                lines.append(NamesLine(tensor, line.layout, filled_params, row))
+    known = names.at(sizes)
+    try:
+        lines = [
+            filled_in for line in known.lines for filled_in in _each(line, params, shapes or {})
+        ]
+    except Misfit as error:
+        raise InputError(f"{names.source}: {error}") from error
     named = Counter(name for line in lines if not line.row for name in line.params)
     for name in params:
         if named[name] != 1:
@@ -103,15 +104,31 @@ def lines_for(
     return lines
 
 
+def _each(
+    line: NamesLine, params: Sequence[str], shapes: Mapping[str, Shape]
+) -> Iterator[NamesLine]:
+    """A line for each parameter that it is about; raises Misfit."""
+    first = [numbers(line.params[0], name) for name in params]
+    for stars in dict.fromkeys(stars for stars in first if stars is not None):
+        filled_params = tuple(filled(name, stars) for name in line.params)
+        rows: list[int | None] = [None]
+        if line.layout.stacked:
+            rows = list(range(shapes.get(filled_params[0], (1,))[0]))
+        for row in rows:
+            tensor = filled(line.tensor, stars if row is None else (*stars, str(row)))
+            yield NamesLine(tensor, line.layout, filled_params, row)
+
+
 def owners(
-    names: Names, tensors: Sequence[str], params: Sequence[str], block: str
+    names: Names, tensors: Sequence[str], params: Sequence[str], block: str, sizes: Sizes
 ) -> dict[str, list[list[str]]]:
     """Of every tensor the parameters that it holds, a list for each part of its last axis.
 
     A copy that is tied holds what its original does. Where the parts are not columns side by side
     all parameters are in one list.
     """
-    lines = {line.tensor: line for line in lines_for(names, params, block)}
+    names = names.at(sizes)
+    lines = {line.tensor: line for line in lines_for(names, params, block, sizes)}
     known = lines.keys() | names.tied.keys()
     found: dict[str, list[list[str]]] = {}
     for tensor in tensors:
@@ -124,7 +141,10 @@ def owners(
 
 
 def fits(pattern: str, name: str) -> bool:
-    """Whether a name is one of a pattern's, with numbers for its `*`."""
+    """Whether a name is one of a pattern's, with numbers for its `*`.
+
+    Where it counts from a size that has no number yet: whether it may be one.
+    """
     return numbers(pattern, name) is not None
 
 
@@ -147,7 +167,8 @@ def shown(
     names: Names, weights: Weights, params: Sequence[str], sizes: Sizes, block: str
 ) -> Arrays:
     """The parameters whose shapes show before sizes are known: those of tensors that are whole."""
-    lines = lines_for(names, params, block)
+    names = names.at(sizes)
+    lines = lines_for(names, params, block, sizes)
     parameters = _Parameters.of(names, weights.tensors, lines)
     visible: Arrays = {}
     for line in lines:

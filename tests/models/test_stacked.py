@@ -1,4 +1,4 @@
-"""Numbers in a file of names: rows of experts, layers in turns."""
+"""Numbers in a file of names: rows of experts, layers in turns, layers behind others."""
 
 from __future__ import annotations
 
@@ -74,3 +74,65 @@ def test_layers_in_turns_are_found_by_their_numbers(
     assert names.numbers(pattern, name) == found
     if found is not None:
         assert names.filled(pattern, found) == name
+
+
+BEHIND = """\
+ignored = ["layers.{*+N_0}.mask"]
+
+[tensors]
+"layers.*.w" = "first.*.W"
+"layers.{*+N_0}.w" = "T : rest.*.W"
+"""
+PARAMS = {
+    f"{call}.{i}.W": (4, 5) for call, count in (("first", 2), ("rest", 3)) for i in range(count)
+}
+
+
+def counted(folder: Path) -> names.Names:
+    path = folder / "it.names.toml"
+    path.write_text(BEHIND, encoding="utf-8")
+    return names.read(path)
+
+
+def test_layers_behind_others_are_counted_from_a_size(tmp_path: Path) -> None:
+    rng, sizes = np.random.default_rng(1), {"N_0": 2}
+    params = {name: rng.normal(size=shape) for name, shape in PARAMS.items()}
+    tensors = rename.to_checkpoint(counted(tmp_path), params, sizes)
+    assert list(tensors) == [f"layers.{i}.w" for i in range(5)]
+    assert np.array_equal(tensors["layers.4.w"], params["rest.2.W"].T)
+    masked = {**tensors, "layers.3.mask": np.ones(2)}
+    back = rename.to_diagram(counted(tmp_path), Weights("it", masked), PARAMS, sizes, "it")
+    assert all(np.array_equal(back[name], params[name]) for name in params)
+    held = rename.owners(counted(tmp_path), list(tensors), list(PARAMS), "it", sizes)
+    assert held["layers.1.w"] == [["first.1.W"]]
+    assert held["layers.2.w"] == [["rest.0.W"]]
+
+
+def test_what_is_ignored_is_counted_too(tmp_path: Path) -> None:
+    tensors = {"layers.0.w": np.ones((5, 4)), "layers.1.mask": np.ones(2)}
+    held, shapes = Weights("it", tensors), {"rest.0.W": (4, 5)}
+    assert rename.to_diagram(counted(tmp_path), held, shapes, {"N_0": 0}, "it").keys() == {*shapes}
+    with pytest.raises(InputError) as caught:
+        rename.to_diagram(counted(tmp_path), held, shapes, {"N_0": 2}, "it")
+    assert caught.value.details == (
+        "missing: layers.2.w, for rest.0.W [4, 5]",
+        "left over: layers.0.w [5, 4]",
+        "left over: layers.1.mask [2]",
+    )
+
+
+def test_a_size_without_a_number_is_named(tmp_path: Path) -> None:
+    params = {name: np.ones(shape) for name, shape in PARAMS.items()}
+    with pytest.raises(InputError, match=r"layers\.\{\*\+N_0\}\.w counts from N_0, which has no"):
+        rename.to_checkpoint(counted(tmp_path), params, {"N_1": 2})
+
+
+def test_a_size_is_needed_where_it_counts_alone(tmp_path: Path) -> None:
+    """Not where a block has no layer behind others."""
+    params = {name: np.ones(shape) for name, shape in PARAMS.items() if "first" in name}
+    assert len(rename.to_checkpoint(counted(tmp_path), params, {})) == 2
+
+
+@pytest.mark.parametrize(("name", "may"), [("layers.0.w", True), ("layers.x.w", False)])
+def test_before_its_size_is_known_a_name_may_fit(name: str, may: bool) -> None:
+    assert rename.fits("layers.{*+N_0}.w", name) == may

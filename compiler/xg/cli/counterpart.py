@@ -110,7 +110,8 @@ class Counterpart:
         if self.names is None:
             return {path: [[path]] for path in self.params}
         block, params = self.program.graphs.main.block, list(self.params)
-        found = rename.owners(self.names, list(self.spelled.values()), params, block)
+        spelled, sizes = list(self.spelled.values()), size_numbers(self.program)
+        found = rename.owners(self.names, spelled, params, block, sizes)
         return {name: found[own] for name, own in self.spelled.items() if own in found}
 
     def mistaken(self, first: Arrays, tensors: Arrays) -> dict[str, list[tuple[str, Array]]]:

@@ -149,14 +149,14 @@ Owned = dict[str, list[list[str]]]
 
 def _owners(held: Published, found: Mapping[str, object], flat: FlatProgram) -> Owned:
     """The parameters that each tensor of the code holds."""
-    params = list(flat.params)
+    params, sizes = list(flat.params), size_numbers(held.program)
     if held.names is None:
         return {path: [[path]] for path in params}
-    lines = {line.tensor for line in rename.lines_for(held.names, params, "the diagram")}
+    lines = {line.tensor for line in rename.lines_for(held.names, params, "the diagram", sizes)}
     prefix = held.names.prefix
     spelled = {name.removeprefix(GRADIENT) for name in found}
     known = [*lines] + [n for n in spelled if prefix + n in lines]
-    return rename.owners(held.names, known, params, flat.program.main.block)
+    return rename.owners(held.names, known, params, flat.program.main.block, sizes)
 
 
 def gradients_of(held: Published, found: Arrays, flat: FlatProgram) -> Arrays:
@@ -165,7 +165,7 @@ def gradients_of(held: Published, found: Arrays, flat: FlatProgram) -> Arrays:
     if held.names is not None:
         sizes = size_numbers(held.program)
         params = list(flat.params)
-        for line in rename.lines_for(held.names, params, "the diagram"):
+        for line in rename.lines_for(held.names, params, "the diagram", sizes):
             bare = line.tensor.removeprefix(held.names.prefix)
             tensor = found.get(GRADIENT + line.tensor, found.get(GRADIENT + bare))
             if tensor is not None:

@@ -101,7 +101,8 @@ class RankDumps:
         if self.names is None:
             return {name: known.get(name, ()) for name in self.everywhere}
         block, own = self.program.graphs.main.block, list(self.program.params)
-        lines = {line.tensor: line for line in rename.lines_for(self.names, own, block)}
+        named = rename.lines_for(self.names, own, block, size_numbers(self.program))
+        lines = {line.tensor: line for line in named}
         found: dict[str, ShardSpec] = {}
         for name in self.everywhere:
             spelled = name if name in lines or name in known else self.names.prefix + name

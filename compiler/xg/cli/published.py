@@ -82,8 +82,7 @@ class Published:
         names = of_block(names_file, project, draft, settings) if names_file and foreign else None
         seen = checkpoint.tensors
         if names:
-            numbers = {name: n for name, n in settings.items() if isinstance(n, int)}
-            seen = rename.shown(names, checkpoint, paths, numbers, draft.main.block)
+            seen = _shown(names, checkpoint, draft, settings)
             shown = {**(inputs or {}), **seen}
             needed = concerning(project, draft.main.block, names.config.settings)
             _refuse_defaults(needed, checkpoint, draft, shown, settings)
@@ -97,6 +96,14 @@ class Published:
         return cls(
             program, params, len(checkpoint.tensors), checkpoint.source, settings, names, notes
         )
+
+
+def _shown(names: Names, found: weights.Weights, draft: Graphs, settings: Settings) -> Arrays:
+    """The parameters whose shapes show before sizes are known."""
+    numbers = {name: n for name, n in settings.items() if isinstance(n, int)}
+    counted = names.at(draft.main.sizes.bind(numbers))
+    paths = [path for path, *_ in param_specs(draft)]
+    return rename.shown(counted, found, paths, numbers, draft.main.block)
 
 
 def _settings_of(
