@@ -17,6 +17,7 @@ ELEMENTWISE = Sample({"x": floats(S, D)}, leading=("x",))
 GATED = Sample({"g": floats(S, D), "u": floats(S, D)}, leading=("g", "u"))
 BITS = number(2)
 TRIPLE = number(3)
+YARN = {"base": 100.0, "factor": 8.0, "low": 1.0, "high": 8.0, "trained": 64.0, "change": "pairs"}
 MIDDLE = AxisMap(((Axis("-2", place=-2),),), None)
 
 SAMPLES: Mapping[str, tuple[Sample, ...]] = {
@@ -250,6 +251,7 @@ SAMPLES: Mapping[str, tuple[Sample, ...]] = {
             {"base": 100.0, "factor": 8.0, "low": 1.0, "high": 4.0, "trained": 16.0},
             fixed=("D_h",),
         ),
+        Sample({"x": floats(B, S, D_h)}, YARN, fixed=("D_h",)),
         Sample({"x": floats(B, S, D_h)}, {"layout": "interleaved"}, fixed=("D_h",)),
         Sample(
             {"x": floats(B, S, D_h), "positions": ints(S, below=T)}, {"base": 100.0},

@@ -4,6 +4,7 @@ from contextlib import nullcontext
 
 import pytest
 from ops.sample import N_H, B, D, D_h, S, S_k, Sample, T, V, axes, floats, ints, settle
+from ops.samples import YARN
 
 from xg import ops
 from xg.ir.dim import ONE, Dim, number
@@ -62,6 +63,8 @@ CASES = [
     ("RoPE", Sample({"x": floats(S, number(7))}), "RoPE turns pairs: 7 is odd"),
     ("RoPE", Sample({"x": floats(S, number(9))}), "RoPE turns pairs: 9 is odd"),
     ("RoPE", Sample({"x": floats(S, D_h)}, {"factor": 8.0}), "RoPE slows by factor, low, high"),
+    ("RoPE", Sample({"x": floats(S, D_h)}, {"change": "pairs"}), "RoPE changes by pairs where"),
+    ("RoPE", Sample({"x": floats(S, D_h)}, {**YARN, "trained": 6.0}), "RoPE slows no pair"),
     (
         "RoPE",
         Sample({"x": floats(S, D_h), "positions": ints(S_k, below=V)}),

@@ -51,8 +51,8 @@ def test_arguments_come_in_order_by_name_or_as_words(node: str, expected: Attrs)
         ("RoPE(500, base=500)", "RoPE is given base twice"),
         ("RoPE(half, interleaved)", "RoPE is given layout twice"),
         (
-            "RoPE(500, half, 8, 1, 4, 9, 2)",
-            "RoPE takes base, layout, factor, low, high, trained in",
+            "RoPE(500, half, 8, 1, 4, 9, pairs, 2)",
+            "RoPE takes base, layout, factor, low, high, trained, change in",
         ),
         ("GELU(fast=1)", "GELU takes form in parentheses, not fast"),
         ("DO", "DO needs p in parentheses"),

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pytest
 from ops.sample import N_H, SIZES, B, D, D_h, S, S_k, Sample, V, axes, floats, ints
+from ops.samples import YARN
 from ops.trial import Trial
 
 from xg import ops
@@ -111,6 +112,27 @@ def rope(given: Tensors) -> Tensor:
     angle = torch.cat((angle, angle), dim=-1)
     turned = torch.cat((-x[..., width // 2 :], x[..., : width // 2]), dim=-1)
     return x * angle.cos() + turned * angle.sin()
+
+
+def rope_by_pairs(given: Tensors) -> Tensor:
+    """As in the paper of YaRN: a ramp over whole pairs, columns 2i and 2i + 1 being one."""
+    import math
+
+    import torch
+
+    x = given["x"]
+    length, width = x.shape[-2:]
+
+    def pair(turns: float) -> float:
+        return width * math.log(64.0 / (turns * 2 * math.pi)) / (2 * math.log(100.0))
+
+    first, last = max(math.floor(pair(8.0)), 0), min(math.ceil(pair(1.0)), width - 1)
+    ramp = ((torch.arange(width // 2, dtype=x.dtype) - first) / (last - first)).clamp(0, 1)
+    plain = 100.0 ** -(torch.arange(0, width, 2, dtype=x.dtype) / width)
+    angle = torch.outer(torch.arange(length, dtype=x.dtype), plain * (1 - ramp + ramp / 8.0))
+    pairs = torch.view_as_complex(x.reshape(*x.shape[:-1], -1, 2).contiguous())
+    turned = pairs * torch.polar(torch.ones_like(angle), angle)
+    return torch.view_as_real(turned).flatten(-2)
 
 
 def rope_slowed(given: Tensors) -> Tensor:
@@ -278,6 +300,11 @@ CASES: dict[str, tuple[str, Sample, Model]] = {
         "RoPE",
         Sample(HEADS, {"base": 100.0, "factor": 8.0, "low": 1.0, "high": 4.0, "trained": 16.0}),
         rope_slowed,
+    ),
+    "RoPE slowed by pairs": (
+        "RoPE",
+        Sample(HEADS, {**YARN, "layout": "interleaved"}),
+        rope_by_pairs,
     ),
     "RoPE interleaved": ("RoPE", Sample(HEADS, {"layout": "interleaved"}), rope_complex),
 }  # fmt: skip

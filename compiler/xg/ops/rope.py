@@ -1,18 +1,38 @@
-"""Rotary position embedding of ``[.., S, D_h]`` (seed 000, 5; Su et al. 2021)."""
+"""Rotary position embedding of ``[.., S, D_h]`` (seed 000, 5; Su et al. 2021).
+
+For texts longer than those of the first training slow pairs turn more slowly: between a pair that
+is slowed and one that is kept the change is gradual by turns (Llama 3.1) or by pairs (YaRN, Peng et
+al. 2023).
+"""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
-from typing import Final
+from typing import Final, NamedTuple
 
-from xg.ir.dim import ONE, ZERO, number
+from xg.ir.dim import ONE, ZERO, Dim, number
 from xg.ir.op import Description, Op
-from xg.ir.prim import Expr, as_float, concat, cos, cut, exp, iota, maximum, minimum, reshape, sin
+from xg.ir.prim import (
+    Expr,
+    as_float,
+    concat,
+    cos,
+    cut,
+    equal,
+    exp,
+    iota,
+    maximum,
+    minimum,
+    reduce_sum,
+    reshape,
+    sin,
+    where,
+)
 from xg.ir.scalar import Scalar, as_scalar, function, size
 from xg.ir.use import Attrs, Data, Misuse, Number, Use, Word
 
 SLOWED: Final = ("factor", "low", "high", "trained")
+APART: Final = 1e-3  # of YaRN: the width of a change from one pair to the next
 
 
 def configure(use: Use) -> Attrs:
@@ -34,14 +54,32 @@ def configure(use: Use) -> Attrs:
     if len(given.keys() & {*SLOWED}) not in (0, len(SLOWED)):
         help = ("Llama 3.1 has factor=8, low=1, high=4, trained=8192",)
         raise Misuse("RoPE slows by factor, low, high and trained together", help=help)
+    if given["change"] == "turns":
+        del given["change"]
+    elif "factor" not in given:
+        help = ("YaRN has factor=40, low=1, high=32, trained=4096, change=pairs",)
+        raise Misuse("RoPE changes by pairs where slow ones are slowed", help=help)
+    elif (_turns(given["low"], given["trained"]).constant or 1) < 1:
+        raise Misuse("RoPE slows no pair: the first one turns less than low times while trained")
     return given
 
 
+def _turns(turns: Scalar, trained: Scalar) -> Scalar:
+    """How many times as often the first pair turns in the `trained` positions."""
+    return trained / (turns * as_scalar(2 * math.pi))
+
+
 def forward(
-    x: Expr, positions: Expr | None, *, base: Scalar, layout: str, **slowed: Scalar
+    x: Expr,
+    positions: Expr | None,
+    *,
+    base: Scalar,
+    layout: str,
+    change: str = "turns",
+    **slowed: Scalar,
 ) -> Expr:
     """Pair i at position s turned by the angle ``s / base^(2i/D_h)``."""
-    angle = _angle(x, positions, base, slowed)
+    angle = _angle(x, positions, base, _Slowed(change, **slowed) if slowed else None)
     return _turn(x, cos(angle), sin(angle), layout)
 
 
@@ -52,35 +90,70 @@ def adjoint(
     *,
     base: Scalar,
     layout: str,
+    change: str = "turns",
     factor: Scalar | None = None,
     low: Scalar | None = None,
     high: Scalar | None = None,
     trained: Scalar | None = None,
 ) -> tuple[Expr]:
     """The same turn back."""
-    numbers = zip(SLOWED, (factor, low, high, trained), strict=True)
-    slowed = {name: value for name, value in numbers if value is not None}
+    slowed = None
+    if factor is not None and low is not None and high is not None and trained is not None:
+        slowed = _Slowed(change, factor, low, high, trained)
     angle = _angle(x, positions, base, slowed)
     return (_turn(dy, cos(angle), -sin(angle), layout),)
 
 
-def _angle(x: Expr, positions: Expr | None, base: Scalar, slowed: Mapping[str, Scalar]) -> Expr:
+class _Slowed(NamedTuple):
+    """Slow pairs turn `factor` times more slowly: of less than `low` turns in `trained` positions.
+
+    Those of `high` turns are kept.
+    """
+
+    change: str
+    factor: Scalar
+    low: Scalar
+    high: Scalar
+    trained: Scalar
+
+    def speed(self, speed: Expr, width: Dim, base: Scalar) -> Expr:
+        """The speeds of all pairs, from those of the `base`."""
+        kept = self._by_pairs(width, base) if self.change == "pairs" else self._by_turns(speed)
+        kept = kept.named("kept")
+        return (speed * ((1.0 - kept) / self.factor + kept)).named("slowed")
+
+    def _by_turns(self, speed: Expr) -> Expr:
+        turns = (speed * (self.trained / as_scalar(2 * math.pi))).named("turns")
+        return minimum(maximum((turns - self.low) / (self.high - self.low), 0.0), 1.0)
+
+    def _by_pairs(self, width: Dim, base: Scalar) -> Expr:
+        """From the last pair of `high` turns to the first of `low`, both counted as whole ones."""
+        after = as_float(iota(width, ONE))  # 1 …
+        first = _not(after > self._pair(self.high, width, base)).named("first")
+        before = as_float(iota(width - ONE))  # 0 …
+        last = _not(before >= self._pair(self.low, width, base)).named("last")
+        span = where(equal(first, last), APART, last - first).named("span")
+        change = (as_float(iota(width / 2)) - first) / span
+        return 1.0 - minimum(maximum(change, 0.0), 1.0)
+
+    def _pair(self, turns: Scalar, width: Dim, base: Scalar) -> Scalar:
+        """The pair of so many turns in the `trained` positions, as a real number."""
+        ratio = function("log", _turns(turns, self.trained))
+        return size(width) * ratio / (as_scalar(2.0) * function("log", base))
+
+
+def _not(condition: Expr) -> Expr:
+    """How many elements do not fulfil it."""
+    return reduce_sum(where(condition, 0.0, 1.0))
+
+
+def _angle(x: Expr, positions: Expr | None, base: Scalar, slowed: _Slowed | None) -> Expr:
     """``[S, D_h/2]``."""
     length, width = x.shape[-2:]
     place = reshape(as_float(iota(length) if positions is None else positions), (length, ONE))
     slower = as_scalar(-2.0) * function("log", base) / size(width)
     speed = exp(as_float(iota(width / 2)) * slower).named("speed")
-    return (place * _slowed(speed, slowed)).named("angle")
-
-
-def _slowed(speed: Expr, slowed: Mapping[str, Scalar]) -> Expr:
-    """Speeds of less than `low` turns in the `trained` positions divided, of `high` as they are."""
-    if not slowed:
-        return speed
-    factor, low, high, trained = (as_scalar(slowed[name]) for name in SLOWED)
-    turns = (speed * (trained / as_scalar(2 * math.pi))).named("turns")
-    kept = minimum(maximum((turns - low) / (high - low), 0.0), 1.0).named("kept")
-    return (speed * ((1.0 - kept) / factor + kept)).named("slowed")
+    return (place * (slowed.speed(speed, width, base) if slowed else speed)).named("angle")
 
 
 def _turn(x: Expr, c: Expr, s: Expr, layout: str) -> Expr:
@@ -111,7 +184,9 @@ def describe(attrs: Attrs) -> Description:
     """By the position in the sequence, or by given ones; which columns are a pair."""
     half = attrs["layout"] == "half"
     pair = "columns i and i + D_h/2" if half else "columns 2i and 2i + 1"
-    slow = "; slow pairs are slowed by factor (Llama 3.1)" if "factor" in attrs else ""
+    slow = ""
+    if "factor" in attrs:
+        slow = f"; slow pairs are slowed by factor ({'YaRN' if 'change' in attrs else 'Llama 3.1'})"
     prefix = "" if "positions" in attrs.get("absent", ()) else "given "
     return Description(
         f"turns pairs of columns by their {prefix}position s{slow}",
@@ -130,6 +205,7 @@ OP: Final = Op(
         Number("base", 10000.0),
         Word("layout", ("half", "interleaved")),
         *(Number(name, optional=True) for name in SLOWED),
+        Word("change", ("turns", "pairs")),
     ),
     forward=forward,
     keeps_shape=True,
