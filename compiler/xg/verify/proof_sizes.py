@@ -2,7 +2,8 @@
 
 An error between two axes shows only where their lengths differ, so every symbol gets a prime of its
 own. Sizes that must divide do: where ``D/N_H`` is a size, D is its prime times N_H. Repetitions
-happen twice. Primes are dealt so that the proof is as little work as possible.
+happen twice, also the rest of them: N_L - N_0 where N_0 come first. Primes are dealt so that the
+proof is as little work as possible.
 """
 
 from __future__ import annotations
@@ -171,14 +172,33 @@ class _Search:
     def assignment(self) -> Numbers:
         """A prime for each free symbol, and the numbers that follow from them."""
         axes = {name for dim in self.facts.dims for name in dim.symbols()}
-        rounds = {name: ROUNDS for name in self.free if name not in axes}
+        rounds = self._rounds([name for name in self.free if name not in axes])
         names = [name for name in self.free if name in axes]
         primes = {**rounds, **self._first(names, rounds)}
         self._improve(primes, lambda: _exchanges(primes, names), apart=self.strict)
         if self._scalars(primes) > SCALARS_AT_MOST or self._effort(primes) > EFFORT_AT_MOST:
             # Primes that repeat do as long as the axes of every tensor differ in length.
             self._improve(primes, lambda: self._changes(primes, names), apart=True)
+        if self._scalars(primes) > SCALARS_AT_MOST:
+            self._improve(
+                primes, lambda: (*self._changes(primes, names), *_swaps(primes, names)), apart=True
+            )
         return self._values(primes)
+
+    def _rounds(self, names: Sequence[str]) -> Numbers:
+        """Every repetition twice, and the whole of which some are apart as often as leaves two."""
+        rounds = dict.fromkeys(names, ROUNDS)
+        for count in self.facts.counts:
+            numbers, lone = {**self.fixed, **rounds}, dict(_lone(count))
+            if set(count.symbols()) <= numbers.keys() and any(n < 0 for n in lone.values()):
+                lacking = max(ROUNDS - count.evaluate(numbers), 0)
+                whole = [name for name, n in lone.items() if n > 0 and name in rounds]
+                parts = [name for name, n in lone.items() if n < 0 and name in rounds]
+                if whole:
+                    rounds[whole[0]] += lacking
+                elif parts and lacking:
+                    rounds[parts[0]] = max(2 * ROUNDS - lacking, 0) // 2
+        return rounds
 
     def _first(self, names: list[str], rounds: Numbers) -> Numbers:
         """Some dealing of primes that is allowed, to begin with."""
@@ -286,6 +306,20 @@ class _Search:
 def _exchanges(primes: Numbers, names: Sequence[str]) -> Iterator[Numbers]:
     for one, other in combinations(names, 2):
         yield {one: primes[other], other: primes[one]}
+
+
+def _swaps(primes: Numbers, names: Sequence[str]) -> Iterator[Numbers]:
+    """Two primes in each other's place, for all symbols that have them."""
+    for one, other in combinations(sorted({primes[name] for name in names}), 2):
+        turned = {one: other, other: one}
+        yield {name: turned[primes[name]] for name in names if primes[name] in turned}
+
+
+def _lone(dim: Dim) -> Iterator[tuple[str, Coefficient]]:
+    """The symbols that are a term of their own, and how often it is counted."""
+    for monomial, count in dim.terms:
+        if len(monomial) == 1 and monomial[0][1] == 1:
+            yield monomial[0][0], count
 
 
 def _bare(dim: Dim) -> Iterator[str]:

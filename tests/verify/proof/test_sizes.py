@@ -86,3 +86,33 @@ def test_what_is_given_stays(tmp_path: Path) -> None:
     fixed = sizes_of(text, tmp_path, {"D": 64})
     assert fixed["D"] == 64
     assert fixed["N_H"] == 4  # no prime divides 64, so the file's own number stays
+
+
+APART = """dim B, D = 8, N_L = 12, N_0 = 1, N_1 = N_L - N_0
+block Layer(X [B, D]) -> Y [B, D] {
+    param W [D, D]
+    X -> •<=W : Y
+}
+block Net(X [B, D]) -> Y [B, D] {
+    X -> N_0 × Layer as first -> N_1 × Layer as rest : Y
+}
+"""
+
+
+@pytest.mark.parametrize(
+    ("given", "counts"),
+    [
+        ({}, (2, 2)),
+        ({"N_0": 3}, (3, 2)),
+        ({"N_0": 0}, (0, 2)),
+        ({"N_L": 7}, (2, 5)),
+        ({"N_L": 3}, (1, 2)),
+        ({"N_L": 2}, (1, 1)),
+        ({"N_L": 1}, (0, 1)),
+    ],
+)
+def test_what_is_left_of_repetitions_is_tried_too(
+    given: dict[str, int], counts: tuple[int, int], tmp_path: Path
+) -> None:
+    sizes = {**sizes_of(APART, tmp_path, given), **given}
+    assert (sizes["N_0"], sizes["N_L"] - sizes["N_0"]) == counts
