@@ -11,7 +11,8 @@ table, and null counts as absent:
     head = { key = "tie_word_embeddings", words = { true = "tied", false = "own" } }
 
 `else` is read where there is no `key`, `first` before it, the length of a table by `length` behind
-it; none of them is written. Keys of dropout may differ (`training`): the first of them counts.
+it; none of them is written. Keys of dropout may differ (`training`): the first of them counts. Keys
+with `above` must all be there, and say a number above it.
 
 Among the words, `number` is any number, `null` a key that is null, `absent` one that is not there:
 
@@ -49,7 +50,23 @@ def settings(keys: ConfigKeys, config: Json, source: str) -> dict[str, Setting]:
                 f"{json.dumps(drawn)} only"
             )
     by_name = {name: _setting(way, config, source) for name, way in keys.settings.items()}
-    return {name: value for name, value in by_name.items() if value is not None}
+    told = {name: value for name, value in by_name.items() if value is not None}
+    for way in keys.settings.values():
+        if way.above is not None and (way.when is None or _chosen(way.when, told)):
+            _refuse_at_most(way.above, way, config, source)
+    return told
+
+
+def _refuse_at_most(least: float, way: ConfigPath, config: Json, source: str) -> None:
+    """Raise InputError where one of the keys that count is missing, or says no more than this."""
+    held = _first(way, config)
+    older = way.otherwise if any(key in held for key in way.otherwise) else ()
+    for key in older or way.keys:
+        if key not in held:
+            raise InputError(f"{source} has no {key}: it should be a number above {least:g}")
+        if float(cast("float", held[key])) <= least:
+            number = json.dumps(held[key])
+            raise InputError(f"{source} says {key} = {number}: it should be above {least:g}")
 
 
 def notes(keys: ConfigKeys, config: Json, source: str) -> list[str]:
@@ -127,7 +144,7 @@ def _setting(way: ConfigPath, config: Json, source: str) -> Setting | None:
 
 def _first(way: ConfigPath, config: Json) -> dict[str, object]:
     """The keys that count, with their values."""
-    for keys in ([way.first], way.keys, [way.otherwise]):
+    for keys in ([way.first], way.keys, way.otherwise):
         held = {key: value for key in keys if key and (value := _at(config, key)) is not None}
         if held:
             return held

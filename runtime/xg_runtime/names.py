@@ -23,6 +23,7 @@ from xg_runtime.tensor_layout import Misfit, TensorLayout
 _Step = tuple[int, int | str]  # of `{2*+1}` 2 and 1, of `{*+N_dense}` 1 and that size
 
 _STAR: Final = re.compile(r"\{(?P<step>[1-9]\d*)?\*(?:\+(?P<start>\d+|[A-Za-z]\w*))?\}|\*")
+_WAYS: Final = ("first", "else", "words", "length", "when", "above", "training")  # beside a key
 _PARTS: Final = ("prefix", "ignored", "tensors", "tied", "older", "config", "inputs")
 
 
@@ -60,10 +61,11 @@ class ConfigPath:
 
     keys: tuple[str, ...]
     first: str | None = None  # counts before the key
-    otherwise: str | None = None  # counts where there is no key
+    otherwise: tuple[str, ...] = ()  # count where there is no key
     words: Mapping[str, str] | None = None
     length: str | None = None  # a table or list that is as long, where there is no key
     when: str | None = None  # written where an option has this word: `turns=slowed`
+    above: float | None = None  # where it has, every key must hold a number above this
     training: bool = False  # changes no number in evaluation, so the first of several keys counts
 
     @classmethod
@@ -74,22 +76,41 @@ class ConfigPath:
         if isinstance(found, list):
             return cls(tuple(map(str, cast("list[object]", found))))
         table = dict(cast("dict[str, Any]", found))
-        names = ("first", "else", "words", "length", "when", "training")
-        parts = [table.pop(name, None) for name in names]
+        parts = {name: table.pop(name, None) for name in _WAYS}
         held: object = table.pop("key", None)
         if held is None or table:
             has = f"has {next(iter(table))}, which nothing reads: it" if table else "has no key: it"
-            raise Misfit(f"{found} {has} should have a key, and perhaps {', '.join(names)}")
-        first, otherwise, words, length, when, training = parts
+            raise Misfit(f"{found} {has} should have a key, and perhaps {', '.join(_WAYS)}")
+        training, above, words = parts["training"], parts["above"], parts["words"]
         if not isinstance(training, bool | None):
             raise Misfit(f"training = {training} should be true or false")
-        if words is not None:
-            parts[2] = _texts(words)
-        for name, text in zip(names, (first, otherwise, None, length, when), strict=False):
-            if not isinstance(text, str | None):
-                raise Misfit(f"{name} = {text} should be a text")
-        listed = cast("list[object]", held) if isinstance(held, list) else [held]
-        return cls(tuple(map(str, listed)), *parts[:-1], training=bool(parts[-1]))
+        if not isinstance(above, int | float | None):
+            raise Misfit(f"above = {above} should be a number")
+        for name in ("first", "length", "when"):
+            if not isinstance(parts[name], str | None):
+                raise Misfit(f"{name} = {parts[name]} should be a text")
+        first, length, when = (parts[name] for name in ("first", "length", "when"))
+        return cls(
+            keys=_listed("key", held),
+            first=first,
+            otherwise=_listed("else", parts["else"]),
+            words=None if words is None else _texts(words),
+            length=length,
+            when=when,
+            above=above,
+            training=bool(training),
+        )
+
+
+def _listed(name: str, found: object) -> tuple[str, ...]:
+    """One key or a list of keys, or none; raises Misfit."""
+    keys = cast(
+        "list[object]", found if isinstance(found, list) else [] if found is None else [found]
+    )
+    for key in keys:
+        if not isinstance(key, str):
+            raise Misfit(f"{name} = {key} should be a text")
+    return cast("tuple[str, ...]", tuple(keys))
 
 
 @dataclass(frozen=True)

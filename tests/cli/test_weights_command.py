@@ -151,6 +151,8 @@ def test_names_that_nobody_explains(xg: Xg, held: Path) -> None:
         ("tanh = ", "training = 1, tanh = ", "training should be a text"),
         ('key = "act",', 'key = "act", training = 1,', "training = 1 should be true or false"),
         ('key = "act",', 'key = "act", first = 1,', "first = 1 should be a text"),
+        ('key = "act",', 'key = "act", else = [1],', "else = 1 should be a text"),
+        ('key = "act",', 'key = "act", above = "0",', "above = 0 should be a number"),
         ('["net.steps"]', '"net.steps"', "ignored should be a list of names"),
         ('"net."', "3", "prefix a text"),
         ("[config.drawn]\nkind", "[config]\nD_q", "is no file of names"),

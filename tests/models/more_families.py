@@ -1,4 +1,6 @@
-"""Further witnesses: RoBERTa, DistilBERT, Gemma 2 and Whisper, in all that their configs can have.
+"""Further witnesses, in all that their configs can have.
+
+RoBERTa, DistilBERT, Gemma 2, Whisper and DeepSeek-V2.
 
 The first configuration of a family goes through every test, the others through those of agreement.
 """
@@ -14,6 +16,7 @@ from models.families import (
     BATCH,
     FAMILIES,
     LENGTH,
+    TIED,
     Arrays,
     Family,
     Tensor,
@@ -109,6 +112,27 @@ def whisper(config: Mapping[str, Any]) -> Tensor:
     return made("Whisper", "ConditionalGeneration", {**common, **config})
 
 
+def deepseek2(config: Mapping[str, Any]) -> Tensor:
+    """Pairs of columns are complex numbers to transformers, which needs even sizes beside them."""
+    common: dict[str, Any] = {
+        "vocab_size": V, "hidden_size": 12, "num_hidden_layers": 3, "num_attention_heads": 3,
+        "intermediate_size": 20, "q_lora_rank": 7, "kv_lora_rank": 10, "qk_nope_head_dim": 6,
+        "qk_rope_head_dim": 4, "v_head_dim": 8, "n_routed_experts": 6, "n_shared_experts": 2,
+        "num_experts_per_tok": 3, "moe_intermediate_size": 9, "first_k_dense_replace": 1,
+        "routed_scaling_factor": 2.5, "rms_norm_eps": 3e-4, "experts_implementation": "eager",
+        "rope_parameters": {"rope_type": "default", "rope_theta": 77.0},
+    }  # fmt: skip
+    return made("DeepseekV2", "CausalLM", {**common, **config})
+
+
+def yarn(**numbers: float) -> dict[str, Any]:
+    """Turns as DeepSeek-V2 is published with, of pairs that are slowed, kept and between."""
+    turns = {"rope_type": "yarn", "rope_theta": 77.0, "factor": 40.0, "beta_fast": 4.0}
+    scores = {"beta_slow": 1.0, "mscale": 0.707, "mscale_all_dim": 0.707}
+    more = {"original_max_position_embeddings": 64, **numbers}
+    return {"rope_parameters": {**turns, **scores, **more}, "qk_rope_head_dim": 8}
+
+
 def sounds(bins: int, moments: int) -> Callable[[np.random.Generator], Arrays]:
     """Sounds, and texts of which some positions do not count."""
 
@@ -128,6 +152,10 @@ def call_sounds(model: Tensor, given: Mapping[str, Tensor]) -> Tensor:
 def whispers(config: Mapping[str, Any]) -> Family:
     inputs = sounds(config.get("num_mel_bins", 7), config.get("max_source_positions", 8))
     return Family("whisper", lambda: whisper(config), inputs, call_sounds)
+
+
+def deepseeks2(config: Mapping[str, Any]) -> Family:
+    return Family("deepseek2", lambda: deepseek2(config), words, call_words)
 
 
 def gemmas(config: Mapping[str, Any]) -> Family:
@@ -162,10 +190,21 @@ WHISPER: Final[list[Mapping[str, Any]]] = [
     {"encoder_attention_heads": 1, "decoder_attention_heads": 6, "max_target_positions": 5},
     {"decoder_layers": 1, "max_source_positions": 3, "num_mel_bins": 1, "dropout": 0.2},
 ]
+BEST_GROUPS: Final = {"topk_method": "group_limited_greedy", "n_group": 2, "topk_group": 1}
+DEEPSEEK2: Final[list[Mapping[str, Any]]] = [
+    {**yarn(), **BEST_GROUPS, "attention_bias": True},
+    {"q_lora_rank": None, "num_hidden_layers": 2, **yarn(factor=4, mscale=1, mscale_all_dim=1)},
+    {"first_k_dense_replace": 0, "num_hidden_layers": 2, "n_shared_experts": 1, **TIED},
+    {**BEST_GROUPS, "n_group": 3, "topk_group": 2, "first_k_dense_replace": 2, "v_head_dim": 2},
+    {"q_lora_rank": None, "attention_bias": True, "first_k_dense_replace": 3},
+    {"num_experts_per_tok": 6, "num_attention_heads": 1, "routed_scaling_factor": 1.0},
+    {**yarn(beta_fast=32, original_max_position_embeddings=16), "hidden_size": 15, **TIED},
+]
 KINDS: Final = {
     "roberta": (robertas, ROBERTA),
     "distilbert": (distilberts, DISTILBERT),
     "gemma2": (gemmas, GEMMA2),
+    "deepseek2": (deepseeks2, DEEPSEEK2),
     "whisper": (whispers, WHISPER),
 }
 

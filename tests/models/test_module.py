@@ -14,9 +14,10 @@ from models.witness import quietly
 from xg.cli.counterpart import Counterpart, compare_module
 from xg.cli.opening import open_project
 
-# A module of Mixtral holds all experts of a layer in one parameter, its checkpoint each in another:
+# A module with experts holds all those of a layer in one parameter, its checkpoint each in another:
 # a file of names says the second, so that such a module is refused with what is missing.
-WHOLE = {name: each for name, each in EVERY.items() if each.diagram != "mixtral"}
+ROUTED = ("mixtral", "deepseek2")
+WHOLE = {name: each for name, each in EVERY.items() if each.diagram not in ROUTED}
 # torch holds the gradient of the row of padding at zero, although places that pad read it.
 WHOLE["roberta"] = replace(WHOLE["roberta"], inputs=unpadded)
 

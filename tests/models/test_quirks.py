@@ -69,7 +69,31 @@ def as_t5(tensors: Arrays, config: Config) -> tuple[Arrays, Config]:
     return {**tensors, **copies}, {**kept, "tie_word_embeddings": tied}
 
 
-OLDER = {"gpt2": as_gpt2, "llama": as_llama, "bert": as_bert, "t5": as_t5}
+def as_deepseek2(tensors: Arrays, config: Config) -> tuple[Arrays, Config]:
+    """Of 2024: the turns in a table of their own, without the base; what code of its own reads."""
+    turns = config.pop("rope_parameters")
+    older = {"rope_theta": turns.pop("rope_theta"), "rope_scaling": turns}
+    turns["type"] = turns.pop("rope_type")
+    own = {"moe_layer_freq": 1, "scoring_func": "softmax", "aux_loss_alpha": 0.001, "ep_size": 1}
+    dropped = ("head_dim", "qk_head_dim", "mlp_bias", "output_router_logits")
+    kept = {name: value for name, value in config.items() if name not in dropped}
+    return tensors, {**kept, **older, **own}
+
+
+OLDER = {
+    "gpt2": as_gpt2,
+    "llama": as_llama,
+    "bert": as_bert,
+    "t5": as_t5,
+    "deepseek_v2": as_deepseek2,
+}
+YARN: Config = {
+    "rope_type": "yarn",
+    "factor": 40.0,
+    "original_max_position_embeddings": 64,
+    "mscale": 0.7,
+    "mscale_all_dim": 0.7,
+}
 
 
 def test_an_older_checkpoint_is_the_same(witness: Witness, tmp_path: Path) -> None:
@@ -142,6 +166,31 @@ def test_bfloat16_becomes_the_same_numbers(witness: Witness, tmp_path: Path) -> 
         ("gemma2", "hidden_activation", "gelu", 'hidden_activation = "gelu"'),
         ("gemma2", "attn_logit_softcapping", "high", "attn_logit_softcapping = high"),
         ("gemma2", "rope_parameters", {"rope_type": "yarn"}, "rope_parameters.rope_type"),
+        ("deepseek_v2", "norm_topk_prob", True, "norm_topk_prob = true"),
+        ("deepseek_v2", "mlp_bias", True, "mlp_bias = true"),
+        ("deepseek_v2", "moe_layer_freq", 2, "moe_layer_freq = 2"),
+        ("deepseek_v2", "scoring_func", "sigmoid", 'scoring_func = "sigmoid"'),
+        ("deepseek_v2", "topk_method", "noaux_tc", "topk_method = noaux_tc: the diagram knows"),
+        ("deepseek_v2", "n_group", None, "has no n_group: it should be a number above 0"),
+        ("deepseek_v2", "num_key_value_heads", 1, "num_key_value_heads differ"),
+        ("deepseek_v2", "head_dim", 6, "qk_rope_head_dim and head_dim differ"),
+        ("deepseek_v2", "rope_parameters", {"rope_type": "linear"}, "knows default, yarn"),
+        ("deepseek_v2", "rope_parameters", {"rope_type": "yarn"}, "has no rope_parameters.factor"),
+        ("deepseek_v2", "rope_parameters", YARN | {"mscale": 1.0}, "mscale_all_dim differ"),
+        ("deepseek_v2", "rope_parameters", YARN | {"mscale": None}, "has no rope_parameters.msc"),
+        (
+            "deepseek_v2",
+            "rope_parameters",
+            YARN | {"factor": 1},
+            "factor = 1: it should be above 1",
+        ),
+        ("deepseek_v2", "rope_parameters", YARN | {"truncate": False}, "truncate = false"),
+        (
+            "deepseek_v2",
+            "rope_parameters",
+            YARN | {"attention_factor": 2.0},
+            "attention_factor = 2",
+        ),
         ("whisper", "activation_function", "relu", 'activation_function = "relu"'),
         ("whisper", "scale_embedding", True, "scale_embedding = true"),
         ("whisper", "tie_word_embeddings", False, "tie_word_embeddings = false"),

@@ -12,6 +12,7 @@ MODELS = {
     "models/gpt2.xg": "GPT2",
     "models/llama.xg": "Llama",
     "models/mixtral.xg": "Mixtral",
+    "models/deepseek2.xg": "DeepSeek2",
     "models/bert.xg": "MLM",
     "models/distilbert.xg": "DistilBERT",
     "models/gemma2.xg": "Gemma2",

@@ -47,8 +47,10 @@ def test_a_shipped_plan_fits(file: str, plan: str) -> None:
     assert {entry.plan for entry in reached if entry.rest} == placing
     if plan == "FSDP":
         params = [one for one in values if one.planned.value.role == "param"]
-        count = sum(len(graph.params) for graph in typed.graphs.values())
-        assert len({one.planned.value for one in params}) == count
+        graphs = typed.graphs.values()
+        assert {(one.planned.graph.key, one.planned.value) for one in params} == {
+            (graph.key, param.value) for graph in graphs for param in graph.params
+        }
         cuttable = [
             each for one in params if (each := one.planned).graph.types[each.value].shape
         ]  # CLIP's temperature is not
