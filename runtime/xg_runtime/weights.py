@@ -203,12 +203,18 @@ def _is_beside(name: str) -> bool:
 
 def _json(path: Path) -> Json:
     try:
-        content: Any = json.loads(files.read(path))
+        content: Any = json.loads(files.read(path), object_hook=_table)
     except (ValueError, RecursionError) as error:
         raise CheckpointError(f"{path} is damaged: it is no JSON") from error
     if not isinstance(content, dict):
         raise CheckpointError(f"{path} is damaged: it is no table of names")
     return cast(Json, content)
+
+
+def _table(found: dict[str, object]) -> dict[str, object] | float:
+    """A table, or a number that JSON lacks: ``{"__float__": "Infinity"}`` of transformers 5."""
+    text = found.get("__float__")
+    return float(text) if len(found) == 1 and isinstance(text, str) else found
 
 
 def _text(value: Mapping[str, object]) -> bytes:

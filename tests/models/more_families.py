@@ -1,6 +1,6 @@
 """Further witnesses, in all that their configs can have.
 
-RoBERTa, DistilBERT, Gemma 2, Whisper and DeepSeek-V2.
+RoBERTa, DistilBERT, Gemma 2, Whisper, DeepSeek-V2 and Mamba-2.
 
 The first configuration of a family goes through every test, the others through those of agreement.
 """
@@ -133,6 +133,17 @@ def yarn(**numbers: float) -> dict[str, Any]:
     return {"rope_parameters": {**turns, **scores, **more}, "qk_rope_head_dim": 8}
 
 
+def mamba2(config: Mapping[str, Any]) -> Tensor:
+    """Texts of several chunks, of which the last is not full."""
+    transformers: Any = import_module("transformers")
+    common: dict[str, Any] = {
+        "vocab_size": V, "hidden_size": 12, "num_hidden_layers": 2, "num_heads": 6, "head_dim": 4,
+        "state_size": 5, "n_groups": 3, "layer_norm_epsilon": 3e-4, "chunk_size": 3,
+        "pad_token_id": None,
+    }  # fmt: skip
+    return transformers.Mamba2ForCausalLM(transformers.Mamba2Config(**{**common, **config}))
+
+
 def sounds(bins: int, moments: int) -> Callable[[np.random.Generator], Arrays]:
     """Sounds, and texts of which some positions do not count."""
 
@@ -156,6 +167,10 @@ def whispers(config: Mapping[str, Any]) -> Family:
 
 def deepseeks2(config: Mapping[str, Any]) -> Family:
     return Family("deepseek2", lambda: deepseek2(config), words, call_words)
+
+
+def mambas2(config: Mapping[str, Any]) -> Family:
+    return Family("mamba2", lambda: mamba2(config), words, call_words)
 
 
 def gemmas(config: Mapping[str, Any]) -> Family:
@@ -200,11 +215,20 @@ DEEPSEEK2: Final[list[Mapping[str, Any]]] = [
     {"num_experts_per_tok": 6, "num_attention_heads": 1, "routed_scaling_factor": 1.0},
     {**yarn(beta_fast=32, original_max_position_embeddings=16), "hidden_size": 15, **TIED},
 ]
+MAMBA2: Final[list[Mapping[str, Any]]] = [
+    {"use_bias": True},
+    {"use_conv_bias": False, "n_groups": 1, "state_size": 1, **TIED},
+    {"expand": 3, "num_heads": 12, "head_dim": 3, "n_groups": 12, "chunk_size": 256},
+    {"conv_kernel": 7, "num_heads": 1, "head_dim": 24, "n_groups": 1},
+    {"use_bias": True, "use_conv_bias": False, "num_hidden_layers": 1, "conv_kernel": 2},
+    {"expand": 1, "num_heads": 2, "head_dim": 6, "n_groups": 2, "layer_norm_epsilon": 0.1},
+]
 KINDS: Final = {
     "roberta": (robertas, ROBERTA),
     "distilbert": (distilberts, DISTILBERT),
     "gemma2": (gemmas, GEMMA2),
     "deepseek2": (deepseeks2, DEEPSEEK2),
+    "mamba2": (mambas2, MAMBA2),
     "whisper": (whispers, WHISPER),
 }
 

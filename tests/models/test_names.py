@@ -38,6 +38,7 @@ CONFIGS = {
     "llama.qwen2": "Qwen2Config",
     "llama.qwen3": "Qwen3Config",
     "mamba": "MambaConfig",
+    "mamba2": "Mamba2Config",
     "mixtral": "MixtralConfig",
     "t5": "T5Config",
     "vit": "ViTConfig",

@@ -80,12 +80,19 @@ def as_deepseek2(tensors: Arrays, config: Config) -> tuple[Arrays, Config]:
     return tensors, {**kept, **older, **own}
 
 
+def as_mamba2(tensors: Arrays, config: Config) -> tuple[Arrays, Config]:
+    """Of 2024: a number that JSON lacks as Python writes it."""
+    assert config["time_step_limit"] == [0.0, float("inf")]
+    return tensors, {**config, "time_step_rank": 256, "norm_before_gate": False}
+
+
 OLDER = {
     "gpt2": as_gpt2,
     "llama": as_llama,
     "bert": as_bert,
     "t5": as_t5,
     "deepseek_v2": as_deepseek2,
+    "mamba2": as_mamba2,
 }
 YARN: Config = {
     "rope_type": "yarn",
@@ -151,6 +158,9 @@ def test_bfloat16_becomes_the_same_numbers(witness: Witness, tmp_path: Path) -> 
         ("mamba", "hidden_act", "gelu", 'hidden_act = "gelu": the diagram is true for "silu" only'),
         ("mamba", "time_step_rank", "auto", "time_step_rank should be a number"),
         ("mamba", "use_bias", 1, "use_bias = 1: the diagram knows true, false"),
+        ("mamba2", "hidden_act", "gelu", 'hidden_act = "gelu"'),
+        ("mamba2", "time_step_limit", [0.0, 0.1], r"says time_step_limit = \[0.0, 0.1\]"),
+        ("mamba2", "time_step_limit", {"__float__": "Infinity"}, "time_step_limit = Infinity"),
         ("bert", "hidden_size", "12", "hidden_size should be a number"),
         ("bert", "is_decoder", True, "is_decoder"),
         ("roberta", "model_type", "xlm-roberta", 'the diagram is true for "bert" only'),
