@@ -22,6 +22,8 @@ from xg.codegen.torch import recurrence as torch_kernels
 
 Array = NDArray[Any]
 
+MODELS = Path(__file__).parents[2] / "diagrams" / "models"
+
 CELL = """\
 dim B, S, N_H, D_k, D_v
 
@@ -74,6 +76,52 @@ def test_states_of_two_recurrences_are_those_of_the_loop(turn: str, tmp_path: Pa
         for name, array in gradients.items():
             np.testing.assert_allclose(found[name], array, atol=1e-10, err_msg=name)
     assert "for i in" not in program.source("numpy", kernels=True).split("# ----")[0]
+
+
+SPELLED = """\
+dim B, S, D, C
+
+op Fade(h [.., C], x [.., C]; w [C]) = w*h + x
+
+block Cell(x [B, C]) -> y [B, C] {
+    param w [C] = uniform(0, 1)
+    state h [B, C] = 0.5
+
+    h, x -> Fade(w) : h_t
+    h_t -> scale(2) : y
+    next h = h_t
+}
+
+block Net(X [B, S, 2*D]) -> Y [B, S, 2*D], h_S [B, 2*D] {
+    X -> Cell over S as cell : Y, h_S
+}
+"""
+
+
+@pytest.mark.parametrize(
+    ("number", "is_loop"), [("2", False), ("1/sqrt(B)", False), ("1/sqrt(C)", True)]
+)
+def test_sizes_that_the_caller_spells_otherwise(number: str, is_loop: bool, tmp_path: Path) -> None:
+    """C of the cell is 2*D; a number that depends on C stays in the loop."""
+    text = SPELLED.replace("scale(2)", f"scale({number})")
+    program = xg.compile(written(tmp_path, text), sizes={"B": 2, "S": 7, "D": 3})
+    params, inputs, cotangents = drawn(program)
+    expected, saved = program.load().forward(params, inputs)
+    gradients = program.load().backward(params, saved, cotangents)
+    for backend in backends():
+        arrays = program.on_arrays(backend, kernels=True)
+        outputs, saved = arrays.forward(params, inputs)
+        found = {**outputs, **arrays.backward(params, saved, cotangents)}
+        for name, array in {**expected, **gradients}.items():
+            np.testing.assert_allclose(found[name], array, atol=1e-12, err_msg=name)
+    source = program.source("numpy", kernels=True).split("# ----")[0]
+    assert ("for i in range" in source) == is_loop
+
+
+@pytest.mark.parametrize("name", ["mamba", "mamba2"])
+def test_state_spaces_that_ship_are_no_loops(name: str) -> None:
+    source = xg.compile(MODELS / f"{name}.xg").source("numpy", kernels=True)
+    assert "for i in range(S)" not in source
 
 
 def test_pieces_of_a_recurrence_beside_one_another_are_the_loop() -> None:

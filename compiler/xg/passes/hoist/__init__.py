@@ -8,12 +8,12 @@ makes two of its terms free of states.
 from __future__ import annotations
 
 from xg.diagnostics.lazy_dataclass import replace
-from xg.ir.dim import symbol
 from xg.ir.graph import Call, Graph, Program, Step, Value
 from xg.ir.loop import Loop
 from xg.ir.prune import prune
 from xg.ir.tensor import TensorType
 from xg.ir.walk import reached
+from xg.passes.hoist.callers_sizes import in_sizes_of, same_symbols
 from xg.passes.hoist.loop_steps import LoopSteps
 from xg.passes.hoist.recurrence import Unrolled
 
@@ -33,12 +33,13 @@ def _relieved(graph: Graph, graphs: dict[str, Graph]) -> Graph:
     foreign = {str(value.name): value for value in graph.foreign}
     for step in graph.steps:
         found = None
-        if isinstance(step, Call) and step.loop and _same_symbols(step):
-            unrolled = _unrolled(step, step.loop, graphs, types, foreign)
+        if isinstance(step, Call) and step.loop:
+            unrolled = _unrolled(step, step.loop, graph, graphs, types, foreign)
             if unrolled is not None:
                 steps += unrolled
                 continue
-            found = LoopSteps(step, step.loop, graphs[step.callee], types, foreign).hoisted()
+            if same_symbols(step):
+                found = LoopSteps(step, step.loop, graphs[step.callee], types, foreign).hoisted()
         if found is None:
             steps.append(step)
             continue
@@ -55,22 +56,20 @@ def _relieved(graph: Graph, graphs: dict[str, Graph]) -> Graph:
 def _unrolled(
     call: Call,
     loop: Loop,
+    caller: Graph,
     graphs: dict[str, Graph],
     types: dict[Value, TensorType],
     foreign: dict[str, Value],
 ) -> list[Step] | None:
     """A loop over linear recurrences, taken apart; None, and nothing changed, if it is none."""
-    unrolled = Unrolled(
-        call, loop, graphs[call.callee], dict(types), dict(foreign), callees=dict(graphs)
-    )
+    spelled = in_sizes_of(caller, call, graphs[call.callee])
+    if spelled is None:
+        return None
+    call, callee = spelled
+    unrolled = Unrolled(call, loop, callee, dict(types), dict(foreign), callees=dict(graphs))
     steps = unrolled.steps()
     if steps is not None:
         types |= unrolled.types
         foreign |= unrolled.foreign
         graphs |= unrolled.callees
     return steps
-
-
-def _same_symbols(call: Call) -> bool:
-    """Whether the callee's sizes are the caller's of the same names."""
-    return all(dim == symbol(name) for name, dim in call.sizes.items())
