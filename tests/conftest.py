@@ -138,7 +138,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 @pytest.fixture(scope="session")
 def warm_python(tmp_path_factory: pytest.TempPathFactory) -> Sequence[str]:
-    """Words that stand for `python`, in a process that has imported what commands import."""
+    """Words that are `python`, in a process that has imported what commands import."""
     own = tmp_path_factory.getbasetemp()
     is_one_of_many = "PYTEST_XDIST_WORKER" in os.environ
     folder, owner = (own.parent, os.getppid()) if is_one_of_many else (own, os.getpid())

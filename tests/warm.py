@@ -4,7 +4,7 @@ Python and its packages take seconds to start; the commands of the documents are
 imports once and forks for each command: the command then has arguments, folder, environment and
 streams of its own, as if a shell had started Python. The start itself is tested elsewhere.
 Processes that a command starts by `sys.executable`, such as its ranks, are forked likewise where
-WARM_PYTHON names the program that stands for Python.
+WARM_PYTHON names the program that is Python to them.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ sys.exit((server.recv(1) or b"\\1")[0])
 
 
 def shared_python(folder: Path, environment: Mapping[str, str], owner: int) -> Sequence[str]:
-    """The words that stand for `python`, with a server that all who name this folder share.
+    """The words that are `python`, with a server that all who name this folder share.
 
     The first of them starts it; it ends when the process `owner` has.
     """

@@ -1,4 +1,4 @@
-"""`./xg` in a checkout: whose environment it makes anew, and whose it leaves alone."""
+"""`./xg` in a checkout: whose environment it makes again, and whose it leaves alone."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import subprocess
 from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
-# Stands for Python: makes environments without pip, whose python says which program it runs.
+# In place of Python: makes environments without pip, whose python says which program it runs.
 PYTHON = """\
 #!/bin/sh
 for last; do :; done
@@ -48,7 +48,7 @@ def test_an_environment_is_made_once_and_kept(tmp_path: Path) -> None:
     assert own.exists()
 
 
-def test_the_environment_of_a_copied_checkout_is_made_anew(tmp_path: Path) -> None:
+def test_the_environment_of_a_copied_checkout_is_made_again(tmp_path: Path) -> None:
     here = checkout(tmp_path / "here")
     xg(here)
     (here / ".venv" / "stale").touch()

@@ -122,7 +122,7 @@ def _forward(writer: ModuleWriter, entry: Graph) -> list[str]:
     given = [*inputs.values(), *(["seed=seed"] if seeded else [])]
     body = [
         '"""Outputs by name, of this rank\'s shards of the inputs."""',
-        "if torch.compiler.is_compiling():  # of what ranks send together nothing is traced",
+        "if torch.compiler.is_compiling():  # what ranks send is not traced",
         "    untraced: Any = torch.compiler.disable(self.forward)",
         *indented(bracketed("return untraced(", given, ")", 12)),
     ]

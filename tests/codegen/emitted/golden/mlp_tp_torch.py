@@ -211,7 +211,7 @@ class Model(torch.nn.Module):
 
     def forward(self, X: Array, *, seed: Seed = None) -> dict[str, Array]:
         """Outputs by name, of this rank's shards of the inputs."""
-        if torch.compiler.is_compiling():  # of what ranks send together nothing is traced
+        if torch.compiler.is_compiling():  # what ranks send is not traced
             untraced: Any = torch.compiler.disable(self.forward)
             return untraced(X, seed=seed)
         if seed is None and self.training:  # the same on all ranks
