@@ -12,7 +12,7 @@ from xg.ir.graph import Backward, Carry, Graph, Param, Start, State, Value
 from xg.ir.placement import same
 from xg.ir.plan import BlockId, Memory
 from xg.passes.ir_text.build_steps import StepBuilder
-from xg.passes.ir_text.build_values import Values
+from xg.passes.ir_text.build_values import Values, span_of
 from xg.passes.ir_text.errors import Meaningless
 from xg.passes.ir_text.expression import Expression, as_dim, as_scalar
 from xg.passes.ir_text.records import (
@@ -55,7 +55,7 @@ def forward_graph(text: GraphText, builder: StepBuilder, block: BlockId, title: 
         params=params,
         steps=steps,
         sizes=values.sizes,
-        span=values.span(text.key),
+        span=span_of(text.key, values.source),
         foreign=foreign,
         states=tuple(State(line.name, past, scope.value(line.next)) for line, past in pasts),
         carries=tuple(

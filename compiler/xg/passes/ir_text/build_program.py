@@ -5,10 +5,8 @@ from __future__ import annotations
 from dataclasses import field
 from typing import cast
 
-from lark import Token
-
 from xg.diagnostics.lazy_dataclass import dataclass
-from xg.diagnostics.source import Source, Span
+from xg.diagnostics.source import Source
 from xg.ir.axis_cuts import Layout
 from xg.ir.graph import Backward, Graph, Program
 from xg.ir.plan import Entry, Memory, Plan, Schedule
@@ -16,7 +14,7 @@ from xg.ir.tensor import Sizes
 from xg.passes.ir_text.block_labels import labelled, usual_label
 from xg.passes.ir_text.build_graph import backward_graph, forward_graph
 from xg.passes.ir_text.build_steps import StepBuilder
-from xg.passes.ir_text.build_values import GraphScope, Values
+from xg.passes.ir_text.build_values import GraphScope, Values, span_of
 from xg.passes.ir_text.errors import Meaningless, UnreadableIR
 from xg.passes.ir_text.expression import as_dim
 from xg.passes.ir_text.operators import Vocabulary
@@ -85,10 +83,6 @@ class _Builder:
         steps = StepBuilder(values, self.vocabulary)
         self.graphs[key] = forward_graph(text, steps, block, title)
 
-    def _span(self, token: Token) -> Span:
-        start = token.start_pos or 0
-        return Span(self.source, start, start + len(token))
-
     # ---- plans ----------------------------------------------------------------------------------
 
     def _plan(self, text: PlanText) -> Plan:
@@ -99,7 +93,7 @@ class _Builder:
                 each.name,
                 each.parts or None,
                 each.turns,
-                self._span(each.block),
+                span_of(each.block, self.source),
             )
             for each in text.lines
             if isinstance(each, ScheduleText)
@@ -114,7 +108,7 @@ class _Builder:
             use=None if text.use is None else _layout(text.use),
             over=text.over,
             plan=text.plan,
-            span=self._span(text.block),
+            span=span_of(text.block, self.source),
             memory=cast("Memory | None", text.memory),
         )
 

@@ -51,33 +51,29 @@ class StepBuilder:
         inputs = scope.all(use.inputs)
         sizes = {name: as_dim(dim) for name, dim in use.sizes.items()}
         count = None if use.count is None else as_dim(use.count)
-        if use.verb == "call":
-            if text.again:
-                before = self._origin(text.first, use.verb)
-                outputs, saved = self._before(text.outputs), getattr(before, "saved", None)
-                if saved is None:
-                    raise Meaningless("expected the name of what a call makes", use.verb.line)
-                call = Call(use.callee, use.path, inputs, outputs, saved, span, count, sizes)
-                return replace(call, loop=_loop(use.loop), first=use.first)
-            outputs = self._made(text.outputs, "edge")
-            saved = Value(None, "saved", span)
+        origin: Call | None = None
+        if use.verb != "call":
+            origin = self._forward_call(use.origin, use.verb)
+            outputs, saved = self._made(text.outputs, "cotangent"), origin.saved
+        elif text.again:
+            saved = self._forward_call(text.first, use.verb).saved
+            outputs = self._before(text.outputs)
+        else:
+            outputs, saved = self._made(text.outputs, "edge"), Value(None, "saved", span)
             if text.outputs:
                 scope.values[f"{text.outputs[0].name}~saved"] = saved
-            call = Call(use.callee, use.path, inputs, outputs, saved, span, count, sizes)
-            return replace(call, loop=_loop(use.loop), first=use.first)
-        origin = self._origin(use.origin, use.verb)
-        if not isinstance(origin, Call):
-            raise Meaningless("expected the name of what a call makes", use.verb.line)
-        outputs = self._made(text.outputs, "cotangent")
-        call = Call(use.callee, use.path, inputs, outputs, origin.saved, span, count, sizes, origin)
+        call = Call(use.callee, use.path, inputs, outputs, saved, span, count, sizes, origin)
         return replace(call, loop=_loop(use.loop), first=use.first)
 
-    def _origin(self, name: Token | None, near: Token) -> Step:
+    def _forward_call(self, name: Token | None, near: Token) -> Call:
         if name is None:
             raise Meaningless(
                 "expected from and the name of what the forward step makes", near.line
             )
-        return self.values.scope.maker(name)
+        call = self.values.scope.maker(name)
+        if not isinstance(call, Call):
+            raise Meaningless("expected the name of what a call makes", near.line)
+        return call
 
     def _made(self, texts: tuple[ValueText, ...], role: Role) -> tuple[Value, ...]:
         return tuple(self.values.make(text, role) for text in texts)

@@ -73,7 +73,11 @@ class Values:
         if text.shown is not None:
             declared = TensorType(tuple(as_dim(dim) for dim in text.shown))
         value = Value(
-            bare(text.name), kind, self.span(text.name), declared, text.frozen is not None
+            bare(text.name),
+            kind,
+            span_of(text.name, self.source),
+            declared,
+            text.frozen is not None,
         )
         self.scope.add(text.name, value)
         return self._told(value, text)
@@ -100,13 +104,14 @@ class Values:
         shape = tuple(as_dim(dim, sizes) for dim in text.shape)
         return TensorType(shape, None if text.range is None else as_dim(text.range, sizes))
 
-    def span(self, token: Token) -> Span:
-        """The place of a token."""
-        start = token.start_pos or 0
-        return Span(self.source, start, start + len(token))
-
     def line(self, token: Token) -> Span:
         """The line that a token begins."""
         start = token.start_pos or 0
         end = self.source.text.find("\n", start)
         return Span(self.source, start, len(self.source.text) if end < 0 else end)
+
+
+def span_of(token: Token, source: Source) -> Span:
+    """The place of a token."""
+    start = token.start_pos or 0
+    return Span(source, start, start + len(token))

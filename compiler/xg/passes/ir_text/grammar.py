@@ -8,24 +8,10 @@ from __future__ import annotations
 from typing import Final
 
 # Words that begin a line: a value of such a name is printed with a number behind it.
-LINE_WORDS: Final = frozenset(
-    {
-        *(
-            "graph",
-            "backward",
-            "param",
-            "foreign",
-            "state",
-            "carry",
-            "saved",
-            "return",
-            "d",
-            "totals",
-            "rows",
-        ),
-        *("alias", "layout", "memory", "again", "block", "title", "sizes", "op", "part"),
-    }
-)
+LINE_WORDS: Final = frozenset({
+    "graph", "backward", "param", "foreign", "state", "carry", "saved", "return", "d", "totals",
+    "rows", "alias", "layout", "memory", "again", "block", "title", "sizes", "op", "part",
+})  # fmt: skip
 CONSTANTS: Final = frozenset({"true", "false", "none"})  # no size is printed so by itself
 PLAIN_NAME: Final = r"[A-Za-z_]\w*(\.\w+)*"
 PLAIN_KEY: Final = r'[^\s"()]+(\([^()"\n]*\))?'

@@ -1,4 +1,4 @@
-"""From the parser's rules to records: one method for each rule of the grammar."""
+"""From the parser's rules to records: an attribute for each rule of the grammar."""
 
 from __future__ import annotations
 
@@ -19,6 +19,7 @@ PlanLine = r.EntryText | r.ScheduleText
 Axes = Mapping[str, "int | None"]
 Pair = tuple[Token, Token]
 CutPart = tuple["Expression | None", tuple[str, ...]]
+T = TypeVar("T")
 _Rules = TypeVar("_Rules", bound=type[Transformer[Token, r.ProgramText]])
 
 
@@ -31,9 +32,26 @@ def unquoted(token: Token) -> str:
     return cast("str", json.loads(token)) if token.startswith('"') else str(token)
 
 
+def _listed(_: object, *items: T) -> tuple[T, ...]:
+    """The rule of a list: what is in it."""
+    return items
+
+
+def _table(_: object, *pairs: tuple[str, T]) -> Mapping[str, T]:
+    """The rule of a list of pairs."""
+    return dict(pairs)
+
+
 @_inline
 class TreeOfProgram(Transformer[Token, r.ProgramText]):
     """The rules of whole lines. An optional part that is missing arrives as None."""
+
+    # Rules whose parts are the fields of a record, in their order.
+    param = r.ParamText
+    foreign = r.ForeignText
+    rows = r.RowsText
+    layout = r.LayoutText
+    part = r.StepText
 
     def start(self, program: r.ProgramText, *graphs: r.GraphText) -> r.ProgramText:
         """Put the graphs behind the program's own lines."""
@@ -64,9 +82,6 @@ class TreeOfProgram(Transformer[Token, r.ProgramText]):
 
     def plan(self, name: Token, title: Token, axes: Axes | None, *lines: PlanLine) -> r.PlanText:
         return r.PlanText(unquoted(name), unquoted(title), axes or {}, lines)
-
-    def plan_axes(self, *axes: tuple[str, int | None]) -> Mapping[str, int | None]:
-        return dict(axes)
 
     def plan_axis(self, name: Token, count: Token | None) -> tuple[str, int | None]:
         return str(name), None if count is None else int(count)
@@ -115,23 +130,14 @@ class TreeOfProgram(Transformer[Token, r.ProgramText]):
     ) -> r.GraphText:
         return r.GraphText(kind, key, inputs or (), results or (), lines)
 
-    def results(self, *results: tuple[str, r.TypeText]) -> tuple[tuple[str, r.TypeText], ...]:
-        return results
-
     def result(self, name: Token, type_: r.TypeText) -> tuple[str, r.TypeText]:
         return str(name), type_
-
-    def param(self, value: r.ValueText, start: str | Expression | r.UniformText) -> r.ParamText:
-        return r.ParamText(value, start)
 
     def begin(self, word: Token) -> str:
         return str(word)
 
     def law(self, low: Expression, high: Expression | None = None) -> Expression | r.UniformText:
         return low if high is None else r.UniformText(low, high)
-
-    def foreign(self, value: r.ValueText) -> r.ForeignText:
-        return r.ForeignText(value)
 
     def carry(self, name: Token, past: Token, next_: Token, start: Expression) -> r.CarryText:
         return r.CarryText(str(name), past, next_, start)
@@ -150,12 +156,6 @@ class TreeOfProgram(Transformer[Token, r.ProgramText]):
 
     def pairs_of(self, kind: Token, pairs: tuple[Pair, ...]) -> r.PairsText:
         return r.PairsText(str(kind), pairs)
-
-    def rows(self, axes: Mapping[str, Expression]) -> r.RowsText:
-        return r.RowsText(axes)
-
-    def layout(self, value: Token, cuts: Mapping[str, Expression]) -> r.LayoutText:
-        return r.LayoutText(value, cuts)
 
     def memory(self, *said: Token) -> r.MemoryText:
         return r.MemoryText(dict(zip(map(unquoted, said[::2]), map(str, said[1::2]), strict=True)))
@@ -187,9 +187,6 @@ class TreeOfProgram(Transformer[Token, r.ProgramText]):
         *parts: r.StepText,
     ) -> r.StepText:
         return r.StepText(outputs, use, definition, parts, again is not None)
-
-    def part(self, outputs: tuple[r.ValueText, ...], use: r.ApplyText) -> r.StepText:
-        return r.StepText(outputs, use)
 
     def outputs(self, values: tuple[r.ValueText, ...] = ()) -> tuple[r.ValueText, ...]:
         return values
@@ -272,8 +269,13 @@ class TreeOfProgram(Transformer[Token, r.ProgramText]):
 class Tree(TreeOfProgram):
     """The rules inside a line as well: values, attributes, sizes and numbers."""
 
-    def values(self, *values: r.ValueText) -> tuple[r.ValueText, ...]:
-        return values
+    type = r.TypeText
+    number = r.NumberAttr
+    size = r.SizeAttr
+    shape_of = r.ShapeText
+    state_is = r.Constant
+    values = results = pairs = names = _listed
+    plan_axes = states = placement_requests = attrs = bindings = counts = _table
 
     def value(
         self,
@@ -289,19 +291,8 @@ class Tree(TreeOfProgram):
         kind = None if role is None else str(role)
         return r.ValueText(name, kind, type_, shown, placement, placement_requests, of, frozen)
 
-    def type(self, shape: tuple[Expression, ...], range_: Expression | None) -> r.TypeText:
-        return r.TypeText(shape, range_)
-
-    def states(self, *states: tuple[str, AxisState]) -> Mapping[str, AxisState]:
-        return dict(states)
-
     def state_of(self, axis: Token, state: AxisState) -> tuple[str, AxisState]:
         return str(axis), state
-
-    def placement_requests(
-        self, *placement_requests: tuple[str, PlacementRequest]
-    ) -> Mapping[str, PlacementRequest]:
-        return dict(placement_requests)
 
     def request_of(
         self, axis: Token, rest: AxisState, use: AxisState | None
@@ -313,20 +304,8 @@ class Tree(TreeOfProgram):
 
     # ---- attributes -----------------------------------------------------------------------------
 
-    def attrs(self, *attrs: tuple[str, r.Attribute]) -> r.Attributes:
-        return dict(attrs)
-
     def attr(self, name: Token, value: r.Attribute) -> tuple[str, r.Attribute]:
         return str(name), value
-
-    def number(self, expression: Expression) -> r.NumberAttr:
-        return r.NumberAttr(expression)
-
-    def size(self, expression: Expression) -> r.SizeAttr:
-        return r.SizeAttr(expression)
-
-    def shape_of(self, shape: tuple[Expression, ...]) -> r.ShapeText:
-        return r.ShapeText(shape)
 
     def text(self, text: Token) -> r.Constant:
         return r.Constant(unquoted(text))
@@ -339,9 +318,6 @@ class Tree(TreeOfProgram):
 
     def none(self) -> r.Constant:
         return r.Constant(None)
-
-    def state_is(self, state: AxisState) -> r.Constant:
-        return r.Constant(state)
 
     def several(self, *items: r.Attribute) -> r.Several:
         return r.Several(items)
@@ -371,26 +347,14 @@ class Tree(TreeOfProgram):
 
     # ---- lists ----------------------------------------------------------------------------------
 
-    def bindings(self, *bindings: tuple[str, Expression]) -> Mapping[str, Expression]:
-        return dict(bindings)
-
     def binding(self, name: Token, size: Expression) -> tuple[str, Expression]:
         return str(name), size
-
-    def counts(self, *counts: tuple[str, int]) -> Mapping[str, int]:
-        return dict(counts)
 
     def count(self, name: Token, count: Token) -> tuple[str, int]:
         return str(name), int(count)
 
-    def pairs(self, *pairs: Pair) -> tuple[Pair, ...]:
-        return pairs
-
     def pair(self, first: Token, second: Token) -> Pair:
         return first, second
-
-    def names(self, *names: Token) -> r.Names:
-        return names
 
     def key(self, key: Token) -> Token:
         return key.update(value=unquoted(key))

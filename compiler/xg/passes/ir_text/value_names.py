@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Hashable, Iterable
+from collections.abc import Hashable
 from dataclasses import field
 
 from xg.diagnostics.lazy_dataclass import dataclass
@@ -36,8 +36,3 @@ class ValueNames:
 def bare(name: str) -> str | None:
     """The name that a thing was given, None where it has but a number."""
     return None if name.startswith("%") else name.partition("~")[0]
-
-
-def listed(names: Iterable[str]) -> str:
-    """Several names."""
-    return ", ".join(names)
