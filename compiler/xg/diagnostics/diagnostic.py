@@ -17,6 +17,7 @@ QUOTED_CHARACTERS = 40  # of a longer piece of source the rest is left out of me
 SOURCE_COLUMNS = 120  # of a longer line only the part around the span is shown
 LABEL_COLUMNS = 40  # of a label's text below its span, at least, on a narrow terminal
 
+Severity = Literal["error", "warning"]
 Style = Literal["error", "warning", "gutter", "bold"]
 _COLORS: dict[Style, str] = {"error": "1;31", "warning": "1;33", "gutter": "34", "bold": "1"}
 
@@ -60,7 +61,7 @@ class Diagnostic:
     labels: tuple[Label, ...] = ()
     notes: tuple[str, ...] = ()
     help: tuple[str, ...] = ()
-    severity: Literal["error", "warning"] = "error"
+    severity: Severity = "error"
     fixes: tuple[Fix, ...] = ()
 
     @property
@@ -125,7 +126,8 @@ class Problem:
     more than a hundred kinds.
 
     `label` is the text at the field `place`, `also` are the secondary labels: a field and a text;
-    a span that is None has no label. A kind may have a field `help` of lines to suggest.
+    a span that is None has no label. A kind may have a field `help` of lines to suggest, or of one
+    line, empty where there is none.
 
     In a template ``{name}`` is a field or a property, ``{span.text!q}`` is quoted as source,
     ``{names!j}`` joined with commas. Texts that need more are computed: `helps`, or `diagnostic`.
@@ -138,6 +140,7 @@ class Problem:
     notes: ClassVar[str | tuple[str, ...]] = ()
     fix: ClassVar[str | tuple[str, ...]] = ()
     place: ClassVar[str] = "span"
+    severity: ClassVar[Severity] = "error"
 
     def __new__(cls, *_: object, **__: object) -> Self:
         """An error whose fields are not set yet."""
@@ -165,7 +168,8 @@ class Problem:
     def helps(self) -> tuple[str, ...]:
         """The fixes to suggest."""
         help: str | tuple[str, ...] = getattr(self, "help", ())
-        return (*self._each(self.fix), *((help,) if isinstance(help, str) else help))
+        lines = (help,) if isinstance(help, str) else help
+        return (*self._each(self.fix), *filter(None, lines))
 
     def fixes(self) -> tuple[Fix, ...]:
         """The changes of the text that fix it, each as a help suggests it."""
@@ -186,7 +190,7 @@ class Problem:
         help: tuple[str, ...] = (),
     ) -> Diagnostic:
         """An error of this kind; for use in `diagnostic`."""
-        return Diagnostic(self.code, message, labels, notes, help, fixes=self.fixes())
+        return Diagnostic(self.code, message, labels, notes, help, self.severity, self.fixes())
 
 
 class ProblemAt(Problem):

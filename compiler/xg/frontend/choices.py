@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 from xg.diagnostics.diagnostic import MISTAKES_AT_MOST, Diagnostic, DiagnosticError
 from xg.diagnostics.gc_pause import resting_collector
 from xg.diagnostics.lazy_dataclass import dataclass, replace
-from xg.diagnostics.limits import CheckedOperators
+from xg.diagnostics.limits import CheckedOperators, spell_count
 from xg.frontend.blocks import concerning
 from xg.frontend.check_memory import Adopted, CheckMemory
 from xg.frontend.combinations import PRODUCT_AT_MOST, Choice, choices_of, mentioned_words
@@ -264,7 +264,8 @@ class _Checker:
             words = mentioned_words(block, self.options, self.settings)
             count = prod(map(len, words.values()))
             if only in (None, block.name.name) and count > PRODUCT_AT_MOST:
-                yield UntriedChoices(block.name.span, block.name.name, count, next(iter(words)))
+                many, option = spell_count(count), next(iter(words))
+                yield UntriedChoices(block.name.span, block.name.name, many, option)
 
     def check_examples(self, block: str | None) -> None:
         """Bind the examples of the file, or of one block, if nothing is wrong so far."""

@@ -2,11 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-from typing import ClassVar
-
 from xg.diagnostics.diagnostic import Diagnostic, Fix, Label, ProblemAt
-from xg.diagnostics.limits import spell_count
 from xg.diagnostics.source import Span
 from xg.syntax.leave_out import left_out
 
@@ -14,10 +10,12 @@ from xg.syntax.leave_out import left_out
 class Unused(ProblemAt):
     """Something with a name that nothing uses: a warning."""
 
-    code: ClassVar[str] = "XG0225"
+    code = "XG0225"
+    title = "nothing uses the {kind} {name}"
+    severity = "warning"
     kind: str
     name: str
-    advice: str
+    help: str
     whole: Span | None = None  # what to leave out
 
     def fixes(self) -> tuple[Fix, ...]:
@@ -27,37 +25,27 @@ class Unused(ProblemAt):
             return (Fix(f"leave {self.name} out", ((self.whole, ""),)),)
         return left_out(self.whole, self.name)
 
-    def diagnostic(self) -> Diagnostic:
-        """Name it, and say what to do."""
-        said = self.report(
-            f"nothing uses the {self.kind} {self.name}", Label(self.span), help=(self.advice,)
-        )
-        return replace(said, severity="warning")
-
 
 class UntriedChoices(ProblemAt):
     """More combinations of options than are checked, so that each word is met once: a warning."""
 
-    code: ClassVar[str] = "XG0226"
+    code = "XG0226"
+    title = (
+        "the options of {block} have {count} combinations: every word was checked, not every "
+        "combination"
+    )
+    severity = "warning"
+    fix = "check one with --set {option}=…, or let fewer options meet in a block"
     block: str
-    count: int
+    count: str
     option: str
-
-    def diagnostic(self) -> Diagnostic:
-        """Say how many there are, and how to check one of the others."""
-        said = self.report(
-            f"the options of {self.block} have {spell_count(self.count)} combinations: every word "
-            "was checked, not every combination",
-            Label(self.span),
-            help=(f"check one with --set {self.option}=…, or let fewer options meet in a block",),
-        )
-        return replace(said, severity="warning")
 
 
 class LossOperand(ProblemAt):
     """A loss of logits that gets probabilities, or the other way round: a warning."""
 
-    code: ClassVar[str] = "XG0227"
+    code = "XG0227"
+    severity = "warning"
     loss: str
     made_by: str
     takes: str  # probabilities, logits (of yes or no) or classes
@@ -83,5 +71,4 @@ class LossOperand(ProblemAt):
             advice = (
                 f"leave {self.made_by} out in front of {self.loss}, which has a {own} of its own"
             )
-        said = self.report(title, Label(self.span), help=(advice,))
-        return replace(said, severity="warning")
+        return self.report(title, Label(self.span), help=(advice,))

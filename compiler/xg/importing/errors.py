@@ -25,10 +25,7 @@ class NotSpoken(Problem):
     operator: str
     where: str
     reason: str
-    advice: str = ""
-
-    def helps(self) -> tuple[str, ...]:
-        return (self.advice,) if self.advice else ()
+    help: str = ""
 
 
 class NotAnInput(Problem):
@@ -38,10 +35,7 @@ class NotAnInput(Problem):
     title = "{name}: {reason}"
     name: str
     reason: str
-    advice: str = ""
-
-    def helps(self) -> tuple[str, ...]:
-        return (self.advice,) if self.advice else ()
+    help: str = ""
 
 
 class NotTraced(Problem):
@@ -61,32 +55,25 @@ class NotLoaded(Problem):
     title = "{name}: {reason}"
     name: str
     reason: str
-    advice: str = ""
-
-    def helps(self) -> tuple[str, ...]:
-        return (self.advice,) if self.advice else ()
+    help: str = ""
 
 
 class DoesNotCheck(Problem):
     """The imported diagram has an error: a fault of the import, not of the model."""
 
     code = "XG0904"
+    title = "the diagram would be refused ({mistake}): {message}{where}"
+    fix = OURS
     mistake: str
     message: str
-    line: str
+    where: str
 
     @classmethod
     def of(cls, diagnostic: Diagnostic) -> DoesNotCheck:
         """The first error in the diagram."""
         span = diagnostic.span
         line = span.source.line_text(span.line).strip() if span else ""
-        return cls(diagnostic.code, diagnostic.message, line)
-
-    def diagnostic(self) -> Diagnostic:
-        where = f" in `{self.line}`" if self.line else ""
-        return self.report(
-            f"the diagram would be refused ({self.mistake}): {self.message}{where}", help=(OURS,)
-        )
+        return cls(diagnostic.code, diagnostic.message, f" in `{line}`" if line else "")
 
 
 class NotTheModel(Problem):
@@ -94,11 +81,9 @@ class NotTheModel(Problem):
 
     code = "XG0905"
     title = "the diagram would not be the model: {name}: {reason}"
+    fix = OURS
     name: str
     reason: str
-
-    def helps(self) -> tuple[str, ...]:
-        return (OURS,)
 
 
 class Unspeakable(Exception):

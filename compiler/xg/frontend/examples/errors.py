@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Literal
 
-from xg.diagnostics.diagnostic import Diagnostic, Label, ProblemAt
+from xg.diagnostics.diagnostic import ProblemAt
 from xg.diagnostics.source import Span
-from xg.passes.resolve.errors import nearest
+from xg.passes.resolve.errors_of_names import nearest
 
 
 class NoSuchBlock(ProblemAt):
@@ -131,14 +131,9 @@ class NotAnIndex(ProblemAt):
     """A number that is none of the integers which an input takes."""
 
     code = "XG0710"
+    title = "{name} takes integers from 0 to {last}"
     name: str
-    below: int
-
-    def diagnostic(self) -> Diagnostic:
-        """Say which integers those are."""
-        return self.report(
-            f"{self.name} takes integers from 0 to {self.below - 1}", Label(self.span)
-        )
+    last: int
 
 
 class NoLastDigit(ProblemAt):
@@ -184,17 +179,12 @@ class TwoMeanings(ProblemAt):
     """A name that is an edge, and the gradient of another one."""
 
     code = "XG0715"
+    title = "{name} is an edge, and the gradient of {of}"
+    also = (("edge", "the edge"),)
+    fix = "call the edge otherwise"
     name: str
+    of: str
     edge: Span
-
-    def diagnostic(self) -> Diagnostic:
-        """Ask for another name of the edge."""
-        return self.report(
-            f"{self.name} is an edge, and the gradient of {self.name[1:]}",
-            Label(self.span),
-            Label(self.edge, "the edge", primary=False),
-            help=("call the edge otherwise",),
-        )
 
 
 class RunsAgain(ProblemAt):

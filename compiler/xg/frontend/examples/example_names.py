@@ -61,7 +61,7 @@ def target(program: Program, path: ast.Path) -> ClaimTarget:
     of = edges.get(primal or "") or values.get(primal or "")
     if last in edges:
         if of is not None:
-            raise Refused(TwoMeanings(path.span, last, edges[last].span))
+            raise Refused(TwoMeanings(path.span, last, last[1:], edges[last].span))
         return _target(site, path.name, edges[last], gradient=False)
     if last in values:
         raise Refused(ClaimOfGiven(path.span, path.name))

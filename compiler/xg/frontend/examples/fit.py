@@ -79,7 +79,7 @@ class Fit:
             for item in found.items:
                 inside = item.value == int(item.value) and 0 <= item.value < below
                 if not inside and item.value != of.ignored:
-                    yield NotAnIndex(item.span, of.name, below)
+                    yield NotAnIndex(item.span, of.name, below - 1)
 
     def _because(self, axes: tuple[Dim, ...], found: tuple[int, ...]) -> Span | None:
         """The array that brought the first size which is another one here."""

@@ -79,10 +79,7 @@ class PortMismatch(ProblemAt):
     wanted: str
     found: str
     declared: Span
-    advice: str
-
-    def helps(self) -> tuple[str, ...]:
-        return (self.advice,) if self.advice else ()
+    help: str
 
 
 class SizeClash(ProblemAt):

@@ -6,7 +6,7 @@ from typing import Literal
 
 from xg.diagnostics.diagnostic import Diagnostic, Label, Problem, ProblemAt
 from xg.diagnostics.source import Span
-from xg.passes.resolve.errors import nearest
+from xg.passes.resolve.errors_of_names import nearest
 
 
 class CallsItself(Problem):

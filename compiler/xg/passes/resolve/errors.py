@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
 from typing import Literal
 
 from xg.diagnostics.diagnostic import Diagnostic, Fix, Label, Problem, ProblemAt
 from xg.diagnostics.similar import similar, there_are
 from xg.diagnostics.source import Span
+from xg.passes.resolve.errors_of_names import UnknownName, corrected, nearest
 from xg.passes.resolve.foreign_names import in_place, meant
 from xg.syntax.leave_out import left_out
 from xg.syntax.spelling import ascii_name, greek_name
@@ -20,20 +20,6 @@ class Refused(Exception):
     def __init__(self, *problems: Problem) -> None:
         super().__init__(problems)
         self.problems = problems
-
-
-def nearest(name: str, known: Iterable[str]) -> tuple[str, ...]:
-    """A help line with the most similar known name, or none."""
-    other = similar(name, known)
-    return () if other is None else (f"did you mean {other}?",)
-
-
-def corrected(span: Span | None, name: str, known: Iterable[str]) -> tuple[Fix, ...]:
-    """The most similar known name in place of the one at a span, or nothing."""
-    if span is None or ascii_name(span.text) != name:
-        return ()
-    other = similar(name, known)
-    return () if other is None else (Fix.replace(span, greek_name(other)),)
 
 
 class UnknownValue(ProblemAt):
@@ -303,20 +289,14 @@ class UnknownWord(Problem):
         return tuple(Fix.replace(span, greek_name(word)) for word in self.words)
 
 
-class UnknownOption(Problem):
+class UnknownOption(UnknownName):
     """A guard on, or a setting of, an option that does not exist."""
 
     code = "XG0214"
     title = "no option or dim is called {name}"
-    span: Span | None
-    name: str
-    known: tuple[str, ...]
 
     def helps(self) -> tuple[str, ...]:
-        return nearest(self.name, self.known) or there_are(self.known)
-
-    def fixes(self) -> tuple[Fix, ...]:
-        return corrected(self.span, self.name, self.known)
+        return super().helps() or there_are(self.known)
 
 
 class NotYet(Problem):
@@ -329,17 +309,10 @@ class NotYet(Problem):
     help: tuple[str, ...] = ()
 
 
-class NotInFile(ProblemAt):
+class NotInFile(UnknownName):
     """A `use` of something that the file does not have."""
 
     code = "XG0216"
     title = "{origin} has no block or op {name}"
-    name: str
+    fix = "it has {known!j}"
     origin: str
-    known: tuple[str, ...]
-
-    def helps(self) -> tuple[str, ...]:
-        return nearest(self.name, self.known) or (f"it has {', '.join(self.known)}",)
-
-    def fixes(self) -> tuple[Fix, ...]:
-        return corrected(self.span, self.name, self.known)

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Literal
 
 from xg.diagnostics.diagnostic import Diagnostic, Fix, Label, Problem, ProblemAt
 from xg.diagnostics.source import Span
 from xg.ir.plan import SCHEDULES
-from xg.passes.resolve.errors import corrected, nearest
+from xg.passes.resolve.errors_of_names import UnknownName, corrected, nearest
 from xg.syntax.declare import declaration
 
 
@@ -36,22 +35,16 @@ class MeshTwice(ProblemAt):
     first: Span
 
 
-class UnknownMesh(Problem):
+class UnknownMesh(UnknownName):
     """A mesh axis that no `mesh` declares."""
 
     code = "XG0232"
     title = "no mesh axis is called {name}"
-    span: Span | None
-    name: str
-    known: tuple[str, ...]
-
-    def helps(self) -> tuple[str, ...]:
-        return nearest(self.name, self.known) or (f"declare it: mesh {self.name} = 2",)
+    fix = "declare it: mesh {name} = 2"
 
     def fixes(self) -> tuple[Fix, ...]:
-        close = corrected(self.span, self.name, self.known)
         added = () if self.span is None else (declaration(self.span, "mesh", f"{self.name} = 2"),)
-        return (*close, *added)
+        return (*super().fixes(), *added)
 
 
 class MeshSize(Problem):
@@ -90,14 +83,11 @@ class MeshIsDim(ProblemAt):
     dim: Span
 
 
-class UnknownPlan(Problem):
+class UnknownPlan(UnknownName):
     """A plan, or a factor of one, that no file declares."""
 
     code = "XG0236"
     title = "no plan is called {name}"
-    span: Span | None
-    name: str
-    known: tuple[str, ...]
 
     def helps(self) -> tuple[str, ...]:
         listed = f"known plans: {', '.join(self.known)}" if self.known else "the file has no plans"
@@ -105,23 +95,13 @@ class UnknownPlan(Problem):
             return nearest(self.name, self.known) or (listed,)
         return (listed, "a product is written `DP × TP` or `DP*TP`")
 
-    def fixes(self) -> tuple[Fix, ...]:
-        return corrected(self.span, self.name, self.known)
 
-
-class PlanOfUnknown(ProblemAt):
+class PlanOfUnknown(UnknownName):
     """A plan of a block that the file does not have."""
 
     code = "XG0237"
-    title = "no block is called {block}"
-    block: str
-    known: tuple[str, ...]
-
-    def helps(self) -> tuple[str, ...]:
-        return nearest(self.block, self.known) or ("take the block from its file with `use`",)
-
-    def fixes(self) -> tuple[Fix, ...]:
-        return corrected(self.span, self.block, self.known)
+    title = "no block is called {name}"
+    fix = "take the block from its file with `use`"
 
 
 class PlanTwice(ProblemAt):
@@ -252,18 +232,14 @@ class MeshUnused(ProblemAt):
     """A mesh axis that cuts nothing: a warning."""
 
     code = "XG0243"
+    title = "no shape and no plan divides by {axis}"
+    label = "this axis of the mesh"
+    severity = "warning"
+    fix = (
+        "cut a tensor by it, in a plan or a shape: [B/{axis}, S, D]",
+        "leave it out: more ranks along it would all compute the same",
+    )
     axis: str
-
-    def diagnostic(self) -> Diagnostic:
-        said = self.report(
-            f"no shape and no plan divides by {self.axis}",
-            Label(self.span, "this axis of the mesh"),
-            help=(
-                f"cut a tensor by it, in a plan or a shape: [B/{self.axis}, S, D]",
-                "leave it out: more ranks along it would all compute the same",
-            ),
-        )
-        return replace(said, severity="warning")
 
 
 class UnknownSchedule(ProblemAt):

@@ -8,7 +8,7 @@ from typing import Literal
 from xg.diagnostics.diagnostic import Diagnostic, Fix, Label, Problem, ProblemAt
 from xg.diagnostics.similar import similar
 from xg.diagnostics.source import Span
-from xg.passes.resolve.errors import corrected
+from xg.passes.resolve.errors_of_names import corrected
 from xg.syntax.declare import declaration
 
 

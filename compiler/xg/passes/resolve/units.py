@@ -192,7 +192,7 @@ def _unit(
                 operators[name.name] = other.ops[name.name]
             else:
                 names = (*other.blocks, *other.ops)
-                raise Refused(NotInFile(name.span, name.name, use.origin.span.text, names))
+                raise Refused(NotInFile(name.span, name.name, names, use.origin.span.text))
     wrong: list[Diagnostic] = []
     for definition in module.ops:
         try:

@@ -133,26 +133,18 @@ class CutFromOutside(ProblemAt):
     """A move over one mesh axis along an axis that another has cut inside of it."""
 
     code = "XG0807"
+    title = "{name} is cut along {dim} by {inner}: {outer} cannot {verb} it too"
     label = "needs other parts of it"
+    notes = (
+        "{outer} is before {inner} in the mesh: where both cut an axis, each part of {outer} is "
+        "cut by {inner}"
+    )
     name: str
     dim: str
     outer: str
     inner: str
-    is_joined: bool
+    verb: str
     help: tuple[str, ...]
-
-    def diagnostic(self) -> Diagnostic:
-        cut = f"{self.name} is cut along {self.dim} by {self.inner}"
-        note = (
-            f"{self.outer} is before {self.inner} in the mesh: where both cut an axis, each "
-            f"part of {self.outer} is cut by {self.inner}"
-        )
-        return self.report(
-            f"{cut}: {self.outer} cannot {'join' if self.is_joined else 'cut'} it too",
-            Label(self.span, self.label),
-            notes=(note,),
-            help=self.help,
-        )
 
 
 # ---- from what was found ------------------------------------------------------------------------
@@ -231,10 +223,10 @@ def refuse_crossing(
     by_both = f"cut it by both: {line((target, outer), (state, axis))}"
     by_one = f"do not cut it by {axis}: {line((source, outer))}"
     ways = (as_made,) if source.kind == "S" else (by_both, by_one)
-    dim, unnamed = str(shape[state.axis]), ("cut another axis of it, or cut it by one of the two",)
-    return CutFromOutside(
-        step.span, _name(value), dim, outer, axis, target != state, ways if value.name else unnamed
-    )
+    if not value.name:
+        ways = ("cut another axis of it, or cut it by one of the two",)
+    verb = "join" if target != state else "cut"
+    return CutFromOutside(step.span, _name(value), str(shape[state.axis]), outer, axis, verb, ways)
 
 
 def refuse_output(value: Value, state: AxisState, graph: Graph, axis: str) -> Problem:

@@ -152,19 +152,16 @@ class ReservedName(ProblemAt):
     """A word of the language in the place of a name."""
 
     code = "XG0117"
+    title = "`{span.text}` is a word of the language and cannot be a name"
 
-    def diagnostic(self) -> Diagnostic:
-        """Name the word."""
+    def helps(self) -> tuple[str, ...]:
+        """The place where the word belongs, or names that are like it."""
         word = self.span.text
         helps = {
             "dim": "an axis is named in brackets: `S[T]`, `mean[S]`",
             "frozen": "it stands behind the shape: `param W [D, D] frozen`",
         }
-        return self.report(
-            f"`{word}` is a word of the language and cannot be a name",
-            Label(self.span),
-            help=(helps.get(word, f"`{word}_1` or `{word.capitalize()}` could be one"),),
-        )
+        return (helps.get(word, f"`{word}_1` or `{word.capitalize()}` could be one"),)
 
 
 class DefaultAmongData(ProblemAt):
