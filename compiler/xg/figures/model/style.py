@@ -74,64 +74,26 @@ class Theme:
     colors: MappingProxyType[Color, str]
 
 
-def _theme(name: str, **colors: str) -> Theme:
-    by_use = {color: colors[color.replace("-", "_")] for color in Color}
-    return Theme(name, MappingProxyType(by_use))
-
-
-LIGHT: Final = _theme(
-    "light",
-    background="#FFFFFF",
-    ink="#1F2933",
-    muted="#5A6672",
-    lane="#F3F5F9",
-    nonlinear="#FFE082",
-    nonlinear_line="#B58105",
-    layout="#E4E9F0",
-    layout_line="#7B8794",
-    communication="#CDE6F7",
-    communication_line="#0072B2",
-    block="#FFFFFF",
-    block_line="#1F2933",
-    backward="#D55E00",
-    highlight="#8A2C9B",
-    came="#00795A",
-)
-DARK: Final = _theme(
-    "dark",
-    background="#14181F",
-    ink="#E6EAF0",
-    muted="#B4BECA",
-    lane="#1B212B",
-    nonlinear="#5E490E",
-    nonlinear_line="#FFD454",
-    layout="#2A323D",
-    layout_line="#8592A3",
-    communication="#12405C",
-    communication_line="#56B4E9",
-    block="#1D242E",
-    block_line="#E6EAF0",
-    backward="#F08A3C",
-    highlight="#D99BEA",
-    came="#45C9A0",
-)
-PRINT: Final = _theme(
-    "print",
-    background="#FFFFFF",
-    ink="#000000",
-    muted="#404040",
-    lane="#F2F2F2",
-    nonlinear="#DCDCDC",
-    nonlinear_line="#000000",
-    layout="#FFFFFF",
-    layout_line="#595959",
-    communication="#C4C4C4",
-    communication_line="#000000",
-    block="#FFFFFF",
-    block_line="#000000",
-    backward="#595959",
-    highlight="#000000",
-    came="#000000",
+_COLORS: Final = {  # of each use: in light, in dark, in print
+    Color.BACKGROUND: ("#FFFFFF", "#14181F", "#FFFFFF"),
+    Color.INK: ("#1F2933", "#E6EAF0", "#000000"),
+    Color.MUTED: ("#5A6672", "#B4BECA", "#404040"),
+    Color.LANE: ("#F3F5F9", "#1B212B", "#F2F2F2"),
+    Color.NONLINEAR: ("#FFE082", "#5E490E", "#DCDCDC"),
+    Color.NONLINEAR_LINE: ("#B58105", "#FFD454", "#000000"),
+    Color.LAYOUT: ("#E4E9F0", "#2A323D", "#FFFFFF"),
+    Color.LAYOUT_LINE: ("#7B8794", "#8592A3", "#595959"),
+    Color.COMMUNICATION: ("#CDE6F7", "#12405C", "#C4C4C4"),
+    Color.COMMUNICATION_LINE: ("#0072B2", "#56B4E9", "#000000"),
+    Color.BLOCK: ("#FFFFFF", "#1D242E", "#FFFFFF"),
+    Color.BLOCK_LINE: ("#1F2933", "#E6EAF0", "#000000"),
+    Color.BACKWARD: ("#D55E00", "#F08A3C", "#595959"),
+    Color.HIGHLIGHT: ("#8A2C9B", "#D99BEA", "#000000"),
+    Color.CAME: ("#00795A", "#45C9A0", "#000000"),
+}
+LIGHT, DARK, PRINT = (
+    Theme(name, MappingProxyType({color: _COLORS[color][place] for color in Color}))
+    for place, name in enumerate(("light", "dark", "print"))
 )
 MARKS: Final = MappingProxyType(
     {
