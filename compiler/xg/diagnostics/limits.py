@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import ClassVar
 
-from xg.diagnostics.diagnostic import Diagnostic, DiagnosticError, Label, Problem
+from xg.diagnostics.diagnostic import DiagnosticError, Problem
 from xg.diagnostics.source import Span
 
 
@@ -17,9 +17,9 @@ class Limit(Problem):
     span: Span | None
     found: int
 
+    title = "{finding}; at most {maximum:,} are allowed"
     maximum: ClassVar[int]
     said: ClassVar[str]
-    advice: ClassVar[str] = ""
 
     @classmethod
     def check(cls, found: int, span: Span | None) -> None:
@@ -31,13 +31,10 @@ class Limit(Problem):
         """The same with a place, where it has none yet."""
         return self if self.span else type(self)(span, self.found)
 
-    def diagnostic(self) -> Diagnostic:
-        """Name the limit, its maximum and what was found."""
-        labels = (Label(self.span),) if self.span else ()
-        help = (self.advice,) if self.advice else ()
-        finding = self.said.format(spell_count(self.found))
-        message = f"{finding}; at most {self.maximum:,} are allowed"
-        return self.report(message, *labels, help=help)
+    @property
+    def finding(self) -> str:
+        """The amount that was found, in words."""
+        return self.said.format(spell_count(self.found))
 
 
 class Beyond(DiagnosticError):
@@ -61,7 +58,7 @@ class SourceBytes(Limit):
     code = "XG0001"
     maximum = 2**20
     said = "this file has {} bytes"
-    advice = "put blocks into files of their own and take them with `use`"
+    fix = "put blocks into files of their own and take them with `use`"
 
 
 class Nesting(Limit):
@@ -70,7 +67,7 @@ class Nesting(Limit):
     code = "XG0002"
     maximum = 64
     said = "{} brackets are open here"
-    advice = "give the inner parts names of their own"
+    fix = "give the inner parts names of their own"
 
 
 class Files(Limit):
@@ -103,7 +100,7 @@ class ExpandedOperators(Limit):
     code = "XG0006"
     maximum = 100_000
     said = "this program has {} operators when its calls are expanded"
-    advice = "repeat a block with `N × Block`: a repetition counts once"
+    fix = "repeat a block with `N × Block`: a repetition counts once"
 
 
 class DimTerms(Limit):
@@ -112,7 +109,7 @@ class DimTerms(Limit):
     code = "XG0007"
     maximum = 256
     said = "this size has {} terms"
-    advice = "give a part of it a name with `dim`"
+    fix = "give a part of it a name with `dim`"
 
 
 class SizeFactors(Limit):
@@ -137,7 +134,7 @@ class Blocks(Limit):
     code = "XG0018"
     maximum = 3_000
     said = "this program has {} blocks"
-    advice = "repeat a block with `N × Block`, or give it options"
+    fix = "repeat a block with `N × Block`, or give it options"
 
 
 class CheckedOperators(Limit):
@@ -146,7 +143,7 @@ class CheckedOperators(Limit):
     code = "XG0016"
     maximum = 100_000
     said = "{} operators were checked in the choices of options so far"
-    advice = "choose some options with --set, or check one block with --block NAME"
+    fix = "choose some options with --set, or check one block with --block NAME"
 
 
 class FigureNodes(Limit):
@@ -155,7 +152,7 @@ class FigureNodes(Limit):
     code = "XG0008"
     maximum = 4_000
     said = "this figure has {} nodes"
-    advice = "draw one of its blocks with `--block NAME`"
+    fix = "draw one of its blocks with `--block NAME`"
 
 
 class LabelLength(Limit):
@@ -180,7 +177,7 @@ class LayoutSeconds(Limit):
     code = "XG0011"
     maximum = 30
     said = "the layout of this figure took {} seconds"
-    advice = "draw one of its blocks with `--block NAME`"
+    fix = "draw one of its blocks with `--block NAME`"
 
 
 class LayoutMebibytes(Limit):
@@ -189,7 +186,7 @@ class LayoutMebibytes(Limit):
     code = "XG0012"
     maximum = 1_024
     said = "the layout of this figure took {} MiB"
-    advice = "draw one of its blocks with `--block NAME`"
+    fix = "draw one of its blocks with `--block NAME`"
 
 
 class Processes(Limit):
@@ -198,7 +195,7 @@ class Processes(Limit):
     code = "XG0013"
     maximum = 64
     said = "this mesh has {} ranks, each a process on this machine"
-    advice = "torchrun starts them on many machines; run, train and verify take --on simulated"
+    fix = "torchrun starts them on many machines; run, train and verify take --on simulated"
 
 
 class SimulatedRanks(Limit):
@@ -207,4 +204,4 @@ class SimulatedRanks(Limit):
     code = "XG0014"
     maximum = 1_024
     said = "this mesh has {} ranks, all in one process"
-    advice = "give the mesh fewer: --set N_T=2"
+    fix = "give the mesh fewer: --set N_T=2"

@@ -64,7 +64,7 @@ def _from_the_top(figure: Figure, engines: Sequence[Engine]) -> PlacedFigure:
         except EngineError as error:
             failures.append(f"{engine.name}: {error}")
             if isinstance(error, OutOfBudgetError):
-                fix = LayoutSeconds.advice
+                fix = LayoutSeconds.fix
                 break
         else:
             return replace(placed, warning="; ".join(failures))
