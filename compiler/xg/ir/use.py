@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from itertools import combinations
 from typing import Any, Final, Literal
 
@@ -171,18 +171,6 @@ class Use:
                 maps.append(f"BC[{', '.join(letters[: len(few)])} -> {', '.join(axes)}]")
         return maps
 
-    def refuse_unequal(self, message: str, sign: str = "") -> None:
-        """Refuse two operands of different shapes; `message` has a place for each shape.
-
-        The help for those of a sign says how they get one shape.
-        """
-        shapes = self.types[0].shape, self.types[1].shape
-        if shapes[0] != shapes[1]:
-            first, second = map(self.spell, shapes)
-            notes = {0: f"this is {first}", 1: f"this is {second}"}
-            help = unequal_operands(sign, *shapes, self.spell) if sign else ()
-            raise Misuse(message.format(first, second), notes, help)
-
     def bracketed(self, glyph: str, example: str) -> Shape:
         """New axes, which the brackets list: names of sizes, or ``n=2*D``."""
         if self.axes is None:
@@ -255,3 +243,21 @@ class Use:
             help = (f"count from the end: {counted} instead of {name or 1}",) if places else ()
             raise Misuse(f"{self.spell(shape)} has {what} {name or 1}", help=help)
         return places[0]
+
+
+def equal_shapes(message: str, sign: str = "") -> Callable[[Use], Attrs]:
+    """A `configure` that refuses two operands of different shapes, for which `message` has places.
+
+    The help for those of a sign says how they get one shape.
+    """
+
+    def configure(use: Use) -> Attrs:
+        shapes = use.types[0].shape, use.types[1].shape
+        if shapes[0] != shapes[1]:
+            first, second = map(use.spell, shapes)
+            notes = {0: f"this is {first}", 1: f"this is {second}"}
+            help = unequal_operands(sign, *shapes, use.spell) if sign else ()
+            raise Misuse(message.format(first, second), notes, help)
+        return use.own
+
+    return configure

@@ -7,7 +7,7 @@ checked against the numbers.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, Final
 
 from xg.diagnostics.lazy_dataclass import dataclass
@@ -97,6 +97,20 @@ def configured(
         places = [axis - new * (len(axes) - i) for i, axis in enumerate(axes)]
         counts = tuple(use.target[place] for place in places)
     return attributes(use, numbers, axes, lengths, counts)
+
+
+def pooled(glyph: str) -> Callable[[Use], Attrs]:
+    """A `configure` for windows of the axes in brackets, side by side without a stride."""
+
+    def configure(use: Use) -> Attrs:
+        if use.axes is None:
+            help = (f"name it: {glyph}[S](k=2)",)
+            raise Misuse(f"{glyph} does not know of which axis", help=help)
+        axes = sorted(use.named_axes())
+        numbers = Cutting.of(use, use.own["k"], stride=use.own["k"])
+        return configured(use, [numbers] * len(axes), axes)
+
+    return configure
 
 
 def attributes(

@@ -6,13 +6,7 @@ from typing import Final
 
 from xg.ir.op import Op
 from xg.ir.prim import Expr
-from xg.ir.use import Attrs, Data, Use
-
-
-def configure(use: Use) -> Attrs:
-    """Refuse different shapes: broadcasting is written as BC."""
-    use.refuse_unequal("⊕ adds {} and {}", "⊕")
-    return {}
+from xg.ir.use import Data, equal_shapes
 
 
 def forward(a: Expr, b: Expr) -> Expr:
@@ -27,7 +21,7 @@ OP: Final = Op(
     data=(Data("a"), Data("b")),
     forward=forward,
     keeps_shape=True,
-    configure=configure,
+    configure=equal_shapes("⊕ adds {} and {}", "⊕"),
     pullback=lambda attrs: {"a": "d", "b": "d"},
     meaning="elementwise sum of equal shapes: residuals, biases, gradients of a fan-out",
     formula="Y = A + B",

@@ -9,17 +9,11 @@ from xg.ir.op import Description, Op
 from xg.ir.prim import Expr, all_axes, log, maximum, reduce_mean, reduce_sum, where
 from xg.ir.scalar import size
 from xg.ir.special import sigmoid, softplus
-from xg.ir.use import Attrs, Data, Use, Word
+from xg.ir.use import Attrs, Data, Word, equal_shapes
 
 # A probability that rounds to 0 counts as the smallest normal 32-bit float, so a confident error
 # costs 87 and not infinity, in every precision.
 TINY: Final = 2.0**-126
-
-
-def configure(use: Use) -> Attrs:
-    """Refuse targets of another shape."""
-    use.refuse_unequal("BCE compares {} with targets {}")
-    return use.own
 
 
 def forward(y: Expr, t: Expr, *, reduction: str, form: str) -> Expr:
@@ -76,7 +70,7 @@ OP: Final = Op(
     outputs=("loss",),
     sums_over_ranks=True,
     forward=forward,
-    configure=configure,
+    configure=equal_shapes("BCE compares {} with targets {}"),
     describe=describe,
     adjoint=adjoint,
     meaning="cross-entropy of probabilities (or of the sigmoid of logits) with targets in 0 … 1",

@@ -9,17 +9,8 @@ from typing import Final
 from xg.ir.dim import ONE, Dim
 from xg.ir.op import Op
 from xg.ir.prim import Expr, broadcast, const, reduce_max, reshape, where
-from xg.ir.use import Attrs, Length, Misuse, Use
-from xg.ir.windows import OWN, Cut, Cutting, configured, cut, facts
-
-
-def configure(use: Use) -> Attrs:
-    """`axes` counted from the end, and the windows of each; they stand side by side."""
-    if use.axes is None:
-        raise Misuse("maxpool does not know of which axis", help=("name it: maxpool[S](k=2)",))
-    axes = sorted(use.named_axes())
-    numbers = Cutting.of(use, use.own["k"], stride=use.own["k"])
-    return configured(use, [numbers] * len(axes), axes)
+from xg.ir.use import Length
+from xg.ir.windows import OWN, Cut, cut, facts, pooled
 
 
 def forward(x: Expr, *, axes: Sequence[int], cuts: Sequence[Cut], behind: Sequence[Dim]) -> Expr:
@@ -41,7 +32,7 @@ OP: Final = Op(
     family="reduce",
     own=(Length("k"), *OWN),
     forward=forward,
-    configure=configure,
+    configure=pooled("maxpool"),
     brackets="axes",
     facts=facts,
     meaning="takes the maximum of each window of k along the axes in brackets; windows are side by "

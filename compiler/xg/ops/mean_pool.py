@@ -8,17 +8,8 @@ from typing import Final
 from xg.ir.dim import Dim
 from xg.ir.op import Op
 from xg.ir.prim import Expr, reduce_mean
-from xg.ir.use import Attrs, Length, Misuse, Use
-from xg.ir.windows import PAD, STRIDE, Cut, Cutting, configured, cut, facts
-
-
-def configure(use: Use) -> Attrs:
-    """`axes` counted from the end, and the windows of each; they stand side by side."""
-    if use.axes is None:
-        raise Misuse("meanpool does not know of which axis", help=("name it: meanpool[S](k=2)",))
-    axes = sorted(use.named_axes())
-    numbers = Cutting.of(use, use.own["k"], stride=use.own["k"])
-    return configured(use, [numbers] * len(axes), axes)
+from xg.ir.use import Length
+from xg.ir.windows import PAD, STRIDE, Cut, cut, facts, pooled
 
 
 def forward(x: Expr, *, axes: Sequence[int], cuts: Sequence[Cut], behind: Sequence[Dim]) -> Expr:
@@ -35,7 +26,7 @@ OP: Final = Op(
     family="reduce",
     own=(Length("k"), STRIDE, PAD),
     forward=forward,
-    configure=configure,
+    configure=pooled("meanpool"),
     brackets="axes",
     facts=facts,
     meaning="averages each window of k along the axes in brackets; windows are side by side where "

@@ -8,13 +8,7 @@ from xg.ir.dim import product
 from xg.ir.op import Description, Op
 from xg.ir.prim import Expr, all_axes, reduce_mean, reduce_sum
 from xg.ir.scalar import size
-from xg.ir.use import Attrs, Data, Use, Word
-
-
-def configure(use: Use) -> Attrs:
-    """Refuse targets of another shape."""
-    use.refuse_unequal("MSE compares {} with targets {}")
-    return use.own
+from xg.ir.use import Attrs, Data, Word, equal_shapes
 
 
 def forward(y: Expr, t: Expr, *, reduction: str) -> Expr:
@@ -50,7 +44,7 @@ OP: Final = Op(
     outputs=("loss",),
     sums_over_ranks=True,
     forward=forward,
-    configure=configure,
+    configure=equal_shapes("MSE compares {} with targets {}"),
     describe=describe,
     adjoint=adjoint,
     meaning="mean of squared differences",

@@ -6,13 +6,7 @@ from typing import Final
 
 from xg.ir.op import Op, Term
 from xg.ir.prim import Expr
-from xg.ir.use import Attrs, Data, Use
-
-
-def configure(use: Use) -> Attrs:
-    """Refuse different shapes: broadcasting is written as BC."""
-    use.refuse_unequal("⊙ multiplies {} and {}", "⊙")
-    return {}
+from xg.ir.use import Data, equal_shapes
 
 
 def forward(a: Expr, b: Expr) -> Expr:
@@ -27,7 +21,7 @@ OP: Final = Op(
     data=(Data("a"), Data("b")),
     forward=forward,
     keeps_shape=True,
-    configure=configure,
+    configure=equal_shapes("⊙ multiplies {} and {}", "⊙"),
     pullback=lambda attrs: {"a": Term("⊙", ("d", "b")), "b": Term("⊙", ("d", "a"))},
     meaning="elementwise product of equal shapes",
     formula="Y = A ⊙ B",

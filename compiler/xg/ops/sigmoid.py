@@ -4,14 +4,9 @@ from __future__ import annotations
 
 from typing import Final
 
-from xg.ir import special
 from xg.ir.op import Op
 from xg.ir.prim import Expr
-
-
-def forward(x: Expr) -> Expr:
-    """``1 / (1 + exp(-x))`` without overflow."""
-    return special.sigmoid(x)
+from xg.ir.special import sigmoid
 
 
 def adjoint(dy: Expr, y: Expr) -> tuple[Expr]:
@@ -23,7 +18,7 @@ OP: Final = Op(
     glyph="sigmoid",
     name="sigmoid",
     family="nonlinear",
-    forward=forward,
+    forward=sigmoid,
     keeps_shape=True,
     adjoint=adjoint,
     meaning="a number between 0 and 1, read as a probability",

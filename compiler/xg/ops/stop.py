@@ -2,31 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Final
 
-from xg.ir.op import Gradient, Op
-from xg.ir.prim import Expr, stop
-from xg.ir.use import Attrs
-
-
-def forward(x: Expr) -> Expr:
-    """`x` as it is."""
-    return stop(x)
-
-
-def pullback(attrs: Attrs) -> Mapping[str, Gradient]:
-    """Nothing."""
-    return {}
-
+from xg.ir.op import Op
+from xg.ir.prim import stop
 
 OP: Final = Op(
     glyph="stop",
     name="stop",
     family="layout",
-    forward=forward,
+    forward=stop,
     keeps_shape=True,
-    pullback=pullback,
+    pullback=lambda attrs: {},
     meaning="its operand, through which no gradient goes back",
     formula="Y = X",
     gradient="none: it counts as a constant",

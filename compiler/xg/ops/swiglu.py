@@ -7,13 +7,7 @@ from typing import Final
 from xg.ir.op import Op
 from xg.ir.prim import Expr
 from xg.ir.special import sigmoid
-from xg.ir.use import Attrs, Data, Use
-
-
-def configure(use: Use) -> Attrs:
-    """Refuse a gate of another shape."""
-    use.refuse_unequal("SwiGLU gates {1} by {0}")
-    return use.own
+from xg.ir.use import Data, equal_shapes
 
 
 def forward(g: Expr, u: Expr) -> Expr:
@@ -34,7 +28,7 @@ OP: Final = Op(
     data=(Data("g"), Data("u")),
     forward=forward,
     keeps_shape=True,
-    configure=configure,
+    configure=equal_shapes("SwiGLU gates {1} by {0}"),
     adjoint=adjoint,
     meaning="u times the SiLU of the gate g",
     formula="Y = G ⊙ σ(G) ⊙ U, σ the sigmoid",

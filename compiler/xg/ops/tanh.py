@@ -4,14 +4,8 @@ from __future__ import annotations
 
 from typing import Final
 
-from xg.ir import prim
 from xg.ir.op import Op
-from xg.ir.prim import Expr
-
-
-def forward(x: Expr) -> Expr:
-    """``tanh(x)``."""
-    return prim.tanh(x)
+from xg.ir.prim import Expr, tanh
 
 
 def adjoint(dy: Expr, y: Expr) -> tuple[Expr]:
@@ -23,7 +17,7 @@ OP: Final = Op(
     glyph="tanh",
     name="tanh",
     family="nonlinear",
-    forward=forward,
+    forward=tanh,
     keeps_shape=True,
     adjoint=adjoint,
     meaning="a number between -1 and 1",
