@@ -11,7 +11,7 @@ from xg.diagnostics.lazy_dataclass import dataclass
 from xg.importing.blocks import CallRun, ModelBlocks, ModuleInstance
 from xg.importing.chains import Chains, Link, operands
 from xg.importing.diagram import Model, ModelStep, Weight
-from xg.importing.dims import Dims, spell
+from xg.importing.dims import Dims
 from xg.importing.errors import NotSpoken, Unspeakable
 from xg.importing.names import Roles, TakenNames, edge_name, identifier, parameter_name
 from xg.importing.node_spelling import node_text, source_text
@@ -335,7 +335,7 @@ def _run_names(instance: ModuleInstance) -> dict[int, str]:
 def _type(value: ModelValue, file: File) -> str:
     """``[B, S] in V``."""
     bound = file.model.ranges.get(_origin(value, file.model)) if value.kind == "int" else None
-    return file.dims.shape(value) + (f" in {spell(file.dims[bound])}" if bound is not None else "")
+    return file.dims.shape(value) + (f" in {file.dims[bound]}" if bound is not None else "")
 
 
 def _origin(value: ModelValue, model: Model) -> ModelValue:

@@ -15,7 +15,7 @@ from xg.importing.known import Formula, FormulaPart, Operand
 from xg.importing.lowering import Lowering
 from xg.importing.views import ModelValue, View
 
-GLYPHS: Final = {"tanh": "tanh", "sigmoid": "sigmoid"}  # functions that are nodes on their own
+NODES: Final = ("tanh", "sigmoid")  # functions that are nodes of their own
 
 
 def define_op(lowering: Lowering, formula: Formula) -> View:
@@ -35,9 +35,7 @@ def define_op(lowering: Lowering, formula: Formula) -> View:
     main = lowering.last_whole(wide[0]) if reducing else wide[0]
     if main.repeats:
         main = lowering.materialize(main)
-    values: list[ModelValue] = []
-    for view in formula.operands:
-        values.append(_laid_out(lowering, main, wide[0], view))
+    values = [_laid_out(lowering, main, wide[0], view) for view in formula.operands]
     narrow = tuple(is_narrow(view) for view in formula.operands)
     last_is_reduced = formula.reduced[-1]
     axes = main.value.axes[:-1] if last_is_reduced else main.value.axes
@@ -56,10 +54,7 @@ def _laid_out(lowering: Lowering, main: View, first: View, view: View) -> ModelV
             raise Unspeakable("it multiplies along an axis of length 1")
         lowering.sizes.equal(size, own)
         return view.value
-    aligned, value = lowering.broadcast_together(main, view)
-    if aligned.base != main.base and [len(a) for a in aligned.base] != [len(a) for a in main.base]:
-        return value
-    return value
+    return lowering.broadcast_together(main, view)[1]
 
 
 def _plain(lowering: Lowering, formula: Formula) -> View | None:
@@ -71,8 +66,8 @@ def _plain(lowering: Lowering, formula: Formula) -> View | None:
             return _scaled(lowering, formula.operands[0], c)
         case "div", (Operand(), float() as c):
             return _scaled(lowering, formula.operands[0], 1 / c)
-        case function, (Operand(),) if function in GLYPHS:
-            return lowering.keep(GLYPHS[function], formula.operands[0])
+        case function, (Operand(),) if function in NODES:
+            return lowering.keep(function, formula.operands[0])
         case _:
             return None
 

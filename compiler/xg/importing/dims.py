@@ -30,16 +30,11 @@ class Dims:
 
     def shape(self, value: ModelValue) -> str:
         """``[B, S, D]``."""
-        return "[" + ", ".join(spell(self[size]) for size in value.axes) + "]"
+        return "[" + ", ".join(str(self[size]) for size in value.axes) + "]"
 
     def renamed(self, dim: Dim) -> Dim:
         """A size in torch's symbols, in names of the file."""
         return dim.substitute(self.symbols)
-
-
-def spell(dim: Dim) -> str:
-    """A size as written in a file."""
-    return str(dim)
 
 
 def name_sizes(model: Model, counts: Iterable[int]) -> Dims:
@@ -80,10 +75,8 @@ class _SizeNamer:
             self._name_axis(self.sizes.find(size))
         for count in counts:
             self._declare("N_L", count)
-        ordered = sorted(self.numbers, key=lambda name: _rank(name))
-        return Dims(
-            tuple((name, self.numbers[name]) for name in ordered), self.of, symbols, self.sizes
-        )
+        declared = tuple((name, self.numbers[name]) for name in sorted(self.numbers, key=_rank))
+        return Dims(declared, self.of, symbols, self.sizes)
 
     def _along(self, operator: str, attribute: str) -> set[Size]:
         """The axes that slices were cut from, or that C has made."""
@@ -129,7 +122,7 @@ class _SizeNamer:
         if axis_size is not None:
             name = self.of[self.sizes.find(axis_size)].name
             if name is not None and self.numbers.get(name, "").isdigit():
-                self.numbers[name] = spell(total)
+                self.numbers[name] = str(total)
             elif name is None:
                 self.of[self.sizes.find(axis_size)] = total
 
@@ -140,7 +133,7 @@ class _SizeNamer:
             return
         count = dim.constant
         name = self._declare("N", count) if count is not None else self._free("S")
-        self.numbers[name] = spell(dim)
+        self.numbers[name] = str(dim)
         for other, other_dim in self.of.items():
             if other_dim == dim and (count is None or other == size):
                 self.of[other] = symbol(name)
@@ -200,7 +193,7 @@ class _SizeNamer:
             name = self.of[last].name
             summed = {self.of[each].name for each in self.sums if each in self.of}
             if name == "D_h" and self.numbers.get(name, "").isdigit() and name not in summed:
-                self.numbers[name] = spell(rest)
+                self.numbers[name] = str(rest)
 
     def _whole(self, size: Size) -> Dim | None:
         """The name of a size, or of another of the same number that heads are a part of."""
@@ -244,10 +237,8 @@ class _SizeNamer:
 
 
 def _rank(name: str) -> tuple[int, str]:
-    stem = next((word for word in sorted(ORDER, key=len, reverse=True) if name == word), None)
-    if stem is None:
-        stem = next((w for w in ORDER if name.startswith(f"{w}_")), None)
-    return (ORDER.index(stem) if stem else len(ORDER), name)
+    places = [i for i, word in enumerate(ORDER) if name.startswith(f"{word}_")]
+    return (ORDER.index(name) if name in ORDER else min(places, default=len(ORDER)), name)
 
 
 def _mentioned(model: Model) -> Iterator[Size]:

@@ -9,7 +9,7 @@ import numpy as np
 
 from xg.importing.archive import Array
 from xg.importing.diagram import Model
-from xg.importing.exported import BOOL, INTEGERS, Exported
+from xg.importing.exported import BOOL, INTEGERS, Exported, within
 from xg.importing.lowering import LAYOUT
 from xg.importing.views import ModelValue
 
@@ -22,13 +22,8 @@ def trials(exported: Exported) -> list[dict[str, int]]:
     """Sizes to compare at: those of the trace, and others within the limits."""
     symbols = sorted(exported.limits)
     traced = {name: exported.traced.get(name, 5 + place) for place, name in enumerate(symbols)}
-    others = {name: _within(exported.limits[name], traced[name] + 1) for name in symbols}
+    others = {name: within(exported.limits[name], traced[name] + 1) for name in symbols}
     return [traced, others] if symbols and others != traced else [traced]
-
-
-def _within(limits: tuple[int, int | None], size: int) -> int:
-    low, high = limits
-    return max(low, size if high is None else min(high, size))
 
 
 def parameters(exported: Exported, rng: np.random.Generator, *, moved: bool) -> Arrays:

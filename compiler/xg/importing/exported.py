@@ -125,6 +125,12 @@ def reads(args: Mapping[str, Argument]) -> list[str]:
     ]
 
 
+def within(limits: tuple[int, int | None], size: int) -> int:
+    """A size, or the nearest one that is within limits."""
+    low, high = limits
+    return max(low, size if high is None else min(high, size))
+
+
 def read_exported(archive: Archive) -> Exported:
     """The program of an archive; raises Damaged."""
     try:

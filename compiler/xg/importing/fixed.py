@@ -6,7 +6,7 @@ Such a part has no weights and no inputs, so its numbers at given sizes are its 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
 import numpy as np
@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from xg.diagnostics.lazy_dataclass import dataclass
 from xg.importing.archive import Array
 from xg.importing.errors import Unspeakable
-from xg.importing.exported import Argument, Ref
+from xg.importing.exported import Argument, Ref, reads, within
 from xg.importing.fixed_rules import RULES, WHOLE
 from xg.ir.dim import Dim
 
@@ -73,8 +73,7 @@ class FixedPart:
         return trials
 
     def _within(self, symbol: str, wanted: int) -> int:
-        low, high = self.limits.get(symbol, (0, None))
-        return max(low, wanted if high is None else min(high, wanted))
+        return within(self.limits.get(symbol, (0, None)), wanted)
 
     def run(self, name: str, sizes: Mapping[str, int]) -> Array:
         """The numbers of a value where its symbols have these sizes."""
@@ -99,7 +98,7 @@ class FixedPart:
         needed = {name}
         for each in reversed(self.calls):
             if each in needed:
-                needed |= set(_refs(self.calls[each][1].values()))
+                needed |= set(reads(self.calls[each][1]))
         constants = [each for each in self.constants if each in needed]
         return [*constants, *(each for each in self.calls if each in needed)]
 
@@ -116,26 +115,20 @@ def _value(arg: Argument, found: Mapping[str, NDArray[Any]], sizes: Mapping[str,
             return arg
 
 
-def _flat(arg: Argument) -> Iterator[Argument]:
-    """An argument, or the items of a list of such; lists of lists do not occur."""
-    yield from arg if isinstance(arg, tuple) else (arg,)
-
-
-def _refs(args: Iterable[Argument]) -> Iterator[str]:
-    for arg in args:
-        yield from (item.name for item in _flat(arg) if isinstance(item, Ref))
+def _items(call: tuple[str, Mapping[str, Argument]] | None) -> Iterator[Argument]:
+    """The arguments of a call, or the items of lists of such; lists of lists do not occur."""
+    for arg in call[1].values() if call else ():
+        yield from arg if isinstance(arg, tuple) else (arg,)
 
 
 def _symbols(call: tuple[str, Mapping[str, Argument]] | None) -> Iterator[str]:
-    for arg in call[1].values() if call else ():
-        for item in _flat(arg):
-            if isinstance(item, Dim):
-                yield from item.symbols()
+    for item in _items(call):
+        if isinstance(item, Dim):
+            yield from item.symbols()
 
 
 def _literals(call: tuple[str, Mapping[str, Argument]] | None) -> Iterator[int]:
-    for arg in call[1].values() if call else ():
-        for item in _flat(arg):
-            number = item.constant if isinstance(item, Dim) else item
-            if isinstance(number, int) and not isinstance(number, bool):
-                yield abs(number)
+    for item in _items(call):
+        number = item.constant if isinstance(item, Dim) else item
+        if isinstance(number, int) and not isinstance(number, bool):
+            yield abs(number)

@@ -6,7 +6,7 @@ import math
 from collections.abc import Iterable, Mapping, Sequence
 
 from xg.importing.diagram import Arrangement, ModelStep
-from xg.importing.dims import Dims, spell
+from xg.importing.dims import Dims
 from xg.importing.errors import Unspeakable
 from xg.importing.formula import number_text
 from xg.importing.rotary_speeds import Turns
@@ -38,7 +38,7 @@ def axis_name(value: ModelValue, place: int, dims: Dims) -> str:
     names = [dims[size] for size in value.axes]
     dim = names[place]
     if dim.name is None or names.count(dim) > 1:
-        raise Unspeakable(f"its axis of {spell(dim)} has no name of its own")
+        raise Unspeakable(f"its axis of {dim} has no name of its own")
     return dim.name
 
 
@@ -119,7 +119,7 @@ def _map(arrangement: Arrangement, sizes: list[Dim], old: set[int]) -> str:
         for order, place in enumerate(places):
             new = place not in old and place not in sized and not source
             split_off = source and len(places) > 1 and order < len(places) - 1
-            size = f"={spell(sizes[place])}" if new or split_off else ""
+            size = f"={sizes[place]}" if new or split_off else ""
             sized.add(place)
             parts.append(letters[place] + size)
         if not parts:
@@ -157,10 +157,10 @@ def node_text(step: ModelStep, own: list[str], op_names: Mapping[str, str], dims
             axes = ", ".join(axis_name(step.data[0], place, dims) for place in attrs["over"])
             return f"{step.operator}[{axes}]"
         case "topk":
-            return _call("topk", [spell(dims[step.outputs[0].axes[-1]])])
+            return _call("topk", [str(dims[step.outputs[0].axes[-1]])])
         case "pick":
             axis = axis_name(step.data[0], attrs["axis"], dims)
-            return f"pick[{axis}]({spell(dims.renamed(attrs['index']))})"
+            return f"pick[{axis}]({dims.renamed(attrs['index'])})"
         case "slice":
             return _slice_text(step, dims)
         case "conv" | "maxpool" | "meanpool" | "upsample":
@@ -184,7 +184,7 @@ def _rope_text(step: ModelStep) -> str:
 def _windows_text(step: ModelStep, own: list[str], dims: Dims) -> str:
     """``conv[H, W](K, b, stride=2, groups=C)``."""
     axes = ", ".join(_place(step.data[0], place, dims) for place in step.attrs["along"])
-    groups = [f"groups={spell(dims[size])}" for size in step.attrs.get("groups", ())]
+    groups = [f"groups={dims[size]}" for size in step.attrs.get("groups", ())]
     return _call(f"{step.operator}[{axes}]", [*own, *step.attrs["words"], *groups])
 
 
@@ -207,15 +207,15 @@ def _slice_text(step: ModelStep, dims: Dims) -> str:
     if "before" in attrs:
         start = sum((dims[size] for size in attrs["before"]), ZERO)
     stop = start + dims[step.outputs[0].axes[attrs["axis"]]]
-    return f"slice[{axis}]({spell(start)}, {spell(stop)})"
+    return f"slice[{axis}]({start}, {stop})"
 
 
 def source_text(step: ModelStep, dims: Dims) -> str:
     """A node without operands, in front of a chain."""
-    lengths = [spell(dims[size]) for size in step.attrs["length"]]
+    lengths = [str(dims[size]) for size in step.attrs["length"]]
     if step.operator == "range" and step.attrs["start"]:
         start = step.attrs["start"]
-        return f"range({start}, {spell(dims[step.attrs['length'][0]] + start)})"
+        return f"range({start}, {dims[step.attrs['length'][0]] + start})"
     return f"{step.operator}({', '.join(lengths)})"
 
 

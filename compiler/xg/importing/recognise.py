@@ -75,12 +75,8 @@ def _repeated(lowering: Lowering, dim: Dim) -> Axis:
 
 def constant_row(lowering: Lowering, known: Known) -> int | None:
     """The one index that a table of constants holds everywhere."""
-    if not isinstance(known, Fixed):
-        return None
-    indices = {
-        int(number) for _, table in looked_at(lowering, known) for number in np.unique(table)
-    }
-    return indices.pop() if len(indices) == 1 else None
+    index = single(lowering, known)
+    return None if index is None else int(index)
 
 
 def visible(lowering: Lowering, fixed: Fixed, *, scores: bool, negated: bool) -> Visible:

@@ -37,10 +37,9 @@ def stack(lowering: Lowering) -> View:
 def _joined(lowering: Lowering, views: Sequence[View], axis: int) -> View:
     views = [lowering.materialize(view) for view in views]
     for other in views[1:]:
-        for place, (mine, its) in enumerate(
-            zip(views[0].value.axes, other.value.axes, strict=True)
-        ):
-            if place != axis and mine is not None and its is not None:
+        pairs = zip(views[0].value.axes, other.value.axes, strict=True)
+        for place, (mine, its) in enumerate(pairs):
+            if place != axis:
                 lowering.sizes.equal(mine, its)
     axes = list(views[0].value.axes)
     place = axis - len(axes)

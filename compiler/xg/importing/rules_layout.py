@@ -208,7 +208,7 @@ def _part_of_weight(lowering: Lowering, value: ModelValue, part: Weight) -> Mode
     """A part of a parameter is a parameter; its other axes are those of the whole."""
     model_value = lowering.weight(part)
     for place, (mine, its) in enumerate(zip(model_value.axes, value.axes, strict=True)):
-        if place != part.axis and mine is not None and its is not None:
+        if place != part.axis:
             lowering.sizes.equal(mine, its)
     return model_value
 
@@ -239,8 +239,7 @@ def _part_of_projection(
     part_weight = lowering.weight(part)
     outer = part_weight.axes[-1]
     for mine, its in zip(part_weight.axes[:-1], product.data[1].axes[:-1], strict=True):
-        if mine is not None and its is not None:
-            lowering.sizes.equal(mine, its)
+        lowering.sizes.equal(mine, its)
     size = lowering.join(axis)
     if outer is None or size is None:
         return None

@@ -40,8 +40,7 @@ def layer_norm(lowering: Lowering) -> View:
         if lowering.argument(name) is not None
     ]
     for each in own:
-        if last is not None and each.axes[0] is not None:
-            lowering.sizes.equal(last, each.axes[0])
+        lowering.sizes.equal(last, each.axes[0])
     if last is not None:
         lowering.sizes.hint(last, "D", 4)
     return view.on(lowering.emit("LN", (view.value,), view.value.axes, own=own, eps=eps))

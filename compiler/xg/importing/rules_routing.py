@@ -126,8 +126,7 @@ def _product(lowering: Lowering, rows: Routed) -> Routed:
         plain = View.of(weight)
         weight = lowering.lay_out(plain, (plain.axes[0], plain.axes[2], plain.axes[1]))
     for mine, its in zip(weight.axes[:2], (expert.size, lowering.join(inner)), strict=True):
-        if mine is not None and its is not None:
-            lowering.sizes.equal(mine, its)
+        lowering.sizes.equal(mine, its)
     outer = weight.axes[2]
     if outer is None:
         raise Unspeakable("it has an axis of length 1, which is not named")
@@ -198,8 +197,7 @@ def _added_up(lowering: Lowering, rows: Routed) -> View:
     *outer, inner, experts = scattered.base
     gates = lowering.lay_out(scattered, (*outer, experts, inner))
     for mine, token in zip(gates.axes, y.axes, strict=False):
-        if mine is not None and token is not None:
-            lowering.sizes.equal(mine, token)
+        lowering.sizes.equal(mine, token)
     front = ", ".join((*("BCA"[: len(tokens) - 1]), "N_E", "S"))
     mix = WrittenOperator("Mix", f"(y [{front}, D], G [{front}])", "sum[N_E](y*G)")
     sizes = [factor.size for factor in tokens]

@@ -71,16 +71,14 @@ def _convolve(
             parts = lowering.sizes.split(each, number(groups))
             lowering.sizes.hint(parts[0], "N_G", 3)
             attrs["groups"], each = parts[:1], parts[1]
-    if each is not None and kernel.axes[-2] is not None:
-        lowering.sizes.equal(each, kernel.axes[-2])
+    lowering.sizes.equal(each, kernel.axes[-2])
     own = [kernel]
     if lowering.argument("bias") is not None:
         bias = lowering.view_of("bias")
         if not bias.plain or bias.value.param is None:
             raise Unspeakable("its bias is no parameter")
         own.append(bias.value)
-        if bias.value.axes[0] is not None and kernel.axes[-1] is not None:
-            lowering.sizes.equal(bias.value.axes[0], kernel.axes[-1])
+        lowering.sizes.equal(bias.value.axes[0], kernel.axes[-1])
     last: Axis = () if kernel.axes[-1] is None else (Factor.of(kernel.axes[-1]),)
     return _emit(lowering, "conv", value, front, places, last, words=words, own=own, **attrs)
 

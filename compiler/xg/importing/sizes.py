@@ -45,9 +45,9 @@ class SizeClasses:
         """A size in numbers and torch's symbols."""
         return self.dims[size]
 
-    def equal(self, one: Size, other: Size) -> None:
-        """Note that two sizes are one; what both split into is equal too."""
-        waiting = [(one, other)]
+    def equal(self, one: Size | None, other: Size | None) -> None:
+        """Note that two sizes are one, unless one is 1; what both split into is equal too."""
+        waiting = [] if one is None or other is None else [(one, other)]
         while waiting:
             a, b = (self.find(size) for size in waiting.pop())
             if a == b:

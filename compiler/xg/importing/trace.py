@@ -134,7 +134,10 @@ def _exported(
     def free(axes: int | None) -> tuple[dict[int, Any], ...] | dict[str, Any]:
         positional = [axes_of(x, axes) for x in inputs]
         keyed = {name: axes_of(x, axes) for name, x in named.items()}
-        return _by_name(module, positional) | keyed if keyed else tuple(positional)
+        if not keyed:
+            return tuple(positional)
+        names = signature(module.forward).parameters  # by which torch takes all, if any are keyed
+        return dict(zip(names, positional, strict=False)) | keyed
 
     return exported_program(module, inputs, named, [free(None), free(1), None], _name(module))
 
@@ -156,8 +159,3 @@ def exported_program(
         except Exception as error:
             reason = reason or error
     raise DiagnosticError.of(NotTraced(name, first_line(reason)))
-
-
-def _by_name(module: nn.Module, positional: list[dict[int, Any]]) -> dict[str, Any]:
-    """The dynamic shapes in the form that torch takes, by the names in `forward`."""
-    return dict(zip(signature(module.forward).parameters, positional, strict=False))
