@@ -10,6 +10,8 @@ from typing import Final
 from xg.codegen.backend import backends
 from xg.diagnostics.lazy_dataclass import dataclass
 
+Effect = Callable[[Namespace], bool]
+
 
 @dataclass(frozen=True, slots=True)
 class Rule:
@@ -17,7 +19,7 @@ class Rule:
 
     commands: tuple[str, ...]
     option: str
-    has_effect: Callable[[Namespace], bool]
+    has_effect: Effect
     needs: str
 
 
@@ -91,6 +93,28 @@ def _of_run(options: Namespace) -> bool:
     return Path(options.file).is_dir()
 
 
+def _of_weights(options: Namespace) -> bool:
+    return not _of_run(options)
+
+
+def _draws_tokens(options: Namespace) -> bool:
+    return options.temperature > 0
+
+
+def _optimizes(by: str) -> Effect:
+    return lambda options: options.optimizer == by
+
+
+def _given(*names: str) -> Effect:
+    """Where one of these options is given."""
+    return lambda options: any(getattr(options, name) is not None for name in names)
+
+
+def _lacks(name: str) -> Effect:
+    """Where an option is not given."""
+    return lambda options: getattr(options, name) is None
+
+
 RULES: Final = (
     Rule(
         ("build", "check", "fmt"),
@@ -145,13 +169,13 @@ RULES: Final = (
     Rule(
         ("run", "export"),
         "--seed",
-        lambda options: options.params is None,
+        _lacks("params"),
         "draws parameters, and --params gives them all",
     ),
     Rule(
         ("weights",),
         "--dtype",
-        lambda options: options.out is not None or options.to is not None,
+        _given("out", "to"),
         "is of what is written: -o FILE or --to FOLDER",
     ),
     Rule(("train",), "--tokenizer", _of_text, "cuts a text, and --data has rows of arrays"),
@@ -159,7 +183,7 @@ RULES: Final = (
     Rule(
         ("train",),
         "--level",
-        lambda options: options.tokenizer is None,
+        _lacks("tokenizer"),
         "is of bytes or characters, and --tokenizer has tokens of its own",
     ),
     Rule(
@@ -173,24 +197,11 @@ RULES: Final = (
     Rule(("train",), "--sample", _of_text, "continues a text, and --data has rows of arrays"),
     Rule(("generate",), "--diagram", _of_run, "is for the folder of a run"),
     Rule(("generate",), "--previous", _of_run, "is for the folder of a run"),
+    Rule(("generate",), "--names", _of_weights, "is for --weights, and a run has names of its own"),
     Rule(
-        ("generate",),
-        "--names",
-        lambda options: not _of_run(options),
-        "is for --weights, and a run has names of its own",
+        ("generate",), "--dtype", _of_weights, "is for --weights, and a run has been trained in one"
     ),
-    Rule(
-        ("generate",),
-        "--dtype",
-        lambda options: not _of_run(options),
-        "is for --weights, and a run has been trained in one",
-    ),
-    Rule(
-        ("generate",),
-        "--seed",
-        lambda options: options.temperature > 0,
-        "draws tokens: --temperature above 0",
-    ),
+    Rule(("generate",), "--seed", _draws_tokens, "draws tokens: --temperature above 0"),
     Rule(
         ("ops",),
         "--figure",
@@ -206,21 +217,11 @@ RULES: Final = (
     Rule(
         ("run", "export"),
         "--names",
-        lambda options: options.params is not None,
+        _given("params"),
         "says what the tensors of a checkpoint are: --params FILE",
     ),
-    Rule(
-        ("train",),
-        "--momentum",
-        lambda options: options.optimizer == "sgd",
-        "is for --optimizer sgd",
-    ),
-    Rule(
-        ("train",),
-        "--weight-decay",
-        lambda options: options.optimizer == "adamw",
-        "is for --optimizer adamw",
-    ),
+    Rule(("train",), "--momentum", _optimizes("sgd"), "is for --optimizer sgd"),
+    Rule(("train",), "--weight-decay", _optimizes("adamw"), "is for --optimizer adamw"),
     Rule(
         ("plan",),
         "--between",
@@ -230,41 +231,30 @@ RULES: Final = (
     Rule(
         ("compare",),
         "--params",
-        lambda options: options.module is None,
+        _lacks("module"),
         "is for --against, and a module has weights of its own",
     ),
     Rule(
         ("compare",),
         "--as-is",
-        lambda options: options.against is None,
+        _lacks("against"),
         "is of a module's weights: --module MODULE:BUILD",
     ),
     Rule(
         ("compare",),
         "--seed",
-        lambda options: options.against is None,
+        _lacks("against"),
         "draws inputs for a module: --module MODULE:BUILD",
     ),
     Rule(("train",), "--prompt", lambda options: options.sample > 0, "begins a --sample"),
     Rule(("train",), "--temperature", lambda options: options.sample > 0, "is for a --sample"),
     Rule(
-        ("generate",),
-        "--top-k",
-        lambda options: options.temperature > 0,
-        "chooses among drawn tokens: --temperature above 0",
+        ("generate",), "--top-k", _draws_tokens, "chooses among drawn tokens: --temperature above 0"
     ),
     Rule(
-        ("generate",),
-        "--top-p",
-        lambda options: options.temperature > 0,
-        "chooses among drawn tokens: --temperature above 0",
+        ("generate",), "--top-p", _draws_tokens, "chooses among drawn tokens: --temperature above 0"
     ),
-    Rule(
-        ("explain",),
-        "--tokenizer",
-        lambda options: options.text is not None,
-        "cuts a --text into tokens",
-    ),
+    Rule(("explain",), "--tokenizer", _given("text"), "cuts a --text into tokens"),
 )
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import field, replace
+from math import prod
 from typing import Final
 
 from xg.cost.mesh_price import Cluster, MeshPrice, price, shapes
@@ -74,6 +75,11 @@ class Candidate:
 
     product: Product
     price: MeshPrice
+
+    @property
+    def ranks(self) -> int:
+        """The ranks of its mesh."""
+        return prod(self.price.mesh.values())
 
     @property
     def mesh(self) -> str:
@@ -317,8 +323,8 @@ class PlanSearch:
         return candidate.price.memory <= self.wish.memory
 
     def _found(self, candidates: Sequence[Candidate]) -> FoundPlans:
-        most = max((_ranks(each.price.mesh) for each in candidates), default=0)
-        whole = [each for each in candidates if _ranks(each.price.mesh) == most]
+        most = max((each.ranks for each in candidates), default=0)
+        whole = [each for each in candidates if each.ranks == most]
         fitting = sorted(filter(self._fits, whole), key=lambda each: each.price.seconds)
         if most < self.wish.ranks:
             fitting.clear()
@@ -341,13 +347,6 @@ class PlanSearch:
             if len(found) == SHOWN:
                 break
         return sorted(found, key=lambda each: each.price.seconds)
-
-
-def _ranks(mesh: Mapping[str, int]) -> int:
-    count = 1
-    for size in mesh.values():
-        count *= size
-    return count
 
 
 def _distinct(ordered: Sequence[Candidate]) -> list[Candidate]:

@@ -29,10 +29,7 @@ def written(file: str, name: str, winner: Candidate) -> str:
     factors = winner.product.factors
     if not factors:
         raise InputError("one device is best: there is no plan to write")
-    ranks = 1
-    for size in winner.price.mesh.values():
-        ranks *= size
-    title = f"{ranks} ranks: {winner.mesh.replace(' × ', ', ')}"
+    title = f"{winner.ranks} ranks: {winner.mesh.replace(' × ', ', ')}"
     path = Path(file)
     text = files.read(path).decode()
     line = f'plan {name} "{title}" = {" × ".join(factors)}\n'

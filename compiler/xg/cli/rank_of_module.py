@@ -135,8 +135,9 @@ def call_for(
 ) -> RankCall:
     """Find the sizes that the weights of all ranks have, and draw; raises InputError."""
     given = array_files.read(options.inputs) if options.inputs else {}
-    alone = Namespace(**{**vars(options), "plan": None, "against": options.module})
-    ranks = RankDumps.of(project, alone_with_plan(alone, options.plan), everywhere)
+    planned = Namespace(**{**vars(options), "against": options.module})
+    alone = Namespace(**{**vars(planned), "plan": None})
+    ranks = RankDumps.of(project, planned, everywhere)
     held, known = _held(ranks, alone, given, config)
     mesh = dict(ranks.mesh)
     program = at_all_sizes(project, alone, held, given, every=max(2, len(everywhere)))
@@ -156,11 +157,6 @@ def call_for(
         mesh,
         settings,
     )
-
-
-def alone_with_plan(options: Namespace, plan: str) -> Namespace:
-    """The options with a plan."""
-    return Namespace(**{**vars(options), "plan": plan})
 
 
 def _held(

@@ -9,7 +9,7 @@ from xg.diagnostics.lazy_dataclass import dataclass
 from xg.importing.diagram import Arrangement, Model, ModelStep
 from xg.importing.sizes import Size, SizeClasses
 from xg.importing.views import ModelValue
-from xg.ir.dim import ONE, ZERO, Dim, number, symbol
+from xg.ir.dim import ONE, ZERO, Dim, number, product, symbol
 
 STRONG: Final = 3  # a proposal of less weight gives way to a product of named parts
 ORDER: Final = ("B", "S", "V", "D", "N_L", "N_H", "N_KV", "D_h", "D_ff", "S_max")
@@ -218,10 +218,8 @@ class _SizeNamer:
 
     def _product(self, parts: Iterable[Size]) -> Dim:
         """The product of parts; one that surrounds all of this is a number."""
-        total = ONE
-        for part in parts:
-            total = total * (self.of[part] if part in self.of else self.sizes.dim(part))
-        return total.substitute(self._formulas())
+        dims = (self.of[part] if part in self.of else self.sizes.dim(part) for part in parts)
+        return product(dims).substitute(self._formulas())
 
     def _plain(self, size: Size, symbols: dict[str, Dim]) -> Dim:
         dim = self.sizes.dim(size)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 
-from xg.ir.dim import ONE, ZERO, Dim, DimError, number, symbol
+from xg.ir.dim import ZERO, Dim, DimError, number, product, symbol
 
 
 def read_size(text: str) -> Dim:
@@ -38,10 +38,7 @@ def _value(call: ast.Call, values: dict[int, Dim]) -> Dim:
         case "Add", parts:
             return sum((_part(part, values) for part in parts), ZERO)
         case "Mul", parts:
-            total = ONE
-            for part in parts:
-                total = total * _part(part, values)
-            return total
+            return product(_part(part, values) for part in parts)
         case "Pow", [base, exponent]:
             power = _part(exponent, values).constant
             if power is not None:

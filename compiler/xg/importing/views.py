@@ -14,7 +14,7 @@ from typing import Final, Literal
 from xg.diagnostics.lazy_dataclass import dataclass
 from xg.importing.errors import Unspeakable
 from xg.importing.sizes import Size, SizeClasses, divides
-from xg.ir.dim import ONE, Dim
+from xg.ir.dim import ONE, Dim, product
 
 _keys: Final = count()
 
@@ -90,10 +90,7 @@ def _flat(axes: Iterable[Axis]) -> list[Factor]:
 
 def length(axis: Axis, sizes: SizeClasses) -> Dim:
     """How long an axis is."""
-    total = ONE
-    for factor in axis:
-        total = total * sizes.dim(factor.size)
-    return total
+    return product(sizes.dim(factor.size) for factor in axis)
 
 
 def substitute(view: View, old: Factor, new: Axis) -> View:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from math import prod
 
 from xg.cli.plan_search import Candidate, FoundPlans, Wish
 from xg.cli.render.amounts import seconds
@@ -39,7 +38,7 @@ def lines(found: FoundPlans, wish: Wish) -> Iterator[str]:
 def _refusal(found: FoundPlans, wish: Wish) -> Iterator[str]:
     if not found.nearest:
         yield f"no product of plans can be shared by {wish.ranks} ranks"
-    elif _ranks(found.nearest[0]) < wish.ranks:
+    elif found.nearest[0].ranks < wish.ranks:
         yield f"no product of plans can be shared by {wish.ranks} ranks; the nearest:"
     else:
         yield f"nothing fits into {_bytes(wish.memory)}; the nearest:"
@@ -108,10 +107,6 @@ def reason(each: Candidate, best: Candidate) -> str:
     over = max(one.sent, key=lambda axis: one.sent[axis] - other.sent.get(axis, 0.0))
     near = set(over.split("*")) <= set(one.inner)
     return f"sends {time} longer, most over {over}, {'in a node' if near else 'between nodes'}"
-
-
-def _ranks(each: Candidate) -> int:
-    return prod(each.price.mesh.values())
 
 
 def _bytes(count: float) -> str:

@@ -16,7 +16,8 @@ from xg_runtime.gradtable import as_json, table
 if TYPE_CHECKING:
     from xg.frontend.typed import Settings
     from xg.ir.graph import Program
-    from xg.verify.gradient_proof import GradientProof
+    from xg.verify.gradient_proof import GradientProof, Reference
+    from xg.verify.rank_comparison import RankAgreement
 
 
 def lines(file: str, settings: Settings, proof: GradientProof) -> Iterator[str]:
@@ -29,13 +30,15 @@ def lines(file: str, settings: Settings, proof: GradientProof) -> Iterator[str]:
     yield f"at {spelled_sizes(proof.sizes, settings)}, float64{drops}{domain}"
     yield table(proof.gradients).rstrip()
     for backend, reference in proof.references.items():
-        outputs = counted(reference.outputs, "output")
-        numbers = f"{outputs} and {counted(reference.gradients, 'gradient')}"
-        if reference.first is None:
-            said = f"agree: {numbers}, error at most {reference.error:.1e}"
-        else:
-            said = f"DIFFER: first in {reference.first}, error {reference.error:.1e}"
-        yield f"{backends()[backend].title} code and interpreter {said}"
+        yield f"{backends()[backend].title} code and interpreter {agreement_said(reference)}"
+
+
+def agreement_said(found: Reference | RankAgreement) -> str:
+    """The verdict on outputs and gradients that were computed in two ways."""
+    if found.first is not None:
+        return f"DIFFER: first in {found.first}, error {found.error:.1e}"
+    numbers = f"{counted(found.outputs, 'output')} and {counted(found.gradients, 'gradient')}"
+    return f"agree: {numbers}, error at most {found.error:.1e}"
 
 
 def spelled_sizes(sizes: Mapping[str, int], settings: Settings) -> str:

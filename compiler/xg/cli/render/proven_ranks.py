@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from math import isfinite, prod
+from math import prod
 from typing import TYPE_CHECKING, Final
 
-from xg.cli.render.proven_gradients import dropout_said, spelled_sizes
+from xg.cli.render.amounts import data_of
+from xg.cli.render.proven_gradients import agreement_said, dropout_said, spelled_sizes
 from xg.cli.render.table import Column, Table
 from xg.codegen.backend import backends
 from xg.diagnostics.counted import counted
@@ -35,8 +36,8 @@ def lines(file: str, settings: Settings, proof: RankProof) -> Iterator[str]:
     """One proof as people read it."""
     yield _title(file, settings, proof)
     sizes = spelled_sizes(proof.case.sizes, settings)
-    ranks = " × ".join(f"{axis} = {size}" for axis, size in _mesh(proof).items())
-    on = PLACES[proof.on].format(prod(_mesh(proof).values()))
+    ranks = " × ".join(f"{axis} = {size}" for axis, size in proof.program.mesh.items())
+    on = PLACES[proof.on].format(prod(proof.program.mesh.values()))
     yield f"at {sizes}, on {on}, {ranks}{dropout_said(proof.program.graphs)}"
     if proof.floats:
         yield from _floats(proof.floats)
@@ -50,19 +51,10 @@ def _title(file: str, settings: Settings, proof: RankProof) -> str:
     return " ".join([f"{file}: {proof.program.graphs.main.block},", *plan, *chosen])
 
 
-def _mesh(proof: RankProof) -> Mapping[str, int]:
-    return proof.program.mesh
-
-
 def _floats(floats: Floats) -> Iterator[str]:
     yield from _sent(floats).lines()
     for backend, agreement in floats.agreements.items():
-        outputs = counted(agreement.outputs, "output")
-        numbers = f"{outputs} and {counted(agreement.gradients, 'gradient')}"
-        if agreement.first is None:
-            said = f"agree: {numbers}, error at most {agreement.error:.1e}"
-        else:
-            said = f"DIFFER: first in {agreement.first}, error {agreement.error:.1e}"
+        said = agreement_said(agreement)
         yield f"{backends()[backend].title} code of ranks and of one device {said}"
     if floats.edges is not None:
         yield _edges(floats.edges)
@@ -137,7 +129,7 @@ def as_data(file: str, settings: Settings, proof: RankProof) -> Mapping[str, obj
         "plan": proof.case.plan,
         "settings": dict(settings),
         "sizes": dict(sorted(proof.case.sizes.items())),
-        "mesh": dict(_mesh(proof)),
+        "mesh": dict(proof.program.mesh),
         "on": proof.on,
         "passed": proof.passed,
     }
@@ -155,10 +147,7 @@ def _floats_data(floats: Floats) -> Mapping[str, object]:
     return {
         "passed": floats.passed,
         "code": {
-            backend: {
-                "error": agreement.error if isfinite(agreement.error) else None,
-                "first_difference": agreement.first,
-            }
+            backend: {"error": data_of(agreement.error), "first_difference": agreement.first}
             for backend, agreement in floats.agreements.items()
         },
         "edges": floats.edges
