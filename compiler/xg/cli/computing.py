@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 from argparse import Namespace
-from typing import Any, cast
-
-from numpy.typing import NDArray
+from typing import cast
 
 import xg_runtime.ranks as ranks
 from xg.cli.input_arrays import InputArrays
@@ -16,9 +14,8 @@ from xg.sharding.shard_spec import cuts
 from xg.verify.reference.interpret import Interpreter
 from xg.verify.reference.mesh import Mesh
 from xg_runtime.errors import InputError
+from xg_runtime.module import Arrays
 from xg_runtime.run import run
-
-Arrays = dict[str, NDArray[Any]]
 
 
 def compute(given: InputArrays, options: Namespace) -> tuple[Arrays, Arrays]:

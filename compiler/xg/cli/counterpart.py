@@ -13,7 +13,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
-from numpy.typing import NDArray
 
 from xg.cli.foreign_call import (
     all_inputs,
@@ -44,13 +43,12 @@ from xg.verify.counterpart.variants import OtherWeights
 from xg_runtime import random_inputs, rename, weights
 from xg_runtime.errors import InputError, XgRuntimeError
 from xg_runtime.expect import fit
+from xg_runtime.module import Array, Arrays
 from xg_runtime.names import Names
 
 if TYPE_CHECKING:
     from torch import nn
 
-Array = NDArray[Any]
-Arrays = dict[str, Array]
 TRIES: Final = 2  # of one input, to see whether their code draws numbers
 
 

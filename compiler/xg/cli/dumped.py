@@ -4,10 +4,8 @@ from __future__ import annotations
 
 from argparse import Namespace
 from collections.abc import Mapping
-from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from xg.cli.input_arrays import expected, expected_inputs
 from xg.cli.published import Published, names_for, size_numbers
@@ -24,8 +22,8 @@ from xg_runtime import arrays as array_files
 from xg_runtime import rename, weights
 from xg_runtime.errors import InputError
 from xg_runtime.expect import fit
+from xg_runtime.module import Array, Arrays
 
-Arrays = dict[str, NDArray[Any]]
 GRADIENT = "d/"
 
 
@@ -121,7 +119,7 @@ def tensors_of(project: Project, options: Namespace, found: Arrays) -> Arrays:
     }
 
 
-def _cotangent(found: Arrays, name: str) -> NDArray[Any]:
+def _cotangent(found: Arrays, name: str) -> Array:
     return np.asarray(found.get(GRADIENT + name, np.ones(())), np.float64)
 
 

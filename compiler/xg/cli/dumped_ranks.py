@@ -11,10 +11,9 @@ from argparse import Namespace
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 import numpy as np
-from numpy.typing import NDArray
 
 from xg.cli.arguments import settings_of
 from xg.cli.dumped import GRADIENT, Dump, gradients_of
@@ -31,11 +30,11 @@ from xg.verify.counterpart.rank_arrays import RankArrays, WholeArray
 from xg_runtime import arrays as array_files
 from xg_runtime import rename
 from xg_runtime.errors import InputError
+from xg_runtime.module import Arrays
 from xg_runtime.names import Names
 from xg_runtime.ranks.grid import Grid
 from xg_runtime.tensor_layout import TensorLayout
 
-Arrays = dict[str, NDArray[Any]]
 COPIES: Final = "its copies differ from rank to rank: not broadcast, or updated apart"
 
 

@@ -15,16 +15,14 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from numpy.typing import NDArray
-
 from xg_runtime.errors import FileError, InputError
+from xg_runtime.module import Array, Arrays
 
 if TYPE_CHECKING:
     from torch.export import ExportedProgram
 
-Arrays = dict[str, NDArray[Any]]
 Axes = Sequence[int | str]
-Run = Callable[[Arrays], Mapping[str, NDArray[Any]]]
+Run = Callable[[Arrays], Mapping[str, Array]]
 
 ENDINGS: Final = (".onnx", ".pt2")
 PACKAGES: Final = ("onnx", "onnxscript")  # which torch needs to write ONNX
@@ -80,7 +78,7 @@ def read_program(data: bytes) -> Run:
 
     module = torch.export.load(io.BytesIO(data)).module()
 
-    def run(inputs: Arrays) -> Mapping[str, NDArray[Any]]:
+    def run(inputs: Arrays) -> Mapping[str, Array]:
         with torch.no_grad():
             return {name: out.numpy() for name, out in module(**tensors(inputs)).items()}
 
@@ -159,7 +157,7 @@ def read_onnx(data: bytes) -> Run:
         options.log_severity_level = 3  # errors; its notes are on its own kernels
         session = onnxruntime.InferenceSession(data, options, providers=["CPUExecutionProvider"])
 
-    def run(inputs: Arrays) -> Mapping[str, NDArray[Any]]:
+    def run(inputs: Arrays) -> Mapping[str, Array]:
         return dict(zip(names, session.run(names, inputs), strict=True))
 
     return run

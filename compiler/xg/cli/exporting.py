@@ -9,10 +9,9 @@ from argparse import Namespace
 from collections.abc import Iterator
 from math import ceil, log10
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, cast
+from typing import TYPE_CHECKING, Final, cast
 
 import numpy as np
-from numpy.typing import NDArray
 
 from xg.cli.export_formats import (
     quiet,
@@ -34,13 +33,12 @@ from xg.verify.reference.interpret import Interpreter
 from xg.verify.reference.random_inputs import input_draws
 from xg_runtime.errors import InputError
 from xg_runtime.expect import fit
+from xg_runtime.module import Array, Arrays
 
 if TYPE_CHECKING:
     from torch import nn
     from torch.export import ExportedProgram
 
-Array = NDArray[Any]
-Arrays = dict[str, Array]
 
 SMALLEST: Final = 1e-6  # difference that is worth a number: below are the roundings of float32
 TOLERANCE: Final = 1e-4  # of float32, as a part of the largest number of an output

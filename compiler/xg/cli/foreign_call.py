@@ -10,7 +10,6 @@ from inspect import Parameter, signature
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from xg.cli.input_arrays import expected_inputs
 from xg.cli.published import Published, at_sizes_of, size_numbers
@@ -23,15 +22,13 @@ from xg.verify.proof_sizes import verification_sizes
 from xg_runtime import random_inputs
 from xg_runtime.errors import InputError
 from xg_runtime.expect import fit
+from xg_runtime.module import Array, Arrays
 from xg_runtime.names import Names
 
 if TYPE_CHECKING:
     from argparse import Namespace
 
     from torch import nn
-
-Array = NDArray[Any]
-Arrays = dict[str, Array]
 
 
 def config_of(module: nn.Module) -> dict[str, Any] | None:

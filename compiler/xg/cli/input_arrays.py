@@ -4,9 +4,6 @@ from __future__ import annotations
 
 from argparse import Namespace
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
-
-from numpy.typing import NDArray
 
 from xg.cli.arguments import settings_of
 from xg.cli.opening import open_project
@@ -18,8 +15,7 @@ from xg.frontend.typed import declared_dims, shape_project
 from xg.ir.loss import ignored
 from xg_runtime import arrays
 from xg_runtime.expect import Expected, fit
-
-Arrays = dict[str, NDArray[Any]]
+from xg_runtime.module import Arrays
 
 
 @dataclass(frozen=True)

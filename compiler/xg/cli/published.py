@@ -14,8 +14,6 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any, Final
 
-from numpy.typing import NDArray
-
 from xg.cli.arguments import settings_of
 from xg.diagnostics.diagnostic import Diagnostic, DiagnosticError
 from xg.diagnostics.lazy_dataclass import dataclass
@@ -29,9 +27,8 @@ from xg.ir.sizes_from_arrays import carried_sizes, sizes_from_arrays
 from xg.ir.walk import level_by_level
 from xg_runtime import model_config, names, rename, weights
 from xg_runtime.errors import InputError
+from xg_runtime.module import Arrays
 from xg_runtime.names import ConfigPath, Names
-
-Arrays = dict[str, NDArray[Any]]
 
 ENDING: Final = ".names.toml"
 OF_SIZES: Final = "XG04"  # how the codes of errors of numbers begin

@@ -17,7 +17,6 @@ from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
-from numpy.typing import NDArray
 
 from xg.cli.dumped import GRADIENT, tensors_of
 from xg.cli.dumped_ranks import RankDumps
@@ -44,6 +43,7 @@ from xg.verify.gather_shards import window
 from xg_runtime import arrays as array_files
 from xg_runtime import random_inputs, weights
 from xg_runtime.errors import InputError, XgRuntimeError
+from xg_runtime.module import Array, Arrays
 from xg_runtime.names import Names
 from xg_runtime.ranks import number
 from xg_runtime.ranks.failure import CollectiveFailed, of_others
@@ -53,8 +53,6 @@ from xg_runtime.ranks.task import Answer
 if TYPE_CHECKING:
     from torch import Tensor, nn
 
-Array = NDArray[Any]
-Arrays = dict[str, Array]
 WRAPPERS: Final = re.compile(r"(_fsdp_wrapped_module|_orig_mod|_checkpoint_wrapped_module)\.")
 
 

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator
-from typing import Any, Protocol
-
-from numpy.typing import NDArray
+from typing import Protocol
 
 from xg.diagnostics.lazy_dataclass import dataclass
 from xg.diagnostics.terminal import printable
@@ -15,10 +13,9 @@ from xg.ir.graph import Value
 from xg.ir.size_constraints import size_constraints
 from xg_runtime.errors import InputError
 from xg_runtime.generate import Reader, Rereading, Stepping, TokenModel, generate
+from xg_runtime.module import Array
 from xg_runtime.sample import Sampling
 from xg_runtime.stream import pieces
-
-Array = NDArray[Any]
 
 
 class Codec(Protocol):

@@ -14,12 +14,11 @@ from collections.abc import Mapping
 from typing import Any, Final, cast
 
 import numpy as np
-from numpy.typing import NDArray
 
 from xg.diagnostics.lazy_dataclass import dataclass
+from xg_runtime.module import Array
 
 SCHEMA: Final = 8  # the major version of the serialized graph that is read here
-Array = NDArray[Any]
 Json = Mapping[str, Any]
 
 # torch's numbers of element types. NumPy lacks bfloat16, which is the upper half of a float32.

@@ -12,8 +12,8 @@ from xg.importing.diagram import Model
 from xg.importing.exported import BOOL, INTEGERS, Exported, within
 from xg.importing.lowering import LAYOUT
 from xg.importing.views import ModelValue
+from xg_runtime.module import Arrays
 
-Arrays = dict[str, Array]
 VECTOR: Final = 0.1  # how far the entries of vectors are moved, which often start as 0 or 1
 MATRIX: Final = 0.5  # how far those of others are, in their own measure
 

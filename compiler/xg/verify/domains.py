@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Any, Final
+from typing import Final
 
 import numpy as np
-from numpy.typing import NDArray
 
 from xg.ir.graph import Program
 from xg.verify.first_nan import refuse_nan
 from xg_runtime.errors import RunError
+from xg_runtime.module import Array, Arrays
 
-Array = NDArray[Any]
-Arrays = dict[str, Array]
 DOMAINS: Final[Mapping[str, Callable[[Array], Array]]] = {
     "": lambda x: x,  # around 0, positive and negative
     "inputs above 0": lambda x: np.abs(x) + 0.1,

@@ -8,19 +8,18 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence, Set
 from functools import reduce
-from typing import Any, TypeVar
+from typing import TypeVar
 
 import numpy as np
-from numpy.typing import NDArray
 
 from xg.diagnostics.lazy_dataclass import dataclass
 from xg.diagnostics.source import Span
 from xg.ir.graph import Apply, Call, Graph, Program, Value
 from xg.ir.placement import CONSTANT, AxisState, Placement
 from xg.verify.reference.interpret import Record
+from xg_runtime.module import Array
 from xg_runtime.ranks.grid import Grid
 
-Array = NDArray[Any]
 Add = Callable[[Array, Array], Array]
 Same = Callable[[Array, Array], bool]
 T = TypeVar("T")

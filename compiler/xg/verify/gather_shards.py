@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from xg.diagnostics.lazy_dataclass import dataclass
 from xg.sharding.shard_spec import ShardSpec
+from xg_runtime.module import Array
 from xg_runtime.ranks.grid import Grid
 
-Array = NDArray[Any]
 Window = tuple[slice, ...]
 
 

@@ -7,10 +7,9 @@ on: at γ = 1 and β = 0 a gradient that confuses γ with γ² looks right.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, Final
+from typing import Final
 
 import numpy as np
-from numpy.typing import NDArray
 
 from xg.diagnostics.lazy_dataclass import dataclass
 from xg.driver import BACKENDS, Program, compile_project
@@ -27,10 +26,9 @@ from xg.verify.zeros import why_zero, why_zero_through_calls
 from xg_runtime import agreement, gradcheck, random_inputs
 from xg_runtime.errors import InputError
 from xg_runtime.expect import Expected
-from xg_runtime.module import Module
+from xg_runtime.module import Arrays, Module
 from xg_runtime.norm import global_norm
 
-Arrays = dict[str, NDArray[Any]]
 OTHER_DRAWS: Final = 4
 
 

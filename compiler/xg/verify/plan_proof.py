@@ -10,7 +10,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, cast
 
 import numpy as np
-from numpy.typing import NDArray
 
 import xg_runtime.ranks as ranks
 from xg.diagnostics.lazy_dataclass import dataclass
@@ -37,9 +36,8 @@ from xg.verify.residues import Exact, exactly
 from xg.verify.single_device import single_with_rings
 from xg_runtime import agreement
 from xg_runtime.errors import InputError, RankError
+from xg_runtime.module import Array
 from xg_runtime.ranks.run_task import Place
-
-Array = NDArray[Any]
 
 
 @dataclass(frozen=True)

@@ -13,7 +13,6 @@ from functools import cached_property
 from typing import Any, Final
 
 import numpy as np
-from numpy.typing import NDArray
 
 import xg_runtime.ranks as ranks
 from xg.diagnostics.lazy_dataclass import dataclass
@@ -21,11 +20,10 @@ from xg.ir.graph import Program
 from xg.sharding.shard_spec import ShardSpec, cuts
 from xg.verify.gather_shards import furthest, gather_shards
 from xg_runtime import agreement
-from xg_runtime.module import Module
+from xg_runtime.module import Array, Module
 from xg_runtime.norm import global_norm
 from xg_runtime.ranks.grid import Grid
 
-Array = NDArray[Any]
 Arrays = Mapping[str, Array]
 Counts = dict[tuple[str, str, str], tuple[int, int]]
 

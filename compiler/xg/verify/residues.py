@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, cast
+from typing import cast
 
 import numpy as np
-from numpy.typing import NDArray
 
 import xg_runtime.ranks as ranks
 from xg.diagnostics.lazy_dataclass import dataclass
@@ -21,8 +20,8 @@ from xg.verify.reference.modular.meanings import modulo
 from xg.verify.reference.modular.residues import Undefined
 from xg.verify.reference.modular.run import Outcome, RunInputs, interpreter, run_drawn
 from xg_runtime.errors import RankError
+from xg_runtime.module import Array
 
-Array = NDArray[Any]
 Arrays = Mapping[str, Array]
 
 

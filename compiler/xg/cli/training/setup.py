@@ -8,9 +8,6 @@ from collections.abc import Mapping
 from dataclasses import field
 from functools import cached_property
 from pathlib import Path
-from typing import Any
-
-from numpy.typing import NDArray
 
 from xg.cli.writer import Writer
 from xg.diagnostics.lazy_dataclass import dataclass
@@ -19,11 +16,9 @@ from xg.frontend.typed import Settings
 from xg_runtime.batches import Source
 from xg_runtime.corpus import Corpus
 from xg_runtime.errors import InputError
-from xg_runtime.module import Module
+from xg_runtime.module import Arrays, Module
 from xg_runtime.sample import Sampling
 from xg_runtime.tokenizer import Tokenizer
-
-Arrays = dict[str, NDArray[Any]]
 
 
 @dataclass(frozen=True)

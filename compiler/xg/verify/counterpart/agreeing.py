@@ -2,14 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
-from numpy.typing import NDArray
 
 from xg_runtime import agreement
-
-Array = NDArray[Any]
+from xg_runtime.module import Array
 
 
 def off(theirs: Array, ours: Array, total: float = 0.0) -> float:

@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from xg.verify.counterpart.agreeing import off
 from xg.verify.counterpart.flat_program import FlatEdge, FlatProgram, FlatStep
 from xg.verify.counterpart.forward_cause import factor_between
 from xg.verify.counterpart.variants import RANKS
+from xg_runtime.module import Array
 
-Array = NDArray[Any]
 SomeRows = Callable[[tuple[int, int, int]], Array | None]  # parts, which, along which axis
 NOTHING = "no gradient arrives: it is frozen, detached, or computed without autograd"
 

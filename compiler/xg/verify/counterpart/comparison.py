@@ -10,10 +10,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import field, replace
-from typing import Any, Final, Literal
+from typing import Final, Literal
 
 import numpy as np
-from numpy.typing import NDArray
 
 from xg.diagnostics.lazy_dataclass import dataclass
 from xg.verify.counterpart.agreeing import off
@@ -24,8 +23,8 @@ from xg.verify.counterpart.forward_cause import forward_cause, steps_between
 from xg.verify.counterpart.matching import MatchedEdge, Matcher, Matches, Owners, compared
 from xg.verify.counterpart.rank_arrays import WholeArray
 from xg.verify.counterpart.variants import OtherWeights
+from xg_runtime.module import Array
 
-Array = NDArray[Any]
 TOLERANCE: Final = 1e-6
 
 

@@ -8,10 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import field, replace
-from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from xg.diagnostics.lazy_dataclass import dataclass
 from xg.ir.graph import Apply, Call, Program, Value
@@ -20,8 +18,8 @@ from xg.ir.use import Attrs
 from xg.verify.reference.body_cache import BodyCache
 from xg.verify.reference.evaluate import Context, evaluate
 from xg.verify.reference.interpret import Interpreter, Record
+from xg_runtime.module import Array
 
-Array = NDArray[Any]
 Arrays = Mapping[str, Array]
 
 

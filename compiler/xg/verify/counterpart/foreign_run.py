@@ -4,14 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import field
-from typing import Any, Literal
-
-from numpy.typing import NDArray
+from typing import Literal
 
 from xg.diagnostics.lazy_dataclass import dataclass
 from xg.verify.counterpart.rank_arrays import RankArrays
-
-Array = NDArray[Any]
+from xg_runtime.module import Array
 
 
 @dataclass(slots=True, eq=False)

@@ -5,17 +5,14 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from itertools import combinations
-from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from xg.diagnostics.lazy_dataclass import dataclass
 from xg.verify.counterpart.agreeing import off
 from xg.verify.counterpart.flat_program import FlatEdge, FlatStep
 from xg.verify.counterpart.variants import OtherWeights, variants
-
-Array = NDArray[Any]
+from xg_runtime.module import Array
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,10 +10,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import field
-from typing import Any, Final
+from typing import Final
 
 import numpy as np
-from numpy.typing import NDArray
 
 from xg.diagnostics.lazy_dataclass import dataclass
 from xg.ir.parameters import join
@@ -21,8 +20,8 @@ from xg.verify.counterpart.agreeing import in_shape, off
 from xg.verify.counterpart.flat_program import FlatEdge, FlatProgram, FlatStep
 from xg.verify.counterpart.foreign_run import Event, ForeignRun
 from xg.verify.counterpart.rank_arrays import WholeArray
+from xg_runtime.module import Array
 
-Array = NDArray[Any]
 FOLLOWING: Final = 12  # results that are looked at behind the first that depends on all
 Owners = Mapping[str, Sequence[Sequence[str]]]  # by tensor: our parameters, parts of it in order
 

@@ -9,18 +9,17 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import combinations, product
 from math import prod
-from typing import Any, Final
+from typing import Final
 
 import numpy as np
-from numpy.typing import NDArray
 
 from xg.diagnostics.lazy_dataclass import dataclass
 from xg.sharding.shard_spec import ShardSpec
 from xg.verify.counterpart.agreeing import in_shape, off
 from xg.verify.gather_shards import window
+from xg_runtime.module import Array
 from xg_runtime.ranks.grid import Grid
 
-Array = NDArray[Any]
 NEARER: Final = 0.5  # how far off a sum is beside its terms, to be what was meant
 
 

@@ -10,14 +10,12 @@ from dataclasses import fields, is_dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
-from numpy.typing import NDArray
 
 from xg.verify.counterpart.foreign_run import Event, ForeignRun
+from xg_runtime.module import Array
 
 if TYPE_CHECKING:
     from torch import Tensor, nn
-
-Array = NDArray[Any]
 
 
 def parameters(module: nn.Module) -> dict[str, Tensor]:

@@ -7,16 +7,15 @@ An error is only reported where its numbers are theirs, so a long list costs tim
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Any, Final
+from typing import Final
 
 import numpy as np
-from numpy.typing import NDArray
 
 from xg.diagnostics.lazy_dataclass import dataclass
 from xg.ir.scalar import Scalar, as_scalar
 from xg.verify.counterpart.flat_program import FlatEdge, FlatStep
+from xg_runtime.module import Array
 
-Array = NDArray[Any]
 Variant = tuple[str, Array]  # the error in words, and the first result with it
 RANKS: Final = (2, 3, 4, 5, 6, 7, 8, 16)
 EPSILONS: Final = (1e-5, 1e-6, 1e-12, 1e-8, 1e-3, 1e-7, 0.0)

@@ -9,10 +9,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import field
 from functools import cached_property
-from typing import Any, TypeAlias
 
 import numpy as np
-from numpy.typing import NDArray
 
 from xg.diagnostics.lazy_dataclass import dataclass
 from xg.frontend.examples.bind import BoundExample
@@ -24,9 +22,7 @@ from xg.ir.parameters import param_specs
 from xg.ir.tensor import TensorType
 from xg.verify.reference.body_cache import BodyCache
 from xg.verify.reference.interpret import Edge, Interpreter, Record
-
-Array: TypeAlias = NDArray[Any]
-Arrays: TypeAlias = dict[str, Array]
+from xg_runtime.module import Array, Arrays
 
 
 def array(numbers: Numbers) -> Array:

@@ -12,7 +12,6 @@ from dataclasses import field
 from typing import Any, Final
 
 import numpy as np
-from numpy.typing import NDArray
 
 from xg.diagnostics.lazy_dataclass import dataclass
 from xg.ir.body import topological
@@ -23,8 +22,8 @@ from xg.ir.tensor import Shape
 from xg.verify.reference import indexing, windows
 from xg.verify.reference.mesh import Mesh
 from xg.verify.reference.random import SPREAD, bell, flat, keep_mask, ones
+from xg_runtime.module import Array
 
-Array = NDArray[Any]
 Meaning = Callable[..., Array]  # (expr, context, *arguments) -> value
 
 

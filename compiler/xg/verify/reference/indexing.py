@@ -2,15 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
-from numpy.typing import NDArray
 
 from xg.ir.prim import Expr, batch_of
 from xg.verify.reference.windows import KnownSizes
-
-Array = NDArray[Any]
+from xg_runtime.module import Array
 
 
 def gather(expr: Expr, numbers: KnownSizes, table: Array, ids: Array) -> Array:

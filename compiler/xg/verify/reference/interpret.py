@@ -10,10 +10,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import field
 from itertools import chain
-from typing import Any, TypeVar
+from typing import TypeVar
 
 import numpy as np
-from numpy.typing import NDArray
 
 from xg.diagnostics.lazy_dataclass import dataclass
 from xg.ir.dim import ONE
@@ -34,8 +33,8 @@ from xg.verify.reference.evaluate import (
 )
 from xg.verify.reference.random import key
 from xg.verify.reference.random_inputs import parameter_draws
+from xg_runtime.module import Array
 
-Array = NDArray[Any]
 Arrays = Mapping[str, Array]
 Edge = tuple[str, Value]  # the path of a call, and a value of its graph or of its backward pass
 Key = TypeVar("Key")

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Any, Protocol
+from typing import Protocol
 
-from numpy.typing import NDArray
-
-Array = NDArray[Any]
+from xg_runtime.module import Array
 
 
 class Mesh(Protocol):

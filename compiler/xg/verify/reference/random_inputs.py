@@ -3,17 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from xg.diagnostics.lazy_dataclass import dataclass
 from xg.ir.graph import Program
 from xg.ir.parameters import param_specs
 from xg.verify.reference.random import key, normal, words
-
-Array = NDArray[Any]
+from xg_runtime.module import Array
 
 
 @dataclass(frozen=True, slots=True)

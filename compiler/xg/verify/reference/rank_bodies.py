@@ -9,10 +9,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import reduce
-from typing import Any, cast
+from typing import cast
 
 import numpy as np
-from numpy.typing import NDArray
 
 from xg.diagnostics.lazy_dataclass import dataclass
 from xg.ir.body import topological
@@ -20,8 +19,7 @@ from xg.ir.placement import AxisState
 from xg.ir.prim import Expr
 from xg.verify.reference.evaluate import Context
 from xg.verify.reference.mesh import Mesh
-
-Array = NDArray[Any]
+from xg_runtime.module import Array
 
 
 def run(

@@ -4,16 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from itertools import product
-from typing import Any, Protocol
+from typing import Protocol
 
 import numpy as np
-from numpy.typing import NDArray
 
 from xg.ir.prim import Attr, Expr
 from xg.ir.tensor import Shape
 from xg.ir.window_prims import WINDOW_SIZES
-
-Array = NDArray[Any]
+from xg_runtime.module import Array
 
 
 class KnownSizes(Protocol):

@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 from math import prod
-from typing import Any, Final, NamedTuple
+from typing import Final, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from xg.verify.reference.modular.residues import Field, finite
-
-Array = NDArray[Any]
+from xg_runtime.module import Array
 
 FEW: Final = 4  # products of residues, below 2⁶⁰ each, that 64 bits hold the sum of
 LIMB: Final = 15  # bits of the lower part of a factor

@@ -8,16 +8,14 @@ another softmax.
 from __future__ import annotations
 
 from functools import lru_cache
-from typing import Any, Final
+from typing import Final
 
 import numpy as np
-from numpy.typing import NDArray
 
 from xg.verify.reference.modular.residues import HIDDEN, Field, finite
 from xg.verify.reference.random import key as key_of
 from xg.verify.reference.random import words
-
-Array = NDArray[Any]
+from xg_runtime.module import Array
 
 # Exponentials are 1 … 2²⁰, so that sums of fewer than 1024 of them are positive, as programs trust.
 POSITIVE: Final = 2**20

@@ -10,10 +10,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from functools import lru_cache, partial
 from math import prod
-from typing import Any, Final
+from typing import Final
 
 import numpy as np
-from numpy.typing import NDArray
 
 from xg.diagnostics.lazy_dataclass import dataclass
 from xg.ir.prim import COMPARE, Expr
@@ -28,8 +27,7 @@ from xg.verify.reference.modular.residues import (
     finite,
     hides,
 )
-
-Array = NDArray[Any]
+from xg_runtime.module import Array
 
 SAME: Final = (
     *("iota", "stop", "maximum", "minimum", *COMPARE, "where", "max", "reshape", "transpose"),

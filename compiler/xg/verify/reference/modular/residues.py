@@ -14,14 +14,12 @@ from __future__ import annotations
 from fractions import Fraction
 from functools import lru_cache
 from itertools import accumulate
-from typing import Any, Final
+from typing import Final
 
 import numpy as np
-from numpy.typing import NDArray
 
 from xg.diagnostics.lazy_dataclass import dataclass
-
-Array = NDArray[Any]
+from xg_runtime.module import Array
 
 PRIMES: Final = (2**31 - 1, 2**31 - 19, 2**31 - 61)
 MINUS_INFINITY: Final = -(2**61)

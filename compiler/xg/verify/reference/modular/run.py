@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from functools import lru_cache
-from typing import Any, Final
+from typing import Final
 
 import numpy as np
-from numpy.typing import NDArray
 
 from xg.diagnostics.lazy_dataclass import dataclass
 from xg.ir.graph import Program
@@ -21,8 +20,8 @@ from xg.verify.reference.mesh import Mesh
 from xg.verify.reference.modular.meanings import modulo
 from xg.verify.reference.modular.residues import PRIMES, Field, Undefined
 from xg.verify.reference.random import key, words
+from xg_runtime.module import Array
 
-Array = NDArray[Any]
 Arrays = Mapping[str, Array]
 
 DRAWS: Final = 8  # of inputs, until one needs no number that does not exist
