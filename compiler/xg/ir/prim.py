@@ -11,13 +11,14 @@ repeated. Axes are counted from the end (-1 is the last), so one body serves eve
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Final, Literal
+from typing import Any, Final, Literal, TypeVar
 
 from xg.diagnostics.lazy_dataclass import dataclass, replace
 from xg.ir.dim import ONE, ZERO, Dim
 from xg.ir.scalar import Scalar, as_scalar, size
 from xg.ir.tensor import Shape, spell_shape
 
+T = TypeVar("T")
 Kind = Literal["float", "int", "bool"]
 Cuts = tuple[tuple[int, str], ...]  # an axis, and the mesh axis that cuts it; outermost first
 Attr = int | str | bool | Dim | Scalar | Shape | tuple[int, ...] | tuple[str, ...] | Cuts | None
@@ -55,6 +56,17 @@ class Expr:
     def attr(self, key: str) -> Attr:
         """One attribute by its name."""
         return dict(self.attrs)[key]
+
+    def typed(self, key: str, kind: type[T]) -> T:
+        """One attribute, of a type that is known."""
+        value = self.attr(key)
+        assert isinstance(value, kind)
+        return value
+
+    def axes(self, key: str = "axes") -> tuple[int, ...]:
+        """Axes among the attributes, counted as they are there."""
+        value: Any = self.attr(key)
+        return value
 
     @property
     def rank(self) -> int:
@@ -287,11 +299,8 @@ def broadcast(x: Expr, shape: Shape) -> Expr:
 
 def concat(parts: Sequence[Expr], axis: int) -> Expr:
     """Parts one after the other along an axis counted from the end."""
-    total = parts[0].shape[axis]
-    for part in parts[1:]:
-        total = total + part.shape[axis]
     shape = list(parts[0].shape)
-    shape[axis] = total
+    shape[axis] = sum((part.shape[axis] for part in parts), ZERO)
     return Expr("concat", tuple(parts), tuple(shape), parts[0].kind, (("axis", axis),))
 
 
@@ -336,9 +345,7 @@ def scatter_add(updates: Expr, ids: Expr, rows: Dim, batch: int = 0) -> Expr:
 
 def batch_of(expr: Expr) -> int:
     """The number of leading axes that a table and its ids share."""
-    batch = dict(expr.attrs).get("batch", 0)
-    assert isinstance(batch, int)
-    return batch
+    return expr.typed("batch", int) if "batch" in dict(expr.attrs) else 0
 
 
 def pick(x: Expr, ids: Expr) -> Expr:

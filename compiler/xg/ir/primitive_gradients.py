@@ -107,37 +107,13 @@ def _accumulate(totals: dict[int, Cotangent], expr: Expr, cotangent: Cotangent) 
     totals[id(expr)] = cotangent if before is None else before.plus(cotangent)
 
 
-def _scalar(expr: Expr, key: str) -> Scalar:
-    value = expr.attr(key)
-    assert isinstance(value, Scalar)
-    return value
-
-
-def _int(expr: Expr, key: str) -> int:
-    value = expr.attr(key)
-    assert isinstance(value, int)
-    return value
-
-
-def _dim(expr: Expr, key: str) -> Dim:
-    value = expr.attr(key)
-    assert isinstance(value, Dim)
-    return value
-
-
-def _tuple(expr: Expr, key: str) -> tuple[int, ...]:
-    value = expr.attr(key)
-    assert isinstance(value, tuple)
-    return tuple(axis for axis in value if isinstance(axis, int))
-
-
 def _div(y: Expr, d: Expr) -> Cotangents:
     a, b = y.args
     return d / b, -(d * a / b**2)
 
 
 def _pow(y: Expr, d: Expr) -> Cotangents:
-    exponent = _scalar(y, "exponent")
+    exponent = y.typed("exponent", Scalar)
     slope = exponent - 1
     base = y.args[0] if slope == as_scalar(1.0) else y.args[0] ** slope
     return (d * exponent * base,)
@@ -159,7 +135,7 @@ def _where(y: Expr, d: Cotangent) -> Sequence[Cotangent | None]:
 def _spread(y: Expr, d: Expr) -> Expr:
     """The cotangent of a reduction under the shape of its argument, axes of size 1 kept."""
     x = y.args[0]
-    gone = {axis % x.rank for axis in _tuple(y, "axes")}
+    gone = {axis % x.rank for axis in y.axes()}
     dims = tuple(ONE if i in gone else dim for i, dim in enumerate(x.shape))
     return broadcast(reshape(d, dims), x.shape)
 
@@ -167,7 +143,7 @@ def _spread(y: Expr, d: Expr) -> Expr:
 def _mean(y: Expr, d: Expr) -> Cotangents:
     x = y.args[0]
     count = ONE
-    for axis in _tuple(y, "axes"):
+    for axis in y.axes():
         count = count * x.shape[axis]
     return (_spread(y, d) / count,)
 
@@ -176,14 +152,12 @@ def _largest(y: Expr, d: Cotangent) -> Sequence[Cotangent | None]:
     # Equal maxima share the gradient, so that their order does not matter.
     x = y.args[0]
     hit = x >= _spread(y, y)
-    count = reduce_sum(where(hit, 1.0, 0.0), _tuple(y, "axes"))
+    count = reduce_sum(where(hit, 1.0, 0.0), y.axes())
     return (Cotangent(_spread(y, d.closed) / count, (Gate(hit),)),)
 
 
 def _contract(y: Expr, d: Expr) -> Cotangents:
-    spec = y.attr("spec")
-    assert isinstance(spec, str)
-    inputs, output = spec.split("->")
+    inputs, output = y.typed("spec", str).split("->")
     letters_a, letters_b = inputs.split(",")
     a, b = y.args
     return (
@@ -193,13 +167,13 @@ def _contract(y: Expr, d: Expr) -> Cotangents:
 
 
 def _transpose(y: Expr, d: Expr) -> Cotangents:
-    order = _tuple(y, "order")
+    order = y.axes("order")
     inverse = sorted(range(len(order)), key=lambda axis: order[axis])
     return (transpose(d, inverse),)
 
 
 def _concat(y: Expr, d: Expr) -> Cotangents:
-    axis = _int(y, "axis")
+    axis = y.typed("axis", int)
     parts: list[Expr] = []
     start = ONE * 0
     for arg in y.args:
@@ -210,12 +184,12 @@ def _concat(y: Expr, d: Expr) -> Cotangents:
 
 
 def _cut(y: Expr, d: Expr) -> Cotangents:
-    axis = _int(y, "axis")
-    return (pad(d, axis, _dim(y, "start"), y.args[0].shape[axis]),)
+    axis = y.typed("axis", int)
+    return (pad(d, axis, y.typed("start", Dim), y.args[0].shape[axis]),)
 
 
 def _pad(y: Expr, d: Expr) -> Cotangents:
-    axis, start = _int(y, "axis"), _dim(y, "start")
+    axis, start = y.typed("axis", int), y.typed("start", Dim)
     return (cut(d, axis, start, start + y.args[0].shape[axis]),)
 
 
@@ -227,7 +201,7 @@ def _gather(y: Expr, d: Expr) -> Cotangents:
 
 def _dropout(y: Expr, d: Expr) -> Cotangents:
     scaled = bool(y.attr("scaled"))
-    return dropout_apply(d, y.args[1], _scalar(y, "p"), scaled=scaled), None
+    return dropout_apply(d, y.args[1], y.typed("p", Scalar), scaled=scaled), None
 
 
 RULES: Final[Mapping[str, Rule]] = {
@@ -259,8 +233,8 @@ RULES: Final[Mapping[str, Rule]] = {
     "concat": _concat,
     "cut": _cut,
     "pad": _pad,
-    "window": lambda y, d: (overlap(d, _int(y, "axis"), Windows.of(y)),),
-    "overlap": lambda y, d: (window(d, _int(y, "axis"), Windows.of(y)),),
+    "window": lambda y, d: (overlap(d, y.typed("axis", int), Windows.of(y)),),
+    "overlap": lambda y, d: (window(d, y.typed("axis", int), Windows.of(y)),),
     "gather": _gather,
     "scatter_add": lambda y, d: (gather(d, y.args[1], batch_of(y)), None),
     "top": lambda y, d: (None,),

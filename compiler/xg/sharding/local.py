@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import field
+from typing import Any
 
 from xg.diagnostics.lazy_dataclass import dataclass, replace
 from xg.ir.body import Body
@@ -22,7 +23,7 @@ from xg.ir.collective_prims import (
     shard_slice,
     to_local_index,
 )
-from xg.ir.dim import ONE, Dim
+from xg.ir.dim import ONE, Dim, product
 from xg.ir.placement import CONSTANT, PARTIAL, REPLICATED, AxisState, shard
 from xg.ir.prim import Attr, Expr, batch_of, const, where
 from xg.ir.scalar import size
@@ -193,18 +194,13 @@ class _LocalBody:
 
     def _drawn(self, expr: Expr, state: AxisState) -> tuple[tuple[str, Attr], ...]:
         """The attributes of a mask that is drawn in part."""
-        attr = expr.attr("cuts")
-        assert isinstance(attr, tuple)
-        return (*expr.attrs[:-1], ("cuts", (*attr, (state.axis, self.mesh_axis))))  # pyright: ignore
+        cuts: Any = expr.attr("cuts")
+        return (*expr.attrs[:-1], ("cuts", (*cuts, (state.axis, self.mesh_axis))))
 
     def _mean(self, expr: Expr, args: list[Expr]) -> Expr:
         """The sum over the part, divided by the whole length."""
         x = expr.args[0]
-        count: Dim = ONE
-        axes = expr.attr("axes")
-        assert isinstance(axes, tuple)
-        for axis in axes:
-            count = count * x.shape[int(str(axis))]
+        count = product(x.shape[axis] for axis in expr.axes())
         total = replace(expr, prim="sum", args=tuple(args), shape=expr.shape)
         return Expr("div", (total, const(size(count))), expr.shape)
 

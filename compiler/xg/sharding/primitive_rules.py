@@ -102,9 +102,7 @@ def _reduced(whole: AxisState) -> Rule:
         if state.kind != "S":
             return state
         rank = args[0].expr.rank
-        axes = expr.attr("axes")
-        assert isinstance(axes, tuple)
-        gone = {int(str(axis)) % rank - rank for axis in axes}
+        gone = {axis % rank - rank for axis in expr.axes()}
         if state.axis in gone:
             return whole
         if expr.attr("keep"):
@@ -159,7 +157,7 @@ def _transpose(expr: Expr, args: Sequence[PlacedArgument]) -> AxisState:
     state = args[0].state
     if state.kind != "S":
         return _kept(expr, args)
-    order = [int(str(axis)) for axis in _tuple(expr, "order")]
+    order = [int(str(axis)) for axis in expr.axes("order")]
     return shard(order.index(state.axis + expr.rank) - expr.rank)
 
 
@@ -170,15 +168,15 @@ def _kept(expr: Expr, args: Sequence[PlacedArgument]) -> AxisState:
 
 
 def _concat(expr: Expr, args: Sequence[PlacedArgument]) -> AxisState:
-    axis = expr.attr("axis")
-    joined = [p for p, arg in enumerate(args) if arg.state == shard(int(str(axis)))]
+    axis = expr.typed("axis", int)
+    joined = [p for p, arg in enumerate(args) if arg.state == shard(axis)]
     if joined:
         raise IllTyped("the axis along which parts are joined is cut", expr, joined)
     return _sum_of(expr, args)
 
 
 def _stretch(expr: Expr, args: Sequence[PlacedArgument]) -> AxisState:
-    if args[0].state == shard(int(str(expr.attr("axis")))):
+    if args[0].state == shard(expr.typed("axis", int)):
         raise IllTyped("the axis of which a stretch is taken is cut", expr, [0])
     return _kept(expr, args)
 
@@ -187,7 +185,7 @@ def _windows(grown: int) -> Rule:
     """A cut axis that no window is along keeps its part; those in front are renumbered."""
 
     def rule(expr: Expr, args: Sequence[PlacedArgument]) -> AxisState:
-        state, axis = args[0].state, int(str(expr.attr("axis")))
+        state, axis = args[0].state, expr.typed("axis", int)
         if state.kind != "S":
             return _kept(expr, args)
         first = axis if grown > 0 else axis - 1  # windows, if there are, come before their elements
@@ -213,12 +211,6 @@ def _dropout_keep(expr: Expr, args: Sequence[PlacedArgument]) -> AxisState:
     return args[0].state if args[0].state.kind == "S" else CONSTANT
 
 
-def _tuple(expr: Expr, key: str) -> tuple[object, ...]:
-    value = expr.attr(key)
-    assert isinstance(value, tuple)
-    return value
-
-
 # ---- across another mesh axis -------------------------------------------------------------------
 
 
@@ -241,14 +233,14 @@ def _moved_elsewhere(expr: Expr, args: Sequence[PlacedArgument]) -> AxisState:
 
 def _gathered_around(expr: Expr, args: Sequence[PlacedArgument]) -> AxisState:
     """Parts go round the mesh axis that cuts this axis: each rank uses the whole."""
-    cut = args[0].state == shard(int(str(expr.attr("axis"))))
+    cut = args[0].state == shard(expr.typed("axis", int))
     return REPLICATED if cut else _kept(expr, args)
 
 
 def _scattered_around(expr: Expr, args: Sequence[PlacedArgument]) -> AxisState:
     """The transpose: terms of a sum come together while they go round."""
     state = args[0].state
-    return shard(int(str(expr.attr("axis")))) if state == PARTIAL else _kept(expr, args)
+    return shard(expr.typed("axis", int)) if state == PARTIAL else _kept(expr, args)
 
 
 def _constant(expr: Expr, args: Sequence[PlacedArgument]) -> AxisState:

@@ -110,7 +110,5 @@ def _means(program: Program) -> Iterator[Dim]:
 
 
 def _reduced(expr: Expr) -> Dim:
-    axes = expr.attr("axes")
-    assert isinstance(axes, tuple)
     shape = expr.args[0].shape
-    return product(shape[axis] for axis in axes if isinstance(axis, int))
+    return product(shape[axis] for axis in expr.axes())

@@ -137,19 +137,13 @@ def _reduced(expr: Expr, known: Perturbations) -> Perturbation | None:
     """The mean and the maximum of numbers that change uniformly change as they do."""
     (arg,) = expr.args
     change = known[id(arg)]
-    gone = frozenset(axis for axis in _axes_of(expr))
+    gone = frozenset(axis for axis in expr.axes())
     same = expr.prim in ("mean", "max") and gone <= change.uniform and bool(expr.attr("keep"))
     if not expr.attr("keep"):
         left = [axis for axis in range(-arg.rank, 0) if axis not in gone]
         uniform = frozenset(i - len(left) for i, axis in enumerate(left) if axis in change.uniform)
         return Perturbation(expr, uniform)
     return Perturbation(change.source if same else expr, change.uniform | gone)
-
-
-def _axes_of(expr: Expr) -> list[int]:
-    axes = expr.attr("axes")
-    assert isinstance(axes, tuple)
-    return [axis for axis in axes if isinstance(axis, int)]
 
 
 def _contraction(expr: Expr, known: Perturbations) -> Perturbation | None:
@@ -169,18 +163,10 @@ def _contraction(expr: Expr, known: Perturbations) -> Perturbation | None:
 
 
 def _transposed(expr: Expr, known: Perturbations) -> Perturbation | None:
-    order = expr.attr("order")
-    assert isinstance(order, tuple)
     rank = expr.rank
     uniform = known[id(expr.args[0])].uniform
-    return Perturbation(
-        expr, frozenset(i - rank for i, axis in enumerate(order) if _int(axis) - rank in uniform)
-    )
-
-
-def _int(value: object) -> int:
-    assert isinstance(value, int)
-    return value
+    order = enumerate(expr.axes("order"))
+    return Perturbation(expr, frozenset(i - rank for i, axis in order if axis - rank in uniform))
 
 
 def _reshaped(expr: Expr, known: Perturbations) -> Perturbation | None:

@@ -78,16 +78,12 @@ def bare(expr: Expr, args: Sequence[Text], scope: Scope) -> Text:
 
 def scalar(expr: Expr, key: str, scope: Scope) -> Text:
     """A real number among the attributes."""
-    value = expr.attr(key)
-    assert isinstance(value, Scalar)
-    return scope.number(value)
+    return scope.number(expr.typed(key, Scalar))
 
 
 def length(expr: Expr, key: str, scope: Scope) -> Text:
     """A size among the attributes."""
-    value = expr.attr(key)
-    assert isinstance(value, Dim)
-    return scope.size(value)
+    return scope.size(expr.typed(key, Dim))
 
 
 def unary(function: str, of_arrays: str) -> Spell:
@@ -118,14 +114,13 @@ def reduction(method: str, axes_word: str, keep_word: str) -> Spell:
     """A method that takes axes: ``x.sum(axis=-1, keepdims=True)``."""
 
     def spell(expr: Expr, args: Sequence[Text], scope: Scope) -> Text:
-        axes, keep = expr.attr("axes"), expr.attr("keep")
-        assert isinstance(axes, tuple)
+        axes, keep = expr.axes(), expr.attr("keep")
         rank = expr.args[0].rank
         if len(axes) == rank and not keep:
             return Text(f"{args[0].atom}.{method}()")
         # Kept axes are counted from the end, which holds for every rank; removed ones are named
         # as the reader of one block counts them.
-        counted = [str(int(str(axis)) + (0 if keep else rank)) for axis in axes]
+        counted = [str(axis + (0 if keep else rank)) for axis in axes]
         axis = counted[0] if len(axes) == 1 else tuple_of(counted)
         keep_argument = f", {keep_word}=True" if keep else ""
         return Text(f"{args[0].atom}.{method}({axes_word}={axis}{keep_argument})")
@@ -177,9 +172,7 @@ def arange(function: str, more: Callable[[Scope], Sequence[str]] = lambda scope:
     """Whole numbers in a row, from 0 where nothing else is said; `more` are further arguments."""
 
     def spell(expr: Expr, args: Sequence[Text], scope: Scope) -> Text:
-        start, count = expr.attr("start"), expr.attr("length")
-        assert isinstance(start, Dim)
-        assert isinstance(count, Dim)
+        start, count = expr.typed("start", Dim), expr.typed("length", Dim)
         ends = [count] if start.constant == 0 else [start, start + count]
         return call(function, *(scope.size(end).text for end in ends), *more(scope))
 
@@ -266,9 +259,8 @@ def transposition(swap: Swap, pair: str, every: str) -> Spell:
     """Axes in another order: methods for two that are exchanged, and for all of them."""
 
     def spell(expr: Expr, args: Sequence[Text], scope: Scope) -> Text:
-        order = expr.attr("order")
-        assert isinstance(order, tuple)
-        axes = moved_axes([int(str(axis)) for axis in order])
+        order = expr.axes("order")
+        axes = moved_axes(order)
         if axes == (-1, -2):
             return swap(args[0], len(order))
         method, moved = (pair, axes) if axes else (every, order)
@@ -283,10 +275,7 @@ def cut(expr: Expr, args: Sequence[Text], scope: Scope) -> Text:
 
 
 def _stretch(expr: Expr, scope: Scope) -> str:
-    axis, start, stop = expr.attr("axis"), expr.attr("start"), expr.attr("stop")
-    assert isinstance(axis, int)
-    assert isinstance(start, Dim)
-    assert isinstance(stop, Dim)
+    axis, start, stop = expr.typed("axis", int), expr.typed("start", Dim), expr.typed("stop", Dim)
     whole = expr.args[0].shape[axis]
     first = Text("") if start.constant == 0 else scope.size(start)
     last = Text("") if stop == whole else scope.size(stop)

@@ -125,9 +125,7 @@ class _CausalChecker:
             case "reshape":
                 return args[0].moved(self._after_reshape(expr))
             case "transpose":
-                order = expr.attr("order")
-                assert isinstance(order, tuple)
-                axes = {int(old): new for new, old in enumerate(order) if isinstance(old, int)}
+                axes = {old: new for new, old in enumerate(expr.axes("order"))}
                 return args[0].moved({a - expr.rank: b - expr.rank for a, b in axes.items()})
             case "sum" | "mean" | "max":
                 return self._reduced(expr, args[0])
@@ -140,8 +138,7 @@ class _CausalChecker:
 
     def _counted(self, expr: Expr) -> Fact:
         """The integers from T on along a query, from 0 on along a key, are positions."""
-        start = expr.attr("start")
-        assert isinstance(start, Dim)
+        start = expr.typed("start", Dim)
         if self._is_query(expr.shape[0]):
             start = start - self.past
         elif not self._is_key(expr.shape[0]):
@@ -174,9 +171,7 @@ class _CausalChecker:
 
     def _reduced(self, expr: Expr, arg: Fact) -> Fact:
         (source,) = expr.args
-        axes = expr.attr("axes")
-        assert isinstance(axes, tuple)
-        gone = {int(axis) % source.rank - source.rank for axis in axes if isinstance(axis, int)}
+        gone = {axis % source.rank - source.rank for axis in expr.axes()}
         for key in gone & set(self._keys(source)):
             queries = self._queries(source)
             neutral = _NEUTRAL.get(expr.prim)

@@ -94,12 +94,10 @@ def _of_arguments(expr: Expr, whole: Whole, positions: PositionSymbols) -> list[
         case "reshape":
             return [_reshaped(expr.args[0].shape, expr.shape, whole, positions)]
         case "transpose":
-            order = expr.attr("order")
-            assert isinstance(order, tuple)
+            order = expr.axes("order")
             return [tuple(whole[order.index(axis)] for axis in range(expr.rank))]
         case "concat" | "cut" | "pad":
-            axis = expr.attr("axis")
-            assert isinstance(axis, int)
+            axis = expr.typed("axis", int)
             for tensor in (expr, *expr.args):
                 _refuse_positions([tensor.shape[axis]], positions, _PARTS[expr.prim])
             return [whole for _ in expr.args]
@@ -143,9 +141,7 @@ def _aligned(shape: Shape, whole: Whole, positions: PositionSymbols) -> Whole:
 
 def _reduced(expr: Expr, whole: Whole, positions: PositionSymbols) -> Whole:
     (arg,) = expr.args
-    axes = expr.attr("axes")
-    assert isinstance(axes, tuple)
-    gone = {int(axis) % arg.rank for axis in axes if isinstance(axis, int)}
+    gone = {axis % arg.rank for axis in expr.axes()}
     if expr.prim == "mean":
         over = [arg.shape[axis] for axis in sorted(gone)]
         _refuse_positions(over, positions, "averages over", ahead=True)
@@ -186,8 +182,7 @@ def _reshaped(before: Shape, after: Shape, whole: Whole, positions: PositionSymb
 
 def _windowed(expr: Expr, whole: Whole, positions: PositionSymbols) -> Whole:
     """Windows that end at their position need the positions before it, which are kept."""
-    axis, cut = expr.attr("axis"), Windows.of(expr)
-    assert isinstance(axis, int)
+    axis, cut = expr.typed("axis", int), Windows.of(expr)
     verb = {"window": "cuts windows from", "overlap": "lays windows over"}[expr.prim]
     along = expr.prim == "window" and positions.is_axis(cut.length) and cut.count == cut.length
     if not along:
@@ -233,8 +228,7 @@ def _build(expr: Expr, whole: Whole, args: tuple[Expr, ...], positions: Position
 
 def _window(expr: Expr, whole: Whole, arg: Expr, positions: PositionSymbols) -> Expr:
     """Windows of positions; those of the new ones begin after T others."""
-    axis, cut = expr.attr("axis"), Windows.of(expr)
-    assert isinstance(axis, int)
+    axis, cut = expr.typed("axis", int), Windows.of(expr)
     if whole[axis - 1]:
         cut = replace(cut, count=positions.grown(cut.count))
     else:
@@ -244,8 +238,7 @@ def _window(expr: Expr, whole: Whole, arg: Expr, positions: PositionSymbols) -> 
 
 def _counted(expr: Expr, shape: Shape, whole: Whole, positions: PositionSymbols) -> Expr:
     """Integers in order; of the positions the new ones come after T others."""
-    start = expr.attr("start")
-    assert isinstance(start, Dim)
+    start = expr.typed("start", Dim)
     if positions.length in start.symbols():
         raise CannotStep(f"counts from {start}, which depends on the number of positions")
     if not positions.is_axis(expr.shape[0]):

@@ -90,7 +90,7 @@ def _round_by_round(expr: Expr, args: list[Expr], lies: Sequence[bool], length: 
     if expr.prim == "broadcast":
         return broadcast(_of_rank(args[0], expr.rank), shape)
     if expr.prim == "transpose":
-        order = (0, *(axis % expr.rank + 1 for axis in _numbers(expr, "order")))
+        order = (0, *(axis % expr.rank + 1 for axis in expr.axes("order")))
         return replace(expr, args=tuple(args), shape=shape, attrs=(("order", order),))
     if expr.prim == "contract":
         spec = _with_rounds(str(expr.attr("spec")), lies)
@@ -126,9 +126,3 @@ def _counted_from_the_end(expr: Expr) -> bool:
     axes = given["axes"] if "axes" in given else (given["axis"],)
     assert isinstance(axes, tuple)
     return all(isinstance(axis, int) and axis < 0 for axis in axes)
-
-
-def _numbers(expr: Expr, name: str) -> Sequence[int]:
-    given = expr.attr(name)
-    assert isinstance(given, tuple)
-    return [int(str(number)) for number in given]

@@ -171,38 +171,31 @@ def _reshape(expr: Expr, context: Context, x: Array) -> Array:
 
 
 def _transpose(expr: Expr, context: Context, x: Array) -> Array:
-    order: Any = expr.attr("order")
-    return np.transpose(x, order)
+    return np.transpose(x, expr.axes("order"))
 
 
 def _broadcast(expr: Expr, context: Context, x: Array) -> Array:
     return np.broadcast_to(x, context.shape(expr.shape))
 
 
-def _axis(expr: Expr) -> int:
-    axis = expr.attr("axis")
-    assert isinstance(axis, int)
-    return axis
-
-
 def _concat(expr: Expr, context: Context, *parts: Array) -> Array:
-    return np.concatenate(parts, axis=_axis(expr))
+    return np.concatenate(parts, axis=expr.typed("axis", int))
 
 
 def _stretch(expr: Expr, context: Context, length: int) -> tuple[Any, ...]:
     start = context.size(expr.attr("start"))
     index: list[Any] = [slice(None)] * expr.rank
-    index[_axis(expr)] = slice(start, start + length)
+    index[expr.typed("axis", int)] = slice(start, start + length)
     return tuple(index)
 
 
 def _cut(expr: Expr, context: Context, x: Array) -> Array:
-    return x[_stretch(expr, context, context.size(expr.shape[_axis(expr)]))]
+    return x[_stretch(expr, context, context.size(expr.shape[expr.typed("axis", int)]))]
 
 
 def _pad(expr: Expr, context: Context, x: Array) -> Array:
     result = np.zeros(context.shape(expr.shape), dtype=x.dtype)
-    result[_stretch(expr, context, x.shape[_axis(expr)])] = x
+    result[_stretch(expr, context, x.shape[expr.typed("axis", int)])] = x
     return result
 
 
@@ -263,11 +256,11 @@ def _all_reduce_max(expr: Expr, context: Context, x: Array) -> Array:
 
 
 def _all_gather(expr: Expr, context: Context, x: Array) -> Array:
-    return context.ranks().all_gather(x, _over(expr), _axis(expr))
+    return context.ranks().all_gather(x, _over(expr), expr.typed("axis", int))
 
 
 def _reduce_scatter(expr: Expr, context: Context, x: Array) -> Array:
-    return context.ranks().reduce_scatter(x, _over(expr), _axis(expr))
+    return context.ranks().reduce_scatter(x, _over(expr), expr.typed("axis", int))
 
 
 def _all_to_all(expr: Expr, context: Context, x: Array) -> Array:
@@ -280,14 +273,14 @@ def _part(x: Array, mesh: Mesh, over: str, axis: int) -> Array:
 
 
 def _shard_slice(expr: Expr, context: Context, x: Array) -> Array:
-    return _part(x, context.ranks(), _over(expr), _axis(expr))
+    return _part(x, context.ranks(), _over(expr), expr.typed("axis", int))
 
 
 def _pad_from_shard(expr: Expr, context: Context, x: Array) -> Array:
     mesh, over = context.ranks(), _over(expr)
     parts = [np.zeros_like(x) for _ in range(mesh.size(over))]
     parts[mesh.rank(over)] = x
-    return np.concatenate(parts, _axis(expr))
+    return np.concatenate(parts, expr.typed("axis", int))
 
 
 def _first_rank_only(expr: Expr, context: Context, x: Array) -> Array:

@@ -28,7 +28,7 @@ class KnownSizes(Protocol):
 
 def window(expr: Expr, numbers: KnownSizes, x: Array) -> Array:
     """Each position's neighbourhood, 0 beyond the ends."""
-    axis = _axis(expr)
+    axis = expr.typed("axis", int)
     result = np.zeros(numbers.shape(expr.shape), dtype=x.dtype)
     to, source = np.moveaxis(result, (axis - 1, axis), (0, 1)), np.moveaxis(x, axis, 0)
     for j, i, position in _elements(expr, numbers):
@@ -38,18 +38,12 @@ def window(expr: Expr, numbers: KnownSizes, x: Array) -> Array:
 
 def overlap(expr: Expr, numbers: KnownSizes, windows: Array) -> Array:
     """The sum of windows where they lie over each other."""
-    axis = _axis(expr)
+    axis = expr.typed("axis", int)
     result = np.zeros(numbers.shape(expr.shape), dtype=windows.dtype)
     to, source = np.moveaxis(result, axis, 0), np.moveaxis(windows, (axis - 1, axis), (0, 1))
     for j, i, position in _elements(expr, numbers):
         to[position] += source[j, i]
     return result
-
-
-def _axis(expr: Expr) -> int:
-    axis = expr.attr("axis")
-    assert isinstance(axis, int)
-    return axis
 
 
 def _elements(expr: Expr, numbers: KnownSizes) -> Iterator[tuple[int, int, int]]:

@@ -161,9 +161,7 @@ class _ResidueRules:
         return np.where(hidden, MINUS_INFINITY, self.field.wrap(shown))
 
     def mean(self, expr: Expr, context: Context, x: Array) -> Array:
-        axes = expr.attr("axes")
-        assert isinstance(axes, tuple)
-        count = prod(x.shape[int(str(axis))] for axis in axes)
+        count = prod(x.shape[axis] for axis in expr.axes())
         return self.div(self.sum(expr, context, x), np.asarray(count))
 
     def contract(self, expr: Expr, context: Context, a: Array, b: Array) -> Array:
