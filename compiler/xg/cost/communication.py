@@ -66,6 +66,11 @@ class Sent:
     step: Apply | None = None
     once: bool = False
 
+    @property
+    def block(self) -> str:
+        """The name of the block that sends it."""
+        return self.key.partition("(")[0].strip()
+
     def elements(self, way: Way) -> Dim:
         """The elements that a rank sends in all calls."""
         return self.payload * factor(self.kind, self.over, way)

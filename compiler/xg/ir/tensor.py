@@ -127,6 +127,11 @@ class Sizes:
         """`fold` on every axis."""
         return tuple(self.fold(dim) for dim in shape)
 
+    def fold_type(self, type_: TensorType) -> TensorType:
+        """`fold` on a type."""
+        range_ = None if type_.range is None else self.fold(type_.range)
+        return TensorType(self.fold_shape(type_.shape), range_)
+
     def same(self, left: Dim, right: Dim) -> bool:
         """Whether two dims are one size for all values of the free symbols."""
         return left == right or self.expand(left) == self.expand(right)

@@ -17,7 +17,6 @@ from xg.diagnostics.lazy_dataclass import dataclass, replace
 from xg.ir.graph import Apply, Backward, Call, Graph, Program, Step, Value, ports
 from xg.ir.instances import inside
 from xg.ir.loop import Loop, stacked
-from xg.ir.op import Op
 from xg.ir.prune import prune
 from xg.ir.tensor import TensorType
 from xg.ir.use import Attrs
@@ -131,7 +130,7 @@ class _Caller:
                 both = (total, part)
                 total = Value(None, "cotangent", value.span)
                 of[total], self.types[total] = value, self.types[value]
-                self.steps.append(Apply(_operator(FAN_OUT), both, (total,), {}, value.span))
+                self.steps.append(Apply(ops.table()[FAN_OUT], both, (total,), {}, value.span))
             gradients[value] = total
         steps = tuple(self._named(step) for step in self.steps)
         return prune(
@@ -358,9 +357,3 @@ def _all(tree: _Tree) -> Iterator[_Tree]:
 
 def _of(tree: _Tree, glyph: str) -> Iterator[_Tree]:
     return (each for each in _all(tree) if each.step.op.glyph == glyph)
-
-
-def _operator(glyph: str) -> Op:
-    op = ops.find(glyph)
-    assert op
-    return op

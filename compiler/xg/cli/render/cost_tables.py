@@ -66,7 +66,7 @@ def collectives(report: CostReport) -> Table[Sent]:
     return Table(
         (
             Column("line", "line", lambda part: part.line, right=True),
-            Column("block", "block", lambda part: part.key, _block),
+            Column("block", "block", lambda part: part.key, lambda part: part.block),
             Column("of", "of", lambda part: part.of or None),
             Column("pass", "pass", lambda part: part.direction),
             Column("collective", "collective", lambda part: SHORT[part.kind]),
@@ -87,10 +87,6 @@ def _alone(part: Sent) -> Sequence[Sent]:
 
 def _again(policy: Policy) -> Sequence[Sent]:
     return policy.sent
-
-
-def _block(part: Sent) -> str:
-    return part.key.partition("(")[0].strip()
 
 
 def _formula(name: str, numbers: Numbers, dim: Callable[[Sent], Dim]) -> Column[Sent]:

@@ -8,7 +8,6 @@ from xg.cli.render.amounts import Evaluated, data_of
 from xg.cost.communication import SHORT, Sent
 from xg.ir.dim import Dim
 from xg.pages.diff import Change, Difference, Edge
-from xg.pages.diff.compare import block_of
 
 Data = Mapping[str, object]
 
@@ -50,7 +49,7 @@ def _collective(change: Change[Sent]) -> Data:
         "pass": part.direction,
         "collective": SHORT[part.kind],
         "over": part.over,
-        "block": block_of(part),
+        "block": part.block,
         "of": part.of or None,
         "line": part.line,
         "before": change.before and change.before.formula("ring"),

@@ -10,7 +10,6 @@ from xg.cli.render.table import Column, Table, aligned
 from xg.cost.communication import SHORT, Sent, Way, total_formula
 from xg.ir.dim import ZERO, Dim
 from xg.pages.diff import Change, Difference, Edge
-from xg.pages.diff.compare import block_of
 
 _SENDING: Final[Mapping[str, Way]] = {"sent naive": "naive", "sent ring": "ring"}
 
@@ -88,7 +87,7 @@ def _collective(change: Change[Sent]) -> tuple[str, ...]:
     amounts = [each.formula("ring") for each in (change.before, change.after) if each]
     place = f"line {part.line}"
     return (
-        sign(change), part.direction, kind, block_of(part), part.of, place, " -> ".join(amounts)
+        sign(change), part.direction, kind, part.block, part.of, place, " -> ".join(amounts)
     )  # fmt: skip
 
 

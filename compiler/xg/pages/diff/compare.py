@@ -112,18 +112,13 @@ def _collectives(side: Side) -> dict[Sending, Sent]:
     """Its collectives, those of one name in one block together."""
     sending: dict[Sending, Sent] = {}
     for part in side.report.sent:
-        key = (part.direction, block_of(part), part.kind, part.over, part.of)
+        key = (part.direction, part.block, part.kind, part.over, part.of)
         sent = sending.get(key)
         if sent:
             payload, calls = sent.payload + part.payload, sent.calls + part.calls
             part = replace(sent, payload=payload, calls=calls)
         sending[key] = part
     return sending
-
-
-def block_of(part: Sent) -> str:
-    """The name of the block that sends it."""
-    return part.key.partition("(")[0].strip()
 
 
 def _sends_otherwise(change: Change[Sent]) -> bool:

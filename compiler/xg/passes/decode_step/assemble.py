@@ -9,7 +9,6 @@ from xg import ops
 from xg.diagnostics.lazy_dataclass import dataclass, replace
 from xg.ir.dim import ZERO, symbol
 from xg.ir.graph import Apply, Call, Carry, Graph, Param, State, Value
-from xg.ir.op import Op
 from xg.ir.prune import prune
 from xg.ir.tensor import TensorType
 from xg.passes.decode_step.positions import Whole
@@ -147,12 +146,12 @@ class Assembler:
         number = next(n for n in range(1, len(taken) + 2) if _numbered(name, n) not in taken)
         axis = part.axis - rank
         attrs = {"axis": axis, "count": 2, "lengths": lengths}
-        steps = [Apply(_op("C"), (past, new), (whole,), attrs, part.span)]
+        steps = [Apply(ops.table()["C"], (past, new), (whole,), attrs, part.span)]
         if part.past:
             last = Value(f"{label}_last", "edge", part.span)
             self.types[last] = self.types[past]
             attrs = {"axis": axis, "start": lengths[1], "stop": sum(lengths, ZERO)}
-            steps.append(Apply(_op("slice"), (whole,), (last,), attrs, part.span))
+            steps.append(Apply(ops.table()["slice"], (whole,), (last,), attrs, part.span))
         self.states.append(State(_numbered(name, number), past, last))
         return steps
 
@@ -223,9 +222,3 @@ def _labels(plan: StepPlan) -> dict[Value, str]:
 
 def _numbered(name: str, number: int) -> str:
     return name if number == 1 else f"{name}_{number}"
-
-
-def _op(glyph: str) -> Op:
-    found = ops.find(glyph)
-    assert found is not None
-    return found

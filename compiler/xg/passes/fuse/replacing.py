@@ -65,14 +65,12 @@ class _Replacing:
 
     def _turned(self, value: Value, last: Apply) -> Apply:
         """A step that transposes the last two axes of a value."""
-        transpose = ops.find("T")
-        assert transpose
         shape = self.source.types[value].shape
         front = tuple(range(len(shape) - 2))
         order = (*front, len(shape) - 1, len(shape) - 2)
         turned = Value(None, "edge", last.span)
         self.types[turned] = TensorType((*shape[:-2], shape[-1], shape[-2]))
-        return Apply(transpose, (value,), (turned,), {"order": order}, last.span)
+        return Apply(ops.table()["T"], (value,), (turned,), {"order": order}, last.span)
 
     def graph(self) -> Graph:
         """The graph with the replacements made."""

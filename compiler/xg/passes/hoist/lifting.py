@@ -120,7 +120,7 @@ class Lifting(LoopInCaller):
         atoms = (self.loop.length, *shape)
         attrs = {"operand": shape, "atoms": atoms, "new": (0,), "shape": atoms}
         made = Value(value.name, "edge", value.span)
-        self._step(_operator("BC"), [value], attrs, made)
+        self._step(ops.table()["BC"], [value], attrs, made)
         return made
 
     def _moved(self, value: Value, order: tuple[int, ...], out: Value | None = None) -> Value:
@@ -128,11 +128,5 @@ class Lifting(LoopInCaller):
         if out is None and order == tuple(range(len(order))):
             return value
         made = out or Value(value.name, "edge", value.span)
-        self._step(_operator("T"), [value], {"order": order}, made, self.types[value].range)
+        self._step(ops.table()["T"], [value], {"order": order}, made, self.types[value].range)
         return made
-
-
-def _operator(glyph: str) -> Op:
-    op = ops.find(glyph)
-    assert op
-    return op

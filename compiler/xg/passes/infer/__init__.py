@@ -325,18 +325,14 @@ class _Typist:
             value = call.starts[state.name]
             tensor_type = self._type(value)
             if tensor_type != type_:
-                state_type, shape = _spell(type_, self.sizes), _spell(tensor_type, self.sizes)
-                problem = StateMismatch(
-                    call.span, state.name, state_type, "starts as", shape, value.span
-                )
-                raise Mistyped(problem)
+                wanted, found = (str(self.sizes.fold_type(each)) for each in (type_, tensor_type))
+                start = "starts as", found, value.span
+                raise Mistyped(StateMismatch(call.span, state.name, wanted, *start))
             return value
-        fill = ops.find("fill")
-        assert fill
         value = Value(None, "edge", call.span)
         self.types[value] = type_
         attrs = {"shape": type_.shape, "value": state.start}
-        self.steps.append(Apply(fill, (), (value,), attrs, call.span))
+        self.steps.append(Apply(ops.table()["fill"], (), (value,), attrs, call.span))
         return value
 
     def _in_sizes(self, call: Call) -> Call:
@@ -357,7 +353,7 @@ class _Typist:
                 self.problems[beyond.limit.at(span)] = None
                 continue
             if expected.shape != type_.shape or (expected.range and expected.range != type_.range):
-                written, actual = str(declared), _spell(type_, self.sizes)
+                written, actual = str(declared), str(self.sizes.fold_type(type_))
                 names = [str(self.sizes.fold(dim)) for dim in type_.shape]
                 state = next((c for c in self.source.carries if c.past.declared is declared), None)
                 if state:
@@ -383,11 +379,6 @@ def _refused(node: Apply, misuse: Misuse, fitting: tuple[str, ...]) -> OperatorM
         repeats = "BC({}) repeats the operand"
         help = tuple(line.replace(repeats.format("…"), repeats.format(name)) for line in named)
     return OperatorMisuse(node.span, misuse.message, misuse.notes.get(0, ""), places, help)
-
-
-def _spell(type_: TensorType, sizes: Sizes) -> str:
-    range_ = sizes.fold(type_.range) if type_.range is not None else None
-    return str(TensorType(sizes.fold_shape(type_.shape), range_))
 
 
 def _callees_first(

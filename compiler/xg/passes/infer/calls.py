@@ -133,7 +133,7 @@ def check_repeat(
 ) -> None:
     """Refuse a row of calls whose output is no next input."""
     if call.count is not None and before != after:
-        shapes = _spell(before, sizes), _spell(after, sizes)
+        shapes = str(sizes.fold_type(before)), str(sizes.fold_type(after))
         raise Mistyped(RepeatChanges(call.span, callee.block, *shapes, callee.inputs[0].span))
 
 
@@ -154,15 +154,10 @@ def _dims(formal: TensorType, actual: TensorType) -> list[tuple[Dim, Dim]]:
 def _mismatch(
     call: Call, callee: Graph, port: Value, actual: TensorType, caller: Graph
 ) -> PortMismatch:
-    shape = _spell(actual, caller.sizes)
+    shape = str(caller.sizes.fold_type(actual))
     names = [str(caller.sizes.fold(dim)) for dim in actual.shape]
     declared = _declared(port)
     help = advice(actual.shape, caller.sizes.expand_type(declared).shape, names)
     return PortMismatch(
         call.span, callee.block, str(port.name), str(declared), shape, port.span, help
     )
-
-
-def _spell(type_: TensorType, sizes: Sizes) -> str:
-    range_ = sizes.fold(type_.range) if type_.range is not None else None
-    return str(TensorType(sizes.fold_shape(type_.shape), range_))

@@ -125,7 +125,8 @@ class GraphPrinter:
         """A value where it comes into being: its type, and all that is known of it alone."""
         graph = self.graph
         text = self._name(value) + (f":{value.role}" if value.role != role else "")
-        type_ = written or (self._folded(graph.types[value]) if value in graph.types else None)
+        folded = graph.sizes.fold_type(graph.types[value]) if value in graph.types else None
+        type_ = written or folded
         if type_ is not None or value.declared is not None:
             text += f" {type_ or value.declared}"
         if type_ is not None and (shown := self._shown(value, type_)) != type_.shape:
@@ -147,11 +148,6 @@ class GraphPrinter:
     def _shown(self, value: Value, type_: TensorType) -> Shape:
         """How people see the shape of a value."""
         return self.graph.shape(value) if value in self.graph.types else type_.shape
-
-    def _folded(self, type_: TensorType) -> TensorType:
-        sizes = self.graph.sizes
-        range_ = sizes.fold(type_.range) if type_.range is not None else None
-        return TensorType(sizes.fold_shape(type_.shape), range_)
 
     # ---- steps ----------------------------------------------------------------------------------
 

@@ -14,13 +14,13 @@ from collections.abc import Iterable, Iterator, Sequence, Set
 from dataclasses import field
 from typing import TypeVar
 
+from xg import ops
 from xg.diagnostics.lazy_dataclass import dataclass, replace
 from xg.ir.collective import FAMILY
 from xg.ir.graph import Apply, Backward, Graph, Program, Step, Value
 from xg.ir.mesh_axes import axes_over, joined_axes
 from xg.ir.placement import INVARIANT, PARTIAL, Placement
 from xg.ir.tensor import TensorType
-from xg.passes.shard.moves import operator
 
 G = TypeVar("G", bound=Graph)
 
@@ -180,7 +180,7 @@ class _Sums:
             return value
         term = self._made(value, {**self.placements[value], **dict.fromkeys(rest, PARTIAL)}, each)
         attrs = {"over": joined_axes(rest), "source": INVARIANT, "target": PARTIAL}
-        self.kept[replace(each, op=operator("once"), outputs=(term,), attrs=attrs)] = None
+        self.kept[replace(each, op=ops.table()["once"], outputs=(term,), attrs=attrs)] = None
         return term
 
     def _made(self, like: Value, placement: Placement, step: Apply) -> Value:

@@ -15,7 +15,6 @@ from xg.diagnostics.lazy_dataclass import dataclass, replace
 from xg.diagnostics.source import Span
 from xg.ir.collective import FAMILY, move
 from xg.ir.graph import Apply, Call, Value
-from xg.ir.op import Op
 from xg.ir.placement import CONSTANT, INVARIANT, PARTIAL, REPLICATED, AxisState, shard
 from xg.ir.tensor import TensorType
 from xg.passes.shard.bodies import Bodies
@@ -139,7 +138,7 @@ class Moves:
         result, value = into, self.aliases.get(value, value)
         self.types[result] = self.types[value]
         self.elsewhere.setdefault(result, self.elsewhere.get(value, {}))
-        self.add(Apply(operator(glyph), (value,), (result,), attrs, span), [target])
+        self.add(Apply(ops.table()[glyph], (value,), (result,), attrs, span), [target])
         return result
 
     # ---- moves in front of layout ---------------------------------------------------------------
@@ -205,10 +204,3 @@ class Moves:
         if step.op.glyph != "BC" or step.attrs["shape"] != step.attrs["atoms"]:
             return False
         return axis + len(step.attrs["shape"]) in step.attrs["new"]
-
-
-def operator(glyph: str) -> Op:
-    """The operator of a move."""
-    op = ops.find(glyph)
-    assert op
-    return op

@@ -91,9 +91,7 @@ def _beside(p: Expr) -> Expr:
 
 def _activation(form: str) -> Op:
     glyph = next(glyph for glyph, word in ACTIVATIONS.items() if word == form)
-    op = ops.find(glyph)
-    assert op
-    return op
+    return ops.table()[glyph]
 
 
 def _words(form: str) -> dict[str, str]:
