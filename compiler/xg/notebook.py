@@ -17,7 +17,6 @@ from __future__ import annotations
 import shlex
 from argparse import ArgumentParser, Namespace
 from collections.abc import Callable, Sequence
-from dataclasses import field
 from html import escape
 from keyword import iskeyword
 from operator import index
@@ -25,7 +24,7 @@ from typing import Final, NoReturn, Protocol
 
 from xg.cli.arguments import add_choice, settings_of
 from xg.diagnostics.diagnostic import DiagnosticError
-from xg.diagnostics.lazy_dataclass import dataclass
+from xg.diagnostics.lazy_dataclass import dataclass, field
 from xg.driver import HEIGHT, Program, compile_project
 from xg.frontend.blocks import concerning, uncalled
 from xg.frontend.choices import check_choices

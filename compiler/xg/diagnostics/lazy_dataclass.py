@@ -12,6 +12,8 @@ from dataclasses import MISSING, Field, FrozenInstanceError, field, fields
 from reprlib import recursive_repr
 from typing import Any, TypeAlias, TypeVar, cast, dataclass_transform
 
+__all__ = ["dataclass", "field", "replace"]
+
 Class = TypeVar("Class")
 AnyField: TypeAlias = Field[Any]
 Source: TypeAlias = Callable[[type, dict[str, object]], str]

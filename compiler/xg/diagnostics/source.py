@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from bisect import bisect_right
-from dataclasses import field
 from functools import cached_property
 
-from xg.diagnostics.lazy_dataclass import dataclass
+from xg.diagnostics.lazy_dataclass import dataclass, field
 
 
 @dataclass(frozen=True, eq=False)

@@ -8,11 +8,10 @@ these texts have now.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import field
 from typing import TYPE_CHECKING, TypeVar
 
 from xg.diagnostics.diagnostic import Diagnostic, Fix
-from xg.diagnostics.lazy_dataclass import dataclass, replace
+from xg.diagnostics.lazy_dataclass import dataclass, field, replace
 from xg.diagnostics.source import Span
 from xg.frontend.project import Project
 from xg.frontend.typed import TypeMemory

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import field
 
 from xg.diagnostics.diagnostic import Diagnostic, DiagnosticError
 from xg.diagnostics.gc_pause import resting_collector
-from xg.diagnostics.lazy_dataclass import dataclass
+from xg.diagnostics.lazy_dataclass import dataclass, field
 from xg.diagnostics.source import Span
 from xg.frontend.project import Project
 from xg.ir.graph import Graph

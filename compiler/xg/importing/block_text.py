@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import field
 
 from xg.diagnostics.diagnostic import Problem
-from xg.diagnostics.lazy_dataclass import dataclass
+from xg.diagnostics.lazy_dataclass import dataclass, field
 from xg.importing.blocks import CallRun, ModelBlocks, ModuleInstance
 from xg.importing.chains import Chains, Link, operands
 from xg.importing.diagram import Model, ModelStep, Weight

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import field
 from typing import Any
 
-from xg.diagnostics.lazy_dataclass import dataclass
+from xg.diagnostics.lazy_dataclass import dataclass, field
 from xg.importing.exported import ModuleScope
 from xg.importing.sizes import Size, SizeClasses
 from xg.importing.views import ModelValue

@@ -7,11 +7,10 @@ polynomials, so equality is structural and nothing is ever evaluated to compare.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import field
 from fractions import Fraction
 from functools import cache, lru_cache
 
-from xg.diagnostics.lazy_dataclass import dataclass
+from xg.diagnostics.lazy_dataclass import dataclass, field
 from xg.diagnostics.limits import DimTerms, NumberDigits, SizeFactors, spell_count
 
 Monomial = tuple[tuple[str, int], ...]

@@ -8,10 +8,9 @@ with a count, so nothing grows with the number of layers.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import field
 from typing import TYPE_CHECKING, Literal
 
-from xg.diagnostics.lazy_dataclass import dataclass
+from xg.diagnostics.lazy_dataclass import dataclass, field
 from xg.diagnostics.source import Span
 from xg.ir.axis_cuts import Cuts
 from xg.ir.body import Body

@@ -13,10 +13,9 @@ neither     the body is differentiated primitive by primitive into such a node.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import field
 from typing import Any, Literal
 
-from xg.diagnostics.lazy_dataclass import dataclass
+from xg.diagnostics.lazy_dataclass import dataclass, field
 from xg.ir.body import Body, substitute
 from xg.ir.dim import Dim
 from xg.ir.prim import Expr, operand

@@ -7,10 +7,9 @@ entry belongs to a block and applies to every call of it.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import field
 from typing import Final, Literal
 
-from xg.diagnostics.lazy_dataclass import dataclass
+from xg.diagnostics.lazy_dataclass import dataclass, field
 from xg.diagnostics.source import Span
 from xg.ir.axis_cuts import Layout
 

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Hashable
-from dataclasses import field
 from typing import Generic, TypeVar
 
-from xg.diagnostics.lazy_dataclass import dataclass
+from xg.diagnostics.lazy_dataclass import dataclass, field
 
 Key = TypeVar("Key", bound=Hashable)
 Answer = TypeVar("Answer")

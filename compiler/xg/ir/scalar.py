@@ -8,10 +8,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping
-from dataclasses import field
 from typing import Final
 
-from xg.diagnostics.lazy_dataclass import dataclass
+from xg.diagnostics.lazy_dataclass import dataclass, field
 from xg.diagnostics.limits import NumberParts
 from xg.ir.dim import Dim
 from xg.ir.dim import number as dim_number

@@ -13,9 +13,8 @@ several stages use is I over these: its gradient is summed over them, once for a
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import field
 
-from xg.diagnostics.lazy_dataclass import dataclass
+from xg.diagnostics.lazy_dataclass import dataclass, field
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Mapping
 from contextlib import suppress
-from dataclasses import field
 
-from xg.diagnostics.lazy_dataclass import dataclass, replace
+from xg.diagnostics.lazy_dataclass import dataclass, field, replace
 from xg.diagnostics.limits import Beyond, Limit
 from xg.ir.dim import ONE, ZERO, Dim, DimError, product, symbol
 

@@ -9,11 +9,10 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Mapping
-from dataclasses import field
 from typing import Final
 
 from xg import ops
-from xg.diagnostics.lazy_dataclass import dataclass, replace
+from xg.diagnostics.lazy_dataclass import dataclass, field, replace
 from xg.ir.graph import Apply, Backward, Call, Graph, Program, Step, Value, ports
 from xg.ir.instances import inside
 from xg.ir.loop import Loop, stacked

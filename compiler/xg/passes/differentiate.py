@@ -8,10 +8,9 @@ only what some gradient mentions is saved.
 from __future__ import annotations
 
 from collections.abc import Container, Mapping, Sequence
-from dataclasses import field
 
 from xg import ops
-from xg.diagnostics.lazy_dataclass import dataclass, replace
+from xg.diagnostics.lazy_dataclass import dataclass, field, replace
 from xg.diagnostics.source import Span
 from xg.ir.graph import Apply, Backward, Call, Graph, Program, Step, Value
 from xg.ir.op import Gradient, Op, Term

@@ -9,9 +9,8 @@ ones, so that every gradient is the same to the last bit.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import field
 
-from xg.diagnostics.lazy_dataclass import dataclass, replace
+from xg.diagnostics.lazy_dataclass import dataclass, field, replace
 from xg.ir.collective import FAMILY
 from xg.ir.graph import Apply, Backward, Graph, Program, Step, Value
 from xg.ir.plan import WHOLE, Memory

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import field
 from functools import cached_property
 
 from xg.diagnostics.diagnostic import DiagnosticError
-from xg.diagnostics.lazy_dataclass import dataclass, replace
+from xg.diagnostics.lazy_dataclass import dataclass, field, replace
 from xg.ir.dim import Dim
 from xg.ir.graph import Graph, Program, Value
 from xg.ir.instances import Symbols, inside

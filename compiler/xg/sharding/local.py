@@ -8,10 +8,9 @@ row of their rank.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import field
 from typing import Any
 
-from xg.diagnostics.lazy_dataclass import dataclass, replace
+from xg.diagnostics.lazy_dataclass import dataclass, field, replace
 from xg.ir.body import Body
 from xg.ir.collective_prims import (
     all_gather,

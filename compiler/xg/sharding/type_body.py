@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import field
 
-from xg.diagnostics.lazy_dataclass import dataclass
+from xg.diagnostics.lazy_dataclass import dataclass, field
 from xg.ir.body import Body, topological
 from xg.ir.placement import CONSTANT, INVARIANT, REPLICATED, AxisState
 from xg.ir.prim import COMPARE, RANDOM, Expr

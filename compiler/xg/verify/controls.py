@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
-from dataclasses import field
 from inspect import currentframe
 from types import ModuleType
 from typing import Any, Final, Generic, Literal, TypeVar
@@ -16,7 +15,7 @@ from typing import Any, Final, Generic, Literal, TypeVar
 import numpy as np
 
 import xg_runtime.ranks as ranks
-from xg.diagnostics.lazy_dataclass import dataclass
+from xg.diagnostics.lazy_dataclass import dataclass, field
 from xg.verify.rank_comparison import ArrayDifference, Arrays
 from xg_runtime.errors import RankError
 from xg_runtime.ranks.array_ops import Tensor, array_ops

@@ -9,14 +9,13 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence, Set
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import field
 from functools import cached_property
 from typing import Any, Final, cast
 
 import numpy as np
 
 import xg_runtime.ranks as ranks
-from xg.diagnostics.lazy_dataclass import dataclass
+from xg.diagnostics.lazy_dataclass import dataclass, field
 from xg.driver import Program
 from xg.ir import graph as ir
 from xg.verify.first_edge import Edges, compare_edges

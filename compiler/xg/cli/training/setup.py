@@ -5,12 +5,11 @@ from __future__ import annotations
 import hashlib
 from argparse import Namespace
 from collections.abc import Mapping
-from dataclasses import field
 from functools import cached_property
 from pathlib import Path
 
 from xg.cli.writer import Writer
-from xg.diagnostics.lazy_dataclass import dataclass
+from xg.diagnostics.lazy_dataclass import dataclass, field
 from xg.driver import Program
 from xg.frontend.typed import Settings
 from xg_runtime.batches import Source

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Container, Iterator, Mapping, Sequence
-from dataclasses import field
 
 from xg.codegen.emit.bundles import spell_gathered
 from xg.codegen.emit.deferred_sums import DeferredSum, deferred_sums, sum_of
@@ -30,7 +29,7 @@ from xg.codegen.emit.writer import (
     read_values,
     size_variables,
 )
-from xg.diagnostics.lazy_dataclass import dataclass
+from xg.diagnostics.lazy_dataclass import dataclass, field
 from xg.ir.graph import Apply, Backward, Call, Step, Value
 from xg.ir.labels import names_by_label
 from xg.ir.loop import Loop

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import field
 
 from xg.codegen.emit.names import Names
 from xg.codegen.emit.spelling import Scope, Spelling
 from xg.codegen.emit.text import WIDTH, Precedence, Text
-from xg.diagnostics.lazy_dataclass import dataclass
+from xg.diagnostics.lazy_dataclass import dataclass, field
 from xg.ir.body import Body, topological
 from xg.ir.prim import ARITHMETIC, RANDOM, UNARY, Expr
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import field
 
 from xg.codegen.emit.bundles import spell_gathered
 from xg.codegen.emit.forward_call import run_call
@@ -22,7 +21,7 @@ from xg.codegen.emit.writer import (
     read_values,
     size_variables,
 )
-from xg.diagnostics.lazy_dataclass import dataclass
+from xg.diagnostics.lazy_dataclass import dataclass, field
 from xg.ir.graph import Apply, Graph, Value
 from xg.ir.labels import names_by_label, saved_names
 from xg.ir.tensor import TensorType

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Container, Mapping
-from dataclasses import field
 
 from xg.codegen.emit.kernel import Kernels
 from xg.codegen.emit.names import Names, camel, plain, snake, spell_symbol
 from xg.codegen.emit.spelling import Spelling
 from xg.codegen.emit.statements import Functions, Mark
-from xg.diagnostics.lazy_dataclass import dataclass
+from xg.diagnostics.lazy_dataclass import dataclass, field
 from xg.ir.body import topological
 from xg.ir.graph import Apply, Call, Graph, Program, Step
 from xg.ir.prim import RANDOM

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import field
 from typing import Protocol
 
 from xg.codegen.emit.sizes import spell_dim, spell_scalar
 from xg.codegen.emit.support import private
 from xg.codegen.emit.text import Text
-from xg.diagnostics.lazy_dataclass import dataclass
+from xg.diagnostics.lazy_dataclass import dataclass, field
 from xg.ir.dim import Dim
 from xg.ir.prim import Expr
 from xg.ir.scalar import Scalar

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Container, Iterable, Mapping, Sequence
-from dataclasses import field
 
 from xg.codegen.emit.body import VIEWS, BodyWriter, is_inline, repeats
 from xg.codegen.emit.function import OperatorFunction, operator_function
@@ -14,7 +13,7 @@ from xg.codegen.emit.names import Names, safe, snake, spell_symbol
 from xg.codegen.emit.sizes import shape_text
 from xg.codegen.emit.spelling import Scope, Spelling
 from xg.codegen.emit.text import WIDTH, Text
-from xg.diagnostics.lazy_dataclass import dataclass
+from xg.diagnostics.lazy_dataclass import dataclass, field
 from xg.diagnostics.source import Span
 from xg.ir.body import Body
 from xg.ir.graph import Apply, Step, Value

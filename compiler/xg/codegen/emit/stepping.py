@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import field
 
 from xg.codegen.emit.argument_checks import checked_names, first_checks
 from xg.codegen.emit.line_breaks import bracketed, indented
@@ -14,7 +13,7 @@ from xg.codegen.emit.public import PublicWriter
 from xg.codegen.emit.ranges import given_range_lines
 from xg.codegen.emit.size_limits import limit_lines
 from xg.codegen.emit.spelling import Scope
-from xg.diagnostics.lazy_dataclass import dataclass
+from xg.diagnostics.lazy_dataclass import dataclass, field
 from xg.ir.dim import Dim
 from xg.ir.graph import Apply
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import field
 
 from xg.codegen.emit.line_breaks import commented, indented
 from xg.codegen.emit.locate import Source, locate
@@ -14,7 +13,7 @@ from xg.codegen.emit.sizes import shape_text
 from xg.codegen.emit.spelling import Scope
 from xg.codegen.emit.statements import Statements
 from xg.codegen.emit.text import Text
-from xg.diagnostics.lazy_dataclass import dataclass
+from xg.diagnostics.lazy_dataclass import dataclass, field
 from xg.ir.dim import symbol
 from xg.ir.graph import Call, Graph, Step, Value
 from xg.ir.scalar import Scalar

@@ -10,7 +10,6 @@ their parameters, and run as a step of their own where somebody calls them.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import field
 
 from xg.codegen.emit.line_breaks import bracketed, dictionary, indented, wrapped
 from xg.codegen.emit.locate import Source, locate
@@ -31,7 +30,7 @@ from xg.codegen.torch.block_class import (
 from xg.codegen.torch.input_shapes import as_given, shape_lines
 from xg.codegen.torch.step import AutogradStep
 from xg.codegen.torch.templates import PATHS, SHAPES, WEIGHTS, around
-from xg.diagnostics.lazy_dataclass import dataclass
+from xg.diagnostics.lazy_dataclass import dataclass, field
 from xg.ir.dim import symbol
 from xg.ir.graph import Call, Graph, Program, Value
 from xg.ir.labels import names_by_label

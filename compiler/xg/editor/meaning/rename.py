@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import field
 from pathlib import Path
 
 from xg import ops
-from xg.diagnostics.lazy_dataclass import dataclass
+from xg.diagnostics.lazy_dataclass import dataclass, field
 from xg.diagnostics.source import Source, Span
 from xg.editor.meaning.declared import ProjectNames
 from xg.editor.meaning.occurrences import Key, Occurrence, Occurrences

@@ -11,11 +11,10 @@ is a long text that is no title.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import field
 from typing import Final
 
 from xg.diagnostics import escape
-from xg.diagnostics.lazy_dataclass import dataclass
+from xg.diagnostics.lazy_dataclass import dataclass, field
 from xg.figures.draw.display import Display, DrawnShape, DrawnText, Element
 from xg.figures.draw.typeset import TextSpan
 from xg.figures.model.geometry import DrawnPath, Point

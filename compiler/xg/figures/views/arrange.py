@@ -9,10 +9,9 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import field
 from typing import Protocol
 
-from xg.diagnostics.lazy_dataclass import dataclass
+from xg.diagnostics.lazy_dataclass import dataclass, field
 from xg.figures.model.figure import EdgeRole, EdgeStyle, Emphasis, FigureEdge, FigureNode, NodeKind
 from xg.figures.model.richtext import RichText, characters
 from xg.figures.views.remarks import behind

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import field
 from itertools import groupby
 from typing import Final
 
-from xg.diagnostics.lazy_dataclass import dataclass
+from xg.diagnostics.lazy_dataclass import dataclass, field
 from xg.figures.model import richtext
 from xg.figures.model.figure import Emphasis, NodeKind
 from xg.figures.model.richtext import RichText, StyledRun

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import field
 from typing import TypeVar
 
 from xg.diagnostics.diagnostic import DiagnosticError, Problem
-from xg.diagnostics.lazy_dataclass import dataclass
+from xg.diagnostics.lazy_dataclass import dataclass, field
 from xg.diagnostics.source import Span
 from xg.frontend.blocks import concerning
 from xg.frontend.examples.errors import GivenTwice, NoSuchBlock, NotTaken

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import field
 
 from xg.diagnostics.diagnostic import Problem
-from xg.diagnostics.lazy_dataclass import dataclass
+from xg.diagnostics.lazy_dataclass import dataclass, field
 from xg.diagnostics.source import Span
 from xg.frontend.examples.errors import BadTolerance, NoLastDigit, NotAnIndex, NotGiven, WrongShape
 from xg.frontend.examples.numbers import Numbers, number

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import field
 from pathlib import PurePath
 from typing import Final
 
 import numpy as np
 
-from xg.diagnostics.lazy_dataclass import dataclass
+from xg.diagnostics.lazy_dataclass import dataclass, field
 from xg.diagnostics.source import Span
 from xg.figures.views.backward import backward_drawn
 from xg.figures.views.forward import forward_drawn

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import field
 from typing import Final
 
-from xg.diagnostics.lazy_dataclass import dataclass
+from xg.diagnostics.lazy_dataclass import dataclass, field
 from xg.figures.views.notation import Notation
 from xg.ir.graph import Backward, Program, Step, Value
 from xg.pages.explorer.equation import Equations

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import field
 
 from xg.cost.cost import BlockCost, CostRow
 from xg.cost.flops import flops
-from xg.diagnostics.lazy_dataclass import dataclass
+from xg.diagnostics.lazy_dataclass import dataclass, field
 from xg.figures.views.steps import Drawn
 from xg.ir.dim import Dim
 from xg.ir.graph import Apply, Call, Program, Step, Value

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import field
 from typing import Final
 
-from xg.diagnostics.lazy_dataclass import dataclass
+from xg.diagnostics.lazy_dataclass import dataclass, field
 from xg.ir.dim import Coefficient, Dim, DimError, Monomial, product, symbol
 from xg.ir.graph import Program
 from xg.pages.explorer.uses import BlockUse

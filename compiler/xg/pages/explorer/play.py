@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import field
 from typing import Any, Final, cast
 
 from xg.cost.cost import cost
-from xg.diagnostics.lazy_dataclass import dataclass
+from xg.diagnostics.lazy_dataclass import dataclass, field
 from xg.driver import Program as Compiled
 from xg.ir.dim import DimError
 from xg.ir.graph import Program

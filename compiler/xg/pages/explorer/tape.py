@@ -9,13 +9,12 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import field
 from functools import reduce
 from typing import Any, cast
 
 import numpy as np
 
-from xg.diagnostics.lazy_dataclass import dataclass
+from xg.diagnostics.lazy_dataclass import dataclass, field
 from xg.ir import prim
 from xg.ir.body import topological
 from xg.ir.dim import ONE, Dim, number

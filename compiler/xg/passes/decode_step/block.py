@@ -9,11 +9,10 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
-from dataclasses import field
 from typing import NoReturn
 
 from xg.diagnostics.diagnostic import DiagnosticError, Problem
-from xg.diagnostics.lazy_dataclass import dataclass, replace
+from xg.diagnostics.lazy_dataclass import dataclass, field, replace
 from xg.diagnostics.source import Span
 from xg.ir.body import topological
 from xg.ir.dim import Dim, symbol

@@ -9,11 +9,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Generator, Mapping, Sequence
-from dataclasses import field
 from typing import Final
 
 from xg.diagnostics.diagnostic import DiagnosticError
-from xg.diagnostics.lazy_dataclass import dataclass
+from xg.diagnostics.lazy_dataclass import dataclass, field
 from xg.ir.body import topological
 from xg.ir.dim import Dim
 from xg.ir.graph import Apply, Call, Graph, Program, Value

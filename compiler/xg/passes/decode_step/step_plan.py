@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Generator, Mapping
-from dataclasses import field
 
-from xg.diagnostics.lazy_dataclass import dataclass
+from xg.diagnostics.lazy_dataclass import dataclass, field
 from xg.diagnostics.source import Span
 from xg.ir.dim import Dim
 from xg.ir.graph import Apply, Call, Graph, Value

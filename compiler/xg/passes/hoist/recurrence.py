@@ -8,10 +8,9 @@ kernel for a loop of this one step.
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import field
 from typing import Final
 
-from xg.diagnostics.lazy_dataclass import dataclass, replace
+from xg.diagnostics.lazy_dataclass import dataclass, field, replace
 from xg.ir.body import Body, topological
 from xg.ir.dim import ONE
 from xg.ir.graph import Apply, Carry, Graph, Step, Value

@@ -8,9 +8,8 @@ that the call gives, by the axes of the operands, and by the sizes that these de
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import field
 
-from xg.diagnostics.lazy_dataclass import dataclass
+from xg.diagnostics.lazy_dataclass import dataclass, field
 from xg.diagnostics.source import Span
 from xg.ir.advice import advice
 from xg.ir.dim import Dim, symbol

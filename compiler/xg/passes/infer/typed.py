@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Hashable, Mapping
-from dataclasses import field
 
-from xg.diagnostics.lazy_dataclass import dataclass
+from xg.diagnostics.lazy_dataclass import dataclass, field
 from xg.ir.graph import Graph
 from xg.ir.recent import Recent
 from xg.ir.tensor import TensorType

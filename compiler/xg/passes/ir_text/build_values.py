@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import field
 from typing import cast
 
 from lark import Token
 
-from xg.diagnostics.lazy_dataclass import dataclass
+from xg.diagnostics.lazy_dataclass import dataclass, field
 from xg.diagnostics.source import Source, Span
 from xg.ir.graph import Role, Step, Value
 from xg.ir.placement import Placement, PlacementRequest

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Container
 from contextlib import suppress
-from dataclasses import field
 from typing import Final
 
 from xg.diagnostics.diagnostic import Problem
-from xg.diagnostics.lazy_dataclass import dataclass, replace
+from xg.diagnostics.lazy_dataclass import dataclass, field, replace
 from xg.ir.graph import Apply, Graph, Param, Remark, Value
 from xg.ir.scalar import as_scalar, size
 from xg.ir.tensor import TensorType

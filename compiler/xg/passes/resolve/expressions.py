@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Container, Iterable, Mapping
-from dataclasses import field
 
 from xg.diagnostics.diagnostic import Problem
-from xg.diagnostics.lazy_dataclass import dataclass
+from xg.diagnostics.lazy_dataclass import dataclass, field
 from xg.diagnostics.limits import Beyond
 from xg.ir.axis_cuts import Layout
 from xg.ir.dim import Dim, DimError, number, symbol

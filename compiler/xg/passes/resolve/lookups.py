@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import field
-
-from xg.diagnostics.lazy_dataclass import dataclass
+from xg.diagnostics.lazy_dataclass import dataclass, field
 from xg.ir.op import Op
 from xg.passes.resolve.instance import BlockInstance
 from xg.passes.resolve.units import Linked, LocatedBlock

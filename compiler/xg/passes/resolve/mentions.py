@@ -7,10 +7,9 @@ only the signature of an operator could tell, so there a name counts as each of 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import field
 from typing import Final
 
-from xg.diagnostics.lazy_dataclass import dataclass
+from xg.diagnostics.lazy_dataclass import dataclass, field
 from xg.ir.recent import Recent
 from xg.syntax import ast
 from xg.syntax.tree import Syntax, parts, walk

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import field
 
-from xg.diagnostics.lazy_dataclass import dataclass
+from xg.diagnostics.lazy_dataclass import dataclass, field
 from xg.ir.plan import EVERY
 from xg.passes.resolve.errors import Refused
 from xg.passes.resolve.plan_errors import NoSuchPlace

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
-from dataclasses import field
 from typing import cast
 
 from xg.diagnostics.diagnostic import DiagnosticError, Problem
-from xg.diagnostics.lazy_dataclass import dataclass, replace
+from xg.diagnostics.lazy_dataclass import dataclass, field, replace
 from xg.ir.axis_cuts import Layout
 from xg.ir.plan import ROUNDS, SCHEDULES, Entry, Memory, Plan, Schedule
 from xg.passes.resolve.errors import Refused

@@ -8,10 +8,9 @@ only the number of a size is another, the graph keeps the old one and `Program.n
 from __future__ import annotations
 
 from collections.abc import Hashable, Mapping
-from dataclasses import field
 
 from xg.diagnostics.diagnostic import Problem
-from xg.diagnostics.lazy_dataclass import dataclass
+from xg.diagnostics.lazy_dataclass import dataclass, field
 from xg.ir.graph import Graph
 from xg.ir.op import Op
 from xg.ir.recent import Recent

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import field
 
-from xg.diagnostics.lazy_dataclass import dataclass
+from xg.diagnostics.lazy_dataclass import dataclass, field
 from xg.diagnostics.source import Span
 from xg.ir.axis_cuts import Layout
 from xg.ir.graph import Apply, Call, Value

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import field
 
 from xg import ops
 from xg.diagnostics.diagnostic import Diagnostic, DiagnosticError
-from xg.diagnostics.lazy_dataclass import dataclass, replace
+from xg.diagnostics.lazy_dataclass import dataclass, field, replace
 from xg.ir.dim import Dim
 from xg.ir.op import Op
 from xg.ir.recent import Recent

@@ -13,9 +13,8 @@ Source: docs/parallel.md; the states are those of `xg.ir.placement`.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import field
 
-from xg.diagnostics.lazy_dataclass import dataclass, replace
+from xg.diagnostics.lazy_dataclass import dataclass, field, replace
 from xg.ir.graph import Apply, Call, Graph, Program
 from xg.ir.part_types import with_parts
 from xg.ir.prune import prune

@@ -7,9 +7,8 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping
-from dataclasses import field
 
-from xg.diagnostics.lazy_dataclass import dataclass, replace
+from xg.diagnostics.lazy_dataclass import dataclass, field, replace
 from xg.ir.axis_cuts import Cuts
 from xg.ir.graph import Call, Graph, Program, Value
 from xg.ir.placement import INVARIANT, AxisState, PlacementRequest, shard

@@ -8,10 +8,9 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Generator, Iterator, Mapping, Sequence
-from dataclasses import field
 
 from xg.diagnostics.diagnostic import DiagnosticError, Problem
-from xg.diagnostics.lazy_dataclass import dataclass, replace
+from xg.diagnostics.lazy_dataclass import dataclass, field, replace
 from xg.diagnostics.source import Span
 from xg.ir.collective import FAMILY
 from xg.ir.graph import Apply, Call, Graph, Value

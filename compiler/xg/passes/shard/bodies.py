@@ -6,9 +6,8 @@ The same steps occur under many plans, in many choices of options and on several
 from __future__ import annotations
 
 from collections.abc import Hashable, Sequence
-from dataclasses import field
 
-from xg.diagnostics.lazy_dataclass import dataclass
+from xg.diagnostics.lazy_dataclass import dataclass, field
 from xg.ir.body import Body
 from xg.ir.content import frozen
 from xg.ir.graph import Apply

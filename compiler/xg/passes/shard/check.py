@@ -7,9 +7,8 @@ the forward pass proves that every sum which the gradients need is there, and no
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import field
 
-from xg.diagnostics.lazy_dataclass import dataclass, replace
+from xg.diagnostics.lazy_dataclass import dataclass, field, replace
 from xg.ir.collective import FAMILY
 from xg.ir.graph import Apply, Backward, Call, Graph, Program, Value
 from xg.ir.mesh_axes import axes_over

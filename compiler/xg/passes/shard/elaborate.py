@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import field
 from itertools import chain, count
 
 from xg.diagnostics.diagnostic import DiagnosticError
-from xg.diagnostics.lazy_dataclass import dataclass, replace
+from xg.diagnostics.lazy_dataclass import dataclass, field, replace
 from xg.ir.collective import FAMILY
 from xg.ir.graph import Apply, Call, Graph, Program
 from xg.ir.instances import Symbols

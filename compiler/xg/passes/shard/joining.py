@@ -11,11 +11,10 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence, Set
-from dataclasses import field
 from typing import TypeVar
 
 from xg import ops
-from xg.diagnostics.lazy_dataclass import dataclass, replace
+from xg.diagnostics.lazy_dataclass import dataclass, field, replace
 from xg.ir.collective import FAMILY
 from xg.ir.graph import Apply, Backward, Graph, Program, Step, Value
 from xg.ir.mesh_axes import axes_over, joined_axes

@@ -7,11 +7,10 @@ which send nothing, vanish. The result is a program like any other, run by every
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import field
 from typing import cast
 
 from xg.diagnostics.diagnostic import DiagnosticError, Problem
-from xg.diagnostics.lazy_dataclass import dataclass, replace
+from xg.diagnostics.lazy_dataclass import dataclass, field, replace
 from xg.ir.body import Body, topological
 from xg.ir.collective import FAMILY, moved
 from xg.ir.collective_prims import local_shape

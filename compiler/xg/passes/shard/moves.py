@@ -8,10 +8,9 @@ backward pass then sends the smaller of the two, and one cast serves all uses.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import field
 
 from xg import ops
-from xg.diagnostics.lazy_dataclass import dataclass, replace
+from xg.diagnostics.lazy_dataclass import dataclass, field, replace
 from xg.diagnostics.source import Span
 from xg.ir.collective import FAMILY, move
 from xg.ir.graph import Apply, Call, Value

@@ -10,9 +10,8 @@ that they gave: which axes the ranks can share.
 from __future__ import annotations
 
 from collections.abc import Callable, Generator, Hashable, Mapping, Sequence
-from dataclasses import field
 
-from xg.diagnostics.lazy_dataclass import dataclass, replace
+from xg.diagnostics.lazy_dataclass import dataclass, field, replace
 from xg.ir.graph import Apply, Call, Graph
 from xg.ir.placement import AxisState
 from xg.ir.recent import Recent

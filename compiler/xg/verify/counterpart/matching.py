@@ -9,12 +9,11 @@ only among these.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import field
 from typing import Final
 
 import numpy as np
 
-from xg.diagnostics.lazy_dataclass import dataclass
+from xg.diagnostics.lazy_dataclass import dataclass, field
 from xg.ir.parameters import join
 from xg.verify.counterpart.agreeing import in_shape, off
 from xg.verify.counterpart.flat_program import FlatEdge, FlatProgram, FlatStep

@@ -7,12 +7,11 @@ by the numbers that the document itself continues with.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import field
 from functools import cached_property
 
 import numpy as np
 
-from xg.diagnostics.lazy_dataclass import dataclass
+from xg.diagnostics.lazy_dataclass import dataclass, field
 from xg.frontend.examples.bind import BoundExample
 from xg.frontend.examples.example_names import ClaimTarget, site_graph
 from xg.frontend.examples.numbers import Numbers

@@ -8,13 +8,12 @@ compiled and nothing is clever. A number that a document prints can replace the 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import field
 from itertools import chain
 from typing import TypeVar
 
 import numpy as np
 
-from xg.diagnostics.lazy_dataclass import dataclass
+from xg.diagnostics.lazy_dataclass import dataclass, field
 from xg.ir.dim import ONE
 from xg.ir.graph import Apply, Backward, Call, Graph, Program, Value, ports
 from xg.ir.instances import inside

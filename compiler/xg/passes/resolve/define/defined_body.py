@@ -8,10 +8,9 @@ until the end.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import field
 from typing import Final
 
-from xg.diagnostics.lazy_dataclass import dataclass, replace
+from xg.diagnostics.lazy_dataclass import dataclass, field, replace
 from xg.ir.dim import ONE
 from xg.ir.prim import Expr, const, integer, iota, reshape, transpose, where
 from xg.ir.scalar import Scalar, as_scalar, size
