@@ -131,7 +131,7 @@ class _Reverse:
         """The cotangent of a forward value: the ⊕ of its parts, under the seed's name."""
         total, *others = self.parts[value]
         for part in others:
-            total = self._emit(ops.table()["⊕"], (total, part), {}, value.span)[0]
+            total = self._emit(_add(), (total, part), {}, value.span)[0]
         self.parts[value] = [total]
         self.of.setdefault(total, value)
         if total.name is None and value.name is not None:
@@ -285,6 +285,10 @@ def _active(graph: Graph, learning: Container[str]) -> set[Value]:
         if learns or any(value in active for value in step.inputs):
             active.update(value for value in step.outputs if graph.types[value].is_float)
     return active
+
+
+def _add() -> Op:
+    return ops.table()["⊕"]
 
 
 def _operator(term: Term) -> Op:

@@ -18,6 +18,11 @@ BUILTINS: Final = words(
     max min ord round slice staticmethod super zip RuntimeError TypeError ValueError
     """
 )
+MATH: Final = frozenset({"cos", "erf", "exp", "log", "prod", "sin", "sqrt", "tanh"})
+STANDARD: Final = frozenset({  # imports that modules of all backends may have
+    "from __future__ import annotations", "import math", "from collections.abc import Mapping",
+    "from typing import Any, NamedTuple", "from typing import Any",
+})  # fmt: skip
 
 
 class DisallowedCode(Exception):

@@ -374,3 +374,18 @@ ON_ARRAYS: Final = {
     "dropout_apply": drop,
     "draw": draw,
 }
+
+
+def as_numpy(library: str) -> dict[str, Spell]:
+    """The words of a library that calls its functions as NumPy does."""
+    reduced = {name: reduction(name, "axis", "keepdims") for name in ("sum", "mean", "max")}
+    plain = ("maximum", "minimum", "where")
+    return {
+        **elementary(library),
+        **{name: function(f"{library}.{name}") for name in plain},
+        **reduced,
+        "const": constant(f"{library}.inf"),
+        "iota": arange(f"{library}.arange"),
+        "broadcast": broadcast(library),
+        "concat": concatenation(f"{library}.concatenate", "axis"),
+    }

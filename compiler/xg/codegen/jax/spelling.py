@@ -64,22 +64,12 @@ def _gather(expr: Expr, args: Sequence[Text], scope: Scope) -> Text:
 SWAPPED: Final = array_ops.swapped("mT")
 WORDS: Final[Mapping[str, Spell]] = {
     **array_ops.ON_ARRAYS,
-    "const": array_ops.constant("jnp.inf"),
-    "iota": array_ops.arange("jnp.arange"),
-    **array_ops.elementary("jnp"),
+    **array_ops.as_numpy("jnp"),
     "erf": array_ops.unary("erf", "jax.lax.erf"),
     "stop": array_ops.function("jax.lax.stop_gradient"),
-    "maximum": array_ops.function("jnp.maximum"),
-    "minimum": array_ops.function("jnp.minimum"),
-    "where": array_ops.function("jnp.where"),
     "as_float": _float,
-    "sum": array_ops.reduction("sum", "axis", "keepdims"),
-    "mean": array_ops.reduction("mean", "axis", "keepdims"),
-    "max": array_ops.reduction("max", "axis", "keepdims"),
     "contract": array_ops.contraction(SWAPPED, 'jnp.einsum("{spec}", {a}, {b})'),
     "transpose": array_ops.transposition(SWAPPED, "swapaxes", "transpose"),
-    "broadcast": array_ops.broadcast("jnp"),
-    "concat": array_ops.concatenation("jnp.concatenate", "axis"),
     "gather": _gather,
     "dropout_keep": collectives.keep(lambda text: f"{text.atom}.shape"),
 }

@@ -4,20 +4,10 @@ from __future__ import annotations
 
 from typing import Final
 
-from xg.codegen.emit.allowlist import Allowlist
+from xg.codegen.emit.allowlist import MATH, STANDARD, Allowlist
 from xg.codegen.emit.mentions import words
 
-IMPORTS: Final = frozenset(
-    {
-        "from __future__ import annotations",
-        "import math",
-        "from collections.abc import Mapping",
-        "from typing import Any, NamedTuple",
-        "from typing import Any",
-        "import jax",
-        "import jax.numpy as jnp",
-    }
-)
+IMPORTS: Final = STANDARD | {"import jax", "import jax.numpy as jnp"}
 FUNCTIONS: Final = words(
     """
     arange argsort argwhere broadcast_to concatenate stack cos diff einsum exp float32 floating
@@ -25,7 +15,6 @@ FUNCTIONS: Final = words(
     tanh uint32 where zeros zeros_like
     """
 )
-MATH: Final = frozenset({"cos", "erf", "exp", "log", "prod", "sin", "sqrt", "tanh"})
 METHODS: Final = words(
     """
     T Tracer add any append astype at cummax dtype encode get isdigit items join max mean erf ndim

@@ -54,21 +54,11 @@ SWAPPED: Final = array_ops.swapped("swapaxes(-1, -2)")
 WORDS: Final[Mapping[str, Spell]] = {
     **array_ops.ON_ARRAYS,
     **collectives.WORDS,
-    "const": array_ops.constant("np.inf"),
-    "iota": array_ops.arange("np.arange"),
-    **array_ops.elementary("np"),
+    **array_ops.as_numpy("np"),
     "erf": array_ops.unary("erf", "erf"),
     "stop": array_ops.unchanged,
-    "maximum": array_ops.function("np.maximum"),
-    "minimum": array_ops.function("np.minimum"),
-    "where": array_ops.function("np.where"),
     "as_float": array_ops.bare,  # the writer casts where the type matters
-    "sum": array_ops.reduction("sum", "axis", "keepdims"),
-    "mean": array_ops.reduction("mean", "axis", "keepdims"),
-    "max": array_ops.reduction("max", "axis", "keepdims"),
     "contract": array_ops.contraction(SWAPPED, 'np.einsum("{spec}", {a}, {b}, optimize=True)'),
     "transpose": array_ops.transposition(SWAPPED, "swapaxes", "transpose"),
-    "broadcast": array_ops.broadcast("np"),
-    "concat": array_ops.concatenation("np.concatenate", "axis"),
     "dropout_keep": collectives.keep(lambda text: f"{text.atom}.shape"),
 }

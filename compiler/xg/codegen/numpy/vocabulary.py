@@ -4,20 +4,10 @@ from __future__ import annotations
 
 from typing import Final
 
-from xg.codegen.emit.allowlist import Allowlist
+from xg.codegen.emit.allowlist import MATH, STANDARD, Allowlist
 from xg.codegen.emit.mentions import words
 
-IMPORTS: Final = frozenset(
-    {
-        "from __future__ import annotations",
-        "import math",
-        "from collections.abc import Mapping",
-        "from typing import Any, NamedTuple",
-        "from typing import Any",
-        "import numpy as np",
-        "from numpy.typing import NDArray",
-    }
-)
+IMPORTS: Final = STANDARD | {"import numpy as np", "from numpy.typing import NDArray"}
 FUNCTIONS: Final = words(
     """
     abs add arange argsort argwhere bincount broadcast_to clip concatenate stack copysign copyto cos
@@ -26,7 +16,6 @@ FUNCTIONS: Final = words(
     take_along_axis tanh uint64 unique where zeros zeros_like
     """
 )
-MATH: Final = frozenset({"cos", "erf", "exp", "log", "prod", "sin", "sqrt", "tanh"})
 METHODS: Final = words(
     """
     T accumulate all any append astype dtype encode get isdigit items join kind max mean ndim

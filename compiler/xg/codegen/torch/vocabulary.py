@@ -4,22 +4,15 @@ from __future__ import annotations
 
 from typing import Final
 
-from xg.codegen.emit.allowlist import Allowlist
+from xg.codegen.emit.allowlist import MATH, STANDARD, Allowlist
 from xg.codegen.emit.mentions import words
 
-IMPORTS: Final = frozenset(
-    {
-        "from __future__ import annotations",
-        "import math",
-        "from collections.abc import Mapping",
-        "from collections.abc import Iterator, Mapping",
-        "from contextlib import AbstractContextManager, nullcontext",
-        "from typing import Any, NamedTuple",
-        "from typing import Any",
-        "from typing import NamedTuple",
-        "import torch",
-    }
-)
+IMPORTS: Final = STANDARD | {
+    "from collections.abc import Iterator, Mapping",
+    "from contextlib import AbstractContextManager, nullcontext",
+    "from typing import NamedTuple",
+    "import torch",
+}
 FUNCTIONS: Final = words(
     """
     Tensor arange as_tensor autocast autograd cat constant_pad_nd convolution cos
@@ -29,7 +22,6 @@ FUNCTIONS: Final = words(
     logsumexp native_layer_norm ops promote_types relu sigmoid softmax stack zeros_like
     """
 )
-MATH: Final = frozenset({"cos", "erf", "exp", "log", "prod", "sin", "sqrt", "tanh"})
 METHODS: Final = words(
     """
     T _assert_async amax any aten append argsort clamp cummax detach device double dtype expand
