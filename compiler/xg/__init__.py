@@ -16,14 +16,8 @@ if TYPE_CHECKING:
 
 __version__ = "0.2.0"
 __all__ = [
-    "DiagnosticError",
-    "Imported",
-    "Program",
-    "__version__",
-    "compile",
-    "import_exported",
-    "trace",
-]
+    "DiagnosticError", "Imported", "Program", "__version__", "compile", "import_exported", "trace",
+]  # fmt: skip
 
 
 # Where each name is defined, the magic of notebooks (`%load_ext xg`) among them.

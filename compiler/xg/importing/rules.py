@@ -28,6 +28,12 @@ FILLS: Final[Mapping[str, int | None]] = {
     "new_full": None,
 }
 
+# Of one number, which the operators of the language call the same.
+FUNCTIONS: Final = (
+    *("relu", "silu", "tanh", "sigmoid", "neg", "exp", "log", "sqrt", "rsqrt"),
+    *("erf", "sin", "cos"),
+)
+
 RULES: Final[Mapping[str, Rule]] = {
     "linear": products.linear,
     "addmm": products.addmm,
@@ -53,25 +59,7 @@ RULES: Final[Mapping[str, Rule]] = {
     "pow": elementwise.power,
     "clamp": elementwise.clamp,
     "clamp_min": elementwise.clamp,
-    **{
-        name: elementwise.function(name)
-        for name in (
-            [
-                "relu",
-                "silu",
-                "tanh",
-                "sigmoid",
-                "neg",
-                "exp",
-                "log",
-                "sqrt",
-                "rsqrt",
-                "erf",
-                "sin",
-                "cos",
-            ]
-        )
-    },
+    **{name: elementwise.function(name) for name in FUNCTIONS},
     "square": elementwise.square,
     "relu_": elementwise.function("relu"),
     "silu_": elementwise.function("silu"),

@@ -18,30 +18,7 @@ from xg.ir.dim import ONE, Coefficient, Dim, Monomial, number, symbol
 from xg.ir.graph import Program
 from xg.verify.facts import SizeFacts, size_facts
 
-PRIMES: Final[tuple[int, ...]] = (
-    2,
-    3,
-    5,
-    7,
-    11,
-    13,
-    17,
-    19,
-    23,
-    29,
-    31,
-    37,
-    41,
-    43,
-    47,
-    53,
-    59,
-    61,
-    67,
-    71,
-    73,
-    79,
-)
+PRIMES: Final = tuple(n for n in range(2, 80) if all(n % divisor for divisor in range(2, n)))
 ROUNDS: Final = 2  # of every repetition
 LEAST_MEAN: Final = 3  # of two numbers, what LN makes is ±1 whatever they are
 SCALARS_AT_MOST: Final = 6_000  # so many are tried one by one

@@ -25,16 +25,8 @@ from xg.pages.outputs import Outputs, Wanted, outputs_of, picture_of
 from xg_runtime.files import write_all
 
 ONE: Final = (".svg", ".pdf", ".png", ".tex", ".dot", ".html")  # files that are one picture
-NEWER: Final = (
-    ".tikz",
-    ".pgf",
-    ".webp",
-    ".gv",
-    ".md",
-    ".mmd",
-    ".puml",
-    ".drawio",
-)  # that mimetypes does not know
+# That mimetypes does not know.
+NEWER: Final = (".tikz", ".pgf", ".webp", ".gv", ".md", ".mmd", ".puml", ".drawio")
 STANDARD_OUTPUT: Final = Path("-")
 
 

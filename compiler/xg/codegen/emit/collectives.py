@@ -81,15 +81,9 @@ WORDS: Final[dict[str, Spell]] = {
 # Of sums, of gathered parameters, and of what is under way.
 METHODS: Final = frozenset({"add", "scatter", "finish", "wait", "whole", "wholes"})
 FUNCTIONS: Final = frozenset(WORDS) | {
-    "start_all_reduce",
-    "start_shift",
-    "check_mesh",
-    "mesh_places",
-    "local_shard",
-    "local_shards",
-    "gather_shards",
-    "global_shape",
-}
+    "start_all_reduce", "start_shift", "check_mesh", "mesh_places", "local_shard", "local_shards",
+    "gather_shards", "global_shape",
+}  # fmt: skip
 
 
 _CLASSES: Final = ("Cuts", "Gathered", "Handle", "Held", "Mesh", "Sums")

@@ -14,24 +14,9 @@ from xg.syntax import ast
 from xg.syntax.tree import Syntax, walk
 
 Kind = Literal[
-    "input",
-    "output",
-    "edge",
-    "parameter",
-    "state",
-    "argument",
-    "definition",
-    "axis",
-    "dim",
-    "mesh axis",
-    "option",
-    "word",
-    "operator",
-    "block",
-    "call",
-    "plan",
-    "file",
-]
+    "input", "output", "edge", "parameter", "state", "argument", "definition", "axis", "dim",
+    "mesh axis", "option", "word", "operator", "block", "call", "plan", "file",
+]  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -36,17 +36,9 @@ SAME: Final = (
 )
 # Between ranks: what moves numbers or takes the largest is the same, a sum is one of residues.
 MOVED: Final = (
-    "all_reduce_max",
-    "all_gather",
-    "all_to_all",
-    "gather_around",
-    "scatter_around",
-    "shard_slice",
-    "pad_from_shard",
-    "first_rank_only",
-    "owns_index",
-    "to_local_index",
-)
+    "all_reduce_max", "all_gather", "all_to_all", "gather_around", "scatter_around", "shard_slice",
+    "pad_from_shard", "first_rank_only", "owns_index", "to_local_index",
+)  # fmt: skip
 SUMMED: Final = ("all_reduce", "reduce_scatter")
 MIXED: Final = ("log", "sqrt", "tanh", "erf", "sin", "cos")
 
