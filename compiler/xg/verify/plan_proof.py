@@ -18,13 +18,15 @@ from xg.frontend.blocks import concerning
 from xg.frontend.choices import choices_to_meet
 from xg.frontend.project import Project
 from xg.frontend.typed import Settings, shape_project
+from xg.passes.pipelines import SINGLE_AROUND
+from xg.passes.runner import run
 from xg.verify.check_traffic import TrafficCheck, count
 from xg.verify.controls import Control, Trial, controls
 from xg.verify.first_edge import Edges, compare_edges
 from xg.verify.meshes import Case, case, mesh_sizes, reaches
 from xg.verify.pipeline_proof import prove_pipeline
 from xg.verify.pipeline_residues import exactly_in_stages
-from xg.verify.rank_comparison import RankAgreement, RankComparison
+from xg.verify.rank_comparison import RankAgreement, RankComparison, error_of, finite_part
 from xg.verify.reference import interpret
 from xg.verify.reference import random_inputs as invented
 from xg.verify.reference.body_cache import BodyCache
@@ -33,7 +35,6 @@ from xg.verify.reference.interpret import Interpreter, Record
 from xg.verify.reference.mesh import Mesh
 from xg.verify.reference.modular.residues import PRIMES, Undefined
 from xg.verify.residues import Exact, exactly
-from xg.verify.single_device import single_with_rings
 from xg_runtime import agreement
 from xg_runtime.errors import InputError, RankError
 from xg_runtime.module import Array
@@ -166,12 +167,23 @@ def prepared(project: Project, block: str, plan: str | None, settings: Settings)
 
 def _exact(many: Program, prime: int, seed: int) -> Exact:
     try:
-        one = single_with_rings(many)
+        one = _single_with_rings(many)
         if many.stages:
             return exactly_in_stages(one, many, prime, seed)
         return exactly(one.graphs, many.graphs, prime, seed)
     except Undefined as error:
         return Exact(prime, 0, 0, f"on one device: {error}")
+
+
+def _single_with_rings(program: Program) -> Program:
+    """A compiled program on one device with the operators that a plan chooses, as rings have.
+
+    On one device they are what they replace, in reals; over residues exp has no properties, so
+    only like is compared with like.
+    """
+    if program.single_device is None:
+        return program
+    return Program(run(SINGLE_AROUND, program.single_device).result, program.project)
 
 
 def _pipeline(
@@ -247,11 +259,10 @@ def _edges(one: Program, many: Program, comparison: RankComparison) -> Edges:
     except RankError as error:
         return Edges(0, str(error))
     held = one_device.reverse or one_device.values
-    scale = max(float(np.linalg.norm(_finite(x))) for x in held.values())
+    scale = max(float(np.linalg.norm(finite_part(x))) for x in held.values())
 
     def same(a: Array, b: Array) -> bool:
-        alike = np.array_equal(np.isfinite(a), np.isfinite(b))
-        return alike and agreement.error(_finite(a), _finite(b), scale) <= agreement.SAME_PROGRAM
+        return error_of(a, b, scale) <= agreement.SAME_PROGRAM
 
     return compare_edges(one.graphs, one_device, many.graphs, records, same, FLOATS.add)
 
@@ -261,7 +272,3 @@ def _record(runner: Interpreter, comparison: RankComparison) -> Record:
     if runner.program.backwards:
         runner.backward(record, comparison.cotangents)
     return record
-
-
-def _finite(array: Array) -> Array:
-    return np.where(np.isfinite(array), array, 0.0)

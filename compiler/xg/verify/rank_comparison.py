@@ -145,7 +145,7 @@ class RankComparison:
     def _differences(
         self, prefix: str, wanted: Arrays, found: Sequence[Arrays], faint: float
     ) -> Iterator[ArrayDifference]:
-        total = global_norm({name: _finite(each) for name, each in wanted.items()})
+        total = global_norm({name: finite_part(each) for name, each in wanted.items()})
         total = max(total, faint)
         for name in dict.fromkeys([*wanted, *(name for each in found for name in each)]):
             missing = next((n for n, each in enumerate(found) if name not in each), None)
@@ -160,14 +160,14 @@ class RankComparison:
     ) -> ArrayDifference:
         where, mesh = self.cuts.get(name, ()), self.ranks.mesh
         whole = gather_shards(parts, where, mesh)
-        error = _error(whole.array, wanted, total)
+        error = error_of(whole.array, wanted, total)
         if whole.array.shape != wanted.shape or (
             whole.unlike is None and error <= agreement.SAME_PROGRAM
         ):
             return ArrayDifference(said, error, whole.unlike or 0, whole.unlike)
         worst = furthest(parts, wanted, where, mesh)
         whole = gather_shards(parts, where, mesh, worst)
-        return ArrayDifference(said, _error(whole.array, wanted, total), worst, whole.unlike)
+        return ArrayDifference(said, error_of(whole.array, wanted, total), worst, whole.unlike)
 
 
 def run_rank(
@@ -185,13 +185,15 @@ def run_rank(
     return RankRun(outputs, gradients, counts)
 
 
-def _error(found: Array, wanted: Array, total: float) -> float:
+def error_of(found: Array, wanted: Array, total: float) -> float:
+    """How far an array is off; infinity where shapes differ, or the places without a number."""
     if found.shape != wanted.shape:
         return float("inf")
     if not np.array_equal(np.isfinite(found), np.isfinite(wanted)):
         return float("inf")
-    return agreement.error(_finite(found), _finite(wanted), total)
+    return agreement.error(finite_part(found), finite_part(wanted), total)
 
 
-def _finite(array: Array) -> Array:
+def finite_part(array: Array) -> Array:
+    """The array with zeros where it is no number."""
     return np.where(np.isfinite(array), array, 0.0)

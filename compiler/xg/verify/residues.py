@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import cast
 
 import numpy as np
@@ -18,11 +18,8 @@ from xg.verify.reference.interpret import Record
 from xg.verify.reference.mesh import Mesh
 from xg.verify.reference.modular.meanings import modulo
 from xg.verify.reference.modular.residues import Undefined
-from xg.verify.reference.modular.run import Outcome, RunInputs, interpreter, run_drawn
+from xg.verify.reference.modular.run import Outcome, run_drawn, run_recorded
 from xg_runtime.errors import RankError
-from xg_runtime.module import Array
-
-Arrays = Mapping[str, Array]
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,12 +41,12 @@ def exactly(
     of one device asks for a number that does not exist, as the inverse of 0, however it is drawn.
     """
     inputs, _ = run_drawn(one, prime, seed)
-    outcome, record = _run(one, inputs, None, None)
+    outcome, record = run_recorded(one, inputs)
     where = cuts(many)
 
     def rank() -> tuple[Outcome, Record]:
         mine = inputs.each(lambda arrays: ranks.local_shards(arrays, where))
-        return _run(many, mine, cast(Mesh, ranks), arithmetic)
+        return run_recorded(many, mine, cast(Mesh, ranks), arithmetic)
 
     arrays = len(outcome.outputs) + len(outcome.gradients)
     try:
@@ -61,15 +58,6 @@ def exactly(
     edges = _edges(one, record, many, [each for _, each in outcomes], prime)
     first = edges.first or first_result(outcome, [each for each, _ in outcomes], many)
     return Exact(prime, arrays, edges.count, first)
-
-
-def _run(
-    program: Program, given: RunInputs, mesh: Mesh | None, arithmetic: NumberSystem | None
-) -> tuple[Outcome, Record]:
-    runner = interpreter(program, given, mesh, arithmetic)
-    outputs, record = runner.forward(given.inputs)
-    gradients = runner.backward(record, given.cotangents) if program.backwards else {}
-    return Outcome(outputs, gradients), record
 
 
 def _edges(one: Program, record: Record, many: Program, records: list[Record], prime: int) -> Edges:

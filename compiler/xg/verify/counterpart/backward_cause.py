@@ -67,8 +67,7 @@ def _shares(flat: FlatProgram, edge: FlatEdge, ours: Array) -> list[tuple[str, A
 
 def _cut(step: FlatStep, place: int, count: int) -> list[Array] | None:
     """The gradient of an operand of a product from each slice of the product's own columns."""
-    assert step.apply is not None
-    spec, out = str(step.apply.attrs["spec"]).split("->")
+    spec, out = str(step.attrs["spec"]).split("->")
     mine, other = spec.split(",")[place], spec.split(",")[1 - place]
     letters = [letter for letter in out if letter in other and letter not in mine]
     d_out, operand = step.outputs[0].gradient, step.inputs[1 - place].array
@@ -155,10 +154,9 @@ def _rows(step: FlatStep, path: str) -> SomeRows | None:
 
 def _gradient(step: FlatStep, place: int, edge: FlatEdge, d: Array, x: Array) -> Array | None:
     """The gradient of a parameter at one step, from cotangent and operand."""
-    assert step.apply is not None
     shape = edge.array.shape
     if step.operator == "matmul":
-        spec, out = str(step.apply.attrs["spec"]).split("->")
+        spec, out = str(step.attrs["spec"]).split("->")
         terms = spec.split(",")
         found = np.einsum(f"{out},{terms[1 - place]}->{terms[place]}", d, x)
         (path,) = edge.of if len(edge.of) == 1 else ("",)
@@ -170,7 +168,7 @@ def _gradient(step: FlatStep, place: int, edge: FlatEdge, d: Array, x: Array) ->
     if step.operator == "add":
         return d.sum(tuple(range(d.ndim - 1)))
     if step.operator == "layer_norm" and place == 1:
-        eps = step.apply.attrs["eps"].evaluate(step.record.sizes)
+        eps = step.attrs["eps"].evaluate(step.record.sizes)
         normal = (x - x.mean(-1, keepdims=True)) / np.sqrt(x.var(-1, keepdims=True) + eps)
         return (d * normal).sum(tuple(range(d.ndim - 1)))
     if step.operator == "layer_norm":

@@ -17,10 +17,8 @@ from xg.ir.parameters import join
 from xg.ir.use import Attrs
 from xg.verify.reference.body_cache import BodyCache
 from xg.verify.reference.evaluate import Context, evaluate
-from xg.verify.reference.interpret import Interpreter, Record
+from xg.verify.reference.interpret import Arrays, Interpreter, Record
 from xg_runtime.module import Array
-
-Arrays = Mapping[str, Array]
 
 
 @dataclass(slots=True, eq=False)
@@ -69,6 +67,12 @@ class FlatStep:
     def glyph(self) -> str:
         """Its operator as files spell it."""
         return self.apply.op.glyph if self.apply else "loop"
+
+    @property
+    def attrs(self) -> Attrs:
+        """The arguments of its operator."""
+        assert self.apply is not None
+        return self.apply.attrs
 
     def run(self, arrays: Sequence[Array], attrs: Attrs | None = None) -> list[Array]:
         """Its results on other operands, or with other arguments."""

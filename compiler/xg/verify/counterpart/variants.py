@@ -54,9 +54,7 @@ def variants(step: FlatStep, arrays: Sequence[Array], others: OtherWeights) -> I
 
 def _any(step: FlatStep, arrays: Sequence[Array]) -> Iterator[Variant]:
     """Errors with arguments and operands that many operators have."""
-    assert step.apply is not None
-    attrs = step.apply.attrs
-    eps = attrs.get("eps")
+    eps = step.attrs.get("eps")
     if isinstance(eps, Scalar):
         known = eps.evaluate(step.record.sizes)
         for other in EPSILONS:
@@ -104,8 +102,7 @@ def _add(step: FlatStep, arrays: Sequence[Array]) -> Iterator[Variant]:
 
 
 def _matmul(step: FlatStep, arrays: Sequence[Array]) -> Iterator[Variant]:
-    assert step.apply is not None
-    spec = str(step.apply.attrs["spec"])
+    spec = str(step.attrs["spec"])
     (left, right), out = spec.split("->")[0].split(","), spec.split("->")[1]
     for place, edge in enumerate(step.inputs):
         if edge.of and arrays[place].ndim == 2 and len(set(arrays[place].shape)) == 1:
@@ -122,8 +119,7 @@ def _matmul(step: FlatStep, arrays: Sequence[Array]) -> Iterator[Variant]:
 
 
 def _scale_mask(step: FlatStep, arrays: Sequence[Array]) -> Iterator[Variant]:
-    assert step.apply is not None
-    attrs, sizes = step.apply.attrs, step.record.sizes
+    attrs, sizes = step.attrs, step.record.sizes
     scale: Scalar = attrs["scale"]
     known = scale.evaluate(sizes)
     if known != 1.0:
@@ -166,8 +162,7 @@ def _softmax(step: FlatStep, arrays: Sequence[Array]) -> Iterator[Variant]:
 
 
 def _layer_norm(step: FlatStep, arrays: Sequence[Array]) -> Iterator[Variant]:
-    assert step.apply is not None
-    attrs = step.apply.attrs
+    attrs = step.attrs
     x, axis = arrays[0], attrs.get("axis", -1)
     eps = attrs["eps"].evaluate(step.record.sizes)
     centred, mean_square = x - x.mean(axis, keepdims=True), (x**2).mean(axis, keepdims=True)
@@ -184,8 +179,7 @@ def _layer_norm(step: FlatStep, arrays: Sequence[Array]) -> Iterator[Variant]:
 
 
 def _gelu(step: FlatStep, arrays: Sequence[Array]) -> Iterator[Variant]:
-    assert step.apply is not None
-    form = step.apply.attrs["form"]
+    form = step.attrs["form"]
     names = {"exact": "the exact GELU, by erf", "tanh": "the GELU that tanh approximates"}
     other = "tanh" if form == "exact" else "exact"
     yield f"it is {names[other]}, not {names[form]}", step.run(arrays, {"form": other})[0]
@@ -204,8 +198,7 @@ def _activations(step: FlatStep, arrays: Sequence[Array]) -> Iterator[Variant]:
 
 
 def _rope(step: FlatStep, arrays: Sequence[Array]) -> Iterator[Variant]:
-    assert step.apply is not None
-    attrs, x = step.apply.attrs, arrays[0]
+    attrs, x = step.attrs, arrays[0]
     names = {"half": "columns i and i + D_h/2", "interleaved": "columns 2i and 2i + 1"}
     layout = attrs["layout"]
     other = "interleaved" if layout == "half" else "half"
@@ -258,9 +251,8 @@ def _broadcast(_: FlatStep, arrays: Sequence[Array]) -> Iterator[Variant]:
 
 
 def _cross_entropy(step: FlatStep, arrays: Sequence[Array]) -> Iterator[Variant]:
-    assert step.apply is not None
     z, t = arrays[:2]
-    other = "sum" if step.apply.attrs["reduction"] == "mean" else "mean"
+    other = "sum" if step.attrs["reduction"] == "mean" else "mean"
     yield f"the loss is the {other}", step.run(arrays, {"reduction": other})[0]
     if z.ndim == 3 and len(arrays) == 2 and z.shape[1] > 1:
         logs = z - np.log(np.exp(z - z.max(-1, keepdims=True)).sum(-1, keepdims=True))

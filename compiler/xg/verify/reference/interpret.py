@@ -7,7 +7,8 @@ compiled and nothing is clever. A number that a document prints can replace the 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from functools import reduce
 from itertools import chain
 from typing import TypeVar
 
@@ -59,6 +60,14 @@ class Record:
     calls: dict[Value, list[Record]] = field(default_factory=dict["Value", "list[Record]"])
     reverse: dict[Value, Array] = field(default_factory=dict[Value, Array])
 
+    def runs(self) -> Iterator[Record]:
+        """This run and those of all calls, callers first."""
+        return level_by_level([self], lambda run: chain.from_iterable(run.calls.values()))
+
+    def by_path(self) -> dict[str, Record]:
+        """Every run by its path; of a call that is made again, the first."""
+        return {run.path: run for run in reversed(list(self.runs()))}
+
 
 @dataclass(frozen=True, slots=True)
 class Interpreter:
@@ -92,9 +101,10 @@ class Interpreter:
 
     def next_states(self, record: Record) -> dict[str, Array]:
         """The states of every call for the next step, by path."""
-        runs = level_by_level([record], lambda run: chain.from_iterable(run.calls.values()))
         return {
-            join(run.path, s.name): run.values[s.next] for run in runs for s in run.graph.states
+            join(run.path, state.name): run.values[state.next]
+            for run in record.runs()
+            for state in run.graph.states
         }
 
     def backward(self, record: Record, d_outputs: Arrays) -> dict[str, Array]:
@@ -294,13 +304,9 @@ class Interpreter:
             if axis is not None:
                 values[result] = np.stack(every, axis)
             else:
-                values[result] = last[number] if number in state else self._sum(every)
-
-    def _sum(self, parts: list[Array]) -> Array:
-        total, *others = parts
-        for part in others:
-            total = self.arithmetic.add(total, part)
-        return total
+                values[result] = (
+                    last[number] if number in state else reduce(self.arithmetic.add, every)
+                )
 
 
 def _positions(loop: Loop, sizes: Mapping[str, int]) -> list[int]:

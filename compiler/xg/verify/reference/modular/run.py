@@ -15,14 +15,12 @@ from xg.ir.parameters import param_specs
 from xg.ir.tensor import TensorType
 from xg.verify.reference.body_cache import BodyCache
 from xg.verify.reference.evaluate import NumberSystem
-from xg.verify.reference.interpret import Interpreter
+from xg.verify.reference.interpret import Arrays, Interpreter, Record
 from xg.verify.reference.mesh import Mesh
 from xg.verify.reference.modular.meanings import modulo
 from xg.verify.reference.modular.residues import PRIMES, Field, Undefined
 from xg.verify.reference.random import key, words
 from xg_runtime.module import Array
-
-Arrays = Mapping[str, Array]
 
 DRAWS: Final = 8  # of inputs, until one needs no number that does not exist
 
@@ -113,11 +111,20 @@ def run(
     One rank's program runs on its `mesh`, on its own parts of the inputs. `arithmetic` may be
     another than that of the prime, as one with a planted error.
     """
+    return run_recorded(program, given, mesh, arithmetic)[0]
+
+
+def run_recorded(
+    program: Program,
+    given: RunInputs,
+    mesh: Mesh | None = None,
+    arithmetic: NumberSystem | None = None,
+) -> tuple[Outcome, Record]:
+    """The same, with the record of all values."""
     runner = interpreter(program, given, mesh, arithmetic)
     outputs, record = runner.forward(given.inputs)
-    if not program.backwards:
-        return Outcome(outputs, {})
-    return Outcome(outputs, runner.backward(record, given.cotangents))
+    gradients = runner.backward(record, given.cotangents) if program.backwards else {}
+    return Outcome(outputs, gradients), record
 
 
 def interpreter(
