@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from itertools import chain
 from typing import TYPE_CHECKING, Any, Final
 
 from xg.codegen.variables import variables
 from xg.diagnostics.similar import similar
 from xg.ir.labels import place_names
-from xg.ir.walk import level_by_level
 from xg.sharding.shard_spec import placed_cuts
 from xg_runtime.errors import InputError
 from xg_runtime.ranks import all_reduce, all_reduce_max, current, gather_shard
@@ -31,7 +29,7 @@ def kept(
     ``d/H`` is the gradient of H, which there is where the run was one in `reverse`, too.
     """
     backwards = program.backwards if reverse else None
-    calls = _calls(record)
+    calls = record.by_path()
     arrays: dict[str, NDArray[Any]] = {}
     for name in names:
         of_gradient = name.startswith(GRADIENT)
@@ -92,12 +90,6 @@ def _whole(run: Record, value: Value) -> NDArray[Any]:
         if state.kind in "PM":
             array = (all_reduce if state.kind == "P" else all_reduce_max)(array, axis)
     return gather_shard(array, placed_cuts(placement, current().sizes))
-
-
-def _calls(record: Record) -> dict[str, Record]:
-    """Every call's run by its path, the first where a call is made twice; the whole one is ""."""
-    runs = level_by_level([record], lambda run: chain.from_iterable(run.calls.values()))
-    return {run.path: run for run in reversed(list(runs))}
 
 
 def _instead(name: str, known: Collection[str]) -> str:

@@ -48,7 +48,11 @@ def with_ghosts(old: Figure, new: Figure) -> Figure:
         if not _reaches(edges, edge.head, edge.tail):
             edges.append(_ghost(edge, went, old.nodes))
     drawn = {end for edge in edges for end in (edge.tail, edge.head)}
-    ghosts = (_gone(node) for node in old.nodes if node.id in went and node.id in drawn)
+    ghosts = (
+        replace(node, mark=Emphasis.WENT)
+        for node in old.nodes
+        if node.id in went and node.id in drawn
+    )
     return replace(new, nodes=(*nodes, *ghosts), edges=tuple(edges))
 
 
@@ -122,10 +126,6 @@ def _ghost(edge: FigureEdge, went: Set[str], nodes: Sequence[FigureNode]) -> Fig
     style = EdgeStyle.SINGLE if edge.style is EdgeStyle.NOTE else edge.style
     label = edge.label if edge.tail in went else ()  # of a tensor that is still there, elsewhere
     return replace(edge, role=role, style=style, mark=Emphasis.WENT, label=label)
-
-
-def _gone(node: FigureNode) -> FigureNode:
-    return replace(node, mark=Emphasis.WENT)
 
 
 def _reaches(edges: Iterable[FigureEdge], start: str, end: str) -> bool:

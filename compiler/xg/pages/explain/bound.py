@@ -59,16 +59,6 @@ class Bound:
         """The numbers of all sizes."""
         return self.record.sizes
 
-    def records(self) -> dict[str, Record]:
-        """The run of every call by its path; of one that is made again, the first."""
-        records: dict[str, Record] = {}
-        waiting = [self.record]
-        while waiting:
-            one = waiting.pop(0)
-            records.setdefault(one.path, one)
-            waiting += [each for runs in one.calls.values() for each in runs]
-        return records
-
 
 def of_example(document: BoundExample, tokens: TextTokens | None = None) -> Bound:
     """The numbers of an example; where it has no loss, drawn cotangents go backward."""

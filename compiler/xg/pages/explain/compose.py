@@ -41,7 +41,7 @@ SIZES: Final = 6  # of a file are named
 def compose(bound: Bound) -> ExplainedPage:
     """The page of a program with numbers: the block itself first, then what it calls."""
     main = bound.program.main
-    records = bound.records()
+    records = bound.record.by_path()
     counter = _StepNumbers()
     sections = tuple(
         _SectionWriter(bound, use, records[use.path], counter).section()

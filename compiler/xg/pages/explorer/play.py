@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final, cast
 
 from xg.cost.cost import cost
@@ -10,6 +10,7 @@ from xg.diagnostics.lazy_dataclass import dataclass, field
 from xg.driver import Program as Compiled
 from xg.ir.dim import DimError
 from xg.ir.graph import Program
+from xg.ir.walk import level_by_level
 from xg.pages.explorer.tape import Tape, TapeSlot
 from xg.pages.explorer.uses import BlockUse
 from xg.pages.html.document import packed_data
@@ -89,14 +90,12 @@ def is_small(program: Program) -> bool:
 
 def first_records(record: Record) -> dict[str, Record]:
     """The record of the first call of every block, callers before callees."""
-    records: dict[str, Record] = {}
-    waiting = [record]
-    while waiting:
-        one = waiting.pop(0)
-        if one.graph.key not in records:
-            records[one.graph.key] = one
-            waiting += [runs[0] for runs in one.calls.values() if runs]
-    return records
+
+    def below(run: Record) -> Iterator[Record]:
+        return (runs[0] for runs in run.calls.values() if runs)
+
+    runs = level_by_level([record], below, lambda run: run.graph.key)
+    return {run.graph.key: run for run in runs}
 
 
 def _slots(use: BlockUse, record: Record) -> list[int | None]:

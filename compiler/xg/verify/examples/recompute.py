@@ -6,7 +6,7 @@ by the numbers that the document itself continues with.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from functools import cached_property
 
 import numpy as np
@@ -103,7 +103,7 @@ class ExampleRun:
 
     def at(self, path: str, value: Value) -> Array:
         """A value of the call under a path, or a cotangent of it once `gradients` are there."""
-        record = next(each for each in _records(self.record) if each.path == path)
+        record = self.record.by_path()[path]
         return record.values[value] if value in record.values else record.reverse[value]
 
     @cached_property
@@ -113,12 +113,3 @@ class ExampleRun:
         assert loss is not None
         with np.errstate(all="ignore"):
             return self.interpreter.backward(self.record, {loss: np.ones(())})
-
-
-def _records(record: Record) -> Iterator[Record]:
-    """The records of a run and of all its calls, callers first."""
-    waiting = [record]
-    while waiting:
-        one = waiting.pop(0)
-        yield one
-        waiting += [each for records in one.calls.values() for each in records]
