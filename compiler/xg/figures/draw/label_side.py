@@ -8,6 +8,7 @@ from itertools import pairwise
 from typing import Final
 
 from xg.figures.draw.display import DrawnShape, DrawnText, Element
+from xg.figures.draw.typeset import line_bounds
 from xg.figures.model import style
 from xg.figures.model.geometry import Box, Point, flattened
 
@@ -28,8 +29,7 @@ def _moved(
 ) -> DrawnShape | DrawnText:
     if not isinstance(part, DrawnText):
         return part
-    line = part.line
-    box = Box(part.x, part.y - line.ascent, part.x + line.width, part.y + line.descent)
+    box = line_bounds(part.line, part.x, part.y)
     if any(_beside(box, one) is not None for one in own):
         return part
     near = [(axis, one) for one in other if (axis := _beside(box, one)) is not None]

@@ -12,7 +12,7 @@ from xg.figures.draw.arrow import arrow
 from xg.figures.draw.display import Display, DrawnShape, DrawnText, Element, Wire
 from xg.figures.draw.glyph import glyph
 from xg.figures.draw.move import moved
-from xg.figures.draw.typeset import TextLine, typeset
+from xg.figures.draw.typeset import TextLine, line_bounds, typeset
 from xg.figures.layout.lanes import Lanes, lanes
 from xg.figures.layout.measure import edge_line
 from xg.figures.layout.placed import PlacedFigure
@@ -208,8 +208,3 @@ def bounds(part: DrawnShape | DrawnText) -> Box:
     if isinstance(part, DrawnShape):
         return part.path.bounds().grown(part.width / 2)
     return line_bounds(part.line, part.x, part.y)
-
-
-def line_bounds(line: TextLine, x: float, y: float) -> Box:
-    """Return the box of a set line."""
-    return Box(x, y - line.ascent, x + line.width, y + line.descent)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import Final
 
 from xg.figures.draw.display import Display, DrawnText, Element
@@ -45,7 +45,11 @@ def sheet(whole: Figure, rows: Sequence[Sequence[Figure]]) -> Display:
                 shift = left + (width - box.width) / 2 - box.left, top + _BELOW_HEADING - first
                 elements += (moved(one, *shift) for one in parts)
                 left += width + _GAP
-        top += max(_heights(boxes[start : start + _BESIDE])) + _BELOW_HEADING + _GAP
+        top += (
+            max(box.height for row in boxes[start : start + _BESIDE] for box in row)
+            + _BELOW_HEADING
+            + _GAP
+        )
     return page(whole, elements)
 
 
@@ -56,7 +60,3 @@ def _heading(text: str, left: float, top: float) -> Element:
 
 def _box(elements: Sequence[Element]) -> Box:
     return bounding_box([bounds(part) for one in elements for part in one.parts])
-
-
-def _heights(boxes: Sequence[Sequence[Box]]) -> Iterator[float]:
-    return (box.height for row in boxes for box in row)

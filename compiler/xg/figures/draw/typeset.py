@@ -8,6 +8,7 @@ from typing import Final
 from xg.diagnostics.lazy_dataclass import dataclass
 from xg.figures.draw import font
 from xg.figures.model import style
+from xg.figures.model.geometry import Box
 from xg.figures.model.richtext import RichText, StyledRun, Tag, scripts
 
 _SCRIPT_SIZE: Final = 0.72  # of the base's size
@@ -55,6 +56,11 @@ class TextLine:
             if is_tag:
                 spans = list(group)
                 yield spans[0].tag, spans[0].x, max(span.x + span.width for span in spans)
+
+
+def line_bounds(line: TextLine, x: float, y: float) -> Box:
+    """Return the box of a set line."""
+    return Box(x, y - line.ascent, x + line.width, y + line.descent)
 
 
 @lru_cache(maxsize=4096)  # a label is measured, placed, drawn: set several times

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Final
 
-from xg.diagnostics import escape
+from xg.diagnostics.escape import dot_string
 from xg.diagnostics.lazy_dataclass import dataclass
 from xg.figures.formats import dot_style
 from xg.figures.formats.dot_columns import Ports
@@ -122,7 +122,7 @@ class _EdgeWriter:
         declared = f"{box} {attributes(look)};"
         group = self.groups.get(passed)
         yield declared if group is None else f"subgraph cluster_{group} {{ {declared} }}"
-        leftmost = _name(self.facts.left.get(passed, passed))
+        leftmost = dot_string(self.facts.left.get(passed, passed))
         yield f"{{ rank=same; {box} -> {leftmost} [style=invis]; }}"
 
     def _pieces(
@@ -131,7 +131,7 @@ class _EdgeWriter:
         """Write a line from its tail to each stop, and from the last one to its head."""
         start = self.ports.tail(edge.tail, edge.head)
         starts = [start, *(out for _, out in stops)]
-        ends = [*(into for into, _ in stops), _name(edge.head)]
+        ends = [*(into for into, _ in stops), dot_string(edge.head)]
         for place, (one, other) in enumerate(zip(starts, ends, strict=True)):
             own: dict[Attribute, str] = {**look}
             if place != len(stops) // 2:
@@ -140,7 +140,7 @@ class _EdgeWriter:
                 own |= {"headclip": "false", "tailclip": "false"}
             else:
                 own.pop("weight", None)
-            if place == 0 and start == _name(edge.tail):
+            if place == 0 and start == dot_string(edge.tail):
                 own["tailport"] = self.sides["w"]
             if place < len(stops):
                 own["arrowhead"] = "none"
@@ -151,7 +151,3 @@ class _EdgeWriter:
 
 def _statement(tail: str, head: str, look: Attributes) -> str:
     return f"{tail} -> {head} {attributes(look)};" if look else f"{tail} -> {head};"
-
-
-def _name(node_id: str) -> str:
-    return escape.dot_string(node_id)

@@ -73,19 +73,15 @@ def kind_attributes(kind: NodeKind, theme: Theme) -> Attributes:
 
 def group_attributes(theme: Theme, label: str, mark: Emphasis = Emphasis.NONE) -> Attributes:
     """Return the look of a lane behind nodes."""
-    usual = _group_attributes(theme, label)
-    if mark not in style.MARKS:
-        return usual
-    line = _marked(mark, theme)
-    return {**usual, **line, "fillcolor": usual["color"], "fontcolor": line["color"]}
-
-
-def _group_attributes(theme: Theme, label: str) -> Attributes:
-    return {
+    usual: Attributes = {
         "style": '"rounded,filled"', "color": _color(theme, Color.LANE),
         "fontsize": f"{style.GROUP_SIZE:g}", "fontcolor": _color(theme, Color.MUTED),
         "labelloc": "t", "labeljust": "l", "margin": "10", "label": label,
     }  # fmt: skip
+    if mark not in style.MARKS:
+        return usual
+    line = _marked(mark, theme)
+    return {**usual, **line, "fillcolor": usual["color"], "fontcolor": line["color"]}
 
 
 def lane_box(theme: Theme, line: str = "", *, level: bool = False) -> Attributes:

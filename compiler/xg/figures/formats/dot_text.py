@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from itertools import pairwise
 
-from xg.diagnostics import escape
+from xg.diagnostics.escape import dot_string
 from xg.figures.formats import dot_style
 from xg.figures.formats.dot_columns import bar_labels, levels, ordered
 from xg.figures.formats.dot_edges import dot_edges
@@ -37,7 +38,7 @@ def dot(figure: Figure, theme: Theme) -> str:
     if figure.has_key:
         lines.append(f"{{ rank=sink; legend [shape=plain, label={legend_label(figure, theme)}]; }}")
     body = "\n".join(f"  {line}" for line in lines)
-    return f"digraph {escape.dot_string(figure.title)} {{\n{body}\n}}\n"
+    return f"digraph {dot_string(figure.title)} {{\n{body}\n}}\n"
 
 
 def _size(figure: Figure) -> Attributes:
@@ -49,29 +50,31 @@ def _nodes(figure: Figure, theme: Theme) -> Iterator[str]:
     """Declare nodes kind by kind, so that each look is written once."""
     bars = bar_labels(figure, theme)
     for node_id, table in bars.items():
-        yield f"{_name(node_id)} {attributes({'shape': 'plain', 'label': table})};"
+        yield f"{dot_string(node_id)} {attributes({'shape': 'plain', 'label': table})};"
     for kind in NodeKind:
         nodes = [node for node in figure.nodes if node.kind is kind and node.id not in bars]
         if nodes:
             yield f"{{ node {attributes(dot_style.kind_attributes(kind, theme))};"
-            yield from (f"  {_name(node.id)} {attributes(_node(node, theme))};" for node in nodes)
+            yield from (
+                f"  {dot_string(node.id)} {attributes(_node(node, theme))};" for node in nodes
+            )
             yield "}"
 
 
 def _node(node: FigureNode, theme: Theme) -> Attributes:
     label: dict[Attribute, str] = {"label": node_label(node, theme)}
     label |= dot_style.marked_node(node.kind, node.mark, theme)
-    return {**label, "tooltip": escape.dot_string(node.title)} if node.title else label
+    return {**label, "tooltip": dot_string(node.title)} if node.title else label
 
 
 def _rows(facts: Structure) -> Iterator[str]:
     """Put the columns of a fork side by side in their order."""
     for fork in facts.forks:
-        pairs = zip(fork.children, fork.children[1:], strict=False)
-        links = (
-            f"{_name(facts.right.get(one, one))} -> {_name(facts.left.get(other, other))};"
-            for one, other in pairs
+        ends = (
+            (facts.right.get(one, one), facts.left.get(other, other))
+            for one, other in pairwise(fork.children)
         )
+        links = (f"{dot_string(tail)} -> {dot_string(head)};" for tail, head in ends)
         yield f"{{ rank=same; edge [style=invis]; {' '.join(links)} }}"
 
 
@@ -84,12 +87,8 @@ def _groups(figure: Figure, theme: Theme) -> Iterator[str]:
         yield f"subgraph cluster_{number} {{"
         look = dot_style.group_attributes(theme, label, group.mark)
         yield f"  graph {attributes(look)};"
-        yield f"  {' '.join(f'{_name(node)};' for node in group.nodes)}"
+        yield f"  {' '.join(f'{dot_string(node)};' for node in group.nodes)}"
         yield from (f"  {line}" for other in inside_of[number] for line in cluster(other))
         yield "}"
 
     yield from (line for number in inside_of[None] for line in cluster(number))
-
-
-def _name(node_id: str) -> str:
-    return escape.dot_string(node_id)

@@ -9,6 +9,7 @@ from typing import Final
 
 from xg.diagnostics.lazy_dataclass import dataclass
 from xg.figures.draw.display import Display, DrawnText, Element
+from xg.figures.draw.typeset import line_bounds
 from xg.figures.model.geometry import Box
 
 _MARGIN: Final = 36.0  # of a sheet, above and below, left and right
@@ -72,9 +73,6 @@ def _solid(element: Element) -> Iterator[Box]:
     is_node = element.kind.startswith("node ") or element.kind == "legend"
     for part in element.parts:
         if isinstance(part, DrawnText):
-            line = part.line
-            yield Box(
-                part.x, part.y - line.ascent, part.x + line.width, part.y + line.descent
-            ).grown(_ROOM)
+            yield line_bounds(part.line, part.x, part.y).grown(_ROOM)
         elif is_node:
             yield part.path.bounds().grown(_ROOM)

@@ -31,7 +31,6 @@ from xg.figures.layout.request import (
 from xg.figures.layout.route_costs import CLASH, CORNER, CROSSING, LENGTH
 from xg.figures.layout.route_search import Search
 from xg.figures.model import style
-from xg.figures.model.geometry import Box
 
 _LEAST_STOP: Final = 5.6  # between two lines at one side of a node
 _LEAST_HEADS: Final = 6.1  # if arrows enter there
@@ -330,10 +329,7 @@ def field_of(placed: PlacedFigure) -> RoutingField:
             row.labelled.setdefault(key, []).append(box.left)
     for edge, place in zip(placed.figure.edges, placed.facts.places, strict=True):
         if place in FLAT:
-            ends = sorted((placed.nodes[edge.tail], placed.nodes[edge.head]), key=_left)
-            field.rows[field.row(ends[0])].block(ends[0].right, ends[1].left)
+            ends = placed.nodes[edge.tail], placed.nodes[edge.head]
+            first, last = sorted(ends, key=lambda box: box.left)
+            field.rows[field.row(first)].block(first.right, last.left)
     return field
-
-
-def _left(box: Box) -> float:
-    return box.left

@@ -8,7 +8,7 @@ from itertools import pairwise
 from typing import Final
 
 from xg.diagnostics.lazy_dataclass import dataclass
-from xg.figures.draw.typeset import TextLine, typeset
+from xg.figures.draw.typeset import TextLine, line_bounds, typeset
 from xg.figures.layout.placed import PlacedFigure
 from xg.figures.model import style
 from xg.figures.model.figure import FigureGroup
@@ -40,8 +40,7 @@ class Frame:
     @property
     def text(self) -> Box:
         """Return the room of the heading."""
-        (x, y), line = self.at, self.heading
-        return Box(x, y - line.ascent, x + line.width, y + line.descent)
+        return line_bounds(self.heading, *self.at)
 
 
 def frame_box(
@@ -251,8 +250,7 @@ def _off(rim: float, sign: int, edge: float, levels: Sequence[float]) -> float:
 
 
 def _covers(line: TextLine, at: Point, occupied: Iterable[Box]) -> bool:
-    x, y = at
-    box = Box(x, y - line.ascent, x + line.width, y + line.descent).grown(1.5)
+    box = line_bounds(line, *at).grown(1.5)
     return any(box.overlaps(other) for other in occupied)
 
 

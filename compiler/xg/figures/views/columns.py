@@ -69,7 +69,7 @@ def columns_figure(placed: Program, ranks: Program, *, legend: bool = False) -> 
         legend=legend,
         columns=columns,
         bars=bars,
-        braces=tuple(FigureBrace(one.label, tuple(one.nodes)) for one in first.braces),
+        braces=first.braces,
     )
     return expanded(figure)
 

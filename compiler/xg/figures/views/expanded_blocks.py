@@ -14,7 +14,7 @@ from xg.figures.model.figure import EdgeStyle, FigureNode, NodeKind
 from xg.figures.model.richtext import RichText, plain
 from xg.figures.views.arrange import DrawnOperation, Flow
 from xg.figures.views.communication import bar_node, sent_tags
-from xg.figures.views.forward import ForwardDrawing, forward_drawing, tagged_node
+from xg.figures.views.forward import ForwardDrawing, forward_drawing, renamed, tagged_node
 from xg.figures.views.inner_collectives import InnerCollective, collective_bar, through
 from xg.figures.views.notation import Notation, kind
 from xg.figures.views.sketch import Move, Sent, Sketch, move_of
@@ -65,7 +65,7 @@ class BlockExpander:
         for key, sketch in self.sketches.items():
             below = [step.callee for step in sketch.graph.calls]
             sent = (self.sending[callee] for callee in below)
-            self.sending[key] = frozenset(_sent(sketch.moves)).union(*sent)
+            self.sending[key] = _sent(sketch.moves).union(*sent)
             bars = sketch.inner_collectives or any(_is_bar(step) for step in sketch.graph.steps)
             if bars or opened & set(below):
                 opened.add(key)
@@ -87,7 +87,7 @@ class BlockExpander:
         )
         leaves = (*drawing.leaves.plain, *drawing.leaves.views)
         for value in leaves:
-            sent = frozenset(_sent(_of(value, sketch, drawing)))
+            sent = _sent(_of(value, sketch, drawing))
             if sent:
                 tags[value] = sent_tags(sent)
         self.homes.update(dict.fromkeys(leaves, drawing))
@@ -170,8 +170,7 @@ class BlockExpander:
                 sent = frozenset[Sent]()
             else:
                 operation, move = drawing.apply(step), None
-                moves = (m for value in step.inputs for m in _of(value, sketch, drawing))
-                sent = frozenset(_sent(moves))
+                sent = _sent(m for value in step.inputs for m in _of(value, sketch, drawing))
             here = drawing.inner_collectives.get(step, ())
             first, *behind = through(operation, here, [self._bar(one, drawing) for one in here])
             yield Piece(self._renamed(first, outside), step, sent, move)
@@ -182,21 +181,8 @@ class BlockExpander:
         return collective_bar(collective, self.ids.take(collective.id), drawing.graph.sizes)
 
     def _renamed(self, operation: DrawnOperation, outside: Mapping[Value, Value]) -> DrawnOperation:
-        """Let an operation take and give the values of the call it is in."""
-        if not outside:
-            return operation
-        flows = [replace(one, value=outside.get(one.value, one.value)) for one in operation.flows]
-        beside = (
-            (self.homes[flow.value].tensor(flow.value), flow.style)
-            for flow in flows
-            if flow.value in self.homes
-        )
-        return replace(
-            operation,
-            flows=tuple(flow for flow in flows if flow.value not in self.homes),
-            outputs=tuple(outside.get(value, value) for value in operation.outputs),
-            beside=(*operation.beside, *beside),
-        )
+        """Let an operation take and give the values of the call that it is in, if of one."""
+        return renamed(operation, outside, self.homes.get) if outside else operation
 
     # ---- stages ---------------------------------------------------------------------------------
 
@@ -285,12 +271,8 @@ def _names_outside(graph: Graph, call: Call, around: Notation) -> dict[Value, st
     return names
 
 
-def _sent(moves: Iterable[Move]) -> Iterator[Sent]:
-    for move in moves:
-        if move.forward:
-            yield move.forward, move.axis, True
-        if move.backward:
-            yield move.backward, move.axis, False
+def _sent(moves: Iterable[Move]) -> frozenset[Sent]:
+    return frozenset(sent for move in moves for sent in move.sent())
 
 
 def _of(value: Value, sketch: Sketch, drawing: ForwardDrawing) -> Iterator[Move]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import field, replace
 
 from xg.diagnostics.counted import counted
@@ -190,6 +190,27 @@ class ForwardDrawing:
             self.views[self.leaves.views[value]] = name
         node = FigureNode(name, NodeKind.TENSOR, label, title=characters(label))
         return self.notation.remarks.tensor(node, value)
+
+
+def renamed(
+    operation: DrawnOperation,
+    outside: Mapping[Value, Value],
+    home: Callable[[Value], ForwardDrawing | None],
+) -> DrawnOperation:
+    """Replace the values of an operation of an expanded block by those of the call.
+
+    Tensors beside the call have a drawing as their home: they move beside the operation.
+    """
+    flows = [replace(flow, value=outside.get(flow.value, flow.value)) for flow in operation.flows]
+    homes = [home(flow.value) for flow in flows]
+    pairs = list(zip(flows, homes, strict=True))
+    beside = ((home.tensor(flow.value), flow.style) for flow, home in pairs if home)
+    return replace(
+        operation,
+        flows=tuple(flow for flow, home in pairs if not home),
+        outputs=tuple(outside.get(value, value) for value in operation.outputs),
+        beside=(*operation.beside, *beside),
+    )
 
 
 def tagged_node(node: FigureNode, tags: Sequence[RichText]) -> FigureNode:

@@ -11,7 +11,7 @@ from xg.diagnostics.lazy_dataclass import dataclass
 from xg.figures.model.figure import EdgeRole, EdgeStyle, Emphasis, Figure, FigureEdge, FigureGroup
 from xg.figures.model.richtext import RichText, plain
 from xg.figures.views.arrange import Arranged, DrawnOperation, Terminal, arrange
-from xg.figures.views.forward import ForwardDrawing, forward_drawing
+from xg.figures.views.forward import ForwardDrawing, forward_drawing, renamed
 from xg.figures.views.notation import Notation
 from xg.figures.views.steps import call_name, times
 from xg.ir.graph import Apply, Call, Program, Value
@@ -174,7 +174,11 @@ def _part(
     copies = {value: replace(value) for value in (*own, *begun)}
     outside |= copies
     parts = [_part(one, opened, program, (depth or 1) - 1) for one in opened.steps()]
-    operations = [_renamed(one, outside, drawing) for part in parts for one in part.operations]
+
+    def home(value: Value) -> ForwardDrawing | None:
+        return drawing if value in drawing.leaves else None
+
+    operations = [renamed(one, outside, home) for part in parts for one in part.operations]
     inner = {copy: (opened.notation, value) for value, copy in copies.items()}
     inner |= {copy: known for part in parts for copy, known in part.inner.items()}
     name = call_name(step, drawing.graph)
@@ -223,23 +227,6 @@ def _groups(parts: Sequence[_StepDrawing]) -> Iterator[FigureGroup]:
             drawn[path] += number == 0
             again = f"~{drawn[path]}" if drawn[path] > 1 else ""
             yield replace(group, id=f"{path}{again}{group.id.removeprefix(path)}")
-
-
-def _renamed(
-    operation: DrawnOperation, outside: Mapping[Value, Value], drawing: ForwardDrawing
-) -> DrawnOperation:
-    """Replace the values of an operation of an expanded block by those of the call.
-
-    Tensors beside the call move beside the operation that takes them.
-    """
-    flows = [replace(flow, value=outside.get(flow.value, flow.value)) for flow in operation.flows]
-    beside = [(drawing.tensor(f.value), f.style) for f in flows if f.value in drawing.leaves]
-    return replace(
-        operation,
-        flows=tuple(flow for flow in flows if flow.value not in drawing.leaves),
-        outputs=tuple(outside.get(value, value) for value in operation.outputs),
-        beside=(*operation.beside, *beside),
-    )
 
 
 def with_gradients(program: Program) -> Gradients:

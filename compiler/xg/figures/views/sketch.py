@@ -6,7 +6,7 @@ parameters before their use are separate: they are the same for all of a kind.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 
 from xg.diagnostics.lazy_dataclass import dataclass
@@ -32,6 +32,13 @@ class Move:
     backward: str
     value: Value
     param: Value | None = None  # whose move it is
+
+    def sent(self) -> Iterator[Sent]:
+        """Yield the collectives of both passes."""
+        if self.forward:
+            yield self.forward, self.axis, True
+        if self.backward:
+            yield self.backward, self.axis, False
 
 
 @dataclass(frozen=True, slots=True)

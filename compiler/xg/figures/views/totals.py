@@ -22,7 +22,7 @@ def totals(ranks: Program, known: Mapping[str, Sketch]) -> dict[Sent, tuple[str,
     for move, graph, symbols, times in _moves(ranks, known):
         shape = graph.sizes.fold_shape(graph.types[move.value].shape)
         elements = product(shape).substitute(symbols) * times
-        for sent in _kinds(move):
+        for sent in move.sent():
             number, volume = dims.get(sent, (ZERO, ZERO))
             dims[sent] = number + times, volume + elements
     return {
@@ -55,13 +55,6 @@ def _ordered(product: re.Match[str]) -> str:
 def _degrees(monomial: Monomial) -> tuple[int, int]:
     powers = [power for _, power in monomial if power > 0]
     return sum(powers), max(powers, default=0)
-
-
-def _kinds(move: Move) -> Iterator[Sent]:
-    if move.forward:
-        yield move.forward, move.axis, True
-    if move.backward:
-        yield move.backward, move.axis, False
 
 
 def _moves(
