@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from xg.diagnostics.diagnostic import DiagnosticError, Problem
+from xg.ir.tensor import spell_shape
 from xg.sharding.apply_plan import PlacedValue, PlannedValue
 from xg.sharding.errors import PlacedTwice, PlanMisfit
 from xg.sharding.placing import Clash, Misfit
@@ -30,5 +31,5 @@ def _misfit(planned: PlannedValue, misfit: Misfit) -> PlanMisfit:
     layout = misfit.layout
     entry = next(e for e in planned.entries if layout is e.rest or layout is e.use)
     graph, value = planned.graph, planned.value
-    shape = "[" + ", ".join(map(str, graph.shape(value))) + "]"
+    shape = spell_shape(graph.shape(value))
     return PlanMisfit(entry.span, str(value.name), str(misfit.layout), shape, value.span)

@@ -71,11 +71,6 @@ def constant(infinity: str) -> Spell:
     return spell
 
 
-def bare(expr: Expr, args: Sequence[Text], scope: Scope) -> Text:
-    """The argument as it is."""
-    return args[0]
-
-
 def scalar(expr: Expr, key: str, scope: Scope) -> Text:
     """A real number among the attributes."""
     return scope.number(expr.typed(key, Scalar))
@@ -183,7 +178,7 @@ def broadcast(library: str) -> Spell:
     """A number or an array under a larger shape, as NumPy has it."""
 
     def spell(expr: Expr, args: Sequence[Text], scope: Scope) -> Text:
-        shape = tuple_of(scope.shape(expr.shape)) if expr.shape else "()"
+        shape = tuple_of(scope.shape(expr.shape))
         if expr.args[0].prim != "const":
             return call(f"{library}.broadcast_to", args[0].text, shape)
         if args[0].text == "0":

@@ -287,7 +287,7 @@ class _BackwardWriter(PassWriter):
     def _zeros(self, value: Value) -> str:
         """Zeros to which the rounds of a row add."""
         texts = self.scope.shape(self.statements.types[value].shape)
-        return self.plan.spelling.zeros(tuple_of(texts) if texts else "()", self.scope)
+        return self.plan.spelling.zeros(tuple_of(texts), self.scope)
 
 
 def _given(writer: _BackwardWriter) -> list[str]:

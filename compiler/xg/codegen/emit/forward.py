@@ -24,7 +24,7 @@ from xg.codegen.emit.writer import (
 from xg.diagnostics.lazy_dataclass import dataclass, field
 from xg.ir.graph import Apply, Graph, Value
 from xg.ir.labels import names_by_label, saved_names
-from xg.ir.tensor import TensorType
+from xg.ir.tensor import spell_shape
 
 
 @dataclass(frozen=True, slots=True)
@@ -152,7 +152,7 @@ class _ForwardWriter(PassWriter):
         graph = self.graph
         arriving = ", ".join(self.spelled(value) for value in graph.inputs)
         pairs = zip(graph.output_names, graph.output_types, strict=True)
-        leaving = ", ".join(f"{name} {_written(type_)}" for name, type_ in pairs)
+        leaving = ", ".join(f"{name} {spell_shape(type_.shape)}" for name, type_ in pairs)
         title = f"{safe(graph.title)} ({place_of([graph.span])})."
         return [f'"""{title}', "", *wrapped(f"{arriving} -> {leaving}".strip()), '"""']
 
@@ -207,8 +207,3 @@ class _ForwardWriter(PassWriter):
             *bracketed(f"saved = {saved}", fields, ")", 4),
             f"return {', '.join([*results, 'saved'])}",
         ]
-
-
-def _written(type_: TensorType) -> str:
-    """``[B, S, D]``, as the file says it."""
-    return "[" + ", ".join(map(str, type_.shape)) + "]"

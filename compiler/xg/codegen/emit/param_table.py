@@ -81,7 +81,7 @@ def named_lines(program: Program, scope: Scope, rows: Rows, kind: str) -> list[s
 def _cuts(graph: Graph, value: Value, mesh: Mapping[str, int]) -> str:
     """``((-1, "N_T"),)``: axes with the mesh axes that cut them, the outermost first."""
     cuts = placed_cuts(graph.placements.get(value, {}), mesh)
-    return tuple_of([f'({axis}, "{over}")' for axis, over in cuts]) if cuts else "()"
+    return tuple_of([f'({axis}, "{over}")' for axis, over in cuts])
 
 
 @dataclass(slots=True)
@@ -171,7 +171,7 @@ def _params(graph: Graph, symbols: Symbols, scope: Scope) -> list[Row]:
     return [
         (
             str(param.value.name),
-            f"({_shape(_in_entry(param.type.shape, graph, symbols), scope)}, "
+            f"({_in_entry(param.type.shape, graph, symbols, scope)}, "
             f"{_start(param.start, graph, symbols, scope)})",
         )
         for param in graph.params
@@ -183,25 +183,22 @@ def _states(graph: Graph, symbols: Symbols, scope: Scope) -> list[Row]:
     return [
         (
             name,
-            f"({_shape(_in_entry(type_.shape, graph, symbols), scope)}, "
+            f"({_in_entry(type_.shape, graph, symbols, scope)}, "
             + ('"float")' if type_.is_float else '"int")'),
         )
         for name, type_ in types
     ]
 
 
-def _in_entry(shape: Shape, graph: Graph, symbols: Symbols) -> Shape:
-    """A shape in the symbols of the entry."""
-    return tuple(graph.sizes.expand(dim).substitute(symbols) for dim in shape)
+def _in_entry(shape: Shape, graph: Graph, symbols: Symbols, scope: Scope) -> str:
+    """The text of a shape in the symbols of the entry."""
+    dims = (graph.sizes.expand(dim).substitute(symbols) for dim in shape)
+    return tuple_of(scope.shape(tuple(dims)))
 
 
 def _key(path: str, name: str) -> str:
     full = f"{path}.{name}" if path else name
     return f'f"{full}"' if "{" in full else f'"{full}"'
-
-
-def _shape(shape: Shape, scope: Scope) -> str:
-    return tuple_of(scope.shape(shape)) if shape else "()"
 
 
 def _start(start: Start, graph: Graph, symbols: Mapping[str, Dim], scope: Scope) -> str:

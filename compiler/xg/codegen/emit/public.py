@@ -257,8 +257,7 @@ class PublicWriter:
     # ---- sizes ----------------------------------------------------------------------------------
 
     def _shape(self, value: Value, scope: Scope) -> str:
-        texts = scope.shape(self.graph.types[value].shape)
-        return tuple_of(texts) if texts else "()"
+        return tuple_of(scope.shape(self.graph.types[value].shape))
 
     def _params(self) -> list[Value]:
         return [param.value for param in self.graph.params]

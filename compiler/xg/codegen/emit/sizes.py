@@ -8,7 +8,7 @@ from xg.codegen.emit.names import spell_symbol
 from xg.codegen.emit.text import Precedence, Text, infix, power
 from xg.ir.dim import Dim, product, symbol
 from xg.ir.scalar import Scalar, spell_number
-from xg.ir.tensor import Shape, Sizes
+from xg.ir.tensor import Shape, Sizes, spell_shape
 
 
 def spell_dim(dim: Dim) -> Text:
@@ -111,4 +111,4 @@ def _number(value: float) -> Text:
 
 def shape_text(shape: Shape, sizes: Sizes) -> str:
     """A shape as a comment says it, in the file's symbols: ``[B, S, D]``."""
-    return "[" + ", ".join(str(dim) for dim in sizes.fold_shape(shape)) + "]"
+    return spell_shape(sizes.fold_shape(shape))

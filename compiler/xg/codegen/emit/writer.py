@@ -17,6 +17,7 @@ from xg.diagnostics.lazy_dataclass import dataclass, field
 from xg.ir.dim import symbol
 from xg.ir.graph import Call, Graph, Step, Value
 from xg.ir.scalar import Scalar
+from xg.ir.tensor import spell_shape
 
 
 @dataclass(slots=True)
@@ -99,8 +100,7 @@ class PassWriter:
 
     def spelled(self, value: Value) -> str:
         """``X [B, S, D]``, as the file says it."""
-        shape = ", ".join(str(dim) for dim in self.graph.shape(value))
-        return f"{value.name or 'value'} [{shape}]"
+        return f"{value.name or 'value'} {spell_shape(self.graph.shape(value))}"
 
 
 def read_values(steps: Sequence[Step]) -> Iterator[Value]:

@@ -103,7 +103,7 @@ def _tensor(number: str) -> str:
 
 
 def _broadcast(expr: Expr, args: Sequence[Text], scope: Scope) -> Text:
-    shape = tuple_of(scope.shape(expr.shape)) if expr.shape else "()"
+    shape = tuple_of(scope.shape(expr.shape))
     if expr.args[0].prim == "const":
         if args[0].text == "0":
             return Text(f"torch.zeros({shape}, {_made(scope)})")

@@ -14,7 +14,7 @@ from xg.ir.loop import Loop
 from xg.ir.op import Op
 from xg.ir.placement import PlacementRequest
 from xg.ir.prim import RANDOM, Expr
-from xg.ir.tensor import Shape, TensorType
+from xg.ir.tensor import Shape, TensorType, spell_shape
 from xg.ir.use import Tensor
 from xg.passes.ir_text.attributes import spell_attribute
 from xg.passes.ir_text.expression import spell_scalar
@@ -129,7 +129,7 @@ class GraphPrinter:
         if type_ is not None or value.declared is not None:
             text += f" {type_ or value.declared}"
         if type_ is not None and (shown := self._shown(value, type_)) != type_.shape:
-            text += f" as {_shape(shown)}"
+            text += f" as {spell_shape(shown)}"
         if graph.placements.get(value):
             states = (f"{axis}={state}" for axis, state in graph.placements[value].items())
             text += f" @({', '.join(states)})"
@@ -268,7 +268,7 @@ class GraphPrinter:
     def _primitive(self, expr: Expr, names: ValueNames) -> str:
         args = ", ".join(names.of(arg, arg.name) for arg in expr.args)
         kind = "" if expr.kind == "float" else f":{expr.kind}"
-        shape = _shape(self.graph.sizes.fold_shape(expr.shape))
+        shape = spell_shape(self.graph.sizes.fold_shape(expr.shape))
         name = names.of(expr, expr.name)
         return f"{name}{kind} {shape} = {expr.prim}({args}) {{{self._attrs(expr.attrs)}}}"
 
@@ -277,10 +277,6 @@ def _start(start: Start) -> str:
     if isinstance(start, tuple):
         return f"uniform({', '.join(map(spell_scalar, start))})"
     return start if isinstance(start, str) else f"normal({spell_scalar(start)})"
-
-
-def _shape(shape: Shape) -> str:
-    return "[" + ", ".join(map(str, shape)) + "]"
 
 
 def _request(request: PlacementRequest) -> str:
