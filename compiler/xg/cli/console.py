@@ -72,6 +72,11 @@ class Console:
         self._erase()
         _write(sys.stdout, line)
 
+    def say_all(self, lines: Iterable[str]) -> None:
+        """Lines of a result."""
+        for line in lines:
+            self.say(line)
+
     def judge(self, line: str) -> None:
         """A line with a verdict: green if it is good, red if it is bad."""
         self.judge_all([line])

@@ -6,7 +6,7 @@ Parameters are not here: one that nothing uses is an error.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence, Set
 
 from xg.diagnostics.source import Span
 from xg.frontend.errors import Unused
@@ -29,17 +29,11 @@ def unused(
     ours = known.of(*main.blocks, *here)
     others = (module for module in modules if module is not main)
     everywhere = known.of(*main.blocks, *here, *others)
-    yield from (
-        _of("dim", dim.name, dim.span) for dim in main.dims if dim.name.name not in everywhere.sizes
-    )
-    yield from (
-        _of("option", o.name, o.span) for o in main.options if o.name.name not in everywhere.nodes
-    )
+    yield from _outside("dim", main.dims, everywhere.sizes)
+    yield from _outside("option", main.options, everywhere.nodes)
     if main.blocks:  # a file without blocks is there for others
         names = [name for use in main.uses for name in use.names]
-        yield from (
-            _of("op", op.name, op.span) for op in main.ops if op.name.name not in ours.nodes
-        )
+        yield from _outside("op", main.ops, ours.nodes)
         yield from (_of("name", name, name.span) for name in names if name.name not in ours.nodes)
     for block in main.blocks:
         yield from _in_block(block, main, known)
@@ -54,13 +48,9 @@ def _in_block(block: ast.Block, main: ast.Module, known: KnownMentions) -> Itera
     values |= known.of(*plans, *(claim for each in examples for claim in each.expects)).values
     arguments = values | mentions.nodes | mentions.sizes
     yield from (_of("input", port.name) for port in block.data if port.name.name not in values)
-    yield from (
-        _of("state", each.name, each.span) for each in block.states if each.name.name not in values
-    )
+    yield from _outside("state", block.states, values)
     yield from (_of("argument", own.name) for own in block.own if own.name.name not in arguments)
-    yield from (
-        _of("dim", dim.name, dim.span) for dim in block.dims if dim.name.name not in mentions.sizes
-    )
+    yield from _outside("dim", block.dims, mentions.sizes)
     for chain in block.chains:
         last = chain.steps[-1].label if chain.steps else chain.label
         ports = last.ports if last else ()
@@ -73,6 +63,15 @@ def _last_part(chain: ast.Chain) -> Span | None:
     labels = [chain.label, *(step.label for step in chain.steps[:-1])]
     named = [label.span.end for label in labels if label is not None and label.ports]
     return Span(chain.span.source, named[-1], chain.span.end) if named else None
+
+
+def _outside(
+    kind: str,
+    declared: Iterable[ast.DimDecl | ast.OptionDecl | ast.OpDef | ast.State],
+    used: Set[str],
+) -> Iterator[Unused]:
+    """Those that are not among used names, each with all of its declaration."""
+    return (_of(kind, each.name, each.span) for each in declared if each.name.name not in used)
 
 
 def _of(kind: str, name: ast.Name, whole: Span | None = None) -> Unused:

@@ -13,7 +13,7 @@ from typing import Final
 
 from xg.ir.body import topological
 from xg.ir.cotangent import Cotangent, Gate
-from xg.ir.dim import ONE, Dim
+from xg.ir.dim import ONE, Dim, product
 from xg.ir.prim import (
     ARITHMETIC,
     RANDOM,
@@ -142,10 +142,7 @@ def _spread(y: Expr, d: Expr) -> Expr:
 
 def _mean(y: Expr, d: Expr) -> Cotangents:
     x = y.args[0]
-    count = ONE
-    for axis in y.axes():
-        count = count * x.shape[axis]
-    return (_spread(y, d) / count,)
+    return (_spread(y, d) / product(x.shape[axis] for axis in y.axes()),)
 
 
 def _largest(y: Expr, d: Cotangent) -> Sequence[Cotangent | None]:

@@ -87,8 +87,7 @@ def _build(options: Namespace, console: Console) -> int:
     target = TargetFolder(options.folder)
     if options.check:
         different = list(target.differences(files, engines))
-        for line in different:
-            console.say(line)
+        console.say_all(different)
         console.say(f"{counted(len(files) - len(different), 'file')} of {len(files)} up to date")
         return PROBLEM if different else FINE
     changed = target.write(files, engines)

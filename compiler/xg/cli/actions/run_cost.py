@@ -46,8 +46,7 @@ def run(options: Namespace, console: Console) -> int:
     if options.json:
         console.write(json_text(as_data(cost_report)))
         return FINE
-    for line in lines(cost_report, full=options.full):
-        console.say(line)
+    console.say_all(lines(cost_report, full=options.full))
     return FINE
 
 
@@ -72,11 +71,9 @@ def _pipeline(
         said = cost_pipeline.data(program, parts)
         console.write(json_text({"pipeline": said, "stages": stage_data}))
         return FINE
-    for line in cost_pipeline.lines(program, found, parts):
-        console.say(line)
+    console.say_all(cost_pipeline.lines(program, found, parts))
     console.say(f"\nstage {place}, one microbatch")
-    for line in lines(found[place], full=options.full):
-        console.say(line)
+    console.say_all(lines(found[place], full=options.full))
     return FINE
 
 

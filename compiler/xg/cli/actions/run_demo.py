@@ -58,8 +58,7 @@ def run(options: Namespace, console: Console) -> int:
         return INTERRUPTED
     console.judge_all(_lines(shown, outcome, entropy))
     console.say(f"\nwhat it writes by now:\n{text}\n")
-    for line in (*_pictures(shown), *_next(shown, outcome.folder, began)):
-        console.say(line)
+    console.say_all((*_pictures(shown), *_next(shown, outcome.folder, began)))
     learned = _last(outcome) < outcome.losses[0]
     return FINE if learned and all(each.passed for each in shown) else PROBLEM
 

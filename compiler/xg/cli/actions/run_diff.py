@@ -39,8 +39,7 @@ def run(options: Namespace, console: Console) -> int:
     if options.json:
         console.write(json_text(as_data(difference)))
         return FINE
-    for line in lines(difference):
-        console.say(line)
+    console.say_all(lines(difference))
     return FINE
 
 

@@ -50,8 +50,7 @@ def run(options: Namespace, console: Console) -> int:
     if options.json:
         console.write(json_text({"operators": table.data()}))
     else:
-        for line in _fitting(table) if name is None else _in_full(chosen[0]):
-            console.say(line)
+        console.say_all(_fitting(table) if name is None else _in_full(chosen[0]))
     return FINE
 
 

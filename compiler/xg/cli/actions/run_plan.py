@@ -3,19 +3,24 @@
 from __future__ import annotations
 
 from argparse import Namespace
+from collections.abc import Collection
+from pathlib import Path
 
 from xg.cli.actions.run_cost import machines_of
 from xg.cli.arguments import settings_of
 from xg.cli.console import Console
 from xg.cli.exits import FINE, PROBLEM
 from xg.cli.opening import open_project
-from xg.cli.plan_search import PlanSearch, Wish
-from xg.cli.plan_writing import refuse_name, written
+from xg.cli.plan_search import Candidate, PlanSearch, Wish
 from xg.cli.render.found_plans import as_data, lines
 from xg.cli.render.json_text import json_text
 from xg.cost.mesh_price import Cluster
+from xg.diagnostics.source import Source
 from xg.frontend.choose_plan import plans_of
 from xg.frontend.typed import Settings, shape_project
+from xg.syntax.format import format
+from xg.syntax.tokens import tokenize
+from xg_runtime import files
 from xg_runtime.errors import InputError
 
 
@@ -36,12 +41,11 @@ def run(options: Namespace, console: Console) -> int:
     if options.json:
         console.write(json_text(as_data(found, wish)))
     else:
-        for line in lines(found, wish):
-            console.say(line)
+        console.say_all(lines(found, wish))
     if not found.best:
         return PROBLEM
     if options.write is not None:
-        console.note(written(options.file, options.write, found.best[0]))
+        console.note(_written(options.file, options.write, found.best[0]))
     return FINE
 
 
@@ -51,7 +55,7 @@ def _refuse(options: Namespace, wish: Wish) -> None:
     if not plans:
         raise InputError(f"{options.file} has no plan to choose from")
     if options.write is not None:
-        refuse_name(options.file, options.write, plans)
+        _refuse_name(options.file, options.write, plans)
     axes = {axis for plan in plans.values() for axis in plan.mesh}
     if given := sorted(axes & wish.settings.keys()):
         raise InputError(f"the search chooses the sizes of the mesh: leave --set {given[0]} out")
@@ -88,3 +92,37 @@ def _cluster(options: Namespace) -> Cluster:
     if options.dtype not in table[options.machine].flops:
         raise InputError(f"{options.machine} has no rate for {options.dtype}")
     return Cluster(table[options.machine], table.get(between), options.node)
+
+
+# ---- the winner as a plan of the file ------------------------------------------------------------
+
+
+def _refuse_name(file: str, name: str, plans: Collection[str]) -> None:
+    """Raise InputError where a plan of that name cannot be written."""
+    if file == "-" or not Path(file).is_file():
+        raise InputError("--write needs a file, not standard input or a shipped diagram")
+    found = tokenize(Source("name", name))
+    if found.problems or [token.type for token in found.tokens] != ["NAME", "$END"]:
+        raise InputError(f"{name!r} is no name for a plan: letters, digits and _, a letter first")
+    if name in plans:
+        raise InputError(f"{file} has a plan {name}: give the new one another name")
+
+
+def _written(file: str, name: str, winner: Candidate) -> str:
+    """Add the winner to the file, in canonical layout, and tell how it is used.
+
+    Raises InputError and FileError.
+    """
+    factors = winner.product.factors
+    if not factors:
+        raise InputError("one device is best: there is no plan to write")
+    title = f"{winner.ranks} ranks: {winner.mesh.replace(' × ', ', ')}"
+    path = Path(file)
+    text = files.read(path).decode()
+    line = f'plan {name} "{title}" = {" × ".join(factors)}\n'
+    laid_out = format(Source.from_bytes(path.as_posix(), f"{text.rstrip()}\n\n{line}".encode()))
+    files.write(path, laid_out.encode())
+    sizes = " ".join(f"--set {axis}={size}" for axis, size in winner.price.mesh.items())
+    parts = winner.price.parts
+    train = f", and in xg train --accumulate {parts}" if parts > 1 else ""
+    return f"{file}: plan {name} is written; use it with --plan {name} {sizes}{train}"

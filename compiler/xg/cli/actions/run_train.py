@@ -34,8 +34,7 @@ def train_in_folder(
     """Train, and let the rank that leads say how it went."""
     learned = train_on_ranks(what, options, folder, console)
     if learned.outcome:
-        for line in _report(what, learned.outcome):
-            console.say(line)
+        console.say_all(_report(what, learned.outcome))
         if options.sample and learned.interrupted is None:
             console.say()
             console.say(what.sample(learned.outcome.params, options))

@@ -26,8 +26,7 @@ def run(options: Namespace, console: Console) -> int:
     published = Published.of(project, options, weights.read(options.source, kept=True))
     expectations = expected(published.program.params)
     params = fit(published.params, expectations, dtype=None, source=published.source)
-    for line in _report(published, params):
-        console.say(line)
+    console.say_all(_report(published, params))
     for note in published.notes:
         console.say(f"note: {note}")
     if options.out:

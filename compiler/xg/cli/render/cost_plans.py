@@ -57,8 +57,7 @@ def run_all(options: Namespace, machines: Sequence[Machine], console: Console) -
     if options.json:
         _write(costs, console)
     else:
-        for line in _lines(costs, options.dtype):
-            console.say(line)
+        console.say_all(_lines(costs, options.dtype))
     return FINE
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Iterator, Mapping
 from dataclasses import field, replace
 from itertools import pairwise, product
@@ -18,7 +19,6 @@ from xg.figures.layout.frames import (
     strips,
 )
 from xg.figures.layout.measure import Extent, label_size
-from xg.figures.layout.obstacles import Obstacles, strip
 from xg.figures.layout.placed import PlacedFigure
 from xg.figures.layout.request import pair_shift
 from xg.figures.model import style
@@ -36,6 +36,10 @@ _WIDE, _MEDIUM, _NARROW = 8.0, 4.0, 1.0  # room around a lane's label
 _TRIES: Final = (((1, _WIDE), (-1, _WIDE)), ((1, _NARROW), (-1, _NARROW)))
 _PAIR_TRIES: Final = (((-1, _WIDE), (-1, _MEDIUM), (1, _WIDE)), ((-1, _NARROW), (1, _NARROW)))
 _LEFT_GAP: Final = 3.0  # between a label at the left of a lane and the lane
+_BAND: Final = 64.0  # points; a few rows
+_CLEARANCE: Final = 2.0
+
+Owner = str | int  # a node's id, an edge's number, or a frame's
 
 
 @dataclass(slots=True)
@@ -209,3 +213,41 @@ def _is_taken(box: Box, side: int, clearance: float, obstacles: Obstacles) -> bo
     area = inset if side > 0 or clearance == _NARROW else replace(area, right=box.right)
     area = area if side > 0 else replace(area, right=box.right)
     return any(True for _ in obstacles.near(area))
+
+
+# ---- what is in the way --------------------------------------------------------------------------
+
+
+class Obstacles:
+    """Boxes with their owners, sorted into horizontal bands so that few are looked at."""
+
+    def __init__(self, placed: PlacedFigure) -> None:
+        self._bands: dict[int, list[tuple[Owner, Box]]] = defaultdict(list)
+        for node_id, box in placed.nodes.items():
+            self.add(node_id, box)
+        for number, box in placed.labels.items():
+            # A label's box begins at its line; its text does not.
+            self.add(number, Box(box.left + _CLEARANCE, box.top, box.right, box.bottom))
+
+    def add(self, owner: Owner, box: Box) -> None:
+        """Put up one more."""
+        for band in _bands(box):
+            self._bands[band].append((owner, box))
+
+    def near(self, area: Box) -> Iterator[tuple[Owner, Box]]:
+        """Yield what overlaps an area, in the order in which it was put up, maybe repeatedly."""
+        for band in _bands(area):
+            for owner, box in self._bands.get(band, ()):
+                if box.overlaps(area):
+                    yield owner, box
+
+
+def strip(a: Point, b: Point) -> Box:
+    """Return the room that a straight line needs."""
+    left, right = sorted((a[0], b[0]))
+    top, bottom = sorted((a[1], b[1]))
+    return Box(left, top, right, bottom).grown(_CLEARANCE)
+
+
+def _bands(box: Box) -> range:
+    return range(int(box.top // _BAND), int(box.bottom // _BAND) + 1)
