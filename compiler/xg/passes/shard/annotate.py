@@ -10,6 +10,7 @@ from collections.abc import Mapping
 
 from xg.diagnostics.lazy_dataclass import dataclass, field, replace
 from xg.ir.axis_cuts import Cuts
+from xg.ir.content import calling
 from xg.ir.graph import Call, Graph, Program, Value
 from xg.ir.placement import INVARIANT, AxisState, PlacementRequest, shard
 from xg.ir.plan import Memory
@@ -121,16 +122,9 @@ class Annotator:
             placement_requests = self.planned.of(self.cache.of(callee, below)).get(lent)
             if placement_requests:
                 requests[value] = placement_requests
-        steps = tuple(
-            replace(step, callee=self.name(step.callee, self._below(step, reach)))
-            if isinstance(step, Call)
-            else step
-            for step in graph.steps
-        )
+        callees = [self.name(call.callee, self._below(call, reach)) for call in graph.calls]
         self.graphs[name] = replace(
-            graph,
-            key=name,
-            steps=steps,
+            calling(graph, name, callees),
             placement_requests=requests,
             memory=self._memory(graph, reach),
         )

@@ -8,7 +8,8 @@ from itertools import chain, count
 from xg.diagnostics.diagnostic import DiagnosticError
 from xg.diagnostics.lazy_dataclass import dataclass, field, replace
 from xg.ir.collective import FAMILY
-from xg.ir.graph import Apply, Call, Graph, Program
+from xg.ir.content import calling
+from xg.ir.graph import Apply, Graph, Program
 from xg.ir.instances import Symbols
 from xg.ir.placement import CONSTANT, INVARIANT, AxisState
 from xg.ir.tensor import Sizes
@@ -189,13 +190,8 @@ def named(program: Program, elaborations: Sequence[Elaboration]) -> Program:
         numbered = (f"{base} ({number})" for number in count(2))
         names[key] = next(name for name in chain([base], numbered) if name not in taken)
         taken.add(names[key])
-    graphs = {names[key]: _renamed(graph, names) for key, graph in program.graphs.items()}
+    graphs = {
+        names[key]: calling(graph, names[key], [names[call.callee] for call in graph.calls])
+        for key, graph in program.graphs.items()
+    }
     return replace(program, graphs=graphs, entry=names[program.entry])
-
-
-def _renamed(graph: Graph, names: dict[str, str]) -> Graph:
-    steps = tuple(
-        replace(step, callee=names[step.callee]) if isinstance(step, Call) else step
-        for step in graph.steps
-    )
-    return replace(graph, key=names[graph.key], steps=steps)

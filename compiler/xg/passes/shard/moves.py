@@ -116,16 +116,17 @@ class Moves:
             return None
         if target.kind == "S":
             return None
-        return self._again(step, value, self.reshard(step.inputs[0], target, span), target, span)
+        operand = self.reshard(step.inputs[0], target, span)
+        return self._again(step, value, (operand,), target, span)
 
     def _again(
-        self, step: Apply, value: Value, operand: Value, state: AxisState, span: Span
+        self, step: Apply, value: Value, operands: tuple[Value, ...], state: AxisState, span: Span
     ) -> Value:
-        """The value of a step made once more, of an operand that was moved."""
+        """The value of a step made once more, of operands of which one was moved."""
         result = Value(value.name, "edge", span)
         self.types[result] = self.types[value]
         self.elsewhere[result] = self.elsewhere.get(value, {})
-        self.add(replace(step, inputs=(operand,), outputs=(result,)), [state])
+        self.add(replace(step, inputs=operands, outputs=(result,)), [state])
         return result
 
     def _moved(self, value: Value, target: AxisState, span: Span, into: Value | None) -> Value:
@@ -155,7 +156,7 @@ class Moves:
         state = self._needed(step, operand, target)
         if state is None:
             return None
-        return self._again(step, value, self.reshard(operand, state, span), target, span)
+        return self._again(step, value, (self.reshard(operand, state, span),), target, span)
 
     def _is_lookup(self, step: Apply) -> bool:
         """Whether a step reads a table of parameters at places that are no input's."""
@@ -166,11 +167,7 @@ class Moves:
     def _looked_up(self, step: Apply, value: Value, span: Span) -> Value:
         """The rows of a table that was cast: every parameter's gradient is summed once."""
         table = self.reshard(step.inputs[1], REPLICATED, span)
-        result = Value(value.name, "edge", span)
-        self.types[result] = self.types[value]
-        self.elsewhere[result] = self.elsewhere.get(value, {})
-        self.add(replace(step, inputs=(step.inputs[0], table), outputs=(result,)), [REPLICATED])
-        return result
+        return self._again(step, value, (step.inputs[0], table), REPLICATED, span)
 
     def _is_layout(self, step: Apply) -> bool:
         return step.op.family == "layout" or (

@@ -12,6 +12,7 @@ from __future__ import annotations
 from collections.abc import Callable, Generator, Hashable, Mapping, Sequence
 
 from xg.diagnostics.lazy_dataclass import dataclass, field, replace
+from xg.ir.content import calling
 from xg.ir.graph import Apply, Call, Graph
 from xg.ir.placement import AxisState
 from xg.ir.recent import Recent
@@ -51,16 +52,11 @@ class _Before:
         self, graph: Graph, request: CallRequest, answers: Sequence[PlacedCall]
     ) -> PlacedCall:
         """The same for another graph of the same core, whose callees gave these answers."""
-        links = iter(self.links)
         before, moved = self.placed.graph, self.placed.moved
-        steps = tuple(
-            replace(step, callee=answers[next(links)].graph.key) if isinstance(step, Call) else step
-            for step in before.steps
-        )
+        callees = [answers[link].graph.key for link in self.links]
         requests = {moved.get(v, v): each for v, each in graph.placement_requests.items()}
         now = replace(
-            before,
-            steps=steps,
+            calling(before, before.key, callees),
             placement_requests=requests,
             sizes=graph.sizes,
             memory=graph.memory,
