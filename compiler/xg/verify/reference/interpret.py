@@ -62,7 +62,8 @@ class Record:
 
     def runs(self) -> Iterator[Record]:
         """This run and those of all calls, callers first."""
-        return level_by_level([self], lambda run: chain.from_iterable(run.calls.values()))
+        first: list[Record] = [self]
+        return level_by_level(first, lambda run: chain.from_iterable(run.calls.values()))
 
     def by_path(self) -> dict[str, Record]:
         """Every run by its path; of a call that is made again, the first."""
