@@ -30,8 +30,8 @@ def method(name: str) -> Spell:
     return lambda expr, args, scope: Text(f"{args[0].atom}.{name}()")
 
 
-def unchanged(expr: Expr, args: Sequence[Text], scope: Scope) -> Text:
-    """The argument itself."""
+def bare(expr: Expr, args: Sequence[Text], scope: Scope) -> Text:
+    """The argument as it is."""
     return args[0]
 
 

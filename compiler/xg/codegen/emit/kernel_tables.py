@@ -1,4 +1,4 @@
-"""The kernels that backends have alike: which operator each computes, and for which of its uses."""
+"""The kernels that backends share: which operator each computes, and for which of its uses."""
 
 from __future__ import annotations
 

@@ -56,8 +56,8 @@ WORDS: Final[Mapping[str, Spell]] = {
     **collectives.WORDS,
     **array_ops.as_numpy("np"),
     "erf": array_ops.unary("erf", "erf"),
-    "stop": array_ops.unchanged,
-    "as_float": array_ops.unchanged,  # the writer casts where the type matters
+    "stop": array_ops.bare,
+    "as_float": array_ops.bare,  # the writer casts where the type matters
     "contract": array_ops.contraction(SWAPPED, 'np.einsum("{spec}", {a}, {b}, optimize=True)'),
     "transpose": array_ops.transposition(SWAPPED, "swapaxes", "transpose"),
     "dropout_keep": collectives.keep(lambda text: f"{text.atom}.shape"),
