@@ -125,14 +125,9 @@ FUNCTIONS: Final[Mapping[str, Callable[..., Any]]] = {
     "maximum": np.maximum,
     "minimum": np.minimum,
     "neg": np.negative,
-    "exp": np.exp,
-    "log": np.log,
-    "sqrt": np.sqrt,
+    **{name: getattr(np, name) for name in ("exp", "log", "sqrt", "tanh", "sin", "cos")},
     "rsqrt": _rsqrt,
-    "tanh": np.tanh,
     "erf": _erf,
-    "sin": np.sin,
-    "cos": np.cos,
     "sigmoid": _sigmoid,
 }
 

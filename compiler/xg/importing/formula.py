@@ -6,7 +6,7 @@ file, whose expression is the arithmetic itself.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Final
 
 from xg.importing.known import Formula, FormulaPart, Known, Operand, Term
@@ -110,29 +110,23 @@ def _number(value: float) -> tuple[str, int]:
     return number_text(value), 1 if value < 0 else 4
 
 
+# The text of a function, how tightly each operand has to bind, and how tightly the whole does.
+SIGNS: Final[Mapping[str, tuple[str, tuple[int, ...], int]]] = {
+    "add": ("{} + {}", (1, 2), 1),
+    "sub": ("{} - {}", (1, 2), 1),
+    "mul": ("{}*{}", (2, 3), 2),
+    "div": ("{}/{}", (2, 3), 2),
+    "pow": ("{}^{}", (4, 4), 3),
+    "neg": ("-{}", (3,), 1),
+    "rsqrt": ("1/sqrt({})", (0,), 2),
+    "maximum": ("max({}, {})", (0, 0), 4),
+    "minimum": ("min({}, {})", (0, 0), 4),
+}
+
+
 def _spelled(
     function: str, terms: tuple[Term, ...], axis: str, say: Callable[[Term, int], str]
 ) -> tuple[str, int]:
-    match function:
-        case "add":
-            return f"{say(terms[0], 1)} + {say(terms[1], 2)}", 1
-        case "sub":
-            return f"{say(terms[0], 1)} - {say(terms[1], 2)}", 1
-        case "mul":
-            return f"{say(terms[0], 2)}*{say(terms[1], 3)}", 2
-        case "div":
-            return f"{say(terms[0], 2)}/{say(terms[1], 3)}", 2
-        case "pow":
-            return f"{say(terms[0], 4)}^{say(terms[1], 4)}", 3
-        case "neg":
-            return f"-{say(terms[0], 3)}", 1
-        case "rsqrt":
-            return f"1/sqrt({say(terms[0], 0)})", 2
-        case "mean" | "sum":
-            return f"{function}[{axis}]({say(terms[0], 0)})", 4
-        case "max":
-            return f"max[{axis}]({say(terms[0], 0)})", 4
-        case "maximum" | "minimum":
-            return f"{function[:3]}({', '.join(say(item, 0) for item in terms)})", 4
-        case _:
-            return f"{function}({say(terms[0], 0)})", 4
+    along = f"[{axis}]" if function in REDUCTIONS else ""
+    text, least, binds = SIGNS.get(function, (f"{function}{along}({{}})", (0,), 4))
+    return text.format(*map(say, terms, least)), binds

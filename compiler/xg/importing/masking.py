@@ -84,23 +84,17 @@ def _near(lowering: Lowering, scores: View, band: Visible) -> View:
     """Scores of keys that are within a band of distances, by an operator of positions."""
     before, after = band.before, band.after
     if after == 0 and before is not None:
-        made = WrittenOperator(
-            "Window", "(a [.., S, T]; w)", _HIDE.format("and(i >= j, w > i - j)")
-        )
-        box = (before + 1,)
-    elif before == after and before is not None:
-        made = WrittenOperator("Near", "(a [.., S, T]; w)", _HIDE.format("w >= abs(i - j)"))
-        box = (before,)
-    elif before is None and after is not None:
-        made = WrittenOperator("Ahead", "(a [.., S, T]; w)", _HIDE.format("w >= j - i"))
-        box = (after,)
-    elif after is None and before is not None:
-        made = WrittenOperator("Behind", "(a [.., S, T]; w)", _HIDE.format("w >= i - j"))
-        box = (before,)
+        name, shown, box = "Window", "and(i >= j, w > i - j)", (before + 1,)
+    elif before == after:
+        name, shown, box = "Near", "w >= abs(i - j)", (before,)
+    elif before is None:
+        name, shown, box = "Ahead", "w >= j - i", (after,)
+    elif after is None:
+        name, shown, box = "Behind", "w >= i - j", (before,)
     else:
-        near = _HIDE.format("and(before >= i - j, after >= j - i)")
-        made = WrittenOperator("Band", "(a [.., S, T]; before, after)", near)
-        box = (before, after)
+        name, shown, box = "Band", "and(before >= i - j, after >= j - i)", (before, after)
+    signature = f"(a [.., S, T]; {'w' if len(box) == 1 else 'before, after'})"
+    made = WrittenOperator(name, signature, _HIDE.format(shown))
     scores = lowering.last_whole(scores)
     words = tuple(map(str, box))
     return lowering.keep("defined", scores, definition=made, box=words, reach=before)

@@ -24,18 +24,13 @@ from xg.ir.dim import number
 BY_SHAPE: Final = frozenset({"view", "reshape", "_unsafe_view", "unflatten", "flatten", "expand"})
 SAME: Final = frozenset({"to", "_to_copy", "type_as", "contiguous", "clone", "dropout"})
 ELEMENTWISE: Final = {
-    "silu": elementwise.function("silu"),
+    **{name: elementwise.function(name) for name in ("silu", "relu", "sigmoid", "tanh")},
     "silu_": elementwise.function("silu"),
-    "relu": elementwise.function("relu"),
-    "sigmoid": elementwise.function("sigmoid"),
-    "tanh": elementwise.function("tanh"),
     "gelu": elementwise.gelu,
-    "add": elementwise.add,
-    "add_": elementwise.add,
+    **dict.fromkeys(("add", "add_"), elementwise.add),
     "mul": elementwise.multiply,
     "clamp": elementwise.clamp,
-    "chunk": layout.pieces,
-    "split": layout.pieces,
+    **dict.fromkeys(("chunk", "split"), layout.pieces),
 }
 
 
