@@ -23,6 +23,7 @@ from xg.figures.model.figure import (
     NodeKind,
 )
 from xg.figures.model.richtext import RichText
+from xg.ir.walk import level_by_level
 
 Pair = tuple[str, str]
 _SHAPE: Final = re.compile(r" \[[^\]]*\]")
@@ -82,9 +83,7 @@ def _pairs(edges: Iterable[FigureEdge]) -> Set[Pair]:
 
 def _through(edges: Iterable[FigureEdge], inner: Set[str]) -> Set[Pair]:
     """Return the ends of ways whose nodes between are all of `inner`."""
-    heads: Mapping[str, list[str]] = defaultdict(list)
-    for edge in edges:
-        heads[edge.tail].append(edge.head)
+    heads = _heads(edges)
     found: set[Pair] = set()
     for tail in [node for node in heads if node not in inner]:
         waiting = [head for head in heads[tail] if head in inner]
@@ -130,12 +129,12 @@ def _ghost(edge: FigureEdge, went: Set[str], nodes: Sequence[FigureNode]) -> Fig
 
 def _reaches(edges: Iterable[FigureEdge], start: str, end: str) -> bool:
     """Return whether a way leads from one node to another."""
+    heads = _heads(edges)
+    return end in level_by_level([start], lambda node: heads.get(node, ()), lambda node: node)
+
+
+def _heads(edges: Iterable[FigureEdge]) -> Mapping[str, list[str]]:
     heads: Mapping[str, list[str]] = defaultdict(list)
     for edge in edges:
         heads[edge.tail].append(edge.head)
-    seen, waiting = {start}, [start]
-    while waiting:
-        new = [head for head in heads.get(waiting.pop(), ()) if head not in seen]
-        seen.update(new)
-        waiting += new
-    return end in seen
+    return heads

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import count
 from pathlib import PurePath
 from typing import Final
 
@@ -89,24 +90,13 @@ def _off(program: Program) -> str:
 
 
 @dataclass(slots=True)
-class _StepNumbers:
-    """Numbers the steps of a page."""
-
-    last: int = 0
-
-    def next(self) -> int:
-        self.last += 1
-        return self.last
-
-
-@dataclass(slots=True)
 class _SectionWriter:
     """Writes the section of one block."""
 
     bound: Bound
     use: BlockUse
     record: Record
-    counter: _StepNumbers
+    counter: Iterator[int]  # of the steps of a page
     naming: BlockNaming = field(init=False)
     values: Mapping[Value, Array] = field(init=False)
     makers: dict[Value, int] = field(default_factory=dict[Value, int])
@@ -140,7 +130,7 @@ class _SectionWriter:
     # ---- steps ----------------------------------------------------------------------------------
 
     def _steps(self, steps: Sequence[GraphStep], drawn: Drawn) -> tuple[ExplainedStep, ...]:
-        numbers = {step: self.counter.next() for step in steps}
+        numbers = {step: next(self.counter) for step in steps}
         readers: dict[Value, list[int]] = {}
         for step, number in numbers.items():
             self.makers.update((value, number) for value in step.outputs)
@@ -169,7 +159,7 @@ class _SectionWriter:
             node=drawn.nodes.get(step, ""),
             why=self._why(step),
             worked=self._worked(step) if isinstance(step, Apply) else "",
-            product=self._product(step) if isinstance(step, Apply) else (),
+            product=product_of(step, self.naming, self.values) if isinstance(step, Apply) else (),
             printed=tuple(self._printed(values)),
             remarks=tuple(self._remarks(values)),
         )
@@ -178,9 +168,6 @@ class _SectionWriter:
         types = {**self.use.backward.types, **self.use.graph.types}
         return worked(step, types, self.values, self.record.sizes)
 
-    def _product(self, step: Apply) -> tuple[ShownTensor, ...]:
-        return product_of(step, self.naming, self.values)
-
     def _operator(self, step: GraphStep) -> tuple[str, str]:
         """The name of a step, and its formula."""
         match step:
@@ -188,7 +175,7 @@ class _SectionWriter:
                 return _said(step), step.op.description(step.attrs).formula
             case Call():
                 what = "The backward pass of the block" if step.origin else "The block"
-                return f"{what} {self._block(step)}", ""
+                return f"{what} {self.bound.program.graphs[step.callee].block}", ""
 
     def _why(self, step: GraphStep) -> str:
         """A sentence from the operator's own description, backward from that of its origin."""
@@ -206,9 +193,6 @@ class _SectionWriter:
         if step.op.family == "add" and all(value.role == "cotangent" for value in step.outputs):
             return words.GRADIENTS_ADD
         return words.sentence(step.op.description(step.attrs).meaning)
-
-    def _block(self, call: Call) -> str:
-        return self.bound.program.graphs[call.callee].block
 
     def _tensors(self, values: Iterable[Value]) -> tuple[ShownTensor, ...]:
         shown = [value for value in values if value in self.values]

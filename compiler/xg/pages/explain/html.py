@@ -8,10 +8,7 @@ through a small window.
 from __future__ import annotations
 
 import re
-from base64 import b64encode
 from collections.abc import Iterator, Mapping, Sequence
-from hashlib import sha256
-from importlib.resources import files
 from string import Template
 from typing import Final
 
@@ -22,7 +19,7 @@ from xg.diagnostics.lazy_dataclass import dataclass
 from xg.figures import Parts, parts
 from xg.figures.formats.svg_part import sheet
 from xg.figures.model.geometry import Box
-from xg.figures.model.style import DARK, LIGHT, Theme
+from xg.figures.model.style import LIGHT
 from xg.pages.explain import words
 from xg.pages.explain.numbers import rows, shape
 from xg.pages.explain.page import (
@@ -34,7 +31,9 @@ from xg.pages.explain.page import (
     Update,
 )
 from xg.pages.explain.product import FRAMES, SIGNS
+from xg.pages.html.document import asset, color_variables, digest
 
+ASSETS: Final = "xg.pages.explain"  # the package of the page's own files
 WINDOW: Final = (210.0, 120.0)  # points of the figure that are seen beside a step
 POLICY: Final = ("base-uri 'none'", "form-action 'none'")
 AROUND: Final = 4.0  # between a node and the line around it
@@ -54,9 +53,9 @@ def html(page: ExplainedPage) -> WrittenPage:
     """The whole document."""
     passes = list(_passes(page))
     drawn = parts((one.steps.figure for one in passes), (one.name for one in passes))
-    style = f"{_colors()}\n{sheet(LIGHT)}\n{_asset('page.css')}"
-    policy = ("default-src 'none'", f"style-src '{_hash(style)}'", *POLICY)
-    text = Template(_asset("page.html")).substitute(
+    style = f"{color_variables()}\n{sheet(LIGHT)}\n{asset('page.css', ASSETS)}"
+    policy = ("default-src 'none'", f"style-src {digest(style)}", *POLICY)
+    text = Template(asset("page.html", ASSETS)).substitute(
         title=escape.xml(words.heading(page)),
         policy="; ".join(policy),
         style=style,
@@ -89,25 +88,6 @@ def _passes(page: ExplainedPage) -> Iterator[_OnePass]:
 def _entry(one: _OnePass) -> str:
     title = escape.xml(f"{words.name(one.section)}, {one.view}")
     return f'<li><a href="#{one.name}-steps">{title}</a></li>'
-
-
-def _asset(name: str) -> str:
-    return files("xg.pages.explain").joinpath("assets", name).read_text(encoding="utf-8")
-
-
-def _hash(text: str) -> str:
-    return f"sha256-{b64encode(sha256(text.encode('utf-8')).digest()).decode('ascii')}"
-
-
-def _colors() -> str:
-    """The figures' colours as variables; the page's own are made of them."""
-    return (
-        f":root{{{_values(LIGHT)}}}\n@media (prefers-color-scheme:dark){{:root{{{_values(DARK)}}}}}"
-    )
-
-
-def _values(theme: Theme) -> str:
-    return "".join(f"--xg-{name}:{value};" for name, value in theme.colors.items())
 
 
 # ---- sections -----------------------------------------------------------------------------------

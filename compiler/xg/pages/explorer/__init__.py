@@ -14,7 +14,7 @@ from xg.figures import Parts, joined, painted, parts
 from xg.figures.formats.svg_part import sheet
 from xg.figures.layout.columns import first_column
 from xg.figures.model.figure import Figure
-from xg.figures.model.style import DARK, LIGHT, Theme
+from xg.figures.model.style import LIGHT
 from xg.figures.views.backward import backward_drawn
 from xg.figures.views.forward import forward_drawn
 from xg.figures.views.steps import Drawn
@@ -23,15 +23,14 @@ from xg.ir.graph import Program as Graphs
 from xg.ir.labels import saved_names
 from xg.pages.explorer.code import Code, code
 from xg.pages.explorer.equation import Equations
-from xg.pages.explorer.facts import BlockFacts, Operators, Shapes
-from xg.pages.explorer.formulas import Formulas, axis_rules, start_numbers
+from xg.pages.explorer.facts import BlockFacts, OperatorRow, ShapeRow
+from xg.pages.explorer.formulas import FactTable, Formulas, axis_rules, start_numbers
 from xg.pages.explorer.plan_costs import Planned, mesh_of, planned, plans_data
 from xg.pages.explorer.play import Played, play
 from xg.pages.explorer.sending import SendingData
 from xg.pages.explorer.small import at_small_sizes, facts_of, proof_sizes
 from xg.pages.explorer.uses import BlockUse, block_uses
-from xg.pages.html import write
-from xg.pages.html.document import packed_data
+from xg.pages.html.document import document, packed_data
 from xg.pages.html.page import Page, Pass, PassFace, Section
 from xg.pages.views import views
 
@@ -123,9 +122,8 @@ def _page(outline: _Outline, facts: Mapping[str, object], pictures: Parts) -> by
         overview=next(markup, ""),
         shared=pictures.shared,
         sheet=sheet(LIGHT),
-        colors=(_colors(LIGHT), _colors(DARK)),
     )
-    return write(page).encode("utf-8")
+    return document(page).encode("utf-8")
 
 
 def _too_large(written: bytes) -> Iterator[str]:
@@ -139,10 +137,6 @@ def _file(program: Graphs) -> str:
     name = program.main.span.source.name
     file = "" if name.startswith("<") else name.rsplit("/", 1)[-1]
     return ", ".join(filter(None, (file, program.plan and f"plan {program.plan.name}")))
-
-
-def _colors(theme: Theme) -> dict[str, str]:
-    return {str(color): value for color, value in theme.colors.items()}
 
 
 def _drawn(program: Graphs, use: BlockUse, written: Code) -> dict[Pass, Drawn]:
@@ -218,7 +212,7 @@ def _blocks(outline: _Outline, formulas: Formulas) -> dict[str, object]:
     costs = {each.graph.key: each for each in cost(graphs).blocks}
     places = {use.graph.key: use.place for use in uses}
     sending = program.distributed and SendingData.of(program.distributed, graphs, formulas, uses)
-    operators, shapes = Operators(), Shapes()
+    operators, shapes = FactTable[OperatorRow](), FactTable[ShapeRow]()
     blocks: list[object] = []
     for use, figures in zip(uses, outline.drawn, strict=True):
         variables = outline.written.blocks[use.graph.key].variables
@@ -226,4 +220,4 @@ def _blocks(outline: _Outline, formulas: Formulas) -> dict[str, object]:
         facts = BlockFacts(graphs, use, places, equations, formulas, shapes, operators, figures)
         sent = sending.data(use) if sending else []
         blocks.append({**facts.data(costs[use.graph.key]), "sent": sent})
-    return {"blocks": blocks, "operators": operators.data(), "shapes": shapes.data()}
+    return {"blocks": blocks, "operators": list(operators.rows), "shapes": list(shapes.rows)}

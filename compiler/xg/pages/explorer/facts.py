@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 
 from xg.cost.cost import BlockCost, CostRow
 from xg.cost.flops import flops
@@ -10,51 +10,16 @@ from xg.diagnostics.lazy_dataclass import dataclass, field
 from xg.figures.views.steps import Drawn
 from xg.ir.dim import Dim
 from xg.ir.graph import Apply, Call, Program, Step, Value
-from xg.ir.op import Op
 from xg.ir.placement import Placement
-from xg.ir.prim import Expr
 from xg.ir.tensor import TensorType
 from xg.pages.explorer.equation import Equations
-from xg.pages.explorer.formulas import Formulas, in_entry
+from xg.pages.explorer.formulas import FactTable, Formulas, in_entry
 from xg.pages.explorer.uses import BlockUse
 from xg.pages.html.page import Pass
 
 Facts = dict[str, object]
-
-
-@dataclass(slots=True)
-class Operators:
-    """A table of operators, to which steps refer by place."""
-
-    table: dict[tuple[str, str, str, str], int] = field(
-        default_factory=dict[tuple[str, str, str, str], int]
-    )
-
-    def place(self, op: Op) -> int:
-        """The index of an operator in the table."""
-        said = (op.glyph, op.name, op.formula, op.meaning)
-        return self.table.setdefault(said, len(self.table))
-
-    def data(self) -> list[list[str]]:
-        """The table: of each its sign, its name, its formula and its meaning."""
-        return [list(row) for row in self.table]
-
-
-@dataclass(slots=True)
-class Shapes:
-    """A table of shapes, to which values refer by place."""
-
-    table: dict[tuple[tuple[str, ...], tuple[int, ...]], int] = field(
-        default_factory=dict[tuple[tuple[str, ...], tuple[int, ...]], int]
-    )
-
-    def place(self, texts: Sequence[str], formulas: Sequence[int]) -> int:
-        """The index of a shape in the table."""
-        return self.table.setdefault((tuple(texts), tuple(formulas)), len(self.table))
-
-    def data(self) -> list[list[list[str] | list[int]]]:
-        """The table: of each its axes as the figure writes them, and as formulas."""
-        return [[list(texts), list(formulas)] for texts, formulas in self.table]
+OperatorRow = tuple[str, str, str, str]  # its sign, its name, its formula and its meaning
+ShapeRow = tuple[tuple[str, ...], tuple[int, ...]]  # axes as the figure writes them, as formulas
 
 
 @dataclass(slots=True)
@@ -66,8 +31,8 @@ class BlockFacts:
     blocks: Mapping[str, int]
     equations: Equations
     formulas: Formulas
-    shapes: Shapes
-    operators: Operators
+    shapes: FactTable[ShapeRow]
+    operators: FactTable[OperatorRow]
     drawn: Mapping[Pass, Drawn]
     origins: Mapping[Value, int] = field(init=False)
     places: Mapping[Value, int] = field(init=False)
@@ -105,8 +70,8 @@ class BlockFacts:
 
     def _value(self, value: Value) -> list[object]:
         """Its name, its shape, and its placement if ranks hold different parts."""
-        dims = [self._place(dim) for dim in self.types[value].shape]
-        shape = self.shapes.place(self.equations.notation.dims(value), dims)
+        dims = tuple(self._place(dim) for dim in self.types[value].shape)
+        shape = self.shapes.place((tuple(self.equations.notation.dims(value)), dims))
         lies = self._placement(value)
         return [self.equations.text(value), shape, *([lies] if lies else [])]
 
@@ -133,13 +98,13 @@ class BlockFacts:
     # ---- steps ----------------------------------------------------------------------------------
 
     def _forward(self, step: Apply | Call, row: CostRow) -> Facts:
-        facts = self._step(step, step.inputs, "forward")
+        facts = self._step(step, "forward")
         return {**facts, "line": step.span.line, "cost": self._amount(row)}
 
     def _backward(self, step: Step, rows: Mapping[Step | None, CostRow]) -> Facts:
-        facts = self._step(step, step.inputs, "backward")
+        facts = self._step(step, "backward")
         if isinstance(step, Apply):
-            facts["flops"] = self._place(flops(self._body(step)))
+            facts["flops"] = self._place(flops(step.body(self.types).outputs))
         if step.origin is None:
             return facts
         if isinstance(step, Call):
@@ -148,25 +113,18 @@ class BlockFacts:
         of = self.origins.get(step.origin.outputs[0])  # a cast is no step of a rank
         return facts if of is None else {**facts, "of": of}
 
-    def _step(self, step: Step, read: Sequence[Value], view: Pass) -> Facts:
+    def _step(self, step: Step, view: Pass) -> Facts:
+        told: Facts
         if isinstance(step, Apply):
-            told: Facts = {"operator": self.operators.place(step.op)}
+            op = step.op
+            told = {"operator": self.operators.place((op.glyph, op.name, op.formula, op.meaning))}
         else:
-            told = self._call(step)
+            count = {} if step.count is None else {"count": self._place(step.count)}
+            told = {"block": self.blocks[step.callee], **count}
         return {
             "node": self.drawn[view].nodes.get(step, ""),
             "equation": self.equations.write(step),
-            "reads": [self.places[value] for value in read],
+            "reads": [self.places[value] for value in step.inputs],
             "makes": [self.places[value] for value in step.outputs],
             **told,
         }
-
-    def _call(self, call: Call) -> Facts:
-        facts: Facts = {
-            "block": self.blocks[call.callee],
-        }
-        return facts if call.count is None else {**facts, "count": self._place(call.count)}
-
-    def _body(self, step: Apply) -> Sequence[Expr]:
-        """The computation of an operator."""
-        return step.body(self.types).outputs

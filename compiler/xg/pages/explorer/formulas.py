@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Final
+from collections.abc import Hashable, Mapping
+from typing import Final, Generic, TypeVar
 
-from xg.diagnostics.lazy_dataclass import dataclass, field
 from xg.ir.dim import Coefficient, Dim, DimError, Monomial, product, symbol
 from xg.ir.graph import Program
 from xg.pages.explorer.uses import BlockUse
@@ -14,23 +13,30 @@ from xg.verify.facts import SizeFacts
 FREE: Final = (32, 48, 240)  # what symbols without a number begin with: the first that is allowed
 
 
-@dataclass(slots=True)
-class Formulas:
-    """A table of formulas, to which everything else refers by place."""
+Row = TypeVar("Row", bound=Hashable)
 
-    table: dict[Dim, int] = field(default_factory=dict[Dim, int])
 
-    def place(self, dim: Dim) -> int:
-        """The index of a formula in the table."""
-        return self.table.setdefault(dim, len(self.table))
+class FactTable(Generic[Row]):
+    """A table of rows that are there once, to which everything else refers by place."""
+
+    def __init__(self) -> None:
+        self.rows: dict[Row, int] = {}
+
+    def place(self, row: Row) -> int:
+        """The index of a row in the table."""
+        return self.rows.setdefault(row, len(self.rows))
+
+
+class Formulas(FactTable[Dim]):
+    """A table of formulas."""
 
     def symbols(self) -> list[str]:
         """Every symbol of the table once, in alphabetical order."""
-        return sorted({name for dim in self.table for name in dim.symbols()})
+        return sorted({name for dim in self.rows for name in dim.symbols()})
 
     def data(self) -> list[str]:
         """The table: sums of terms such as ``3*B*S^2/(2*N_T)``."""
-        return [str(dim) for dim in self.table]
+        return [str(dim) for dim in self.rows]
 
 
 def start_numbers(

@@ -13,11 +13,13 @@ from base64 import b64encode
 from collections.abc import Mapping, Sequence
 from hashlib import sha256
 from importlib.resources import files
+from itertools import chain, starmap
 from string import Template
 from typing import Final
 from zlib import compress
 
 from xg.diagnostics import escape
+from xg.figures.model.style import DARK, LIGHT
 from xg.pages.html.page import CodeLine, Page, Pass, Section
 
 SCRIPTS: Final = (
@@ -32,7 +34,7 @@ NAMES: Final[Mapping[Pass, str]] = {"forward": "Forward", "backward": "Backward"
 
 def document(page: Page) -> str:
     """The whole document."""
-    style = f"{_colors(page)}\n{page.sheet}\n{_tight(_lean(asset('page.css')))}"
+    style = f"{color_variables('screen and ')}\n{page.sheet}\n{_tight(_lean(asset('page.css')))}"
     script = exploring()
     begin = Template(_lean(asset("begin.js"))).substitute(script=packed(script))
     facts, scripts = page.facts, [begin, script]
@@ -50,7 +52,7 @@ def document(page: Page) -> str:
         script=begin,
         blocks=_blocks(page),
         figures=_bare("\n".join((page.shared, *_figures(page)))),
-        code="\n".join(_listings(page)),
+        code="\n".join(chain(*starmap(_listing, enumerate(page.sections)))),
         facts=escape.script_data(facts),
     )
 
@@ -87,21 +89,22 @@ def _policy(style: str, scripts: Sequence[str]) -> str:
     """Nothing is loaded; of the page itself one style sheet and these scripts are allowed."""
     rules = (
         "default-src 'none'",
-        f"style-src {_hash(style)}",
-        f"script-src {' '.join(map(_hash, scripts))}",
+        f"style-src {digest(style)}",
+        f"script-src {' '.join(map(digest, scripts))}",
         "base-uri 'none'",
         "form-action 'none'",
     )
     return "; ".join(rules)
 
 
-def _hash(text: str) -> str:
+def digest(text: str) -> str:
+    """A script or a style sheet as a policy allows it: by its hash."""
     return f"'sha256-{b64encode(sha256(text.encode('utf-8')).digest()).decode('ascii')}'"
 
 
-def asset(name: str) -> str:
-    """The text of a file of this page."""
-    return files("xg.pages.html").joinpath("assets", name).read_text(encoding="utf-8")
+def asset(name: str, package: str = "xg.pages.html") -> str:
+    """The text of a file of a page."""
+    return files(package).joinpath("assets", name).read_text(encoding="utf-8")
 
 
 def _lean(text: str) -> str:
@@ -117,12 +120,13 @@ def _tight(sheet: str) -> str:
     return sheet.replace(" {", "{").replace(";}", "}")
 
 
-def _colors(page: Page) -> str:
-    """The figure's colours as variables; the page's own are made of them."""
+def color_variables(medium: str = "") -> str:
+    """The figures' colours as variables, dark ones on one medium; pages make theirs of them."""
     light, dark = (
-        "".join(f"--xg-{name}:{value};" for name, value in colors.items()) for colors in page.colors
+        "".join(f"--xg-{name}:{value};" for name, value in theme.colors.items())
+        for theme in (LIGHT, DARK)
     )
-    return f":root{{{light}}}\n@media screen and (prefers-color-scheme:dark){{:root{{{dark}}}}}"
+    return f":root{{{light}}}\n@media {medium}(prefers-color-scheme:dark){{:root{{{dark}}}}}"
 
 
 # ---- what is written before the script runs -----------------------------------------------------
@@ -150,14 +154,6 @@ def _figures(page: Page) -> list[str]:
         f'<div class="figure" data-shows="{" ".join(names)}"{"" if first in names else " hidden"}>'
         f"{figure}</div>"
         for figure, names in owners.items()
-    ]
-
-
-def _listings(page: Page) -> list[str]:
-    return [
-        listing
-        for place, section in enumerate(page.sections)
-        for listing in _listing(place, section)
     ]
 
 

@@ -46,8 +46,7 @@ class Page:
 
     `overview` is the first block's third figure, "" where there is none: ranks side by side, or
     the blocks that it calls opened in place. `shared` is markup that the figures refer to, `sheet`
-    their style sheet. `colors` are the values of the figures' colours, light and dark, by the
-    names of their variables.
+    their style sheet.
     """
 
     title: str
@@ -57,4 +56,3 @@ class Page:
     overview: str
     shared: str
     sheet: str
-    colors: tuple[Mapping[str, str], Mapping[str, str]]
