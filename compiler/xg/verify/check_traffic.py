@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from typing import Final
 
 from xg.cost.traffic import traffic
 from xg.diagnostics.lazy_dataclass import dataclass
 from xg.ir.graph import Program
 from xg.ir.mesh_axes import ranks_over
-from xg.verify.rank_comparison import Counts, RankRun
+from xg.verify.rank_comparison import Counts, Key, RankRun
 
 BUNDLED: Final = (
     ("forward", "all_gather"),
@@ -17,6 +18,7 @@ BUNDLED: Final = (
     ("backward", "all_reduce"),
     ("backward", "reduce_scatter"),
 )
+NOTHING: Final = (0, 0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,11 +53,15 @@ def expected(placed: Program) -> Counts:
     counts: Counts = {}
     for each in traffic(placed):
         if ranks_over(each.over).evaluate(placed.mesh) > 1:
-            key = (each.direction, each.kind, each.over)
-            calls, elements = counts.get(key, (0, 0))
             times, payload = each.calls.evaluate(numbers), each.counted.evaluate(numbers)
-            counts[key] = calls + times, elements + payload
+            add(counts, (each.direction, each.kind, each.over), times, payload)
     return counts
+
+
+def add(counts: Counts, key: Key, calls: int, elements: int) -> None:
+    """Count more calls, and the elements that they send."""
+    before = counts.get(key, NOTHING)
+    counts[key] = before[0] + calls, before[1] + elements
 
 
 def count(
@@ -65,15 +71,14 @@ def count(
 
     Code that is `bundled`, as kernels are, sends several gradients or parameters at once.
     """
-    said = expected(placed)
-    counted = next((run.sent for run in together if run.sent != said), together[0].sent)
-    keys = [*said, *(key for key in counted if key not in said)]
     return tuple(
-        TrafficCheck(
-            *key,
-            said.get(key, (0, 0)),
-            counted.get(key, (0, 0)),
-            bundled and key[:2] in BUNDLED,
-        )
-        for key in keys
+        replace(row, bundled=bundled and (row.direction, row.kind) in BUNDLED)
+        for row in compared(expected(placed), [run.sent for run in together])
     )
+
+
+def compared(said: Counts, sent: Sequence[Counts]) -> Iterator[TrafficCheck]:
+    """What is said and what ranks sent, row by row; of ranks that differ the first such."""
+    counted = next((each for each in sent if each != said), sent[0])
+    for key in dict.fromkeys([*said, *counted]):
+        yield TrafficCheck(*key, said.get(key, NOTHING), counted.get(key, NOTHING))

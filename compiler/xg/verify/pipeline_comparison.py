@@ -26,13 +26,13 @@ from xg.verify.rank_comparison import (
     RankAgreement,
     RankComparison,
     RankRun,
+    agreed,
 )
 from xg.verify.reference import interpret
 from xg.verify.reference import random_inputs as invented
 from xg.verify.reference.interpret import Interpreter
 from xg_runtime.cells import SCHEDULES, Orders
 from xg_runtime.module import Module
-from xg_runtime.ranks.grid import Grid
 from xg_runtime.ranks.pipeline import Link, Part, Pipeline, RankStage
 
 T = TypeVar("T")
@@ -137,13 +137,8 @@ class PipelineComparison:
 
     def compare(self, alone: StageRun, together: Sequence[StageRun]) -> RankAgreement:
         """Every output and gradient against one device."""
-        worst, first = 0.0, None
-        for difference in self.differences(alone, together):
-            worst = max(worst, difference.error)
-            if first is None and difference.is_wrong:
-                first = difference.describe(Grid(dict(self.program.mesh)))
-        outputs = sum(map(len, alone.outputs))
-        return RankAgreement(outputs, len(alone.gradients), worst, first)
+        found, outputs = self.differences(alone, together), sum(map(len, alone.outputs))
+        return agreed(found, self.program.mesh, outputs, len(alone.gradients))
 
     def differs(self, alone: StageRun, together: Sequence[StageRun]) -> bool:
         """Whether any array is wrong."""

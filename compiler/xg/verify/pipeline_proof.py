@@ -3,19 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import Any, cast
 
 from xg.cost.pipeline import sends
 from xg.diagnostics.lazy_dataclass import dataclass
 from xg.driver import BACKENDS, Program
-from xg.verify.check_traffic import TrafficCheck, expected
+from xg.verify.check_traffic import TrafficCheck, add, compared, expected
 from xg.verify.controls import Control, Trial, controls
 from xg.verify.pipeline_comparison import PipelineComparison, StageRun, of_rank
 from xg.verify.rank_comparison import Counts, RankAgreement
 from xg_runtime.cells import SCHEDULES, check
 from xg_runtime.errors import RankError
 
-Key = tuple[str, str, str]  # of traffic: pass, kind, mesh axis
 Found = tuple[Mapping[str, RankAgreement], None, tuple[TrafficCheck, ...], tuple[Control, ...]]
 
 
@@ -90,23 +90,14 @@ def checked(
     ranks = next(iter(many.mesh.values()))
     inner, has = len(runs) // ranks, "stage" if ranks == len(many.stages) else "rank"
     for place in range(ranks):
-        said: dict[Key, tuple[int, int]] = {}
+        said: Counts = {}
         for stage in of_rank(many.stages, place, ranks):
             for key, (calls, elements) in _expected(stage, parts, kernels=kernels).items():
-                before = said.get(key, (0, 0))
-                said[key] = before[0] + calls, before[1] + elements
+                add(said, key, calls, elements)
         mine = runs[place * inner : (place + 1) * inner]
-        counted = next((run.sent for run in mine if run.sent != said), mine[0].sent)
-        for key in dict.fromkeys([*said, *counted]):
-            direction, kind, over = key
-            yield TrafficCheck(
-                f"{direction}, {has} {place}",
-                kind,
-                over,
-                said.get(key, (0, 0)),
-                counted.get(key, (0, 0)),
-                kernels and kind != "send",
-            )
+        for row in compared(said, [run.sent for run in mine]):
+            bundled = kernels and row.kind != "send"
+            yield replace(row, direction=f"{row.direction}, {has} {place}", bundled=bundled)
 
 
 def _expected(stage: Program, parts: int, *, kernels: bool) -> Counts:
@@ -120,9 +111,8 @@ def _expected(stage: Program, parts: int, *, kernels: bool) -> Counts:
     }
     numbers = {**placed.main.sizes.bind(placed.numbers), **placed.mesh}
     for each in sends(placed):
-        key = (each.direction, "send", placed.stage.axis)
-        calls, elements = counts.get(key, (0, 0))
         times = parts if each.repeats else 1
         if placed.stage.ranks > 1:
-            counts[key] = calls + times, elements + times * each.payload.evaluate(numbers)
+            key = (each.direction, "send", placed.stage.axis)
+            add(counts, key, times, times * each.payload.evaluate(numbers))
     return counts

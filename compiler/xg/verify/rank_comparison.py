@@ -6,7 +6,7 @@ compared with the outputs and gradients of one device. Replicas must be equal to
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
 from functools import cached_property
@@ -25,7 +25,8 @@ from xg_runtime.norm import global_norm
 from xg_runtime.ranks.grid import Grid
 
 Arrays = Mapping[str, Array]
-Counts = dict[tuple[str, str, str], tuple[int, int]]
+Key = tuple[str, str, str]  # of traffic: pass, kind, mesh axis
+Counts = dict[Key, tuple[int, int]]
 
 FAINT: Final = 1e-2  # of ‖cotangents‖: where all gradients together are less, rounding may be all
 
@@ -123,12 +124,8 @@ class RankComparison:
 
     def compare(self, alone: RankRun, together: Sequence[RankRun]) -> RankAgreement:
         """Every output and gradient against one device, in the contract's measure."""
-        worst, first = 0.0, None
-        for difference in self.differences(alone, together):
-            worst = max(worst, difference.error)
-            if first is None and difference.is_wrong:
-                first = difference.describe(Grid(dict(self.ranks.mesh)))
-        return RankAgreement(len(alone.outputs), len(alone.gradients), worst, first)
+        found = self.differences(alone, together)
+        return agreed(found, self.ranks.mesh, len(alone.outputs), len(alone.gradients))
 
     def differs(self, alone: RankRun, together: Sequence[RankRun]) -> bool:
         """Whether any array is wrong."""
@@ -168,6 +165,17 @@ class RankComparison:
         worst = furthest(parts, wanted, where, mesh)
         whole = gather_shards(parts, where, mesh, worst)
         return ArrayDifference(said, error_of(whole.array, wanted, total), worst, whole.unlike)
+
+
+def agreed(
+    differences: Iterable[ArrayDifference], mesh: Mapping[str, int], outputs: int, gradients: int
+) -> RankAgreement:
+    """The largest difference of so many arrays, and the first array that is wrong."""
+    found = list(differences)
+    worst = max([0.0, *(each.error for each in found)])
+    wrong = next((each for each in found if each.is_wrong), None)
+    first = wrong and wrong.describe(Grid(dict(mesh)))
+    return RankAgreement(outputs, gradients, worst, first)
 
 
 def run_rank(
