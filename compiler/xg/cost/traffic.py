@@ -20,7 +20,7 @@ from xg.ir.body import Body, topological
 from xg.ir.collective import FAMILY
 from xg.ir.collective_prims import AROUND
 from xg.ir.dim import ONE, Dim, product, symbol
-from xg.ir.graph import Apply, Backward, Call, Graph, Program, Value
+from xg.ir.graph import Apply, Backward, Graph, Program, Value
 from xg.ir.instances import Symbols, inside
 from xg.ir.mesh_axes import axes_over, ranks_over
 from xg.ir.placement import PARTIAL, AxisState, Placement
@@ -119,14 +119,10 @@ def _sent_in(
                     continue
                 callee = program.graphs[step.callee]
                 below = frozenset(inside(step.origin or step, graph, callee, symbols).items())
-                times = _times(step, graph).substitute(symbols) * count
+                times = graph.sizes.expand(step.rounds or ONE).substitute(symbols) * count
                 runs = bindings if again is None or not step.again else again
                 counts = runs.setdefault(callee.key, {})
                 counts[below] = counts[below] + times if below in counts else times
-
-
-def _times(call: Call, graph: Graph) -> Dim:
-    return graph.sizes.expand(call.rounds or ONE)
 
 
 @dataclass(frozen=True, slots=True)

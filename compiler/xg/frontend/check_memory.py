@@ -129,7 +129,7 @@ def _known(decls: Iterable[Decl], known: Recent[Text, Decl], places: list[Place]
     """The declarations, each as it was before if its text is the same; none of them twice."""
     seen: set[Text] = set()
     for decl in decls:
-        text = _text(decl)
+        text = decl.span.source.name, decl.span.column, decl.span.text
         before = None if text in seen else known.get(text)
         if before is None:
             yield decl if text in seen else known.put(text, decl)
@@ -137,7 +137,3 @@ def _known(decls: Iterable[Decl], known: Recent[Text, Decl], places: list[Place]
             places.append(Place(before.span, decl.span))
             yield before
         seen.add(text)
-
-
-def _text(decl: ast.Block | ast.OpDef | ast.Plan | ast.PlanProduct) -> Text:
-    return decl.span.source.name, decl.span.column, decl.span.text

@@ -61,7 +61,7 @@ class _SizeNamer:
         for size in numeric:
             waiting += [part for way in self.sizes.parts(size) for part in way]
         roots = list(dict.fromkeys(self.sizes.find(size) for size in waiting))
-        for size in sorted(roots, key=self._strength):
+        for size in sorted(roots, key=lambda size: (-self._best(size)[1], size)):
             self._name(size)
         for size in roots:
             self._follow(size)
@@ -149,9 +149,6 @@ class _SizeNamer:
     def _best(self, size: Size) -> tuple[str, int]:
         hints = self.sizes.hints.get(self.sizes.find(size), {})
         return max(hints.items(), key=lambda item: (item[1], item[0]), default=("", 0))
-
-    def _strength(self, size: Size) -> tuple[int, int]:
-        return -self._best(size)[1], size
 
     def _name(self, size: Size) -> None:
         """The proposed name, unless a product of parts says more."""

@@ -69,7 +69,7 @@ class Occurrences:
             for each in self.of_file(module)
             if each.name.span.start <= offset <= each.name.span.end
         ]
-        return max(touching, key=_start, default=None)
+        return max(touching, key=lambda each: each.name.span.start, default=None)
 
     def referring(self, key: Key) -> Iterator[Occurrence]:
         """The names that refer to one declaration, itself included."""
@@ -121,7 +121,3 @@ def _skipped(name: ast.Name, declaration: Declaration | None, trail: Trail) -> i
     """How much of a name is not the declared one: `dW` in an example is the gradient of `W`."""
     given = len(trail) > 2 and isinstance(trail[2], ast.Placement | ast.Given | ast.Expect)
     return int(given and declaration is not None and name.name == f"d{declaration.name}")
-
-
-def _start(each: Occurrence) -> int:
-    return each.name.span.start

@@ -6,7 +6,6 @@ from collections.abc import Mapping, Sequence
 
 from xg.cost.communication import SHORT, WAYS, Sent, inside_of, spell_factor
 from xg.diagnostics.lazy_dataclass import dataclass
-from xg.ir.dim import Dim
 from xg.ir.graph import Program, Value
 from xg.pages.explorer.formulas import Formulas, in_entry
 from xg.pages.explorer.uses import BlockUse
@@ -49,11 +48,8 @@ class SendingData:
             part.direction,
             SHORT[part.kind],
             part.over,
-            *(self._place(use, dim) for dim in dims),
+            *(self.formulas.place(in_entry(use, self.program, dim)) for dim in dims),
             part.bytes_each,
             self.ids[part.step.outputs[0], part.step.again],
             *(spell_factor(part.kind, part.over, way) for way in WAYS),
         ]
-
-    def _place(self, use: BlockUse, dim: Dim) -> int:
-        return self.formulas.place(in_entry(use, self.program, dim))
