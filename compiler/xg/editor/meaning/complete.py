@@ -18,7 +18,7 @@ from xg.editor.meaning.completion import (
     ranked,
     word_of_language,
 )
-from xg.editor.meaning.declared import Declaration, Kind, ProjectNames
+from xg.editor.meaning.declared import Kind, ProjectNames
 from xg.editor.meaning.in_reach import InReach, declared, named, spelled
 from xg.editor.meaning.paragraphs import fence
 from xg.editor.meaning.tokens_before import declaring_word, name_behind, node_before, path_before
@@ -277,8 +277,8 @@ class _Completer:
         for use in self.module.uses:
             file = self.names.project.find(use)
             if file is not None and use.span.start <= self.offset <= use.span.end:
-                trees = (*file.blocks, *file.ops)
-                yield from (Completion(tree.name.span.text, _kind(tree)) for tree in trees)
+                yield from (Completion(tree.name.span.text, "block") for tree in file.blocks)
+                yield from (Completion(tree.name.span.text, "operator") for tree in file.ops)
 
     def _owner(self) -> ast.Block | None:
         """The block that a plan, an example or a note is of."""
@@ -294,8 +294,7 @@ class _Completer:
             if inside is None:
                 return
             if not segment.isdigit() and segment != "*":
-                call = self.names.inside(inside).calls.get(segment)
-                inside = self._called_block(call)
+                inside = self.names.called(self.names.inside(inside).calls.get(segment))
         if inside is None:
             return
         known = self.names.inside(inside)
@@ -304,19 +303,8 @@ class _Completer:
         for declaration in known.values.values() if claims else ():
             yield Completion(f"d{spelled(declaration)}", "edge", "gradient")
         for call in known.calls.values():
-            if self._called_block(call) is not None:
+            if self.names.called(call) is not None:
                 yield Completion(spelled(call), "call")
-
-    def _called_block(self, call: Declaration | None) -> ast.Block | None:
-        node = call.tree if call else None
-        module = self.names.module_of(node) if node else None
-        if module is None or not isinstance(node, ast.NodeUse):
-            return None
-        return self.names.block(module, node.operator.name)
-
-
-def _kind(tree: ast.Block | ast.OpDef) -> Kind:
-    return "block" if isinstance(tree, ast.Block) else "operator"
 
 
 def _of_language(op: Op) -> Completion:

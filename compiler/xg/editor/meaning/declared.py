@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import Literal, Protocol, TypeVar
+from typing import Literal
 
 from xg import ops
 from xg.diagnostics.lazy_dataclass import dataclass
@@ -35,12 +35,10 @@ class Declaration:
     op: Op | None = None
 
 
-class _Named(Protocol):
-    @property
-    def name(self) -> ast.Name: ...
-
-
-Named = TypeVar("Named", bound=_Named)
+_Named = (
+    ast.Block | ast.OpDef | ast.DimDecl | ast.MeshDecl | ast.OptionDecl | ast.Plan
+    | ast.PlanProduct | ast.Own | ast.Port | ast.Binding
+)  # fmt: skip
 
 
 class ProjectNames:
@@ -67,13 +65,22 @@ class ProjectNames:
         origin: ast.Module | None = module
         while origin is not None and id(origin) not in seen:
             seen.add(id(origin))
-            if block := _last(origin.blocks, name):
-                return Declaration("block", name, block.name.span, block)
-            if op := _last(origin.ops, name):
-                return Declaration("operator", name, op.name.span, op)
-            origin = self._used(origin, name)
+            block = _declared("block", origin.blocks, name)
+            if found := block or _declared("operator", origin.ops, name):
+                return found
+            taking = (use for use in origin.uses if any(each.name == name for each in use.names))
+            use = next(taking, None)
+            origin = self.project.find(use) if use else None
         op = ops.find(name)
         return Declaration("operator", name, op=op) if op else None
+
+    def called(self, call: Declaration | None) -> ast.Block | None:
+        """The block that a call runs."""
+        node = call.tree if call else None
+        module = self.module_of(node) if node else None
+        if module is None or not isinstance(node, ast.NodeUse):
+            return None
+        return self.block(module, node.operator.name)
 
     def module_of(self, tree: Syntax) -> ast.Module | None:
         """The file that a tree is from."""
@@ -83,7 +90,7 @@ class ProjectNames:
 
     def file(self, use: ast.Use) -> Declaration | None:
         """The file that a `use` names, from its beginning."""
-        module = self._load(use)
+        module = self.project.find(use)
         if module is None:
             return None
         source = module.span.source
@@ -92,34 +99,20 @@ class ProjectNames:
     def size(self, name: str) -> Declaration | None:
         """A dim or a mesh axis of the program; the file that uses another one wins."""
         for module in self.project.modules:
-            if dim := _last(module.dims, name):
-                return Declaration("dim", name, dim.name.span, dim)
-            if mesh := _last(module.meshes, name):
-                return Declaration("mesh axis", name, mesh.name.span, mesh)
+            dim = _declared("dim", module.dims, name)
+            if found := dim or _declared("mesh axis", module.meshes, name):
+                return found
         return None
 
     def option(self, name: str) -> Declaration | None:
         """An option of the program."""
-        for module in self.project.modules:
-            if option := _last(module.options, name):
-                return Declaration("option", name, option.name.span, option)
-        return None
+        every = (_declared("option", module.options, name) for module in self.project.modules)
+        return next(filter(None, every), None)
 
     def plan(self, name: str) -> Declaration | None:
         """A plan of the program, or a product of plans."""
-        for module in self.project.modules:
-            if plan := _last(module.plan_decls, name):
-                return Declaration("plan", name, plan.name.span, plan)
-        return None
-
-    def _used(self, module: ast.Module, name: str) -> ast.Module | None:
-        for use in module.uses:
-            if any(taken.name == name for taken in use.names):
-                return self._load(use)
-        return None
-
-    def _load(self, use: ast.Use) -> ast.Module | None:
-        return self.project.find(use)
+        every = (_declared("plan", module.plan_decls, name) for module in self.project.modules)
+        return next(filter(None, every), None)
 
 
 class BlockNames:
@@ -153,14 +146,12 @@ class BlockNames:
 
     def size(self, name: str) -> Declaration | None:
         """A dim that the block declares."""
-        dim = _last(self.block.dims, name)
-        return Declaration("dim", name, dim.name.span, dim, self.block) if dim else None
+        return _declared("dim", self.block.dims, name, self.block)
 
 
 def argument_of(owner: ast.Block | ast.OpDef, name: str) -> Declaration | None:
     """The argument right of the semicolon."""
-    own = _last(owner.own, name)
-    return Declaration("argument", name, own.name.span, own, owner) if own else None
+    return _declared("argument", owner.own, name, owner)
 
 
 def word_of(owned: Sequence[ast.Own], name: str) -> Declaration | None:
@@ -174,12 +165,9 @@ def word_of(owned: Sequence[ast.Own], name: str) -> Declaration | None:
 
 def name_in_op(op: ast.OpDef, name: str) -> Declaration | None:
     """An operand, an argument, a definition behind `where`, or an axis of an operator."""
-    if port := _last(op.data, name):
-        return Declaration("input", name, port.name.span, port, op)
-    if own := argument_of(op, name):
-        return own
-    if binding := _last(op.bindings, name):
-        return Declaration("definition", name, binding.name.span, binding, op)
+    named = _declared("input", op.data, name, op) or argument_of(op, name)
+    if found := named or _declared("definition", op.bindings, name, op):
+        return found
     for shape in (port.shape for port in (*op.data, *op.own)):
         for tree in walk(shape) if shape else ():
             if isinstance(tree, ast.Name) and tree.name == name:
@@ -204,5 +192,9 @@ def _start(tree: Syntax) -> int:
     return tree.span.start
 
 
-def _last(trees: Sequence[Named], name: str) -> Named | None:
-    return next((tree for tree in reversed(trees) if tree.name.name == name), None)
+def _declared(
+    kind: Kind, trees: Sequence[_Named], name: str, owner: Syntax | None = None
+) -> Declaration | None:
+    """The last of some trees that declares a name."""
+    last = next((tree for tree in reversed(trees) if tree.name.name == name), None)
+    return Declaration(kind, name, last.name.span, last, owner) if last else None

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 from xg.diagnostics.source import Span
 from xg.frontend.typed import TypedBlocks
 from xg.ir.axis_cuts import Cuts, Layout
-from xg.ir.graph import Apply, Call, Graph, Value
+from xg.ir.graph import Graph, Value
 from xg.syntax import ast
 from xg.syntax.spelling import greek_name
 from xg.syntax.tree import Syntax
@@ -121,11 +121,8 @@ def _leaving(
 def _made(graph: Graph, block: ast.Block, span: Span) -> tuple[Value, ...]:
     by = graph.span.start - block.span.start
     there = Span(graph.span.source, span.start + by, span.end + by)
-    return next((_visible(step) for step in graph.steps if step.span == there), ())
-
-
-def _visible(step: Apply | Call) -> tuple[Value, ...]:
-    return tuple(value for value in step.outputs if value.role != "cache")
+    made = next((step.outputs for step in graph.steps if step.span == there), ())
+    return tuple(value for value in made if value.role != "cache")
 
 
 def _named(graph: Graph, name: str) -> tuple[Value, ...]:

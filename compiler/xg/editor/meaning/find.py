@@ -230,14 +230,8 @@ class _Finder:
                 declaration = known.values.get(segment.name) or gradient or called
             else:
                 declaration = known.calls.get(segment.name)
-                inside = self._callee(declaration)
+                inside = self.names.called(declaration)
         return declaration
-
-    def _callee(self, call: Declaration | None) -> ast.Block | None:
-        if call is None or not isinstance(call.tree, ast.NodeUse):
-            return None
-        module = self.names.module_of(call.tree)
-        return self.names.block(module, call.tree.operator.name) if module else None
 
 
 def _value(tree: Syntax) -> Syntax | None:
