@@ -90,7 +90,7 @@ class BlockExpander:
             sent = _sent(_of(value, sketch, drawing))
             if sent:
                 tags[value] = sent_tags(sent)
-        self.homes.update(dict.fromkeys(leaves, drawing))
+        self.homes.update(dict.fromkeys(drawing.leaves, drawing))
         return drawing
 
     def pieces(self, key: str, drawing: ForwardDrawing) -> list[Piece]:
@@ -173,9 +173,9 @@ class BlockExpander:
                 sent = _sent(m for value in step.inputs for m in _of(value, sketch, drawing))
             here = drawing.inner_collectives.get(step, ())
             first, *behind = through(operation, here, [self._bar(one, drawing) for one in here])
-            yield Piece(self._renamed(first, outside), step, sent, move)
+            yield Piece(passed_on(first, outside, self.homes), step, sent, move)
             for collective, operation in zip(here, behind, strict=True):
-                yield Piece(self._renamed(operation, outside), step, move=_move(collective))
+                yield Piece(passed_on(operation, outside, self.homes), step, move=_move(collective))
 
     def _bar(self, collective: InnerCollective, drawing: ForwardDrawing) -> FigureNode:
         return collective_bar(collective, self.ids.take(collective.id), drawing.graph.sizes)
