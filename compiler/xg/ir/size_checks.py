@@ -19,6 +19,7 @@ from xg.ir.instances import instances
 from xg.ir.op import WindowCount
 from xg.ir.recent import Recent
 from xg.ir.scalar import Scalar, ScalarError
+from xg.ir.size_constraints import facts_of
 
 Numbers = Mapping[str, int]
 Places = Mapping[str, Span]  # where the file declares each dim
@@ -124,19 +125,15 @@ def _too_rare(graph: Graph, numbers: Numbers, places: Places) -> Iterator[Proble
 
 
 def _too_long(graph: Graph, numbers: Numbers) -> Iterator[Problem]:
-    for step in graph.steps:
-        if not isinstance(step, Apply) or step.op.facts is None:
+    for step, fact in facts_of(graph):
+        smaller, larger = (value_of(dim, numbers) for dim in (fact.smaller, fact.larger))
+        if smaller is None or larger is None or smaller <= larger:
             continue
-        for fact in step.op.facts([graph.types[value] for value in step.inputs], step.attrs):
-            sides = [graph.sizes.fold(dim) for dim in (fact.smaller, fact.larger)]
-            smaller, larger = (value_of(dim, numbers) for dim in (fact.smaller, fact.larger))
-            if smaller is None or larger is None or smaller <= larger:
-                continue
-            if fact.windows:
-                yield _wrong_windows(graph, step, fact.windows, numbers)
-            else:
-                said = [_said(*pair) for pair in zip(sides, (smaller, larger), strict=True)]
-                yield TooLong(step.span, said[0], said[1], fact.why)
+        if fact.windows:
+            yield _wrong_windows(graph, step, fact.windows, numbers)
+        else:
+            less, more = map(graph.sizes.fold, (fact.smaller, fact.larger))
+            yield TooLong(step.span, _said(less, smaller), _said(more, larger), fact.why)
 
 
 def _wrong_windows(

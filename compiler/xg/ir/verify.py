@@ -38,35 +38,33 @@ def violations(program: Program, verified: Program | None = None) -> Iterator[st
         return
     if list(program.graphs)[-1] != program.entry:
         yield f"the entry {program.entry} is not the last graph"
+    yield from _broken(program, program.graphs, verified)
+    yield from _broken(program, program.backwards, verified)
+
+
+def _broken(
+    program: Program, graphs: Mapping[str, Graph], verified: Program | None
+) -> Iterator[str]:
+    """Every rule that the forward passes break, or the backward ones."""
     before: set[str] = set()
-    for key, graph in program.graphs.items():
-        if not (
-            verified is not None
-            and verified.graphs.get(key) is graph
-            and _calls_the_same(program, graph, before, verified)
-        ):
+    for key, graph in graphs.items():
+        name = key
+        if isinstance(graph, Backward):
+            name = f"{key}, backward"
+            if program.graphs.get(key) is not graph.forward:
+                yield f"{name}: its forward pass is not that of the program"
+        if verified is None or not _is_kept(program, key, graph, before, verified):
             rules = _GraphRules(program, graph, before)
-            yield from (f"{key}: {what}" for what in rules.broken(key))
-        before.add(key)
-    before.clear()
-    for key, backward in program.backwards.items():
-        if program.graphs.get(key) is not backward.forward:
-            yield f"{key}, backward: its forward pass is not that of the program"
-        if not (
-            verified is not None
-            and verified.backwards.get(key) is backward
-            and _calls_the_same(program, backward, before, verified)
-        ):
-            rules = _GraphRules(program, backward, before)
-            yield from (f"{key}, backward: {what}" for what in rules.broken(key))
+            yield from (f"{name}: {what}" for what in rules.broken(key))
         before.add(key)
 
 
-def _calls_the_same(
-    program: Program, graph: Graph, before: Container[str], verified: Program
+def _is_kept(
+    program: Program, key: str, graph: Graph, before: Container[str], verified: Program
 ) -> bool:
-    """Whether the calls of a graph of both programs have the same callees in both."""
-    return all(
+    """Whether both programs have a graph, and its calls have the same callees in both."""
+    graphs = verified.backwards if isinstance(graph, Backward) else verified.graphs
+    return graphs.get(key) is graph and all(
         call.callee in before and program.callee(call) is verified.callee(call)
         for call in graph.calls
     )

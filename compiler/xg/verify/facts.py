@@ -13,6 +13,7 @@ from xg.ir.dim import Dim, number, product
 from xg.ir.graph import Apply, Program
 from xg.ir.instances import instances
 from xg.ir.prim import Expr
+from xg.ir.size_constraints import facts_of
 from xg.sharding.apply_plan import placed_values
 from xg.sharding.placing import sized
 
@@ -92,11 +93,8 @@ def _counts(program: Program) -> Iterator[Dim]:
 def bounds(program: Program) -> Iterator[tuple[Dim, Dim]]:
     """Pairs of sizes of which the first must not be larger, as S and S_max."""
     for graph, symbols in instances(program):
-        for step in graph.steps:
-            if isinstance(step, Apply) and step.op.facts is not None:
-                types = [graph.types[value] for value in step.inputs]
-                for fact in step.op.facts(types, step.attrs):
-                    yield fact.smaller.substitute(symbols), fact.larger.substitute(symbols)
+        for _, fact in facts_of(graph):
+            yield fact.smaller.substitute(symbols), fact.larger.substitute(symbols)
 
 
 def _means(program: Program) -> Iterator[Dim]:
