@@ -17,7 +17,7 @@ from xg.figures.views.communication import bar_node, sent_tags
 from xg.figures.views.forward import ForwardDrawing, forward_drawing, renamed, tagged_node
 from xg.figures.views.inner_collectives import InnerCollective, collective_bar, through
 from xg.figures.views.notation import Notation, kind
-from xg.figures.views.sketch import Move, Sent, Sketch, move_of
+from xg.figures.views.sketch import Move, Sent, Sketch, move_of, sent_by
 from xg.figures.views.stages import Opening, Piece, ends, stages
 from xg.figures.views.steps import Ids, times
 from xg.ir.collective import FAMILY
@@ -172,7 +172,9 @@ class BlockExpander:
                 operation, move = drawing.apply(step), None
                 sent = _sent(m for value in step.inputs for m in _of(value, sketch, drawing))
             here = drawing.inner_collectives.get(step, ())
-            first, *behind = through(operation, here, [self._bar(one, drawing) for one in here])
+            sizes = drawing.graph.sizes
+            bars = [collective_bar(one, self.ids.take(one.id), sizes) for one in here]
+            first, *behind = through(operation, here, bars)
             yield Piece(passed_on(first, outside, self.homes), step, sent, move)
             for collective, operation in zip(here, behind, strict=True):
                 yield Piece(passed_on(operation, outside, self.homes), step, move=_move(collective))
