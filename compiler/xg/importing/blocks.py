@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import takewhile
 from typing import Final
 
 from xg.diagnostics.lazy_dataclass import dataclass, field
@@ -284,9 +285,5 @@ def _is_module(scope: ModuleScope) -> bool:
 
 
 def _common(one: Sequence[ModuleScope], other: Sequence[ModuleScope]) -> Sequence[ModuleScope]:
-    count = 0
-    for a, b in zip(one, other, strict=False):
-        if a != b:
-            break
-        count += 1
-    return one[:count]
+    same = takewhile(lambda pair: pair[0] == pair[1], zip(one, other, strict=False))
+    return [scope for scope, _ in same]

@@ -82,7 +82,7 @@ class _ProgramReader:
     def __init__(self, lowering: Lowering) -> None:
         self.lowering = lowering
         self.exported = lowering.exported
-        self.problems: dict[Problem, None] = {}
+        self.problems: list[Problem] = []
         self.inputs: dict[str, ModelValue] = {}
 
     def model(self) -> Model:
@@ -98,7 +98,7 @@ class _ProgramReader:
         self._check_ranges()
         self._hint_outputs([output for output in outputs if output is not None])
         if self.problems:
-            raise DiagnosticError.of(*self.problems)
+            raise DiagnosticError.of(*dict.fromkeys(self.problems))
         values = [output for output in outputs if output is not None]
         steps = _alive(self.lowering.in_order(), values)
         used = {value for step in steps for value in step.operands} | set(values)
@@ -130,7 +130,7 @@ class _ProgramReader:
     def _enter(self, kind: str, name: str, target: str, calls: list[AtenCall]) -> None:
         lowering = self.lowering
         if kind != "user" and target not in self.exported.arrays:
-            self.problems[NotAnInput(target, "the file does not hold its numbers")] = None
+            self.problems.append(NotAnInput(target, "the file does not hold its numbers"))
             lowering.known[name] = Lost()
         elif kind == "parameter":
             lowering.known[name] = View.of(lowering.weight(Weight(target)))
@@ -145,7 +145,7 @@ class _ProgramReader:
         meta = self.exported.metas[name]
         lowering = self.lowering
         if meta.shape is None:
-            self.problems[NotAnInput(name, "its shape is no product of sizes")] = None
+            self.problems.append(NotAnInput(name, "its shape is no product of sizes"))
             lowering.known[name] = Lost()
             return
         kind = "int" if meta.dtype in INTEGERS or meta.dtype == BOOL else "float"
@@ -176,9 +176,8 @@ class _ProgramReader:
         except Dependent:
             result = tuple(Lost() for _ in call.outputs)
         except Unspeakable as problem:
-            self.problems[NotSpoken(call.target, _place(call), problem.reason, problem.advice)] = (
-                None
-            )
+            reason = problem.reason, problem.advice
+            self.problems.append(NotSpoken(call.target, _place(call), *reason))
             result = tuple(Lost() for _ in call.outputs)
         results = result if isinstance(result, tuple) else (result,)
         for each in results:
@@ -236,9 +235,8 @@ class _ProgramReader:
 
     def _output(self, place: int, argument: Argument) -> ModelValue | None:
         if not isinstance(argument, Ref):
-            self.problems[
-                NotAnInput(f"output {place + 1}", "it is no tensor", "return tensors only")
-            ] = None
+            advice = "return tensors only"
+            self.problems.append(NotAnInput(f"output {place + 1}", "it is no tensor", advice))
             return None
         formula = self.lowering.known.get(argument.name, Lost())
         if isinstance(formula, Lost):
@@ -248,7 +246,7 @@ class _ProgramReader:
         try:
             return self.lowering.materialize(self.lowering.view(formula)).value
         except Unspeakable as problem:
-            self.problems[NotAnInput(f"output {place + 1}", problem.reason)] = None
+            self.problems.append(NotAnInput(f"output {place + 1}", problem.reason))
             return None
 
     def _hint_outputs(self, outputs: list[ModelValue]) -> None:
@@ -264,9 +262,8 @@ class _ProgramReader:
         for name, value in self.inputs.items():
             used = any(value in step.operands for step in self.lowering.steps)
             if value.kind == "int" and used and value not in self.lowering.ranges:
-                self.problems[
-                    NotAnInput(name, "its integers index nothing, so their range is unknown")
-                ] = None
+                why = "its integers index nothing, so their range is unknown"
+                self.problems.append(NotAnInput(name, why))
 
 
 def _place(call: AtenCall) -> str:

@@ -116,7 +116,7 @@ class _Comparison:
         self.module = program.load()
         self.tolerance = agreement.OTHER_FLOAT32 if model.rounded else agreement.OTHER_PROGRAM
         self.worst = 0.0
-        self.problems: dict[Problem, None] = {}
+        self.problems: list[Problem] = []
 
     def proof(self) -> ModelComparison:
         """Compare at every size that the program can be run at; raises DiagnosticError."""
@@ -129,9 +129,9 @@ class _Comparison:
             except NotReplayed as reason:
                 reasons.append(str(reason))
         if not done:
-            self.problems[NotTheModel("the model", f"torch cannot run it: {reasons[0]}")] = None
+            self.problems.append(NotTheModel("the model", f"torch cannot run it: {reasons[0]}"))
         if self.problems:
-            raise DiagnosticError.of(*self.problems)
+            raise DiagnosticError.of(*dict.fromkeys(self.problems))
         return ModelComparison(True, self.worst, self.tolerance, tuple(done))
 
     def _compare(self, sizes: Mapping[str, int]) -> None:
@@ -146,7 +146,7 @@ class _Comparison:
             if all(bool(torch.isfinite(each).all()) for each in outputs):
                 break
         else:
-            self.problems[NotTheModel("the model", "its outputs are not finite")] = None
+            self.problems.append(NotTheModel("the model", "its outputs are not finite"))
             return
         self._judge(params, inputs, leaves, outputs)
         if self.witness is not None and not self.problems:
@@ -244,9 +244,8 @@ class _Comparison:
         off = agreement.error(mine, its, total)
         self.worst = max(self.worst, off)
         if not off <= self.tolerance:
-            self.problems[
-                NotTheModel(what, f"it is off by {off:.1e} of its size, beyond {self.tolerance}")
-            ] = None
+            why = f"it is off by {off:.1e} of its size, beyond {self.tolerance}"
+            self.problems.append(NotTheModel(what, why))
 
 
 def _gradients(
