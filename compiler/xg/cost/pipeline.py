@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 
-from xg.cost.traffic import Pass
+from xg.cost.traffic import Pass, local_elements
 from xg.diagnostics.lazy_dataclass import dataclass
-from xg.ir.dim import Dim, product, symbol
+from xg.ir.dim import Dim
 from xg.ir.graph import Graph, Program, Value
 from xg.ir.parameters import param_specs
 
@@ -46,21 +46,14 @@ def sends(placed: Program) -> Iterator[Send]:
 
 def local_size(graph: Graph, value: Value) -> Dim:
     """The elements of a rank's part of a value."""
-    size = product(graph.sizes.expand(dim) for dim in graph.types[value].shape)
-    return _divided(size, graph.placements.get(value, {}))
+    shape = tuple(map(graph.sizes.expand, graph.types[value].shape))
+    return local_elements(shape, graph.placements.get(value, {}))
 
 
 def _held(placed: Program) -> Iterator[tuple[str, Dim]]:
     """The parameters and inputs of a stage, with a rank's number of elements."""
     for path, param, graph, symbols in param_specs(placed):
-        size = product(graph.sizes.expand(dim).substitute(symbols) for dim in param.type.shape)
-        yield path, _divided(size, graph.placements.get(param.value, {}))
+        shape = tuple(graph.sizes.expand(dim).substitute(symbols) for dim in param.type.shape)
+        yield path, local_elements(shape, graph.placements.get(param.value, {}))
     for value in placed.main.inputs:
         yield str(value.name), local_size(placed.main, value)
-
-
-def _divided(size: Dim, placement: Mapping[str, object]) -> Dim:
-    for axis, state in placement.items():
-        if getattr(state, "kind", "") == "S":
-            size = size / symbol(axis)
-    return size

@@ -156,7 +156,7 @@ class _Pass:
             over, kind = str(step.attrs["over"]), KINDS[step.op.glyph]
             placement = self._placement(step.inputs[0])
             whole = () if kind == "all_to_all" else axes_over(over)
-            yield kind, over, _local(self._type(step.inputs[0]).shape, placement, whole)
+            yield kind, over, local_elements(self._type(step.inputs[0]).shape, placement, whole)
 
     def _inside(self, step: Apply) -> Iterator[tuple[Kind, str, Dim]]:
         """The payloads that an operator reduces inside its body, over each mesh axis."""
@@ -174,7 +174,7 @@ class _Pass:
                 if state is not None:
                     placement = {axis: typing.before(expr) for axis, typing in typings.items()}
                     kind = "all_reduce" if state == PARTIAL else "all_reduce_max"
-                    yield kind, over, _local(expr.shape, placement, (over,))
+                    yield kind, over, local_elements(expr.shape, placement, (over,))
 
     def _around(self, step: Apply, body: Body) -> Iterator[tuple[Kind, str, Dim]]:
         """The payloads that go round a ring, part by part."""
@@ -186,7 +186,7 @@ class _Pass:
             }
             for expr in exprs:
                 placement = {axis: typing.of(expr) for axis, typing in typings.items()}
-                yield "shift", over, _local(expr.shape, placement, (over,))
+                yield "shift", over, local_elements(expr.shape, placement, (over,))
 
     # ---- values ---------------------------------------------------------------------------------
 
@@ -203,7 +203,9 @@ class _Pass:
         return value.name
 
 
-def _local(shape: Shape, placement: Mapping[str, AxisState], whole: Sequence[str]) -> Dim:
+def local_elements(
+    shape: Shape, placement: Mapping[str, AxisState], whole: Sequence[str] = ()
+) -> Dim:
     """The elements of a rank's part of a tensor that is `whole` on some mesh axes."""
     size = product(shape)
     for axis, state in placement.items():
