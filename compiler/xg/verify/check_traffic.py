@@ -78,7 +78,7 @@ def count(
 
 
 def compared(said: Counts, sent: Sequence[Counts]) -> Iterator[TrafficCheck]:
-    """What is said and what ranks sent, row by row; of ranks that differ the first such."""
+    """The rows of the formulas and of the ranks; of ranks that differ the first such counts."""
     counted = next((each for each in sent if each != said), sent[0])
     for key in dict.fromkeys([*said, *counted]):
         yield TrafficCheck(*key, said.get(key, NOTHING), counted.get(key, NOTHING))
