@@ -58,14 +58,6 @@ def _in_block(block: ast.Block, main: ast.Module, known: KnownMentions) -> Itera
             yield _of("edge", ports[0].name, _last_part(chain))
 
 
-def _declared(
-    kind: str,
-    trees: Iterable[ast.DimDecl | ast.OptionDecl | ast.OpDef | ast.State],
-    used: Container[str],
-) -> Iterator[Unused]:
-    return (_of(kind, each.name, each.span) for each in trees if each.name.name not in used)
-
-
 def _last_part(chain: ast.Chain) -> Span | None:
     """The nodes of a chain behind its last name but one; None where all of it has one name."""
     labels = [chain.label, *(step.label for step in chain.steps[:-1])]

@@ -15,7 +15,7 @@ from xg.figures.model.figure import EdgeStyle, Figure, FigureNode, NodeKind
 from xg.figures.model.richtext import RichText, StyledRun, characters, muted, plain
 from xg.figures.views.arrange import DrawnOperation, Flow, Terminal, arrange
 from xg.figures.views.axis_groups import axis_groups
-from xg.figures.views.communication import glyph_of, operator_node
+from xg.figures.views.communication import communication_node, glyph_of, sends
 from xg.figures.views.inner_collectives import (
     InnerCollectives,
     backward_inner_collectives,
@@ -27,6 +27,7 @@ from xg.figures.views.notation import Notation, kind
 from xg.figures.views.steps import (
     Drawn,
     Ids,
+    apply_node,
     call_node,
     operand_style,
     subtitle,
@@ -130,7 +131,10 @@ class BackwardDrawing:
     def _apply(self, step: Apply) -> DrawnOperation:
         name = characters(self.notation.symbol(step.outputs[0]))
         node_id = self.ids.take(f"{characters(glyph_of(step))} {name}".rstrip())
-        node = operator_node(step, node_id, self.notation)
+        if sends(step):
+            node = communication_node(step, node_id, self.notation)
+        else:
+            node = apply_node(step, node_id, self.notation)
         places = [(place, value) for place, value in enumerate(step.inputs)]
         flowing = [(p, value) for p, value in places if self._flows(value, step)]
         flowing.sort(key=lambda pair: pair[1].role != "cotangent")

@@ -9,7 +9,6 @@ from xg.figures.model.richtext import RichText, plain, tagged
 from xg.figures.views.notation import Notation
 from xg.figures.views.prices import in_one_line, name, prices
 from xg.figures.views.sketch import Move, Sent
-from xg.figures.views.steps import apply_node
 from xg.ir.collective import FAMILY, SENDING
 from xg.ir.graph import Apply
 
@@ -19,12 +18,8 @@ def sends(step: object) -> bool:
     return isinstance(step, Apply) and step.op.family == FAMILY and step.op.glyph in SENDING
 
 
-def operator_node(
-    step: Apply, node_id: str, notation: Notation, detail: RichText = ()
-) -> FigureNode:
-    """Return the glyph of an operator's use; of a collective its box, with its cost."""
-    if not sends(step):
-        return apply_node(step, node_id, notation, detail)
+def communication_node(step: Apply, node_id: str, notation: Notation) -> FigureNode:
+    """Return a collective's box, with its cost."""
     label = name(step.op.glyph, axis_of(step))
     title = f"{step.op.name}: {step.op.formula}"
     return FigureNode(

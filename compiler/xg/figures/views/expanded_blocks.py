@@ -17,7 +17,7 @@ from xg.figures.views.communication import bar_node, sent_tags
 from xg.figures.views.forward import ForwardDrawing, forward_drawing, renamed, tagged_node
 from xg.figures.views.inner_collectives import InnerCollective, collective_bar, through
 from xg.figures.views.notation import Notation, kind
-from xg.figures.views.sketch import Move, Sent, Sketch, move_of, sent_by
+from xg.figures.views.sketch import Move, Sent, Sketch, move_of
 from xg.figures.views.stages import Opening, Piece, ends, stages
 from xg.figures.views.steps import Ids, times
 from xg.ir.collective import FAMILY
@@ -90,7 +90,7 @@ class BlockExpander:
             sent = _sent(_of(value, sketch, drawing))
             if sent:
                 tags[value] = sent_tags(sent)
-        self.homes.update(dict.fromkeys(drawing.leaves, drawing))
+        self.homes.update(dict.fromkeys(leaves, drawing))
         return drawing
 
     def pieces(self, key: str, drawing: ForwardDrawing) -> list[Piece]:
@@ -172,12 +172,10 @@ class BlockExpander:
                 operation, move = drawing.apply(step), None
                 sent = _sent(m for value in step.inputs for m in _of(value, sketch, drawing))
             here = drawing.inner_collectives.get(step, ())
-            sizes = drawing.graph.sizes
-            bars = [collective_bar(one, self.ids.take(one.id), sizes) for one in here]
-            first, *behind = through(operation, here, bars)
-            yield Piece(passed_on(first, outside, self.homes), step, sent, move)
+            first, *behind = through(operation, here, [self._bar(one, drawing) for one in here])
+            yield Piece(self._renamed(first, outside), step, sent, move)
             for collective, operation in zip(here, behind, strict=True):
-                yield Piece(passed_on(operation, outside, self.homes), step, move=_move(collective))
+                yield Piece(self._renamed(operation, outside), step, move=_move(collective))
 
     def _bar(self, collective: InnerCollective, drawing: ForwardDrawing) -> FigureNode:
         return collective_bar(collective, self.ids.take(collective.id), drawing.graph.sizes)

@@ -11,7 +11,7 @@ from xg.figures.model.figure import EdgeStyle, Figure, FigureNode, NodeKind
 from xg.figures.model.richtext import RichText, characters
 from xg.figures.views.arrange import DrawnOperation, Flow, Terminal, arrange
 from xg.figures.views.axis_groups import axis_groups
-from xg.figures.views.communication import glyph_of, operator_node
+from xg.figures.views.communication import communication_node, glyph_of, sends
 from xg.figures.views.inner_collectives import (
     InnerCollectives,
     collective_node,
@@ -24,6 +24,7 @@ from xg.figures.views.notation import Notation
 from xg.figures.views.steps import (
     Drawn,
     Ids,
+    apply_node,
     call_node,
     operand_style,
     own_tensors,
@@ -126,9 +127,12 @@ class ForwardDrawing:
         """
         own = [value for value in own_tensors(step) if value in self.leaves]
         node_id = self.ids.take(step.place or characters(glyph_of(step)))
-        detail = self.notation.listed(own) if own else ()
-        node = operator_node(step, node_id, self.notation, detail)
-        node = tagged_node(node, [self.tags[value] for value in own if value in self.tags])
+        if sends(step):
+            node = communication_node(step, node_id, self.notation)
+        else:
+            detail = self.notation.listed(own) if own else ()
+            node = apply_node(step, node_id, self.notation, detail)
+            node = tagged_node(node, [self.tags[value] for value in own if value in self.tags])
         made = set(own_tensors(step)) - set(own)
         arrows = [
             (value, operand_style(step, place))

@@ -7,7 +7,7 @@ views of these that are written in place, BC_{B,S}(b) and E⊤, as the seed writ
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from typing import Final
 
 from xg.diagnostics.lazy_dataclass import dataclass
@@ -33,9 +33,6 @@ class Leaves:
 
     def __contains__(self, value: Value) -> bool:
         return value in self.plain or value in self.views
-
-    def __iter__(self) -> Iterator[Value]:
-        yield from (*self.plain, *self.views)
 
     def is_drawn(self, step: object) -> bool:
         """Return whether a step is a node of its own."""

@@ -41,15 +41,6 @@ class Move:
             yield self.backward, self.axis, False
 
 
-def sent_by(moves: Iterable[Move]) -> Iterator[Sent]:
-    """Yield the collectives of some moves."""
-    for move in moves:
-        if move.forward:
-            yield move.forward, move.axis, True
-        if move.backward:
-            yield move.backward, move.axis, False
-
-
 @dataclass(frozen=True, slots=True)
 class Sketch:
     """One graph as its ranks see it; `moves` are those of its parameters.

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 from typing import Final
 
 from xg.figures.views.factors import in_order
-from xg.figures.views.sketch import Move, Sent, Sketch, sent_by
+from xg.figures.views.sketch import Move, Sent, Sketch
 from xg.ir.dim import ONE, ZERO, Dim, Monomial, product
 from xg.ir.graph import Graph, Program
 from xg.ir.instances import Symbols, inside

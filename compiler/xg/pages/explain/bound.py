@@ -23,7 +23,7 @@ from xg.verify.examples.judge import judge
 from xg.verify.examples.recompute import Array, Recomputation
 from xg.verify.proof_sizes import verification_sizes
 from xg.verify.reference import random_inputs as invented
-from xg.verify.reference.interpret import Edge, Interpreter, Record, all_runs, initial
+from xg.verify.reference.interpret import Edge, Interpreter, Record, initial
 
 
 @dataclass(frozen=True, slots=True)

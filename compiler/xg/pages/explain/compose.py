@@ -43,7 +43,7 @@ def compose(bound: Bound) -> ExplainedPage:
     """The page of a program with numbers: the block itself first, then what it calls."""
     main = bound.program.main
     records = bound.record.by_path()
-    counter = _StepNumbers()
+    counter = count(1)
     sections = tuple(
         _SectionWriter(bound, use, records[use.path], counter).section()
         for use in block_uses(bound.program)
