@@ -12,6 +12,7 @@ from library import shipped
 import xg
 from xg.driver import Program
 from xg.figures import dot, painted
+from xg.figures.layout.frames import strips
 from xg.figures.layout.lanes import lanes
 from xg.figures.model.figure import EdgeStyle, Figure, NodeKind
 from xg.figures.model.richtext import characters
@@ -69,6 +70,43 @@ def test_equal_layers_are_opened_once_and_say_how_often() -> None:
     assert nested(figure.groups) == {None: [0], 0: [1]}
     text = dot(figure)
     assert text.index("subgraph cluster_0") < text.index("    subgraph cluster_1")
+
+
+@pytest.mark.parametrize(
+    ("name", "depth"), [("transformer", None), ("gpt2", 2), ("llama", None), ("bert", 3), ("t5", 1)]
+)
+def test_what_goes_round_branches_inside_its_frame(name: str, depth: int | None) -> None:
+    """An arrow past the frame would say that each round adds what the first one begins with."""
+    figure = _figure(name, depth)
+    rows = [group for group in figure.groups if "×" in characters(group.label)]
+    assert rows
+    for row in rows:
+        inside = set(row.nodes)
+        solid = [edge for edge in figure.edges if edge.style is not EdgeStyle.DASHED]
+        entering = [e.value for e in solid if e.head in inside and e.tail not in inside]
+        assert sorted(entering) == sorted(set(entering))
+        first = next(node for node in figure.nodes if node.id in inside)
+        assert first.kind is NodeKind.TENSOR
+        assert sum(edge.tail == first.id for edge in solid) > 1
+
+
+def test_what_a_call_does_not_take_passes_outside_of_its_frame() -> None:
+    figure = _figure("gpt2", 2)
+    placed = painted(figure)[1]
+    found, inside = lanes(placed), set(figure.groups[1].nodes)
+    frame = found.frames["layers.attn"].box
+    passing = [n for n, edge in enumerate(figure.edges) if not {edge.tail, edge.head} & inside]
+    assert len(passing) > 10
+    around = [strip for n in passing if n in placed.paths for strip in strips(placed.paths[n])]
+    around += [found.labels[n] for n in passing if n in found.labels]
+    assert not [box for box in around if box.overlaps(frame)]
+
+
+def test_shapes_in_opened_calls_are_in_sizes_of_the_caller() -> None:
+    """Where the caller says N_P, they do not say H*W/P**2."""
+    labels = {characters(edge.label) for edge in _figure("mixer", None).edges}
+    assert "[B, D, N_P]" in labels
+    assert not [label for label in labels if "H" in label and "P" in label]
 
 
 def test_gradients_run_through_opened_calls() -> None:

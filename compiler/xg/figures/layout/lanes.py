@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import field, replace
 from itertools import pairwise, product
 from typing import Final
@@ -23,7 +23,7 @@ from xg.figures.layout.placed import PlacedFigure
 from xg.figures.layout.request import pair_shift
 from xg.figures.model import style
 from xg.figures.model.figure import EdgeStyle
-from xg.figures.model.geometry import Box, DrawnPath, Point, flattened
+from xg.figures.model.geometry import Box, DrawnPath, Point, bounding_box, flattened
 from xg.figures.model.structure import EdgePlace, nested
 
 # Crossings cost 4 each: see `tangles`.
@@ -155,15 +155,34 @@ def _labelled(placed: PlacedFigure) -> Lanes:
         if place is EdgePlace.LANE and label:
             beside = 2 * pair_shift(placed) if number in placed.facts.twins else 0.0
             size = label_size(label, turned=placed.figure.rightward)
-            box = _label_box(size, placed.paths[number], beside, obstacles)
+            path, others = placed.paths[number], _others(placed, number)
+            box = _label_box(size, path, beside, obstacles, others)
+            box = box or _label_box(size, path, beside, obstacles)
             if box is None:
                 result.crowded[number] = size.width + _LEFT_GAP + _NARROW
-                (x, start), (_, end) = _upright(placed.paths[number])[0]
+                (x, start), (_, end) = _upright(path)[0]
                 center = x + beside + size.width / 2, (start + end) / 2
                 box = Box.around(center, size.width, size.height)
             result.labels[number] = box
             obstacles.add(number, box)
     return result
+
+
+def _others(placed: PlacedFigure, number: int) -> list[Box]:
+    """Return the room of the groups in which a lane does not end: its label is rather elsewhere."""
+    edge = placed.figure.edges[number]
+    found: list[Box] = []
+    for group in placed.figure.groups:
+        members = set(group.nodes)
+        if {edge.tail, edge.head} & members:
+            continue
+        ends = enumerate(placed.figure.edges)
+        inside = [n for n, one in ends if {one.tail, one.head} <= members]
+        labels = [placed.labels[n] for n in inside if n in placed.labels]
+        room = bounding_box([*labels, *(placed.nodes[node] for node in group.nodes)])
+        room = room.grown(style.GROUP_PADDING)
+        found.append(replace(room, top=room.top - style.GROUP_HEADING))
+    return found
 
 
 def _boxes(placed: PlacedFigure, labels: Mapping[int, Box]) -> dict[int, list[Box]]:
@@ -181,8 +200,16 @@ def _upright(path: DrawnPath) -> list[tuple[Point, Point]]:
     return parts
 
 
-def _label_box(size: Extent, path: DrawnPath, beside: float, obstacles: Obstacles) -> Box | None:
+def _label_box(
+    size: Extent,
+    path: DrawnPath,
+    beside: float,
+    obstacles: Obstacles,
+    others: Sequence[Box] = (),
+) -> Box | None:
     """Find room beside the lane's upright parts, nearest to their middle: the longest first.
+
+    It is not in `others`.
 
     A gradient's arrow is that far `beside` it at the right: a label of one of the pair is rather at
     the left, next to its own line, where there is a little room.
@@ -192,6 +219,8 @@ def _label_box(size: Extent, path: DrawnPath, beside: float, obstacles: Obstacle
         for part, (side, clearance) in product(parts, tries):
             for center in _places(part, size, beside, side):
                 box = Box.around(center, size.width, size.height)
+                if any(box.overlaps(other) for other in others):
+                    continue
                 if not _is_taken(box, side, clearance, obstacles):
                     return box
     return None

@@ -29,7 +29,6 @@ from xg.figures.model.structure import (
 _STRAIGHT: Final = 1000
 _BRANCH: Final = 3
 _SIDE: Final = 20
-_ROOMY: Final = 60.0  # points more around a group
 _POINT: Final = 8.0  # the width of where a line meets a bar
 _PLACED: Final = (EdgePlace.DOWN, EdgePlace.OUT, EdgePlace.BRANCH, EdgePlace.SIDE, EdgePlace.AROUND)
 # Rounds of the search for short edges in a large figure: in the last ones it grows hardly better.
@@ -49,8 +48,8 @@ class Wishes:
     their order where they begin, or those that join another are `mirrored`, to its left; with
     `sides`, what joins a column under a bar is at its right. A value that enters a bar from
     beside leaves it at one place, or anywhere if `apart`.
-    Engines read boxes in an order that decides between equals: maybe `backwards`. A group that is
-    `roomy` has room around it for labels that find their places later.
+    Engines read boxes in an order that decides between equals: maybe `backwards`. A group has so
+    many points of `room` around it, for labels that find their places later.
     """
 
     clusters: bool = True
@@ -59,7 +58,7 @@ class Wishes:
     sides: bool = True
     apart: bool = False
     backwards: bool = False
-    roomy: bool = False
+    room: float = 0.0
 
 
 def problem(figure: Figure, facts: Structure, units: Sequence[NodeUnit], wishes: Wishes) -> str:
@@ -91,7 +90,7 @@ def problem(figure: Figure, facts: Structure, units: Sequence[NodeUnit], wishes:
     )
     lines += _labels_at_levels(figure, facts, ports, wishes) if figure.levels else ()
     if wishes.clusters:
-        lines += _groups(figure, facts, ports, _ROOMY if wishes.roomy else 0.0)
+        lines += _groups(figure, facts, ports, wishes.room)
     return "digraph {\n" + "\n".join(lines) + "\n}\n"
 
 

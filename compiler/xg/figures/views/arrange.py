@@ -101,7 +101,8 @@ def arrange(
     for source in sources:
         state.place(source.node.id, None, 0)
     arrows = [arrow for operation in operations for arrow in state.arrows(operation)]
-    named = frozenset(terminal.node.id for terminal in (*sources, *results))
+    tensors = (one.node.id for one in operations if one.node.kind is NodeKind.TENSOR)
+    named = frozenset((*(source.node.id for source in sources), *tensors))
     labels = _labelled(arrows, named, naming, spelled=spelled)
     moved = _crowded_notes(operations, arrows)
     for place, note in moved.values():
@@ -236,7 +237,8 @@ def _labelled(
 ) -> Labels:
     """Choose the arrow that carries each value's name: where its column continues, if it does.
 
-    Terminals carry their names themselves; a lane repeats the shape of its value.
+    Tensors carry their names themselves; a lane repeats the shape of its value. An arrow into one
+    that goes on says what it is called before, if that is another name.
     """
     order = (EdgeRole.MAIN, EdgeRole.BRANCH, EdgeRole.SIDE)
     labels: Labels = {}
@@ -247,7 +249,8 @@ def _labelled(
     for role in order:
         for number, arrow in enumerate(arrows):
             value = arrow.flow.value
-            silent = arrow.tail in named or arrow.head.id in named
+            ends = arrow.head.id in named and arrow.head.id not in leaving
+            silent = arrow.tail in named or ends or arrow.head.label == naming.label(value)
             if arrow.role is not role or silent:
                 continue
             if value not in done:

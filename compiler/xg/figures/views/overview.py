@@ -10,11 +10,11 @@ from typing import Final
 from xg.diagnostics.lazy_dataclass import dataclass
 from xg.figures.model.figure import EdgeRole, EdgeStyle, Emphasis, Figure, FigureEdge, FigureGroup
 from xg.figures.model.richtext import RichText, plain
-from xg.figures.views.arrange import Arranged, DrawnOperation, Terminal, arrange
+from xg.figures.views.arrange import Arranged, DrawnOperation, Flow, Terminal, arrange
 from xg.figures.views.forward import ForwardDrawing, forward_drawing, renamed
 from xg.figures.views.notation import Notation
 from xg.figures.views.steps import call_name, times
-from xg.ir.graph import Apply, Call, Program, Value
+from xg.ir.graph import Apply, Call, Graph, Program, Value
 
 _SUBTITLE: Final = "overall flow"
 _MOST_LINES: Final = 8  # with their ways back, that have room around the text of a tensor
@@ -33,6 +33,7 @@ def overview_figure(program: Program, *, legend: bool = False, depth: int | None
     sources, parts = _drawn_again(sources, parts, drawing)
     operations = [operation for part in parts for operation in part.operations]
     inner = {copy: known for part in parts for copy, known in part.inner.items()}
+    begun = [one for part in parts for one in part.begun]
     naming = Naming(drawing.notation, inner, with_gradients(program))
     # A scalar is a loss: the gradients begin there, so its edge is the one that goes on.
     results = sorted(drawing.results(), key=lambda one: len(graph.types[one.value].shape) > 0)
@@ -44,7 +45,7 @@ def overview_figure(program: Program, *, legend: bool = False, depth: int | None
         arranged.nodes,
         (
             *arranged.edges,
-            *gradients(arranged, (*sources, *results), operations, naming, drawing.tensors),
+            *gradients(arranged, (*sources, *begun, *results), operations, naming, drawing.tensors),
         ),
         tuple(_framed(_groups(parts), arranged)),
         legend,
@@ -57,7 +58,7 @@ class _StepDrawing:
 
     A block may be expanded more than once, so its values are copied: `inner` maps them to the
     originals and what these are written in. A group is before those inside of it. `sources` are
-    parameters with which columns begin inside.
+    parameters with which columns begin inside, `begun` what rounds begin with.
     """
 
     operations: Sequence[DrawnOperation]
@@ -66,6 +67,7 @@ class _StepDrawing:
     )
     groups: Sequence[FigureGroup] = ()
     sources: Sequence[Terminal] = ()
+    begun: Sequence[Terminal] = ()
 
 
 def _drawn_again(
@@ -163,32 +165,51 @@ def _part(
     opened = forward_drawing(
         callee, program.graphs, drawing.ids, called=True, tensors=drawing.tensors
     )
-    outer = drawing.notation.outer
-    sizes = {name: dim.substitute(outer) for name, dim in step.sizes.items()}
+    outer, folded = drawing.notation.outer, drawing.graph.sizes.fold
+    sizes = {name: folded(dim).substitute(outer) for name, dim in step.sizes.items()}
     opened = replace(opened, notation=replace(opened.notation, outer=sizes))
     outside = dict(zip(callee.inputs, step.inputs, strict=True))
     outside |= dict(zip(callee.outputs, step.outputs, strict=True))
     own = [v for one in callee.steps for v in one.outputs if v not in outside]
     first = {one.inputs[0] for one in opened.steps() if one.inputs}
     begun = [value for value in callee.param_values() if value in first]
-    copies = {value: replace(value) for value in (*own, *begun)}
-    outside |= copies
     parts = [_part(one, opened, program, (depth or 1) - 1) for one in opened.steps()]
+    drawn = [one for part in parts for one in part.operations]
+    round_of = _round(step, callee, drawn)
+    copies = {value: replace(value) for value in (*own, *begun, *round_of)}
+    outside |= copies
 
     def home(value: Value) -> ForwardDrawing | None:
         return drawing if value in drawing.leaves else None
 
-    operations = [renamed(one, outside, home) for part in parts for one in part.operations]
+    operations = [renamed(one, outside, home) for one in drawn]
+    entries = [Terminal(copies[value], opened.tensor(value)) for value in round_of]
+    operations[:0] = [
+        DrawnOperation(one.node, (Flow(step.inputs[0]),), (one.value,)) for one in entries
+    ]
     inner = {copy: (opened.notation, value) for value, copy in copies.items()}
     inner |= {copy: known for part in parts for copy, known in part.inner.items()}
     name = call_name(step, drawing.graph)
     label = (*plain(f"{callee.title or callee.block} {name}".rstrip() + " "), *times(step))
     sources = [Terminal(copies[value], opened.tensor(value)) for value in begun]
     sources += (source for part in parts for source in part.sources)
-    drawn = (node for one in operations for node in (*(n for n, _ in one.beside), one.node))
-    nodes = (*(source.node.id for source in sources), *(node.id for node in drawn))
+    within = (node for one in operations for node in (*(n for n, _ in one.beside), one.node))
+    nodes = (*(source.node.id for source in sources), *(node.id for node in within))
     group = drawing.notation.remarks.group(FigureGroup(step.path, label, nodes), step)
-    return _StepDrawing(operations, inner, (group, *_below(step.path, parts)), sources)
+    entries += (entry for part in parts for entry in part.begun)
+    return _StepDrawing(operations, inner, (group, *_below(step.path, parts)), sources, entries)
+
+
+def _round(step: Call, callee: Graph, drawn: Sequence[DrawnOperation]) -> tuple[Value, ...]:
+    """Return what goes round in a row of calls, if more than one node takes it.
+
+    It is drawn as a tensor inside the frame: an arrow past the frame would say that each round
+    takes what the first one does.
+    """
+    if step.count is None:
+        return ()
+    first = callee.inputs[0]
+    return (first,) if sum(flow.value is first for one in drawn for flow in one.flows) > 1 else ()
 
 
 def _is_opened(step: Call, program: Program, depth: int | None) -> bool:
