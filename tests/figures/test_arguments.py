@@ -2,6 +2,8 @@
 
 from pathlib import Path
 
+from library import shipped
+
 import xg
 from xg.figures.model.figure import Figure, NodeKind
 from xg.figures.model.richtext import characters
@@ -61,6 +63,13 @@ def test_calls_of_one_block_have_their_names(tmp_path: Path) -> None:
 
 def test_a_sum_says_over_which_axes(tmp_path: Path) -> None:
     assert "Σ B, S" in boxes(drawn(PROGRAM, tmp_path, "backward"))
+
+
+def test_a_broadcast_says_along_which_axes() -> None:
+    """In the backward pass too: that of a mean repeats."""
+    assert "BC_B" in boxes(xg.compile(shipped("embedding")).figure("forward"))
+    assert "BC_N_H/N_KV" in boxes(xg.compile(shipped("llama"), "GQA").figure("forward"))
+    assert "BC_H/2,W/2" in boxes(xg.compile(shipped("convnet")).figure("backward"))
 
 
 def test_several_arguments_are_a_line_however_short(tmp_path: Path) -> None:

@@ -25,6 +25,15 @@ def test_heads_have_a_lane_under_any_name() -> None:
     assert len(nodes) > 5
 
 
+def test_heads_of_a_rank_have_a_lane() -> None:
+    for view in ("forward", "backward"):
+        (group,) = xg.compile(shipped("mha"), plan="TP").figure(view).groups
+        (whole,) = xg.compile(shipped("mha")).figure(view).groups
+        assert characters(group.label) == "× N_H/N_T"
+        assert group.nodes == whole.nodes
+    assert xg.compile(shipped("mlp"), plan="TP").figure("forward").groups == ()
+
+
 NORMALIZED = """
 dim B, S, D = 64, N_H = 4, D_h = D/N_H
 op RMS(x [.., D_h]; g [D_h], eps = 1e-6) = x / sqrt(mean[D_h](x^2) + eps) * g

@@ -102,7 +102,8 @@ def _independent(
     types = [notation.type(value) for value in step.inputs]
     flowing = [notation.type(flow.value).shape for flow in operation.flows]
     for axis in dict.fromkeys(flowing[0]):
-        is_name = str(axis).isidentifier() and axis not in outside
+        whole, _ = notation.graph.sizes.undivided(axis)  # a rank has N_H/N_T heads
+        is_name = str(whole).isidentifier() and axis not in outside
         if is_name and all(shape.count(axis) == 1 for shape in flowing):
             body = step.op.body(types, step.attrs)
             multiplies = _multiplies(body, [one.shape for one in types], axis)

@@ -14,7 +14,6 @@ from xg.diagnostics.lazy_dataclass import dataclass
 from xg.figures.model.richtext import RichText, StyledRun, plain, tensor
 from xg.figures.views.notation import Notation, swaps_last_two, with_frozen
 from xg.figures.views.steps import own_tensors, start_values
-from xg.ir.dim import Dim
 from xg.ir.graph import Apply, Graph, Value
 
 _VIEWS: Final = ("BC", "T")
@@ -47,7 +46,7 @@ class Leaves:
         operand = view.inputs[0]
         if view.op.glyph == "T":
             return with_frozen(notation.label(value), operand)
-        dims = _new_dims(view, value, notation)
+        dims = notation.repeated(view)
         inside = (
             StyledRun("BC", sub=",".join(dims)),
             *plain("("),
@@ -55,16 +54,6 @@ class Leaves:
             *plain(")"),
         )
         return with_frozen(tensor(inside, notation.dims(operand)), operand)
-
-
-def _new_dims(view: Apply, value: Value, notation: Notation) -> list[str]:
-    """Return the axes along which a BC repeats; what a rank repeats has them in its result."""
-    new: tuple[int, ...] = view.attrs["new"]
-    sizes, types = notation.graph.sizes, notation.graph.types
-    atoms: tuple[Dim, ...] = view.attrs.get("atoms", types[value].shape)
-    if len(atoms) != len(new) + len(types[view.inputs[0]].shape):
-        return []
-    return [notation.written(sizes.undivided(atoms[place])[0]) for place in new]
 
 
 def find_leaves(graph: Graph, flowing: frozenset[Value] = frozenset()) -> Leaves:

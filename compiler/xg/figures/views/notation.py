@@ -242,6 +242,14 @@ class Notation:
         """Return a dim of the graph as the file would write it, in the symbols of the figure."""
         return str(self.graph.sizes.fold(dim).substitute(self.outer))
 
+    def repeated(self, view: Apply) -> list[str]:
+        """Return the axes along which a BC repeats; what a rank repeats has them in its result."""
+        new: tuple[int, ...] = view.attrs["new"]
+        atoms: tuple[Dim, ...] = view.attrs.get("atoms", self.type(view.outputs[0]).shape)
+        if len(atoms) != len(new) + len(self.type(view.inputs[0]).shape):
+            return []
+        return [self.written(self.graph.sizes.undivided(atoms[place])[0]) for place in new]
+
     def _shape(self, value: Value) -> Shape:
         return tuple(dim.substitute(self.outer) for dim in self._own_shape(value))
 

@@ -65,7 +65,8 @@ def apply_node(step: Apply, node_id: str, notation: Notation, detail: RichText =
         axes = _names(notation.dims(step.inputs[0]), step.attrs["axes"])
         label = (*richtext.plain("Σ "), *richtext.listed_dimensions(axes))
         return FigureNode(node_id, node_kind, label, detail, title)
-    label = (*richtext.plain(op.glyph), *_along(step, notation))
+    repeated = notation.repeated(step) if op.glyph == "BC" else ()
+    label = (StyledRun(op.glyph, sub=",".join(repeated)), *_along(step, notation))
     arguments = _arguments(step, notation)
     words = richtext.characters(arguments)
     if len(words) > _SHORT or ", " in words:
