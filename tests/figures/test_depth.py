@@ -90,6 +90,23 @@ def test_what_goes_round_branches_inside_its_frame(name: str, depth: int | None)
         assert sum(edge.tail == first.id for edge in solid) > 1
 
 
+@pytest.mark.parametrize("name", ["gpt2", "llama"])
+def test_what_goes_round_on_ranks_branches_beside_its_brace(name: str) -> None:
+    """The rest of a layer is named after its operator: the whole of it is what is repeated."""
+    figure = xg.compile(shipped(name), plan="TP").figure("overview")
+    inside = set(figure.braces[0].nodes)
+    column = figure.columns[0]
+    ends = [edge for edge in column.edges if edge.style is not EdgeStyle.DASHED]
+    entering = [edge.tail for edge in ends if edge.head in inside and edge.tail not in inside]
+    operations = {edge.head for edge in ends}
+    assert len([tail for tail in entering if tail in operations]) == 1
+    kinds = {node.id: node for node in column.nodes}
+    first = kinds[figure.braces[0].nodes[0]]
+    assert (first.kind, characters(first.label)) == (NodeKind.TENSOR, "X [B, S, D]")
+    blocks = {characters(node.label) for node in column.nodes if node.kind is NodeKind.BLOCK}
+    assert blocks & {"Transformer Layer: GELU", "Layer: SwiGLU"}
+
+
 def test_what_a_call_does_not_take_passes_outside_of_its_frame() -> None:
     figure = _figure("gpt2", 2)
     placed = painted(figure)[1]

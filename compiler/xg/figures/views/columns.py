@@ -98,7 +98,9 @@ def _draw(known: Mapping[str, Sketch], ranks: Program, rank: Rank, flowing: Grad
     operations = [piece.operation for piece in pieces]
     # Ranks stand close to each other: more labels make lines cross.
     arranged = arrange(sources, operations, results, naming, spelled=False)
-    ends: Sequence[Terminal] = (*sources, *results)
+    tensors = (one for one in operations if one.node.kind is NodeKind.TENSOR)
+    begun = (Terminal(one.outputs[0], one.node) for one in tensors)
+    ends: Sequence[Terminal] = (*sources, *begun, *results)
     edges = (*arranged.edges, *gradients(arranged, ends, operations, naming, opener.tensors))
     bars = tuple((p.operation.node, p.move.axis) for p in pieces if p.move is not None)
     return _Drawn(

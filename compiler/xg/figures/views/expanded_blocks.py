@@ -134,7 +134,9 @@ class BlockExpander:
         graph, drawing = self.graphs[key], self.drawing(key, called=True)
         around = opening.drawing.notation
         sizes = {name: dim.substitute(around.outer) for name, dim in opening.call.sizes.items()}
+        begun = self._begun(opening, drawing)
         names = _names_outside(graph, opening.call, around)
+        names = {value: name for value, name in names.items() if value not in begun}
         drawing = replace(drawing, notation=replace(drawing.notation, outer=sizes, kept=names))
         pairs = (
             *zip(graph.inputs, opening.call.inputs, strict=True),
@@ -145,11 +147,27 @@ class BlockExpander:
         values += (
             collective.value for some in drawing.inner_collectives.values() for collective in some
         )
-        inside = {value: replace(value) for value in values}
+        inside = {value: replace(value) for value in (*values, *begun)}
         self.notations.update({new: (drawing.notation, old) for old, new in inside.items()})
         outside |= inside
         items = list(self._steps(key, drawing, outside))
-        return list(_marked(self._staged(items, key, drawing, outside), opening))
+        entries = (
+            DrawnOperation(drawing.tensor(own), (Flow(before),), (inside[own],))
+            for own, before in begun.items()
+        )
+        staged = _marked(self._staged(items, key, drawing, outside), opening)
+        return [*(Piece(one, opening.call) for one in entries), *staged]
+
+    def _begun(self, opening: Opening, drawing: ForwardDrawing) -> dict[Value, Value]:
+        """Return what goes round in a row of calls, with what the first begins with.
+
+        It is a tensor of its own if more than one node takes it: see the overview of one device.
+        """
+        first, before = drawing.graph.inputs[0], opening.call.inputs[0]
+        taken = sum(first in step.inputs for step in drawing.steps())
+        if opening.call.count is None or taken < 2:
+            return {}
+        return {first: opening.outside.get(before, before)}
 
     def _steps(
         self, key: str, drawing: ForwardDrawing, outside: Mapping[Value, Value]
@@ -219,7 +237,7 @@ class BlockExpander:
         node = FigureNode(
             self.ids.take(graph.block),
             NodeKind.BLOCK,
-            plain(graph.title or graph.block),
+            _part_name(graph, pieces),
             drawing.notation.listed(_matrices(pieces, drawing)),
             title=graph.block,
             mark=max((one.operation.node.mark for one in pieces), key=lambda mark: mark.value),
@@ -287,6 +305,18 @@ def _is_long(pieces: Sequence[Piece]) -> bool:
     steps = [one.step for one in pieces]
     products = any(isinstance(s, Apply) and kind(s.op) is NodeKind.MATMUL for s in steps)
     return len(pieces) > (1 if products else _SHORT)
+
+
+def _part_name(graph: Graph, pieces: Sequence[Piece]) -> RichText:
+    """Return what several nodes of a block are called; of one that calls others, what is in them.
+
+    The box is a part beside these calls, so the block's name alone would be that of the whole.
+    """
+    nodes = (one.operation.node for one in pieces if graph.calls)
+    spoken = NodeKind.NONLINEAR, NodeKind.BLOCK
+    names = dict.fromkeys(node.label[0].text for node in nodes if node.kind in spoken)
+    title = graph.title or graph.block
+    return plain(f"{title}: {', '.join(names)}" if names else title)
 
 
 def _matrices(pieces: Sequence[Piece], drawing: ForwardDrawing) -> list[Value]:
