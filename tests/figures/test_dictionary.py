@@ -19,7 +19,7 @@ def test_every_node_of_the_dictionary_is_there_with_its_backward_pass() -> None:
         for figure in (figure for row in rows for figure in row)
     ]
     forward, backward = set[str]().union(*glyphs[::2]), set[str]().union(*glyphs[1::2])
-    assert forward >= {"•", "⊕", "GELU", "SM", "S", "LN", "R", "T", "BC", "AR N_T", "AG N_T"}
+    assert forward >= {"•", "⊕", "GELU", "SM", "S", "LN", "R", "T", "BC_B,S", "AR N_T", "AG N_T"}
     assert backward >= {"•", "dGELU", "dSM", "dS", "dLN", "R", "T", "Σ B, S", "part"}
     assert {"DO(0.1)"} <= forward
     assert {"dDO(0.1)"} <= backward
