@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import field, replace
+from functools import partial
 from typing import Final
 
 from xg.diagnostics.lazy_dataclass import dataclass
@@ -178,11 +179,7 @@ def _part(
     round_of = _round(step, callee, drawn)
     copies = {value: replace(value) for value in (*own, *begun, *round_of)}
     outside |= copies
-
-    def home(value: Value) -> ForwardDrawing | None:
-        return drawing if value in drawing.leaves else None
-
-    operations = [renamed(one, outside, home) for one in drawn]
+    operations = [renamed(one, outside, partial(_home, drawing)) for one in drawn]
     entries = [Terminal(copies[value], opened.tensor(value)) for value in round_of]
     operations[:0] = [
         DrawnOperation(one.node, (Flow(step.inputs[0]),), (one.value,)) for one in entries
@@ -198,6 +195,10 @@ def _part(
     group = drawing.notation.remarks.group(FigureGroup(step.path, label, nodes), step)
     entries += (entry for part in parts for entry in part.begun)
     return _StepDrawing(operations, inner, (group, *_below(step.path, parts)), sources, entries)
+
+
+def _home(drawing: ForwardDrawing, value: Value) -> ForwardDrawing | None:
+    return drawing if value in drawing.leaves else None
 
 
 def _round(step: Call, callee: Graph, drawn: Sequence[DrawnOperation]) -> tuple[Value, ...]:
