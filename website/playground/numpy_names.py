@@ -45,7 +45,7 @@ def _numpy() -> ModuleType:
 
 def _typing() -> ModuleType:
     typing: Any = ModuleType("numpy.typing")
-    typing.NDArray = list
+    typing.NDArray, typing.DTypeLike = list, object
     return typing
 
 

@@ -32,7 +32,7 @@ UNUSED = re.compile(
 )
 USED = re.compile(  # of these, by the explorer
     r"xg/verify/((__init__|facts|single_device|proof_sizes|meshes)|reference/\w+)\.py"
-    r"|xg_runtime/(__init__|errors|held)\.py"
+    r"|xg_runtime/(__init__|errors|held|module)\.py"
     r"|xg_runtime/ranks/(?!process|launch|join|worker|watch|heart|hand|rendez|stage|pipeline)\w+\.py"
 )
 
