@@ -8,11 +8,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 from fuzz.model import model_gradients
-from passes.test_loops import drawn, written
+from passes.test_loops import agree_with_rounds, drawn, written
 
 import xg
 from xg.cli import main
-from xg.codegen.backend import backends
 from xg.ir.graph import Backward
 from xg.verify.reference.interpret import Interpreter
 
@@ -85,18 +84,10 @@ def test_gradients_are_those_of_the_rounds_on_every_backend(
 ) -> None:
     sizes = {name: SIZES[name] for name in SIZES if f" {name}," in text}
     program = xg.compile(written(tmp_path, text), sizes={**sizes, "S": length})
+    agree_with_rounds(program)
     params, inputs, cotangents = drawn(program)
-    expected, saved = program.load().forward(params, inputs)
+    _, saved = program.load().forward(params, inputs)
     gradients = program.load().backward(params, saved, cotangents)
-    for backend in backends():
-        arrays = program.on_arrays(backend, kernels=True)
-        outputs, saved = arrays.forward(params, inputs)
-        found = arrays.backward(params, saved, cotangents)
-        assert found.keys() == gradients.keys()
-        for name, array in expected.items():
-            np.testing.assert_allclose(outputs[name], array, atol=1e-11, err_msg=name)
-        for name, array in gradients.items():
-            np.testing.assert_allclose(found[name], array, atol=1e-10, err_msg=name)
     module = program.load("torch", kernels=True)
     _, found = model_gradients(module, {}, params, inputs, cotangents, 0)
     for name, array in found.items():

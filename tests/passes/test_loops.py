@@ -81,6 +81,22 @@ def drawn(program: xg.Program) -> tuple[Arrays, Arrays, Arrays]:
     return params, inputs, {name: draw.standard_normal(y.shape) for name, y in outputs.items()}
 
 
+def agree_with_rounds(program: xg.Program, outputs: float = 1e-11, slopes: float = 1e-10) -> None:
+    """Compare what kernels compute, on every backend, with the rounds of readable code."""
+    params, inputs, cotangents = drawn(program)
+    expected, saved = program.load().forward(params, inputs)
+    gradients = program.load().backward(params, saved, cotangents)
+    for backend in backends():
+        arrays = program.on_arrays(backend, kernels=True)
+        made, saved = arrays.forward(params, inputs)
+        found = arrays.backward(params, saved, cotangents)
+        assert found.keys() == gradients.keys()
+        for name, array in expected.items():
+            np.testing.assert_allclose(made[name], array, atol=outputs, err_msg=name)
+        for name, array in gradients.items():
+            np.testing.assert_allclose(found[name], array, atol=slopes, err_msg=name)
+
+
 def _numbers(shape: tuple[int | str, ...]) -> tuple[int, ...]:
     return tuple(size for size in shape if isinstance(size, int))
 

@@ -13,10 +13,9 @@ import numpy as np
 import pytest
 import torch
 from numpy.typing import NDArray
-from passes.test_loops import drawn, written
+from passes.test_loops import agree_with_rounds, written
 
 import xg
-from xg.codegen.backend import backends
 from xg.codegen.numpy import recurrence as numpy_kernels
 from xg.codegen.torch import recurrence as torch_kernels
 
@@ -64,17 +63,7 @@ SIZES = {"B": 2, "S": 23, "N_H": 3, "D_k": 4, "D_v": 5}
 @pytest.mark.parametrize("turn", ["", " reversed"])
 def test_states_of_two_recurrences_are_those_of_the_loop(turn: str, tmp_path: Path) -> None:
     program = xg.compile(written(tmp_path, retention(turn)), sizes=SIZES)
-    params, inputs, cotangents = drawn(program)
-    expected, saved = program.load().forward(params, inputs)
-    gradients = program.load().backward(params, saved, cotangents)
-    for backend in backends():
-        arrays = program.on_arrays(backend, kernels=True)
-        outputs, saved = arrays.forward(params, inputs)
-        found = arrays.backward(params, saved, cotangents)
-        for name, array in expected.items():
-            np.testing.assert_allclose(outputs[name], array, atol=1e-11, err_msg=name)
-        for name, array in gradients.items():
-            np.testing.assert_allclose(found[name], array, atol=1e-10, err_msg=name)
+    agree_with_rounds(program)
     assert "for i in" not in program.source("numpy", kernels=True).split("# ----")[0]
 
 
@@ -105,15 +94,7 @@ def test_sizes_that_the_caller_spells_otherwise(number: str, is_loop: bool, tmp_
     """C of the cell is 2*D; a number that depends on C stays in the loop."""
     text = SPELLED.replace("scale(2)", f"scale({number})")
     program = xg.compile(written(tmp_path, text), sizes={"B": 2, "S": 7, "D": 3})
-    params, inputs, cotangents = drawn(program)
-    expected, saved = program.load().forward(params, inputs)
-    gradients = program.load().backward(params, saved, cotangents)
-    for backend in backends():
-        arrays = program.on_arrays(backend, kernels=True)
-        outputs, saved = arrays.forward(params, inputs)
-        found = {**outputs, **arrays.backward(params, saved, cotangents)}
-        for name, array in {**expected, **gradients}.items():
-            np.testing.assert_allclose(found[name], array, atol=1e-12, err_msg=name)
+    agree_with_rounds(program, outputs=1e-12, slopes=1e-12)
     source = program.source("numpy", kernels=True).split("# ----")[0]
     assert ("for i in range" in source) == is_loop
 
