@@ -14,7 +14,10 @@ from figures.shipped_figures import LIBRARY
 import xg
 from xg.figures import painted
 from xg.figures.draw.display import Display
+from xg.figures.layout.choose_routes import field_of
+from xg.figures.layout.line_field import free
 from xg.figures.layout.placed import PlacedFigure
+from xg.figures.layout.request import key_of
 from xg.figures.model.figure import Figure
 
 
@@ -25,10 +28,15 @@ def test_every_view_is_looked_at_in_every_option() -> None:
 
 
 def test_branches_of_a_value_pass_the_label_of_one_of_them_straight() -> None:
-    program = xg.compile(LIBRARY / "examples" / "unet.xg")
-    figure = sweep.with_remarks(program, "overview", "unet.UNet.overview")
-    display, _ = painted(replace(figure, rightward=True))
-    assert flaws.flaws(display, figure.groups) == []
+    _, placed = painted(xg.compile(LIBRARY / "examples" / "unet.xg").figure("overview", depth=0))
+    field = field_of(placed)
+    single = [number for number in placed.labels if number not in placed.facts.twins]
+    for number in single:
+        box, key = placed.labels[number], key_of(placed.figure.edges[number], None)
+        for line, passes in ((key, True), (("another",), False)):
+            ranges = free(field, field.row(box), line, 0.0, 0.0)
+            assert any(low <= box.left <= high for low, high in ranges) == passes
+    assert single
 
 
 def test_a_flaw_is_told_with_the_option_that_has_it(monkeypatch: pytest.MonkeyPatch) -> None:
