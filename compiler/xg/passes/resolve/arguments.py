@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from xg.diagnostics.diagnostic import Problem
+from xg.diagnostics.similar import SLIP, similar
 from xg.ir.dim import Dim, symbol
 from xg.ir.graph import Start, Value
 from xg.ir.op import Op
@@ -259,7 +260,10 @@ def start(reader: ExpressionReader, expr: ast.Expr) -> Start:
 
 
 def _no_start(expr: ast.Expr) -> BadArgument:
-    starts = "ones, zeros, a number, normal(0.02) or uniform(-0.1, 0.1)"
+    written, starts = expr.span.text, "ones, zeros, a number, normal(0.02) or uniform(-0.1, 0.1)"
     return BadArgument(
-        expr.span, f"a parameter cannot start as {expr.span.text}", (f"it may start as {starts}",)
+        expr.span,
+        f"a parameter cannot start as {written}",
+        (f"it may start as {starts}",),
+        meant=similar(written, ("ones", "zeros"), SLIP) if isinstance(expr, ast.Path) else None,
     )

@@ -8,6 +8,8 @@ from typing import Final
 
 from xg.diagnostics.diagnostic import Problem
 from xg.diagnostics.lazy_dataclass import dataclass, field, replace
+from xg.diagnostics.similar import SLIP, similar
+from xg.diagnostics.source import Span
 from xg.ir.graph import Apply, Graph, Param, Remark, Value
 from xg.ir.scalar import as_scalar, size
 from xg.ir.tensor import TensorType
@@ -29,6 +31,7 @@ from xg.passes.resolve.scope import BlockScope
 from xg.passes.resolve.size_errors import told_once
 from xg.passes.resolve.states import carries, declare_state
 from xg.syntax import ast
+from xg.syntax.spelling import ascii_name
 
 UNKNOWN: Final = (UnknownOperator, UnknownValue)
 
@@ -255,7 +258,19 @@ class _BlockResolver:
             if first.setdefault(name, port.name) is not port.name:
                 self.problems.append(Refused(NameTwice(port.name.span, name, first[name].span)))
             if name not in self.scope.values and name not in self.scope.spoiled:
-                self.problems.append(Refused(OutputMissing(port.span, name)))
+                missing = OutputMissing(port.span, port.name.span.text, self._slip(name))
+                self.problems.append(Refused(missing))
+
+    def _slip(self, output: str) -> Span | None:
+        """The label of the edge that may be meant to be an output: none reads it, none other is."""
+        others = {port.name.name for port in self.block.outputs}
+        made = {
+            name: value.span
+            for name, value in self.scope.values.items()
+            if value.role == "edge" and value not in self.scope.read and name not in others
+        }
+        close = similar(output, (n for n, span in made.items() if ascii_name(span.text) == n), SLIP)
+        return made[close] if close else None
 
     def _unused(self) -> list[UnusedParam]:
         """The parameters that nothing reads; an unknown name of the block may be the reason."""

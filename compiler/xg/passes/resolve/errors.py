@@ -145,13 +145,21 @@ class NoLabel(ProblemAt):
 
 
 class OutputMissing(ProblemAt):
-    """An output that no chain makes."""
+    """An output that no chain makes; an edge of a similar name that nothing reads may be it."""
 
     code = "XG0206"
     title = "nothing makes the output {name}"
     label = "promised here"
-    fix = "end a chain with `: {name}`"
+    also = (("slip", "made here, and nothing reads it"),)
     name: str
+    slip: Span | None = None
+
+    def helps(self) -> tuple[str, ...]:
+        made = f"`: {self.name}`"
+        return (f"did you mean {made}?" if self.slip else f"end a chain with {made}",)
+
+    def fixes(self) -> tuple[Fix, ...]:
+        return (Fix.replace(self.slip, self.name),) if self.slip else ()
 
 
 class WrongOperands(ProblemAt):
@@ -200,6 +208,10 @@ class BadArgument(ProblemAt):
     message: str
     help: tuple[str, ...] = ()
     made: Span | None = None
+    meant: str | None = None  # that a slip has made the text at the span of
+
+    def fixes(self) -> tuple[Fix, ...]:
+        return (Fix.replace(self.span, self.meant),) if self.meant else ()
 
 
 Wrong = Literal["axes", "map", "list", "size", "again", "twice", "counted"]

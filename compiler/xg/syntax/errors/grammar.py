@@ -25,6 +25,11 @@ class Unexpected(ProblemAt):
     expected: str
     found: str
 
+    def fixes(self) -> tuple[Fix, ...]:
+        """The whole arrow, where half of it stands."""
+        half = self.span.text == ">" and "`->`" in self.expected
+        return (Fix.replace(self.span, "->"),) if half else ()
+
 
 class UnclosedBracket(Problem):
     """A bracket still open where its statement ends."""
