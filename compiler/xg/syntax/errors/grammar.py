@@ -26,7 +26,7 @@ class Unexpected(ProblemAt):
     found: str
 
     def fixes(self) -> tuple[Fix, ...]:
-        """The whole arrow, where half of it stands."""
+        """The whole arrow for half of one."""
         half = self.span.text == ">" and "`->`" in self.expected
         return (Fix.replace(self.span, "->"),) if half else ()
 
