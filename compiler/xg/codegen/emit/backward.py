@@ -209,7 +209,8 @@ class _BackwardWriter(PassWriter):
         results = [(f"d{v.name or 'value'}", v) for v in graph.inputs if v in backward.gradients]
         leaving = [f"{name} {shape_text(graph.types[v].shape, graph.sizes)}" for name, v in results]
         arriving = [
-            f"{seed.name} {shape_text(self.statements.types[seed].shape, graph.sizes)}"
+            f"{self.statements.texts[seed].text} "
+            f"{shape_text(self.statements.types[seed].shape, graph.sizes)}"
             for seed in backward.cotangents.values()
         ]
         leaving += [
