@@ -1,6 +1,6 @@
 """Further witnesses, in all that their configs can have.
 
-RoBERTa, DistilBERT, Gemma 2, Whisper, DeepSeek-V2 and Mamba-2.
+RoBERTa, DistilBERT, Gemma 2, Whisper, DeepSeek-V2, DeepSeek-V3 and Mamba-2.
 
 The first configuration of a family goes through every test, the others through those of agreement.
 """
@@ -125,6 +125,29 @@ def deepseek2(config: Mapping[str, Any]) -> Tensor:
     return made("DeepseekV2", "CausalLM", {**common, **config})
 
 
+def deepseek3(config: Mapping[str, Any]) -> Tensor:
+    """The bias of the routes, no parameter to transformers, is such that each expert is used."""
+    from torch import arange
+
+    common: dict[str, Any] = {
+        "vocab_size": V, "hidden_size": 12, "num_hidden_layers": 3, "num_attention_heads": 3,
+        "num_key_value_heads": 3, "intermediate_size": 20, "q_lora_rank": 7, "kv_lora_rank": 10,
+        "qk_nope_head_dim": 5, "qk_rope_head_dim": 4, "v_head_dim": 8, "n_routed_experts": 6,
+        "n_shared_experts": 2, "num_experts_per_tok": 3, "moe_intermediate_size": 9,
+        "first_k_dense_replace": 1, "n_group": 2, "topk_group": 1, "rms_norm_eps": 3e-4,
+        "experts_implementation": "eager",
+        "rope_parameters": {"rope_type": "default", "rope_theta": 77.0},
+    }  # fmt: skip
+    sizes = {**common, **config}
+    heads = {"num_key_value_heads": sizes["num_attention_heads"]}
+    model = made("DeepseekV3", "CausalLM", {**sizes, **heads})
+    for place, layer in enumerate(model.model.layers):
+        if place >= sizes["first_k_dense_replace"]:
+            bias = layer.mlp.gate.e_score_correction_bias
+            bias.copy_(0.1 * (arange(len(bias)) - 0.6 + 0.775 * place).cos())
+    return model
+
+
 def yarn(**numbers: float) -> dict[str, Any]:
     """Turns as DeepSeek-V2 is published with, of pairs that are slowed, kept and between."""
     turns = {"rope_type": "yarn", "rope_theta": 77.0, "factor": 40.0, "beta_fast": 4.0}
@@ -167,6 +190,10 @@ def whispers(config: Mapping[str, Any]) -> Family:
 
 def deepseeks2(config: Mapping[str, Any]) -> Family:
     return Family("deepseek2", lambda: deepseek2(config), words, call_words)
+
+
+def deepseeks3(config: Mapping[str, Any]) -> Family:
+    return Family("deepseek2", lambda: deepseek3(config), words, call_words, names="v3")
 
 
 def mambas2(config: Mapping[str, Any]) -> Family:
@@ -215,6 +242,14 @@ DEEPSEEK2: Final[list[Mapping[str, Any]]] = [
     {"num_experts_per_tok": 6, "num_attention_heads": 1, "routed_scaling_factor": 1.0},
     {**yarn(beta_fast=32, original_max_position_embeddings=16), "hidden_size": 15, **TIED},
 ]
+DEEPSEEK3: Final[list[Mapping[str, Any]]] = [
+    {**yarn(), "attention_bias": True},
+    {"q_lora_rank": None, "num_hidden_layers": 2, **yarn(factor=4, mscale=1, mscale_all_dim=1)},
+    {"first_k_dense_replace": 0, "num_hidden_layers": 2, "n_group": 1, **TIED},
+    {"n_group": 3, "topk_group": 2, "first_k_dense_replace": 2, "v_head_dim": 3},
+    {"num_experts_per_tok": 1, "num_attention_heads": 1, "routed_scaling_factor": 1.0},
+    {"n_routed_experts": 8, "n_group": 4, "topk_group": 3, "n_shared_experts": 1},
+]
 MAMBA2: Final[list[Mapping[str, Any]]] = [
     {"use_bias": True},
     {"use_conv_bias": False, "n_groups": 1, "state_size": 1, **TIED},
@@ -228,6 +263,7 @@ KINDS: Final = {
     "distilbert": (distilberts, DISTILBERT),
     "gemma2": (gemmas, GEMMA2),
     "deepseek2": (deepseeks2, DEEPSEEK2),
+    "deepseek3": (deepseeks3, DEEPSEEK3),
     "mamba2": (mambas2, MAMBA2),
     "whisper": (whispers, WHISPER),
 }

@@ -29,6 +29,7 @@ CONFIGS = {
     "bert.roberta": "RobertaConfig",
     "clip": "CLIPConfig",
     "deepseek2": "DeepseekV2Config",
+    "deepseek2.v3": "DeepseekV3Config",
     "distilbert": "DistilBertConfig",
     "gemma2": "Gemma2Config",
     "gpt2": "GPT2Config",

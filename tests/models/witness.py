@@ -90,10 +90,10 @@ class Witness:
 def _gradients(model: Tensor, folder: Path) -> Arrays:
     """Saved like a checkpoint, so that transformers itself gives each its published name.
 
-    Without those that are not learned: Whisper's sinusoids.
+    Without what is not learned by them: Whisper's sinusoids, the bias of DeepSeek-V3's routes.
     """
     twin = copy.deepcopy(model)
-    frozen: set[str] = set()
+    frozen = {name for name, _ in twin.named_buffers()}
     for (name, param), grad in zip(twin.named_parameters(), model.parameters(), strict=True):
         if grad.requires_grad:
             param.data = grad.grad
