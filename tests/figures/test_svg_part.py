@@ -39,7 +39,7 @@ def unknown(markup: str) -> list[str]:
 @figures
 def test_elements_and_attributes_are_known(figure: Figure) -> None:
     drawn = parts([figure])
-    assert [unknown(markup) for markup in (*drawn.markup, drawn.shared)] == [[], []]
+    assert [unknown(markup) for markup in (*drawn.markup, drawn.shared, drawn.more)] == [[], [], []]
 
 
 def test_an_unknown_element_is_found() -> None:
@@ -49,7 +49,7 @@ def test_an_unknown_element_is_found() -> None:
 @pytest.mark.parametrize("text", HOSTILE)
 def test_a_hostile_name_stays_text(text: str) -> None:
     drawn = parts([hostile_figure(text)])
-    for markup in (*drawn.markup, drawn.shared):
+    for markup in (*drawn.markup, drawn.shared, drawn.more):
         assert unknown(markup) == []
 
 
@@ -57,10 +57,23 @@ def test_a_hostile_name_stays_text(text: str) -> None:
 def test_shapes_are_shared_and_all_there(figure: Figure) -> None:
     drawn = parts([figure, figure])
     assert drawn.markup[0] == drawn.markup[1]
-    defined = re.findall(r'<text id="([^"]*)"', drawn.shared)
+    defined = re.findall(r'<text id="([^"]*)"', drawn.shared + drawn.more)
     used = re.findall(r'<use href="#([^"]*)"', drawn.markup[0])
     assert set(used) == set(defined)
     assert len(set(defined)) == len(defined) < len(used)
+
+
+def test_what_only_later_figures_use_is_apart() -> None:
+    first, second = FIGURES[:2]
+    drawn = parts([first, second])
+    for markup, element in zip(drawn.markup, (drawn.shared, drawn.more), strict=True):
+        defined = set(re.findall(r'<text id="([^"]*)"', element))
+        used = set(re.findall(r'<use href="#([^"]*)"', markup))
+        assert defined <= used
+        assert defined
+    alone = parts([first])
+    assert (alone.shared, alone.markup[0]) == (drawn.shared, drawn.markup[0])
+    assert "<text" not in alone.more
 
 
 @figures

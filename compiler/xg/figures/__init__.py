@@ -95,13 +95,15 @@ def on_a_sheet(whole: Figure, rows: Sequence[Sequence[Figure]], format: Format) 
 class Parts:
     """Figures as `<svg>` elements for a page that has colours and fonts of its own.
 
-    `shared` is an element that precedes them and has their common definitions. `nodes` maps the ids
-    of each figure's nodes to their boxes.
+    `shared` is an element that precedes them and has their common definitions: those that the first
+    uses; `more` has those of the others. `nodes` maps the ids of each figure's nodes to their
+    boxes.
     """
 
     markup: tuple[str, ...]
     nodes: tuple[Mapping[str, Box], ...]
     shared: str
+    more: str
     engines: frozenset[str]
     warnings: tuple[str, ...]
 
@@ -116,10 +118,14 @@ def joined(drawings: Iterable[tuple[Display, PlacedFigure]], names: Iterable[str
     shared = Shared()
     displays, placed = zip(*drawings, strict=True)
     ids = dict(enumerate(names))
+    first = svg_part(displays[0], shared, ids.get(0, ""))
+    count = len(shared.texts)
+    others = (svg_part(one, shared, ids.get(n, "")) for n, one in enumerate(displays) if n)
     return Parts(
-        tuple(svg_part(one, shared, ids.get(n, "")) for n, one in enumerate(displays)),
+        (first, *others),
         tuple(node_boxes(one) for one in displays),
-        shared.svg(),
+        shared.svg(0, count),
+        shared.svg(count),
         frozenset(one.engine for one in placed),
         tuple(dict.fromkeys(one.warning for one in placed if one.warning)),
     )

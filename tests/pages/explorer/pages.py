@@ -70,6 +70,11 @@ def facts(text: str) -> Any:  # noqa: ANN401 - JSON
     return {**known, "formulas": unpacked(known["formulas"])}
 
 
+def later(text: str) -> str:
+    """The markup that the script of a page adds: all figures but the first, and the code."""
+    return decompress(b64decode(facts(text)["markup"])).decode("utf-8")
+
+
 def tape(known: Any) -> Any:  # noqa: ANN401 - JSON
     """The program that a page computes numbers with."""
     return unpacked(known["tape"])

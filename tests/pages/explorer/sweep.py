@@ -17,8 +17,6 @@ from xg.frontend.choose_plan import plans_of
 from xg.frontend.project import read_project
 from xg.pages.explorer import SIZE_AT_MOST
 
-LARGE = frozenset({"t5"})  # seven blocks: docs/explorer.md says so
-
 
 def planned() -> Iterator[tuple[str, str, str]]:
     """A diagram, a plan of it and a block that this reaches."""
@@ -42,7 +40,7 @@ def main() -> int:
         test_what_is_sent_is_what_xg_cost_says(name, plan, block)
         size = len(page(name, plan, block).encode())
         sys.stdout.write(f"{name}, {block}, plan {plan}: {size:,} bytes\n")
-        if size > SIZE_AT_MOST and name not in LARGE:
+        if size > SIZE_AT_MOST:
             large.append(f"{name}, {block}, plan {plan}")
         page.cache_clear()
         program.cache_clear()

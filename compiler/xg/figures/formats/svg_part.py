@@ -11,6 +11,7 @@ is a long text that is no title.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from itertools import islice
 from typing import Final
 
 from xg.diagnostics import escape
@@ -66,9 +67,10 @@ class Shared:
         name = self.texts.setdefault(f"{about}>{inside}", f"t{len(self.texts)}")
         return f'<use href="#{name}" x="{_number(x)}" y="{_number(y)}"/>'
 
-    def svg(self) -> str:
-        """The texts themselves, in an element that takes no room."""
+    def svg(self, start: int = 0, stop: int | None = None) -> str:
+        """The texts themselves, or some in a row, in an element that takes no room."""
         texts = (f'<text id="{name}"{text}</text>' for text, name in self.texts.items())
+        texts = islice(texts, start, stop)
         return f'<svg class="xg-figure" width="0" height="0"><defs>{"".join(texts)}</defs></svg>'
 
 

@@ -62,7 +62,7 @@ def html(page: ExplainedPage) -> WrittenPage:
         origin=escape.xml(words.origin(page)),
         promise=escape.xml(words.promise(page)),
         contents="".join(map(_entry, passes)) + (_UPDATE_ENTRY if page.update else ""),
-        shared=drawn.shared,
+        shared=drawn.shared + drawn.more,
         body="\n".join((*_body(passes, drawn), *_update(page.update))),
     )
     return WrittenPage(text, drawn.warnings)

@@ -34,7 +34,7 @@ from xg.pages.html.document import document, packed_data
 from xg.pages.html.page import Page, Pass, PassFace, Section
 from xg.pages.views import views
 
-FORMAT: Final = 4  # of the facts
+FORMAT: Final = 5  # of the facts
 SIZE_AT_MOST: Final = 300_000  # bytes
 NOT_YET: Final = '<svg viewBox="0 0 1 1"></svg>'  # in the place of a figure
 
@@ -121,6 +121,7 @@ def _page(outline: _Outline, facts: Mapping[str, object], pictures: Parts) -> by
         facts=facts,
         overview=next(markup, ""),
         shared=pictures.shared,
+        more=pictures.more,
         sheet=sheet(LIGHT),
     )
     return document(page).encode("utf-8")

@@ -37,9 +37,13 @@ def document(page: Page) -> str:
     style = f"{color_variables('screen and ')}\n{page.sheet}\n{_tight(_lean(asset('page.css')))}"
     script = exploring()
     begin = Template(_lean(asset("begin.js"))).substitute(script=packed(script))
-    facts, scripts = page.facts, [begin, script]
-    if page.overview:
-        facts = {**facts, "overview": packed(_bare(page.overview))}
+    first, *others = _figures(page)
+    listings = chain(*starmap(_listing, enumerate(page.sections)))
+    facts = {
+        **page.facts,
+        "markup": packed("\n".join((*map(_bare, (page.more, *others)), *listings))),
+    }
+    scripts = [begin, script]
     if "tape" in facts:
         scripts.append(computing())
         facts = {**facts, "script": packed(scripts[-1])}
@@ -51,8 +55,7 @@ def document(page: Page) -> str:
         style=style,
         script=begin,
         blocks=_blocks(page),
-        figures=_bare("\n".join((page.shared, *_figures(page)))),
-        code="\n".join(chain(*starmap(_listing, enumerate(page.sections)))),
+        figures=_bare(f"{page.shared}\n{first}"),
         facts=escape.script_data(facts),
     )
 
@@ -144,11 +147,13 @@ def _blocks(page: Page) -> str:
 
 
 def _figures(page: Page) -> list[str]:
-    """Every figure once: blocks that look the same share one."""
+    """Every figure once: blocks that look the same share one. The first is the forward one."""
     owners: dict[str, list[str]] = {}
     for place, section in enumerate(page.sections):
         for view, face in section.faces.items():
             owners.setdefault(face.figure, []).append(f"{place}.{view}")
+    if page.overview:
+        owners.setdefault(page.overview, []).append("0.overview")
     first = "0.forward"
     return [
         f'<div class="figure" data-shows="{" ".join(names)}"{"" if first in names else " hidden"}>'

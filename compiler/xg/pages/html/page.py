@@ -45,8 +45,8 @@ class Page:
     """A whole page. `facts` are what the script reads: docs/explorer.md says what is in them.
 
     `overview` is the first block's third figure, "" where there is none: ranks side by side, or
-    the blocks that it calls opened in place. `shared` is markup that the figures refer to, `sheet`
-    their style sheet.
+    the blocks that it calls opened in place. `shared` is markup that the first figure refers
+    to, `more` what others refer to, `sheet` their style sheet.
     """
 
     title: str
@@ -55,4 +55,5 @@ class Page:
     facts: Json
     overview: str
     shared: str
+    more: str
     sheet: str

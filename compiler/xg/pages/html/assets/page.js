@@ -64,11 +64,11 @@ function edgeOf(name, parts) {
   return cuts.filter(([tail, head]) => parts.has(tail) && parts.has(head)).slice(0, 1);
 }
 
-if (facts.overview) {
-  const holder = make("div", { class: "figure", "data-shows": "0.overview", hidden: "" });
-  holder.innerHTML = await unpacked(facts.overview); // the compiler has escaped what is the user's
-  element("figures").append(holder);
-}
+// All figures but the first, and the code: the compiler has escaped what is the user's.
+const rest = make("div");
+rest.innerHTML = await unpacked(facts.markup);
+element("figures").append(...all(":scope > .xg-figure, .figure", rest));
+element("code").append(...rest.children);
 
 const drawings = new Map();
 for (const holder of all(".figure")) {
