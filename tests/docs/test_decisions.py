@@ -34,6 +34,7 @@ SUBJECTS: Final = {
     "028": "Figures",
     "029": "Pages and editors",
     "030": "Commands and the project",
+    "031": "Further decisions",
 }
 
 MERGED = re.compile(r"^Merged from (\d{4}(?:, \d{4})*)\.$", re.MULTILINE)

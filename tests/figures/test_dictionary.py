@@ -38,7 +38,7 @@ def test_the_gradient_of_a_sum_over_ranks_is_that_of_each_term() -> None:
     _, rows = dictionary()
     forward, backward = next(row for row in rows if row[0].title == "All reduce")
     taken = [characters(node.label) for node in forward.nodes]
-    assert taken == ["Z_i [B, S, D]", "AR N_T", "Z [B, S, D]"]
+    assert taken == ["Z_i [B, S, D] partial", "AR N_T", "Z [B, S, D]"]
     assert [characters(node.label) for node in backward.nodes] == ["dZ [B, S, D]", "dZ_i [B, S, D]"]
 
 

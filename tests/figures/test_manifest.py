@@ -189,7 +189,7 @@ def _dashes(figure: Figure, view: str, lines: Lines) -> Iterator[str]:
 
     They have the name of the gradient, except where the tensor has none, is at an end of them, or
     has the name on another of its edges. Where a tensor goes to several, each may be a term of its
-    gradient, which says the tensor's shape alone.
+    gradient, which says the tensor's shape alone, and that it is partial where ranks sum it.
     """
     dashed = {(e.head, e.tail): e for e in figure.edges if e.style is EdgeStyle.DASHED}
     flow = {
@@ -205,7 +205,9 @@ def _dashes(figure: Figure, view: str, lines: Lines) -> Iterator[str]:
         tensor = lines.carried(flow[ends]) if ends in flow else ""
         if written(edge.label).startswith("["):
             is_term = ends in flow and uses[flow[ends].value] > 1
-            if not is_term or written(edge.label) != tensor[tensor.find("[") :]:
+            into_sum = lines.labels[edge.head].startswith("AR ")
+            wanted = tensor[tensor.find("[") :] + " partial" * into_sum
+            if not is_term or written(edge.label) != wanted:
                 yield f"not a term: {lines.line(edge)}"
             continue
         is_named = edge.head in named or lines.nodes[edge.head].kind in QUIET

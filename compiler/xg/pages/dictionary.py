@@ -10,6 +10,7 @@ from xg.driver import compile
 from xg.figures.model.figure import Figure, FigureEdge, FigureNode, NodeKind
 from xg.figures.model.richtext import StyledRun
 from xg.figures.views import View
+from xg.figures.views.notation import without_partial
 
 _SOURCE: Final = """
 dim B, S, D = 8, N_H = 2, D_h = D/N_H
@@ -116,7 +117,8 @@ def _without_product(forward: Figure, backward: Figure) -> list[Figure]:
     term = FigureNode("term", NodeKind.TENSOR, into.label)
     result = next(node for node in forward.nodes if node.id == out.head)
     taken = backward.nodes[0]
-    given = FigureNode("gradient", NodeKind.TENSOR, (StyledRun("d", italic=True), *into.label))
+    label = (StyledRun("d", italic=True), *without_partial(into.label))
+    given = FigureNode("gradient", NodeKind.TENSOR, label)
     return [
         replace(forward, nodes=(term, bar, result), edges=(FigureEdge(term.id, bar.id), out)),
         replace(backward, nodes=(taken, given), edges=(FigureEdge(taken.id, given.id),)),

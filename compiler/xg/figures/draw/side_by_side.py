@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
-from itertools import pairwise
+from itertools import accumulate, pairwise
 from typing import Final
 
 from xg.figures.draw.arrow import arrow
@@ -28,7 +28,7 @@ from xg.figures.model.figure import (
     FigureColumn,
 )
 from xg.figures.model.geometry import Box, bounding_box, polyline, rectangle
-from xg.figures.model.richtext import characters
+from xg.figures.model.richtext import characters, plain
 from xg.figures.model.style import Color
 
 _BETWEEN: Final = 10.0  # columns
@@ -39,6 +39,10 @@ _STACKED: Final = 8.0  # between two such bars
 _ARROWS: Final = 12.0  # between the arrows to two such bars
 _ROUNDING: Final = 9.0
 _BRACE: Final = 14.0
+_WIDEST: Final = 1500.0  # of columns that are all drawn: about as much as a screen has
+_INSET: Final = 6.0  # of a lane in a rank's frame
+_LEAST: Final = 3.0
+_DOTS: Final = "· · ·"
 
 
 def side_by_side(figure: Figure, placed: PlacedFigure) -> Display:
@@ -65,10 +69,12 @@ class _ColumnSheet:
             content.left - padding, content.top, content.right + padding, content.bottom
         )
         self.pitch = self.room.width + max(_BETWEEN, *map(self._between, figure.bars), 0.0)
-        self.frame_boxes = [
-            Box(self.room.left, top, self.room.right, bottom)
-            for top, bottom in rank_frames(self.placed)
-        ]
+        self.lanes = [bounds(one.parts[0]) for one in self.bodies[0] if one.kind == "group"]
+        self.folded = self._folded()
+        self.strip = self._strip()
+        self.shifts = self._shifts()
+        self.frame_boxes = [self._around_lanes(*ends) for ends in rank_frames(self.placed)]
+        self.bodies = [list(map(self._within, one)) for one in self.bodies]
         self.outer = self._outer()
 
     def _body(self, column: FigureColumn) -> list[Element]:
@@ -93,13 +99,77 @@ class _ColumnSheet:
             return 0.0
         return needed - (xs[0] - box.left) - (box.right - xs[-1])
 
+    # ---- places of columns -----------------------------------------------------------------------
+
+    def _folded(self) -> frozenset[int]:
+        """Choose the columns that are drawn as strips, where all would be too wide.
+
+        The first and the last are never, nor all that one bar spans: its text needs their room.
+        """
+        count = len(self.figure.columns)
+        if count * self.pitch < _WIDEST:
+            return frozenset()
+        kept = {0, count - 1}
+        for first, last in (span for bar in self.figure.bars for span in bar.spans):
+            if not kept & set(range(first, last + 1)):
+                kept.add(first)
+        return frozenset(range(count)) - kept
+
+    def _strip(self) -> float:
+        """Return how wide a strip is: as its heading needs."""
+        headings = (typeset(one.heading, style.GLYPH_SIZE).width for one in self.figure.columns)
+        return max(headings) + 2 * style.GROUP_PADDING
+
+    def _shifts(self) -> list[float]:
+        """Return how far every column is from the first, and where one more would be."""
+        gap = self.pitch - self.room.width
+        widths = (
+            (self.strip if place in self.folded else self.room.width) + gap
+            for place in range(len(self.figure.columns))
+        )
+        return list(accumulate(widths, initial=0.0))
+
+    def _at(self, place: int, box: Box) -> Box:
+        """Return a box as wide as a column, or as the inside of a lane, in another column."""
+        here = box.moved(self.shifts[place], 0.0)
+        if place not in self.folded:
+            return here
+        inset = min(box.left - self.room.left, _INSET)
+        left = self.room.left + self.shifts[place]
+        return replace(here, left=left + inset, right=left + self.strip - inset)
+
+    def _around_lanes(self, top: float, bottom: float) -> Box:
+        """Return a rank's frame, which begins above the headings of lanes in it."""
+        frame = Box(self.room.left, top, self.room.right, bottom)
+        highest = min((one.top for one in self.lanes if one.overlaps(frame)), default=bottom)
+        return replace(frame, top=self._rim(highest)) if highest < top + _LEAST else frame
+
+    def _rim(self, highest: float) -> float:
+        """Return the place of a rim above a lane's that is under no text, if there is one."""
+        texts = [bounds(part) for one in self.bodies[0] if one.kind == "edge"
+                 for part in one.parts if isinstance(part, DrawnText)]  # fmt: skip
+        places = [highest - away for away in (_INSET, 5.0, 4.0, _LEAST, 8.0, 10.0, 12.0)]
+        free = (y for y in places if not any(one.top - 1 < y < one.bottom + 1 for one in texts))
+        return next(free, places[0])
+
+    def _within(self, element: Element) -> Element:
+        """Return a lane that ends inside of its rank's frame, anything else as it is."""
+        shape = element.parts[0] if element.kind == "group" else None
+        if not isinstance(shape, DrawnShape):
+            return element
+        lane = shape.path.bounds()
+        frame = next(one for one in self.frame_boxes if one.overlaps(lane))
+        lane = replace(lane, bottom=min(lane.bottom, frame.bottom - _LEAST))
+        shape = replace(shape, path=rectangle(lane, _ROUNDING))
+        return replace(element, parts=(shape, *element.parts[1:]))
+
     # ---- behind ----------------------------------------------------------------------------------
 
     def frames(self) -> Iterator[Element]:
         """Yield the lanes behind the columns, parted by the bars."""
         for place, column in enumerate(self.figure.columns):
             for number, box in enumerate(self.frame_boxes):
-                here = box.moved(place * self.pitch, 0.0)
+                here = self._at(place, box)
                 parts: list[DrawnShape | DrawnText] = [
                     DrawnShape(rectangle(here, _ROUNDING), fill=Color.LANE)
                 ]
@@ -107,6 +177,8 @@ class _ColumnSheet:
                     line = typeset(column.heading, style.GLYPH_SIZE)
                     at = here.left + style.GROUP_PADDING, here.top + 7.0 + line.ascent
                     parts.append(DrawnText(line, *at, Color.MUTED))
+                if place in self.folded and not any(map(box.overlaps, self.lanes)):
+                    parts.append(_dots(here))
                 yield Element(
                     f"rank {place}.{number}", "group", characters(column.heading), tuple(parts)
                 )
@@ -144,7 +216,7 @@ class _ColumnSheet:
         around = bounding_box(self.frame_boxes)
         top, bottom = around.top - _OUTSIDE, around.bottom + _OUTSIDE
         left = self.room.left - _BEYOND
-        right = self.room.right + (len(self.figure.columns) - 1) * self.pitch + _BEYOND
+        right = self._at(len(self.figure.columns) - 1, self.room).right + _BEYOND
         above = [bar for bar in self.figure.bars if bar.where is BarPlace.ABOVE]
         below = [bar for bar in self.figure.bars if bar.where is BarPlace.BELOW]
         for bar in (*reversed(above), *below):
@@ -173,14 +245,14 @@ class _ColumnSheet:
                     line, look = ((x, frame.bottom), (x, box.top)), EdgeStyle.DASHED
                 parts = arrow(polyline(line), look)
                 for place in range(len(self.figure.columns)):
-                    yield moved(Element("", "edge", "", parts), place * self.pitch, 0.0)
+                    if place not in self.folded:
+                        yield moved(Element("", "edge", "", parts), self.shifts[place], 0.0)
 
     def _bar_box(self, bar: FigureBar, span: tuple[int, int]) -> Box:
         if bar.node.id in self.outer:
             return self.outer[bar.node.id]
         first, last = span
-        left = self.room.left + first * self.pitch
-        right = self.room.right + last * self.pitch
+        left, right = self._at(first, self.room).left, self._at(last, self.room).right
         beyond = _BEYOND if len(bar.spans) == 1 else 0.0
         node = self.placed.nodes[bar.node.id]
         top, bottom = node.top, node.bottom
@@ -189,11 +261,23 @@ class _ColumnSheet:
     # ---- columns ---------------------------------------------------------------------------------
 
     def column(self, place: int) -> Iterator[Element]:
-        """Yield a column."""
+        """Yield a column; of a strip its lanes."""
+        if place in self.folded:
+            yield from self._strip_lanes(place)
+            return
         for element in self.bodies[place]:
             op = element.op and f"{element.op} @{place}"
             here = replace(element, op=op, wire=element.wire and self._wire(element.wire, place))
-            yield moved(here, place * self.pitch, 0.0)
+            yield moved(here, self.shifts[place], 0.0)
+
+    def _strip_lanes(self, place: int) -> Iterator[Element]:
+        """Yield the lanes in a strip, as high as they are in a column."""
+        for element in self.bodies[place]:
+            shape = element.parts[0] if element.kind == "group" else None
+            if isinstance(shape, DrawnShape):
+                box = self._at(place, shape.path.bounds())
+                shape = replace(shape, path=rectangle(box, _ROUNDING))
+                yield replace(element, op=f"{element.op} @{place}", parts=(shape, _dots(box)))
 
     def _wire(self, wire: Wire, place: int) -> Wire:
         """Return what an edge of one column joins there."""
@@ -220,6 +304,13 @@ class _ColumnSheet:
 
     def _is_inside(self, number: int, brace: FigureBrace) -> bool:
         return set(self.figure.braces[number].nodes) <= set(brace.nodes)
+
+
+def _dots(box: Box) -> DrawnText:
+    """Return the text in a strip: its nodes are those of the columns beside it."""
+    line = typeset(plain(_DOTS), style.GLYPH_SIZE)
+    x, y = box.center[0] - line.width / 2, box.center[1] + line.ascent / 2
+    return DrawnText(line, x, y, Color.MUTED, align=0.5)
 
 
 def _free_place(bar: Box, width: float, hairlines: Sequence[DrawnShape]) -> float:

@@ -6,7 +6,7 @@ A gap that is too low for its lines is made higher: everything below moves down.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Final
 
 from xg.diagnostics.lazy_dataclass import dataclass, field
@@ -43,8 +43,10 @@ class Channels:
     shifts: Sequence[float]
 
 
-def channels(field_: RoutingField, routes: Mapping[int, Route]) -> Channels:
-    """Give each level part a height."""
+def channels(
+    field_: RoutingField, routes: Mapping[int, Route], levels: Collection[int] = ()
+) -> Channels:
+    """Give each level part a height; rows of `levels` hide what passes, but no bend."""
     bars = _bars(routes)
     heads = _heads(routes)
     left = {route.start.row for route in routes.values() if not route.start.side.is_level}
@@ -66,9 +68,9 @@ def channels(field_: RoutingField, routes: Mapping[int, Route]) -> Channels:
         has_heads = has_heads or any(
             bar.low < x < bar.high for bar in here for x in backs.get(gap, ())
         )
-        above = _HEAD if has_heads else _BEND if gap in bent else _ABOVE
+        above = _HEAD if has_heads else _BEND if gap in bent or gap in levels else _ABOVE
         top = row.bottom + half + above
-        room = half + (_HEAD if gap in heads else _BELOW)
+        room = half + (_HEAD if gap in heads else _BEND if gap + 1 in levels else _BELOW)
         bottom = field_.rows[gap + 1].top - room if gap + 1 < len(field_.rows) else top
         extra = max(0.0, (count - 1) * apart - (bottom - top))
         step = apart if count == 1 else min((bottom + extra - top) / (count - 1), 1.3 * apart)

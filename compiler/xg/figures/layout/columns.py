@@ -38,6 +38,11 @@ def expanded(figure: Figure) -> Figure:
             heading = column.heading if number == 0 else ()
             inside = tuple(names.of(node) for node in segment)
             groups.append(FigureGroup(f"rank {place}.{number}", heading, inside))
+            groups += (
+                replace(one, id=f"{one.id} @{place}", nodes=tuple(map(names.of, one.nodes)))
+                for one in figure.lanes
+                if set(one.nodes) <= set(segment)
+            )
     for bar in figure.bars:
         nodes += (replace(bar.node, id=bar_id(bar, number)) for number in range(len(bar.spans)))
     return replace(figure, nodes=tuple(nodes), edges=tuple(edges), groups=tuple(groups))
@@ -78,6 +83,7 @@ def single_column(figure: Figure, column: FigureColumn) -> Figure:
         figure.description,
         tuple(nodes),
         column.edges,
+        figure.lanes,
         levels=tuple(bar.node.id for bar in figure.bars if bar.where is BarPlace.BETWEEN),
     )
 

@@ -27,7 +27,7 @@ from xg.figures.model.geometry import Box, DrawnPath, Point, bounding_box, flatt
 from xg.figures.model.structure import EdgePlace, nested
 
 # Crossings cost 4 each: see `tangles`.
-_AXIS: Final = 3  # of an axis without a lane
+_AXIS: Final = 3  # of an axis without a lane, where ranks are side by side nothing
 _CALL: Final = 40  # of an opened call without a frame
 _RIM: Final = 20  # of a frame whose rim found no place off lines and texts
 _LABEL_STEP: Final = 4.0
@@ -127,7 +127,8 @@ def left_out(placed: PlacedFigure) -> tuple[bool, int]:
     found = lanes(seen)
     frameless = [one for one in groups if one.id not in found.frames]
     rims = len(found.unsettled & found.frames.keys())
-    cost = sum(_AXIS if one.is_axis else _CALL for one in frameless) + _RIM * rims
+    axis = 0 if placed.figure.levels else _AXIS
+    cost = sum(axis if one.is_axis else _CALL for one in frameless) + _RIM * rims
     return rims > 0 or not all(one.is_axis for one in frameless), cost
 
 

@@ -27,8 +27,10 @@ from xg.figures.model.structure import (
 )
 
 _STRAIGHT: Final = 1000
+_JOINED: Final = 900  # into a node that another column joins: there the shorter one waits
 _BRANCH: Final = 3
 _SIDE: Final = 20
+_FROM_ASIDE: Final = (EdgePlace.SIDE, EdgePlace.AROUND)
 _POINT: Final = 8.0  # the width of where a line meets a bar
 _PLACED: Final = (EdgePlace.DOWN, EdgePlace.OUT, EdgePlace.BRANCH, EdgePlace.SIDE, EdgePlace.AROUND)
 # Rounds of the search for short edges in a large figure: in the last ones it grows hardly better.
@@ -47,9 +49,10 @@ class Wishes:
     With `clusters`, no other node may be among the nodes of a group; with `forks`, columns keep
     their order where they begin, or those that join another are `mirrored`, to its left; with
     `sides`, what joins a column under a bar is at its right. A value that enters a bar from
-    beside leaves it at one place, or anywhere if `apart`.
-    Engines read boxes in an order that decides between equals: maybe `backwards`. A group has so
-    many points of `room` around it, for labels that find their places later.
+    beside leaves it at one place, or anywhere if `apart`. With `even`, columns between two bars
+    have equal nodes in equal rows. Engines read boxes in an order that decides between equals:
+    maybe `backwards`. A group has so many points of `room` around it, for labels that find their
+    places later.
     """
 
     clusters: bool = True
@@ -57,6 +60,7 @@ class Wishes:
     mirrored: bool = False
     sides: bool = True
     apart: bool = False
+    even: bool = True
     backwards: bool = False
     room: float = 0.0
 
@@ -75,13 +79,16 @@ def problem(figure: Figure, facts: Structure, units: Sequence[NodeUnit], wishes:
     numbered = list(enumerate(zip(figure.edges, facts.places, strict=True)))
     aside = frozenset[str]() if wishes.apart else entered_aside(figure, facts.places)
     wide = frozenset(figure.levels) - aside
+    joined = _joined(figure, facts) if wishes.even else frozenset[str]()
     for number, (edge, place) in numbered[::-1] if wishes.backwards else numbered:
         if place in _PLACED:
             ends = ports[edge.tail], ports[edge.head]
             if place is not EdgePlace.DOWN:
                 ends, points = _at_bars(number, edge, wide, ends)
                 lines += points
-            lines += _downward(number, *ends, place, labels.get(number), number in facts.twins)
+            weights = _weights(place, is_joined=edge.head in joined)
+            is_pair = number in facts.twins
+            lines += _downward(number, *ends, place, labels.get(number), weights, is_pair=is_pair)
     lines += _forks(facts, ports, wishes) if wishes.forks else ()
     lines += (
         f"{ports[above].name} -> {ports[below].name} [style=invis, weight=0]"
@@ -157,11 +164,35 @@ def _at_bars(
     return (ports[0], ports[1]), points
 
 
+def _joined(figure: Figure, facts: Structure) -> frozenset[str]:
+    """Return the nodes that another column joins, where labels are held by levels."""
+    edges = zip(figure.edges, facts.places, strict=True) if figure.levels else ()
+    return frozenset(edge.head for edge, place in edges if place in _FROM_ASIDE)
+
+
+def _weights(place: EdgePlace, *, is_joined: bool) -> tuple[int, int]:
+    """Return how much the parts of an edge above and below its label want to be short.
+
+    Where columns of different lengths meet, one edge of the shorter ones is long: always the last,
+    so that what columns have in common is in common rows.
+    """
+    straight = _JOINED if is_joined else _STRAIGHT
+    above = _BRANCH if place in (EdgePlace.BRANCH, EdgePlace.AROUND) else straight
+    below = _SIDE if place in _FROM_ASIDE else straight
+    return above, below
+
+
 def _downward(
-    number: int, tail: _Port, head: _Port, place: EdgePlace, size: Extent | None, is_pair: bool
+    number: int,
+    tail: _Port,
+    head: _Port,
+    place: EdgePlace,
+    size: Extent | None,
+    weights: tuple[int, int],
+    *,
+    is_pair: bool,
 ) -> Iterator[str]:
-    above = _BRANCH if place in (EdgePlace.BRANCH, EdgePlace.AROUND) else _STRAIGHT
-    below = _SIDE if place in (EdgePlace.SIDE, EdgePlace.AROUND) else _STRAIGHT
+    above, below = weights
     if size is not None:
         label, at = f"l{number}", ("n", "s") if is_pair else ("nw", "sw")
         leave = tail.at() if above is _BRANCH else tail.at("s")

@@ -35,7 +35,8 @@ def _routed(placed: PlacedFigure, rooms: Mapping[int, float]) -> PlacedFigure:
     field = field_of(placed)
     router = Router(placed, field, rooms)
     routes = router.run()
-    channel_levels = channels(field, routes)
+    levels = {field.row(placed.nodes[bar]) for bar in placed.figure.levels}
+    channel_levels = channels(field, routes, levels)
     moved = _moved(placed, field, channel_levels)
     sides = {node: side_room(placed, node) for node in placed.nodes}
     sheet = _RouteContext(moved, channel_levels, stops(routes, sides))

@@ -18,6 +18,7 @@ from xg.diagnostics.limits import FigureNodes, LayoutSeconds
 from xg.figures.engines import command, pygraphviz, wasm
 from xg.figures.engines.engine import Engine, EngineError, OutOfBudgetError
 from xg.figures.layout.align_columns import straightened
+from xg.figures.layout.even_results import with_even_results
 from xg.figures.layout.grid import on_a_grid
 from xg.figures.layout.lanes import lanes, left_out
 from xg.figures.layout.placed import PlacedFigure
@@ -51,7 +52,7 @@ def layout(figure: Figure, engines: Sequence[Engine] | None = None) -> PlacedFig
 
     Raises DiagnosticError (XG0008) where it has too many nodes.
     """
-    placed = _from_the_top(figure, ENGINES if engines is None else engines)
+    placed = with_even_results(_from_the_top(figure, ENGINES if engines is None else engines))
     return placed.turned() if figure.rightward else placed
 
 
@@ -126,15 +127,19 @@ def _wishes(figure: Figure) -> Iterator[Wishes]:
     yield Wishes()
     apart = bool(figure.levels)
     if apart:
-        yield from (Wishes(forks=False, sides=False), Wishes(apart=True))
+        yield from (Wishes(forks=False, sides=False), Wishes(apart=True), Wishes(even=False))
     if figure.groups:
         yield Wishes(clusters=False)
     if len(figure.nodes) <= _FEW:
-        yield from (Wishes(forks=forks, sides=sides, apart=apart, backwards=backwards)
-                    for forks, sides, backwards in product((True, False), repeat=3)
-                    if not (forks and sides and not backwards))  # fmt: skip
-        yield from (Wishes(mirrored=True, apart=apart, backwards=backwards)
-                    for backwards in (False, True))  # fmt: skip
+        for even in (True, False)[: 1 + apart]:
+            yield from (Wishes(forks=forks, sides=sides, apart=apart, even=even, backwards=back)
+                        for forks, sides, back in product((True, False), repeat=3)
+                        if not (forks and sides and even and not back))  # fmt: skip
+            if apart and figure.groups:
+                yield from (Wishes(False, forks, apart=one, even=even, backwards=back)
+                            for forks, one, back in product((True, False), repeat=3))  # fmt: skip
+            yield from (Wishes(mirrored=True, apart=apart, even=even, backwards=backwards)
+                        for backwards in (False, True))  # fmt: skip
         if any(not one.is_axis for one in figure.groups):  # if one has no frame, or its rim no room
             yield from (Wishes(forks=forks, backwards=backwards, room=room)
                         for room, forks, backwards in product(_ROOMS, (True, False), (True, False))

@@ -160,6 +160,7 @@ class Figure:
     columns: tuple[FigureColumn, ...] = ()
     bars: tuple[FigureBar, ...] = ()
     braces: tuple[FigureBrace, ...] = ()
+    lanes: tuple[FigureGroup, ...] = ()  # in every column, under the ids of its nodes
     levels: tuple[str, ...] = ()  # nodes with a row of their own: before them above, else below
     has_heading: bool = True  # whether the title is drawn above
     width: float = 0.0  # of the page, in points; 0: as wide as its contents

@@ -276,11 +276,12 @@ def _forks(
     """Find the branches that may be in the row of their column's own next node.
 
     Nearer columns are those that join again earlier, so that joins do not cross. Parts of one value
-    keep the order of the file.
+    keep the order of the file, results of one node its own order.
     """
     below: dict[str, str] = {}
     branches: dict[str, list[str]] = defaultdict(list)
     joins: dict[str, int] = {}
+    outputs = {edge.head: edge.output for edge in reversed(figure.edges)}
     for edge, place in zip(figure.edges, places, strict=True):
         if place in (EdgePlace.DOWN, EdgePlace.OUT):
             below.setdefault(edge.tail, edge.head)
@@ -296,7 +297,7 @@ def _forks(
             continue
         # A head that two edges reach, or that is lower, finds its own place.
         level = [head for head in dict.fromkeys(heads) if rows[head] == row and head not in first]
-        level.sort(key=lambda head: _join_row(head, below, joins))
+        level.sort(key=lambda head: (_join_row(head, below, joins), outputs[head]))
         if len(first) + len(level) > 1:
             joining = [head for head in level if _join_row(head, below, joins)]
             ending = [head for head in level if head not in joining]

@@ -91,6 +91,7 @@ def arrange(
     """Decide the role and the label of every edge.
 
     Where a node has several results, each arrow says which of them it carries if it is `spelled`.
+    Lines that leave a collective are each labelled where ranks are side by side: they begin apart.
     """
     ends = (DrawnOperation(result.node, (Flow(result.value),), ()) for result in results)
     operations = (*operations, *ends)
@@ -241,6 +242,8 @@ def _labelled(
     that goes on says what it is called before, if that is another name.
     """
     order = (EdgeRole.MAIN, EdgeRole.BRANCH, EdgeRole.SIDE)
+    heads = (arrow.head for arrow in arrows)
+    bars = {head.id for head in heads if head.kind is NodeKind.COMMUNICATION}
     labels: Labels = {}
     done: set[Value] = set()
     leaving: dict[str, set[Value]] = defaultdict(set)
@@ -256,7 +259,7 @@ def _labelled(
             if value not in done:
                 labels[number] = (*naming.label(value), *naming.note(value))
                 done.add(value)
-            elif spelled and len(leaving[arrow.tail]) > 1:
+            elif len(leaving[arrow.tail]) > 1 if spelled else arrow.tail in bars:
                 labels[number] = naming.label(value)
     for number, arrow in enumerate(arrows):
         if arrow.role is EdgeRole.RESIDUAL:

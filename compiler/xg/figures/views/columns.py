@@ -6,8 +6,9 @@ Rows are the same in all columns, as all ranks run one program; labels distingui
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from itertools import accumulate
 from itertools import product as combinations
 from typing import Final
 
@@ -20,19 +21,23 @@ from xg.figures.model.figure import (
     FigureBrace,
     FigureColumn,
     FigureEdge,
+    FigureGroup,
     FigureNode,
     NodeKind,
 )
 from xg.figures.model.richtext import RichText, bold, dimension, plain
-from xg.figures.views.arrange import Terminal, arrange
+from xg.figures.views.arrange import Arranged, DrawnOperation, Terminal, arrange
 from xg.figures.views.assign_to_stages import assign_to_stages
+from xg.figures.views.axis_groups import axis_groups
 from xg.figures.views.expanded_blocks import BlockExpander
+from xg.figures.views.notation import Notation
 from xg.figures.views.overview import Gradients, Naming, gradients, with_gradients
-from xg.figures.views.prices import name, prices
+from xg.figures.views.prices import name, prices, summed
 from xg.figures.views.sketch import Sketch, sketches
+from xg.figures.views.stages import Piece
 from xg.figures.views.steps import plan_name
 from xg.figures.views.totals import totals
-from xg.ir.graph import Program
+from xg.ir.graph import Program, Step
 from xg.ir.mesh_axes import axes_over
 
 _MOST: Final = 4  # ranks of one mesh axis that are drawn
@@ -70,6 +75,7 @@ def columns_figure(placed: Program, ranks: Program, *, legend: bool = False) -> 
         columns=columns,
         bars=bars,
         braces=first.braces,
+        lanes=first.lanes,
     )
     return expanded(figure)
 
@@ -82,6 +88,7 @@ class _Drawn:
     edges: tuple[FigureEdge, ...]
     bars: tuple[tuple[FigureNode, str], ...]
     braces: tuple[FigureBrace, ...]
+    lanes: tuple[FigureGroup, ...]
 
 
 def _draw(known: Mapping[str, Sketch], ranks: Program, rank: Rank, flowing: Gradients) -> _Drawn:
@@ -103,12 +110,39 @@ def _draw(known: Mapping[str, Sketch], ranks: Program, rank: Rank, flowing: Grad
     ends: Sequence[Terminal] = (*sources, *begun, *results)
     edges = (*arranged.edges, *gradients(arranged, ends, operations, naming, opener.tensors))
     bars = tuple((p.operation.node, p.move.axis) for p in pieces if p.move is not None)
+    nodes = assign_to_stages(arranged, [bar.id for bar, _ in bars])
     return _Drawn(
-        assign_to_stages(arranged, [bar.id for bar, _ in bars]),
+        nodes,
         edges,
         bars,
         tuple(FigureBrace(one.label, tuple(one.nodes)) for one in opener.braces),
+        _lanes(arranged, pieces, _segments(nodes, {bar.id for bar, _ in bars})),
     )
+
+
+def _lanes(
+    arranged: Arranged, pieces: Iterable[Piece], segments: Mapping[str, int]
+) -> tuple[FigureGroup, ...]:
+    """Return the lanes in a rank's column, block by block; no lane goes past a bar."""
+    blocks: dict[int, tuple[Notation, dict[Step, list[DrawnOperation]]]] = {}
+    for piece in pieces:
+        if piece.own is not None and piece.move is None:
+            notation, operation = piece.own
+            _, drawn = blocks.setdefault(id(notation), (notation, {}))
+            drawn.setdefault(piece.step, []).append(operation)
+    found = [
+        group
+        for notation, drawn in blocks.values()
+        for group in axis_groups(arranged, drawn, notation)
+        if len({segments[node] for node in group.nodes}) == 1
+    ]
+    return tuple(replace(group, id=f"{group.id}.{n}") for n, group in enumerate(found, 1))
+
+
+def _segments(nodes: Sequence[FigureNode], bars: Collection[str]) -> dict[str, int]:
+    """Return how many bars are above each node of a column."""
+    passed = accumulate(node.id in bars for node in nodes)
+    return {node.id: count for node, count in zip(nodes, passed, strict=True)}
 
 
 # ---- bars outside: what is sent for parameters ---------------------------------------------------
@@ -122,7 +156,8 @@ def _outside(ranks: Program, known: Mapping[str, Sketch], count: int) -> Iterato
         node_id = f"{glyph} {axis} {what}"
         label = (*name(glyph, axis), *plain(" of "), *dimension(number), *plain(f" {what}"))
         label = (*label, *_each(axis, ranks.mesh))
-        node = FigureNode(node_id, NodeKind.COMMUNICATION, label, lines=prices(glyph, axis, volume))
+        lines = (*summed(glyph, axis), *prices(glyph, axis, volume))
+        node = FigureNode(node_id, NodeKind.COMMUNICATION, label, lines=lines)
         where = BarPlace.ABOVE if forward else BarPlace.BELOW
         yield FigureBar(node, ((0, count - 1),), where)
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from xg.figures.model.figure import FigureNode, NodeKind
-from xg.figures.model.richtext import RichText, plain, tagged
+from xg.figures.model.richtext import RichText, StyledRun, plain, tagged
 from xg.figures.views.notation import Notation
-from xg.figures.views.prices import in_one_line, name, prices
+from xg.figures.views.prices import in_one_line, name, prices, summed
 from xg.figures.views.sketch import Move, Sent
 from xg.ir.collective import FAMILY, SENDING
 from xg.ir.graph import Apply
@@ -22,9 +22,17 @@ def communication_node(step: Apply, node_id: str, notation: Notation) -> FigureN
     """Return a collective's box, with its cost."""
     label = name(step.op.glyph, axis_of(step))
     title = f"{step.op.name}: {step.op.formula}"
-    return FigureNode(
-        node_id, NodeKind.COMMUNICATION, label, lines=costs(step, notation), title=title
-    )
+    lines = (*_summed(step, notation), *costs(step, notation))
+    return FigureNode(node_id, NodeKind.COMMUNICATION, label, lines=lines, title=title)
+
+
+def _summed(step: Apply, notation: Notation) -> tuple[RichText, ...]:
+    """Return the line that says which terms have which total, by their names if they have some."""
+    line = summed(step.op.glyph, axis_of(step))
+    term, total = notation.symbol(step.inputs[0]), notation.symbol(step.outputs[0])
+    if not (line and term and total):
+        return line
+    return ((*total, *plain(" = "), StyledRun("Σ", sub="i"), *plain(" "), *term),)
 
 
 def bar_node(move: Move, node_id: str, notation: Notation) -> FigureNode:
@@ -38,7 +46,8 @@ def bar_node(move: Move, node_id: str, notation: Notation) -> FigureNode:
         if move.backward:
             label = (*label, *plain(f", {move.backward} in the backward pass"))
         price = prices(move.forward, move.axis, volume)
-    return FigureNode(node_id, NodeKind.COMMUNICATION, label, lines=(in_one_line(price),))
+    lines = (*summed(move.forward or move.backward, move.axis), in_one_line(price))
+    return FigureNode(node_id, NodeKind.COMMUNICATION, label, lines=lines)
 
 
 def sent_tags(sent: Iterable[Sent]) -> RichText:

@@ -191,7 +191,8 @@ class BlockExpander:
                 sent = _sent(m for value in step.inputs for m in _of(value, sketch, drawing))
             here = drawing.inner_collectives.get(step, ())
             first, *behind = through(operation, here, [self._bar(one, drawing) for one in here])
-            yield Piece(self._renamed(first, outside), step, sent, move)
+            own = drawing.notation, first
+            yield Piece(self._renamed(first, outside), step, sent, move, own)
             for collective, operation in zip(here, behind, strict=True):
                 yield Piece(self._renamed(operation, outside), step, move=_move(collective))
 

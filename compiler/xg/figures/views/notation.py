@@ -15,7 +15,7 @@ from xg.figures.views.remarks import Remarks
 from xg.ir.dim import ONE, Dim, product
 from xg.ir.graph import Apply, Backward, Graph, Value
 from xg.ir.op import Op
-from xg.ir.placement import dual, is_term
+from xg.ir.placement import PARTIAL, dual, is_term
 from xg.ir.tensor import Shape, Sizes, TensorType
 
 _KINDS: Final = {
@@ -29,6 +29,7 @@ _KINDS: Final = {
     "loss": NodeKind.NONLINEAR,
     "collective": NodeKind.COMMUNICATION,
 }
+_PARTIAL: Final = richtext.muted(richtext.plain(" partial"))
 _ON_ITS_RANK: Final = ("part", "spread", "once")  # moves that send nothing
 # Kinds whose sign means one operator; others of the family are boxes with a name.
 _INDEX: Final = "_i"  # how an author writes that a value is a rank's own term
@@ -38,6 +39,16 @@ _SIGNS: Final = {NodeKind.MUL: "⊙", NodeKind.REDUCE: "sum", NodeKind.ADD: "⊕
 def with_frozen(text: RichText, value: Value) -> RichText:
     """Return the text of a value; of a frozen one with that word behind it."""
     return (*text, *richtext.muted(richtext.plain(" frozen"))) if value.frozen else text
+
+
+def with_partial(text: RichText, *, is_term: bool) -> RichText:
+    """Return the text of a value; of a term of a sum over ranks with that word behind it."""
+    return (*text, *_PARTIAL) if is_term else text
+
+
+def without_partial(text: RichText) -> RichText:
+    """Return the text of a value without the word that it is a term of a sum over ranks."""
+    return tuple(run for run in text if run not in _PARTIAL)
 
 
 def kind(op: Op) -> NodeKind:
@@ -141,19 +152,26 @@ class Notation:
         return with_frozen(text, value)
 
     def label(self, value: Value, *, transposed: bool = False) -> RichText:
-        """Return symbol and shape, and whether it is frozen; a scalar has no brackets."""
+        """Return symbol and shape, whether it is frozen or partial; a scalar has no brackets."""
         dims = self.dims(value, transposed=transposed)
         text = richtext.tensor(self.symbol(value, transposed=transposed), dims or None)
-        return with_frozen(text, value)
+        return with_partial(with_frozen(text, value), is_term=self.is_partial(value))
 
     def gradient(self, primal: Value) -> RichText:
         """Return symbol and shape of a forward value's gradient."""
         symbol = self._symbol(primal, gradient=True, rank=self._rank(primal, gradient=True))
-        return richtext.tensor(symbol, self.dims(primal) or None)
+        text = richtext.tensor(symbol, self.dims(primal) or None)
+        return with_partial(text, is_term=self.has_partial_gradient(primal))
 
     def shape(self, value: Value) -> RichText:
-        """Return the shape alone."""
-        return richtext.tensor((), self.dims(value) or None)
+        """Return the shape, and whether the value is partial."""
+        text = richtext.tensor((), self.dims(value) or None)
+        return with_partial(text, is_term=self.is_partial(value))
+
+    def gradient_shape(self, primal: Value) -> RichText:
+        """Return the shape of a forward value's gradient, and whether it is partial."""
+        text = richtext.tensor((), self.dims(primal) or None)
+        return with_partial(text, is_term=self.has_partial_gradient(primal))
 
     def listed(self, values: Sequence[Value]) -> RichText:
         """Return several values by their symbols; neighbours of one shape share it."""
@@ -209,7 +227,7 @@ class Notation:
 
     def _is_term_here(self, value: Value) -> bool:
         """Whether a value is a term of a sum in a figure where ranks have numbers."""
-        return bool(self.rank) and is_term(self.graph.placements.get(value))
+        return bool(self.rank) and self.is_partial(value)
 
     def _rank(self, value: Value, *, gradient: bool = False) -> str:
         """The number of the rank on what differs between ranks: parts, and terms of sums."""
@@ -222,12 +240,19 @@ class Notation:
 
     def _index(self, value: Value) -> str:
         """The index of a value that is only a term of a sum over ranks."""
-        if self.rank:
-            return ""
+        return "i" if not self.rank and self.is_partial(value) else ""
+
+    def is_partial(self, value: Value) -> bool:
+        """Return whether a rank has only a term of the sum over ranks that a value is."""
         placements = self.graph.placements
         if self.backward is not None and value in self.backward.placements:
             placements = self.backward.placements
-        return "i" if is_term(placements.get(value)) else ""
+        return is_term(placements.get(value))
+
+    def has_partial_gradient(self, primal: Value) -> bool:
+        """Return whether each rank has a term of a gradient, where ranks are side by side."""
+        states = self.graph.placements.get(primal, {})
+        return any(axis in self.rank and dual(one) == PARTIAL for axis, one in states.items())
 
     def _primal(self, value: Value) -> Value | None:
         return self.backward.of.get(value) if self.backward else None

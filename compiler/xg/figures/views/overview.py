@@ -3,13 +3,21 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import field, replace
 from functools import partial
 from typing import Final
 
 from xg.diagnostics.lazy_dataclass import dataclass
-from xg.figures.model.figure import EdgeRole, EdgeStyle, Emphasis, Figure, FigureEdge, FigureGroup
+from xg.figures.model.figure import (
+    EdgeRole,
+    EdgeStyle,
+    Emphasis,
+    Figure,
+    FigureEdge,
+    FigureGroup,
+    NodeKind,
+)
 from xg.figures.model.richtext import RichText, plain
 from xg.figures.views.arrange import Arranged, DrawnOperation, Flow, Terminal, arrange
 from xg.figures.views.forward import ForwardDrawing, forward_drawing, renamed
@@ -152,6 +160,16 @@ class Naming:
         notation, drawn_value = self._known(value)
         return notation.gradient(drawn_value) if notation.symbol(drawn_value) else ()
 
+    def gradient_shape(self, value: Value) -> RichText:
+        """Return the shape of the gradient alone."""
+        notation, drawn_value = self._known(value)
+        return notation.gradient_shape(drawn_value)
+
+    def has_partial_gradient(self, value: Value) -> bool:
+        """Return whether each rank has a term of the gradient."""
+        notation, drawn_value = self._known(value)
+        return notation.has_partial_gradient(drawn_value)
+
     def _known(self, value: Value) -> tuple[Notation, Value]:
         return self.inner.get(value, (self.outer, value))
 
@@ -270,7 +288,8 @@ def gradients(
 
     `beside` are the values of tensors next to the nodes that take them. A node that takes a value
     twice gives one gradient. Where several give one, each is a term of the sum that bears the name,
-    so that their arrows bear none: only the shape is written, once, where the column goes on.
+    so that their arrows bear none: only the shape is written, once, where the column goes on, or
+    at each that enters a bar, where the others are not beside it.
     """
     terminals = {end.node.id: [end.value] for end in ends}
     values = terminals | {one.node.id: list(one.outputs) for one in operations}
@@ -286,16 +305,28 @@ def gradients(
         if naming.has_gradient(value) and path not in done:
             done.add(path)
             carried.append((edge, value))
+    bars = {one.node.id for one in operations if one.node.kind is NodeKind.COMMUNICATION}
+    named = _named(carried, terminals, values)
+    terms = Counter(naming.origin(value) for edge, value in carried if edge.tail in values)
+    for edge, value in carried:
+        is_named = named.get(value) is edge
+        is_apart = edge.tail in bars and bool(edge.label)
+        label = naming.gradient(value) if is_apart or is_named else ()
+        is_term = terms[naming.origin(value)] > 1
+        if is_term if label else is_apart and naming.has_partial_gradient(value):
+            label = naming.gradient_shape(value)
+        tail, head = edge.head, edge.tail
+        yield FigureEdge(tail, head, EdgeStyle.DASHED, edge.role, label, output=edge.output)
+
+
+def _named(
+    carried: Sequence[tuple[FigureEdge, Value]], terminals: Collection[str], values: Collection[str]
+) -> dict[Value, FigureEdge]:
+    """Choose beside which edge the gradient of each value is named."""
     named: dict[Value, FigureEdge] = {}
     for role in (EdgeRole.MAIN, EdgeRole.BRANCH, EdgeRole.SIDE):
         for edge, value in carried:
             is_named = edge.label or edge.tail in terminals or edge.head in terminals
             if edge.role is role and is_named and edge.tail in values:
                 named.setdefault(value, edge)
-    terms = Counter(naming.origin(value) for edge, value in carried if edge.tail in values)
-    for edge, value in carried:
-        label = naming.gradient(value) if named.get(value) is edge else ()
-        if label and terms[naming.origin(value)] > 1:
-            label = naming.shape(value)
-        tail, head = edge.head, edge.tail
-        yield FigureEdge(tail, head, EdgeStyle.DASHED, edge.role, label, output=edge.output)
+    return named

@@ -6,16 +6,24 @@ Costs are elements that a rank sends, of V in all: naively through one rank, or 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Final
 
 from xg.cost.communication import WAYS, share
 from xg.cost.traffic import KINDS
 from xg.figures.model.richtext import RichText, bold, dimension, plain
 from xg.ir.mesh_axes import axes_over
 
+_SUMS: Final = ("AR", "RS")
+
 
 def name(glyph: str, axis: str) -> RichText:
     """Return the text of the box: AR N_T."""
     return (*bold(glyph), *plain(" "), *_axes(axis))
+
+
+def summed(glyph: str, axis: str) -> tuple[RichText, ...]:
+    """Return the line of a box that says that it makes partial values their sum: Σ over N_T."""
+    return ((*plain("Σ over "), *_axes(axis)),) if glyph in _SUMS else ()
 
 
 def prices(glyph: str, axis: str, volume: str) -> tuple[RichText, ...]:

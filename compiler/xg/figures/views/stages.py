@@ -10,6 +10,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from xg.diagnostics.lazy_dataclass import dataclass
 from xg.figures.views.arrange import DrawnOperation
 from xg.figures.views.forward import ForwardDrawing
+from xg.figures.views.notation import Notation
 from xg.figures.views.sketch import Move, Sent
 from xg.ir.graph import Apply, Call, Value
 
@@ -19,13 +20,14 @@ class Piece:
     """One node of a column.
 
     `sent` is what is sent for the parameters it takes; `move` what it sends itself, if it is a
-    collective.
+    collective. `own` is the operation in its block's own values, with their notation, if it is one.
     """
 
     operation: DrawnOperation
     step: Apply | Call
     sent: frozenset[Sent] = frozenset()
     move: Move | None = None
+    own: tuple[Notation, DrawnOperation] | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -163,14 +163,14 @@ def layer(params: Params, at: str, X: Array) -> tuple[Array, LayerSaved]:
     W_gate = params[f"{at}.W_gate"]  # [D, D_ff]
     W_up = params[f"{at}.W_up"]  # [D, D_ff]
     W_down = params[f"{at}.W_down"]  # [D_ff, D]
-    M_1 = rms(X, g_1, 1e-06)  # [B, S, D], llama.xg:39
-    M_2, attn_saved = gqa(params, f"{at}.attn", M_1)  # [B, S, D], llama.xg:39
-    M = M_2 + X  # [B, S, D], llama.xg:39
-    H = rms(M, g_2, 1e-06)  # [B, S, D], llama.xg:40
-    U_1 = H @ W_gate  # [B, S, D_ff], llama.xg:41
-    U_2 = H @ W_up  # [B, S, D_ff], llama.xg:41
-    U = swiglu(U_1, U_2)  # [B, S, D_ff], llama.xg:41
-    Y = U @ W_down + M  # [B, S, D], llama.xg:42
+    N = rms(X, g_1, 1e-06)  # [B, S, D], llama.xg:39
+    M_1, attn_saved = gqa(params, f"{at}.attn", N)  # [B, S, D], llama.xg:40
+    M = M_1 + X  # [B, S, D], llama.xg:40
+    H = rms(M, g_2, 1e-06)  # [B, S, D], llama.xg:41
+    U_1 = H @ W_gate  # [B, S, D_ff], llama.xg:42
+    U_2 = H @ W_up  # [B, S, D_ff], llama.xg:42
+    U = swiglu(U_1, U_2)  # [B, S, D_ff], llama.xg:42
+    Y = U @ W_down + M  # [B, S, D], llama.xg:43
     return Y, LayerSaved(X, attn_saved, M, H, U_1, U_2, U)
 
 
@@ -188,31 +188,31 @@ def d_layer(
     W_down = params[f"{at}.W_down"]  # [D_ff, D]
     B, S, D = saved.X.shape
     D_ff = saved.U_1.shape[2]
-    dU = dY @ W_down.T  # [B, S, D_ff], grad of matmul, llama.xg:42
-    dW_down = (  # [D_ff, D], grad of matmul, llama.xg:42
+    dU = dY @ W_down.T  # [B, S, D_ff], grad of matmul, llama.xg:43
+    dW_down = (  # [D_ff, D], grad of matmul, llama.xg:43
         saved.U.reshape(-1, D_ff).T @ dY.reshape(-1, D)
     )
-    d_SwiGLU_g, d_SwiGLU_u = d_swiglu(  # [B, S, D_ff], grad of swiglu, llama.xg:41
+    d_SwiGLU_g, d_SwiGLU_u = d_swiglu(  # [B, S, D_ff], grad of swiglu, llama.xg:42
         dU, saved.U_1, saved.U_2
     )
-    dW_up = (  # [D, D_ff], grad of matmul, llama.xg:41
+    dW_up = (  # [D, D_ff], grad of matmul, llama.xg:42
         saved.H.reshape(-1, D).T @ d_SwiGLU_u.reshape(-1, D_ff)
     )
-    dW_gate = (  # [D, D_ff], grad of matmul, llama.xg:41
+    dW_gate = (  # [D, D_ff], grad of matmul, llama.xg:42
         saved.H.reshape(-1, D).T @ d_SwiGLU_g.reshape(-1, D_ff)
     )
-    dH = (  # [B, S, D], grad of matmul, sum over uses, llama.xg:40-41
+    dH = (  # [B, S, D], grad of matmul, sum over uses, llama.xg:41-42
         d_SwiGLU_u @ W_up.T + d_SwiGLU_g @ W_gate.T
     )
-    dM_RMS, dg_2 = d_rms(  # [B, S, D], grad of RMS, llama.xg:40
+    dM_RMS, dg_2 = d_rms(  # [B, S, D], grad of RMS, llama.xg:41
         dH, saved.M, g_2, 1e-06, B, S, D
     )
-    dM = dY + dM_RMS  # [B, S, D], sum over uses, llama.xg:39
-    d_attn = d_gqa(  # [B, S, D], grad of GQA, llama.xg:39
+    dM = dY + dM_RMS  # [B, S, D], sum over uses, llama.xg:40
+    dN = d_gqa(  # [B, S, D], grad of GQA, llama.xg:40
         params, f"{at}.attn", saved.attn, dM, grads
     )
     dX_RMS, dg_1 = d_rms(  # [B, S, D], grad of RMS, llama.xg:39
-        d_attn, saved.X, g_1, 1e-06, B, S, D
+        dN, saved.X, g_1, 1e-06, B, S, D
     )
     dX = dM + dX_RMS  # [B, S, D], sum over uses, llama.xg:36
     grads |= {
@@ -238,7 +238,7 @@ class LlamaSaved(NamedTuple):
 
 
 def llama(params: Params, ids: Array, t: Array) -> tuple[Array, Array, LlamaSaved]:
-    """Llama (llama.xg:45).
+    """Llama (llama.xg:46).
 
     ids [B, S], t [B, S] -> Z [B, S, V], loss []
     """
@@ -246,22 +246,22 @@ def llama(params: Params, ids: Array, t: Array) -> tuple[Array, Array, LlamaSave
     g = params["g"]  # [D]
     W_lm = params["W_lm"]  # [D, V]
     B, S = ids.shape
-    Y_2 = E[ids]  # [B, S, D], llama.xg:49
+    Y_2 = E[ids]  # [B, S, D], llama.xg:50
     Y_1 = Y_2
     layers_saved: list[LayerSaved] = []
     for i in range(N_L):
-        Y_1, layer_saved = layer(params, f"layers.{i}", Y_1)  # [B, S, D], llama.xg:49
+        Y_1, layer_saved = layer(params, f"layers.{i}", Y_1)  # [B, S, D], llama.xg:50
         layers_saved.append(layer_saved)
-    Y = rms(Y_1, g, 1e-06)  # [B, S, D], llama.xg:49
-    Z = Y @ W_lm  # [B, S, V], llama.xg:50
-    loss, loss_lse = cross_entropy(Z, t, B * S)  # [], llama.xg:51
+    Y = rms(Y_1, g, 1e-06)  # [B, S, D], llama.xg:50
+    Z = Y @ W_lm  # [B, S, V], llama.xg:51
+    loss, loss_lse = cross_entropy(Z, t, B * S)  # [], llama.xg:52
     return Z, loss, LlamaSaved(ids, t, Y_1, layers_saved, Y, Z, loss_lse)
 
 
 def d_llama(
     params: Params, saved: LlamaSaved, dZ: Array, dloss: Array, grads: Params
 ) -> None:
-    """Backward pass of `llama` (llama.xg:45).
+    """Backward pass of `llama` (llama.xg:46).
 
     dZ [B, S, V], dloss [] -> gradients of parameters in `grads`
     """
@@ -270,23 +270,23 @@ def d_llama(
     B, S = saved.ids.shape
     D = saved.Y_1.shape[2]
     V = saved.Z.shape[2]
-    dZ_CE = d_cross_entropy(  # [B, S, V], grad of cross_entropy, llama.xg:51
+    dZ_CE = d_cross_entropy(  # [B, S, V], grad of cross_entropy, llama.xg:52
         dloss, saved.Z, saved.t, saved.loss_lse, B * S, B, S, V
     )
-    dZ = dZ + dZ_CE  # [B, S, V], sum over uses, llama.xg:50
-    dY = dZ @ W_lm.T  # [B, S, D], grad of matmul, llama.xg:50
-    dW_lm = (  # [D, V], grad of matmul, llama.xg:50
+    dZ = dZ + dZ_CE  # [B, S, V], sum over uses, llama.xg:51
+    dY = dZ @ W_lm.T  # [B, S, D], grad of matmul, llama.xg:51
+    dW_lm = (  # [D, V], grad of matmul, llama.xg:51
         saved.Y.reshape(-1, D).T @ dZ.reshape(-1, V)
     )
-    d_RMS, dg = d_rms(  # [B, S, D], grad of RMS, llama.xg:49
+    d_RMS, dg = d_rms(  # [B, S, D], grad of RMS, llama.xg:50
         dY, saved.Y_1, g, 1e-06, B, S, D
     )
     d_layers = d_RMS
     for i in reversed(range(len(saved.layers))):
-        d_layers = d_layer(  # [B, S, D], grad of Layer, llama.xg:49
+        d_layers = d_layer(  # [B, S, D], grad of Layer, llama.xg:50
             params, f"layers.{i}", saved.layers[i], d_layers, grads
         )
-    dE = _scatter_add(d_layers, saved.ids, V)  # [V, D], grad of embedding, llama.xg:49
+    dE = _scatter_add(d_layers, saved.ids, V)  # [V, D], grad of embedding, llama.xg:50
     grads |= {
         "E": dE,
         "g": dg,

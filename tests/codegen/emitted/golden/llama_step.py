@@ -82,17 +82,17 @@ def layer(params: Params, cache: Params, kept: Params, at: str, X: Array) -> Arr
     W_gate = params[f"{at}.W_gate"]  # [D, D_ff]
     W_up = params[f"{at}.W_up"]  # [D, D_ff]
     W_down = params[f"{at}.W_down"]  # [D_ff, D]
-    M_1 = rms(X, g_1, 1e-06)  # [B, S, D], llama.xg:39
-    M_2 = gqa(params, cache, kept, f"{at}.attn", M_1)  # [B, S, D], llama.xg:39
-    M = M_2 + X  # [B, S, D], llama.xg:39
-    H = rms(M, g_2, 1e-06)  # [B, S, D], llama.xg:40
-    U = swiglu(H @ W_gate, H @ W_up)  # [B, S, D_ff], llama.xg:41
-    Y = U @ W_down + M  # [B, S, D], llama.xg:42
+    N = rms(X, g_1, 1e-06)  # [B, S, D], llama.xg:39
+    M_1 = gqa(params, cache, kept, f"{at}.attn", N)  # [B, S, D], llama.xg:40
+    M = M_1 + X  # [B, S, D], llama.xg:40
+    H = rms(M, g_2, 1e-06)  # [B, S, D], llama.xg:41
+    U = swiglu(H @ W_gate, H @ W_up)  # [B, S, D_ff], llama.xg:42
+    Y = U @ W_down + M  # [B, S, D], llama.xg:43
     return Y
 
 
 def llama(params: Params, cache: Params, kept: Params, ids: Array) -> Array:
-    """Llama (llama.xg:45).
+    """Llama (llama.xg:46).
 
     ids [B, S] -> Z [B, S, V]
     """
@@ -100,13 +100,13 @@ def llama(params: Params, cache: Params, kept: Params, ids: Array) -> Array:
     g = params["g"]  # [D]
     W_lm = params["W_lm"]  # [D, V]
     ids_past = cache["ids"]
-    ids_all = np.concatenate([ids_past, ids], axis=-1)  # [B, S + T], llama.xg:45
-    Y_1 = E[ids]  # [B, S, D], llama.xg:49
+    ids_all = np.concatenate([ids_past, ids], axis=-1)  # [B, S + T], llama.xg:46
+    Y_1 = E[ids]  # [B, S, D], llama.xg:50
     Y_2 = Y_1
     for i in range(N_L):
-        Y_2 = layer(params, cache, kept, f"layers.{i}", Y_2)  # [B, S, D], llama.xg:49
-    Y = rms(Y_2, g, 1e-06)  # [B, S, D], llama.xg:49
-    Z = Y @ W_lm  # [B, S, V], llama.xg:50
+        Y_2 = layer(params, cache, kept, f"layers.{i}", Y_2)  # [B, S, D], llama.xg:50
+    Y = rms(Y_2, g, 1e-06)  # [B, S, D], llama.xg:50
+    Z = Y @ W_lm  # [B, S, V], llama.xg:51
     kept["ids"] = ids_all
     return Z
 

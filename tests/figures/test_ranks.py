@@ -1,0 +1,223 @@
+"""Figures of ranks: partial values and their totals, even rows, lanes, strips of wide figures."""
+
+from collections.abc import Iterator
+from dataclasses import replace
+
+import pytest
+from figures.flaws import flaws
+from library import shipped
+
+import xg
+from xg.figures import painted
+from xg.figures.draw.display import Display, DrawnShape, DrawnText
+from xg.figures.draw.paint import line_bounds, node_boxes
+from xg.figures.layout.columns import first_column
+from xg.figures.layout.even_results import with_even_results
+from xg.figures.layout.placed import PlacedFigure
+from xg.figures.layout.run_engine import layout
+from xg.figures.model.figure import EdgeStyle, Figure, NodeKind
+from xg.figures.model.geometry import flattened, polyline
+from xg.figures.model.richtext import characters
+from xg.figures.views import View
+
+
+def drawn(name: str, plan: str | None, view: View = "overview", **mesh: int) -> Figure:
+    return xg.compile(shipped(name), plan=plan, mesh=mesh or None).figure(view)
+
+
+# ---- terms and totals ----------------------------------------------------------------------------
+
+
+def sums(figure: Figure) -> set[str]:
+    """The ids of collectives that make a total of terms."""
+    found = (node for node in figure.nodes if node.kind is NodeKind.COMMUNICATION)
+    return {node.id for node in found if characters(node.label).startswith(("AR ", "RS "))}
+
+
+def unlike(figure: Figure) -> Iterator[str]:
+    """Arrows into a sum over ranks that are not called partial, and others that are."""
+    adds = {node.id for node in figure.nodes if node.kind is NodeKind.ADD} | sums(figure)
+    for edge in figure.edges:
+        text = characters(edge.label)
+        if edge.style is not EdgeStyle.DASHED and text:
+            if edge.head in sums(figure) and not text.endswith(" partial"):
+                yield f"not partial: {text}"
+            elif edge.head not in adds and text.endswith(" partial"):
+                yield f"partial: {text}"
+
+
+@pytest.mark.parametrize("view", ["forward", "backward"])
+@pytest.mark.parametrize(("name", "plan"), [("mha", "TP"), ("mlp", "TP"), ("mlp", "DP_TP")])
+def test_of_one_rank_what_is_summed_is_partial_and_nothing_else(
+    name: str, plan: str, view: View
+) -> None:
+    figure = drawn(name, plan, view)
+    assert sums(figure)
+    assert list(unlike(figure)) == []
+    whole = drawn(name, None, view)
+    assert not any("partial" in characters(edge.label) for edge in whole.edges)
+
+
+def test_a_missing_mark_is_noticed() -> None:
+    """The control: a term without the word, and a product with it."""
+    figure = drawn("mha", "TP", "forward")
+    (term,) = (edge for edge in figure.edges if edge.head in sums(figure))
+    scores = next(edge for edge in figure.edges if characters(edge.label).startswith("A ["))
+    for edge, label in ((term, term.label[:-1]), (scores, (*scores.label, term.label[-1]))):
+        edges = (replace(one, label=label) if one is edge else one for one in figure.edges)
+        assert len(list(unlike(replace(figure, edges=tuple(edges))))) == 1
+
+
+def test_a_box_says_which_terms_have_which_total() -> None:
+    boxes = {node.id: node for node in drawn("mlp", "DP", "backward").nodes}
+    lines = {characters(boxes[one].lines[0]) for one in boxes if one.startswith("AR ")}
+    assert "dW_up = Σ_i dW_up,i" in lines
+    assert "dγ = Σ_i dγ_i" in lines
+    (bar,) = (node for node in drawn("mha", "TP", "forward").nodes if node.id == "AR N_T")
+    assert characters(bar.lines[0]) == "Σ over N_T"  # neither terms nor total have a name
+    gathers = [node for node in drawn("transformer", "FSDP", "forward").nodes
+               if characters(node.label).startswith("AG")]  # fmt: skip
+    assert gathers
+    assert not any("Σ" in characters(line) for node in gathers for line in node.lines)
+
+
+def test_side_by_side_each_line_at_a_bar_has_its_tensor() -> None:
+    """Three ways leave the bar in front of Q, K and V, and three terms enter it from below."""
+    for place in range(2):
+        edges = drawn("mha", "TP").columns[place].edges
+        below = [characters(edge.label) for edge in edges if edge.tail == "dAR N_T"]
+        above = [characters(edge.label) for edge in edges if edge.head == "dAR N_T"]
+        assert below.count("H [B, S, D]") == 3
+        assert above.count("[B, S, D] partial") == 3
+
+
+def test_a_term_without_a_name_is_partial_too() -> None:
+    edges = drawn("transformer", "TP").columns[0].edges
+    texts = [characters(e.label) for e in edges if e.head.startswith("dAR") and e.tail == "MLP"]
+    assert texts == ["[B, S, D] partial"]
+
+
+# ---- even rows, lanes ----------------------------------------------------------------------------
+
+
+def reshapes(placed: PlacedFigure) -> list[float]:
+    """How high the reshapes of queries, keys and values are."""
+    found = (n.id for n in placed.figure.nodes if characters(n.label) == "R")
+    return [placed.nodes[node].center[1] for node in found][:3]
+
+
+@pytest.mark.parametrize("plan", ["TP", "DP_TP"])
+def test_queries_keys_and_values_are_in_the_same_rows(plan: str) -> None:
+    heights = reshapes(layout(first_column(drawn("mha", plan))))
+    assert len(heights) == 3
+    assert max(heights) - min(heights) < 0.01
+
+
+def test_heads_of_a_rank_have_a_lane_side_by_side_too() -> None:
+    figure = drawn("mha", "TP")
+    (lane,) = figure.lanes
+    assert characters(lane.label) == "× N_H/N_T"
+    (alone,) = drawn("mha", "TP", "forward").groups
+    assert lane.nodes == alone.nodes
+    frames = [one.op for one in painted(figure)[0].elements if one.kind == "group"]
+    assert [f"{lane.id} @{place}" in frames for place in range(2)] == [True, True]
+    assert drawn("mlp", "TP").lanes == ()
+
+
+# ---- results -------------------------------------------------------------------------------------
+
+
+def lengths(figure: Figure) -> list[float]:
+    """How long the arrows are that lead from an all-reduce down to a result."""
+    placed = layout(figure)
+    ends = {edge.tail for edge in figure.edges}
+    return [
+        points[-1][1] - points[0][1]
+        for number, edge in enumerate(figure.edges)
+        if edge.tail in sums(figure) and edge.head not in ends
+        for points in [list(flattened(placed.paths[number]))]
+    ]
+
+
+def test_results_hang_at_equal_distances() -> None:
+    for name in ("mlp", "mha"):
+        found = lengths(drawn(name, "DP", "backward"))
+        assert len(found) >= 6
+        assert max(found) - min(found) < 0.01
+
+
+def test_a_result_stays_where_something_is_in_the_way() -> None:
+    """The control: what is far below stays there if it would come to lie on a label."""
+    placed = layout(drawn("mlp", "DP", "backward"))
+    number = next(n for n, e in enumerate(placed.figure.edges) if e.head == "dW_up")
+    box = placed.nodes["dW_up"].moved(0.0, 40.0)
+    (x, start), (_, end) = flattened(placed.paths[number])
+    path = polyline(((x, start), (x, end + 40.0)))
+    low = replace(
+        placed, nodes={**placed.nodes, "dW_up": box}, paths={**placed.paths, number: path}
+    )
+    assert with_even_results(low).nodes["dW_up"] == placed.nodes["dW_up"]
+    blocked = replace(low, labels={**low.labels, -1: placed.nodes["dW_up"]})
+    assert with_even_results(blocked).nodes["dW_up"] == box
+
+
+def test_gradients_of_parameters_are_in_the_order_of_the_parameters() -> None:
+    placed = layout(drawn("mlp", "DP", "backward"))
+    assert placed.nodes["dγ"].center[0] < placed.nodes["dβ"].center[0]
+
+
+# ---- strips --------------------------------------------------------------------------------------
+
+
+def headings(display: Display) -> list[str]:
+    return [
+        one.title
+        for one in display.elements
+        if one.op.startswith("rank ") and one.op.endswith(".0")
+    ]
+
+
+def strips(display: Display) -> list[str]:
+    """The ranks that are drawn as strips: their frames have dots and no node is in them."""
+    return [
+        one.title
+        for one in display.elements
+        if one.op.startswith("rank ")
+        and one.op.endswith(".0")
+        and any(isinstance(p, DrawnText) and p.line.spans[0].text == "· · ·" for p in one.parts)
+    ]
+
+
+def test_of_ranks_that_are_too_wide_those_between_are_strips() -> None:
+    wide = drawn("llama", "TP")
+    display = painted(wide)[0]
+    assert headings(display) == ["GPU (0,0)", "GPU (0,1)", "GPU (1,0)", "GPU (1,1)"]
+    assert strips(display) == ["GPU (0,1)", "GPU (1,0)"]
+    assert display.width < 1500
+    assert flaws(display, wide.groups) == []
+    boxes = node_boxes(display)
+    assert {one.partition(" @")[2] for one in boxes if one.startswith("Emb")} == {"0", "3"}
+    narrow = painted(drawn("transformer", "TP", N_T=4))[0]
+    assert headings(narrow) == ["GPU 0", "GPU 1", "GPU 2", "GPU 3"]
+    assert strips(narrow) == []
+
+
+def test_no_bar_is_over_strips_alone() -> None:
+    """Of three groups the one in the middle has a rank in full: the text of its bar needs it."""
+    figure = drawn("mha", "DP_TP", N_D=3, N_T=2)
+    display = painted(figure)[0]
+    assert strips(display) == ["GPU (0,1)", "GPU (1,1)", "GPU (2,0)"]
+    assert flaws(display, figure.groups) == []
+    for bar in (one for one in display.elements if one.op.startswith("AR N_T #")):
+        frame = next(p.path.bounds() for p in bar.parts if isinstance(p, DrawnShape))
+        for part in bar.parts:
+            if isinstance(part, DrawnText):
+                text = line_bounds(part.line, part.x, part.y)
+                assert frame.left <= text.left
+                assert text.right <= frame.right
+
+
+def test_no_line_bends_under_a_bar() -> None:
+    """A bar shows what passes it as a hairline: a corner at its rim ended in the middle of it."""
+    figure = xg.compile(shipped("moe"), "Layer", plan="TP").figure("overview")
+    assert flaws(painted(figure)[0], figure.groups) == []
