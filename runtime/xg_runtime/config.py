@@ -12,14 +12,14 @@ from dataclasses import asdict, dataclass
 from typing import Final, Literal, TypeAlias, cast
 
 from xg_runtime.batches import Source
-from xg_runtime.checkpoint import Json
+from xg_runtime.checkpoint.manifest import Form, Json
 from xg_runtime.optim import SGD, Adam, AdamW, Optimizer
 from xg_runtime.schedule import Kind, Schedule
 
 OptimizerName: TypeAlias = Literal["sgd", "adam", "adamw"]
 
 # A resumed run may look and save more or less often: that changes no number.
-_FREE: Final = ("evaluate_every", "checkpoint_every", "tensorboard")
+_FREE: Final = ("evaluate_every", "checkpoint_every", "checkpoint_format", "tensorboard")
 
 
 @dataclass(frozen=True)
@@ -40,6 +40,7 @@ class TrainConfig:
     loss: str = "loss"  # the output that is made small
     evaluate_every: int = 50  # 0: never
     checkpoint_every: int = 100  # 0: only at the start and the end
+    checkpoint_format: Form = "safetensors"
     tensorboard: bool = False  # its files of events beside the log
 
 

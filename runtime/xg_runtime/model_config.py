@@ -24,7 +24,7 @@ from collections.abc import Mapping
 from itertools import cycle
 from typing import Any, Final, cast
 
-from xg_runtime.checkpoint import Json
+from xg_runtime.checkpoint.manifest import Json
 from xg_runtime.errors import InputError
 from xg_runtime.names import ConfigKeys, ConfigPath
 

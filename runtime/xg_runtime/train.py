@@ -21,7 +21,8 @@ import numpy as np
 
 from xg_runtime import checkpoint, curve, files
 from xg_runtime.batches import Source
-from xg_runtime.checkpoint import Checkpoint, Json
+from xg_runtime.checkpoint import Checkpoint
+from xg_runtime.checkpoint.manifest import Json
 from xg_runtime.config import TrainConfig, differences, facts_of, optimizer_of, schedule_of
 from xg_runtime.errors import CheckpointError, FileError
 from xg_runtime.interrupt import Interrupt
@@ -194,7 +195,7 @@ class _Run:
     def _save(self, state: Checkpoint) -> int:
         """Write a checkpoint, never one newer than the log on disk; return its step."""
         self.log.sync()
-        self.stepper.world.save(self.folder, state)
+        self.stepper.world.save(self.folder, state, self.config.checkpoint_format)
         return state.step
 
 

@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any, Final, cast
 
 from xg_runtime import arrays, files, tensor_pieces, tensorfile
-from xg_runtime.checkpoint import Json
+from xg_runtime.checkpoint.manifest import Json
 from xg_runtime.errors import CheckpointError, FileError
 from xg_runtime.module import Arrays
 

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any, Final, Protocol
 
 from xg_runtime import checkpoint
-from xg_runtime.checkpoint import Checkpoint
+from xg_runtime.checkpoint import Checkpoint, Form
 from xg_runtime.module import Arrays
 from xg_runtime.norm import squares
 
@@ -55,8 +55,8 @@ class World(Protocol):
         """The name that is said with the smallest place; "" where every rank says ""."""
         ...
 
-    def save(self, run: Path, state: Checkpoint) -> None:
-        """Write a checkpoint of the parts of all; raises FileError."""
+    def save(self, run: Path, state: Checkpoint, form: Form) -> None:
+        """Write a checkpoint of the parts of all; raises FileError, InputError without torch."""
         ...
 
     def load(self, run: Path, *, previous: bool) -> Checkpoint:
@@ -92,8 +92,8 @@ class _SingleDevice:
         del place
         return name
 
-    def save(self, run: Path, state: Checkpoint) -> None:
-        checkpoint.save(run, state)
+    def save(self, run: Path, state: Checkpoint, form: Form) -> None:
+        checkpoint.save(run, state, form)
 
     def load(self, run: Path, *, previous: bool) -> Checkpoint:
         return checkpoint.load(run, previous=previous)

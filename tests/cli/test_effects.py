@@ -122,7 +122,7 @@ ALWAYS: dict[str, set[str]] = {
     "diff": {"--against", "-o", "--json", "--block", "--plan", "--set"},
     "train": {"--data", "--batch", "--accumulate", "--steps", "--loss", "--lr", "--schedule",
               "--warmup", "--optimizer", "--clip", "--eval", "--dtype", "--seed", "--out",
-              "--checkpoint", "--tensorboard", "--resume", "--overwrite", "--threads", "--backend",
+              "--checkpoint", "--checkpoint-format", "--tensorboard", "--resume", "--overwrite", "--threads", "--backend",
               "--kernels", "--on", "--block", "--plan", "--set"},
     "generate": {"--weights", "--tokenizer", "--prompt", "--tokens", "--temperature", "--stop",
                  "--no-cache", "--window", "--threads", "--backend", "--kernels", "--block",

@@ -27,6 +27,7 @@ TEXTS: Final = {
     "Arrays": "Arrays by their diagram names.",
     "Saved": "The values that a module's `backward` reads; each module has its own type.",
     "Later": "A list of the parts of backward passes that are still to be run.",
+    "Form": "The form of a checkpoint's files: `safetensors` or `dcp`.",
     "Cuts": "The cuts of an array: each a mesh axis and an axis of the array.",
 }
 # Pages about the inside of xg, whose names may change.

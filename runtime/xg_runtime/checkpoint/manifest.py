@@ -2,12 +2,13 @@
 
     format, step, facts      what was done, and what a resumed run has to find unchanged
     plan, mesh               how the run was divided, and over how many ranks; {} for one device
+    form                     "dcp" where the arrays are in the files of torch
     params, slots            shape of every whole tensor, and how it was cut
     files                    SHA-256 of every file
     manifest                 SHA-256 of all that
 
 Every rank has at most one file of parameters and one of optimizer slots, called after its number;
-on one device they have no number.
+on one device they have no number. Files of torch have its names.
 """
 
 from __future__ import annotations
@@ -26,8 +27,10 @@ from xg_runtime.ranks.grid import Grid
 
 Json: TypeAlias = dict[str, Any]
 Kind: TypeAlias = Literal["params", "optimizer"]
+Form: TypeAlias = Literal["safetensors", "dcp"]
 
 NAME: Final = "manifest.json"
+INDEX: Final = ".metadata"  # of torch: which tensor is where in its files
 _FORMAT: Final = 2
 _MOST_RANKS: Final = 65_536  # a hostile manifest is not to keep anybody busy
 
@@ -43,6 +46,7 @@ class Manifest:
     params: Mapping[str, ShardLayout]
     slots: Mapping[str, ShardLayout]
     files: Mapping[str, str]
+    form: Form = "safetensors"
 
     @property
     def grid(self) -> Grid:
@@ -76,6 +80,7 @@ def pack(manifest: Manifest) -> bytes:
         "params": {name: _layout_data(layout) for name, layout in manifest.params.items()},
         "slots": {name: _layout_data(layout) for name, layout in manifest.slots.items()},
         "files": dict(manifest.files),
+        **({"form": manifest.form} if manifest.form != "safetensors" else {}),
     }
     return json.dumps(data | {"manifest": checksum(data)}, indent=1).encode()
 
@@ -112,6 +117,7 @@ def _parsed(data: Json) -> Manifest:
         params={name: _layout(name, entry, grid) for name, entry in data["params"].items()},
         slots={name: _layout(name, entry, grid) for name, entry in data["slots"].items()},
         files=dict(data["files"]),
+        form="dcp" if data.get("form") == "dcp" else "safetensors",
     )
 
 

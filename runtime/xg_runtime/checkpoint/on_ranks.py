@@ -24,21 +24,20 @@ import numpy as np
 
 from xg_runtime import files
 from xg_runtime.checkpoint import Checkpoint, load_regions
-from xg_runtime.checkpoint.manifest import Kind, Manifest, file_name
-from xg_runtime.checkpoint.part_files import write_part
+from xg_runtime.checkpoint.forms import storage_of
+from xg_runtime.checkpoint.manifest import Form, Manifest
 from xg_runtime.checkpoint.parts import Cuts, Region, ShardLayout, layouts_of
 from xg_runtime.checkpoint.step_folders import begun, folder_of, publish
 from xg_runtime.errors import CheckpointError
 from xg_runtime.module import Array, Arrays
-from xg_runtime.ranks.collectives import all_gather, all_reduce_max
+from xg_runtime.ranks.collectives import all_reduce_max
 from xg_runtime.ranks.grid import Grid
 from xg_runtime.ranks.local import number
 from xg_runtime.ranks.mesh import current
 from xg_runtime.ranks.pipeline import Link, writers
+from xg_runtime.ranks.texts import texts_of_all
 
 __all__ = ["save", "load"]
-
-_KINDS: tuple[Kind, ...] = ("params", "optimizer")
 
 
 def save(
@@ -48,18 +47,20 @@ def save(
     *,
     plan: str = "",
     links: Sequence[Link] = (),
+    form: Form = "safetensors",
 ) -> Path:
     """Write the parts of all ranks as one checkpoint, drop all but the last two, return its folder.
 
-    `checkpoint` holds this rank's parts, those of its stages in a pipeline. Raises FileError.
+    `checkpoint` holds this rank's parts, those of its stages in a pipeline. Raises FileError,
+    and InputError where the form needs torch and there is none.
     """
-    mesh = current()
+    mesh, storage = current(), storage_of(form)
     grid, rank = Grid(mesh.sizes), number()
     target = folder_of(run, checkpoint.step)
     params = layouts_of(checkpoint.params, cuts, grid)
     slots = layouts_of(checkpoint.slots, _slot_cuts(checkpoint.slots, cuts), grid)
     if links:
-        params, slots = (_of_all_stages(layouts, links, grid) for layouts in (params, slots))
+        params, slots = (_of_all_stages(layouts, links) for layouts in (params, slots))
     leads = rank == 0
     with contextlib.ExitStack() as stack:
         stack.enter_context(mesh.counters.during("checkpoint"))
@@ -67,19 +68,19 @@ def save(
         if leads:
             stack.enter_context(begun(target))
         new = files.beside(target, "new", _largest(os.getpid() if leads else 0, grid))
-        ours = write_part(new, "params", checkpoint.params, params, grid, rank)
-        ours |= write_part(new, "optimizer", checkpoint.slots, slots, grid, rank)
-        hashes = _hashes(ours, grid, rank)
+        ours = storage.write(new, checkpoint, params, slots, grid, rank)
+        said = [json.loads(text) for text in texts_of_all(json.dumps(ours))]
         if leads:
+            hashes = storage.finish(new, checkpoint, params, slots, said)
             facts, step = checkpoint.facts, checkpoint.step
-            contents = Manifest(step, facts, plan, grid.sizes, params, slots, hashes)
+            contents = Manifest(step, facts, plan, grid.sizes, params, slots, hashes, form)
             publish(run, new, target, contents)
         _largest(0, grid)  # no rank continues before it is there
     return target
 
 
 def _of_all_stages(
-    mine: Mapping[str, ShardLayout], links: Sequence[Link], grid: Grid
+    mine: Mapping[str, ShardLayout], links: Sequence[Link]
 ) -> dict[str, ShardLayout]:
     """The layouts of all stages, each with the rank that writes it: the first that has it."""
     link, shared = links[0], writers(links)
@@ -87,13 +88,9 @@ def _of_all_stages(
         name: [layout.shape, layout.cuts, shared.get(_parameter(name), link.rank)]
         for name, layout in mine.items()
     }
-    text = json.dumps(said).encode()
-    room = _largest(len(text), grid)
-    rows: Array = np.frombuffer(text.ljust(room), np.uint8)[None]
-    rows = all_gather(rows, link.axis, -2)
     found: dict[str, ShardLayout] = {}
-    for row in rows:
-        for name, (shape, cuts, writer) in json.loads(row.tobytes()).items():
+    for text in texts_of_all(json.dumps(said)):
+        for name, (shape, cuts, writer) in json.loads(text).items():
             cut = tuple((str(axis), int(place)) for axis, place in cuts)
             found[name] = ShardLayout(tuple(shape), cut, ((link.axis, writer),))
     return found
@@ -142,18 +139,3 @@ def _largest(value: int, grid: Grid) -> int:
     for axis in grid.sizes:
         whole = all_reduce_max(whole, axis)
     return int(whole)
-
-
-def _hashes(ours: Mapping[str, str], grid: Grid, rank: int) -> dict[str, str]:
-    """The hashes of the files of all ranks by name; zeros where a rank has no such file."""
-    names = [file_name(kind, grid, rank) for kind in _KINDS]
-    rows: Array = np.array([[list(bytes.fromhex(ours.get(name, "00" * 32))) for name in names]])
-    rows = rows.astype(np.uint8)
-    for axis in reversed(list(grid.sizes)):
-        rows = all_gather(rows, axis, -3)
-    return {
-        file_name(kind, grid, other): rows[other, place].tobytes().hex()
-        for other in range(grid.count)
-        for place, kind in enumerate(_KINDS)
-        if rows[other, place].any()
-    }

@@ -2,19 +2,53 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
+from typing import Final
 
 import numpy as np
 
 from xg_runtime import files, tensorfile
-from xg_runtime.checkpoint.manifest import Kind, Manifest, file_name, sha256
+from xg_runtime.checkpoint.manifest import Json, Kind, Manifest, file_name, sha256
 from xg_runtime.checkpoint.parts import Region, ShardLayout, index_within, overlap, widths
+from xg_runtime.checkpoint.state import Checkpoint
+from xg_runtime.checkpoint.storage import Layouts, Storage
 from xg_runtime.module import Array, Arrays
 from xg_runtime.ranks.grid import Grid
 
 
-def write_part(
+class _Safetensors:
+    """The writer of safetensors: a rank has at most one file of each kind."""
+
+    def write(
+        self, folder: Path, part: Checkpoint, params: Layouts, slots: Layouts, grid: Grid, rank: int
+    ) -> Json:
+        hashes = _write_part(folder, "params", part.params, params, grid, rank)
+        return hashes | _write_part(folder, "optimizer", part.slots, slots, grid, rank)
+
+    def finish(
+        self, folder: Path, part: Checkpoint, params: Layouts, slots: Layouts, said: Sequence[Json]
+    ) -> dict[str, str]:
+        del folder, part, params, slots
+        return {name: sha256 for hashes in said for name, sha256 in hashes.items()}
+
+
+SAFETENSORS: Final[Storage] = _Safetensors()
+
+
+def read(
+    folder: Path,
+    contents: Manifest,
+    wanted: Callable[[str, ShardLayout], Region | None],
+) -> Checkpoint:
+    """Return the wanted regions in a folder; raises ValueError if anything has changed."""
+    params, slots = (
+        _read_parts(folder, kind, contents, wanted) for kind in ("params", "optimizer")
+    )
+    return Checkpoint(contents.step, params, slots, contents.facts)
+
+
+def _write_part(
     folder: Path,
     kind: Kind,
     arrays: Arrays,
@@ -35,7 +69,7 @@ def write_part(
     return {name: sha256(data)}
 
 
-def read_parts(
+def _read_parts(
     folder: Path,
     kind: Kind,
     manifest: Manifest,
@@ -49,9 +83,9 @@ def read_parts(
     for rank in range(manifest.grid.count):
         held = _held(manifest.grid, rank, layouts, regions)
         if held or manifest.grid.count == 1:
-            parts = _read(folder / file_name(kind, manifest.grid, rank), manifest)
+            parts = _unpacked(folder / file_name(kind, manifest.grid, rank), manifest)
             for name, region in held.items():
-                _paste(arrays, name, regions[name], _part(parts, name, region), region)
+                paste(arrays, name, regions[name], _part(parts, name, region), region)
     return {name: arrays[name] for name in regions}
 
 
@@ -67,13 +101,18 @@ def _held(
     return {n: region for n, region in regions.items() if overlap(wanted[n], region) is not None}
 
 
-def _read(path: Path, manifest: Manifest) -> Arrays:
+def _unpacked(path: Path, manifest: Manifest) -> Arrays:
+    return tensorfile.unpack(checked(path, manifest))
+
+
+def checked(path: Path, manifest: Manifest) -> bytes:
+    """Return the bytes of a file; raises ValueError if they have changed since."""
     if not path.is_file():
         raise ValueError(f"{path.name} is missing")
     data = files.read(path)
     if sha256(data) != manifest.files.get(path.name):
         raise ValueError(f"{path.name} has changed since it was written")
-    return tensorfile.unpack(data)
+    return data
 
 
 def _part(parts: Arrays, name: str, region: Region) -> Array:
@@ -82,7 +121,7 @@ def _part(parts: Arrays, name: str, region: Region) -> Array:
     return parts[name]
 
 
-def _paste(found: Arrays, name: str, wanted: Region, part: Array, region: Region) -> None:
+def paste(found: Arrays, name: str, wanted: Region, part: Array, region: Region) -> None:
     """Add what is wanted of a part to what was found of its tensor."""
     if region == wanted:
         found[name] = part

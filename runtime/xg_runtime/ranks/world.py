@@ -17,7 +17,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from xg_runtime.checkpoint import Checkpoint, on_ranks
+from xg_runtime.checkpoint import Checkpoint, Form, on_ranks
 from xg_runtime.errors import InputError
 from xg_runtime.held import Held
 from xg_runtime.module import Array, Arrays
@@ -101,9 +101,10 @@ class RankWorld:
             rows = all_gather(rows, axis, -2)
         return min(row.tobytes() for row in rows)[8:].rstrip().decode("utf-8", "replace")
 
-    def save(self, run: Path, state: Checkpoint) -> None:
-        """Write a checkpoint of the parts of all; raises FileError."""
-        on_ranks.save(run, state, self._saved_cuts, plan=self.plan, links=self.links)
+    def save(self, run: Path, state: Checkpoint, form: Form) -> None:
+        """Write a checkpoint of the parts of all; raises FileError, InputError without torch."""
+        cuts, plan, links = self._saved_cuts, self.plan, self.links
+        on_ranks.save(run, state, cuts, plan=plan, links=links, form=form)
 
     def load(self, run: Path, *, previous: bool) -> Checkpoint:
         """This rank's part of a checkpoint of any mesh; raises CheckpointError, FileError."""

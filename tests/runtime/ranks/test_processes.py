@@ -78,7 +78,7 @@ def test_processes_do_what_simulated_ranks_do(
 def test_a_rank_that_is_killed_ends_the_job_and_loses_no_checkpoint(tmp_path: Path) -> None:
     mark, run = tmp_path / "mark", tmp_path / "run"
     asked = task("saves", {"mark": str(mark), "run": str(run)})
-    what = r"^rank 1 was killed by SIGKILL after 4 collectives$"
+    what = r"^rank 1 was killed by SIGKILL after 5 collectives$"
     with pytest.raises(RankError, match=what) as caught:
         launch(asked, {"N_T": 2})
     assert time.time() - float(mark.read_text()) < 5

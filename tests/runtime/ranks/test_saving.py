@@ -12,7 +12,7 @@ import pytest
 from runtime.ranks.meaning import Array, same
 
 from xg_runtime import checkpoint, files
-from xg_runtime.checkpoint import Checkpoint, manifest
+from xg_runtime.checkpoint import Checkpoint, Form, manifest
 from xg_runtime.checkpoint.on_ranks import load, save
 from xg_runtime.checkpoint.parts import Cuts, ShardLayout
 from xg_runtime.errors import CheckpointError, RankError
@@ -20,6 +20,7 @@ from xg_runtime.module import Arrays
 from xg_runtime.ranks import current, number, shard_slice, simulate
 from xg_runtime.ranks.grid import Grid
 
+FORMS: tuple[Form, ...] = ("safetensors", "dcp")
 SHAPES = {"W": (4, 12), "V": (12, 4), "E": (24, 2), "b": (12,), "g": (), "n": (0, 6)}
 PLANS: Mapping[str, tuple[dict[str, int], dict[str, Cuts]]] = {
     "one device": ({}, {}),
@@ -65,9 +66,9 @@ def ours(step: int, cuts: Mapping[str, Cuts]) -> Checkpoint:
     return Checkpoint(step, params, slots, all_of_it.facts)
 
 
-def write(run: Path, plan: str, step: int) -> list[Path]:
+def write(run: Path, plan: str, step: int, form: Form = "safetensors") -> list[Path]:
     sizes, cuts = PLANS[plan]
-    return simulate(sizes, lambda: save(run, ours(step, cuts), cuts, plan=plan))
+    return simulate(sizes, lambda: save(run, ours(step, cuts), cuts, plan=plan, form=form))
 
 
 def equal(found: Checkpoint, expected: Checkpoint) -> bool:
@@ -77,17 +78,21 @@ def equal(found: Checkpoint, expected: Checkpoint) -> bool:
     ) and all(same(arrays[name], wanted[name]) for name in wanted)
 
 
+@pytest.mark.parametrize("form", FORMS)
 @pytest.mark.parametrize(("plan", "other"), list(itertools.product(PLANS, PLANS)))
-def test_what_one_mesh_writes_another_reads(tmp_path: Path, plan: str, other: str) -> None:
-    write(tmp_path, plan, 3)
+def test_what_one_mesh_writes_another_reads(
+    tmp_path: Path, plan: str, other: str, form: Form
+) -> None:
+    write(tmp_path, plan, 3, form)
     assert equal(checkpoint.load(tmp_path), whole(3))
     sizes, cuts = PLANS[other]
     found = simulate(sizes, lambda: equal(load(tmp_path, cuts), ours(3, cuts)))
     assert found == [True] * Grid(sizes).count
 
 
-def test_what_one_device_wrote_many_ranks_read(tmp_path: Path) -> None:
-    checkpoint.save(tmp_path, whole(5))
+@pytest.mark.parametrize("form", FORMS)
+def test_what_one_device_wrote_many_ranks_read(tmp_path: Path, form: Form) -> None:
+    checkpoint.save(tmp_path, whole(5), form)
     sizes, cuts = PLANS["FSDP × TP"]
     assert all(simulate(sizes, lambda: equal(load(tmp_path, cuts), ours(5, cuts))))
 
@@ -128,12 +133,23 @@ def test_the_last_two_are_kept_and_counted_apart(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("rank", "call"), [*itertools.product((0, 1, 2, 5), (1, 2)), (0, 3)], ids=str
+    ("rank", "call", "form"),
+    [
+        *((rank, call, "safetensors") for rank in (0, 1, 2, 5) for call in (1, 2)),
+        *((rank, 1, "dcp") for rank in (0, 1, 2, 5)),
+        (0, 3, "safetensors"),
+        (0, 2, "dcp"),
+        (0, 3, "dcp"),
+    ],
+    ids=str,
 )
 def test_a_rank_that_is_lost_leaves_the_older_checkpoint(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, rank: int, call: int
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, rank: int, call: int, form: Form
 ) -> None:
-    """Calls 1 and 2 write a rank's own files, call 3 of rank 0 the manifest."""
+    """First a rank writes its own files, two of ours or one of torch's; then rank 0 what is last.
+
+    That is the manifest, and in front of it the index of torch's files.
+    """
     write(tmp_path, "FSDP × TP", 1)
     calls = [0] * 6
     real = files.write_synced
@@ -147,14 +163,15 @@ def test_a_rank_that_is_lost_leaves_the_older_checkpoint(
     with monkeypatch.context() as patch:
         patch.setattr(files, "write_synced", failing)
         with pytest.raises(RankError, match=f"rank {rank} .*: cannot write .*: no space") as caught:
-            write(tmp_path, "FSDP × TP", 2)
+            write(tmp_path, "FSDP × TP", 2, form)
     assert caught.value.exit_code == 5
     assert [path.name for path in (tmp_path / "checkpoints").iterdir()] == ["step-00000001"]
     assert equal(checkpoint.load(tmp_path), whole(1))
 
 
-def test_any_changed_file_is_seen_by_who_reads_it(tmp_path: Path) -> None:
-    folder, *_ = write(tmp_path, "TP", 1)
+@pytest.mark.parametrize("form", FORMS)
+def test_any_changed_file_is_seen_by_who_reads_it(tmp_path: Path, form: Form) -> None:
+    folder, *_ = write(tmp_path, "TP", 1, form)
     sizes, cuts = PLANS["TP"]
     for path in sorted(folder.iterdir()):
         kept = path.read_bytes()

@@ -121,6 +121,13 @@ def _add_output(parser: ArgumentParser) -> None:
         "--checkpoint", type=natural, default=100, metavar="N", help="save every N steps"
     )
     out.add_argument(
+        "--checkpoint-format",
+        choices=("safetensors", "dcp"),
+        default="safetensors",
+        help="files of our own, or those of torch.distributed.checkpoint (dcp), which torch reads "
+        "on any number of ranks; --resume reads either",
+    )
+    out.add_argument(
         "--tensorboard",
         action="store_true",
         help="also write the log as TensorBoard reads it: tensorboard --logdir runs",

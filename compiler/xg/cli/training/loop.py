@@ -243,5 +243,6 @@ def _config(options: Namespace, loss: str) -> TrainConfig:
         loss=loss,
         evaluate_every=options.eval,
         checkpoint_every=options.checkpoint,
+        checkpoint_format=options.checkpoint_format,
         tensorboard=options.tensorboard,
     )
