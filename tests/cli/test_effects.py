@@ -61,6 +61,7 @@ OTHERS: dict[tuple[str, str], tuple[list[str], list[str]]] = {
     ("export", "--names"): ([], ["--params", "p.npz"]),
     ("export", "--seed"): (["--params", "p.npz"], []),
     ("show", "--stage"): ([], ["--plan", "TP"]),
+    ("show", "--map"): ([], ["--as", "dtensor"]),
     ("cost", "--stage"): (["--plan", "*"], ["--plan", "TP"]),
     ("cost", "--full"): (["--json"], ["--plan", "TP"]),
     ("cost", "--microbatches"): ([], ["--plan", "TP"]),

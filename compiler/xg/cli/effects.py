@@ -136,6 +136,12 @@ RULES: Final = (
         "makes pages of a PDF, as wide as the paper: -o figure.pdf, without --width and --steps",
     ),
     Rule(("build",), "--steps", _paints, "is for pictures: --only svg"),
+    Rule(
+        ("show",),
+        "--map",
+        lambda options: options.form == "dtensor",
+        "is about a module of yours: --as dtensor",
+    ),
     Rule(("show", "cost"), "--stage", _is_placed, "is of a pipeline: --plan NAME"),
     Rule(
         ("cost",),

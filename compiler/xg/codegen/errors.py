@@ -44,3 +44,14 @@ class NoDecodeStep(Problem):
     fix = "choose {instead} instead"
     backend: str
     instead: str
+
+
+class NoParallelStyle(ProblemAt):
+    """A plan that torch's calls cannot give a module."""
+
+    code = "XG0505"
+    title = "torch has no call for plan {plan}: {reason}"
+    fix = "{instead}"
+    plan: str
+    reason: str
+    instead: str

@@ -8,9 +8,11 @@ from xg.cli.arguments import settings_of
 from xg.cli.compiling import compile_one, stage_of
 from xg.cli.console import Console
 from xg.cli.exits import FINE, USAGE
+from xg.cli.naming_modules import module_names
 from xg.cli.opening import open_project
 from xg.cli.render.cost_text import lines
 from xg.codegen.backend import backends
+from xg.codegen.dtensor.torch_calls import source
 from xg.diagnostics.terminal import printable
 from xg.driver import Program
 from xg.pages.explorer import explore
@@ -21,6 +23,8 @@ def run(options: Namespace, console: Console) -> int:
     """Print the view."""
     if options.form == "xg":
         return _text(options, console)
+    if options.form == "dtensor":
+        return _calls(options, console)
     program = stage_of(compile_one(options), options.stage)
     if options.kernels and options.form in ("dot", "cost", "html"):
         code = " or ".join(backends())
@@ -53,6 +57,26 @@ def run(options: Namespace, console: Console) -> int:
             console.write(spell_program(graphs, passes))
         case backend:
             console.write(program.source(backend, kernels=options.kernels))
+    return FINE
+
+
+def _calls(options: Namespace, console: Console) -> int:
+    """Print the calls of torch for a plan."""
+    chosen = {
+        "--pass": options.view is not None,
+        "--after": options.after is not None,
+        "--stage": options.stage is not None,
+        "--kernels": options.kernels,
+    }
+    given = [word for word, is_given in chosen.items() if is_given]
+    if given or options.plan is None:
+        what = f"leave {given[0]} out" if given else "--plan NAME says which"
+        console.note(f"xg show: --as dtensor is a plan for a module of yours: {what}")
+        return USAGE
+    program = compile_one(options)
+    assert program.distributed is not None
+    names = module_names(options, program.graphs)
+    console.write(source(program.distributed, program.graphs, names))
     return FINE
 
 

@@ -11,7 +11,7 @@ from xg.cli.exits import FINE, INTERRUPTED
 from xg.cli.training.data import training_setup
 from xg.cli.training.loop import TrainingResult, train_on_ranks
 from xg.cli.training.setup import TrainingSetup
-from xg.codegen.backend import find
+from xg.codegen.backend import on_processes
 from xg.diagnostics.slug import slug
 from xg_runtime.train import Outcome
 
@@ -20,7 +20,7 @@ def run(options: Namespace, console: Console) -> int:
     """Train, say how it went, and write a sample if one is wanted."""
     refuse_backend(options, "ranks" if options.plan else None)
     if options.checkpoint_format == "dcp":
-        find("torch").require()  # before a step is computed
+        on_processes().require()  # the library of processes writes it; said before a step is computed
     folder = folder_of(options)
     learned = train_in_folder(training_setup(options), options, folder, console)
     return INTERRUPTED if learned.interrupted else FINE

@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 from argparse import ArgumentParser
 from collections.abc import Iterator
+from pathlib import Path
 
 from xg.cli.arguments import add_file, add_kernels
 from xg.cli.parser import CommandParser
@@ -30,10 +31,11 @@ def add_arguments(parser: ArgumentParser) -> None:
     parser.add_argument(
         "--as",
         dest="form",
-        choices=("ir", "dot", *backends(), "cost", "html", "xg"),
+        choices=("ir", "dot", *backends(), "cost", "html", "xg", "dtensor"),
         default="ir",
         help="the graph (ir), a figure's DOT text, the code, the cost, the explorer's page (html), "
-        "or the text of the file itself (xg); default: ir",
+        "the text of the file itself (xg), or a plan as calls of torch that divide a module of "
+        "yours (dtensor); default: ir",
     )
     parser.add_argument(
         "--after",
@@ -48,7 +50,20 @@ def add_arguments(parser: ArgumentParser) -> None:
         metavar="K",
         help="the program of one stage of a pipeline, the first is 0",
     )
+    _add_module(parser)
     add_kernels(parser)
+
+
+def _add_module(parser: ArgumentParser) -> None:
+    """The module that a plan is for."""
+    parser.add_argument(
+        "--map",
+        dest="names",
+        metavar="NAMES",
+        type=Path,
+        help="with --as dtensor, the names of your module's parameters; by default a module is "
+        "called after its parameter",
+    )
 
 
 def _shipped() -> Iterator[str]:

@@ -1,0 +1,179 @@
+"""Calls of torch for a plan, run: the loss and every gradient are those of the diagram."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from codegen.dtensor.divided_rank import built
+from torch import nn
+
+import xg
+from xg.cli.naming_modules import named_by
+from xg.codegen.dtensor.module_names import ModuleNames
+from xg.codegen.dtensor.torch_calls import Calls, source
+from xg_runtime import names as names_files
+from xg_runtime import random_inputs, rename
+from xg_runtime.module import Arrays
+from xg_runtime.ranks.launch import launch
+from xg_runtime.ranks.task import Task
+
+ROOT = Path(__file__).parents[3]
+RANK = Path(__file__).with_name("divided_rank.py")
+MINIGPT = ROOT / "examples" / "minigpt" / "minigpt.names.toml"
+LLAMA = {"V": 64, "N_L": 2, "D": 24, "D_ff": 40, "N_H": 4, "N_KV": 2, "N_T": 1}
+GPT = {"V": 64, "D": 24, "N_L": 2, "N_H": 4, "D_ff": 40, "S_max": 16}
+
+
+@dataclass(frozen=True)
+class Trial:
+    """A model under a plan; `without` are lines that are left out, which has to be noticed."""
+
+    kind: str
+    plan: str
+    mesh: dict[str, int] = field(default_factory=dict[str, int])
+    without: str = ""
+
+    def __str__(self) -> str:
+        return f"{self.kind} {self.plan} {self.mesh} {self.without}"
+
+
+ON_2 = [
+    *(Trial("minigpt", plan) for plan in ("TP", "SP", "FSDP", "ZeRO2", "DP", "VP", "SP_VP")),
+    *(Trial("mlp", plan) for plan in ("TP", "DP")),
+    *(Trial("llama", plan) for plan in ("TP", "SP", "SP_VP", "FSDP", "DP")),
+]
+ON_4 = [
+    Trial("minigpt", "TP", {"N_T": 4}),
+    Trial("minigpt", "SP", {"N_T": 4}),
+    Trial("minigpt", "FSDP", {"N_D": 4}),
+    Trial("minigpt", "DP", {"N_D": 4}),
+    *(Trial("minigpt", plan) for plan in ("DP_TP", "FSDP_TP", "HSDP", "DP_SP", "All")),
+    Trial("minigpt", "FSDP × SP_VP"),
+    Trial("mlp", "DP_TP"),
+    Trial("llama", "FSDP_TP"),
+]
+BROKEN = [
+    Trial("minigpt", "SP", without='"layers.*.norm_1": SequenceParallel(use_local_output=True),'),
+    Trial("minigpt", "FSDP", without="fully_shard(model, mesh=rows, reshard_after_forward=False)"),
+    Trial("minigpt", "SP_VP", without="model.head.weight = model.words.weight"),
+    Trial("llama", "SP_VP", without='"g": SequenceParallel(use_local_output=True),'),
+]
+
+
+def diagram(trial: Trial, plan: str | None) -> xg.Program:
+    file, sizes = {
+        "minigpt": ("models/transformer.xg", GPT),
+        "mlp": ("notation/mlp.xg", {"D": 8, "D_ff": 16}),
+        "llama": ("models/llama.xg", LLAMA),
+    }[trial.kind]
+    settings = {**sizes, **(trial.mesh if plan else {})}
+    return xg.compile(str(ROOT / "diagrams" / file), plan=plan, sizes=settings)
+
+
+def names_of(trial: Trial, program: xg.Program) -> ModuleNames:
+    if trial.kind != "minigpt":
+        return ModuleNames()
+    return named_by(names_files.read(MINIGPT), program.graphs)
+
+
+def as_tensors(trial: Trial, arrays: Arrays) -> Arrays:
+    """Parameters of the diagram, or their gradients, as those of the module."""
+    if trial.kind == "minigpt":
+        return rename.to_checkpoint(names_files.read(MINIGPT), arrays, GPT)
+    model: Any = built(trial.kind)
+    modules: dict[str, nn.Module] = dict(model.named_modules())
+    biases = {"b_up": "W_up.bias", "b_down": "W_down.bias", "beta": "gamma.bias"}
+    found: Arrays = {}
+    for path, array in arrays.items():
+        is_linear = isinstance(modules.get(path), nn.Linear)
+        found[biases.get(path, f"{path}.weight")] = array.T if is_linear else array
+    return found
+
+
+def expected(trial: Trial) -> tuple[Arrays, float, Arrays]:
+    """The arrays of a rank, and the loss and the gradients of the diagram on one device."""
+    program = diagram(trial, None)
+    module = program.load()
+    params = random_inputs.spread_params(module.init(seed=0, dtype=np.float64), 0)
+    draw = np.random.default_rng(0)
+    if trial.kind == "mlp":
+        inputs = {"X": draw.normal(size=(4, 6, 8))}
+        weight = draw.normal(size=(4, 6, 8))
+        outputs, saved = module.forward(params, inputs)
+        loss = float((outputs["Y"] * weight).sum())
+        gradients = module.backward(params, saved, {"Y": weight})
+    else:
+        inputs = {name: draw.integers(0, 64, (4, 8)) for name in ("ids", "t")}
+        weight = np.zeros(4)
+        outputs, saved = module.forward(params, inputs)
+        loss = float(outputs["loss"])
+        gradients = module.backward(params, saved, {"loss": np.ones(())})
+    tensors = as_tensors(trial, params)
+    if trial.kind == "minigpt":
+        tensors["head.weight"] = tensors["words.weight"]
+    given = {f"weights/{name}": np.ascontiguousarray(array) for name, array in tensors.items()}
+    given |= {f"inputs/{name}": array for name, array in inputs.items()} | {"weight": weight}
+    return given, loss, as_tensors(trial, {name: gradients[name] for name in params})
+
+
+def worst(trials: list[Trial], ranks: int) -> list[float]:
+    """How far the loss and the gradients of each trial are off, as a part of their size."""
+    arrays: Arrays = {}
+    options: list[dict[str, object]] = []
+    known: dict[str, tuple[Arrays, float, Arrays]] = {}
+    for place, trial in enumerate(trials):
+        known.setdefault(trial.kind, expected(trial))
+        program = diagram(trial, trial.plan)
+        assert program.distributed is not None
+        names = names_of(trial, program)
+        calls = Calls.of(program.distributed, program.graphs, names)
+        text = source(program.distributed, program.graphs, names)
+        assert trial.without in text
+        options.append(
+            {
+                "kind": trial.kind,
+                "source": text.replace(trial.without, ""),
+                "rows": [axis for axis in calls.data.names if axis != "one"],
+                "loss parallel": bool(calls.styles and calls.styles.of_loss),
+                "heads": _parts_of_heads(calls),
+            }
+        )
+        arrays |= {f"{place}/{name}": array for name, array in known[trial.kind][0].items()}
+    answers = launch(Task(f"{RANK}:divide", {"trials": options}, arrays), {"N": ranks})
+    found: list[float] = []
+    for place, trial in enumerate(trials):
+        _, loss, gradients = known[trial.kind]
+        size = max(float(np.linalg.norm(gradient)) for gradient in gradients.values())
+        off: list[float] = []
+        for answer in answers:
+            told = answer.facts[str(place)]
+            off.append(abs(told - loss) / abs(loss) if isinstance(told, float) else np.inf)
+            for name, gradient in gradients.items():
+                got = answer.arrays.get(f"{place}/{name}")
+                small = 1e-2 * size  # the gradient of a bias of keys is zero
+                error = np.inf if got is None else np.linalg.norm(got - gradient)
+                off.append(float(error) / (float(np.linalg.norm(gradient)) + small))
+        found.append(max(off))
+    return found
+
+
+def _parts_of_heads(calls: Calls) -> int:
+    """Into how many parts the heads are cut."""
+    is_cut = calls.styles and any(size.startswith("N_H/") for size in calls.styles.cut)
+    return calls.mesh[calls.styles.axis] if calls.styles and is_cut else 1
+
+
+@pytest.mark.parametrize(("trials", "ranks"), [(ON_2, 2), (ON_4, 4)], ids=["2", "4"])
+def test_a_module_by_hand_gives_what_the_diagram_gives(trials: list[Trial], ranks: int) -> None:
+    found = worst(trials, ranks)
+    off = {str(trial): each for trial, each in zip(trials, found, strict=True) if each > 1e-9}
+    assert off == {}
+
+
+def test_a_call_that_is_missing_is_noticed() -> None:
+    """Each of these runs all the same, and gives wrong gradients."""
+    assert all(1e-6 < each < np.inf for each in worst(BROKEN, 2))
