@@ -20,7 +20,7 @@ def run(options: Namespace, console: Console) -> int:
     """Train, say how it went, and write a sample if one is wanted."""
     refuse_backend(options, "ranks" if options.plan else None)
     if options.checkpoint_format == "dcp":
-        on_processes().require()  # the library of processes writes it; said before a step is computed
+        on_processes().require()  # the library of processes writes it: before any step
     folder = folder_of(options)
     learned = train_in_folder(training_setup(options), options, folder, console)
     return INTERRUPTED if learned.interrupted else FINE
