@@ -82,3 +82,61 @@ def test_plans_that_no_ranks_can_follow(
     said = compared(xg, "wrong.py:apart", plan, *more)
     assert said.code != 0
     assert message in said.err
+
+
+SHARED = """\
+dim B, S, D = 8
+mesh N_D = 2
+block Layer(X [B, S, D]) -> Y [B, S, D] {
+    param W [D, D], b [D] = zeros
+    X -> •<=W -> ⊕<-BC(b) -> tanh -> ⊕<-X : Y
+}
+block Net(X, t [B, S, D]) -> loss [] {
+    X -> Layer as l -> l -> l -> MSE<-t : loss
+}
+plan DP of Net {
+    X, t [B/N_D, S, D]
+}
+"""
+THRICE = """\
+import torch
+import torch.distributed as dist
+from torch import nn
+from torch.nn.parallel import DistributedDataParallel
+
+class Scaled(nn.Linear):
+    calls = 0
+    def forward(self, x):
+        self.calls += 1
+        late = self.calls == 2 and dist.get_rank() == 1
+        return 1.1 * super().forward(x) if late else super().forward(x)
+
+class Net(nn.Module):
+    def __init__(self, kind):
+        super().__init__()
+        self.l = kind(8, 8)
+    def forward(self, X, t):
+        for _ in range(3):
+            X = X + torch.tanh(self.l(X))
+        return (X - t).square().mean()
+
+def right():
+    return DistributedDataParallel(Net(nn.Linear))
+
+def late():
+    return DistributedDataParallel(Net(Scaled))
+"""
+
+
+def test_later_calls_of_a_module_are_compared(xg: Xg, folder: Path) -> None:
+    """The second call of three is wrong, on one rank."""
+    (folder / "shared.xg").write_text(SHARED, encoding="utf-8")
+    (folder / "thrice.py").write_text(THRICE, encoding="utf-8")
+    (folder / "names.toml").write_text('[tensors]\n"l.weight" = "T : l.W"\n"l.bias" = "l.b"\n')
+    words = ("compare", "shared.xg", "--plan", "DP", "--map", "names.toml", "--module")
+    said = xg(*words, "thrice.py:right")
+    assert "agree: 7 tensors forward, 6 backward and the gradients of 2 parameters" in said.out
+    said = xg(*words, "thrice.py:late")
+    assert said.code == 1, said.err
+    assert "first forward: ⊕ of line 5 in l, off by" in said.out
+    assert "of its size on rank 1\n  the output of l should be that" in said.out

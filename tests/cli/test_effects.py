@@ -94,6 +94,7 @@ OTHERS: dict[tuple[str, str], tuple[list[str], list[str]]] = {
     ("compare", "--params"): (["--module", "m:f"], ["--against", "a.npz"]),
     ("compare", "--timeout"): (["--module", "m:f"], ["--module", "m:f", "--plan", "DP"]),
     ("compare", "--as-is"): (["--against", "a.npz"], ["--module", "m:f"]),
+    ("compare", "--dropout"): (["--against", "a.npz"], ["--module", "m:f"]),
     ("compare", "--seed"): (["--against", "a.npz"], ["--module", "m:f"]),
 }
 NEEDED = {

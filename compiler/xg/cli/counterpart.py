@@ -8,6 +8,7 @@ from __future__ import annotations
 import tempfile
 from argparse import Namespace
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import nullcontext
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
@@ -37,6 +38,7 @@ from xg.verify.counterpart.comparison import (
 )
 from xg.verify.counterpart.flat_program import flat_run
 from xg.verify.counterpart.foreign_run import Event, ForeignRun
+from xg.verify.counterpart.given_masks import GivenMask, dropping_by, masks_of
 from xg.verify.counterpart.matching import Matcher
 from xg.verify.counterpart.torch_hooks import HookedRun, parameters
 from xg.verify.counterpart.variants import OtherWeights
@@ -136,12 +138,24 @@ class Counterpart:
 
 
 def compare_module(
-    counterpart: Counterpart, given: Arrays, tolerance: float, seed: int = 0
+    counterpart: Counterpart,
+    given: Arrays,
+    tolerance: float,
+    seed: int = 0,
+    dropout: int | None = None,
 ) -> ModuleAgreement:
-    """Run both, forward and backward, and compare; raises InputError."""
+    """Run both, forward and backward, and compare; raises InputError.
+
+    With a seed of `dropout` both drop: the module, in training mode, by the diagram's masks.
+    """
     inputs = all_inputs(counterpart.program, given, seed)
     called = called_with(counterpart.module, counterpart.names, inputs)
-    runs = [_run(counterpart.module, called, number) for number in range(TRIES)]
+    graphs, params = counterpart.program.graphs, counterpart.params
+    masks: list[GivenMask] = []
+    if dropout is not None:
+        masks = masks_of(flat_run(graphs, params, inputs, {}, dropout))
+        counterpart.module.train()
+    runs = [_run(counterpart.module, called, number, masks) for number in range(TRIES)]
     drawn = _drawn(runs, tolerance)
     if drawn is not None:
         return _random(counterpart, inputs, runs[0].found, drawn)
@@ -153,7 +167,7 @@ def compare_module(
         if name in d_outputs
     }
     run = runs[0].backward(cotangents)
-    flat = flat_run(counterpart.program.graphs, counterpart.params, inputs, d_outputs)
+    flat = flat_run(graphs, params, inputs, d_outputs, dropout)
     arrays = {
         name: _in_ours(run.outputs[place][1], flat.outputs[name].array.shape)
         for name, place in results.items()
@@ -227,12 +241,20 @@ def _saved_names(module: nn.Module) -> dict[str, str]:
 # ---- runs --------------------------------------------------------------------------
 
 
-def _run(module: nn.Module, called: tuple[dict[str, Any], int], seed: int) -> HookedRun:
+def _run(
+    module: nn.Module,
+    called: tuple[dict[str, Any], int],
+    seed: int,
+    masks: Sequence[GivenMask] = (),
+) -> HookedRun:
     import torch
 
     torch.manual_seed(seed)
     try:
-        return HookedRun(module, *called)
+        with dropping_by(masks) if masks else nullcontext():
+            return HookedRun(module, *called)
+    except InputError:  # of masks that do not fit
+        raise
     except Exception as error:
         raise failure("the module", "fails on the diagram's inputs", error) from error
 

@@ -16,7 +16,7 @@ from xg.ir.parameters import param_specs
 from xg.verify.counterpart.agreeing import in_shape
 from xg.verify.counterpart.comparison import CodeComparison, ModuleAgreement
 from xg.verify.counterpart.flat_program import FlatProgram, flat_run
-from xg.verify.counterpart.foreign_run import Event, ForeignRun
+from xg.verify.counterpart.foreign_run import Event, ForeignRun, event_of
 from xg.verify.counterpart.variants import OtherWeights
 from xg_runtime import arrays as array_files
 from xg_runtime import rename, weights
@@ -133,12 +133,11 @@ def _run(found: Arrays, flat: FlatProgram, held: Published, inputs: set[str]) ->
     run = ForeignRun(direct=direct, tied={name: name for name in tensors}, is_whole=False)
     for name, array in found.items():
         gradient = found.get(GRADIENT + name)
-        module = name.removesuffix(".input")
+        event = event_of(name, array, gradient)
         if name in named:
             run.events.append(Event("", "output", array, gradient, edge=name))
-        elif name not in inputs and module in direct:
-            kind = "input" if module != name else "output"
-            run.events.append(Event(module, kind, array, gradient))
+        elif name not in inputs and event.module in direct:
+            run.events.append(event)
     return run
 
 

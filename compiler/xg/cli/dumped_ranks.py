@@ -255,7 +255,7 @@ class _Views:
         run = dump.run()
         run.events = [event for event in run.events if event.edge not in shared]
         for event in run.events:
-            name = event.edge or event.module + (".input" if event.kind == "input" else "")
+            name = event.key
             event.ranks = self.ranks.array(name, rank)
             if GRADIENT + name in self.ranks.everywhere:
                 parts = self.ranks.array(GRADIENT + name, rank)

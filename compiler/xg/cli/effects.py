@@ -248,6 +248,12 @@ RULES: Final = (
     ),
     Rule(
         ("compare",),
+        "--dropout",
+        lambda options: options.against is None and options.plan is None,
+        "gives masks to a module on one device: --module MODULE:BUILD without --plan",
+    ),
+    Rule(
+        ("compare",),
         "--seed",
         _lacks("against"),
         "draws inputs for a module: --module MODULE:BUILD",

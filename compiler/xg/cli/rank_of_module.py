@@ -38,6 +38,7 @@ from xg.frontend.typed import Settings, declared_dims, shape_project
 from xg.importing.replay import double_by_default
 from xg.ir.sizes_from_arrays import carried_sizes
 from xg.sharding.shard_spec import ShardSpec, cuts
+from xg.verify.counterpart.foreign_run import key_of
 from xg.verify.counterpart.torch_hooks import HookedRun, whole
 from xg.verify.gather_shards import window
 from xg_runtime import arrays as array_files
@@ -258,11 +259,10 @@ def _shown(module: nn.Module, call: RankCall, names: Names | None) -> Arrays:
         raise failure("the module", "fails on the diagram's inputs", error) from error
     shown: Arrays = {}
     for event in run.found.events:
-        if event.call == 0:
-            given = ".input" if event.kind == "input" else ""
-            shown[plain(module, event.module) + given] = event.array
-            if event.gradient is not None:
-                shown[f"{GRADIENT}{plain(module, event.module)}{given}"] = event.gradient
+        key = key_of(plain(module, event.module), event.kind, event.call)
+        shown[key] = event.array
+        if event.gradient is not None:
+            shown[GRADIENT + key] = event.gradient
     for name, gradient in run.found.gradients.items():
         if gradient is not None:
             shown[GRADIENT + plain(module, name)] = gradient

@@ -53,4 +53,4 @@ def _compared(project: Project, options: Namespace) -> ModuleAgreement | None:
     counterpart = Counterpart.of(
         project, options, built(options.module), given, draw=not options.as_is
     )
-    return compare_module(counterpart, given, options.tolerance, options.seed)
+    return compare_module(counterpart, given, options.tolerance, options.seed, options.dropout)

@@ -65,8 +65,20 @@ def _add_numbers(parser: ArgumentParser) -> None:
         metavar="T",
         help="how far arrays may be apart, as a part of their size, in float64; default: 1e-6",
     )
+    _add_run(parser)
+
+
+def _add_run(parser: ArgumentParser) -> None:
+    """How a module is run: on which numbers, with dropout or not, and how long."""
     parser.add_argument(
         "--seed", type=natural, default=0, metavar="N", help="of drawn inputs; default: 0"
+    )
+    parser.add_argument(
+        "--dropout",
+        type=natural,
+        metavar="SEED",
+        help="with dropout: the module in training mode, and the masks that this seed draws for "
+        "the diagram where it calls torch.nn.functional.dropout; default: none",
     )
     parser.add_argument(
         "--timeout",

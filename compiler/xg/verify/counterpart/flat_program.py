@@ -18,6 +18,7 @@ from xg.ir.use import Attrs
 from xg.verify.reference.body_cache import BodyCache
 from xg.verify.reference.evaluate import Context, evaluate
 from xg.verify.reference.interpret import Arrays, Interpreter, Record
+from xg.verify.reference.random import drawing_key
 from xg_runtime.module import Array
 
 
@@ -79,7 +80,8 @@ class FlatStep:
         assert self.apply is not None
         apply = replace(self.apply, attrs={**self.apply.attrs, **(attrs or {})})
         body = BodyCache().of(apply, self.record.graph.types)
-        context = Context(self.record.sizes, np.float64)
+        drawn = drawing_key(self.record.seed, join(self.record.path, self.apply.place))
+        context = Context(self.record.sizes, np.float64, drawn)
         operands = dict(zip(body.operands, arrays, strict=True))
         return evaluate(body.outputs, operands, context, body.order)
 
@@ -103,9 +105,11 @@ class FlatProgram:
         return {path: gradient for path, gradient in pairs if gradient is not None}
 
 
-def flat_run(program: Program, params: Arrays, inputs: Arrays, d_outputs: Arrays) -> FlatProgram:
-    """Run a program forward and backward, without dropout, and lay its calls open."""
-    interpreter = Interpreter(program, params)
+def flat_run(
+    program: Program, params: Arrays, inputs: Arrays, d_outputs: Arrays, seed: int | None = None
+) -> FlatProgram:
+    """Run a program forward and backward, and lay its calls open; `seed` draws dropout."""
+    interpreter = Interpreter(program, params, seed)
     _, record = interpreter.forward(inputs)
     gradients = interpreter.backward(record, d_outputs)
     return _Opening(program, record, params, gradients).opened()

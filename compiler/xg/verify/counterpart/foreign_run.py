@@ -27,8 +27,26 @@ class Event:
     ranks: RankArrays | None = None
     rank_gradients: RankArrays | None = None
 
+    @property
+    def key(self) -> str:
+        """Its name among arrays: that of its module, ``@1`` for the second call, or of its edge."""
+        return self.edge or key_of(self.module, self.kind, self.call)
+
     def __str__(self) -> str:
         return f"the {self.kind} of {self.module}" if self.module else f"{self.edge}"
+
+
+def key_of(module: str, kind: str, call: int) -> str:
+    """The name of a tensor of a module among arrays: ``layers.0.up@1.input``."""
+    return module + (f"@{call}" if call else "") + (".input" if kind == "input" else "")
+
+
+def event_of(key: str, array: Array, gradient: Array | None) -> Event:
+    """The tensor of a module that has this name among arrays."""
+    name = key.removesuffix(".input")
+    module, _, call = name.partition("@")
+    kind = "output" if name == key else "input"
+    return Event(module, kind, array, gradient, int(call) if call.isdecimal() else 0)
 
 
 @dataclass(slots=True)

@@ -77,7 +77,7 @@ class Matcher:
                 ways = [(event, [named[event.edge]])] if event.edge in named else []
             else:
                 ways = list(self._ways(event))
-            best = [self._best(part, edges, event.call) for part, edges in ways]
+            best = [self._best(part, edges) for part, edges in ways]
             own = [match for match in best if match is not None]
             is_leaf = event.edge is not None or event.module in self.run.direct
             near = (m for m in own if is_leaf or m.error <= self.tolerance)
@@ -123,11 +123,16 @@ class Matcher:
         return list(dict.fromkeys(self.run.tied.get(name, name) for name in names))
 
     def _candidates(self, event: Event, params: set[str]) -> Iterator[FlatEdge]:
-        """The edges that an event may be, for each place where the parameters are read."""
+        """The edges that an event may be, for each place where the parameters are read.
+
+        The place of its own call is the first.
+        """
         uses = {
             param: [step for step in self.flat.steps if _reads(step, param)] for param in params
         }
-        for place in range(max(map(len, uses.values()), default=0)):
+        count = max(map(len, uses.values()), default=0)
+        own = min(event.call, count - 1)
+        for place in sorted(range(count), key=lambda place: place != own):
             steps = {p: each[min(place, len(each) - 1)] for p, each in uses.items() if each}
             if event.kind == "input":
                 yield from _operand(self.flat.steps, steps)
@@ -150,13 +155,13 @@ class Matcher:
                     count += 1
                     yield edge
 
-    def _best(self, event: Event, edges: Sequence[FlatEdge], call: int) -> MatchedEdge | None:
-        """The match with the nearest numbers; without any the first, of this call."""
+    def _best(self, event: Event, edges: Sequence[FlatEdge]) -> MatchedEdge | None:
+        """The match with the nearest numbers; where none are near the first, of its own call."""
         tried = [match for edge in edges if (match := compared(event, edge)) is not None]
         if not tried:
             return None
         best = min(tried, key=lambda match: match.error)
-        return best if best.error <= self.tolerance else tried[min(call, len(tried) - 1)]
+        return best if best.error <= self.tolerance else tried[0]
 
 
 def compared(event: Event, edge: FlatEdge) -> MatchedEdge | None:

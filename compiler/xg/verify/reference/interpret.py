@@ -31,7 +31,7 @@ from xg.verify.reference.evaluate import (
     Stopped,
     evaluate,
 )
-from xg.verify.reference.random import key
+from xg.verify.reference.random import drawing_key, key
 from xg.verify.reference.random_inputs import parameter_draws
 from xg_runtime.module import Array
 
@@ -158,7 +158,7 @@ class Interpreter:
 
     def _context(self, record: Record, place: str) -> Context:
         dtype = next(iter(self.params.values()), np.zeros(())).dtype.type
-        drawn = None if record.seed is None else key(record.seed, join(record.path, place))
+        drawn = drawing_key(record.seed, join(record.path, place))
         return Context(record.sizes, dtype, drawn, self.arithmetic, self.mesh, self.stopped)
 
     def _apply(

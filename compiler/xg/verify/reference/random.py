@@ -32,6 +32,11 @@ def key(seed: int, place: str) -> int:
     return _mix(_mix(seed & MASK) ^ digest)
 
 
+def drawing_key(seed: int | None, place: str) -> int | None:
+    """The key of a step that draws; None where nothing is drawn."""
+    return None if seed is None else key(seed, place)
+
+
 def words(key: int, count: int) -> NDArray[np.uint64]:
     """The first `count` 64-bit words of a key's stream."""
     z = np.arange(1, count + 1, dtype=np.uint64) * np.uint64(GOLDEN) + np.uint64(key)
