@@ -40,6 +40,7 @@ TOOLS = {
 WAITING = (
     "browser",
     "cli/test_compare_processes.py",
+    "cli/test_compare_stages.py",
     "cli/test_ranks_command.py",
     "cli/test_serve.py",
     "cli/test_shells.py",

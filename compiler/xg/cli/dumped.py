@@ -72,6 +72,11 @@ def compare_dumped(project: Project, options: Namespace) -> ModuleAgreement:
     found = array_files.read(options.against)
     if options.inputs:
         found = {**array_files.read(options.inputs), **found}
+    return compare_found(project, options, found)
+
+
+def compare_found(project: Project, options: Namespace, found: Arrays) -> ModuleAgreement:
+    """Run the diagram on the weights and inputs among arrays, and compare; raises InputError."""
     dump = Dump.of(project, options, found)
     results = {
         name: array

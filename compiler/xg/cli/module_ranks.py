@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from xg.cli.dumped_ranks import compare_ranks, planned
 from xg.cli.rank_of_module import call_for, seen
 from xg.cli.ranks import Ranks, is_process_of_many
+from xg.cli.stages_of_module import call_of_stages, compare_stages, seen_of_stage, stages_of
 from xg.codegen.backend import on_processes
 from xg.diagnostics.limits import Processes
 from xg.frontend.project import Project
@@ -27,7 +28,7 @@ def compare_module_on_ranks(project: Project, options: Namespace) -> ModuleAgree
     """
     if options.file == "-":
         raise InputError("ranks that are processes read the file themselves: give it a name")
-    sizes = planned(project, options).mesh
+    sizes = (stages_of(project, options) or planned(project, options)).mesh
     on_processes().require()
     ranks = Ranks("processes", sizes, options.timeout)
     if not is_process_of_many():
@@ -43,7 +44,8 @@ def _gathered(project: Project, options: Namespace) -> list[Answer]:
     import torch.distributed as dist
 
     collective: Any = dist
-    answer = seen(project, options)
+    in_stages = stages_of(project, options) is not None
+    answer = seen_of_stage(project, options) if in_stages else seen(project, options)
     answers: list[Any] | None = None
     if collective.get_rank() == 0:
         answers = [None] * collective.get_world_size()
@@ -53,12 +55,14 @@ def _gathered(project: Project, options: Namespace) -> list[Answer]:
 
 def _compared(project: Project, options: Namespace, answers: Sequence[Answer]) -> ModuleAgreement:
     found, facts = [answer.arrays for answer in answers], answers[0].facts
+    in_stages = stages_of(project, options) is not None
     if "refused" in facts:
-        call_for(project, options, found, facts["config"])
+        (call_of_stages if in_stages else call_for)(project, options, found, facts["config"])
         raise AssertionError("no call could be made on the ranks")
-    order = facts["order"]  # of their code, which a file of arrays does not keep
-    found = [{name: arrays[name] for name in order if name in arrays} for arrays in found]
+    # In the order of their code, which a file of arrays does not keep.
+    orders = [answer.facts["order"] for answer in answers]
+    pairs = zip(found, orders, strict=True)
+    found = [{name: arrays[name] for name in order if name in arrays} for arrays, order in pairs]
     own = [*map(tuple, facts["settings"]), *options.settings]
-    return compare_ranks(
-        project, Namespace(**{**vars(options), "settings": own, "against": options.module}), found
-    )
+    known = Namespace(**{**vars(options), "settings": own, "against": options.module})
+    return (compare_stages if in_stages else compare_ranks)(project, known, found)

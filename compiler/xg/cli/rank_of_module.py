@@ -87,12 +87,12 @@ def seen(project: Project, options: Namespace) -> Answer:
     Where no call can be made for its weights, the answer is these, and says so. Raises InputError,
     and CollectiveFailed where another rank is the cause.
     """
-    with _echoes(options.timeout):
+    with failing_together(options.timeout):
         return _seen(project, options)
 
 
 @contextmanager
-def _echoes(timeout: float) -> Generator[None]:
+def failing_together(timeout: float) -> Generator[None]:
     """Tell a failure of another rank, which ends this one's collectives, from one of this rank."""
     try:
         yield
@@ -108,7 +108,7 @@ def _seen(project: Project, options: Namespace) -> Answer:
     import torch.distributed as dist
 
     collective: Any = dist
-    module = _built(options.module)
+    module = built_on_rank(options.module)
     found, config = weights_of(module), config_of(inner(module))
     everywhere: list[Arrays] = [{} for _ in range(collective.get_world_size())]
     collective.all_gather_object(everywhere, found)
@@ -121,7 +121,7 @@ def _seen(project: Project, options: Namespace) -> Answer:
     (call,) = told
     if call is None:
         return Answer(found, {"refused": True, "config": config})
-    _set(module, call)
+    set_weights(module, call)
     shown = {**weights_of(module), **_shown(module, call, names_for(options, project))}
     return Answer(shown, {"settings": list(call.settings.items()), "order": list(shown)})
 
@@ -141,7 +141,7 @@ def call_for(
     mesh = dict(ranks.mesh)
     program = at_all_sizes(project, alone, held, given, every=max(2, len(everywhere)))
     inputs = all_inputs(program, given, options.seed)
-    settings = {**_sizes(project, options, held, inputs), **held.settings}
+    settings = {**sizes_of(project, options, held, inputs), **held.settings}
     placed = compile_project(
         project, options.block, {**settings, **dict(options.settings)}, options.plan
     )
@@ -174,7 +174,7 @@ def _held(
     raise first
 
 
-def _sizes(project: Project, options: Namespace, held: Published, inputs: Arrays) -> Settings:
+def sizes_of(project: Project, options: Namespace, held: Published, inputs: Arrays) -> Settings:
     """The sizes that weights and inputs have."""
     own, draft = declared_dims(project), shape_project(project, options.block, held.settings)
     shapes = {name: array.shape for name, array in {**inputs, **held.params}.items()}
@@ -203,7 +203,8 @@ def weights_of(module: nn.Module) -> Arrays:
     return {plain(module, name): whole(param) for name, param in module.named_parameters()}
 
 
-def _built(text: str) -> nn.Module:
+def built_on_rank(text: str) -> nn.Module:
+    """Build the module of this rank in float64; raises InputError."""
     import torch
 
     with double_by_default():  # wrappers remember the type that parameters were made with
@@ -218,7 +219,7 @@ def _built(text: str) -> nn.Module:
     return module.eval()
 
 
-def _set(module: nn.Module, call: RankCall) -> None:
+def set_weights(module: nn.Module, call: RankCall) -> None:
     """Give the module this rank's part of the weights."""
     import torch
     from torch.distributed.tensor import DTensor, distribute_tensor
@@ -247,7 +248,7 @@ def _shown(module: nn.Module, call: RankCall, names: Names | None) -> Arrays:
     torch.manual_seed(0)
     try:
         run = HookedRun(module, *called_with(inner(module), names, inputs))
-        results = _results(call, run)
+        results = results_on_rank(call, run)
         run.backward(
             {
                 place: call.part(name, call.cotangents[name]).reshape(run.result[place][1].shape)
@@ -257,6 +258,16 @@ def _shown(module: nn.Module, call: RankCall, names: Names | None) -> Arrays:
         )
     except Exception as error:
         raise failure("the module", "fails on the diagram's inputs", error) from error
+    shown = shown_events(module, run)
+    for name, place in results.items():
+        shown[name] = run.found.outputs[place][1]
+        if call.shapes[name] and name in call.cotangents:
+            shown[GRADIENT + name] = call.part(name, call.cotangents[name])
+    return {**shown, **inputs}
+
+
+def shown_events(module: nn.Module, run: HookedRun) -> Arrays:
+    """The tensors of modules, and all gradients."""
     shown: Arrays = {}
     for event in run.found.events:
         key = key_of(plain(module, event.module), event.kind, event.call)
@@ -266,14 +277,10 @@ def _shown(module: nn.Module, call: RankCall, names: Names | None) -> Arrays:
     for name, gradient in run.found.gradients.items():
         if gradient is not None:
             shown[GRADIENT + plain(module, name)] = gradient
-    for name, place in results.items():
-        shown[name] = run.found.outputs[place][1]
-        if call.shapes[name] and name in call.cotangents:
-            shown[GRADIENT + name] = call.part(name, call.cotangents[name])
-    return {**shown, **inputs}
+    return shown
 
 
-def _results(call: RankCall, run: HookedRun) -> dict[str, int]:
+def results_on_rank(call: RankCall, run: HookedRun) -> dict[str, int]:
     """The place of each of the diagram's outputs among the results, by its name or its shape."""
     sizes = {name: call.part(name, np.empty(shape)).size for name, shape in call.shapes.items()}
     found: dict[str, int] = {}

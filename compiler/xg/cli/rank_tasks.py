@@ -9,6 +9,7 @@ from xg.cli.console import Console
 from xg.cli.dispatch import parse
 from xg.cli.opening import open_project
 from xg.cli.rank_of_module import seen
+from xg.cli.stages_of_module import seen_of_stage, stages_of
 from xg.cli.training.data import training_setup
 from xg.cli.training.loop import agreed_facts
 from xg.codegen.backend import find
@@ -112,7 +113,8 @@ def compare(options: dict[str, Any], arrays: Arrays) -> Answer:
     """A rank's part of `xg compare`: the user's module, built and run on this rank."""
     del arrays
     words = parse("compare", options["words"])
-    return seen(open_project(words.file), words)
+    project = open_project(words.file)
+    return seen_of_stage(project, words) if stages_of(project, words) else seen(project, words)
 
 
 def _of(kind: str, arrays: Arrays) -> dict[str, Array]:
