@@ -64,7 +64,7 @@ class Trial:
     # ---- forward --------------------------------------------------------------------------------
 
     def typed(self, states: States, *, collects: bool = False) -> Typing:
-        return type_body(self.body, states, collects=collects)
+        return type_body(self.body, states, "N", collects=collects)
 
     def error(self, states: States, typing: Typing) -> float:
         """How far outputs and gradients are from those on one rank."""

@@ -165,7 +165,9 @@ class _Pass:
             yield from self._around(step, body)
             return
         typings = {
-            axis: type_body(body, [self._placement(v)[axis] for v in step.inputs], collects=True)
+            axis: type_body(
+                body, [self._placement(v)[axis] for v in step.inputs], axis, collects=True
+            )
             for axis in self.program.mesh
         }
         for expr in topological(body.outputs):
@@ -181,7 +183,7 @@ class _Pass:
         exprs = [expr for expr in topological(body.outputs) if expr.prim in AROUND]
         for over in dict.fromkeys(str(expr.attr("over")) for expr in exprs):
             typings = {
-                axis: type_body(body, [self._placement(v)[axis] for v in step.inputs])
+                axis: type_body(body, [self._placement(v)[axis] for v in step.inputs], axis)
                 for axis in self.program.mesh
             }
             for expr in exprs:

@@ -184,7 +184,7 @@ class _LocalBody:
                 return self._mean(expr, args)
             case "gather_around" if states[0].kind == "S" and state in (REPLICATED, CONSTANT):
                 return all_gather(args[0], self.mesh_axis, states[0].axis)
-            case "scatter_around" if states[0] == PARTIAL:
+            case "scatter_around" if states[0] == PARTIAL and state.kind == "S":
                 return reduce_scatter(args[0], self.mesh_axis, state.axis)
             case "dropout_keep" if state.kind == "S":
                 return replace(expr, args=tuple(args), shape=shape, attrs=self._drawn(expr, state))

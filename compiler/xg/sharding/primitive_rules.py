@@ -223,7 +223,7 @@ def _largest_elsewhere(expr: Expr, args: Sequence[PlacedArgument]) -> AxisState:
     return args[0].state if args[0].state.kind == "M" else _nonlinear(expr, args)
 
 
-def _moved_elsewhere(expr: Expr, args: Sequence[PlacedArgument]) -> AxisState:
+def moved_elsewhere(expr: Expr, args: Sequence[PlacedArgument]) -> AxisState:
     """Another mesh axis cuts an axis or joins it: this one must be outside of that."""
     touched = [value for key, value in expr.attrs if key in ("axis", "cut", "joined")]
     if args[0].state.kind == "S" and args[0].state.axis in touched:
@@ -287,7 +287,7 @@ RULES: Final[Mapping[str, Rule]] = {
     "scatter_around": _scattered_around,
     **dict.fromkeys(
         ("all_gather", "reduce_scatter", "all_to_all", "shard_slice", "pad_from_shard"),
-        _moved_elsewhere,
+        moved_elsewhere,
     ),
     **dict.fromkeys(("owns_index", "to_local_index"), _nonlinear),
     "dropout_apply": lambda expr, args: _factor(expr, args, (0,)),

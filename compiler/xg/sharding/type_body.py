@@ -6,10 +6,11 @@ from collections.abc import Mapping, Sequence
 
 from xg.diagnostics.lazy_dataclass import dataclass, field
 from xg.ir.body import Body, topological
+from xg.ir.collective_prims import AROUND
 from xg.ir.placement import CONSTANT, INVARIANT, REPLICATED, AxisState
 from xg.ir.prim import COMPARE, RANDOM, Expr
-from xg.sharding.argument import IllTyped, PlacedArgument
-from xg.sharding.primitive_rules import RULES
+from xg.sharding.argument import IllTyped, PlacedArgument, Rule
+from xg.sharding.primitive_rules import RULES, moved_elsewhere
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,8 +33,10 @@ class Typing:
         return self.collected.get(id(expr), self.states[id(expr)])
 
 
-def type_body(body: Body, operands: Sequence[AxisState], *, collects: bool = False) -> Typing:
-    """The states of a body's expressions, or IllTyped.
+def type_body(
+    body: Body, operands: Sequence[AxisState], axis: str, *, collects: bool = False
+) -> Typing:
+    """The states of a body's expressions over a mesh axis, or IllTyped.
 
     `collects` lets the body sum over ranks where a nonlinear primitive needs the global value. The
     sum is computed once in meaning, if its result is, as a loss; else each rank uses it. Operands
@@ -41,15 +44,15 @@ def type_body(body: Body, operands: Sequence[AxisState], *, collects: bool = Fal
     once, before the step.
     """
     if not collects or any(state.kind in "PM" for state in operands):
-        return _typed(body, operands, None)
+        return _typed(body, operands, axis, None)
     try:
-        return _typed(body, operands, INVARIANT)
+        return _typed(body, operands, axis, INVARIANT)
     except IllTyped:
-        return _typed(body, operands, REPLICATED)
+        return _typed(body, operands, axis, REPLICATED)
 
 
-def _typed(body: Body, operands: Sequence[AxisState], whole: AxisState | None) -> Typing:
-    typer = _Typer(whole)
+def _typed(body: Body, operands: Sequence[AxisState], axis: str, whole: AxisState | None) -> Typing:
+    typer = _Typer(axis, whole)
     for expr, state in zip(body.operands, operands, strict=True):
         typer.states[id(expr)] = state
         typer.active[id(expr)] = state != CONSTANT and expr.kind == "float"
@@ -61,6 +64,7 @@ def _typed(body: Body, operands: Sequence[AxisState], whole: AxisState | None) -
 
 @dataclass(slots=True)
 class _Typer:
+    axis: str
     whole: AxisState | None  # of what is brought together, None where nothing may be
     states: dict[int, AxisState] = field(default_factory=dict[int, AxisState])
     active: dict[int, bool] = field(default_factory=dict[int, bool])  # a gradient goes through
@@ -81,13 +85,19 @@ class _Typer:
         while True:
             args = [self._argument(arg) for arg in expr.args]
             try:
-                return RULES[expr.prim](expr, args)
+                return self._rule(expr)(expr, args)
             except IllTyped as error:
                 parts = [place for place in error.places if args[place].state.kind in "PM"]
                 if not parts or self.whole is None:
                     raise
                 for place in parts:
                     self._collect(expr.args[place], self.whole)
+
+    def _rule(self, expr: Expr) -> Rule:
+        """The rule of a primitive; to what goes round another axis this one is a bystander."""
+        if expr.prim in AROUND and expr.attr("over") != self.axis:
+            return moved_elsewhere
+        return RULES[expr.prim]
 
     def _collect(self, arg: Expr, whole: AxisState) -> None:
         """Bring the parts of an argument together: from here on it is whole."""

@@ -118,6 +118,11 @@ def test_gathered_keys_are_scattered_in_the_backward_pass() -> None:
     assert {("forward", "all_gather", "N_S"), ("backward", "reduce_scatter", "N_S")} <= sent("CP")
 
 
+def test_another_axis_may_cut_the_stream_of_a_ring() -> None:
+    """It is none of the ring's: taken for that, sums of its terms came out in parts."""
+    assert proven("LM", "Ring × Stream").passed
+
+
 def test_keys_and_values_go_round_and_their_gradients_with_them() -> None:
     """In each of two layers K and V, backward dK and dV too; two turns for three ranks."""
     floats = proven("LM", "Ring", N_S=3).floats

@@ -114,7 +114,7 @@ def _independent(
 def _multiplies(body: Body, inputs: Sequence[Shape], axis: Dim) -> bool | None:
     """Tell whether a product has the axis in both operands; None where its indices meet."""
     try:
-        states = type_body(body, [_part(shape, axis) for shape in inputs])
+        states = type_body(body, [_part(shape, axis) for shape in inputs], "")
     except IllTyped:
         return None
     visible = body.outputs[: len(body.outputs) - len(body.caches)]

@@ -30,7 +30,7 @@ class Asked:
     op: Op
     attrs: Attrs
     body: Body
-    answers: dict[tuple[AxisState, ...], list[AxisState] | IllTyped]
+    answers: dict[tuple[str, tuple[AxisState, ...]], list[AxisState] | IllTyped]
 
 
 @dataclass(slots=True)
@@ -48,17 +48,21 @@ class Bodies:
         self.alike.next_round()
 
     def typed(
-        self, step: Apply, types: Sequence[TensorType], states: Sequence[AxisState]
+        self, step: Apply, types: Sequence[TensorType], states: Sequence[AxisState], axis: str = ""
     ) -> list[AxisState]:
-        """The states of the outputs of an operator, or IllTyped."""
+        """The states of the outputs of an operator over a mesh axis, or IllTyped.
+
+        All axes are one to an operator that names none.
+        """
+        axis = axis if "around" in step.attrs else ""
         key = id(step.op), id(step.attrs), tuple(types)
         asked = self.asked.get(key)
         if asked is None:
             asked = self.asked.put(key, self._asked(step, key[2]))
-        arguments = tuple(states)
+        arguments = axis, tuple(states)
         answer = asked.answers.get(arguments)
         if answer is None:
-            answer = asked.answers[arguments] = self._answer(asked, arguments)
+            answer = asked.answers[arguments] = self._answer(asked, axis, arguments[1])
         if isinstance(answer, IllTyped):  # a new one, for what is kept is to keep no frames
             raise IllTyped(answer.reason, answer.expr, answer.places)
         return answer
@@ -73,9 +77,11 @@ class Bodies:
         return Asked(step.op, step.attrs, asked.body, asked.answers)
 
     @staticmethod
-    def _answer(asked: Asked, states: tuple[AxisState, ...]) -> list[AxisState] | IllTyped:
+    def _answer(
+        asked: Asked, axis: str, states: tuple[AxisState, ...]
+    ) -> list[AxisState] | IllTyped:
         try:
-            typing = type_body(asked.body, states, collects=asked.op.sums_over_ranks)
+            typing = type_body(asked.body, states, axis, collects=asked.op.sums_over_ranks)
         except IllTyped as refused:
             return refused.with_traceback(None)
         return [typing.of(out) for out in asked.body.outputs]

@@ -140,7 +140,7 @@ class _PlacementChecker:
             return [self._moved(step, states[0])]
         body = step.body(self.types)
         try:
-            typing = type_body(body, states, collects=step.op.sums_over_ranks)
+            typing = type_body(body, states, self.axis, collects=step.op.sums_over_ranks)
         except IllTyped as error:
             listing = ", ".join(map(str, states))
             raise Unsound(f"{step.op.glyph} cannot take {listing} over {self.axis}") from error

@@ -190,7 +190,7 @@ class _LocalGraph:
         states = [self._state(value) for value in step.inputs]
         output_states = [self._state(value) for value in step.outputs]
         try:
-            typing = type_body(body, states, collects=step.op.sums_over_ranks)
+            typing = type_body(body, states, self.axis, collects=step.op.sums_over_ranks)
         except IllTyped as error:  # what another mesh axis has made of it before
             raise DiagnosticError.of(self._apart(step, error)) from error
         if not typing.collected and all(state.kind != "S" for state in (*states, *output_states)):

@@ -63,7 +63,8 @@ class Moves:
         """The states of an operator's outputs, or IllTyped."""
         if step.op.family == FAMILY:  # a move on another mesh axis
             return list(states)
-        return self.bodies.typed(step, [self.types[value] for value in inputs], states)
+        types = [self.types[value] for value in inputs]
+        return self.bodies.typed(step, types, states, self.axis)
 
     def add(self, step: Apply, outputs: Sequence[AxisState]) -> None:
         """Add a step with the states of its outputs."""

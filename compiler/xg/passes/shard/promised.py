@@ -29,7 +29,7 @@ def first_sum(value: Value, state: AxisState, graph: Graph, axis: str) -> Value 
             continue
         body = step.body(graph.types)
         try:
-            typing = type_body(body, [placed(operand) for operand in step.inputs])
+            typing = type_body(body, [placed(operand) for operand in step.inputs], axis)
         except IllTyped:
             continue
         states.update(zip(step.outputs, map(typing.of, body.outputs), strict=True))
