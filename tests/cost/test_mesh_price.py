@@ -10,6 +10,7 @@ import xg
 from xg.cost.hardware import Machine
 from xg.cost.mesh_price import Cluster, MeshPrice, held, price, shapes
 from xg.cost.report import CostReport
+from xg.cost.stage_cost import stages_of
 
 MLP = Path(__file__).parents[2] / "diagrams" / "notation" / "mlp.xg"
 B, S, D, N_D, N_T = 4, 6, 64, 2, 4
@@ -43,7 +44,7 @@ def priced(
     between = None if one_node else machine(FAR)
     cluster = Cluster(machine(NEAR), between, size)
     mesh, axis = (MESH, None) if stages == 1 else ({"N_PP": stages, **MESH}, "N_PP")
-    return price([report] * stages, mesh, axis, NUMBERS, parts, cluster)
+    return price(stages_of([report]) * stages, mesh, axis, NUMBERS, parts, cluster)
 
 
 def test_an_axis_of_one_rank_sends_nothing_to_other_nodes() -> None:
@@ -53,7 +54,14 @@ def test_an_axis_of_one_rank_sends_nothing_to_other_nodes() -> None:
     numbers = {"B": 1, "S": 8, "N_G": 4, "N_T": 1, "V": 64, "D": 16, "N_L": 1, "N_H": 4}
     numbers |= {"N_KV": 4, "D_h": 4, "D_ff": 32}
     times = [
-        price([report], {"N_G": 4, "N_T": 1}, None, numbers, 1, Cluster(machine(NEAR), far, 4))
+        price(
+            stages_of([report]),
+            {"N_G": 4, "N_T": 1},
+            None,
+            numbers,
+            1,
+            Cluster(machine(NEAR), far, 4),
+        )
         for far in (machine(FAR), None)
     ]
     assert times[0] == times[1]
@@ -104,7 +112,7 @@ def test_ranks_that_take_turns_wait_for_half_of_a_stage(report: CostReport) -> N
     """Four stages on two ranks: a rank has twice the work, and the bubble is of one turn."""
     cluster = Cluster(machine(NEAR), None, 16)
     mesh = {"N_PP": 2, **MESH}
-    found = price([report] * 4, mesh, "N_PP", NUMBERS, 3, cluster, "interleaved")
+    found = price(stages_of([report]) * 4, mesh, "N_PP", NUMBERS, 3, cluster, "interleaved")
     assert found is not None
     assert found.computing == pytest.approx(3 * 2 * COMPUTING)
     assert found.waiting == pytest.approx(COMPUTING + SENT_T / NEAR)
@@ -142,7 +150,10 @@ def test_what_is_held_is_sent_once_and_rests_whole(tmp_path: Path) -> None:
         assert found_ == [resting, resting]
         assert memory.optimizer.evaluate(numbers) == whole
         cluster = Cluster(machine(NEAR), None, 2)
-        prices = [price([report], {"N_D": 2}, None, numbers, parts, cluster) for parts in (1, 5)]
+        prices = [
+            price(stages_of([report]), {"N_D": 2}, None, numbers, parts, cluster)
+            for parts in (1, 5)
+        ]
         found[plan] = [each for each in prices if each]
     loss, gathers, scatters = 4, 2 * 8 * 8 * 4 / 2, 2 * 8 * 8 * 4 / 2
     for plan, times in (("ZeRO1", 1), ("ZeRO2", 5)):
@@ -154,7 +165,7 @@ def test_what_is_held_is_sent_once_and_rests_whole(tmp_path: Path) -> None:
 def test_an_axis_of_one_rank_needs_no_place_in_a_node(report: CostReport) -> None:
     mesh = {**MESH, "N_D": 1}
     cluster = Cluster(machine(NEAR), machine(FAR), 4)
-    found = price([report], mesh, None, {**NUMBERS, **mesh}, 1, cluster)
+    found = price(stages_of([report]), mesh, None, {**NUMBERS, **mesh}, 1, cluster)
     assert found is not None
     assert found.inner == ("N_T",)
 
@@ -163,7 +174,7 @@ def test_what_makes_no_array_holds_none(tmp_path: Path) -> None:
     text = "dim B, D = 4\nblock Turn(X [B, D]) -> Y [D, B] {\n    X -> T : Y\n}\n"
     (tmp_path / "turn.xg").write_text(text, encoding="utf-8")
     (report,) = xg.compile(tmp_path / "turn.xg").costs("float32", brief=True)
-    assert held([report], {"B": 3, "D": 4}, 1) == 0
+    assert held(stages_of([report]), {"B": 3, "D": 4}, 1) == 0
 
 
 AGAIN = """\
@@ -189,12 +200,15 @@ def test_what_runs_again_holds_the_arrays_of_one_block(tmp_path: Path) -> None:
     one = 3 * 5 * 4
     assert report.largest is not None
     assert report.largest.size.evaluate({"B": 3, "D": 5}) == one
-    assert held([report], {"B": 3, "D": 5}, 1) == 4 * 4 * 5 * 5 * 4 + 2 * one + 2 * one + one
+    assert (
+        held(stages_of([report]), {"B": 3, "D": 5}, 1)
+        == 4 * 4 * 5 * 5 * 4 + 2 * one + 2 * one + one
+    )
 
 
 def test_a_type_without_a_rate_has_no_price(report: CostReport) -> None:
     slow = Machine("m", "M", "", {"float64": RATE}, NEAR, 0.0, {})
-    assert price([report], MESH, None, NUMBERS, 1, Cluster(slow, slow, 8)) is None
+    assert price(stages_of([report]), MESH, None, NUMBERS, 1, Cluster(slow, slow, 8)) is None
 
 
 def test_shapes_of_meshes() -> None:

@@ -76,9 +76,14 @@ def estimate(
 
 def seconds_of(machine: Machine, part: Sent, numbers: Mapping[str, int]) -> float:
     """How long a machine takes to send a part."""
-    rate = min(machine.links.get(axis, machine.link) for axis in axes_over(part.over))
-    sending = value_of(part.bytes("ring"), numbers) / rate
-    return sending + value_of(part.hops, numbers) * machine.latency
+    volume, hops = value_of(part.bytes("ring"), numbers), value_of(part.hops, numbers)
+    return seconds_of_bytes(machine, axes_over(part.over), volume, hops)
+
+
+def seconds_of_bytes(machine: Machine, axes: Iterable[str], volume: float, hops: float) -> float:
+    """How long a machine takes for so many bytes over these axes, in so many hops."""
+    rate = min(machine.links.get(axis, machine.link) for axis in axes)
+    return volume / rate + hops * machine.latency
 
 
 def value_of(dim: Dim, numbers: Mapping[str, int]) -> float:

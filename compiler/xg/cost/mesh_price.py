@@ -8,18 +8,13 @@ over the network between nodes.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from itertools import combinations, product
+from itertools import combinations
 from math import prod
 from typing import Final
 
-from xg.cost.communication import Sent, summed
-from xg.cost.hardware import Machine, seconds_of, value_of
-from xg.cost.recompute import computed_again
-from xg.cost.report import CostReport
+from xg.cost.hardware import Machine, seconds_of_bytes
+from xg.cost.stage_cost import Numbers, StageCost, StageNumbers, at
 from xg.diagnostics.lazy_dataclass import dataclass
-from xg.ir.mesh_axes import axes_over
-
-Numbers = Mapping[str, int]
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,43 +53,60 @@ HALVES: Final = "ZBH1"  # the schedule that takes backward passes in halves
 
 
 def price(
-    reports: Sequence[CostReport],
+    stages: Sequence[StageCost],
     mesh: Numbers,
-    stages: str | None,
+    axis: str | None,
     numbers: Numbers,
     parts: int,
     cluster: Cluster,
     schedule: str = "1F1B",
 ) -> MeshPrice | None:
-    """The price of a plan by the reports of its stages; None where the machine has no rate.
+    """The price of a plan by the costs of its stages; None where the machine has no rate.
 
-    `stages` is the axis of a pipeline, and `schedule` the order of its stages; `numbers` are the
-    sizes of one of `parts` microbatches.
+    `axis` is that of a pipeline, and `schedule` the order of its stages; `numbers` are the sizes of
+    one of `parts` microbatches.
     """
-    rate = cluster.inside.flops.get(reports[0].dtype)
+    rate = cluster.inside.flops.get(stages[0].dtype)
     if rate is None:
         return None
-    ranks = mesh[stages] if stages else 1
-    turns = len(reports) // ranks
+    ranks = mesh[axis] if axis else 1
+    turns = len(stages) // ranks
+    sizes = {**numbers, **mesh}
+    apart = {id(each): each for each in stages}
+    known = {name: at(each, sizes) for name, each in apart.items()}
+    found = [known[id(each)] for each in stages]
     memory = max(
-        held(reports[rank::ranks], numbers, kept(schedule, ranks - 1 - rank, ranks, turns, parts))
+        _held(found[rank::ranks], kept(schedule, ranks - 1 - rank, ranks, turns, parts))
         for rank in range(ranks)
     )
-    works = [_work(reports[rank::ranks], numbers, mesh, rate, cluster) for rank in range(ranks)]
-    best: MeshPrice | None = None
-    for inner in _inner(mesh, cluster):
-        computing, each_and_once = max(
-            ((computing, _times(sends, inner, parts)) for computing, sends in works),
-            key=lambda each: parts * each[0] + sum(map(sum, each[1].values())),
-        )
-        sent = {over: sum(times) for over, times in each_and_once.items()}
-        sending, of_parts = sum(sent.values()), sum(each for each, _ in each_and_once.values())
-        waiting = (ranks - 1) * (computing + of_parts / parts) / turns
-        waiting /= 3 if schedule == HALVES else 1  # the gradients of parameters fill the rest
-        found = MeshPrice(mesh, parts, parts * computing, sending, waiting, memory, inner, sent)
-        if best is None or found.seconds < best.seconds:
-            best = found
-    return best
+    own = {tuple(map(id, found[rank::ranks])): found[rank::ranks] for rank in range(ranks)}
+    works = [_work(each, mesh, rate, cluster) for each in own.values()]
+    steps = (
+        _step(works, mesh, parts, inner, memory, (ranks - 1) / turns, schedule)
+        for inner in _inner(mesh, cluster)
+    )
+    return min(steps, key=lambda each: each.seconds, default=None)
+
+
+def _step(
+    works: Sequence[tuple[float, list[Send]]],
+    mesh: Numbers,
+    parts: int,
+    inner: tuple[str, ...],
+    memory: float,
+    behind: float,
+    schedule: str,
+) -> MeshPrice:
+    """The step of the slowest rank with these axes in a node; `behind` are stages to wait for."""
+    computing, each_and_once = max(
+        ((computing, _times(sends, inner, parts)) for computing, sends in works),
+        key=lambda each: parts * each[0] + sum(map(sum, each[1].values())),
+    )
+    sent = {over: sum(times) for over, times in each_and_once.items()}
+    sending, of_parts = sum(sent.values()), sum(each for each, _ in each_and_once.values())
+    waiting = behind * (computing + of_parts / parts)
+    waiting /= 3 if schedule == HALVES else 1  # the gradients of parameters fill the rest
+    return MeshPrice(mesh, parts, parts * computing, sending, waiting, memory, inner, sent)
 
 
 def _inner(mesh: Numbers, cluster: Cluster) -> Iterator[tuple[str, ...]]:
@@ -125,23 +137,25 @@ def kept(schedule: str, after: int, ranks: int, turns: int, parts: int) -> int:
 
 
 def _work(
-    reports: Sequence[CostReport], numbers: Numbers, mesh: Numbers, rate: float, cluster: Cluster
+    stages: Sequence[StageNumbers], mesh: Numbers, rate: float, cluster: Cluster
 ) -> tuple[float, list[Send]]:
     """The seconds of computing, and those of every collective inside a node and between nodes.
 
     Those of a rank, of all its stages.
     """
-    flops = (each.total.forward + each.total.backward for each in reports)
-    computing = sum(value_of(each, numbers) for each in flops) / rate
-    sends: list[Send] = []
-    for report, once in product(reports, (False, True)):
-        for part in summed(each for each in report.sent if each.once == once):
-            if _is_sent(part, mesh):
-                near = seconds_of(cluster.inside, part, numbers)
-                far = seconds_of(cluster.between, part, numbers) if cluster.between else near
-                axes = frozenset(a for a in axes_over(part.over) if mesh.get(a, 1) > 1)
-                sends.append((part.over, axes, near, far, once))
-    return computing, sends
+    near, far = cluster.inside, cluster.between or cluster.inside
+    sends = [
+        (
+            part.over,
+            frozenset(axis for axis in part.axes if mesh.get(axis, 1) > 1),
+            seconds_of_bytes(near, part.axes, volume, hops),
+            seconds_of_bytes(far, part.axes, volume, hops),
+            part.once,
+        )
+        for stage in stages
+        for part, volume, hops in stage.sends
+    ]
+    return sum(stage.flops for stage in stages) / rate, sends
 
 
 def _times(
@@ -156,29 +170,18 @@ def _times(
     return times
 
 
-def _is_sent(part: Sent, mesh: Numbers) -> bool:
-    """Whether there is anyone to send to."""
-    return prod(mesh.get(axis, 1) for axis in axes_over(part.over)) > 1
-
-
-def held(stages: Sequence[CostReport], numbers: Numbers, passes: int) -> float:
+def held(stages: Sequence[StageCost], numbers: Numbers, passes: int) -> float:
     """Bytes of one rank: what rests, what `passes` of microbatches save, and the largest array.
 
     A rank may have several stages of a pipeline; `passes` are of any of them.
     """
-    resting = sum(
-        value_of(each.memory.parameters + each.memory.gradients + each.memory.optimizer, numbers)
-        for each in stages
-    )
-    saved = max(value_of(each.memory.saved, numbers) for each in stages)
-    return resting + passes * saved + max(_at_once(each, numbers) for each in stages)
+    return _held([at(each, numbers) for each in stages], passes)
 
 
-def _at_once(report: CostReport, numbers: Numbers) -> float:
-    """The bytes of the largest array, and of what a backward pass has computed again meanwhile."""
-    largest = value_of(report.largest.size, numbers) if report.largest else 0.0
-    back = (value_of(each, numbers) for each in computed_again(report.cost))
-    return largest + max(back, default=0.0)
+def _held(stages: Sequence[StageNumbers], passes: int) -> float:
+    resting = sum(each.resting for each in stages)
+    saved = max(each.saved for each in stages)
+    return resting + passes * saved + max(each.at_once for each in stages)
 
 
 def shapes(axes: Sequence[str], ranks: int) -> Iterator[dict[str, int]]:

@@ -136,6 +136,29 @@ def check_parts(
         fine.put(key, True)
 
 
+def cuts_of(
+    program: Program, found: Iterable[PlacedValue]
+) -> tuple[tuple[Dim, tuple[str, ...]], ...]:
+    """Every size that mesh axes cut, in the sizes of the entry: those that the checks ask for.
+
+    A search evaluates them for thousands of meshes.
+    """
+    cuts: dict[tuple[Dim, tuple[str, ...]], None] = {}
+    for graph, symbols in instances(program):
+        layouts = list(graph.layouts.items())
+        for value, placement in graph.placements.items():
+            layouts.append(
+                (value, {axis: s.axis for axis, s in placement.items() if s.kind == "S"})
+            )
+        for value, cut in layouts:
+            for dim, axes in sized(graph.types[value].shape, cut):
+                cuts[dim.substitute(symbols), axes] = None
+    for each in found:
+        for dim, axes in each.planned.cuts:
+            cuts[dim.substitute(each.symbols), tuple(axes)] = None
+    return tuple(cuts)
+
+
 def _by_shape(program: Program, known: Numbers) -> Iterator[_Uneven]:
     """Sizes that shapes of the file cut into unequal parts."""
     if not any(graph.layouts for graph in program.graphs.values()):

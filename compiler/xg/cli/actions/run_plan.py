@@ -11,7 +11,8 @@ from xg.cli.arguments import settings_of
 from xg.cli.console import Console
 from xg.cli.exits import FINE, PROBLEM
 from xg.cli.opening import open_project
-from xg.cli.plan_search import Candidate, PlanSearch, Wish
+from xg.cli.plan_candidates import Candidate, Wish
+from xg.cli.plan_search import PlanSearch
 from xg.cli.render.found_plans import as_data, lines
 from xg.cli.render.json_text import json_text
 from xg.cost.mesh_price import Cluster

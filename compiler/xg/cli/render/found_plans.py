@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
-from xg.cli.plan_search import Candidate, FoundPlans, Wish
+from xg.cli.plan_candidates import Candidate, FoundPlans, Wish
 from xg.cli.render.amounts import seconds
 from xg.cli.render.table import aligned
 
