@@ -16,6 +16,7 @@ from bench import (
     generating,
     gpu,
     loops,
+    memory,
     parallel,
     startup,
     training,
@@ -35,6 +36,7 @@ PARTS = {
     "windows": windows.measure,
     "generating": generating.measure,
     "parallel": parallel.measure,
+    "memory": memory.measure,
     "waiting": waiting.measure,
     "gpu": gpu.measure,
 }
