@@ -245,3 +245,12 @@ def test_pipelines_are_among_the_plans(xg: Xg) -> None:
     stream = 4 * 8 * 16 * 64 / machine.link + parts * machine.latency  # each stage sends it one way
     assert plan["waiting"] * parts == pytest.approx(plan["computing"] + stream)
     assert plan["sending"] > stream  # and once the gradient of what both have
+
+
+def test_a_plan_that_is_another_under_a_second_name_is_shown_once(xg: Xg, folder: Path) -> None:
+    text = NET.replace("mesh N_D = 2", "mesh N_R = 2, N_D = 2")
+    copies = "plan Replicas of Net {\n    X, t [B/N_R, D]\n}\n"
+    (folder / "net.xg").write_text(f"{text}\n{copies}", encoding="utf-8")
+    words = ("--ranks", "4", "--memory", "1GB", "--set", "B=64")
+    costs = [(each["seconds"], each["held"]) for each in found(xg, *words)["plans"]]
+    assert len(costs) == len({*costs}) > 2

@@ -180,10 +180,10 @@ def microbatches(product: Product, ranks: int) -> list[int]:
 
 
 def distinct(ordered: Iterable[Candidate]) -> list[Candidate]:
-    """Each product on each mesh once, at its best."""
-    found: dict[tuple[tuple[str, ...], str], Candidate] = {}
+    """The first of those that cost the same: data over another axis, or one of two pipelines."""
+    found: dict[tuple[str, str], Candidate] = {}
     for each in ordered:
-        found.setdefault((each.product.factors, each.mesh), each)
+        found.setdefault(_cost(each), each)
     return list(found.values())
 
 
@@ -192,8 +192,12 @@ def unlike(ordered: Iterable[Candidate]) -> Iterator[tuple[str, ...]]:
     prices: set[tuple[str, str]] = set()
     names: set[tuple[str, ...]] = set()
     for each in ordered:
-        cost = f"{each.price.seconds:.6g}", f"{each.price.memory:.6g}"
+        cost = _cost(each)
         if cost not in prices and each.product.base not in names:
             names.add(each.product.base)
             yield each.product.base
         prices.add(cost)
+
+
+def _cost(candidate: Candidate) -> tuple[str, str]:
+    return f"{candidate.price.seconds:.6g}", f"{candidate.price.memory:.6g}"

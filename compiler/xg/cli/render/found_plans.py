@@ -98,7 +98,8 @@ def reason(each: Candidate, best: Candidate) -> str:
     }
     worst = max(more, key=lambda what: more[what])
     if more[worst] <= 1e-3 * other.seconds:
-        return f"as quick, holds {_bytes(one.memory)}, not {_bytes(other.memory)}"
+        bytes_, less = _bytes(one.memory), _bytes(other.memory)
+        return "as quick" if bytes_ == less else f"as quick, holds {bytes_}, not {less}"
     time = seconds(more[worst])
     if worst == "computing":
         return f"computes {time} longer"
