@@ -45,6 +45,10 @@ operand of a product, a dashed one a gradient. Dots and circles are products and
 is something that cannot be undone, so that its backward pass needs a saved value; a grey one only
 moves numbers. A blue box sends something between ranks. A grey area is done so
 often as the letter beside × says.
+
+A saved value that the file does not name has the name of the next label with a number: U₁ is on the
+way to U. Tensors that several operators keep for the backward pass have the result below their
+name: keep with a small Y is the mask of the dropout that gives Y, which code calls `Y_keep`.
 """
 
 
