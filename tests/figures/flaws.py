@@ -25,6 +25,9 @@ INSIDE = 0.8  # how deep a line may reach into an element that it does not belon
 TURN = 0.05  # a smaller shift is rounding
 LEAST = 5.0  # a smaller step to the side is a kink
 BESIDE_TEXT = 4.0  # how far over or under a text a line may begin beside it
+WIDE = 40.0  # a box so wide has room for lines
+AT_CORNER = 7.5  # that are farther from its corners
+LEAST_OFF = 1.6  # how far an arrow may enter a circle off its middle
 SAME = 1.2  # lines nearer than this look like one
 BESIDE_RIM = 2.5  # as near, a line looks like part of a frame
 ALONG_RIM = 6.0  # where it runs so far along
@@ -191,6 +194,11 @@ def flaws(display: Display, groups: Sequence[FigureGroup] = ()) -> list[Flaw]:
     return [flaw for check in CHECKS for flaw in dict.fromkeys(check(picture))]
 
 
+def flaws_halfway(display: Display) -> list[Flaw]:
+    """Flaws of a picture of which more is to come, as the ways back beside lines off the middle."""
+    return [flaw for flaw in flaws(display) if flaw.kind != "head off the middle"]
+
+
 # ---- ends and shapes -----------------------------------------------------------------------------
 
 
@@ -231,6 +239,36 @@ def _touches(glyph: Glyph | None, point: Point, within: float = TOUCH) -> bool:
 def _on_a_line(point: Point, arrows: Sequence[Arrow]) -> bool:
     spot = Box.around(point, 2 * TOUCH, 2 * TOUCH)
     return any(_meets(a, b, spot) for arrow in arrows for a, b in arrow.segments)
+
+
+def ends_off(picture: Picture) -> Iterator[Flaw]:
+    """An arrow that enters a side of a circle alone does so in its middle; none is at a corner.
+
+    A line and its way back are at two sides of the middle, and one without a corner may be off it.
+    """
+    entering: dict[tuple[str, int], list[tuple[str, float]]] = defaultdict(list)
+    paired = {arrow.element.wire.back for arrow in picture.arrows if arrow.element.wire}
+    for arrow in picture.arrows:
+        wire = arrow.element.wire
+        if wire is None or not arrow.lines or wire.ends in paired:
+            continue
+        line = [((a[0] + b[0]) / 2, (a[1] + b[1]) / 2)
+                for a, b in zip(arrow.lines[0], arrow.lines[-1], strict=False)]  # fmt: skip
+        for node, (a, b) in ((wire.tail, line[:2]), (wire.head, line[:-3:-1])):
+            glyph = picture.glyphs.get(node)
+            if glyph is None or glyph.outline is None:
+                continue
+            (cx, cy), box = glyph.box.center, glyph.box
+            if glyph.is_round:
+                if node == wire.head and abs(a[1] - b[1]) < TURN and len(line) > 2:
+                    entering[node, 1 if a[0] > cx else -1].append((arrow.name, a[1] - cy))
+            elif abs(a[0] - b[0]) < TURN and box.width > WIDE and not glyph.hairlines:
+                yield from [Flaw("line at corner", arrow.name, node)] * (
+                    min(a[0] - box.left, box.right - a[0]) < AT_CORNER
+                )
+    for (node, _), several in entering.items():
+        if len(several) == 1 and abs(several[0][1]) > LEAST_OFF:
+            yield Flaw("head off the middle", several[0][0], node)
 
 
 def crooked(picture: Picture) -> Iterator[Flaw]:
@@ -445,6 +483,23 @@ def _rim(frame: Box) -> Iterator[Segment]:
     yield from zip(corners, (*corners[1:], corners[0]), strict=True)
 
 
+def lines_in_lanes(picture: Picture) -> Iterator[Flaw]:
+    """No line runs down a lane of an axis from outside to outside: it would seem to be in it."""
+    frames = {group.op: _frame(group) for group in picture.groups}
+    for group in picture.wanted:
+        frame = frames.get(group.id)
+        if frame is None or not group.is_axis:
+            continue
+        for arrow in picture.arrows:
+            if any(arrow.joins(node) for node in group.nodes):
+                continue
+            for a, b in arrow.segments:
+                low, high = max(min(a[1], b[1]), frame.top), min(max(a[1], b[1]), frame.bottom)
+                is_inside = frame.left < a[0] < frame.right and frame.left < b[0] < frame.right
+                if is_inside and high - low > ALONG_RIM:
+                    yield Flaw("line in lane", arrow.name, group.id)
+
+
 def labels_far_off(picture: Picture) -> Iterator[Flaw]:
     """A label is right beside its own line, or beside its way back at the other side of that."""
     pairs = {one.element.wire.ends: one
@@ -474,7 +529,8 @@ def pages(picture: Picture) -> Iterator[Flaw]:
 
 CHECKS: tuple[Callable[[Picture], Iterator[Flaw]], ...] = (
     loose_ends, crooked, lines_through_text, lines_through_boxes, lines_through_heads,
-    lines_on_lines, text_on_text, boxes_on_boxes, frames, labels_far_off, pages,
+    lines_on_lines, text_on_text, boxes_on_boxes, frames, labels_far_off, pages, ends_off,
+    lines_in_lanes,
 )  # fmt: skip
 
 

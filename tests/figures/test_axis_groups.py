@@ -1,5 +1,6 @@
 """Lanes "× N" are where nodes compute each index by itself, whatever the axis is called."""
 
+import pytest
 from figures.flaws import flaws
 from library import shipped
 
@@ -20,17 +21,18 @@ def test_heads_have_a_lane_under_any_name() -> None:
     named = [lanes(MHA.replace("N_H", name)) for name in ("N_H", "heads")]
     assert [[label for label, _ in found] for found in named] == [["× N_H"], ["× heads"]]
     assert named[0][0][1] == named[1][0][1] == ("A", "Z", "P", "AS", "O")
-    ((label, nodes),) = lanes(MHA.replace("N_H", "heads"), "backward")
+    ((label, nodes), *others) = lanes(MHA.replace("N_H", "heads"), "backward")
     assert label == "× heads"
     assert len(nodes) > 5
+    assert [name for name, _ in others] == ["× heads"] * 2
 
 
 def test_heads_of_a_rank_have_a_lane() -> None:
     for view in ("forward", "backward"):
-        (group,) = xg.compile(shipped("mha"), plan="TP").figure(view).groups
-        (whole,) = xg.compile(shipped("mha")).figure(view).groups
-        assert characters(group.label) == "× N_H/N_T"
-        assert group.nodes == whole.nodes
+        parts = xg.compile(shipped("mha"), plan="TP").figure(view).groups
+        wholes = xg.compile(shipped("mha")).figure(view).groups
+        assert {characters(group.label) for group in parts} == {"× N_H/N_T"}
+        assert [group.nodes for group in parts] == [group.nodes for group in wholes]
     assert xg.compile(shipped("mlp"), plan="TP").figure("forward").groups == ()
 
 
@@ -53,7 +55,7 @@ def test_a_lane_runs_from_product_to_product() -> None:
     expected: dict[View, list[str]] = {"forward": ["SM", "S"], "backward": ["dS", "dSM"]}
     for view, inside in expected.items():
         figure = xg.compile(source=NORMALIZED).figure(view)
-        (group,) = figure.groups
+        group = figure.groups[0]
         of_lane = [node for node in figure.nodes if node.id in group.nodes]
         assert [node.kind.name for node in of_lane].count("MATMUL") == 2
         texts = [characters(node.label) for node in of_lane]
@@ -72,6 +74,31 @@ def test_products_at_the_side_are_in_the_lane() -> None:
         display = painted(figure)[0]
         assert [one.kind for one in display.elements].count("group") == 1
         assert flaws(display, figure.groups) == []
+
+
+@pytest.mark.parametrize(
+    ("name", "block", "gradients"),
+    [("mha", "MHA", {"dV", "dK"}), ("moe", "Experts", {"dW_1", "dW_2"})],
+)
+def test_products_of_other_columns_have_lanes_of_their_own(
+    name: str, block: str, gradients: set[str]
+) -> None:
+    """They are done for each head, for each expert, as those of the main column; so is a T of one.
+
+    A product with a weight of all heads is in none.
+    """
+    figure = xg.compile(shipped(name), block=block).figure("backward")
+    first, *others = figure.groups
+    inside = {node for group in others for node in group.nodes}
+    results = {f"{node}".removeprefix("• ").removeprefix("T ") for node in inside}
+    assert gradients <= results
+    products = [node for group in figure.groups for node in group.nodes if node.startswith("•")]
+    assert len(products) == len(set(products)) == 4
+    assert {group.label for group in others} == {first.label}
+    assert not inside & {"• dW_Q", "• dW_r"}
+    display = painted(figure)[0]
+    assert [one.kind for one in display.elements].count("group") == 3
+    assert flaws(display, figure.groups) == []
 
 
 def test_what_mixes_heads_ends_the_lane() -> None:

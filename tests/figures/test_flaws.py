@@ -14,8 +14,10 @@ from figures.layout_checks import dead_ends, overlaps, struck
 from figures.shipped_figures import CASES, figures
 from fuzz.program import generate
 from fuzz.proof import check_layout, compiled
+from library import shipped
 from tier import THOROUGH, some
 
+import xg
 from xg.figures import painted
 from xg.figures.draw.display import Display, DrawnShape, DrawnText, Element
 from xg.figures.draw.move import moved
@@ -259,6 +261,36 @@ def test_a_line_along_a_frame_shows(display: Display) -> None:
     flaw = Flaw("line along frame", EDGE, frame.op)
     assert flaw in flaws(changed(display, EDGE, lambda one: with_line(one, along)))
     assert flaw not in flaws(display)
+
+
+def test_a_head_off_the_middle_of_a_circle_shows() -> None:
+    """The only arrow into a side of a circle, and a line that begins at the corner of a box."""
+    figure = xg.compile(shipped("output")).figure("backward")
+    display = painted(figure)[0]
+    assert flaws(display) == []
+    arrow = next(one for one in display.elements if one.op == "dCE->⊕ dZ")
+    assert "head off the middle" in kinds(changed(display, arrow.op, lambda one: moved(one, 0, -4)))
+    figure = xg.compile(shipped("flow")).figure("forward")
+    display, corner = painted(figure)[0], box(painted(figure)[0], "output")
+    line = [(corner.right - 7, corner.bottom), (corner.right - 7, corner.bottom + 20)]
+    hung = changed(display, "output->loss", lambda one: with_line(one, line))
+    assert "line at corner" in kinds(hung)
+    assert "line at corner" not in kinds(display)
+
+
+def test_a_line_down_a_lane_shows() -> None:
+    figure = xg.compile(shipped("moe"), "Experts").figure("forward")
+    display = painted(figure)[0]
+    (frame,) = (one for one in display.elements if one.kind == "group")
+    shape = frame.parts[0]
+    assert isinstance(shape, DrawnShape)
+    around = shape.path.bounds()
+    x = around.left + 4
+    through = changed(display, "x_E->Y", lambda one: with_line(
+        one, [(x, around.top - 20), (x, around.bottom + 20)]))  # fmt: skip
+    found = {flaw.kind for flaw in flaws(through, figure.groups)}
+    assert "line in lane" in found
+    assert flaws(display, figure.groups) == []
 
 
 def test_a_label_far_off_shows(display: Display) -> None:

@@ -1,7 +1,7 @@
 """Layout: boxes and labels apart, engines in agreement, a way out when none works."""
 
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from types import FrameType
 
@@ -25,9 +25,11 @@ from xg.figures import painted
 from xg.figures.draw.typeset import typeset
 from xg.figures.engines import command, pygraphviz, wasm
 from xg.figures.engines.engine import Engine, EngineError, OutOfBudgetError
-from xg.figures.layout import run_engine
+from xg.figures.layout import route_edges, run_engine
+from xg.figures.layout.choose_routes import Router
 from xg.figures.layout.run_engine import ENGINES, layout, probe
 from xg.figures.layout.tangles import tangles
+from xg.figures.model import style
 from xg.figures.model.figure import EdgeStyle, Figure, FigureEdge, FigureNode, NodeKind
 from xg.figures.model.geometry import Box
 from xg.figures.model.structure import structure
@@ -202,3 +204,54 @@ def test_lanes_that_would_cross_are_at_two_sides_of_their_column() -> None:
     long, short = (placed.paths[ends[pair]] for pair in (("⊙ dy_1", "⊕~2"), ("dy", "⊕ dn")))
     assert long.bounds().right <= column + 1
     assert short.bounds().left >= column - 1
+
+
+def test_a_branch_goes_beside_the_box_that_it_leaves() -> None:
+    """Under the corner of a wide box its arrow would hang at that corner."""
+    placed = layout(xg.compile(shipped("flow")).figure("forward"))
+    (number,) = (n for n, edge in enumerate(placed.figure.edges) if edge.head == "loss")
+    box, path = placed.nodes["output"], placed.paths[number]
+    assert path.start == (box.right, box.center[1])
+    assert placed.nodes["loss"].center[0] > box.right
+
+
+def test_saved_values_are_at_the_left() -> None:
+    """A gradient that flows into the node is at its right, though it comes first."""
+    facts = structure(xg.compile(shipped("flow")).figure("backward"))
+    saved = {node for node, kind in facts.kinds.items() if kind is NodeKind.SAVED}
+    assert set(facts.left.values()) == saved
+    assert set(facts.right.values()) == {"dloss"}
+
+
+def test_a_label_moves_where_its_line_bends_only_for_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    """So do the labels of two lines of one node, where one is in the other's way."""
+
+    def corners(block: str, *tails: str) -> dict[tuple[str, str], int]:
+        placed = layout(xg.compile(shipped("moe"), block).figure("forward"))
+        edges = enumerate(placed.figure.edges)
+        return {
+            (edge.tail, edge.head): sum(p.controls is not None for p in placed.paths[n].segments)
+            for n, edge in edges
+            if edge.tail in tails
+        }
+
+    moved = corners("Experts", "g"), corners("MoE", "second")
+    assert moved[0] == {("g", "x_E"): 2, ("g", "Y"): 1, ("g", "scatter_1"): 2}
+    assert max(moved[1].values()) == 2
+
+    def stay(router: Router, _: object) -> Mapping[int, Box]:
+        return router.placed.labels
+
+    monkeypatch.setattr(route_edges, "slide_labels", stay)
+    stayed = corners("Experts", "g"), corners("MoE", "second")
+    assert sum(stayed[0].values()) > sum(moved[0].values())
+    assert sum(stayed[1].values()) > sum(moved[1].values())
+
+
+def test_the_lines_of_others_pass_beside_a_lane() -> None:
+    figure = xg.compile(shipped("moe"), "Experts").figure("forward")
+    for wanted, is_beside in ((figure, True), (replace(figure, groups=()), False)):
+        placed = layout(wanted)
+        (number,) = (n for n, e in enumerate(figure.edges) if (e.tail, e.head) == ("x_E", "Y"))
+        reach = placed.nodes["W_1"].left - style.GROUP_PADDING
+        assert (placed.paths[number].bounds().left < reach) == is_beside

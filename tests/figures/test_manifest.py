@@ -100,12 +100,16 @@ class Lines:
                 self.siblings.setdefault(_fan(edge), []).append(edge.label)
 
     def carried(self, edge: FigureEdge) -> str:
-        """The tensor that an edge carries: from an end, its own label, or a sibling's label."""
+        """The tensor that an edge carries: its own label, or that of an end or of a sibling.
+
+        The label of a lane only repeats a shape.
+        """
         if edge.style is EdgeStyle.DASHED:
             return written(edge.label)
+        own = () if edge.role is EdgeRole.RESIDUAL else edge.label
         ends = [self.nodes[end] for end in (edge.tail, edge.head)]
         tensors = [end.label for end in ends if end.kind in QUIET]
-        known = (*tensors, edge.label, *self.siblings.get(_fan(edge), ()))
+        known = (own, *tensors, edge.label, *self.siblings.get(_fan(edge), ()))
         return written(next((text for text in known if text), ()))
 
     def line(self, edge: FigureEdge) -> str:

@@ -10,12 +10,20 @@ from xg.figures.model.richtext import characters, symbol
 from xg.figures.views.backward import backward_figure
 from xg.figures.views.forward import forward_figure
 from xg.frontend.project import read_project
-from xg.ir.graph import Program
+from xg.ir.graph import Program, Value
 from xg.ir.labels import saved_names
 
 
 def program(name: str) -> Program:
     return compile_project(read_project(shipped(name))).graphs
+
+
+def as_written(value: Value, name: str) -> str:
+    """A saved value in figures; a cache has the result below its own name: keep_Y is Y_keep."""
+    if value.role == "cache" and name != value.name:
+        result, _, number = name.rpartition(f"_{value.name}")
+        name = f"{value.name}_{result}{number}"
+    return characters(symbol(name))
 
 
 def written(figure: Figure) -> set[str]:
@@ -37,14 +45,14 @@ def test_no_saved_operand_is_without_a_name(name: str) -> None:
                 assert not text.startswith("["), text
                 assert ", [" not in text, text
                 assert "×" not in text, text
-        names = {characters(symbol(name)) for name in saved_names(backward).values()}
+        names = {as_written(value, name) for value, name in saved_names(backward).items()}
         named += len(names)
         assert len(names) == len(saved_names(backward))
         assert names <= written(figure)
         forward = written(forward_figure(graphs, backward.forward))
         # A value that is written in place, as a BC or the weight of a product, has its operand.
         caches = {v for v in saved_names(backward) if v.role == "cache"}  # of operators: no edges
-        unseen = {characters(symbol(saved_names(backward)[v])) for v in caches}
+        unseen = {as_written(value, saved_names(backward)[value]) for value in caches}
         assert names - unseen <= forward, names - forward
     assert named
 
@@ -68,4 +76,15 @@ def test_what_two_operators_call_the_same_is_named_after_their_results() -> None
     graphs = program("mha")
     figure = backward_figure(graphs, graphs.backwards[graphs.entry])
     masks = [characters(node.label) for node in figure.nodes if "keep" in characters(node.label)]
-    assert masks == ["Y_keep [B, S, D]", "AS_keep [B, N_H, S, S]"]
+    assert masks == ["keep_Y [B, S, D]", "keep_AS [B, N_H, S, S]"]
+
+
+def test_gradients_of_several_words_are_in_parentheses() -> None:
+    """dInput → Embedding would be the gradient of the input alone."""
+    figure = backward_figure(program("flow"), program("flow").backwards["Flow"])
+    labels = [characters(node.label) for node in figure.nodes if node.kind is NodeKind.BLOCK]
+    assert "d(Input → Embedding → LN (Input to MHA))" in labels
+    assert "d(Multi-Head Attention)" in labels
+    graphs = program("moe")
+    called = backward_figure(graphs, graphs.backwards["MoE"])
+    assert {characters(n.label) for n in called.nodes if n.kind is NodeKind.BLOCK} == {"dLayer"}

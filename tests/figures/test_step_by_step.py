@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import cache
 
 import pytest
-from figures.flaws import flaws
+from figures.flaws import flaws_halfway
 from figures.test_flaws import random_figures
 from library import shipped
 
@@ -87,5 +87,5 @@ def test_labels_are_beside_their_lines_before_the_ways_back_come(figure: str | i
     drawn = _figure(figure, "overview") if is_shipped else random_figures(figure)[2]
     display = painted(drawn)[0]
     pictures = step_by_step(drawn, display)
-    assert [flaw for picture in pictures for flaw in flaws(picture)] == []
+    assert [flaw for picture in pictures for flaw in flaws_halfway(picture)] == []
     assert pictures[-1].elements == display.elements

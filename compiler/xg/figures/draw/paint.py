@@ -23,7 +23,6 @@ from xg.figures.model.geometry import Box, DrawnPath, bounding_box, rectangle
 from xg.figures.model.legend import legend
 from xg.figures.model.refusals import LEAST_SIZE, TooNarrow
 from xg.figures.model.richtext import RichText, characters, title_text
-from xg.figures.model.structure import EdgePlace
 from xg.figures.model.style import Color
 
 _GROUP_ROUNDING = 9.0
@@ -153,7 +152,7 @@ def _edges(
         if number not in paths:
             continue
         parts: list[DrawnShape | DrawnText] = [*arrow(paths[number], edge.style, edge.mark)]
-        if edge.label:
+        if edge.label and (not edge.repeats or number in around.labels):
             color = style.MARKS.get(edge.mark, Color.INK)
             parts.append(replace(_label(placed, number, edge, around), color=color))
         name = f"{edge.tail}->{edge.head}"
@@ -172,7 +171,7 @@ def _label(placed: PlacedFigure, number: int, edge: FigureEdge, around: Lanes) -
     if placed.is_turned:
         return _label_below(placed, number, line, around)
     reach = style.LABEL_GAP
-    if facts.places[number] is EdgePlace.LANE:
+    if number in around.labels:
         box = around.labels[number]
         return DrawnText(line, box.left + reach, box.center[1] + _half_capital())
     solid = {twin: other for other, twin in facts.twins.items()}.get(number, number)
@@ -190,7 +189,7 @@ def _label_below(placed: PlacedFigure, number: int, line: TextLine, around: Lane
     """Set a label below its level line; the one of a pair's forward arrow above it."""
     twins = placed.facts.twins
     solid = {twin: other for other, twin in twins.items()}.get(number, number)
-    is_lane = placed.facts.places[number] is EdgePlace.LANE
+    is_lane = number in around.labels
     box = around.labels[number] if is_lane else placed.labels[solid]
     x, y = box.center[0] - line.width / 2, box.top + style.LABEL_GAP_BELOW
     if solid in twins and not is_lane:

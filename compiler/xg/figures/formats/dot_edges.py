@@ -66,7 +66,7 @@ class _EdgeWriter:
         look: dict[Attribute, str] = {
             **dot_style.edge_attributes(edge.style, self.theme, edge.mark)
         }
-        if edge.label:
+        if edge.label and not edge.repeats:  # dot would make room for it
             color = MARKS.get(edge.mark, Color.INK)
             look["label"] = edge_label(edge.label, self.theme, color)
         if place in _WEIGHTS:

@@ -18,6 +18,7 @@ _ABOVE: Final = 4.5  # between a row and the first line below it
 _BEND: Final = 9.0  # where a line leaves the row downwards and bends: room for a round corner
 _BELOW: Final = 5.0  # between the last line and the row below it
 _HEAD: Final = style.ARROW_LENGTH + 6.0  # that much where arrows enter the row from above
+_BELOW_HEAD: Final = 6.5  # between the middle of a circle's side and a line that leaves it
 _MOST_ROUNDS: Final = 4
 
 
@@ -161,11 +162,14 @@ def _leveled(order: Sequence[_Bar]) -> int:
     return max((bar.level for bar in order), default=-1) + 1
 
 
-def stops(routes: Mapping[int, Route], rooms: Mapping[str, float]) -> dict[tuple[int, bool], float]:
+def stops(
+    routes: Mapping[int, Route], rooms: Mapping[str, float], circles: Collection[str]
+) -> dict[tuple[int, bool], float]:
     """Return how far below the middle of a node's side each line meets it, by edge and end.
 
     From top to bottom: what comes in from above, the nearer first; then what goes out and down,
-    the farther first. Lines of one key that go out are one.
+    the farther first. Lines of one key that go out are one. The only arrow that enters a side of a
+    circle aims at its middle, and one line leaves below.
     """
     sides: dict[tuple[str, NodeSide], list[tuple[Route, bool]]] = defaultdict(list)
     for route in routes.values():
@@ -176,6 +180,9 @@ def stops(routes: Mapping[int, Route], rooms: Mapping[str, float]) -> dict[tuple
     offsets: dict[tuple[int, bool], float] = {}
     for (node, _), here in sides.items():
         levels = _levels(here)
+        if node in circles and _is_one_of_each(levels):
+            offsets.update(((route.number, is_out), _BELOW_HEAD * is_out) for route, is_out in here)
+            continue
         wide = 2 * max(route.half for route, _ in here)
         gap = min(style.RAIL_GAP + wide, (rooms[node] - 6.0 - wide) / max(len(levels) - 1, 1))
         first = -gap * (len(levels) - 1) / 2
@@ -184,6 +191,12 @@ def stops(routes: Mapping[int, Route], rooms: Mapping[str, float]) -> dict[tuple
                 ((route.number, is_out), first + gap * level) for route, is_out in members
             )
     return offsets
+
+
+def _is_one_of_each(levels: Sequence[Sequence[tuple[Route, bool]]]) -> bool:
+    """Return whether one arrow enters and one line leaves, none beside an arrow back."""
+    kinds = [is_out for ((_, is_out), *_) in levels]
+    return kinds == [False, True] and not any(route.half for one in levels for route, _ in one)
 
 
 def _levels(here: Sequence[tuple[Route, bool]]) -> list[list[tuple[Route, bool]]]:

@@ -31,6 +31,8 @@ from xg.figures.layout.request import (
 from xg.figures.layout.route_costs import CLASH, CORNER, CROSSING, LENGTH
 from xg.figures.layout.route_search import Search
 from xg.figures.model import style
+from xg.figures.model.figure import FigureGroup
+from xg.figures.model.geometry import Box, bounding_box
 
 _LEAST_STOP: Final = 5.6  # between two lines at one side of a node
 _LEAST_HEADS: Final = 6.1  # if arrows enter there
@@ -50,14 +52,14 @@ class Router:
 
     def run(self) -> Mapping[int, Route]:
         """Route every edge."""
-        route_requests = list(requests(self.placed, self.field, self.rooms))
+        route_requests = self.requests = list(requests(self.placed, self.field, self.rooms))
         for request in route_requests:
-            self._put(self._best(request))
+            self.put(self.best(request))
         for request in route_requests:
             old = self.routes[request.number]
             if self.trouble(old) > 0:
-                self._take(old)
-                self._put(self._best(request, old))
+                self.take(old)
+                self.put(self.best(request, old))
         for several in self._branching(route_requests):
             for one, other in combinations(several, 2):
                 self._exchange(one, other)
@@ -75,37 +77,44 @@ class Router:
         """Route two edges that cross again in the other order: one may have the other's way."""
         old = self.routes[one.number], self.routes[other.number]
         before, trouble = sum(map(self.cost, old)), self.trouble(old[0])
-        self._take(old[1])
+        self.take(old[1])
         if self.trouble(old[0]) >= trouble:
-            self._put(old[1])
+            self.put(old[1])
             return
-        self._take(old[0])
+        self.take(old[0])
         for request in (other, one):
-            self._put(self._best(request))
+            self.put(self.best(request))
         new = self.routes[one.number], self.routes[other.number]
         if sum(map(self.cost, new)) >= before:
             for route in new:
-                self._take(route)
+                self.take(route)
             for route in old:
-                self._put(route)
+                self.put(route)
 
     def cramped(self) -> frozenset[str]:
         """Return the nodes at which lines are too near to each other, or to something else."""
         clashing = (route for route in self.routes.values() if self._clashes(route) > 0)
         return frozenset(port.node for one in clashing for port in (one.start, one.end))
 
-    def _put(self, route: Route) -> None:
+    def put(self, route: Route) -> None:
+        """Draw a route on the field."""
         self.routes[route.number] = route
         self.field.add(route)
         for port in (route.start, route.end):
             self.ports[port.node, port.side][route.number] = (port, route)
 
-    def _take(self, route: Route) -> None:
+    def take(self, route: Route) -> None:
+        """Take a route off the field."""
         self.field.remove(route)
         for port in (route.start, route.end):
             self.ports[port.node, port.side].pop(route.number, None)
 
-    def _best(self, request: RouteRequest, old: Route | None = None) -> Route:
+    def places(self, request: RouteRequest, port: RimPort) -> list[Range]:
+        """Return where an edge may run that begins or ends at a port."""
+        seen = LineField(self.field, request.key, request.half, request.room, request.lanes)
+        return _Ways(self, request, seen).places(port)
+
+    def best(self, request: RouteRequest, old: Route | None = None) -> Route:
         """Try the pairs of ports, the most promising first; keep an old route that costs less."""
         pairs = sorted(
             ((_least(start, end), start, end)
@@ -113,7 +122,7 @@ class Router:
             key=lambda pair: pair[0],
         )  # fmt: skip
         best = old
-        seen = LineField(self.field, request.key, request.half, request.room)
+        seen = LineField(self.field, request.key, request.half, request.room, request.lanes)
         lowest = FAR * FAR if old is None else nextafter(self.cost(old, seen), FAR * FAR)
         ways = _Ways(self, request, seen)
         for least, start, end in pairs:
@@ -232,7 +241,7 @@ class _Ways:
     def between(self, start: RimPort, end: RimPort, lowest: float) -> Route | None:
         """Return the best way from port to port, None where it costs more."""
         request = self.request
-        starts, ends = self._places(start), self._places(end)
+        starts, ends = self.places(start), self.places(end)
         if not starts or not ends:
             return None
         corners = start.side.is_level + end.side.is_level
@@ -260,13 +269,14 @@ class _Ways:
             return min(box.left for box in boxes) - reach
         return max(box.right for box in boxes) + reach
 
-    def _places(self, port: RimPort) -> list[Range]:
+    def places(self, port: RimPort) -> list[Range]:
         """Return where the run that begins or ends at a port may be."""
         if not port.side.is_level:
             return [(-FAR, FAR) if port.wide else (port.x, port.x)]
         if id(port) not in self.ranges:
             low, high = self._beside(port)
-            here = free(self.router.field, port.row, self.request.key, self.request.half, 0.0)
+            key, half, lanes = self.request.key, self.request.half, self.request.lanes
+            here = free(self.router.field, port.row, key, half, 0.0, lanes)
             within = ((max(left, low), min(right, high)) for left, right in here)
             self.ranges[id(port)] = [(a, b) for a, b in within if a <= b]
         return self.ranges[id(port)]
@@ -321,15 +331,52 @@ def field_of(placed: PlacedFigure) -> RoutingField:
         if node not in bars:
             field.rows[field.row(box)].block(box.left, box.right)
     for number, box in placed.labels.items():
-        row = field.rows[field.row(box)]
-        is_paired = number in placed.facts.twins
-        row.block(box.left if is_paired else box.left + CLEAR - 1.0, box.right)
-        if not is_paired:
-            key = key_of(placed.figure.edges[number], None)
-            row.labelled.setdefault(key, []).append(box.left)
+        label_blocks(placed, field, number, box, put=True)
     for edge, place in zip(placed.figure.edges, placed.facts.places, strict=True):
         if place in FLAT:
             ends = placed.nodes[edge.tail], placed.nodes[edge.head]
             first, last = sorted(ends, key=lambda box: box.left)
             field.rows[field.row(first)].block(first.right, last.left)
+    for number, group in enumerate(placed.figure.groups):
+        if group.is_axis and not placed.figure.columns:
+            _frame_lane(placed, field, number, group)
     return field
+
+
+def _frame_lane(placed: PlacedFigure, field: RoutingField, number: int, group: FigureGroup) -> None:
+    """Keep the upright lines of others out of a lane: in its frame they would seem to be in it."""
+    members = set(group.nodes)
+    ends = [{edge.tail, edge.head} for edge in placed.figure.edges]
+    boxes = [placed.nodes[node] for node in group.nodes]
+    boxes += [box for n, box in placed.labels.items() if ends[n] <= members]
+    inside = bounding_box(boxes)
+    strangers = [box for node, box in placed.nodes.items() if node not in members]
+    around = inside.grown(style.GROUP_PADDING)
+    if any(around.overlaps(box) for box in strangers):
+        around = inside
+    if not any(around.overlaps(box) for box in strangers):
+        rows = [field.row(box) for box in boxes]
+        for row in range(min(rows), max(rows) + 1):
+            field.rows[row].framed[number] = around.left, around.right
+
+
+def label_blocks(
+    placed: PlacedFigure, field: RoutingField, number: int, box: Box, *, put: bool
+) -> None:
+    """Block a label's room in its row, or let lines through there again."""
+    row = field.rows[field.row(box)]
+    lines = row.labelled.setdefault(key_of(placed.figure.edges[number], None), [])
+    is_paired = number in placed.facts.twins
+    if put:
+        row.block(*blocked(placed, number, box))
+        lines += [] if is_paired else [box.left]
+    else:
+        row.taken.remove(blocked(placed, number, box))
+        if not is_paired:
+            lines.remove(box.left)
+
+
+def blocked(placed: PlacedFigure, number: int, box: Box) -> Range:
+    """Return what of its row a label takes: a single line may run at its left end."""
+    is_paired = number in placed.facts.twins
+    return box.left if is_paired else box.left + CLEAR - 1.0, box.right

@@ -82,13 +82,15 @@ class Route:
 class FieldRow:
     """A band of boxes: its height on the page, and what of its width they take.
 
-    `labelled` are the places at labels, by the key of the lines that may run through there.
+    `labelled` are the places at labels, by the key of the lines that may run through there. A
+    lane's part is `framed`, by its number: only upright lines of that lane run there.
     """
 
     top: float
     bottom: float
     taken: list[Range] = field(default_factory=list[Range])
     labelled: dict[Key, list[float]] = field(default_factory=dict[Key, list[float]])
+    framed: dict[int, Range] = field(default_factory=dict[int, Range])
 
     def block(self, left: float, right: float) -> None:
         """Let no line through."""

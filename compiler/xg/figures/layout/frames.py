@@ -72,6 +72,22 @@ def frame_box(
     return None if _hits(frame, strangers) else (inside, frame)
 
 
+def without_strangers(placed: PlacedFigure, group: FigureGroup, inside: Box, frame: Box) -> Box:
+    """Return a frame with less room at a side where a line runs down that is not of its nodes."""
+    members = set(group.nodes)
+    for number, path in placed.paths.items():
+        edge = placed.figure.edges[number]
+        if members.isdisjoint((edge.tail, edge.head)):
+            for a, b in pairwise(flattened(path)):
+                low, high = sorted((a[1], b[1]))
+                if a[0] == b[0] and min(high, frame.bottom) - max(low, frame.top) > _ALONG:
+                    if frame.left < a[0] + _OUT <= inside.left - _NEAR:
+                        frame = replace(frame, left=a[0] + _OUT)
+                    if inside.right + _NEAR <= a[0] - _OUT < frame.right:
+                        frame = replace(frame, right=a[0] - _OUT)
+    return frame
+
+
 def _hits(box: Box, others: Iterable[Box]) -> bool:
     return any(box.overlaps(other) for other in others)
 

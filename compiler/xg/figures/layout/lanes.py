@@ -1,4 +1,7 @@
-"""Labels of lanes, and the frames of groups: what is drawn around paths that are already there."""
+"""Labels of lanes, labels that repeat others, and the frames of groups.
+
+They are drawn around paths that are already there.
+"""
 
 from __future__ import annotations
 
@@ -17,6 +20,7 @@ from xg.figures.layout.frames import (
     rank_frames,
     settled,
     strips,
+    without_strangers,
 )
 from xg.figures.layout.measure import Extent, label_size
 from xg.figures.layout.placed import PlacedFigure
@@ -24,6 +28,7 @@ from xg.figures.layout.request import pair_shift
 from xg.figures.model import style
 from xg.figures.model.figure import EdgeStyle
 from xg.figures.model.geometry import Box, DrawnPath, Point, bounding_box, flattened
+from xg.figures.model.richtext import RichText
 from xg.figures.model.structure import EdgePlace, nested
 
 # Crossings cost 4 each: see `tangles`.
@@ -35,6 +40,7 @@ _WIDE, _MEDIUM, _NARROW = 8.0, 4.0, 1.0  # room around a lane's label
 # Rounds of tries to place one: sides of an upright part, 1 is its right, and the room there.
 _TRIES: Final = (((1, _WIDE), (-1, _WIDE)), ((1, _NARROW), (-1, _NARROW)))
 _PAIR_TRIES: Final = (((-1, _WIDE), (-1, _MEDIUM), (1, _WIDE)), ((-1, _NARROW), (1, _NARROW)))
+_SPARE_TRIES: Final = (((1, _WIDE), (-1, _WIDE)), ((1, _MEDIUM), (-1, _MEDIUM)))
 _LEFT_GAP: Final = 3.0  # between a label at the left of a lane and the lane
 _BAND: Final = 64.0  # points; a few rows
 _CLEARANCE: Final = 2.0
@@ -44,7 +50,7 @@ Owner = str | int  # a node's id, an edge's number, or a frame's
 
 @dataclass(slots=True)
 class Lanes:
-    """The label boxes of lanes by edge number, and the frames of the groups.
+    """The boxes of labels that were placed last, by edge number, and the frames of the groups.
 
     The rims of some frames are `unsettled`: on a line or a text. Labels in `crowded` found no room;
     they need so much at the left of their lines.
@@ -74,6 +80,8 @@ def lanes(placed: PlacedFigure) -> Lanes:
         ids = (placed.figure.groups[other].id for other in inside_of[number])
         inner = [result.frames[one].box for one in ids if one in result.frames]
         found = frame_box(placed, group, boxes, inner)
+        if found is not None and group.is_axis:
+            found = found[0], without_strangers(placed, group, *found)
         if found is not None:
             inside, box = found
             frame = finished(group, box, [*taken, *inner], placed.nodes)
@@ -128,7 +136,8 @@ def left_out(placed: PlacedFigure) -> tuple[bool, int]:
     frameless = [one for one in groups if one.id not in found.frames]
     rims = len(found.unsettled & found.frames.keys())
     axis = 0 if placed.figure.levels else _AXIS
-    cost = sum(axis if one.is_axis else _CALL for one in frameless) + _RIM * rims
+    cost = _CALL * sum(not one.is_axis for one in frameless) + _RIM * rims
+    cost += axis * any(one.is_axis for one in frameless)  # all of them are worth no crossing
     return rims > 0 or not all(one.is_axis for one in frameless), cost
 
 
@@ -139,9 +148,36 @@ def crowded_lanes(placed: PlacedFigure) -> dict[int, float]:
 
 def _labelled(placed: PlacedFigure) -> Lanes:
     result = Lanes()
-    edges = zip(placed.figure.edges, placed.facts.places, strict=True)
-    if not any(place is EdgePlace.LANE and edge.label for edge, place in edges):
-        return result
+    edges = list(enumerate(zip(placed.figure.edges, placed.facts.places, strict=True)))
+    on_lanes = [n for n, (edge, place) in edges if place is EdgePlace.LANE and edge.label]
+    repeated = [n for n, (edge, _) in edges if edge.repeats and n in placed.paths]
+    if on_lanes or repeated:
+        obstacles = _obstacles(placed)
+        for number in on_lanes:
+            _put_on_lane(placed, number, obstacles, result)
+        for number in repeated:
+            others, heights = _others(placed, number), _heights(placed, number)
+            box = _box_on(placed, number, obstacles, others, heights)
+            if box is not None and not _is_said(placed, number, box, result):
+                result.labels[number] = box
+                obstacles.add(number, box)
+    return result
+
+
+def _is_said(placed: PlacedFigure, number: int, box: Box, result: Lanes) -> bool:
+    """Return whether the same label is already beside the line: it leads to several nodes."""
+    edges, (value, label) = placed.figure.edges, _said(placed, number)
+    same = [n for n in range(len(edges)) if n != number and _said(placed, n) == (value, label)]
+    found = (labels.get(n) for n in same for labels in (placed.labels, result.labels))
+    return any(abs(one.left - box.left) < 1.0 for one in found if one is not None)
+
+
+def _said(placed: PlacedFigure, number: int) -> tuple[object, RichText]:
+    edge = placed.figure.edges[number]
+    return edge.value, edge.label
+
+
+def _obstacles(placed: PlacedFigure) -> Obstacles:
     obstacles = Obstacles(placed)
     for number, path in placed.paths.items():
         for a, b in pairwise(flattened(path)):
@@ -151,22 +187,50 @@ def _labelled(placed: PlacedFigure) -> Lanes:
         obstacles.add(bar, Box(-1e4, box.top, 1e4, box.bottom))
     for rim in (y for pair in rank_frames(placed) for y in pair) if placed.figure.levels else ():
         obstacles.add("", Box(-1e4, rim - 1.0, 1e4, rim + 1.0))
-    for number, place in enumerate(placed.facts.places):
-        label = placed.figure.edges[number].label
-        if place is EdgePlace.LANE and label:
-            beside = 2 * pair_shift(placed) if number in placed.facts.twins else 0.0
-            size = label_size(label, turned=placed.figure.rightward)
-            path, others = placed.paths[number], _others(placed, number)
-            box = _label_box(size, path, beside, obstacles, others)
-            box = box or _label_box(size, path, beside, obstacles)
-            if box is None:
-                result.crowded[number] = size.width + _LEFT_GAP + _NARROW
-                (x, start), (_, end) = _upright(path)[0]
-                center = x + beside + size.width / 2, (start + end) / 2
-                box = Box.around(center, size.width, size.height)
-            result.labels[number] = box
-            obstacles.add(number, box)
-    return result
+    return obstacles
+
+
+def _put_on_lane(placed: PlacedFigure, number: int, obstacles: Obstacles, result: Lanes) -> None:
+    """Find the place of a lane's label; where there is none, say how much room it needs."""
+    box = _box_on(placed, number, obstacles, _others(placed, number))
+    box = box or _box_on(placed, number, obstacles)
+    if box is None:
+        size, beside = _measures(placed, number)
+        result.crowded[number] = size.width + _LEFT_GAP + _NARROW
+        (x, start), (_, end) = _upright(placed.paths[number])[0]
+        center = x + beside + size.width / 2, (start + end) / 2
+        box = Box.around(center, size.width, size.height)
+    result.labels[number] = box
+    obstacles.add(number, box)
+
+
+def _heights(placed: PlacedFigure, number: int) -> list[float]:
+    """Return how high the labels are of which a label repeats one."""
+    edges = placed.figure.edges
+    return [
+        box.center[1] for n, box in placed.labels.items() if edges[n].tail == edges[number].tail
+    ]
+
+
+def _box_on(
+    placed: PlacedFigure,
+    number: int,
+    obstacles: Obstacles,
+    others: Sequence[Box] = (),
+    heights: Sequence[float] = (),
+) -> Box | None:
+    size, beside = _measures(placed, number)
+    rounds = _PAIR_TRIES if beside else _TRIES
+    if placed.figure.edges[number].repeats:
+        rounds = _PAIR_TRIES[:1] if beside else _SPARE_TRIES
+    return _label_box(size, placed.paths[number], beside, obstacles, rounds, others, heights)
+
+
+def _measures(placed: PlacedFigure, number: int) -> tuple[Extent, float]:
+    """Return how large an edge's label is, and how far the arrow back is at the line's right."""
+    beside = 2 * pair_shift(placed) if number in placed.facts.twins else 0.0
+    label = placed.figure.edges[number].label
+    return label_size(label, turned=placed.figure.rightward), beside
 
 
 def _others(placed: PlacedFigure, number: int) -> list[Box]:
@@ -206,19 +270,21 @@ def _label_box(
     path: DrawnPath,
     beside: float,
     obstacles: Obstacles,
+    rounds: Sequence[Sequence[tuple[int, float]]],
     others: Sequence[Box] = (),
+    heights: Sequence[float] = (),
 ) -> Box | None:
-    """Find room beside the lane's upright parts, nearest to their middle: the longest first.
+    """Find room beside the line's upright parts: at given heights, else nearest to their middle.
 
-    It is not in `others`.
+    The longest part is the first. The room is not in `others`.
 
     A gradient's arrow is that far `beside` it at the right: a label of one of the pair is rather at
     the left, next to its own line, where there is a little room.
     """
     parts = _upright(path)
-    for tries in _PAIR_TRIES if beside else _TRIES:
+    for tries in rounds:
         for part, (side, clearance) in product(parts, tries):
-            for center in _places(part, size, beside, side):
+            for center in _places(part, size, beside, side, heights):
                 box = Box.around(center, size.width, size.height)
                 if any(box.overlaps(other) for other in others):
                     continue
@@ -227,11 +293,16 @@ def _label_box(
     return None
 
 
-def _places(part: tuple[Point, Point], size: Extent, beside: float, side: int) -> Iterator[Point]:
+def _places(
+    part: tuple[Point, Point], size: Extent, beside: float, side: int, heights: Sequence[float]
+) -> Iterator[Point]:
     """Yield middles for a label at a side of an upright part: 1 is its right, -1 its left."""
     (x, start), (_, end) = part
     middle, reach = (start + end) / 2, abs(end - start) / 2 - size.height
     away = beside + size.width / 2 if side > 0 else -size.width / 2 - _LEFT_GAP
+    for height in heights:
+        if abs(height - middle) <= abs(end - start) / 2 - size.height / 2:
+            yield x + away, height
     for step in range(max(int(reach / _LABEL_STEP), 0) + 1):
         yield from ((x + away, middle + sign * step * _LABEL_STEP) for sign in (1, -1))
 

@@ -7,6 +7,7 @@ search for an edge's route asks many times for the same.
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
+from collections.abc import Collection
 from itertools import accumulate
 from typing import Final
 
@@ -77,12 +78,19 @@ def _sorted(weighed: list[tuple[float, int]]) -> tuple[list[float], list[int]]:
 class LineField:
     """The field for lines of one key, `half` as wide; lines of one key may share their way.
 
-    So much `room` is kept free at the left.
+    So much `room` is kept free at the left. They begin or end in some `lanes`.
     """
 
-    def __init__(self, field: RoutingField, key: Key, half: float, room: float = 0.0) -> None:
+    def __init__(
+        self,
+        field: RoutingField,
+        key: Key,
+        half: float,
+        room: float = 0.0,
+        lanes: Collection[int] = (),
+    ) -> None:
         self._field = field
-        self._line = key, half, room
+        self._line = key, half, room, lanes
         self._free: dict[int, list[Range]] = {}
         self._gaps: dict[int, GapLines] = {}
 
@@ -95,7 +103,7 @@ class LineField:
     def gap(self, gap: int) -> GapLines:
         """Return the lines of others in a gap."""
         if gap not in self._gaps:
-            key, half, _ = self._line
+            key, half, *_ = self._line
             turns = [
                 (a, b, a, b, its) if a < b else (b, a, a, b, its)
                 for some in self._field.level[gap].values()
@@ -120,8 +128,15 @@ class LineField:
         return self._gaps[gap]
 
 
-def free(field: RoutingField, row: int, key: Key, half: float, room: float) -> list[Range]:
-    """Return what of a row a line of that key may run through, from left to right."""
+def free(
+    field: RoutingField,
+    row: int,
+    key: Key,
+    half: float,
+    room: float,
+    lanes: Collection[int] = (),
+) -> list[Range]:
+    """Return what of a row a line of that key and those lanes may run through, left to right."""
     reach, clear = APART + half, CLEAR + half
     taken = [
         (x - reach - its - before, x + reach + its + room)
@@ -129,7 +144,9 @@ def free(field: RoutingField, row: int, key: Key, half: float, room: float) -> l
         for x, other, its, before in some
         if other != key
     ]
-    taken += [(left - clear, right + clear + room) for left, right in field.rows[row].taken]
+    framed = (one for lane, one in field.rows[row].framed.items() if lane not in lanes)
+    boxes = (*field.rows[row].taken, *framed)
+    taken += [(left - clear, right + clear + room) for left, right in boxes]
     for some in field.flat[row].values():
         for _, _, port, other in some:
             if other != key or port.head:

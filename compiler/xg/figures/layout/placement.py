@@ -124,17 +124,21 @@ class _Port:
 
 
 def label_boxes(figure: Figure, facts: Structure) -> dict[int, Extent]:
-    """Return the boxes of labels: at the right of a line, or around an arrow and its way back."""
+    """Return the boxes of labels: at the right of a line, or around an arrow and its way back.
+
+    Those that repeat what another says have none.
+    """
     boxes: dict[int, Extent] = {}
     for number, (edge, place) in enumerate(zip(figure.edges, facts.places, strict=True)):
         if place not in (EdgePlace.DOWN, EdgePlace.BRANCH, EdgePlace.SIDE, EdgePlace.AROUND):
             continue
+        label = () if edge.repeats else edge.label
         if number in facts.twins:
             up = figure.edges[facts.twins[number]].label
-            if edge.label or up or place is EdgePlace.DOWN:
-                boxes[number] = pair_size(edge.label, up, turned=figure.rightward)
-        elif edge.label:
-            boxes[number] = label_size(edge.label, turned=figure.rightward)
+            if label or up or place is EdgePlace.DOWN:
+                boxes[number] = pair_size(label, up, turned=figure.rightward)
+        elif label:
+            boxes[number] = label_size(label, turned=figure.rightward)
     return boxes
 
 

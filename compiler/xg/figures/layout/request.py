@@ -24,6 +24,8 @@ _BELOW_SCRIPTS: Final = 1.5
 PORT_APART: Final = 5.4  # between two lines at the top or the bottom of a node
 _PORT_STEP: Final = 9.0  # between ports at the top or the bottom of a box
 _CIRCLE_STEP: Final = 5.5
+_WIDE: Final = 40.0  # a box that hangs no straight line at a corner,
+_AT_CORNER: Final = 3.0  # that much farther in than others
 _ELSEWHERE: Final = 15.0  # for leaving a bar not where its value enters: less than a crossing
 FLAT: Final = (EdgePlace.FROM_LEFT, EdgePlace.FROM_RIGHT)
 
@@ -33,7 +35,7 @@ _LEAVE: Final = {
     EdgePlace.DOWN: {NodeSide.BOTTOM: 0.0},
     EdgePlace.OUT: {NodeSide.BOTTOM: 0.0},
     EdgePlace.BRANCH: {NodeSide.RIGHT: 0.0, NodeSide.LEFT: 2.0, NodeSide.BOTTOM: 3.0},
-    EdgePlace.SIDE: {NodeSide.BOTTOM: 0.0},
+    EdgePlace.SIDE: {NodeSide.BOTTOM: 0.0, NodeSide.RIGHT: 4.0, NodeSide.LEFT: 4.0},
     EdgePlace.AROUND: {NodeSide.RIGHT: 0.0, NodeSide.LEFT: 2.0, NodeSide.BOTTOM: 3.0},
     EdgePlace.LANE: {NodeSide.LEFT: 0.0, NodeSide.BOTTOM: 6.0, NodeSide.RIGHT: 11.0},
 }
@@ -61,6 +63,7 @@ class RouteRequest:
     via: tuple[int, float] | None  # the row of its label, and where it runs there
     half: float = 0.0  # how far two lines, an arrow and its way back, are from the middle
     room: float = 0.0  # at its left, for its label
+    lanes: frozenset[int] = frozenset()  # groups of which an end is
 
 
 def key_of(edge: FigureEdge, twin: int | None) -> Key:
@@ -123,8 +126,19 @@ class _Book:
         starts = self._ports(edge.tail, _LEAVE[place], aims, is_head=twin is not None)
         ends = self._ports(edge.head, _ENTER[place], aims, is_head=True)
         key = key_of(edge, twin)
+        groups = enumerate(self.placed.figure.groups)
+        lanes = frozenset(n for n, one in groups if {edge.tail, edge.head} & set(one.nodes))
         return RouteRequest(
-            number, key, place, edge.tail, edge.head, tuple(starts), tuple(ends), via, half
+            number,
+            key,
+            place,
+            edge.tail,
+            edge.head,
+            tuple(starts),
+            tuple(ends),
+            via,
+            half,
+            lanes=lanes,
         )
 
     def _via(self, number: int, twin: int | None) -> tuple[int, float] | None:
@@ -165,8 +179,9 @@ class _Book:
         if self.placed.facts.twins:
             step = max(step, PORT_APART + 2 * self.shift + 0.1)
         most = box.width / 2 - (3.0 if is_circle else 7.0)
+        off_corners = most - (_AT_CORNER if box.width > _WIDE else 0.0)
         shifts = {aim - box.center[0] for aim in aims}
-        for shift in sorted(one for one in shifts if 0 < abs(one) <= most):
+        for shift in sorted(one for one in shifts if 0 < abs(one) <= off_corners):
             yield shift, 2.0
         for count in range(1, min(int(most / step), 4) + 1 if most > 0 else 1):
             for sign in (1, -1):

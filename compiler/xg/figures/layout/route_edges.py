@@ -15,6 +15,7 @@ from xg.figures.layout.lanes import crowded_lanes
 from xg.figures.layout.placed import PlacedFigure
 from xg.figures.layout.ports import NodeSide, RimPort
 from xg.figures.layout.request import FLAT, is_round, pair_shift, side_room, text_gap
+from xg.figures.layout.slide_labels import slide_labels
 from xg.figures.model import style
 from xg.figures.model.geometry import Box, DrawnPath, Point, backward, polyline, rounded
 from xg.figures.model.structure import EdgePlace
@@ -35,11 +36,13 @@ def _routed(placed: PlacedFigure, rooms: Mapping[int, float]) -> PlacedFigure:
     field = field_of(placed)
     router = Router(placed, field, rooms)
     routes = router.run()
+    placed = replace(placed, labels=slide_labels(router, router.requests))
     levels = {field.row(placed.nodes[bar]) for bar in placed.figure.levels}
     channel_levels = channels(field, routes, levels)
     moved = _moved(placed, field, channel_levels)
     sides = {node: side_room(placed, node) for node in placed.nodes}
-    sheet = _RouteContext(moved, channel_levels, stops(routes, sides))
+    circles = [node for node in placed.nodes if is_round(placed, node)]
+    sheet = _RouteContext(moved, channel_levels, stops(routes, sides, circles))
     twins, shift = placed.facts.twins, pair_shift(placed)
     paths: dict[int, DrawnPath] = {}
     for number, route in routes.items():

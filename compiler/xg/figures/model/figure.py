@@ -73,7 +73,8 @@ class FigureEdge:
     """One arrow, with the tensor that it carries as its label.
 
     `output` is which of its tail's outputs it carries: only one and the same may look like one
-    line that branches. A dashed one has that of the arrow beside which it runs back.
+    line that branches. A dashed one has that of the arrow beside which it runs back. A label that
+    `repeats` what another arrow says of the value is drawn where there is room for it.
     """
 
     tail: str
@@ -83,6 +84,7 @@ class FigureEdge:
     label: RichText = ()
     mark: Emphasis = Emphasis.NONE
     output: int = 0
+    repeats: bool = False
 
     @property
     def value(self) -> tuple[str, str | int]:

@@ -96,15 +96,16 @@ def _twins(figure: Figure) -> dict[int, int]:
 def _beside(figure: Figure) -> tuple[dict[str, str], dict[str, str]]:
     """Choose the tensors in the row of the node they enter: one at each side.
 
-    The right side is free only where no other column is left or joined there. A tensor from outside
-    an opened call is not beside a node of it, where it would be in the call's frame.
+    Saved ones are at the left in any case. The right side is free only where no other column is
+    left or joined there. A tensor from outside an opened call is not beside a node of it, where it
+    would be in the call's frame.
     """
     degree: dict[str, int] = defaultdict(int)
     solid = [edge for edge in figure.edges if edge.style is not EdgeStyle.DASHED]
     for edge in solid:
         degree[edge.tail] += 1
         degree[edge.head] += 1
-    tensors = {n.id for n in figure.nodes if n.kind in _BESIDE}
+    tensors = {n.id: n.kind for n in figure.nodes if n.kind in _BESIDE}
     calls = [frozenset(group.nodes) for group in figure.groups if not group.is_axis]
     flat = {e for e in solid if e.role is EdgeRole.SIDE and e.tail in tensors
             and degree[e.tail] == 1 and not e.label
@@ -114,7 +115,7 @@ def _beside(figure: Figure) -> tuple[dict[str, str], dict[str, str]]:
     taken |= {e.head for e in solid if e.role is EdgeRole.SIDE and e not in flat}
     left: dict[str, str] = {}
     right: dict[str, str] = {}
-    for edge in solid:
+    for edge in sorted(solid, key=lambda one: tensors.get(one.tail) is not NodeKind.SAVED):
         if edge in flat and edge.head not in left:
             left[edge.head] = edge.tail
         elif edge in flat and edge.head not in taken and edge.head not in right:

@@ -40,10 +40,14 @@ class EdgeNaming(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Flow:
-    """An operand that arrives by an arrow from another node."""
+    """An operand that arrives by an arrow from another node.
+
+    `text` is how the node reads it, where that is not as the value is written: ``dZ [B·S, D]``.
+    """
 
     value: Value
     style: EdgeStyle = EdgeStyle.SINGLE
+    text: RichText = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,13 +108,13 @@ def arrange(
     arrows = [arrow for operation in operations for arrow in state.arrows(operation)]
     tensors = (one.node.id for one in operations if one.node.kind is NodeKind.TENSOR)
     named = frozenset((*(source.node.id for source in sources), *tensors))
-    labels = _labelled(arrows, named, naming, spelled=spelled)
+    labels, repeats = _labelled(arrows, named, naming, spelled=spelled)
     moved = _crowded_notes(operations, arrows)
     for place, note in moved.values():
         labels[place] = (*labels.get(place, ()), *note)
-    edges = [
-        _edge(arrow, labels.get(number, ()), naming, output) for number, arrow in enumerate(arrows)
-    ]
+        repeats.discard(place)
+    said = [(labels.get(number, ()), number in repeats) for number in range(len(arrows))]
+    edges = [_edge(a, text, naming, output) for a, text in zip(arrows, said, strict=True)]
     nodes = [source.node for source in sources]
     for operation in operations:
         beside = [pair for pair in operation.beside if pair[0].id not in moved]
@@ -123,12 +127,14 @@ def arrange(
 
 
 def _edge(
-    arrow: _Arrow, label: RichText, naming: EdgeNaming, output: Mapping[Value, int]
+    arrow: _Arrow, said: tuple[RichText, bool], naming: EdgeNaming, output: Mapping[Value, int]
 ) -> FigureEdge:
+    """Return an arrow as an edge with its label, and whether this repeats another."""
     value = arrow.flow.value
     mark, place = naming.mark(value), output.get(value, 0)
     style = arrow.flow.style
-    return FigureEdge(arrow.tail, arrow.head.id, style, arrow.role, label, mark, place)
+    label, repeats = said
+    return FigureEdge(arrow.tail, arrow.head.id, style, arrow.role, label, mark, place, repeats)
 
 
 @dataclass(frozen=True, slots=True)
@@ -235,16 +241,19 @@ def _crowded_notes(
 
 def _labelled(
     arrows: Sequence[_Arrow], named: frozenset[str], naming: EdgeNaming, *, spelled: bool
-) -> Labels:
-    """Choose the arrow that carries each value's name: where its column continues, if it does.
+) -> tuple[Labels, set[int]]:
+    """Choose what each arrow says: symbol and shape, as the node that it leads to reads them.
 
-    Tensors carry their names themselves; a lane repeats the shape of its value. An arrow into one
-    that goes on says what it is called before, if that is another name.
+    If they are not `spelled`, one arrow of a value does, where its column continues. Tensors carry
+    their names themselves; a lane repeats the shape of its value. An arrow into one that goes on
+    says what it is called before, if that is another name. Return also which arrows repeat what is
+    said of the only value that leaves a node.
     """
     order = (EdgeRole.MAIN, EdgeRole.BRANCH, EdgeRole.SIDE)
     heads = (arrow.head for arrow in arrows)
     bars = {head.id for head in heads if head.kind is NodeKind.COMMUNICATION}
     labels: Labels = {}
+    repeats: set[int] = set()
     done: set[Value] = set()
     leaving: dict[str, set[Value]] = defaultdict(set)
     for arrow in arrows:
@@ -252,20 +261,30 @@ def _labelled(
     for role in order:
         for number, arrow in enumerate(arrows):
             value = arrow.flow.value
-            ends = arrow.head.id in named and arrow.head.id not in leaving
-            silent = arrow.tail in named or ends or arrow.head.label == naming.label(value)
-            if arrow.role is not role or silent:
+            if arrow.role is not role or _is_silent(arrow, named, leaving, naming):
                 continue
-            if value not in done:
-                labels[number] = (*naming.label(value), *naming.note(value))
-                done.add(value)
-            elif len(leaving[arrow.tail]) > 1 if spelled else arrow.tail in bars:
-                labels[number] = naming.label(value)
+            text, is_known = arrow.flow.text or naming.label(value), value in done
+            if not is_known or spelled or arrow.tail in bars:
+                labels[number] = text if is_known else (*text, *naming.note(value))
+                again = is_known and len(leaving[arrow.tail]) == 1 and arrow.tail not in bars
+                if arrow.tail in named or again:
+                    repeats.add(number)
+            done.add(value)
     for number, arrow in enumerate(arrows):
         if arrow.role is EdgeRole.RESIDUAL:
             value = arrow.flow.value
             is_new = value not in done and arrow.tail not in named
             is_named = spelled and (is_new or len(leaving[arrow.tail]) > 1)
             text = naming.label(value) if is_named else naming.shape(value)
+            text = arrow.flow.text or text
             labels[number] = (*text, *(naming.note(value) if is_new else ()))
-    return labels
+    return labels, repeats
+
+
+def _is_silent(
+    arrow: _Arrow, named: frozenset[str], leaving: Mapping[str, set[Value]], naming: EdgeNaming
+) -> bool:
+    """Return whether one end of an arrow says already what it carries."""
+    ends = arrow.head.id in named and arrow.head.id not in leaving
+    begins = arrow.tail in named and not arrow.flow.text
+    return begins or ends or arrow.head.label == naming.label(arrow.flow.value)

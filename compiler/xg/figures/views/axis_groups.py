@@ -13,7 +13,8 @@ nothing is sent.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from itertools import takewhile
 from typing import Final
 
 from xg.diagnostics.lazy_dataclass import dataclass
@@ -56,13 +57,19 @@ def axis_groups(
     ]
     between = _apart(_between_products(run, axes) for run in runs)
     lanes = between or _apart(run for run in runs if any(axes[one][run.axis] for one in run.nodes))
-    groups: list[FigureGroup] = []
-    for run in lanes:
-        label = (*plain("× "), *dimension(str(run.axis)))
-        whole = (*run.nodes, *_joining(arranged, run, axes))
-        nodes = (*whole, *_beside(arranged, whole))
-        groups.append(FigureGroup(f"× {run.axis} {len(groups) + 1}", label, nodes, is_axis=True))
-    return tuple(groups)
+    wholes = [_Run(run.axis, (*run.nodes, *_joining(arranged, run, axes))) for run in lanes]
+    turned = {some[0].node.id for step, some in drawn.items()
+              if isinstance(step, Apply) and step.op.glyph == "T"}  # fmt: skip
+    wholes += _aside(wholes, runs, axes, turned)
+    return tuple(
+        FigureGroup(
+            f"× {run.axis} {number}",
+            (*plain("× "), *dimension(str(run.axis))),
+            (*run.nodes, *_beside(arranged, run.nodes)),
+            is_axis=True,
+        )
+        for number, run in enumerate(wholes, 1)
+    )
 
 
 def _between_products(run: _Run, axes: Mapping[str, Mapping[Dim, bool]]) -> _Run:
@@ -81,6 +88,27 @@ def _apart(runs: Iterable[_Run]) -> list[_Run]:
             taken |= set(run.nodes)
             found.append(run)
     return found
+
+
+def _aside(
+    lanes: Sequence[_Run],
+    runs: Sequence[_Run],
+    axes: Mapping[str, Mapping[Dim, bool]],
+    turned: Collection[str],
+) -> Iterator[_Run]:
+    """Yield the products of other columns that are done for each index of an axis with a lane.
+
+    A T behind them is of them: it gives their result the order of the operand.
+    """
+    repeated = {lane.axis for lane in lanes}
+    taken = {node for lane in lanes for node in lane.nodes}
+    for run in runs:
+        part = _between_products(run, axes)
+        if run.axis in repeated and part.nodes and not taken & set(part.nodes):
+            behind = run.nodes[run.nodes.index(part.nodes[-1]) + 1 :]
+            nodes = (*part.nodes, *takewhile(turned.__contains__, behind))
+            taken |= set(nodes)
+            yield _Run(run.axis, nodes)
 
 
 def _outside(notation: Notation) -> set[Dim]:

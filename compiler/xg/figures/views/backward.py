@@ -12,7 +12,7 @@ from typing import Final
 from xg.diagnostics.counted import counted
 from xg.diagnostics.lazy_dataclass import dataclass
 from xg.figures.model.figure import EdgeStyle, Figure, FigureNode, NodeKind
-from xg.figures.model.richtext import RichText, StyledRun, characters, muted, plain
+from xg.figures.model.richtext import RichText, characters, muted, plain
 from xg.figures.views.arrange import DrawnOperation, Flow, Terminal, arrange
 from xg.figures.views.axis_groups import axis_groups
 from xg.figures.views.communication import communication_node, glyph_of, sends
@@ -29,6 +29,7 @@ from xg.figures.views.steps import (
     Ids,
     apply_node,
     call_node,
+    differential,
     operand_style,
     subtitle,
 )
@@ -36,7 +37,6 @@ from xg.ir.graph import Apply, Backward, Call, Program, Step, Value
 from xg.ir.labels import saved_names
 
 _MOST_LISTED: Final = 6  # gradients of parameters that a box names
-_D: Final = (StyledRun("d", italic=True),)
 
 
 def backward_figure(program: Program, backward: Backward, *, legend: bool = False) -> Figure:
@@ -139,7 +139,7 @@ class BackwardDrawing:
         flowing = [(p, value) for p, value in places if self._flows(value, step)]
         flowing.sort(key=lambda pair: pair[1].role != "cotangent")
         saved = [(p, value) for p, value in places if not self._flows(value, step)]
-        flows = tuple(Flow(value, operand_style(step, place)) for place, value in flowing)
+        flows = tuple(self._flow(step, place, value) for place, value in flowing)
         return DrawnOperation(
             self._marked(node, step),
             flows,
@@ -147,6 +147,11 @@ class BackwardDrawing:
             self._kept(step, saved),
             commutes=kind(step.op) is NodeKind.ADD,
         )
+
+    def _flow(self, step: Apply, place: int, value: Value) -> Flow:
+        """Return an operand that comes by an arrow; a product's matrix may have axes as one."""
+        text = self.notation.operand(step, place) if self.notation.is_joined(step, place) else ()
+        return Flow(value, operand_style(step, place), text)
 
     def _flows(self, value: Value, step: Step) -> bool:
         """Return whether a value comes to a step by an arrow: a gradient, or what is made again.
@@ -161,7 +166,7 @@ class BackwardDrawing:
 
     def _call(self, call: Call) -> DrawnOperation:
         node_id, graph = self.ids.take(f"d {call.path}"), self.notation.graph
-        node = call_node(call, self.program.graphs[call.callee], node_id, graph, _D)
+        node = call_node(call, self.program.graphs[call.callee], node_id, graph, differential)
         node = replace(node, lines=(*node.lines, *self._given(call)))
         flows = tuple(map(Flow, call.inputs))
         return DrawnOperation(self._marked(node, call), flows, call.outputs, self._read(call))
@@ -174,7 +179,7 @@ class BackwardDrawing:
             return (plain(f"gradients of {len(params)} parameters"),)
         notation = Notation.of(inner.forward)
         runs = [run for value in params
-                for run in (*plain(", "), *_D, *notation.symbol(value))]  # fmt: skip
+                for run in (*plain(", "), *differential(()), *notation.symbol(value))]  # fmt: skip
         return (tuple(runs[1:]),) if runs else ()
 
     def _read(self, call: Call) -> tuple[tuple[FigureNode, EdgeStyle], ...]:

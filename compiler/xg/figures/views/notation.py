@@ -135,15 +135,20 @@ class Notation:
         dims = [str(dim) for dim in self._shape(value)]
         return [*dims[:-2], dims[-1], dims[-2]] if transposed else dims
 
+    @staticmethod
+    def is_joined(step: Apply, place: int) -> bool:
+        """Return whether a product sums over several axes of an operand, which then are one."""
+        return kind(step.op) is NodeKind.MATMUL and len(_summed(step, place)) > 1
+
     def operand(self, step: Apply, place: int) -> RichText:
         """Return symbol and shape of a product's operand: a matrix of the axes that it sums over.
 
         Where it sums over more than one, they are one axis: ``[D, B·S]``.
         """
         value, transposed = step.inputs[place], is_transposed(step, place)
-        summed = _summed(step, place) if kind(step.op) is NodeKind.MATMUL else ()
-        if len(summed) < 2:
+        if not self.is_joined(step, place):
             return self.label(value, transposed=transposed)
+        summed = _summed(step, place)
         shape = self._shape(value)
         rest = [str(dim) for axis, dim in enumerate(shape) if axis not in summed]
         joined = str(product(shape[axis] for axis in summed))
@@ -212,6 +217,8 @@ class Notation:
     ) -> RichText:
         is_indexed = bool(index) or self._is_term_here(value)
         name = self.name(value).rpartition(".")[2].removesuffix(_INDEX if is_indexed else "")
+        if value.role == "cache":
+            name = _with_result(name, value.name or "")
         if value in self.transposes:
             name, transposed = self.transposes[value], not transposed
         sup = rank + ("⊤" if transposed else "")
@@ -286,6 +293,12 @@ class Notation:
             return self.graph.shape(primal)
         assert self.backward, "a value is of the forward or of the backward graph"
         return self.graph.sizes.fold_shape(self.backward.types[value].shape)
+
+
+def _with_result(name: str, kept: str) -> str:
+    """Return what several operators keep as people write it: keep with Y below it, not Y_keep."""
+    result, found, number = name.rpartition(f"_{kept}")
+    return f"{kept}_{result}{number}" if found else name
 
 
 def is_transposed(step: Apply, place: int) -> bool:

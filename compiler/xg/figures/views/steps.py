@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Final
 
 from xg.diagnostics.lazy_dataclass import dataclass, field
@@ -128,7 +128,7 @@ def call_node(
     callee: Graph,
     node_id: str,
     graph: Graph,
-    prefix: RichText = (),
+    written: Callable[[RichText], RichText] = tuple,
     starts: Mapping[Value, Apply] | None = None,
 ) -> FigureNode:
     """Return the box of a called block; of a repeated one with its count.
@@ -136,13 +136,20 @@ def call_node(
     One of several calls of a block has its name; those of one name share their parameters. A line
     of a loop's box says at which numbers its states begin, if `starts` makes them.
     """
-    label = (*prefix, *richtext.plain(callee.title or callee.block))
+    label = written(richtext.plain(callee.title or callee.block))
     title = f"{callee.block} as {call.path}"
     name = call_name(call, graph)
     count = times(call)
     detail = (*count, *richtext.plain(", " if count and name else ""), *richtext.plain(name))
     begun = _begun(call, callee, starts or {})
     return FigureNode(node_id, NodeKind.BLOCK, label, detail, title, lines=(begun,) * bool(begun))
+
+
+def differential(text: RichText) -> RichText:
+    """Return what a gradient is of behind a d, several words in parentheses: ``d(Layer norm)``."""
+    several = " " in richtext.characters(text)
+    inside = (*richtext.plain("("), *text, *richtext.plain(")")) if several else text
+    return (StyledRun("d", italic=True), *inside)
 
 
 def call_name(call: Call, graph: Graph) -> str:

@@ -1,0 +1,111 @@
+"""Branches say what they carry, as the node that they lead to reads it."""
+
+from dataclasses import replace
+
+import pytest
+from figures.flaws import flaws
+from library import shipped
+
+import xg
+from xg.figures import painted
+from xg.figures.draw.display import DrawnText
+from xg.figures.model.figure import EdgeRole, EdgeStyle, Figure, FigureEdge, NodeKind
+from xg.figures.model.richtext import characters, plain
+
+
+def figure(name: str, block: str | None = None) -> Figure:
+    return xg.compile(shipped(name), block).figure("backward")
+
+
+def said(edge: FigureEdge) -> str:
+    return characters(edge.label)
+
+
+def drawn(figure: Figure) -> set[str]:
+    """The edges whose labels are painted."""
+    return {
+        element.op
+        for element in painted(figure)[0].elements
+        if element.kind == "edge" and any(isinstance(part, DrawnText) for part in element.parts)
+    }
+
+
+@pytest.mark.parametrize("name", ["mlp", "mha", "output", "attention", "llama", "mamba"])
+def test_every_edge_between_operators_has_a_label(name: str) -> None:
+    """Only an edge with a tensor at an end may be without: that says it."""
+    shown = figure(name)
+    tensors = {node.id for node in shown.nodes
+               if node.kind in (NodeKind.TENSOR, NodeKind.SAVED)}  # fmt: skip
+    inner = [edge for edge in shown.edges if not {edge.tail, edge.head} & tensors]
+    assert inner
+    assert all(edge.label for edge in inner)
+
+
+def test_branches_of_one_value_say_it_again() -> None:
+    """The sum that makes db, and the product that makes dW: of B·S rows."""
+    shown = figure("mlp")
+    labels = [said(edge) for edge in shown.edges if edge.tail == "dDO dZ"]
+    assert sorted(labels) == ["dZ [B, S, D]", "dZ [B, S, D]", "dZ [B·S, D]"]
+    assert [edge.repeats for edge in shown.edges if edge.tail == "dDO dZ"].count(False) == 1
+
+
+@pytest.mark.parametrize(("name", "block"), [("mlp", None), ("mha", None), ("moe", "Experts")])
+def test_both_operands_of_a_product_agree(name: str, block: str | None) -> None:
+    """The first sums over its last axis, the second over its last but one: [D, B·S] • [B·S, V]."""
+    shown = figure(name, block)
+    labels = {node.id: characters(node.label) for node in shown.nodes}
+    products = {node.id for node in shown.nodes if node.kind is NodeKind.MATMUL}
+    count = 0
+    for edge in shown.edges:
+        if edge.head in products and edge.style is EdgeStyle.DOUBLE and said(edge):
+            first = next(one for one in shown.edges if one.head == edge.head and one is not edge)
+            row = said(first) or labels[first.tail]
+            assert axes(row)[-1] == axes(said(edge))[-2], (row, said(edge))
+            count += 1
+    assert count > 1
+
+
+def axes(label: str) -> list[str]:
+    return label.partition("[")[2].rstrip("]").split(", ")
+
+
+@pytest.mark.parametrize("name", ["mlp", "mha", "output", "attention"])
+def test_they_are_painted_where_there_is_room(name: str) -> None:
+    """Nothing is moved for them: a figure without them is as large, but for their own width."""
+    shown = figure(name)
+    repeats = {f"{edge.tail}->{edge.head}" for edge in shown.edges if edge.repeats}
+    painted_ones = repeats & drawn(shown)
+    assert len(painted_ones) >= 0.8 * len(repeats) > 0
+    assert flaws(painted(shown)[0], shown.groups) == []
+    edges = tuple(replace(edge, label=()) if edge.repeats else edge for edge in shown.edges)
+    bare = replace(shown, edges=edges)
+    assert painted(bare)[0].height == painted(shown)[0].height
+
+
+def test_they_are_left_out_where_there_is_none() -> None:
+    shown = figure("mlp")
+    long = plain("a label that is too long for the room beside its line " * 6)
+    sums = {node.id for node in shown.nodes if node.kind is NodeKind.REDUCE}
+    edges = tuple(
+        replace(edge, label=long) if edge.repeats and edge.head in sums else edge
+        for edge in shown.edges
+    )
+    crowded = replace(shown, edges=edges)
+    without = {f"{edge.tail}->{edge.head}" for edge in edges if edge.label == long}
+    assert without
+    assert without.isdisjoint(drawn(crowded))
+    assert flaws(painted(crowded)[0]) == []
+
+
+def test_one_line_says_it_once() -> None:
+    """Where a line leads to several nodes, the label beside it is of all."""
+    shown = xg.compile(shipped("unet"), "UNet").figure("forward")
+    repeats = [edge for edge in shown.edges if edge.repeats and said(edge).startswith("e ")]
+    assert len(repeats) == 2
+    assert len({f"{edge.tail}->{edge.head}" for edge in repeats} & drawn(shown)) == 1
+
+
+def test_a_lane_repeats_no_more_than_a_shape() -> None:
+    shown = figure("mlp")
+    (lane,) = (edge for edge in shown.edges if edge.role is EdgeRole.RESIDUAL)
+    assert said(lane) == "[B, S, D]"
