@@ -40,6 +40,17 @@ class Module(Protocol):
         ...
 
 
+Move: TypeAlias = Callable[[Arrays, Saved], Arrays]
+
+
+def move_of(module: object) -> Move | None:
+    """Return the function `moved` of a module with running statistics, else None.
+
+    Of parameters and what `forward` saved it gives the statistics after a batch, by their names.
+    """
+    return getattr(module, "moved", None)
+
+
 class StageModule(Module, Protocol):
     """The module of a stage of a pipeline, which may leave gradients of parameters for later."""
 

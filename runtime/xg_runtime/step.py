@@ -13,7 +13,7 @@ from numpy.typing import DTypeLike
 from xg_runtime.batches import Source
 from xg_runtime.errors import InputError, NonFiniteError
 from xg_runtime.log import Record
-from xg_runtime.module import Array, Arrays, Module, Saved
+from xg_runtime.module import Array, Arrays, Module, Saved, move_of
 from xg_runtime.nonfinite import first_broken, first_nonfinite
 from xg_runtime.norm import clip
 from xg_runtime.optim import Optimizer
@@ -80,24 +80,27 @@ class Stepper:
         Raises NonFiniteError, before anything has changed.
         """
         with np.errstate(all="ignore"):  # every step asks whether all is finite
-            loss, gradients = self._gradients(params, step)
+            loss, gradients, moved = self._gradients(params, step)
             norm = self._finite_norm(gradients, step + 1)
             if self.limit is not None:
                 gradients = clip(gradients, norm, self.limit)
             rate = self.schedule.rate(step)
             learning = {name: params[name] for name in gradients}
             self.optimizer.update(learning, gradients, slots, rate, step)
+            for name, statistic in moved.items():
+                params[name][...] = statistic
         return {"step": step + 1, "loss": loss, "rate": rate, "norm": norm}
 
-    def _gradients(self, params: Arrays, step: int) -> tuple[float, Arrays]:
-        """Loss and gradients of a batch, summed over its parts.
+    def _gradients(self, params: Arrays, step: int) -> tuple[float, Arrays, Arrays]:
+        """Loss and gradients of a batch, summed over its parts, and statistics that it moves.
 
         Sums over ranks may be deferred until the last part (`World.holding`).
         """
         parts = list(self.split.parts(self.source.batch(step)))
         if self.stages is not None:
-            return self._in_stages(self.stages, params, parts, step)
-        total = 0.0
+            return *self._in_stages(self.stages, params, parts, step), {}
+        total, move = 0.0, move_of(self.module)
+        moved: Arrays = {}
         gradients: Arrays = {}
         held: dict[str, Any] = {}
         params = self.world.held(params)
@@ -106,12 +109,13 @@ class Stepper:
             inputs = self.world.part(whole)
             outputs, saved = self.module.forward(params, inputs, seed=seed)
             total += weight * self._finite_loss(params, inputs, outputs, saved, step + 1)
+            moved |= move({**params, **moved}, saved) if move else {}
             d_outputs = {self.loss: np.full_like(outputs[self.loss], weight)}
             with self.world.holding(held, is_last=place + 1 == len(parts)):
                 arrays = self.module.backward(params, saved, d_outputs)
             learning = [name for name in params if name not in self.frozen]
             gradients = {n: gradients[n] + arrays[n] if place else arrays[n] for n in learning}
-        return total, gradients
+        return total, gradients, moved
 
     def _seed(self, step: int, part: int) -> int:
         """The seed of a part of a batch."""

@@ -15,7 +15,7 @@ import torch
 from numpy.typing import DTypeLike
 
 from xg_runtime.held import Held
-from xg_runtime.module import Array, Arrays, Later, Saved, is_float
+from xg_runtime.module import Array, Arrays, Later, Move, Saved, is_float, move_of
 
 Tensors = dict[str, torch.Tensor]
 
@@ -65,6 +65,14 @@ class OnArrays:
         """Return the gradients of all parameters and float inputs, keyed by name."""
         tensors = self.module.backward(self._tensors(params), saved, self._tensors(d_outputs))
         return _arrays(tensors)
+
+    @property
+    def moved(self) -> Move | None:
+        """The function `moved` of the module, if it has running statistics."""
+        move: Any = move_of(self.module)
+        if move is None:
+            return None
+        return lambda params, saved: _arrays(move(self._tensors(params), saved))
 
     def backward_in_parts(
         self,

@@ -22,7 +22,7 @@ functional: Any = torch.nn.functional
 FIRST_TRIES = {
     "Linear": "•<=W", "Dense": "•<=W", "Conv2d": "conv[H, W]", "conv1d": "conv[H, W]",
     "softmax": "S[T]", "Softmax": "S[T]", "relu": "ReLU", "LayerNorm": "LN(", "RMSNorm": "op rms(",
-    "BatchNorm2d": "no batch norm", "MultiheadAttention": "SM(", "cat": "joined by C",
+    "BatchNorm2d": "BN(γ, β, μ, v)", "MultiheadAttention": "SM(", "cat": "joined by C",
     "concat": "joined by C", "concatenate": "joined by C", "transpose": "by T", "permute": "by T",
     "reshape": "R makes", "view": "R makes", "Flatten": "R makes", "unsqueeze": "R makes",
     "expand": "BC repeats", "repeat": "BC repeats", "matmul": "•<=W", "einsum": "•<=W",
@@ -30,7 +30,7 @@ FIRST_TRIES = {
     "CrossEntropyLoss": "CE<-t", "MSELoss": "MSE<-t", "masked_fill": "SM", "LSTM": "over S",
     "exp": "op f(x)", "sub": "x - y", "div": "x / y",
     "Sequential": "X -> F -> G", "MaxPool2d": "maxpool[H, W]", "GlobalAveragePooling2D": "mean[S]",
-    "LeakyReLU": "op LeakyReLU(x) = select(", "ELU": "op ELU(x) = select(", "BN": "no batch norm",
+    "LeakyReLU": "op LeakyReLU(x) = select(", "ELU": "op ELU(x) = select(",
     "Mish": "op Mish(x) = x*tanh(", "lse": "op lse(x [.., D]) = m + log(",
     "log_softmax": "-> S -> ln", "GroupNorm": "no group norm", "Identity": "nothing is needed",
     "unfold": "window[S](k=3)",

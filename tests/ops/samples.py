@@ -192,6 +192,24 @@ SAMPLES: Mapping[str, tuple[Sample, ...]] = {
         Sample({"a": floats(S, D), "m": ints(S, D, below=BITS)}, {"scale": -2.0}),
         Sample({"a": floats(S, S_k), "m": ints(S, S_k, below=BITS)}, {"mask": "causal"}),
     ),
+    "BN": (
+        Sample({"x": floats(B, S, D)}, fixed=("B", "S")),
+        Sample(
+            {"x": floats(B, S, D), "gamma": floats(D), "beta": floats(D)}, {"eps": 0.1},
+            leading=("x",), fixed=("B", "S"),
+        ),
+        Sample(
+            {
+                "x": floats(B, S, D), "gamma": floats(D), "beta": floats(D), "mean": floats(D),
+                "variance": floats(D),
+            },
+            leading=("x",), fixed=("B", "S"), unit=("variance",), flat=("mean", "variance"),
+        ),
+        Sample(
+            {"x": floats(B, D, T), "gamma": floats(D), "mean": floats(D), "variance": floats(D)},
+            axes=axes("B, T"), fixed=("B", "T"), unit=("variance",), flat=("mean", "variance"),
+        ),
+    ),
     "LN": (
         Sample(
             {"x": floats(S, D), "gamma": floats(D), "beta": floats(D)},

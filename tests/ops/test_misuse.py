@@ -45,6 +45,13 @@ CASES = [
     ("normal", Sample(own={"sigma": -1}), "normal has the deviation -1"),
     ("uniform", Sample(own={"low": 2, "high": 2}), "from 2 on and below 2: there is nothing"),
     ("bernoulli", Sample(own={"p": 1.5}), "bernoulli gives 1 with probability 1.5"),
+    ("BN", Sample({"x": floats(D)}), "BN needs an axis of channels, and others"),
+    ("BN", Sample({"x": BSD, "gamma": floats(V)}), "BN has a number for each of [D]"),
+    (
+        "BN",
+        Sample({"x": BSD, "gamma": floats(D), "mean": floats(D)}),
+        "BN has both running statistics or none",
+    ),
     ("LN", Sample({"x": floats()}), "LN needs an axis to normalize"),
     ("LN", Sample({"x": BSD, "gamma": floats(V)}), "LN normalizes D numbers"),
     ("DO", Sample({"x": BSD}, {"p": 1.0}), "DO drops with probability 1"),

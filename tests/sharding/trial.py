@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import product
 from typing import Any
 
@@ -48,6 +48,7 @@ class Trial:
         body = op.body(sample.types, attrs)
         random = np.random.default_rng(ranks)
         arrays = {name: _draw(random, type_) for name, type_ in sample.operands.items()}
+        arrays |= {name: np.abs(np.tanh(arrays[name])) for name in sample.unit}
         context = Context({**SIZES, "N": ranks}, key=3)
         return cls(op, sample, ranks, body, arrays, context)
 
@@ -60,6 +61,10 @@ class Trial:
         for axis in range(-len(type_.shape), 0):
             if self.context.size(type_.shape[axis]) % self.ranks == 0:
                 yield shard(axis)
+
+    def in_evaluation(self) -> Trial:
+        """The same without a seed: nothing is drawn."""
+        return replace(self, context=replace(self.context, key=None))
 
     # ---- forward --------------------------------------------------------------------------------
 

@@ -87,6 +87,7 @@ class Op:
     A `derived` operator is one that only the compiler inserts; a `local` one computes on a rank's
     part what on the whole another body does. The body of one that `sums_over_ranks` does so where a
     nonlinear primitive needs the global value, in both passes.
+    `moves` says of own tensors which cache each approaches in training, by the `momentum`.
     `forward` takes the operands in order (None for an absent one) and the attributes by name;
     `configure` makes these of one use, without it they are the own arguments. `adjoint` takes by
     name what it needs and gives one gradient per declared float operand, None for no gradient.
@@ -106,6 +107,7 @@ class Op:
     derived: bool = False
     local: bool = False
     sums_over_ranks: bool = False
+    moves: Mapping[str, str] = field(default_factory=dict[str, str])
     configure: Callable[[Use], Attrs] | None = None
     pullback: Callable[[Attrs], Mapping[str, Gradient]] | None = None
     adjoint: Callable[..., tuple[Expr | None, ...]] | None = None

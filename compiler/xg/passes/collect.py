@@ -16,6 +16,7 @@ from xg.diagnostics.lazy_dataclass import dataclass, field, replace
 from xg.ir.graph import Apply, Backward, Call, Graph, Program, Step, Value, ports
 from xg.ir.instances import inside
 from xg.ir.loop import Loop, stacked
+from xg.ir.moving import moving
 from xg.ir.prune import prune
 from xg.ir.tensor import TensorType
 from xg.ir.use import Attrs
@@ -298,6 +299,7 @@ class _Rounds:
         rows = tuple((value, self._axis(value)) for value in self.made)
         kept = {v: g for v, g in whole.gradients.items() if v not in self.chosen}
         read = {value for step in steps for value in step.reads} | {v for v, _ in rows}
+        read |= {each.target for each in moving(forward)}
         return prune(
             replace(
                 whole,

@@ -13,6 +13,7 @@ from xg import ops
 from xg.diagnostics.lazy_dataclass import dataclass, field, replace
 from xg.diagnostics.source import Span
 from xg.ir.graph import Apply, Backward, Call, Graph, Program, Step, Value
+from xg.ir.moving import moves, moving
 from xg.ir.op import Gradient, Op, Term
 from xg.ir.prim import Expr, const
 from xg.ir.scalar import Scalar
@@ -24,8 +25,9 @@ def differentiate(program: Program) -> Program:
     """The program with a backward graph for each of its graphs."""
     backwards: dict[str, Backward] = {}
     learning: set[str] = set()
+    moved = moves(program)
     for key, graph in program.graphs.items():
-        backward = _Reverse(graph, program.graphs, backwards, learning).backward()
+        backward = _Reverse(graph, program.graphs, backwards, learning, moved).backward()
         backwards[key] = backward
         if any(backward.param_gradients()) or any(s.callee in learning for s in backward.calls):
             learning.add(key)
@@ -43,13 +45,15 @@ ZEROS = Op("0", "zeros", "source", _zeros, data=(), meaning="the gradient of an 
 class _Reverse:
     """The backward graph of one graph, while it is made.
 
-    `learning` are the graphs below with a parameter that has a gradient, their own or of a call.
+    `learning` are the graphs below with a parameter that has a gradient, their own or of a call;
+    `moved` are those with running statistics.
     """
 
     graph: Graph
     graphs: Mapping[str, Graph]
     backwards: Mapping[str, Backward]
     learning: Container[str]
+    moved: Container[str]
     types: dict[Value, TensorType] = field(default_factory=dict[Value, TensorType])
     steps: list[Step] = field(default_factory=list[Step])
     parts: dict[Value, list[Value]] = field(default_factory=dict[Value, list[Value]])
@@ -71,7 +75,9 @@ class _Reverse:
         gradients = {value: self._named(total) for value, total in self._gradients().items()}
         steps = tuple(self._renamed(step) for step in self.steps)
         graph, types = self.graph, {self._named(v): type_ for v, type_ in self.types.items()}
-        types |= {v: graph.types[v] for step in steps for v in step.inputs if v in graph.types}
+        saved = self._saved(steps)
+        read = (*saved, *(value for step in steps for value in step.inputs))
+        types |= {value: graph.types[value] for value in read if value in graph.types}
         results = {v: gradients[v] for v in graph.inputs if v in gradients}
         return Backward(
             key=graph.key,
@@ -87,7 +93,7 @@ class _Reverse:
             span=graph.span,
             types=types,
             forward=graph,
-            saved=self._saved(steps),
+            saved=saved,
             cotangents=seeds,
             gradients=gradients,
             of={self._named(part): value for part, value in self.of.items()},
@@ -116,8 +122,13 @@ class _Reverse:
         return {value: self._named(part) for value, (part,) in whole}
 
     def _saved(self, steps: Sequence[Step]) -> tuple[Value, ...]:
-        """Forward values that the steps read, in forward order; parameters need not be saved."""
+        """Forward values that the steps read, in forward order; parameters need not be saved.
+
+        So are those that running statistics approach.
+        """
         used = {value for step in steps for value in step.reads}
+        used.update(each.target for each in moving(self.graph))
+        used.update(call.saved for call in self.graph.calls if call.callee in self.moved)
         order = list(self.graph.inputs)
         for step in self.graph.steps:
             order.extend(step.outputs)

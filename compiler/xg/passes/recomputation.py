@@ -8,21 +8,24 @@ ones, so that every gradient is the same to the last bit.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Container, Mapping
 
 from xg.diagnostics.lazy_dataclass import dataclass, field, replace
 from xg.ir.collective import FAMILY
 from xg.ir.graph import Apply, Backward, Graph, Program, Step, Value
+from xg.ir.moving import moves, moving
 from xg.ir.plan import WHOLE, Memory
 from xg.ir.prune import made
+from xg.ir.tensor import TensorType
 
 
 def recompute(program: Program) -> Program:
     """The program with backward passes that compute again what its plan says."""
     if not any(graph.memory for graph in program.graphs.values()):
         return program
+    moved = moves(program)
     backwards = {
-        key: _Again(backward).backward_graph() if program.graphs[key].memory else backward
+        key: _Again(backward, moved).backward_graph() if program.graphs[key].memory else backward
         for key, backward in program.backwards.items()
     }
     return replace(program, backwards=backwards)
@@ -63,18 +66,22 @@ class _Again:
     """Writes one backward pass once more."""
 
     backward: Backward
+    moved: Container[str]  # the graphs that move running statistics
     makers: dict[Value, Step] = field(init=False)
     said: Mapping[Value, Memory] = field(init=False)
     there: set[Value] = field(init=False)
     saved: set[Value] = field(default_factory=set[Value])
     steps: list[Step] = field(default_factory=list[Step])
+    copies: dict[Value, TensorType] = field(default_factory=dict[Value, TensorType])
 
     def __post_init__(self) -> None:
         """Find what is there when the backward pass begins."""
         graph = self.backward.forward
+        kept = {call.saved for call in graph.calls if call.callee in self.moved}
+        self.saved.update(kept, (each.target for each in moving(graph)))
         self.makers = {value: step for step in graph.steps for value in made(step)}
         self.said = memories(graph)
-        self.there = {*graph.param_values(), *self.backward.inputs}
+        self.there = {*graph.param_values(), *self.backward.inputs, *kept}
 
     def backward_graph(self) -> Backward:
         """The backward pass, which needs fewer values saved."""
@@ -85,13 +92,13 @@ class _Again:
             self.there.update(step.outputs)
         graph, steps = self.backward.forward, tuple(self.steps)
         order = [*graph.inputs, *(v for step in graph.steps for v in made(step))]
-        values = {value for step in steps for value in (*step.reads, *step.outputs)}
+        values = {value for step in steps for value in (*step.reads, *step.outputs)} | self.saved
         types = {value: graph.types[value] for value in values if value in graph.types}
         return replace(
             self.backward,
             steps=steps,
             saved=tuple(value for value in order if value in self.saved),
-            types={**types, **self.backward.types},
+            types={**types, **self.backward.types, **self.copies},
         )
 
     def _is_kept(self, value: Value) -> bool:
@@ -117,5 +124,14 @@ class _Again:
                 if missing:
                     waiting += reversed(missing)
                     continue
-                self.steps.append(replace(step, again=True))
+                self.steps.append(replace(step, again=True, outputs=self._outputs(step)))
                 self.there.update(made(step))
+
+    def _outputs(self, step: Step) -> tuple[Value, ...]:
+        """The values of a step that runs again: others in the place of those that were kept."""
+        outputs = list(step.outputs)
+        for place, value in enumerate(outputs):
+            if value in self.saved:
+                outputs[place] = Value(value.name, value.role, value.span)
+                self.copies[outputs[place]] = self.backward.forward.types[value]
+        return tuple(outputs)

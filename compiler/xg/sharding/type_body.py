@@ -87,7 +87,8 @@ class _Typer:
             try:
                 return self._rule(expr)(expr, args)
             except IllTyped as error:
-                parts = [place for place in error.places if args[place].state.kind in "PM"]
+                every = [place for place, arg in enumerate(args) if arg.state.kind in "PM"]
+                parts = [place for place in error.places if place in every] or every
                 if not parts or self.whole is None:
                     raise
                 for place in parts:

@@ -18,7 +18,7 @@ from typing import Any, cast
 
 from xg_runtime.cells import Cell
 from xg_runtime.held import Held
-from xg_runtime.module import Array, Arrays, Later, Module, Saved, StageModule
+from xg_runtime.module import Array, Arrays, Later, Module, Saved, StageModule, move_of
 from xg_runtime.ranks.mesh import check_mesh, current
 
 __all__ = ["Pipeline", "RankStage", "Link", "Part"]
@@ -140,6 +140,9 @@ class Pipeline:
             if link.receives is not None:
                 inputs[link.receives] = self._receive(link, -1)
             outputs, saved = stage.module.forward(params, inputs, seed=part.seed)
+            move = None if part.seed is None else move_of(stage.module)
+            for name, statistic in (move(params, saved) if move else {}).items():
+                params[name][...] = statistic  # the next microbatch moves it on
             if link.sends is not None:
                 self._send(outputs.pop(link.sends), link, 1)
         return outputs, saved

@@ -34,5 +34,5 @@ def learns_function(program: Program) -> list[str]:
         "def _learns(name: str) -> bool:",
         '    """Whether a gradient is taken of a parameter, whatever the number of its block."""',
         '    parts = ["*" if part.isdigit() else part for part in name.split(".")]',
-        *indented(bracketed('return ".".join(parts) not in {', patterns, "}", 4)),
+        *indented(bracketed('return ".".join(parts) not in [', patterns, "]", 4)),
     ]

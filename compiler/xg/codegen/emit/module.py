@@ -15,6 +15,7 @@ from xg.codegen.emit.forward import Forward, forward_function
 from xg.codegen.emit.header import header, section
 from xg.codegen.emit.line_breaks import arguments, bracketed, indented
 from xg.codegen.emit.module_plan import ModulePlan
+from xg.codegen.emit.moved import move_function
 from xg.codegen.emit.names import spell_symbol
 from xg.codegen.emit.param_table import param_starts
 from xg.codegen.emit.public import PublicWriter
@@ -86,7 +87,8 @@ class ModuleWriter:
         public = writer(self.dialect, self.plan, self.params, *self.saved[main])
         functions = public.functions()
         added = add(self) if add else Sections([], [], [])
-        support = [*public.support(), *self._helpers(), *added.support]
+        support = [*public.support(), *self._helpers()]
+        support += [part for part in added.support if part not in support]
         text = "\n\n\n".join(
             [
                 *_joined(blocks),
@@ -159,6 +161,8 @@ class ModuleWriter:
         yield self._saved_class(key, forward.fields, lost)
         yield forward.lines
         yield reverse
+        if key in self.plan.moved:
+            yield move_function(self.plan, graph, forward.fields)
 
     def _saved_class(
         self, key: str, fields: Mapping[Value, str], sizes: Sequence[str]

@@ -11,6 +11,7 @@ from xg.codegen.emit.statements import Functions, Mark
 from xg.diagnostics.lazy_dataclass import dataclass, field
 from xg.ir.body import topological
 from xg.ir.graph import Apply, Call, Graph, Program, Step
+from xg.ir.moving import moves
 from xg.ir.prim import RANDOM
 from xg.ir.walk import having
 
@@ -25,8 +26,9 @@ class ModulePlan:
     `above` are the symbols that a graph's callers know, `arguments` those of them that its function
     takes as numbers. `stateful` are the graphs that keep something from step to step, or whose
     calls do. `top` are the graphs whose parameters go by their own names, without a path: the
-    entry, and pieces of it. `marks` say for the forward (False) and the backward function (True) of
-    each graph which lines compute which steps. `gradients` are the names of all backward functions.
+    entry, and pieces of it. `moved` are the graphs with running statistics. `marks` say for the
+    forward (False) and the backward function (True) of each graph which lines compute which steps.
+    `gradients` are the names of all backward functions.
     `recurrences` are the graphs whose rounds a kernel computes at once.
     """
 
@@ -41,6 +43,7 @@ class ModulePlan:
     above: Mapping[str, frozenset[str]]
     stateful: frozenset[str]
     top: frozenset[str]
+    moved: frozenset[str] = frozenset()
     kernels: Kernels | None = None
     bundles: bool = False
     arguments: dict[str, tuple[str, ...]] = field(default_factory=dict[str, tuple[str, ...]])
@@ -81,7 +84,7 @@ class ModulePlan:
         for key, graph in program.graphs.items():
             name = snake(graph.block)
             functions[key] = names.fresh(name)
-            names.reserve([f"d_{functions[key]}"])
+            names.reserve([f"d_{functions[key]}", f"move_{functions[key]}"])
             number = plain(functions[key]).removeprefix(name).strip("_")
             classes[key] = names.fresh(f"{camel(graph.block)}{number}Saved")
         return cls(
@@ -96,6 +99,7 @@ class ModulePlan:
             above=size_symbols_above(program),
             stateful=having(program, lambda graph: bool(graph.states)),
             top=pieces | {program.entry},
+            moved=moves(program) if program.backwards else frozenset(),
             kernels=kernels,
         )
 

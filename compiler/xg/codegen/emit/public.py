@@ -20,6 +20,7 @@ from xg.codegen.emit.later import (
 from xg.codegen.emit.line_breaks import bracketed, broken, dictionary, indented
 from xg.codegen.emit.locate import SizeLines, Source, locate
 from xg.codegen.emit.module_plan import ModulePlan, carried_symbols
+from xg.codegen.emit.moved import moved_function
 from xg.codegen.emit.names import Names, mentioned, spell_symbol
 from xg.codegen.emit.public_params import ParamsWriter
 from xg.codegen.emit.ranges import given_range_lines
@@ -59,7 +60,12 @@ class PublicWriter:
         """All of them, in reading order."""
         init, *of_ranks = self.params.functions()
         whole = [whole_backward(self.saved_class)] if is_in_parts(self.plan.program) else []
-        return [init, self._forward(), self._backward(), *whole, *of_ranks]
+        return [init, self._forward(), self._backward(), *whole, *self._moved(), *of_ranks]
+
+    def _moved(self) -> list[list[str]]:
+        if not self.plan.moved:
+            return []
+        return [self._decorated(moved_function(self.plan, self.saved_class))]
 
     def support(self) -> list[list[str]]:
         """The private functions that they call."""

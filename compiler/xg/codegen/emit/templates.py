@@ -116,6 +116,11 @@ COPY: Final = '''def _copy(saved: Any) -> Any:
     return saved.__class__(**fields)
 '''
 
+TOWARD: Final = '''def _toward(old: Array, new: Array, share: float) -> Array:
+    """A running statistic that has gone a share of its way."""
+    return old + share * (new - old)
+'''
+
 HELPERS: Final[Mapping[str, str]] = {
     "check": CHECK,
     "shape": SHAPE,
@@ -128,4 +133,5 @@ HELPERS: Final[Mapping[str, str]] = {
     "add": ADD,
     "later": LATER,
     "copy": COPY,
+    "toward": TOWARD,
 }

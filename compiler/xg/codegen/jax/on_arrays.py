@@ -56,6 +56,19 @@ class OnArrays:
         with jax.enable_x64(True):
             return _arrays(self._backward(self._ordered(params), saved, self._ordered(d_outputs)))
 
+    @property
+    def moved(self) -> Callable[[Arrays, object], Arrays] | None:
+        """The function `moved` of the module, if it has running statistics."""
+        move = getattr(self.module, "moved", None)
+        if move is None:
+            return None
+
+        def moved(params: Arrays, saved: object) -> Arrays:
+            with jax.enable_x64(True):
+                return _arrays(move(self._ordered(params), saved))
+
+        return moved
+
     @cached_property
     def _forward(self) -> Callable[..., tuple[Ordered, object]]:
         def forward(params: Ordered, inputs: Ordered, seed: Any) -> tuple[Ordered, object]:  # noqa: ANN401

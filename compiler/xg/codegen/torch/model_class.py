@@ -29,7 +29,7 @@ from xg.codegen.torch.block_class import (
 )
 from xg.codegen.torch.input_shapes import as_given, shape_lines
 from xg.codegen.torch.step import AutogradStep
-from xg.codegen.torch.templates import PATHS, SHAPES, WEIGHTS, around
+from xg.codegen.torch.templates import PATHS, SETTLE, SHAPES, WEIGHTS, around
 from xg.diagnostics.lazy_dataclass import dataclass, field
 from xg.ir.dim import symbol
 from xg.ir.graph import Call, Graph, Program, Value
@@ -72,6 +72,7 @@ class _Section:
         several = any(len(graphs[key].outputs) > 1 for key in self.steps)
         support = [SHAPES, *([WEIGHTS] if self.modules else [])]
         support += [PATHS] if "paths" in self.plan.helpers else []
+        support += [SETTLE] if self.plan.moved and self.steps else []
         support += around(self.plan.frees_saved, several) if self.steps else []
         return Sections(public, steps, [list(text.rstrip().splitlines()) for text in support])
 

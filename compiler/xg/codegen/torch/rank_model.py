@@ -13,7 +13,7 @@ from xg.codegen.emit.frozen import frozen_patterns, learns_function
 from xg.codegen.emit.line_breaks import bracketed, dictionary, indented, wrapped
 from xg.codegen.emit.module import ModuleWriter, Sections
 from xg.codegen.emit.names import Names, safe, spell_symbol
-from xg.codegen.torch.templates import around
+from xg.codegen.torch.templates import SETTLE, around
 from xg.ir.graph import Graph
 
 _KEEP: Final = '''def _keep(model: torch.nn.Module, name: str, shard: Array) -> None:
@@ -47,7 +47,7 @@ _STEP: Final = '''class _Step(torch.autograd.Function):
         inputs = {name: given.pop(name) for name in names[0]}
         params: Params = {held}
         outputs, saved = forward(params, inputs, seed=seed)
-        results = tuple(outputs.values())
+        results = tuple(outputs.values()){settle}
         _remember(ctx, given, [], saved, *results){keep}
         ctx.given = names[0]
         return results
@@ -66,6 +66,11 @@ _STEP: Final = '''class _Step(torch.autograd.Function):
 '''
 
 
+_SETTLED: Final = """
+        if seed is not None:
+            _settle(given, {**given, **moved(params, saved)})"""
+
+
 def rank_model_section(writer: ModuleWriter) -> Sections:
     """`Model`, its step of autograd, and what they call."""
     program = writer.program
@@ -77,12 +82,17 @@ def rank_model_section(writer: ModuleWriter) -> Sections:
         _STEP.replace("{outputs}", outputs)
         .replace("{held}", "Held(given)" if held else "given")
         .replace("{keep}", "\n        ctx.wholes = params.wholes" if held else "")
+        .replace("{settle}", _SETTLED if writer.plan.moved else "")
         .replace("{again}", "Held(given, ctx.wholes)" if held else "given")
     )
     frozen = bool(frozen_patterns(program))
     keep = _KEEP.replace("{learns}", ", requires_grad=_learns(name)" if frozen else "")
     learns = [learns_function(program)] if frozen else []
-    support = [keep, *around(writer.plan.frees_saved, several=False)]
+    support = [
+        keep,
+        *([SETTLE] if writer.plan.moved else []),
+        *around(writer.plan.frees_saved, several=False),
+    ]
     return Sections(
         [_model(writer, entry)],
         [_RUN.replace("{outputs}", outputs).rstrip().splitlines(), step.rstrip().splitlines()],

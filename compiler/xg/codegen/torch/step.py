@@ -69,12 +69,22 @@ class AutogradStep:
             *bracketed("def forward(", [*names, "*weights: Array"], f") -> {returned}:", 4),
             "    params = dict(zip(names, weights, strict=True))",
             *indented(bracketed(f"{left} = {function}(", args, ")", 8)),
+            *indented(self._moved()),
             *indented(bracketed("_remember(", remembered, ")", 8)),
             *(["    ctx.at = at"] if self._path else []),
             *(["    ctx.seed = seed"] if self._seeded else []),
             *([f"    ctx.sizes = ({', '.join(sizes)},)"] if sizes else []),
             f"    return {', '.join(results)}",
         ]
+
+    def _moved(self) -> list[str]:
+        """Lines that move running statistics, in training."""
+        if self.graph.key not in self.plan.moved:
+            return []
+        args = ["moved", *(["at"] if self._path else []), "saved"]
+        move = bracketed(f"move_{self.plan.functions[self.graph.key]}(", args, ")", 12)
+        lines = ["moved = dict(params)", *move, "_settle(params, moved)"]
+        return ["if seed is not None:", *indented(lines)]
 
     def _backward(self) -> list[str]:
         graph, types = self.graph, self.graph.types

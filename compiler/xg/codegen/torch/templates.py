@@ -86,6 +86,13 @@ REMEMBER: Final = '''def _remember(
     ctx.autocast = (device, torch.get_autocast_dtype(device), enabled)
 '''
 
+SETTLE: Final = '''def _settle(params: Params, moved: Params) -> None:
+    """Running statistics in the place of earlier ones, which no backward pass reads."""
+    for name, weight in params.items():
+        if moved[name] is not weight:
+            weight.data.copy_(moved[name])
+'''
+
 ARRIVED: Final = '''def _arrived(ctx: Any, *cotangents: Array | None) -> list[Array]:
     """The cotangent of each result: one zero, repeated, where nothing depends on it."""
     arrived: list[Array] = []

@@ -43,7 +43,7 @@ OF_KERNELS: Final = words(
 )
 OF_MODULES: Final = words(
     """
-    __class__ __dict__ __init__ __setattr__ _asdict _at _modules _parameters at apply autocast
+    __class__ __dict__ __init__ __setattr__ _asdict _at _modules _parameters at apply autocast data
     disable extra_repr fromkeys inputs join kept kind seed sizes maybe_clear_saved_tensors
     named_parameters names rest results save_for_backward saved_tensors set_materialize_grads
     startswith training type update modules forward pop Function Module ModuleDict ModuleList

@@ -11,6 +11,7 @@ from xg.ir.foreign_operators import SAME
 
 _LINEAR: Final = "a linear layer is •<=W -> ⊕<-BC(b), with param W [D, D_ff], b [D_ff]"
 _CONV: Final = "a convolution is conv[H, W](K, b, pad=1), with param K [3, 3, C, D], b [D]"
+_BATCH_NORM: Final = "a batch norm is BN(γ, β), or BN(γ, β, μ, v) with running statistics"
 _NORM: Final = "a layer norm is LN, or LN(γ, β) with param γ [D] = ones, β [D] = zeros"
 _RMS: Final = "an RMS norm is an op: op rms(x [.., D]; g [D]) = x/sqrt(mean[D](x^2) + 1e-6)*g"
 _ATTENTION: Final = "attention is •<=KT -> SM(1/sqrt(D_h), causal) -> S -> •<=V"
@@ -34,9 +35,7 @@ _HINTS: Final[dict[str, tuple[str, ...]]] = {
     "there is no group norm: R splits an axis into groups, LN[C] is a norm over one": (
         "groupnorm", "group_norm", "instancenorm", "instancenorm2d",
     ),
-    "there is no batch norm: LN is a norm over one axis": (
-        "batchnorm", "batchnorm1d", "batchnorm2d", "bn",
-    ),
+    _BATCH_NORM: ("batchnorm", "batchnorm1d", "batchnorm2d", "batch_norm", "batchnormalization"),
     _ATTENTION: ("attention", "multiheadattention", "scaled_dot_product_attention", "sdpa", "mha"),
     _CONCAT: ("cat", "concat", "concatenate", "hstack", "vstack", "stack", "append"),
     _AXES: ("transpose", "permute", "swapaxes", "moveaxis", "t"),

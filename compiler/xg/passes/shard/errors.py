@@ -10,6 +10,7 @@ from xg.diagnostics.source import Span
 from xg.ir.collective_prims import local_shape
 from xg.ir.dim import Dim, product
 from xg.ir.graph import Apply, Call, Graph, Value
+from xg.ir.moving import gathered
 from xg.ir.placement import AxisState, shard
 from xg.ir.tensor import spell_shape
 from xg.passes.shard.promised import first_sum
@@ -145,6 +146,18 @@ class CutFromOutside(ProblemAt):
     inner: str
     verb: str
     help: tuple[str, ...]
+
+
+class GatheredStatistic(ProblemAt):
+    """A running statistic of which each rank keeps a part, and that is gathered for its use."""
+
+    code = "XG0809"
+    title = "the running statistic {name} is gathered, and each rank would move only its part of it"
+    label = "read here"
+    fix = "leave it whole on every rank: a line `{name} {shape}` of a plan of {block}"
+    name: str
+    shape: str
+    block: str
 
 
 # ---- from what was found ------------------------------------------------------------------------
@@ -311,6 +324,19 @@ def _price_at_its_word(value: Value, target: AxisState, graph: Graph, axis: str)
     return (
         f" of {whole} (ring cost {cost} elements per rank: {times} times an AR of {_name(value)})"
     )
+
+
+def refuse_gathered(graph: Graph) -> list[Problem]:
+    """The running statistics of a graph that are gathered."""
+    return [
+        GatheredStatistic(
+            step.span,
+            str(param.name),
+            spell_shape(graph.sizes.fold_shape(graph.shape(param))),
+            graph.block,
+        )
+        for param, step in gathered(graph)
+    ]
 
 
 def refuse_loop(call: Call, callee: Graph, graph: Graph) -> None:

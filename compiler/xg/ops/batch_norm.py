@@ -1,0 +1,165 @@
+"""Batch normalization: over the batch and its places, or by running statistics."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final
+
+from xg.ir.dim import ONE, product
+from xg.ir.op import Description, Op
+from xg.ir.prim import (
+    Expr,
+    broadcast,
+    const,
+    draw,
+    maximum,
+    reduce_mean,
+    reduce_sum,
+    reshape,
+    sqrt,
+    stop,
+    where,
+)
+from xg.ir.scalar import Scalar, as_scalar, size
+from xg.ir.use import Attrs, Misuse, Number, Tensor, Use
+
+
+def configure(use: Use) -> Attrs:
+    """The `axes` of the statistics, all but the last without brackets, and how many numbers."""
+    x, *own = use.types
+    if len(x.shape) < 2:
+        raise Misuse(
+            "BN needs an axis of channels, and others", {0: f"this is {use.spell(x.shape)}"}
+        )
+    named = use.named_axes() if use.axes is not None else range(-len(x.shape), -1)
+    axes = tuple(sorted(named))
+    kept = tuple(x.shape[i] for i in range(-len(x.shape), 0) if i not in axes)
+    for place, type_ in enumerate(own, 1):
+        if type_.shape != kept:
+            notes = {0: f"this is {use.spell(x.shape)}", place: f"this is {use.spell(type_.shape)}"}
+            raise Misuse(f"BN has a number for each of {use.spell(kept)}", notes)
+    absent = use.own.get("absent", ())
+    if ("mean" in absent) != ("variance" in absent):
+        raise Misuse("BN has both running statistics or none", help=("BN(γ, β, μ, v)",))
+    return {**use.own, "axes": axes, "count": size(product([x.shape[i] for i in axes]))}
+
+
+def forward(
+    x: Expr,
+    gamma: Expr | None,
+    beta: Expr | None,
+    mean: Expr | None,
+    variance: Expr | None,
+    *,
+    eps: Scalar,
+    momentum: Scalar,
+    axes: Sequence[int],
+    count: Scalar,
+) -> tuple[Expr, dict[str, Expr]]:
+    """In training by the statistics of the batch, else by the running ones, if there are any.
+
+    A run with a seed is one of training. Running statistics approach the mean, and the variance
+    that divides by n - 1.
+    """
+    del momentum  # for what moves them
+    center = reduce_mean(x, axes, keep=False)
+    trained = None if mean is None else _trained()
+    if mean is not None and trained is not None:
+        center = where(trained > 0.0, center, stop(mean))
+    center = center.named("center")
+    centred = (x - _beside(center, x, axes)).named("centred")
+    spread = reduce_mean(centred**2, axes, keep=False)
+    caches = {"center": center}
+    if variance is not None and trained is not None:
+        unbiased = spread.named("squares") * count / maximum(const(count) - 1.0, 1.0)
+        caches |= {"moved_to": where(trained > 0.0, unbiased, stop(variance)), "trained": trained}
+        spread = where(trained > 0.0, spread, stop(variance)).named("spread")
+    caches["rstd"] = rstd = (1.0 / sqrt(spread + eps)).named("rstd")
+    y = centred * _beside(rstd, x, axes)
+    y = y if gamma is None else y * _beside(gamma, x, axes)
+    return y if beta is None else y + _beside(beta, x, axes), caches
+
+
+def _trained() -> Expr:
+    """Whether there is a seed: a number that is always drawn as 1, and whose mean is 0."""
+    return draw(broadcast(const(0.0), (ONE,)), "bernoulli", as_scalar(1.0)).named("trained")
+
+
+def adjoint(
+    dy: Expr,
+    x: Expr,
+    gamma: Expr | None,
+    beta: Expr | None,
+    center: Expr,
+    rstd: Expr,
+    trained: Expr | None,
+    *,
+    axes: Sequence[int],
+) -> tuple[Expr | None, ...]:
+    """As of LN, over other axes; running statistics have none, and are constants of X."""
+    x_hat = ((x - _beside(center, x, axes)) * _beside(rstd, x, axes)).named("x_hat")
+    dx_hat = dy if gamma is None else (dy * _beside(gamma, x, axes)).named("dx_hat")
+    first, second = (reduce_mean(each, axes, keep=False) for each in (dx_hat, dx_hat * x_hat))
+    if trained is not None:
+        first, second = trained * first, trained * second
+    dx = _beside(rstd, x, axes) * (
+        dx_hat - _beside(first, x, axes) - x_hat * _beside(second, x, axes)
+    )
+    dgamma = None if gamma is None else reduce_sum(dy * x_hat, axes, keep=False)
+    dbeta = None if beta is None else reduce_sum(dy, axes, keep=False)
+    return dx, dgamma, dbeta, None, None
+
+
+def _beside(param: Expr, x: Expr, axes: Sequence[int]) -> Expr:
+    """A number for each channel where it broadcasts along the others."""
+    if tuple(axes) == tuple(range(-x.rank, len(axes) - x.rank)):
+        return param
+    shape = tuple(ONE if i in axes else x.shape[i] for i in range(-x.rank, 0))
+    return reshape(param, shape)
+
+
+def describe(attrs: Attrs) -> Description:
+    """With the γ, β and running statistics that there are."""
+    absent = attrs.get("absent", ())
+    has_gamma, has_beta, runs = (n not in absent for n in ("gamma", "beta", "mean"))
+    then = ["scales by γ"] * has_gamma + ["shifts by β"] * has_beta
+    formula = "Y = x̂" + (" ⊙ γ" if has_gamma else "") + (" + β" if has_beta else "")
+    of = "μ, σ² of the batch" + ("; without a seed the running ones" if runs else "")
+    scaled = "dx̂" if has_gamma else "dY"
+    gradient = f"dX = ({scaled} - mean({scaled}) - x̂ mean({scaled} ⊙ x̂)) / sqrt(σ² + ε)"
+    gradient += f"; without a seed dX = {scaled} / sqrt(σ² + ε)" if runs else ""
+    return Description(
+        ", ".join(["normalizes each channel", *then]),
+        f"{formula}, x̂ = (X - μ) / sqrt(σ² + ε), {of}",
+        gradient,
+    )
+
+
+OP: Final = Op(
+    glyph="BN",
+    name="batch_norm",
+    family="nonlinear",
+    own=(
+        Tensor("gamma", optional=True, start="ones", shape=("last",)),
+        Tensor("beta", optional=True, start="zeros", shape=("last",)),
+        Tensor("mean", optional=True, start="zeros", shape=("last",)),
+        Tensor("variance", optional=True, start="ones", shape=("last",)),
+        Number("eps", 1e-5),
+        Number("momentum", 0.1),
+    ),
+    forward=forward,
+    keeps_shape=True,
+    sums_over_ranks=True,
+    configure=configure,
+    describe=describe,
+    brackets="axes",
+    adjoint=adjoint,
+    moves={"mean": "center", "variance": "moved_to"},
+    meaning="normalizes each channel over all other axes, or those in brackets, by the mean and "
+    "variance of the batch, then scales by γ and shifts by β; without a seed by the running ones, "
+    "which training moves by momentum",
+    formula="Y = x̂ ⊙ γ + β, x̂ = (X - μ) / sqrt(σ² + ε)",
+    gradient="dX = (dx̂ - mean(dx̂) - x̂ mean(dx̂ x̂)) / sqrt(σ² + ε) with dx̂ = dY ⊙ γ, "
+    "dγ = Σ dY ⊙ x̂, dβ = Σ dY",
+    source="Ioffe, Szegedy 2015",
+)
