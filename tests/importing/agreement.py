@@ -77,6 +77,9 @@ def _gradients(model: nn.Module, made: Imported, found: dict[str, Array]) -> flo
     back = {name: np.zeros(tuple(p.shape)) for name, p in own.items() if p.grad is not None}
     covered: set[str] = set()
     for path, weight in made.sources.items():
+        if weight.frozen:
+            assert path not in found
+            continue
         gradient = as_stored(found[path], weight)
         place = [slice(None)] * gradient.ndim
         place[weight.axis] = slice(weight.start, weight.stop)

@@ -71,6 +71,41 @@ def test_a_network_for_pictures_is_laid_out_once() -> None:
     assert "•<=W_wide" in text
 
 
+class Normed(nn.Module):
+    """Batch norms with statistics of their own, one without weights."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.conv1, self.bn1 = nn.Conv2d(3, 8, 3, padding=1, bias=False), nn.BatchNorm2d(8)
+        self.conv2 = nn.Conv2d(8, 8, 3, padding=1, bias=False)
+        self.bn2 = nn.BatchNorm2d(8, eps=1e-3, momentum=0.01, affine=False)
+        self.head, self.bn3 = nn.Linear(8, 4), nn.BatchNorm1d(4)
+        for norm in (self.bn1, self.bn2, self.bn3):
+            assert norm.running_mean is not None
+            assert norm.running_var is not None
+            norm.running_mean.normal_()
+            norm.running_var.uniform_(0.5, 2)
+
+    def forward(self, x: Tensor) -> Tensor:
+        x = F.relu(self.bn1(self.conv1(x)))
+        x = F.relu(self.bn2(self.conv2(x)) + x)
+        return self.bn3(self.head(x.mean((2, 3))))
+
+
+def test_running_statistics_become_frozen_parameters() -> None:
+    text = agrees(picture(Normed))
+    assert "BN(γ_bn1, β_bn1, μ_bn1, v_bn1) -> ReLU" in text
+    assert "BN(mean=μ_bn2, variance=v_bn2, eps=0.001, momentum=0.01)" in text
+    assert "μ_bn1, μ_bn2 [8] = zeros frozen, v_bn1, v_bn2 [8] = ones frozen" in text
+    assert "-> BN(γ_bn3, β_bn3, μ_bn3, v_bn3)         : Y   [B, N_C]" in text
+
+
+def test_names_beside_a_file_have_the_statistics_too() -> None:
+    _, made = imported(picture(Normed))
+    assert '"bn1.running_mean" = "mu_bn1"' in str(made.names)
+    assert "num_batches_tracked" in str(made.names)
+
+
 def test_a_network_for_sound_keeps_its_length_free() -> None:
     given = Case(Sound, lambda b, s: (torch.randn(b, s, 8).double(),), (("B", "S"),))
     text = agrees(given)
@@ -87,7 +122,7 @@ REFUSED: list[tuple[str, Callable[[], nn.Module], str]] = [
         "(count_include_pad=False)",
     ),
     ("uneven", lambda: nn.Conv2d(3, 4, 3, padding=(1, 0)), "differ between axes ([1, 0])"),
-    ("statistics", lambda: nn.BatchNorm2d(3), "its running mean and variance are tables"),
+    ("statistics", lambda: nn.BatchNorm2d(3, track_running_stats=False), "it is in training"),
     ("several", lambda: nn.AdaptiveAvgPool2d(2), "more than one position"),
 ]
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
+from typing import Final
 
 from xg.diagnostics.diagnostic import Problem
 from xg.diagnostics.lazy_dataclass import dataclass, field
@@ -147,7 +148,8 @@ class BlockText:
         data = ", ".join(self._port(value) for value in self.inputs)
         name = self.file.block_names[self.instance.definition]
         head = f"block {name}({data}) -> {', '.join(outputs)} {{"
-        params = [(self.names[value], self.dims.shape(value)) for value in self.own]
+        frozen = {value for value, weight in self.model.weights.items() if weight.frozen}
+        params = [(self.names[v], self.dims.shape(v), " frozen" * (v in frozen)) for v in self.own]
         return "\n".join([head, *_param_lines(params), "", *lines, "}", ""])
 
     def _name_outputs(self) -> list[str]:
@@ -345,14 +347,18 @@ def _origin(value: ModelValue, model: Model) -> ModelValue:
     return value
 
 
-def _param_lines(params: Sequence[tuple[str, str]]) -> Iterator[str]:
+STARTS: Final = {"gamma": "ones", "g": "ones", "v": "ones"} | dict.fromkeys(
+    ("beta", "b", "mu"), "zeros"
+)
+
+
+def _param_lines(params: Sequence[tuple[str, str, str]]) -> Iterator[str]:
     """Parameters of one shape and one start together, in the order of their use."""
     groups: dict[tuple[str, str], list[str]] = {}
-    for name, shape in params:
-        start = " = ones" if name.startswith(("gamma", "g_")) or name == "g" else ""
-        start = " = zeros" if name.startswith(("beta", "b_")) or name == "b" else start
+    for name, shape, frozen in params:
         kind = name.partition("_")[0]
-        groups.setdefault((kind, shape + start), []).append(name)
+        start = f" = {STARTS[kind]}" if kind in STARTS else ""
+        groups.setdefault((kind, shape + start + frozen), []).append(name)
     line = ""
     for (_, shape), names in groups.items():
         group = f"{', '.join(names)} {shape}"

@@ -58,7 +58,7 @@ class Weight:
     """Where the numbers of a parameter come from: a tensor of the model, cut and turned.
 
     A kernel of patches is `flat`: all axes but the first are one, before it is turned. Of a
-    `kernel` of windows, [D, C, k, ..] becomes [k, .., C, D].
+    `kernel` of windows, [D, C, k, ..] becomes [k, .., C, D]. A `frozen` one has no gradient.
     """
 
     source: str
@@ -68,6 +68,7 @@ class Weight:
     stop: int | None = None
     flat: bool = False
     kernel: bool = False
+    frozen: bool = False
 
     def laid_out(self, shape: Sequence[int]) -> list[int]:
         """The shape of what was cut, with its axes merged or moved, before it is turned."""

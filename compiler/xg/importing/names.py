@@ -146,7 +146,7 @@ def parameter_name(
     module = instance.relative(source).rpartition(".")[0].lower()
     if not source.startswith(f"{instance.path}.".lstrip(".")) and step.stack:
         module = instance.relative(step.stack[-1].path).lower()  # shared: named where it is read
-    if letter in ("gamma", "beta", "g"):
+    if letter in ("gamma", "beta", "mu", "v", "g"):
         suffix = NORMS.sub("", module.rpartition(".")[2]) if module else ""
         suffix = "_".join([*module.split(".")[:-1], suffix]) if module else ""
     else:
@@ -166,6 +166,9 @@ def _letter(step: ModelStep, place: int, value: ModelValue) -> str:
             return "K" if len(value.axes) > 1 else "b"
         case "LN":
             return "gamma" if place == len(step.data) else "beta"
+        case "BN":
+            own = [*step.own].index(value)
+            return ("gamma", "beta", "mu", "v")[own if len(step.own) > 2 else own + 2]
         case "Emb" | "pick":
             return "E"
         case "•":

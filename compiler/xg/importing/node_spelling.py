@@ -137,8 +137,8 @@ def node_text(step: ModelStep, own: list[str], op_names: Mapping[str, str], dims
     match step.operator:
         case "R" | "T" | "BC":
             return step.operator + (arrangement_text(step, dims) or "")
-        case "LN":
-            return _call("LN", [*own, *_eps(attrs["eps"], own)])
+        case "LN" | "BN":
+            return _call(step.operator, _norm(step, own))
         case "SM":
             scale = _scale(step, step.data[0].axes[-1:], dims)
             mask = ["causal" if scale != "1" else "mask=causal"] if attrs["causal"] else []
@@ -217,6 +217,15 @@ def source_text(step: ModelStep, dims: Dims) -> str:
         start = step.attrs["start"]
         return f"range({start}, {dims[step.attrs['length'][0]] + start})"
     return f"{step.operator}({', '.join(lengths)})"
+
+
+def _norm(step: ModelStep, own: list[str]) -> list[str]:
+    """γ, β and running statistics, or these alone by their names; then the numbers."""
+    alone = step.operator == "BN" and len(own) == 2
+    named = [f"mean={own[0]}", f"variance={own[1]}"] if alone else own
+    momentum = step.attrs.get("momentum", 0.1)
+    said = [] if momentum == 0.1 else [f"momentum={number_text(momentum)}"]
+    return [*named, *_eps(step.attrs["eps"], own), *said]
 
 
 def _eps(eps: float, own: list[str]) -> list[str]:

@@ -168,7 +168,8 @@ class _Comparison:
         self, params: draws.Arrays, inputs: draws.Arrays
     ) -> tuple[draws.Arrays, draws.Arrays]:
         """Parameters and inputs under the names of the diagram."""
-        own = {path: part(params[weight.source], weight) for path, weight in self.weights.items()}
+        arrays = {**self.exported.arrays, **params}
+        own = {path: part(arrays[weight.source], weight) for path, weight in self.weights.items()}
         names = zip(self.model.inputs, self.program.inputs, strict=True)
         return own, {mine: inputs[its] for its, mine in names}
 
@@ -210,6 +211,8 @@ class _Comparison:
         """Every parameter of the model: what its parts in the file add up to."""
         sums = {name: np.zeros(array.shape) for name, array in params.items()}
         for path, weight in self.weights.items():
+            if weight.frozen:
+                continue
             place = [slice(None)] * sums[weight.source].ndim
             place[weight.axis] = slice(weight.start, weight.stop)
             gradient = as_stored(gradients[path], weight)

@@ -15,6 +15,7 @@ from xg.importing import rules_routing as routing
 from xg.importing import rules_windows as windows
 from xg.importing.known import Known
 from xg.importing.lowering import Lowering
+from xg.importing.rules_batch_norm import batch_norm
 
 Rule = Callable[[Lowering], "Known | tuple[Known, ...]"]
 
@@ -45,7 +46,7 @@ RULES: Final[Mapping[str, Rule]] = {
     **dict.fromkeys(("avg_pool1d", "avg_pool2d"), windows.pooling("meanpool")),
     **dict.fromkeys(("adaptive_avg_pool1d", "adaptive_avg_pool2d"), windows.whole_mean),
     **dict.fromkeys(("upsample_nearest1d", "upsample_nearest2d"), windows.upsample),
-    "batch_norm": windows.batch_norm,
+    "batch_norm": batch_norm,
     **dict.fromkeys(("add", "add_"), elementwise.add),
     **dict.fromkeys(("mul", "mul_"), elementwise.multiply),
     "sub": elementwise.arithmetic("sub"),

@@ -61,7 +61,7 @@ def _convolve(
     kernel = lowering.weight(Weight(stored.source, kernel=True))
     count = len(kernel.axes) - 2
     front, channels, places = view.axes[: -count - 1], view.axes[-count - 1], view.axes[-count:]
-    _hint_places(lowering, places)
+    hint_places(lowering, places)
     value = lowering.lay_out(view, (*front, *places, channels))
     attrs: dict[str, Any] = {}
     each = value.axes[-1]
@@ -107,7 +107,7 @@ def _emit(
             after.append(axis)
         else:
             after.append(() if dim == ONE else (Factor.of(lowering.sizes.make(dim)),))
-    _hint_places(lowering, after)
+    hint_places(lowering, after)
     base = (*front, *after, channels)
     axes: list[Size | None] = [lowering.join(axis) for axis in base]
     said = [text if name == "k" else f"{name}={text}" for name, text in words.items() if text]
@@ -116,7 +116,7 @@ def _emit(
     return View(made, base, (*front, channels, *after))
 
 
-def _hint_places(lowering: Lowering, places: Sequence[Axis]) -> None:
+def hint_places(lowering: Lowering, places: Sequence[Axis]) -> None:
     """Name the axes that windows are along, but for those that follow from a patch's."""
     for axis, word in zip(places, PLACES[len(places)], strict=True):
         if len(axis) == 1 and not lowering.sizes.is_part(axis[0].size):
@@ -148,7 +148,7 @@ def pooling(operator: str) -> Callable[[Lowering], View]:
         if lowering.argument("divisor_override") is not None:
             raise Unspeakable("it divides by another number than that of its window")
         front, channels, places = view.axes[: -count - 1], view.axes[-count - 1], view.axes[-count:]
-        _hint_places(lowering, places)
+        hint_places(lowering, places)
         value = lowering.lay_out(view, (*front, *places, channels))
         words = {
             "k": _one(lowering, k, 0),
@@ -170,18 +170,8 @@ def whole_mean(lowering: Lowering) -> View:
     view = lowering.view_of("self")
     count = int(lowering.call.target.partition("pool")[2][0])
     rank = len(view.axes)
-    _hint_places(lowering, view.axes[-count:])
+    hint_places(lowering, view.axes[-count:])
     return reduced(lowering, "mean", view, list(range(rank - count, rank)), keep=True)
-
-
-def batch_norm(lowering: Lowering) -> View:
-    """Refused: its weights and its running statistics would be one table."""
-    del lowering
-    raise Unspeakable(
-        "its running mean and variance are tables of constants, which the language has no place "
-        "for",
-        "fold it into the convolution before it: torch.nn.utils.fusion.fuse_conv_bn_eval",
-    )
 
 
 def upsample(lowering: Lowering) -> View:
@@ -197,7 +187,7 @@ def upsample(lowering: Lowering) -> View:
     k = next(iter(times))
     if len(times) > 1 or k is None or count not in PLACES:
         raise Unspeakable("it does not repeat each position as often along each axis")
-    _hint_places(lowering, places)
+    hint_places(lowering, places)
     value = lowering.lay_out(view, (*front, *places, channels))
     return _emit(lowering, "upsample", value, front, places, channels, words={"k": str(k)})
 
