@@ -4,9 +4,10 @@ settings(keys, config, source)     {"D": 768, "N_L": 12, "head": "tied", "eps": 
 config(keys, settings)             what config.json says of them
 
 In the file of names a setting is given by one key, or in one of these ways; a dot leads into a
-table, and null counts as absent:
+table or to a place in a list, and null counts as absent:
 
     p    = ["resid_pdrop", "attn_pdrop"]                              keys that must agree
+    D    = ["embedding_size", "hidden_sizes.0 if layer=Basic"]        the second for that word only
     N_KV = { key = "num_key_value_heads", else = "num_attention_heads" }
     head = { key = "tie_word_embeddings", words = { true = "tied", false = "own" } }
 
@@ -21,6 +22,7 @@ Among the words, `number` is any number, `null` a key that is null, `absent` one
 
 import json
 from collections.abc import Mapping
+from dataclasses import replace
 from itertools import cycle
 from typing import Any, Final, cast
 
@@ -49,7 +51,15 @@ def settings(keys: ConfigKeys, config: Json, source: str) -> dict[str, Setting]:
                 f"{source} says {key} = {json.dumps(held)}: the diagram is true for "
                 f"{json.dumps(drawn)} only"
             )
-    by_name = {name: _setting(way, config, source) for name, way in keys.settings.items()}
+    options = {
+        name: _setting(way, config, source)
+        for name, way in keys.settings.items()
+        if way.words is not None
+    }
+    by_name = {
+        name: _setting(_in_choice(way, options), config, source)
+        for name, way in keys.settings.items()
+    }
     told = {name: value for name, value in by_name.items() if value is not None}
     for way in keys.settings.values():
         if way.above is not None and (way.when is None or _chosen(way.when, told)):
@@ -101,11 +111,19 @@ def config(keys: ConfigKeys, settings: Mapping[str, object]) -> Json:
         _put(result, key, value)
     for name, way in keys.settings.items():
         if name in settings and (way.when is None or _chosen(way.when, settings)):
-            for key, told in _as_json(name, settings[name], way).items():
+            for key, told in _as_json(name, settings[name], _in_choice(way, settings)).items():
                 if _at(result, key) not in (None, told):
                     raise InputError(f"config.json has one {key}: it cannot be {name} = {told} too")
                 _put(result, key, told)
     return result
+
+
+def _in_choice(way: ConfigPath, settings: Mapping[str, object]) -> ConfigPath:
+    """The way with the keys of a choice: `hidden_sizes.0 if layer=Basic` for that word only."""
+    pairs = [key.partition(" if ") for key in way.keys]
+    return replace(
+        way, keys=tuple(k for k, _, when in pairs if not when or _chosen(when, settings))
+    )
 
 
 def _chosen(when: str, settings: Mapping[str, object]) -> bool:
@@ -181,12 +199,22 @@ def _as_json(name: str, setting: object, way: ConfigPath) -> Json:
 def _at(config: Json, key: str) -> Any:  # noqa: ANN401 - what JSON gives
     entry: Any = config
     for part in key.split("."):
-        entry = cast("dict[str, Any]", entry).get(part) if isinstance(entry, dict) else None
+        if isinstance(entry, list) and part.isdigit():
+            entry = dict(enumerate(cast("list[Any]", entry))).get(int(part))
+        else:
+            entry = cast("dict[str, Any]", entry).get(part) if isinstance(entry, dict) else None
     return entry
 
 
 def _put(config: Json, key: str, value: object) -> None:
     *tables, last = key.split(".")
+    if last.isdigit():  # elements of a list in their order
+        *tables, name = tables
+        for table in tables:
+            config = config.setdefault(table, {})
+        row: list[object] = config.setdefault(name, [])
+        row[int(last) : int(last) + 1] = [value]
+        return
     for table in tables:
         config = config.setdefault(table, {})
     config[last] = value

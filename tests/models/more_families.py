@@ -1,6 +1,6 @@
 """Further witnesses, in all that their configs can have.
 
-RoBERTa, DistilBERT, Gemma 2, Whisper, DeepSeek-V2, DeepSeek-V3 and Mamba-2.
+RoBERTa, DistilBERT, Gemma 2, Whisper, DeepSeek-V2, DeepSeek-V3, Mamba-2 and ResNet.
 
 The first configuration of a family goes through every test, the others through those of agreement.
 """
@@ -26,6 +26,7 @@ from models.families import (
     masked_words,
     words,
 )
+from models.resnets import RESNET, resnets
 
 PAD: Final = 1
 
@@ -266,6 +267,7 @@ KINDS: Final = {
     "deepseek3": (deepseeks3, DEEPSEEK3),
     "mamba2": (mambas2, MAMBA2),
     "whisper": (whispers, WHISPER),
+    "resnet": (resnets, RESNET),
 }
 
 EVERY: Final[Mapping[str, Family]] = {

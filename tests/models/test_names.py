@@ -41,6 +41,7 @@ CONFIGS = {
     "mamba": "MambaConfig",
     "mamba2": "Mamba2Config",
     "mixtral": "MixtralConfig",
+    "resnet": "ResNetConfig",
     "t5": "T5Config",
     "vit": "ViTConfig",
     "whisper": "WhisperConfig",

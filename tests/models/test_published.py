@@ -172,7 +172,8 @@ def test_lines_that_changed_places_are_noticed(witness: Witness) -> None:
     ]
     module, noticed = witness.held.program.on_arrays(), 0
     for line, params in readings(witness, swapped):
-        assert misses(witness, module, params), line
+        with np.errstate(invalid="ignore"):  # of a variance that is none
+            assert misses(witness, module, params), line
         noticed += 1
     assert noticed
 

@@ -22,6 +22,7 @@ def test_there_and_back_again(witness: Witness, tmp_path: Path) -> None:
     said = witness.family.says_names
     assert main(["weights", file, "--from", str(params), "--to", str(folder), *wide, *said]) == 0
     found, wanted = weights.read(folder).tensors, weights.read(witness.folder).tensors
+    wanted = {n: array for n, array in wanted.items() if not n.endswith("num_batches_tracked")}
     assert found.keys() == wanted.keys()
     for name, array in wanted.items():
         assert np.array_equal(found[name], array), name

@@ -90,7 +90,7 @@ class Witness:
 def _gradients(model: Tensor, folder: Path) -> Arrays:
     """Saved like a checkpoint, so that transformers itself gives each its published name.
 
-    Without what is not learned by them: Whisper's sinusoids, the bias of DeepSeek-V3's routes.
+    Without what is not learned by them: Whisper's sinusoids, running statistics, a bias of routes.
     """
     twin = copy.deepcopy(model)
     frozen = {name for name, _ in twin.named_buffers()}

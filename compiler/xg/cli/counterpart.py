@@ -52,6 +52,7 @@ if TYPE_CHECKING:
     from torch import nn
 
 TRIES: Final = 2  # of one input, to see whether their code draws numbers
+STATISTICS: Final = ("running_mean", "running_var")  # of batch norms
 
 
 @dataclass(frozen=True)
@@ -181,7 +182,10 @@ def compare_module(
 
 
 def _arrays(module: nn.Module) -> Arrays:
-    return {name: np.array(p.detach().cpu().numpy()) for name, p in parameters(module).items()}
+    """Parameters, and the running statistics of batch norms, which are frozen ones here."""
+    running = {n: b for n, b in module.named_buffers() if n.endswith(STATISTICS)}
+    tensors = parameters(module) | running
+    return {name: np.array(tensor.detach().cpu().numpy()) for name, tensor in tensors.items()}
 
 
 def _draw(module: nn.Module, before: Arrays) -> None:
@@ -262,10 +266,8 @@ def _run(
 def _gradients(counterpart: Counterpart, run: ForeignRun) -> dict[str, Array | None]:
     """Their gradients of the diagram's parameters; None where none arrived."""
     zeros = _arrays(counterpart.module)
-    arrays = {
-        name: np.zeros_like(zeros[name]) if gradient is None else gradient
-        for name, gradient in run.gradients.items()
-    }
+    arrays = {name: np.zeros_like(array) for name, array in zeros.items()}
+    arrays |= {name: each for name, each in run.gradients.items() if each is not None}
     ours = counterpart.ours(arrays)
     missing = {name for name, gradient in run.gradients.items() if gradient is None}
     owners = counterpart.owners()

@@ -17,7 +17,10 @@ def off(theirs: Array, ours: Array, total: float = 0.0) -> float:
 
 
 def in_shape(array: Array, shape: tuple[int, ...]) -> Array | None:
-    """An array in another shape: without axes of one, with rows together, or sequence first."""
+    """An array in another shape: without axes of one, with rows together, or sequence first.
+
+    Or with channels in front of their places, as torch has pictures.
+    """
     if array.shape == shape:
         return array
     if array.size != int(np.prod(shape)):
@@ -27,4 +30,6 @@ def in_shape(array: Array, shape: tuple[int, ...]) -> Array | None:
         return array.reshape(shape)
     if array.ndim == len(shape) > 2 and (array.shape[1], array.shape[0], *array.shape[2:]) == shape:
         return array.swapaxes(0, 1)
+    if array.ndim == len(shape) > 2 and (array.shape[0], *array.shape[2:], array.shape[1]) == shape:
+        return np.moveaxis(array, 1, -1)
     return None
