@@ -35,8 +35,6 @@ SUBJECTS: Final = {
     "029": "Pages and editors",
     "030": "Commands and the project",
     "031": "Further decisions",
-    "031": "What figures show",
-    "031": "State",
 }
 
 MERGED = re.compile(r"^Merged from (\d{4}(?:, \d{4})*)\.$", re.MULTILINE)
