@@ -221,3 +221,9 @@ def test_no_line_bends_under_a_bar() -> None:
     """A bar shows what passes it as a hairline: a corner at its rim ended in the middle of it."""
     figure = xg.compile(shipped("moe"), "Layer", plan="TP").figure("overview")
     assert flaws(painted(figure)[0], figure.groups) == []
+
+
+def test_a_lane_from_a_bar_has_one_label() -> None:
+    """A residual that begins at a gather: its gradient runs beside it, and has no text."""
+    figure = xg.compile(shipped("bert"), "Layer", plan="Stream").figure("overview")
+    assert flaws(painted(figure)[0], figure.groups) == []

@@ -289,7 +289,7 @@ def gradients(
     `beside` are the values of tensors next to the nodes that take them. A node that takes a value
     twice gives one gradient. Where several give one, each is a term of the sum that bears the name,
     so that their arrows bear none: only the shape is written, once, where the column goes on, or
-    at each that enters a bar, where the others are not beside it.
+    at each that enters a bar, except from a lane, which has one label for both of its lines.
     """
     terminals = {end.node.id: [end.value] for end in ends}
     values = terminals | {one.node.id: list(one.outputs) for one in operations}
@@ -310,13 +310,13 @@ def gradients(
     terms = Counter(naming.origin(value) for edge, value in carried if edge.tail in values)
     for edge, value in carried:
         is_named = named.get(value) is edge
-        is_apart = edge.tail in bars and bool(edge.label)
+        is_apart = edge.tail in bars and bool(edge.label) and edge.role is not EdgeRole.RESIDUAL
         label = naming.gradient(value) if is_apart or is_named else ()
         is_term = terms[naming.origin(value)] > 1
         if is_term if label else is_apart and naming.has_partial_gradient(value):
             label = naming.gradient_shape(value)
-        tail, head = edge.head, edge.tail
-        yield FigureEdge(tail, head, EdgeStyle.DASHED, edge.role, label, output=edge.output)
+        back = EdgeStyle.DASHED
+        yield FigureEdge(edge.head, edge.tail, back, edge.role, label, output=edge.output)
 
 
 def _named(
