@@ -15,6 +15,8 @@ from nbclient import NotebookClient
 from nbclient.exceptions import CellExecutionError
 
 import xg
+from xg.driver import compile_project
+from xg.frontend.project import parse_project
 from xg.notebook import explorer
 
 ROOT = Path(__file__).parents[2]
@@ -87,8 +89,8 @@ def test_the_page_is_in_the_saved_file(saved: list[list[dict[str, Any]]]) -> Non
         html = shown["data"]["text/html"]
         (text,) = re.findall(r'<iframe srcdoc="([^"]*)" sandbox="allow-scripts"', html)
         assert unescape(text).startswith("<!doctype html>")
-    alone = explorer(xg.compile(source="\n" + EXPLORED.partition("\n")[2])).page()
-    assert unescape(text) == alone.replace("&lt;source&gt;", "&lt;cell&gt;")
+    cell = parse_project(("\n" + EXPLORED.partition("\n")[2]).encode(), "<cell>")
+    assert unescape(text) == explorer(compile_project(cell, None, {})).page()
 
 
 def test_a_figure_becomes_a_file(saved: list[list[dict[str, Any]]]) -> None:

@@ -99,6 +99,10 @@ def test_every_backend_has_a_turn() -> None:
     assert {backend for path in DIAGRAMS for backend in in_turn(path)} == set(BACKENDS)
 
 
+# Most stages of ResNet have the same two kinds of layers: one that has both is enough daily.
+FEWER = {"resnet": {"N_2": 1, "N_3": 1, "N_4": 1}}
+
+
 @diagrams
 def test_its_gradients_are_proven(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Of each gradient some elements and directions are compared; all of them in the whole tier.
@@ -111,7 +115,7 @@ def test_its_gradients_are_proven(path: Path, monkeypatch: pytest.MonkeyPatch) -
         monkeypatch.setattr(gradcheck, "COORDINATES", 4)
         monkeypatch.setattr(gradcheck, "DIRECTIONS", 2)
     project = read_project(path)
-    for block, settings in by_default(project, {}):
+    for block, settings in by_default(project, {} if THOROUGH else FEWER.get(path.stem, {})):
         proof = prove(project, block, settings, seed=0, backends=backends)
         assert proof.gradients.passed, proof.gradients.rows
         assert list(proof.references) == list(backends)

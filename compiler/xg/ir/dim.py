@@ -112,12 +112,16 @@ class Dim:
         """The whole number this dim is for `sizes`; DimError names what does not divide."""
         total: int | Fraction = 0
         for monomial, coefficient in self.terms:
-            term = coefficient
+            above, below = coefficient.numerator, coefficient.denominator
             for name, power in monomial:
-                if power < 0 and not sizes[name]:
+                if power > 0:
+                    above *= sizes[name] ** power
+                elif sizes[name]:
+                    below *= sizes[name] ** -power
+                else:
                     raise DimError(f"{self} divides by zero")
-                term *= sizes[name] ** power if power > 0 else Fraction(sizes[name]) ** power
-            total += term
+            # Most are whole by themselves, and numbers are faster than fractions.
+            total += Fraction(above, below) if above % below else above // below
         if total.denominator != 1:
             whole, parts = (spell_count(n) for n in (total.numerator, total.denominator))
             raise DimError(f"{self} = {whole}/{parts} is not a whole number")

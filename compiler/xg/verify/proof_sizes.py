@@ -91,9 +91,12 @@ class _Search:
         return ()
 
     def _beside(self, number: Term) -> tuple[str, ...]:
-        """The symbols of a size that no multiple makes whole: H + 1 where it is halved."""
-        dims = (self._known(dim) for dim in self.facts.dims)
-        return next((dim.symbols() for dim in dims if number in dim.terms), ())
+        """The symbols of a size that no multiple makes whole: k of H/4 + k/2 - 1/2."""
+        dims = map(self._known, self.facts.dims)
+        dim = next((dim for dim in dims if number in dim.terms), Dim(()))
+        parts = number[1].denominator
+        halved = (name for term, each in dim.terms if each.denominator == parts for name, _ in term)
+        return tuple(dict.fromkeys(halved)) or dim.symbols()
 
     def shrink(self) -> None:
         """Remove redundant factors from the multiples: D = 6*N_H where N_H is a multiple of 6."""

@@ -17,13 +17,20 @@ def sizes_of(text: str, folder: Path, given: dict[str, int] | None = None) -> di
     return verification_sizes(xg.compile(folder / "net.xg").graphs, given or {})
 
 
+HALVED = {"resnet": 64}  # images whose sides are halved five times: twice that
+
+
 @pytest.mark.parametrize("path", DIAGRAMS, ids=lambda path: path.stem)
 def test_every_element_of_every_diagram_can_be_tried(path: Path) -> None:
+    """Where the image alone has more, its sides are as short as may be."""
     sizes = verification_sizes(xg.compile(path).graphs, {})
     program = xg.compile(path, sizes=sizes)
     specs = {**program.params, **program.inputs}.values()
     shapes = [[int(axis) for axis in spec.shape] for spec in specs if spec.dtype == "float"]
-    assert sum(map(prod, shapes)) <= SCALARS_AT_MOST
+    if path.stem in HALVED:
+        assert sizes["H"] == HALVED[path.stem]
+    else:
+        assert sum(map(prod, shapes)) <= SCALARS_AT_MOST
 
 
 @pytest.mark.parametrize("path", DIAGRAMS, ids=lambda path: path.stem)

@@ -31,8 +31,8 @@ def window(expr: Expr, numbers: KnownSizes, x: Array) -> Array:
     axis = expr.typed("axis", int)
     result = np.zeros(numbers.shape(expr.shape), dtype=x.dtype)
     to, source = np.moveaxis(result, (axis - 1, axis), (0, 1)), np.moveaxis(x, axis, 0)
-    for j, i, position in _elements(expr, numbers):
-        to[j, i] = source[position]
+    windows, elements, positions = np.array([*_elements(expr, numbers)]).reshape(-1, 3).T
+    to[windows, elements] = source[positions]
     return result
 
 
