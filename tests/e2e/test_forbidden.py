@@ -40,6 +40,11 @@ ALLOWED: Mapping[tuple[str, str], str] = {
     ("xg/cli/live/drawing.py", "subprocess"): "starts `xg build` for the numbers of a served page",
     ("xg/cli/live/server.py", "http"): "answers on this machine, and sends and fetches nothing",
     ("xg/cli/render/findings.py", "urllib"): "spells a path as an address, and fetches nothing",
+    ("xg_runtime/checkpoint/dcp.py", "pickle"): "writes what torch reads as a pickle",
+    (
+        "xg_runtime/checkpoint/dcp_reading.py",
+        "pickle",
+    ): "builds the classes of a list only",
     ("xg_runtime/ranks/processes.py", "socket"): "a pair without address, to its ranks",
     ("xg_runtime/ranks/processes.py", "subprocess"): "starts the ranks of a program for many",
 }

@@ -186,10 +186,15 @@ def test_an_index_is_data(tmp_path: Path) -> None:
         def __reduce__(self) -> tuple[Any, ...]:
             return Path.touch, (called,)
 
+    class Attribute:
+        def __reduce__(self) -> tuple[Any, ...]:
+            return getattr, (Path, "touch")
+
     kept = pickle.loads((there / ".metadata").read_bytes())
-    (there / ".metadata").write_bytes(pickle.dumps(Hostile()))
-    with pytest.raises(CheckpointError, match="is in no index"):
-        checkpoint.load(tmp_path)
+    for index in (Hostile(), Attribute()):
+        (there / ".metadata").write_bytes(pickle.dumps(index))
+        with pytest.raises(CheckpointError, match="is in no index"):
+            checkpoint.load(tmp_path)
     assert not called.exists()
     for info in kept.storage_data.values():
         info.relative_path = f"../step-00000007/{info.relative_path}"

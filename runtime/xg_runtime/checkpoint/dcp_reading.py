@@ -12,6 +12,7 @@ import math
 import pickle
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
+from enum import Enum
 from pathlib import Path
 from typing import Any, Final
 
@@ -61,10 +62,19 @@ class _Piece:
     length: int
 
 
+def _member(kind: object, name: str) -> Enum:
+    """The member of an enumeration: Python 3.11 before 3.11.4 writes one as an attribute."""
+    if isinstance(kind, type) and issubclass(kind, Enum) and name in kind.__members__:
+        return kind.__members__[name]
+    raise pickle.UnpicklingError(f"{name} of {kind} is in no index")
+
+
 class _Unpickler(pickle.Unpickler):
     """An unpickler of indices, which builds nothing else."""
 
     def find_class(self, module_name: str, global_name: str, /) -> Any:  # noqa: ANN401 - of any type
+        if (module_name, global_name) == ("builtins", "getattr"):
+            return _member
         if global_name not in _CLASSES.get(module_name, ()):
             raise pickle.UnpicklingError(f"{module_name}.{global_name} is in no index")
         return super().find_class(module_name, global_name)

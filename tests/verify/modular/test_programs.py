@@ -35,7 +35,7 @@ def zeros(program: Program) -> Iterator[str]:
     """Gradients that are zero for a reason."""
     for path, param, graph, _ in param_specs(program):
         through = why_zero_through_calls(program.graphs, program.entry, path)
-        if why_zero(graph, param.value) or through:
+        if not param.value.frozen and (why_zero(graph, param.value) or through):
             yield path
     for value in program.main.inputs:
         if program.main.types[value].is_float and why_zero(program.main, value):

@@ -33,9 +33,11 @@ def add_arguments(parser: ArgumentParser) -> None:
         dest="form",
         choices=("ir", "dot", *backends(), "cost", "html", "xg", "dtensor"),
         default="ir",
-        help="the graph (ir), a figure's DOT text, the code, the cost, the explorer's page (html), "
-        "the text of the file itself (xg), or a plan as calls of torch that divide a module of "
-        "yours (dtensor); default: ir",
+        metavar="FORM",
+        help="the graph (ir), a figure's DOT text (dot), the code "
+        f"({', '.join(backends())}), the cost (cost), the explorer's page (html), the text of the "
+        "file itself (xg), or a plan as calls of torch that divide a module of yours (dtensor); "
+        "default: ir",
     )
     parser.add_argument(
         "--after",
