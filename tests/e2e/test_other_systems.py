@@ -10,8 +10,10 @@ from pathlib import Path
 ROOT = Path(__file__).parents[2]
 PATHS = os.pathsep.join(str(ROOT / name) for name in ("compiler", "runtime", "grammar"))
 # Packages of others look at the system when they are imported, so they come before it changes.
-OTHERS = "import jax, numpy, pygls.lsp.server, sphinx.application, tokenizers, torch, wasmtime"
-OTHERS += ", torch.distributed.checkpoint"
+OTHERS = (
+    "import jax, numpy, pygls.lsp.server, sphinx.application, tokenizers, torch, wasmtime, "
+    "torch.distributed.checkpoint"
+)
 TAKEN_AWAY = """
 import os, signal, sys
 for name in ("fcntl", "grp", "pty", "pwd", "resource", "termios", "tty"):
