@@ -145,3 +145,25 @@ def test_a_frame_has_its_name_in_its_first_line() -> None:
     for frame in frames:
         assert frame.text.top - frame.box.top < frame.text.height
         assert frame.text.right <= frame.box.right
+
+
+CHOSEN = """
+dim B = 3, D = 5, k = 2
+block F(x [B, D]) -> y [B, k], e [B, k] in D {
+    param b [D]
+
+    x -> sigmoid            : s [B, D]
+      -> ⊕<-BC(b) -> topk(k) : w [B, k], e
+    s -> gather[D]<-e       : y
+}
+"""
+
+
+def test_no_gradient_comes_out_of_what_passes_none_on() -> None:
+    """A sum is read by topk alone, of which only the places are read."""
+    figure = xg.compile(source=CHOSEN).figure("overview")
+    dashed = {(e.tail, e.head) for e in figure.edges if e.style is EdgeStyle.DASHED}
+    (added,) = (node.id for node in figure.nodes if node.kind is NodeKind.ADD)
+    (scored,) = (each for each in figure.nodes if characters(each.label) == "sigmoid")
+    assert not any(added in ends for ends in dashed)
+    assert any(head == scored.id for _, head in dashed)

@@ -302,7 +302,9 @@ def gradients(
         if value is None or edge.tail in values:
             value = values[edge.tail][edge.output]
         path = edge.tail, edge.head, value
-        if naming.has_gradient(value) and path not in done:
+        taken = values.get(edge.head, ()) if edge.head not in terminals else ()
+        gives = not taken or any(map(naming.has_gradient, taken))  # not what only topk reads
+        if naming.has_gradient(value) and gives and path not in done:
             done.add(path)
             carried.append((edge, value))
     bars = {one.node.id for one in operations if one.node.kind is NodeKind.COMMUNICATION}
