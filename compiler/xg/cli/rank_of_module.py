@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import re
 from argparse import Namespace
-from collections.abc import Generator, Mapping, Sequence
+from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Any, Final
 
@@ -81,14 +81,17 @@ class RankCall:
         return array[window(tuple(shape), cut, place, self.mesh)]
 
 
+CallFinder = Callable[[Project, Namespace, Sequence[Arrays], dict[str, Any] | None], RankCall]
+Shower = Callable[["nn.Module", RankCall, Names | None], Arrays]
+
+
 def seen(project: Project, options: Namespace) -> Answer:
     """Build the module on this rank, run it, and note what it shows.
 
     Where no call can be made for its weights, the answer is these, and says so. Raises InputError,
     and CollectiveFailed where another rank is the cause.
     """
-    with failing_together(options.timeout):
-        return _seen(project, options)
+    return answered(project, options, call_for, _shown)
 
 
 @contextmanager
@@ -104,26 +107,28 @@ def failing_together(timeout: float) -> Generator[None]:
         raise
 
 
-def _seen(project: Project, options: Namespace) -> Answer:
+def answered(project: Project, options: Namespace, find: CallFinder, shown_by: Shower) -> Answer:
+    """Build the module, let the first rank find its call, and note what the module shows then."""
     import torch.distributed as dist
 
     collective: Any = dist
-    module = built_on_rank(options.module)
-    found, config = weights_of(module), config_of(inner(module))
-    everywhere: list[Arrays] = [{} for _ in range(collective.get_world_size())]
-    collective.all_gather_object(everywhere, found)
-    told: list[RankCall | None] = [None]
-    if number() == 0:
-        # Who asked meets the error again, and has the place to say it.
-        with suppress(DiagnosticError, XgRuntimeError):
-            told = [call_for(project, options, everywhere, config)]
-    collective.broadcast_object_list(told)
-    (call,) = told
-    if call is None:
-        return Answer(found, {"refused": True, "config": config})
-    set_weights(module, call)
-    shown = {**weights_of(module), **_shown(module, call, names_for(options, project))}
-    return Answer(shown, {"settings": list(call.settings.items()), "order": list(shown)})
+    with failing_together(options.timeout):
+        module = built_on_rank(options.module)
+        found, config = weights_of(module), config_of(inner(module))
+        everywhere: list[Arrays] = [{} for _ in range(collective.get_world_size())]
+        collective.all_gather_object(everywhere, found)
+        told: list[RankCall | None] = [None]
+        if number() == 0:
+            # Who asked meets the error again, and has the place to say it.
+            with suppress(DiagnosticError, XgRuntimeError):
+                told = [find(project, options, everywhere, config)]
+        collective.broadcast_object_list(told)
+        (call,) = told
+        if call is None:
+            return Answer(found, {"refused": True, "config": config})
+        set_weights(module, call)
+        shown = {**weights_of(module), **shown_by(module, call, names_for(options, project))}
+        return Answer(shown, {"settings": list(call.settings.items()), "order": list(shown)})
 
 
 def call_for(
@@ -258,16 +263,13 @@ def _shown(module: nn.Module, call: RankCall, names: Names | None) -> Arrays:
         )
     except Exception as error:
         raise failure("the module", "fails on the diagram's inputs", error) from error
-    shown = shown_events(module, run)
-    for name, place in results.items():
-        shown[name] = run.found.outputs[place][1]
-        if call.shapes[name] and name in call.cotangents:
-            shown[GRADIENT + name] = call.part(name, call.cotangents[name])
-    return {**shown, **inputs}
+    return {**shown_by_run(module, call, run, results), **inputs}
 
 
-def shown_events(module: nn.Module, run: HookedRun) -> Arrays:
-    """The tensors of modules, and all gradients."""
+def shown_by_run(
+    module: nn.Module, call: RankCall, run: HookedRun, results: Mapping[str, int]
+) -> Arrays:
+    """The tensors of modules, the diagram's outputs that are results, and all gradients."""
     shown: Arrays = {}
     for event in run.found.events:
         key = key_of(plain(module, event.module), event.kind, event.call)
@@ -277,6 +279,10 @@ def shown_events(module: nn.Module, run: HookedRun) -> Arrays:
     for name, gradient in run.found.gradients.items():
         if gradient is not None:
             shown[GRADIENT + plain(module, name)] = gradient
+    for name, place in results.items():
+        shown[name] = run.found.outputs[place][1]
+        if call.shapes[name] and name in call.cotangents:
+            shown[GRADIENT + name] = call.part(name, call.cotangents[name])
     return shown
 
 

@@ -10,8 +10,7 @@ and of the stage behind it the gradient of its own. All that they show together 
 from __future__ import annotations
 
 from argparse import Namespace
-from collections.abc import Callable, Sequence
-from contextlib import suppress
+from collections.abc import Sequence
 from inspect import signature
 from typing import TYPE_CHECKING, Any
 
@@ -23,7 +22,6 @@ from xg.cli.foreign_call import (
     all_inputs,
     at_all_sizes,
     called_with,
-    config_of,
     cotangents_of,
     output_shapes,
 )
@@ -31,23 +29,19 @@ from xg.cli.foreign_module import failure
 from xg.cli.published import Published, names_for
 from xg.cli.rank_of_module import (
     RankCall,
-    built_on_rank,
-    failing_together,
+    answered,
     inner,
     results_on_rank,
-    set_weights,
-    shown_events,
+    shown_by_run,
     sizes_of,
-    weights_of,
 )
-from xg.diagnostics.diagnostic import DiagnosticError
 from xg.driver import Program, compile_project
 from xg.frontend.project import Project
 from xg.verify.counterpart.comparison import ModuleAgreement
 from xg.verify.counterpart.torch_hooks import HookedRun
 from xg_runtime import arrays as array_files
 from xg_runtime import random_inputs, weights
-from xg_runtime.errors import InputError, XgRuntimeError
+from xg_runtime.errors import InputError
 from xg_runtime.module import Array, Arrays
 from xg_runtime.names import Names
 from xg_runtime.ranks import number
@@ -84,30 +78,7 @@ def seen_of_stage(project: Project, options: Namespace) -> Answer:
 
     Raises InputError, and CollectiveFailed where another rank is the cause.
     """
-    with failing_together(options.timeout):
-        return _seen(project, options)
-
-
-def _seen(project: Project, options: Namespace) -> Answer:
-    import torch.distributed as dist
-
-    collective: Any = dist
-    module = built_on_rank(options.module)
-    found, config = weights_of(module), config_of(inner(module))
-    everywhere: list[Arrays] = [{} for _ in range(collective.get_world_size())]
-    collective.all_gather_object(everywhere, found)
-    told: list[RankCall | None] = [None]
-    if number() == 0:
-        with suppress(DiagnosticError, XgRuntimeError):  # the caller meets it again
-            told = [call_of_stages(project, options, everywhere, config)]
-    collective.broadcast_object_list(told)
-    (call,) = told
-    if call is None:
-        return Answer(found, {"refused": True, "config": config})
-    set_weights(module, call)
-    shown = _shown(module, call, names_for(options, project), _passing(len(everywhere)))
-    shown = {**weights_of(module), **shown}
-    return Answer(shown, {"settings": list(call.settings.items()), "order": list(shown)})
+    return answered(project, options, call_of_stages, _shown)
 
 
 def call_of_stages(
@@ -164,25 +135,17 @@ def _together(everywhere: Sequence[Arrays]) -> Arrays:
     return {name: array for each in reversed(everywhere) for name, array in each.items()}
 
 
-Pass = Callable[[int, Array | None], Array | None]
-
-
-def _passing(count: int) -> Pass:
-    """A function that hands the array of one stage to all, and returns it."""
+def _passed(stage: int, array: Array | None) -> Array | None:
+    """Hand the array of one stage to all, and return it."""
     import torch.distributed as dist
 
     collective: Any = dist
-
-    def passed(stage: int, array: Array | None) -> Array | None:
-        assert stage < count
-        box: list[Array | None] = [array]
-        collective.broadcast_object_list(box, src=stage)
-        return box[0]
-
-    return passed
+    box: list[Array | None] = [array]
+    collective.broadcast_object_list(box, src=stage)
+    return box[0]
 
 
-def _shown(module: nn.Module, call: RankCall, names: Names | None, passed: Pass) -> Arrays:
+def _shown(module: nn.Module, call: RankCall, names: Names | None) -> Arrays:
     """Everything that the stage of this rank gives, forward and backward."""
     import torch
     import torch.distributed as dist
@@ -193,15 +156,15 @@ def _shown(module: nn.Module, call: RankCall, names: Names | None, passed: Pass)
     try:
         before: Array | None = None
         for stage in range(mine):
-            before = passed(stage, None)
+            before = _passed(stage, None)
         given, positional = _given(module, call, names, before)
-        run = HookedRun(module, *(given, positional))
+        run = HookedRun(module, given, positional)
         first = run.found.outputs[0][1] if run.found.outputs else None
         for stage in range(mine, count):
-            passed(stage, first if stage == mine else None)
+            _passed(stage, first if stage == mine else None)
         back: Array | None = None
         for stage in range(count - 1, mine, -1):
-            back = passed(stage, None)
+            back = _passed(stage, None)
         results = results_on_rank(call, run) if mine == count - 1 else {}
         cotangents = {p: call.cotangents[n] for n, p in results.items() if n in call.cotangents}
         if back is not None:
@@ -209,15 +172,10 @@ def _shown(module: nn.Module, call: RankCall, names: Names | None, passed: Pass)
         run.backward({p: d.reshape(run.result[p][1].shape) for p, d in cotangents.items()})
         grad = next(iter(given.values())).grad if mine else None
         for stage in range(mine, -1, -1):
-            passed(stage, None if grad is None or stage != mine else grad.numpy())
+            _passed(stage, None if grad is None or stage != mine else grad.numpy())
     except Exception as error:
         raise failure("the module", "fails on the diagram's inputs", error) from error
-    shown = shown_events(module, run)
-    for name, place in results.items():
-        shown[name] = run.found.outputs[place][1]
-        if call.shapes[name] and name in call.cotangents:
-            shown[GRADIENT + name] = call.cotangents[name]
-    return {**shown, **call.inputs}
+    return {**shown_by_run(module, call, run, results), **call.inputs}
 
 
 def _given(

@@ -160,6 +160,13 @@ class Naming:
         notation, drawn_value = self._known(value)
         return notation.gradient(drawn_value) if notation.symbol(drawn_value) else ()
 
+    def gives_gradient(self, value: Value, made: Collection[Value]) -> bool:
+        """Return whether a node that makes these of a value gives it a gradient.
+
+        None comes from a node whose results have none, such as a sum of which topk reads places.
+        """
+        return self.has_gradient(value) and (not made or any(map(self.has_gradient, made)))
+
     def gradient_shape(self, value: Value) -> RichText:
         """Return the shape of the gradient alone."""
         notation, drawn_value = self._known(value)
@@ -293,20 +300,7 @@ def gradients(
     """
     terminals = {end.node.id: [end.value] for end in ends}
     values = terminals | {one.node.id: list(one.outputs) for one in operations}
-    carried: list[tuple[FigureEdge, Value]] = []
-    done: set[tuple[str, str, Value]] = set()
-    for edge in arranged.edges:
-        if edge.style is EdgeStyle.NOTE:
-            continue
-        value = beside.get(edge.tail)
-        if value is None or edge.tail in values:
-            value = values[edge.tail][edge.output]
-        path = edge.tail, edge.head, value
-        taken = values.get(edge.head, ()) if edge.head not in terminals else ()
-        gives = not taken or any(map(naming.has_gradient, taken))  # not what only topk reads
-        if naming.has_gradient(value) and gives and path not in done:
-            done.add(path)
-            carried.append((edge, value))
+    carried = _carried(arranged.edges, terminals, values, naming, beside)
     bars = {one.node.id for one in operations if one.node.kind is NodeKind.COMMUNICATION}
     named = _named(carried, terminals, values)
     terms = Counter(naming.origin(value) for edge, value in carried if edge.tail in values)
@@ -319,6 +313,27 @@ def gradients(
             label = naming.gradient_shape(value)
         back = EdgeStyle.DASHED
         yield FigureEdge(edge.head, edge.tail, back, edge.role, label, output=edge.output)
+
+
+def _carried(
+    edges: Iterable[FigureEdge],
+    terminals: Collection[str],
+    values: Mapping[str, Sequence[Value]],
+    naming: Naming,
+    beside: Mapping[str, Value],
+) -> list[tuple[FigureEdge, Value]]:
+    """Choose the edges along which gradients come back, with the value of each."""
+    carried: dict[tuple[str, str, Value], FigureEdge] = {}
+    for edge in edges:
+        if edge.style is EdgeStyle.NOTE:
+            continue
+        value = beside.get(edge.tail)
+        if value is None or edge.tail in values:
+            value = values[edge.tail][edge.output]
+        made = () if edge.head in terminals else values.get(edge.head, ())
+        if naming.gives_gradient(value, made):
+            carried.setdefault((edge.tail, edge.head, value), edge)
+    return [(edge, value) for (_, _, value), edge in carried.items()]
 
 
 def _named(
