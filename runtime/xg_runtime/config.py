@@ -36,6 +36,7 @@ class TrainConfig:
     weight_decay: float = 0.01  # of adamw
     clip: float | None = 1.0  # limit of the global gradient norm
     dtype: Literal["float32", "float64"] = "float32"
+    autocast: Literal["bfloat16"] | None = None  # the type of products
     seed: int = 0
     loss: str = "loss"  # the output that is made small
     evaluate_every: int = 50  # 0: never
@@ -62,6 +63,8 @@ def facts_of(config: TrainConfig, source: Source, facts: Mapping[str, object]) -
     `facts` is the caller's part: what program it is, its sizes, the vocabulary.
     """
     options = {name: value for name, value in asdict(config).items() if name not in _FREE}
+    if config.autocast is None:
+        del options["autocast"]  # runs that began before there was such an option go on
     if config.schedule == "constant":
         del options["steps"]  # such a run may be made longer
     together = {**facts, "options": options, "data": source.describe()}

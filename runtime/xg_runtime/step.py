@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Collection, Mapping, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -91,6 +92,15 @@ class Stepper:
                 params[name][...] = statistic
         return {"step": step + 1, "loss": loss, "rate": rate, "norm": norm}
 
+    def gradients(self, params: Arrays, step: int) -> tuple[float, Arrays]:
+        """Loss and gradients of the batch of step `step`; raises NonFiniteError."""
+        loss, gradients, _ = self._gradients(params, step)
+        self._finite_norm(gradients, step + 1)
+        return loss, gradients
+
+    def settle(self) -> None:
+        """Write parameters and slots into the arrays that `step` was given: they are there."""
+
     def _gradients(self, params: Arrays, step: int) -> tuple[float, Arrays, Arrays]:
         """Loss and gradients of a batch, summed over its parts, and statistics that it moves.
 
@@ -99,23 +109,39 @@ class Stepper:
         parts = list(self.split.parts(self.source.batch(step)))
         if self.stages is not None:
             return *self._in_stages(self.stages, params, parts, step), {}
-        total, move = 0.0, move_of(self.module)
+        total = 0.0
         moved: Arrays = {}
         gradients: Arrays = {}
         held: dict[str, Any] = {}
         params = self.world.held(params)
         for place, (whole, weight) in enumerate(parts):
             seed = self._seed(step, place)
-            inputs = self.world.part(whole)
-            outputs, saved = self.module.forward(params, inputs, seed=seed)
-            total += weight * self._finite_loss(params, inputs, outputs, saved, step + 1)
-            moved |= move({**params, **moved}, saved) if move else {}
-            d_outputs = {self.loss: np.full_like(outputs[self.loss], weight)}
-            with self.world.holding(held, is_last=place + 1 == len(parts)):
-                arrays = self.module.backward(params, saved, d_outputs)
+            summing = self.world.holding(held, is_last=place + 1 == len(parts))
+            loss, arrays, moved = self._part(params, whole, weight, seed, moved, summing, step)
+            total += weight * loss
             learning = [name for name in params if name not in self.frozen]
             gradients = {n: gradients[n] + arrays[n] if place else arrays[n] for n in learning}
         return total, gradients, moved
+
+    def _part(
+        self,
+        params: Arrays,
+        whole: Arrays,
+        weight: float,
+        seed: int,
+        moved: Arrays,
+        summing: AbstractContextManager[None],
+        step: int,
+    ) -> tuple[float, Arrays, Arrays]:
+        """Loss, gradients and moved statistics of a part of a batch that counts `weight`."""
+        inputs = self.world.part(whole)
+        outputs, saved = self.module.forward(params, inputs, seed=seed)
+        loss = self._finite_loss(params, inputs, outputs, saved, step + 1)
+        move = move_of(self.module)
+        moved |= move({**params, **moved}, saved) if move else {}
+        d_outputs = {self.loss: np.full_like(outputs[self.loss], weight)}
+        with summing:
+            return loss, self.module.backward(params, saved, d_outputs), moved
 
     def _seed(self, step: int, part: int) -> int:
         """The seed of a part of a batch."""
@@ -148,13 +174,13 @@ class Stepper:
         params = self.world.held(params)
         with np.errstate(all="ignore"):
             for whole in self.source.validation():
-                inputs = self.world.part(whole)
                 if self.stages is not None:
+                    inputs = self.world.part(whole)
                     losses.append(self.stages.loss(params, inputs, self.loss))
                     self._check(losses[-1], {**params, **inputs}, step)
                     continue
-                outputs, saved = self.module.forward(params, inputs)
-                losses.append(self._finite_loss(params, inputs, outputs, saved, step))
+                loss, outputs = self._evaluated(params, whole, step)
+                losses.append(loss)
                 if self.accuracy is not None:
                     agreed, asked = self.accuracy.right(self.world.whole(outputs), whole)
                     right, count = right + agreed, count + asked
@@ -163,10 +189,16 @@ class Stepper:
         told = {"accuracy": right / count} if count else {}
         return {"step": step, "validation": math.fsum(losses) / len(losses), **told}
 
+    def _evaluated(self, params: Arrays, whole: Arrays, step: int) -> tuple[float, Arrays]:
+        """The loss of a batch, dropout off, and this rank's part of the outputs."""
+        inputs = self.world.part(whole)
+        outputs, saved = self.module.forward(params, inputs)
+        return self._finite_loss(params, inputs, outputs, saved, step), outputs
+
     def _finite_loss(
         self, params: Arrays, inputs: Arrays, outputs: Arrays, saved: Saved, step: int
     ) -> float:
-        loss = _scalar(outputs, self.loss)
+        loss = float(loss_in(outputs, self.loss))
         if not math.isfinite(loss):  # on every rank: a loss is the same everywhere
             tensor = self.world.first(*first_nonfinite({**params, **inputs}))
             tensor = tensor or self.world.first(*first_broken(saved)) or self.loss
@@ -184,12 +216,14 @@ class Stepper:
         return norm
 
 
-def _scalar(outputs: Arrays, name: str) -> float:
+def loss_in(outputs: Mapping[str, Any], name: str) -> Any:  # noqa: ANN401 - an array or a tensor
+    """Return the loss among outputs; raises InputError where it is none."""
     if name not in outputs:
         raise InputError(f"the program has no output {name}; it has {', '.join(outputs)}")
-    if np.shape(outputs[name]) != ():
-        raise InputError(f"{name} has shape {list(np.shape(outputs[name]))}, a loss has none")
-    return float(outputs[name])
+    shape = list(outputs[name].shape)
+    if shape:
+        raise InputError(f"{name} has shape {shape}, a loss has none")
+    return outputs[name]
 
 
 def _size(array: Array) -> float:

@@ -2,12 +2,15 @@
 
     module = OnArrays(generated)                        float32 and float64 as they come
     module = OnArrays(generated, dtype="bfloat16")      computed in bfloat16, which NumPy lacks
+    module = OnArrays(generated, device="cuda")         computed on a GPU
+    module = OnArrays(generated, autocast="bfloat16")   products alone in bfloat16
 
-Arrays and tensors share their memory, so a step of training changes the one through the other.
-Needs torch.
+Without a device arrays and tensors share their memory, so a step of training changes the one
+through the other. Needs torch.
 """
 
-from dataclasses import dataclass
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass, field
 from typing import Any, Final, Protocol, cast
 
 import numpy as np
@@ -18,6 +21,12 @@ from xg_runtime.held import Held
 from xg_runtime.module import Array, Arrays, Later, Move, Saved, is_float, move_of
 
 Tensors = dict[str, torch.Tensor]
+
+
+def has_gpu() -> bool:
+    """Return whether torch finds a GPU that it can use."""
+    return torch.cuda.is_available()
+
 
 _TYPES: Final = {"float32": torch.float32, "float64": torch.float64, "bfloat16": torch.bfloat16}
 
@@ -42,29 +51,36 @@ class TorchModule(Protocol):
 
 @dataclass(frozen=True)
 class OnArrays:
-    """The module on arrays; `dtype` is the type that floats are computed in, if not their own."""
+    """The module on arrays; `dtype` is the type that floats are computed in, if not their own.
+
+    `autocast` is the type of products, as `torch.autocast` has it; `device` is where it computes.
+    """
 
     module: TorchModule
     dtype: str | None = None
+    device: str | None = None
+    autocast: str | None = None
 
     def init(self, seed: int = 0, dtype: DTypeLike = np.float32, **sizes: int) -> Arrays:
         """Return the parameters by their diagram names."""
         float_type = _TYPES[np.dtype(dtype).name]
-        return _arrays(self.module.init(seed, float_type, **sizes))
+        return as_arrays(self.module.init(seed, float_type, **sizes))
 
     def forward(
         self, params: Arrays, inputs: Arrays, *, seed: int | None = None
     ) -> tuple[Arrays, Saved]:
         """Return outputs and what `backward` needs; dropout is off when `seed` is None."""
-        outputs, saved = self.module.forward(
-            self._tensors(params), self._tensors(inputs), seed=seed
-        )
-        return _arrays(outputs), saved
+        with self.context():
+            outputs, saved = self.module.forward(
+                self.tensors(params), self.tensors(inputs), seed=seed
+            )
+        return as_arrays(outputs), saved
 
     def backward(self, params: Arrays, saved: Saved, d_outputs: Arrays) -> Arrays:
         """Return the gradients of all parameters and float inputs, keyed by name."""
-        tensors = self.module.backward(self._tensors(params), saved, self._tensors(d_outputs))
-        return _arrays(tensors)
+        with self.context():
+            tensors = self.module.backward(self.tensors(params), saved, self.tensors(d_outputs))
+        return as_arrays(tensors)
 
     @property
     def moved(self) -> Move | None:
@@ -72,7 +88,7 @@ class OnArrays:
         move: Any = move_of(self.module)
         if move is None:
             return None
-        return lambda params, saved: _arrays(move(self._tensors(params), saved))
+        return lambda params, saved: as_arrays(move(self.tensors(params), saved))
 
     def backward_in_parts(
         self,
@@ -82,24 +98,33 @@ class OnArrays:
         later: Later | None,
     ) -> Arrays:
         """Return the gradients of inputs; those of parameters fill in as `later` is called."""
-        given = self._tensors(params), saved, self._tensors(d_outputs), later
-        tensors = cast(Any, self.module).backward_in_parts(*given)
-        found = _arrays(tensors)
+        given = self.tensors(params), saved, self.tensors(d_outputs), later
+        with self.context():
+            tensors = cast(Any, self.module).backward_in_parts(*given)
+        found = as_arrays(tensors)
         if later is not None:
             first = set(found)
 
             def rest() -> None:
-                found.update(_arrays({n: t for n, t in tensors.items() if n not in first}))
+                found.update(as_arrays({n: t for n, t in tensors.items() if n not in first}))
 
             later.append(rest)
         return found
 
-    def _tensors(self, arrays: Arrays) -> Tensors:
+    def context(self) -> AbstractContextManager[Any]:
+        """The context of a pass: autocast, or none."""
+        if self.autocast is None:
+            return nullcontext()
+        kind = torch.device(self.device or "cpu").type
+        return torch.autocast(kind, _TYPES[self.autocast])
+
+    def tensors(self, arrays: Arrays) -> Tensors:
+        """Return arrays as tensors where the module computes."""
         tensors = {name: self._tensor(array) for name, array in arrays.items()}
         return Held(tensors, arrays.wholes) if isinstance(arrays, Held) else tensors
 
     def _tensor(self, array: Array) -> torch.Tensor:
-        tensor = torch.as_tensor(np.asarray(array))
+        tensor = torch.as_tensor(np.asarray(array), device=self.device)
         return tensor.to(_TYPES[self.dtype]) if self.dtype and is_float(array) else tensor
 
 
@@ -117,28 +142,42 @@ class TorchStep(Protocol):
 
 @dataclass(frozen=True)
 class StepOnArrays:
-    """The step of a generated torch module on arrays; its cache stays in tensors."""
+    """The step of a generated torch module on arrays; its cache stays in tensors.
+
+    On a device parameters stay, too: another dictionary is other parameters.
+    """
 
     module: TorchStep
+    device: str | None = None
+    _placed: list[tuple[Arrays, Tensors]] = field(default_factory=list[tuple[Arrays, Tensors]])
 
     def empty_cache(self, params: Arrays) -> Tensors:
         """Return the cache before the first step."""
-        return self.module.empty_cache(_tensors(params))
+        return self.module.empty_cache(self._params(params))
 
     def step(self, params: Arrays, cache: Tensors, inputs: Arrays) -> tuple[Arrays, Tensors]:
         """Return the outputs at the new positions, and the cache with them."""
-        outputs, tensors = self.module.step(_tensors(params), cache, _tensors(inputs))
-        return _arrays(outputs), tensors
+        given = self._params(params), cache, _tensors(inputs, self.device)
+        outputs, tensors = self.module.step(*given)
+        return as_arrays(outputs), tensors
+
+    def _params(self, params: Arrays) -> Tensors:
+        if self.device is None:
+            return _tensors(params, None)
+        if not self._placed or self._placed[0][0] is not params:
+            self._placed[:] = [(params, _tensors(params, self.device))]
+        return self._placed[0][1]
 
 
-def _tensors(arrays: Arrays) -> Tensors:
-    return {name: torch.as_tensor(np.asarray(array)) for name, array in arrays.items()}
+def _tensors(arrays: Arrays, device: str | None) -> Tensors:
+    return {n: torch.as_tensor(np.asarray(array), device=device) for n, array in arrays.items()}
 
 
-def _arrays(tensors: Tensors) -> Arrays:
+def as_arrays(tensors: Tensors) -> Arrays:
+    """Return the arrays of tensors, wherever they are."""
     return {name: _array(tensor) for name, tensor in tensors.items()}
 
 
 def _array(tensor: torch.Tensor) -> Array:
     """Return the array of a tensor; every bfloat16 is a float32."""
-    return (tensor.float() if tensor.dtype == torch.bfloat16 else tensor).numpy()
+    return (tensor.float() if tensor.dtype == torch.bfloat16 else tensor).cpu().numpy()

@@ -83,28 +83,28 @@ def train(
     split: Split = WHOLE,
     frozen: Collection[str] = (),
     stages: Stages | None = None,
+    stepper: type[Stepper] = Stepper,
 ) -> Outcome:
     """Train, from the start or from a checkpoint of `folder`, and return how it ended.
 
     `facts` says what is trained (program, sizes, vocabulary; JSON): a resumed run must find it
-    unchanged. `references` are lines across the curve; `accuracy` is what evaluation counts. A
-    folder with a run is refused unless it is resumed or to be overwritten. SIGINT and SIGTERM end
-    the run after the step; `stop` is for callers that catch them. `split` computes a batch in
-    parts, through the `stages` of a pipeline; `frozen` parameters stay. Of a `world` every rank
-    trains its part. Raises NonFiniteError, CheckpointError, InputError, FileError.
+    unchanged. `references` are lines across the curve; `accuracy` is counted too. A folder with a
+    run is refused unless resumed or to be overwritten. SIGINT and SIGTERM end the run after the
+    step; `stop` is for callers that catch them. `split` computes a batch in parts, through the
+    `stages` of a pipeline; `frozen` parameters stay. Of a `world` every rank trains its part.
+    `stepper` steps. Raises NonFiniteError, CheckpointError, InputError, FileError.
     """
     json = facts_of(config, source, {**(facts or {}), "parts of a batch": split.count})
+    check_free(folder, overwrite=overwrite or resume is not None)
     state = _fresh(stages or module, config, json, frozen)
     if resume is not None:
         state = _resumed(folder, json, state, world, previous=resume == "previous")
-    else:
-        check_free(folder, overwrite=overwrite)
-    plain = _stepper(module, source, config, accuracy, world)
-    stepper = replace(plain, split=split, frozen=frozen, stages=stages)
+    plain = _stepper(stepper, module, source, config, accuracy, world)
+    steps = replace(plain, split=split, frozen=frozen, stages=stages)
     catching = contextlib.nullcontext(stop) if stop else Interrupt()
     with catching as asked, _log(world, folder, config, state.step if resume else -1) as log:
-        progress = _progress(stream, state.step, stepper, config)
-        run = _Run(stepper, config, folder, log, progress, references or {}, resume is None)
+        shown = _progress(stream, state.step, steps, config)
+        run = _Run(steps, config, folder, log, shown, references or {}, resume is None)
         return run.go(state, asked)
 
 
@@ -195,14 +195,20 @@ class _Run:
     def _save(self, state: Checkpoint) -> int:
         """Write a checkpoint, never one newer than the log on disk; return its step."""
         self.log.sync()
+        self.stepper.settle()
         self.stepper.world.save(self.folder, state, self.config.checkpoint_format)
         return state.step
 
 
 def _stepper(
-    module: Module, source: Source, config: TrainConfig, accuracy: Accuracy | None, world: World
+    kind: type[Stepper],
+    module: Module,
+    source: Source,
+    config: TrainConfig,
+    accuracy: Accuracy | None,
+    world: World,
 ) -> Stepper:
-    return Stepper(
+    return kind(
         module=module,
         source=source,
         optimizer=optimizer_of(config),

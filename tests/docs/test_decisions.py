@@ -35,6 +35,7 @@ SUBJECTS: Final = {
     "029": "Pages and editors",
     "030": "Commands and the project",
     "031": "Further decisions",
+    "032": "Devices and uneven parts",
 }
 
 MERGED = re.compile(r"^Merged from (\d{4}(?:, \d{4})*)\.$", re.MULTILINE)

@@ -6,7 +6,7 @@ from argparse import Namespace
 
 from xg.cli.arguments import settings_of
 from xg.cli.opening import open_project
-from xg.codegen.backend import Form, find
+from xg.codegen.backend import CPU, Form, find
 from xg.driver import Program, compile_project
 from xg_runtime.errors import InputError
 
@@ -16,6 +16,9 @@ def refuse_backend(options: Namespace, form: Form | None = None) -> None:
     backend = find(options.backend)
     backend.require_form(form)
     backend.require()
+    backend.require_device(getattr(options, "device", CPU))
+    if getattr(options, "autocast", None):
+        backend.require_autocast()
 
 
 def stage_of(program: Program, place: int | None) -> Program:

@@ -6,9 +6,11 @@ from argparse import Namespace
 from typing import cast
 
 import xg_runtime.ranks as ranks
+from xg.cli.backend_argument import where
 from xg.cli.input_arrays import InputArrays
 from xg.cli.kept_edges import GRADIENT
 from xg.cli.kept_edges import kept as kept_of
+from xg.cli.placed_module import placed
 from xg.cli.ranks import Ranks
 from xg.sharding.shard_spec import cuts
 from xg.verify.reference.interpret import Interpreter
@@ -23,7 +25,8 @@ def compute(given: InputArrays, options: Namespace) -> tuple[Arrays, Arrays]:
     ranks = Ranks.of(given.program, options)
     if ranks is not None:
         return _on_ranks(given, options, ranks)
-    module = given.program.on_arrays(options.backend, _half(options), kernels=options.kernels)
+    how, half = where(options), _half(options)
+    module = placed(given.program, options.backend, how, kernels=options.kernels, dtype=half)
     params: Arrays = given.params or module.init(options.seed, given.dtype)
     seed = options.dropout
     results = run(module, params, given.inputs, d_outputs=given.cotangents, seed=seed)
@@ -63,6 +66,7 @@ def _on_ranks(given: InputArrays, options: Namespace, ranks: Ranks) -> tuple[Arr
         "source": given.program.source(options.backend, kernels=options.kernels),
         "backend": options.backend,
         "half": _half(options),
+        "where": where(options),
         "dtype": given.dtype,
         "seed": options.seed,
         "dropout": options.dropout,

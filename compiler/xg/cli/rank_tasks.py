@@ -31,7 +31,9 @@ def run(options: dict[str, Any], arrays: Arrays) -> Answer:
     Of `arrays`, "inputs/X" and "cotangents/Y" are given, and "params/W" where they are not drawn.
     """
     code = load(options["source"], "rank")
-    module = cast(Module, find(options["backend"]).on_arrays(code, options["half"]))
+    module = cast(
+        Module, find(options["backend"]).on_arrays(code, options["half"], **options["where"])
+    )
     cuts = code.cuts()
     own = {
         kind: local_shards(_of(kind, arrays), cuts) for kind in ("inputs", "params", "cotangents")

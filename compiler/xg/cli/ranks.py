@@ -7,7 +7,7 @@ from argparse import Namespace
 from collections.abc import Mapping
 from contextlib import AbstractContextManager
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 from xg.codegen.backend import on_processes
 from xg.diagnostics.lazy_dataclass import dataclass
@@ -36,6 +36,7 @@ class Ranks:
     sizes: Mapping[str, int]
     timeout: float
     checked: bool = False
+    device: Literal["cpu", "cuda"] = "cpu"
 
     @classmethod
     def of(cls, program: Program, options: Namespace) -> Ranks | None:
@@ -52,7 +53,8 @@ class Ranks:
                 f"{program.graphs.main.block} is divided"
             )
         sizes = program.mesh
-        ranks = cls(options.on or "simulated", sizes, options.timeout)
+        device = "cuda" if getattr(options, "device", "cpu") == "cuda" else "cpu"
+        ranks = cls(options.on or "simulated", sizes, options.timeout, device=device)
         if not is_process_of_many():
             limit = Processes if ranks.on == "processes" else SimulatedRanks
             limit.check(Grid(sizes).count, None)
@@ -63,7 +65,7 @@ class Ranks:
     @property
     def terms(self) -> Terms:
         """How processes work together."""
-        return Terms(timeout=self.timeout, checked=self.checked)
+        return Terms(timeout=self.timeout, device=self.device, checked=self.checked)
 
     def joined(self, facts: Mapping[str, str]) -> AbstractContextManager[ProcessMesh]:
         """Be the rank that torchrun has made this process; `facts` are the same on all."""

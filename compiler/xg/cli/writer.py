@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Mapping
 from typing import Protocol
 
-from xg.diagnostics.lazy_dataclass import dataclass
+from xg.cli.placed_module import placed, placed_step
+from xg.diagnostics.lazy_dataclass import dataclass, field
 from xg.diagnostics.terminal import printable
 from xg.driver import Program
 from xg.ir.dim import Dim
@@ -40,7 +41,7 @@ class Writer:
     """A program with its parameters, and what its tokens mean.
 
     `window` is how much of a text it was made to see, None for all. Without `cached` the whole
-    text is read again for each token.
+    text is read again for each token. `where` names the device, if it is not the usual one.
     """
 
     program: Program
@@ -50,6 +51,7 @@ class Writer:
     backend: str | None = None
     cached: bool = True
     kernels: bool = False
+    where: Mapping[str, str] = field(default_factory=dict[str, str])
 
     def write(self, prompt: str, length: int, how: Sampling) -> str:
         """The prompt and `length` tokens after it, safe to print; raises InputError."""
@@ -67,9 +69,9 @@ class Writer:
         step = self.program.step()
         model = token_model(self.program, step, self.window, self.codec.size)
         if self.cached:
-            module = self.program.step_on_arrays(self.backend, kernels=self.kernels)
+            module = placed_step(step, self.backend, self.where, kernels=self.kernels)
             return Stepping(module, self.params, model)
-        whole = self.program.on_arrays(self.backend, kernels=self.kernels)
+        whole = placed(self.program, self.backend, self.where, kernels=self.kernels)
         return Rereading(whole, self.params, model)
 
 

@@ -15,7 +15,7 @@ from types import ModuleType
 from typing import TYPE_CHECKING, Final, Literal, Protocol, cast, get_args
 
 from xg import codegen
-from xg.codegen.errors import NoDecodeStep, NoLibrary, NoRanks
+from xg.codegen.errors import DeviceMissing, NoAutocast, NoDecodeStep, NoDevice, NoLibrary, NoRanks
 from xg.diagnostics.diagnostic import DiagnosticError
 from xg.diagnostics.lazy_dataclass import dataclass
 
@@ -27,6 +27,7 @@ Derived = Literal["outlined"]  # the entry as calls only, for what differentiate
 Form = Literal["step", "ranks"]  # what a module may be besides both passes on one device
 FORMS: Final[tuple[Form, ...]] = get_args(Form)
 
+CPU: Final = "cpu"
 _UNWRITTEN: Final = {"step": NoDecodeStep, "ranks": NoRanks}
 
 
@@ -45,7 +46,10 @@ class Runs:
     `library` is the one that it imports, `extra` the extra of xg that has it; None for the base
     install. `arrays` and `steps` wrap modules on the library's own arrays as modules on NumPy
     arrays, given as ``package.module:function``; a library without them computes on NumPy arrays.
-    `processes` says whether ranks may be processes, `half` whether it computes in bfloat16.
+    `processes` says whether ranks may be processes, `half` whether it computes in bfloat16, and
+    `devices` where it computes; `has_device` is the function that says whether another than the CPU
+    is there, and `device_stepper` the kind of training step that keeps its state on one; `autocast`
+    says whether the type of products can be chosen.
     """
 
     library: str
@@ -54,6 +58,10 @@ class Runs:
     steps: str = ""
     processes: bool = False
     half: bool = False
+    devices: tuple[str, ...] = (CPU,)
+    has_device: str = ""
+    autocast: bool = False
+    device_stepper: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,15 +115,33 @@ class Backend:
         if runs.extra is not None and not self.is_installed:
             raise DiagnosticError.of(NoLibrary(runs.library, runs.extra, default().name))
 
-    def on_arrays(self, module: ModuleType, dtype: str | None = None) -> object:
-        """A generated module on NumPy arrays."""
+    def require_device(self, device: str) -> None:
+        """Raise DiagnosticError for a device that it cannot use, or that is not there."""
+        if device not in self.runs.devices:
+            others = (each.name for each in backends().values() if device in each.runs.devices)
+            raise DiagnosticError.of(NoDevice(self.title, device, " or ".join(others)))
+        if device != CPU and not named(self.runs.has_device)():
+            raise DiagnosticError.of(DeviceMissing(self.title, device))
+
+    def require_autocast(self) -> None:
+        """Raise DiagnosticError where the type of products cannot be chosen."""
+        if not self.runs.autocast:
+            others = (each.name for each in backends().values() if each.runs.autocast)
+            raise DiagnosticError.of(NoAutocast(self.title, " or ".join(others)))
+
+    def device_stepper(self) -> object:
+        """The kind of training step that keeps its state on a device."""
+        return named(self.runs.device_stepper)
+
+    def on_arrays(self, module: ModuleType, dtype: str | None = None, **where: str) -> object:
+        """A generated module on NumPy arrays; `where` may name a device and a type of autocast."""
         if not self.runs.arrays:
             return module
-        return named(self.runs.arrays)(module, dtype)
+        return named(self.runs.arrays)(module, dtype, **where)
 
-    def step_on_arrays(self, module: ModuleType) -> object:
+    def step_on_arrays(self, module: ModuleType, **where: str) -> object:
         """A generated module of a step on NumPy arrays."""
-        return named(self.runs.steps)(module) if self.runs.steps else module
+        return named(self.runs.steps)(module, **where) if self.runs.steps else module
 
 
 def _form(program: Program) -> Form | None:

@@ -46,6 +46,37 @@ class NoDecodeStep(Problem):
     instead: str
 
 
+class NoDevice(Problem):
+    """A device for a backend that does not compute there."""
+
+    code = "XG0506"
+    title = "{backend} code does not compute on {device}"
+    fix = "choose {instead} instead, or leave --device out"
+    backend: str
+    device: str
+    instead: str
+
+
+class DeviceMissing(Problem):
+    """A device that a backend does not find."""
+
+    code = "XG0507"
+    title = "{backend} finds no {device} here"
+    fix = "leave --device out, or go where torch.cuda.is_available() is True"
+    backend: str
+    device: str
+
+
+class NoAutocast(Problem):
+    """A type of products for a backend whose products have that of their operands."""
+
+    code = "XG0508"
+    title = "{backend} has no autocast: its products have the type of their operands"
+    fix = "choose {instead} instead, or leave --autocast out"
+    backend: str
+    instead: str
+
+
 class NoParallelStyle(ProblemAt):
     """A plan that torch's calls cannot give a module."""
 

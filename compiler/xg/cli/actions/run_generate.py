@@ -6,6 +6,7 @@ from argparse import Namespace
 from pathlib import Path
 from typing import Final
 
+from xg.cli.backend_argument import where
 from xg.cli.compiling import compile_one, refuse_backend
 from xg.cli.console import Console
 from xg.cli.exits import FINE, USAGE
@@ -70,6 +71,7 @@ def _trained(options: Namespace) -> tuple[Writer, tuple[int, ...]]:
         backend=options.backend,
         cached=not options.no_cache,
         kernels=options.kernels,
+        where=where(options),
     )
     return writer, _stop(options, held.vocabulary) if options.stop else ()
 
@@ -91,6 +93,7 @@ def _published(options: Namespace) -> tuple[Writer, tuple[int, ...]]:
         backend=options.backend,
         cached=not options.no_cache,
         kernels=options.kernels,
+        where=where(options),
     )
     if not options.stop:
         return writer, ends(_tokenizer_path(options))

@@ -56,7 +56,7 @@ def add_arguments(parser: ArgumentParser) -> None:
     parser.add_argument("--dtype", choices=("float32", "float64"), default="float32", help=said)
     _add_run(parser)
     add_threads(parser)
-    add_backend(parser)
+    add_backend(parser, device=True)
     add_kernels(parser)
 
 

@@ -52,7 +52,7 @@ def add_arguments(parser: ArgumentParser) -> None:
     )
     drawn = "dropout and random sources on, drawn from SEED"
     parser.add_argument("--dropout", type=natural, metavar="SEED", help=drawn)
-    add_backend(parser)
+    add_backend(parser, device=True)
     add_kernels(parser)
     add_ranks(parser)
 

@@ -21,7 +21,7 @@ def add_arguments(parser: ArgumentParser) -> None:
     _add_learning(parser)
     _add_output(parser)
     add_threads(parser)
-    add_backend(parser)
+    add_backend(parser, device=True)
     add_kernels(parser)
     add_ranks(parser)
 
@@ -105,6 +105,8 @@ def _add_learning(parser: ArgumentParser) -> None:
     learning.add_argument(
         "--dtype", choices=("float32", "float64"), default="float32", help="default: float32"
     )
+    products = "the type of products, of --backend torch; parameters and moments keep --dtype"
+    learning.add_argument("--autocast", choices=("bfloat16",), help=products)
     learning.add_argument(
         "--seed",
         type=natural,

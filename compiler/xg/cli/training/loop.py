@@ -13,14 +13,17 @@ from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from threading import TIMEOUT_MAX
-from typing import Any
+from typing import Any, cast
 
 from xg import __version__
+from xg.cli.backend_argument import where
 from xg.cli.console import Console
+from xg.cli.placed_module import placed
 from xg.cli.ranks import Ranks, is_on_mesh, is_process_of_many
 from xg.cli.training.run_config import RunConfig
 from xg.cli.training.setup import TrainingSetup
 from xg.cli.training.task import split_of
+from xg.codegen.backend import CPU, find
 from xg.diagnostics.lazy_dataclass import dataclass
 from xg.driver import Program
 from xg.sharding.shard_spec import cuts
@@ -35,6 +38,7 @@ from xg_runtime.ranks import rank, simulate
 from xg_runtime.ranks.pipeline import Pipeline, RankStage
 from xg_runtime.ranks.stage_training import StageTraining
 from xg_runtime.ranks.world import RankWorld
+from xg_runtime.step import Stepper
 from xg_runtime.train import Outcome, check_free, train
 from xg_runtime.world import SINGLE_DEVICE, World
 
@@ -94,7 +98,8 @@ def _train(
     stop: Interrupt | None = None,
 ) -> Outcome | NonFiniteError:
     """Train as one rank of a world; the first writes how the program is compiled."""
-    modules = [each.on_arrays(what.backend, kernels=what.kernels) for each in _own(what)]
+    how = where(options)
+    modules = [placed(own, what.backend, how, kernels=what.kernels) for own in _own(what)]
     if world.leads and not options.resume and (options.overwrite or not exists(folder)):
         RunConfig.of(folder, what, options).write(folder)
         what.keep_tokenizer(folder)
@@ -113,6 +118,7 @@ def _train(
             split=split_of(what.program.graphs, what.loss, what.source.batched, what.parts),
             frozen=what.program.frozen,
             stages=_stages(what, modules, options),
+            stepper=_stepper(what, options.device),
         )
     except NonFiniteError as error:
         place = what.place_of(error.tensor)
@@ -161,6 +167,13 @@ def _stages(
     planned = what.trained_program.schedule
     named = options.pipeline_schedule or (planned.name if planned else "1F1B")
     return StageTraining(Pipeline(stages), named)
+
+
+def _stepper(what: TrainingSetup, device: str) -> type[Stepper]:
+    """The kind of stepper: on a device it keeps parameters there; stages of a pipeline do not."""
+    if device == CPU or what.trained_program.stages:
+        return Stepper
+    return cast(type[Stepper], find(what.backend).device_stepper())
 
 
 def _on_simulated(
@@ -223,6 +236,7 @@ def agreed_facts(what: TrainingSetup, options: Namespace) -> dict[str, str]:
         "program": hashlib.sha256(code.encode()).hexdigest()[:16],
         "plan": options.plan or "",
         "dtype": options.dtype,
+        "autocast": options.autocast or "",
         "version": __version__,
     }
 
@@ -239,6 +253,7 @@ def _config(options: Namespace, loss: str) -> TrainConfig:
         weight_decay=options.weight_decay,
         clip=options.clip or None,
         dtype=options.dtype,
+        autocast=options.autocast,
         seed=options.seed,
         loss=loss,
         evaluate_every=options.eval,

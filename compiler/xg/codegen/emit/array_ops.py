@@ -140,7 +140,8 @@ def contraction(swap: Swap, einsum: str) -> Spell:
             right = scope.size(expr.args[1].shape[-1]).text
             first = args[0].atom if len(a) == 2 else f"{args[0].atom}.reshape(-1, {left})"
             second = args[1].atom if len(b) == 2 else f"{args[1].atom}.reshape(-1, {right})"
-            return Text(f"{first}.T @ {second}", Precedence.PRODUCT)
+            turned = f"{second}.T @ {first}"  # as fast, and its rows lie one behind the other
+            return Text(f"{first}.T @ {second}", Precedence.PRODUCT, turned)
         return Text(einsum.format(spec=spec, a=args[0].text, b=args[1].text))
 
     return spell
@@ -247,7 +248,13 @@ def moved_axes(order: Sequence[int]) -> tuple[int, int] | None:
 
 def swapped(method: str) -> Swap:
     """The last two axes exchanged: ``.T``, with more axes by a method or property."""
-    return lambda text, rank: Text(f"{text.atom}.{'T' if rank == 2 else method}")
+
+    def swap(text: Text, rank: int) -> Text:
+        if text.turned is not None:
+            return Text(text.turned, text.binding)
+        return Text(f"{text.atom}.{'T' if rank == 2 else method}")
+
+    return swap
 
 
 def transposition(swap: Swap, pair: str, every: str) -> Spell:

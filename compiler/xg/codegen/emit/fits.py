@@ -34,9 +34,19 @@ def rows_of_transpose(attrs: Attrs, body: Body) -> bool:
     return len(a) > 2 and len(b) == 2 and a[-1] == b[1]
 
 
+def over_rows(attrs: Attrs, body: Body) -> bool:
+    """``[.., k, i] • [.., k, j]`` summed over all axes but the last: the gradient of a matrix."""
+    a, b = _letters(body)
+    return len(a) > 2 and a[:-1] == b[:-1] and _spec(body).endswith(f"->{a[-1]}{b[-1]}")
+
+
 def _letters(body: Body) -> list[str]:
+    return _spec(body).split("->")[0].split(",")
+
+
+def _spec(body: Body) -> str:
     (product,) = body.outputs
-    return str(product.attr("spec")).split("->")[0].split(",")
+    return str(product.attr("spec"))
 
 
 def last_axis(attrs: Attrs, body: Body) -> bool:

@@ -24,7 +24,8 @@ class OperatorFunction:
 
     `own` are the operator's numbers and words, by attribute; `sizes` are symbols; `dtype`, `device`
     and `random` say that it takes the float type, the device, and seed and place; `absent` are the
-    places of operands that a use does not have; `cuts` say which part of a mask it is to draw.
+    places of operands that a use does not have; `cuts` say which part of a mask it is to draw. One
+    that `turns` gives the transposed matrix of its operands in the other order.
     """
 
     head: str
@@ -38,6 +39,7 @@ class OperatorFunction:
     results: int
     absent: tuple[int, ...] = ()
     cuts: str = ""
+    turns: bool = False
 
     def source(self, name: str) -> list[str]:
         """The function under a name."""

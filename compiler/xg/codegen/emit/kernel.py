@@ -35,13 +35,15 @@ def always(attrs: Attrs, body: Body) -> bool:
 class Kernel:
     """The function that computes an operator, for the uses that fit.
 
-    One that `overwrites` an operand is for uses after which nothing reads it any more.
+    One that `overwrites` an operand is for uses after which nothing reads it any more. One that
+    `turns` gives the transposed matrix of its two operands in the other order.
     """
 
     operator: str
     function: str
     fits: Fits = always
     overwrites: str = ""
+    turns: bool = False
 
 
 @dataclass(frozen=True)
@@ -73,7 +75,7 @@ class Kernels:
             attrs = (derived or step).attrs
             taken = _taken(node, body, attrs)
             if taken and len(body.outputs) == _results(node) and kernel.fits(attrs, body):
-                return kernel.function, self._function(node, taken)
+                return kernel.function, self._function(node, taken, turns=kernel.turns)
         return None
 
     def computes(self, operator: str) -> bool:
@@ -88,7 +90,7 @@ class Kernels:
         """Those that only kernels call: no function of a module may be called so."""
         return self.names() - {kernel.function for kernel in self.table}
 
-    def _function(self, node: ast.FunctionDef, taken: _Taken) -> OperatorFunction:
+    def _function(self, node: ast.FunctionDef, taken: _Taken, *, turns: bool) -> OperatorFunction:
         assert node.returns
         lines = self.support.source(node.name).splitlines()[node.body[0].lineno - node.lineno :]
         return OperatorFunction(
@@ -103,6 +105,7 @@ class Kernels:
             support=self.support.called(node.name),
             results=_results(node),
             absent=taken.absent,
+            turns=turns,
         )
 
     # ---- the files ------------------------------------------------------------------------------

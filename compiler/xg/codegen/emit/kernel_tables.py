@@ -58,6 +58,7 @@ def kernel_tables(
     """
     files = [folder / f"{name}.py" for name in ("kernels", "attention", "experts", "recurrence")]
     ring = folder / "ring.py"
-    texts = SupportFile(*map(str, (*files, ring, folder / "support.py")))
+    parts = [folder / "flash.py"] if (folder / "flash.py").exists() else []
+    texts = SupportFile(*map(str, (*files, *parts, ring, folder / "support.py")))
     always = Kernels([ring], support, _AROUND)
     return always, Kernels(files, texts, (*more, *_ALIKE), releasing)

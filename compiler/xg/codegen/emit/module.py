@@ -201,14 +201,18 @@ def _tuple(kinds: Mapping[str, str], shapes: Mapping[str, str]) -> list[str]:
 
 
 def _object(kinds: Mapping[str, str], shapes: Mapping[str, str]) -> list[str]:
-    """A method that keeps its arguments."""
+    """Names of fields, as a tuple of names has them, and a method that keeps its arguments."""
+    if not kinds:
+        return ["_fields = ()"]
+    fields = [f'"{name}"' for name in kinds]
     names = ["self", *_tuple(kinds, {})]
     assignments = [f"self.{name} = {name}{shapes.get(name, '')}" for name in kinds]
-    return (
-        [*bracketed("def __init__(", names, ") -> None:", 4), *indented(assignments)]
-        if kinds
-        else []
-    )
+    return [
+        *bracketed("_fields = (", [*fields, *([""] if len(fields) == 1 else [])], ")", 4),
+        "",
+        *bracketed("def __init__(", names, ") -> None:", 4),
+        *indented(assignments),
+    ]
 
 
 def _joined(parts: Sequence[Sequence[str]]) -> list[str]:

@@ -12,7 +12,7 @@ from xg.codegen.emit.line_breaks import commented
 from xg.codegen.emit.names import Names, safe, snake, spell_symbol
 from xg.codegen.emit.sizes import shape_text
 from xg.codegen.emit.spelling import Scope, Spelling
-from xg.codegen.emit.text import WIDTH, Text
+from xg.codegen.emit.text import WIDTH, Text, call
 from xg.diagnostics.lazy_dataclass import dataclass, field
 from xg.diagnostics.source import Span
 from xg.ir.body import Body
@@ -285,7 +285,9 @@ class Statements:
             args.append(self.scope.float_type())
         if function.device:
             args.append(self.scope.place())
-        return Text(f"{self.functions.name(name, function)}({', '.join(args)})")
+        called = self.functions.name(name, function)
+        turned = call(called, *args[::-1]).text if function.turns else None
+        return Text(call(called, *args).text, turned=turned)
 
     # ---- lines ----------------------------------------------------------------------------------
 

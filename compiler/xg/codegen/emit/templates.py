@@ -112,7 +112,7 @@ COPY: Final = '''def _copy(saved: Any) -> Any:
         return [_copy(part) for part in saved]
     if saved is None or isinstance(saved, int | Array):
         return saved
-    fields = {name: _copy(part) for name, part in saved.__dict__.items()}
+    fields = {name: _copy(saved.__dict__[name]) for name in saved._fields}
     return saved.__class__(**fields)
 '''
 

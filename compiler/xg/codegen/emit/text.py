@@ -25,10 +25,11 @@ class Precedence(IntEnum):
 
 @dataclass(frozen=True, slots=True)
 class Text:
-    """The text of an expression and its binding."""
+    """The text of an expression and its binding; `turned` is that of the transposed matrix."""
 
     text: str
     binding: Precedence = Precedence.ATOM
+    turned: str | None = None
 
     def in_context(self, outer: Precedence) -> str:
         """The text, in parentheses where an operator of the given binding would tear it apart."""

@@ -16,6 +16,10 @@ BACKEND: Final = Backend(
         steps="xg_runtime.tensors:StepOnArrays",
         processes=True,
         half=True,
+        devices=("cpu", "cuda"),
+        autocast=True,
+        has_device="xg_runtime.tensors:has_gpu",
+        device_stepper="xg_runtime.tensor_stepper:TensorStepper",
     ),
     pipeline=("outlined",),
 )

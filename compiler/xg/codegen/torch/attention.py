@@ -1,4 +1,4 @@
-"""Kernels of torch for attention: flash attention where torch has it, else all weights.
+"""Kernels of torch for attention: by its own kernel where it has one (`flash`), else all weights.
 
 Ordinary, tested code, like `kernels`.
 """
@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import torch
 
+from xg.codegen.torch.flash import d_flash, flash, is_flash
 from xg.codegen.torch.support import keep_mask, keep_part
 
 Array = torch.Tensor
@@ -33,9 +34,7 @@ def attend(
     """Attention by torch's own where it has it: one query, the last, sees every key."""
     mask = "none" if q.shape[-2] == 1 else mask
     if is_flash(q, k, v, m, mask):
-        y, lse = torch.ops.aten._scaled_dot_product_flash_attention_for_cpu(
-            whole(q), whole(k), whole(v), 0.0, mask == "causal", scale=scale
-        )
+        y, lse = flash(q, k, v, None, scale, mask == "causal")
         return y, lse[..., None]
     weights, lse = weigh(q, k, m, scale, mask)
     return weights.to(v.dtype) @ v, lse
@@ -70,21 +69,7 @@ def d_attend(
     """Gradient of attention, by torch's own where the forward pass was."""
     mask = "none" if q.shape[-2] == 1 else mask
     if is_flash(q, k, v, m, mask):
-        rows = lse.squeeze(-1)
-        _, heads, length = rows.shape
-        if rows.stride() != (length * heads, 1, heads):
-            rows = rows.mT.contiguous().mT  # torch reads it so, whatever its strides
-        return torch.ops.aten._scaled_dot_product_flash_attention_for_cpu_backward(
-            whole(dy.to(q.dtype)),
-            whole(q),
-            whole(k),
-            whole(v),
-            whole(y),
-            rows,
-            0.0,
-            mask == "causal",
-            scale=scale,
-        )
+        return d_flash(dy, q, k, v, None, y, lse, scale, mask == "causal")
     return d_weigh(dy, q, k, v, m, y, lse, None, scale, mask, 1.0)
 
 
@@ -108,15 +93,10 @@ def attend_band(
     """Attention to a band of keys, in parts of 128 queries."""
     y = merging(q, v)
     lse = q.new_empty((*q.shape[:-1], 1), dtype=torch.promote_types(q.dtype, torch.float32))
-    flash = is_flash(q, k, v, m, "none") and sees_itself(q, k, behind, ahead)
     for rows, keys, seen in banded(q, k, m, behind, ahead):
         part = q[..., rows, :], k[..., keys, :], v[..., keys, :]
-        if flash:
-            bias = torch.zeros_like(seen, dtype=q.dtype).masked_fill(seen == 0, -torch.inf)
-            out, sums = torch.ops.aten._scaled_dot_product_flash_attention_for_cpu(
-                *[whole(each) for each in part], 0.0, False, attn_mask=bias, scale=scale
-            )
-            lse[..., rows, 0] = sums
+        if is_flash_of_band(q, k, v, m, behind, ahead):
+            out, lse[..., rows, 0] = flash(*part, bias_of(seen, q), scale, causal=False)
         else:
             weights, lse[..., rows, :] = weigh(part[0], part[1], seen, scale, "none")
             out = weights.to(v.dtype) @ part[2]
@@ -138,20 +118,11 @@ def d_local_attention(
 ) -> tuple[Array, Array, Array]:
     """Gradient of attention to a band of keys."""
     dq, dk, dv = merging(q, q), merging(k, k), merging(v, v)
-    flash = is_flash(q, k, v, m, "none") and sees_itself(q, k, behind, ahead)
     for rows, keys, seen in banded(q, k, m, behind, ahead):
         part = q[..., rows, :], k[..., keys, :], v[..., keys, :]
         out, slope, sums = y[..., rows, :], dy[..., rows, :].to(q.dtype), lse[..., rows, :]
-        if flash:
-            bias = torch.zeros_like(seen, dtype=q.dtype).masked_fill(seen == 0, -torch.inf)
-            found = torch.ops.aten._scaled_dot_product_flash_attention_for_cpu_backward(
-                *[whole(each) for each in (slope, *part, out)],
-                sums.squeeze(-1).mT.contiguous().mT,
-                0.0,
-                False,
-                attn_mask=bias,
-                scale=scale,
-            )
+        if is_flash_of_band(q, k, v, m, behind, ahead):
+            found = d_flash(slope, *part, bias_of(seen, q), out, sums, scale, causal=False)
         else:
             found = d_weigh(slope, *part, seen, out, sums, None, scale, "none", 1.0)
         dq[..., rows, :] = found[0]
@@ -237,18 +208,17 @@ def d_attention_with_dropout(
     return d_weigh(dy, q, k, v, m, y, lse, keep, scale, mask, factor)
 
 
-def is_flash(q: Array, k: Array, v: Array, m: Array | None, mask: str) -> bool:
-    """Whether torch has this attention: no mask but a square causal one, on a CPU."""
-    if m is not None or q.ndim != 4 or q.device.type != "cpu":
-        return False
-    if q.shape[-1] != v.shape[-1]:
-        return False
-    return mask == "none" or q.shape[-2] == k.shape[-2]
+def is_flash_of_band(
+    q: Array, k: Array, v: Array, m: Array | None, behind: int, ahead: int
+) -> bool:
+    """Whether torch has attention to these bands: every query sees a key, on a CPU."""
+    sees_itself = behind >= 0 and ahead >= 0 and q.shape[-2] <= k.shape[-2]
+    return q.is_cpu and sees_itself and is_flash(q, k, v, m, "none")
 
 
-def sees_itself(q: Array, k: Array, behind: int, ahead: int) -> bool:
-    """Whether every query sees a key."""
-    return behind >= 0 and ahead >= 0 and q.shape[-2] <= k.shape[-2]
+def bias_of(seen: Array, q: Array) -> Array:
+    """0 where a key is seen, else -∞, in the type of the queries."""
+    return torch.zeros_like(seen, dtype=q.dtype).masked_fill(seen == 0, -torch.inf)
 
 
 def banded(
@@ -285,11 +255,6 @@ def merging(rows: Array, columns: Array) -> Array:
 def pairs(q: Array, k: Array) -> Array:
     """Something of the shape of all weights, without memory."""
     return q[..., :1].expand(*q.shape[:-1], k.shape[-2])
-
-
-def whole(x: Array) -> Array:
-    """`x` with the numbers of a row beside each other."""
-    return x if x.stride(-1) == 1 else x.contiguous()
 
 
 def weigh(

@@ -5,12 +5,13 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Final
 
-from xg.codegen.emit.fits import word
+from xg.codegen.emit.fits import over_rows, word
 from xg.codegen.emit.kernel import Kernel
 from xg.codegen.emit.kernel_tables import kernel_tables
 from xg.codegen.torch.spelling import SUPPORT
 
 _OWN: Final = (
+    Kernel("matmul", "product_over_rows", over_rows, turns=True),
     Kernel("sigmoid", "sigmoid"),
     Kernel("gradient of sigmoid", "d_sigmoid"),
     Kernel("gradient of tanh", "d_tanh"),

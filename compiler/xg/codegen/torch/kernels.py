@@ -18,6 +18,8 @@ def product(a: Array, b: Array) -> Array:
     """A B."""
     if is_large(a, b):
         return torch.ops.mkldnn._linear_pointwise(a, b.T, None, "none", [], "")
+    if is_uneven(b):
+        return (a @ filled(b))[..., : b.shape[-1]]
     return a @ b
 
 
@@ -25,7 +27,18 @@ def product_with_transpose(a: Array, b: Array) -> Array:
     """A B⊤."""
     if is_large(a, b):
         return torch.ops.mkldnn._linear_pointwise(a, b, None, "none", [], "")
+    if is_uneven(a):
+        return filled(a) @ filled(b).T
     return a @ b.T
+
+
+def product_over_rows(a: Array, b: Array) -> Array:
+    """A⊤ B, where the axes in front count as rows: the gradient of a matrix."""
+    i, j = a.shape[-1], b.shape[-1]
+    a = filled(a) if is_uneven(a) else a
+    b = filled(b) if is_uneven(b) else b
+    y = a.reshape(-1, a.shape[-1]).T @ b.reshape(-1, b.shape[-1])
+    return y if y.shape == (i, j) else y[:i, :j]
 
 
 def linear(x: Array, w: Array, b: Array) -> Array:
@@ -33,6 +46,19 @@ def linear(x: Array, w: Array, b: Array) -> Array:
     if is_large(x, w):
         return torch.ops.mkldnn._linear_pointwise(x, w.T, b, "none", [], "")
     return torch.nn.functional.linear(x, w.T, b)
+
+
+def is_uneven(x: Array) -> bool:
+    """Whether rows are no multiple of 8 numbers, as a GPU's matrix units take them."""
+    return x.is_cuda and x.shape[-1] % 8 != 0
+
+
+def filled(x: Array) -> Array:
+    """Rows with zeros up to a multiple of 8 numbers; a transposed matrix stays one."""
+    missing = -x.shape[-1] % 8
+    if x.ndim == 2 and x.stride(-2) == 1:
+        return torch.constant_pad_nd(x.T, (0, 0, 0, missing)).T
+    return torch.constant_pad_nd(x, (0, missing))
 
 
 def is_large(a: Array, b: Array) -> bool:
@@ -240,17 +266,25 @@ def widened(x: Array, gamma: Array, other: Array) -> tuple[Array, Array, Array]:
 def cross_entropy(z: Array, t: Array, count: float) -> tuple[Array, Array]:
     """Cross-entropy in float32 at least: loss = Σ (log Σ_j exp(z_j) - z_t) / count.
 
-    By log-softmax, whose largest is the peak less log Σ_j exp(z_j).
+    By log-softmax, whose largest is the peak less log Σ_j exp(z_j); torch's compiler reads Z once.
     """
-    z = z.to(torch.promote_types(z.dtype, torch.float32))
-    logs = torch.log_softmax(z, -1)
+    dtype = torch.promote_types(z.dtype, torch.float32)
+    if torch.compiler.is_compiling():
+        lse = torch.logsumexp(z.to(dtype), -1, keepdim=True)
+        return (lse - z.gather(-1, t[..., None])).sum() / count, lse
+    logs = torch.log_softmax(z, -1, dtype=dtype)
     lse = z.amax(dim=-1, keepdim=True) - logs.amax(dim=-1, keepdim=True)
     return -logs.gather(-1, t[..., None]).sum() / count, lse
 
 
 def d_cross_entropy(dloss: Array, z: Array, t: Array, lse: Array, count: float) -> Array:
     """Gradient of cross-entropy: dZ = (softmax(Z) - onehot(t)) / count · dloss."""
-    dz = torch.softmax(z, -1, dtype=lse.dtype)
     target = t[..., None]
+    if torch.compiler.is_compiling():  # one loop over elements, in which no sum is needed
+        places = torch.arange(z.shape[-1], device=z.device)
+        dz = torch.exp(z.to(lse.dtype) - lse)
+        dz = torch.where(places == target, dz - 1, dz)
+        return (dz * (dloss / count)).to(z.dtype)
+    dz = torch.softmax(z, -1, dtype=lse.dtype)
     dz.scatter_(-1, target, dz.gather(-1, target) - 1)
     return dz.mul_(dloss / count).to(z.dtype)

@@ -139,7 +139,7 @@ _PACKED: Final = '''def _packed(saved: Any, tensors: list[Array]) -> Any:
         return [_packed(part, tensors) for part in saved]
     names: list[str] = []
     rest: dict[str, Any] = {}
-    for name, part in {fields}.items():
+    for name, part in {fields}:
         if isinstance(part, torch.Tensor):
             names.append(name)
             tensors.append(part)
@@ -173,6 +173,7 @@ def around(releases: bool, several: bool) -> list[str]:
     else:
         what += ", as the forward pass had them."
     recall = _RECALL.replace("{what}", what).replace("{clear}", _CLEAR if releases else "")
-    packed = _PACKED.replace("{fields}", "saved.__dict__" if releases else "saved._asdict()")
+    of_object = "[(name, saved.__dict__[name]) for name in saved._fields]"
+    packed = _PACKED.replace("{fields}", of_object if releases else "saved._asdict().items()")
     arrived = [ARRIVED] if several else []
     return [REMEMBER, recall, *arrived, AS_BEFORE, KEPT, packed, UNPACKED]

@@ -15,10 +15,10 @@ IMPORTS: Final = STANDARD | {
 }
 FUNCTIONS: Final = words(
     """
-    Tensor arange as_tensor autocast autograd cat constant_pad_nd convolution cos
-    device dtype addcmul einsum mul embedding empty empty_like erf exp float32 float64 full
-    full_like get_autocast_dtype inf int64 is_autocast_enabled is_grad_enabled log maximum minimum
-    nn no_grad ones randint sin sqrt tanh tensor where zeros backends compiler log_softmax
+    Tensor arange as_tensor autocast autograd cat constant_pad_nd convolution cos device dtype
+    addcmul einsum mul embedding empty empty_like erf exp float32 float64 full cuda full_like
+    get_autocast_dtype inf int64 is_autocast_enabled is_grad_enabled log maximum minimum nn no_grad
+    ones randint sin sqrt tanh tensor uint64 version where zeros backends compiler log_softmax
     logsumexp native_layer_norm ops promote_types relu sigmoid softmax stack zeros_like
     """
 )
@@ -32,22 +32,24 @@ METHODS: Final = words(
 )
 OF_KERNELS: Final = words(
     """
-    _linear_pointwise add_ all aten bincount contiguous convolution_backward copy_ exp_ flip
-    functional gelu gelu_backward grad_input is_available is_compiling is_contiguous is_cpu
-    isfinite itemsize linear masked_fill new_empty new_full mkldnn mul_ sigmoid_ sigmoid_backward
-    sub_ tanh_backward
-    _scaled_dot_product_flash_attention_for_cpu _softmax_backward_data
-    _scaled_dot_product_flash_attention_for_cpu_backward native_layer_norm_backward scatter_add
-    silu silu_backward squeeze stride tolist unbind
+    _linear_pointwise add_ all aten bincount contiguous convolution_backward copy_ exp_ flip cuda
+    functional gelu gelu_backward get_device_properties grad_input is_available is_compiling
+    is_contiguous is_cpu hip isfinite itemsize linear major masked_fill narrow new_empty new_full
+    mkldnn mul_ sigmoid_ sigmoid_backward sub_ tanh_backward _scaled_dot_product_cudnn_attention
+    _scaled_dot_product_cudnn_attention_backward _scaled_dot_product_efficient_attention
+    _scaled_dot_product_efficient_attention_backward _scaled_dot_product_flash_attention
+    _scaled_dot_product_flash_attention_backward _scaled_dot_product_flash_attention_for_cpu
+    _softmax_backward_data _scaled_dot_product_flash_attention_for_cpu_backward
+    native_layer_norm_backward scatter_add silu silu_backward squeeze stride tolist unbind unsqueeze
     """
 )
 OF_MODULES: Final = words(
     """
-    __class__ __dict__ __init__ __setattr__ _asdict _at _modules _parameters at apply autocast data
-    disable extra_repr fromkeys inputs join kept kind seed sizes maybe_clear_saved_tensors
-    named_parameters names rest results save_for_backward saved_tensors set_materialize_grads
-    startswith training type update modules forward pop Function Module ModuleDict ModuleList
-    Parameter
+    __class__ __dict__ __init__ __setattr__ _asdict _at _fields _modules _parameters at apply
+    autocast data disable extra_repr fromkeys inputs join kept kind seed sizes
+    maybe_clear_saved_tensors named_parameters names rest results save_for_backward saved_tensors
+    set_materialize_grads startswith training type update modules forward pop Function Module
+    ModuleDict ModuleList Parameter
     """
 )
 DECORATORS: Final = frozenset({"torch.no_grad()", "staticmethod"})

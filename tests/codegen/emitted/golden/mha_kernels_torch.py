@@ -33,6 +33,21 @@ N_H = 4
 class MHASaved:
     """Values of `mha` that `d_mha` needs."""
 
+    _fields = (
+        "X",
+        "H",
+        "H_mean",
+        "H_rstd",
+        "Q",
+        "K",
+        "V",
+        "O",
+        "O_lse",
+        "O_keep",
+        "C",
+        "Y_keep",
+    )
+
     def __init__(
         self,
         X: Array,
@@ -117,9 +132,7 @@ def d_mha(params: Params, saved: MHASaved, dY: Array, grads: Params) -> Array:
     dA_out = d_dropout(dY, saved.Y_keep, 0.1)  # [B, S, D], grad of dropout, mha.xg:22
     del saved.Y_keep
     dC = product_with_transpose(dA_out, W_O)  # [B, S, D], grad of linear, mha.xg:21
-    dW_O = (  # [D, D], grad of linear, mha.xg:21
-        saved.C.reshape(-1, D).T @ dA_out.reshape(-1, D)
-    )
+    dW_O = product_over_rows(saved.C, dA_out)  # [D, D], grad of linear, mha.xg:21
     del saved.C
     db_O = dA_out.sum(dim=(0, 1))  # [D], grad of linear, mha.xg:21
     dO = (  # [B, N_H, S, D_h], grad of reshape, mha.xg:20
@@ -146,25 +159,19 @@ def d_mha(params: Params, saved: MHASaved, dY: Array, grads: Params) -> Array:
     dH_Linear_V = product_with_transpose(  # [B, S, D], grad of linear, mha.xg:13
         d_R_V, W_V
     )
-    dW_V = (  # [D, D], grad of linear, mha.xg:13
-        saved.H.reshape(-1, D).T @ d_R_V.reshape(-1, D)
-    )
+    dW_V = product_over_rows(saved.H, d_R_V)  # [D, D], grad of linear, mha.xg:13
     db_V = d_R_V.sum(dim=(0, 1))  # [D], grad of linear, mha.xg:13
     d_R_K = dK.transpose(1, 2).reshape(B, S, D)  # [B, S, D], grad of reshape, mha.xg:11
     dH_Linear_K = product_with_transpose(  # [B, S, D], grad of linear, mha.xg:11
         d_R_K, W_K
     )
-    dW_K = (  # [D, D], grad of linear, mha.xg:11
-        saved.H.reshape(-1, D).T @ d_R_K.reshape(-1, D)
-    )
+    dW_K = product_over_rows(saved.H, d_R_K)  # [D, D], grad of linear, mha.xg:11
     db_K = d_R_K.sum(dim=(0, 1))  # [D], grad of linear, mha.xg:11
     d_R_Q = dQ.transpose(1, 2).reshape(B, S, D)  # [B, S, D], grad of reshape, mha.xg:10
     dH_Linear_Q = product_with_transpose(  # [B, S, D], grad of linear, mha.xg:10
         d_R_Q, W_Q
     )
-    dW_Q = (  # [D, D], grad of linear, mha.xg:10
-        saved.H.reshape(-1, D).T @ d_R_Q.reshape(-1, D)
-    )
+    dW_Q = product_over_rows(saved.H, d_R_Q)  # [D, D], grad of linear, mha.xg:10
     del saved.H
     db_Q = d_R_Q.sum(dim=(0, 1))  # [D], grad of linear, mha.xg:10
     dH_sum = add_to_first(  # [B, S, D], sum over uses, mha.xg:9
@@ -392,7 +399,18 @@ def product_with_transpose(a: Array, b: Array) -> Array:
     """A B⊤."""
     if _is_large(a, b):
         return torch.ops.mkldnn._linear_pointwise(a, b, None, "none", [], "")
+    if _is_uneven(a):
+        return _filled(a) @ _filled(b).T
     return a @ b.T
+
+
+def product_over_rows(a: Array, b: Array) -> Array:
+    """A⊤ B, where the axes in front count as rows: the gradient of a matrix."""
+    i, j = a.shape[-1], b.shape[-1]
+    a = _filled(a) if _is_uneven(a) else a
+    b = _filled(b) if _is_uneven(b) else b
+    y = a.reshape(-1, a.shape[-1]).T @ b.reshape(-1, b.shape[-1])
+    return y if y.shape == (i, j) else y[:i, :j]
 
 
 def d_attention_with_dropout(
@@ -550,7 +568,7 @@ def _copy(saved: Any) -> Any:
         return [_copy(part) for part in saved]
     if saved is None or isinstance(saved, int | Array):
         return saved
-    fields = {name: _copy(part) for name, part in saved.__dict__.items()}
+    fields = {name: _copy(saved.__dict__[name]) for name in saved._fields}
     return saved.__class__(**fields)
 
 
@@ -613,7 +631,7 @@ def _packed(saved: Any, tensors: list[Array]) -> Any:
         return [_packed(part, tensors) for part in saved]
     names: list[str] = []
     rest: dict[str, Any] = {}
-    for name, part in saved.__dict__.items():
+    for name, part in [(name, saved.__dict__[name]) for name in saved._fields]:
         if isinstance(part, torch.Tensor):
             names.append(name)
             tensors.append(part)
@@ -633,6 +651,19 @@ def _unpacked(kept: Any, tensors: Iterator[Array]) -> Any:
     if isinstance(kept, list):
         return [_unpacked(part, tensors) for part in kept]
     return kept
+
+
+def _is_uneven(x: Array) -> bool:
+    """Whether rows are no multiple of 8 numbers, as a GPU's matrix units take them."""
+    return x.is_cuda and x.shape[-1] % 8 != 0
+
+
+def _filled(x: Array) -> Array:
+    """Rows with zeros up to a multiple of 8 numbers; a transposed matrix stays one."""
+    missing = -x.shape[-1] % 8
+    if x.ndim == 2 and x.stride(-2) == 1:
+        return torch.constant_pad_nd(x.T, (0, 0, 0, missing)).T
+    return torch.constant_pad_nd(x, (0, missing))
 
 
 def _is_large(a: Array, b: Array) -> bool:
@@ -664,9 +695,7 @@ def _attend(
     """Attention by torch's own where it has it: one query, the last, sees every key."""
     mask = "none" if q.shape[-2] == 1 else mask
     if _is_flash(q, k, v, m, mask):
-        y, lse = torch.ops.aten._scaled_dot_product_flash_attention_for_cpu(
-            _whole(q), _whole(k), _whole(v), 0.0, mask == "causal", scale=scale
-        )
+        y, lse = _flash(q, k, v, None, scale, mask == "causal")
         return y, lse[..., None]
     weights, lse = _weigh(q, k, m, scale, mask)
     return weights.to(v.dtype) @ v, lse
@@ -686,21 +715,7 @@ def _d_attend(
     """Gradient of attention, by torch's own where the forward pass was."""
     mask = "none" if q.shape[-2] == 1 else mask
     if _is_flash(q, k, v, m, mask):
-        rows = lse.squeeze(-1)
-        _, heads, length = rows.shape
-        if rows.stride() != (length * heads, 1, heads):
-            rows = rows.mT.contiguous().mT  # torch reads it so, whatever its strides
-        return torch.ops.aten._scaled_dot_product_flash_attention_for_cpu_backward(
-            _whole(dy.to(q.dtype)),
-            _whole(q),
-            _whole(k),
-            _whole(v),
-            _whole(y),
-            rows,
-            0.0,
-            mask == "causal",
-            scale=scale,
-        )
+        return _d_flash(dy, q, k, v, None, y, lse, scale, mask == "causal")
     return _d_weigh(dy, q, k, v, m, y, lse, None, scale, mask, 1.0)
 
 
@@ -723,23 +738,9 @@ def _attend_kept(
     return (weights * keep * factor).to(v.dtype) @ v, lse
 
 
-def _is_flash(q: Array, k: Array, v: Array, m: Array | None, mask: str) -> bool:
-    """Whether torch has this attention: no mask but a square causal one, on a CPU."""
-    if m is not None or q.ndim != 4 or q.device.type != "cpu":
-        return False
-    if q.shape[-1] != v.shape[-1]:
-        return False
-    return mask == "none" or q.shape[-2] == k.shape[-2]
-
-
 def _pairs(q: Array, k: Array) -> Array:
     """Something of the shape of all weights, without memory."""
     return q[..., :1].expand(*q.shape[:-1], k.shape[-2])
-
-
-def _whole(x: Array) -> Array:
-    """`x` with the numbers of a row beside each other."""
-    return x if x.stride(-1) == 1 else x.contiguous()
 
 
 def _weigh(
@@ -792,6 +793,111 @@ def _scores(q: Array, k: Array, m: Array | None, scale: float, mask: str) -> Arr
         last = torch.arange(S, device=z.device)[:, None] + (S_k - S)
         z = z.masked_fill(torch.arange(S_k, device=z.device) > last, -torch.inf)
     return z
+
+
+def _is_flash(q: Array, k: Array, v: Array, m: Array | None, mask: str) -> bool:
+    """Whether torch has this attention: no mask but a square causal one.
+
+    A GPU has it for heads of a multiple of 8 numbers, at most 256, and not in float64.
+    """
+    if m is not None or q.ndim != 4 or q.shape[-1] != v.shape[-1]:
+        return False
+    on_gpu = q.is_cuda and q.itemsize < 8 and q.shape[-1] in range(8, 257, 8)
+    if not q.is_cpu and not on_gpu:
+        return False
+    return mask == "none" or q.shape[-2] == k.shape[-2]
+
+
+def _flash(
+    q: Array, k: Array, v: Array, bias: Array | None, scale: float, causal: bool
+) -> tuple[Array, Array]:
+    """Attention by a kernel of torch, and log Σ exp of the scores' rows, [B, N, S]."""
+    aten, given = torch.ops.aten, _operands(q, k, v)
+    if q.is_cpu:
+        return aten._scaled_dot_product_flash_attention_for_cpu(
+            *given, 0.0, causal, attn_mask=bias, scale=scale
+        )
+    if given[0].itemsize == 2 and _plans_pay(q):
+        found = aten._scaled_dot_product_cudnn_attention(
+            *given, bias, True, 0.0, causal, False, scale=scale
+        )
+        return found[0], found[1].squeeze(-1)
+    if given[0].itemsize == 2:
+        found = aten._scaled_dot_product_flash_attention(
+            *given, 0.0, causal, scale=scale
+        )
+        return found[0], found[1]
+    found = aten._scaled_dot_product_efficient_attention(
+        *given, bias, True, 0.0, causal, scale=scale
+    )
+    sums = found[1].narrow(-1, 0, q.shape[-2])  # it has rows up to a multiple of 32
+    return found[0], sums
+
+
+def _d_flash(
+    dy: Array,
+    q: Array,
+    k: Array,
+    v: Array,
+    bias: Array | None,
+    y: Array,
+    lse: Array,
+    scale: float,
+    causal: bool,
+) -> tuple[Array, Array, Array]:
+    """Gradient of attention by the kernel that `flash` takes."""
+    aten, (q, k, v) = torch.ops.aten, _operands(q, k, v)
+    given = _whole(dy.to(y.dtype)), q, k, v, _whole(y)
+    rows = lse.squeeze(-1)
+    if q.is_cpu:
+        _, heads, length = rows.shape
+        if rows.stride() != (length * heads, 1, heads):
+            rows = rows.mT.contiguous().mT  # torch reads it so, whatever its strides
+        return aten._scaled_dot_product_flash_attention_for_cpu_backward(
+            *given, rows, 0.0, causal, attn_mask=bias, scale=scale
+        )
+    seed = torch.empty((), dtype=torch.uint64, device=q.device)  # nothing is dropped
+    lengths = q.shape[-2], k.shape[-2]
+    if q.itemsize == 2 and _plans_pay(q):
+        more = seed, seed, bias, None, None, *lengths, 0.0, causal
+        return aten._scaled_dot_product_cudnn_attention_backward(
+            *given, rows.unsqueeze(-1).contiguous(), *more, scale=scale
+        )
+    if q.itemsize == 2:
+        more = None, None, *lengths, 0.0, causal, seed, seed
+        return aten._scaled_dot_product_flash_attention_backward(
+            *given, rows.contiguous(), *more, scale=scale
+        )
+    rows = torch.constant_pad_nd(rows, (0, -rows.shape[-1] % 32), torch.inf)
+    *others, y = given
+    wanted = [True, True, True, False]
+    found = aten._scaled_dot_product_efficient_attention_backward(
+        *others, bias, y, rows, seed, seed, 0.0, wanted, causal, scale=scale
+    )
+    return found[0], found[1], found[2]
+
+
+def _plans_pay(q: Array) -> bool:
+    """Whether cuDNN's kernel is faster though it plans for each shape: from Hopper on.
+
+    It has heads of at most 128 numbers; short texts come in many lengths.
+    """
+    if torch.version.hip is not None or q.shape[-2] < 64 or q.shape[-1] > 128:
+        return False
+    return torch.cuda.get_device_properties(q.device).major >= 9
+
+
+def _operands(q: Array, k: Array, v: Array) -> tuple[Array, Array, Array]:
+    """All three in the narrowest type of them: under autocast, that of products."""
+    dtype = q.dtype
+    for other in (k, v):
+        dtype = other.dtype if other.itemsize < dtype.itemsize else dtype
+    return _whole(q.to(dtype)), _whole(k.to(dtype)), _whole(v.to(dtype))
+
+
+def _whole(x: Array) -> Array:
+    """`x` with the numbers of a row beside each other."""
+    return x if x.stride(-1) == 1 else x.contiguous()
 
 
 def _drop(x: Array, keep: Array | None, kept: float) -> Array:

@@ -378,7 +378,7 @@ def d_lm(
         dPE, saved.PE_1, S_max
     )
     dE_T = (  # [V, D], grad of matmul, transpose, transformer.xg:60
-        (saved.Y.reshape(-1, D).T @ dZ.reshape(-1, V)).T
+        dZ.reshape(-1, V).T @ saved.Y.reshape(-1, D)
     )
     dE = (  # [V, D], grad of matmul, transpose, embedding, sum over uses,
         # transformer.xg:52-60

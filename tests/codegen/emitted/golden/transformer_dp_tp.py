@@ -439,7 +439,7 @@ def d_lm(
     )
     dP = all_reduce(dP_i, "N_D")  # [S_max, D], all_reduce, transformer.xg:56
     dE_T_i = (  # [V, D], grad of matmul, transpose, transformer.xg:60
-        (saved.Y.reshape(-1, D).T @ dZ.reshape(-1, V)).T
+        dZ.reshape(-1, V).T @ saved.Y.reshape(-1, D)
     )
     dE_i = (  # [V, D], grad of matmul, transpose, embedding, sum over uses,
         # transformer.xg:55-60

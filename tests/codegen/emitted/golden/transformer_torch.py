@@ -370,7 +370,7 @@ def d_lm(
         dPE, saved.PE_1, S_max
     )
     dE_T = (  # [V, D], grad of matmul, transpose, transformer.xg:60
-        (saved.Y.reshape(-1, D).T @ dZ.reshape(-1, V)).T
+        dZ.reshape(-1, V).T @ saved.Y.reshape(-1, D)
     )
     dE = (  # [V, D], grad of matmul, transpose, embedding, sum over uses,
         # transformer.xg:52-60
@@ -716,7 +716,7 @@ def d_lm_part_2(
     dZ = dZ + dZ_CE  # [B, S, V], sum over uses, transformer.xg:60
     dY = dZ @ saved.Z_1.T  # [B, S, D], grad of matmul, transformer.xg:60
     dE = (  # [V, D], grad of matmul, transpose, transformer.xg:60
-        (saved.Y.reshape(-1, D).T @ dZ.reshape(-1, V)).T
+        dZ.reshape(-1, V).T @ saved.Y.reshape(-1, D)
     )
     d_LN, dgamma, dbeta = (  # [B, S, D], grad of layer_norm, transformer.xg:59
         d_layer_norm(dY, saved.Y_1, gamma, saved.Y_mean, saved.Y_rstd)

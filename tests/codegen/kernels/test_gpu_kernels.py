@@ -1,0 +1,116 @@
+"""Kernels of torch for a GPU: their calls on tensors without numbers, and on a GPU where one is."""
+
+# torch says too little of its own types:
+# pyright: reportUnknownMemberType=false, reportUnknownArgumentType=false
+
+from __future__ import annotations
+
+import pytest
+import torch
+from torch._subclasses.fake_tensor import FakeTensorMode
+
+from xg.codegen.torch import attention, flash, kernels
+
+HALVES = (torch.bfloat16, torch.float16)
+LENGTHS = [(40, 40, "causal"), (100, 37, "none"), (1, 50, "causal"), (128, 128, "causal")]
+
+
+def draw(length: int, dtype: torch.dtype, device: str, head: int = 24) -> torch.Tensor:
+    """[2, 3, length, head] as merged heads are in memory."""
+    return torch.randn(2, length, 3, head, device=device).to(dtype).transpose(1, 2)
+
+
+@pytest.mark.parametrize("dtype", [*HALVES, torch.float32])
+@pytest.mark.parametrize("plans", [True, False])
+def test_a_gpu_gets_the_kernels_that_it_has(
+    dtype: torch.dtype, plans: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def plans_pay(q: torch.Tensor) -> bool:
+        return plans
+
+    monkeypatch.setattr(flash, "plans_pay", plans_pay)
+    with FakeTensorMode():
+        q, k, v = (draw(length, dtype, "cuda") for length in (40, 70, 70))
+        assert flash.is_flash(q, k, v, None, "none")
+        y, lse = flash.flash(q, k, v, None, 0.3, causal=False)
+        assert y.shape == q.shape
+        assert y.dtype == dtype
+        assert (lse.shape, lse.dtype) == (q.shape[:-1], torch.float32)
+        found = flash.d_flash(y, q, k, v, None, y, lse.unsqueeze(-1), 0.3, causal=False)
+        assert [each.shape for each in found] == [q.shape, k.shape, v.shape]
+        assert {each.device.type for each in found} == {"cuda"}
+
+
+def test_what_a_gpu_has_no_kernel_for_takes_all_weights() -> None:
+    with FakeTensorMode():
+        for dtype, head in ((torch.float64, 24), (torch.float32, 20), (torch.bfloat16, 264)):
+            q = draw(40, dtype, "cuda", head)
+            assert not flash.is_flash(q, q, q, None, "none")
+
+
+def test_operands_of_several_types_meet_in_the_narrowest() -> None:
+    q, k, v = (draw(9, dtype, "cpu") for dtype in (torch.float32, torch.bfloat16, torch.float32))
+    assert {each.dtype for each in flash.operands(q, k, v)} == {torch.bfloat16}
+
+
+@pytest.mark.parametrize("width", [11, 16])
+def test_uneven_rows_are_filled_and_cut_again(width: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    x = torch.randn(3, 5, 16, dtype=torch.float64)
+    table = torch.randn(width, 16, dtype=torch.float64)
+    dz = torch.randn(3, 5, width, dtype=torch.float64)
+
+    def products() -> list[torch.Tensor]:
+        return [
+            kernels.product(x, table.T),
+            kernels.product(x, table.T.contiguous()),
+            kernels.product_with_transpose(dz, table.T),
+            kernels.product_over_rows(dz, x),
+            kernels.product_over_rows(x, dz),
+        ]
+
+    def is_uneven(a: torch.Tensor) -> bool:
+        return a.shape[-1] % 8 != 0
+
+    plain = products()
+    monkeypatch.setattr(kernels, "is_uneven", is_uneven)
+    for mine, theirs in zip(products(), plain, strict=True):
+        torch.testing.assert_close(mine, theirs, rtol=1e-12, atol=1e-12)
+    assert kernels.filled(table.T).shape == (16, 16)
+    assert kernels.filled(table.T).stride() == (1, 16)  # a transposed matrix stays one
+
+
+def test_the_loss_for_the_compiler_is_the_loss(monkeypatch: pytest.MonkeyPatch) -> None:
+    z = 3 * torch.randn(2, 7, 13, dtype=torch.float64)
+    t = torch.randint(0, 13, (2, 7))
+    slope = torch.tensor(0.7, dtype=torch.float64)
+
+    def both() -> list[torch.Tensor]:
+        loss, lse = kernels.cross_entropy(z, t, 14.0)
+        return [loss, lse, kernels.d_cross_entropy(slope, z, t, lse, 14.0)]
+
+    def compiling() -> bool:
+        return True
+
+    plain = both()
+    monkeypatch.setattr(torch.compiler, "is_compiling", compiling)
+    for mine, theirs in zip(both(), plain, strict=True):
+        torch.testing.assert_close(mine, theirs, rtol=1e-12, atol=1e-14)
+
+
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
+@pytest.mark.parametrize(("S", "S_k", "mask"), LENGTHS)
+@pytest.mark.parametrize("dtype", [*HALVES, torch.float32])
+def test_attention_on_a_gpu_is_that_of_float64(
+    dtype: torch.dtype, S: int, S_k: int, mask: str
+) -> None:
+    given = [draw(length, dtype, "cuda") for length in (S, S_k, S_k, S)]
+
+    def both(given: list[torch.Tensor]) -> list[torch.Tensor]:
+        q, k, v, dy = given
+        y, lse = attention.attention(q, k, v, None, 0.3, mask)
+        return [y, lse, *attention.d_attention(dy, q, k, v, None, y, lse, 0.3, mask)]
+
+    bound = {torch.bfloat16: 1e-2, torch.float16: 2e-3, torch.float32: 2e-6}[dtype]
+    exact = both([each.double() for each in given])
+    for mine, wanted in zip(both(given), exact, strict=True):
+        assert float((mine.double() - wanted).norm() / wanted.norm()) < bound
