@@ -112,11 +112,16 @@ class Glyph:
         return any(name in self.element.kind for name in ("matmul", "add", "mul"))
 
     @cached_property
-    def hairlines(self) -> list[float]:
-        """Where a bar shows lines that only pass."""
+    def shown_lines(self) -> list[DrawnPath]:
+        """The hairlines of a bar."""
         shapes = [part for part in self.element.parts[1:] if isinstance(part, DrawnShape)]
         lines = [shape.path for shape in shapes if not shape.path.closed]
-        return [] if self.is_round else [line.start[0] for line in lines]
+        return [] if self.is_round else lines
+
+    @cached_property
+    def hairlines(self) -> list[float]:
+        """Where a bar shows lines that only pass."""
+        return [line.start[0] for line in self.shown_lines]
 
     def distance(self, point: Point) -> float:
         """How far a point is from the rim, negative inside."""
@@ -203,7 +208,10 @@ def flaws_halfway(display: Display) -> list[Flaw]:
 
 
 def loose_ends(picture: Picture) -> Iterator[Flaw]:
-    """An edge starts at its tail, or on a line of the same value; its head touches its node."""
+    """An edge starts at its tail, or on a line of the same value; its head touches its node.
+
+    One that passes its bar has no head, and a hairline goes on from its end.
+    """
     trunks: dict[str, list[Arrow]] = defaultdict(list)
     joined: dict[str, list[Arrow]] = defaultdict(list)
     for arrow in picture.arrows:
@@ -224,6 +232,9 @@ def loose_ends(picture: Picture) -> Iterator[Flaw]:
                 yield Flaw("ends nowhere", arrow.name)
         elif head is not None and tail is not None and tail.element.kind == "node note":
             if not _touches(head, arrow.lines[0][-1]):
+                yield Flaw("ends nowhere", arrow.name)
+        elif head is not None and head.element.kind == "node communication":
+            if not any(_near(line.start, arrow.lines[0][-1]) for line in head.shown_lines):
                 yield Flaw("ends nowhere", arrow.name)
         elif not _on_a_line(arrow.lines[0][-1], [o for o in joined[wire.head] if o is not arrow]):
             yield Flaw("ends nowhere", arrow.name)

@@ -16,7 +16,11 @@ _THIN = 0.8
 
 
 def arrow(
-    route: DrawnPath, kind: EdgeStyle, mark: Emphasis = Emphasis.NONE
+    route: DrawnPath,
+    kind: EdgeStyle,
+    mark: Emphasis = Emphasis.NONE,
+    *,
+    has_head: bool = True,
 ) -> tuple[DrawnShape, ...]:
     """Return the shapes of an arrow along a route that ends at the head's rim."""
     if kind is EdgeStyle.NOTE:
@@ -25,13 +29,14 @@ def arrow(
     color = style.MARKS.get(mark, usual)
     width = style.MARKED_WIDTH if _is_bold(mark) else style.LINE_WIDTH
     line, direction = shortened(route, style.ARROW_LENGTH - _OVERLAP)
-    head = DrawnShape(_head(route.end, direction, head_width(kind, mark)), fill=color)
+    tip = DrawnShape(_head(route.end, direction, head_width(kind, mark)), fill=color)
+    line, head = (line, (tip,)) if has_head else (route, ())
     dashes = DOTS if mark is Emphasis.WENT else _DASHES if kind is EdgeStyle.DASHED else ()
     if kind is EdgeStyle.DOUBLE:
         points = flattened(line)
         rails = (parallel(points, side * style.DOUBLE_GAP / 2) for side in (-1, 1))
-        return (*(DrawnShape(rail, None, color, width, dashes) for rail in rails), head)
-    return DrawnShape(line, line=color, width=width, dashes=dashes), head
+        return (*(DrawnShape(rail, None, color, width, dashes) for rail in rails), *head)
+    return DrawnShape(line, line=color, width=width, dashes=dashes), *head
 
 
 def head_width(kind: EdgeStyle, mark: Emphasis) -> float:

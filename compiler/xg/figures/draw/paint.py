@@ -151,7 +151,8 @@ def _edges(
     for number, edge in enumerate(placed.figure.edges):
         if number not in paths:
             continue
-        parts: list[DrawnShape | DrawnText] = [*arrow(paths[number], edge.style, edge.mark)]
+        line = arrow(paths[number], edge.style, edge.mark, has_head=not edge.passes)
+        parts: list[DrawnShape | DrawnText] = [*line]
         if edge.label and (not edge.repeats or number in around.labels):
             color = style.MARKS.get(edge.mark, Color.INK)
             parts.append(replace(_label(placed, number, edge, around), color=color))

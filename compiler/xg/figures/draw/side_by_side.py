@@ -4,19 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
-from itertools import accumulate, pairwise
+from itertools import accumulate
 from typing import Final
 
 from xg.figures.draw.arrow import arrow
+from xg.figures.draw.bars import CLEAR, BarRoom, bar_element, bar_rooms
 from xg.figures.draw.display import Display, DrawnShape, DrawnText, Element, Wire
-from xg.figures.draw.glyph import frame, text_in
+from xg.figures.draw.hairlines import going_on, passing
 from xg.figures.draw.move import moved
 from xg.figures.draw.paint import body, bounds, page
 from xg.figures.draw.typeset import typeset
 from xg.figures.layout.columns import ColumnIds, single_column
-from xg.figures.layout.crossings import crossings
 from xg.figures.layout.frames import rank_frames
-from xg.figures.layout.measure import node_lines, node_size
+from xg.figures.layout.measure import node_size
 from xg.figures.layout.placed import PlacedFigure
 from xg.figures.model import style
 from xg.figures.model.figure import (
@@ -33,7 +33,6 @@ from xg.figures.model.style import Color
 
 _BETWEEN: Final = 10.0  # columns
 _BEYOND: Final = 6.0  # how far a bar reaches over the columns
-_CLEAR: Final = 5.0  # between a brace and its text
 _OUTSIDE: Final = 24.0  # between the columns and a bar above or under them
 _STACKED: Final = 8.0  # between two such bars
 _ARROWS: Final = 12.0  # between the arrows to two such bars
@@ -68,9 +67,10 @@ class _ColumnSheet:
         self.room = Box(
             content.left - padding, content.top, content.right + padding, content.bottom
         )
-        self.pitch = self.room.width + max(_BETWEEN, *map(self._between, figure.bars), 0.0)
+        self.tight = list(self._tight())
         self.lanes = [bounds(one.parts[0]) for one in self.bodies[0] if one.kind == "group"]
         self.folded = self._folded()
+        self.gap = max([_BETWEEN, *(one.gap(self.folded) for one in self.tight)])
         self.strip = self._strip()
         self.shifts = self._shifts()
         self.frame_boxes = [self._around_lanes(*ends) for ends in rank_frames(self.placed)]
@@ -86,18 +86,15 @@ class _ColumnSheet:
             if not (one.op in self.inline and one.kind.startswith("node "))
         ]
 
-    def _between(self, bar: FigureBar) -> float:
-        """Return the room between columns at which no line has to pass a bar's text."""
-        if bar.node.id not in self.inline or all(first == last for first, last in bar.spans):
-            return 0.0
-        box = replace(self.placed.nodes[bar.node.id], left=self.room.left, right=self.room.right)
+    def _tight(self) -> Iterator[BarRoom]:
+        """Yield the bars whose text has no room beside the lines of a column."""
         edges = [one for one in self.bodies[0] if one.kind == "edge"]
-        xs = sorted(shape.path.start[0] for shape in crossings(box, edges))
-        needed = max(line.width for line in node_lines(bar.node)) + 2 * _CLEAR
-        widest = max((b - a for a, b in pairwise((box.left, *xs, box.right))), default=0.0)
-        if not xs or widest >= needed:
-            return 0.0
-        return needed - (xs[0] - box.left) - (box.right - xs[-1])
+        for bar in self.figure.bars:
+            node = bar.node.id
+            if node in self.inline:
+                box = self.placed.nodes[node]
+                box = replace(box, left=self.room.left, right=self.room.right)
+                yield from bar_rooms(bar, box, [*passing(box, edges), *going_on(node, edges)])
 
     # ---- places of columns -----------------------------------------------------------------------
 
@@ -107,7 +104,7 @@ class _ColumnSheet:
         The first and the last are never, nor all that one bar spans: its text needs their room.
         """
         count = len(self.figure.columns)
-        if count * self.pitch < _WIDEST:
+        if count * (self.room.width + _BETWEEN) < _WIDEST:
             return frozenset()
         kept = {0, count - 1}
         for first, last in (span for bar in self.figure.bars for span in bar.spans):
@@ -116,15 +113,15 @@ class _ColumnSheet:
         return frozenset(range(count)) - kept
 
     def _strip(self) -> float:
-        """Return how wide a strip is: as its heading needs."""
+        """Return how wide a strip is: as its heading needs, and the texts of bars over it."""
         headings = (typeset(one.heading, style.GLYPH_SIZE).width for one in self.figure.columns)
-        return max(headings) + 2 * style.GROUP_PADDING
+        texts = (one.strip(self.gap, self.folded) for one in self.tight)
+        return max(max(headings) + 2 * style.GROUP_PADDING, *texts, 0.0)
 
     def _shifts(self) -> list[float]:
         """Return how far every column is from the first, and where one more would be."""
-        gap = self.pitch - self.room.width
         widths = (
-            (self.strip if place in self.folded else self.room.width) + gap
+            (self.strip if place in self.folded else self.room.width) + self.gap
             for place in range(len(self.figure.columns))
         )
         return list(accumulate(widths, initial=0.0))
@@ -188,27 +185,19 @@ class _ColumnSheet:
     def bars(self, edges: Sequence[Element]) -> Iterator[Element]:
         """Yield every bar, over the lines that only pass it."""
         for bar in self.figure.bars:
-            look = style.NODE_STYLES[bar.node.kind]
-            lines = node_lines(bar.node)
             for number, span in enumerate(bar.spans):
                 box = self._bar_box(bar, span)
-                width = max(line.width for line in lines)
-                hairlines = tuple(crossings(box, edges))
-                room = Box.around((_free_place(box, width, hairlines), box.center[1]), 0.0, 0.0)
-                text_room = room.grown(width / 2 + 2.0)
-                hairlines = tuple(
-                    one
-                    for one in hairlines
-                    if not text_room.left < one.path.start[0] < text_room.right
-                )
-                text = (
-                    replace(one, color=Color.MUTED if place else Color.INK)
-                    for place, one in enumerate(text_in(lines, room))
-                )
-                title = bar.node.title or characters(bar.node.label)
-                op = bar.node.id if len(bar.spans) == 1 else f"{bar.node.id} #{number}"
-                kind = f"node {bar.node.kind.name.lower()}"
-                yield Element(op, kind, title, (*frame(look, box), *hairlines, *text))
+                lines = (*passing(box, edges), *self._going_on(bar, span))
+                yield bar_element(bar, number, box, lines)
+
+    def _going_on(self, bar: FigureBar, span: tuple[int, int]) -> Iterator[DrawnShape]:
+        """Yield the hairlines of lines that end at a bar and go on behind it, column by column."""
+        lines = Element("", "", "", tuple(going_on(bar.node.id, self.bodies[0])))
+        first, last = span
+        for place in range(first, last + 1):
+            if place not in self.folded:
+                parts = moved(lines, self.shifts[place], 0.0).parts
+                yield from (part for part in parts if isinstance(part, DrawnShape))
 
     def _outer(self) -> dict[str, Box]:
         """Place the bars above and under all columns, as wide as their texts need."""
@@ -293,10 +282,10 @@ class _ColumnSheet:
             inner = (left for other, left in lefts.items() if self._is_inside(other, brace))
             x = min((self.room.left - _BEYOND, *inner)) - _BRACE
             around = bounding_box([self.placed.nodes[node] for node in brace.nodes])
-            top, bottom = around.top - _CLEAR, around.bottom + _CLEAR
+            top, bottom = around.top - CLEAR, around.bottom + CLEAR
             points = ((x + _BRACE / 2, top), (x, top), (x, bottom), (x + _BRACE / 2, bottom))
             line = typeset(brace.label, style.GROUP_SIZE)
-            lefts[number] = x - _CLEAR - line.width
+            lefts[number] = x - CLEAR - line.width
             at = lefts[number], around.center[1]
             shape = DrawnShape(polyline(points), line=Color.MUTED, width=style.LINE_WIDTH)
             parts = (shape, DrawnText(line, *at, Color.MUTED))
@@ -311,17 +300,3 @@ def _dots(box: Box) -> DrawnText:
     line = typeset(plain(_DOTS), style.GLYPH_SIZE)
     x, y = box.center[0] - line.width / 2, box.center[1] + line.ascent / 2
     return DrawnText(line, x, y, Color.MUTED, align=0.5)
-
-
-def _free_place(bar: Box, width: float, hairlines: Sequence[DrawnShape]) -> float:
-    """Return the middle for a bar's text: nearest to its own, with no line through the text."""
-    xs = sorted({shape.path.start[0] for shape in hairlines})
-    ends = [bar.left, *xs, bar.right]
-    half = width / 2 + _CLEAR
-    free = [(a + half, b - half) for a, b in pairwise(ends) if b - a >= 2 * half]
-    middle = bar.center[0]
-    places = [min(max(middle, low), high) for low, high in free]
-    if not places:  # the lines hide behind the text
-        low, high = max(pairwise(ends), key=lambda pair: pair[1] - pair[0])
-        return (low + high) / 2
-    return min(places, key=lambda x: abs(x - middle))

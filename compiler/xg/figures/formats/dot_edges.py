@@ -69,6 +69,8 @@ class _EdgeWriter:
         if edge.label and not edge.repeats:  # dot would make room for it
             color = MARKS.get(edge.mark, Color.INK)
             look["label"] = edge_label(edge.label, self.theme, color)
+        if edge.passes:
+            look["dir"] = "none"
         if place in _WEIGHTS:
             look["weight"] = _WEIGHTS[place]
         if place is EdgePlace.LANE:
@@ -78,7 +80,8 @@ class _EdgeWriter:
         if edge.style is EdgeStyle.DASHED:
             # Written along the rows and turned around: edges against them take minutes to place.
             free: Attributes = {} if edge.role is EdgeRole.MAIN else {"constraint": "false"}
-            return (self._arrow(edge.head, edge.tail, {**look, **free, "dir": "back"}),)
+            turned: Attributes = {**look, **free, "dir": look.get("dir", "back")}
+            return (self._arrow(edge.head, edge.tail, turned),)
         if place is EdgePlace.BRANCH and edge.head in self.right:
             look |= {"tailport": self.sides["e"], "headport": self.sides["n"]}
         elif place is EdgePlace.SIDE and edge.tail in self.right and edge.head not in self.right:

@@ -74,7 +74,8 @@ class FigureEdge:
 
     `output` is which of its tail's outputs it carries: only one and the same may look like one
     line that branches. A dashed one has that of the arrow beside which it runs back. A label that
-    `repeats` what another arrow says of the value is drawn where there is room for it.
+    `repeats` what another arrow says of the value is drawn where there is room for it. One that
+    `passes` its head, a bar that leaves its value as it is, goes on behind it and has no head.
     """
 
     tail: str
@@ -85,6 +86,7 @@ class FigureEdge:
     mark: Emphasis = Emphasis.NONE
     output: int = 0
     repeats: bool = False
+    passes: bool = False
 
     @property
     def value(self) -> tuple[str, str | int]:

@@ -72,8 +72,8 @@ def muted(text: RichText) -> RichText:
 
 
 def tagged(text: RichText, tag: Tag) -> RichText:
-    """Return the text in a frame of its own, with room before it."""
-    return (StyledRun(" "), *(replace(run, tag=tag) for run in text))
+    """Return the text in a frame of its own."""
+    return tuple(replace(run, tag=tag) for run in text)
 
 
 def symbol(name: str, *, gradient: bool = False, sup: str = "", index: str = "") -> RichText:

@@ -16,6 +16,7 @@ from xg.diagnostics.lazy_dataclass import dataclass
 from xg.figures.layout.columns import expanded
 from xg.figures.model.figure import (
     BarPlace,
+    EdgeStyle,
     Figure,
     FigureBar,
     FigureBrace,
@@ -29,15 +30,17 @@ from xg.figures.model.richtext import RichText, bold, dimension, plain
 from xg.figures.views.arrange import Arranged, DrawnOperation, Terminal, arrange
 from xg.figures.views.assign_to_stages import assign_to_stages
 from xg.figures.views.axis_groups import axis_groups
+from xg.figures.views.communication import sums
 from xg.figures.views.expanded_blocks import BlockExpander
 from xg.figures.views.notation import Notation
 from xg.figures.views.overview import Gradients, Naming, gradients, with_gradients
 from xg.figures.views.prices import name, prices, summed
-from xg.figures.views.sketch import Sketch, sketches
+from xg.figures.views.sketch import Move, Sketch, sketches
 from xg.figures.views.stages import Piece
 from xg.figures.views.steps import plan_name
 from xg.figures.views.totals import totals
-from xg.ir.graph import Program, Step
+from xg.ir.collective import FAMILY
+from xg.ir.graph import Apply, Program, Step
 from xg.ir.mesh_axes import axes_over
 
 _MOST: Final = 4  # ranks of one mesh axis that are drawn
@@ -109,7 +112,9 @@ def _draw(known: Mapping[str, Sketch], ranks: Program, rank: Rank, flowing: Grad
     begun = (Terminal(one.outputs[0], one.node) for one in tensors)
     ends: Sequence[Terminal] = (*sources, *begun, *results)
     edges = (*arranged.edges, *gradients(arranged, ends, operations, naming, opener.tensors))
-    bars = tuple((p.operation.node, p.move.axis) for p in pieces if p.move is not None)
+    moves = {p.operation.node.id: p.move for p in pieces if p.move is not None}
+    edges = tuple(_through(edge, moves) for edge in edges)
+    bars = tuple((_summing(p, edges), p.move.axis) for p in pieces if p.move is not None)
     nodes = assign_to_stages(arranged, [bar.id for bar, _ in bars])
     return _Drawn(
         nodes,
@@ -118,6 +123,22 @@ def _draw(known: Mapping[str, Sketch], ranks: Program, rank: Rank, flowing: Grad
         tuple(FigureBrace(one.label, tuple(one.nodes)) for one in opener.braces),
         _lanes(arranged, pieces, _segments(nodes, {bar.id for bar, _ in bars})),
     )
+
+
+def _through(edge: FigureEdge, moves: Mapping[str, Move]) -> FigureEdge:
+    """Return an edge; one into a bar that does nothing in its pass goes through it."""
+    move = moves.get(edge.head)
+    is_back = edge.style is EdgeStyle.DASHED
+    return replace(edge, passes=move is not None and move.passes(backward=is_back))
+
+
+def _summing(piece: Piece, edges: Iterable[FigureEdge]) -> FigureNode:
+    """Return the node of a bar, which says how many terms of a gradient each rank adds first."""
+    node, move = piece.operation.node, piece.move
+    if move is None or not isinstance(piece.step, Apply) or piece.step.op.family != FAMILY:
+        return node
+    terms = sum(e.head == node.id and e.style is EdgeStyle.DASHED for e in edges)
+    return replace(node, lines=(*sums(move, terms), *node.lines[len(sums(move)) :]))
 
 
 def _lanes(

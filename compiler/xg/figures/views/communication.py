@@ -37,26 +37,33 @@ def _summed(step: Apply, notation: Notation) -> tuple[RichText, ...]:
 
 def bar_node(move: Move, node_id: str, notation: Notation) -> FigureNode:
     """Return the bar of a move in an overview, which shows both passes."""
-    volume = notation.volume(move.value)
-    if not move.forward:
-        label = (*name(move.backward, move.axis), *plain(" in the backward pass"))
-        price = prices(move.backward, move.axis, volume)
-    else:
-        label = name(move.forward, move.axis)
-        if move.backward:
-            label = (*label, *plain(f", {move.backward} in the backward pass"))
-        price = prices(move.forward, move.axis, volume)
-    lines = (*summed(move.forward or move.backward, move.axis), in_one_line(price))
-    return FigureNode(node_id, NodeKind.COMMUNICATION, label, lines=lines)
+    sent = move.forward or move.backward
+    forward, backward = (one or move.kept for one in (move.forward, move.backward))
+    label = name(forward or backward, move.axis)
+    if backward:
+        also = f", {backward}" if forward else ""
+        label = (*label, *plain(f"{also} in the backward pass"))
+    price = in_one_line(prices(sent, move.axis, notation.volume(move.value)))
+    return FigureNode(node_id, NodeKind.COMMUNICATION, label, lines=(*sums(move), price))
+
+
+def sums(move: Move, terms: int = 1) -> tuple[RichText, ...]:
+    """Return the line of a bar that says what it sums: of a gradient each rank has some terms."""
+    if move.forward and summed(move.forward, move.axis):
+        return summed(move.forward, move.axis)
+    own = plain(f"⊕ of {terms} terms on each rank, then ") if terms > 1 else ()
+    behind = plain(" in the backward pass") if move.forward or move.kept else ()
+    return tuple((*own, *line, *behind) for line in summed(move.backward, move.axis))
 
 
 def sent_tags(sent: Iterable[Sent]) -> RichText:
     """Return the tags of a parameter, or of several: what is sent for them in each pass."""
-    return tuple(
+    runs = (
         run
         for glyph, axis, forward in sorted(sent, key=lambda one: (not one[2], one))
-        for run in tagged(name(glyph, axis), "forward" if forward else "backward")
+        for run in (*plain(" "), *tagged(name(glyph, axis), "forward" if forward else "backward"))
     )
+    return tuple(runs)[1:]
 
 
 def costs(step: Apply, notation: Notation) -> tuple[RichText, ...]:

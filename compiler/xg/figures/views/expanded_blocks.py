@@ -246,10 +246,10 @@ class BlockExpander:
         flows = tuple(Flow(value) for value in taken if value not in results)
         inner = (value for one in pieces for value in one.step.inputs)
         inner_values = dict.fromkeys(outside.get(value, value) for value in inner)
+        leaves = [v for v in inner_values if v.role == "input" and v in self.homes]
         beside = tuple(
-            (self.homes[value].tensor(value), EdgeStyle.SINGLE)
-            for value in inner_values
-            if value.role == "input" and value in self.homes
+            (self.homes[value].tensor(value, place), EdgeStyle.SINGLE)
+            for place, value in enumerate(leaves)
         )
         outputs = tuple(value for value in results if value in read)
         sent = frozenset[Sent]().union(*(piece.sent for piece in pieces))

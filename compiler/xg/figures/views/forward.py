@@ -8,7 +8,7 @@ from dataclasses import field, replace
 from xg.diagnostics.counted import counted
 from xg.diagnostics.lazy_dataclass import dataclass
 from xg.figures.model.figure import EdgeStyle, Figure, FigureNode, NodeKind
-from xg.figures.model.richtext import RichText, characters
+from xg.figures.model.richtext import RichText, characters, plain
 from xg.figures.views.arrange import DrawnOperation, Flow, Terminal, arrange
 from xg.figures.views.axis_groups import axis_groups
 from xg.figures.views.communication import communication_node, glyph_of, sends
@@ -168,7 +168,8 @@ class ForwardDrawing:
         ]
         pairs = list(zip(arrows, aside, strict=True))
         flows = tuple(Flow(value, style) for (value, style), leaf in pairs if not leaf)
-        beside = [(self.tensor(value), style) for (value, style), leaf in pairs if leaf]
+        asides = [arrow for arrow, leaf in pairs if leaf]
+        beside = [(self.tensor(v, place), style) for place, (v, style) in enumerate(asides)]
         remarks = self.notation.remarks
         note = remarks.beside(node, step)
         if note:
@@ -180,12 +181,18 @@ class ForwardDrawing:
         """Return the steps that are nodes of their own."""
         return [step for step in self.graph.steps if self.leaves.is_drawn(step)]
 
-    def tensor(self, value: Value) -> FigureNode:
-        """Return the node of a tensor, another one each time: a leaf is drawn at every use."""
+    def tensor(self, value: Value, place: int = 0) -> FigureNode:
+        """Return the node of a tensor, another one each time: a leaf is drawn at every use.
+
+        Its tags are at the end away from its arrows, which run to the right: the gradient's would
+        seem to belong to both. Only a second leaf of a node may be at the right of it.
+        """
         label = self.leaves.label(value, self.notation)
         name = self.ids.take(characters(self.notation.symbol(value)) or characters(label))
         self.tensors[name] = value
-        label = (*label, *self.tags.get(value, ()))
+        tags = self.tags.get(value, ())
+        ends = (label, tags) if place else (tags, label)
+        label = (*ends[0], *(plain(" ") if tags else ()), *ends[1])
         if value in self.leaves.views:
             self.views[self.leaves.views[value]] = name
         node = FigureNode(name, NodeKind.TENSOR, label, title=characters(label))
@@ -204,7 +211,11 @@ def renamed(
     flows = [replace(flow, value=outside.get(flow.value, flow.value)) for flow in operation.flows]
     homes = [home(flow.value) for flow in flows]
     pairs = list(zip(flows, homes, strict=True))
-    beside = ((home.tensor(flow.value), flow.style) for flow, home in pairs if home)
+    asides = [(flow, home) for flow, home in pairs if home]
+    beside = (
+        (home.tensor(flow.value, place), flow.style)
+        for place, (flow, home) in enumerate(asides, len(operation.beside))
+    )
     return replace(
         operation,
         flows=tuple(flow for flow, home in pairs if not home),

@@ -30,7 +30,7 @@ _KINDS: Final = {
     "collective": NodeKind.COMMUNICATION,
 }
 _PARTIAL: Final = richtext.muted(richtext.plain(" partial"))
-_ON_ITS_RANK: Final = ("part", "spread", "once")  # moves that send nothing
+ON_ITS_RANK: Final = ("part", "spread", "once")  # moves that send nothing
 # Kinds whose sign means one operator; others of the family are boxes with a name.
 _INDEX: Final = "_i"  # how an author writes that a value is a rank's own term
 _SIGNS: Final = {NodeKind.MUL: "⊙", NodeKind.REDUCE: "sum", NodeKind.ADD: "⊕", NodeKind.MATMUL: "•"}
@@ -53,7 +53,7 @@ def without_partial(text: RichText) -> RichText:
 
 def kind(op: Op) -> NodeKind:
     """Return the glyph of an operator."""
-    if op.glyph in _ON_ITS_RANK:
+    if op.glyph in ON_ITS_RANK:
         return NodeKind.LAYOUT
     node_kind = _KINDS[op.family]
     return NodeKind.NONLINEAR if _SIGNS.get(node_kind, op.glyph) != op.glyph else node_kind

@@ -11,6 +11,7 @@ from dataclasses import replace
 
 from xg.diagnostics.lazy_dataclass import dataclass
 from xg.figures.views.inner_collectives import InnerCollectives, inner_collectives
+from xg.figures.views.notation import ON_ITS_RANK
 from xg.ir.collective import FAMILY, SENDING
 from xg.ir.collective_prims import local_shape
 from xg.ir.graph import Apply, Backward, Call, Graph, Param, Program, Value
@@ -24,7 +25,8 @@ Sent = tuple[str, str, bool]  # a collective for parameters: its glyph, its mesh
 class Move:
     """A move of a value: its collectives forward and backward, "" for none.
 
-    `value` is the larger of its operand and its result.
+    `value` is the larger of its operand and its result. `kept` is what a pass does that sends
+    nothing: the glyph of a step on each rank, "" if it leaves the value as it is.
     """
 
     axis: str
@@ -32,6 +34,11 @@ class Move:
     backward: str
     value: Value
     param: Value | None = None  # whose move it is
+    kept: str = ""
+
+    def passes(self, *, backward: bool) -> bool:
+        """Return whether a pass leaves the value as it is."""
+        return not (self.kept or (self.backward if backward else self.forward))
 
     def sent(self) -> Iterator[Sent]:
         """Yield the collectives of both passes."""
@@ -67,15 +74,16 @@ def move_of(step: Apply) -> Move:
     """Return what a step sends that moves a value."""
     source, target = step.attrs["source"], step.attrs["target"]
     value = step.outputs[0] if step.op.glyph == "AG" else step.inputs[0]
-    sent = step.op.glyph if step.op.glyph in SENDING else ""
-    return Move(str(step.attrs["over"]), sent, _back(source, target), value)
+    glyphs = step.op.glyph, _back(source, target)
+    forward, backward = (glyph if glyph in SENDING else "" for glyph in glyphs)
+    kept = next((glyph for glyph in glyphs if glyph in ON_ITS_RANK), "")
+    return Move(str(step.attrs["over"]), forward, backward, value, kept=kept)
 
 
 def _back(source: AxisState, target: AxisState) -> str:
-    """Return what the gradient of a move sends: the move between the dual states."""
+    """Return what the gradient of a move does: the move between the dual states."""
     start, end = dual(target), dual(source)
-    glyph = MOVES[start.kind, end.kind] if start and end else ""
-    return glyph if glyph in SENDING else ""
+    return MOVES[start.kind, end.kind] if start and end else ""
 
 
 def _sketch(graph: Graph, rank: Graph, backward: Backward | None) -> Sketch:
