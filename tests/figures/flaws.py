@@ -164,15 +164,28 @@ class Nearby(Generic[Found]):
 
 
 class Picture:
-    """A display list, sorted: what `flaws` and `crossings` look at; `wanted` groups are framed."""
+    """A display list, sorted: what `flaws` and `crossings` look at; `wanted` groups are framed.
 
-    def __init__(self, display: Display, wanted: Sequence[FigureGroup] = ()) -> None:
+    Some flaws are defined by the direction in which columns run: down, or `rightward`.
+    """
+
+    def __init__(
+        self, display: Display, wanted: Sequence[FigureGroup] = (), *, rightward: bool = False
+    ) -> None:
         self.display = display
         self.wanted = wanted
+        self.rightward = rightward
         of = display.elements
         self.arrows = [Arrow(one) for one in of if one.kind == "edge"]
         self.glyphs = {one.op: Glyph(one) for one in of if one.kind.startswith("node ")}
         self.groups = [one for one in of if one.kind == "group"]
+
+    def upright(self, points: Sequence[Point]) -> list[Point]:
+        """Points as if columns ran down."""
+        return [(y, x) for x, y in points] if self.rightward else list(points)
+
+    def upright_box(self, box: Box) -> Box:
+        return box.turned() if self.rightward else box
 
     @cached_property
     def texts(self) -> Nearby[tuple[str, str]]:
@@ -193,9 +206,11 @@ class Picture:
         return found
 
 
-def flaws(display: Display, groups: Sequence[FigureGroup] = ()) -> list[Flaw]:
+def flaws(
+    display: Display, groups: Sequence[FigureGroup] = (), *, rightward: bool = False
+) -> list[Flaw]:
     """Every flaw of a picture, in the order of its kinds; each of the `groups` has a frame."""
-    picture = Picture(display, groups)
+    picture = Picture(display, groups, rightward=rightward)
     return [flaw for check in CHECKS for flaw in dict.fromkeys(check(picture))]
 
 
@@ -256,6 +271,7 @@ def ends_off(picture: Picture) -> Iterator[Flaw]:
     """An arrow that enters a side of a circle alone does so in its middle; none is at a corner.
 
     A line and its way back are at two sides of the middle, and one without a corner may be off it.
+    The sides of a circle are those beside its column.
     """
     entering: dict[tuple[str, int], list[tuple[str, float]]] = defaultdict(list)
     paired = {arrow.element.wire.back for arrow in picture.arrows if arrow.element.wire}
@@ -269,10 +285,11 @@ def ends_off(picture: Picture) -> Iterator[Flaw]:
             glyph = picture.glyphs.get(node)
             if glyph is None or glyph.outline is None:
                 continue
-            (cx, cy), box = glyph.box.center, glyph.box
+            box = glyph.box
             if glyph.is_round:
-                if node == wire.head and abs(a[1] - b[1]) < TURN and len(line) > 2:
-                    entering[node, 1 if a[0] > cx else -1].append((arrow.name, a[1] - cy))
+                (x, y), (_, v), (cx, cy) = picture.upright([a, b, box.center])
+                if node == wire.head and abs(y - v) < TURN and len(line) > 2:
+                    entering[node, 1 if x > cx else -1].append((arrow.name, y - cy))
             elif abs(a[0] - b[0]) < TURN and box.width > WIDE and not glyph.hairlines:
                 yield from [Flaw("line at corner", arrow.name, node)] * (
                     min(a[0] - box.left, box.right - a[0]) < AT_CORNER
@@ -495,16 +512,17 @@ def _rim(frame: Box) -> Iterator[Segment]:
 
 
 def lines_in_lanes(picture: Picture) -> Iterator[Flaw]:
-    """No line runs down a lane of an axis from outside to outside: it would seem to be in it."""
+    """No line runs along a lane of an axis from outside to outside: it would seem to be in it."""
     frames = {group.op: _frame(group) for group in picture.groups}
     for group in picture.wanted:
         frame = frames.get(group.id)
         if frame is None or not group.is_axis:
             continue
+        frame = picture.upright_box(frame)
         for arrow in picture.arrows:
             if any(arrow.joins(node) for node in group.nodes):
                 continue
-            for a, b in arrow.segments:
+            for a, b in map(picture.upright, arrow.segments):
                 low, high = max(min(a[1], b[1]), frame.top), min(max(a[1], b[1]), frame.bottom)
                 is_inside = frame.left < a[0] < frame.right and frame.left < b[0] < frame.right
                 if is_inside and high - low > ALONG_RIM:

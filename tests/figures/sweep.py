@@ -107,9 +107,7 @@ def looked_at(name: str, figures: Named) -> tuple[int, list[str]]:
             display, placed = painted(figure)
         except (TooNarrow, NotTurned):
             continue
-        # From left to right a lane is level, and its column enters circles from beside.
-        others = ("line in lane", "head off the middle") if figure.rightward else ()
-        flawed = [one for one in flaws(display, figure.groups) if one.kind not in others]
+        flawed = flaws(display, figure.groups, rightward=figure.rightward)
         if option == "as it is":  # halfway, a branch has the line that it leaves
             steps = step_by_step(figure, display)
             flawed += flaws_halfway(steps[len(steps) // 2])

@@ -293,6 +293,29 @@ def test_a_line_down_a_lane_shows() -> None:
     assert flaws(display, figure.groups) == []
 
 
+def test_lines_along_lanes_and_heads_off_the_middle_show_to_the_right() -> None:
+    """Both are defined by the direction in which columns run."""
+    figure = replace(xg.compile(shipped("mha")).figure("forward"), rightward=True)
+    display = painted(figure)[0]
+    assert flaws(display, figure.groups, rightward=True) == []
+    around = next(one for one in display.elements if one.kind == "group").parts[0]
+    assert isinstance(around, DrawnShape)
+    lane = around.path.bounds()
+    y = lane.top + 4
+    far = next(one.op for one in display.elements if one.wire and one.wire.head == "Y")
+    along = changed(display, far, lambda one: with_line(
+        one, [(lane.left - 20, y), (lane.right + 20, y)]))  # fmt: skip
+    found = {flaw.kind for flaw in flaws(along, figure.groups, rightward=True)}
+    assert "line in lane" in found
+    assert "line in lane" not in {flaw.kind for flaw in flaws(along, figure.groups)}
+    joins = next(one for one in Picture(display).arrows
+                 if one.head is not None and len(one.lines[0]) > 2
+                 and box(display, one.element.wire.head if one.element.wire else "").width < 20
+                 and abs(one.lines[0][-1][0] - one.lines[0][-2][0]) < 0.1)  # fmt: skip
+    off = changed(display, joins.name, lambda one: moved(one, -4, 0))
+    assert "head off the middle" in {one.kind for one in flaws(off, rightward=True)}
+
+
 def test_a_label_far_off_shows(display: Display) -> None:
     def away(element: Element) -> Element:
         parts = (replace(p, x=p.x + 40) if isinstance(p, DrawnText) else p for p in element.parts)

@@ -72,20 +72,39 @@ def frame_box(
     return None if _hits(frame, strangers) else (inside, frame)
 
 
-def without_strangers(placed: PlacedFigure, group: FigureGroup, inside: Box, frame: Box) -> Box:
-    """Return a frame with less room at a side where a line runs down that is not of its nodes."""
-    members = set(group.nodes)
-    for number, path in placed.paths.items():
-        edge = placed.figure.edges[number]
-        if members.isdisjoint((edge.tail, edge.head)):
-            for a, b in pairwise(flattened(path)):
-                low, high = sorted((a[1], b[1]))
-                if a[0] == b[0] and min(high, frame.bottom) - max(low, frame.top) > _ALONG:
-                    if frame.left < a[0] + _OUT <= inside.left - _NEAR:
-                        frame = replace(frame, left=a[0] + _OUT)
-                    if inside.right + _NEAR <= a[0] - _OUT < frame.right:
-                        frame = replace(frame, right=a[0] - _OUT)
+def strange_lines(placed: PlacedFigure, group: FigureGroup) -> list[tuple[Point, Point]]:
+    """Return the parts of others' lines that run as a group's column does.
+
+    In its lane they would seem to be part of it.
+    """
+    members, axis = set(group.nodes), 1 if placed.is_turned else 0
+    paths = (
+        placed.paths[number]
+        for number, edge in enumerate(placed.figure.edges)
+        if number in placed.paths and members.isdisjoint((edge.tail, edge.head))
+    )
+    return [(a, b) for path in paths for a, b in pairwise(flattened(path)) if a[axis] == b[axis]]
+
+
+def without_strangers(inside: Box, frame: Box, lines: Iterable[tuple[Point, Point]]) -> Box:
+    """Return a frame with less room at a side where a line of others runs along."""
+    for a, b in lines:
+        if not runs_in(a, b, frame):
+            continue
+        for side, axis, sign in _SIDES:
+            place, edge = a[axis] - sign * _OUT, getattr(inside, side)
+            is_outside = sign * (place - edge) >= _NEAR
+            if a[axis] == b[axis] and is_outside and sign * (getattr(frame, side) - place) > 0:
+                frame = replace(frame, **{side: place})
     return frame
+
+
+def runs_in(a: Point, b: Point, frame: Box) -> bool:
+    """Return whether a part of a line runs along inside of a frame."""
+    (low, high), (left, right) = sorted((a[1], b[1])), sorted((a[0], b[0]))
+    height = min(high, frame.bottom) - max(low, frame.top)
+    width = min(right, frame.right) - max(left, frame.left)
+    return min(height, width) >= 0 and max(height, width) > _ALONG
 
 
 def _hits(box: Box, others: Iterable[Box]) -> bool:
@@ -107,11 +126,15 @@ def _beside(frame: Box, inside: Box, other: Box) -> Box:
 
 @dataclass(frozen=True, slots=True)
 class Surroundings:
-    """All that a frame's rim keeps off: other nodes, lines along it, texts under it."""
+    """All that a frame's rim keeps off: other nodes, lines along it, texts under it.
+
+    It never goes around lines `outside`.
+    """
 
     strangers: Sequence[Box]
     lines: Sequence[tuple[Point, Point]]
     texts: Sequence[Box]
+    outside: Sequence[tuple[Point, Point]]
 
 
 def settled(frame: Frame, inside: Box, around: Surroundings) -> tuple[Frame, bool]:
@@ -153,9 +176,16 @@ def _with_side(
             moved = replace(box, **{side: place})
             is_outside = place == now or sign * (place - edge) >= _NEAR
             is_free = not any(low < place < high for low, high in taken)
-            if is_outside and is_free and not _hits(moved, around.strangers):
+            if is_outside and is_free and not _takes_in(moved, box, around):
                 return moved, True
     return box, False
+
+
+def _takes_in(moved: Box, box: Box, around: Surroundings) -> bool:
+    """Return whether a moved rim goes around a node of others, or a line of others as none did."""
+    return _hits(moved, around.strangers) or any(
+        runs_in(a, b, moved) and not runs_in(a, b, box) for a, b in around.outside
+    )
 
 
 def _along(
@@ -209,10 +239,21 @@ def finished(
     for x in within:
         if not _covers(line, (x, bottom), occupied):
             return Frame(box, line, (x, bottom))
-    higher = replace(box, top=box.top - line.height - _ABOVE)
+    higher = _wide_enough(replace(box, top=box.top - line.height - _ABOVE), line, strangers)
+    left, right = higher.left + _INSET, higher.right - _INSET - line.width
     y = higher.top + _ABOVE + line.ascent
     free = (x for x in _steps(left, right) if not _covers(line, (x, y), occupied))
     return Frame(higher, line, (next(free, left), y))
+
+
+def _wide_enough(box: Box, line: TextLine, strangers: Sequence[Box]) -> Box:
+    """Return a frame as wide as its heading, to the side where no other node is."""
+    missing = max(line.width + 2 * _INSET - box.width, 0.0)
+    ways = (
+        replace(box, left=box.left - missing * share, right=box.right + missing * (1 - share))
+        for share in (0.0, 1.0, 0.5)
+    )
+    return next((way for way in ways if not _hits(way, strangers)), box)
 
 
 def _steps(first: float, last: float) -> Iterator[float]:

@@ -19,6 +19,7 @@ from xg.figures.layout.frames import (
     frame_box,
     rank_frames,
     settled,
+    strange_lines,
     strips,
     without_strangers,
 )
@@ -80,14 +81,15 @@ def lanes(placed: PlacedFigure) -> Lanes:
         ids = (placed.figure.groups[other].id for other in inside_of[number])
         inner = [result.frames[one].box for one in ids if one in result.frames]
         found = frame_box(placed, group, boxes, inner)
-        if found is not None and group.is_axis:
-            found = found[0], without_strangers(placed, group, *found)
+        outside = strange_lines(placed, group) if group.is_axis else []
+        if found is not None:
+            found = found[0], without_strangers(*found, outside)
         if found is not None:
             inside, box = found
             frame = finished(group, box, [*taken, *inner], placed.nodes)
             strangers = [box for node, box in placed.nodes.items() if node not in group.nodes]
             other = [one.text for one in result.frames.values()]
-            around = Surroundings(strangers, lines, [*texts, *other])
+            around = Surroundings(strangers, lines, [*texts, *other], outside)
             frame, is_clear = settled(frame, inside, around)
             if is_clear or not group.is_axis:
                 result.frames[group.id] = frame
