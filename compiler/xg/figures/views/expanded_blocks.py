@@ -213,34 +213,39 @@ class BlockExpander:
         outside: Mapping[Value, Value],
     ) -> Iterator[Piece | Opening]:
         """Yield a block's nodes, stage by stage; those of a long one as a box."""
-        leaving = {outside[value] for value in self.graphs[key].outputs}
-        for between, stage in stages(items):
-            pieces = [item for item in stage if isinstance(item, Piece)]
-            if between or not _is_long(pieces):
+        graph = self.graphs[key]
+        leaving = {outside[value] for value in graph.outputs}
+        name = graph.title or graph.block
+        staged = list(stages(items))
+        boxes = [_boxed_pieces(between, stage) for between, stage in staged]
+        is_part = bool(graph.calls) or sum(map(bool, boxes)) > 1
+        for (_, stage), pieces in zip(staged, boxes, strict=True):
+            if not pieces:
                 yield from stage
-            else:
-                others = (item for item in items if item not in pieces)
-                read = {value for item in others for value in ends(item)[0]}
-                yield self._boxed(pieces, key, drawing, outside, read | leaving)
+                continue
+            others = (item for item in items if item not in pieces)
+            read = {value for item in others for value in ends(item)[0]}
+            called = _part_name(name, pieces) if is_part else name
+            yield self._boxed(pieces, called, drawing, outside, read | leaving)
 
     def _boxed(
         self,
         pieces: Sequence[Piece],
-        key: str,
+        name: str,
         drawing: ForwardDrawing,
         outside: Mapping[Value, Value],
         read: Set[Value],
     ) -> Piece:
         """Put several nodes into one box, with the matrices that they take."""
-        graph = self.graphs[key]
+        block = drawing.graph.block
         taken = dict.fromkeys(flow.value for one in pieces for flow in one.operation.flows)
         results = dict.fromkeys(value for one in pieces for value in one.operation.outputs)
         node = FigureNode(
-            self.ids.take(graph.block),
+            self.ids.take(block),
             NodeKind.BLOCK,
-            _part_name(graph, pieces),
+            plain(name),
             drawing.notation.listed(_matrices(pieces, drawing)),
-            title=graph.block,
+            title=block,
             mark=max((one.operation.node.mark for one in pieces), key=lambda mark: mark.value),
         )
         flows = tuple(Flow(value) for value in taken if value not in results)
@@ -301,6 +306,12 @@ def _of(value: Value, sketch: Sketch, drawing: ForwardDrawing) -> Iterator[Move]
     return (move for move in sketch.moves if owner is not None and move.param is owner)
 
 
+def _boxed_pieces(between: bool, stage: Iterable[Piece | Opening]) -> list[Piece]:
+    """Return the pieces of a stage that are drawn as one box: none of collectives or few nodes."""
+    pieces = [item for item in stage if isinstance(item, Piece)]
+    return pieces if not between and _is_long(pieces) else []
+
+
 def _is_long(pieces: Sequence[Piece]) -> bool:
     """Return whether some nodes are drawn as one box: many, or several with a matrix product."""
     steps = [one.step for one in pieces]
@@ -308,16 +319,15 @@ def _is_long(pieces: Sequence[Piece]) -> bool:
     return len(pieces) > (1 if products else _SHORT)
 
 
-def _part_name(graph: Graph, pieces: Sequence[Piece]) -> RichText:
-    """Return what several nodes of a block are called; of one that calls others, what is in them.
+def _part_name(title: str, pieces: Sequence[Piece]) -> str:
+    """Return what several nodes of a block are called that are not all of it: what is in them.
 
-    The box is a part beside these calls, so the block's name alone would be that of the whole.
+    The block's name alone would be that of the whole, or of each of its parts.
     """
-    nodes = (one.operation.node for one in pieces if graph.calls)
+    nodes = (one.operation.node for one in pieces)
     spoken = NodeKind.NONLINEAR, NodeKind.BLOCK
     names = dict.fromkeys(node.label[0].text for node in nodes if node.kind in spoken)
-    title = graph.title or graph.block
-    return plain(f"{title}: {', '.join(names)}" if names else title)
+    return f"{title}: {', '.join(names)}" if names else title
 
 
 def _matrices(pieces: Sequence[Piece], drawing: ForwardDrawing) -> list[Value]:
