@@ -4,14 +4,14 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 import pytest
-from figures.flaws import flaws
+from figures.flaws import crossings, flaws
 from library import shipped
 
 import xg
 from xg.figures import painted
 from xg.figures.draw.display import Display, DrawnShape, DrawnText, Element
 from xg.figures.draw.paint import bounds, line_bounds
-from xg.figures.model.figure import EdgeStyle, Figure
+from xg.figures.model.figure import EdgeStyle, Figure, NodeKind
 from xg.figures.model.geometry import Box, Point, flattened
 from xg.figures.model.richtext import characters
 
@@ -118,6 +118,22 @@ def test_no_hairline_is_under_the_text_of_its_bar(name: str, plan: str) -> None:
             assert not any(line.overlaps(text) for line in lines for text in texts), one.op
 
 
+def test_a_line_that_passes_a_bar_keeps_off_what_meets_it() -> None:
+    """A residual of Whisper's decoder turned right below a bar, on the line that leaves that.
+
+    It crosses nothing, either: the residuals in a row have changed sides.
+    """
+    figure = drawn("whisper", "FSDP_TP")
+    display = painted(figure)[0]
+    assert flaws(display, figure.groups) == []
+    assert crossings(display) == 0
+
+
+def test_a_residual_goes_around_a_line_into_the_side_of_another_node() -> None:
+    """The shared experts join from the right: the residual that ends below is farther right."""
+    assert crossings(painted(drawn("deepseek2", "SP"))[0]) == 0
+
+
 # ---- what bars say -------------------------------------------------------------------------------
 
 
@@ -133,6 +149,17 @@ def test_a_bar_says_what_it_sums_in_the_backward_pass() -> None:
     figure = xg.compile(shipped("bert"), "Layer", plan="Stream").figure("overview")
     (gather, *_) = (bar.node for bar in figure.bars if bar.node.id.startswith("AG"))
     assert characters(gather.lines[0]) == "Σ over N_T in the backward pass"
+
+
+# ---- boxes between bars -----------------------------------------------------------------------
+
+
+def test_two_boxes_of_one_block_have_two_names() -> None:
+    """Moves of key heads cut Llama's attention: both parts were Grouped-Query Attention."""
+    nodes = drawn("llama", "TP").columns[0].nodes
+    names = [characters(node.label) for node in nodes if node.kind is NodeKind.BLOCK]
+    title = "Grouped-Query Attention"
+    assert names == [f"{title}: RoPE", f"{title}: SM, S", "Layer: SwiGLU"]
 
 
 # ---- tags ----------------------------------------------------------------------------------------

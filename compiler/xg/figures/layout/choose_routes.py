@@ -16,23 +16,19 @@ from typing import Final
 
 from xg.diagnostics.lazy_dataclass import dataclass
 from xg.figures.layout.field import CLEAR, FAR, HEAD, LineRun, Range, Route, RoutingField
-from xg.figures.layout.line_field import LineField, free
+from xg.figures.layout.line_field import LineField, free, free_at_bar
 from xg.figures.layout.placed import PlacedFigure
 from xg.figures.layout.ports import NodeSide, RimPort
 from xg.figures.layout.request import (
-    FLAT,
     PORT_APART,
     RouteRequest,
-    bars_of,
-    key_of,
     requests,
     side_room,
 )
 from xg.figures.layout.route_costs import CLASH, CORNER, CROSSING, LENGTH
 from xg.figures.layout.route_search import Search
 from xg.figures.model import style
-from xg.figures.model.figure import FigureGroup
-from xg.figures.model.geometry import Box, bounding_box
+from xg.figures.model.structure import EdgePlace
 
 _LEAST_STOP: Final = 5.6  # between two lines at one side of a node
 _LEAST_HEADS: Final = 6.1  # if arrows enter there
@@ -62,7 +58,10 @@ class Router:
                 self.put(self.best(request, old))
         for several in self._branching(route_requests):
             for one, other in combinations(several, 2):
-                self._exchange(one, other)
+                if self._is_in_the_way(one, other):
+                    self._reorder(other, one)
+        for chain in self._chains(route_requests):
+            self._reorder(*chain)
         return self.routes
 
     def _branching(self, asked: Sequence[RouteRequest]) -> Iterable[list[RouteRequest]]:
@@ -73,18 +72,42 @@ class Router:
                 found[request.upper].append(request)
         return found.values()
 
-    def _exchange(self, one: RouteRequest, other: RouteRequest) -> None:
-        """Route two edges that cross again in the other order: one may have the other's way."""
-        old = self.routes[one.number], self.routes[other.number]
-        before, trouble = sum(map(self.cost, old)), self.trouble(old[0])
-        self.take(old[1])
-        if self.trouble(old[0]) >= trouble:
-            self.put(old[1])
-            return
-        self.take(old[0])
-        for request in (other, one):
+    def _chains(self, asked: Sequence[RouteRequest]) -> Iterator[list[RouteRequest]]:
+        """Yield lanes that meet, each where others end or begin, one in others' way first.
+
+        They are at the left and at the right in turn, so all of them change sides or none.
+        """
+        rest = {one.number: one for one in asked if one.place is EdgePlace.LANE}
+        at: dict[str, list[int]] = defaultdict(list)
+        for lane in rest.values():
+            at[lane.upper].append(lane.number)
+            at[lane.lower].append(lane.number)
+        for number in tuple(rest):
+            if number in rest and self.trouble(self.routes[number]) > 0:
+                chain = [rest.pop(number)]
+                for one in chain:
+                    near = (*at[one.upper], *at[one.lower])
+                    chain += [rest.pop(other) for other in near if other in rest]
+                yield chain
+
+    def _is_in_the_way(self, one: RouteRequest, other: RouteRequest) -> bool:
+        """Return whether an edge has less trouble without another."""
+        route, removed = self.routes[one.number], self.routes[other.number]
+        trouble = self.trouble(route)
+        self.take(removed)
+        is_better = self.trouble(route) < trouble
+        self.put(removed)
+        return is_better
+
+    def _reorder(self, *several: RouteRequest) -> None:
+        """Route edges again in an order in which some may have the ways of others."""
+        old = [self.routes[one.number] for one in several]
+        before = sum(map(self.cost, old))
+        for route in old:
+            self.take(route)
+        for request in several:
             self.put(self.best(request))
-        new = self.routes[one.number], self.routes[other.number]
+        new = [self.routes[one.number] for one in several]
         if sum(map(self.cost, new)) >= before:
             for route in new:
                 self.take(route)
@@ -111,8 +134,14 @@ class Router:
 
     def places(self, request: RouteRequest, port: RimPort) -> list[Range]:
         """Return where an edge may run that begins or ends at a port."""
-        seen = LineField(self.field, request.key, request.half, request.room, request.lanes)
+        seen = self._seen(request)
         return _Ways(self, request, seen).places(port)
+
+    def _seen(self, request: RouteRequest) -> LineField:
+        # A line that goes far around others takes the room of the frames of opened calls.
+        is_free = all(group.is_axis for group in self.placed.figure.groups)
+        ends = (request.upper, request.lower) if is_free else None
+        return LineField(self.field, request.key, request.half, request.room, request.lanes, ends)
 
     def best(self, request: RouteRequest, old: Route | None = None) -> Route:
         """Try the pairs of ports, the most promising first; keep an old route that costs less."""
@@ -122,7 +151,7 @@ class Router:
             key=lambda pair: pair[0],
         )  # fmt: skip
         best = old
-        seen = LineField(self.field, request.key, request.half, request.room, request.lanes)
+        seen = self._seen(request)
         lowest = FAR * FAR if old is None else nextafter(self.cost(old, seen), FAR * FAR)
         ways = _Ways(self, request, seen)
         for least, start, end in pairs:
@@ -271,18 +300,24 @@ class _Ways:
 
     def places(self, port: RimPort) -> list[Range]:
         """Return where the run that begins or ends at a port may be."""
-        if not port.side.is_level:
-            return [(-FAR, FAR) if port.wide else (port.x, port.x)]
+        if not port.side.is_level and not port.at_bar:
+            return [(port.x, port.x)]
         if id(port) not in self.ranges:
             low, high = self._beside(port)
             key, half, lanes = self.request.key, self.request.half, self.request.lanes
-            here = free(self.router.field, port.row, key, half, 0.0, lanes)
+            field = self.router.field
+            if port.at_bar:
+                here = free_at_bar(field, port.row, key, half)
+            else:
+                here = free(field, port.row, key, half, 0.0, lanes)
             within = ((max(left, low), min(right, high)) for left, right in here)
             self.ranges[id(port)] = [(a, b) for a, b in within if a <= b]
         return self.ranges[id(port)]
 
     def _beside(self, port: RimPort) -> Range:
-        """Return how far a level line reaches from a side of a node before it meets a box."""
+        """Return where a line may be that leaves a port: a level one before it meets a box."""
+        if port.at_bar:
+            return (-FAR, FAR) if port.wide else (port.x, port.x)
         half, taken = self.request.half, self.router.field.rows[port.row].taken
         if port.side is NodeSide.RIGHT:
             ends = [left - CLEAR - half for left, _ in taken if left >= port.x - 0.5]
@@ -320,63 +355,3 @@ def _direct(request: RouteRequest) -> Route:
     start, end = request.starts[-1], request.ends[-1]
     runs = (LineRun(start.x, start.row, start.row), LineRun(end.x, start.row, end.row - 1))
     return Route(request.number, request.key, start, end, runs, request.half)
-
-
-def field_of(placed: PlacedFigure) -> RoutingField:
-    """Return the rows of a placed figure, with everything in them."""
-    boxes = [*placed.nodes.values(), *placed.labels.values()]
-    field = RoutingField.of(boxes)
-    bars = bars_of(placed)
-    for node, box in placed.nodes.items():
-        if node not in bars:
-            field.rows[field.row(box)].block(box.left, box.right)
-    for number, box in placed.labels.items():
-        label_blocks(placed, field, number, box, put=True)
-    for edge, place in zip(placed.figure.edges, placed.facts.places, strict=True):
-        if place in FLAT:
-            ends = placed.nodes[edge.tail], placed.nodes[edge.head]
-            first, last = sorted(ends, key=lambda box: box.left)
-            field.rows[field.row(first)].block(first.right, last.left)
-    for number, group in enumerate(placed.figure.groups):
-        if group.is_axis and not placed.figure.columns:
-            _frame_lane(placed, field, number, group)
-    return field
-
-
-def _frame_lane(placed: PlacedFigure, field: RoutingField, number: int, group: FigureGroup) -> None:
-    """Keep the upright lines of others out of a lane: in its frame they would seem to be in it."""
-    members = set(group.nodes)
-    ends = [{edge.tail, edge.head} for edge in placed.figure.edges]
-    boxes = [placed.nodes[node] for node in group.nodes]
-    boxes += [box for n, box in placed.labels.items() if ends[n] <= members]
-    inside = bounding_box(boxes)
-    strangers = [box for node, box in placed.nodes.items() if node not in members]
-    around = inside.grown(style.GROUP_PADDING)
-    if any(around.overlaps(box) for box in strangers):
-        around = inside
-    if not any(around.overlaps(box) for box in strangers):
-        rows = [field.row(box) for box in boxes]
-        for row in range(min(rows), max(rows) + 1):
-            field.rows[row].framed[number] = around.left, around.right
-
-
-def label_blocks(
-    placed: PlacedFigure, field: RoutingField, number: int, box: Box, *, put: bool
-) -> None:
-    """Block a label's room in its row, or let lines through there again."""
-    row = field.rows[field.row(box)]
-    lines = row.labelled.setdefault(key_of(placed.figure.edges[number], None), [])
-    is_paired = number in placed.facts.twins
-    if put:
-        row.block(*blocked(placed, number, box))
-        lines += [] if is_paired else [box.left]
-    else:
-        row.taken.remove(blocked(placed, number, box))
-        if not is_paired:
-            lines.remove(box.left)
-
-
-def blocked(placed: PlacedFigure, number: int, box: Box) -> Range:
-    """Return what of its row a label takes: a single line may run at its left end."""
-    is_paired = number in placed.facts.twins
-    return box.left if is_paired else box.left + CLEAR - 1.0, box.right

@@ -64,6 +64,12 @@ class Route:
         if self.end.side.is_level:
             yield self.end.row, self.runs[-1].x
 
+    def at_bars(self) -> Iterator[tuple[int, float]]:
+        """Yield the rows of bars that it begins or ends at, with where it meets them."""
+        for port, run in ((self.start, self.runs[0]), (self.end, self.runs[-1])):
+            if port.at_bar:
+                yield port.row, run.x
+
     def gaps(self) -> Iterator[tuple[int, float]]:
         """Yield the gaps that the runs pass from top to bottom, with where they do."""
         end = len(self.runs) - 1
@@ -105,6 +111,9 @@ class RoutingField:
     upright: dict[int, dict[int, list[tuple[float, Key, float, float]]]] = field(
         default_factory=lambda: defaultdict(dict)
     )  # row -> edge -> where it runs through
+    ended: dict[int, dict[int, list[tuple[float, Key, float]]]] = field(
+        default_factory=lambda: defaultdict(dict)
+    )  # row of a bar -> edge -> where it meets that
     flat: dict[int, dict[int, list[tuple[float, float, RimPort, Key]]]] = field(
         default_factory=lambda: defaultdict(dict)
     )
@@ -135,6 +144,8 @@ class RoutingField:
         number, key, half = route.number, route.key, route.half
         for row, x in route.rows():
             self.upright[row].setdefault(number, []).append((x, key, half, route.room))
+        for row, x in route.at_bars():
+            self.ended[row].setdefault(number, []).append((x, key, half))
         for row, left, right, port in route.flat():
             self.flat[row].setdefault(number, []).append((left, right, port, key))
         for gap, x in route.gaps():
@@ -147,6 +158,7 @@ class RoutingField:
         number = route.number
         for by_row, places in (
             (self.upright, route.rows()),
+            (self.ended, route.at_bars()),
             (self.flat, route.flat()),
             (self.through, route.gaps()),
             (self.level, route.turns()),

@@ -7,14 +7,17 @@ search for an edge's route asks many times for the same.
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
-from collections.abc import Collection
-from itertools import accumulate
-from typing import Final
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from itertools import accumulate, pairwise
+from typing import Final, TypeAlias
 
 from xg.diagnostics.lazy_dataclass import dataclass
 from xg.figures.layout.field import APART, CLEAR, FAR, HEAD, Key, Range, RoutingField
 
 _ON_EACH_OTHER: Final = 50  # crossings that a line avoids rather than lie on another
+
+
+Way: TypeAlias = tuple[float, float, int]  # a range, and how many level lines are crossed there
 
 
 @dataclass(slots=True)
@@ -78,7 +81,8 @@ def _sorted(weighed: list[tuple[float, int]]) -> tuple[list[float], list[int]]:
 class LineField:
     """The field for lines of one key, `half` as wide; lines of one key may share their way.
 
-    So much `room` is kept free at the left. They begin or end in some `lanes`.
+    So much `room` is kept free at the left. They begin or end in some `lanes`. If their `ends` are
+    given, they shun lines into the sides of other nodes.
     """
 
     def __init__(
@@ -88,17 +92,31 @@ class LineField:
         half: float,
         room: float = 0.0,
         lanes: Collection[int] = (),
+        ends: Collection[str] | None = None,
     ) -> None:
         self._field = field
         self._line = key, half, room, lanes
-        self._free: dict[int, list[Range]] = {}
+        self._ends = ends
+        self._free: dict[int, list[Way]] = {}
         self._gaps: dict[int, GapLines] = {}
 
-    def free(self, row: int) -> list[Range]:
-        """Return what of a row the line may run through, from left to right."""
+    def free(self, row: int) -> list[Way]:
+        """Return what of a row the line may run through, from left to right.
+
+        Lines at its own nodes get heights at which it crosses none of them.
+        """
         if row not in self._free:
-            self._free[row] = free(self._field, row, *self._line)
+            here = free(self._field, row, *self._line)
+            self._free[row] = list(_crossing(here, list(self._levels(row))))
         return self._free[row]
+
+    def _levels(self, row: int) -> Iterator[Range]:
+        """Yield where others' level lines run in a row."""
+        if self._ends is not None:
+            for some in self._field.flat.get(row, {}).values():
+                for left, right, port, key in some:
+                    if key != self._line[0] and port.node not in self._ends:
+                        yield left, right
 
     def gap(self, gap: int) -> GapLines:
         """Return the lines of others in a gap."""
@@ -152,6 +170,35 @@ def free(
             if other != key or port.head:
                 ends = port.x, port.x + port.side.sign * HEAD
                 taken.append((min(ends) - half, max(ends) + half + room))
+    for some in field.ended[row].values() if row in field.ended else ():
+        taken += [(x - reach - its, x + reach + its + room) for x, other, its in some
+                  if other != key]  # fmt: skip
+    ranges = _between(taken)
+    own = field.rows[row].labelled.get(key, ())
+    shared = [(x, x) for x in own if not any(left <= x <= right for left, right in ranges)]
+    return sorted([*ranges, *shared]) if shared else ranges
+
+
+def free_at_bar(field: RoutingField, row: int, key: Key, half: float) -> list[Range]:
+    """Return where a line may meet the bar of a row: off those that pass it."""
+    reach = APART + half
+    lines = (one for some in field.upright[row].values() for one in some)
+    return _between([(x - reach - its - room, x + reach + its)
+                     for x, other, its, room in lines if other != key])  # fmt: skip
+
+
+def _crossing(ranges: Iterable[Range], levels: Sequence[Range]) -> Iterator[Way]:
+    """Divide ranges where level lines begin and end, and count what each part crosses."""
+    cuts = sorted({x for level in levels for x in level})
+    for low, high in ranges:
+        inside = [x for x in cuts if low < x < high]
+        for a, b in pairwise((low, *inside, high)) if low < high else ((low, high),):
+            middle = (a + b) / 2
+            yield a, b, sum(left < middle < right for left, right in levels)
+
+
+def _between(taken: list[Range]) -> list[Range]:
+    """Return what is not taken, from left to right."""
     taken.sort()
     ranges: list[Range] = []
     start = -FAR
@@ -160,7 +207,4 @@ def free(
             ranges.append((start, left))
         if right > start:
             start = right
-    ranges.append((start, FAR))
-    own = field.rows[row].labelled.get(key, ())
-    shared = [(x, x) for x in own if not any(left <= x <= right for left, right in ranges)]
-    return sorted([*ranges, *shared]) if shared else ranges
+    return [*ranges, (start, FAR)]

@@ -30,5 +30,6 @@ class RimPort:
     side: NodeSide
     x: float
     cost: float = 0.0
+    at_bar: bool = False  # which others may pass
     wide: bool = False  # of a bar: any x will do
     head: bool = False  # an arrow enters there

@@ -201,9 +201,10 @@ class _Book:
         *,
         wide: bool | None = None,
     ) -> RimPort:
-        wide = node in self.bars if wide is None else wide
+        at_bar = node in self.bars
+        wide = at_bar if wide is None else wide
         x = self.placed.nodes[node].center[0] + shift
-        return RimPort(node, self.rows[node], side, x, cost, wide, is_head)
+        return RimPort(node, self.rows[node], side, x, cost, at_bar, wide, is_head)
 
 
 def bars_of(placed: PlacedFigure) -> frozenset[str]:

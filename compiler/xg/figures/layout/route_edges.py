@@ -9,8 +9,9 @@ from typing import Final
 
 from xg.diagnostics.lazy_dataclass import dataclass
 from xg.figures.layout.channels import Channels, channels, stops
-from xg.figures.layout.choose_routes import Router, field_of
+from xg.figures.layout.choose_routes import Router
 from xg.figures.layout.field import Route, RoutingField
+from xg.figures.layout.fill_field import field_of
 from xg.figures.layout.lanes import crowded_lanes
 from xg.figures.layout.placed import PlacedFigure
 from xg.figures.layout.ports import NodeSide, RimPort

@@ -9,7 +9,7 @@ from typing import Final, TypeAlias
 
 from xg.diagnostics.lazy_dataclass import dataclass
 from xg.figures.layout.field import FAR, LineRun, Range
-from xg.figures.layout.line_field import LineField
+from xg.figures.layout.line_field import LineField, Way
 from xg.figures.layout.route_costs import CORNER, CROSSING, HOPELESS, LENGTH
 
 _LEAST_STEP: Final = 9.0  # to the side, at a turn
@@ -61,7 +61,8 @@ class Search:
             self._keep_hopeful()
         if self._lowest >= limit:
             return None
-        found = self._continued(ends) if self.first <= self.last else self._states
+        last = [(low, high, 0) for low, high in ends]
+        found = self._continued(last) if self.first <= self.last else self._states
         _, low, high, before = min(found, key=_COST)
         ranges, gaps = [(low, high)], [self.last]
         while before is not None:
@@ -72,20 +73,20 @@ class Search:
         gaps.insert(0, self.first)
         return tuple(LineRun(x, a, b) for x, a, b in zip(xs, gaps, gaps[1:], strict=False))
 
-    def _targets(self) -> Sequence[Range]:
+    def _targets(self) -> Sequence[Way]:
         """Return where a way may run below the gap."""
         if self.via is not None and self.via[0] == self._gap + 1:
-            return [(self.via[1], self.via[1])]
+            return [(self.via[1], self.via[1], 0)]
         return self.field.free(self._gap + 1)
 
-    def _continued(self, targets: Sequence[Range]) -> list[_State]:
+    def _continued(self, targets: Sequence[Way]) -> list[_State]:
         """Return the best continuation in each range: straight on, or by a turn in the gap."""
         gap, near, states = self._gap, self.near, self._states
         lines = self.field.gap(gap)
         has_level, has_turns = bool(lines.starts), bool(lines.turns)
         ways = [(*one, lines.until(one[1]), lines.through_to(one[2])) for one in states]
         found: list[_State] = []
-        for low, high in targets:
+        for low, high, levels in targets:
             best: _State | None = None
             lowest = FAR * FAR
             until_low, to_high = lines.until(low), lines.through_to(high)
@@ -110,13 +111,13 @@ class Search:
                     crossed = until_left - to_high
                 if cost + CROSSING * crossed < lowest:
                     if has_turns:
-                        x, y = (right, low) if right < low else (left, high)
-                        crossed += lines.crossed_turns(x, y)
+                        ends = (right, low) if right < low else (left, high)
+                        crossed += lines.crossed_turns(*ends)
                     cost += CROSSING * crossed
                     if cost < lowest:
                         lowest, best = cost, (cost, low, high, ((left, right), gap, before))
             assert best is not None
-            found.append(best)
+            found.append((best[0] + CROSSING * levels, best[1], best[2], best[3]))
         return found
 
 

