@@ -13,6 +13,7 @@ from xg.figures.draw.display import Display, DrawnShape, DrawnText, Element
 from xg.figures.draw.paint import bounds, line_bounds
 from xg.figures.model.figure import EdgeStyle, Figure, NodeKind
 from xg.figures.model.geometry import Box, Point, flattened
+from xg.figures.model.legend import meanings
 from xg.figures.model.richtext import characters
 
 
@@ -181,3 +182,20 @@ def test_tags_are_at_the_end_of_a_parameter_away_from_its_arrows(name: str, plan
             assert min(ends) > whole
             assert max(tag.right for tag in tags) < whole - 10.0
     assert tagged >= 2
+
+
+# ---- legends -------------------------------------------------------------------------------------
+
+
+def meaning_of(figure: Figure) -> dict[str, str]:
+    """The words of a legend, by the letters of boxes."""
+    return {one.letters: one.words for one in meanings(replace(figure, legend=True))}
+
+
+def test_a_legend_says_that_a_sum_is_one_and_no_mean() -> None:
+    sum_over_ranks = "all-reduce: the sum over ranks"
+    backward = xg.compile(shipped("mlp"), plan="DP").figure("backward")
+    assert meaning_of(backward)["AR"] == sum_over_ranks
+    assert meaning_of(drawn("mlp", "DP"))["AR"] == sum_over_ranks  # a bar
+    gathered = meaning_of(drawn("transformer", "FSDP"))
+    assert {"AG", "RS", "AR"} <= set(gathered)

@@ -46,6 +46,13 @@ _MARKS: Final = {
     Emphasis.WENT: "gone",
 }
 _LETTERED: Final = (NodeKind.NONLINEAR, NodeKind.LAYOUT, NodeKind.COMMUNICATION)
+_COLLECTIVES: Final = {
+    "AR": "all-reduce: the sum over ranks",
+    "RS": "reduce-scatter: a rank's part of the sum over ranks",
+    "AG": "all-gather",
+    "A2A": "all-to-all",
+    "part": "a rank's part",
+}
 _ROW: Final = 24.0
 _MARK: Final = Extent(26.0, 14.0)
 _GAP: Final = 6.0
@@ -78,9 +85,11 @@ def meanings(figure: Figure) -> Iterator[Meaning]:
 
 def _named(node: FigureNode, family: str) -> Meaning:
     """Return the meaning of a node: of a box with letters its operator, else its family."""
+    letters = node.label[0].text if node.label else ""
+    if node.kind is NodeKind.COMMUNICATION and letters in _COLLECTIVES:
+        return Meaning(node.kind, _COLLECTIVES[letters], letters)
     if node.kind not in _LETTERED or not node.title:
         return Meaning(node.kind, family)
-    letters = node.label[0].text
     words = node.title.partition(":")[0].replace("scale_mask", "scale and mask").replace("_", " ")
     if words.lower() == letters.lower():
         return Meaning(node.kind, family, letters if family is _SOURCE else "")
