@@ -13,7 +13,7 @@ from itertools import pairwise
 from math import hypot
 from typing import Generic, TypeVar
 
-from xg.figures.draw.display import Display, DrawnShape, DrawnText, Element
+from xg.figures.draw.display import Display, DrawnShape, DrawnText, Element, Wire
 from xg.figures.draw.paint import line_bounds
 from xg.figures.model import style
 from xg.figures.model.figure import FigureGroup
@@ -166,11 +166,17 @@ class Nearby(Generic[Found]):
 class Picture:
     """A display list, sorted: what `flaws` and `crossings` look at; `wanted` groups are framed.
 
-    Some flaws are defined by the direction in which columns run: down, or `rightward`.
+    Some flaws are defined by the direction in which columns run: down, or `rightward`. Some lines
+    have a way back beside them, maybe one that is still to come.
     """
 
     def __init__(
-        self, display: Display, wanted: Sequence[FigureGroup] = (), *, rightward: bool = False
+        self,
+        display: Display,
+        wanted: Sequence[FigureGroup] = (),
+        *,
+        rightward: bool = False,
+        ways_back: Sequence[Wire] = (),
     ) -> None:
         self.display = display
         self.wanted = wanted
@@ -179,6 +185,8 @@ class Picture:
         self.arrows = [Arrow(one) for one in of if one.kind == "edge"]
         self.glyphs = {one.op: Glyph(one) for one in of if one.kind.startswith("node ")}
         self.groups = [one for one in of if one.kind == "group"]
+        wires = (arrow.element.wire for arrow in self.arrows)
+        self.paired = {wire.back for wire in (*wires, *ways_back) if wire}
 
     def upright(self, points: Sequence[Point]) -> list[Point]:
         """Points as if columns ran down."""
@@ -214,9 +222,11 @@ def flaws(
     return [flaw for check in CHECKS for flaw in dict.fromkeys(check(picture))]
 
 
-def flaws_halfway(display: Display) -> list[Flaw]:
-    """Flaws of a picture of which more is to come, as the ways back beside lines off the middle."""
-    return [flaw for flaw in flaws(display) if flaw.kind != "head off the middle"]
+def flaws_halfway(display: Display, whole: Display) -> list[Flaw]:
+    """Flaws of a picture of which more is to come: ways back, and other lines into circles."""
+    picture = Picture(display, ways_back=[one.wire for one in whole.elements if one.wire])
+    found = [flaw for check in CHECKS for flaw in dict.fromkeys(check(picture))]
+    return [flaw for flaw in found if flaw.kind != "head off the middle"]
 
 
 # ---- ends and shapes -----------------------------------------------------------------------------
@@ -274,10 +284,9 @@ def ends_off(picture: Picture) -> Iterator[Flaw]:
     The sides of a circle are those beside its column.
     """
     entering: dict[tuple[str, int], list[tuple[str, float]]] = defaultdict(list)
-    paired = {arrow.element.wire.back for arrow in picture.arrows if arrow.element.wire}
     for arrow in picture.arrows:
         wire = arrow.element.wire
-        if wire is None or not arrow.lines or wire.ends in paired:
+        if wire is None or not arrow.lines or wire.ends in picture.paired:
             continue
         line = [((a[0] + b[0]) / 2, (a[1] + b[1]) / 2)
                 for a, b in zip(arrow.lines[0], arrow.lines[-1], strict=False)]  # fmt: skip

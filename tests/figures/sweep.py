@@ -110,7 +110,7 @@ def looked_at(name: str, figures: Named) -> tuple[int, list[str]]:
         flawed = flaws(display, figure.groups, rightward=figure.rightward)
         if option == "as it is":  # halfway, a branch has the line that it leaves
             steps = step_by_step(figure, display)
-            flawed += flaws_halfway(steps[len(steps) // 2])
+            flawed += flaws_halfway(steps[len(steps) // 2], display)
         wrong = [f"{one.kind}: {one.what} {one.other}" for one in flawed
                  if not (figure.width and one.kind == "broken pixel")]  # fmt: skip
         wrong += [placed.warning] if placed.warning else []

@@ -87,5 +87,14 @@ def test_labels_are_beside_their_lines_before_the_ways_back_come(figure: str | i
     drawn = _figure(figure, "overview") if is_shipped else random_figures(figure)[2]
     display = painted(drawn)[0]
     pictures = step_by_step(drawn, display)
-    assert [flaw for picture in pictures for flaw in flaws_halfway(picture)] == []
+    assert [flaw for picture in pictures for flaw in flaws_halfway(picture, display)] == []
     assert pictures[-1].elements == display.elements
+
+
+def test_a_line_and_its_way_back_to_come_are_together_off_a_corner() -> None:
+    figure = xg.compile(shipped("dpo"), plan="DP").figure("overview")
+    display = painted(figure)[0]
+    pictures = step_by_step(figure, display)
+    middle = pictures[len(pictures) // 2]
+    assert flaws_halfway(middle, display) == []
+    assert "line at corner" in {flaw.kind for flaw in flaws_halfway(middle, middle)}
