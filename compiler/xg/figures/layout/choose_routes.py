@@ -1,8 +1,8 @@
 """The router: every edge runs straight or turns by right angles, around all that is in its way.
 
 Each edge in turn takes the cheapest of its ways: few corners, few crossings, short. Then each is
-taken up once more, as those that came later may leave it a better one, and edges of one node that
-are in each other's way change their turns.
+taken up once more, as those that came later may leave it a better one, edges of one node that are
+in each other's way change their turns, and lanes that follow each other their sides.
 """
 
 from __future__ import annotations
