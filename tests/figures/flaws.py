@@ -21,6 +21,7 @@ from xg.figures.model.geometry import Box, DrawnPath, Point, bounding_box, flatt
 
 PIXEL = 0.75  # points
 TOUCH = 2.0  # how far an end may be from the rim it touches
+TOUCH_ROUND = 1.0  # the same of a circle, which a line may miss at its side
 INSIDE = 0.8  # how deep a line may reach into an element that it does not belong to
 TURN = 0.05  # a smaller shift is rounding
 LEAST = 5.0  # a smaller step to the side is a kink
@@ -250,7 +251,8 @@ def loose_ends(picture: Picture) -> Iterator[Flaw]:
         tail, head = picture.glyphs.get(wire.tail), picture.glyphs.get(wire.head)
         others = [one for one in trunks[wire.value] if one is not arrow]
         for line in arrow.lines:
-            if not (_touches(tail, line[0]) or _on_a_line(line[0], others)):
+            within = TOUCH_ROUND if tail is not None and tail.is_round else TOUCH
+            if not (_touches(tail, line[0], within) or _on_a_line(line[0], others)):
                 yield Flaw("starts nowhere", arrow.name)
         if arrow.head is not None:
             if not _touches(head, arrow.head.start, 1.0):

@@ -57,6 +57,8 @@ def test_arguments_are_drawn_and_defaults_are_not(tmp_path: Path) -> None:
 def test_calls_of_one_block_have_their_names(tmp_path: Path) -> None:
     found = [one for one in boxes(drawn(PROGRAM, tmp_path, "forward")) if one.startswith("Head")]
     assert found == ["Head | as a, shared", "Head | as b", "Head | as a, shared"]
+    back = [one for one in boxes(drawn(PROGRAM, tmp_path, "backward")) if one.startswith("dHead")]
+    assert [one.split(" | ")[1] for one in back] == ["as a, shared", "as b", "as a, shared"]
     alone = PROGRAM.replace("-> Head as b : C [B, S, D]\n      -> a ", "")
     assert "Head" in boxes(drawn(alone, tmp_path, "forward"))
 
@@ -98,3 +100,11 @@ block Main(X [B, 2*S, C]) -> Y [B, S, D] {
     assert "conv[2·S] | K [3, C, D] | 2, 1" in boxes(drawn(text, tmp_path, "forward"))
     near = text.replace("stride=2, ", "").replace("[B, S, D]", "[B, 2*S, D]")
     assert "conv[2·S](1) | K [3, C, D]" in boxes(drawn(near, tmp_path, "forward"))
+
+
+def test_instances_of_one_block_have_their_names_too() -> None:
+    """For other sizes or arguments a block is compiled again, but its title is the same."""
+    program = xg.compile(shipped("resnet"), "Basic")
+    for view in ("forward", "backward"):
+        found = [one for one in boxes(program.figure(view)) if "Convolution" in one]
+        assert sorted(one.split(" | ")[1] for one in found) == ["as conv_1", "as conv_2"]

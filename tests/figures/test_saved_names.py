@@ -3,9 +3,10 @@
 import pytest
 from library import shipped
 
+import xg
 from xg.codegen.variables import variables
 from xg.driver import compile_project
-from xg.figures.model.figure import Figure, NodeKind
+from xg.figures.model.figure import EdgeRole, Figure, NodeKind
 from xg.figures.model.richtext import characters, symbol
 from xg.figures.views.backward import backward_figure
 from xg.figures.views.forward import forward_figure
@@ -45,14 +46,15 @@ def test_no_saved_operand_is_without_a_name(name: str) -> None:
                 assert not text.startswith("["), text
                 assert ", [" not in text, text
                 assert "×" not in text, text
-        names = {as_written(value, name) for value, name in saved_names(backward).items()}
+        saved = saved_names(graphs, backward.forward.key)
+        names = {as_written(value, name) for value, name in saved.items()}
         named += len(names)
-        assert len(names) == len(saved_names(backward))
+        assert len(names) == len(saved)
         assert names <= written(figure)
         forward = written(forward_figure(graphs, backward.forward))
         # A value that is written in place, as a BC or the weight of a product, has its operand.
-        caches = {v for v in saved_names(backward) if v.role == "cache"}  # of operators: no edges
-        unseen = {as_written(value, saved_names(backward)[value]) for value in caches}
+        caches = {v for v in saved if v.role == "cache"}  # of operators: no edges
+        unseen = {as_written(value, saved[value]) for value in caches}
         assert names - unseen <= forward, names - forward
     assert named
 
@@ -62,13 +64,13 @@ def test_code_has_the_names_of_the_figures(name: str) -> None:
     graphs = program(name)
     called = variables(graphs)
     for key, backward in graphs.backwards.items():
-        for value, shown in saved_names(backward).items():
+        for value, shown in saved_names(graphs, backward.forward.key).items():
             assert called[key][value] == shown
 
 
 def test_the_name_is_that_of_the_next_label() -> None:
     graphs = program("mlp")
-    (names,) = (saved_names(one) for one in graphs.backwards.values())
+    (names,) = (saved_names(graphs, one.forward.key) for one in graphs.backwards.values())
     assert list(names.values()) == ["U_1"]
 
 
@@ -88,3 +90,57 @@ def test_gradients_of_several_words_are_in_parentheses() -> None:
     graphs = program("moe")
     called = backward_figure(graphs, graphs.backwards["MoE"])
     assert {characters(n.label) for n in called.nodes if n.kind is NodeKind.BLOCK} == {"dLayer"}
+
+
+@pytest.mark.parametrize(
+    ("name", "block", "read"),
+    [
+        ("resnet", "Basic", {"d conv_1": "X [B, H, H, C]", "d conv_2": "Y_2 [B, H/s, H/s, D]"}),
+        ("resnet", "Stage", {"d first": "X [B, H, H, C]", "d layers": "Y_1 [B, H/s, H/s, D]"}),
+        ("transformer", "Layer", {"d attn": "H [B, S, D]", "d ffn": "Y_1 [B, S, D]"}),
+    ],
+)
+def test_the_backward_pass_of_a_call_has_what_it_reads(
+    name: str, block: str, read: dict[str, str]
+) -> None:
+    """Named or not, and where only a call inside of it reads it."""
+    figure = xg.compile(shipped(name), block).figure("backward")
+    labels = {n.id: characters(n.label) for n in figure.nodes if n.kind is NodeKind.SAVED}
+    found = {edge.head: labels[edge.tail] for edge in figure.edges if edge.tail in labels}
+    assert read.items() <= found.items()
+
+
+def test_a_number_at_which_a_loop_begins_is_no_saved_value() -> None:
+    """The box says it: h = 0."""
+    graphs = program("gru")
+    figure = backward_figure(graphs, graphs.backwards[graphs.entry])
+    saved = [characters(n.label) for n in figure.nodes if n.kind is NodeKind.SAVED]
+    assert saved == ["X [B, S, D]"]
+
+
+def given(figure: Figure) -> list[str]:
+    """The lines of boxes of calls with the gradients that they make."""
+    boxes = (node for node in figure.nodes if node.kind is NodeKind.BLOCK)
+    return [characters(line) for node in boxes for line in node.lines]
+
+
+def test_gradients_of_different_values_have_different_names() -> None:
+    """P is the output, and positions in a call; each of three calls has a γ."""
+    graphs = program("flow")
+    figure = backward_figure(graphs, graphs.backwards["Flow"])
+    assert given(figure) == [
+        "dW_lm",
+        "dγ_mlp, dβ_mlp, dW_up, db_up, dW_down, db_down",
+        "gradients of 10 parameters",
+        "dE, dP_embedding, dγ_embedding, dβ_embedding",
+    ]
+    (box,) = given(xg.compile(shipped("transformer"), "Layer").figure("backward"))[:1]
+    assert box == "dW_up, db_up, dW_down, db_down"
+
+
+def test_the_backward_pass_begins_at_the_loss() -> None:
+    """It is the column that goes on; the gradient of another output comes in from the side."""
+    graphs = program("flow")
+    figure = backward_figure(graphs, graphs.backwards["Flow"])
+    roles = {edge.tail: edge.role for edge in figure.edges if edge.head == "d output"}
+    assert (roles["dloss"], roles["dP"]) == (EdgeRole.MAIN, EdgeRole.SIDE)

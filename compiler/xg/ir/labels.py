@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Mapping
 
-from xg.ir.graph import Backward, Call, Graph, Value
+from xg.ir.graph import Backward, Call, Graph, Program, Value
 from xg.ir.placement import is_term
 
 
@@ -30,13 +31,19 @@ def names_by_label(graph: Graph) -> dict[Value, str]:
     return bases
 
 
-def saved_names(backward: Backward) -> dict[Value, str]:
-    """Name the values without a label that a backward pass reads: ``U_1``, ``U_2``.
+def saved_names(program: Program, key: str) -> dict[Value, str]:
+    """Name the values of a graph without a label that its backward pass reads: ``U_1``, ``U_2``.
 
+    Of those that only calls read, the source of a number has no name: where it is read it is said.
     They are numbered in the order of the forward pass. Values that several operators call the same,
     as the masks of two dropouts, are named after their results: ``Y_keep``.
     """
+    if key not in program.backwards:
+        return {}
+    backward = program.backwards[key]
     graph, read = backward.forward, set(backward.saved)
+    in_calls = {value for call in graph.calls for value in read_of(call, program.backwards)}
+    read |= {value for step in graph.steps if step.inputs for value in step.outputs} & in_calls
     bases = names_by_label(graph)
     taken = {value.name for value in graph.types if value.name}
     names: dict[Value, str] = {}
@@ -53,6 +60,16 @@ def saved_names(backward: Backward) -> dict[Value, str]:
         names[value] = name
         taken.add(name)
     return names
+
+
+def read_of(call: Call, backwards: Mapping[str, Backward]) -> list[Value]:
+    """Return which of the values that a call takes its backward pass reads, in calls of it too."""
+    if call.callee not in backwards:
+        return []
+    inner = backwards[call.callee]
+    read = {*inner.saved, *(v for one in inner.forward.calls for v in read_of(one, backwards))}
+    taken = zip(inner.forward.inputs, call.inputs, strict=False)
+    return list(dict.fromkeys(value for port, value in taken if port in read))
 
 
 def place_names(graph: Graph) -> dict[Value, str]:

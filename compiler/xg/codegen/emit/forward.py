@@ -48,8 +48,7 @@ def forward_function(
 
 def _shown_names(plan: ModulePlan, graph: Graph) -> dict[Value, str]:
     """The names that the figure gives to values without a label: the code calls them so, too."""
-    backward = plan.program.backwards.get(graph.key)
-    names = saved_names(backward) if backward else {}
+    names = saved_names(plan.program, graph.key)
     return {value: name for value, name in names.items() if value.name is None}
 
 

@@ -18,6 +18,7 @@ from xg.figures.layout.ports import NodeSide, RimPort
 from xg.figures.layout.request import FLAT, is_round, pair_shift, side_room, text_gap
 from xg.figures.layout.slide_labels import slide_labels
 from xg.figures.model import style
+from xg.figures.model.figure import EdgeStyle
 from xg.figures.model.geometry import Box, DrawnPath, Point, backward, polyline, rounded
 from xg.figures.model.structure import EdgePlace
 
@@ -102,7 +103,9 @@ class _RouteContext:
         if port.side.is_level:
             away = port.side.sign if is_start else -port.side.sign  # the direction of travel
             offset = self.offsets[route.number, is_start] - away * shift
-            return self._beside(box, port, offset)
+            is_double = self.placed.figure.edges[route.number].style is EdgeStyle.DOUBLE
+            half = style.DOUBLE_GAP / 2 if is_start and is_double else 0.0
+            return self._beside(box, port, offset, half)
         x = route.runs[0 if is_start else -1].x + shift
         sign = 1 if port.side is NodeSide.BOTTOM else -1
         reach = box.height / 2
@@ -111,10 +114,11 @@ class _RouteContext:
         reach += text_gap(self.placed, port.node, port.side)
         return x, box.center[1] + sign * reach
 
-    def _beside(self, box: Box, port: RimPort, offset: float) -> Point:
+    def _beside(self, box: Box, port: RimPort, offset: float, half: float) -> Point:
+        """Return where a line begins or ends; of two, each `half` from the middle, both touch."""
         reach = box.width / 2
         if is_round(self.placed, port.node):
-            reach = sqrt(max(reach**2 - offset**2, 0.0))
+            reach = sqrt(max(reach**2 - (abs(offset) + half) ** 2, 0.0))
         reach += text_gap(self.placed, port.node, port.side)
         return box.center[0] + port.side.sign * reach, box.center[1] + offset
 

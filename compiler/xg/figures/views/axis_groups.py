@@ -13,8 +13,7 @@ nothing is sent.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from itertools import takewhile
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Final
 
 from xg.diagnostics.lazy_dataclass import dataclass
@@ -58,9 +57,7 @@ def axis_groups(
     between = _apart(_between_products(run, axes) for run in runs)
     lanes = between or _apart(run for run in runs if any(axes[one][run.axis] for one in run.nodes))
     wholes = [_Run(run.axis, (*run.nodes, *_joining(arranged, run, axes))) for run in lanes]
-    turned = {some[0].node.id for step, some in drawn.items()
-              if isinstance(step, Apply) and step.op.glyph == "T"}  # fmt: skip
-    wholes += _aside(wholes, runs, axes, turned)
+    wholes += _aside(wholes, runs, axes)
     return tuple(
         FigureGroup(
             f"× {run.axis} {number}",
@@ -91,24 +88,16 @@ def _apart(runs: Iterable[_Run]) -> list[_Run]:
 
 
 def _aside(
-    lanes: Sequence[_Run],
-    runs: Sequence[_Run],
-    axes: Mapping[str, Mapping[Dim, bool]],
-    turned: Collection[str],
+    lanes: Sequence[_Run], runs: Sequence[_Run], axes: Mapping[str, Mapping[Dim, bool]]
 ) -> Iterator[_Run]:
-    """Yield the products of other columns that are done for each index of an axis with a lane.
-
-    A T behind them is of them: it gives their result the order of the operand.
-    """
+    """Yield the products of other columns that are done for each index of an axis with a lane."""
     repeated = {lane.axis for lane in lanes}
     taken = {node for lane in lanes for node in lane.nodes}
     for run in runs:
         part = _between_products(run, axes)
         if run.axis in repeated and part.nodes and not taken & set(part.nodes):
-            behind = run.nodes[run.nodes.index(part.nodes[-1]) + 1 :]
-            nodes = (*part.nodes, *takewhile(turned.__contains__, behind))
-            taken |= set(nodes)
-            yield _Run(run.axis, nodes)
+            taken |= set(part.nodes)
+            yield part
 
 
 def _outside(notation: Notation) -> set[Dim]:

@@ -5,14 +5,15 @@ Gradients flow; parameters and saved values are beside the node that takes them.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections import Counter
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import field, replace
 from typing import Final
 
 from xg.diagnostics.counted import counted
 from xg.diagnostics.lazy_dataclass import dataclass
 from xg.figures.model.figure import EdgeStyle, Figure, FigureNode, NodeKind
-from xg.figures.model.richtext import RichText, characters, muted, plain
+from xg.figures.model.richtext import RichText, StyledRun, characters, muted, plain, symbol
 from xg.figures.views.arrange import DrawnOperation, Flow, Terminal, arrange
 from xg.figures.views.axis_groups import axis_groups
 from xg.figures.views.communication import communication_node, glyph_of, sends
@@ -34,7 +35,7 @@ from xg.figures.views.steps import (
     subtitle,
 )
 from xg.ir.graph import Apply, Backward, Call, Program, Step, Value
-from xg.ir.labels import saved_names
+from xg.ir.labels import read_of, saved_names
 
 _MOST_LISTED: Final = 6  # gradients of parameters that a box names
 
@@ -54,12 +55,14 @@ def backward_drawn(
     """Return the backward figure of one of a program's graphs, and where its steps are in it."""
     inner_collectives = backward_inner_collectives(backward)
     graph = with_inner_collectives(backward.forward, inner_collectives)
+    kept = saved_names(program, graph.key) if kept is None else kept
     drawing = BackwardDrawing(
         backward,
         program,
-        Notation.of(graph, backward, kept=saved_names(backward) if kept is None else kept),
+        Notation.of(graph, backward, kept=kept),
         inner_collectives,
         _made_again(backward),
+        _ambiguous(program, backward),
     )
     drawn = {step: drawing.drawn(step) for step in backward.steps}
     operations = [operation for some in drawn.values() for operation in some]
@@ -83,7 +86,8 @@ def backward_drawn(
 class BackwardDrawing:
     """The tensors and nodes of one graph's backward pass.
 
-    `again` are values of the forward pass that this one makes again, and whether of parameters.
+    `again` are values of the forward pass that this one makes again, and whether of parameters;
+    `ambiguous` are names of parameters of calls that another call or the block has, too.
     """
 
     backward: Backward
@@ -91,6 +95,7 @@ class BackwardDrawing:
     notation: Notation
     inner_collectives: InnerCollectives
     again: Mapping[Value, bool]
+    ambiguous: Collection[str]
     ids: Ids = field(default_factory=Ids)
 
     def sources(self) -> list[Terminal]:
@@ -166,10 +171,22 @@ class BackwardDrawing:
 
     def _call(self, call: Call) -> DrawnOperation:
         node_id, graph = self.ids.take(f"d {call.path}"), self.notation.graph
-        node = call_node(call, self.program.graphs[call.callee], node_id, graph, differential)
+        node = call_node(call, self.program.graphs, node_id, graph, differential)
         node = replace(node, lines=(*node.lines, *self._given(call)))
-        flows = tuple(map(Flow, call.inputs))
+        flows = tuple(map(Flow, self._loss_first(call.inputs)))
         return DrawnOperation(self._marked(node, call), flows, call.outputs, self._read(call))
+
+    def _loss_first(self, gradients: Sequence[Value]) -> Sequence[Value]:
+        """Return gradients in the order in which they enter a call.
+
+        Where all come from outside and enter nothing else, a scalar is first. It is a loss, where
+        the pass begins: its column is the one that goes on.
+        """
+        reads = Counter(value for step in self.backward.steps for value in step.inputs)
+        seeds = {value for value in self.backward.cotangents.values() if reads[value] == 1}
+        if not seeds.issuperset(gradients):
+            return gradients
+        return sorted(gradients, key=lambda one: len(self.notation.type(one).shape) > 0)
 
     def _given(self, call: Call) -> tuple[RichText, ...]:
         """Return a line with the gradients of parameters that a call's backward pass makes."""
@@ -177,23 +194,19 @@ class BackwardDrawing:
         params = [value for value, _ in inner.param_gradients()]
         if len(params) > _MOST_LISTED:
             return (plain(f"gradients of {len(params)} parameters"),)
-        notation = Notation.of(inner.forward)
-        runs = [run for value in params
-                for run in (*plain(", "), *differential(()), *notation.symbol(value))]  # fmt: skip
-        return (tuple(runs[1:]),) if runs else ()
+        runs: list[StyledRun] = []
+        for name in (value.name or "" for value in params):
+            index, own = call.path if name in self.ambiguous else "", name.rpartition(".")[2]
+            runs += (*plain(", " if runs else ""), *symbol(own, gradient=True, index=index))
+        return (tuple(runs),) if runs else ()
 
     def _read(self, call: Call) -> tuple[tuple[FigureNode, EdgeStyle], ...]:
         """Return the tensor beside a call: what its backward pass reads of what the call took."""
-        inner = self.program.backwards[call.callee]
-        taken = call.origin.inputs if call.origin else ()
-        read = dict.fromkeys(
-            value
-            for port, value in zip(inner.forward.inputs, taken, strict=False)
-            if port in inner.saved and self.notation.symbol(value)
-        )
+        taken = read_of(call.origin, self.program.backwards) if call.origin else []
+        read = [value for value in taken if self.notation.symbol(value)]
         if not read:
             return ()
-        label = self.notation.listed(list(read))
+        label = self.notation.listed(read)
         return ((self._tensor(label, NodeKind.SAVED), EdgeStyle.SINGLE),)
 
     def _marked(self, node: FigureNode, step: Step) -> FigureNode:
@@ -223,6 +236,16 @@ class BackwardDrawing:
         title = characters(label)
         name = title.partition(" [")[0] or title
         return FigureNode(self.ids.take(name), of_kind, label, title=title)
+
+
+def _ambiguous(program: Program, backward: Backward) -> set[str]:
+    """Find the names of parameters of calls that are those of other values, too."""
+    graph = backward.forward
+    names = Counter(value.name or "" for value in graph.types)
+    for callee in {call.path: call.callee for call in graph.calls}.values():
+        params = program.graphs[callee].param_values()
+        names.update({value.name or "" for value in params})
+    return {name for name, count in names.items() if count > 1}
 
 
 def _made_again(backward: Backward) -> dict[Value, bool]:

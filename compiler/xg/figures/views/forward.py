@@ -50,9 +50,7 @@ def forward_drawn(
 
     `kept` are the names of what the backward pass reads and no label names.
     """
-    backward = program.backwards.get(graph.key)
-    if kept is None and backward:
-        kept = saved_names(backward)
+    kept = saved_names(program, graph.key) if kept is None else kept
     drawing = forward_drawing(graph, program.graphs, kept=kept)
     drawn = {step: drawing.drawn(step) for step in drawing.steps()}
     operations = [operation for some in drawn.values() for operation in some]
@@ -145,8 +143,8 @@ class ForwardDrawing:
     def call(self, step: Call) -> DrawnOperation:
         """Return a called block's node; what it takes twice comes by one arrow."""
         node_id = self.ids.take(step.path)
-        callee, starts = self.graphs[step.callee], self.leaves.starts
-        node = call_node(step, callee, node_id, self.graph, starts=starts)
+        starts = self.leaves.starts
+        node = call_node(step, self.graphs, node_id, self.graph, starts=starts)
         self.views.update((starts[v], node_id) for v in step.inputs if v in starts)
         taken = dict.fromkeys(value for value in step.inputs if value not in starts)
         arrows = [(value, EdgeStyle.SINGLE) for value in taken]

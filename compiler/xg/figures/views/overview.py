@@ -211,7 +211,7 @@ def _part(
     ]
     inner = {copy: (opened.notation, value) for value, copy in copies.items()}
     inner |= {copy: known for part in parts for copy, known in part.inner.items()}
-    name = call_name(step, drawing.graph)
+    name = call_name(step, drawing.graph, program.graphs)
     label = (*plain(f"{callee.title or callee.block} {name}".rstrip() + " "), *times(step))
     sources = [Terminal(copies[value], opened.tensor(value)) for value in begun]
     sources += (source for part in parts for source in part.sources)

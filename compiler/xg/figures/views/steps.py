@@ -125,7 +125,7 @@ def _names(dims: Sequence[str], axes: Sequence[int]) -> list[str]:
 
 def call_node(
     call: Call,
-    callee: Graph,
+    graphs: Mapping[str, Graph],
     node_id: str,
     graph: Graph,
     written: Callable[[RichText], RichText] = tuple,
@@ -133,12 +133,13 @@ def call_node(
 ) -> FigureNode:
     """Return the box of a called block; of a repeated one with its count.
 
-    One of several calls of a block has its name; those of one name share their parameters. A line
+    One of several boxes with a title has its name; those of one name share their parameters. A line
     of a loop's box says at which numbers its states begin, if `starts` makes them.
     """
+    callee = graphs[call.callee]
     label = written(richtext.plain(callee.title or callee.block))
     title = f"{callee.block} as {call.path}"
-    name = call_name(call, graph)
+    name = call_name(call, graph, graphs)
     count = times(call)
     detail = (*count, *richtext.plain(", " if count and name else ""), *richtext.plain(name))
     begun = _begun(call, callee, starts or {})
@@ -152,12 +153,15 @@ def differential(text: RichText) -> RichText:
     return (StyledRun("d", italic=True), *inside)
 
 
-def call_name(call: Call, graph: Graph) -> str:
-    """Return ``as head_1`` for one of several calls of a block, shared if another has its name."""
+def call_name(call: Call, graph: Graph, graphs: Mapping[str, Graph]) -> str:
+    """Return ``as head_1`` where several calls have one title; shared if another has its name.
+
+    Instances of one block, for some sizes or arguments each, have its title, too.
+    """
     called = [other for other in graph.steps if isinstance(other, Call)]
     is_shared = sum(other.path == call.path for other in called) > 1
-    callees = [other.callee.partition("(")[0] for other in called]
-    if callees.count(call.callee.partition("(")[0]) < 2:
+    titles = [graphs[other.callee].title or graphs[other.callee].block for other in called]
+    if titles.count(graphs[call.callee].title or graphs[call.callee].block) < 2:
         return ""
     return f"as {call.path}" + (", shared" if is_shared else "")
 

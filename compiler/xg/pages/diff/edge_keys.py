@@ -59,8 +59,7 @@ def edges(program: Program) -> Mapping[Key, Edge]:
     """
     by_key: dict[Key, Edge] = {}
     for where, graph in _called(program):
-        backward = program.backwards.get(graph.key)
-        shown = saved_names(backward) if backward else {}
+        shown = saved_names(program, graph.key)
         for edge in (*_forward(where, graph, shown), *_backward(where, graph, program)):
             by_key.setdefault(edge.key, edge)
     return by_key

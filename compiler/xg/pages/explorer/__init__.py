@@ -146,7 +146,7 @@ def _drawn(program: Graphs, use: BlockUse, written: Code) -> dict[Pass, Drawn]:
     Values without a label are called as in the code beside them.
     """
     variables = written.blocks[use.graph.key].variables
-    kept = {value: variables[value] for value in saved_names(use.backward)}
+    kept = {value: variables[value] for value in saved_names(program, use.graph.key)}
     drawings: dict[Pass, Drawn] = {"forward": forward_drawn(program, use.graph, kept=kept)}
     if use.backward.steps:
         drawings["backward"] = backward_drawn(program, use.backward, kept=kept)

@@ -230,7 +230,7 @@ class LlamaSaved(NamedTuple):
 
     ids: Array  # [B, S]
     t: Array  # [B, S]
-    Y_1: Array  # [B, S, D]
+    Y_2: Array  # [B, S, D]
     layers: list[LayerSaved]
     Y: Array  # [B, S, D]
     Z: Array  # [B, S, V]
@@ -246,16 +246,16 @@ def llama(params: Params, ids: Array, t: Array) -> tuple[Array, Array, LlamaSave
     g = params["g"]  # [D]
     W_lm = params["W_lm"]  # [D, V]
     B, S = ids.shape
-    Y_2 = E[ids]  # [B, S, D], llama.xg:50
-    Y_1 = Y_2
+    Y_1 = E[ids]  # [B, S, D], llama.xg:50
+    Y_2 = Y_1
     layers_saved: list[LayerSaved] = []
     for i in range(N_L):
-        Y_1, layer_saved = layer(params, f"layers.{i}", Y_1)  # [B, S, D], llama.xg:50
+        Y_2, layer_saved = layer(params, f"layers.{i}", Y_2)  # [B, S, D], llama.xg:50
         layers_saved.append(layer_saved)
-    Y = rms(Y_1, g, 1e-06)  # [B, S, D], llama.xg:50
+    Y = rms(Y_2, g, 1e-06)  # [B, S, D], llama.xg:50
     Z = Y @ W_lm  # [B, S, V], llama.xg:51
     loss, loss_lse = cross_entropy(Z, t, B * S)  # [], llama.xg:52
-    return Z, loss, LlamaSaved(ids, t, Y_1, layers_saved, Y, Z, loss_lse)
+    return Z, loss, LlamaSaved(ids, t, Y_2, layers_saved, Y, Z, loss_lse)
 
 
 def d_llama(
@@ -268,7 +268,7 @@ def d_llama(
     g = params["g"]  # [D]
     W_lm = params["W_lm"]  # [D, V]
     B, S = saved.ids.shape
-    D = saved.Y_1.shape[2]
+    D = saved.Y_2.shape[2]
     V = saved.Z.shape[2]
     dZ_CE = d_cross_entropy(  # [B, S, V], grad of cross_entropy, llama.xg:52
         dloss, saved.Z, saved.t, saved.loss_lse, B * S, B, S, V
@@ -279,7 +279,7 @@ def d_llama(
         saved.Y.reshape(-1, D).T @ dZ.reshape(-1, V)
     )
     d_RMS, dg = d_rms(  # [B, S, D], grad of RMS, llama.xg:50
-        dY, saved.Y_1, g, 1e-06, B, S, D
+        dY, saved.Y_2, g, 1e-06, B, S, D
     )
     d_layers = d_RMS
     for i in reversed(range(len(saved.layers))):
