@@ -41,14 +41,15 @@ has formula and gradient of one, [the language](../grammar/README.md) how chains
 ![Every sign of figures, with its meaning](figures/notation.svg)
 
 A line is a tensor, with its name in bold and its shape in brackets. A double line is the second
-operand of a product, a dashed one a gradient. Dots and circles are products and sums. A yellow box
-is something that cannot be undone, so that its backward pass needs a saved value; a grey one only
-moves numbers. A blue box sends something between ranks. A grey area is done so
-often as the letter beside × says.
+operand of a product, a dashed one a gradient. Dots and circles are products and sums, white boxes
+other linear operators. A yellow box is something that cannot be undone, so that its backward pass
+needs a saved value; a grey one only moves numbers. A blue box sends something between ranks. A grey
+area is done so often as the letter beside × says.
 
 A saved value that the file does not name has the name of the next label with a number: U₁ is on the
 way to U. Tensors that several operators keep for the backward pass have the result below their
-name: keep with a small Y is the mask of the dropout that gives Y, which code calls `Y_keep`.
+name: keep with a small Y is the mask of the dropout that gives Y, which code calls `Y_keep`. So
+lse is the logarithm of the sum of exponentials, and rstd one over the standard deviation.
 """
 
 

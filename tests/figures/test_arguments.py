@@ -97,9 +97,9 @@ block Main(X [B, 2*S, C]) -> Y [B, S, D] {
     X -> conv[-2](K, stride=2, pad=1) : Y
 }
 """
-    assert "conv[2·S] | K [3, C, D] | 2, 1" in boxes(drawn(text, tmp_path, "forward"))
+    assert "conv[2·S] | K [3, C, D] | stride=2, pad=1" in boxes(drawn(text, tmp_path, "forward"))
     near = text.replace("stride=2, ", "").replace("[B, S, D]", "[B, 2*S, D]")
-    assert "conv[2·S](1) | K [3, C, D]" in boxes(drawn(near, tmp_path, "forward"))
+    assert "conv[2·S] | K [3, C, D] | pad=1" in boxes(drawn(near, tmp_path, "forward"))
 
 
 def test_instances_of_one_block_have_their_names_too() -> None:
@@ -108,3 +108,44 @@ def test_instances_of_one_block_have_their_names_too() -> None:
     for view in ("forward", "backward"):
         found = [one for one in boxes(program.figure(view)) if "Convolution" in one]
         assert sorted(one.split(" | ")[1] for one in found) == ["as conv_1", "as conv_2"]
+
+
+def test_boxes_have_the_arguments_of_the_file(tmp_path: Path) -> None:
+    """Those that may be missing by their names; windows of a pool are side by side without one."""
+    text = """\
+dim B, S, D
+
+block Main(X [B, 4*S, D]) -> Y [B, S, D], Z [B, 2*S, D] {
+    param K [3, 1, D], P [4*S, D]
+
+    X -> maxpool[-2](2) -> maxpool[-2](3, stride=2, pad=1) : Y
+    range(4*S) -> Emb(P)                                   : E
+    X -> ⊕<-BC(E) -> conv[-2](K, causal, groups=D)
+      -> meanpool[-2](2)                                   : Z
+}
+"""
+    assert {
+        "maxpool[4·S](2)",
+        "maxpool[2·S] | 3, stride=2, pad=1",
+        "range(4·S)",
+        "conv[4·S] | K [3, 1, D] | causal, groups=D",
+        "meanpool[4·S](2)",
+    } <= {*boxes(drawn(text, tmp_path, "forward"))}
+    assert "dconv | causal, groups=D" in boxes(drawn(text, tmp_path, "backward"))
+
+
+def test_a_call_has_the_sizes_that_no_shape_shows() -> None:
+    """C and D are read off what goes in and out; k of the kernel and the stride are not."""
+    program = xg.compile(shipped("resnet"))
+    assert {"Convolution and norm | k=7, s=2", "Stage | as stage_2 | N=N_2 − 1, s=2"} <= {
+        *boxes(program.figure("forward"))
+    }
+    assert "dStage | as stage_2 | N=N_2 − 1, s=2" in boxes(program.figure("backward"))
+    assert "MLP | D_ff=F_e" in boxes(
+        xg.compile(shipped("whisper"), "EncoderLayer").figure("forward")
+    )
+
+
+def test_the_shape_of_what_a_broadcast_repeats_is_with_it() -> None:
+    figure = xg.compile(shipped("mlp")).figure("forward")
+    assert "BC_B,S(b_up [D_ff])" in [characters(node.label) for node in figure.nodes]

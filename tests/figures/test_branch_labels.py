@@ -105,7 +105,8 @@ def test_one_line_says_it_once() -> None:
     assert len({f"{edge.tail}->{edge.head}" for edge in repeats} & drawn(shown)) == 1
 
 
-def test_a_lane_repeats_no_more_than_a_shape() -> None:
+def test_a_lane_says_what_it_carries() -> None:
+    """It ends far from the tensor where it begins."""
     shown = figure("mlp")
     (lane,) = (edge for edge in shown.edges if edge.role is EdgeRole.RESIDUAL)
-    assert said(lane) == "[B, S, D]"
+    assert said(lane) == "dY [B, S, D]"

@@ -6,7 +6,7 @@ from dataclasses import replace
 from functools import cache
 
 import pytest
-from figures.flaws import flaws
+from figures.flaws import crossings, flaws
 from library import shipped
 
 import xg
@@ -14,6 +14,7 @@ from xg.driver import Program
 from xg.figures import dot, painted
 from xg.figures.layout.frames import strips
 from xg.figures.layout.lanes import lanes
+from xg.figures.layout.run_engine import layout
 from xg.figures.model.figure import EdgeStyle, Figure, NodeKind
 from xg.figures.model.richtext import characters
 from xg.figures.model.structure import nested
@@ -65,9 +66,10 @@ def test_equal_layers_are_opened_once_and_say_how_often() -> None:
     assert [characters(group.label) for group in figure.groups] == [
         "Transformer Layer × N_L",
         "Multi-Head Attention ",
+        "× N_H",
     ]
-    assert [group.id for group in figure.groups] == ["layers", "layers.attn"]
-    assert nested(figure.groups) == {None: [0], 0: [1]}
+    assert [group.id for group in figure.groups][:2] == ["layers", "layers.attn"]
+    assert nested(figure.groups) == {None: [0], 0: [1], 1: [2]}
     text = dot(figure)
     assert text.index("subgraph cluster_0") < text.index("    subgraph cluster_1")
 
@@ -79,6 +81,7 @@ def test_what_goes_round_branches_inside_its_frame(name: str, depth: int | None)
     """An arrow past the frame would say that each round adds what the first one begins with."""
     figure = _figure(name, depth)
     rows = [group for group in figure.groups if "×" in characters(group.label)]
+    rows = [group for group in rows if not group.is_axis]
     assert rows
     for row in rows:
         inside = set(row.nodes)
@@ -167,3 +170,20 @@ def test_no_gradient_comes_out_of_what_passes_none_on() -> None:
     (scored,) = (each for each in figure.nodes if characters(each.label) == "sigmoid")
     assert not any(added in ends for ends in dashed)
     assert any(head == scored.id for _, head in dashed)
+
+
+@pytest.mark.parametrize(("name", "depth"), [("gpt2", 2), ("t5", 2)])
+def test_heads_have_a_lane_in_opened_attention(name: str, depth: int) -> None:
+    """Inside its frame, under the name of the caller's axis; columns keep their order."""
+    figure = _figure(name, depth)
+    axes = [group for group in figure.groups if group.is_axis]
+    assert {characters(group.label) for group in axes} == {"× N_H"}
+    calls = [set(group.nodes) for group in figure.groups if not group.is_axis]
+    assert all(any({*group.nodes} < call for call in calls) for group in axes)
+    placed = layout(figure)
+    assert {group.id for group in axes} <= lanes(placed).frames.keys()
+
+
+def test_lanes_keep_an_opened_block_in_order() -> None:
+    display, _ = painted(_figure("gpt2", 2))
+    assert crossings(display) == 0

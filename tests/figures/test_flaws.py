@@ -141,6 +141,14 @@ def test_an_end_in_empty_space_shows(display: Display) -> None:
     assert "ends nowhere" in kinds(changed(display, EDGE, lambda one: moved(one, 0, 9)))
 
 
+def test_a_line_of_two_that_begins_beside_a_circle_shows() -> None:
+    """It leaves low, where the circle is narrow: a point farther right it is in the air."""
+    display = painted(xg.compile(shipped("output")).figure("backward"))[0]
+    assert flaws(display) == []
+    double = "⊕ dZ->• dW_lm"
+    assert "starts nowhere" in kinds(changed(display, double, lambda one: moved(one, 1.0, 0.0)))
+
+
 def _shifted(element: Element, dx: float, dy: float) -> Element:
     (x, y), (u, v) = _ends(element)
     return with_line(element, ((x + dx, y - dy), (u, v)))

@@ -216,11 +216,11 @@ def test_a_branch_goes_beside_the_box_that_it_leaves() -> None:
 
 
 def test_saved_values_are_at_the_left() -> None:
-    """A gradient that flows into the node is at its right, though it comes first."""
+    """A gradient that flows into the node is at its right, though the output comes first."""
     facts = structure(xg.compile(shipped("flow")).figure("backward"))
     saved = {node for node, kind in facts.kinds.items() if kind is NodeKind.SAVED}
     assert set(facts.left.values()) == saved
-    assert set(facts.right.values()) == {"dloss"}
+    assert set(facts.right.values()) == {"dP"}
 
 
 def test_a_label_moves_where_its_line_bends_only_for_it(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -102,7 +102,7 @@ class Lines:
     def carried(self, edge: FigureEdge) -> str:
         """The tensor that an edge carries: its own label, or that of an end or of a sibling.
 
-        The label of a lane only repeats a shape.
+        The label of a lane only says again what leaves its tensor.
         """
         if edge.style is EdgeStyle.DASHED:
             return written(edge.label)

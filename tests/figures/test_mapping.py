@@ -123,7 +123,7 @@ def test_mha_forward_is_the_seeds(source: Path) -> None:
     found = drawn(source, "MHA", "forward")
     assert {"X [B, S, D]", "H [B, S, D]", "Q [B, N_H, S, D_h]", "K^⊤ [B, N_H, D_h, S]",
             "A [B, N_H, S, S]", "AS [B, N_H, S, S]", "A_out [B, S, D]", "Y [B, S, D]",
-            "W_Q [D, D]", "BC_B,S(b_O) [D]"} <= labels(found)  # fmt: skip
+            "W_Q [D, D]", "BC_B,S(b_O [D])"} <= labels(found)  # fmt: skip
     glyphs = Counter(characters(n.label) for n in found.nodes if n.kind is NodeKind.NONLINEAR)
     assert glyphs == {"LN": 1, "SM": 1, "S": 1, "DO(0.1)": 2}
     assert [characters(n.detail) for n in found.nodes if characters(n.label) == "SM"] == [
@@ -138,7 +138,7 @@ def test_mha_forward_is_the_seeds(source: Path) -> None:
     assert [group.label[-1].sub for group in found.groups] == ["H"]
     assert {"A", "Z", "P", "AS", "O"} == set(found.groups[0].nodes)
     (residual,) = (edge for edge in found.edges if edge.role is EdgeRole.RESIDUAL)
-    assert (residual.tail, characters(residual.label)) == ("X", "[B, S, D]")
+    assert (residual.tail, characters(residual.label)) == ("X", "X [B, S, D]")
 
 
 def test_mha_backward_has_every_gradient(source: Path) -> None:

@@ -85,7 +85,7 @@ def test_opened_calls_have_their_names_and_the_sizes_of_the_caller() -> None:
     labels = [characters(edge.label) for edge in figure.edges]
     labels += [characters(node.label) for node in figure.nodes]
     assert "KT [B, D, S]" in labels
-    assert "BC_B,S(b) [D]" in labels
+    assert "BC_B,S(b [D])" in labels
     assert not [label for label in labels if "S_k" in label or "Sk" in label]
     back = [edge for edge in figure.edges if edge.style is EdgeStyle.DASHED]
     assert "dX [B, S, D]" not in [characters(edge.label) for edge in back]
@@ -112,3 +112,11 @@ def test_what_has_no_name_outside_a_call_has_none_in_it() -> None:
     figure = xg.compile(path, "Layer", plan="TP").figure("overview")
     symbols = {characters(edge.label).partition(" ")[0] for edge in figure.columns[0].edges}
     assert symbols & {"X", "dX^(0)"} == set()
+
+
+def test_an_output_that_passes_no_gradient_on_has_none() -> None:
+    """Counts of dropped tokens: an arrow from their gradient would lead nowhere."""
+    figure = drawn("moe", "backward", "Experts")
+    names = [characters(node.label) for node in figure.nodes if node.kind is NodeKind.TENSOR]
+    assert "dbalance" in names
+    assert "ddropped" not in names

@@ -18,7 +18,9 @@ from xg.figures import dot, render
 from xg.figures.draw.paint import paint
 from xg.figures.formats.png import scale
 from xg.figures.layout.run_engine import layout
+from xg.figures.model.figure import NodeKind
 from xg.figures.model.legend import meanings
+from xg.figures.views import View
 
 
 def pixels(png: bytes) -> tuple[int, int, bytes]:
@@ -129,6 +131,7 @@ def test_the_legend_tells_sources_from_changes_of_layout_and_writes_names_as_box
     assert {m.letters: m.words for m in meanings(sources)}["range"] == "source: takes no tensor"
     assert "change of layout" not in [m.words for m in meanings(sources)]
     back = xg.compile(shipped("mlp")).figure("backward", legend=True)
+    assert {m.letters: m.words for m in meanings(back)}["Σ"] == "sum over axes"
     assert {m.letters: m.words for m in meanings(back)}["dGELU"] == "gradient of GELU"
 
 
@@ -172,3 +175,26 @@ def test_bytes_do_not_depend_on_the_hash_seed() -> None:
 def test_drawing_twice_gives_the_same() -> None:
     for figure in (mlp_backward(), overview()):
         assert render(figure, "pdf") == render(figure, "pdf")
+
+
+def test_the_legend_explains_what_operators_keep() -> None:
+    """Nothing else in the figure says what lse is."""
+    kept_by = {"output": {"lse"}, "mlp": {"rstd", "keep"}, "attention": set[str]()}
+    for name, letters in kept_by.items():
+        shown = xg.compile(shipped(name)).figure("backward", legend=True)
+        kept = {m.letters for m in meanings(shown) if m.kind is NodeKind.SAVED}
+        assert kept == {"", *letters}
+    assert "log of the sum of exponentials" in dot(xg.compile(shipped("output")).figure(
+        "backward", legend=True))  # fmt: skip
+
+
+def test_linear_operators_are_no_yellow_boxes() -> None:
+    """They can be undone, or only sum; so do those that bring the results of experts back."""
+    views: dict[View, set[str]] = {
+        "forward": {"mean", "scale", "combine"},
+        "backward": {"dcombine"},
+    }
+    for view, names in views.items():
+        nodes = xg.compile(shipped("moe"), "Experts").figure(view).nodes
+        found = {node.label[0].text: node.kind for node in nodes if node.label}
+        assert {name: found[name] for name in names} == dict.fromkeys(names, NodeKind.REDUCE)

@@ -34,7 +34,7 @@ def written(figure: Figure) -> set[str]:
     return {word.strip(",") for text in texts for word in text.replace("^⊤", "").split()}
 
 
-@pytest.mark.parametrize("name", ["mlp", "gru", "llama", "encoder_decoder", "convnet"])
+@pytest.mark.parametrize("name", ["mlp", "gru", "llama", "encoder_decoder", "convnet", "resnet"])
 def test_no_saved_operand_is_without_a_name(name: str) -> None:
     graphs = program(name)
     named = 0

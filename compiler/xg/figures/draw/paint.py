@@ -29,7 +29,6 @@ _GROUP_ROUNDING = 9.0
 _GROUP_GAP = 3.0
 _BELOW_TITLE = 14.0
 _PIXEL = 0.75  # points: a page is whole pixels large
-_NARROW_MARGIN = 4.0
 _TITLE_LEADING = 6.0
 _WORD = re.compile(r"\s*\S+\s*")
 
@@ -58,7 +57,7 @@ def page(figure: Figure, body: list[Element]) -> Display:
     is made smaller. Raises TooNarrow where its text would be too small to read.
     """
     around = bounding_box([bounds(part) for one in body for part in one.parts] or [Box(0, 0, 1, 1)])
-    margin = _NARROW_MARGIN if figure.width else style.PAGE_MARGIN
+    margin = style.NARROW_MARGIN if figure.width else style.PAGE_MARGIN
     room = figure.width - 2 * margin if figure.width else 0.0
     scale = min(1.0, room / around.width) if figure.width else 1.0
     least = LEAST_SIZE / _smallest(body) if figure.width else 0.0

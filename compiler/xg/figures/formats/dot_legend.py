@@ -39,7 +39,7 @@ def _mark(meaning: Meaning, theme: Theme) -> str:
         )
     if isinstance(kind, EdgeStyle) or kind in _SIGNS:
         color = Color.BACKWARD if kind is EdgeStyle.DASHED else Color.INK
-        return f"<TD>{_colored(_SIGNS[kind], theme, color)}</TD>"
+        return f"<TD>{_colored(meaning.letters or _SIGNS[kind], theme, color)}</TD>"
     look = style.NODE_STYLES[kind]
     fill, line = theme.colors[look.fill], theme.colors[look.line]
     size = (

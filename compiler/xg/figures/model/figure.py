@@ -19,7 +19,7 @@ class NodeKind(Enum):
     MUL = auto()  # ⊙
     NONLINEAR = auto()  # a yellow rectangle: LN, S, SM, DO, GELU, CE, Emb
     LAYOUT = auto()  # a rounded grey box: R, T, C, BC, a slice
-    REDUCE = auto()  # a circle with Σ
+    REDUCE = auto()  # a rounded white box: Σ over axes, and sums of weighed terms by their names
     COMMUNICATION = auto()  # a bold blue box: AR, AG
     BLOCK = auto()  # a called block, a repeated block
     TENSOR = auto()  # an input, an output, a parameter: text without a frame

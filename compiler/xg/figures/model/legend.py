@@ -5,7 +5,7 @@ Boxes are explained by their letters: SM scale and mask, S softmax.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Final
 
 from xg.diagnostics.lazy_dataclass import dataclass
@@ -27,12 +27,19 @@ _NODES: Final = {
     NodeKind.MATMUL: "matrix product",
     NodeKind.ADD: "sum",
     NodeKind.MUL: "elementwise product",
-    NodeKind.REDUCE: "sum over axes",
+    NodeKind.REDUCE: "linear operator",
     NodeKind.NONLINEAR: "nonlinear operator",
     NodeKind.LAYOUT: "change of layout",
     NodeKind.COMMUNICATION: "communication",
     NodeKind.BLOCK: "block",
     NodeKind.SAVED: "saved in the forward pass",
+}
+_SUM: Final = "Σ"
+_KEPT: Final = {  # what operators keep for their backward passes, under names of their own
+    "lse": "log of the sum of exponentials",
+    "rstd": "1 / standard deviation",
+    "center": "mean of the batch",
+    "keep": "mask: what dropout keeps",
 }
 _SOURCE: Final = "source: takes no tensor"  # a box of a layout operator that no edge enters
 _EDGES: Final = {
@@ -45,7 +52,12 @@ _MARKS: Final = {
     Emphasis.CHANGED: "changed",
     Emphasis.WENT: "gone",
 }
-_LETTERED: Final = (NodeKind.NONLINEAR, NodeKind.LAYOUT, NodeKind.COMMUNICATION)
+_LETTERED: Final = (
+    NodeKind.NONLINEAR,
+    NodeKind.LAYOUT,
+    NodeKind.COMMUNICATION,
+    NodeKind.REDUCE,
+)
 _COLLECTIVES: Final = {
     "AR": "all-reduce: the sum over ranks",
     "RS": "reduce-scatter: a rank's part of the sum over ranks",
@@ -79,8 +91,18 @@ def meanings(figure: Figure) -> Iterator[Meaning]:
             if node.kind is kind
         )
         yield from dict.fromkeys(named)
+        if kind is NodeKind.SAVED:
+            yield from dict.fromkeys(_kept(figure.nodes))
     yield from (Meaning(kind, words) for kind, words in _EDGES.items() if kind in styles)
     yield from (Meaning(mark, words) for mark, words in _MARKS.items() if mark in figure.marks)
+
+
+def _kept(nodes: Iterable[FigureNode]) -> Iterator[Meaning]:
+    """Yield the meanings of what operators keep."""
+    runs = (run for node in nodes if node.kind is NodeKind.SAVED for run in node.label if run.bold)
+    for run in runs:
+        if run.text in _KEPT:
+            yield Meaning(NodeKind.SAVED, _KEPT[run.text], run.text)
 
 
 def _named(node: FigureNode, family: str) -> Meaning:
@@ -92,7 +114,10 @@ def _named(node: FigureNode, family: str) -> Meaning:
         return Meaning(node.kind, family)
     words = node.title.partition(":")[0].replace("scale_mask", "scale and mask").replace("_", " ")
     if words.lower() == letters.lower():
-        return Meaning(node.kind, family, letters if family is _SOURCE else "")
+        has_letters = family is _SOURCE or node.kind is NodeKind.REDUCE
+        return Meaning(node.kind, family, letters if has_letters else "")
+    if letters == _SUM:
+        return Meaning(node.kind, "sum over axes", letters)
     name = letters.removeprefix("d")
     words = words.removesuffix(name.lower()) + name if words.endswith(f" {name.lower()}") else words
     return Meaning(node.kind, words, letters)
@@ -140,8 +165,10 @@ def _mark(meaning: Meaning) -> Iterator[DrawnShape | DrawnText]:
     if look.outline is style.Outline.CIRCLE:
         yield from glyph(FigureNode("", kind), Box.around(middle, look.width, look.height))
     elif look.outline is style.Outline.NONE:
-        node = FigureNode("", kind, plain("X"))
-        yield from glyph(node, Box.around(middle, measure.node_size(node).width, _MARK.height))
+        node = FigureNode("", kind, plain(meaning.letters or "X"))
+        width = measure.node_size(node).width
+        middle = (width / 2, 0.0) if meaning.letters else middle
+        yield from glyph(node, Box.around(middle, width, _MARK.height))
     elif meaning.letters:
         width = _mark_width(meaning)
         box = Box.around((width / 2, 0.0), width, look.height)

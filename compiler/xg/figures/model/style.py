@@ -36,6 +36,7 @@ RAIL_GAP: Final = 8.0  # between lines that leave or enter a node at one side
 LANE_GAP: Final = 14.0  # between a lane and what it passes
 PAIR_GAP: Final = 7.0  # between an arrow and the gradient's arrow beside it
 PAGE_MARGIN: Final = 16.0
+NARROW_MARGIN: Final = 4.0  # of a page of a given width
 LEAST_LEGEND_WIDTH: Final = 300.0
 GROUP_PADDING: Final = 12.0
 GROUP_HEADING: Final = 11.0  # more at the top, for the label

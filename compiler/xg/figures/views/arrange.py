@@ -245,9 +245,9 @@ def _labelled(
     """Choose what each arrow says: symbol and shape, as the node that it leads to reads them.
 
     If they are not `spelled`, one arrow of a value does, where its column continues. Tensors carry
-    their names themselves; a lane repeats the shape of its value. An arrow into one that goes on
-    says what it is called before, if that is another name. Return also which arrows repeat what is
-    said of the only value that leaves a node.
+    their names themselves; a lane says its value again, at least the shape. An arrow into one that
+    goes on says what it is called before, if that is another name. Return also which arrows repeat
+    what is said of the only value that leaves a node.
     """
     order = (EdgeRole.MAIN, EdgeRole.BRANCH, EdgeRole.SIDE)
     heads = (arrow.head for arrow in arrows)
@@ -274,8 +274,7 @@ def _labelled(
         if arrow.role is EdgeRole.RESIDUAL:
             value = arrow.flow.value
             is_new = value not in done and arrow.tail not in named
-            is_named = spelled and (is_new or len(leaving[arrow.tail]) > 1)
-            text = naming.label(value) if is_named else naming.shape(value)
+            text = naming.label(value) if spelled else naming.shape(value)
             text = arrow.flow.text or text
             labels[number] = (*text, *(naming.note(value) if is_new else ()))
     return labels, repeats

@@ -99,12 +99,16 @@ class BackwardDrawing:
     ids: Ids = field(default_factory=Ids)
 
     def sources(self) -> list[Terminal]:
-        """Return the gradients of the block's outputs.
+        """Return the gradients of the block's outputs, but of those that pass none on.
 
         Where the block takes an output itself, only the sum of both is the output's gradient.
         """
         totals, sources = self.backward.totals, list[Terminal]()
+        read = {value for step in self.backward.steps for value in step.inputs}
+        read |= {*self.backward.gradients.values()}
         for primal, seed in self.backward.cotangents.items():
+            if seed not in read:
+                continue
             node = self._gradient(primal)
             if totals.get(primal, seed) is not seed:
                 node = replace(node, label=(*node.label, *muted(plain(" from outside"))))
@@ -170,8 +174,8 @@ class BackwardDrawing:
         return self.again[value] or not takes_gradients or not self.notation.symbol(value)
 
     def _call(self, call: Call) -> DrawnOperation:
-        node_id, graph = self.ids.take(f"d {call.path}"), self.notation.graph
-        node = call_node(call, self.program.graphs, node_id, graph, differential)
+        node_id = self.ids.take(f"d {call.path}")
+        node = call_node(call, self.program.graphs, node_id, self.notation, differential)
         node = replace(node, lines=(*node.lines, *self._given(call)))
         flows = tuple(map(Flow, self._loss_first(call.inputs)))
         return DrawnOperation(self._marked(node, call), flows, call.outputs, self._read(call))

@@ -144,7 +144,7 @@ class ForwardDrawing:
         """Return a called block's node; what it takes twice comes by one arrow."""
         node_id = self.ids.take(step.path)
         starts = self.leaves.starts
-        node = call_node(step, self.graphs, node_id, self.graph, starts=starts)
+        node = call_node(step, self.graphs, node_id, self.notation, starts=starts)
         self.views.update((starts[v], node_id) for v in step.inputs if v in starts)
         taken = dict.fromkeys(value for value in step.inputs if value not in starts)
         arrows = [(value, EdgeStyle.SINGLE) for value in taken]

@@ -47,13 +47,9 @@ class Leaves:
         if view.op.glyph == "T":
             return with_frozen(notation.label(value), operand)
         dims = notation.repeated(view)
-        inside = (
-            StyledRun("BC", sub=",".join(dims)),
-            *plain("("),
-            *notation.symbol(operand),
-            *plain(")"),
-        )
-        return with_frozen(tensor(inside, notation.dims(operand)), operand)
+        text = tensor(notation.symbol(operand), notation.dims(operand))
+        inside = (*plain("("), *with_frozen(text, operand), *plain(")"))
+        return (StyledRun("BC", sub=",".join(dims)), *inside)
 
 
 def find_leaves(graph: Graph, flowing: frozenset[Value] = frozenset()) -> Leaves:

@@ -29,10 +29,11 @@ _KINDS: Final = {
     "loss": NodeKind.NONLINEAR,
     "collective": NodeKind.COMMUNICATION,
 }
+_LINEAR: Final = ("scale", "mean", "meanpool", "overlap", "combine")  # sums, of weighed terms
 _PARTIAL: Final = richtext.muted(richtext.plain(" partial"))
 ON_ITS_RANK: Final = ("part", "spread", "once")  # moves that send nothing
-# Kinds whose sign means one operator; others of the family are boxes with a name.
 _INDEX: Final = "_i"  # how an author writes that a value is a rank's own term
+# Kinds whose sign means one operator; others of the family are boxes with a name.
 _SIGNS: Final = {NodeKind.MUL: "⊙", NodeKind.REDUCE: "sum", NodeKind.ADD: "⊕", NodeKind.MATMUL: "•"}
 
 
@@ -55,6 +56,8 @@ def kind(op: Op) -> NodeKind:
     """Return the glyph of an operator."""
     if op.glyph in ON_ITS_RANK:
         return NodeKind.LAYOUT
+    if op.glyph.removeprefix("d") in _LINEAR:
+        return NodeKind.REDUCE
     node_kind = _KINDS[op.family]
     return NodeKind.NONLINEAR if _SIGNS.get(node_kind, op.glyph) != op.glyph else node_kind
 

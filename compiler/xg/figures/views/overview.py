@@ -20,10 +20,11 @@ from xg.figures.model.figure import (
 )
 from xg.figures.model.richtext import RichText, plain
 from xg.figures.views.arrange import Arranged, DrawnOperation, Flow, Terminal, arrange
+from xg.figures.views.axis_groups import axis_groups
 from xg.figures.views.forward import ForwardDrawing, forward_drawing, renamed
 from xg.figures.views.notation import Notation
 from xg.figures.views.steps import call_name, times
-from xg.ir.graph import Apply, Call, Graph, Program, Value
+from xg.ir.graph import Apply, Call, Graph, Program, Step, Value
 
 _SUBTITLE: Final = "overall flow"
 _MOST_LINES: Final = 8  # with their ways back, that have room around the text of a tensor
@@ -37,7 +38,9 @@ def overview_figure(program: Program, *, legend: bool = False, depth: int | None
     graph = program.main
     drawing = forward_drawing(graph, program.graphs)
     sources = drawing.sources()
-    parts = [_part(step, drawing, program, depth) for step in drawing.steps()]
+    steps = drawing.steps()
+    parts = [_part(step, drawing, program, depth) for step in steps]
+    levels = _levels(drawing.notation, steps, parts)
     sources += (source for part in parts for source in part.sources)
     sources, parts = _drawn_again(sources, parts, drawing)
     operations = [operation for part in parts for operation in part.operations]
@@ -56,9 +59,12 @@ def overview_figure(program: Program, *, legend: bool = False, depth: int | None
             *arranged.edges,
             *gradients(arranged, (*sources, *begun, *results), operations, naming, drawing.tensors),
         ),
-        tuple(_framed(_groups(parts), arranged)),
+        (*_framed(_groups(parts), arranged), *_lanes(levels, arranged)),
         legend,
     )
+
+
+_Level = tuple[Notation, Mapping[Step, Sequence[DrawnOperation]]]  # a block and what it does itself
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,7 +73,8 @@ class _StepDrawing:
 
     A block may be expanded more than once, so its values are copied: `inner` maps them to the
     originals and what these are written in. A group is before those inside of it. `sources` are
-    parameters with which columns begin inside, `begun` what rounds begin with.
+    parameters with which columns begin inside, `begun` what rounds begin with, `levels` the
+    operations of the opened blocks as these have them.
     """
 
     operations: Sequence[DrawnOperation]
@@ -77,6 +84,7 @@ class _StepDrawing:
     groups: Sequence[FigureGroup] = ()
     sources: Sequence[Terminal] = ()
     begun: Sequence[Terminal] = ()
+    levels: Sequence[_Level] = ()
 
 
 def _drawn_again(
@@ -199,16 +207,16 @@ def _part(
     own = [v for one in callee.steps for v in one.outputs if v not in outside]
     first = {one.inputs[0] for one in opened.steps() if one.inputs}
     begun = [value for value in callee.param_values() if value in first]
-    parts = [_part(one, opened, program, (depth or 1) - 1) for one in opened.steps()]
+    steps = opened.steps()
+    parts = [_part(one, opened, program, (depth or 1) - 1) for one in steps]
     drawn = [one for part in parts for one in part.operations]
     round_of = _round(step, callee, drawn)
     copies = {value: replace(value) for value in (*own, *begun, *round_of)}
     outside |= copies
     operations = [renamed(one, outside, partial(_home, drawing)) for one in drawn]
     entries = [Terminal(copies[value], opened.tensor(value)) for value in round_of]
-    operations[:0] = [
-        DrawnOperation(one.node, (Flow(step.inputs[0]),), (one.value,)) for one in entries
-    ]
+    first_flow = (Flow(step.inputs[0]),)
+    operations[:0] = [DrawnOperation(one.node, first_flow, (one.value,)) for one in entries]
     inner = {copy: (opened.notation, value) for value, copy in copies.items()}
     inner |= {copy: known for part in parts for copy, known in part.inner.items()}
     name = call_name(step, drawing.graph, program.graphs)
@@ -219,7 +227,26 @@ def _part(
     nodes = (*(source.node.id for source in sources), *(node.id for node in within))
     group = drawing.notation.remarks.group(FigureGroup(step.path, label, nodes), step)
     entries += (entry for part in parts for entry in part.begun)
-    return _StepDrawing(operations, inner, (group, *_below(step.path, parts)), sources, entries)
+    groups, levels = (group, *_below(step.path, parts)), _levels(opened.notation, steps, parts)
+    return _StepDrawing(operations, inner, groups, sources, entries, levels)
+
+
+def _levels(
+    notation: Notation, steps: Sequence[Step], parts: Sequence[_StepDrawing]
+) -> list[_Level]:
+    """Return the level of a block and those below it."""
+    pairs = zip(steps, parts, strict=True)
+    own: dict[Step, Sequence[DrawnOperation]] = {
+        step: part.operations for step, part in pairs if isinstance(step, Apply)
+    }
+    return [(notation, own), *(level for part in parts for level in part.levels)]
+
+
+def _lanes(levels: Sequence[_Level], arranged: Arranged) -> Iterator[FigureGroup]:
+    """Yield the lanes of what is done for each index of an axis in the blocks of all levels."""
+    for number, (notation, drawn) in enumerate(levels):
+        for group in axis_groups(arranged, drawn, notation):
+            yield replace(group, id=f"{group.id}, {number}")
 
 
 def _home(drawing: ForwardDrawing, value: Value) -> ForwardDrawing | None:

@@ -10,14 +10,12 @@ from xg.figures.model import richtext
 from xg.figures.model.figure import EdgeStyle, Figure, FigureNode, NodeKind
 from xg.figures.model.richtext import RichText, StyledRun
 from xg.figures.views.notation import Notation, kind
-from xg.ir.dim import Dim
+from xg.figures.views.use_arguments import arguments
 from xg.ir.graph import Apply, Call, Graph, Program, Step, Value
 from xg.ir.plan import Plan
-from xg.ir.scalar import Scalar, as_scalar
-from xg.ir.use import Length, Number, Tensor, Word
+from xg.ir.use import Tensor
 
 _SHORT: Final = 4  # characters of arguments that are beside the glyph
-_ROUNDING: Final = ("eps",)  # arguments that are about rounding only
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,49 +59,20 @@ def apply_node(step: Apply, node_id: str, notation: Notation, detail: RichText =
     """
     op, node_kind = step.op, kind(step.op)
     title = f"{op.name}: {op.formula}" if op.formula else op.name
-    if node_kind is NodeKind.REDUCE:
+    if node_kind is NodeKind.REDUCE and op.glyph == "sum":
         axes = _names(notation.dims(step.inputs[0]), step.attrs["axes"])
         label = (*richtext.plain("Σ "), *richtext.listed_dimensions(axes))
         return FigureNode(node_id, node_kind, label, detail, title)
     repeated = notation.repeated(step) if op.glyph == "BC" else ()
     label = (StyledRun(op.glyph, sub=",".join(repeated)), *_along(step, notation))
-    arguments = _arguments(step, notation)
-    words = richtext.characters(arguments)
+    given = arguments(step, notation)
+    words = richtext.characters(given)
     if len(words) > _SHORT or ", " in words:
-        lines = (detail, arguments) if detail else (arguments,)
+        lines = (detail, given) if detail else (given,)
         return FigureNode(node_id, node_kind, label, lines[0], title, lines=lines[1:])
-    if arguments:
-        label = (*label, *richtext.muted((StyledRun("("), *arguments, StyledRun(")"))))
+    if given:
+        label = (*label, *richtext.muted((StyledRun("("), *given, StyledRun(")"))))
     return FigureNode(node_id, node_kind, label, detail, title)
-
-
-def _arguments(step: Apply, notation: Notation) -> RichText:
-    """Return the arguments of a use that say more than its shapes: those that are no defaults.
-
-    A gradient has those of the operator that it differentiates.
-    """
-    if step.origin and step.op.name.startswith("gradient of "):
-        step = step.origin
-    result = notation.dims(step.outputs[0])
-    lengths = [own.name for own in step.op.own if isinstance(own, Length)]
-    held = {name: step.attrs.get(name) for name in lengths}
-    spelled = {name: notation.written(each) for name, each in held.items() if isinstance(each, Dim)}
-    for name, each in held.items():
-        if isinstance(each, Scalar) and each != as_scalar(1):  # as kernels have it: a stride
-            spelled[name] = str(each)
-    shown = result if step.inputs else [*result, "0"]  # range(n) begins at 0
-    if all(length in shown for length in spelled.values()):
-        spelled = {}
-    for own in step.op.own:
-        value = step.attrs.get(own.name)
-        if isinstance(own, Number) and value is not None and own.name not in _ROUNDING:
-            if own.default is None or value != as_scalar(own.default):
-                spelled[own.name] = str(value)
-        elif isinstance(own, Word) and value not in (None, *own.choices[:1]):
-            spelled[own.name] = str(value)
-    texts = [spelled[own.name] for own in step.op.own if own.name in spelled]
-    runs = (run for text in texts for run in (*richtext.plain(", "), *richtext.number(text)))
-    return tuple(runs)[1:]
 
 
 def _along(step: Apply, notation: Notation) -> RichText:
@@ -127,23 +96,25 @@ def call_node(
     call: Call,
     graphs: Mapping[str, Graph],
     node_id: str,
-    graph: Graph,
+    notation: Notation,
     written: Callable[[RichText], RichText] = tuple,
     starts: Mapping[Value, Apply] | None = None,
 ) -> FigureNode:
     """Return the box of a called block; of a repeated one with its count.
 
-    One of several boxes with a title has its name; those of one name share their parameters. A line
-    of a loop's box says at which numbers its states begin, if `starts` makes them.
+    One of several boxes with a title has its name; those of one name share their parameters. Lines
+    have sizes of the callee that no shape shows, and of a loop at which numbers its states begin,
+    if `starts` makes them.
     """
     callee = graphs[call.callee]
     label = written(richtext.plain(callee.title or callee.block))
     title = f"{callee.block} as {call.path}"
-    name = call_name(call, graph, graphs)
+    name = call_name(call, notation.graph, graphs)
     count = times(call)
     detail = (*count, *richtext.plain(", " if count and name else ""), *richtext.plain(name))
-    begun = _begun(call, callee, starts or {})
-    return FigureNode(node_id, NodeKind.BLOCK, label, detail, title, lines=(begun,) * bool(begun))
+    lines = (_sizes(call, callee, notation), _begun(call, callee, starts or {}))
+    some = (*((detail,) if detail else ()), *(line for line in lines if line))
+    return FigureNode(node_id, NodeKind.BLOCK, label, (some or ((),))[0], title, lines=some[1:])
 
 
 def differential(text: RichText) -> RichText:
@@ -170,6 +141,25 @@ def start_values(call: Call) -> tuple[Value, ...]:
     """Return what the first round of a loop finds as its states."""
     count = call.loop.states if call.loop else 0
     return call.inputs[len(call.inputs) - count :]
+
+
+def _sizes(call: Call, callee: Graph, notation: Notation) -> RichText:
+    """Return N=N_1-1, s=2: sizes that are no axis of what goes in or out, if they have a new name.
+
+    A size of what goes in or out says also that of an equal one.
+    """
+    axes = {str(dim) for value in (*callee.inputs, *callee.outputs)
+            for dim in callee.types[value].shape}  # fmt: skip
+    seen = {dim for name, dim in call.sizes.items() if name in axes}
+    given = {name: notation.written(dim) for name, dim in call.sizes.items()
+             if name not in axes and dim not in seen}  # fmt: skip
+    return tuple(
+        run
+        for name, text in given.items()
+        if name != text
+        for run in (*richtext.plain(", "), *richtext.dimension(name), *richtext.plain("="),
+                    *richtext.number(text))
+    )[1:]  # fmt: skip
 
 
 def _begun(call: Call, callee: Graph, starts: Mapping[Value, Apply]) -> RichText:
