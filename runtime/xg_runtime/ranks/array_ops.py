@@ -21,6 +21,10 @@ class ArrayOps(Protocol):
         """Return the parts along a new leading axis."""
         ...
 
+    def join(self, parts: list[Tensor], axis: int) -> Tensor:
+        """Return the parts one after the other along an axis."""
+        ...
+
     def flat(self, parts: list[Tensor]) -> Tensor:
         """Return all elements of all parts, one after the other."""
         ...
@@ -48,6 +52,9 @@ class _NumPyOps:
 
     def stack(self, parts: list[Tensor]) -> Tensor:
         return np.stack(parts)
+
+    def join(self, parts: list[Tensor], axis: int) -> Tensor:
+        return np.concatenate(parts, axis)
 
     def flat(self, parts: list[Tensor]) -> Tensor:
         return np.concatenate([part.reshape(-1) for part in parts])

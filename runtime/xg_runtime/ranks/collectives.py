@@ -2,9 +2,10 @@
 
 Each comes in two forms: `all_reduce(x, "N_T")`, and `start_all_reduce(x, "N_T")`, which gives a
 handle to be awaited later. All ranks have to begin the same collectives in the same order; they end
-in that order too. `over` names a mesh axis, `axis` a tensor's, counted from the end. An operand is
-never changed, unless it is donated, and may change as soon as the call has returned. Over an axis
-of one rank each is the identity: the result may then be the operand.
+in that order too. `over` names a mesh axis, and the order of its ranks where that is zigzag
+(`order`); `axis` is a tensor's, counted from the end. An operand is never changed, unless it is
+donated, and may change as soon as the call has returned. Over an axis of one rank each is the
+identity: the result may then be the operand.
 
 Every sum is taken in rank order, so that all ranks have the same bits, where ranks are simulated;
 among processes the backend decides on the order, and all ranks have the same bits as well.
@@ -23,6 +24,7 @@ from typing import Any, Generic, TypeVar
 from xg_runtime.ranks.array_ops import Tensor, type_name
 from xg_runtime.ranks.call import Call, Kind
 from xg_runtime.ranks.mesh import Pending, current
+from xg_runtime.ranks.order import axis_of
 from xg_runtime.ranks.split_axis import cut, join
 
 T = TypeVar("T")
@@ -86,7 +88,7 @@ def start_all_reduce_max(x: T, over: str) -> Handle[T]:
 
 def start_all_gather(x: T, over: str, axis: int) -> Handle[T]:
     """Begin an `all_gather`."""
-    return _start("all_gather", x, over, (axis,), finish=lambda parts: join(parts, axis))
+    return _start("all_gather", x, over, (axis,), finish=lambda parts: join(parts, axis, over))
 
 
 def start_reduce_scatter(x: T, over: str, axis: int) -> Handle[T]:
@@ -104,7 +106,7 @@ def start_all_to_all(x: T, over: str, split: int, concat: int) -> Handle[T]:
         over,
         (split, concat),
         prepare=lambda ranks: cut(x, ranks, split, over),
-        finish=lambda parts: join(parts, concat),
+        finish=lambda parts: join(parts, concat, over),
     )
 
 
@@ -138,7 +140,7 @@ def _start(
     if ranks == 1:
         return Handle(_Done(x), lambda result: result)
     dtype = type_name(x.dtype)
-    call = Call(kind, over, tuple(x.shape), dtype, int(x.dtype.itemsize), along)
+    call = Call(kind, axis_of(over), tuple(x.shape), dtype, int(x.dtype.itemsize), along)
     payload = prepare(ranks) if prepare else x
     mesh.counters.add(call, ranks)
     return Handle(mesh.start(call, payload, donate=donate), finish)

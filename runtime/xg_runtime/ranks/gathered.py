@@ -105,7 +105,7 @@ class Gathered(dict[str, T]):
                 shape = tuple(self[name].shape)
                 stop = start + prod(shape)
                 parts = wholes[:, start:stop].reshape(ranks, *shape)
-                whole = join(parts, self._gathers[name][1])
+                whole = join(parts, self._gathers[name][1], bundle.over)
                 if name in self._held:
                     self._there[name] = whole
                 yield name, whole

@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from xg_runtime.errors import InputError
+from xg_runtime.ranks.order import axis_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,11 +52,11 @@ class Grid:
         return self._lengths[axis]
 
     def axes(self, axis: str) -> tuple[str, ...]:
-        """The axes that are named, in the order of the mesh.
+        """The axes that are named, in the order of the mesh, whatever the order of their ranks.
 
         Raises InputError where there is no such axis.
         """
-        names = axis.split("*")
+        names = axis_of(axis).split("*")
         for name in names:
             if name not in self.sizes:
                 listing = ", ".join(self.sizes) or "none"

@@ -5,11 +5,14 @@ Axes are counted from the end (-1 is the last). A result may share memory with i
 
 from __future__ import annotations
 
+from functools import reduce
+from operator import add
 from typing import TypeVar
 
 from xg_runtime.ranks.array_ops import Tensor, array_ops
 from xg_runtime.ranks.grid import Grid
 from xg_runtime.ranks.mesh import current
+from xg_runtime.ranks.order import chunks_of, parts_of
 from xg_runtime.ranks.split_axis import width
 
 T = TypeVar("T")
@@ -34,7 +37,10 @@ def number() -> int:
 def shard_slice(x: T, over: str, axis: int) -> T:
     """This rank's slice of a whole: [..., N*n, ...] as [..., n, ...]."""
     array: Tensor = x
-    return array if size(over) == 1 else array[_place(array, size(over), axis, over)]
+    if size(over) == 1:
+        return array
+    parts = [array[each] for each in _places(array, over, axis)]
+    return parts[0] if len(parts) == 1 else array_ops(array).join(parts, axis)
 
 
 def pad_from_shard(x: T, over: str, axis: int) -> T:
@@ -49,7 +55,9 @@ def pad_from_shard(x: T, over: str, axis: int) -> T:
     shape = list(array.shape)
     shape[axis] *= ranks
     whole = array_ops(array).zeros(array, tuple(shape))
-    whole[_place(whole, ranks, axis, over)] = array
+    places = _places(whole, over, axis)
+    for number, place in enumerate(places):
+        whole[place] = array[_chunk(array, number, len(places), axis, over)]
     return whole
 
 
@@ -61,24 +69,34 @@ def first_rank_only(x: T, over: str) -> T:
 
 def owns_index(ids: T, over: str, rows: int) -> T:
     """Whether each id is one of the `rows` rows that this rank has of a table cut by rows."""
-    places: Tensor = _places(ids, over, rows)
-    return (places >= 0) & (places < rows)
+    found = [held for held, _ in _found(ids, over, rows)]
+    return found[0] if len(found) == 1 else found[0] | found[1]
 
 
 def to_local_index(ids: T, over: str, rows: int) -> T:
     """Where in its part of the table this rank has each id; 0 for those it has not."""
-    places: Tensor = _places(ids, over, rows)
-    return array_ops(places).where((places >= 0) & (places < rows), places)
+    where = array_ops(ids).where
+    return reduce(add, (where(held, place) for held, place in _found(ids, over, rows)))
 
 
-def _places(ids: Tensor, over: str, rows: int) -> Tensor:
-    return ids - rank(over) * rows
+def _found(ids: Tensor, over: str, rows: int) -> list[tuple[Tensor, Tensor]]:
+    """For each chunk of this rank's rows which ids are there, and at which of its rows."""
+    length = rows // parts_of(over)
+    starts = (chunk * length for chunk in chunks_of(over, rank(over), size(over)))
+    inside = [ids - start for start in starts]
+    held = [(places >= 0) & (places < length) for places in inside]
+    return [(held[k], places + k * length if k else places) for k, places in enumerate(inside)]
 
 
-def _place(whole: Tensor, ranks: int, axis: int, over: str) -> tuple[slice, ...]:
-    """The index of this rank's slice."""
-    part = width(whole, ranks, axis, over)
-    first = rank(over) * part
+def _places(whole: Tensor, over: str, axis: int) -> list[tuple[slice, ...]]:
+    """The index of each of this rank's chunks."""
+    chunks, count = chunks_of(over, rank(over), size(over)), size(over) * parts_of(over)
+    return [_chunk(whole, chunk, count, axis, over) for chunk in chunks]
+
+
+def _chunk(whole: Tensor, chunk: int, count: int, axis: int, over: str) -> tuple[slice, ...]:
+    """The index of one of so many chunks."""
+    length = width(whole, count, axis, over)
     index = [slice(None)] * whole.ndim
-    index[axis] = slice(first, first + part)
+    index[axis] = slice(chunk * length, (chunk + 1) * length)
     return tuple(index)

@@ -1,7 +1,7 @@
 """Global tensors and a rank's shards of them, by their cuts.
 
-A cut is an axis, counted from the end, and the mesh axis that cuts it; of several the outermost is
-first.
+A cut is an axis, counted from the end, and the mesh axis that cuts it, with its order if that is
+`order.ZIGZAG`; of several the outermost is first.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ from typing import TypeVar
 from xg_runtime.ranks.array_ops import Tensor, array_ops
 from xg_runtime.ranks.collectives import all_gather
 from xg_runtime.ranks.local import rank, shard_slice, size
+from xg_runtime.ranks.order import chunks_of, parts_of
 
 T = TypeVar("T", bound=Tensor)
 Cuts = Sequence[tuple[int, str]]
@@ -32,9 +33,12 @@ def gather_shard(x: T, cuts: Cuts) -> T:
     return x
 
 
-def mesh_places(*cuts: tuple[int, str]) -> list[tuple[int, int, int]]:
-    """For every cut the axis, this rank's place along the mesh axis, and the number of ranks."""
-    return [(axis, rank(over), size(over)) for axis, over in cuts]
+def mesh_places(*cuts: tuple[int, str]) -> list[tuple[int, tuple[int, ...], int]]:
+    """For every cut the axis, the chunks of it that this rank has, and the number of all."""
+    return [
+        (axis, chunks_of(over, rank(over), size(over)), size(over) * parts_of(over))
+        for axis, over in cuts
+    ]
 
 
 def global_shape(shape: Sequence[int], cuts: Cuts) -> tuple[int, ...]:

@@ -17,6 +17,10 @@ class TorchOps:
         """Return the parts along a new leading axis."""
         return torch.stack(parts)
 
+    def join(self, parts: list[Tensor], axis: int) -> Tensor:
+        """Return the parts one after the other along an axis."""
+        return torch.cat(parts, axis)
+
     def flat(self, parts: list[Tensor]) -> Tensor:
         """Return all elements of all parts, one after the other."""
         return torch.cat([part.reshape(-1) for part in parts])

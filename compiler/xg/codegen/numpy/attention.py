@@ -104,7 +104,7 @@ def attention_with_part_of_dropout(
     scaling: str,
     seed: int | None,
     place: str,
-    cuts: list[tuple[int, int, int]],
+    cuts: list[tuple[int, tuple[int, ...], int]],
 ) -> tuple[Array, Array, Array | None]:
     """Attention with dropout on a rank, whose weights are the part that `cuts` say."""
     keep = keep_part((*q.shape[:-1], k.shape[-2]), p, seed, place, cuts)

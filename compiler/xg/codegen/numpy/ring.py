@@ -3,6 +3,9 @@
 Ordinary, tested code, like `kernels`. Of each row of scores a rank keeps the largest, the sum of
 exponentials and the sum of values that these weigh: (m, l, O). Two such are merged by the larger m,
 so parts may be met in any order.
+
+Where ranks share the sequence in zigzag, a rank has two chunks of queries, and meets two of keys;
+those that a causal mask hides from each other are left out.
 """
 
 from __future__ import annotations
@@ -19,7 +22,7 @@ from xg.codegen.numpy.support import keep_part
 Array = NDArray[Any]
 
 # A module imports these from `xg_runtime.ranks`.
-mesh_places: Callable[[tuple[int, str]], list[tuple[int, int, int]]] = only_in_modules
+mesh_places: Callable[[tuple[int, str]], list[tuple[int, tuple[int, ...], int]]] = only_in_modules
 start_shift: Callable[[Array, str], Handle[Array]] = only_in_modules
 
 
@@ -58,11 +61,11 @@ def ring_attention_with_dropout(
     around: str,
     seed: int | None,
     place: str,
-    cuts: list[tuple[int, int, int]],
+    cuts: list[tuple[int, tuple[int, ...], int]],
 ) -> tuple[Array, Array, Array | None]:
     """Ring attention whose weights are dropped with probability p, and the mask of that."""
-    [(_, _, ranks)] = mesh_places((-2, around))
-    keep = keep_part((*q.shape[:-1], k.shape[-2] * ranks), p, seed, place, cuts)
+    [(_, mine, chunks)] = mesh_places((-2, around))
+    keep = keep_part((*q.shape[:-1], k.shape[-2] // len(mine) * chunks), p, seed, place, cuts)
     y, lse = attend_around(q, k, v, m, keep, scale, mask, around)
     if keep is not None and scaling == "scaled":
         y *= 1 / (1 - p)
@@ -100,27 +103,26 @@ def attend_around(
     around: str,
 ) -> tuple[Array, Array]:
     """Attention to one part of keys and values after the other; each goes on as it is met."""
-    [(_, here, ranks)] = mesh_places((-2, around))
-    y = np.zeros((*q.shape[:-1], v.shape[-1]), q.dtype)
-    total = np.zeros((*q.shape[:-1], 1), q.dtype)
-    peak = np.full(total.shape, -np.inf, q.dtype)
+    [(_, mine, chunks)] = mesh_places((-2, around))
+    parts, ranks = len(mine), chunks // len(mine)
+    masks = some_rows(m, parts), some_rows(keep, parts)
+    rows = list(zip(mine, rows_of(q, parts), *masks, strict=True))
+    found = [nothing_found(part, v) for _, part, _, _ in rows]
     coming: list[Handle[Array]] = []
     for turn in range(ranks):
         if turn < ranks - 1:
             coming = [start_shift(k, around), start_shift(v, around)]
-        source = (here - turn) % ranks
-        z = scores_of_part(q, k, m, scale, mask, here, source, ranks)
-        if z is not None:
-            higher = np.maximum(peak, z.max(axis=-1, keepdims=True))
-            safe = np.where(higher > -np.inf, higher, 0)
-            e, fade = np.exp(z - safe), np.exp(peak - safe)
-            total = total * fade + e.sum(axis=-1, keepdims=True)
-            y = y * fade + kept_of_part(e, keep, source) @ v
-            peak = higher
+        theirs = chunks_of((mine[0] - turn) % ranks, parts, chunks)
+        met = list(zip(theirs, rows_of(k, parts), rows_of(v, parts), strict=True))
+        for place, (here, queries, shown, kept) in enumerate(rows):
+            for source, keys, values in met:
+                z = scores_of_part(queries, keys, shown, scale, mask, here, source, chunks)
+                if z is not None:
+                    found[place] = merged(found[place], z, kept, values, source)
         if turn < ranks - 1:
             k, v = coming[0].wait(), coming[1].wait()
-    some = np.where(total > 0, total, 1)
-    return y / some, np.where(peak > -np.inf, peak, 0) + np.log(some)
+    ended = [weighed(*each) for each in found]
+    return joined([y for y, _ in ended]), joined([lse for _, lse in ended])
 
 
 def d_attend_around(
@@ -138,30 +140,103 @@ def d_attend_around(
     around: str,
 ) -> tuple[Array, Array, Array]:
     """The gradients of keys and values travel along; a rank's own part is its last."""
-    [(_, here, ranks)] = mesh_places((-2, around))
+    [(_, mine, chunks)] = mesh_places((-2, around))
+    parts, ranks = len(mine), chunks // len(mine)
     delta = (dy * y).sum(axis=-1, keepdims=True)
+    own = [rows_of(x, parts) for x in (q, dy, lse, delta)]
+    rows = list(zip(mine, *own, some_rows(m, parts), some_rows(keep, parts), strict=True))
     dq, dk, dv = np.zeros_like(q), np.zeros_like(k), np.zeros_like(v)
     coming = [start_shift(k, around), start_shift(v, around)]
     sums: list[Handle[Array]] = []
     for turn in range(1, ranks + 1):
         arrived = [each.wait() for each in coming] if turn < ranks else [k, v]
-        keys, values = arrived[0], arrived[1]
         if turn < ranks - 1:
-            coming = [start_shift(keys, around), start_shift(values, around)]
+            coming = [start_shift(arrived[0], around), start_shift(arrived[1], around)]
         if turn > 1:
             sums = [start_shift(dk, around), start_shift(dv, around)]
-        source = (here - turn) % ranks
-        z = scores_of_part(q, keys, m, scale, mask, here, source, ranks)
+        theirs = chunks_of((mine[0] - turn) % ranks, parts, chunks)
+        terms = d_part(rows, arrived[0], arrived[1], theirs, scale, mask, factor, chunks)
         if turn > 1:
             dk, dv = sums[0].wait(), sums[1].wait()
-        if z is not None:
-            weights = np.exp(z - lse)
-            dz = kept_of_part(dy @ values.swapaxes(-1, -2), keep, source) * factor
-            dz = (dz - delta) * weights * scale
-            dq = dq + dz @ keys
-            dk = dk + dz.swapaxes(-1, -2) @ q
-            dv = dv + kept_of_part(weights, keep, source).swapaxes(-1, -2) @ dy * factor
+        dq, dk, dv = dq + terms[0], dk + terms[1], dv + terms[2]
     return dq, dk, dv
+
+
+def d_part(
+    rows: list[tuple[int, Array, Array, Array, Array, Array | None, Array | None]],
+    k: Array,
+    v: Array,
+    theirs: tuple[int, ...],
+    scale: float,
+    mask: str,
+    factor: float,
+    chunks: int,
+) -> tuple[Array, Array, Array]:
+    """The terms of all gradients from this rank's queries and the keys of another."""
+    parts = len(theirs)
+    met = list(zip(theirs, rows_of(k, parts), rows_of(v, parts), strict=True))
+    dq = [np.zeros_like(queries) for _, queries, *_ in rows]
+    dk = [np.zeros_like(keys) for _, keys, _ in met]
+    dv = [np.zeros_like(values) for *_, values in met]
+    for place, (here, queries, dy, lse, delta, shown, kept) in enumerate(rows):
+        for other, (source, keys, values) in enumerate(met):
+            z = scores_of_part(queries, keys, shown, scale, mask, here, source, chunks)
+            if z is not None:
+                weights = np.exp(z - lse)
+                dz = kept_of_part(dy @ values.swapaxes(-1, -2), kept, source) * factor
+                dz = (dz - delta) * weights * scale
+                dq[place] += dz @ keys
+                dk[other] += dz.swapaxes(-1, -2) @ queries
+                dv[other] += kept_of_part(weights, kept, source).swapaxes(-1, -2) @ dy * factor
+    return joined(dq), joined(dk), joined(dv)
+
+
+def nothing_found(q: Array, v: Array) -> tuple[Array, Array, Array]:
+    """The state of queries that have met no key."""
+    total = np.zeros((*q.shape[:-1], 1), q.dtype)
+    y = np.zeros((*q.shape[:-1], v.shape[-1]), q.dtype)
+    return y, total, np.full(total.shape, -np.inf, q.dtype)
+
+
+def merged(
+    found: tuple[Array, Array, Array], z: Array, keep: Array | None, values: Array, source: int
+) -> tuple[Array, Array, Array]:
+    """The state with one more chunk of keys, of which these are the scores."""
+    y, total, peak = found
+    higher = np.maximum(peak, z.max(axis=-1, keepdims=True))
+    safe = np.where(higher > -np.inf, higher, 0)
+    e, fade = np.exp(z - safe), np.exp(peak - safe)
+    total = total * fade + e.sum(axis=-1, keepdims=True)
+    return y * fade + kept_of_part(e, keep, source) @ values, total, higher
+
+
+def weighed(y: Array, total: Array, peak: Array) -> tuple[Array, Array]:
+    """The mean of values when all were met, and the logarithm of the sum of exponentials."""
+    some = np.where(total > 0, total, 1)
+    return y / some, np.where(peak > -np.inf, peak, 0) + np.log(some)
+
+
+def chunks_of(rank: int, parts: int, chunks: int) -> tuple[int, ...]:
+    """The chunks of a rank: one, or in zigzag also the one that is as far from the end."""
+    return (rank, chunks - 1 - rank)[:parts]
+
+
+def rows_of(x: Array, parts: int) -> list[Array]:
+    """An array's rows for each chunk; all of it where one row is for all."""
+    if x.ndim < 2 or x.shape[-2] == 1:
+        return [x] * parts
+    n = x.shape[-2] // parts
+    return [x[..., place * n : (place + 1) * n, :] for place in range(parts)]
+
+
+def some_rows(x: Array | None, parts: int) -> list[Array | None]:
+    """The same of what may be absent."""
+    return [None] * parts if x is None else [*rows_of(x, parts)]
+
+
+def joined(parts: list[Array]) -> Array:
+    """The rows of all chunks, one after the other."""
+    return parts[0] if len(parts) == 1 else np.concatenate(parts, -2)
 
 
 def scores_of_part(
@@ -172,11 +247,11 @@ def scores_of_part(
     mask: str,
     here: int,
     source: int,
-    ranks: int,
+    chunks: int,
 ) -> Array | None:
-    """Scores of this rank's queries and the keys of another; None where all are hidden."""
+    """Scores of a chunk's queries and the keys of another; None where all are hidden."""
     S, S_k = q.shape[-2], k.shape[-2]
-    first = here * S + (S_k - S) * ranks - source * S_k  # the last of its keys that query 0 sees
+    first = here * S + (S_k - S) * chunks - source * S_k  # the last of its keys that query 0 sees
     if mask == "causal" and first + S <= 0:
         return None
     z = q @ k.swapaxes(-1, -2) * scale
@@ -189,6 +264,6 @@ def scores_of_part(
 
 
 def kept_of_part(x: Array, keep: Array | None, source: int) -> Array:
-    """The weights for the keys of a rank that dropout keeps."""
+    """The weights for the keys of a chunk that dropout keeps."""
     S_k = x.shape[-1]
     return x if keep is None else x * keep[..., source * S_k : (source + 1) * S_k]

@@ -160,7 +160,7 @@ def attention_with_part_of_dropout(
     scaling: str,
     seed: Seed,
     place: str,
-    cuts: list[tuple[int, int, int]],
+    cuts: list[tuple[int, tuple[int, ...], int]],
 ) -> tuple[Array, Array, Array | None]:
     """Attention with dropout on a rank, whose weights are the part that `cuts` say."""
     keep = None if seed is None else keep_part(pairs(q, k), p, seed, place, cuts)
