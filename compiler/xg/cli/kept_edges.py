@@ -10,7 +10,7 @@ from xg.diagnostics.similar import similar
 from xg.ir.labels import place_names
 from xg.sharding.shard_spec import placed_cuts
 from xg_runtime.errors import InputError
-from xg_runtime.ranks import all_reduce, all_reduce_max, current, gather_shard
+from xg_runtime.ranks import all_reduce, all_reduce_max, gather_shard
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -42,7 +42,7 @@ def kept(
         if of_gradient:
             arrays[name] = _gradient(calls[path], values[edge], name, backwards)
         else:
-            arrays[name] = _whole(calls[path], values[edge])
+            arrays[name] = _whole(calls[path], values[edge], program)
     return arrays
 
 
@@ -81,7 +81,7 @@ def _edge_instead(path: str, edge: str, values: Collection[str]) -> str:
     return _instead(edge, values)
 
 
-def _whole(run: Record, value: Value) -> NDArray[Any]:
+def _whole(run: Record, value: Value, program: Program) -> NDArray[Any]:
     """The array of a value; on a rank gathered from all of them."""
     array, placement = run.values[value], run.graph.placements.get(value)
     if placement is None:
@@ -89,7 +89,7 @@ def _whole(run: Record, value: Value) -> NDArray[Any]:
     for axis, state in placement.items():
         if state.kind in "PM":
             array = (all_reduce if state.kind == "P" else all_reduce_max)(array, axis)
-    return gather_shard(array, placed_cuts(placement, current().sizes))
+    return gather_shard(array, placed_cuts(placement, program.mesh, program.zigzag))
 
 
 def _instead(name: str, known: Collection[str]) -> str:

@@ -12,6 +12,7 @@ from xg.diagnostics.lazy_dataclass import dataclass
 from xg.frontend.project import Project
 from xg.frontend.typed import Settings
 from xg.ir.graph import Program as Graphs
+from xg.ir.mesh_axes import axes_over, is_zigzag
 from xg.ir.plan import ROUNDS, Plan
 from xg_runtime.cells import fits
 
@@ -100,7 +101,8 @@ class Product:
         """Whether the ranks can share every size that they cut, as the checks of a plan ask."""
         numbers = {**dict.fromkeys(self.axes, 1), **self.numbers_of(parts), **mesh}
         for size, axes in self.cuts:
-            ranks = prod(mesh.get(axis, 1) for axis in axes)
+            ranks = prod(mesh.get(axis, 1) for over in axes for axis in axes_over(over))
+            ranks *= 2 if any(map(is_zigzag, axes)) else 1
             number = value(size, numbers) if ranks > 1 else 0.0
             if abs(number - round(number)) < WHOLE and round(number) % ranks:
                 return False

@@ -76,7 +76,7 @@ class RankCall:
         """The part of the running rank."""
         shape, cut = list(array.shape), self.cuts.get(name, ())
         for axis, over in cut:
-            shape[axis] //= self.mesh[over]
+            shape[axis] //= Grid(dict(self.mesh)).size(over)
         place = Grid(dict(self.mesh)).coordinates(number())
         return array[window(tuple(shape), cut, place, self.mesh)]
 

@@ -22,7 +22,7 @@ from xg.ir.collective_prims import AROUND
 from xg.ir.dim import ONE, Dim, product, symbol
 from xg.ir.graph import Apply, Backward, Graph, Program, Value
 from xg.ir.instances import Symbols, inside
-from xg.ir.mesh_axes import axes_over, ranks_over
+from xg.ir.mesh_axes import axes_over, axis_of, ranks_over
 from xg.ir.placement import PARTIAL, AxisState, Placement
 from xg.ir.tensor import Shape, TensorType
 from xg.sharding.type_body import type_body
@@ -188,7 +188,7 @@ class _Pass:
             }
             for expr in exprs:
                 placement = {axis: typing.of(expr) for axis, typing in typings.items()}
-                yield "shift", over, local_elements(expr.shape, placement, (over,))
+                yield "shift", axis_of(over), local_elements(expr.shape, placement, axes_over(over))
 
     # ---- values ---------------------------------------------------------------------------------
 

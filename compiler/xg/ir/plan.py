@@ -24,8 +24,9 @@ ROUNDS: Final = "/"  # the end of a path to a row of calls, whose rounds ranks s
 SCHEDULES: Final = ("1F1B", "GPipe", "ZBH1")
 
 # Whether a backward pass computes a value again, or finds it kept; what a parameter is gathered to
-# may also be held for all passes of a step, and keys and values may go round a ring instead.
-Memory = Literal["again", "keep", "hold", "ring"]
+# may also be held for all passes of a step, and keys and values may go round a ring instead. Of
+# memory `zigzag` says nothing: it is the order in which ranks share the axis that the line cuts.
+Memory = Literal["again", "keep", "hold", "ring", "zigzag"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,3 +86,9 @@ class Plan:
     entries: tuple[Entry, ...]
     mesh: Mapping[str, int | None] = field(default_factory=dict[str, "int | None"])
     schedules: tuple[Schedule, ...] = ()
+
+    @property
+    def zigzag(self) -> frozenset[str]:
+        """The mesh axes along which each rank has two chunks of what is cut, one from each end."""
+        said = (each.rest for each in self.entries if each.memory == "zigzag")
+        return frozenset(axis for rest in said if rest for cuts in rest.cuts for axis in cuts)

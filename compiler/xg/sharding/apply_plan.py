@@ -90,6 +90,7 @@ def memory_of(graph: Graph, reach: Reach) -> dict[str, Memory]:
     inside = any(entry.path == (INSIDE,) for entry in reach.here)
     for value, entries in entries_of(graph, reach).items():
         words: set[Memory] = {entry.memory for entry in entries if entry.memory}
+        words.discard("zigzag")
         if inside and any(entry.use for entry in entries):
             words &= {"hold"}
         if words:

@@ -15,6 +15,7 @@ from xg.ir.axes import axes_of
 from xg.ir.dim import Dim
 from xg.ir.graph import Graph, Program, Value
 from xg.ir.instances import instances
+from xg.ir.mesh_axes import ZIGZAG, ordered_axis
 from xg.ir.recent import Recent
 from xg.ir.size_checks import Numbers, numbers_of, value_of
 from xg.sharding.apply_plan import PlacedValue, placed_values
@@ -120,7 +121,8 @@ def check_parts(
     new: set[PartsKey] = set()
     for graph, symbols in instances(program, starts):
         numbers = numbers_of(graph, symbols, all_numbers)
-        key = cores.get(graph.key, graph.key), frozenset(numbers.items())
+        numbered = {**numbers, **dict.fromkeys((axis + ZIGZAG for axis in program.zigzag), 2)}
+        key = cores.get(graph.key, graph.key), frozenset(numbered.items())
         if key in new or (graph.key in cores and fine.get(key)):
             continue
         new.add(key)
@@ -130,7 +132,7 @@ def check_parts(
             for cut in sized(graph.types[value].shape, cuts) if cuts else ():
                 sharded.setdefault(cut, value)
         for (dim, axes), value in sharded.items():
-            uneven += _shared(graph, symbols, dim, axes, numbers, program.mesh, value.span)
+            uneven += _shared(graph, symbols, dim, axes, numbers, program, value.span)
     _refuse(program, uneven, advises=advises)
     for key in new:
         fine.put(key, True)
@@ -141,6 +143,7 @@ def cuts_of(
 ) -> tuple[tuple[Dim, tuple[str, ...]], ...]:
     """Every size that mesh axes cut, in the sizes of the entry: those that the checks ask for.
 
+    A mesh axis is named with the order of its ranks, which in zigzag have two chunks each.
     A search evaluates them for thousands of meshes.
     """
     cuts: dict[tuple[Dim, tuple[str, ...]], None] = {}
@@ -156,7 +159,9 @@ def cuts_of(
     for each in found:
         for dim, axes in each.planned.cuts:
             cuts[dim.substitute(each.symbols), tuple(axes)] = None
-    return tuple(cuts)
+    return tuple(
+        (dim, tuple(ordered_axis(axis, program.zigzag) for axis in axes)) for dim, axes in cuts
+    )
 
 
 def _by_shape(program: Program, known: Numbers) -> Iterator[_Uneven]:
@@ -167,7 +172,7 @@ def _by_shape(program: Program, known: Numbers) -> Iterator[_Uneven]:
         numbers = numbers_of(graph, symbols, known)
         for value, cuts in graph.layouts.items():
             for dim, axes in sized(graph.types[value].shape, cuts):
-                yield from _shared(graph, symbols, dim, axes, numbers, program.mesh, value.span)
+                yield from _shared(graph, symbols, dim, axes, numbers, program, value.span)
 
 
 def _by_plan(program: Program, reached: Iterable[PlacedValue], known: Numbers) -> Iterator[_Uneven]:
@@ -177,7 +182,7 @@ def _by_plan(program: Program, reached: Iterable[PlacedValue], known: Numbers) -
         numbers = numbers_of(said.graph, value.symbols, known)
         for dim, axes in said.cuts:
             span = next((e.span for e in said.entries if e.over & set(axes)), said.value.span)
-            yield from _shared(said.graph, value.symbols, dim, axes, numbers, program.mesh, span)
+            yield from _shared(said.graph, value.symbols, dim, axes, numbers, program, span)
 
 
 def _shared(
@@ -186,11 +191,13 @@ def _shared(
     dim: Dim,
     axes: Sequence[str],
     numbers: Numbers,
-    mesh: Numbers,
+    program: Program,
     span: Span,
 ) -> Iterator[_Uneven]:
     number = value_of(dim, numbers)
-    sizes = tuple((axis, mesh[axis]) for axis in axes if axis in mesh)
+    sizes = tuple((axis, program.mesh[axis]) for axis in axes if axis in program.mesh)
+    if program.zigzag & {*axes}:
+        sizes = (("2", 2), *sizes)  # chunks of a rank
     if number is not None and number % prod(size for _, size in sizes):
         problem = NotDivisible(span, str(graph.sizes.fold(dim)), number, sizes)
         yield _Uneven(graph, symbols, dim, problem)

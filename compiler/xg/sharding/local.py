@@ -30,12 +30,15 @@ from xg.ir.tensor import Shape
 from xg.sharding.type_body import ELEMENTWISE, Typing
 
 
-def localise(body: Body, typing: Typing, wanted: Sequence[AxisState], mesh_axis: str) -> Body:
+def localise(
+    body: Body, typing: Typing, wanted: Sequence[AxisState], mesh_axis: str, over: str = ""
+) -> Body:
     """The body of one rank on a mesh axis, with its outputs in the states that are wanted.
 
-    An output that is the same everywhere may be wanted as a part of it.
+    An output that is the same everywhere may be wanted as a part of it. `over` is the mesh axis
+    with the order of its ranks, where they are in zigzag.
     """
-    writer = _LocalBody(typing, mesh_axis)
+    writer = _LocalBody(typing, mesh_axis, over or mesh_axis)
     operands = tuple(writer.operand(expr) for expr in body.operands)
     outputs = tuple(
         writer.get(expr, state) for expr, state in zip(body.outputs, wanted, strict=True)
@@ -47,6 +50,7 @@ def localise(body: Body, typing: Typing, wanted: Sequence[AxisState], mesh_axis:
 class _LocalBody:
     typing: Typing
     mesh_axis: str
+    over: str
     made: dict[tuple[int, AxisState], Expr] = field(
         default_factory=dict[tuple[int, AxisState], Expr]
     )
@@ -162,15 +166,13 @@ class _LocalBody:
         if expr.prim in ELEMENTWISE or expr.prim == "broadcast":
             return replace(expr, args=tuple(args), shape=shape)
         if expr.prim == "operand":
-            return shard_slice(
-                self.made[id(expr), self.typing.of(expr)], self.mesh_axis, state.axis
-            )
+            return shard_slice(self.made[id(expr), self.typing.of(expr)], self.over, state.axis)
         whole = replace(expr, args=tuple(args))
         if expr.prim == "place" and state.axis == -1:
             return self._placed(expr, args, shape)
         if expr.prim == "scatter_add" and state.axis == -expr.rank and not batch_of(expr):
             return self._scattered(expr, args, shape)
-        return shard_slice(whole, self.mesh_axis, state.axis)
+        return shard_slice(whole, self.over, state.axis)
 
     def _whole_or_part(self, expr: Expr, state: AxisState, args: list[Expr]) -> Expr:
         shape = local_shape(expr.shape, state, self.mesh_axis)
@@ -183,9 +185,9 @@ class _LocalBody:
             case "mean" if state == PARTIAL and states[0].kind == "S":
                 return self._mean(expr, args)
             case "gather_around" if states[0].kind == "S" and state in (REPLICATED, CONSTANT):
-                return all_gather(args[0], self.mesh_axis, states[0].axis)
+                return all_gather(args[0], self.over, states[0].axis)
             case "scatter_around" if states[0] == PARTIAL and state.kind == "S":
-                return reduce_scatter(args[0], self.mesh_axis, state.axis)
+                return reduce_scatter(args[0], self.over, state.axis)
             case "dropout_keep" if state.kind == "S":
                 return replace(expr, args=tuple(args), shape=shape, attrs=self._drawn(expr, state))
             case _:
@@ -194,7 +196,7 @@ class _LocalBody:
     def _drawn(self, expr: Expr, state: AxisState) -> tuple[tuple[str, Attr], ...]:
         """The attributes of a mask that is drawn in part."""
         cuts: Any = expr.attr("cuts")
-        return (*expr.attrs[:-1], ("cuts", (*cuts, (state.axis, self.mesh_axis))))
+        return (*expr.attrs[:-1], ("cuts", (*cuts, (state.axis, self.over))))
 
     def _mean(self, expr: Expr, args: list[Expr]) -> Expr:
         """The sum over the part, divided by the whole length."""
@@ -229,7 +231,7 @@ class _LocalBody:
 
     def _ids(self, ids: Expr, rows: Dim) -> tuple[Expr, Expr]:
         """Which ids fall into this rank's rows, and where; 0 for those that do not."""
-        return owns_index(ids, self.mesh_axis, rows), to_local_index(ids, self.mesh_axis, rows)
+        return owns_index(ids, self.over, rows), to_local_index(ids, self.over, rows)
 
 
 def _rows(expr: Expr) -> int:

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 
 from xg.ir.graph import Program
+from xg.ir.mesh_axes import ordered_axis
 from xg.ir.parameters import param_specs
 from xg.ir.placement import Placement
 
@@ -21,10 +22,13 @@ def cuts(program: Program) -> dict[str, ShardSpec]:
         (path, graph.placements.get(param.value, {}))
         for path, param, graph, _ in param_specs(program)
     ]
-    return {name: placed_cuts(placement, program.mesh) for name, placement in named}
+    mesh = program.mesh, program.zigzag
+    return {name: placed_cuts(placement, *mesh) for name, placement in named}
 
 
-def placed_cuts(placement: Placement, mesh: Mapping[str, int]) -> ShardSpec:
-    """The cuts of one tensor, in the order of the mesh."""
-    states = [(placement[axis], axis) for axis in mesh if axis in placement]
-    return tuple((state.axis, axis) for state, axis in states if state.kind == "S")
+def placed_cuts(
+    placement: Placement, mesh: Mapping[str, int], zigzag: Collection[str]
+) -> ShardSpec:
+    """The cuts of one tensor, in the order of the mesh; `zigzag` are mesh axes in that order."""
+    states = [(placement[axis], ordered_axis(axis, zigzag)) for axis in mesh if axis in placement]
+    return tuple((state.axis, over) for state, over in states if state.kind == "S")

@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from xg.diagnostics.lazy_dataclass import dataclass, field
 from xg.ir.body import Body, topological
 from xg.ir.collective_prims import AROUND
+from xg.ir.mesh_axes import axes_over
 from xg.ir.placement import CONSTANT, INVARIANT, REPLICATED, AxisState
 from xg.ir.prim import COMPARE, RANDOM, Expr
 from xg.sharding.argument import IllTyped, PlacedArgument, Rule
@@ -96,7 +97,7 @@ class _Typer:
 
     def _rule(self, expr: Expr) -> Rule:
         """The rule of a primitive; to what goes round another axis this one is a bystander."""
-        if expr.prim in AROUND and expr.attr("over") != self.axis:
+        if expr.prim in AROUND and self.axis not in axes_over(expr.typed("over", str)):
             return moved_elsewhere
         return RULES[expr.prim]
 

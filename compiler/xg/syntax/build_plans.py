@@ -11,7 +11,7 @@ from xg.syntax.errors import UnknownMemory
 from xg.syntax.tokens import Token
 from xg.syntax.tree import Syntax, only
 
-MEMORY = ("again", "keep", "hold", "ring")
+MEMORY = ("again", "keep", "hold", "ring", "zigzag")
 SCHEDULE = "schedule"
 
 Items: TypeAlias = "Syntax | tuple[Syntax, ...] | None"

@@ -60,7 +60,7 @@ def _dims(program: Program) -> Iterator[Dim]:
 
 
 def shard_sizes(program: Program) -> Iterator[Dim]:
-    """The size of a rank's share of each axis that shapes or the plan shard, on the mesh."""
+    """The size of a rank's share of each axis that shapes or the plan shard, or of its chunks."""
     cut = [
         (placed.symbols, whole, axes)
         for placed in placed_values(program)
@@ -72,7 +72,8 @@ def shard_sizes(program: Program) -> Iterator[Dim]:
             cut += [(symbols, whole, axes) for whole, axes in shares]
     for symbols, whole, axes in cut:
         ranks = prod(program.mesh[axis] for axis in axes if axis in program.mesh)
-        yield whole.substitute(symbols) / number(ranks)
+        chunks = 2 if program.zigzag & {*axes} else 1
+        yield whole.substitute(symbols) / number(ranks * chunks)
 
 
 def _shapes(program: Program) -> Iterator[tuple[Dim, ...]]:

@@ -6,7 +6,7 @@ placement. Replicas must be the same to the last bit.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence, Set
+from collections.abc import Callable, Iterator, Sequence, Set
 from functools import reduce
 from typing import TypeVar
 
@@ -15,10 +15,13 @@ import numpy as np
 from xg.diagnostics.lazy_dataclass import dataclass
 from xg.diagnostics.source import Span
 from xg.ir.graph import Apply, Call, Graph, Program, Value
+from xg.ir.mesh_axes import ordered_axis
 from xg.ir.placement import CONSTANT, AxisState, Placement
+from xg.verify.reference.chunks import part_of, whole_of
 from xg.verify.reference.interpret import Record
 from xg_runtime.module import Array
 from xg_runtime.ranks.grid import Grid
+from xg_runtime.ranks.order import parts_of
 
 Add = Callable[[Array, Array], Array]
 Same = Callable[[Array, Array], bool]
@@ -65,7 +68,7 @@ def compare_edges(
     count = 0
     for edge in both.edges(record, records):
         count += 1
-        said = _differs(edge, many.mesh, same, add)
+        said = _differs(edge, many, same, add)
         if said is not None:
             where = f"{edge.name} of line {edge.line}" + (f" in {edge.path}" if edge.path else "")
             return Edges(count, f"{where}: {said}", edge.is_backward)
@@ -75,9 +78,9 @@ def compare_edges(
 # ---- one edge ------------------------------------------------------------------------------------
 
 
-def _differs(edge: _Edge, mesh: Mapping[str, int], same: Same, add: Add) -> str | None:
+def _differs(edge: _Edge, program: Program, same: Same, add: Add) -> str | None:
     """The difference on an edge, and its rank; None if there is none."""
-    grid, parts = Grid(dict(mesh)), list(edge.parts)
+    mesh, grid, parts = program.mesh, Grid(dict(program.mesh)), list(edge.parts)
     numbers = list(range(len(parts)))
     for axis in reversed(list(mesh)):  # the last axis is the innermost
         state, size = edge.placement.get(axis, CONSTANT), mesh[axis]
@@ -85,7 +88,8 @@ def _differs(edge: _Edge, mesh: Mapping[str, int], same: Same, add: Add) -> str 
             unlike = _unlike(parts, numbers, size)
             if unlike is not None:
                 return f"{grid.describe(unlike)} has other bits than its neighbour along {axis}"
-        parts = [_merged(group, state, add) for group in _groups(parts, size)]
+        over = ordered_axis(axis, program.zigzag)
+        parts = [_merged(group, state, over, add) for group in _groups(parts, size)]
         numbers = [group[0] for group in _groups(numbers, size)]
     whole, array = parts[0], edge.wanted
     if array is None or (whole.shape == array.shape and same(whole, array)):
@@ -93,7 +97,7 @@ def _differs(edge: _Edge, mesh: Mapping[str, int], same: Same, add: Add) -> str 
     summed = [axis for axis, state in edge.placement.items() if state.kind in "PM"]
     if summed:
         return f"what the ranks of {' and '.join(summed)} hold together differs from one device"
-    return f"{grid.describe(_first_rank(edge, grid, same))} differs from one device"
+    return f"{grid.describe(_first_rank(edge, program, same))} differs from one device"
 
 
 def _groups(items: Sequence[T], size: int) -> list[Sequence[T]]:
@@ -111,10 +115,10 @@ def _unlike(parts: Sequence[Array], numbers: Sequence[int], size: int) -> int | 
     return None
 
 
-def _merged(group: Sequence[Array], state: AxisState, add: Add) -> Array:
+def _merged(group: Sequence[Array], state: AxisState, over: str, add: Add) -> Array:
     match state.kind:
         case "S":
-            return np.concatenate(group, state.axis)
+            return whole_of(group, over, state.axis)
         case "P":
             return reduce(add, group)
         case "M":
@@ -123,14 +127,16 @@ def _merged(group: Sequence[Array], state: AxisState, add: Add) -> Array:
             return group[0]
 
 
-def _first_rank(edge: _Edge, grid: Grid, same: Same) -> int:
+def _first_rank(edge: _Edge, program: Program, same: Same) -> int:
     """The first rank whose part differs from that of one device."""
     assert edge.wanted is not None
+    grid = Grid(dict(program.mesh))
     for number, part in enumerate(edge.parts):
         own, at = edge.wanted, grid.coordinates(number)
         for axis, state in edge.placement.items():
-            if state.kind == "S" and own.shape[state.axis] % grid.sizes[axis] == 0:
-                own = np.split(own, grid.sizes[axis], state.axis)[at[axis]]
+            ranks, over = grid.sizes[axis], ordered_axis(axis, program.zigzag)
+            if state.kind == "S" and own.shape[state.axis] % (ranks * parts_of(over)) == 0:
+                own = part_of(own, at[axis], ranks, over, state.axis)
         if own.shape != part.shape or not same(own, part):
             return number
     return 0

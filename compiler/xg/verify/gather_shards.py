@@ -7,11 +7,12 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 
 from xg.diagnostics.lazy_dataclass import dataclass
+from xg.ir.mesh_axes import axes_over, is_zigzag
 from xg.sharding.shard_spec import ShardSpec
 from xg_runtime.module import Array
 from xg_runtime.ranks.grid import Grid
 
-Window = tuple[slice, ...]
+Window = tuple[slice | Array, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,22 +31,24 @@ def gather_shards(
 ) -> Gathered:
     """The global array of all ranks' shards; of replicas the last rank's, or that of `counting`."""
     shape = list(parts[0].shape)
+    grid = Grid(dict(mesh))
     for axis, over in where:
-        shape[axis] *= mesh[over]
+        shape[axis] *= grid.size(over)
     whole, filled = np.zeros(shape, parts[0].dtype), set[tuple[int, ...]]()
     unlike: int | None = None
     for number, part in enumerate(parts):
         if part.shape != parts[0].shape:
             return Gathered(part, number)
-        mine = window(part.shape, where, Grid(dict(mesh)).coordinates(number), mesh)
+        at = grid.coordinates(number)
+        mine = window(part.shape, where, at, mesh)
         same = np.array_equal(whole[mine], part, equal_nan=part.dtype.kind == "f")
-        corner = tuple(each.start for each in mine)
+        corner = tuple(at[axis] for _, over in where for axis in grid.axes(over))
         if corner in filled and not same and unlike is None:
             unlike = number
         filled.add(corner)
         whole[mine] = part
     if counting is not None:
-        at = Grid(dict(mesh)).coordinates(counting)
+        at = grid.coordinates(counting)
         whole[window(parts[0].shape, where, at, mesh)] = parts[counting]
     return Gathered(whole, unlike)
 
@@ -72,5 +75,25 @@ def window(
     """The index of the part of a rank at these coordinates in the global array."""
     place = [0] * len(shape)
     for axis, over in where:
+        if is_zigzag(over):
+            return _chunks(shape, where, at, mesh)
         place[axis] = place[axis] * mesh[over] + at[over]
     return tuple(slice(p * n, p * n + n) for p, n in zip(place, shape, strict=True))
+
+
+def _chunks(
+    shape: Sequence[int], where: ShardSpec, at: Mapping[str, int], mesh: Mapping[str, int]
+) -> Window:
+    """The same where ranks have two chunks of an axis: from the innermost cut to the outermost."""
+    along, length = [np.arange(n) for n in shape], list(shape)
+    for axis, over in reversed(where):
+        (name,) = axes_over(over)
+        ranks, rank = mesh[name], at[name]
+        if is_zigzag(over):
+            half = length[axis] // 2
+            far = (2 * ranks - 2 - 2 * rank) * half  # from the first half of a rank to the second
+            along[axis] = along[axis] + rank * half + np.where(along[axis] < half, 0, far)
+        else:
+            along[axis] = along[axis] + rank * length[axis]
+        length[axis] *= ranks
+    return np.ix_(*along)

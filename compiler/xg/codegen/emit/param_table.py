@@ -60,10 +60,10 @@ def cut_lines(program: Program, scope: Scope) -> list[str]:
     main = program.main
     named = [(str(value.name), value) for value in main.inputs]
     named += zip(main.output_names, main.outputs, strict=True)
-    pairs = [(name, _cuts(main, value, program.mesh)) for name, value in named]
+    pairs = [(name, _cuts(main, value, program)) for name, value in named]
 
     def rows(graph: Graph, symbols: Symbols, scope: Scope) -> list[Row]:
-        pairs = [(str(p.value.name), _cuts(graph, p.value, program.mesh)) for p in graph.params]
+        pairs = [(str(p.value.name), _cuts(graph, p.value, program)) for p in graph.params]
         return [(name, text) for name, text in pairs if text != "()"]
 
     present = having(program, lambda graph: bool(rows(graph, {}, scope)))
@@ -78,9 +78,9 @@ def named_lines(program: Program, scope: Scope, rows: Rows, kind: str) -> list[s
     return _returned(_groups(program, scope, rows, present), kind)
 
 
-def _cuts(graph: Graph, value: Value, mesh: Mapping[str, int]) -> str:
+def _cuts(graph: Graph, value: Value, program: Program) -> str:
     """``((-1, "N_T"),)``: axes with the mesh axes that cut them, the outermost first."""
-    cuts = placed_cuts(graph.placements.get(value, {}), mesh)
+    cuts = placed_cuts(graph.placements.get(value, {}), program.mesh, program.zigzag)
     return tuple_of([f'({axis}, "{over}")' for axis, over in cuts])
 
 

@@ -14,13 +14,14 @@ On whole tensors it is attention: the typing rule, the value and the gradient ar
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Mapping
 from typing import Final
 
 from xg.diagnostics.diagnostic import DiagnosticError, Problem
 from xg.diagnostics.lazy_dataclass import replace
 from xg.ir.collective_prims import gather_around, scatter_around
 from xg.ir.graph import Apply, Graph, Program, Value
+from xg.ir.mesh_axes import ordered_axis
 from xg.ir.op import Op
 from xg.ir.placement import INVARIANT
 from xg.ir.prim import Cuts, Expr
@@ -37,11 +38,11 @@ def ring(program: Program) -> Program:
     """The program with attention whose keys and values go round, where its plan says so."""
     if not any("ring" in graph.memory.values() for graph in program.graphs.values()):
         return program
-    graphs = {key: _rings(graph, program.mesh) for key, graph in program.graphs.items()}
+    graphs = {key: _rings(graph, program) for key, graph in program.graphs.items()}
     return replace(program, graphs=graphs)
 
 
-def _rings(graph: Graph, mesh: Collection[str]) -> Graph:
+def _rings(graph: Graph, program: Program) -> Graph:
     """The graph with its rings; over an axis that cuts nothing of the program there is none."""
     names = {name for name, word in graph.memory.items() if word == "ring"}
     if not names:
@@ -59,15 +60,16 @@ def _rings(graph: Graph, mesh: Collection[str]) -> Graph:
                 both = tuple(str(value.name) for value in step.inputs[1:3])
                 problems.append(RingAxes(step.span, both, axes))
                 continue
-            if axes[0] in mesh:
-                steps[place] = replace(step, op=OP, attrs={**step.attrs, "around": axes[0]})
+            if axes[0] in program.mesh:
+                around_ = ordered_axis(axes[0], program.zigzag)
+                steps[place] = replace(step, op=OP, attrs={**step.attrs, "around": around_})
             moving.update(dict.fromkeys(around, axes[0]))
     for value in fused.types:
         if str(value.name) in names and value not in moving and not problems:
             problems.append(RingOfNothing(value.span, str(value.name)))
     if problems:
         raise DiagnosticError.of(*dict.fromkeys(problems))
-    has_ring = any(axis in mesh for axis in moving.values())
+    has_ring = any(axis in program.mesh for axis in moving.values())
     return _without_requests(replace(fused, steps=tuple(steps)) if has_ring else graph, moving)
 
 

@@ -193,6 +193,17 @@ class HoldOfNoParam(ProblemAt):
     name: str
 
 
+class ZigzagOfNothing(ProblemAt):
+    """A line that names an order of ranks, and cuts no axis over one mesh axis."""
+
+    code = "XG0249"
+    title = "`zigzag` is an order of the ranks along one mesh axis, and {why}"
+    label = "{name} in zigzag"
+    fix = "write it where the sequence is cut: ids, t [B, S/N_S] zigzag"
+    name: str
+    why: str
+
+
 class ShapeOfCall(ProblemAt):
     """A shape for a call that is not the number of its rounds over one mesh axis."""
 

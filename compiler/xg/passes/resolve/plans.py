@@ -24,6 +24,7 @@ from xg.passes.resolve.plan_errors import (
     UnknownPlan,
     UnknownSchedule,
     UseOfNoParam,
+    ZigzagOfNothing,
 )
 from xg.passes.resolve.units import Linked, Linker, LocatedBlock, Unit
 from xg.syntax import ast
@@ -207,6 +208,9 @@ class _Plans:
         use = self._layout(placement.in_use, end) if placement.in_use else None
         if placement.in_use and not end.is_param:
             raise Refused(UseOfNoParam(placement.in_use.span, path.name))
+        rest = self._layout(placement.at_rest, end) if placement.at_rest else None
+        if placement.memory and placement.memory.name == "zigzag":
+            _check_order(placement.memory, path.name, rest, end)
         if placement.memory and end.is_param and not placement.in_use:
             raise Refused(MemoryOfParam(placement.memory.span, path.name, placement.memory.name))
         if placement.memory and placement.memory.name == "hold" and not placement.in_use:
@@ -214,7 +218,7 @@ class _Plans:
         return Entry(
             block=(block.unit.number, block.block.name.name),
             path=tuple(segment.name for segment in path.segments),
-            rest=self._layout(placement.at_rest, end) if placement.at_rest else None,
+            rest=rest,
             use=use,
             over=frozenset(),  # known when all texts of the plan are read
             plan=plan.name.name,
@@ -256,6 +260,16 @@ class _Plans:
                 if divisor.name not in mesh | self.linked.dims | end.dims:
                     raise Refused(UnknownMesh(divisor.span, divisor.name, tuple(self.linked.mesh)))
         return ExpressionReader(self.linked.dims | end.dims, mesh, {}).layout(shape, plan=True)
+
+
+def _check_order(word: ast.Name, name: str, rest: Layout | None, end: End) -> None:
+    """Refuse an order of ranks for what no mesh axis cuts, or several; raises Refused."""
+    axes = [axis for cuts in rest.cuts for axis in cuts] if rest else []
+    why = "a parameter has its pieces in a row" if end.is_param else ""
+    if len(axes) != 1:
+        why = f"this line cuts over {' and '.join(axes)}" if axes else "this line cuts nothing"
+    if why:
+        raise Refused(ZigzagOfNothing(word.span, name, why))
 
 
 def _memory(word: ast.Name | None) -> Memory | None:

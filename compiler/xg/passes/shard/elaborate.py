@@ -17,7 +17,7 @@ from xg.ir.walk import answers, ordered
 from xg.passes.shard.axis_placement import BlockPlacer
 from xg.passes.shard.calls import CallRequest, PlacedCall, Placing, entering
 from xg.passes.shard.divisions import Divisions
-from xg.passes.shard.errors import refuse_gathered, refuse_move
+from xg.passes.shard.errors import refuse_chunks, refuse_gathered, refuse_move
 from xg.passes.shard.placed_before import Core, Kind, PlacedBlocks
 
 
@@ -32,8 +32,13 @@ def _entering(graph: Graph, axis: str) -> tuple[AxisState, ...]:
 
 
 def refuse_left_over(program: Program) -> None:
-    """Raise DiagnosticError for collectives that cut nothing, or gather running statistics."""
+    """Raise DiagnosticError for collectives that cut nothing, or gather running statistics.
+
+    And for parameters in two chunks.
+    """
     problems = [problem for graph in program.graphs.values() for problem in refuse_gathered(graph)]
+    for graph in program.graphs.values() if program.zigzag else ():
+        problems += refuse_chunks(graph, program.zigzag)
     problems += [
         refuse_move(step.outputs[0], INVARIANT, None, graph, step.attrs["over"], step.span, step)
         for graph in program.graphs.values()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 
 from xg.diagnostics.diagnostic import Diagnostic, DiagnosticError, Label, Problem, ProblemAt
 from xg.diagnostics.limits import spell_count
@@ -39,6 +39,17 @@ class NothingAround(ProblemAt):
     title = "{name} cannot go round {axis}: every rank has all of it"
     label = "not cut over {axis}"
     fix = "divide the sequence, such as by `ids, t [B, S/{axis}]`, or leave `ring` out"
+    name: str
+    axis: str
+
+
+class ParameterInZigzag(ProblemAt):
+    """A parameter that is cut over a mesh axis whose ranks have two chunks each."""
+
+    code = "XG0810"
+    title = "{name} is a parameter, and {axis}, in zigzag, cuts nothing into one piece for a rank"
+    label = "cut over {axis}"
+    fix = "cut it over another mesh axis: checkpoints know pieces of a parameter, and no chunks"
     name: str
     axis: str
 
@@ -324,6 +335,16 @@ def _price_at_its_word(value: Value, target: AxisState, graph: Graph, axis: str)
     return (
         f" of {whole} (ring cost {cost} elements per rank: {times} times an AR of {_name(value)})"
     )
+
+
+def refuse_chunks(graph: Graph, zigzag: Collection[str]) -> list[Problem]:
+    """The parameters of a graph that a mesh axis cuts whose ranks are in zigzag."""
+    return [
+        ParameterInZigzag(param.value.span, str(param.value.name), axis)
+        for param in graph.params
+        for axis, state in graph.placements.get(param.value, {}).items()
+        if state.kind == "S" and axis in zigzag
+    ]
 
 
 def refuse_gathered(graph: Graph) -> list[Problem]:

@@ -33,12 +33,12 @@ def join(program: Program) -> Program:
     backwards: dict[str, Backward] = {}
     for key, graph in program.graphs.items():
         backward = program.backwards.get(key)
-        graphs[key] = _joined(graph, _read_outside(graph, backward), order)
+        graphs[key] = _joined(graph, _read_outside(graph, backward), program)
         if backward is not None:
             between = _made(graph) - _made(graphs[key])
             totals = {v: total for v, total in backward.totals.items() if v not in between}
             rest = replace(backward, forward=graphs[key], totals=totals)
-            joined = _joined(rest, _read_outside(rest, None), order)
+            joined = _joined(rest, _read_outside(rest, None), program)
             backwards[key] = _Sums(joined, order).graph()
     return replace(program, graphs=graphs, backwards=backwards)
 
@@ -57,7 +57,7 @@ def _read_outside(graph: Graph, backward: Backward | None) -> Iterator[Value]:
         yield from (*graph.gradients.values(), *graph.totals.values())
 
 
-def _joined(graph: G, outside: Iterable[Value], order: Sequence[str]) -> G:
+def _joined(graph: G, outside: Iterable[Value], program: Program) -> G:
     reads = Counter(outside)
     reads.update(value for step in graph.steps for value in step.inputs)
     makers: dict[Value, Apply] = {}
@@ -68,7 +68,7 @@ def _joined(graph: G, outside: Iterable[Value], order: Sequence[str]) -> G:
             continue
         (operand,) = step.inputs
         first = makers.get(operand)
-        both = _both(first, step, order) if first and reads[operand] == 1 else None
+        both = _both(first, step, program) if first and reads[operand] == 1 else None
         if first and both:
             del steps[first]
         apply = both or step
@@ -87,15 +87,15 @@ def _without(graph: G, before: Set[Value]) -> G:
     )
 
 
-def _both(first: Apply, second: Apply, order: Sequence[str]) -> Apply | None:
+def _both(first: Apply, second: Apply, program: Program) -> Apply | None:
     """One move for two, if they are of a kind over different mesh axes."""
     alike = [(m.op, m.attrs["source"], m.attrs["target"]) for m in (first, second)]
     if alike[0] != alike[1]:
         return None
     before, after = axes_over(first.attrs["over"]), axes_over(second.attrs["over"])
-    axes = tuple(axis for axis in order if axis in before or axis in after)
+    axes = tuple(axis for axis in program.mesh if axis in before or axis in after)
     cut = {"AG": (*after, *before), "RS": (*before, *after), "part": (*before, *after)}
-    if cut.get(second.op.glyph, axes) != axes:
+    if second.op.glyph in cut and (cut[second.op.glyph] != axes or program.zigzag & {*axes}):
         return None  # the parts of parts would not be contiguous
     over = joined_axes(axes)
     return replace(second, inputs=first.inputs, attrs={**second.attrs, "over": over})

@@ -6,7 +6,7 @@ which send nothing, vanish. The result is a program like any other, run by every
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import cast
 
 from xg.diagnostics.diagnostic import DiagnosticError, Problem
@@ -15,7 +15,7 @@ from xg.ir.body import Body, topological
 from xg.ir.collective import FAMILY, moved
 from xg.ir.collective_prims import local_shape
 from xg.ir.graph import Apply, Backward, Call, Graph, Param, Program, Step, Value
-from xg.ir.mesh_axes import axes_over
+from xg.ir.mesh_axes import axes_over, ordered_axis
 from xg.ir.op import Description, Op
 from xg.ir.placement import AxisState, Placement, same
 from xg.ir.prim import Expr, ShapeError
@@ -34,7 +34,7 @@ def localise(program: Program, axis: str) -> Program:
     graphs: dict[str, Graph] = {}
     backwards: dict[str, Backward] = {}
     for key, graph in program.graphs.items():
-        writer = _LocalGraph(axis, graph.types, graph.placements)
+        writer = _LocalGraph(axis, program.zigzag, graph.types, graph.placements)
         graphs[key] = writer.graph(graph)
         if key in program.backwards:
             backwards[key] = writer.backward(program.backwards[key], graphs[key])
@@ -46,6 +46,7 @@ class _LocalGraph:
     """Writes both passes of one graph. `same` maps what a cast made to what was cast."""
 
     axis: str
+    zigzag: Collection[str]
     types: Mapping[Value, TensorType]
     placements: Mapping[Value, Placement]
     same: dict[Value, Value] = field(default_factory=dict[Value, Value])
@@ -195,7 +196,8 @@ class _LocalGraph:
             raise DiagnosticError.of(self._apart(step, error)) from error
         if not typing.collected and all(state.kind != "S" for state in (*states, *output_states)):
             return None
-        return local_body(body, typing, output_states, self.axis)
+        over = ordered_axis(self.axis, self.zigzag)
+        return local_body(body, typing, output_states, self.axis, over)
 
     def _apart(self, step: Apply, error: IllTyped) -> Problem:
         help = "cut another axis, or write the two mesh axes in the other order: that sends no more"
@@ -205,7 +207,10 @@ class _LocalGraph:
         (operand,) = body.operands
         shape = local_shape(operand.shape, step.attrs["source"], self.axis)
         part = replace(operand, shape=shape)
-        return Body((part,), (moved(part, step.attrs),))
+        over = step.attrs["over"]
+        if "S" in (step.attrs["source"].kind, step.attrs["target"].kind):
+            over = ordered_axis(over, self.zigzag)
+        return Body((part,), (moved(part, {**step.attrs, "over": over}),))
 
 
 def _drawn(body: Body) -> Attrs:

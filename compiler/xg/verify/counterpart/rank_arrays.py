@@ -56,9 +56,9 @@ class RankArrays:
         """The tensor that is cut so."""
         grid, shape = Grid(dict(self.mesh)), list(self.parts[0].shape)
         for axis, over in cuts:
-            shape[axis] *= self.mesh[over]
+            shape[axis] *= grid.size(over)
         whole, holder = np.empty(shape, self.parts[0].dtype), np.zeros(shape, np.int64)
-        cut = {over for _, over in cuts}
+        cut = {axis for _, over in cuts for axis in grid.axes(over)}
         at = grid.coordinates(self.seen_by)
         for number, part in enumerate(self.parts):
             place = grid.coordinates(number)

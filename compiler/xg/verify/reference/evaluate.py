@@ -19,6 +19,7 @@ from xg.ir.prim import Expr
 from xg.ir.scalar import Scalar
 from xg.ir.tensor import Shape
 from xg.verify.reference import indexing, windows
+from xg.verify.reference.chunks import part_of, whole_of
 from xg.verify.reference.mesh import Mesh
 from xg.verify.reference.random import SPREAD, bell, flat, keep_mask, ones
 from xg_runtime.module import Array
@@ -268,7 +269,7 @@ def _all_to_all(expr: Expr, context: Context, x: Array) -> Array:
 
 
 def _part(x: Array, mesh: Mesh, over: str, axis: int) -> Array:
-    return np.split(x, mesh.size(over), axis)[mesh.rank(over)]
+    return part_of(x, mesh.rank(over), mesh.size(over), over, axis)
 
 
 def _shard_slice(expr: Expr, context: Context, x: Array) -> Array:
@@ -279,7 +280,7 @@ def _pad_from_shard(expr: Expr, context: Context, x: Array) -> Array:
     mesh, over = context.ranks(), _over(expr)
     parts = [np.zeros_like(x) for _ in range(mesh.size(over))]
     parts[mesh.rank(over)] = x
-    return np.concatenate(parts, expr.typed("axis", int))
+    return whole_of(parts, over, expr.typed("axis", int))
 
 
 def _first_rank_only(expr: Expr, context: Context, x: Array) -> Array:
@@ -287,14 +288,19 @@ def _first_rank_only(expr: Expr, context: Context, x: Array) -> Array:
 
 
 def _to_local_index(expr: Expr, context: Context, ids: Array) -> Array:
-    """How far ids point behind this rank's first row; 0 where that is not among its rows."""
-    inside = ids - context.ranks().rank(_over(expr)) * context.size(expr.attr("rows"))
-    return np.where(_owns_index(expr, context, ids), inside, 0)
+    """At which of this rank's rows ids point; 0 where that is not among them."""
+    rows = _rows_of_rank(expr, context)
+    return np.where(np.isin(ids, rows), np.searchsorted(rows, ids), 0)
 
 
 def _owns_index(expr: Expr, context: Context, ids: Array) -> Array:
-    rows = context.size(expr.attr("rows"))
-    return ids // rows == context.ranks().rank(_over(expr))
+    return np.isin(ids, _rows_of_rank(expr, context))
+
+
+def _rows_of_rank(expr: Expr, context: Context) -> Array:
+    """The rows that a rank has of a table, of which each has as many."""
+    mesh, over = context.ranks(), _over(expr)
+    return _part(np.arange(context.size(expr.attr("rows")) * mesh.size(over)), mesh, over, 0)
 
 
 def _plain(function: Callable[..., Array]) -> Meaning:
