@@ -120,6 +120,7 @@ PAGES = [
     ("node_i", None, "MLP_sp"),
     ("transformer", "FSDP_TP", None),
     ("transformer", "Ring", None),
+    ("transformer", "Zigzag", None),
     ("mixtral", "EP", None),
 ]
 HELD = """return numbers(arguments[0], arguments[1]).map(

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import field, replace
 from typing import Final
 
-from xg.cost.flops import flops
+from xg.cost.flops import flops_of_step
 from xg.diagnostics.lazy_dataclass import dataclass
 from xg.ir.body import Body
 from xg.ir.collective import FAMILY
@@ -188,7 +188,7 @@ class _Counter:
         is_held = self._is_held(node)
         amount = Amount(
             parameters=_sum(product(param.type.shape) for param in own),
-            forward=flops(body.outputs),
+            forward=flops_of_step(node, body),
             backward=backward,
             saved=ZERO if is_held else self._bytes_of(values),
             learned=_sum(product(param.type.shape) for param in own if not param.value.frozen),
@@ -282,7 +282,9 @@ class _Counter:
                 source = step if step.again else step.origin
                 result = source.outputs[0] if source else None
                 answered = result if result in dims else None
-                dims[answered] = dims[answered] + flops(self._body(step, self.backward).outputs)
+                dims[answered] = dims[answered] + flops_of_step(
+                    step, self._body(step, self.backward)
+                )
         return dims
 
     def _shared_gradients(self) -> Dim:

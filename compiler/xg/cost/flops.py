@@ -8,13 +8,16 @@ Expressions that no tensor goes into are computed once and are not counted.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Final
 
-from xg.ir.body import topological
+from xg.ir.body import Body, topological
 from xg.ir.collective_prims import AROUND, COLLECTIVES, LOCAL
-from xg.ir.dim import ZERO, Dim, product
+from xg.ir.dim import ONE, ZERO, Dim, product
+from xg.ir.graph import Apply
+from xg.ir.mesh_axes import is_zigzag, ranks_over
 from xg.ir.prim import ARITHMETIC, COMPARE, RANDOM, UNARY, Expr
+from xg.ir.tensor import Shape
 
 ELEMENTWISE: Final = (UNARY | ARITHMETIC | COMPARE | {"pow", "where", "dropout_apply"} | RANDOM) - {
     "stop"
@@ -31,14 +34,41 @@ MOVES: Final = frozenset(
 
 def flops(outputs: Sequence[Expr]) -> Dim:
     """Operations that these outputs take, what they share counted once."""
-    total = ZERO
+    return sum((_own(expr) for expr in _counted(outputs)), ZERO)
+
+
+def flops_of_step(step: Apply, body: Body) -> Dim:
+    """Operations of a step on one rank, of several with different amounts on the one with most.
+
+    Keys that go round a ring meet queries in N rounds. Under a causal mask the last rank has work
+    in all of them, and the others wait. In zigzag each has it with 3 of the 4 pairs of chunks in
+    the round of its own keys, and with 2 in every other round: 2N + 1 of 4N.
+    """
+    said = (step.origin or step).attrs
+    around = str(said.get("around", ""))
+    if not is_zigzag(around) or said["mask"] != "causal":
+        return flops(body.outputs)
+    ranks = ranks_over(around)
+    met = (ranks * 2 + 1) / (ranks * 4)
+    exprs = list(_counted(body.outputs))
+    scores = next(expr.shape[-2:] for expr in exprs if expr.prim == "contract")
+    return sum((_own(expr) * (met if _is_of(expr, scores) else ONE) for expr in exprs), ZERO)
+
+
+def _counted(outputs: Sequence[Expr]) -> Iterator[Expr]:
+    """Every expression that a tensor goes into."""
     constant: set[int] = set()
     for expr in topological(outputs):
         if expr.prim == "const" or (expr.args and all(id(arg) in constant for arg in expr.args)):
             constant.add(id(expr))
         else:
-            total = total + _own(expr)
-    return total
+            yield expr
+
+
+def _is_of(expr: Expr, scores: Shape) -> bool:
+    """Whether the operations are those of scores: of products in attention all are."""
+    each = expr.args[0] if expr.prim in REDUCTIONS else expr
+    return expr.prim == "contract" or each.shape[-2:] == scores
 
 
 def _own(expr: Expr) -> Dim:

@@ -22,6 +22,7 @@ from xg.figures.views.stages import Opening, Piece, ends, stages
 from xg.figures.views.steps import Ids, times
 from xg.ir.collective import FAMILY
 from xg.ir.graph import Apply, Call, Graph, Value
+from xg.ir.mesh_axes import axis_of
 
 _SHORT: Final = 3  # so many nodes in a row are drawn, more are one box
 
@@ -270,7 +271,7 @@ def _tagged(operation: DrawnOperation, sent: Iterable[Sent]) -> DrawnOperation:
 
 def _move(collective: InnerCollective) -> Move:
     return Move(
-        collective.axis,
+        axis_of(collective.axis),
         "AR" * bool(collective.forward),
         "AR" * bool(collective.backward),
         collective.value,

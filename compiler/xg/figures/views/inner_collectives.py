@@ -22,13 +22,14 @@ from xg.ir.body import topological
 from xg.ir.collective_prims import COLLECTIVES
 from xg.ir.dim import ONE
 from xg.ir.graph import Apply, Backward, Graph, Step, Value
+from xg.ir.mesh_axes import axis_of, is_zigzag
 from xg.ir.prim import Expr
 from xg.ir.tensor import Shape, Sizes, TensorType
 
 
 @dataclass(frozen=True, slots=True)
 class InnerCollective:
-    """Collectives of one step over one mesh axis, inside one rank's body.
+    """Collectives of one step over one mesh axis, named with its order, inside one rank's body.
 
     `backward` are those of its gradient, in an overview. `value` is the value that goes in.
     """
@@ -143,8 +144,9 @@ def _prices(
 
 
 def _name(collective: InnerCollective, sent: Iterable[Expr]) -> RichText:
-    inside = plain(f" inside {collective.step.op.glyph}")
-    return (*bold(_glyphs(sent)), *plain(" "), *dimension(collective.axis), *inside)
+    order = " in zigzag" if is_zigzag(collective.axis) else ""
+    inside = plain(f"{order} inside {collective.step.op.glyph}")
+    return (*bold(_glyphs(sent)), *plain(" "), *dimension(axis_of(collective.axis)), *inside)
 
 
 def _glyphs(sent: Iterable[Expr]) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from xg.cost.cost import BlockCost, CostRow
-from xg.cost.flops import flops
+from xg.cost.flops import flops_of_step
 from xg.diagnostics.lazy_dataclass import dataclass, field
 from xg.figures.views.steps import Drawn
 from xg.ir.dim import Dim
@@ -78,13 +78,17 @@ class BlockFacts:
     def _placement(self, value: Value) -> Facts:
         """The placement by mesh axis: of a slice its axis and its global size, else a letter.
 
-        A replicated axis has no entry.
+        Behind the size is the order of ranks, if it is not the usual one. A replicated axis has no
+        entry.
         """
-        shape, sizes = self.types[value].shape, self.use.graph.sizes
+        shape, sizes, zigzag = self.types[value].shape, self.use.graph.sizes, self.program.zigzag
+
+        def sliced(axis: int, over: str) -> list[object]:
+            whole = str(sizes.fold(sizes.undivided(shape[axis])[0]))
+            return [len(shape) + axis, whole, *(["zigzag"] if over in zigzag else [])]
+
         return {
-            over: [len(shape) + state.axis, str(sizes.fold(sizes.undivided(shape[state.axis])[0]))]
-            if state.kind == "S"
-            else state.kind
+            over: sliced(state.axis, over) if state.kind == "S" else state.kind
             for over, state in self.placements.get(value, {}).items()
             if not state.is_same
         }
@@ -104,7 +108,7 @@ class BlockFacts:
     def _backward(self, step: Step, rows: Mapping[Step | None, CostRow]) -> Facts:
         facts = self._step(step, "backward")
         if isinstance(step, Apply):
-            facts["flops"] = self._place(flops(step.body(self.types).outputs))
+            facts["flops"] = self._place(flops_of_step(step, step.body(self.types)))
         if step.origin is None:
             return facts
         if isinstance(step, Call):

@@ -18,6 +18,7 @@ from xg.diagnostics.lazy_dataclass import dataclass, field
 from xg.ir import prim
 from xg.ir.body import topological
 from xg.ir.dim import ONE, Dim, number
+from xg.ir.mesh_axes import axis_of
 from xg.ir.prim import RANDOM, Expr, ShapeError
 from xg.ir.scalar import Scalar
 from xg.ir.tensor import Shape
@@ -111,7 +112,7 @@ class Tape:
         for name, draw in draws.items():
             shape = list(draw.shape)
             for axis, over in cuts.get(name, ()):
-                shape[axis] //= mesh[over]
+                shape[axis] //= mesh[axis_of(over)]
             self.drawn.append((draw, cuts.get(name, ())))
             slots[name] = self._slot(tuple(shape))
         return cast("dict[str, Array]", slots)

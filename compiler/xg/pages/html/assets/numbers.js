@@ -226,7 +226,7 @@ const untrace = () => panel.querySelectorAll(".source, .traced").forEach((cell) 
 
 // ---- ranks -------------------------------------------------------------------------------------
 
-/** What a rank holds of a tensor: slice 4:8 of D_ff = 8; a term of the sum over N_T. */
+/** What a rank holds of a tensor: slice 4:8 of D_ff = 8, in zigzag two slices; a term of the sum over N_T. */
 function heldHere({ lies }, { shape }, at) {
   const slices = new Map();
   const rest = { P: [], M: [], same: [] };
@@ -234,13 +234,15 @@ function heldHere({ lies }, { shape }, at) {
     const lie = lies[axis];
     if (!Array.isArray(lie)) rest[lie ?? "same"].push(axis);
     else {
-      const { place = 0, ranks = 1 } = slices.get(lie[0]) ?? {};
+      const { place = 0, ranks = 1, zigzag = false } = slices.get(lie[0]) ?? {};
       const here = page.rankCount(axis);
-      slices.set(lie[0], { whole: lie[1], place: place * here + at[axis], ranks: ranks * here });
+      const order = zigzag || Boolean(lie[2]);
+      slices.set(lie[0], { whole: lie[1], place: place * here + at[axis], ranks: ranks * here, zigzag: order });
     }
   }
-  const parts = [...slices].map(([axis, { whole: name, place, ranks }]) => {
+  const parts = [...slices].map(([axis, { whole: name, place, ranks, zigzag }]) => {
     const length = shape[axis];
+    if (zigzag) return `two slices of ${page.spell(name)} = ${length * ranks}, one from each end`;
     return `slice ${place * length}:${(place + 1) * length} of ${page.spell(name)} = ${length * ranks}`;
   });
   if (rest.P.length) parts.push(`a term of the sum over ${rest.P.join(", ")}`);

@@ -152,25 +152,53 @@ const LAWS = {
 
 // ---- ranks -------------------------------------------------------------------------------------
 
-const part = (x, axis, [place, ranks]) => cut(x, axis, (place * x.shape.at(axis)) / ranks, x.shape.at(axis) / ranks);
+/** Which chunks of an axis a rank has: in zigzag two, one from each end. */
+const chunksOf = ([place, ranks, zigzag]) => (zigzag ? [place, 2 * ranks - 1 - place] : [place]);
+
+function part(x, axis, along) {
+  const chunks = chunksOf(along);
+  const length = x.shape.at(axis) / (along[1] * chunks.length);
+  const cuts = chunks.map((chunk) => cut(x, axis, chunk * length, length));
+  return cuts.length > 1 ? joined(x.shape.with(axis, 2 * length), axis, cuts) : cuts[0];
+}
+
+/** The axis of which the ranks have these parts. */
+function ofParts(shape, axis, parts, [, , zigzag]) {
+  if (!zigzag) return joined(shape, axis, parts);
+  const half = (place) => (x) => part(x, axis, [place, 2, false]);
+  return joined(shape, axis, [...parts.map(half(0)), ...parts.map(half(1)).reverse()]);
+}
 
 /** What a rank gets of the arrays of its group. */
 const EXCHANGED = {
   all_reduce: ({ shape }, xs) => xs.reduce((a, b) => PRIMITIVES.add({ shape }, [a, b])),
   all_reduce_max: ({ shape }, xs) => xs.reduce((a, b) => PRIMITIVES.maximum({ shape }, [a, b])),
-  all_gather: ({ shape, axis }, xs) => joined(shape, axis, xs),
+  all_gather: ({ shape, axis }, xs, along) => ofParts(shape, axis, xs, along),
   reduce_scatter: ({ axis }, xs, along) => part(EXCHANGED.all_reduce(xs[0], xs), axis, along),
-  all_to_all: ({ shape, cut: axis, joined: other }, xs, along) => joined(shape, other, xs.map((x) => part(x, axis, along))),
+  all_to_all: ({ shape, cut: axis, joined: other }, xs, along) => ofParts(shape, other, xs.map((x) => part(x, axis, along)), along),
 };
 
 /** What a rank does by itself: `here` says where it is along mesh axes, and draws. */
 const ON_A_RANK = {
   shard_slice: ({ axis, over }, [x], here) => part(x, axis, here.along(over)),
-  pad_from_shard: ({ shape, axis, over }, [x], here) => joined(shape, axis, [x], here.along(over)[0] * x.shape.at(axis)),
+  pad_from_shard({ shape, axis, over }, [x], here) {
+    const along = here.along(over);
+    const parts = Array.from({ length: along[1] }, (_, rank) => (rank === along[0] ? x : array(x.shape)));
+    return ofParts(shape, axis, parts, along);
+  },
   first_rank_only: ({ shape, over }, [x], here) => (here.along(over)[0] ? array(shape) : x),
-  owns_index: ({ shape, over, rows: own }, [ids], here) => filled(shape, (at) => Number(Math.floor(ids.data[at] / own) === here.along(over)[0])),
-  to_local_index: ({ shape, over, rows: own }, [ids], here) =>
-    filled(shape, (at) => (Math.floor(ids.data[at] / own) === here.along(over)[0] ? ids.data[at] % own : 0)),
+  owns_index({ shape, over, rows: own }, [ids], here) {
+    const chunks = chunksOf(here.along(over));
+    return filled(shape, (at) => Number(chunks.includes(Math.floor((ids.data[at] * chunks.length) / own))));
+  },
+  to_local_index({ shape, over, rows: own }, [ids], here) {
+    const chunks = chunksOf(here.along(over));
+    const length = own / chunks.length;
+    return filled(shape, (at) => {
+      const chunk = chunks.indexOf(Math.floor(ids.data[at] / length));
+      return chunk < 0 ? 0 : chunk * length + (ids.data[at] % length);
+    });
+  },
   dropout_keep({ p, cuts }, [x], here) {
     if (here.key === undefined) return filled(x.shape, () => 1);
     const shape = cuts.reduce((all, [axis, over]) => all.with(axis, all.at(axis) * here.along(over)[1]), x.shape);
@@ -272,9 +300,11 @@ function computed(body, given, ranks, key) {
 /** Every rank by its place on each axis of the mesh, the last axis quickest. */
 function onMesh(all) {
   const sizes = Object.fromEntries(Object.keys(all[0]).map((axis) => [axis, 1 + Math.max(...all.map((at) => at[axis]))]));
-  const named = (over) => Object.keys(sizes).filter((axis) => over.split("*").includes(axis));
+  const zigzag = (over) => over.endsWith(" zigzag");
+  const named = (over) => Object.keys(sizes).filter((axis) => over.replace(/ zigzag$/, "").split("*").includes(axis));
   return all.map((at) => ({
-    along: (over) => named(over).reduce(([place, ranks], axis) => [place * sizes[axis] + at[axis], ranks * sizes[axis]], [0, 1]),
+    along: (over) => named(over)
+      .reduce(([place, ranks, order], axis) => [place * sizes[axis] + at[axis], ranks * sizes[axis], order], [0, 1, zigzag(over)]),
     group: (over) => [...all.keys()].filter((rank) => Object.keys(sizes).every((axis) => named(over).includes(axis) || all[rank][axis] === at[axis])),
   }));
 }

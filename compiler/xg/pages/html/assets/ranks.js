@@ -39,8 +39,8 @@ const nextRank = (by) => lookAt((looked.rank + by + facts.runs.length) % facts.r
 
 const HELD = { P: "a term", M: "a maximum" };
 
-/** What a rank holds on one mesh axis: slice of D_ff, a term, same. */
-const heldText = (lies) => (Array.isArray(lies) ? `slice of ${lies[1]}` : HELD[lies] ?? "same");
+/** What a rank holds on one mesh axis: slice of D_ff, two slices of S in zigzag, a term, same. */
+const heldText = (lies) => (Array.isArray(lies) ? `${lies[2] ? "two slices" : "slice"} of ${lies[1]}` : HELD[lies] ?? "same");
 
 /** The mesh axis along which a step exchanges tensors of ranks, if it does nothing else. */
 const exchangedOver = (step) => (runAxes.length && COLLECTIVES.includes(step.sign) ? sentBy(step)[0]?.over : undefined);
