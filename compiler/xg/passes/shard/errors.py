@@ -47,9 +47,9 @@ class ParameterInZigzag(ProblemAt):
     """A parameter that is cut over a mesh axis whose ranks have two chunks each."""
 
     code = "XG0810"
-    title = "{name} is a parameter, and {axis}, in zigzag, cuts nothing into one piece for a rank"
+    title = "{name} is a parameter, which {axis} cannot cut: in zigzag each rank has two chunks"
     label = "cut over {axis}"
-    fix = "cut it over another mesh axis: checkpoints know pieces of a parameter, and no chunks"
+    fix = "cut it over another mesh axis: a checkpoint has one piece of a parameter for each rank"
     name: str
     axis: str
 

@@ -11,7 +11,7 @@ from xg_runtime.module import Array
 
 
 def part_of(whole: Array, rank: int, ranks: int, over: str, axis: int) -> Array:
-    """What a rank has of an axis: a chunk, or in zigzag one from each end."""
+    """The part of one rank: a chunk, or in zigzag one from each end."""
     if not is_zigzag(over):
         return np.split(whole, ranks, axis)[rank]
     chunks = np.split(whole, 2 * ranks, axis)

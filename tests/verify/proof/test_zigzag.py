@@ -1,0 +1,216 @@
+"""Rings in zigzag: equal to one device, with as much of a causal mask for each rank in a round."""
+
+from __future__ import annotations
+
+from collections import Counter
+from math import prod
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+import xg
+from xg.diagnostics.diagnostic import DiagnosticError
+from xg.frontend.project import parse_project, read_project
+from xg.verify.plan_proof import prove_ranks
+from xg_runtime.ranks import local_shards, rank, simulate
+
+MODEL = Path(__file__).parents[3] / "diagrams" / "models" / "transformer.xg"
+RINGS = """\
+dim B, S, D
+mesh N_S = 2
+
+block Causal(X [B, S, D]; p = 0.1) -> Y [B, S, D] {
+    param W_Q, W_K, W_V [D, D]
+
+    X -> •<=W_Q -> RoPE : Q [B, S, D]
+    X -> •<=W_K -> RoPE : K [B, S, D]
+    X -> •<=W_V         : V [B, S, D]
+    Q -> •<=T(K) -> SM(1/sqrt(D), causal) -> S -> DO(p) -> •<=V : Y
+}
+
+block All(X [B, S, D], shown [B, S, S] in 2) -> Y [B, S, D] {
+    param W_K, W_V [D, D]
+
+    X -> •<=W_K : K [B, S, D]
+    X -> •<=W_V : V [B, S, D]
+    X -> •<=T(K) -> SM<-shown -> S -> •<=V : Y
+}
+
+plan Zigzag of Causal {
+    X    [B, S/N_S, D] zigzag
+    K, V [B, S, D] ring
+}
+
+plan Ring of Causal {
+    X    [B, S/N_S, D]
+    K, V [B, S, D] ring
+}
+
+plan Gathered of Causal {
+    X    [B, S/N_S, D] zigzag
+    K, V [B, S, D]
+}
+
+plan Zigzag of All {
+    X     [B, S/N_S, D] zigzag
+    shown [B, S/N_S, S]
+    K, V  [B, S, D] ring
+}
+
+plan Ring of All {
+    X     [B, S/N_S, D]
+    shown [B, S/N_S, S]
+    K, V  [B, S, D] ring
+}
+"""
+
+
+@pytest.mark.parametrize("ranks", [1, 2, 3, 4])
+@pytest.mark.parametrize("kernels", [False, True])
+@pytest.mark.parametrize("block", ["Causal", "All"])
+def test_a_ring_in_zigzag_is_attention(ranks: int, kernels: bool, block: str) -> None:
+    """Rotated, causal and dropped, and with a mask of its own; each shift is needed."""
+    rings = parse_project(RINGS.encode())
+    proof = prove_ranks(
+        rings, block, "Zigzag", {"N_S": ranks}, 0, ("numpy", "torch"), kernels=kernels
+    )
+    assert proof.passed
+
+
+def test_keys_may_be_gathered_from_both_ends() -> None:
+    proof = prove_ranks(parse_project(RINGS.encode()), "Causal", "Gathered", {"N_S": 3}, 0)
+    assert proof.passed
+
+
+@pytest.mark.parametrize("pos", ["learned", "sinusoidal", "rope"])
+def test_positions_are_those_of_the_chunks(pos: str) -> None:
+    proof = prove_ranks(read_project(MODEL), "LM", "Zigzag", {"pos": pos, "N_S": 4}, 0)
+    assert proof.passed
+    assert proof.floats
+    shifts = [each for each in proof.floats.controls if each.kind == "shift"]
+    assert {each.verdict for each in shifts} == {"needed"}
+
+
+@pytest.mark.parametrize("plan", ["Zigzag × DP", "Zigzag × TP", "Zigzag × PP", "Zigzag × FSDP"])
+def test_other_axes_cut_beside_it(plan: str) -> None:
+    assert prove_ranks(read_project(MODEL), "LM", plan, {}, 0).passed
+
+
+# ---- work ---------------------------------------------------------------------------------------
+
+
+def scored(plan: str, ranks: int, backend: str) -> list[list[int]]:
+    """How many scores each rank computes, in each round of the forward pass."""
+    sizes = {"B": 2, "S": 4 * ranks, "D": 4}
+    program = xg.compile(source=RINGS, block="Causal", plan=plan, sizes=sizes, mesh={"N_S": ranks})
+    code: Any = program.load(backend)
+    found: Counter[tuple[int, int]] = Counter()
+    scores = code._scores_of_part
+
+    def counting(*args: Any) -> Any:  # noqa: ANN401 - of either library
+        z, (source, chunks) = scores(*args), args[-2:]
+        owner = min(source, chunks - 1 - source) if chunks > ranks else source
+        if z is not None:
+            found[(rank("N_S") - owner) % ranks, rank("N_S")] += prod(z.shape)
+        return z
+
+    code._scores_of_part = counting
+    X = np.random.default_rng(0).standard_normal((2, 4 * ranks, 4))
+    whole = torch.tensor(X) if backend == "torch" else X
+
+    def forward() -> None:
+        params = code.init(0, whole.dtype, D=4)
+        code.forward(params, local_shards({"X": whole}, code.cuts()))
+
+    simulate({"N_S": ranks}, forward)
+    return [[found[turn, each] for each in range(ranks)] for turn in range(ranks)]
+
+
+@pytest.mark.parametrize("backend", ["numpy", "torch"])
+@pytest.mark.parametrize("ranks", [2, 4])
+def test_every_rank_scores_as_much_in_each_round(ranks: int, backend: str) -> None:
+    chunk = 2 * 2 * 2  # of queries and of keys are two, in each of two texts
+    rounds = scored("Zigzag", ranks, backend)
+    assert rounds == [[3 * chunk] * ranks, *([[2 * chunk] * ranks] * (ranks - 1))]
+    contiguous = scored("Ring", ranks, backend)  # negative control
+    first, last = ([each[place] for each in contiguous] for place in (0, -1))
+    assert first == [4 * chunk, *([0] * (ranks - 1))]
+    assert last == [4 * chunk] * ranks
+
+
+@pytest.mark.parametrize("ranks", [2, 4])
+def test_the_price_is_the_work_of_the_slowest_rank(ranks: int) -> None:
+    """Of a ring in a row it is all scores of its rows; in zigzag what was counted of these."""
+    slowest = {plan: sum(map(max, scored(plan, ranks, "numpy"))) for plan in ("Ring", "Zigzag")}
+    assert slowest["Ring"] == 2 * 4 * 4 * ranks
+    share = slowest["Zigzag"] / slowest["Ring"]
+    assert share == (2 * ranks + 1) / (4 * ranks)
+    priced = {plan: ring_flops(plan, ranks) for plan in slowest}
+    assert priced["Zigzag"] == pytest.approx(priced["Ring"] * share, rel=0.01)
+    assert ring_flops("Zigzag", ranks, "All") == ring_flops("Ring", ranks, "All")
+
+
+def ring_flops(plan: str, ranks: int, block: str = "Causal") -> float:
+    """The operations of both passes of attention, of long texts."""
+    sizes = {"B": 2, "S": 4_096, "D": 64}
+    program = xg.compile(source=RINGS, block=block, plan=plan, sizes=sizes, mesh={"N_S": ranks})
+    (report,) = program.costs("float32")
+    rows = [row for row in report.blocks[0].rows if row.name.startswith("Ring")]
+    return sum(
+        dim.evaluate({**sizes, "N_S": ranks})
+        for row in rows
+        for dim in (row.amount.forward, row.amount.backward)
+    )
+
+
+# ---- refusals -----------------------------------------------------------------------------------
+
+
+CONV = """\
+dim B, S, D = 4
+mesh N_S = 2
+
+block Net(X [B, S, D]) -> Y [B, S, D] {
+    param K [3, D, D]
+
+    X -> conv[S](K, causal) : Y
+}
+
+plan Zigzag of Net {
+    X [B, S/N_S, D] zigzag
+}
+"""
+LOOP = """\
+dim B, S, D = 4
+mesh N_S = 2
+
+block Cell(x [B, D]) -> y [B, D] {
+    state h [B, D] = zeros
+
+    x -> ⊕<-h : y
+    next h = y
+}
+
+block Net(X [B, S, D]) -> Y [B, S, D] {
+    X -> Cell over S : Y
+}
+
+plan Zigzag of Net {
+    X [B, S/N_S, D] zigzag
+}
+"""
+
+
+@pytest.mark.parametrize(
+    ("text", "reason"),
+    [(CONV, "the axis whose windows overlap is cut"), (LOOP, "rounds have no place on ranks")],
+    ids=["conv", "loop"],
+)
+def test_what_needs_neighbours_is_refused(text: str, reason: str) -> None:
+    """Windows and loops over positions meet those of another chunk."""
+    with pytest.raises(DiagnosticError) as refused:
+        xg.compile(source=text, block="Net", plan="Zigzag")
+    assert reason in str(refused.value)
