@@ -881,19 +881,21 @@ def _keep_part(
     p: float,
     seed: int | None,
     place: str,
-    cuts: list[tuple[int, int, int]],
+    cuts: list[tuple[int, tuple[int, ...], int]],
 ) -> Array | None:
-    """Draw a rank's part of a mask: `cuts` are (axis, rank, number of ranks)."""
+    """Draw a rank's part of a mask: `cuts` are (axis, chunks of the rank, number of chunks)."""
     if seed is None:
         return None
-    first, whole = [0] * len(shape), list(shape)
-    for axis, rank, ranks in cuts:
-        first[axis] = first[axis] * ranks + rank
-        whole[axis] *= ranks
+    whole = list(shape)
+    for axis, chunks, count in cuts:
+        whole[axis] = whole[axis] * count // len(chunks)
+    along = [np.arange(length, dtype=np.uint64) for length in whole]
+    for axis, chunks, count in cuts:
+        pieces = along[axis].reshape(count, -1)
+        along[axis] = np.concatenate([pieces[chunk] for chunk in chunks])
     index = np.zeros((), np.uint64)
-    for start, length, total in zip(first, shape, whole, strict=True):
-        along = np.arange(start * length, (start + 1) * length, dtype=np.uint64)
-        index = index[..., None] * np.uint64(total) + along
+    for places, length in zip(along, whole, strict=True):
+        index = index[..., None] * np.uint64(length) + places
     drawn = _words_at(_random_key(seed, place), index)
     return drawn >> np.uint64(40) >= np.uint64(round(p * 2**24))
 

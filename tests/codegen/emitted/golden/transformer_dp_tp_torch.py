@@ -1034,19 +1034,21 @@ def _drop(x: Array, keep: Array | None, kept: float) -> Array:
 
 
 def _keep_part(
-    x: Array, p: float, seed: Seed, place: str, cuts: list[tuple[int, int, int]]
+    x: Array, p: float, seed: Seed, place: str, cuts: list[tuple[int, tuple[int, ...], int]]
 ) -> Array | None:
-    """Draw a rank's part of a mask: `cuts` are (axis, rank, number of ranks)."""
+    """Draw a rank's part of a mask: `cuts` are (axis, chunks of the rank, number of chunks)."""
     if seed is None:
         return None
-    first, whole = [0] * x.ndim, list(x.shape)
-    for axis, rank, ranks in cuts:
-        first[axis] = first[axis] * ranks + rank
-        whole[axis] *= ranks
+    whole = list(x.shape)
+    for axis, chunks, count in cuts:
+        whole[axis] = whole[axis] * count // len(chunks)
+    along = [torch.arange(length, device=x.device) for length in whole]
+    for axis, chunks, count in cuts:
+        pieces = along[axis].reshape(count, -1)
+        along[axis] = torch.cat([pieces[chunk] for chunk in chunks])
     index = torch.zeros((), dtype=torch.int64, device=x.device)
-    for start, length, total in zip(first, x.shape, whole, strict=True):
-        along = torch.arange(start * length, (start + 1) * length, device=x.device)
-        index = index[..., None] * total + along
+    for places, length in zip(along, whole, strict=True):
+        index = index[..., None] * length + places
     drawn = _words_at(_random_key(seed, place, x.device), index)
     return _shift_right(drawn, 40) >= round(p * 2**24)
 
