@@ -22,7 +22,7 @@ def test_the_first_screen_is_up_to_date(golden: Callable[[Path, str], None]) -> 
         assert {"GPU 1", "Ranks, plan TP"} & set(re.findall(r">([^<>]+)</text>", drawn))
 
 
-PLANS = ("DP", "FSDP", "HSDP", "TP", "SP", "VP", "CP", "Ring", "Ulysses", "KV")
+PLANS = ("DP", "FSDP", "HSDP", "TP", "SP", "VP", "CP", "Ring", "Zigzag", "Ulysses", "KV")
 
 
 @pytest.mark.parametrize("plan", PLANS)

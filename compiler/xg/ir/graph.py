@@ -365,11 +365,6 @@ class Program:
         """Whether it is to run on several ranks: by its plan, or as the file is written."""
         return self.plan is not None or any(graph.is_cut for graph in self.graphs.values())
 
-    @property
-    def zigzag(self) -> frozenset[str]:
-        """The mesh axes along which each rank has two chunks of what is cut, one from each end."""
-        return self.plan.zigzag if self.plan else frozenset()
-
     def callee(self, call: Call) -> Graph:
         """The graph that a call runs."""
         return (self.backwards if call.origin else self.graphs)[call.callee]

@@ -87,8 +87,8 @@ class Plan:
     mesh: Mapping[str, int | None] = field(default_factory=dict[str, "int | None"])
     schedules: tuple[Schedule, ...] = ()
 
-    @property
-    def zigzag(self) -> frozenset[str]:
-        """The mesh axes along which each rank has two chunks of what is cut, one from each end."""
-        said = (each.rest for each in self.entries if each.memory == "zigzag")
-        return frozenset(axis for rest in said if rest for cuts in rest.cuts for axis in cuts)
+
+def zigzag_axes(plan: Plan | None) -> frozenset[str]:
+    """The mesh axes along which each rank has two chunks of what is cut, one from each end."""
+    said = (each.rest for each in (plan.entries if plan else ()) if each.memory == "zigzag")
+    return frozenset(axis for rest in said if rest for cuts in rest.cuts for axis in cuts)

@@ -15,7 +15,8 @@ from xg.ir.axes import axes_of
 from xg.ir.dim import Dim
 from xg.ir.graph import Graph, Program, Value
 from xg.ir.instances import instances
-from xg.ir.mesh_axes import ZIGZAG, ordered_axis
+from xg.ir.mesh_axes import ordered_axis
+from xg.ir.plan import zigzag_axes
 from xg.ir.recent import Recent
 from xg.ir.size_checks import Numbers, numbers_of, value_of
 from xg.sharding.apply_plan import PlacedValue, placed_values
@@ -119,10 +120,10 @@ def check_parts(
     uneven: list[_Uneven] = []
     all_numbers = program.all_numbers
     new: set[PartsKey] = set()
+    chunks = [(ordered_axis(axis, (axis,)), 2) for axis in zigzag_axes(program.plan)]
     for graph, symbols in instances(program, starts):
         numbers = numbers_of(graph, symbols, all_numbers)
-        numbered = {**numbers, **dict.fromkeys((axis + ZIGZAG for axis in program.zigzag), 2)}
-        key = cores.get(graph.key, graph.key), frozenset(numbered.items())
+        key = cores.get(graph.key, graph.key), frozenset((*numbers.items(), *chunks))
         if key in new or (graph.key in cores and fine.get(key)):
             continue
         new.add(key)
@@ -159,9 +160,8 @@ def cuts_of(
     for each in found:
         for dim, axes in each.planned.cuts:
             cuts[dim.substitute(each.symbols), tuple(axes)] = None
-    return tuple(
-        (dim, tuple(ordered_axis(axis, program.zigzag) for axis in axes)) for dim, axes in cuts
-    )
+    zigzag = zigzag_axes(program.plan)
+    return tuple((dim, tuple(ordered_axis(each, zigzag) for each in axes)) for dim, axes in cuts)
 
 
 def _by_shape(program: Program, known: Numbers) -> Iterator[_Uneven]:
@@ -196,7 +196,7 @@ def _shared(
 ) -> Iterator[_Uneven]:
     number = value_of(dim, numbers)
     sizes = tuple((axis, program.mesh[axis]) for axis in axes if axis in program.mesh)
-    if program.zigzag & {*axes}:
+    if zigzag_axes(program.plan) & {*axes}:
         sizes = (("2", 2), *sizes)  # chunks of a rank
     if number is not None and number % prod(size for _, size in sizes):
         problem = NotDivisible(span, str(graph.sizes.fold(dim)), number, sizes)

@@ -8,6 +8,7 @@ from xg.ir.graph import Program
 from xg.ir.mesh_axes import ordered_axis
 from xg.ir.parameters import param_specs
 from xg.ir.placement import Placement
+from xg.ir.plan import zigzag_axes
 
 ShardSpec = tuple[tuple[int, str], ...]  # axes counted from the end; the outermost cut of one first
 
@@ -22,7 +23,7 @@ def cuts(program: Program) -> dict[str, ShardSpec]:
         (path, graph.placements.get(param.value, {}))
         for path, param, graph, _ in param_specs(program)
     ]
-    mesh = program.mesh, program.zigzag
+    mesh = program.mesh, zigzag_axes(program.plan)
     return {name: placed_cuts(placement, *mesh) for name, placement in named}
 
 

@@ -12,6 +12,7 @@ from xg.ir.body import topological
 from xg.ir.dim import Dim, number, product
 from xg.ir.graph import Apply, Program
 from xg.ir.instances import instances
+from xg.ir.plan import zigzag_axes
 from xg.ir.prim import Expr
 from xg.ir.size_constraints import facts_of
 from xg.sharding.apply_plan import placed_values
@@ -72,7 +73,7 @@ def shard_sizes(program: Program) -> Iterator[Dim]:
             cut += [(symbols, whole, axes) for whole, axes in shares]
     for symbols, whole, axes in cut:
         ranks = prod(program.mesh[axis] for axis in axes if axis in program.mesh)
-        chunks = 2 if program.zigzag & {*axes} else 1
+        chunks = 2 if zigzag_axes(program.plan) & {*axes} else 1
         yield whole.substitute(symbols) / number(ranks * chunks)
 
 

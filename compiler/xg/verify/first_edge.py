@@ -17,6 +17,7 @@ from xg.diagnostics.source import Span
 from xg.ir.graph import Apply, Call, Graph, Program, Value
 from xg.ir.mesh_axes import ordered_axis
 from xg.ir.placement import CONSTANT, AxisState, Placement
+from xg.ir.plan import zigzag_axes
 from xg.verify.reference.chunks import part_of, whole_of
 from xg.verify.reference.interpret import Record
 from xg_runtime.module import Array
@@ -88,7 +89,7 @@ def _differs(edge: _Edge, program: Program, same: Same, add: Add) -> str | None:
             unlike = _unlike(parts, numbers, size)
             if unlike is not None:
                 return f"{grid.describe(unlike)} has other bits than its neighbour along {axis}"
-        over = ordered_axis(axis, program.zigzag)
+        over = ordered_axis(axis, zigzag_axes(program.plan))
         parts = [_merged(group, state, over, add) for group in _groups(parts, size)]
         numbers = [group[0] for group in _groups(numbers, size)]
     whole, array = parts[0], edge.wanted
@@ -134,7 +135,7 @@ def _first_rank(edge: _Edge, program: Program, same: Same) -> int:
     for number, part in enumerate(edge.parts):
         own, at = edge.wanted, grid.coordinates(number)
         for axis, state in edge.placement.items():
-            ranks, over = grid.sizes[axis], ordered_axis(axis, program.zigzag)
+            ranks, over = grid.sizes[axis], ordered_axis(axis, zigzag_axes(program.plan))
             if state.kind == "S" and own.shape[state.axis] % (ranks * parts_of(over)) == 0:
                 own = part_of(own, at[axis], ranks, over, state.axis)
         if own.shape != part.shape or not same(own, part):

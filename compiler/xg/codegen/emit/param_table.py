@@ -10,6 +10,7 @@ from xg.diagnostics.lazy_dataclass import dataclass
 from xg.ir.dim import Dim, symbol
 from xg.ir.graph import Call, Graph, Program, Start, Value
 from xg.ir.instances import inside
+from xg.ir.plan import zigzag_axes
 from xg.ir.scalar import Scalar
 from xg.ir.tensor import Shape
 from xg.ir.walk import callers_first, having, reached
@@ -80,7 +81,7 @@ def named_lines(program: Program, scope: Scope, rows: Rows, kind: str) -> list[s
 
 def _cuts(graph: Graph, value: Value, program: Program) -> str:
     """``((-1, "N_T"),)``: axes with the mesh axes that cut them, the outermost first."""
-    cuts = placed_cuts(graph.placements.get(value, {}), program.mesh, program.zigzag)
+    cuts = placed_cuts(graph.placements.get(value, {}), program.mesh, zigzag_axes(program.plan))
     return tuple_of([f'({axis}, "{over}")' for axis, over in cuts])
 
 

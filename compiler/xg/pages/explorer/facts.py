@@ -11,6 +11,7 @@ from xg.figures.views.steps import Drawn
 from xg.ir.dim import Dim
 from xg.ir.graph import Apply, Call, Program, Step, Value
 from xg.ir.placement import Placement
+from xg.ir.plan import zigzag_axes
 from xg.ir.tensor import TensorType
 from xg.pages.explorer.equation import Equations
 from xg.pages.explorer.formulas import FactTable, Formulas, in_entry
@@ -81,7 +82,8 @@ class BlockFacts:
         Behind the size is the order of ranks, if it is not the usual one. A replicated axis has no
         entry.
         """
-        shape, sizes, zigzag = self.types[value].shape, self.use.graph.sizes, self.program.zigzag
+        shape, sizes = self.types[value].shape, self.use.graph.sizes
+        zigzag = zigzag_axes(self.program.plan)
 
         def sliced(axis: int, over: str) -> list[object]:
             whole = str(sizes.fold(sizes.undivided(shape[axis])[0]))

@@ -24,6 +24,7 @@ from xg.ir.graph import Apply, Graph, Program, Value
 from xg.ir.mesh_axes import ordered_axis
 from xg.ir.op import Op
 from xg.ir.placement import INVARIANT
+from xg.ir.plan import zigzag_axes
 from xg.ir.prim import Cuts, Expr
 from xg.ir.scalar import Scalar
 from xg.ir.use import Word
@@ -61,7 +62,7 @@ def _rings(graph: Graph, program: Program) -> Graph:
                 problems.append(RingAxes(step.span, both, axes))
                 continue
             if axes[0] in program.mesh:
-                around_ = ordered_axis(axes[0], program.zigzag)
+                around_ = ordered_axis(axes[0], zigzag_axes(program.plan))
                 steps[place] = replace(step, op=OP, attrs={**step.attrs, "around": around_})
             moving.update(dict.fromkeys(around, axes[0]))
     for value in fused.types:

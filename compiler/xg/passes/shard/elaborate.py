@@ -12,6 +12,7 @@ from xg.ir.content import calling
 from xg.ir.graph import Apply, Graph, Program
 from xg.ir.instances import Symbols
 from xg.ir.placement import CONSTANT, INVARIANT, AxisState
+from xg.ir.plan import zigzag_axes
 from xg.ir.tensor import Sizes
 from xg.ir.walk import answers, ordered
 from xg.passes.shard.axis_placement import BlockPlacer
@@ -37,8 +38,8 @@ def refuse_left_over(program: Program) -> None:
     And for parameters in two chunks.
     """
     problems = [problem for graph in program.graphs.values() for problem in refuse_gathered(graph)]
-    for graph in program.graphs.values() if program.zigzag else ():
-        problems += refuse_chunks(graph, program.zigzag)
+    for graph in program.graphs.values() if zigzag_axes(program.plan) else ():
+        problems += refuse_chunks(graph, zigzag_axes(program.plan))
     problems += [
         refuse_move(step.outputs[0], INVARIANT, None, graph, step.attrs["over"], step.span, step)
         for graph in program.graphs.values()

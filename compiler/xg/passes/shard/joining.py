@@ -19,6 +19,7 @@ from xg.ir.collective import FAMILY
 from xg.ir.graph import Apply, Backward, Graph, Program, Step, Value
 from xg.ir.mesh_axes import axes_over, joined_axes
 from xg.ir.placement import INVARIANT, PARTIAL, Placement
+from xg.ir.plan import zigzag_axes
 from xg.ir.tensor import TensorType
 
 G = TypeVar("G", bound=Graph)
@@ -95,7 +96,8 @@ def _both(first: Apply, second: Apply, program: Program) -> Apply | None:
     before, after = axes_over(first.attrs["over"]), axes_over(second.attrs["over"])
     axes = tuple(axis for axis in program.mesh if axis in before or axis in after)
     cut = {"AG": (*after, *before), "RS": (*before, *after), "part": (*before, *after)}
-    if second.op.glyph in cut and (cut[second.op.glyph] != axes or program.zigzag & {*axes}):
+    in_order = cut.get(second.op.glyph, axes)
+    if in_order != axes or (second.op.glyph in cut and zigzag_axes(program.plan) & {*axes}):
         return None  # the parts of parts would not be contiguous
     over = joined_axes(axes)
     return replace(second, inputs=first.inputs, attrs={**second.attrs, "over": over})

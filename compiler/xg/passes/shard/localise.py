@@ -18,6 +18,7 @@ from xg.ir.graph import Apply, Backward, Call, Graph, Param, Program, Step, Valu
 from xg.ir.mesh_axes import axes_over, ordered_axis
 from xg.ir.op import Description, Op
 from xg.ir.placement import AxisState, Placement, same
+from xg.ir.plan import zigzag_axes
 from xg.ir.prim import Expr, ShapeError
 from xg.ir.scalar import Scalar
 from xg.ir.tensor import TensorType
@@ -34,7 +35,7 @@ def localise(program: Program, axis: str) -> Program:
     graphs: dict[str, Graph] = {}
     backwards: dict[str, Backward] = {}
     for key, graph in program.graphs.items():
-        writer = _LocalGraph(axis, program.zigzag, graph.types, graph.placements)
+        writer = _LocalGraph(axis, zigzag_axes(program.plan), graph.types, graph.placements)
         graphs[key] = writer.graph(graph)
         if key in program.backwards:
             backwards[key] = writer.backward(program.backwards[key], graphs[key])
