@@ -20,7 +20,7 @@ from xg_runtime.ranks import local_shards, rank, simulate
 MODEL = Path(__file__).parents[3] / "diagrams" / "models" / "transformer.xg"
 RINGS = """\
 dim B, S, D
-mesh N_S = 2
+mesh N_D = 2, N_S = 2
 
 block Causal(X [B, S, D]; p = 0.1) -> Y [B, S, D] {
     param W_Q, W_K, W_V [D, D]
@@ -54,6 +54,11 @@ plan Gathered of Causal {
     K, V [B, S, D]
 }
 
+plan Rows of Causal {
+    X    [B, S/N_D, D]
+    K, V [B, S, D]
+}
+
 plan Zigzag of All {
     X     [B, S/N_S, D] zigzag
     shown [B, S/N_S, S]
@@ -83,6 +88,16 @@ def test_a_ring_in_zigzag_is_attention(ranks: int, kernels: bool, block: str) ->
 def test_keys_may_be_gathered_from_both_ends() -> None:
     proof = prove_ranks(parse_project(RINGS.encode()), "Causal", "Gathered", {"N_S": 3}, 0)
     assert proof.passed
+
+
+@pytest.mark.parametrize("plan", ["Gathered × Rows", "Rows × Gathered"])
+def test_chunks_may_be_of_a_slice_of_another_axis(plan: str) -> None:
+    """What is gathered over both comes in two moves: its parts are in no common order."""
+    proof = prove_ranks(parse_project(RINGS.encode()), "Causal", plan, {}, 0)
+    assert proof.passed
+    assert proof.floats
+    kinds = {(each.kind, each.over) for each in proof.floats.sent}
+    assert {("all_gather", "N_S"), ("all_gather", "N_D")} <= kinds
 
 
 @pytest.mark.parametrize("pos", ["learned", "sinusoidal", "rope"])

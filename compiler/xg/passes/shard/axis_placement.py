@@ -28,12 +28,12 @@ from xg.passes.shard.calls import (
 from xg.passes.shard.demand import demands
 from xg.passes.shard.divisions import Divisions
 from xg.passes.shard.errors import (
-    nothing_around,
     refuse,
     refuse_crossing,
     refuse_loop,
     refuse_move,
     refuse_output,
+    refuse_ring,
 )
 from xg.passes.shard.moves import Moves
 from xg.passes.shard.refusal import refusal
@@ -311,12 +311,13 @@ def _is_explicit(graph: Graph) -> bool:
 def _crossings(moves: Moves, steps: Sequence[Apply | Call], graph: Graph) -> Iterator[Problem]:
     """Yield moves over outer mesh axes along an axis that this one cuts: no part is whole.
 
-    And yield attention whose keys are to go round this one, and are not cut by it.
+    And yield attention whose keys are to go round this one, and are not cut by it, or are to go
+    round another one, where this one cuts its queries.
     """
     for step in steps:
-        if isinstance(step, Apply) and step.attrs.get("around") == moves.axis:
-            keys = step.inputs[1]
-            yield from nothing_around(_before_moves(keys, moves), moves.states[keys], moves.axis)
+        if isinstance(step, Apply) and "around" in step.attrs:
+            each = [(_before_moves(v, moves), moves.states[v]) for v in step.inputs[:2]]
+            yield from refuse_ring(step.attrs["around"], each[0], each[1], moves.axis)
         if isinstance(step, Apply) and _is_move(step) and step.attrs["over"] != moves.axis:
             value = step.inputs[0]
             state = moves.states[value]

@@ -10,6 +10,7 @@ from xg.diagnostics.source import Span
 from xg.ir.collective_prims import local_shape
 from xg.ir.dim import Dim, product
 from xg.ir.graph import Apply, Call, Graph, Value
+from xg.ir.mesh_axes import axes_over, axis_of
 from xg.ir.moving import gathered
 from xg.ir.placement import AxisState, shard
 from xg.ir.tensor import spell_shape
@@ -54,9 +55,30 @@ class ParameterInZigzag(ProblemAt):
     axis: str
 
 
-def nothing_around(keys: Value, state: AxisState, axis: str) -> list[Problem]:
-    """The problem of keys that are to go round a mesh axis and are not cut along the sequence."""
-    return [] if state == shard(-2) else [NothingAround(keys.span, str(keys.name), axis)]
+class RowsOfTwo(ProblemAt):
+    """Queries that two mesh axes cut along the sequence, where keys go round one of them."""
+
+    code = "XG0811"
+    title = "{name} is cut along the sequence over {axis}, and keys go round {around}"
+    label = "cut over {axis}"
+    fix = "cut other axes over {axis}: where keys go round, only {around} cuts the sequence"
+    name: str
+    axis: str
+    around: str
+
+
+def refuse_ring(
+    around: str, queries: tuple[Value, AxisState], keys: tuple[Value, AxisState], axis: str
+) -> list[Problem]:
+    """The problem of keys that go round and are not cut along the sequence on this mesh axis.
+
+    And of queries that are cut so over another one.
+    """
+    (query, rows), (key, state) = queries, keys
+    if axis not in axes_over(around):
+        named = str(query.name), axis, axis_of(around)
+        return [RowsOfTwo(query.span, *named)] if rows == shard(-2) else []
+    return [] if state == shard(-2) else [NothingAround(key.span, str(key.name), axis)]
 
 
 class CutApart(ProblemAt):
