@@ -92,7 +92,7 @@ def test_keys_may_be_gathered_from_both_ends() -> None:
 
 @pytest.mark.parametrize("plan", ["Gathered × Rows", "Rows × Gathered"])
 def test_chunks_may_be_of_a_slice_of_another_axis(plan: str) -> None:
-    """What is gathered over both comes in two moves: its parts are in no common order."""
+    """A gather over both is two moves: parts of parts are in no common order."""
     proof = prove_ranks(parse_project(RINGS.encode()), "Causal", plan, {}, 0)
     assert proof.passed
     assert proof.floats
