@@ -55,7 +55,7 @@ def reduce_scatter(x: Expr, over: str, axis: int) -> Expr:
 
 def all_to_all(x: Expr, over: str, cut: int, joined: int) -> Expr:
     """Parts along one axis become parts along another: `cut` is divided, `joined` made whole."""
-    shape = _scaled(_scaled(x.shape, cut, symbol(over) ** -1), joined, symbol(over))
+    shape = _scaled(_scaled(x.shape, cut, ranks_over(over) ** -1), joined, ranks_over(over))
     return _across("all_to_all", x, shape, over, ("cut", cut), ("joined", joined))
 
 
@@ -77,7 +77,9 @@ def shard_slice(x: Expr, over: str, axis: int) -> Expr:
 
 def pad_from_shard(x: Expr, over: str, axis: int) -> Expr:
     """Zeros of the whole's size with this rank's slice in its place."""
-    return _across("pad_from_shard", x, _scaled(x.shape, axis, symbol(over)), over, ("axis", axis))
+    return _across(
+        "pad_from_shard", x, _scaled(x.shape, axis, ranks_over(over)), over, ("axis", axis)
+    )
 
 
 def first_rank_only(x: Expr, over: str) -> Expr:

@@ -109,9 +109,34 @@ def test_positions_are_those_of_the_chunks(pos: str) -> None:
     assert {each.verdict for each in shifts} == {"needed"}
 
 
-@pytest.mark.parametrize("plan", ["Zigzag × DP", "Zigzag × TP", "Zigzag × PP", "Zigzag × FSDP"])
-def test_other_axes_cut_beside_it(plan: str) -> None:
+@pytest.mark.parametrize(
+    "plan", ["Zigzag × DP", "Zigzag × TP", "Zigzag × PP", "Zigzag × FSDP", "Zigzag × KV"]
+)
+def test_other_plans_join_it(plan: str) -> None:
     assert prove_ranks(read_project(MODEL), "LM", plan, {}, 0).passed
+
+
+HEADS = """
+plan Heads of LM {
+    ids, t [B, S/N_S] zigzag
+}
+
+plan Heads of Attention {
+    Q    [B, N_H/N_S, S, D_h]
+    K, V [B, N_H/N_S, S_k, D_h]
+    O    [B, S/N_S, D]
+}
+"""
+
+
+@pytest.mark.parametrize("ranks", [2, 3])
+def test_chunks_are_exchanged_for_heads_and_back(ranks: int) -> None:
+    """Of heads each rank has one from each end, too."""
+    text = MODEL.read_text(encoding="utf-8") + HEADS
+    proof = prove_ranks(parse_project(text.encode()), "LM", "Heads", {"N_S": ranks}, 0)
+    assert proof.passed
+    assert proof.floats
+    assert ("all_to_all", "N_S") in {(each.kind, each.over) for each in proof.floats.sent}
 
 
 # ---- work ---------------------------------------------------------------------------------------

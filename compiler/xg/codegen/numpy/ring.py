@@ -29,7 +29,7 @@ start_shift: Callable[[Array, str], Handle[Array]] = only_in_modules
 def ring_attention(
     q: Array, k: Array, v: Array, m: Array | None, scale: float, mask: str, around: str
 ) -> tuple[Array, Array]:
-    """``softmax(α Q K⊤ + M) V`` of this rank's queries, and log Σ exp of each row of scores."""
+    """``softmax(α Q K⊤ + M) V`` of this rank's queries, and log Σ exp of each row."""
     return attend_around(q, k, v, m, None, scale, mask, around)
 
 
@@ -63,9 +63,10 @@ def ring_attention_with_dropout(
     place: str,
     cuts: list[tuple[int, tuple[int, ...], int]],
 ) -> tuple[Array, Array, Array | None]:
-    """Ring attention whose weights are dropped with probability p, and the mask of that."""
+    """Ring attention, weights dropped with probability p; and the mask of that."""
     [(_, mine, chunks)] = mesh_places((-2, around))
-    keep = keep_part((*q.shape[:-1], k.shape[-2] // len(mine) * chunks), p, seed, place, cuts)
+    whole = (*q.shape[:-1], k.shape[-2] // len(mine) * chunks)
+    keep = keep_part(whole, p, seed, place, cuts)
     y, lse = attend_around(q, k, v, m, keep, scale, mask, around)
     if keep is not None and scaling == "scaled":
         y *= 1 / (1 - p)
@@ -102,21 +103,21 @@ def attend_around(
     mask: str,
     around: str,
 ) -> tuple[Array, Array]:
-    """Attention to one part of keys and values after the other; each goes on as it is met."""
+    """Attention to one part of keys and values after the other; each goes on."""
     [(_, mine, chunks)] = mesh_places((-2, around))
     parts, ranks = len(mine), chunks // len(mine)
     masks = some_rows(m, parts), some_rows(keep, parts)
     rows = list(zip(mine, rows_of(q, parts), *masks, strict=True))
-    found = [nothing_found(part, v) for _, part, _, _ in rows]
+    found = [nothing_found(own, v) for _, own, _, _ in rows]
     coming: list[Handle[Array]] = []
     for turn in range(ranks):
         if turn < ranks - 1:
             coming = [start_shift(k, around), start_shift(v, around)]
         theirs = chunks_of((mine[0] - turn) % ranks, parts, chunks)
         met = list(zip(theirs, rows_of(k, parts), rows_of(v, parts), strict=True))
-        for place, (here, queries, shown, kept) in enumerate(rows):
+        for place, (here, own, shown, kept) in enumerate(rows):
             for source, keys, values in met:
-                z = scores_of_part(queries, keys, shown, scale, mask, here, source, chunks)
+                z = scores_of_part(own, keys, shown, scale, mask, here, source, chunks)
                 if z is not None:
                     found[place] = merged(found[place], z, kept, values, source)
         if turn < ranks - 1:
@@ -144,7 +145,8 @@ def d_attend_around(
     parts, ranks = len(mine), chunks // len(mine)
     delta = (dy * y).sum(axis=-1, keepdims=True)
     own = [rows_of(x, parts) for x in (q, dy, lse, delta)]
-    rows = list(zip(mine, *own, some_rows(m, parts), some_rows(keep, parts), strict=True))
+    masks = some_rows(m, parts), some_rows(keep, parts)
+    rows = list(zip(mine, *own, *masks, strict=True))
     dq, dk, dv = np.zeros_like(q), np.zeros_like(k), np.zeros_like(v)
     coming = [start_shift(k, around), start_shift(v, around)]
     sums: list[Handle[Array]] = []
@@ -155,7 +157,7 @@ def d_attend_around(
         if turn > 1:
             sums = [start_shift(dk, around), start_shift(dv, around)]
         theirs = chunks_of((mine[0] - turn) % ranks, parts, chunks)
-        terms = d_part(rows, arrived[0], arrived[1], theirs, scale, mask, factor, chunks)
+        terms = d_part(rows, arrived, theirs, scale, mask, factor, chunks)
         if turn > 1:
             dk, dv = sums[0].wait(), sums[1].wait()
         dq, dk, dv = dq + terms[0], dk + terms[1], dv + terms[2]
@@ -164,8 +166,7 @@ def d_attend_around(
 
 def d_part(
     rows: list[tuple[int, Array, Array, Array, Array, Array | None, Array | None]],
-    k: Array,
-    v: Array,
+    arrived: list[Array],
     theirs: tuple[int, ...],
     scale: float,
     mask: str,
@@ -173,21 +174,22 @@ def d_part(
     chunks: int,
 ) -> tuple[Array, Array, Array]:
     """The terms of all gradients from this rank's queries and the keys of another."""
-    parts = len(theirs)
-    met = list(zip(theirs, rows_of(k, parts), rows_of(v, parts), strict=True))
-    dq = [np.zeros_like(queries) for _, queries, *_ in rows]
-    dk = [np.zeros_like(keys) for _, keys, _ in met]
-    dv = [np.zeros_like(values) for *_, values in met]
-    for place, (here, queries, dy, lse, delta, shown, kept) in enumerate(rows):
-        for other, (source, keys, values) in enumerate(met):
-            z = scores_of_part(queries, keys, shown, scale, mask, here, source, chunks)
+    each = [rows_of(x, len(theirs)) for x in arrived]
+    met = list(zip(theirs, *each, strict=True))
+    dq = [np.zeros_like(q) for _, q, *_ in rows]
+    dk = [np.zeros_like(k) for _, k, _ in met]
+    dv = [np.zeros_like(v) for *_, v in met]
+    for place, (here, q, dy, lse, delta, shown, kept) in enumerate(rows):
+        for other, (source, k, v) in enumerate(met):
+            z = scores_of_part(q, k, shown, scale, mask, here, source, chunks)
             if z is not None:
                 weights = np.exp(z - lse)
-                dz = kept_of_part(dy @ values.swapaxes(-1, -2), kept, source) * factor
+                dz = kept_of_part(dy @ v.swapaxes(-1, -2), kept, source) * factor
                 dz = (dz - delta) * weights * scale
-                dq[place] += dz @ keys
-                dk[other] += dz.swapaxes(-1, -2) @ queries
-                dv[other] += kept_of_part(weights, kept, source).swapaxes(-1, -2) @ dy * factor
+                dq[place] += dz @ k
+                dk[other] += dz.swapaxes(-1, -2) @ q
+                weights = kept_of_part(weights, kept, source) * factor
+                dv[other] += weights.swapaxes(-1, -2) @ dy
     return joined(dq), joined(dk), joined(dv)
 
 
@@ -199,7 +201,11 @@ def nothing_found(q: Array, v: Array) -> tuple[Array, Array, Array]:
 
 
 def merged(
-    found: tuple[Array, Array, Array], z: Array, keep: Array | None, values: Array, source: int
+    found: tuple[Array, Array, Array],
+    z: Array,
+    keep: Array | None,
+    values: Array,
+    source: int,
 ) -> tuple[Array, Array, Array]:
     """The state with one more chunk of keys, of which these are the scores."""
     y, total, peak = found
@@ -211,13 +217,13 @@ def merged(
 
 
 def weighed(y: Array, total: Array, peak: Array) -> tuple[Array, Array]:
-    """The mean of values when all were met, and the logarithm of the sum of exponentials."""
+    """The weighed mean of all values, and the logarithm of the sum of weights."""
     some = np.where(total > 0, total, 1)
     return y / some, np.where(peak > -np.inf, peak, 0) + np.log(some)
 
 
 def chunks_of(rank: int, parts: int, chunks: int) -> tuple[int, ...]:
-    """The chunks of a rank: one, or in zigzag also the one that is as far from the end."""
+    """The chunks of a rank: one, or in zigzag another too, as far from the end."""
     return (rank, chunks - 1 - rank)[:parts]
 
 
@@ -249,9 +255,10 @@ def scores_of_part(
     source: int,
     chunks: int,
 ) -> Array | None:
-    """Scores of a chunk's queries and the keys of another; None where all are hidden."""
+    """Scores of a chunk's queries and another's keys; None where all are hidden."""
     S, S_k = q.shape[-2], k.shape[-2]
-    first = here * S + (S_k - S) * chunks - source * S_k  # the last of its keys that query 0 sees
+    # The last of these keys that query 0 sees.
+    first = here * S + (S_k - S) * chunks - source * S_k
     if mask == "causal" and first + S <= 0:
         return None
     z = q @ k.swapaxes(-1, -2) * scale

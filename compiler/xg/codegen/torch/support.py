@@ -141,9 +141,13 @@ def keep_mask(x: Array, p: float, seed: Seed, place: str) -> Array | None:
 
 
 def keep_part(
-    x: Array, p: float, seed: Seed, place: str, cuts: list[tuple[int, tuple[int, ...], int]]
+    x: Array,
+    p: float,
+    seed: Seed,
+    place: str,
+    cuts: list[tuple[int, tuple[int, ...], int]],
 ) -> Array | None:
-    """Draw a rank's part of a mask: `cuts` are (axis, chunks of the rank, number of chunks)."""
+    """Draw a part of a mask: `cuts` are (axis, chunks of the rank, number of all)."""
     if seed is None:
         return None
     whole = list(x.shape)

@@ -883,7 +883,7 @@ def _keep_part(
     place: str,
     cuts: list[tuple[int, tuple[int, ...], int]],
 ) -> Array | None:
-    """Draw a rank's part of a mask: `cuts` are (axis, chunks of the rank, number of chunks)."""
+    """Draw a part of a mask: `cuts` are (axis, chunks of the rank, number of all)."""
     if seed is None:
         return None
     whole = list(shape)

@@ -1034,9 +1034,13 @@ def _drop(x: Array, keep: Array | None, kept: float) -> Array:
 
 
 def _keep_part(
-    x: Array, p: float, seed: Seed, place: str, cuts: list[tuple[int, tuple[int, ...], int]]
+    x: Array,
+    p: float,
+    seed: Seed,
+    place: str,
+    cuts: list[tuple[int, tuple[int, ...], int]],
 ) -> Array | None:
-    """Draw a rank's part of a mask: `cuts` are (axis, chunks of the rank, number of chunks)."""
+    """Draw a part of a mask: `cuts` are (axis, chunks of the rank, number of all)."""
     if seed is None:
         return None
     whole = list(x.shape)
