@@ -1,6 +1,6 @@
 """`xg verify --on processes`: torch code on gloo processes against one device; that it can fail.
 
-To start processes takes seconds, so one test does. The others have the same done by simulated
+To start processes takes seconds, so two tests do. The others have the same done by simulated
 ranks, which differ in nothing but where they are.
 """
 
@@ -87,6 +87,20 @@ def test_two_processes_and_a_planted_mistake(
     assert (right["plan"], right["passed"]) == ("Rows", True)
     assert right["single"]["code"]["torch"]["error"] < 1e-14
     assert [row["pass"] for row in right["single"]["sent"]] == ["backward"]
+
+
+def test_keys_go_round_four_processes_in_zigzag(xg: Xg) -> None:
+    """Each has two chunks of the sequence, and so of positions, targets and masks."""
+    model = DIAGRAMS / "models" / "transformer.xg"
+    words = ("--block", "LM", "--plan", "Zigzag", "--set", "N_S=4", "--on", "processes", "--json")
+    said = xg("verify", model, *words)
+    (proof,) = json.loads(said.out)["ranks"]
+    assert (said.code, proof["on"], proof["passed"]) == (0, "processes", True)
+    assert proof["single"]["code"]["torch"]["error"] < 1e-13
+    assert {row["calls"] for row in proof["single"]["sent"] if row["collective"] == "shift"} == {
+        12,
+        24,
+    }
 
 
 def test_programs_of_one_mesh_share_their_processes(

@@ -47,6 +47,7 @@ SOME = [
     ("notation/mlp", "MLP", "TP × DP"),
     ("models/transformer", "Layer", None),
     ("models/transformer", "LM", "TP"),
+    ("models/transformer", "LM", "Zigzag"),
     ("models/llama", "GQA", None),
     ("models/llama", "GQA", "TP × DP"),
     ("models/bert", "BERT", "DP"),
