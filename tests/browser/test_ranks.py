@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from typing import Any
 
 import pytest
@@ -129,6 +130,19 @@ def test_an_operator_says_how_ranks_share_it(opened: Open) -> None:
     assert "all_reduce(U @ W_down" in one(driver, "#detail pre").text
     lit = texts(driver, "#sent tr.on th")
     assert [each.replace("\n", "") for each in lit] == ["AR NT"]
+
+
+def test_a_rank_in_zigzag_has_two_slices(opened: Open) -> None:
+    text = page("transformer", "Zigzag")
+    driver = opened(text=text)
+    point_at(driver, node(driver, step(facts(text), "Emb(ids; E)")))
+    said = [each.replace("\n", "") for each in texts(driver, "#detail p, #detail dd")]
+    assert "over NS: two slices of S × same → two slices of S" in said
+    node(driver, step(facts(text), "Emb(ids; E)")).click()
+    one(driver, "#tab-numbers").click()
+    held = [text for text in texts(driver, "#numbers .held") if "slice" in text]
+    assert held
+    assert all(re.fullmatch(r"two slices of S = \d+, one from each end", each) for each in held)
 
 
 def test_every_rank_plays_its_own_numbers(opened: Open) -> None:
