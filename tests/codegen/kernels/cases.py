@@ -60,7 +60,8 @@ class Case:
     @property
     def drawn(self) -> tuple[object, ...]:
         """The arguments that follow the numbers if the kernel draws a mask."""
-        places = [(axis, *RANKS[over]) for axis, over in self.cuts]
+        at = [(axis, *RANKS[over]) for axis, over in self.cuts]
+        places = [(axis, (rank,), ranks) for axis, rank, ranks in at]
         return (self.seed, PLACE, *([places] if places else [])) if self.function.random else ()
 
 
