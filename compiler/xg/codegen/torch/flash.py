@@ -42,7 +42,8 @@ def flash(
         )
         return found[0], found[1].squeeze(-1)
     if given[0].itemsize == 2:
-        found = aten._scaled_dot_product_flash_attention(*given, 0.0, causal, scale=scale)
+        more = *given, 0.0, causal
+        found = aten._scaled_dot_product_flash_attention(*more, scale=scale)
         return found[0], found[1]
     found = aten._scaled_dot_product_efficient_attention(
         *given, bias, True, 0.0, causal, scale=scale
@@ -86,11 +87,11 @@ def d_flash(
             *given, rows.contiguous(), *more, scale=scale
         )
     rows = torch.constant_pad_nd(rows, (0, -rows.shape[-1] % 32), torch.inf)
-    *others, y = given
-    more = y, rows, seed, seed, 0.0, [True, True, True, False], causal
-    return aten._scaled_dot_product_efficient_attention_backward(*others, bias, *more, scale=scale)[
-        :3
-    ]
+    more = rows, seed, seed, 0.0, [True, True, True, False], causal
+    found = aten._scaled_dot_product_efficient_attention_backward(
+        *given[:4], bias, given[4], *more, scale=scale
+    )
+    return found[:3]
 
 
 def plans_pay(q: Array) -> bool:

