@@ -79,10 +79,11 @@ class CostRow:
 
 @dataclass(frozen=True, slots=True)
 class BlockCost:
-    """One instance of a block, for one call of it."""
+    """One instance of a block, for one call of it; `kept` are its own values that it saves."""
 
     graph: Graph
     rows: tuple[CostRow, ...]
+    kept: frozenset[Value]
 
     def __repr__(self) -> str:
         return f"<BlockCost of {self.graph.key}: {self.total}>"
@@ -117,20 +118,12 @@ class Cost:
 
 def cost(program: Program, dtype: str = "float32") -> Cost:
     """Count a program, floats being of `dtype`; without a backward pass nothing is saved."""
-    counted: dict[str, _Counted] = {}
+    counted: dict[str, BlockCost] = {}
     for key, graph in program.graphs.items():  # callees come first
         backward = program.backwards.get(key)
         counter = _Counter(graph, backward, program.graphs, counted, BYTES[dtype])
         counted[key] = counter.count(is_main=key == program.entry)
-    return Cost(program, dtype, tuple(each.cost for each in reversed(counted.values())))
-
-
-@dataclass(frozen=True, slots=True)
-class _Counted:
-    """The cost of an instance, and which of its own values it keeps."""
-
-    cost: BlockCost
-    kept: frozenset[Value]
+    return Cost(program, dtype, tuple(reversed(counted.values())))
 
 
 @dataclass(slots=True)
@@ -140,7 +133,7 @@ class _Counter:
     graph: Graph
     backward: Backward | None
     graphs: Mapping[str, Graph]
-    callees: Mapping[str, _Counted]
+    callees: Mapping[str, BlockCost]
     float_bytes: int
     kept: frozenset[Value] = field(init=False)
     masks: frozenset[Value] = field(init=False)
@@ -159,7 +152,7 @@ class _Counter:
             values.update(value for port, value in pairs if port in inner)
         self.kept = frozenset(values)
 
-    def count(self, *, is_main: bool) -> _Counted:
+    def count(self, *, is_main: bool) -> BlockCost:
         """The rows, in the order of the file."""
         rows: list[CostRow] = []
         if is_main:
@@ -178,7 +171,7 @@ class _Counter:
         if sums != ZERO:
             amount = self._expanded(Amount(backward=sums))
             rows.append(CostRow("sums of gradients", None, amount))
-        return _Counted(BlockCost(self.graph, tuple(rows)), self.kept)
+        return BlockCost(self.graph, tuple(rows), self.kept)
 
     def _operator(self, node: Apply, backward: Dim, seen: set[Value | str]) -> CostRow:
         body = self._body(node)
@@ -238,7 +231,7 @@ class _Counter:
     def _once(self, call: Call) -> Amount:
         """The cost of one of a call's rounds, in the sizes of this block."""
         callee = self.graphs[call.callee]
-        total = self.callees[call.callee].cost.total
+        total = self.callees[call.callee].total
         return total.substitute(inside(call, self.graph, callee, {}))
 
     def _kept_results(self, call: Call, callee: Graph, inner: frozenset[Value]) -> Dim:

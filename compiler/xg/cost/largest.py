@@ -12,15 +12,14 @@ from typing import Final, Literal
 
 from xg.cost.cost import BYTES
 from xg.diagnostics.lazy_dataclass import dataclass
-from xg.ir.body import topological
+from xg.ir.body import LEAVES, VIEWS, topological
 from xg.ir.dim import Dim, product
 from xg.ir.graph import Apply, Program, Value
 from xg.ir.instances import instances
 from xg.ir.prim import Expr
 from xg.ir.tensor import TensorType
 
-# What makes no array of its own: leaves, and views of something else.
-VIEWS: Final = frozenset({"operand", "const", "stop", "reshape", "transpose", "broadcast", "cut"})
+NO_ARRAYS: Final = LEAVES | VIEWS | {"stop"}
 UNKNOWN: Final = 1_000  # the value of a size without a number, to compare by
 
 
@@ -61,7 +60,7 @@ def _arrays(program: Program, width: int) -> Iterator[Largest]:
                 label = origin.outputs[0].name
                 name = f"{origin.op.glyph} : {label}" if label else origin.op.glyph
                 for expr, inner in _made(step, types):
-                    size = product(expr.shape) * _width(expr, width)
+                    size = product(expr.shape) * width_of(expr, width)
                     yield Largest(
                         graph.sizes.expand(size).substitute(symbols),
                         graph.block,
@@ -77,11 +76,12 @@ def _made(step: Apply, types: Mapping[Value, TensorType]) -> Iterator[tuple[Expr
     body = step.body(types)
     results = {id(expr) for expr in body.outputs}
     for expr in topological(body.outputs):
-        if expr.prim not in VIEWS:
+        if expr.prim not in NO_ARRAYS:
             yield expr, id(expr) not in results
 
 
-def _width(expr: Expr, floats: int) -> int:
+def width_of(expr: Expr, floats: int) -> int:
+    """The bytes of one element, if those of a float are so many."""
     return floats if expr.kind == "float" else BYTES[expr.kind]
 
 

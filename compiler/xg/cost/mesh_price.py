@@ -76,7 +76,7 @@ def price(
     known = {name: at(each, sizes) for name, each in apart.items()}
     found = [known[id(each)] for each in stages]
     memory = max(
-        _held(found[rank::ranks], kept(schedule, ranks - 1 - rank, ranks, turns, parts))
+        _held(found[rank::ranks], kept(schedule, ranks - 1 - rank, ranks, turns, parts), parts)
         for rank in range(ranks)
     )
     own = {tuple(map(id, found[rank::ranks])): found[rank::ranks] for rank in range(ranks)}
@@ -170,18 +170,19 @@ def _times(
     return times
 
 
-def held(stages: Sequence[StageCost], numbers: Numbers, passes: int) -> float:
-    """Bytes of one rank: what rests, what `passes` of microbatches save, and the largest array.
+def held(stages: Sequence[StageCost], numbers: Numbers, passes: int, parts: int) -> float:
+    """Bytes of one rank: what rests, what `passes` of microbatches save, and what is alive beside.
 
-    A rank may have several stages of a pipeline; `passes` are of any of them.
+    A rank may have several stages of a pipeline; `passes` are of any of them. Only where a step has
+    several `parts` whole gradients wait for the last.
     """
-    return _held([at(each, numbers) for each in stages], passes)
+    return _held([at(each, numbers) for each in stages], passes, parts)
 
 
-def _held(stages: Sequence[StageNumbers], passes: int) -> float:
-    resting = sum(each.resting for each in stages)
+def _held(stages: Sequence[StageNumbers], passes: int, parts: int) -> float:
+    resting = sum(each.resting + (each.waiting if parts > 1 else 0) for each in stages)
     saved = max(each.saved for each in stages)
-    return resting + passes * saved + max(each.at_once for each in stages)
+    return resting + passes * saved + max(each.alive for each in stages)
 
 
 def shapes(axes: Sequence[str], ranks: int) -> Iterator[dict[str, int]]:

@@ -19,7 +19,7 @@ from xg.diagnostics.lazy_dataclass import dataclass
 from xg.ir.body import topological
 from xg.ir.dim import ONE, ZERO, Dim, DimError, product
 from xg.ir.graph import Apply, Call, Graph, Program, Value
-from xg.ir.instances import inside, instances
+from xg.ir.instances import inside
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,28 +48,6 @@ def policies(cost: Cost, placed: Program | None = None) -> tuple[Policy, ...]:
     if calls and cost.total.saved != ZERO:
         choices.append(_per_block(cost, calls, placed))
     return tuple(choices)
-
-
-def computed_again(cost: Cost) -> Iterator[Dim]:
-    """Bytes computed again that wait to be read, at each step of the backward passes."""
-    program, width = cost.program, BYTES[cost.dtype]
-    saved = {block.graph.key: block.total.saved for block in cost.blocks}
-    for graph, symbols in instances(program):
-        reverse = program.backwards.get(graph.key)
-        steps = reverse.steps if reverse else ()
-        if not any(step.again for step in steps):
-            continue
-        masks, waiting = booleans(graph), dict[Value, Dim]()
-        last = {value: place for place, step in enumerate(steps) for value in step.reads}
-        for place, step in enumerate(steps):
-            yield graph.sizes.expand(sum(waiting.values(), ZERO)).substitute(symbols)
-            if isinstance(step, Call) and step.again:
-                callee = program.graphs[step.callee]
-                waiting[step.saved] = saved[callee.key].substitute(inside(step, graph, callee, {}))
-            elif step.again:
-                made = {value: bytes_of(value, graph, width, masks) for value in step.outputs}
-                waiting |= made
-            waiting = {value: size for value, size in waiting.items() if last.get(value, 0) > place}
 
 
 # ---- selective -----------------------------------------------------------------------------------

@@ -9,6 +9,7 @@ from collections.abc import Mapping, Sequence
 from importlib import import_module
 from typing import Final, Protocol
 
+from xg.cost.alive import Alive, alive
 from xg.cost.communication import Sent, inside_of, sent, total
 from xg.cost.cost import BYTES, Amount, BlockCost, Cost, cost
 from xg.cost.hardware import Estimate, Machine, estimate
@@ -65,6 +66,7 @@ class CostReport:
     sent: tuple[Sent, ...]
     rounds: tuple[Round, ...]
     memory: Memory
+    alive: Alive
     largest: Largest | None
     policies: tuple[Policy, ...]
     estimates: tuple[Estimate, ...]
@@ -135,6 +137,7 @@ def report(
         sending,
         _rounds(placed, dtype) if placed and not brief else (),
         _memory(counted),
+        alive(counted),
         None if brief else largest(program, dtype),
         () if brief else policies(counted, placed),
         tuple(estimate(each, dtype, flops, sending, counted.numbers) for each in machines),

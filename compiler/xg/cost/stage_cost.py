@@ -6,10 +6,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 
 from xg.cost.communication import Sent, summed
-from xg.cost.recompute import computed_again
 from xg.cost.report import CostReport
 from xg.diagnostics.lazy_dataclass import dataclass
-from xg.ir.dim import ZERO, Dim
+from xg.ir.dim import Dim
 from xg.ir.mesh_axes import axes_over
 
 Numbers = Mapping[str, int]
@@ -34,27 +33,30 @@ class StageSend:
 class StageCost:
     """One stage of a pipeline, or a whole program, on one rank.
 
-    `resting` are the bytes of parameters, gradients and moments, `saved` those that a backward pass
-    of one microbatch reads; `again` are those that wait at each step while it computes them again.
+    `resting` are the bytes of parameters, gradients and moments, `waiting` those of whole gradients
+    that wait for the last of several microbatches; `saved` are what a backward pass of one of them
+    reads. The largest of `alive` is there beside them, of `rows` in a stage that has rows alone.
     """
 
     dtype: str
     flops: Formula
     resting: Formula
+    waiting: Formula
     saved: Formula
-    largest: Formula
-    again: tuple[Formula, ...]
+    alive: tuple[Formula, ...]
+    rows: tuple[Formula, ...]
     sends: tuple[StageSend, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class StageNumbers:
-    """The same at some sizes; `at_once` is the largest array with what is computed again."""
+    """The same at some sizes."""
 
     flops: float
     resting: float
+    waiting: float
     saved: float
-    at_once: float
+    alive: float
     sends: tuple[tuple[StageSend, float, float], ...]
 
 
@@ -80,10 +82,11 @@ def _stage(report: CostReport) -> StageCost:
     return StageCost(
         report.dtype,
         formula(amount.forward + amount.backward),
-        formula(memory.parameters + memory.gradients + memory.optimizer),
+        formula(memory.parameters + memory.gradients + memory.optimizer - amount.held),
+        formula(amount.held),
         formula(memory.saved),
-        formula(report.largest.size if report.largest else ZERO),
-        tuple(dict.fromkeys(map(formula, computed_again(report.cost)))),
+        tuple(map(formula, report.alive.whole)),
+        tuple(map(formula, report.alive.rows)),
         tuple(sends),
     )
 
@@ -110,7 +113,6 @@ def value(formula: Formula, numbers: Numbers) -> float:
 
 def at(stage: StageCost, numbers: Numbers) -> StageNumbers:
     """A stage at some sizes."""
-    back = max((value(each, numbers) for each in stage.again), default=0.0)
     sends = tuple(
         (each, value(each.volume, numbers), value(each.hops, numbers))
         for each in stage.sends
@@ -119,14 +121,15 @@ def at(stage: StageCost, numbers: Numbers) -> StageNumbers:
     return StageNumbers(
         value(stage.flops, numbers),
         value(stage.resting, numbers),
+        value(stage.waiting, numbers),
         value(stage.saved, numbers),
-        value(stage.largest, numbers) + back,
+        max((value(each, numbers) for each in stage.alive), default=0.0),
         sends,
     )
 
 
 def share(stage: StageCost, count: int) -> StageCost:
-    """One of so many equal parts; the largest array, and what is computed again, stay whole."""
+    """One of so many equal parts of rows, whose own peaks stay whole."""
 
     def part(formula: Formula) -> Formula:
         return tuple((factor / count, monomial) for factor, monomial in formula)
@@ -134,5 +137,12 @@ def share(stage: StageCost, count: int) -> StageCost:
     sends = tuple(
         replace(each, volume=part(each.volume), hops=part(each.hops)) for each in stage.sends
     )
-    flops, resting, saved = map(part, (stage.flops, stage.resting, stage.saved))
-    return replace(stage, flops=flops, resting=resting, saved=saved, sends=sends)
+    return replace(
+        stage,
+        flops=part(stage.flops),
+        resting=part(stage.resting),
+        waiting=part(stage.waiting),
+        saved=part(stage.saved),
+        alive=stage.rows,
+        sends=sends,
+    )

@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
+from typing import Final
 
 from xg.diagnostics.lazy_dataclass import dataclass, replace
-from xg.ir.prim import Expr
+from xg.ir.prim import RANDOM, Expr
+
+VIEWS: Final = frozenset({"reshape", "transpose", "broadcast", "cut"})
+LEAVES: Final = frozenset({"operand", "const"})
 
 
 def topological(roots: Sequence[Expr]) -> list[Expr]:
@@ -67,3 +72,21 @@ class Body:
         if self.caches:
             return outputs[0], dict(zip(self.caches, outputs[1:], strict=True))
         return outputs
+
+
+def is_inline(body: Body) -> bool:
+    """Whether a use of the operator reads best in place: a view or one or two primitives."""
+    if len(body.outputs) != 1:
+        return False
+    order = list(topological(body.outputs))
+    if any(expr.prim in RANDOM | {"dropout_apply"} for expr in order):
+        return False
+    if any(expr.prim == "iota" for expr in order) and body.outputs[0].kind == "float":
+        return False
+    uses = Counter(id(arg) for expr in order for arg in expr.args)
+    if any(uses[id(operand)] > 1 for operand in body.operands):
+        return False
+    inner = [expr for expr in order if expr.prim not in LEAVES]
+    return len([expr for expr in inner if expr.prim not in VIEWS]) <= 2 and not any(
+        uses[id(expr)] > 1 for expr in inner
+    )

@@ -9,11 +9,9 @@ from xg.codegen.emit.names import Names
 from xg.codegen.emit.spelling import Scope, Spelling
 from xg.codegen.emit.text import WIDTH, Precedence, Text
 from xg.diagnostics.lazy_dataclass import dataclass, field
-from xg.ir.body import Body, topological
-from xg.ir.prim import ARITHMETIC, RANDOM, UNARY, Expr
+from xg.ir.body import LEAVES, Body, topological
+from xg.ir.prim import ARITHMETIC, UNARY, Expr
 
-VIEWS = frozenset({"reshape", "transpose", "broadcast", "cut"})
-LEAVES = frozenset({"operand", "const"})
 BLENDING = ARITHMETIC | {"where", "contract", "concat"}  # they mix element types
 
 PLAIN = UNARY | {"const", "add", "sub", "mul", "div", "pow"}  # of plain numbers they make another
@@ -33,24 +31,6 @@ LOCAL_NAMES: Mapping[str, str] = {
     "tanh": "t",
     "sqrt": "root",
 }
-
-
-def is_inline(body: Body) -> bool:
-    """Whether a use of the operator reads best in place: a view or one or two primitives."""
-    if len(body.outputs) != 1:
-        return False
-    order = list(topological(body.outputs))
-    if any(expr.prim in RANDOM | {"dropout_apply"} for expr in order):
-        return False
-    if any(expr.prim == "iota" for expr in order) and body.outputs[0].kind == "float":
-        return False
-    uses = Counter(id(arg) for expr in order for arg in expr.args)
-    if any(uses[id(operand)] > 1 for operand in body.operands):
-        return False
-    inner = [expr for expr in order if expr.prim not in LEAVES]
-    return len([expr for expr in inner if expr.prim not in VIEWS]) <= 2 and not any(
-        uses[id(expr)] > 1 for expr in inner
-    )
 
 
 def element_types(outputs: Sequence[Expr]) -> dict[int, bool | None]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Container, Iterable, Mapping, Sequence
 
-from xg.codegen.emit.body import VIEWS, BodyWriter, is_inline, repeats
+from xg.codegen.emit.body import BodyWriter, repeats
 from xg.codegen.emit.function import OperatorFunction, operator_function
 from xg.codegen.emit.kernel import Kernels
 from xg.codegen.emit.line_breaks import commented
@@ -15,7 +15,7 @@ from xg.codegen.emit.spelling import Scope, Spelling
 from xg.codegen.emit.text import WIDTH, Text, call
 from xg.diagnostics.lazy_dataclass import dataclass, field
 from xg.diagnostics.source import Span
-from xg.ir.body import Body
+from xg.ir.body import VIEWS, Body, is_inline
 from xg.ir.graph import Apply, Step, Value
 from xg.ir.tensor import TensorType
 
