@@ -24,7 +24,7 @@ _Step = tuple[int, int | str]  # of `{2*+1}` 2 and 1, of `{*+N_dense}` 1 and tha
 
 _STAR: Final = re.compile(r"\{(?P<step>[1-9]\d*)?\*(?:\+(?P<start>\d+|[A-Za-z]\w*))?\}|\*")
 _WAYS: Final = ("first", "else", "words", "length", "when", "above", "training")  # beside a key
-_PARTS: Final = ("prefix", "ignored", "tensors", "tied", "older", "config", "inputs")
+_PARTS: Final = ("prefix", "ignored", "tensors", "tied", "older", "config", "inputs", "keywords")
 
 
 @dataclass(frozen=True)
@@ -128,7 +128,8 @@ class ConfigKeys:
 class Names:
     """A file of names. `prefix` may be absent in a checkpoint; `older` are endings as they were.
 
-    `inputs` are the diagram's inputs by the names that the model's code gives them.
+    `inputs` are the diagram's inputs by the names that the model's code gives them, `keywords` the
+    argument by which it gives a module its input, where that is no positional one.
     """
 
     source: str
@@ -139,6 +140,7 @@ class Names:
     older: Mapping[str, str]
     config: ConfigKeys
     inputs: Mapping[str, str] = field(default_factory=dict[str, str])
+    keywords: Mapping[str, str] = field(default_factory=dict[str, str])
 
     def at(self, sizes: Mapping[str, int]) -> "Names":
         """The same file with numbers for the sizes that it counts from, where they have one."""
@@ -176,6 +178,7 @@ def _names(path: Path, found: dict[str, Any]) -> Names:
         older=_texts(found.get("older", {})),
         config=ConfigKeys({name: ConfigPath.of(way) for name, way in config.items()}, **parts),
         inputs=_texts(found.get("inputs", {})),
+        keywords=_texts(found.get("keywords", {})),
     )
 
 

@@ -62,6 +62,19 @@ def test_modules_have_the_names_of_a_file(xg: Xg) -> None:
     assert '"layers.*.attn.W_O": RowwiseParallel(output_layouts=Shard(1)),' in own
 
 
+def test_an_input_has_the_keyword_of_a_file(xg: Xg, folder: Path) -> None:
+    words = ["show", "transformer", "--as", "dtensor", "--plan", "SP_VP", "--map", "own.toml"]
+    own, names = folder / "own.toml", NAMES.read_text(encoding="utf-8")
+    own.write_text(f'{names}\n[keywords]\n"layers.*.attention" = "x"\n', encoding="utf-8")
+    text = xg(*words).out
+    assert 'desired_input_kwarg_layouts={"x": Replicate()},' in text
+    assert "desired_input_layouts" not in text
+    own.write_text(f'{names}\n[keywords]\n"layers.*.attn" = "x"\n', encoding="utf-8")
+    assert "[keywords] names layers.*.attn, which holds no tensor" in xg(*words).err
+    own.write_text(f'{names}\n[keywords]\n"layers.*.attention" = "a b"\n', encoding="utf-8")
+    assert "'a b' of layers.*.attention is no name of an argument" in xg(*words).err
+
+
 def test_names_that_do_not_fit(xg: Xg, folder: Path) -> None:
     words = ["show", "gpt2", "--as", "dtensor", "--plan", "TP"]
     said = xg(*words, "--map", DIAGRAMS / "models" / "gpt2.names.toml")

@@ -40,4 +40,14 @@ def named_by(given: Names, program: Program) -> ModuleNames:
         if original in held
     }
     fused = {param for params in held.values() if len(params) > 1 for param in params}
-    return ModuleNames(modules, second, frozenset(fused), is_given=True)
+    _refuse_strange(given)
+    return ModuleNames(modules, second, frozenset(fused), given.keywords, is_given=True)
+
+
+def _refuse_strange(given: Names) -> None:
+    """Raise InputError for the keyword of what is no module, or that is no name itself."""
+    for module, keyword in given.keywords.items():
+        if not any(line.tensor.startswith(f"{module}.") for line in given.lines):
+            raise InputError(f"{given.source}: [keywords] names {module}, which holds no tensor")
+        if not keyword.isidentifier():
+            raise InputError(f"{given.source}: {keyword!r} of {module} is no name of an argument")

@@ -10,7 +10,7 @@ from typing import Any
 
 import torch
 import torch.distributed as dist
-from codegen.dtensor.hand_written import MLP, Llama
+from codegen.dtensor.hand_written import MLP, KeywordGPT, Llama
 from examples.minigpt.minigpt import Attention, Config, MiniGPT
 from torch import Tensor, nn
 from torch.distributed.tensor.parallel import loss_parallel
@@ -25,6 +25,12 @@ def built(kind: str) -> nn.Module:
     """A model that nothing divides."""
     if kind == "minigpt":
         return MiniGPT(Config(**SIZES), Attention)
+    if kind == "keyword":
+        return KeywordGPT(Config(**SIZES))
+    if kind == "published":
+        from codegen.dtensor.published import published_llama  # transformers takes seconds
+
+        return published_llama(64, 2, 24, 40)
     return MLP(8, 16) if kind == "mlp" else Llama(64, 2, 24, 40, 24, 12, 6)
 
 
@@ -55,7 +61,7 @@ def _once(trial: Json, given: dict[str, Tensor]) -> tuple[float, Arrays]:
     space: dict[str, Any] = {}
     exec(compile(trial["source"], "calls", "exec"), space)
     mesh = space["mesh"]()
-    if trial["kind"] == "minigpt":
+    if trial["kind"] in ("minigpt", "keyword"):
         for layer in model.layers:
             layer.attention.heads //= trial["heads"]
     model = space["parallelize"](model, mesh)

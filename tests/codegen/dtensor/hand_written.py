@@ -5,8 +5,26 @@ from __future__ import annotations
 import math
 
 import torch
+from examples.minigpt.minigpt import Attention, Config, Layer, MiniGPT
 from torch import Tensor, nn
 from torch.nn import functional
+
+
+class KeywordLayer(Layer):
+    """A layer that gives its attention a keyword."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        x = x + self.attention(x=self.norm_1(x))
+        return x + self.down(functional.gelu(self.up(self.norm_2(x)), approximate="tanh"))
+
+
+class KeywordGPT(MiniGPT):
+    """MiniGPT of such layers."""
+
+    def __init__(self, config: Config) -> None:
+        super().__init__(config, Attention)
+        layers = (KeywordLayer(config, Attention) for _ in range(config.layers))
+        self.layers = nn.ModuleList(layers)
 
 
 class MLP(nn.Module):

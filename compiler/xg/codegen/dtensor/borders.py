@@ -80,13 +80,17 @@ class Borders:
         given = list(dict.fromkeys(call.inputs))
         if path is None or given != [value]:
             return None
-        first = f"{path}.0" if call.count is not None else path
-        layouts = {
-            "input_layouts": self.along.layout(site, value, source),
-            "desired_input_layouts": self.along.layout(site, value, target),
-            "use_local_output": "True",
-        }
-        return Style(first, "PrepareModuleInput", layouts)
+        is_row = call.count is not None
+        keyword = self.along.names.keywords.get(f"{path}.*" if is_row else path)
+        comes, wanted = (self.along.layout(site, value, state) for state in (source, target))
+        layouts = {"input_layouts": comes, "desired_input_layouts": wanted}
+        if keyword is not None:
+            layouts = {
+                "input_kwarg_layouts": f'{{"{keyword}": {comes}}}',
+                "desired_input_kwarg_layouts": f'{{"{keyword}": {wanted}}}',
+            }
+        layouts["use_local_output"] = "True"
+        return Style(f"{path}.0" if is_row else path, "PrepareModuleInput", layouts)
 
     def _column(self, site: LayerSite, readers: list[Apply | Call], value: Value) -> Layer | None:
         """The layer that alone reads a value, here or in a call, if it is cut in columns."""

@@ -12,13 +12,15 @@ class ModuleNames:
     """The module of each parameter, `*` for the number of a layer, and how its code calls it.
 
     `second` is the module that holds a parameter once more, as a head that is tied to a table;
-    `fused` are parameters that share one tensor of their module with others.
+    `fused` are parameters that share one tensor of their module with others; `keywords` name the
+    argument by which the code gives a module its input.
     Without a name a module is called after its parameter, a bias belongs to its matrix.
     """
 
     modules: Mapping[str, str] = field(default_factory=dict[str, str])
     second: Mapping[str, str] = field(default_factory=dict[str, str])
     fused: frozenset[str] = frozenset()
+    keywords: Mapping[str, str] = field(default_factory=dict[str, str])
     is_given: bool = False
 
     def module(self, param: str) -> str:
