@@ -78,6 +78,12 @@ class RankDumps:
                 f"{options.against} is of {len(found)} ranks, and {options.plan} of {ranks} "
                 f"({mesh}): --set {next(iter(program.mesh), 'N_T')}=… gives an axis more or fewer"
             )
+        if program.graphs.lengths:
+            padded = ", ".join(program.graphs.lengths)
+            raise InputError(
+                f"{options.plan} pads {padded}: other modules may not, so compare them "
+                f"at a size of {padded} that the ranks can share"
+            )
         return cls(project, options, found, program, names_for(options, project))
 
     @property
@@ -123,7 +129,7 @@ class RankDumps:
                 "holds by the diagram's names"
             )
         turned = {-1: -2, -2: -1} if len(layout.maps) % 2 else {}
-        return tuple((turned.get(axis, axis), over) for axis, over in next(iter(ours)))
+        return tuple((turned.get(axis, axis), over) for axis, over, *_ in next(iter(ours)))
 
     def _is_same(self, name: str) -> bool:
         first = self.found[0][name]
@@ -299,7 +305,7 @@ class _Views:
         Where it is their mean that is ours, gradients of edges are as many times too large.
         """
         known, grid = self.ranks.cuts(), Grid(dict(self.ranks.mesh))
-        over = {axis for name in self.dump.inputs for _, axis in known.get(name, ())}
+        over = {axis for name in self.dump.inputs for _, axis, *_ in known.get(name, ())}
         shared: dict[str, WholeArray] = {}
         scale = 1.0
         group = grid.group(rank, "*".join(over)) if over else ()

@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 from xg.codegen.variables import variables
 from xg.diagnostics.similar import similar
 from xg.ir.labels import place_names
-from xg.ir.plan import zigzag_axes
-from xg.sharding.shard_spec import placed_cuts
+from xg.sharding.shard_spec import cuts_of_value
 from xg_runtime.errors import InputError
 from xg_runtime.ranks import all_reduce, all_reduce_max, gather_shard
 
@@ -90,7 +89,7 @@ def _whole(run: Record, value: Value, program: Program) -> NDArray[Any]:
     for axis, state in placement.items():
         if state.kind in "PM":
             array = (all_reduce if state.kind == "P" else all_reduce_max)(array, axis)
-    return gather_shard(array, placed_cuts(placement, program.mesh, zigzag_axes(program.plan)))
+    return gather_shard(array, cuts_of_value(program, run.graph, value, {}))
 
 
 def _instead(name: str, known: Collection[str]) -> str:

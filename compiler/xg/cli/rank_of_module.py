@@ -75,7 +75,7 @@ class RankCall:
     def part(self, name: str, array: Array) -> Array:
         """The part of the running rank."""
         shape, cut = list(array.shape), self.cuts.get(name, ())
-        for axis, over in cut:
+        for axis, over, *_ in cut:
             shape[axis] //= Grid(dict(self.mesh)).size(over)
         place = Grid(dict(self.mesh)).coordinates(number())
         return array[window(tuple(shape), cut, place, self.mesh)]

@@ -14,6 +14,7 @@ from xg.sharding.apply_plan import placed_values
 from xg.sharding.check_plan import check_placed
 from xg.sharding.cut_rows import cut_row
 from xg.sharding.divisibility import check_shares
+from xg.sharding.padding import padded_numbers
 from xg.syntax.spelling import ascii_name
 
 
@@ -32,7 +33,8 @@ def check_parallel(typed: Program) -> None:
     reached = tuple(placed_values(typed))
     cut_row(typed)
     check_placed(reached)
-    check_shares(typed, reached)
+    padded = padded_numbers(typed, reached)
+    check_shares(replace(typed, numbers={**typed.numbers, **padded}), reached)
 
 
 def plan_named(

@@ -8,6 +8,7 @@ from dataclasses import field
 
 from xg.diagnostics.diagnostic import DiagnosticError
 from xg.diagnostics.lazy_dataclass import dataclass, replace
+from xg.frontend.check_padded import check_padded
 from xg.frontend.replaced_blocks import Order, Replacing, Uses
 from xg.frontend.shared_graphs import Checkable, Contents, Numbers, SharedGraphs
 from xg.ir.content import frozen
@@ -110,6 +111,10 @@ class PlanCheck:
         Of one program it is all that is wrong. Nothing is known of a mesh without numbers, or of a
         block that the plan does not reach.
         """
+        if self.plan and self.plan.pads:
+            for program in programs:
+                check_padded(replace(program.program, plan=self.plan))
+            return
         alike: dict[Numbers, dict[Hashable, Checkable]] = {}
         entries = self.plan.entries if self.plan else ()
         names = frozenset(name for entry in entries for name in entry.path)

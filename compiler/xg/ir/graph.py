@@ -334,6 +334,7 @@ class Program:
     their placements themselves. `others` are further entries: programs that are checked together.
     `stage` is set where it is a part of a pipeline. A `partial` program reads some parameters of
     the program that it is a part of, as an encoder before its decoder's steps: it takes all.
+    `lengths` are the sizes that are padded, each without its padding: its number is with it.
     """
 
     graphs: Mapping[str, Graph]
@@ -345,6 +346,7 @@ class Program:
     others: tuple[str, ...] = ()
     stage: Stage | None = None
     partial: bool = False
+    lengths: Mapping[str, int] = field(default_factory=dict[str, int])
 
     def __repr__(self) -> str:
         lines = map(repr, (*self.graphs.values(), *self.backwards.values()))

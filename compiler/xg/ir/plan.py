@@ -39,6 +39,7 @@ class Entry:
     the mesh axes `over`, those that its plan mentions anywhere (an axis that it does not shard over
     is replicated); about others it says nothing. `memory` is about what is used in the backward
     pass: the value, in use, or all that a call computes; an entry without `rest` says only that.
+    With `pads` zeros fill a size that ranks cannot share equally.
     """
 
     block: BlockId
@@ -49,6 +50,7 @@ class Entry:
     plan: str
     span: Span
     memory: Memory | None = None
+    pads: bool = False
 
     def __hash__(self) -> int:
         return hash((self.span, self.path, self.plan))  # of what tells most entries apart
@@ -86,6 +88,11 @@ class Plan:
     entries: tuple[Entry, ...]
     mesh: Mapping[str, int | None] = field(default_factory=dict[str, "int | None"])
     schedules: tuple[Schedule, ...] = ()
+
+    @property
+    def pads(self) -> bool:
+        """Whether a line fills sizes with zeros."""
+        return any(entry.pads for entry in self.entries)
 
 
 def zigzag_axes(plan: Plan | None) -> frozenset[str]:

@@ -13,6 +13,7 @@ from xg.ir.prim import (
     equal,
     exp,
     integer,
+    iota,
     log,
     maximum,
     pick,
@@ -51,9 +52,20 @@ def configure(use: Use) -> Attrs:
 
 
 def forward(
-    z: Expr, t: Expr, w: Expr | None, *, reduction: str, ignore: Scalar | None, count: Scalar
+    z: Expr,
+    t: Expr,
+    w: Expr | None,
+    *,
+    reduction: str,
+    ignore: Scalar | None,
+    count: Scalar,
+    classes: Scalar | None = None,
 ) -> tuple[Expr, dict[str, Expr]]:
-    """By log-sum-exp; the mean is over the targets that count, and 0 when none does."""
+    """By log-sum-exp; the mean is over the targets that count, and 0 when none does.
+
+    Of padded logits only the first `classes` are there.
+    """
+    z = _classes(z, classes)
     peak = reduce_max(z).named("peak")
     shifted = (z - peak).named("shifted")
     log_total = log(reduce_sum(exp(shifted))).named("log_total")
@@ -75,6 +87,7 @@ def adjoint(
     reduction: str,
     ignore: Scalar | None,
     count: Scalar,
+    classes: Scalar | None = None,
 ) -> tuple[Expr]:
     """Each row's share of the gradient times (softmax - one at the target).
 
@@ -82,13 +95,20 @@ def adjoint(
     """
     counts = _counts(t, w, ignore)
     share = dloss / _divisor(counts, count) if reduction == "mean" else dloss
-    p = exp(z - lse).named("p")
+    p = exp(_classes(z, classes) - lse).named("p")
     if counts is None:
         return (p * share - place(broadcast(share, t.shape), t, z.shape[-1]),)
     share = where(counts, share, 0.0)
     there = place(share, _target(t, counts), z.shape[-1])
     slope = p * reshape(share, (*t.shape, ONE)) - there
     return (where(reshape(counts, (*t.shape, ONE)), slope, 0.0),)
+
+
+def _classes(z: Expr, classes: Scalar | None) -> Expr:
+    """Logits, -inf for those that are padding."""
+    if classes is None:
+        return z
+    return where((integer(classes) > iota(z.shape[-1])).named("is_class"), z, float("-inf"))
 
 
 def _counts(t: Expr, w: Expr | None, ignore: Scalar | None) -> Expr | None:

@@ -20,12 +20,14 @@ from xg.passes.runner import History, Pass, run
 from xg.passes.shard import annotate, check, join, localise, place
 from xg.passes.split_stages import apart, joint, split_stages
 from xg.sharding.apply_plan import with_mesh
+from xg.sharding.padding import pad
 
 DROP_MESH: Final = Pass("drop-mesh", "leaves out plan, mesh and written collectives", drop_mesh)
 NUMBER_MESH: Final = Pass("number-mesh", "gives every mesh axis its number of ranks", with_mesh)
 ELIMINATE_DEAD: Final = Pass(
     "eliminate-dead", "leaves out steps and graphs that no output needs", eliminate_dead
 )
+PAD: Final = Pass("pad", "fills sizes with zeros that ranks cannot share, as a plan says", pad)
 ANNOTATE: Final = Pass("annotate", "writes what a plan asks for on the values it reaches", annotate)
 RING: Final = Pass("ring", "lets keys and values go round ranks, where a plan says so", ring)
 PLACE: Final = Pass("place", "places every value on the mesh and inserts the collectives", place)
@@ -46,17 +48,17 @@ OUTLINE: Final = Pass("outline", "makes the entry a sequence of calls", outline)
 SINGLE: Final = (DROP_MESH, ELIMINATE_DEAD, DIFFERENTIATE)
 # One device with the operators that ranks have, to be compared where exp has no properties.
 SINGLE_AROUND: Final = (ELIMINATE_DEAD, ANNOTATE, RING, *SINGLE)
-PLACED: Final = (ELIMINATE_DEAD, ANNOTATE, RING, PLACE)
+PLACED: Final = (ELIMINATE_DEAD, PAD, ANNOTATE, RING, PLACE)
 AFTER_PLACE: Final = (DIFFERENTIATE, RECOMPUTE, CHECK, JOIN, LOCALIZE)
 RANK: Final = (*PLACED, *AFTER_PLACE)
 PARALLEL: Final = (NUMBER_MESH, *RANK)
 FUSED: Final = (HOIST, FUSE, DIFFERENTIATE, COLLECT)
-FUSED_RANK: Final = (FUSE, *RANK)
+FUSED_RANK: Final = (PAD, FUSE, *RANK)
 STEP: Final = (ELIMINATE_DEAD, DIFFERENTIATE)  # what a decoder computes before its steps
 BLOCKS: Final = (OUTLINE, DIFFERENTIATE)  # what an `nn.Module` runs under autograd
 FUSED_BLOCKS: Final = (*BLOCKS, COLLECT)
 EVERY_PASS: Final = (
-    *(DROP_MESH, NUMBER_MESH, ELIMINATE_DEAD, ANNOTATE, RING, PLACE),
+    *(DROP_MESH, NUMBER_MESH, ELIMINATE_DEAD, PAD, ANNOTATE, RING, PLACE),
     *(DIFFERENTIATE, RECOMPUTE, CHECK, JOIN, LOCALIZE, HOIST, FUSE, COLLECT, OUTLINE),
 )
 

@@ -151,6 +151,19 @@ class StageOfCall(ProblemAt):
     stage: int
 
 
+class CannotPad(ProblemAt):
+    """A size whose pads would change a result."""
+
+    code = "XG0324"
+    title = "{size} cannot be padded: {reason}"
+    fix = (
+        "choose a size that the ranks can share, or ranks that can share it",
+        "pads change nothing in a table, in columns of a product, and in the classes of CE",
+    )
+    size: str
+    reason: str
+
+
 class NotDivisible(ProblemAt):
     """A size that the ranks of a mesh axis cannot share equally."""
 

@@ -11,7 +11,8 @@ from xg.syntax.errors import UnknownMemory
 from xg.syntax.tokens import Token
 from xg.syntax.tree import Syntax, only
 
-MEMORY = ("again", "keep", "hold", "ring", "zigzag")
+PAD = "pad"
+WORDS = ("again", "keep", "hold", "ring", "zigzag", PAD)
 SCHEDULE = "schedule"
 
 Items: TypeAlias = "Syntax | tuple[Syntax, ...] | None"
@@ -47,7 +48,7 @@ class PlanBuilder(ChainBuilder):
     ) -> ast.Placement | ast.Schedule:
         """`layers again`, or `schedule 1F1B(8)`."""
         alone = len(targets) == 1 and targets[0].name == SCHEDULE
-        if alone and str(word) not in MEMORY:
+        if alone and str(word) not in WORDS:
             return ast.Schedule(span, self._name(word), counts or ())
         if counts:
             self.problems.append(UnknownMemory(Span(self._source, word.start, span.end)))
@@ -59,7 +60,7 @@ class PlanBuilder(ChainBuilder):
 
     def _memory(self, word: Token) -> ast.Name:
         name = self._name(word)
-        if name.name not in MEMORY:
+        if name.name not in WORDS:
             self.problems.append(UnknownMemory(name.span))
         return name
 

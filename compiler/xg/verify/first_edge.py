@@ -66,10 +66,11 @@ def compare_edges(
     gradient only.
     """
     both = _Both(one, many, shared)
+    padded = {(many.all_numbers[name], length) for name, length in many.lengths.items()}
     count = 0
     for edge in both.edges(record, records):
         count += 1
-        said = _differs(edge, many, same, add)
+        said = _differs(edge, many, same, add, padded)
         if said is not None:
             where = f"{edge.name} of line {edge.line}" + (f" in {edge.path}" if edge.path else "")
             return Edges(count, f"{where}: {said}", edge.is_backward)
@@ -79,7 +80,13 @@ def compare_edges(
 # ---- one edge ------------------------------------------------------------------------------------
 
 
-def _differs(edge: _Edge, program: Program, same: Same, add: Add) -> str | None:
+def _differs(
+    edge: _Edge,
+    program: Program,
+    same: Same,
+    add: Add,
+    padded: Set[tuple[int, int]] = frozenset(),
+) -> str | None:
     """The difference on an edge, and its rank; None if there is none."""
     mesh, grid, parts = program.mesh, Grid(dict(program.mesh)), list(edge.parts)
     numbers = list(range(len(parts)))
@@ -93,6 +100,9 @@ def _differs(edge: _Edge, program: Program, same: Same, add: Add) -> str | None:
         parts = [_merged(group, state, over, add) for group in _groups(parts, size)]
         numbers = [group[0] for group in _groups(numbers, size)]
     whole, array = parts[0], edge.wanted
+    if array is not None and whole.ndim == array.ndim:
+        pairs = zip(whole.shape, array.shape, strict=True)
+        whole = whole[tuple(slice(n if (m, n) in padded else m) for m, n in pairs)]
     if array is None or (whole.shape == array.shape and same(whole, array)):
         return None
     summed = [axis for axis, state in edge.placement.items() if state.kind in "PM"]

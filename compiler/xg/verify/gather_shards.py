@@ -11,6 +11,7 @@ from xg.ir.mesh_axes import axes_over, is_zigzag
 from xg.sharding.shard_spec import ShardSpec
 from xg_runtime.module import Array
 from xg_runtime.ranks.grid import Grid
+from xg_runtime.ranks.parts import lengths, padded_shape
 
 Window = tuple[slice | Array, ...]
 
@@ -32,7 +33,7 @@ def gather_shards(
     """The global array of all ranks' shards; of replicas the last rank's, or that of `counting`."""
     shape = list(parts[0].shape)
     grid = Grid(dict(mesh))
-    for axis, over in where:
+    for axis, over, *_ in where:
         shape[axis] *= grid.size(over)
     whole, filled = np.zeros(shape, parts[0].dtype), set[tuple[int, ...]]()
     unlike: int | None = None
@@ -42,7 +43,7 @@ def gather_shards(
         at = grid.coordinates(number)
         mine = window(part.shape, where, at, mesh)
         same = np.array_equal(whole[mine], part, equal_nan=part.dtype.kind == "f")
-        corner = tuple(at[axis] for _, over in where for axis in grid.axes(over))
+        corner = tuple(at[axis] for _, over, *_ in where for axis in grid.axes(over))
         if corner in filled and not same and unlike is None:
             unlike = number
         filled.add(corner)
@@ -50,14 +51,17 @@ def gather_shards(
     if counting is not None:
         at = grid.coordinates(counting)
         whole[window(parts[0].shape, where, at, mesh)] = parts[counting]
-    return Gathered(whole, unlike)
+    true = dict(zip(range(-whole.ndim, 0), whole.shape, strict=True)) | lengths(where)
+    return Gathered(whole[tuple(slice(true[axis]) for axis in sorted(true))], unlike)
 
 
 def furthest(
     parts: Sequence[Array], wanted: Array, where: ShardSpec, mesh: Mapping[str, int]
 ) -> int:
     """The rank whose shard is furthest from that of an expected global array of the same shape."""
-    grid = Grid(dict(mesh))
+    grid, true = Grid(dict(mesh)), wanted
+    wanted = np.zeros(padded_shape(true.shape, where, mesh), true.dtype)
+    wanted[tuple(map(slice, true.shape))] = true
 
     def distance(number: int) -> float:
         part = parts[number]
@@ -74,7 +78,7 @@ def window(
 ) -> Window:
     """The index of the part of a rank at these coordinates in the global array."""
     place = [0] * len(shape)
-    for axis, over in where:
+    for axis, over, *_ in where:
         if is_zigzag(over):
             return _chunks(shape, where, at, mesh)
         place[axis] = place[axis] * mesh[over] + at[over]
@@ -86,7 +90,7 @@ def _chunks(
 ) -> Window:
     """The same where ranks have two chunks of an axis: from the innermost cut to the outermost."""
     along, length = [np.arange(n) for n in shape], list(shape)
-    for axis, over in reversed(where):
+    for axis, over, *_ in reversed(where):
         (name,) = axes_over(over)
         ranks, rank = mesh[name], at[name]
         if is_zigzag(over):

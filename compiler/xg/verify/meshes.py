@@ -6,7 +6,7 @@ is a prime times their number, also where that follows only from what they compu
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from itertools import cycle
 from typing import Final
@@ -25,6 +25,7 @@ from xg.sharding.apply_plan import is_about_calls, placed_values, with_mesh
 from xg.sharding.check_plan import check_placed
 from xg.sharding.cut_rows import cut_row
 from xg.sharding.divisibility import check_shares
+from xg.sharding.padding import PaddedCut, padded_cuts, padded_numbers
 from xg.verify.facts import bounds, shard_sizes
 from xg.verify.proof_sizes import verification_sizes
 from xg_runtime.errors import InputError
@@ -59,16 +60,32 @@ def case(project: Project, block: str | None, plan: str | None, settings: Settin
     own = {name: size for name, size in set_numbers.items() if name not in mesh}
     own |= _rounds(typed, own)
     free = _free(typed, own)
-    check_shares(free)  # of what is set
+    reached = tuple(placed_values(free))
+    padded = padded_numbers(free, reached)
+    check_shares(replace(free, numbers={**free.numbers, **padded}), reached)  # of what is set
     try:
         # What a choice of options leaves unused is cut and bounded as well.
         unused = tuple(dim for dim in shard_sizes(free) if dim.constant is None)
-        sizes = verification_sizes(whole, own, (*_shared(free), *unused), tuple(bounds(free)))
+        even, shared = {**own, **padded}, (*_shared(free), *unused)
+        sizes = verification_sizes(whole, even, shared, tuple(bounds(free)))
     except DimError as error:
         raise InputError(f"no sizes that the ranks can share: {error}") from error
     declared = declared_dims(project)
-    numbers = {name: n for name, n in sizes.items() if name in declared}
-    return Case(block, plan, {**chosen, **numbers}, sizes)
+    true = {name: own[name] for name in padded}
+    uneven = _uneven(padded_cuts(free, reached), sizes, own) | true
+    numbers = {name: n for name, n in {**sizes, **uneven}.items() if name in declared}
+    return Case(block, plan, {**chosen, **numbers}, {**sizes, **uneven})
+
+
+def _uneven(
+    cuts: Iterable[PaddedCut], sizes: Mapping[str, int], given: Mapping[str, int]
+) -> dict[str, int]:
+    """The sizes that are padded, one less than what ranks can share: the last has one pad."""
+    return {
+        cut.name: max(sizes[cut.name], 2 * cut.parts) - 1
+        for cut in cuts
+        if cut.name in sizes and cut.name not in given and cut.parts > 1
+    }
 
 
 def mesh_sizes(project: Project) -> dict[str, int]:

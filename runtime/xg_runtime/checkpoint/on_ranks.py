@@ -18,6 +18,7 @@ import contextlib
 import json
 import os
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -26,7 +27,14 @@ from xg_runtime import files
 from xg_runtime.checkpoint import Checkpoint, load_regions
 from xg_runtime.checkpoint.forms import storage_of
 from xg_runtime.checkpoint.manifest import Form, Manifest
-from xg_runtime.checkpoint.parts import Cuts, Region, ShardLayout, layouts_of
+from xg_runtime.checkpoint.parts import (
+    RankCuts,
+    Region,
+    ShardLayout,
+    layouts_of,
+    with_pads,
+    without_pads,
+)
 from xg_runtime.checkpoint.step_folders import begun, folder_of, publish
 from xg_runtime.errors import CheckpointError
 from xg_runtime.module import Array, Arrays
@@ -43,7 +51,7 @@ __all__ = ["save", "load"]
 def save(
     run: Path,
     checkpoint: Checkpoint,
-    cuts: Mapping[str, Cuts],
+    cuts: Mapping[str, RankCuts],
     *,
     plan: str = "",
     links: Sequence[Link] = (),
@@ -59,6 +67,7 @@ def save(
     target = folder_of(run, checkpoint.step)
     params = layouts_of(checkpoint.params, cuts, grid)
     slots = layouts_of(checkpoint.slots, _slot_cuts(checkpoint.slots, cuts), grid)
+    checkpoint = _without_pads(checkpoint, params, slots, rank)
     if links:
         params, slots = (_of_all_stages(layouts, links) for layouts in (params, slots))
     leads = rank == 0
@@ -77,6 +86,21 @@ def save(
             publish(run, new, target, contents)
         _largest(0, grid)  # no rank continues before it is there
     return target
+
+
+def _without_pads(
+    checkpoint: Checkpoint,
+    params: Mapping[str, ShardLayout],
+    slots: Mapping[str, ShardLayout],
+    rank: int,
+) -> Checkpoint:
+    """A rank's parts as they are written."""
+    grid = Grid(current().sizes)
+    return replace(
+        checkpoint,
+        params=without_pads(checkpoint.params, params, grid, rank),
+        slots=without_pads(checkpoint.slots, slots, grid, rank),
+    )
 
 
 def _of_all_stages(
@@ -98,7 +122,7 @@ def _of_all_stages(
 
 def load(
     run: Path,
-    cuts: Mapping[str, Cuts],
+    cuts: Mapping[str, RankCuts],
     *,
     previous: bool = False,
     has: Callable[[str], bool] = lambda _: True,
@@ -112,19 +136,27 @@ def load(
     """
     grid, rank = Grid(current().sizes), number()
 
+    layouts: dict[str, ShardLayout] = {}
+
     def ours(name: str, layout: ShardLayout) -> Region | None:
         if not has(_parameter(name)):
             return None
-        shard_layout = ShardLayout(layout.shape, cuts.get(name, cuts.get(_parameter(name), ())))
+        own = cuts.get(name, cuts.get(_parameter(name), ()))
+        layouts[name] = ShardLayout(layout.shape, tuple((over, axis) for over, axis, *_ in own))
         try:
-            return shard_layout.region(grid, rank)
+            return layouts[name].region(grid, rank, even=all(len(cut) == 2 for cut in own))
         except ValueError as error:
             raise CheckpointError(f"cannot resume {run} on this mesh: {name} {error}") from error
 
-    return load_regions(run, ours, previous=previous)
+    found = load_regions(run, ours, previous=previous)
+    params, slots = (
+        {name: with_pads(part, layouts[name], grid) for name, part in arrays.items()}
+        for arrays in (found.params, found.slots)
+    )
+    return replace(found, params=params, slots=slots)
 
 
-def _slot_cuts(slots: Arrays, cuts: Mapping[str, Cuts]) -> dict[str, Cuts]:
+def _slot_cuts(slots: Arrays, cuts: Mapping[str, RankCuts]) -> dict[str, RankCuts]:
     return {name: cuts.get(_parameter(name), ()) for name in slots}
 
 

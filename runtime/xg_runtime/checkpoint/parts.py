@@ -2,19 +2,24 @@
 
 A tensor's cuts say which axes of the mesh cut which of its own: `[("N_T", -1)]`, axes of the tensor
 counted from the end, the outermost first where several cut one. Along every other axis of the mesh
-the ranks have replicas, and the first of them writes for all.
+the ranks have replicas, and the first of them writes for all. Where a cut has a length behind it
+parts are padded with zeros; what is written is not.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from math import prod
 from typing import TypeAlias
+
+import numpy as np
 
 from xg_runtime.module import Array
 from xg_runtime.ranks.grid import Grid
 
 Cuts: TypeAlias = tuple[tuple[str, int], ...]
+RankCuts: TypeAlias = tuple[tuple[str, int] | tuple[str, int, int], ...]
 Region: TypeAlias = tuple[tuple[int, int], ...]  # first and behind the last place, for each axis
 
 
@@ -30,30 +35,35 @@ class ShardLayout:
     at: Cuts = ()
 
     @classmethod
-    def of_part(cls, part: Array, cuts: Cuts, grid: Grid, at: Cuts = ()) -> ShardLayout:
+    def of_part(cls, part: Array, cuts: RankCuts, grid: Grid, at: Cuts = ()) -> ShardLayout:
         """The layout of which `part` is one rank's."""
         shape = list(part.shape)
-        for mesh_axis, axis in cuts:
+        for mesh_axis, axis, *_ in cuts:
             shape[axis] *= grid.size(mesh_axis)
-        return cls(tuple(shape), cuts, at)
+        for _, axis, *length in cuts:
+            shape[axis] = (*length, shape[axis])[0]
+        return cls(tuple(shape), tuple((over, axis) for over, axis, *_ in cuts), at)
 
     @property
     def whole(self) -> Region:
         """All of it."""
         return tuple((0, width) for width in self.shape)
 
-    def region(self, grid: Grid, rank: int) -> Region:
-        """The region of a rank; raises ValueError where the shape does not divide."""
+    def region(self, grid: Grid, rank: int, *, even: bool = False) -> Region:
+        """The region of a rank; raises ValueError where all have to be `even` and are not."""
         at = grid.coordinates(rank)
         place, count = [0] * len(self.shape), [1] * len(self.shape)
         for mesh_axis, axis in self.cuts:
             place[axis] = place[axis] * grid.size(mesh_axis) + at[mesh_axis]
             count[axis] *= grid.size(mesh_axis)
         for width, parts in zip(self.shape, count, strict=True):
-            if width % parts:
+            if even and width % parts:
                 raise ValueError(f"{list(self.shape)} cannot be cut into {parts} equal parts")
-        widths = [width // parts for width, parts in zip(self.shape, count, strict=True)]
-        return tuple((p * width, (p + 1) * width) for p, width in zip(place, widths, strict=True))
+        found: list[tuple[int, int]] = []
+        for at_, width, parts in zip(place, self.shape, count, strict=True):
+            part = -(-width // parts)
+            found.append((min(at_ * part, width), min((at_ + 1) * part, width)))
+        return tuple(found)
 
     def is_written_by(self, grid: Grid, rank: int) -> bool:
         """Whether a rank writes for those that have the same part."""
@@ -64,12 +74,35 @@ class ShardLayout:
 
 
 def layouts_of(
-    parts: Mapping[str, Array], cuts: Mapping[str, Cuts], grid: Grid
+    parts: Mapping[str, Array], cuts: Mapping[str, RankCuts], grid: Grid
 ) -> dict[str, ShardLayout]:
     """The layouts of which `parts` are one rank's; what is not in `cuts` is whole everywhere."""
     return {
         name: ShardLayout.of_part(part, cuts.get(name, ()), grid) for name, part in parts.items()
     }
+
+
+def without_pads(
+    parts: Mapping[str, Array], layouts: Mapping[str, ShardLayout], grid: Grid, rank: int
+) -> dict[str, Array]:
+    """The parts of a rank as they are written: padding is not."""
+    return {
+        name: part[tuple(slice(w) for w in widths(layouts[name].region(grid, rank)))]
+        for name, part in parts.items()
+    }
+
+
+def with_pads(part: Array, layout: ShardLayout, grid: Grid) -> Array:
+    """A part as its rank has it, padded to the width of the others."""
+    shape, at = list(part.shape), range(-part.ndim, 0)
+    for axis in at:
+        parts = prod(grid.size(over) for over, cut in layout.cuts if cut == axis)
+        shape[axis] = -(-layout.shape[axis] // parts)
+    if tuple(shape) == part.shape:
+        return part
+    padded = np.zeros(shape, part.dtype)
+    padded[tuple(map(slice, part.shape))] = part
+    return padded
 
 
 def overlap(one: Region, other: Region) -> Region | None:

@@ -19,7 +19,7 @@ from torch.func import functional_call
 
 from xg_runtime.errors import InputError
 from xg_runtime.ranks.mesh import current
-from xg_runtime.ranks.parts import Cuts
+from xg_runtime.ranks.parts import Cuts, lengths
 from xg_runtime.ranks.process_mesh import ProcessMesh
 
 __all__ = ["with_dtensors"]
@@ -65,9 +65,11 @@ def with_dtensors(model: nn.Module, cuts: Mapping[str, Cuts]) -> nn.Module:
 def _placements(name: str, cuts: Cuts, mesh: ProcessMesh, axes: int) -> list[Placement]:
     """The placement of a parameter on every axis of the mesh; the outer cut of one comes first."""
     names = list(mesh.devices.mesh_dim_names or ())
-    places = [names.index(over) for _, over in cuts]
+    if lengths(cuts):
+        raise InputError(f"{name} is padded, and a DTensor of it would have the padding")
+    places = [names.index(over) for _, over, *_ in cuts]
     if places != sorted(places):
         order = ", ".join(names[place] for place in places)
         raise InputError(f"{name} is cut over {order}, in another order than that of the mesh")
-    found: dict[str, Placement] = {over: Shard(axes + axis) for axis, over in cuts}
+    found: dict[str, Placement] = {over: Shard(axes + axis) for axis, over, *_ in cuts}
     return [found.get(over, Replicate()) for over in names]

@@ -1,36 +1,71 @@
 """Global tensors and a rank's shards of them, by their cuts.
 
 A cut is an axis, counted from the end, and the mesh axis that cuts it, with its order if that is
-`order.ZIGZAG`; of several the outermost is first.
+`order.ZIGZAG`; of several the outermost is first. With a length behind them the axis is that long,
+and the shards have zeros behind it.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from math import prod
 from typing import TypeVar
 
 from xg_runtime.ranks.array_ops import Tensor, array_ops
 from xg_runtime.ranks.collectives import all_gather
 from xg_runtime.ranks.local import rank, shard_slice, size
+from xg_runtime.ranks.mesh import current
 from xg_runtime.ranks.order import chunks_of, parts_of
 
 T = TypeVar("T", bound=Tensor)
-Cuts = Sequence[tuple[int, str]]
+Cut = tuple[int, str] | tuple[int, str, int]
+Cuts = Sequence[Cut]
 
 
 def local_shard(x: T, cuts: Cuts) -> T:
     """This rank's shard of a global array, which it does not keep alive; nothing is sent."""
-    part = x
-    for axis, over in cuts:
+    part = _padded(x, cuts)
+    for axis, over, *_ in cuts:
         part = shard_slice(part, over, axis)
     return array_ops(x).owned(part) if cuts else x
 
 
 def gather_shard(x: T, cuts: Cuts) -> T:
     """The global array of this rank's shard; every rank must call it."""
-    for axis, over in reversed(cuts):
+    for axis, over, *_ in reversed(cuts):
         x = all_gather(x, over, axis)
-    return x
+    return x[tuple(slice(n) for n in _true_shape(x.shape, cuts))] if lengths(cuts) else x
+
+
+def lengths(cuts: Cuts) -> dict[int, int]:
+    """The axes that are padded, each with its true length."""
+    return {cut[0]: cut[2] for cut in cuts if len(cut) == 3}
+
+
+def padded_shape(shape: Sequence[int], cuts: Cuts, sizes: Mapping[str, int]) -> tuple[int, ...]:
+    """The shape of a global array with the zeros that ranks can share."""
+    whole = list(shape)
+    for axis in lengths(cuts):
+        parts = prod(sizes[over] for at, over, *_ in cuts if at == axis)
+        whole[axis] = -(-whole[axis] // parts) * parts
+    return tuple(whole)
+
+
+def _true_shape(shape: Sequence[int], cuts: Cuts) -> tuple[int, ...]:
+    found = list(shape)
+    for axis, length in lengths(cuts).items():
+        found[axis] = length
+    return tuple(found)
+
+
+def _padded(x: T, cuts: Cuts) -> T:
+    """A global array with zeros behind the lengths of its cuts."""
+    if not lengths(cuts):
+        return x
+    array: Tensor = x
+    whole = array_ops(array).zeros(array, padded_shape(array.shape, cuts, current().sizes))
+    whole[tuple(slice(n) for n in array.shape)] = array
+    return whole
 
 
 def mesh_places(*cuts: tuple[int, str]) -> list[tuple[int, tuple[int, ...], int]]:
@@ -44,9 +79,9 @@ def mesh_places(*cuts: tuple[int, str]) -> list[tuple[int, tuple[int, ...], int]
 def global_shape(shape: Sequence[int], cuts: Cuts) -> tuple[int, ...]:
     """The shape of the global array, given that of a shard."""
     sizes = list(shape)
-    for axis, over in cuts:
+    for axis, over, *_ in cuts:
         sizes[axis] *= size(over)
-    return tuple(sizes)
+    return _true_shape(sizes, cuts)
 
 
 def local_shards(arrays: Mapping[str, T], cuts: Mapping[str, Cuts]) -> dict[str, T]:

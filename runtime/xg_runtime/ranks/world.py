@@ -18,6 +18,7 @@ from typing import Any, Final
 import numpy as np
 
 from xg_runtime.checkpoint import Checkpoint, Form, on_ranks
+from xg_runtime.checkpoint.parts import RankCuts
 from xg_runtime.errors import InputError
 from xg_runtime.held import Held
 from xg_runtime.module import Array, Arrays
@@ -25,7 +26,7 @@ from xg_runtime.norm import squares
 from xg_runtime.ranks.collectives import all_gather, all_reduce, all_reduce_max
 from xg_runtime.ranks.local import number, rank
 from xg_runtime.ranks.mesh import current
-from xg_runtime.ranks.parts import Cuts, gather_shards, local_shards
+from xg_runtime.ranks.parts import Cut, Cuts, gather_shards, local_shards
 from xg_runtime.ranks.pipeline import Link, writers
 from xg_runtime.ranks.sums import holding
 
@@ -117,12 +118,16 @@ class RankWorld:
 
     def _writes_for(self, name: str) -> bool:
         """Whether this is the first of the ranks that hold the same part of a parameter."""
-        cutting = {over for _, over in self.cuts.get(name, ())}
+        cutting = {over for _, over, *_ in self.cuts.get(name, ())}
         counts = {link.axis: writers(self.links).get(name, link.rank) for link in self.links[:1]}
         sizes = current().sizes
         return all(axis in cutting or rank(axis) == counts.get(axis, 0) for axis in sizes)
 
     @cached_property
-    def _saved_cuts(self) -> dict[str, tuple[tuple[str, int], ...]]:
+    def _saved_cuts(self) -> dict[str, RankCuts]:
         """The cuts in the words of checkpoints."""
-        return {name: tuple((over, at) for at, over in cuts) for name, cuts in self.cuts.items()}
+        return {name: tuple(map(_saved, cuts)) for name, cuts in self.cuts.items()}
+
+
+def _saved(cut: Cut) -> tuple[str, int] | tuple[str, int, int]:
+    return (cut[1], cut[0]) if len(cut) == 2 else (cut[1], cut[0], cut[2])

@@ -87,14 +87,24 @@ def _name(block: BlockCost) -> str:
 def sizes(report: CostReport) -> str:
     """Every size that the totals mention, with its number or how to give it one."""
     dims = [*report.total.dims(), *(part.payload for part in report.sent)]
-    return bound(dims, report.numbers, [part.over for part in report.sent])
+    lengths = report.cost.program.lengths
+    return bound(dims, report.numbers, [part.over for part in report.sent], lengths)
 
 
-def bound(dims: Sequence[Dim], numbers: Mapping[str, int], more: Sequence[str] = ()) -> str:
-    """The symbols of some formulas, with numbers where they have any."""
+def bound(
+    dims: Sequence[Dim],
+    numbers: Mapping[str, int],
+    more: Sequence[str] = (),
+    lengths: Mapping[str, int] | None = None,
+) -> str:
+    """The symbols of some formulas, with numbers where they have any.
+
+    Sizes that a plan pads say their `lengths` too.
+    """
     known = (name for name in more if name in numbers)  # an axis that no formula has needs none
     symbols = sorted({*known, *(name for dim in dims for name in dim.symbols())})
-    texts = [f"{name} = {numbers[name]}" for name in symbols if name in numbers]
+    true = {name: f" ({length} padded)" for name, length in (lengths or {}).items()}
+    texts = [f"{n} = {numbers[n]}{true.get(n, '')}" for n in symbols if n in numbers]
     free = [name for name in symbols if name not in numbers]
     if free:
         texts.append(f"{' and '.join(free)} free (--set {free[0]}=…)")

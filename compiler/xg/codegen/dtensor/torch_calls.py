@@ -43,6 +43,7 @@ class Calls:
                 "it has the stages of a pipeline",
                 "torch.distributed.pipelining runs stages: divide each by the plan without it",
             )
+        _refuse_pads(placed, refusal)
         for graph in placed.graphs.values():
             params = {str(param.value.name) for param in graph.params}
             for name in (name for name in graph.memory if name not in params):
@@ -74,6 +75,13 @@ class Calls:
         sizes = {ALONE: 1, **self.program.mesh}
         axes = (*self.data.names, *([self.styles.axis] if self.styles else []))
         return {axis: sizes[axis] for axis in axes}
+
+
+def _refuse_pads(placed: Program, refusal: Refusal) -> None:
+    """Raise DiagnosticError where the plan pads a size."""
+    for name in placed.lengths:
+        instead = f"the calls are the same for every {name}: --set {name}=… to one that ranks share"
+        raise refusal(placed.main.span, f"{name} is padded", instead)
 
 
 def _kept(name: str, graph: Graph) -> str:

@@ -66,11 +66,13 @@ def _docstring(plan: ModulePlan, dialect: Dialect) -> str:
     outputs = ", ".join(f"{name} {type_}" for name, type_ in pairs)
     function = "forward" if plan.saves else "step"
     ranks = " × ".join(f"{name} = {size}" for name, size in mesh.items())
+    padded, known = plan.program.lengths.items(), plan.program.all_numbers
     lines = [
         f'"""{safe(graph.title)}: {what} in {dialect.title}.',
         "",
         *wrapped(f"Compiled by xg {__version__} from {file}, block {graph.block}. {CHANGE}", 0),
         *([f"Every rank of the mesh {ranks} runs it, on its shards."] if mesh else []),
+        *(f"{name} = {length} is padded with zeros to {known[name]}." for name, length in padded),
         "",
         *indented(wrapped(f"{function}({inputs}) -> {outputs}", 4, 4)),
         '"""',

@@ -10,11 +10,10 @@ from xg.diagnostics.lazy_dataclass import dataclass
 from xg.ir.dim import Dim, symbol
 from xg.ir.graph import Call, Graph, Program, Start, Value
 from xg.ir.instances import inside
-from xg.ir.plan import zigzag_axes
 from xg.ir.scalar import Scalar
 from xg.ir.tensor import Shape
 from xg.ir.walk import callers_first, having, reached
-from xg.sharding.shard_spec import placed_cuts
+from xg.sharding.shard_spec import cuts_of_value
 
 Symbols = Mapping[str, Dim]
 Row = tuple[str, str]  # a name, and what is said of it as text
@@ -61,10 +60,11 @@ def cut_lines(program: Program, scope: Scope) -> list[str]:
     main = program.main
     named = [(str(value.name), value) for value in main.inputs]
     named += zip(main.output_names, main.outputs, strict=True)
-    pairs = [(name, _cuts(main, value, program)) for name, value in named]
+    pairs = [(name, _cuts(program, main, value, {})) for name, value in named]
 
     def rows(graph: Graph, symbols: Symbols, scope: Scope) -> list[Row]:
-        pairs = [(str(p.value.name), _cuts(graph, p.value, program)) for p in graph.params]
+        params = [p.value for p in graph.params]
+        pairs = [(str(value.name), _cuts(program, graph, value, symbols)) for value in params]
         return [(name, text) for name, text in pairs if text != "()"]
 
     present = having(program, lambda graph: bool(rows(graph, {}, scope)))
@@ -79,10 +79,11 @@ def named_lines(program: Program, scope: Scope, rows: Rows, kind: str) -> list[s
     return _returned(_groups(program, scope, rows, present), kind)
 
 
-def _cuts(graph: Graph, value: Value, program: Program) -> str:
+def _cuts(program: Program, graph: Graph, value: Value, symbols: Symbols) -> str:
     """``((-1, "N_T"),)``: axes with the mesh axes that cut them, the outermost first."""
-    cuts = placed_cuts(graph.placements.get(value, {}), program.mesh, zigzag_axes(program.plan))
-    return tuple_of([f'({axis}, "{over}")' for axis, over in cuts])
+    cuts = cuts_of_value(program, graph, value, symbols)
+    texts = [(f"{axis}", f'"{over}"', *map(str, length)) for axis, over, *length in cuts]
+    return tuple_of([f"({', '.join(each)})" for each in texts])
 
 
 @dataclass(slots=True)

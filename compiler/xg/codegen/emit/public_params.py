@@ -89,7 +89,8 @@ class ParamsWriter:
         free = [name for name in names if name not in defined]
         numbers = {name: sizes.defaults[name] for name in free if name in sizes.defaults}
         self.plan.constants.update(numbers)
-        chosen = [name for name in free if name in carried or name not in numbers]
+        open_ = (name for name in free if name in carried or name not in numbers)
+        chosen = [name for name in open_ if name not in self.plan.program.lengths]
         return chosen, definition_lines(defined, sizes)
 
     def init_arguments(self, chosen: Sequence[str]) -> list[str]:
@@ -123,7 +124,7 @@ class ParamsWriter:
             return [*head, *indented([*body, "return {}"])]
         body += [
             "params: Params = {}",
-            *(["where = cuts()"] if self.is_cut and self._is_drawn(starts) else []),
+            *(["where = cuts()"] if self.is_cut and self._takes_shards(starts) else []),
             *self._loop(starts not in (["ones"], ["zeros"])),
             *indented(self._filled(starts)),
             "return params",
@@ -133,6 +134,14 @@ class ParamsWriter:
     def _is_drawn(self, starts: Sequence[str]) -> bool:
         """Whether some parameter is drawn; a number is between two equal bounds."""
         return "normal" in starts or "uniform" in starts
+
+    def _takes_shards(self, starts: Sequence[str]) -> bool:
+        """Whether some parameter is a shard of a whole one that is made first."""
+        return self._is_drawn(starts) or self._has_pads("ones" if "ones" in starts else "")
+
+    def _has_pads(self, word: str) -> bool:
+        """Whether ranks fill a start of ones with zeros."""
+        return word == "ones" and bool(self.plan.program.lengths)
 
     def _loop(self, branches: bool) -> list[str]:
         names = self._given()
@@ -148,6 +157,10 @@ class ParamsWriter:
         lines: list[str] = []
         for word in starts:
             names = [f"params[name] = {makers[word]}"] if word in makers else self._drawn(word)
+            if self._has_pads(word):
+                whole = makers[word].replace("(shape,", "(global_shape(shape, cut),")
+                names = ["cut = where.get(name, ())", f"whole = {whole}"]
+                names.append("params[name] = local_shard(whole, cut)")
             if len(starts) == 1:
                 return names
             test = "isinstance(start, tuple)" if word == "uniform" else f'start == "{word}"'

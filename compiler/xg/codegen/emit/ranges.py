@@ -36,7 +36,9 @@ def range_lines(plan: ModulePlan, scope: Scope, texts: Sequence[str], indent: in
     lines: list[str] = []
     for value, below in ranges(graph):
         plan.operators.support[CHECK] = None
-        items = [by_value[value], f'"{value.name}"', scope.size(below).text]
+        length = plan.program.lengths.get(below.name or "")
+        limit = scope.size(below).text if length is None else str(length)
+        items = [by_value[value], f'"{value.name}"', limit]
         left_out = ignored(plan.program, value)
         items += [] if left_out is None else [str(left_out)]
         lines += bracketed(f"{private(CHECK)}(", items, ")", indent)

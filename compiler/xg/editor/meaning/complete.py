@@ -30,7 +30,7 @@ from xg.syntax import ast
 from xg.syntax.awaited import Awaited, awaited
 
 _STARTS = {"PARAM": ("zeros", "ones", "normal", "uniform"), "STATE": ("zeros", "ones")}
-_MEMORY = ("again", "keep", "hold", "ring", "zigzag")  # behind a line of a plan
+_MEMORY = ("again", "keep", "hold", "ring", "zigzag", "pad")  # behind a line of a plan
 _BEHIND = {"schedule": SCHEDULES}
 
 

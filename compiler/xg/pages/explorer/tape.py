@@ -111,7 +111,7 @@ class Tape:
         slots: dict[str, TapeSlot] = {}
         for name, draw in draws.items():
             shape = list(draw.shape)
-            for axis, over in cuts.get(name, ()):
+            for axis, over, *_ in cuts.get(name, ()):
                 shape[axis] //= mesh[axis_of(over)]
             self.drawn.append((draw, cuts.get(name, ())))
             slots[name] = self._slot(tuple(shape))

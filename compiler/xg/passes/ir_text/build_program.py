@@ -60,7 +60,15 @@ class _Builder:
         plan = None if tree.plan is None else self._plan(tree.plan)
         if tree.entry not in self.graphs:
             raise UnreadableIR(1, f"the entry {tree.entry} is no graph of the text")
-        return Program(self.graphs, tree.entry, self.backwards, tree.numbers, tree.mesh, plan)
+        return Program(
+            self.graphs,
+            tree.entry,
+            self.backwards,
+            tree.numbers,
+            tree.mesh,
+            plan,
+            lengths=tree.lengths,
+        )
 
     def _graph(self, text: GraphText) -> None:
         key = str(text.key)
@@ -108,7 +116,8 @@ class _Builder:
             over=text.over,
             plan=text.plan,
             span=span_of(text.block, self.source),
-            memory=cast("Memory | None", text.memory),
+            memory=None if text.memory == "pad" else cast("Memory | None", text.memory),
+            pads=text.memory == "pad",
         )
 
 

@@ -23,6 +23,7 @@ program: "program" key _NL program_line*
 ?program_line: sizes
     | "numbers" counts _NL -> numbers
     | "mesh" counts _NL -> mesh
+    | "padded" counts _NL -> lengths
     | "define" STRING _NL -> define
     | "plan" STRING STRING ["over" plan_axes] _NL (entry | schedule)* -> plan
 plan_axes: plan_axis ("," plan_axis)*

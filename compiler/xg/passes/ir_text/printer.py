@@ -40,6 +40,8 @@ def _head(program: Program, vocabulary: Vocabulary) -> Iterator[str]:
         yield f"  numbers {_counts(program.numbers)}"
     if program.mesh:
         yield f"  mesh {_counts(program.mesh)}"
+    if program.lengths:
+        yield f"  padded {_counts(program.lengths)}"
     yield from (f"  define {quoted(text)}" for text in vocabulary.definitions)
     if program.plan is not None:
         yield from _plan_lines(program.plan)
@@ -92,7 +94,8 @@ def _entry(entry: Entry) -> str:
     rest = f" {_layout(entry.rest)}" if entry.rest is not None else ""
     lies = f"{quoted('.'.join(entry.path))}{rest}{use}"
     over = ", ".join(sorted(entry.over))
-    memory = f" memory {entry.memory}" if entry.memory else ""
+    word = "pad" if entry.pads else entry.memory
+    memory = f" memory {word}" if word else ""
     return f"entry {label(entry.block)} {lies} over {over} in {quoted(entry.plan)}{memory}"
 
 

@@ -347,5 +347,6 @@ class ProgramText:
     sizes: SizesText | None = None
     numbers: Mapping[str, int] = field(default_factory=dict[str, int])
     mesh: Mapping[str, int] = field(default_factory=dict[str, int])
+    lengths: Mapping[str, int] = field(default_factory=dict[str, int])
     plan: PlanText | None = None
     definitions: tuple[DefineText, ...] = ()

@@ -80,6 +80,9 @@ class TreeOfProgram(Transformer[Token, r.ProgramText]):
     def mesh(self, counts: Mapping[str, int]) -> r.CountsText:
         return r.CountsText("mesh", counts)
 
+    def lengths(self, counts: Mapping[str, int]) -> r.CountsText:
+        return r.CountsText("lengths", counts)
+
     def plan(self, name: Token, title: Token, axes: Axes | None, *lines: PlanLine) -> r.PlanText:
         return r.PlanText(unquoted(name), unquoted(title), axes or {}, lines)
 

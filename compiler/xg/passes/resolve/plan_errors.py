@@ -164,6 +164,16 @@ class UseOfNoParam(ProblemAt):
     name: str
 
 
+class PadOfNoParam(ProblemAt):
+    """A line that pads, and says of no parameter how it rests cut."""
+
+    code = "XG0269"
+    title = "nothing of {name} is padded here"
+    label = "only a parameter that rests cut can"
+    fix = ("`pad` stands behind the shape of a parameter: E [V/N_T, D] pad",)
+    name: str
+
+
 class MemoryOfParam(ProblemAt):
     """A parameter that is to be computed again, and is not computed at all."""
 

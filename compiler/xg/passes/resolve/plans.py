@@ -16,6 +16,7 @@ from xg.passes.resolve.plan_errors import (
     CircularPlan,
     HoldOfNoParam,
     MemoryOfParam,
+    PadOfNoParam,
     PlanOfUnknown,
     PlanTwice,
     ScheduleCounts,
@@ -28,6 +29,7 @@ from xg.passes.resolve.plan_errors import (
 )
 from xg.passes.resolve.units import Linked, Linker, LocatedBlock, Unit
 from xg.syntax import ast
+from xg.syntax.build_plans import PAD
 
 
 def resolve_plans(
@@ -211,7 +213,10 @@ class _Plans:
         rest = self._layout(placement.at_rest, end) if placement.at_rest else None
         if placement.memory and placement.memory.name == "zigzag":
             _check_order(placement.memory, path.name, rest, end)
-        if placement.memory and end.is_param and not placement.in_use:
+        pads = placement.memory is not None and placement.memory.name == PAD
+        if pads and (placement.in_use or not rest or not end.is_param):
+            raise Refused(PadOfNoParam(path.span, path.name))
+        if placement.memory and end.is_param and not placement.in_use and not pads:
             raise Refused(MemoryOfParam(placement.memory.span, path.name, placement.memory.name))
         if placement.memory and placement.memory.name == "hold" and not placement.in_use:
             raise Refused(HoldOfNoParam(placement.memory.span, path.name))
@@ -223,7 +228,8 @@ class _Plans:
             over=frozenset(),  # known when all texts of the plan are read
             plan=plan.name.name,
             span=path.span,
-            memory=_memory(placement.memory),
+            memory=None if pads else _memory(placement.memory),
+            pads=pads,
         )
 
     def _rounds(

@@ -35,6 +35,7 @@ from xg.passes.shard.joining import join
 from xg.passes.shard.localise import localise as localise_axis
 from xg.passes.shard.placed_before import Core, PlacedBlocks
 from xg.sharding.divisibility import check_parts
+from xg.sharding.padding import refuse_whole
 
 __all__ = [
     "AddedSteps",
@@ -150,6 +151,7 @@ class Placer:
                 whole, elaborations = _taken_apart(whole, torn.parts), self._elaborations(program)
                 cores = {}
         refuse_left_over(placed)
+        refuse_whole(placed)
         check_parts(placed, elaborations[-1].made if elaborations else {}, self.blocks.parts)
         return placed, elaborations
 

@@ -55,10 +55,10 @@ class RankArrays:
     def joined(self, cuts: ShardSpec) -> WholeArray:
         """The tensor that is cut so."""
         grid, shape = Grid(dict(self.mesh)), list(self.parts[0].shape)
-        for axis, over in cuts:
+        for axis, over, *_ in cuts:
             shape[axis] *= grid.size(over)
         whole, holder = np.empty(shape, self.parts[0].dtype), np.zeros(shape, np.int64)
-        cut = {axis for _, over in cuts for axis in grid.axes(over)}
+        cut = {axis for _, over, *_ in cuts for axis in grid.axes(over)}
         at = grid.coordinates(self.seen_by)
         for number, part in enumerate(self.parts):
             place = grid.coordinates(number)
@@ -75,7 +75,7 @@ class RankArrays:
             if found is not None and (
                 best is None or off(found.array, ours) < off(best.array, ours)
             ):
-                uncut = [axis for axis in self.mesh if axis not in {over for _, over in cuts}]
+                uncut = [axis for axis in self.mesh if axis not in {over for _, over, *_ in cuts}]
                 best = WholeArray(
                     found.array, found.holder, self._are_terms(found, ours, cuts, uncut)
                 )

@@ -1,0 +1,240 @@
+"""A size that ranks do not divide, filled with zeros: proven as every plan is, or refused."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+from library import shipped
+
+import xg
+from xg.diagnostics.diagnostic import DiagnosticError
+from xg.frontend.choices import check_choices
+from xg.frontend.project import read_project
+from xg.ir.graph import Step
+from xg.passes.ir_text.printer import spell_program
+from xg.passes.ir_text.reader import read_program
+from xg.sharding import padding
+from xg.sharding.shard_spec import cuts
+from xg.verify.plan_proof import prove_ranks
+from xg_runtime import ranks
+from xg_runtime.errors import RankError
+from xg_runtime.module import Array, Arrays
+
+TIED = """\
+dim B, S, D = 6, V = 7
+mesh N_T = 3, N_D = 2
+block LM(ids [B, S] in V, t [B, S] in V) -> Z [B, S, V], loss [] {
+    param E [V, D], b [V] = ones
+    ids -> Emb(E) : X [B, S, D]
+    E -> T : E_T
+    X -> •<=E_T -> ⊕<-BC(b) -> tanh : Z -> CE(ignore=0)<-t : loss
+}
+plan VP of LM {
+    E [V/N_T, D] pad
+    b [V/N_T]
+    X [B, S, D]
+}
+plan DP of LM {
+    ids, t [B/N_D, S]
+}
+"""
+INNER = """\
+dim B, S, D = 6, V = 8
+mesh N_T = 3
+block Head(X [B, S, D], t [B, S] in V) -> Z [B, S, V], loss [] {
+    param W [D, V]
+    X -> •<=W : Z -> CE<-t : loss
+}
+block LM(ids [B, S] in V, t [B, S] in V) -> Z [B, S, V], loss [] {
+    param E [V, D]
+    ids -> Emb(E) : X [B, S, D]
+    X, t -> Head as head : Z, loss
+}
+plan VP of LM {
+    E [V/N_T, D] pad
+    X [B, S, D]
+    head.W [D, V/N_T]
+}
+"""
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> Callable[[str], Path]:
+    def write(text: str) -> Path:
+        path = tmp_path / "net.xg"
+        path.write_text(text, encoding="utf-8")
+        return path
+
+    return write
+
+
+def with_pad(name: str) -> str:
+    """A shipped diagram whose plan VP pads its tables."""
+    text = shipped(name).read_text(encoding="utf-8")
+    lines = text.splitlines()
+    cut = [n for n, line in enumerate(lines) if line.lstrip().startswith("E ") and "[V/" in line]
+    assert cut
+    return "\n".join(f"{line} pad" if n in cut else line for n, line in enumerate(lines)) + "\n"
+
+
+@pytest.mark.parametrize("kernels", [False, True])
+@pytest.mark.parametrize(
+    ("text", "plan", "settings"),
+    [
+        (TIED, "VP", {}),
+        (TIED, "VP", {"N_T": 3, "V": 8}),
+        (TIED, "DP × VP", {}),
+        (INNER, "VP", {"N_T": 3}),
+        (with_pad("transformer"), "SP_VP", {"N_T": 3}),
+        (with_pad("llama"), "VP", {}),
+    ],
+)
+def test_ranks_compute_what_one_device_does(
+    file: Callable[[str], Path],
+    text: str,
+    plan: str,
+    settings: dict[str, int],
+    kernels: bool,
+) -> None:
+    """In floats of both backends, on every edge, modulo primes, and without each collective."""
+    path = file(text)
+    block = "Llama" if "block Llama" in text else "LM"
+    backends = ["numpy", "torch"]
+    proof = prove_ranks(read_project(path), block, plan, settings, 0, backends, kernels=kernels)
+    assert proof.passed
+    assert proof.program.graphs.lengths  # of those that were proven
+    assert proof.floats is not None
+    assert proof.floats.controls
+    errors = [each.error for each in proof.floats.agreements.values()]
+    assert max(errors) < 1e-9
+
+
+def test_a_loss_that_takes_pads_in_is_noticed(
+    file: Callable[[str], Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Negative control: logits of pads are not -inf by themselves."""
+
+    def as_it_is(step: Step, *_: object) -> Step:
+        return step
+
+    monkeypatch.setattr(padding, "_with_classes", as_it_is)
+    assert not prove_ranks(read_project(file(TIED)), "LM", "VP", {}, 0).passed
+
+
+@pytest.fixture
+def pair(file: Callable[[str], Path]) -> tuple[xg.Program, xg.Program]:
+    many = xg.compile(file(TIED), plan="VP", mesh={"N_T": 3})
+    return many.on_one_device, many
+
+
+@pytest.mark.parametrize("backend", ["numpy", "torch"])
+def test_pads_get_no_gradient(pair: tuple[xg.Program, xg.Program], backend: str) -> None:
+    one, many = pair
+    whole, part, where = one.on_arrays(backend), many.on_arrays(backend), cuts(many.graphs)
+    draw = np.random.default_rng(0)
+    params = {n: draw.normal(size=a.shape) for n, a in whole.init(0, np.float64).items()}
+    inputs = {name: draw.integers(0, 7, (2, 5)) for name in ("ids", "t")}
+    given = {"loss": np.ones(()), "Z": draw.normal(size=(2, 5, 7))}
+    outputs, saved = whole.forward(params, inputs)
+    gradients = whole.backward(params, saved, given)
+
+    def rank() -> tuple[Arrays, Arrays, Arrays]:
+        mine = ranks.local_shards(params, where)
+        out, kept = part.forward(mine, ranks.local_shards(inputs, where))
+        found = part.backward(mine, kept, ranks.local_shards(given, where))
+        return ranks.gather_shards(out, where), ranks.gather_shards(found, where), found
+
+    together = ranks.simulate({"N_T": 3}, rank)
+    for out, found, _ in together:
+        for name, array in {**outputs, **gradients}.items():
+            np.testing.assert_allclose({**out, **found}[name], array, rtol=1e-9, atol=1e-12)
+    last = together[-1][2]
+    assert last["E"].shape == (3, 6)
+    assert not last["E"][1:].any()
+    assert not last["b"][1:].any()
+
+
+@pytest.mark.parametrize("backend", ["numpy", "torch"])
+def test_parameters_start_as_on_one_device(
+    pair: tuple[xg.Program, xg.Program], backend: str
+) -> None:
+    one, many = pair
+    whole, where = one.on_arrays(backend).init(3, np.float64), cuts(many.graphs)
+
+    def rank() -> tuple[Arrays, Array]:
+        mine = many.on_arrays(backend).init(3, np.float64)
+        return ranks.gather_shards(mine, where), mine["b"]
+
+    together = ranks.simulate({"N_T": 3}, rank)
+    assert all(np.array_equal(together[0][0][name], array) for name, array in whole.items())
+    assert together[-1][1].tolist() == [1, 0, 0]
+
+
+def test_an_id_of_a_pad_is_refused(pair: tuple[xg.Program, xg.Program]) -> None:
+    module, ids = pair[1].on_arrays(), np.full((1, 2), 7)
+    with pytest.raises(RankError, match=r"ids\[0, 0\] is 7, expected integers from 0 to 6"):
+        ranks.simulate({"N_T": 3}, lambda: module.forward(module.init(0), {"ids": ids, "t": ids}))
+
+
+def test_code_and_costs_say_that_it_is_padded(pair: tuple[xg.Program, xg.Program]) -> None:
+    assert "\nV = 7 is padded with zeros to 9.\n" in pair[1].source()
+    assert "V = 9 (7 padded)" in str(pair[1].cost())
+    assert "padded" not in pair[0].source()
+
+
+def test_a_padded_program_is_read_back(pair: tuple[xg.Program, xg.Program]) -> None:
+    text = spell_program(pair[1].graphs)
+    again = read_program(text)
+    assert "\n  padded V = 7\n" in text
+    assert again.lengths == {"V": 7}
+    assert again.plan is not None
+    assert again.plan.pads
+    assert spell_program(again) == text
+
+
+def refused(path: Path, plan: str = "VP", **settings: int) -> str:
+    with pytest.raises(DiagnosticError) as caught:
+        xg.compile(path, plan=plan, sizes=settings)
+    return caught.value.diagnostics[0].message
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "reason"),
+    [
+        (" pad", "", "V = 7 is not divisible by N_T = 3"),
+        ("    b [V/N_T]\n", "", "V cannot be padded: b has it whole on every rank"),
+        ("tanh : Z", "S : Z", "V cannot be padded: S : Z would take pads in"),
+        ("in V) ->", "in V, u [B, S, V]) ->", "V cannot be padded: the input u has that many"),
+        ("V = 7", "V = 4", "V cannot be padded: of 4 in 3 parts the last would be pads alone"),
+        ("X [B, S, D]\n}", "X [B, S, D] pad\n}", "nothing of X is padded here"),
+        ("D] pad", "D] -> [V, D] pad", "nothing of E is padded here"),
+    ],
+)
+def test_what_pads_would_change_is_refused(
+    file: Callable[[str], Path], old: str, new: str, reason: str
+) -> None:
+    assert old in TIED
+    assert refused(file(TIED.replace(old, new))) == reason
+
+
+def test_a_width_is_refused(file: Callable[[str], Path]) -> None:
+    """Products sum over it; the first step that reads the table is named."""
+    text = TIED.replace("D = 6, V = 7", "D = 7, V = 9").replace("E [V/N_T, D]", "E [V, D/N_T]")
+    assert refused(file(text)) == "D cannot be padded: Emb : X would take pads in"
+
+
+def test_a_loss_of_classes_of_another_name_is_refused(file: Callable[[str], Path]) -> None:
+    text = INNER.replace("D = 6, V = 8", "D = 6, V = 8, C = 4").split("block LM")
+    head = text[0].replace("in V", "in C").replace("S, V]", "S, C]").replace("[D, V]", "[D, C]")
+    path = file(head + "block LM" + text[1].replace("head.W [D, V/N_T]", "head.W [D, C/N_T]"))
+    assert refused(path) == "V cannot be padded: CE : loss would take pads in"
+
+
+def test_every_choice_is_checked_with_padding(file: Callable[[str], Path]) -> None:
+    assert check_choices(read_project(file(TIED)), None, {}, None) == ()
+    wrong = read_project(file(TIED.replace("tanh : Z", "S : Z")))
+    (found,) = check_choices(wrong, None, {}, None)
+    assert found.message == "V cannot be padded: S : Z would take pads in"
