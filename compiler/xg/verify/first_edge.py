@@ -100,7 +100,7 @@ def _differs(
         parts = [_merged(group, state, over, add) for group in _groups(parts, size)]
         numbers = [group[0] for group in _groups(numbers, size)]
     whole, array = parts[0], edge.wanted
-    if array is not None and whole.ndim == array.ndim:
+    if padded and array is not None and whole.ndim == array.ndim:
         pairs = zip(whole.shape, array.shape, strict=True)
         whole = whole[tuple(slice(n if (m, n) in padded else m) for m, n in pairs)]
     if array is None or (whole.shape == array.shape and same(whole, array)):

@@ -51,8 +51,9 @@ def gather_shards(
     if counting is not None:
         at = grid.coordinates(counting)
         whole[window(parts[0].shape, where, at, mesh)] = parts[counting]
-    true = dict(zip(range(-whole.ndim, 0), whole.shape, strict=True)) | lengths(where)
-    return Gathered(whole[tuple(slice(true[axis]) for axis in sorted(true))], unlike)
+    for axis, length in lengths(where).items():
+        whole = whole.take(range(length), axis)
+    return Gathered(whole, unlike)
 
 
 def furthest(

@@ -86,10 +86,11 @@ def without_pads(
     parts: Mapping[str, Array], layouts: Mapping[str, ShardLayout], grid: Grid, rank: int
 ) -> dict[str, Array]:
     """The parts of a rank as they are written: padding is not."""
-    return {
-        name: part[tuple(slice(w) for w in widths(layouts[name].region(grid, rank)))]
-        for name, part in parts.items()
-    }
+    found: dict[str, Array] = {}
+    for name, part in parts.items():
+        true = widths(layouts[name].region(grid, rank))
+        found[name] = part if true == part.shape else part[tuple(map(slice, true))]
+    return found
 
 
 def with_pads(part: Array, layout: ShardLayout, grid: Grid) -> Array:
