@@ -13,11 +13,12 @@ import math
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
-from typing import Any, Final, cast
+from typing import Any, cast
 
 import numpy as np
 import torch
 
+from xg_runtime.checkpoint.torch_names import SLOTS
 from xg_runtime.errors import NonFiniteError
 from xg_runtime.log import Record
 from xg_runtime.module import Arrays, move_of
@@ -26,7 +27,6 @@ from xg_runtime.step import Stepper, loss_in
 from xg_runtime.tensors import OnArrays, Tensors, as_arrays
 
 _torch: Any = torch  # operations on many tensors at once have no public names
-_SLOTS: Final = {"m": "exp_avg", "v": "exp_avg_sq", "velocity": "momentum_buffer"}
 
 
 @dataclass
@@ -55,7 +55,7 @@ class _Residence:
             kind, _, name = slot.partition("/")
             tensor = self.tensors[name]
             state = self.optimizer.state[tensor]
-            state[_SLOTS[kind]] = torch.tensor(array, device=tensor.device)
+            state[SLOTS[kind]] = torch.tensor(array, device=tensor.device)
             state["step"] = torch.tensor(float(step), device=tensor.device)
 
     def leave(self) -> None:
@@ -65,7 +65,7 @@ class _Residence:
         for slot, array in self.slots.items():
             kind, _, name = slot.partition("/")
             assert self.optimizer is not None
-            held = self.optimizer.state[self.tensors[name]][_SLOTS[kind]]
+            held = self.optimizer.state[self.tensors[name]][SLOTS[kind]]
             array[...] = held.numpy(force=True)
 
 

@@ -21,13 +21,6 @@ from xg_runtime.held import Held
 from xg_runtime.module import Array, Arrays, Later, Move, Saved, is_float, move_of
 
 Tensors = dict[str, torch.Tensor]
-
-
-def has_gpu() -> bool:
-    """Return whether torch finds a GPU that it can use."""
-    return torch.cuda.is_available()
-
-
 _TYPES: Final = {"float32": torch.float32, "float64": torch.float64, "bfloat16": torch.bfloat16}
 
 
@@ -126,6 +119,11 @@ class OnArrays:
     def _tensor(self, array: Array) -> torch.Tensor:
         tensor = torch.as_tensor(np.asarray(array), device=self.device)
         return tensor.to(_TYPES[self.dtype]) if self.dtype and is_float(array) else tensor
+
+
+def has_gpu() -> bool:
+    """Return whether torch finds a GPU that it can use."""
+    return torch.cuda.is_available()
 
 
 class TorchStep(Protocol):

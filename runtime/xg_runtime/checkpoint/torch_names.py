@@ -26,8 +26,8 @@ from xg_runtime.schedule import Schedule
 Path = tuple[str | int, ...]  # of keys, through dictionaries and lists
 
 STEP, FACTS, MANIFEST = "train.step", "train.facts", "manifest"
-_KINDS: Final = {"m": "exp_avg", "v": "exp_avg_sq", "velocity": "momentum_buffer"}
-_OURS: Final = {theirs: ours for ours, theirs in _KINDS.items()}
+SLOTS: Final = {"m": "exp_avg", "v": "exp_avg_sq", "velocity": "momentum_buffer"}
+_OURS: Final = {theirs: ours for ours, theirs in SLOTS.items()}
 
 
 def path_of(name: str) -> Path:
@@ -37,7 +37,7 @@ def path_of(name: str) -> Path:
     (('model', 'layers.0.W'), ('optimizer', 'state', 'W', 'exp_avg'))
     """
     kind, is_slot, param = name.partition("/")
-    return ("optimizer", "state", param, _KINDS[kind]) if is_slot else ("model", name)
+    return ("optimizer", "state", param, SLOTS[kind]) if is_slot else ("model", name)
 
 
 def name_of(key: str) -> str | None:
