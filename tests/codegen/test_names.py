@@ -155,3 +155,14 @@ def test_names_of_several_things_are_kept_apart(form: str, backend: str, tmp_pat
             np.testing.assert_allclose(one, other, rtol=1e-12, atol=1e-12)
     else:
         program.load(backend)
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_a_block_may_have_a_name_whose_gradients_are_the_modules(
+    backend: str, tmp_path: Path
+) -> None:
+    """The gradient of `outputs` would be `d_outputs`, what `backward` takes."""
+    file = tmp_path / "outputs.xg"
+    text = "dim B, D = 4\nblock Outputs(X [B, D]) -> Y [B, D] {\n    X -> ReLU : Y\n}\n"
+    file.write_text(text, encoding="utf-8")
+    assert "def d_outputs_(" in xg.compile(file).source(backend)

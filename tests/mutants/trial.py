@@ -166,7 +166,7 @@ class Recorder:
 def is_text(path: Path) -> bool:
     """Whether written modules carry functions of a file, which is read as text."""
     of_backend = path.parents[1].name == "codegen" and path.parent.name != "emit"
-    return of_backend and path.name in ("support.py", "kernels.py", "attention.py")
+    return of_backend and path.name in ("support.py", "kernels.py", "attention.py", "flash.py")
 
 
 def _plant_text(mutant: Mutant) -> None:

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping
+from functools import lru_cache
 
-from xg.ir.graph import Backward, Call, Graph, Program, Value
+from xg.ir.graph import Call, Graph, Program, Value
 from xg.ir.placement import is_term
 
 
@@ -42,7 +43,7 @@ def saved_names(program: Program, key: str) -> dict[Value, str]:
         return {}
     backward = program.backwards[key]
     graph, read = backward.forward, set(backward.saved)
-    in_calls = {value for call in graph.calls for value in read_of(call, program.backwards)}
+    in_calls = {value for call in graph.calls for value in read_of(call, program)}
     read |= {value for step in graph.steps if step.inputs for value in step.outputs} & in_calls
     bases = names_by_label(graph)
     taken = {value.name for value in graph.types if value.name}
@@ -62,14 +63,29 @@ def saved_names(program: Program, key: str) -> dict[Value, str]:
     return names
 
 
-def read_of(call: Call, backwards: Mapping[str, Backward]) -> list[Value]:
+def read_of(call: Call, program: Program) -> list[Value]:
     """Return which of the values that a call takes its backward pass reads, in calls of it too."""
-    if call.callee not in backwards:
+    return _taken(call, program, _read(program))
+
+
+@lru_cache(maxsize=4)
+def _read(program: Program) -> Mapping[str, frozenset[Value]]:
+    """The values of each graph that its backward pass reads, callees first."""
+    found: dict[str, frozenset[Value]] = {}
+    for key in program.graphs:
+        if key in program.backwards:
+            backward = program.backwards[key]
+            inside = [v for call in backward.forward.calls for v in _taken(call, program, found)]
+            found[key] = frozenset([*backward.saved, *inside])
+    return found
+
+
+def _taken(call: Call, program: Program, read: Mapping[str, frozenset[Value]]) -> list[Value]:
+    """The inputs of a call that are read, where it is known what is read of its callee."""
+    if call.callee not in read:
         return []
-    inner = backwards[call.callee]
-    read = {*inner.saved, *(v for one in inner.forward.calls for v in read_of(one, backwards))}
-    taken = zip(inner.forward.inputs, call.inputs, strict=False)
-    return list(dict.fromkeys(value for port, value in taken if port in read))
+    taken = zip(program.backwards[call.callee].forward.inputs, call.inputs, strict=False)
+    return list(dict.fromkeys(value for port, value in taken if port in read[call.callee]))
 
 
 def place_names(graph: Graph) -> dict[Value, str]:

@@ -205,10 +205,12 @@ def _object(kinds: Mapping[str, str], shapes: Mapping[str, str]) -> list[str]:
     if not kinds:
         return ["_fields = ()"]
     fields = [f'"{name}"' for name in kinds]
+    if len(fields) == 1:
+        fields = [f"{fields[0]},"]
     names = ["self", *_tuple(kinds, {})]
     assignments = [f"self.{name} = {name}{shapes.get(name, '')}" for name in kinds]
     return [
-        *bracketed("_fields = (", [*fields, *([""] if len(fields) == 1 else [])], ")", 4),
+        *bracketed("_fields = (", fields, ")", 4),
         "",
         *bracketed("def __init__(", names, ") -> None:", 4),
         *indented(assignments),

@@ -62,7 +62,9 @@ class Names:
 
     def _belongs(self, name: str) -> bool:
         """Whether a name means something else already, in Python or in the module."""
-        return _is_keyword(name) or name in _avoided.get().get(self._kind, ())
+        avoided = _avoided.get().get(self._kind, ())
+        made = (name, f"d_{name}", f"move_{name}") if self._kind == "function" else (name,)
+        return _is_keyword(name) or any(each in avoided for each in made)
 
     def _numbered(self, name: str, number: int) -> str:
         number = max(number, self._next.get(name, 1))

@@ -266,7 +266,7 @@ def widened(x: Array, gamma: Array, other: Array) -> tuple[Array, Array, Array]:
 def cross_entropy(z: Array, t: Array, count: float) -> tuple[Array, Array]:
     """Cross-entropy in float32 at least: loss = Σ (log Σ_j exp(z_j) - z_t) / count.
 
-    By log-softmax, whose largest is the peak less log Σ_j exp(z_j); torch's compiler reads Z once.
+    By log-softmax, whose largest is the peak less log Σ_j exp(z_j).
     """
     dtype = torch.promote_types(z.dtype, torch.float32)
     if torch.compiler.is_compiling():
@@ -280,10 +280,9 @@ def cross_entropy(z: Array, t: Array, count: float) -> tuple[Array, Array]:
 def d_cross_entropy(dloss: Array, z: Array, t: Array, lse: Array, count: float) -> Array:
     """Gradient of cross-entropy: dZ = (softmax(Z) - onehot(t)) / count · dloss."""
     target = t[..., None]
-    if torch.compiler.is_compiling():  # one loop over elements, in which no sum is needed
-        places = torch.arange(z.shape[-1], device=z.device)
-        dz = torch.exp(z.to(lse.dtype) - lse)
-        dz = torch.where(places == target, dz - 1, dz)
+    if torch.compiler.is_compiling():  # one loop over elements
+        hot = torch.arange(z.shape[-1], device=z.device) == target
+        dz = torch.exp(z.to(lse.dtype) - lse) - hot.to(lse.dtype)
         return (dz * (dloss / count)).to(z.dtype)
     dz = torch.softmax(z, -1, dtype=lse.dtype)
     dz.scatter_(-1, target, dz.gather(-1, target) - 1)

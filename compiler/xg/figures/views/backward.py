@@ -206,7 +206,7 @@ class BackwardDrawing:
 
     def _read(self, call: Call) -> tuple[tuple[FigureNode, EdgeStyle], ...]:
         """Return the tensor beside a call: what its backward pass reads of what the call took."""
-        taken = read_of(call.origin, self.program.backwards) if call.origin else []
+        taken = read_of(call.origin, self.program) if call.origin else []
         read = [value for value in taken if self.notation.symbol(value)]
         if not read:
             return ()
