@@ -74,6 +74,19 @@ def test_a_broadcast_says_along_which_axes() -> None:
     assert "BC_H/2,W/2" in boxes(xg.compile(shipped("convnet")).figure("backward"))
 
 
+def test_what_a_rank_repeats_has_the_axes_of_its_sum() -> None:
+    """A bias that is added to a rank's part goes along the axes of that part."""
+    views: list[View] = ["forward", "overview"]
+    for view in views:
+        figure = xg.compile(shipped("mlp"), plan="DP").figure(view)
+        nodes = figure.columns[0].nodes if figure.columns else figure.nodes
+        labels = [characters(node.label) for node in nodes]
+        assert [one.split("BC_")[1] for one in labels if "BC_" in one] == [
+            "B/N_D,S(b_up [D_ff])",
+            "B/N_D,S(b_down [D])",
+        ]
+
+
 def test_several_arguments_are_a_line_however_short(tmp_path: Path) -> None:
     text = """\
 dim B, D

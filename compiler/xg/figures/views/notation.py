@@ -278,12 +278,12 @@ class Notation:
         return str(self.graph.sizes.fold(dim).substitute(self.outer))
 
     def repeated(self, view: Apply) -> list[str]:
-        """Return the axes along which a BC repeats; what a rank repeats has them in its result."""
+        """Return the axes along which a BC repeats: of a rank those that its result has."""
         new: tuple[int, ...] = view.attrs["new"]
         atoms: tuple[Dim, ...] = view.attrs.get("atoms", self.type(view.outputs[0]).shape)
         if len(atoms) != len(new) + len(self.type(view.inputs[0]).shape):
             return []
-        return [self.written(self.graph.sizes.undivided(atoms[place])[0]) for place in new]
+        return [self.written(atoms[place]) for place in new]
 
     def _shape(self, value: Value) -> Shape:
         return tuple(dim.substitute(self.outer) for dim in self._own_shape(value))
