@@ -19,6 +19,8 @@ from xg.figures.model.figure import EdgeStyle, Figure, NodeKind
 from xg.figures.model.geometry import flattened, polyline
 from xg.figures.model.richtext import characters
 from xg.figures.views import View
+from xg.figures.views.forward import forward_drawn
+from xg.ir.graph import Apply
 
 
 def drawn(name: str, plan: str | None, view: View = "overview", **mesh: int) -> Figure:
@@ -227,3 +229,39 @@ def test_a_lane_from_a_bar_has_one_label() -> None:
     """A residual that begins at a gather: its gradient runs beside it, and has no text."""
     figure = xg.compile(shipped("bert"), "Layer", plan="Stream").figure("overview")
     assert flaws(painted(figure)[0], figure.groups) == []
+
+
+# ---- parts that a rank takes ---------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", ["transformer", "deepseek2"])
+def test_what_a_loss_cuts_inside_is_cut_in_front_of_it(name: str) -> None:
+    """Each rank has the targets whole, and logits of its part of the sequence."""
+    first, second = drawn(name, "SP").columns
+    for column, rank in ((first, 0), (second, 1)):
+        (part,) = (n.id for n in column.nodes if characters(n.label) == "part N_T")
+        ends = [
+            (e.tail, e.head, characters(e.label)) for e in column.edges if part in (e.tail, e.head)
+        ]
+        assert ends == [("t", part, ""), (part, "loss", f"t^({rank}) [B, S/N_T]")]
+    forward = {edge.tail: edge for edge in drawn(name, "SP", "forward").edges}
+    assert characters(forward[forward["t"].head].label) == "t [B, S/N_T]"
+
+
+def test_what_is_read_whole_too_is_not_cut_in_front() -> None:
+    """The weights of a loss: their sum is that of all ranks."""
+    edges = drawn("distilbert", "SP").columns[0].edges
+    assert {(edge.tail, edge.head) for edge in edges} >= {("t", "part"), ("w", "loss")}
+
+
+def test_parts_over_several_mesh_axes_are_one() -> None:
+    nodes = drawn("llama", "SP").columns[0].nodes
+    labels = [characters(node.label) for node in nodes if node.kind is NodeKind.LAYOUT]
+    assert labels.count("part N_G · N_T") == 1
+
+
+def test_a_step_behind_its_part_has_its_node() -> None:
+    """For those who ask for the node of a step of the program."""
+    program = xg.compile(shipped("transformer"), plan="SP").graphs
+    (loss,) = (s for s in program.main.steps if isinstance(s, Apply) and s.op.glyph == "CE")
+    assert forward_drawn(program, program.main).nodes[loss] == "loss"

@@ -21,6 +21,7 @@ from xg.figures.views.inner_collectives import (
 )
 from xg.figures.views.leaves import Leaves, find_leaves
 from xg.figures.views.notation import Notation
+from xg.figures.views.own_parts import with_own_parts
 from xg.figures.views.steps import (
     Drawn,
     Ids,
@@ -66,7 +67,8 @@ def forward_drawn(
         axis_groups(arranged, drawn, notation),
         legend,
     )
-    nodes = {step: some[0].node.id for step, some in drawn.items()}
+    own = {step.outputs: step for step in graph.steps}  # as they are without parts of their own
+    nodes = {own.get(step.outputs, step): some[0].node.id for step, some in drawn.items()}
     return Drawn(figure, {**nodes, **drawing.views})
 
 
@@ -244,6 +246,7 @@ def forward_drawing(
 
     Its inner_collectives are found here where they are not `known`.
     """
+    graph = with_own_parts(graph)
     collectives = inner_collectives(graph) if known is None else known
     graph = with_inner_collectives(graph, collectives)
     leaves = find_leaves(graph, frozenset(graph.inputs if called else ()))

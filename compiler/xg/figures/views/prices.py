@@ -18,17 +18,17 @@ _SUMS: Final = ("AR", "RS")
 
 def name(glyph: str, axis: str) -> RichText:
     """Return the text of the box: AR N_T."""
-    return (*bold(glyph), *plain(" "), *_axes(axis))
+    return (*bold(glyph), *plain(" "), *mesh_axes(axis))
 
 
 def summed(glyph: str, axis: str) -> tuple[RichText, ...]:
     """Return the line of a box that says that it makes partial values their sum: Σ over N_T."""
-    return ((*plain("Σ over "), *_axes(axis)),) if glyph in _SUMS else ()
+    return ((*plain("Σ over "), *mesh_axes(axis)),) if glyph in _SUMS else ()
 
 
 def prices(glyph: str, axis: str, volume: str) -> tuple[RichText, ...]:
     """Return the lines of a collective's cost for so many elements of the whole."""
-    axes = _axes(axis)
+    axes = mesh_axes(axis)
     others = (*plain("("), *axes, *plain(" − 1)"))
     below = (*plain("("), *axes, *plain(")")) if len(axes_over(axis)) > 1 else axes
     ways: dict[tuple[int, bool], list[str]] = {}
@@ -45,7 +45,7 @@ def prices(glyph: str, axis: str, volume: str) -> tuple[RichText, ...]:
     )
 
 
-def _axes(over: str) -> RichText:
+def mesh_axes(over: str) -> RichText:
     """Return the mesh axes of a collective, several as a product."""
     first, *others = axes_over(over)
     return (*dimension(first), *(run for a in others for run in (*plain(" · "), *dimension(a))))

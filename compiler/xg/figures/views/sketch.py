@@ -12,6 +12,7 @@ from dataclasses import replace
 from xg.diagnostics.lazy_dataclass import dataclass
 from xg.figures.views.inner_collectives import InnerCollectives, inner_collectives
 from xg.figures.views.notation import ON_ITS_RANK
+from xg.figures.views.own_parts import with_own_parts
 from xg.ir.collective import FAMILY, SENDING
 from xg.ir.collective_prims import local_shape
 from xg.ir.graph import Apply, Backward, Call, Graph, Param, Program, Value
@@ -112,13 +113,15 @@ def _sketch(graph: Graph, rank: Graph, backward: Backward | None) -> Sketch:
     types |= {stand: types[value] for value, stand in stands.items()} | dict(rank.types)
     fresh = dict.fromkeys(stand for stand in stands.values() if stand not in owners)
     owners.update((stand, owners[value]) for value, stand in stands.items())
-    sketch = replace(
-        graph,
-        steps=tuple(steps),
-        types=types,
-        params=(*rank.params, *(Param(value, types[value], "ones") for value in fresh)),
-        outputs=tuple(stands.get(value, value) for value in graph.outputs),
-        output_types=rank.output_types,
+    sketch = with_own_parts(
+        replace(
+            graph,
+            steps=tuple(steps),
+            types=types,
+            params=(*rank.params, *(Param(value, types[value], "ones") for value in fresh)),
+            outputs=tuple(stands.get(value, value) for value in graph.outputs),
+            output_types=rank.output_types,
+        )
     )
     return Sketch(sketch, tuple(moves), owners, inner_collectives(sketch, backward))
 

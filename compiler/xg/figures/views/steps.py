@@ -9,7 +9,9 @@ from xg.diagnostics.lazy_dataclass import dataclass, field
 from xg.figures.model import richtext
 from xg.figures.model.figure import EdgeStyle, Figure, FigureNode, NodeKind
 from xg.figures.model.richtext import RichText, StyledRun
-from xg.figures.views.notation import Notation, kind
+from xg.figures.views.communication import axis_of
+from xg.figures.views.notation import ON_ITS_RANK, Notation, kind
+from xg.figures.views.prices import mesh_axes
 from xg.figures.views.use_arguments import arguments
 from xg.ir.graph import Apply, Call, Graph, Program, Step, Value
 from xg.ir.plan import Plan
@@ -65,6 +67,8 @@ def apply_node(step: Apply, node_id: str, notation: Notation, detail: RichText =
         return FigureNode(node_id, node_kind, label, detail, title)
     repeated = notation.repeated(step) if op.glyph == "BC" else ()
     label = (StyledRun(op.glyph, sub=",".join(repeated)), *_along(step, notation))
+    if op.glyph in ON_ITS_RANK:
+        label = (*label, *richtext.plain(" "), *mesh_axes(axis_of(step)))
     given = arguments(step, notation)
     words = richtext.characters(given)
     if len(words) > _SHORT or ", " in words:
