@@ -265,3 +265,48 @@ def test_a_step_behind_its_part_has_its_node() -> None:
     program = xg.compile(shipped("transformer"), plan="SP").graphs
     (loss,) = (s for s in program.main.steps if isinstance(s, Apply) and s.op.glyph == "CE")
     assert forward_drawn(program, program.main).nodes[loss] == "loss"
+
+
+# ---- tags of parameters --------------------------------------------------------------------------
+
+
+def texts(figure: Figure, node_id: str) -> list[str]:
+    """The lines below the heading of a node in the first column."""
+    (node,) = (one for one in figure.columns[0].nodes if one.id == node_id)
+    return [characters(line) for line in (node.detail, *node.lines)]
+
+
+def test_a_tag_is_beside_the_parameters_that_it_is_of() -> None:
+    """Of one box some are reduced, those of calls and vectors too, and others are not."""
+    figure = drawn("deepseek2", "SP")
+    assert texts(figure, "MLA") == [
+        "W_U^(0) [D_c, N_H·D_n/N_T + N_H·D_v/N_T], W_O^(0) [N_H·D_v/N_T, D]",
+        "query: W_D [D, D_q], g [D_q] AR N_T",
+        "W_D [D, D_c], g [D_c], W_R [D, D_r] AR N_T",
+    ]
+    assert texts(figure, "Experts") == [
+        "W_gate^(0), W_up^(0) [N_E, D, D_e/N_T], W_down^(0) [N_E, D_e/N_T, D]",
+        "router: W_r [D, N_E] AR N_T",
+    ]
+
+
+def test_a_tag_of_all_parameters_is_below_their_matrices() -> None:
+    assert texts(drawn("transformer", "Zigzag"), "Attention") == [
+        "W_Q, W_K, W_V [D, D]",
+        "AR N_S",
+    ]
+
+
+def test_a_parameter_that_one_use_moves_has_a_tag_at_that_use() -> None:
+    """Each rank embeds all tokens, but its logits are of its part of the sequence."""
+    figure = drawn("transformer", "SP")
+    assert texts(figure, "Emb_1") == ["E [V, D]"]
+    (head,) = (n for n in figure.columns[0].nodes if n.id == "E^⊤")
+    assert characters(head.label) == "AR N_T E^⊤ [D, V]"
+    assert texts(drawn("transformer", "DP"), "Emb_1") == ["E [V, D]", "AR N_D"]
+
+
+def test_parameters_that_are_gathered_have_the_number_of_their_part() -> None:
+    """Gathered over one mesh axis, they are parts over the other."""
+    first, _ = texts(drawn("transformer", "FSDP_TP"), "MLP")
+    assert first == "W_up^(0) [D, D_ff/N_T], W_down^(0) [D_ff/N_T, D]"

@@ -14,9 +14,10 @@ from xg.figures.model.figure import EdgeStyle, FigureNode, NodeKind
 from xg.figures.model.richtext import RichText, plain
 from xg.figures.views.arrange import DrawnOperation, Flow
 from xg.figures.views.communication import bar_node, sent_tags
-from xg.figures.views.forward import ForwardDrawing, forward_drawing, renamed, tagged_node
+from xg.figures.views.forward import ForwardDrawing, forward_drawing, renamed
 from xg.figures.views.inner_collectives import InnerCollective, collective_bar, through
 from xg.figures.views.notation import Notation, kind
+from xg.figures.views.parameter_lines import TakenParameter, with_matrices, with_tags
 from xg.figures.views.sketch import Move, Sent, Sketch, move_of
 from xg.figures.views.stages import Opening, Piece, ends, stages
 from xg.figures.views.steps import Ids, times
@@ -55,18 +56,14 @@ class BlockExpander:
     tensors: dict[str, Value] = field(default_factory=dict[str, Value])
     braces: list[Brace] = field(default_factory=list[Brace])
     graphs: dict[str, Graph] = field(init=False)
-    sending: dict[str, frozenset[Sent]] = field(init=False)
     open: frozenset[str] = field(init=False)
 
     def __post_init__(self) -> None:
         """Find out, callees first, which blocks send something."""
         self.graphs = {key: sketch.graph for key, sketch in self.sketches.items()}
-        self.sending = {}
         opened: set[str] = set()
         for key, sketch in self.sketches.items():
             below = [step.callee for step in sketch.graph.calls]
-            sent = (self.sending[callee] for callee in below)
-            self.sending[key] = _sent(sketch.moves).union(*sent)
             bars = sketch.inner_collectives or any(_is_bar(step) for step in sketch.graph.steps)
             if bars or opened & set(below):
                 opened.add(key)
@@ -179,21 +176,22 @@ class BlockExpander:
                 if step.callee in self.open:
                     yield Opening(step, drawing, outside)
                     continue
-                sent, move = self.sending[step.callee], None
-                operation = _tagged(drawing.call(step), sent)
+                taken, move = self._taken_below(step, drawing.notation), None
+                operation = drawing.call(step)
+                operation = replace(operation, node=with_tags(operation.node, taken))
             elif step.op.family == FAMILY and _is_bar(step):
                 move = move_of(step)
                 node_id = self.ids.take(f"{move.forward or 'd' + move.backward} {move.axis}")
                 node = bar_node(move, node_id, drawing.notation)
                 operation = DrawnOperation(node, (Flow(step.inputs[0]),), step.outputs)
-                sent = frozenset[Sent]()
+                taken = ()
             else:
                 operation, move = drawing.apply(step), None
-                sent = _sent(m for value in step.inputs for m in _of(value, sketch, drawing))
+                taken = _taken(step, sketch, drawing)
             here = drawing.inner_collectives.get(step, ())
             first, *behind = through(operation, here, [self._bar(one, drawing) for one in here])
             own = drawing.notation, first
-            yield Piece(self._renamed(first, outside), step, sent, move, own)
+            yield Piece(self._renamed(first, outside), step, taken, move, own)
             for collective, operation in zip(here, behind, strict=True):
                 yield Piece(self._renamed(operation, outside), step, move=_move(collective))
 
@@ -245,7 +243,6 @@ class BlockExpander:
             self.ids.take(block),
             NodeKind.BLOCK,
             plain(name),
-            drawing.notation.listed(_matrices(pieces, drawing)),
             title=block,
             mark=max((one.operation.node.mark for one in pieces), key=lambda mark: mark.value),
         )
@@ -258,15 +255,26 @@ class BlockExpander:
             for place, value in enumerate(leaves)
         )
         outputs = tuple(value for value in results if value in read)
-        sent = frozenset[Sent]().union(*(piece.sent for piece in pieces))
-        operation = _tagged(DrawnOperation(node, flows, outputs, beside), sent)
-        return Piece(operation, pieces[0].step, sent)
+        inside = [
+            replace(one, call=piece.step.path) if isinstance(piece.step, Call) else one
+            for piece in pieces
+            for one in piece.taken
+        ]
+        operation = DrawnOperation(with_matrices(node, inside), flows, outputs, beside)
+        return Piece(operation, pieces[0].step, tuple(inside))
 
-
-def _tagged(operation: DrawnOperation, sent: Iterable[Sent]) -> DrawnOperation:
-    tags = sent_tags(sent)
-    node = tagged_node(operation.node, [tags] if tags else [])
-    return replace(operation, node=node)
+    def _taken_below(self, call: Call, around: Notation) -> tuple[TakenParameter, ...]:
+        """Return the parameters that a call takes, and the calls inside it."""
+        sketch, graph = self.sketches[call.callee], self.graphs[call.callee]
+        sizes = {name: dim.substitute(around.outer) for name, dim in call.sizes.items()}
+        notation = replace(Notation.of(graph, rank=self.rank), outer=sizes)
+        taken: list[TakenParameter] = []
+        for step in graph.steps:
+            if isinstance(step, Call):
+                taken += self._taken_below(step, notation)
+            else:
+                taken += _taken_by(step.inputs, sketch, notation)
+        return tuple(taken)
 
 
 def _move(collective: InnerCollective) -> Move:
@@ -300,11 +308,28 @@ def _sent(moves: Iterable[Move]) -> frozenset[Sent]:
     return frozenset(sent for move in moves for sent in move.sent())
 
 
-def _of(value: Value, sketch: Sketch, drawing: ForwardDrawing) -> Iterator[Move]:
-    """Yield the moves of a parameter that a node takes, maybe as a view."""
+def _of(value: Value, sketch: Sketch, drawing: ForwardDrawing) -> Sequence[Move]:
+    """Return the moves of a parameter that a node takes, maybe as a view."""
     view = drawing.leaves.views.get(value)
-    owner = sketch.owners.get(view.inputs[0] if view else value)
-    return (move for move in sketch.moves if owner is not None and move.param is owner)
+    return sketch.moved.get(view.inputs[0] if view else value, ())
+
+
+def _taken(step: Apply, sketch: Sketch, drawing: ForwardDrawing) -> tuple[TakenParameter, ...]:
+    """Return the parameters that a node takes, maybe as views."""
+    views = (drawing.leaves.views.get(value) for value in step.inputs)
+    pairs = zip(step.inputs, views, strict=True)
+    values = [view.inputs[0] if view else value for value, view in pairs]
+    return tuple(_taken_by(values, sketch, drawing.notation))
+
+
+def _taken_by(
+    values: Iterable[Value], sketch: Sketch, notation: Notation
+) -> Iterator[TakenParameter]:
+    """Yield the parameters among some values, and what is moved as one."""
+    params = set(notation.graph.param_values())
+    for value in values:
+        if value in params or value in sketch.moved:
+            yield TakenParameter(value, notation, _sent(sketch.moved.get(value, ())))
 
 
 def _boxed_pieces(between: bool, stage: Iterable[Piece | Opening]) -> list[Piece]:
@@ -329,13 +354,6 @@ def _part_name(title: str, pieces: Sequence[Piece]) -> str:
     spoken = NodeKind.NONLINEAR, NodeKind.BLOCK
     names = dict.fromkeys(node.label[0].text for node in nodes if node.kind in spoken)
     return f"{title}: {', '.join(names)}" if names else title
-
-
-def _matrices(pieces: Sequence[Piece], drawing: ForwardDrawing) -> list[Value]:
-    """Return the parameters of at least two axes that some nodes take."""
-    params = set(drawing.graph.param_values())
-    taken = dict.fromkeys(value for one in pieces for value in one.step.inputs if value in params)
-    return [value for value in taken if len(drawing.graph.types[value].shape) > 1]
 
 
 def _marked(items: Iterable[Piece | Opening], opening: Opening) -> Iterator[Piece | Opening]:

@@ -1,7 +1,8 @@
 """Parts that a rank takes of an operand inside a step, drawn as a node in front of it.
 
-A constant that every rank holds whole, as the targets of a loss, is cut where a rank's part meets
-it: in the body of the step, so no step of the graph says so.
+An input that every rank holds whole, as the targets of a loss, is cut where a rank's part meets it:
+in the body of the step, so no step of the graph says so. Only inputs have the node: what the block
+makes is labelled as a whole on its arrow, and may go elsewhere too.
 """
 
 from __future__ import annotations
@@ -25,9 +26,9 @@ _SLICE: Final = "shard_slice"
 
 
 def with_own_parts(graph: Graph) -> Graph:
-    """Return the graph with a step for every part that a rank takes of a whole operand.
+    """Return the graph with a step for every part that a rank takes of a whole input.
 
-    An operand of which a step reads more than one part stays whole.
+    An input of which a step reads more than one part stays whole.
     """
     found = _OwnParts(graph)
     steps: list[Step] = []
@@ -66,7 +67,7 @@ class _OwnParts:
         inputs, operands, before = list(step.inputs), list(body.operands), list[Apply]()
         for place, (value, whole) in enumerate(zip(step.inputs, body.operands, strict=True)):
             cut = cuts.get(id(whole))
-            if cut is None or value.role == "param":
+            if cut is None or value not in self.graph.inputs:
                 continue
             inputs[place], taken = self._taken(value, cut, step)
             before += taken

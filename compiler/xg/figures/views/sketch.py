@@ -6,7 +6,7 @@ parameters before their use are separate: they are the same for all of a kind.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Container, Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from xg.diagnostics.lazy_dataclass import dataclass
@@ -53,13 +53,13 @@ class Move:
 class Sketch:
     """One graph as its ranks see it; `moves` are those of its parameters.
 
-    `owners` maps every value derived from a parameter to that parameter; `inner_collectives` are
-    the collectives inside its operators.
+    `moved` are those behind the uses of a value: a parameter of which some uses take it as it is,
+    others moved, is two. `inner_collectives` are the collectives inside its operators.
     """
 
     graph: Graph
     moves: tuple[Move, ...]
-    owners: Mapping[Value, Value]
+    moved: Mapping[Value, Sequence[Move]]
     inner_collectives: InnerCollectives
 
 
@@ -89,9 +89,8 @@ def _back(source: AxisState, target: AxisState) -> str:
 
 def _sketch(graph: Graph, rank: Graph, backward: Backward | None) -> Sketch:
     local = {step.outputs[0]: step for step in rank.steps if isinstance(step, Apply)}
-    stands: dict[Value, Value] = {}  # the result of moving a parameter -> the parameter
-    owners = {value: value for value in graph.param_values()}
-    moves: list[Move] = []
+    found = _ParameterMoves(graph)
+    stands, owners = found.stands, found.owners
     steps: list[Apply | Call] = []
     for step in graph.steps:
         inputs = tuple(stands.get(value, value) for value in step.inputs)
@@ -102,28 +101,57 @@ def _sketch(graph: Graph, rank: Graph, backward: Backward | None) -> Sketch:
             owners.update((value, value) for value in step.outputs)
             steps.append(replace(local.get(step.outputs[0], step), inputs=inputs))
         elif step.op.family == FAMILY and _is_beside(step, owners, graph):
-            owner = owners[step.outputs[0]] = owners[step.inputs[0]]
-            stands[step.outputs[0]] = _replacement(step.outputs[0], owner, graph)
-            moves.append(replace(move_of(step), param=owner))
+            found.add(step)
         else:
             is_move = step.op.family == FAMILY
             drawn = step if is_move else local.get(step.outputs[0], step)
             steps.append(replace(drawn, inputs=inputs))
+    fresh = {stands[value]: value for value in found.behind if stands[value] not in owners}
     types = {value: _rank_type(graph, value) for value in graph.types}
-    types |= {stand: types[value] for value, stand in stands.items()} | dict(rank.types)
-    fresh = dict.fromkeys(stand for stand in stands.values() if stand not in owners)
-    owners.update((stand, owners[value]) for value, stand in stands.items())
-    sketch = with_own_parts(
-        replace(
-            graph,
-            steps=tuple(steps),
-            types=types,
-            params=(*rank.params, *(Param(value, types[value], "ones") for value in fresh)),
-            outputs=tuple(stands.get(value, value) for value in graph.outputs),
-            output_types=rank.output_types,
-        )
+    types |= {new: types[old] for new, old in fresh.items()} | dict(rank.types)
+    lie = {new: graph.placements[old] for new, old in fresh.items() if old in graph.placements}
+    sketch = replace(
+        graph,
+        steps=tuple(steps),
+        types=types,
+        placements={**graph.placements, **lie},
+        params=(*rank.params, *(Param(value, types[value], "ones") for value in fresh)),
+        outputs=tuple(stands.get(value, value) for value in graph.outputs),
+        output_types=rank.output_types,
     )
-    return Sketch(sketch, tuple(moves), owners, inner_collectives(sketch, backward))
+    sketch = with_own_parts(sketch)
+    return Sketch(sketch, found.moves(), found.moved, inner_collectives(sketch, backward))
+
+
+class _ParameterMoves:
+    """The moves of a graph's parameters, and what is drawn in place of their results: `stands`.
+
+    `owners` maps every value derived from a parameter to that parameter. `behind` are the moves of
+    each result and of those that it moves on.
+    """
+
+    def __init__(self, placed: Graph) -> None:
+        self.placed = placed
+        self.owners = {value: value for value in placed.param_values()}
+        self.stands: dict[Value, Value] = {}
+        self.behind: dict[Value, tuple[Move, ...]] = {}
+        self.moved: dict[Value, tuple[Move, ...]] = {}
+        self._used = _used(placed)
+        self._drawn = {value for value in self.owners if value in self._used}
+
+    def add(self, step: Apply) -> None:
+        """Add one more move."""
+        before, result = step.inputs[0], step.outputs[0]
+        owner = self.owners[result] = self.owners[before]
+        self.behind[result] = (*self.behind.get(before, ()), replace(move_of(step), param=owner))
+        stand = self.stands[result] = _replacement(result, owner, self.placed, self._drawn)
+        if result in self._used:
+            self._drawn.add(stand)
+            self.moved[stand] = self.behind[result]
+
+    def moves(self) -> tuple[Move, ...]:
+        """Return all moves, in their order."""
+        return tuple(some[-1] for some in self.behind.values())
 
 
 def _is_beside(step: Apply, owners: Mapping[Value, Value], placed: Graph) -> bool:
@@ -134,9 +162,19 @@ def _is_beside(step: Apply, owners: Mapping[Value, Value], placed: Graph) -> boo
     return owner.role == "param" or _rank_type(placed, result) == _rank_type(placed, owner)
 
 
-def _replacement(value: Value, owner: Value, placed: Graph) -> Value:
-    """Return the parameter itself where it is only cast, else one that is as large as in use."""
-    if _rank_type(placed, value) == _rank_type(placed, owner):
+def _used(graph: Graph) -> set[Value]:
+    """Return the values that something other than a move takes."""
+    taking = (s for s in graph.steps if isinstance(s, Call) or s.op.family != FAMILY)
+    return {*graph.outputs, *(value for step in taking for value in step.inputs)}
+
+
+def _replacement(value: Value, owner: Value, placed: Graph, drawn: Container[Value]) -> Value:
+    """Return the parameter itself where it is only cast, else one that is as large as in use.
+
+    One that is cast for some uses only is another one there.
+    """
+    is_same = _rank_type(placed, value) == _rank_type(placed, owner)
+    if is_same and (owner.role != "param" or owner not in drawn):
         return owner
     return Value(owner.name, "param", owner.span)
 

@@ -11,7 +11,8 @@ from xg.diagnostics.lazy_dataclass import dataclass
 from xg.figures.views.arrange import DrawnOperation
 from xg.figures.views.forward import ForwardDrawing
 from xg.figures.views.notation import Notation
-from xg.figures.views.sketch import Move, Sent
+from xg.figures.views.parameter_lines import TakenParameter
+from xg.figures.views.sketch import Move
 from xg.ir.graph import Apply, Call, Value
 
 
@@ -19,13 +20,13 @@ from xg.ir.graph import Apply, Call, Value
 class Piece:
     """One node of a column.
 
-    `sent` is what is sent for the parameters it takes; `move` what it sends itself, if it is a
+    `taken` are the parameters that it takes; `move` is what it sends itself, if it is a
     collective. `own` is the operation in its block's own values, with their notation, if it is one.
     """
 
     operation: DrawnOperation
     step: Apply | Call
-    sent: frozenset[Sent] = frozenset()
+    taken: tuple[TakenParameter, ...] = ()
     move: Move | None = None
     own: tuple[Notation, DrawnOperation] | None = None
 
