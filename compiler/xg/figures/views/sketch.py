@@ -124,7 +124,7 @@ def _sketch(graph: Graph, rank: Graph, backward: Backward | None) -> Sketch:
 
 
 class _ParameterMoves:
-    """The moves of a graph's parameters, and what is drawn in place of their results: `stands`.
+    """The moves of a graph's parameters; their results are drawn as the values in `stands`.
 
     `owners` maps every value derived from a parameter to that parameter. `behind` are the moves of
     each result and of those that it moves on.
