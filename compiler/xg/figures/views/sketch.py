@@ -90,10 +90,10 @@ def _back(source: AxisState, target: AxisState) -> str:
 def _sketch(graph: Graph, rank: Graph, backward: Backward | None) -> Sketch:
     local = {step.outputs[0]: step for step in rank.steps if isinstance(step, Apply)}
     found = _ParameterMoves(graph)
-    stands, owners = found.stands, found.owners
+    drawn_as, owners = found.drawn_as, found.owners
     steps: list[Apply | Call] = []
     for step in graph.steps:
-        inputs = tuple(stands.get(value, value) for value in step.inputs)
+        inputs = tuple(drawn_as.get(value, value) for value in step.inputs)
         if isinstance(step, Call):
             steps.append(replace(step, inputs=inputs))
         elif step.op.family != FAMILY and all(value in owners for value in step.inputs):
@@ -106,7 +106,7 @@ def _sketch(graph: Graph, rank: Graph, backward: Backward | None) -> Sketch:
             is_move = step.op.family == FAMILY
             drawn = step if is_move else local.get(step.outputs[0], step)
             steps.append(replace(drawn, inputs=inputs))
-    fresh = {stands[value]: value for value in found.behind if stands[value] not in owners}
+    fresh = {drawn_as[value]: value for value in found.behind if drawn_as[value] not in owners}
     types = {value: _rank_type(graph, value) for value in graph.types}
     types |= {new: types[old] for new, old in fresh.items()} | dict(rank.types)
     lie = {new: graph.placements[old] for new, old in fresh.items() if old in graph.placements}
@@ -116,7 +116,7 @@ def _sketch(graph: Graph, rank: Graph, backward: Backward | None) -> Sketch:
         types=types,
         placements={**graph.placements, **lie},
         params=(*rank.params, *(Param(value, types[value], "ones") for value in fresh)),
-        outputs=tuple(stands.get(value, value) for value in graph.outputs),
+        outputs=tuple(drawn_as.get(value, value) for value in graph.outputs),
         output_types=rank.output_types,
     )
     sketch = with_own_parts(sketch)
@@ -124,7 +124,7 @@ def _sketch(graph: Graph, rank: Graph, backward: Backward | None) -> Sketch:
 
 
 class _ParameterMoves:
-    """The moves of a graph's parameters; their results are drawn as the values in `stands`.
+    """The moves of a graph's parameters; their results are drawn as the values in `drawn_as`.
 
     `owners` maps every value derived from a parameter to that parameter. `behind` are the moves of
     each result and of those that it moves on.
@@ -133,7 +133,7 @@ class _ParameterMoves:
     def __init__(self, placed: Graph) -> None:
         self.placed = placed
         self.owners = {value: value for value in placed.param_values()}
-        self.stands: dict[Value, Value] = {}
+        self.drawn_as: dict[Value, Value] = {}
         self.behind: dict[Value, tuple[Move, ...]] = {}
         self.moved: dict[Value, tuple[Move, ...]] = {}
         self._used = _used(placed)
@@ -144,10 +144,10 @@ class _ParameterMoves:
         before, result = step.inputs[0], step.outputs[0]
         owner = self.owners[result] = self.owners[before]
         self.behind[result] = (*self.behind.get(before, ()), replace(move_of(step), param=owner))
-        stand = self.stands[result] = _replacement(result, owner, self.placed, self._drawn)
+        shown = self.drawn_as[result] = _replacement(result, owner, self.placed, self._drawn)
         if result in self._used:
-            self._drawn.add(stand)
-            self.moved[stand] = self.behind[result]
+            self._drawn.add(shown)
+            self.moved[shown] = self.behind[result]
 
     def moves(self) -> tuple[Move, ...]:
         """Return all moves, in their order."""
