@@ -20,7 +20,7 @@ def test_every_node_of_the_dictionary_is_there_with_its_backward_pass() -> None:
     ]
     forward, backward = set[str]().union(*glyphs[::2]), set[str]().union(*glyphs[1::2])
     assert forward >= {"•", "⊕", "GELU", "SM", "S", "LN", "R", "T", "BC_B,S", "AR N_T", "AG N_T"}
-    assert backward >= {"•", "dGELU", "dSM", "dS", "dLN", "R", "T", "Σ B, S", "part"}
+    assert backward >= {"•", "dGELU", "dSM", "dS", "dLN", "R", "T", "Σ B, S", "part N_T"}
     assert {"DO(0.1)"} <= forward
     assert {"dDO(0.1)"} <= backward
     assert sum(len(figure.nodes) for row in rows for figure in row) == len(whole.nodes)
