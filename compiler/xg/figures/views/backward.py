@@ -133,8 +133,7 @@ class BackwardDrawing:
         if isinstance(step, Call):
             return [self._call(step)]
         operation, here = self._apply(step), self.inner_collectives.get(step, ())
-        sizes = self.notation.graph.sizes
-        nodes = [collective_node(one, self.ids.take(f"d{one.id}"), sizes) for one in here]
+        nodes = [collective_node(one, self.ids.take(f"d{one.id}"), self.notation) for one in here]
         return through(operation, here, nodes)
 
     def _apply(self, step: Apply) -> DrawnOperation:

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from xg.figures.model.figure import FigureNode, NodeKind
 from xg.figures.model.richtext import RichText, StyledRun, plain, tagged
 from xg.figures.views.notation import Notation
-from xg.figures.views.prices import in_one_line, name, prices, summed
+from xg.figures.views.prices import in_one_line, name, order, prices, summed
 from xg.figures.views.sketch import Move, Sent
 from xg.ir.collective import FAMILY, SENDING
 from xg.ir.graph import Apply
@@ -39,7 +39,7 @@ def bar_node(move: Move, node_id: str, notation: Notation) -> FigureNode:
     """Return the bar of a move in an overview, which shows both passes."""
     sent = move.forward or move.backward
     forward, backward = (one or move.kept for one in (move.forward, move.backward))
-    label = name(forward or backward, move.axis)
+    label = (*name(forward or backward, move.axis), *plain(order(move.axis)))
     if backward:
         also = f", {backward}" if forward else ""
         label = (*label, *plain(f"{also} in the backward pass"))

@@ -196,7 +196,7 @@ class BlockExpander:
                 yield Piece(self._renamed(operation, outside), step, move=_move(collective))
 
     def _bar(self, collective: InnerCollective, drawing: ForwardDrawing) -> FigureNode:
-        return collective_bar(collective, self.ids.take(collective.id), drawing.graph.sizes)
+        return collective_bar(collective, self.ids.take(collective.id), drawing.notation)
 
     def _renamed(self, operation: DrawnOperation, outside: Mapping[Value, Value]) -> DrawnOperation:
         """Let an operation take and give the values of the call that it is in, if of one."""
@@ -280,8 +280,8 @@ class BlockExpander:
 def _move(collective: InnerCollective) -> Move:
     return Move(
         axis_of(collective.axis),
-        "AR" * bool(collective.forward),
-        "AR" * bool(collective.backward),
+        "AR" * collective.touches(backward=False),
+        "AR" * collective.touches(backward=True),
         collective.value,
     )
 

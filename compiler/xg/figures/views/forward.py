@@ -117,7 +117,7 @@ class ForwardDrawing:
         if isinstance(step, Call):
             return [self.call(step)]
         operation, here = self.apply(step), self.inner_collectives.get(step, ())
-        nodes = [collective_node(one, self.ids.take(one.id), self.graph.sizes) for one in here]
+        nodes = [collective_node(one, self.ids.take(one.id), self.notation) for one in here]
         return through(operation, here, nodes)
 
     def apply(self, step: Apply) -> DrawnOperation:

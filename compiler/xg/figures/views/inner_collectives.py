@@ -9,22 +9,37 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from types import MappingProxyType
 from typing import Final
 
 from xg.cost.communication import SHORT
 from xg.diagnostics.lazy_dataclass import dataclass
 from xg.figures.model.figure import FigureNode, NodeKind
-from xg.figures.model.richtext import RichText, bold, dimension, plain
+from xg.figures.model.richtext import RichText, bold, dimension, plain, symbol
 from xg.figures.views.arrange import DrawnOperation, Flow
-from xg.figures.views.notation import volume
-from xg.figures.views.prices import in_one_line, prices
-from xg.ir.body import topological
+from xg.figures.views.notation import Notation, volume
+from xg.figures.views.prices import in_one_line, order, prices
+from xg.ir.body import Body, topological
 from xg.ir.collective_prims import COLLECTIVES
 from xg.ir.dim import ONE
 from xg.ir.graph import Apply, Backward, Graph, Step, Value
-from xg.ir.mesh_axes import axis_of, is_zigzag
+from xg.ir.mesh_axes import axis_of
 from xg.ir.prim import Expr
-from xg.ir.tensor import Shape, Sizes, TensorType
+from xg.ir.tensor import Shape, TensorType
+
+
+@dataclass(frozen=True, slots=True)
+class Sending:
+    """One collective in a body; of what goes around a ring the value, or that of its gradient."""
+
+    expr: Expr
+    value: Value | None = None
+    is_gradient: bool = False
+
+    @property
+    def goes_round(self) -> bool:
+        """Whether it goes around the ring inside the operator, part by part."""
+        return self.expr.prim in _AROUND
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,8 +51,8 @@ class InnerCollective:
 
     step: Apply
     axis: str
-    forward: tuple[Expr, ...]
-    backward: tuple[Expr, ...]
+    forward: tuple[Sending, ...]
+    backward: tuple[Sending, ...]
     value: Value
 
     @property
@@ -45,7 +60,7 @@ class InnerCollective:
         """The shape of the value that goes in: that of the first collective, without axes of one
         element.
         """
-        first = (*self.forward, *self.backward)[0]
+        first = (*self.forward, *self.backward)[0].expr
         shape = first.args[0].shape if first.prim == "all_gather" else first.shape
         return tuple(dim for dim in shape if dim != ONE)
 
@@ -54,9 +69,19 @@ class InnerCollective:
         """The id of its box in a figure, if no other box has it."""
         return f"{self.step.op.glyph} {self.axis}"
 
+    def touches(self, *, backward: bool) -> bool:
+        """Return whether it changes the operator's result, or the gradient of that, in a pass.
+
+        Operands that go around inside leave the result as it is.
+        """
+        sent = self.backward if backward else self.forward
+        return not all(one.goes_round for one in sent)
+
 
 _AROUND: Final = frozenset({"all_gather", "reduce_scatter"})  # inside an operator, part by part
 
+_End = tuple[Expr, Value | None, bool]  # an operand, or a result that is the gradient of the value
+_NONE: Final[Mapping[Value, Value]] = MappingProxyType({})
 InnerCollectives = Mapping[Step, tuple[InnerCollective, ...]]
 
 
@@ -64,17 +89,18 @@ def inner_collectives(graph: Graph, backward: Backward | None = None) -> InnerCo
     """Return the collectives inside each step, with those of its backward pass if that is given."""
     back = {step.origin.outputs[0]: step for step in _applies(backward) if step.origin}
     types = {**(backward.types if backward else {}), **graph.types}
+    of = backward.of if backward else _NONE
     by_step: dict[Step, tuple[InnerCollective, ...]] = {}
     for step in graph.steps:
         if isinstance(step, Apply):
             reverse = back.get(step.outputs[0])
-            by_step[step] = _inner_collectives(step, _sent(step, types), _sent(reverse, types))
+            by_step[step] = _inner_collectives(step, _sent(step, types), _sent(reverse, types, of))
     return {step: here for step, here in by_step.items() if here}
 
 
 def backward_inner_collectives(backward: Backward) -> InnerCollectives:
     """Return the collectives inside each step of a backward pass."""
-    sent = {step: _sent(step, backward.types) for step in _applies(backward)}
+    sent = {step: _sent(step, backward.types, backward.of) for step in _applies(backward)}
     by_step = {step: _inner_collectives(step, here, {}) for step, here in sent.items()}
     return {step: here for step, here in by_step.items() if here}
 
@@ -107,22 +133,42 @@ def through(
 # ---- their boxes ---------------------------------------------------------------------------------
 
 
-def collective_node(collective: InnerCollective, node_id: str, sizes: Sizes) -> FigureNode:
+def collective_node(collective: InnerCollective, node_id: str, notation: Notation) -> FigureNode:
     """Return the box of an inner collective, with its cost."""
-    lines = _prices(collective, collective.forward, sizes)
-    return _node(collective, node_id, _name(collective, collective.forward), lines)
+    sent = collective.forward
+    names = _names(sent, notation)
+    what = (*names, *plain(" "), *bold(_glyphs(sent))) if names else bold(_glyphs(sent))
+    label = _name(collective, what)
+    return _node(collective, node_id, label, _prices(collective, sent, notation))
 
 
-def collective_bar(collective: InnerCollective, node_id: str, sizes: Sizes) -> FigureNode:
+def collective_bar(collective: InnerCollective, node_id: str, notation: Notation) -> FigureNode:
     """Return the bar of an inner collective in an overview, which shows both passes."""
-    passes = [some for some in (collective.forward, collective.backward) if some]
-    label = _name(collective, passes[0])
-    if collective.backward:
+    passes = {"forward": collective.forward, "backward": collective.backward}
+    passes = {name: sent for name, sent in passes.items() if sent}
+    label = _name(collective, bold(_glyphs(next(iter(passes.values())))))
+    if collective.touches(backward=True):
         again = f", {_glyphs(collective.backward)}" if collective.forward else ""
         label = (*label, *plain(f"{again} in the backward pass"))
-    costs = dict.fromkeys(_prices(collective, some, sizes) for some in passes)
-    lines = tuple(in_one_line(one) for one in costs)
-    return _node(collective, node_id, label, lines)
+    return _node(collective, node_id, label, _costs(collective, passes, notation))
+
+
+def _costs(
+    collective: InnerCollective, passes: Mapping[str, Sequence[Sending]], notation: Notation
+) -> tuple[RichText, ...]:
+    """Return a line with the cost of each pass, which says what goes round; equal ones are one."""
+    lines: dict[RichText, list[str]] = {}
+    for name, sent in passes.items():
+        price = in_one_line(_prices(collective, sent, notation))
+        names = _names(sent, notation)
+        text = (*names, *plain(": "), *price) if names else price
+        lines.setdefault(text, []).append(name)
+    if len(passes) == 1:
+        return tuple(lines)
+    return tuple(
+        (*plain(f"{' and '.join(names)}{' ' if text[0].bold else ': '}"), *text)
+        for text, names in lines.items()
+    )
 
 
 def _node(
@@ -136,32 +182,42 @@ def _node(
 
 
 def _prices(
-    collective: InnerCollective, sent: Sequence[Expr], sizes: Sizes
+    collective: InnerCollective, sent: Sequence[Sending], notation: Notation
 ) -> tuple[RichText, ...]:
     """Return the cost of what is summed, or of what goes round part by part."""
-    glyph = "AG" if sent[0].prim in _AROUND else "AR"
-    return prices(glyph, collective.axis, _volume(sent, sizes))
+    glyph = "AG" if sent[0].goes_round else "AR"
+    return prices(glyph, collective.axis, _volume(sent, notation))
 
 
-def _name(collective: InnerCollective, sent: Iterable[Expr]) -> RichText:
-    order = " in zigzag" if is_zigzag(collective.axis) else ""
-    inside = plain(f"{order} inside {collective.step.op.glyph}")
-    return (*bold(_glyphs(sent)), *plain(" "), *dimension(axis_of(collective.axis)), *inside)
+def _name(collective: InnerCollective, what: RichText) -> RichText:
+    inside = plain(f"{order(collective.axis)} inside {collective.step.op.glyph}")
+    return (*what, *plain(" "), *dimension(axis_of(collective.axis)), *inside)
 
 
-def _glyphs(sent: Iterable[Expr]) -> str:
+def _names(sent: Iterable[Sending], notation: Notation) -> RichText:
+    """Return `K, V, dK, dV`, of what goes round; they are the same on all ranks."""
+    known = [(one, notation.name(one.value).rpartition(".")[2]) for one in sent if one.value]
+    symbols = [symbol(name or "?", gradient=one.is_gradient) for one, name in known]
+    return tuple(run for one in symbols for run in (*plain(", "), *one))[1:]
+
+
+def _glyphs(sent: Iterable[Sending]) -> str:
     """Return `ARmax, 2 AR`."""
-    around = [expr for expr in sent if expr.prim in _AROUND]
-    if around:
-        return f"{len(around)} around the ring"
-    counts = Counter(SHORT[expr.prim] for expr in sent)  # pyright: ignore[reportArgumentType]
+    if any(one.goes_round for one in sent):
+        return "around the ring"
+    counts = Counter(SHORT[one.expr.prim] for one in sent)  # pyright: ignore[reportArgumentType]
     return ", ".join(f"{n} {glyph}" if n > 1 else glyph for glyph, n in counts.items())
 
 
-def _volume(sent: Iterable[Expr], sizes: Sizes) -> str:
-    """Return how many elements are sent in all: `3*B*S`, `(B*S + 1)`, nothing for one."""
-    wholes = (_whole(expr) for expr in sent)
-    counts = Counter(volume(sizes.fold_shape(whole), sizes) for whole in wholes)
+def _volume(sent: Iterable[Sending], notation: Notation) -> str:
+    """Return how many elements are sent in all: `3*B*S`, `(B*S + 1)`, nothing for one.
+
+    They are in the symbols of the figure, also where the block is an opened call in it.
+    """
+    sizes = notation.graph.sizes
+    folded = (sizes.fold_shape(_whole(one.expr)) for one in sent)
+    wholes = (tuple(dim.substitute(notation.outer) for dim in whole) for whole in folded)
+    counts = Counter(volume(whole, sizes) for whole in wholes)
     terms = [_times(count, text) for text, count in counts.items()]
     return f"({' + '.join(term or '1' for term in terms)})" if len(terms) > 1 else terms[0]
 
@@ -184,19 +240,48 @@ def _applies(backward: Backward | None) -> Iterator[Apply]:
     return (step for step in (backward.steps if backward else ()) if isinstance(step, Apply))
 
 
-def _sent(step: Apply | None, types: Mapping[Value, TensorType]) -> dict[str, list[Expr]]:
-    """Return the collectives in the body of a rank's step, by mesh axis; a move is none."""
-    expressions: dict[str, list[Expr]] = {}
+def _sent(
+    step: Apply | None,
+    types: Mapping[Value, TensorType],
+    of: Mapping[Value, Value] = _NONE,
+) -> dict[str, list[Sending]]:
+    """Return the collectives in the body of a rank's step, by mesh axis; a move is none.
+
+    `of` are the values of which the step's results are gradients.
+    """
+    sent: dict[str, list[Sending]] = {}
     if step is not None and step.op.local and step.op.family != "collective":
         body = step.body(types)
+        ends = _ends(step, body, of)
         for expr in topological(body.outputs):
             if expr.prim in COLLECTIVES:
-                expressions.setdefault(str(expr.attr("over")), []).append(expr)
-    return expressions
+                sent.setdefault(str(expr.attr("over")), []).append(_sending(expr, ends))
+        places = {end[1:]: place for place, end in enumerate(ends)}
+        for some in sent.values():
+            some.sort(key=lambda one: places.get((one.value, one.is_gradient), -1))
+    return sent
+
+
+def _ends(step: Apply, body: Body, of: Mapping[Value, Value]) -> list[_End]:
+    """Return the operands of a body and, behind them, the results that are gradients."""
+    operands = [
+        (expr, value, False) for expr, value in zip(body.operands, step.inputs, strict=False)
+    ]
+    pairs = zip(body.outputs, step.outputs, strict=False)  # caches are behind them
+    return [*operands, *((expr, of[value], True) for expr, value in pairs if value in of)]
+
+
+def _sending(expr: Expr, ends: Sequence[_End]) -> Sending:
+    """Return a collective with the operand that it begins with, or the gradient that it gives."""
+    if expr.prim not in _AROUND:
+        return Sending(expr)
+    end = expr if expr.prim == "reduce_scatter" else expr.args[0]
+    found = ((value, is_gradient) for other, value, is_gradient in ends if other is end)
+    return Sending(expr, *next(found, (None, False)))
 
 
 def _inner_collectives(
-    step: Apply, forward: Mapping[str, list[Expr]], backward: Mapping[str, list[Expr]]
+    step: Apply, forward: Mapping[str, list[Sending]], backward: Mapping[str, list[Sending]]
 ) -> tuple[InnerCollective, ...]:
     return tuple(
         InnerCollective(

@@ -11,7 +11,7 @@ from typing import Final
 from xg.cost.communication import WAYS, share
 from xg.cost.traffic import KINDS
 from xg.figures.model.richtext import RichText, bold, dimension, plain
-from xg.ir.mesh_axes import axes_over
+from xg.ir.mesh_axes import axes_over, is_zigzag
 
 _SUMS: Final = ("AR", "RS")
 
@@ -19,6 +19,11 @@ _SUMS: Final = ("AR", "RS")
 def name(glyph: str, axis: str) -> RichText:
     """Return the text of the box: AR N_T."""
     return (*bold(glyph), *plain(" "), *mesh_axes(axis))
+
+
+def order(axis: str) -> str:
+    """Return ` in zigzag`, where each rank has a chunk from each end."""
+    return " in zigzag" if is_zigzag(axis) else ""
 
 
 def summed(glyph: str, axis: str) -> tuple[RichText, ...]:

@@ -15,8 +15,10 @@ from xg.figures.views.notation import ON_ITS_RANK
 from xg.figures.views.own_parts import with_own_parts
 from xg.ir.collective import FAMILY, SENDING
 from xg.ir.collective_prims import local_shape
-from xg.ir.graph import Apply, Backward, Call, Graph, Param, Program, Value
+from xg.ir.graph import Apply, Backward, Call, Graph, Param, Program, Step, Value
+from xg.ir.mesh_axes import axis_of, ordered_axis
 from xg.ir.placement import MOVES, AxisState, dual
+from xg.ir.plan import zigzag_axes
 from xg.ir.tensor import TensorType
 
 Sent = tuple[str, str, bool]  # a collective for parameters: its glyph, its mesh axis, if forward
@@ -65,8 +67,9 @@ class Sketch:
 
 def sketches(placed: Program, ranks: Program) -> dict[str, Sketch]:
     """Return every graph of a placed program with the shapes and bodies of a rank."""
+    zigzag = zigzag_axes(ranks.plan)
     return {
-        key: _sketch(graph, ranks.graphs[key], ranks.backwards.get(key))
+        key: _sketch(_ordered(graph, zigzag), ranks.graphs[key], ranks.backwards.get(key))
         for key, graph in placed.graphs.items()
     }
 
@@ -85,6 +88,19 @@ def _back(source: AxisState, target: AxisState) -> str:
     """Return what the gradient of a move does: the move between the dual states."""
     start, end = dual(target), dual(source)
     return MOVES[start.kind, end.kind] if start and end else ""
+
+
+def _ordered(graph: Graph, zigzag: Container[str]) -> Graph:
+    """Return a graph whose moves of slices say in which order the ranks have these."""
+    return replace(graph, steps=tuple(_in_order(step, zigzag) for step in graph.steps))
+
+
+def _in_order(step: Step, zigzag: Container[str]) -> Step:
+    if not isinstance(step, Apply) or "source" not in step.attrs:
+        return step
+    if "S" not in (step.attrs["source"].kind, step.attrs["target"].kind):
+        return step
+    return replace(step, attrs={**step.attrs, "over": ordered_axis(step.attrs["over"], zigzag)})
 
 
 def _sketch(graph: Graph, rank: Graph, backward: Backward | None) -> Sketch:
@@ -143,7 +159,9 @@ class _ParameterMoves:
         """Add one more move."""
         before, result = step.inputs[0], step.outputs[0]
         owner = self.owners[result] = self.owners[before]
-        self.behind[result] = (*self.behind.get(before, ()), replace(move_of(step), param=owner))
+        move = move_of(step)
+        move = replace(move, axis=axis_of(move.axis), param=owner)
+        self.behind[result] = (*self.behind.get(before, ()), move)
         shown = self.drawn_as[result] = _replacement(result, owner, self.placed, self._drawn)
         if result in self._used:
             self._drawn.add(shown)
