@@ -34,6 +34,7 @@ from xg.figures.views.steps import (
     operand_style,
     subtitle,
 )
+from xg.figures.views.unused_outputs import if_unused, with_words
 from xg.ir.graph import Apply, Backward, Call, Program, Step, Value
 from xg.ir.labels import read_of, saved_names
 
@@ -112,6 +113,8 @@ class BackwardDrawing:
             node = self._gradient(primal)
             if totals.get(primal, seed) is not seed:
                 node = replace(node, label=(*node.label, *muted(plain(" from outside"))))
+            words = if_unused(primal, self.backward.forward)
+            node = replace(node, label=with_words(node.label, words))
             sources.append(Terminal(seed, node))
         return sources
 

@@ -24,6 +24,7 @@ from xg.figures.views.axis_groups import axis_groups
 from xg.figures.views.forward import ForwardDrawing, forward_drawing, renamed
 from xg.figures.views.notation import Notation
 from xg.figures.views.steps import call_name, times
+from xg.figures.views.unused_outputs import if_unused, with_words
 from xg.ir.graph import Apply, Call, Graph, Program, Step, Value
 
 _SUBTITLE: Final = "overall flow"
@@ -323,7 +324,8 @@ def gradients(
     `beside` are the values of tensors next to the nodes that take them. A node that takes a value
     twice gives one gradient. Where several give one, each is a term of the sum that bears the name,
     so that their arrows bear none: only the shape is written, once, where the column goes on, or
-    at each that enters a bar, except from a lane, which has one label for both of its lines.
+    at each that enters a bar, except from a lane, which has one label for both of its lines. That
+    of an output beside a loss says where it enters that it may be zero.
     """
     terminals = {end.node.id: [end.value] for end in ends}
     values = terminals | {one.node.id: list(one.outputs) for one in operations}
@@ -338,6 +340,8 @@ def gradients(
         is_term = terms[naming.origin(value)] > 1
         if is_term if label else is_apart and naming.has_partial_gradient(value):
             label = naming.gradient_shape(value)
+        if terminals.get(edge.head) == [value]:
+            label = with_words(label, if_unused(value, naming.outer.graph))
         back = EdgeStyle.DASHED
         yield FigureEdge(edge.head, edge.tail, back, edge.role, label, output=edge.output)
 

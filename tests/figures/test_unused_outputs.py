@@ -1,0 +1,55 @@
+"""The gradient of an output beside a loss: a figure says where it enters that it may be zero."""
+
+import pytest
+from library import shipped
+
+import xg
+from xg.figures.model.figure import EdgeStyle, Figure
+from xg.figures.model.richtext import characters
+
+WORDS = "0 if unused"
+
+
+def entering(figure: Figure) -> set[str]:
+    """The labels of dashed arrows in a figure that have the words."""
+    edges = figure.columns[0].edges if figure.columns else figure.edges
+    dashed = (characters(edge.label) for edge in edges if edge.style is EdgeStyle.DASHED)
+    return {label for label in dashed if WORDS in label}
+
+
+def beginning(figure: Figure) -> set[str]:
+    """The labels of tensors that have the words."""
+    labels = (characters(node.label) for node in figure.nodes)
+    return {label for label in labels if WORDS in label}
+
+
+@pytest.mark.parametrize(
+    ("name", "plan", "label"),
+    [
+        ("flow", None, "dP [B, S, V], 0 if unused"),
+        ("transformer", None, "0 if unused"),
+        ("gpt2", None, "0 if unused"),
+        ("transformer", "DP", "0 if unused"),
+    ],
+)
+def test_an_overview_says_that_the_gradient_of_an_output_beside_a_loss_may_be_zero(
+    name: str, plan: str | None, label: str
+) -> None:
+    assert entering(xg.compile(shipped(name), plan=plan).figure("overview")) == {label}
+
+
+def test_a_backward_figure_says_so_where_the_gradient_begins() -> None:
+    assert beginning(xg.compile(shipped("flow")).figure("backward")) == {
+        "dP [B, S, V], 0 if unused"
+    }
+    assert beginning(xg.compile(shipped("transformer")).figure("backward")) == {
+        "dZ [B, S, V] from outside, 0 if unused"
+    }
+
+
+def test_the_gradient_of_the_only_result_is_needed() -> None:
+    """The control: without a loss all that is learnt comes from it."""
+    for name in ("mha", "mlp"):
+        program = xg.compile(shipped(name))
+        assert entering(program.figure("overview")) == set()
+        assert beginning(program.figure("backward")) == set()
