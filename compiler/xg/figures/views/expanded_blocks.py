@@ -16,6 +16,7 @@ from xg.figures.views.arrange import DrawnOperation, Flow
 from xg.figures.views.communication import bar_node, sent_tags
 from xg.figures.views.forward import ForwardDrawing, forward_drawing, renamed
 from xg.figures.views.inner_collectives import InnerCollective, collective_bar, through
+from xg.figures.views.mask_words import with_masks
 from xg.figures.views.notation import Notation, kind
 from xg.figures.views.parameter_lines import TakenParameter, with_matrices, with_tags
 from xg.figures.views.sketch import Move, Sent, Sketch, move_of
@@ -225,6 +226,7 @@ class BlockExpander:
             others = (item for item in items if item not in pieces)
             read = {value for item in others for value in ends(item)[0]}
             called = _part_name(name, pieces) if is_part else name
+            called = with_masks(called, (piece.step for piece in pieces))
             yield self._boxed(pieces, called, drawing, outside, read | leaving)
 
     def _boxed(

@@ -10,6 +10,7 @@ from xg.figures.model import richtext
 from xg.figures.model.figure import EdgeStyle, Figure, FigureNode, NodeKind
 from xg.figures.model.richtext import RichText, StyledRun
 from xg.figures.views.communication import axis_of
+from xg.figures.views.mask_words import with_masks
 from xg.figures.views.notation import ON_ITS_RANK, Notation, kind
 from xg.figures.views.prices import mesh_axes
 from xg.figures.views.use_arguments import arguments
@@ -106,12 +107,12 @@ def call_node(
 ) -> FigureNode:
     """Return the box of a called block; of a repeated one with its count.
 
-    One of several boxes with a title has its name; those of one name share their parameters. Lines
-    have sizes of the callee that no shape shows, and of a loop at which numbers its states begin,
-    if `starts` makes them.
+    The label has the callee's masks. One of several boxes with a title has its name; those of one
+    name share their parameters. Lines have sizes of the callee that no shape shows, and of a loop
+    at which numbers its states begin, if `starts` makes them.
     """
     callee = graphs[call.callee]
-    label = written(richtext.plain(callee.title or callee.block))
+    label = written(richtext.plain(with_masks(callee.title or callee.block, callee.steps)))
     title = f"{callee.block} as {call.path}"
     name = call_name(call, notation.graph, graphs)
     count = times(call)
