@@ -160,7 +160,7 @@ def test_two_boxes_of_one_block_have_two_names() -> None:
     nodes = drawn("llama", "TP").columns[0].nodes
     names = [characters(node.label) for node in nodes if node.kind is NodeKind.BLOCK]
     title = "Grouped-Query Attention"
-    assert names == [f"{title}: RoPE", f"{title}: SM, S", "Layer: SwiGLU"]
+    assert names == [f"{title}: RoPE", f"{title}: SM, S, causal", "Layer: SwiGLU"]
 
 
 # ---- tags ----------------------------------------------------------------------------------------

@@ -29,7 +29,7 @@ from xg.ir.tensor import Shape, TensorType
 
 
 @dataclass(frozen=True, slots=True)
-class Sending:
+class SentInside:
     """One collective in a body; of what goes around a ring the value, or that of its gradient."""
 
     expr: Expr
@@ -51,8 +51,8 @@ class InnerCollective:
 
     step: Apply
     axis: str
-    forward: tuple[Sending, ...]
-    backward: tuple[Sending, ...]
+    forward: tuple[SentInside, ...]
+    backward: tuple[SentInside, ...]
     value: Value
 
     @property
@@ -154,7 +154,7 @@ def collective_bar(collective: InnerCollective, node_id: str, notation: Notation
 
 
 def _costs(
-    collective: InnerCollective, passes: Mapping[str, Sequence[Sending]], notation: Notation
+    collective: InnerCollective, passes: Mapping[str, Sequence[SentInside]], notation: Notation
 ) -> tuple[RichText, ...]:
     """Return a line with the cost of each pass, which says what goes round; equal ones are one."""
     lines: dict[RichText, list[str]] = {}
@@ -182,7 +182,7 @@ def _node(
 
 
 def _prices(
-    collective: InnerCollective, sent: Sequence[Sending], notation: Notation
+    collective: InnerCollective, sent: Sequence[SentInside], notation: Notation
 ) -> tuple[RichText, ...]:
     """Return the cost of what is summed, or of what goes round part by part."""
     glyph = "AG" if sent[0].goes_round else "AR"
@@ -194,14 +194,14 @@ def _name(collective: InnerCollective, what: RichText) -> RichText:
     return (*what, *plain(" "), *dimension(axis_of(collective.axis)), *inside)
 
 
-def _names(sent: Iterable[Sending], notation: Notation) -> RichText:
+def _names(sent: Iterable[SentInside], notation: Notation) -> RichText:
     """Return `K, V, dK, dV`, of what goes round; they are the same on all ranks."""
     known = [(one, notation.name(one.value).rpartition(".")[2]) for one in sent if one.value]
     symbols = [symbol(name or "?", gradient=one.is_gradient) for one, name in known]
     return tuple(run for one in symbols for run in (*plain(", "), *one))[1:]
 
 
-def _glyphs(sent: Iterable[Sending]) -> str:
+def _glyphs(sent: Iterable[SentInside]) -> str:
     """Return `ARmax, 2 AR`."""
     if any(one.goes_round for one in sent):
         return "around the ring"
@@ -209,7 +209,7 @@ def _glyphs(sent: Iterable[Sending]) -> str:
     return ", ".join(f"{n} {glyph}" if n > 1 else glyph for glyph, n in counts.items())
 
 
-def _volume(sent: Iterable[Sending], notation: Notation) -> str:
+def _volume(sent: Iterable[SentInside], notation: Notation) -> str:
     """Return how many elements are sent in all: `3*B*S`, `(B*S + 1)`, nothing for one.
 
     They are in the symbols of the figure, also where the block is an opened call in it.
@@ -244,12 +244,12 @@ def _sent(
     step: Apply | None,
     types: Mapping[Value, TensorType],
     of: Mapping[Value, Value] = _NONE,
-) -> dict[str, list[Sending]]:
+) -> dict[str, list[SentInside]]:
     """Return the collectives in the body of a rank's step, by mesh axis; a move is none.
 
     `of` are the values of which the step's results are gradients.
     """
-    sent: dict[str, list[Sending]] = {}
+    sent: dict[str, list[SentInside]] = {}
     if step is not None and step.op.local and step.op.family != "collective":
         body = step.body(types)
         ends = _ends(step, body, of)
@@ -271,17 +271,17 @@ def _ends(step: Apply, body: Body, of: Mapping[Value, Value]) -> list[_End]:
     return [*operands, *((expr, of[value], True) for expr, value in pairs if value in of)]
 
 
-def _sending(expr: Expr, ends: Sequence[_End]) -> Sending:
+def _sending(expr: Expr, ends: Sequence[_End]) -> SentInside:
     """Return a collective with the operand that it begins with, or the gradient that it gives."""
     if expr.prim not in _AROUND:
-        return Sending(expr)
+        return SentInside(expr)
     end = expr if expr.prim == "reduce_scatter" else expr.args[0]
     found = ((value, is_gradient) for other, value, is_gradient in ends if other is end)
-    return Sending(expr, *next(found, (None, False)))
+    return SentInside(expr, *next(found, (None, False)))
 
 
 def _inner_collectives(
-    step: Apply, forward: Mapping[str, list[Sending]], backward: Mapping[str, list[Sending]]
+    step: Apply, forward: Mapping[str, list[SentInside]], backward: Mapping[str, list[SentInside]]
 ) -> tuple[InnerCollective, ...]:
     return tuple(
         InnerCollective(
