@@ -174,7 +174,7 @@ def test_a_repeated_block_is_one_box(source: Path) -> None:
 def test_the_overview_opens_the_repeated_block(source: Path) -> None:
     found = drawn(source, "LM", "overview")
     blocks = [characters(n.label) for n in found.nodes if n.kind is NodeKind.BLOCK]
-    assert blocks == ["Multi-Head Attention", "GatedMLP"]
+    assert blocks == ["Multi-Head Attention, causal", "GatedMLP"]
     (group,) = found.groups
     assert characters(group.label) == "Layer × N_L"
     dashed = [edge for edge in found.edges if edge.style is EdgeStyle.DASHED]

@@ -39,6 +39,7 @@ Costs = dict[tuple[str, Way], Fraction]  # by mesh axis
 
 # Both passes send: a part is taken on each rank.
 _AGAIN = r"^(?!part ).*, (?!part )(?:[0-9]+ )?[A-Za-z0-9]+ in the backward pass"
+_PRICE = r"^(?:[^:]*: )?(naive, ring|naive|ring) "  # maybe behind its passes
 _AXIS = re.compile(r"(N_[DT])\b")
 
 
@@ -67,7 +68,7 @@ def printed(node: FigureNode, sizes: Sizes) -> Costs:
     lines = [line for quiet in node.lines for line in characters(quiet).split(",  ")]
     found: Costs = defaultdict(Fraction)
     for line in lines:
-        words, _, formula = re.sub(r"^(naive, ring|naive|ring) ", r"\1|", line).partition("|")
+        words, _, formula = re.sub(_PRICE, r"\1|", line).partition("|")
         for way in WAYS:
             if way in words:
                 found[match[1], way] += number(formula, sizes)

@@ -86,7 +86,7 @@ def test_gradients_of_several_words_are_in_parentheses() -> None:
     figure = backward_figure(program("flow"), program("flow").backwards["Flow"])
     labels = [characters(node.label) for node in figure.nodes if node.kind is NodeKind.BLOCK]
     assert "d(Input → Embedding → LN (Input to MHA))" in labels
-    assert "d(Multi-Head Attention)" in labels
+    assert "d(Multi-Head Attention, causal)" in labels
     graphs = program("moe")
     called = backward_figure(graphs, graphs.backwards["MoE"])
     assert {characters(n.label) for n in called.nodes if n.kind is NodeKind.BLOCK} == {"dLayer"}
