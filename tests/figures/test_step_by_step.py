@@ -92,7 +92,7 @@ def test_labels_are_beside_their_lines_before_the_ways_back_come(figure: str | i
 
 
 def test_a_line_and_its_way_back_to_come_are_together_off_a_corner() -> None:
-    figure = xg.compile(shipped("dpo"), plan="DP").figure("overview")
+    figure = xg.compile(shipped("dpo"), plan="TP").figure("overview")
     display = painted(figure)[0]
     pictures = step_by_step(figure, display)
     middle = pictures[len(pictures) // 2]
