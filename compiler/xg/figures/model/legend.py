@@ -107,7 +107,7 @@ def _kept(nodes: Iterable[FigureNode]) -> Iterator[Meaning]:
 
 def _named(node: FigureNode, family: str) -> Meaning:
     """Return the meaning of a node: of a box with letters its operator, else its family."""
-    letters = node.label[0].text if node.label else ""
+    letters = node.label[0].text.strip() if node.label else ""
     if node.kind is NodeKind.COMMUNICATION and letters in _COLLECTIVES:
         return Meaning(node.kind, _COLLECTIVES[letters], letters)
     if node.kind not in _LETTERED or not node.title:
