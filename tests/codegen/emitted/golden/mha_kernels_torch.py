@@ -812,22 +812,23 @@ def _flash(
     q: Array, k: Array, v: Array, bias: Array | None, scale: float, causal: bool
 ) -> tuple[Array, Array]:
     """Attention by a kernel of torch, and log Σ exp of the scores' rows, [B, N, S]."""
-    aten, given = torch.ops.aten, _operands(q, k, v)
-    if q.is_cpu:
+    aten, (q, k, v) = torch.ops.aten, _operands(q, k, v)
+    kernel = _kernel_of(q)
+    if kernel == "cpu":
         return aten._scaled_dot_product_flash_attention_for_cpu(
-            *given, 0.0, causal, attn_mask=bias, scale=scale
+            q, k, v, 0.0, causal, attn_mask=bias, scale=scale
         )
-    if given[0].itemsize == 2 and _plans_pay(q):
+    if kernel == "flash":
+        more = 0.0, causal
+        found = aten._scaled_dot_product_flash_attention(q, k, v, *more, scale=scale)
+        return found[0], found[1]
+    if kernel == "cudnn":
         found = aten._scaled_dot_product_cudnn_attention(
-            *given, bias, True, 0.0, causal, False, scale=scale
+            q, k, v, bias, True, 0.0, causal, False, scale=scale
         )
         return found[0], found[1].squeeze(-1)
-    if given[0].itemsize == 2:
-        more = *given, 0.0, causal
-        found = aten._scaled_dot_product_flash_attention(*more, scale=scale)
-        return found[0], found[1]
     found = aten._scaled_dot_product_efficient_attention(
-        *given, bias, True, 0.0, causal, scale=scale
+        q, k, v, bias, True, 0.0, causal, scale=scale
     )
     sums = found[1].narrow(-1, 0, q.shape[-2])  # it has rows up to a multiple of 32
     return found[0], sums
@@ -846,9 +847,9 @@ def _d_flash(
 ) -> tuple[Array, Array, Array]:
     """Gradient of attention by the kernel that `flash` takes."""
     aten, (q, k, v) = torch.ops.aten, _operands(q, k, v)
-    given = _whole(dy.to(y.dtype)), q, k, v, _whole(y)
-    rows = lse.squeeze(-1)
-    if q.is_cpu:
+    given, rows = (_whole(dy.to(y.dtype)), q, k, v, _whole(y)), lse.squeeze(-1)
+    kernel, lengths = _kernel_of(q), (q.shape[-2], k.shape[-2])
+    if kernel == "cpu":
         _, heads, length = rows.shape
         if rows.stride() != (length * heads, 1, heads):
             rows = rows.mT.contiguous().mT  # torch reads it so, whatever its strides
@@ -856,23 +857,30 @@ def _d_flash(
             *given, rows, 0.0, causal, attn_mask=bias, scale=scale
         )
     seed = torch.empty((), dtype=torch.uint64, device=q.device)  # nothing is dropped
-    lengths = q.shape[-2], k.shape[-2]
-    if q.itemsize == 2 and _plans_pay(q):
-        more = seed, seed, bias, None, None, *lengths, 0.0, causal
-        return aten._scaled_dot_product_cudnn_attention_backward(
-            *given, rows.unsqueeze(-1).contiguous(), *more, scale=scale
-        )
-    if q.itemsize == 2:
+    if kernel == "flash":
         more = None, None, *lengths, 0.0, causal, seed, seed
         return aten._scaled_dot_product_flash_attention_backward(
             *given, rows.contiguous(), *more, scale=scale
         )
+    if kernel == "cudnn":
+        more = seed, seed, bias, None, None, *lengths, 0.0, causal
+        return aten._scaled_dot_product_cudnn_attention_backward(
+            *given, rows.unsqueeze(-1).contiguous(), *more, scale=scale
+        )
     rows = torch.constant_pad_nd(rows, (0, -rows.shape[-1] % 32), torch.inf)
     more = rows, seed, seed, 0.0, [True, True, True, False], causal
-    found = aten._scaled_dot_product_efficient_attention_backward(
+    return aten._scaled_dot_product_efficient_attention_backward(
         *given[:4], bias, given[4], *more, scale=scale
-    )
-    return found[:3]
+    )[:3]
+
+
+def _kernel_of(q: Array) -> str:
+    """The kernel that torch has for queries, by their device and their type."""
+    if q.is_cpu:
+        return "cpu"
+    if q.itemsize > 2:
+        return "efficient"
+    return "cudnn" if _plans_pay(q) else "flash"
 
 
 def _plans_pay(q: Array) -> bool:
