@@ -8,8 +8,12 @@ Where there is no GPU, numbers are those of the CPU's own kernels, by the same f
 
 from __future__ import annotations
 
+from inspect import signature
+from types import SimpleNamespace
+
 import pytest
 import torch
+from codegen.kernels.stand_ins import Aten
 from torch._subclasses.fake_tensor import FakeTensorMode
 
 from xg.codegen.torch import attention, flash, kernels
@@ -123,3 +127,36 @@ def test_attention_by_a_kernel_is_that_of_all_weights_in_float64(
     bound = {torch.bfloat16: 1e-2, torch.float16: 2e-3, torch.float32: 2e-6}[dtype]
     for mine, wanted in zip(both(given), exact, strict=True):
         assert 0 < float((mine.double() - wanted).norm() / wanted.norm()) < bound
+
+
+def test_stand_ins_take_what_torch_takes() -> None:
+    names = [name for name in vars(Aten) if name.startswith("_scaled")]
+    assert len(names) == 6
+    for name in names:
+        schema = getattr(torch.ops.aten, name).default._schema
+        wanted = [(each.name, each.kwarg_only) for each in schema.arguments]
+        own = signature(getattr(Aten, name)).parameters.values()
+        assert [(each.name, each.kind is each.KEYWORD_ONLY) for each in own] == wanted
+
+
+@pytest.mark.parametrize("kernel", ["flash", "cudnn", "efficient"])
+@pytest.mark.parametrize(("S", "S_k", "mask"), LENGTHS)
+def test_each_kernel_of_a_gpu_is_given_what_it_takes(
+    kernel: str, S: int, S_k: int, mask: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def chosen(q: torch.Tensor) -> str:
+        return kernel
+
+    q, k, v, dy = (draw(length, torch.float64, "cpu") for length in (S, S_k, S_k, S))
+    scale, causal = 0.3, mask == "causal" and S > 1
+    wanted_y, wanted_lse = attention.attention(q, k, v, None, scale, mask)
+    wanted = attention.d_attention(dy, q, k, v, None, wanted_y, wanted_lse, scale, mask)
+    names = ("empty", "uint64", "constant_pad_nd", "inf")
+    torch_s = {name: getattr(torch, name) for name in names}
+    monkeypatch.setattr(flash, "kernel_of", chosen)
+    monkeypatch.setattr(flash, "torch", SimpleNamespace(ops=SimpleNamespace(aten=Aten), **torch_s))
+    y, lse = flash.flash(q, k, v, None, scale, causal)
+    assert lse.shape == (2, 3, S)
+    found = flash.d_flash(dy, q, k, v, None, y, lse.unsqueeze(-1), scale, causal)
+    for mine, theirs in zip((y, *found), (wanted_y, *wanted), strict=True):
+        torch.testing.assert_close(mine, theirs, rtol=1e-11, atol=1e-12)
