@@ -55,6 +55,19 @@ class Stages(Protocol):
         ...
 
 
+@dataclass(frozen=True, slots=True)
+class Part:
+    """A part of a batch, before ranks divide it: its weight in the sum, and its seed.
+
+    Inside of `summing`, sums over ranks may wait for later parts (`World.holding`).
+    """
+
+    whole: Arrays
+    weight: float
+    seed: int
+    summing: AbstractContextManager[None]
+
+
 @dataclass(frozen=True)
 class Stepper:
     """A module, its data, and the rule that changes its parameters; `loss` names the output.
@@ -117,30 +130,24 @@ class Stepper:
         for place, (whole, weight) in enumerate(parts):
             seed = self._seed(step, place)
             summing = self.world.holding(held, is_last=place + 1 == len(parts))
-            loss, arrays, moved = self._part(params, whole, weight, seed, moved, summing, step)
+            part = Part(whole, weight, seed, summing)
+            loss, arrays, moved = self._part(params, part, moved, step)
             total += weight * loss
             learning = [name for name in params if name not in self.frozen]
             gradients = {n: gradients[n] + arrays[n] if place else arrays[n] for n in learning}
         return total, gradients, moved
 
     def _part(
-        self,
-        params: Arrays,
-        whole: Arrays,
-        weight: float,
-        seed: int,
-        moved: Arrays,
-        summing: AbstractContextManager[None],
-        step: int,
+        self, params: Arrays, part: Part, moved: Arrays, step: int
     ) -> tuple[float, Arrays, Arrays]:
-        """Loss, gradients and moved statistics of a part of a batch that counts `weight`."""
-        inputs = self.world.part(whole)
-        outputs, saved = self.module.forward(params, inputs, seed=seed)
+        """Loss, gradients and moved statistics of a part of a batch."""
+        inputs = self.world.part(part.whole)
+        outputs, saved = self.module.forward(params, inputs, seed=part.seed)
         loss = self._finite_loss(params, inputs, outputs, saved, step + 1)
         move = move_of(self.module)
         moved |= move({**params, **moved}, saved) if move else {}
-        d_outputs = {self.loss: np.full_like(outputs[self.loss], weight)}
-        with summing:
+        d_outputs = {self.loss: np.full_like(outputs[self.loss], part.weight)}
+        with part.summing:
             return loss, self.module.backward(params, saved, d_outputs), moved
 
     def _seed(self, step: int, part: int) -> int:

@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from typing import Any, cast
 
@@ -23,7 +22,7 @@ from xg_runtime.errors import NonFiniteError
 from xg_runtime.log import Record
 from xg_runtime.module import Arrays, move_of
 from xg_runtime.optim import SGD, Adam, AdamW, Optimizer
-from xg_runtime.step import Stepper, loss_in
+from xg_runtime.step import Part, Stepper, loss_in
 from xg_runtime.tensors import OnArrays, Tensors, as_arrays
 
 _torch: Any = torch  # operations on many tensors at once have no public names
@@ -115,27 +114,18 @@ class TensorStepper(Stepper):
         """Write what is on the device into the arrays that training began with."""
         self.residence.leave()
 
-    def _part(
-        self,
-        params: Arrays,
-        whole: Arrays,
-        weight: float,
-        seed: int,
-        moved: Arrays,
-        summing: AbstractContextManager[None],
-        step: int,
-    ) -> tuple[Any, Any, Any]:
+    def _part(self, params: Arrays, part: Part, moved: Arrays, step: int) -> tuple[Any, Any, Any]:
         """Loss and gradients of a part of a batch as tensors, which nothing is asked about yet."""
         module, arrays = self._arrays.module, self._arrays
         given: Any = params
-        inputs = arrays.tensors(self.world.part(whole))
+        inputs = arrays.tensors(self.world.part(part.whole))
         with arrays.context():
-            outputs, saved = module.forward(given, inputs, seed=seed)
+            outputs, saved = module.forward(given, inputs, seed=part.seed)
             loss: torch.Tensor = loss_in(outputs, self.loss)
             move: Callable[[Any, Any], Any] | None = move_of(module)
             moved |= move({**given, **moved}, saved) if move else {}
-            with summing:
-                slope = {self.loss: torch.full_like(loss, weight)}
+            with part.summing:
+                slope = {self.loss: torch.full_like(loss, part.weight)}
                 found = module.backward(given, saved, slope)
         return (
             loss,
