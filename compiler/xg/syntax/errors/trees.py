@@ -83,6 +83,7 @@ class UnknownMemory(ProblemAt):
         "`keep`: it is kept for the backward pass",
         "`hold`: of a parameter, it is gathered once in a step",
         "`ring`: of keys and values, parts go round from rank to rank",
+        "`zigzag`: of a sequence, a rank has two chunks, one from each end",
         "`pad`: of a parameter, zeros fill a size that ranks cannot share equally",
     )
 
