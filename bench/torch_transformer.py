@@ -5,8 +5,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from typing import Any, Literal
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any, Final, Literal
 
 import torch
 from numpy.typing import NDArray
@@ -16,12 +16,25 @@ from torch.nn import functional
 Way = Literal["explicit", "sdpa"]  # how attention is computed
 
 
+def _explicit(Q: Tensor, K: Tensor, V: Tensor) -> Tensor:
+    scores = Q @ K.transpose(-1, -2) * Q.shape[-1] ** -0.5
+    future = torch.ones(scores.shape[-2:], dtype=torch.bool, device=Q.device).triu(1)
+    return scores.masked_fill(future, float("-inf")).softmax(-1) @ V
+
+
+def _sdpa(Q: Tensor, K: Tensor, V: Tensor) -> Tensor:
+    return functional.scaled_dot_product_attention(Q, K, V, is_causal=True)
+
+
+WAYS: Final[Mapping[Way, Callable[..., Tensor]]] = {"explicit": _explicit, "sdpa": _sdpa}
+
+
 class Attention(nn.Module):
     """Causal self-attention, by an explicit softmax or by torch's own function."""
 
     def __init__(self, width: int, heads: int, way: Way) -> None:
         super().__init__()
-        self.heads, self.way = heads, way
+        self.heads, self.attend = heads, WAYS[way]
         self.Q, self.K, self.V, self.O = (nn.Linear(width, width) for _ in range(4))
 
     def forward(self, x: Tensor) -> Tensor:
@@ -29,13 +42,7 @@ class Attention(nn.Module):
         Q, K, V = (
             f(x).unflatten(-1, (self.heads, -1)).transpose(1, 2) for f in (self.Q, self.K, self.V)
         )
-        if self.way == "sdpa":
-            mixed = functional.scaled_dot_product_attention(Q, K, V, is_causal=True)
-        else:
-            scores = Q @ K.transpose(-1, -2) * Q.shape[-1] ** -0.5
-            future = torch.ones(scores.shape[-2:], dtype=torch.bool, device=x.device).triu(1)
-            mixed = scores.masked_fill(future, float("-inf")).softmax(-1) @ V
-        return self.O(mixed.transpose(1, 2).flatten(2))
+        return self.O(self.attend(Q, K, V).transpose(1, 2).flatten(2))
 
 
 class Layer(nn.Module):
@@ -64,11 +71,23 @@ class LM(nn.Module):
         self.layers = nn.ModuleList(Layer(width, sizes["N_H"], way) for _ in range(sizes["N_L"]))
         self.norm = nn.LayerNorm(width)
 
-    def forward(self, ids: Tensor, targets: Tensor) -> Tensor:
-        """The mean loss."""
-        x = self.tokens(ids) + self.places(torch.arange(ids.shape[1], device=ids.device))
+    def forward(self, ids: Tensor, targets: Tensor, at: Tensor | None = None) -> Tensor:
+        """The mean loss; tokens are the first ones, or at the positions `at`."""
+        return self.loss(self.deeper(self.embedded(ids, at)), targets)
+
+    def embedded(self, ids: Tensor, at: Tensor | None = None) -> Tensor:
+        """The rows of both tables."""
+        positions = torch.arange(ids.shape[1], device=ids.device) if at is None else at
+        return self.tokens(ids) + self.places(positions)
+
+    def deeper(self, x: Tensor) -> Tensor:
+        """``[B, S, D]`` to the same, through all layers."""
         for layer in self.layers:
             x = layer(x)
+        return x
+
+    def loss(self, x: Tensor, targets: Tensor) -> Tensor:
+        """The mean loss of the head."""
         logits = functional.linear(self.norm(x), self.tokens.weight)
         return functional.cross_entropy(logits.flatten(0, 1), targets.flatten())
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import os
 import tracemalloc
-from collections.abc import Generator, Mapping, Sequence
+from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from multiprocessing import get_context
@@ -95,7 +95,7 @@ def numpy_peak(step: Step) -> int:
     return peak
 
 
-def torch_peak(step: Step) -> int:
+def torch_peak(step: Callable[[], object]) -> int:
     """The allocator tells the profiler of every tensor."""
     from torch.profiler import ProfilerActivity, profile
 

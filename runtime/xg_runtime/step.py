@@ -142,13 +142,13 @@ class Stepper:
     ) -> tuple[float, Arrays, Arrays]:
         """Loss, gradients and moved statistics of a part of a batch."""
         inputs = self.world.part(part.whole)
-        outputs, saved = self.module.forward(params, inputs, seed=part.seed)
-        loss = self._finite_loss(params, inputs, outputs, saved, step + 1)
+        outputs, *kept = self.module.forward(params, inputs, seed=part.seed)
+        loss = self._finite_loss(params, inputs, outputs, kept[0], step + 1)
         move = move_of(self.module)
-        moved |= move({**params, **moved}, saved) if move else {}
+        moved |= move({**params, **moved}, kept[0]) if move else {}
         d_outputs = {self.loss: np.full_like(outputs[self.loss], part.weight)}
         with part.summing:
-            return loss, self.module.backward(params, saved, d_outputs), moved
+            return loss, self.module.backward(params, kept.pop(), d_outputs), moved
 
     def _seed(self, step: int, part: int) -> int:
         """The seed of a part of a batch."""

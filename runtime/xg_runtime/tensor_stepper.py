@@ -120,13 +120,13 @@ class TensorStepper(Stepper):
         given: Any = params
         inputs = arrays.tensors(self.world.part(part.whole))
         with arrays.context():
-            outputs, saved = module.forward(given, inputs, seed=part.seed)
+            outputs, *kept = module.forward(given, inputs, seed=part.seed)
             loss: torch.Tensor = loss_in(outputs, self.loss)
             move: Callable[[Any, Any], Any] | None = move_of(module)
-            moved |= move({**given, **moved}, saved) if move else {}
+            moved |= move({**given, **moved}, kept[0]) if move else {}
             with part.summing:
                 slope = {self.loss: torch.full_like(loss, part.weight)}
-                found = module.backward(given, saved, slope)
+                found = module.backward(given, kept.pop(), slope)
         return (
             loss,
             {name: found[name].to(given[name].dtype) for name in given if name in found},

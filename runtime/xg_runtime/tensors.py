@@ -71,8 +71,12 @@ class OnArrays:
 
     def backward(self, params: Arrays, saved: Saved, d_outputs: Arrays) -> Arrays:
         """Return the gradients of all parameters and float inputs, keyed by name."""
+        kept = [saved]
+        del saved  # the pass alone keeps it, and frees what it has read
         with self.context():
-            tensors = self.module.backward(self.tensors(params), saved, self.tensors(d_outputs))
+            tensors = self.module.backward(
+                self.tensors(params), kept.pop(), self.tensors(d_outputs)
+            )
         return as_arrays(tensors)
 
     @property

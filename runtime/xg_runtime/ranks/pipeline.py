@@ -14,6 +14,7 @@ from collections import deque
 from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any, cast
 
 from xg_runtime.cells import Cell
@@ -106,12 +107,12 @@ class Pipeline:
                 self._finish(stage, rest, around(cell))
                 _add(totals[cell.turn], arrays)
             elif cell.half == "inputs":
-                rest, context = Later(), around(cell)
-                arrays = self._backward(stage, held[cell.turn], saved.pop(key), part, context, rest)
+                rest, kept = Later(), partial(saved.pop, key)
+                arrays = self._backward(stage, held[cell.turn], kept, part, around(cell), rest)
                 begun[key] = arrays, rest
             elif cell.backward:
-                context = around(cell)
-                arrays = self._backward(stage, held[cell.turn], saved.pop(key), part, context)
+                kept = partial(saved.pop, key)
+                arrays = self._backward(stage, held[cell.turn], kept, part, around(cell))
                 _add(totals[cell.turn], arrays)
             else:
                 outputs, saved[key] = self._forward(stage, held[cell.turn], part)
@@ -151,12 +152,14 @@ class Pipeline:
         self,
         stage: RankStage,
         params: Arrays,
-        saved: Saved,
+        kept: Callable[[], Saved],
         part: Part,
         around: AbstractContextManager[Any],
         rest: Later | None = None,
     ) -> Arrays:
         """The backward pass of a microbatch: the gradients of parameters and inputs.
+
+        It alone keeps what was saved, so that it can free what it has read.
 
         With `rest` those of parameters are not there before all that is in it has been called.
         """
@@ -167,10 +170,10 @@ class Pipeline:
                 cotangents = {link.sends: self._receive(link, 1)}
             with around:
                 if rest is None:
-                    gradients = stage.module.backward(params, saved, cotangents)
+                    gradients = stage.module.backward(params, kept(), cotangents)
                 else:
                     module = cast(StageModule, stage.module)
-                    gradients = module.backward_in_parts(params, saved, cotangents, rest)
+                    gradients = module.backward_in_parts(params, kept(), cotangents, rest)
             if link.receives is not None:
                 self._send(gradients.pop(link.receives), link, -1)
         return gradients

@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from importlib import import_module
 from itertools import product
 from typing import Any
@@ -23,7 +24,19 @@ from xg.codegen.emit.kernel import Kernels
 
 Array = NDArray[Any]
 Function = Callable[..., Any]
-TABLES = {name: each.parts.kernels for name, each in backends().items() if each.parts.kernels}
+
+
+def on_one_device(kernels: Kernels) -> Kernels:
+    """Those that need no other ranks; rings are proven in `verify.proof`."""
+    table = [each for each in kernels.table if not each.operator.endswith("ring attention")]
+    return replace(kernels, table=table)
+
+
+TABLES = {
+    name: on_one_device(each.parts.kernels)
+    for name, each in backends().items()
+    if each.parts.kernels
+}
 
 
 def functions(backend: str, kernels: Kernels) -> dict[str, Any]:

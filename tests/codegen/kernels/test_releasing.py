@@ -6,6 +6,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -13,6 +14,7 @@ from typing import Any
 import pytest
 import torch
 from bench.contestants import Task, make
+from bench.memory import alone
 from bench.turns import torch_peak
 
 import xg
@@ -62,6 +64,29 @@ def test_no_more_is_alive_than_in_a_model_by_hand() -> None:
     ours()
     by_hand()
     assert torch_peak(ours) <= 1.02 * torch_peak(by_hand)
+
+
+@pytest.mark.parametrize(("plan", "axis"), [("DP", "N_D"), ("Ring", "N_S")])
+def test_no_more_is_alive_on_a_rank(plan: str, axis: str) -> None:
+    """A rank of two: in half of the rows, or of the positions, as much as on one device."""
+    task = Task(4, 256, {"D": 48, "N_L": 3, "N_H": 4, "V": 64})
+    half = replace(task, batch=2) if plan == "DP" else replace(task, length=128)
+    by_hand = make("torch SDPA", half)
+    by_hand()
+    program = xg.compile(FILE, sizes={**task.sizes, "S_max": 256}, plan=plan, mesh={axis: 2})
+    module = program.load("torch", kernels=True)
+    with alone(program.mesh):
+        model = module.Model(seed=0).eval()
+        ids = {"ids": IDS[:1, :1].expand(half.batch, half.length)}
+
+        def step() -> list[Any]:
+            model(**ids, t=ids["ids"])["loss"].backward()
+            grads = [parameter.grad for parameter in model.parameters()]
+            model.zero_grad(set_to_none=True)
+            return grads
+
+        step()
+        assert torch_peak(step) <= 1.15 * torch_peak(by_hand)  # and what is on its way
 
 
 def test_functions_leave_what_was_saved(module: ModuleType) -> None:

@@ -19,7 +19,7 @@ from xg_runtime.ranks import local_shards, rank, simulate
 
 MODEL = Path(__file__).parents[3] / "diagrams" / "models" / "transformer.xg"
 RINGS = """\
-dim B, S, D
+dim B, N_H, S, D
 mesh N_D = 2, N_S = 2
 
 block Causal(X [B, S, D]; p = 0.1) -> Y [B, S, D] {
@@ -37,6 +37,25 @@ block All(X [B, S, D], shown [B, S, S] in 2) -> Y [B, S, D] {
     X -> •<=W_K : K [B, S, D]
     X -> •<=W_V : V [B, S, D]
     X -> •<=T(K) -> SM<-shown -> S -> •<=V : Y
+}
+
+block Heads(X [B, N_H, S, D]; mask = none | causal) -> Y [B, N_H, S, D] {
+    param W_Q, W_K, W_V [D, D]
+
+    X -> •<=W_Q : Q [B, N_H, S, D]
+    X -> •<=W_K : K [B, N_H, S, D]
+    X -> •<=W_V : V [B, N_H, S, D]
+    Q -> •<=T(K) -> SM(1/sqrt(D), mask) -> S -> •<=V : Y
+}
+
+plan Zigzag of Heads {
+    X    [B, N_H, S/N_S, D] zigzag
+    K, V [B, N_H, S, D] ring
+}
+
+plan Ring of Heads {
+    X    [B, N_H, S/N_S, D]
+    K, V [B, N_H, S, D] ring
 }
 
 plan Zigzag of Causal {
@@ -82,6 +101,17 @@ def test_a_ring_in_zigzag_is_attention(ranks: int, kernels: bool, block: str) ->
     proof = prove_ranks(
         rings, block, "Zigzag", {"N_S": ranks}, 0, ("numpy", "torch"), kernels=kernels
     )
+    assert proof.passed
+
+
+@pytest.mark.parametrize("plan", ["Ring", "Zigzag"])
+@pytest.mark.parametrize("causal", ["causal", "none"])
+@pytest.mark.parametrize("ranks", [2, 3])
+def test_parts_by_torchs_own_kernel_are_merged(plan: str, causal: str, ranks: int) -> None:
+    """Nothing is dropped and heads are an axis, as its kernel asks."""
+    settings = {"N_S": ranks, "mask": causal}
+    rings = parse_project(RINGS.encode())
+    proof = prove_ranks(rings, "Heads", plan, settings, 0, ("torch",), kernels=True)
     assert proof.passed
 
 

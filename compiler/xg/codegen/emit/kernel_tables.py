@@ -56,9 +56,10 @@ def kernel_tables(
 
     `folder` has the files of a backend; `more` are the kernels of its own, which are tried first.
     """
-    files = [folder / f"{name}.py" for name in ("kernels", "attention", "experts", "recurrence")]
-    ring = folder / "ring.py"
-    parts = [folder / "flash.py"] if (folder / "flash.py").exists() else []
+    names = ("kernels", "attention", "experts", "recurrence", "ring_kernels")
+    files = [path for name in names if (path := folder / f"{name}.py").exists()]
+    ring, flash = folder / "ring.py", folder / "flash.py"
+    parts = [flash] if flash.exists() else []
     texts = SupportFile(*map(str, (*files, *parts, ring, folder / "support.py")))
     always = Kernels([ring], support, _AROUND)
     return always, Kernels(files, texts, (*more, *_ALIKE), releasing)

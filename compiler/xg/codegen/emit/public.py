@@ -24,6 +24,7 @@ from xg.codegen.emit.moved import moved_function
 from xg.codegen.emit.names import Names, mentioned, spell_symbol
 from xg.codegen.emit.public_params import ParamsWriter
 from xg.codegen.emit.ranges import given_range_lines
+from xg.codegen.emit.releasing import Releasing
 from xg.codegen.emit.size_limits import limit_lines
 from xg.codegen.emit.spelling import Scope
 from xg.codegen.emit.text import tuple_of
@@ -59,8 +60,7 @@ class PublicWriter:
     def functions(self) -> list[list[str]]:
         """All of them, in reading order."""
         init, *of_ranks = self.params.functions()
-        whole = [whole_backward(self.saved_class)] if is_in_parts(self.plan.program) else []
-        return [init, self._forward(), self._backward(), *whole, *self._moved(), *of_ranks]
+        return [init, self._forward(), *self._backward(), *self._moved(), *of_ranks]
 
     def _moved(self) -> list[list[str]]:
         if not self.plan.moved:
@@ -126,7 +126,7 @@ class PublicWriter:
         function = self.plan.functions[self.graph.key]
         return bracketed(f"{', '.join([*results, 'saved'])} = {function}(", arguments, ")", 4)
 
-    def _backward(self) -> list[str]:
+    def _backward(self) -> list[list[str]]:
         graph, scope = self.graph, Scope(self.graph.sizes)
         backward = self.plan.program.backwards[graph.key]
         symbols = (*graph.sizes.defaults, *graph.sizes.definitions)
@@ -140,10 +140,9 @@ class PublicWriter:
         call = f"d_{self.plan.functions[graph.key]}("
         head = f"{', '.join(results)} = {call}" if results else call
         in_parts = is_in_parts(self.plan.program)
-        given = [gathered_params(self.plan, reverse=True), self._saved(), *seeds, "grads"]
+        given = [gathered_params(self.plan, reverse=True), "saved", *seeds, "grads"]
+        checks = backward_checks(self.plan, self.entry)
         body = [
-            *(IN_PARTS if in_parts else [f'"""{BACKWARD}"""']),
-            *backward_checks(self.plan, self.entry),
             *_like(self.dialect, mentioned([*lines, *constant])),
             *size_lines.lines,
             *lines,
@@ -154,12 +153,18 @@ class PublicWriter:
             *self._finish(),
             "return grads",
         ]
+        if self.plan.frees_saved:
+            self.plan.helpers["copy"] = None
+            releasing = Releasing(self.saved_class, checks, self.dialect.decorator)
+            return releasing.functions(body, in_parts=in_parts)
         arguments = ["params: Params", f"saved: {self.saved_class}"]
         arguments += ["d_outputs: Mapping[str, Array]"]
         arguments += [KIND] if in_parts else []
         name = "backward_in_parts" if in_parts else "backward"
         head = bracketed(f"def {name}(", arguments, ") -> Params:")
-        return self._decorated([*head, *indented(body)])
+        doc = IN_PARTS if in_parts else [f'"""{BACKWARD}"""']
+        whole = [whole_backward(self.saved_class)] if in_parts else []
+        return [self._decorated([*head, *indented([*doc, *checks, *body])]), *whole]
 
     def _may_lack(self) -> bool:
         """Whether a gradient may be missing: nothing depends on it, or its sum is put off."""
@@ -182,13 +187,6 @@ class PublicWriter:
             f"for name in [name for name in params if name not in grads{learning}]:",
             f"    grads[name] = {zeros}",
         ]
-
-    def _saved(self) -> str:
-        """The argument of the backward pass; a copy if that frees fields of it."""
-        if not self.plan.frees_saved:
-            return "saved"
-        self.plan.helpers["copy"] = None
-        return "_copy(saved)"
 
     def _decorated(self, lines: list[str]) -> list[str]:
         return [self.dialect.decorator, *lines] if self.dialect.decorator else lines

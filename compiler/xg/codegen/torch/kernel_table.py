@@ -23,5 +23,9 @@ _OWN: Final = (
     Kernel("convolution", "convolution"),
     Kernel("gradient of convolution", "d_convolution"),
     Kernel("gradient of convolution", "d_convolution_with_bias"),
+    Kernel("ring attention", "attention_around"),
+    Kernel("gradient of ring attention", "d_attention_around"),
+    Kernel("ring attention", "attention_around_with_dropout"),
+    Kernel("gradient of ring attention", "d_attention_around_with_dropout"),
 )
 ALWAYS, KERNELS = kernel_tables(Path(__file__).parent, SUPPORT, _OWN, releasing=True)

@@ -19,7 +19,7 @@ FUNCTIONS: Final = words(
     addcmul einsum mul embedding empty empty_like erf exp float32 float64 full cuda full_like
     get_autocast_dtype inf int64 is_autocast_enabled is_grad_enabled log maximum minimum nn no_grad
     ones randint sin sqrt tanh tensor uint64 version where zeros backends compiler log_softmax
-    logsumexp native_layer_norm ops promote_types relu sigmoid softmax stack zeros_like
+    logaddexp logsumexp native_layer_norm ops promote_types relu sigmoid softmax stack zeros_like
     """
 )
 METHODS: Final = words(

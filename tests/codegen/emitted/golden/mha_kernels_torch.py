@@ -240,11 +240,19 @@ def forward(
     return {"Y": Y}, saved
 
 
-@torch.no_grad()
 def backward(params: Params, saved: MHASaved, d_outputs: Mapping[str, Array]) -> Params:
     """Gradients of all parameters and float inputs by name; no cotangent means zero."""
     _check_saved(saved, "X")
     _check_named(params=params, d_outputs=d_outputs)
+    saved = _copy(saved)  # alone it keeps what the caller does not
+    with torch.no_grad():
+        return _gradients(params, saved, d_outputs)
+
+
+def _gradients(
+    params: Params, saved: MHASaved, d_outputs: Mapping[str, Array]
+) -> Params:
+    """The gradients of `backward`; frees the fields of `saved` that it has read."""
     like = next(iter({**params, **d_outputs}.values()))
     dtype, device = like.dtype, like.device
     B, S, D = saved.X.shape
@@ -253,7 +261,7 @@ def backward(params: Params, saved: MHASaved, d_outputs: Mapping[str, Array]) ->
     if dY is None:
         dY = torch.zeros((), dtype=dtype, device=device).expand((B, S, D))
     grads: Params = {}
-    dX = d_mha(params, _copy(saved), dY, grads)
+    dX = d_mha(params, saved, dY, grads)
     grads["X"] = dX
     return grads
 

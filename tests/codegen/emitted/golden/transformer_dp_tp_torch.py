@@ -637,12 +637,12 @@ class _Step(torch.autograd.Function):
     def backward(ctx: Any, *cotangents: Array | None) -> tuple[Array | None, ...]:
         if torch.is_grad_enabled():  # create_graph=True
             raise RuntimeError("create_graph=True: no second derivative on ranks")
-        given, _, saved = _recall(ctx)
+        given, _, *kept = _recall(ctx)
         params: Params = given
         pairs = zip(("Z", "loss"), cotangents, strict=True)
         arrived = {name: dy for name, dy in pairs if dy is not None}
         with _as_before(ctx):
-            grads = backward(params, saved, arrived)
+            grads = backward(params, kept.pop(), arrived)
         return None, None, *[grads.get(name) for name in (*ctx.given, *given)]
 
 
