@@ -238,16 +238,17 @@ def _made_again(graph: Graph) -> set[Value]:
 
 @dataclass(frozen=True, slots=True)
 class _Inside:
-    """The records of one call of a block."""
+    """The records of one run of a block."""
 
     record: Record
     records: Sequence[Record]
 
 
 def _rounds(call: Call, record: Record, records: Sequence[Record]) -> Iterator[_Inside]:
-    alone = {each.path: each for each in record.calls[call.saved]}
-    for ranks in zip(*(each.calls[call.saved] for each in records), strict=True):
-        yield _Inside(alone[ranks[0].path], ranks)
+    alone = record.calls[call.saved]
+    by_path = {each.path: each for each in alone}  # the ranks of a stage have some of a row
+    for place, ranks in enumerate(zip(*(each.calls[call.saved] for each in records), strict=True)):
+        yield _Inside(alone[place] if call.loop else by_path[ranks[0].path], ranks)
 
 
 def _name(value: Value, step: Apply | Call) -> str:

@@ -276,7 +276,7 @@ plan Zigzag of Net {
 
 @pytest.mark.parametrize(
     ("text", "reason"),
-    [(CONV, "the axis whose windows overlap is cut"), (LOOP, "rounds have no place on ranks")],
+    [(CONV, "the axis whose windows overlap is cut"), (LOOP, "rounds follow each other")],
     ids=["conv", "loop"],
 )
 def test_what_needs_neighbours_is_refused(text: str, reason: str) -> None:

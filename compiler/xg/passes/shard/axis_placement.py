@@ -21,19 +21,22 @@ from xg.passes.shard.calls import (
     PlacedCall,
     Placing,
     arriving,
-    entering,
-    place_once,
-    place_row,
 )
 from xg.passes.shard.demand import demands
 from xg.passes.shard.divisions import Divisions
 from xg.passes.shard.errors import (
     refuse,
     refuse_crossing,
-    refuse_loop,
     refuse_move,
     refuse_output,
     refuse_ring,
+)
+from xg.passes.shard.loop_placement import (
+    in_all_rounds,
+    place_call,
+    requested,
+    stacked_along,
+    taken_along,
 )
 from xg.passes.shard.moves import Moves
 from xg.passes.shard.refusal import refusal
@@ -131,7 +134,7 @@ class BlockPlacer:
             if state is not None
         }
         self.demand = demands(
-            graph, self.axis, leaving, lambda call: entering(self.graphs[call.callee], self.axis)
+            graph, self.axis, leaving, lambda c: requested(c, self.graphs[c.callee], self.axis)
         )
 
     def _leave(self, place: int) -> Value | None:
@@ -278,21 +281,20 @@ class BlockPlacer:
     def _call(self, call: Call) -> Generator[CallRequest, PlacedCall, None]:
         """A call with its operands where the callee requests them."""
         callee, values = self.graphs[call.callee], self._inputs(call)
-        refuse_loop(call, callee, self.graph)
         states = [
             arriving(self.moves.states[value], self.requests.get(value), demand)
-            for value, demand in zip(values, entering(callee, self.axis), strict=True)
+            for value, demand in zip(values, requested(call, callee, self.axis), strict=True)
         ]
-        if call.count is None:
-            placed = yield from place_once(callee, states, self._shared(call))
-        else:
-            placed = yield from place_row(callee, states)
+        shared = self._shared(call)
+        placed = yield from place_call(call, callee, self.graph, states, shared, self.axis)
+        found = map(in_all_rounds, placed.request.inputs, taken_along(call, callee))
         inputs = tuple(
             self.moves.reshard(value, state, call.span, self.promised.get(value))
-            for value, state in zip(values, placed.request.inputs, strict=True)
+            for value, state in zip(values, found, strict=True)
         )
         self.moves.steps.append(replace(call, callee=placed.graph.key, inputs=inputs))
-        for value, state in zip(call.outputs, placed.outputs, strict=True):
+        left = map(in_all_rounds, placed.outputs, stacked_along(call, callee))
+        for value, state in zip(call.outputs, left, strict=True):
             self.moves.states[value] = state
             self._heed(value, call.span)
 

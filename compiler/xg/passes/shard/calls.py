@@ -72,14 +72,14 @@ def place_once(callee: Graph, states: Sequence[AxisState], shared: frozenset[int
     leaving: tuple[AxisState | None, ...] = (None,) * len(callee.outputs)
     placed = yield CallRequest(callee.key, tuple(states), leaving)
     if placed.casts & shared:
-        placed = yield CallRequest(callee.key, _cast(states, placed.casts & shared), leaving)
+        placed = yield CallRequest(callee.key, cast_where(states, placed.casts & shared), leaving)
     return placed
 
 
 def place_row(callee: Graph, states: Sequence[AxisState]) -> Placing:
     """A row of calls: what goes round must come out as it went in."""
     placed = yield CallRequest(callee.key, tuple(states), (None,))
-    first, *others = _cast(states, placed.casts - {0})
+    first, *others = cast_where(states, placed.casts - {0})
     (leaving,) = placed.outputs
     if leaving.kind == "S" or (leaving == REPLICATED and first == INVARIANT):
         first = leaving
@@ -89,7 +89,7 @@ def place_row(callee: Graph, states: Sequence[AxisState]) -> Placing:
     return (yield CallRequest(callee.key, inputs, (first,)))
 
 
-def _cast(states: Sequence[AxisState], places: frozenset[int]) -> tuple[AxisState, ...]:
+def cast_where(states: Sequence[AxisState], places: frozenset[int]) -> tuple[AxisState, ...]:
     """Inputs that every use casts come in cast: one sum of their gradient serves all calls."""
     return tuple(
         REPLICATED if place in places and state == INVARIANT else state

@@ -14,6 +14,7 @@ from xg.ir.graph import Apply, Backward, Call, Graph, Program, Value
 from xg.ir.mesh_axes import axes_over
 from xg.ir.placement import CONSTANT, PARTIAL, AxisState, dual, same
 from xg.ir.tensor import TensorType
+from xg.passes.shard.loop_placement import in_all_rounds, stacked_along, taken_along
 from xg.sharding.argument import IllTyped
 from xg.sharding.type_body import type_body
 
@@ -59,8 +60,10 @@ class _PlacementChecker:
         for step in self.graph.steps:
             if isinstance(step, Call):
                 callee = self.graphs[step.callee]
-                self._meet(step.inputs, [_state(callee, v, self.axis) for v in callee.inputs])
-                self._meet(step.outputs, [_state(callee, v, self.axis) for v in callee.outputs])
+                operands = zip(callee.inputs, taken_along(step, callee), strict=True)
+                results = zip(callee.outputs, stacked_along(step, callee), strict=True)
+                self._meet(step.inputs, [self._around(v, axis, callee) for v, axis in operands])
+                self._meet(step.outputs, [self._around(v, axis, callee) for v, axis in results])
                 continue
             for value, state in zip(step.outputs, self._typed(step), strict=True):
                 expected = self.states[value]
@@ -116,15 +119,24 @@ class _PlacementChecker:
 
     def _call(self, step: Call, backward: Backward) -> None:
         callee = self.graphs[step.callee]
+        operands = [*zip(callee.inputs, taken_along(step, callee), strict=True)]
         if step.again:
-            self._meet(step.inputs, [same(_state(callee, v, self.axis)) for v in callee.inputs])
+            self._meet(step.inputs, [same(self._around(v, axis, callee)) for v, axis in operands])
             return
-        for value, cotangent in zip(backward.cotangents, step.inputs, strict=True):
-            if self.states[cotangent] != _dual(_state(callee, value, self.axis)):
+        results = [*zip(callee.outputs, stacked_along(step, callee), strict=True)]
+        seeded = [(v, axis) for v, axis in results if v in backward.cotangents]
+        if not step.loop:  # a value that is an output twice has one cotangent
+            seeded = list(dict.fromkeys(seeded))
+        for (value, axis), cotangent in zip(seeded, step.inputs, strict=True):
+            if self.states[cotangent] != _dual(self._around(value, axis, callee)):
                 self._refuse(value, self.states[cotangent])
-        ports = (value for value in callee.inputs if value in backward.gradients)
-        for value, gradient in zip(ports, step.outputs, strict=True):
-            self.states[gradient] = _dual(_state(callee, value, self.axis))
+        learned = ((v, axis) for v, axis in operands if v in backward.gradients)
+        for (value, axis), gradient in zip(learned, step.outputs, strict=True):
+            self.states[gradient] = _dual(self._around(value, axis, callee))
+
+    def _around(self, value: Value, axis: int | None, callee: Graph) -> AxisState:
+        """The state of a callee's value where it is called, be it over an axis."""
+        return in_all_rounds(_state(callee, value, self.axis), axis)
 
     # ---- states ---------------------------------------------------------------------------------
 

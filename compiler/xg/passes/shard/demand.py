@@ -6,7 +6,7 @@ of a value agrees: the sum in front of a bias is then scattered before the bias 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Final
 
 from xg.ir.collective import FAMILY
@@ -20,7 +20,7 @@ def demands(
     graph: Graph,
     axis: str,
     leaving: Mapping[Value, AxisState],
-    entering: Callable[[Call], tuple[AxisState | None, ...]],
+    entering: Callable[[Call], Sequence[AxisState | None]],
 ) -> dict[Value, AxisState]:
     """The sharding that all uses of a value ask for; `leaving` is what callers ask of outputs."""
     requests: dict[Value, set[AxisState | None]] = {

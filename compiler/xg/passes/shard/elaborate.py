@@ -19,6 +19,7 @@ from xg.passes.shard.axis_placement import BlockPlacer
 from xg.passes.shard.calls import CallRequest, PlacedCall, Placing, entering
 from xg.passes.shard.divisions import Divisions
 from xg.passes.shard.errors import refuse_chunks, refuse_gathered, refuse_move
+from xg.passes.shard.loop_placement import refuse_sends
 from xg.passes.shard.placed_before import Core, Kind, PlacedBlocks
 
 
@@ -35,7 +36,7 @@ def _entering(graph: Graph, axis: str) -> tuple[AxisState, ...]:
 def refuse_left_over(program: Program) -> None:
     """Raise DiagnosticError for collectives that cut nothing, or gather running statistics.
 
-    And for parameters in two chunks.
+    And for parameters in two chunks, and for what rounds of a loop send.
     """
     problems = [problem for graph in program.graphs.values() for problem in refuse_gathered(graph)]
     for graph in program.graphs.values() if zigzag_axes(program.plan) else ():
@@ -46,6 +47,7 @@ def refuse_left_over(program: Program) -> None:
         for step in graph.steps
         if isinstance(step, Apply) and step.op.family == FAMILY and "source" not in step.attrs
     ]
+    problems += refuse_sends(program)
     if problems:
         raise DiagnosticError.of(*dict.fromkeys(problems))
 

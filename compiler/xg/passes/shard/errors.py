@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 
-from xg.diagnostics.diagnostic import Diagnostic, DiagnosticError, Label, Problem, ProblemAt
+from xg.diagnostics.diagnostic import Diagnostic, Label, Problem, ProblemAt
 from xg.diagnostics.limits import spell_count
 from xg.diagnostics.source import Span
 from xg.ir.collective_prims import local_shape
 from xg.ir.dim import Dim, product
-from xg.ir.graph import Apply, Call, Graph, Value
+from xg.ir.graph import Apply, Graph, Value
 from xg.ir.mesh_axes import axes_over, axis_of
 from xg.ir.moving import gathered
 from xg.ir.placement import AxisState, shard
@@ -136,12 +136,26 @@ class NotSettled(ProblemAt):
 
 
 class LoopOnRanks(ProblemAt):
-    """A call over an axis in a program for several ranks."""
+    """A call over an axis that a plan cuts."""
 
     code = "XG0806"
-    title = "{block} is called over {axis}: rounds have no place on ranks"
-    fix = "plans do not reach into loops yet: leave the plan out"
+    title = "{block} is called over {length}, which {axis} cuts: rounds follow each other"
+    label = "one round after the other"
+    fix = "divide another axis, such as that of the batch"
     block: str
+    length: str
+    axis: str
+
+
+class RoundSends(ProblemAt):
+    """Something that each round of a loop would send."""
+
+    code = "XG0812"
+    title = "each round of {block} would send over {axis}: {name}"
+    label = "sent here, or its gradient"
+    fix = "a parameter that the loop is given by an arrow is sent once for all rounds"
+    block: str
+    name: str
     axis: str
 
 
@@ -380,10 +394,3 @@ def refuse_gathered(graph: Graph) -> list[Problem]:
         )
         for param, step in gathered(graph)
     ]
-
-
-def refuse_loop(call: Call, callee: Graph, graph: Graph) -> None:
-    """Refuse a call over an axis; raises DiagnosticError."""
-    if call.loop:
-        length = str(graph.sizes.fold(call.loop.length))
-        raise DiagnosticError.of(LoopOnRanks(call.span, callee.block, length))

@@ -1,0 +1,127 @@
+"""Calls over an axis on one mesh axis: rounds take and leave parts, and send nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from xg.diagnostics.diagnostic import DiagnosticError, Problem
+from xg.ir.collective import FAMILY
+from xg.ir.graph import Apply, Call, Graph, Program, Value
+from xg.ir.loop import Loop
+from xg.ir.placement import CONSTANT, AxisState, shard
+from xg.ir.walk import reached
+from xg.passes.shard.calls import (
+    CallRequest,
+    Placing,
+    cast_where,
+    entering,
+    place_once,
+    place_row,
+)
+from xg.passes.shard.errors import LoopOnRanks, RoundSends
+
+
+def in_round(state: AxisState, axis: int | None) -> AxisState:
+    """The state of a position along an axis, of what is cut along another one."""
+    if axis is None or state.kind != "S":
+        return state
+    assert state.axis != axis
+    return shard(state.axis + 1) if state.axis < axis else state
+
+
+def in_all_rounds(state: AxisState, axis: int | None) -> AxisState:
+    """The state of what rounds stack along an axis, from the state in which each leaves it."""
+    if axis is None or state.kind != "S":
+        return state
+    return shard(state.axis - 1) if state.axis <= axis else state
+
+
+def taken_along(call: Call, callee: Graph) -> tuple[int | None, ...]:
+    """The axis by which each operand of a call is taken apart."""
+    return call.loop.inputs if call.loop else (None,) * len(callee.inputs)
+
+
+def stacked_along(call: Call, callee: Graph) -> tuple[int | None, ...]:
+    """The axis along which each result of a call is stacked."""
+    return call.loop.outputs if call.loop else (None,) * len(callee.outputs)
+
+
+def requested(call: Call, callee: Graph, axis: str) -> list[AxisState | None]:
+    """The states in which a callee requests the operands of a call."""
+    asked = zip(entering(callee, axis), taken_along(call, callee), strict=True)
+    return [state and in_all_rounds(state, along) for state, along in asked]
+
+
+def place_call(
+    call: Call,
+    callee: Graph,
+    graph: Graph,
+    states: Sequence[AxisState],
+    shared: frozenset[int],
+    axis: str,
+) -> Placing:
+    """A call with its operands in these states; `shared` are those that others read too."""
+    if call.loop:
+        _refuse_cut(call, call.loop, callee, graph, states, axis)
+        return (yield from _place_loop(call.loop, callee, states))
+    if call.count is None:
+        return (yield from place_once(callee, states, shared))
+    return (yield from place_row(callee, states))
+
+
+def _refuse_cut(
+    call: Call, loop: Loop, callee: Graph, graph: Graph, states: Sequence[AxisState], axis: str
+) -> None:
+    """Refuse operands whose rounds are on several ranks; raises DiagnosticError."""
+    for state, along in zip(states, loop.inputs, strict=True):
+        if state.kind == "S" and state.axis == along:
+            length = str(graph.sizes.fold(loop.length))
+            raise DiagnosticError.of(LoopOnRanks(call.span, callee.block, length, axis))
+
+
+def _place_loop(loop: Loop, callee: Graph, states: Sequence[AxisState]) -> Placing:
+    """A call over an axis: what goes round must come out as it went in.
+
+    Operands that every round casts come in cast, so that one sum of their gradients serves all.
+    """
+    inputs = tuple(map(in_round, states, loop.inputs))
+    fixed, kept = len(inputs) - loop.states, len(callee.outputs) - loop.states
+    leaving: tuple[AxisState | None, ...] = (None,) * len(callee.outputs)
+    while True:
+        placed = yield CallRequest(callee.key, inputs, leaving)
+        pairs = zip(inputs[fixed:], placed.outputs[kept:], strict=True)
+        states = tuple(left if left.kind == "S" else found for found, left in pairs)
+        now = (*cast_where(inputs, placed.casts & {*range(fixed)})[:fixed], *states)
+        if now == inputs and states == placed.outputs[kept:]:
+            return placed
+        inputs, leaving = now, (*leaving[:kept], *states)
+
+
+def refuse_sends(program: Program) -> Iterator[Problem]:
+    """Yield the moves in rounds of loops, which send something in one of both passes."""
+    for graph in program.graphs.values():
+        for call in graph.calls:
+            if call.loop:
+                for key in reached(program.graphs, call.callee):
+                    callee = program.graphs[key]
+                    for step in callee.steps:
+                        if isinstance(step, Apply) and _sends(step):
+                            yield _refused(step, callee)
+
+
+def _sends(step: Apply) -> bool:
+    """Whether a move or its transpose sends something: of constants each takes a part."""
+    return step.op.family == FAMILY and step.attrs.get("source") != CONSTANT
+
+
+def _refused(step: Apply, callee: Graph) -> Problem:
+    (value,) = step.inputs
+    axis, name = str(step.attrs["over"]), _name(value, callee)
+    return RoundSends(step.span, callee.block, name, axis)
+
+
+def _name(value: Value, graph: Graph) -> str:
+    makers = {out: step for step in graph.steps for out in step.outputs}
+    while value.name is None and isinstance(made := makers.get(value), Apply) and made.inputs:
+        value = made.inputs[0]
+    return value.name or "a value"

@@ -1,0 +1,105 @@
+"""Loops on several ranks: rounds compute parts, and send nothing."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+from sharding.modules import generated
+from sharding.ranks import Arrays, interpreted
+
+import xg
+from xg.frontend.project import read_project
+from xg.verify.plan_proof import prove_ranks
+from xg.verify.reference.interpret import initial
+
+NET = """\
+dim B, S, D = 6, T = 5
+mesh N_D = 2, N_T = 3
+
+block Fading(x [B, D], λ [D], w [B, D]) -> y [B, D], z [B, D] {
+    state h [B, D] = zeros, n [B, D] = ones
+
+    h -> ⊙<-BC(λ) -> ⊕<-x -> ⊙<-w : y
+    n -> ⊙<-x -> tanh             : z
+    next h = y
+    next n = z
+}
+
+block Squared(x [B, D]) -> y [B, D] {
+    x -> ⊙<-x : y
+}
+
+block Net(X [B, S, D], h_0 [B, D]) -> Y [B, S, D], h_1 [B, D] {
+    param λ [D], U, W [D, D]
+
+    X -> •<=U                                      : A [B, S, D]
+    A, λ, h_0 -> Fading(h=h_0) over S as forth     : F, G [B, S, D], h_S, n_S
+    F, λ, n_S -> Fading over S reversed as back    : H, J, h_1, n_1
+    G -> ⊕<-H -> ⊕<-J -> Squared over S as squared : Q [B, S, D]
+      -> •<=W                                      : Y
+}
+
+plan DP of Net {
+    X   [B/N_D, S, D]
+    h_0 [B/N_D, D]
+}
+
+plan TP of Net {
+    U   [D, D/N_T]
+    λ   [D/N_T]
+    h_0 [B, D/N_T]
+    W   [D/N_T, D]
+}
+
+plan Both = DP × TP
+"""
+SIZES = {"B": 4, "S": 5}
+
+
+def differences(
+    one: xg.Program, many: xg.Program, params: Arrays, inputs: Arrays
+) -> dict[str, dict[str, float]]:
+    module = many.load(kernels=True)
+    return {
+        "readable": generated(one, many, params, inputs),
+        "kernels": generated(one, many, params, inputs, module=module),
+        "interpreted": interpreted(one, many, params, inputs),
+    }
+
+
+@pytest.mark.parametrize("plan", ["DP", "TP", "Both"])
+def test_ranks_agree_with_one_device(plan: str, tmp_path: Path) -> None:
+    """States, both directions, a state that the call gives, and operands that rounds share."""
+    (tmp_path / "net.xg").write_text(NET, encoding="utf-8")
+    one = xg.compile(tmp_path / "net.xg", sizes=SIZES)
+    many = xg.compile(tmp_path / "net.xg", sizes=SIZES, plan=plan)
+    random = np.random.default_rng(0)
+    inputs = {"X": random.normal(size=(4, 5, 6)), "h_0": random.normal(size=(4, 6))}
+    params = initial(one.graphs, 1)
+    for way, found in differences(one, many, params, inputs).items():
+        assert max(found.values()) < 1e-12, way
+        assert len(found) > len(params), way
+
+
+def test_each_round_is_held_against_that_of_one_device(tmp_path: Path) -> None:
+    """Rounds have one path: their order says which is which."""
+    (tmp_path / "net.xg").write_text(NET, encoding="utf-8")
+    proof = prove_ranks(read_project(tmp_path / "net.xg"), "Net", "DP × TP", {}, seed=0)
+    assert proof.passed
+    assert proof.floats
+    assert proof.floats.edges
+    assert proof.floats.edges.first is None
+    assert {each.verdict for each in proof.floats.controls} == {"needed"}
+
+
+def test_operands_that_rounds_share_are_summed_once(tmp_path: Path) -> None:
+    """The gradient of λ crosses the ranks behind each loop, not in its rounds."""
+    (tmp_path / "net.xg").write_text(NET, encoding="utf-8")
+    many = xg.compile(tmp_path / "net.xg", sizes=SIZES, plan="DP")
+    text = many.source("numpy")
+    backward = text[text.index("def d_net(") :]
+    rounds = text[text.index("def d_fading(") : text.index("def d_net(")]
+    assert "all_reduce" in backward
+    assert "all_reduce" not in rounds
