@@ -19,6 +19,7 @@ from xg.figures.model import style
 from xg.figures.model.figure import Figure, FigureEdge, NodeKind
 from xg.figures.model.structure import (
     EdgePlace,
+    Fork,
     Structure,
     entered_aside,
     leveled,
@@ -47,22 +48,27 @@ class Wishes:
     """Orders that a placement keeps besides the rows, though edges might cross less without.
 
     With `clusters`, no other node may be among the nodes of a group; with `forks`, columns keep
-    their order where they begin, or those that join another are `mirrored`, to its left; with
-    `sides`, what joins a column under a bar is at its right. A value that enters a bar from
-    beside leaves it at one place, or anywhere if `apart`. With `even`, columns between two bars
-    have equal nodes in equal rows. Engines read boxes in an order that decides between equals:
-    maybe `backwards`. A group has so many points of `room` around it, for labels that find their
-    places later.
+    their order where they begin, or those that join another are `mirrored`, to its left, or those
+    that join none are `turned` there; with `sides`, what joins a column under a bar is at its
+    right. A value that enters a bar from beside leaves it at one place, or anywhere if `apart`.
+    With `even`, columns between two bars have equal nodes in equal rows. Engines read boxes in an
+    order that decides between equals: maybe `backwards`. A group has so many points of `room`
+    around it, for labels that find their places later.
     """
 
     clusters: bool = True
     forks: bool = True
     mirrored: bool = False
+    turned: bool = False
     sides: bool = True
     apart: bool = False
     even: bool = True
     backwards: bool = False
     room: float = 0.0
+
+    def order(self, fork: Fork) -> tuple[str, ...]:
+        """Return the columns of a fork from left to right."""
+        return fork.mirrored if self.mirrored else fork.turned if self.turned else fork.children
 
 
 def problem(figure: Figure, facts: Structure, units: Sequence[NodeUnit], wishes: Wishes) -> str:
@@ -213,7 +219,7 @@ def _downward(
 def _forks(facts: Structure, ports: Mapping[str, _Port], wishes: Wishes) -> Iterator[str]:
     """Keep the columns of a fork in one row and in their order."""
     for fork in facts.forks:
-        children = fork.mirrored if wishes.mirrored else fork.children
+        children = wishes.order(fork)
         row = " -> ".join(ports[child].name for child in children)
         yield f"{{rank=same; edge [style=invis]; {row}}}"
 

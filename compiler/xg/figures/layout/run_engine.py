@@ -162,6 +162,8 @@ def _wishes(figure: Figure) -> Iterator[Wishes]:
                             for forks, one, back in product((True, False), repeat=3))  # fmt: skip
             yield from (Wishes(mirrored=True, apart=apart, even=even, backwards=backwards)
                         for backwards in (False, True))  # fmt: skip
+        if not apart:  # lines on bars are not in the costs
+            yield from (Wishes(turned=True, backwards=backwards) for backwards in (False, True))
         if any(not one.is_axis for one in figure.groups):  # if one has no frame, or its rim no room
             yield from (Wishes(forks=forks, backwards=backwards, room=room)
                         for room, forks, backwards in product(_ROOMS, (True, False), (True, False))
@@ -173,7 +175,7 @@ def _is_orderly(placed: PlacedFigure, wishes: Wishes) -> bool:
     return all(
         placed.nodes[one].center[0] < placed.nodes[other].center[0]
         for fork in placed.facts.forks
-        for one, other in pairwise(fork.mirrored if wishes.mirrored else fork.children)
+        for one, other in pairwise(wishes.order(fork))
     )
 
 

@@ -37,11 +37,13 @@ _BESIDE = (NodeKind.TENSOR, NodeKind.SAVED, NodeKind.NOTE)
 class Fork:
     """Children in one row, from left to right: the column's own, then its branches; or slices.
 
-    They are `mirrored` where those that join another column are at the left.
+    They are `mirrored` where those that join another column are at the left, and `turned` where
+    those that join none are.
     """
 
     children: tuple[str, ...]
     mirrored: tuple[str, ...]
+    turned: tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -305,7 +307,8 @@ def _forks(
             children = (*first, *level)
             if first and parts.issuperset(children):
                 children = tuple(node.id for node in figure.nodes if node.id in children)
-            yield Fork(children, (*joining[::-1], *first, *ending))
+            mirrored = (*joining[::-1], *first, *ending)
+            yield Fork(children, mirrored, (*ending[::-1], *first, *joining))
     yield from _below_levels(figure, rows, branches)
 
 
@@ -325,7 +328,7 @@ def _below_levels(
         heads = [node for node in segment if node in entered - branched]
         for one, other in pairwise(heads):
             if rows[one] == rows[other]:
-                yield Fork((one, other), (one, other))
+                yield Fork((one, other), (one, other), (one, other))
 
 
 def _passed(figure: Figure, places: tuple[EdgePlace, ...]) -> dict[int, tuple[str, str]]:
