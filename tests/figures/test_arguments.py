@@ -150,10 +150,12 @@ block Main(X [B, 4*S, D]) -> Y [B, S, D], Z [B, 2*S, D] {
 def test_a_call_has_the_sizes_that_no_shape_shows() -> None:
     """C and D are read off what goes in and out; k of the kernel and the stride are not."""
     program = xg.compile(shipped("resnet"))
-    assert {"Convolution and norm | k=7, s=2", "Stage | as stage_2 | N=N_2 − 1, s=2"} <= {
+    assert {"Convolution and norm | as stem | k=7, s=2", "Stage | as stage_2 | N=N_2 − 1, s=2"} <= {
         *boxes(program.figure("forward"))
     }
-    assert "dStage | as stage_2 | N=N_2 − 1, s=2" in boxes(program.figure("backward"))
+    assert "dStage | as stage_2 | N=N_2 − 1, s=2 | gradients of 21 parameters" in boxes(
+        program.figure("backward")
+    )
     assert "MLP | D_ff=F_e" in boxes(
         xg.compile(shipped("whisper"), "EncoderLayer").figure("forward")
     )
@@ -162,3 +164,31 @@ def test_a_call_has_the_sizes_that_no_shape_shows() -> None:
 def test_the_shape_of_what_a_broadcast_repeats_is_with_it() -> None:
     figure = xg.compile(shipped("mlp")).figure("forward")
     assert "BC_B,S(b_up [D_ff])" in [characters(node.label) for node in figure.nodes]
+
+
+def test_equal_axes_are_all_named_and_one_of_several_by_its_place(tmp_path: Path) -> None:
+    conv = boxes(xg.compile(shipped("resnet"), "Conv").figure("backward"))
+    assert "dBN[B, H/s, H/s]" in conv
+    source = PROGRAM.replace("P [B, S, S]", "P [B, S]").replace("-> S : P", "-> S -> mean[-1] : P")
+    assert "mean[2nd S]" in boxes(drawn(source, tmp_path, "forward"))
+
+
+def test_lowercase_sizes_are_set_as_sizes() -> None:
+    (conv,) = (n for n in xg.compile(shipped("resnet"), "Conv").figure("forward").nodes
+               if n.label and n.label[0].text == "conv")  # fmt: skip
+    runs = [run for line in conv.lines for run in line]
+    assert {run.text: run.italic for run in runs}["s"]
+    assert {run.text: run.italic for run in runs}["k"]
+
+
+def test_a_box_has_the_sizes_that_its_sisters_give() -> None:
+    found = boxes(xg.compile(shipped("resnet"), "Bottleneck").figure("forward"))
+    sizes = [one.split(" | ")[2] for one in found if one.startswith("Convolution")]
+    assert sizes == ["k=1, s=1", "k, s", "k=1, s=1"]
+
+
+def test_the_number_of_a_call_is_below_its_name_as_in_gradients() -> None:
+    figure = xg.compile(shipped("resnet"), "Bottleneck").figure("backward")
+    node = next(n for n in figure.nodes if characters(n.detail) == "as conv_3")
+    assert (node.detail[-1].text, node.detail[-1].sub) == ("conv", "3")
+    assert characters(node.lines[-1]).startswith("dK_conv_3")

@@ -84,8 +84,8 @@ def test_opened_calls_have_their_names_and_the_sizes_of_the_caller() -> None:
     ]
     labels = [characters(edge.label) for edge in figure.edges]
     labels += [characters(node.label) for node in figure.nodes]
-    assert "KT [B, D, S]" in labels
-    assert "BC_B,S(b [D])" in labels
+    assert "KT_first [B, D, S]" in labels
+    assert "BC_B,S(b_first [D])" in labels
     assert not [label for label in labels if "S_k" in label or "Sk" in label]
     back = [edge for edge in figure.edges if edge.style is EdgeStyle.DASHED]
     assert "dX [B, S, D]" not in [characters(edge.label) for edge in back]

@@ -20,6 +20,7 @@ from xg.figures.formats.png import scale
 from xg.figures.layout.run_engine import layout
 from xg.figures.model.figure import NodeKind
 from xg.figures.model.legend import meanings
+from xg.figures.model.richtext import characters
 from xg.figures.views import View
 
 
@@ -179,10 +180,10 @@ def test_drawing_twice_gives_the_same() -> None:
 
 def test_the_legend_explains_what_operators_keep() -> None:
     """Nothing else in the figure says what lse is."""
-    kept_by = {"output": {"lse"}, "mlp": {"rstd", "keep"}, "attention": set[str]()}
+    kept_by = {"output": {"lse"}, "mlp": {"mean", "rstd", "keep"}, "attention": set[str]()}
     for name, letters in kept_by.items():
         shown = xg.compile(shipped(name)).figure("backward", legend=True)
-        kept = {m.letters for m in meanings(shown) if m.kind is NodeKind.SAVED}
+        kept = {characters(m.symbol) for m in meanings(shown) if m.kind is NodeKind.SAVED}
         assert kept == {"", *letters}
     assert "log of the sum of exponentials" in dot(xg.compile(shipped("output")).figure(
         "backward", legend=True))  # fmt: skip

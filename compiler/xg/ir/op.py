@@ -92,6 +92,7 @@ class Op:
     `configure` makes these of one use, without it they are the own arguments. `adjoint` takes by
     name what it needs and gives one gradient per declared float operand, None for no gradient.
     `describe` describes one form of it by its attributes, where that says more than the texts here.
+    `legend` is what legends of figures say, where the name says too little.
     """
 
     glyph: str
@@ -117,6 +118,7 @@ class Op:
     formula: str = ""
     gradient: str = ""
     source: str = ""
+    legend: str = ""
 
     def description(self, attrs: Attrs) -> Description:
         """The operator in the form that it has in a use."""

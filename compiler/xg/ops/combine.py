@@ -58,4 +58,5 @@ OP: Final = Op(
     formula="Z[s] = Σ_j g[s, j] Y[slot[s, j]]",
     gradient="dY[e, c] = g[s, j] dZ[s] of the choice there; dg[s, j] = <dZ[s], Y[slot[s, j]]>",
     source="Lepikhin et al. 2020; Fedus et al. 2021",
+    legend="weighed sum of what a token's experts give",
 )

@@ -83,4 +83,5 @@ OP: Final = Op(
     formula="Y = [X_1; X_2; …]",
     gradient="dX_i = its stretch of dY",
     source="seed 000, 2",
+    legend="concatenation",
 )

@@ -68,4 +68,5 @@ OP: Final = Op(
     formula="Y[e, c] = X[s] where choice (s, j) is the (c+1)-th of expert e; slot[s, j] = e·C + c",
     gradient="dX[s] = Σ_j dY[slot[s, j]], 0 where a choice has no place",
     source="Lepikhin et al. 2020; Fedus et al. 2021",
+    legend="tokens to slots of their experts",
 )

@@ -56,4 +56,5 @@ OP: Final = Op(
     formula="Y[b, i, ..] = X[b, ids[b, i], ..]",
     gradient="dX = scatter(dY): the sum of what was taken from a position",
     source="torch.gather; jax.numpy.take_along_axis",
+    legend="entries at given places",
 )

@@ -46,4 +46,5 @@ OP: Final = Op(
     formula="Y = Σ X / n over the axes named, n positions",
     gradient="dX = dY / n repeated along them",
     source="seed 003: the mean word of a sentence",
+    legend="mean over axes",
 )

@@ -52,4 +52,5 @@ OP: Final = Op(
     formula="Y[.., p, ..] = Σ X[.., j, i, ..] over j·stride + i·dilation - pad = p",
     gradient="dX = window(dY)",
     source="the transpose of window",
+    legend="sum of overlapping windows",
 )

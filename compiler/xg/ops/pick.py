@@ -54,4 +54,5 @@ OP: Final = Op(
     formula="Y = X[.., i, ..]",
     gradient="dX = dY at position i, 0 elsewhere",
     source="Dosovitskiy et al. 2020: the class token",
+    legend="one place of an axis",
 )

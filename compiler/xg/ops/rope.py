@@ -216,4 +216,5 @@ OP: Final = Op(
     formula="(y_a, y_b) = (x_a cos φ - x_b sin φ, x_b cos φ + x_a sin φ), φ = s / base^(2i/D_h)",
     gradient="dX = dY turned back by φ",
     source="seed 000, 5; Su et al. 2021",
+    legend="rotation by position",
 )

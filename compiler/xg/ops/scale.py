@@ -27,4 +27,5 @@ OP: Final = Op(
     formula="Y = c X",
     gradient="dX = c dY",
     source="Vaswani et al. 2017, 3.4",
+    legend="times a number",
 )

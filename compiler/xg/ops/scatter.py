@@ -53,4 +53,5 @@ OP: Final = Op(
     formula="Y[b, v, ..] = Σ of X[b, i, ..] where ids[b, i] = v",
     gradient="dX = gather(dY): what each was added to",
     source="torch.scatter_add; jax.ops.segment_sum",
+    legend="sum at given places",
 )

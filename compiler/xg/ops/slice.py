@@ -53,4 +53,5 @@ OP: Final = Op(
     formula="Y = X[.., a : b, ..]",
     gradient="dX = dY at positions a … b-1, 0 elsewhere",
     source="the gradient of C",
+    legend="part of an axis",
 )

@@ -70,4 +70,5 @@ OP: Final = Op(
     formula="Y_1, Y_2, … = X cut along one axis",
     gradient="dX = [dY_1; dY_2; …]",
     source="the inverse of C",
+    legend="parts of an axis",
 )

@@ -18,4 +18,5 @@ OP: Final = Op(
     formula="Y = X",
     gradient="none: it counts as a constant",
     source="torch.Tensor.detach; jax.lax.stop_gradient",
+    legend="no gradient goes back",
 )

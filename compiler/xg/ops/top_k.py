@@ -62,4 +62,5 @@ OP: Final = Op(
     formula="Y[.., j] = X[.., i_j], i_1 … i_k: the places of the largest",
     gradient="dX = dY at the places i_j, 0 elsewhere; the places are constants",
     source="Shazeer et al. 2017",
+    legend="the k largest and their places",
 )

@@ -42,4 +42,5 @@ OP: Final = Op(
     formula="Y[.., j, ..] = X[.., floor(j / k), ..]",
     gradient="dX = Σ of dY over the k repetitions",
     source="the nearest neighbour",
+    legend="repetition of each place",
 )

@@ -49,4 +49,5 @@ OP: Final = Op(
     formula="Y[.., j, i, ..] = X[.., j·stride + i·dilation - pad, ..], 0 beyond the ends",
     gradient="dX = overlap(dY): the sum over the windows that a position is in",
     source="LeCun et al. 1989: receptive fields",
+    legend="neighbourhood of each place",
 )

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from xg.diagnostics import escape
+from xg.figures.formats.dot_label import html
 from xg.figures.model import style
 from xg.figures.model.figure import EdgeStyle, Emphasis, Figure, NodeKind
 from xg.figures.model.legend import Meaning, meanings
@@ -37,6 +38,9 @@ def _mark(meaning: Meaning, theme: Theme) -> str:
         return (
             f"<TD>{_colored('⇢' if kind is Emphasis.WENT else '→', theme, style.MARKS[kind])}</TD>"
         )
+    if meaning.symbol:
+        color = Color.MUTED if kind is NodeKind.SAVED else Color.INK
+        return f"<TD>{html(meaning.symbol, theme, color)}</TD>"
     if isinstance(kind, EdgeStyle) or kind in _SIGNS:
         color = Color.BACKWARD if kind is EdgeStyle.DASHED else Color.INK
         return f"<TD>{_colored(meaning.letters or _SIGNS[kind], theme, color)}</TD>"

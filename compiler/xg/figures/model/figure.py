@@ -151,6 +151,15 @@ class FigureBrace:
 
 
 @dataclass(frozen=True, slots=True)
+class ExplainedSymbol:
+    """A symbol that no file has, of what a node keeps or with a number, in a legend's words."""
+
+    kind: NodeKind
+    symbol: RichText
+    words: str
+
+
+@dataclass(frozen=True, slots=True)
 class Figure:
     """A whole figure. Nodes and edges are in the order of the program they show.
 
@@ -173,6 +182,7 @@ class Figure:
     has_heading: bool = True  # whether the title is drawn above
     width: float = 0.0  # of the page, in points; 0: as wide as its contents
     rightward: bool = False  # whether it is drawn from left to right, not from the top down
+    explained: tuple[ExplainedSymbol, ...] = ()  # by the legend
 
     def __repr__(self) -> str:
         counts = f"{len(self.nodes)} nodes, {len(self.edges)} edges"

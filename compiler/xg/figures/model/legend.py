@@ -5,7 +5,7 @@ Boxes are explained by their letters: SM scale and mask, S softmax.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from typing import Final
 
 from xg.diagnostics.lazy_dataclass import dataclass
@@ -20,7 +20,7 @@ from xg.figures.layout.measure import Extent
 from xg.figures.model import style
 from xg.figures.model.figure import EdgeStyle, Emphasis, Figure, FigureNode, NodeKind
 from xg.figures.model.geometry import Box, polyline
-from xg.figures.model.richtext import plain
+from xg.figures.model.richtext import RichText, plain
 from xg.figures.model.style import Color
 
 _NODES: Final = {
@@ -35,12 +35,6 @@ _NODES: Final = {
     NodeKind.SAVED: "saved in the forward pass",
 }
 _SUM: Final = "Σ"
-_KEPT: Final = {  # what operators keep for their backward passes, under names of their own
-    "lse": "log of the sum of exponentials",
-    "rstd": "1 / standard deviation",
-    "center": "mean of the batch",
-    "keep": "mask: what dropout keeps",
-}
 _SOURCE: Final = "source: takes no tensor"  # a box of a layout operator that no edge enters
 _EDGES: Final = {
     EdgeStyle.DOUBLE: "second operand of a product",
@@ -73,11 +67,12 @@ _BETWEEN: Final = 18.0
 
 @dataclass(frozen=True, slots=True)
 class Meaning:
-    """A sign and its meaning in words; `letters` are inside of a box."""
+    """A sign and its meaning in words; `letters` are inside of a box, a `symbol` is the sign."""
 
     kind: NodeKind | EdgeStyle | Emphasis
     words: str
     letters: str = ""
+    symbol: RichText = ()
 
 
 def meanings(figure: Figure) -> Iterator[Meaning]:
@@ -91,18 +86,10 @@ def meanings(figure: Figure) -> Iterator[Meaning]:
             if node.kind is kind
         )
         yield from dict.fromkeys(named)
-        if kind is NodeKind.SAVED:
-            yield from dict.fromkeys(_kept(figure.nodes))
+    for one in figure.explained if figure.legend else ():
+        yield Meaning(one.kind, one.words, symbol=one.symbol)
     yield from (Meaning(kind, words) for kind, words in _EDGES.items() if kind in styles)
     yield from (Meaning(mark, words) for mark, words in _MARKS.items() if mark in figure.marks)
-
-
-def _kept(nodes: Iterable[FigureNode]) -> Iterator[Meaning]:
-    """Yield the meanings of what operators keep."""
-    runs = (run for node in nodes if node.kind is NodeKind.SAVED for run in node.label if run.bold)
-    for run in runs:
-        if run.text in _KEPT:
-            yield Meaning(NodeKind.SAVED, _KEPT[run.text], run.text)
 
 
 def _named(node: FigureNode, family: str) -> Meaning:
@@ -144,11 +131,12 @@ def legend(figure: Figure, width: float) -> tuple[list[Element], Extent]:
 
 def _example(meaning: Meaning) -> FigureNode:
     assert isinstance(meaning.kind, NodeKind)
-    return FigureNode("", meaning.kind, plain(meaning.letters))
+    return FigureNode("", meaning.kind, meaning.symbol or plain(meaning.letters))
 
 
 def _mark_width(meaning: Meaning) -> float:
-    return measure.node_size(_example(meaning)).width if meaning.letters else _MARK.width
+    has_text = meaning.letters or meaning.symbol
+    return measure.node_size(_example(meaning)).width if has_text else _MARK.width
 
 
 def _mark(meaning: Meaning) -> Iterator[DrawnShape | DrawnText]:
@@ -165,9 +153,9 @@ def _mark(meaning: Meaning) -> Iterator[DrawnShape | DrawnText]:
     if look.outline is style.Outline.CIRCLE:
         yield from glyph(FigureNode("", kind), Box.around(middle, look.width, look.height))
     elif look.outline is style.Outline.NONE:
-        node = FigureNode("", kind, plain(meaning.letters or "X"))
+        node = FigureNode("", kind, meaning.symbol or plain("X"))
         width = measure.node_size(node).width
-        middle = (width / 2, 0.0) if meaning.letters else middle
+        middle = (width / 2, 0.0) if meaning.symbol else middle
         yield from glyph(node, Box.around(middle, width, _MARK.height))
     elif meaning.letters:
         width = _mark_width(meaning)

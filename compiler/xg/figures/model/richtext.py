@@ -42,7 +42,7 @@ _GREEK: Final = {
 }  # fmt: skip
 _NESTED: Final = re.compile(r"_([^\W_]+)")
 _ROOT: Final = re.compile(r"sqrt\((\w+)\)")
-_SIZE: Final = re.compile(r"\b[A-Z]")
+_NAME: Final = re.compile(r"\b[^\W\d]\w*\b(?!\()")  # no function, and no e of 1e-5
 _TOKEN: Final = re.compile(r"([^\W\d]\w*|\s*\*\s*|.)(?:\^(\d+))?", re.DOTALL)
 
 
@@ -98,8 +98,21 @@ def dimension(expression: str) -> RichText:
 
     >>> [run.text + run.sub + run.sup for run in dimension("H*W/P^2")]
     ['H', '·', 'W', '/', 'P2']
+    >>> characters(dimension("N_L - 1"))
+    'N_L − 1'
     """
     return tuple(_dimension_run(*token) for token in _TOKEN.findall(expression))
+
+
+def factor(expression: str) -> RichText:
+    """Return a dim as a factor: a sum is in parentheses.
+
+    >>> characters(factor("N_L - N_dense")), characters(factor("N_L/2"))
+    ('(N_L − N_dense)', 'N_L/2')
+    """
+    text = dimension(expression)
+    is_sum = any(sign in expression for sign in (" + ", " - "))
+    return (*plain("("), *text, *plain(")")) if is_sum else text
 
 
 def shape(dims: Iterable[str]) -> RichText:
@@ -120,7 +133,7 @@ def number(expression: str) -> RichText:
     '−1/√D_h'
     """
     text = _ROOT.sub(r"√\1", expression).replace("sqrt", "√").replace("-", "−")
-    return dimension(text) if _SIZE.search(text) else plain(text)
+    return dimension(text) if _NAME.search(text) else plain(text)
 
 
 def tensor(name: RichText, dims: Iterable[str] | None) -> RichText:
@@ -151,6 +164,8 @@ def _split(name: str) -> tuple[str, str]:
 def _dimension_run(token: str, power: str) -> StyledRun:
     if token.strip() == "*":
         return StyledRun("·")
+    if token == "-":
+        return StyledRun("−")
     if token[0].isalpha():
         base, sub = _split(token)
         return StyledRun(base, italic=True, sub=sub, sup=power)

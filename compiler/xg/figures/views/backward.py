@@ -6,7 +6,7 @@ Gradients flow; parameters and saved values are beside the node that takes them.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import field, replace
 from typing import Final
 
@@ -17,6 +17,7 @@ from xg.figures.model.richtext import RichText, StyledRun, characters, muted, pl
 from xg.figures.views.arrange import DrawnOperation, Flow, Terminal, arrange
 from xg.figures.views.axis_groups import axis_groups
 from xg.figures.views.communication import communication_node, glyph_of, sends
+from xg.figures.views.explained import explained
 from xg.figures.views.inner_collectives import (
     InnerCollectives,
     backward_inner_collectives,
@@ -79,6 +80,7 @@ def backward_drawn(
         arranged.edges,
         axis_groups(arranged, drawn, notation),
         legend,
+        explained=explained(drawing.saved(), notation),
     )
     return Drawn(figure, {step: some[0].node.id for step, some in drawn.items()})
 
@@ -194,17 +196,30 @@ class BackwardDrawing:
             return gradients
         return sorted(gradients, key=lambda one: len(self.notation.type(one).shape) > 0)
 
+    def saved(self) -> Iterator[Value]:
+        """Yield what steps read of the forward pass, and calls of what they took."""
+        for step in self.backward.steps:
+            if isinstance(step, Apply):
+                yield from step.inputs
+            elif step.origin:
+                yield from read_of(step.origin, self.program)
+
     def _given(self, call: Call) -> tuple[RichText, ...]:
-        """Return a line with the gradients of parameters that a call's backward pass makes."""
+        """Return a line with the gradients of parameters that a call's backward pass makes.
+
+        Of parameters of calls inside of it only their number is there.
+        """
         inner = self.program.backwards[call.callee]
         params = [value for value, _ in inner.param_gradients()]
-        if len(params) > _MOST_LISTED:
-            return (plain(f"gradients of {len(params)} parameters"),)
+        count = _count_gradients(self.program, call.callee)
+        if not 0 < len(params) <= _MOST_LISTED:
+            return (plain(f"gradients of {counted(count, 'parameter')}"),) if count else ()
         runs: list[StyledRun] = []
         for name in (value.name or "" for value in params):
             index, own = call.path if name in self.ambiguous else "", name.rpartition(".")[2]
             runs += (*plain(", " if runs else ""), *symbol(own, gradient=True, index=index))
-        return (tuple(runs),) if runs else ()
+        more = count - len(params)
+        return ((*runs, *plain(f", {more} more" if more else "")),)
 
     def _read(self, call: Call) -> tuple[tuple[FigureNode, EdgeStyle], ...]:
         """Return the tensor beside a call: what its backward pass reads of what the call took."""
@@ -242,6 +257,15 @@ class BackwardDrawing:
         title = characters(label)
         name = title.partition(" [")[0] or title
         return FigureNode(self.ids.take(name), of_kind, label, title=title)
+
+
+def _count_gradients(program: Program, callee: str) -> int:
+    """Count the parameters with a gradient of a block, and of the calls in it."""
+    backward = program.backwards[callee]
+    calls = {call.path: call.callee for call in backward.forward.calls}
+    inside = (one for one in calls.values() if one in program.backwards)
+    own = sum(1 for _ in backward.param_gradients())
+    return own + sum(_count_gradients(program, one) for one in inside)
 
 
 def _ambiguous(program: Program, backward: Backward) -> set[str]:

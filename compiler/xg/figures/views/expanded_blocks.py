@@ -21,7 +21,7 @@ from xg.figures.views.notation import Notation, kind
 from xg.figures.views.parameter_lines import TakenParameter, with_matrices, with_tags
 from xg.figures.views.sketch import Move, Sent, Sketch, move_of
 from xg.figures.views.stages import Opening, Piece, ends, stages
-from xg.figures.views.steps import Ids, times
+from xg.figures.views.steps import Ids, as_named, times
 from xg.ir.collective import FAMILY
 from xg.ir.graph import Apply, Call, Graph, Value
 from xg.ir.mesh_axes import axis_of
@@ -122,10 +122,10 @@ class BlockExpander:
         others = [one for one in opening.drawing.graph.calls if one.callee in self.open]
         if call.count is None and len(others) < 2:
             return ()
-        title = graph.title or graph.block
+        title = plain(" " * (call.count is not None) + (graph.title or graph.block))
         if sum(one.callee == call.callee for one in others) > 1:
-            title += f" as {call.path}"
-        return (*times(call), *plain(" " * (call.count is not None) + title))
+            title = (*title, *plain(" "), *as_named(call))
+        return (*times(call), *title)
 
     def _expanded(self, opening: Opening) -> list[Piece | Opening]:
         """Return the nodes of a called block, stage by stage."""

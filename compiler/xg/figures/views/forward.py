@@ -12,6 +12,7 @@ from xg.figures.model.richtext import RichText, characters, plain
 from xg.figures.views.arrange import DrawnOperation, Flow, Terminal, arrange
 from xg.figures.views.axis_groups import axis_groups
 from xg.figures.views.communication import communication_node, glyph_of, sends
+from xg.figures.views.explained import explained
 from xg.figures.views.inner_collectives import (
     InnerCollectives,
     collective_node,
@@ -66,6 +67,7 @@ def forward_drawn(
         arranged.edges,
         axis_groups(arranged, drawn, notation),
         legend,
+        explained=explained((v for v in kept if v.role != "cache"), notation),
     )
     own = {step.outputs: step for step in graph.steps}  # as they are without parts of their own
     nodes = {own.get(step.outputs, step): some[0].node.id for step, some in drawn.items()}

@@ -73,7 +73,7 @@ class Notation:
     differ between ranks have its number: Z^(0). `kept` are the names of values that the backward
     pass reads and that have no label, or share one, in both figures the same; in an opened call
     they are the names, maybe empty, that its inputs have there. `outer` are the sizes of an opened
-    call, in the symbols of its caller.
+    call, in the symbols of its caller; `indices` tell its names from equal ones in the figure.
     """
 
     graph: Graph
@@ -86,6 +86,7 @@ class Notation:
     kept: Mapping[Value, str] = field(default_factory=dict[Value, str])
     remarks: Remarks = field(default_factory=Remarks)
     outer: Mapping[str, Dim] = field(default_factory=dict[str, Dim])
+    indices: Mapping[str, str] = field(default_factory=dict[str, str])
 
     @classmethod
     def of(
@@ -224,6 +225,7 @@ class Notation:
             name = _with_result(name, value.name or "")
         if value in self.transposes:
             name, transposed = self.transposes[value], not transposed
+        index = ",".join(filter(None, (self.indices.get(name), index)))
         sup = rank + ("⊤" if transposed else "")
         return richtext.symbol(name, gradient=gradient, sup=sup, index=index) if name else ()
 

@@ -23,6 +23,7 @@ from xg.figures.views.arrange import Arranged, DrawnOperation, Flow, Terminal, a
 from xg.figures.views.axis_groups import axis_groups
 from xg.figures.views.forward import ForwardDrawing, forward_drawing, renamed
 from xg.figures.views.notation import Notation
+from xg.figures.views.opened_calls import Level
 from xg.figures.views.steps import call_name, times
 from xg.figures.views.unused_outputs import if_unused, with_words
 from xg.ir.graph import Apply, Call, Graph, Program, Step, Value
@@ -40,7 +41,8 @@ def overview_figure(program: Program, *, legend: bool = False, depth: int | None
     drawing = forward_drawing(graph, program.graphs)
     sources = drawing.sources()
     steps = drawing.steps()
-    parts = [_part(step, drawing, program, depth) for step in steps]
+    level = Level.of(program, depth)
+    parts = [_part(step, drawing, level) for step in steps]
     levels = _levels(drawing.notation, steps, parts)
     sources += (source for part in parts for source in part.sources)
     sources, parts = _drawn_again(sources, parts, drawing)
@@ -65,7 +67,7 @@ def overview_figure(program: Program, *, legend: bool = False, depth: int | None
     )
 
 
-_Level = tuple[Notation, Mapping[Step, Sequence[DrawnOperation]]]  # a block and what it does itself
+_Drawn = tuple[Notation, Mapping[Step, Sequence[DrawnOperation]]]  # a block and what it does itself
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,7 +87,7 @@ class _StepDrawing:
     groups: Sequence[FigureGroup] = ()
     sources: Sequence[Terminal] = ()
     begun: Sequence[Terminal] = ()
-    levels: Sequence[_Level] = ()
+    levels: Sequence[_Drawn] = ()
 
 
 def _drawn_again(
@@ -190,26 +192,26 @@ class Naming:
         return self.inner.get(value, (self.outer, value))
 
 
-def _part(
-    step: Apply | Call, drawing: ForwardDrawing, program: Program, depth: int | None
-) -> _StepDrawing:
+def _part(step: Apply | Call, drawing: ForwardDrawing, level: Level) -> _StepDrawing:
     """Draw a step as one node, or open it."""
-    if isinstance(step, Apply) or not _is_opened(step, program, depth):
+    if isinstance(step, Apply) or not level.is_opened(step):
         return _StepDrawing(drawing.drawn(step))
+    program, inside = level.program, level.inside(step)
     callee = program.graphs[step.callee]
     opened = forward_drawing(
         callee, program.graphs, drawing.ids, called=True, tensors=drawing.tensors
     )
     outer, folded = drawing.notation.outer, drawing.graph.sizes.fold
     sizes = {name: folded(dim).substitute(outer) for name, dim in step.sizes.items()}
-    opened = replace(opened, notation=replace(opened.notation, outer=sizes))
+    named = replace(opened.notation, outer=sizes, indices=inside.indices)
+    opened = replace(opened, notation=named)
     outside = dict(zip(callee.inputs, step.inputs, strict=True))
     outside |= dict(zip(callee.outputs, step.outputs, strict=True))
     own = [v for one in callee.steps for v in one.outputs if v not in outside]
     first = {one.inputs[0] for one in opened.steps() if one.inputs}
     begun = [value for value in callee.param_values() if value in first]
     steps = opened.steps()
-    parts = [_part(one, opened, program, (depth or 1) - 1) for one in steps]
+    parts = [_part(one, opened, inside) for one in steps]
     drawn = [one for part in parts for one in part.operations]
     round_of = _round(step, callee, drawn)
     copies = {value: replace(value) for value in (*own, *begun, *round_of)}
@@ -220,8 +222,7 @@ def _part(
     operations[:0] = [DrawnOperation(one.node, first_flow, (one.value,)) for one in entries]
     inner = {copy: (opened.notation, value) for value, copy in copies.items()}
     inner |= {copy: known for part in parts for copy, known in part.inner.items()}
-    name = call_name(step, drawing.graph, program.graphs)
-    label = (*plain(f"{callee.title or callee.block} {name}".rstrip() + " "), *times(step))
+    label = (*plain(f"{callee.title or callee.block} "), *_call_words(step, drawing), *times(step))
     sources = [Terminal(copies[value], opened.tensor(value)) for value in begun]
     sources += (source for part in parts for source in part.sources)
     within = (node for one in operations for node in (*(n for n, _ in one.beside), one.node))
@@ -232,9 +233,15 @@ def _part(
     return _StepDrawing(operations, inner, groups, sources, entries, levels)
 
 
+def _call_words(step: Call, drawing: ForwardDrawing) -> RichText:
+    """Return what a call is called, if its title does not say it, and a space."""
+    name = call_name(step, drawing.graph, drawing.graphs)
+    return (*name, *plain(" ")) if name else ()
+
+
 def _levels(
     notation: Notation, steps: Sequence[Step], parts: Sequence[_StepDrawing]
-) -> list[_Level]:
+) -> list[_Drawn]:
     """Return the level of a block and those below it."""
     pairs = zip(steps, parts, strict=True)
     own: dict[Step, Sequence[DrawnOperation]] = {
@@ -243,7 +250,7 @@ def _levels(
     return [(notation, own), *(level for part in parts for level in part.levels)]
 
 
-def _lanes(levels: Sequence[_Level], arranged: Arranged) -> Iterator[FigureGroup]:
+def _lanes(levels: Sequence[_Drawn], arranged: Arranged) -> Iterator[FigureGroup]:
     """Yield the lanes of what is done for each index of an axis in the blocks of all levels."""
     for number, (notation, drawn) in enumerate(levels):
         for group in axis_groups(arranged, drawn, notation):
@@ -264,20 +271,6 @@ def _round(step: Call, callee: Graph, drawn: Sequence[DrawnOperation]) -> tuple[
         return ()
     first = callee.inputs[0]
     return (first,) if sum(flow.value is first for one in drawn for flow in one.flows) > 1 else ()
-
-
-def _is_opened(step: Call, program: Program, depth: int | None) -> bool:
-    """Return whether a call is drawn as what it calls: not where that gives what it takes.
-
-    Nor is a loop: one round has other shapes, and a state that comes from the round before.
-    """
-    callee = program.graphs[step.callee]
-    if step.loop is not None:
-        return False
-    if depth is None:
-        return step.count is not None and any(isinstance(one, Call) for one in callee.steps)
-    computed = [value for one in callee.steps for value in one.outputs]
-    return depth > 0 and len(set(callee.outputs) & set(computed)) == len(callee.outputs)
 
 
 def _framed(groups: Iterable[FigureGroup], arranged: Arranged) -> Iterator[FigureGroup]:

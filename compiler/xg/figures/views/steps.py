@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from typing import Final
 
 from xg.diagnostics.lazy_dataclass import dataclass, field
@@ -19,6 +21,7 @@ from xg.ir.plan import Plan
 from xg.ir.use import Tensor
 
 _SHORT: Final = 4  # characters of arguments that are beside the glyph
+_ENDINGS: Final = {1: "st", 2: "nd", 3: "rd"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,7 +64,8 @@ def apply_node(step: Apply, node_id: str, notation: Notation, detail: RichText =
     An argument of a few characters follows the glyph; a longer one, or several, are a line.
     """
     op, node_kind = step.op, kind(step.op)
-    title = f"{op.name}: {op.formula}" if op.formula else op.name
+    name = op.legend or op.name
+    title = f"{name}: {op.formula}" if op.formula else name
     if node_kind is NodeKind.REDUCE and op.glyph == "sum":
         axes = _names(notation.dims(step.inputs[0]), step.attrs["axes"])
         label = (*richtext.plain("Σ "), *richtext.listed_dimensions(axes))
@@ -93,8 +97,17 @@ def _along(step: Apply, notation: Notation) -> RichText:
 
 
 def _names(dims: Sequence[str], axes: Sequence[int]) -> list[str]:
-    """Return axes by their dims, by their places where two are equal."""
-    return [dims[axis] if dims.count(dims[axis]) == 1 else str(axis) for axis in axes]
+    """Return axes by their dims; of some of several equal ones also which these are: 2nd H."""
+    named = Counter(dims[axis] for axis in axes)
+    return [
+        dims[axis] if named[dims[axis]] == dims.count(dims[axis]) else _nth(dims, axis)
+        for axis in axes
+    ]
+
+
+def _nth(dims: Sequence[str], axis: int) -> str:
+    count = dims[: axis % len(dims) + 1].count(dims[axis])
+    return f"{count}{_ENDINGS.get(count, 'th')} {dims[axis]}"
 
 
 def call_node(
@@ -116,8 +129,8 @@ def call_node(
     title = f"{callee.block} as {call.path}"
     name = call_name(call, notation.graph, graphs)
     count = times(call)
-    detail = (*count, *richtext.plain(", " if count and name else ""), *richtext.plain(name))
-    lines = (_sizes(call, callee, notation), _begun(call, callee, starts or {}))
+    detail = (*count, *richtext.plain(", " if count and name else ""), *name)
+    lines = (_sizes(call, graphs, notation), _begun(call, callee, starts or {}))
     some = (*((detail,) if detail else ()), *(line for line in lines if line))
     return FigureNode(node_id, NodeKind.BLOCK, label, (some or ((),))[0], title, lines=some[1:])
 
@@ -129,17 +142,36 @@ def differential(text: RichText) -> RichText:
     return (StyledRun("d", italic=True), *inside)
 
 
-def call_name(call: Call, graph: Graph, graphs: Mapping[str, Graph]) -> str:
+def call_name(call: Call, graph: Graph, graphs: Mapping[str, Graph]) -> RichText:
     """Return ``as head_1`` where several calls have one title; shared if another has its name.
 
-    Instances of one block, for some sizes or arguments each, have its title, too.
+    Instances of one block, for some sizes or arguments each, have its title, too. Another block may
+    have a call of that title under another name: a name that only says the title again is left out.
     """
-    called = [other for other in graph.steps if isinstance(other, Call)]
-    is_shared = sum(other.path == call.path for other in called) > 1
-    titles = [graphs[other.callee].title or graphs[other.callee].block for other in called]
-    if titles.count(graphs[call.callee].title or graphs[call.callee].block) < 2:
-        return ""
-    return f"as {call.path}" + (", shared" if is_shared else "")
+    title = _title(call, graphs)
+    is_shared = sum(other.path == call.path for other in graph.calls) > 1
+    if len(_sisters(call, graph, graphs)) < 2:
+        every = (other for one in graphs.values() for other in _sisters(call, one, graphs))
+        if len({other.path for other in every}) < 2 or call.path.casefold() == title.casefold():
+            return ()
+    return (*as_named(call), *richtext.plain(", shared" if is_shared else ""))
+
+
+def as_named(call: Call) -> RichText:
+    """Return ``as head_1``: what a file calls a call, its number below as that of a tensor."""
+    name = tuple(replace(run, bold=False) for run in richtext.symbol(call.path))
+    return (*richtext.plain("as "), *name)
+
+
+def _title(call: Call, graphs: Mapping[str, Graph]) -> str:
+    callee = graphs[call.callee]
+    return callee.title or callee.block
+
+
+def _sisters(call: Call, graph: Graph, graphs: Mapping[str, Graph]) -> list[Call]:
+    """Return the calls of a graph whose boxes have the title of a call's."""
+    title = _title(call, graphs)
+    return [other for other in graph.calls if _title(other, graphs) == title]
 
 
 def start_values(call: Call) -> tuple[Value, ...]:
@@ -148,23 +180,33 @@ def start_values(call: Call) -> tuple[Value, ...]:
     return call.inputs[len(call.inputs) - count :]
 
 
-def _sizes(call: Call, callee: Graph, notation: Notation) -> RichText:
+def _sizes(call: Call, graphs: Mapping[str, Graph], notation: Notation) -> RichText:
     """Return N=N_1-1, s=2: sizes that are no axis of what goes in or out, if they have a new name.
 
-    A size of what goes in or out says also that of an equal one.
+    A size of what goes in or out says also that of an equal one. One of several boxes with a title
+    has also those of its own name that another box gives: k, s.
     """
+    block = graphs[call.callee].block
+    others = (one for one in notation.graph.calls if graphs[one.callee].block == block)
+    shown = {name: name for one in (call, *others)
+            for name, text in _given_sizes(one, graphs, notation).items()
+            if name != text}  # fmt: skip
+    own = {name: notation.written(dim) for name, dim in call.sizes.items()}
+    runs: list[StyledRun] = []
+    for name, text in (shown | {name: own[name] for name in shown if name in own}).items():
+        runs += (*richtext.plain(", " if runs else ""), *richtext.dimension(name))
+        runs += (*richtext.plain("="), *richtext.number(text)) if name != text else ()
+    return tuple(runs)
+
+
+def _given_sizes(call: Call, graphs: Mapping[str, Graph], notation: Notation) -> dict[str, str]:
+    """Return the sizes of a call that no shape of what goes in or out shows, as they are here."""
+    callee = graphs[call.callee]
     axes = {str(dim) for value in (*callee.inputs, *callee.outputs)
             for dim in callee.types[value].shape}  # fmt: skip
     seen = {dim for name, dim in call.sizes.items() if name in axes}
-    given = {name: notation.written(dim) for name, dim in call.sizes.items()
-             if name not in axes and dim not in seen}  # fmt: skip
-    return tuple(
-        run
-        for name, text in given.items()
-        if name != text
-        for run in (*richtext.plain(", "), *richtext.dimension(name), *richtext.plain("="),
-                    *richtext.number(text))
-    )[1:]  # fmt: skip
+    return {name: notation.written(dim) for name, dim in call.sizes.items()
+            if name not in axes and dim not in seen}  # fmt: skip
 
 
 def _begun(call: Call, callee: Graph, starts: Mapping[Value, Apply]) -> RichText:
@@ -200,4 +242,4 @@ def times(call: Call) -> RichText:
         return (*richtext.plain("over "), *axis, *back)
     if call.count is None:
         return ()
-    return (*richtext.plain("× "), *richtext.dimension(str(call.count)))
+    return (*richtext.plain("× "), *richtext.factor(str(call.count)))

@@ -8,8 +8,8 @@ from typing import Final
 from xg.figures.model import richtext
 from xg.figures.model.richtext import RichText, StyledRun
 from xg.figures.views.notation import Notation
-from xg.ir.dim import ONE, ZERO, Dim
-from xg.ir.graph import Apply
+from xg.ir.dim import ONE, ZERO, Dim, product
+from xg.ir.graph import Apply, Value
 from xg.ir.scalar import as_scalar
 from xg.ir.use import Attrs, Length, Number, Word
 
@@ -23,6 +23,8 @@ def arguments(step: Apply, notation: Notation) -> RichText:
     """
     if step.origin and step.op.name.startswith("gradient of "):
         step = step.origin
+    if "reduction" in step.attrs:
+        return _reduced(step, notation)
     texts = dict(_lengths(step, notation))
     for own in step.op.own:
         value = step.attrs.get(own.name)
@@ -33,6 +35,32 @@ def arguments(step: Apply, notation: Notation) -> RichText:
             texts[own.name] = richtext.plain(str(value))
     found = [texts[own.name] for own in step.op.own if own.name in texts]
     return tuple(run for text in found for run in (*richtext.plain(", "), *text))[1:]
+
+
+def _reduced(loss: Apply, notation: Notation) -> RichText:
+    """Return ``mean over B·S``, or ``mean where w = 1`` of a loss whose targets may not all count.
+
+    The number of targets is that of all ranks.
+    """
+    attrs, (y, t, *weights) = loss.attrs, loss.inputs
+    runs = richtext.plain(str(attrs["reduction"]))
+    counted = [(w, "w", "= 1") for w in weights]
+    if attrs.get("ignore") is not None:
+        counted.append((t, "t", f"≠ {attrs['ignore']}".replace("-", "−")))
+    for place, (value, letter, words) in enumerate(counted):
+        runs += richtext.plain(", " if place else " where ")
+        runs += (*(notation.symbol(value) or richtext.symbol(letter)), *richtext.plain(f" {words}"))
+    if not counted and attrs["reduction"] == "mean":
+        count = attrs.get("count") or _count(y, notation)
+        runs += (*richtext.plain(" over "), *richtext.number(str(count))) if count else ()
+    runs += richtext.plain(f", {attrs['form']}" if attrs.get("form") == "logits" else "")
+    return runs
+
+
+def _count(value: Value, notation: Notation) -> str:
+    """Return the number of elements, empty for a part of those of all ranks."""
+    is_whole = not notation.graph.placements
+    return str(product(notation.graph.shape(value))) if is_whole else ""
 
 
 def _lengths(step: Apply, notation: Notation) -> Iterator[tuple[str, RichText]]:
