@@ -19,19 +19,22 @@ def lanes(text: str, view: View = "forward") -> list[tuple[str, tuple[str, ...]]
 
 def test_heads_have_a_lane_under_any_name() -> None:
     named = [lanes(MHA.replace("N_H", name)) for name in ("N_H", "heads")]
-    assert [[label for label, _ in found] for found in named] == [["× N_H"], ["× heads"]]
+    assert [[label for label, _ in found] for found in named] == [
+        ["batch axis N_H"],
+        ["batch axis heads"],
+    ]
     assert named[0][0][1] == named[1][0][1] == ("A", "Z", "P", "AS", "O")
     ((label, nodes), *others) = lanes(MHA.replace("N_H", "heads"), "backward")
-    assert label == "× heads"
+    assert label == "batch axis heads"
     assert len(nodes) > 5
-    assert [name for name, _ in others] == ["× heads"] * 2
+    assert [name for name, _ in others] == ["batch axis heads"] * 2
 
 
 def test_heads_of_a_rank_have_a_lane() -> None:
     for view in ("forward", "backward"):
         parts = xg.compile(shipped("mha"), plan="TP").figure(view).groups
         wholes = xg.compile(shipped("mha")).figure(view).groups
-        assert {characters(group.label) for group in parts} == {"× N_H/N_T"}
+        assert {characters(group.label) for group in parts} == {"batch axis N_H/N_T"}
         assert [group.nodes for group in parts] == [group.nodes for group in wholes]
     assert xg.compile(shipped("mlp"), plan="TP").figure("forward").groups == ()
 
@@ -124,5 +127,5 @@ def test_a_lane_is_painted_where_another_node_is_near() -> None:
     """The tensor `dropped` is in the room that the frame of the experts usually takes."""
     figure = xg.compile(shipped("moe"), block="Experts").figure("forward")
     display = painted(figure)[0]
-    assert [one.title for one in display.elements if one.kind == "group"] == ["× N_E"]
+    assert [one.title for one in display.elements if one.kind == "group"] == ["batch axis N_E"]
     assert flaws(display) == []

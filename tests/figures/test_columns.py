@@ -19,8 +19,9 @@ from xg.figures.draw.side_by_side import side_by_side
 from xg.figures.layout.columns import first_column
 from xg.figures.layout.run_engine import layout
 from xg.figures.model.figure import BarPlace, Figure, NodeKind
-from xg.figures.model.geometry import Box, bounding_box, flattened
+from xg.figures.model.geometry import Box, DrawnPath, bounding_box, flattened
 from xg.figures.model.richtext import characters
+from xg.figures.model.style import Color
 
 LIBRARY = Path(__file__).parents[2] / "diagrams"
 CASES = [
@@ -71,12 +72,18 @@ def test_a_column_is_clean_and_all_are_alike(name: str, plan: str) -> None:
             assert all(one.bottom < row.top or one.top > row.bottom for one in others)
 
 
+def hairlines(bar: Element) -> list[DrawnPath]:
+    """The lines through a bar; frames, its own and those of tags, are closed."""
+    paths = (part.path for part in bar.parts if isinstance(part, DrawnShape))
+    return [path for path in paths if not path.closed]
+
+
 @each_case
 def test_bars_hold_their_text_and_no_line_crosses_it(name: str, plan: str) -> None:
     display = painted(drawn(name, plan))
     for bar in bars(display):
         frame = box_of(bar)
-        lines = [part.path for part in bar.parts if isinstance(part, DrawnShape)][1:]
+        lines = hairlines(bar)
         for text in texts(bar):
             assert frame.left < text.left < text.right < frame.right
             assert frame.top < text.top < text.bottom < frame.bottom
@@ -110,7 +117,7 @@ def test_a_group_that_stands_together_has_a_bar_of_its_own() -> None:
     figure = drawn("flow", "DP_TP")
     spans = {characters(bar.node.label): bar.spans for bar in figure.bars}
     assert spans["AR N_T"] == ((0, 2), (3, 5))
-    assert spans["AR N_D of 21 gradients, for every rank of N_T"] == ((0, 5),)
+    assert spans["AR N_D of 21 gradients tagged AR N_D, for every rank of N_T"] == ((0, 5),)
 
 
 def test_what_is_sent_for_parameters_is_a_bar_outside_that_tags_name() -> None:
@@ -245,10 +252,46 @@ def test_text_of_a_bar_is_in_its_middle_where_no_line_is() -> None:
     centred = 0
     for name, plan in CASES:
         for bar in bars(painted(drawn(name, plan))):
-            lines = [p.path.bounds() for p in bar.parts if isinstance(p, DrawnShape)][1:]
+            lines = [path.bounds() for path in hairlines(bar)]
             middle, reach = box_of(bar).center[0], max(text.width for text in texts(bar)) / 2 + 6.0
             if not any(one.left < middle + reach and middle - reach < one.right for one in lines):
                 centred += 1
                 middles = [text.center[0] for text in texts(bar)]
                 assert middles == pytest.approx([middle] * len(middles))
     assert centred > len(CASES)
+
+
+def test_a_bar_outside_shows_the_tag_that_names_it() -> None:
+    """An arrow from all columns says nothing of whose gradients it carries; tags do."""
+    figure = drawn("mlp", "DP")
+    (bar,) = (one for one in figure.bars if one.where is BarPlace.BELOW)
+    assert characters(bar.node.label) == "AR N_D of 6 gradients tagged AR N_D"
+    (element,) = (one for one in painted(figure).elements if one.op == bar.node.id)
+    frames = [p for p in element.parts if isinstance(p, DrawnShape) and p.path.closed]
+    assert len(frames) == 2  # the bar's own, and that of the tag
+    assert frames[1].line is Color.BACKWARD
+
+
+def test_indices_have_a_place_for_every_axis_of_the_mesh() -> None:
+    """W_Q is cut over the second axis alone, X over the first: both alone would be (0)."""
+    figure = drawn("mha", "DP_TP")
+    column = figure.columns[0]
+    said = " ".join(characters(one.label) for one in (*column.nodes, *column.edges))
+    assert "W_Q^(*,0)" in said
+    assert "X^(0,*)" in said
+    assert "^(0)" not in said
+
+
+def test_a_lane_has_a_name_if_the_figure_need_not_be_wider() -> None:
+    figure = xg.compile(LIBRARY / "models" / "llama.xg", plan="TP").figure("overview")
+    lanes = {characters(e.name) for e in figure.columns[0].edges if e.name}
+    assert lanes == {"X ", "M ", "Q^(0,0) "}
+    edges = [one for one in painted(figure).elements if one.kind == "edge"]
+    drawn_texts = {
+        "".join(span.text for span in part.line.spans)
+        for one in edges
+        for part in one.parts
+        if isinstance(part, DrawnText)
+    }
+    assert {"X [B, S, D]", "M [B, S, D]"} <= drawn_texts
+    assert not [text for text in drawn_texts if text.startswith("Q")]

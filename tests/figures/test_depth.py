@@ -66,7 +66,7 @@ def test_equal_layers_are_opened_once_and_say_how_often() -> None:
     assert [characters(group.label) for group in figure.groups] == [
         "Transformer Layer × N_L",
         "Multi-Head Attention ",
-        "× N_H",
+        "batch axis N_H",
     ]
     assert [group.id for group in figure.groups][:2] == ["layers", "layers.attn"]
     assert nested(figure.groups) == {None: [0], 0: [1], 1: [2]}
@@ -177,7 +177,7 @@ def test_heads_have_a_lane_in_opened_attention(name: str, depth: int) -> None:
     """Inside its frame, under the name of the caller's axis; columns keep their order."""
     figure = _figure(name, depth)
     axes = [group for group in figure.groups if group.is_axis]
-    assert {characters(group.label) for group in axes} == {"× N_H"}
+    assert {characters(group.label) for group in axes} == {"batch axis N_H"}
     calls = [set(group.nodes) for group in figure.groups if not group.is_axis]
     assert all(any({*group.nodes} < call for call in calls) for group in axes)
     placed = layout(figure)

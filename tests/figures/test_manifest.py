@@ -109,7 +109,7 @@ class Lines:
         own = () if edge.role is EdgeRole.RESIDUAL else edge.label
         ends = [self.nodes[end] for end in (edge.tail, edge.head)]
         tensors = [end.label for end in ends if end.kind in QUIET]
-        known = (own, *tensors, edge.label, *self.siblings.get(_fan(edge), ()))
+        known = (own, *tensors, edge.text, *self.siblings.get(_fan(edge), ()))
         return written(next((text for text in known if text), ()))
 
     def line(self, edge: FigureEdge) -> str:

@@ -6,7 +6,7 @@ from collections import Counter
 from pathlib import Path
 
 import xg
-from xg.figures.model.figure import EdgeRole, EdgeStyle, Figure, NodeKind
+from xg.figures.model.figure import EdgeRole, EdgeStyle, Figure, FigureEdge, NodeKind
 from xg.figures.model.richtext import characters
 from xg.figures.views import View
 
@@ -40,6 +40,16 @@ block Joined (A [B, S, D_h], R [B, S, D_r]) -> Y [B, S, D_h] {
 
 def drawn(name: str, view: View, block: str | None = None, depth: int | None = None) -> Figure:
     return xg.compile(LIBRARY / "examples" / f"{name}.xg", block).figure(view, depth=depth)
+
+
+def drawn_notation(
+    name: str, view: View, plan: str | None = None, block: str | None = None
+) -> Figure:
+    return xg.compile(LIBRARY / "notation" / f"{name}.xg", block, plan).figure(view)
+
+
+def said(edge: FigureEdge) -> str:
+    return characters(edge.label)
 
 
 def test_only_the_sum_bears_the_name_of_a_gradient() -> None:
@@ -101,7 +111,8 @@ def test_sizes_without_a_label_are_written_with_the_names_of_the_file() -> None:
 def test_what_a_call_takes_keeps_the_name_that_the_caller_gives_it() -> None:
     figure = xg.compile(LIBRARY / "models" / "t5.xg", "DecoderLayer", plan="TP").figure("overview")
     first = figure.columns[0]
-    symbols = Counter(characters(edge.label).partition(" ")[0] for edge in first.edges)
+    inside = (edge for edge in first.edges if edge.tail != "X")  # where the caller's X has a lane
+    symbols = Counter(characters(edge.label).partition(" ")[0] for edge in inside)
     assert symbols["X"] == 0  # what the attention calls X is H_1 here
     assert symbols["H_1"] == symbols["H_2"] == 2  # above its bar and under it
     assert symbols["dH_1"] == symbols["dH_1^(0)"] == 1
@@ -110,7 +121,8 @@ def test_what_a_call_takes_keeps_the_name_that_the_caller_gives_it() -> None:
 def test_what_has_no_name_outside_a_call_has_none_in_it() -> None:
     path = LIBRARY / "models" / "transformer.xg"
     figure = xg.compile(path, "Layer", plan="TP").figure("overview")
-    symbols = {characters(edge.label).partition(" ")[0] for edge in figure.columns[0].edges}
+    inside = (edge for edge in figure.columns[0].edges if edge.tail != "X")
+    symbols = {characters(edge.label).partition(" ")[0] for edge in inside}
     assert symbols & {"X", "dX^(0)"} == set()
 
 
@@ -120,3 +132,68 @@ def test_an_output_that_passes_no_gradient_on_has_none() -> None:
     names = [characters(node.label) for node in figure.nodes if node.kind is NodeKind.TENSOR]
     assert "dbalance" in names
     assert "ddropped" not in names
+
+
+def test_each_term_of_a_gradient_says_which_it_is() -> None:
+    figure = drawn_notation("mha", "backward")
+    terms = [said(edge) for edge in figure.edges if "of 3" in said(edge)]
+    assert sorted(terms) == [f"dH [B, S, D], {one} of 3" for one in ("1 + 2", "1", "2", "3")]
+    assert [said(e) for e in figure.edges if e.tail.startswith("dLN") and said(e)] == [
+        "dX [B, S, D], 2 of 2"
+    ]
+    partial = drawn_notation("mha", "backward", "TP")
+    assert "dH_i [B, S, D] partial, 3 of 3" in map(said, partial.edges)
+
+
+def test_a_term_that_is_the_gradient_of_another_tensor_keeps_its_name() -> None:
+    source = """
+dim B, D
+block Sums (X [B, D], Y [B, D]) -> Z [B, D] {
+    X -> ⊕<-Y       : M [B, D]
+    M -> GELU       : G [B, D]
+    M -> ⊕<-G       : N [B, D]
+    X -> GELU -> ⊕<-N : Z
+}
+"""
+    labels = [said(edge) for edge in xg.compile(source=source).figure("backward").edges]
+    assert "dM [B, D], 2 of 2" in labels
+    assert [one for one in labels if one.startswith("dX")] == ["dX [B, D], 1 of 2"]
+    assert "dM [B, D]" in labels
+
+
+def test_a_reshape_has_the_name_at_both_sides() -> None:
+    """The shape says which: Q [B, S, D], which R makes Q [B, N_H, S, D_h]."""
+    forward = Counter(map(said, drawn_notation("mha", "forward").edges))
+    assert forward["Q [B, S, D]"] == forward["Q [B, N_H, S, D_h]"] == 1
+    backward = Counter(map(said, drawn_notation("mha", "backward").edges))
+    assert backward["dQ [B, N_H, S, D_h]"] == backward["dQ [B·S, D]"] == 1
+    assert backward["dQ [B, S, D]"] == 2  # into the product and into the sum of db
+
+
+def test_what_is_put_together_of_parts_has_their_name() -> None:
+    """A rank has a part of the sequence; attention reads all of it."""
+    labels = [said(e) for e in drawn_notation("node_i", "forward", block="MLP_sp").edges]
+    assert {"H [B, S/N_T, D]", "H [B, S, D]"} <= set(labels)
+
+
+def test_calls_of_one_title_in_several_blocks_have_their_names() -> None:
+    """An overview opens the encoder and the decoder: there are three kinds of attention."""
+    path = LIBRARY / "models" / "encoder_decoder.xg"
+    figure = xg.compile(path, "Transformer").figure("overview")
+    boxes = [n for n in figure.nodes if characters(n.label).startswith("Multi-Head")]
+    assert [characters(box.detail) for box in boxes] == [
+        "as self_attn",
+        "as self_attn",
+        "as cross_attn",
+    ]
+
+
+def test_a_saved_tensor_says_that_it_is_saved() -> None:
+    nodes = drawn_notation("flow", "backward").nodes
+    titles = [one.title for one in nodes if one.kind is NodeKind.SAVED]
+    assert "A [B, S, D], saved in the forward pass" in titles
+
+
+def test_a_rank_says_of_how_many_it_is() -> None:
+    figure = drawn_notation("mha", "forward", "TP")
+    assert figure.subtitle == "forward pass (Node i of 2 GPUs), tensor parallel"

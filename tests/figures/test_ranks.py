@@ -118,7 +118,7 @@ def test_queries_keys_and_values_are_in_the_same_rows(plan: str) -> None:
 def test_heads_of_a_rank_have_a_lane_side_by_side_too() -> None:
     figure = drawn("mha", "TP")
     (lane,) = figure.lanes
-    assert characters(lane.label) == "× N_H/N_T"
+    assert characters(lane.label) == "batch axis N_H/N_T"
     (alone,) = drawn("mha", "TP", "forward").groups
     assert lane.nodes == alone.nodes
     frames = [one.op for one in painted(figure)[0].elements if one.kind == "group"]
@@ -309,4 +309,4 @@ def test_a_parameter_that_one_use_moves_has_a_tag_at_that_use() -> None:
 def test_parameters_that_are_gathered_have_the_number_of_their_part() -> None:
     """Gathered over one mesh axis, they are parts over the other."""
     first, _ = texts(drawn("transformer", "FSDP_TP"), "MLP")
-    assert first == "W_up^(0) [D, D_ff/N_T], W_down^(0) [D_ff/N_T, D]"
+    assert first == "W_up^(0,*) [D, D_ff/N_T], W_down^(0,*) [D_ff/N_T, D]"

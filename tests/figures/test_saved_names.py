@@ -131,7 +131,8 @@ def test_gradients_of_different_values_have_different_names() -> None:
     assert given(figure) == [
         "dW_lm",
         "dγ_mlp, dβ_mlp, dW_up, db_up, dW_down, db_down",
-        "gradients of 10 parameters",
+        "dγ_mha, dβ_mha, dW_Q, dW_K, dW_V",
+        "dW_O, db_Q, db_K, db_V, db_O",
         "dE, dP_embedding, dγ_embedding, dβ_embedding",
     ]
     (box,) = given(xg.compile(shipped("transformer"), "Layer").figure("backward"))[:1]

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
 from itertools import groupby, pairwise
 from typing import Final
 
 from xg.diagnostics.lazy_dataclass import dataclass
 from xg.figures.draw.display import DrawnShape, Element
-from xg.figures.draw.glyph import frame, text_in
+from xg.figures.draw.glyph import boxed_text, frame
 from xg.figures.draw.hairlines import free_ranges
 from xg.figures.layout.columns import bar_id
 from xg.figures.layout.measure import node_lines
@@ -17,7 +16,6 @@ from xg.figures.model import style
 from xg.figures.model.figure import FigureBar
 from xg.figures.model.geometry import Box
 from xg.figures.model.richtext import characters
-from xg.figures.model.style import Color
 
 CLEAR: Final = 5.0  # between a text and what is beside it
 _BESIDE: Final = 2.0  # a line so near to a text is left out
@@ -72,14 +70,10 @@ def bar_element(bar: FigureBar, number: int, box: Box, lines: Sequence[DrawnShap
     room = Box.around((_text_place(box, width, lines), box.center[1]), 0.0, 0.0)
     text_room = room.grown(width / 2 + _BESIDE)
     seen = (one for one in lines if not one.path.bounds().grown(0.01).overlaps(text_room))
-    text = (
-        replace(one, color=Color.MUTED if place else Color.INK)
-        for place, one in enumerate(text_in(texts, room))
-    )
     title = bar.node.title or characters(bar.node.label)
     kind = f"node {bar.node.kind.name.lower()}"
     outline = frame(style.NODE_STYLES[bar.node.kind], box)
-    return Element(bar_id(bar, number), kind, title, (*outline, *seen, *text))
+    return Element(bar_id(bar, number), kind, title, (*outline, *seen, *boxed_text(texts, room)))
 
 
 def _text_place(bar: Box, width: float, lines: Sequence[DrawnShape]) -> float:

@@ -82,6 +82,12 @@ def text_in(lines: Iterable[TextLine], box: Box, color: Color = Color.INK) -> It
         y += leading
 
 
+def boxed_text(lines: Iterable[TextLine], box: Box) -> Iterator[DrawnShape | DrawnText]:
+    """Draw the text of a box, quiet below its first line, with the frames of its tags."""
+    texts = enumerate(text_in(lines, box))
+    return _framed(replace(one, color=Color.MUTED if n else Color.INK) for n, one in texts)
+
+
 def _size(line: TextLine) -> float:
     return line.spans[0].size if line.spans else 0.0
 
@@ -113,12 +119,7 @@ def _inside(node: FigureNode, box: Box) -> Iterable[DrawnShape | DrawnText]:
         case NodeKind.SAVED | NodeKind.NOTE:
             return _framed(text_in(measure.node_lines(node), box, Color.MUTED))
         case _:
-            return _framed(_with_quiet(measure.node_lines(node), box))
-
-
-def _with_quiet(lines: Iterable[TextLine], box: Box) -> Iterator[DrawnText]:
-    for number, text in enumerate(text_in(lines, box)):
-        yield replace(text, color=Color.MUTED if number else Color.INK)
+            return boxed_text(measure.node_lines(node), box)
 
 
 def _framed(lines: Iterable[DrawnText]) -> Iterator[DrawnShape | DrawnText]:

@@ -156,7 +156,7 @@ def _edges(
             color = style.MARKS.get(edge.mark, Color.INK)
             parts.append(replace(_label(placed, number, edge, around), color=color))
         name = f"{edge.tail}->{edge.head}"
-        yield Element(name, "edge", characters(edge.label), tuple(parts), wire(edge))
+        yield Element(name, "edge", characters(edge.text), tuple(parts), wire(edge))
 
 
 def wire(edge: FigureEdge) -> Wire:
@@ -167,7 +167,8 @@ def wire(edge: FigureEdge) -> Wire:
 
 def _label(placed: PlacedFigure, number: int, edge: FigureEdge, around: Lanes) -> DrawnText:
     """Set a label at the right of its line; the one of a pair's downward arrow at its left."""
-    line, facts = edge_line(edge.label), placed.facts
+    line = edge_line(edge.text if number in around.named else edge.label)
+    facts = placed.facts
     if placed.is_turned:
         return _label_below(placed, number, line, around)
     reach = style.LABEL_GAP

@@ -68,7 +68,7 @@ class _EdgeWriter:
         }
         if edge.label and not edge.repeats:  # dot would make room for it
             color = MARKS.get(edge.mark, Color.INK)
-            look["label"] = edge_label(edge.label, self.theme, color)
+            look["label"] = edge_label(edge.text, self.theme, color)
         if edge.passes:
             look["dir"] = "none"
         if place in _WEIGHTS:

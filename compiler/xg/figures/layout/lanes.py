@@ -54,13 +54,14 @@ class Lanes:
     """The boxes of labels that were placed last, by edge number, and the frames of the groups.
 
     The rims of some frames are `unsettled`: on a line or a text. Labels in `crowded` found no room;
-    they need so much at the left of their lines.
+    they need so much at the left of their lines. Those in `named` have their tensor's name, too.
     """
 
     labels: dict[int, Box] = field(default_factory=dict[int, Box])
     crowded: dict[int, float] = field(default_factory=dict[int, float])
     frames: dict[str, Frame] = field(default_factory=dict[str, Frame])
     unsettled: set[str] = field(default_factory=set[str])
+    named: set[int] = field(default_factory=set[int])
 
 
 def lanes(placed: PlacedFigure) -> Lanes:
@@ -193,15 +194,26 @@ def _obstacles(placed: PlacedFigure) -> Obstacles:
 
 
 def _put_on_lane(placed: PlacedFigure, number: int, obstacles: Obstacles, result: Lanes) -> None:
-    """Find the place of a lane's label; where there is none, say how much room it needs."""
-    box = _box_on(placed, number, obstacles, _others(placed, number))
-    box = box or _box_on(placed, number, obstacles)
+    """Find the place of a lane's label; where there is none, say how much room it needs.
+
+    It has the name of its tensor if the figure need not be wider for it.
+    """
+    others = _others(placed, number)
+    box = _box_on(placed, number, obstacles, others) or _box_on(placed, number, obstacles)
     if box is None:
         size, beside = _measures(placed, number)
         result.crowded[number] = size.width + _LEFT_GAP + _NARROW
         (x, start), (_, end) = _upright(placed.paths[number])[0]
         center = x + beside + size.width / 2, (start + end) / 2
         box = Box.around(center, size.width, size.height)
+    elif placed.figure.edges[number].name:
+        whole = _box_on(placed, number, obstacles, others, is_whole=True)
+        paths = (path.bounds() for path in placed.paths.values())
+        used = (*placed.nodes.values(), *placed.labels.values(), *result.labels.values(), *paths)
+        room = bounding_box([box, *used])
+        if whole and room.left <= whole.left and whole.right <= room.right:
+            box = whole
+            result.named.add(number)
     result.labels[number] = box
     obstacles.add(number, box)
 
@@ -220,18 +232,21 @@ def _box_on(
     obstacles: Obstacles,
     others: Sequence[Box] = (),
     heights: Sequence[float] = (),
+    *,
+    is_whole: bool = False,
 ) -> Box | None:
-    size, beside = _measures(placed, number)
+    size, beside = _measures(placed, number, is_whole=is_whole)
     rounds = _PAIR_TRIES if beside else _TRIES
     if placed.figure.edges[number].repeats:
         rounds = _PAIR_TRIES[:1] if beside else _SPARE_TRIES
     return _label_box(size, placed.paths[number], beside, obstacles, rounds, others, heights)
 
 
-def _measures(placed: PlacedFigure, number: int) -> tuple[Extent, float]:
+def _measures(placed: PlacedFigure, number: int, *, is_whole: bool = False) -> tuple[Extent, float]:
     """Return how large an edge's label is, and how far the arrow back is at the line's right."""
     beside = 2 * pair_shift(placed) if number in placed.facts.twins else 0.0
-    label = placed.figure.edges[number].label
+    edge = placed.figure.edges[number]
+    label = edge.text if is_whole else edge.label
     return label_size(label, turned=placed.figure.rightward), beside
 
 

@@ -76,6 +76,7 @@ class FigureEdge:
     line that branches. A dashed one has that of the arrow beside which it runs back. A label that
     `repeats` what another arrow says of the value is drawn where there is room for it. One that
     `passes` its head, a bar that leaves its value as it is, goes on behind it and has no head.
+    `name` is in front of the label where there is room.
     """
 
     tail: str
@@ -87,6 +88,12 @@ class FigureEdge:
     output: int = 0
     repeats: bool = False
     passes: bool = False
+    name: RichText = ()
+
+    @property
+    def text(self) -> RichText:
+        """Its whole label, as far as there is room for it."""
+        return (*self.name, *self.label)
 
     @property
     def is_back(self) -> bool:

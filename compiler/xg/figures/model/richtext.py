@@ -143,6 +143,12 @@ def tensor(name: RichText, dims: Iterable[str] | None) -> RichText:
     return (*name, *(plain(" ") if name else ()), *shape(dims))
 
 
+def before_shape(text: RichText) -> tuple[RichText, RichText]:
+    """Return the symbol in front of a shape, and the shape with what follows."""
+    place = next((place for place, run in enumerate(text) if run.text == "["), 0)
+    return text[:place], text[place:]
+
+
 def characters(text: RichText) -> str:
     """Return the label as one plain string, W_up [D, D_ff], for titles and descriptions."""
     return "".join(

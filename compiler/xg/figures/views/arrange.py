@@ -9,11 +9,12 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import Protocol
 
 from xg.diagnostics.lazy_dataclass import dataclass, field
 from xg.figures.model.figure import EdgeRole, EdgeStyle, Emphasis, FigureEdge, FigureNode, NodeKind
-from xg.figures.model.richtext import RichText, characters
+from xg.figures.model.richtext import RichText, before_shape, characters
 from xg.figures.views.remarks import behind
 from xg.ir.graph import Value
 
@@ -23,10 +24,6 @@ class EdgeNaming(Protocol):
 
     def label(self, value: Value) -> RichText:
         """Return symbol and shape."""
-        ...
-
-    def shape(self, value: Value) -> RichText:
-        """Return the shape alone."""
         ...
 
     def mark(self, value: Value) -> Emphasis:
@@ -123,7 +120,7 @@ def arrange(
             FigureEdge(tensor.id, operation.node.id, style, EdgeRole.SIDE, mark=tensor.mark)
             for tensor, style in beside
         )
-    return Arranged(tuple(nodes), tuple(edges))
+    return Arranged(tuple(nodes), tuple(edges if spelled else map(_briefly, edges)))
 
 
 def _edge(
@@ -135,6 +132,14 @@ def _edge(
     style = arrow.flow.style
     label, repeats = said
     return FigureEdge(arrow.tail, arrow.head.id, style, arrow.role, label, mark, place, repeats)
+
+
+def _briefly(edge: FigureEdge) -> FigureEdge:
+    """Return an edge; the tensor of a lane is named if there is room for that."""
+    if edge.role is not EdgeRole.RESIDUAL:
+        return edge
+    name, shape = before_shape(edge.label)
+    return replace(edge, label=shape, name=name) if shape else edge
 
 
 @dataclass(frozen=True, slots=True)
@@ -245,9 +250,9 @@ def _labelled(
     """Choose what each arrow says: symbol and shape, as the node that it leads to reads them.
 
     If they are not `spelled`, one arrow of a value does, where its column continues. Tensors carry
-    their names themselves; a lane says its value again, at least the shape. An arrow into one that
-    goes on says what it is called before, if that is another name. Return also which arrows repeat
-    what is said of the only value that leaves a node.
+    their names themselves; a lane says its value again. An arrow into one that goes on says what
+    it is called before, if that is another name. Return also which arrows repeat what is said of
+    the only value that leaves a node.
     """
     order = (EdgeRole.MAIN, EdgeRole.BRANCH, EdgeRole.SIDE)
     heads = (arrow.head for arrow in arrows)
@@ -274,8 +279,7 @@ def _labelled(
         if arrow.role is EdgeRole.RESIDUAL:
             value = arrow.flow.value
             is_new = value not in done and arrow.tail not in named
-            text = naming.label(value) if spelled else naming.shape(value)
-            text = arrow.flow.text or text
+            text = arrow.flow.text or naming.label(value)
             labels[number] = (*text, *(naming.note(value) if is_new else ()))
     return labels, repeats
 

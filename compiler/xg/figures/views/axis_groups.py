@@ -61,7 +61,7 @@ def axis_groups(
     return tuple(
         FigureGroup(
             f"× {run.axis} {number}",
-            (*plain("× "), *dimension(notation.written(run.axis))),
+            (*plain("batch axis "), *dimension(notation.written(run.axis))),
             (*run.nodes, *_beside(arranged, run.nodes)),
             is_axis=True,
         )

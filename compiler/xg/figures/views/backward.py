@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import field, replace
+from itertools import pairwise
 from typing import Final
 
 from xg.diagnostics.counted import counted
@@ -39,7 +40,8 @@ from xg.figures.views.unused_outputs import if_unused, with_words
 from xg.ir.graph import Apply, Backward, Call, Program, Step, Value
 from xg.ir.labels import read_of, saved_names
 
-_MOST_LISTED: Final = 6  # gradients of parameters that a box names
+_IN_A_LINE: Final = 6  # gradients of parameters that a line of a box names
+_MOST_LISTED: Final = 2 * _IN_A_LINE
 
 
 def backward_figure(program: Program, backward: Backward, *, legend: bool = False) -> Figure:
@@ -205,21 +207,27 @@ class BackwardDrawing:
                 yield from read_of(step.origin, self.program)
 
     def _given(self, call: Call) -> tuple[RichText, ...]:
-        """Return a line with the gradients of parameters that a call's backward pass makes.
+        """Return lines with the gradients of parameters that a call's backward pass makes.
 
         Of parameters of calls inside of it only their number is there.
         """
         inner = self.program.backwards[call.callee]
-        params = [value for value, _ in inner.param_gradients()]
+        names = [value.name or "" for value, _ in inner.param_gradients()]
         count = _count_gradients(self.program, call.callee)
-        if not 0 < len(params) <= _MOST_LISTED:
+        if not 0 < len(names) <= _MOST_LISTED:
             return (plain(f"gradients of {counted(count, 'parameter')}"),) if count else ()
+        lines, more = -(-len(names) // _IN_A_LINE), count - len(names)
+        ends = [number * len(names) // lines for number in range(lines + 1)]
+        *first, last = (self._listed(call, names[start:end]) for start, end in pairwise(ends))
+        return (*first, (*last, *plain(f", {more} more" if more else "")))
+
+    def _listed(self, call: Call, names: Sequence[str]) -> RichText:
+        """Return gradients of parameters with commas between them."""
         runs: list[StyledRun] = []
-        for name in (value.name or "" for value in params):
+        for name in names:
             index, own = call.path if name in self.ambiguous else "", name.rpartition(".")[2]
             runs += (*plain(", " if runs else ""), *symbol(own, gradient=True, index=index))
-        more = count - len(params)
-        return ((*runs, *plain(f", {more} more" if more else "")),)
+        return tuple(runs)
 
     def _read(self, call: Call) -> tuple[tuple[FigureNode, EdgeStyle], ...]:
         """Return the tensor beside a call: what its backward pass reads of what the call took."""
@@ -256,6 +264,8 @@ class BackwardDrawing:
     def _tensor(self, label: RichText, of_kind: NodeKind) -> FigureNode:
         title = characters(label)
         name = title.partition(" [")[0] or title
+        if of_kind is NodeKind.SAVED:
+            title = f"{title}, saved in the forward pass"
         return FigureNode(self.ids.take(name), of_kind, label, title=title)
 
 

@@ -30,14 +30,14 @@ from xg.figures.model.richtext import RichText, bold, dimension, plain
 from xg.figures.views.arrange import Arranged, DrawnOperation, Terminal, arrange
 from xg.figures.views.assign_to_stages import assign_to_stages
 from xg.figures.views.axis_groups import axis_groups
-from xg.figures.views.communication import sums
+from xg.figures.views.communication import sent_tags, sums
 from xg.figures.views.expanded_blocks import BlockExpander
 from xg.figures.views.notation import Notation
 from xg.figures.views.overview import Gradients, Naming, gradients, with_gradients
 from xg.figures.views.prices import name, prices, summed
 from xg.figures.views.sketch import Move, Sketch, sketches
 from xg.figures.views.stages import Piece
-from xg.figures.views.steps import plan_name
+from xg.figures.views.steps import gpus, plan_name
 from xg.figures.views.totals import totals
 from xg.ir.collective import FAMILY
 from xg.ir.graph import Apply, Program, Step
@@ -175,8 +175,8 @@ def _outside(ranks: Program, known: Mapping[str, Sketch], count: int) -> Iterato
         glyph, axis, forward = sent
         what = ("parameter" if forward else "gradient") + "s" * (number != "1")
         node_id = f"{glyph} {axis} {what}"
-        label = (*name(glyph, axis), *plain(" of "), *dimension(number), *plain(f" {what}"))
-        label = (*label, *_each(axis, ranks.mesh))
+        label = (*name(glyph, axis), *plain(" of "), *dimension(number), *plain(f" {what} tagged "))
+        label = (*label, *sent_tags([sent]), *_each(axis, ranks.mesh))
         lines = (*summed(glyph, axis), *prices(glyph, axis, volume))
         node = FigureNode(node_id, NodeKind.COMMUNICATION, label, lines=lines)
         where = BarPlace.ABOVE if forward else BarPlace.BELOW
@@ -240,6 +240,5 @@ def _each(axis: str, mesh: Mapping[str, int]) -> RichText:
 
 def _subtitle(ranks: Program) -> str:
     """Return `tensor parallel with 3 GPUs`, `data and tensor parallel with 2 × 3 GPUs`."""
-    sizes = " × ".join(str(size) for size in ranks.mesh.values())
     name = plan_name(ranks.plan) if ranks.plan else "overall flow"
-    return f"{name} with {sizes} GPUs"
+    return f"{name} with {gpus(ranks.mesh)}"

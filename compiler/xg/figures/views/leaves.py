@@ -12,7 +12,8 @@ from typing import Final
 
 from xg.diagnostics.lazy_dataclass import dataclass
 from xg.figures.model.richtext import RichText, StyledRun, plain, tensor
-from xg.figures.views.notation import Notation, swaps_last_two, with_frozen
+from xg.figures.views.names_from_steps import swaps_last_two
+from xg.figures.views.notation import Notation, with_frozen
 from xg.figures.views.steps import own_tensors, start_values
 from xg.ir.graph import Apply, Graph, Value
 

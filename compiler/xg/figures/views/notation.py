@@ -11,6 +11,8 @@ from xg.figures.model import richtext
 from xg.figures.model.figure import Emphasis, NodeKind
 from xg.figures.model.richtext import RichText, StyledRun
 from xg.figures.views.factors import factors_of, in_order
+from xg.figures.views.gradient_parts import GradientPart, gradient_parts
+from xg.figures.views.names_from_steps import names_of_same_elements, terms_of_sums, transpose_names
 from xg.figures.views.remarks import Remarks
 from xg.ir.dim import ONE, Dim, product
 from xg.ir.graph import Apply, Backward, Graph, Value
@@ -66,19 +68,20 @@ def kind(op: Op) -> NodeKind:
 class Notation:
     """The symbols and shapes of one graph's values, and of their gradients.
 
-    `names` are outputs that the block names and its statements do not; `gathered` are parameters of
-    which a rank holds a part, put together again under the same name; `transposes` are values that
-    the author named after their operand: KT, written K⊤. `terms` are terms of a sum over ranks,
+    `names` are outputs that the block names and its statements do not; `same` are names of
+    values that have the elements of a named one; `transposes` are values that the author named
+    after their operand: KT, written K⊤. `terms` are terms of a sum over ranks,
     with the name of the sum: Z_i. For ranks side by side, `rank` says which this is: values that
     differ between ranks have its number: Z^(0). `kept` are the names of values that the backward
     pass reads and that have no label, or share one, in both figures the same; in an opened call
     they are the names, maybe empty, that its inputs have there. `outer` are the sizes of an opened
     call, in the symbols of its caller; `indices` tell its names from equal ones in the figure.
+    `parts` are gradients that are terms of a tensor's.
     """
 
     graph: Graph
     names: Mapping[Value, str]
-    gathered: Mapping[Value, str]
+    same: Mapping[Value, str]
     transposes: Mapping[Value, str]
     terms: Mapping[Value, str]
     backward: Backward | None = None
@@ -87,6 +90,7 @@ class Notation:
     remarks: Remarks = field(default_factory=Remarks)
     outer: Mapping[str, Dim] = field(default_factory=dict[str, Dim])
     indices: Mapping[str, str] = field(default_factory=dict[str, str])
+    parts: Mapping[Value, GradientPart] = field(default_factory=dict[Value, GradientPart])
 
     @classmethod
     def of(
@@ -98,17 +102,19 @@ class Notation:
     ) -> Notation:
         """Return the notation of a graph, and of its backward pass if it is given."""
         names = dict(zip(graph.outputs, graph.output_names, strict=True))
-        gathered = _gathered(graph)
+        same = names_of_same_elements(graph, is_brief=bool(rank))  # ranks stand close together
+        kept = kept or {}
         return cls(
             graph,
             names,
-            gathered,
-            _transposes(graph, gathered),
-            _terms(graph),
+            same,
+            transpose_names(graph, same),
+            terms_of_sums(graph),
             backward,
             rank or {},
-            kept or {},
+            kept,
             Remarks.of(graph),
+            parts=gradient_parts(backward, {**names, **same, **kept}) if backward else {},
         )
 
     def mark(self, value: Value) -> Emphasis:
@@ -157,25 +163,32 @@ class Notation:
         rest = [str(dim) for axis, dim in enumerate(shape) if axis not in summed]
         joined = str(product(shape[axis] for axis in summed))
         dims = [*rest, joined] if place == 0 else [*rest[:-1], joined, *rest[-1:]]
-        text = richtext.tensor(self.symbol(value, transposed=transposed), dims)
-        return with_frozen(text, value)
+        text = richtext.tensor(self._called(value, transposed=transposed), dims)
+        return (*with_frozen(text, value), *self._which(value))
 
     def label(self, value: Value, *, transposed: bool = False) -> RichText:
         """Return symbol and shape, whether it is frozen or partial; a scalar has no brackets."""
         dims = self.dims(value, transposed=transposed)
-        text = richtext.tensor(self.symbol(value, transposed=transposed), dims or None)
-        return with_partial(with_frozen(text, value), is_term=self.is_partial(value))
+        text = richtext.tensor(self._called(value, transposed=transposed), dims or None)
+        text = with_partial(with_frozen(text, value), is_term=self.is_partial(value))
+        return (*text, *self._which(value))
+
+    def _called(self, value: Value, *, transposed: bool) -> RichText:
+        """Return a value's symbol; a gradient without one has that of which it is a part."""
+        own, part = self.symbol(value, transposed=transposed), self.parts.get(value)
+        if own or part is None:
+            return own
+        return self._symbol(part.primal, gradient=True, index=self._index(value))
+
+    def _which(self, value: Value) -> RichText:
+        """Return which term of a gradient a value is, if it has no symbol of its own."""
+        return self.parts[value].words() if value in self.parts and not self.symbol(value) else ()
 
     def gradient(self, primal: Value) -> RichText:
         """Return symbol and shape of a forward value's gradient."""
         symbol = self._symbol(primal, gradient=True, rank=self._rank(primal, gradient=True))
         text = richtext.tensor(symbol, self.dims(primal) or None)
         return with_partial(text, is_term=self.has_partial_gradient(primal))
-
-    def shape(self, value: Value) -> RichText:
-        """Return the shape, and whether the value is partial."""
-        text = richtext.tensor((), self.dims(value) or None)
-        return with_partial(text, is_term=self.is_partial(value))
 
     def gradient_shape(self, primal: Value) -> RichText:
         """Return the shape of a forward value's gradient, and whether it is partial."""
@@ -204,8 +217,8 @@ class Notation:
 
     def name(self, value: Value) -> str:
         """Return what a value is called, empty where it has no name."""
-        if value in self.gathered:
-            return self.gathered[value]
+        if value in self.same:
+            return self.same[value]
         if value in self.kept:
             return self.kept[value]
         return value.name or self.names.get(value) or self.terms.get(value) or ""
@@ -234,7 +247,7 @@ class Notation:
         if gradient.name:
             return True
         is_total = self.backward and self.backward.totals.get(primal, gradient) is gradient
-        named = (self.names, self.gathered, self.kept)
+        named = (self.names, self.same, self.kept)
         return bool(is_total) and any(primal in some for some in named)
 
     def _is_term_here(self, value: Value) -> bool:
@@ -242,13 +255,17 @@ class Notation:
         return bool(self.rank) and self.is_partial(value)
 
     def _rank(self, value: Value, *, gradient: bool = False) -> str:
-        """The number of the rank on what differs between ranks: parts, and terms of sums."""
-        names: list[str] = []
-        for axis, state in self.graph.placements.get(value, {}).items():
-            lies = dual(state) if gradient else state
-            if axis in self.rank and lies is not None and not lies.is_same:
-                names.append(str(self.rank[axis]))
-        return f"({','.join(names)})" if names else ""
+        """The number of the rank on what differs between ranks: parts, and terms of sums.
+
+        Along axes of the mesh on which all ranks have the same, there is a star: W^(0,*).
+        """
+        states = self.graph.placements.get(value, {})
+        lies = {axis: dual(state) if gradient else state for axis, state in states.items()}
+        different = {axis for axis, state in lies.items() if state and not state.is_same}
+        if different.isdisjoint(self.rank):
+            return ""
+        numbers = (str(n) if axis in different else "*" for axis, n in self.rank.items())
+        return f"({','.join(numbers)})"
 
     def _index(self, value: Value) -> str:
         """The index of a value that is only a term of a sum over ranks."""
@@ -342,49 +359,3 @@ def volume(shape: Shape, sizes: Sizes) -> str:
         return text
     below = f"({parts})" if len(parts.symbols()) > 1 else str(parts)
     return f"{text or 1}/{below}"
-
-
-def _terms(graph: Graph) -> dict[Value, str]:
-    """Name the terms that the file does not name after their sum; what a bias follows has none."""
-    named: dict[Value, str] = {}
-    for step in reversed(graph.steps):
-        if isinstance(step, Apply) and step.op.family == "collective":
-            (result, *_), first = step.outputs, step.inputs[0]
-            name = result.name or named.get(result)
-            if name and first.name is None:
-                named[first] = name
-    return {value: name for value, name in named.items() if is_term(graph.placements.get(value))}
-
-
-def _gathered(graph: Graph) -> dict[Value, str]:
-    """Find what an all-gather of a parameter makes, where the file does not name it."""
-    return {
-        step.outputs[0]: step.inputs[0].name
-        for step in graph.steps
-        if isinstance(step, Apply)
-        and step.op.glyph == "AG"
-        and step.inputs[0].role == "param"
-        and step.inputs[0].name
-        and step.outputs[0].name is None
-    }
-
-
-def _transposes(graph: Graph, gathered: Mapping[Value, str]) -> dict[Value, str]:
-    """Find values like KT = T(K), and those of T(E) that have no name."""
-    turned = [
-        (step, step.inputs[0].name or gathered.get(step.inputs[0]))
-        for step in graph.steps
-        if isinstance(step, Apply) and step.op.glyph == "T" and swaps_last_two(step)
-    ]
-    return {
-        step.outputs[0]: name
-        for step, name in turned
-        if name and step.outputs[0].name in (None, f"{name}T")
-    }
-
-
-def swaps_last_two(step: Apply) -> bool:
-    """Return whether a T exchanges the last two axes and nothing else, which is written ⊤."""
-    order: tuple[int, ...] = step.attrs["order"]
-    count = len(order)
-    return order == (*range(count - 2), count - 1, count - 2)

@@ -138,11 +138,6 @@ class Naming:
         notation, drawn_value = self._known(value)
         return notation.label(drawn_value)
 
-    def shape(self, value: Value) -> RichText:
-        """Return the shape alone."""
-        notation, drawn_value = self._known(value)
-        return notation.shape(drawn_value)
-
     def mark(self, value: Value) -> Emphasis:
         """Return how the value's edges are drawn."""
         notation, drawn_value = self._known(value)
@@ -167,9 +162,10 @@ class Naming:
         return id(notation), drawn_value
 
     def gradient(self, value: Value) -> RichText:
-        """Return the gradient's symbol and shape, nothing for a value without a name."""
+        """Return the gradient's symbol and shape, nothing for a value without a name of its own."""
         notation, drawn_value = self._known(value)
-        return notation.gradient(drawn_value) if notation.symbol(drawn_value) else ()
+        is_named = notation.symbol(drawn_value) and drawn_value not in notation.same
+        return notation.gradient(drawn_value) if is_named else ()
 
     def gives_gradient(self, value: Value, made: Collection[Value]) -> bool:
         """Return whether a node that makes these of a value gives it a gradient.

@@ -224,8 +224,13 @@ def subtitle(view: str, program: Program) -> str:
     """Return what a figure shows: of a parallel program what one rank does, by which plan."""
     if program.plan is None:
         return view
-    rank = " (Node i)" if program.mesh else ""
+    rank = f" (Node i of {gpus(program.mesh)})" if program.mesh else ""
     return f"{view}{rank}, {plan_name(program.plan)}"
+
+
+def gpus(mesh: Mapping[str, int]) -> str:
+    """Return how many GPUs a mesh has: 3 GPUs, 2 × 3 GPUs."""
+    return f"{' × '.join(map(str, mesh.values()))} GPUs"
 
 
 def plan_name(plan: Plan) -> str:
