@@ -170,6 +170,12 @@ def test_a_reshape_has_the_name_at_both_sides() -> None:
     assert backward["dQ [B, S, D]"] == 2  # into the product and into the sum of db
 
 
+def test_nothing_in_front_of_a_transpose_is_called_one() -> None:
+    path = LIBRARY / "models" / "whisper.xg"
+    labels = [said(e) for e in xg.compile(path, "Attention").figure("forward").edges]
+    assert [one for one in labels if one.startswith("KT")] == ["KT [B, N_H, D_h, S_k]"]
+
+
 def test_what_is_put_together_of_parts_has_their_name() -> None:
     """A rank has a part of the sequence; attention reads all of it."""
     labels = [said(e) for e in drawn_notation("node_i", "forward", block="MLP_sp").edges]

@@ -29,8 +29,8 @@ def names_of_same_elements(graph: Graph, *, is_brief: bool = False) -> dict[Valu
     """Name what has the elements of a named value in another shape, or those of its part.
 
     A reshape or a move is between both: Q [B, S, D] -> R : Q [B, N_H, S, D_h]. A value that goes
-    elsewhere, too, is not named after what becomes of it. If it is brief, only what is put
-    together of a parameter's parts has a name.
+    elsewhere, too, is not named after what becomes of it, nor one of which a transpose, KT, is
+    made. If it is brief, only what is put together of a parameter's parts has a name.
     """
     moves = [step for step in graph.steps if isinstance(step, Apply) and _keeps_elements(step)]
     if is_brief:
@@ -46,9 +46,16 @@ def names_of_same_elements(graph: Graph, *, is_brief: bool = False) -> dict[Valu
     for step in reversed(moves):
         before, (after, *_) = step.inputs[0], step.outputs
         name = after.name or named.get(after)
-        if name and before.name is None and before not in named and uses[before] == 1:
+        if not name or _is_transposed(name) or before.name is not None:
+            continue
+        if before not in named and uses[before] == 1:
             named[before] = name
     return named
+
+
+def _is_transposed(name: str) -> bool:
+    """Return whether a value is called a transpose, KT, as no value in front of it is."""
+    return len(name) > 1 and name.endswith("T") and name[:-1].isupper()
 
 
 def _keeps_elements(step: Apply) -> bool:
