@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from math import ceil
@@ -12,7 +11,7 @@ from xg.figures.draw.arrow import arrow
 from xg.figures.draw.display import Display, DrawnShape, DrawnText, Element, Wire
 from xg.figures.draw.glyph import glyph
 from xg.figures.draw.move import moved
-from xg.figures.draw.typeset import TextLine, line_bounds, typeset
+from xg.figures.draw.typeset import TextLine, line_bounds, typeset, wrapped
 from xg.figures.layout.lanes import Lanes, lanes
 from xg.figures.layout.measure import edge_line
 from xg.figures.layout.placed import PlacedFigure
@@ -22,7 +21,7 @@ from xg.figures.model.figure import Figure, FigureEdge
 from xg.figures.model.geometry import Box, DrawnPath, bounding_box, rectangle
 from xg.figures.model.legend import legend
 from xg.figures.model.refusals import LEAST_SIZE, TooNarrow
-from xg.figures.model.richtext import RichText, characters, title_text
+from xg.figures.model.richtext import characters, title_text
 from xg.figures.model.style import Color
 
 _GROUP_ROUNDING = 9.0
@@ -30,7 +29,6 @@ _GROUP_GAP = 3.0
 _BELOW_TITLE = 14.0
 _PIXEL = 0.75  # points: a page is whole pixels large
 _TITLE_LEADING = 6.0
-_WORD = re.compile(r"\s*\S+\s*")
 
 
 def paint(placed: PlacedFigure) -> Display:
@@ -95,26 +93,13 @@ def _heading(figure: Figure, margin: float, room: float) -> tuple[list[Element],
         return [], margin, 0.0
     text, top = title_text(figure.title, figure.subtitle), margin
     parts: list[DrawnText] = []
-    for words in _wrapped(text, room) if room else (text,):
+    for words in wrapped(text, style.TITLE_SIZE, room) if room else (text,):
         line = typeset(words, style.TITLE_SIZE)
         parts.append(DrawnText(line, margin, top + line.ascent))
         top += line.ascent + (_TITLE_LEADING if room else 0.0)
     widest = max(part.line.width for part in parts)
     top += _BELOW_TITLE - (_TITLE_LEADING if room else 0.0)
     return [Element("", "title", "", tuple(parts))], top, widest
-
-
-def _wrapped(text: RichText, room: float) -> Iterator[RichText]:
-    """Yield a text in lines no wider than a room, as far as its words allow."""
-    words = [replace(run, text=word) for run in text for word in _WORD.findall(run.text)]
-    line: RichText = ()
-    for word in words:
-        longer = (*line, word)
-        if line and typeset(longer, style.TITLE_SIZE).width > room:
-            yield line
-            longer = (replace(word, text=word.text.lstrip()),)
-        line = longer
-    yield line
 
 
 def node_boxes(display: Display) -> Mapping[str, Box]:

@@ -1,6 +1,8 @@
 """Rich text set on a baseline: every span with its place, size and face, in points."""
 
+import re
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from functools import lru_cache
 from itertools import groupby
 from typing import Final
@@ -15,6 +17,7 @@ _SCRIPT_SIZE: Final = 0.72  # of the base's size
 _NESTED_SIZE: Final = 0.82  # of a script's size, of a script below it
 _SUB_DROP: Final = 0.22  # of the base's size, below the baseline
 _SUP_RISE: Final = 0.42
+_WORD: Final = re.compile(r"\s*\S+\s*")
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,3 +117,19 @@ def _ascent(spans: Sequence[TextSpan], size: float) -> float:
 
 def _descent(spans: Sequence[TextSpan], size: float) -> float:
     return max((font.DESCENT * span.size + span.y for span in spans), default=0.2 * size)
+
+
+def wrapped(text: RichText, size: float, room: float) -> Iterator[RichText]:
+    """Yield a text in lines no wider than a room, as far as its words allow."""
+    if typeset(text, size).width <= room:
+        yield text
+        return
+    words = [replace(run, text=word) for run in text for word in _WORD.findall(run.text)]
+    line: RichText = ()
+    for word in words:
+        longer = (*line, word)
+        if line and typeset(longer, size).width > room:
+            yield line
+            longer = (replace(word, text=word.text.lstrip()),)
+        line = longer
+    yield line

@@ -14,7 +14,7 @@ from xg.figures.draw.arrow import arrow
 from xg.figures.draw.display import DrawnShape, DrawnText, Element
 from xg.figures.draw.glyph import frame, glyph
 from xg.figures.draw.move import moved
-from xg.figures.draw.typeset import typeset
+from xg.figures.draw.typeset import typeset, wrapped
 from xg.figures.layout import measure
 from xg.figures.layout.measure import Extent
 from xg.figures.model import style
@@ -60,6 +60,7 @@ _COLLECTIVES: Final = {
     "part": "a rank's part",
 }
 _ROW: Final = 24.0
+_LEADING: Final = 12.0  # from a line of a meaning to its next
 _MARK: Final = Extent(26.0, 14.0)
 _GAP: Final = 6.0
 _BETWEEN: Final = 18.0
@@ -115,17 +116,23 @@ def legend(figure: Figure, width: float) -> tuple[list[Element], Extent]:
     elements: list[Element] = []
     x = y = widest = 0.0
     for meaning in meanings(figure):
-        line = typeset(plain(meaning.words), style.SHAPE_SIZE)
-        left = _mark_width(meaning)
-        extent = left + _GAP + line.width
-        if x > 0 and x + extent > width - 2 * style.PAGE_MARGIN:
+        left = _mark_width(meaning) + _GAP
+        room = width - 2 * style.PAGE_MARGIN
+        words = wrapped(plain(meaning.words), style.SHAPE_SIZE, room - left)
+        lines = [typeset(text, style.SHAPE_SIZE) for text in words]
+        extent = left + max(line.width for line in lines)
+        if x > 0 and (x + extent > room or len(lines) > 1):
             x, y = 0.0, y + _ROW
-        baseline = y + _ROW / 2 + font.CAP_HEIGHT * style.SHAPE_SIZE / 2
-        text = DrawnText(line, x + left + _GAP, baseline, Color.MUTED)
         mark = moved(Element("", "legend", "", tuple(_mark(meaning))), x, y + _ROW / 2)
-        elements.append(Element("", "legend", "", (*mark.parts, text)))
+        baseline = y + _ROW / 2 + font.CAP_HEIGHT * style.SHAPE_SIZE / 2
+        texts = (
+            DrawnText(line, x + left, baseline + number * _LEADING, Color.MUTED)
+            for number, line in enumerate(lines)
+        )
+        elements.append(Element("", "legend", "", (*mark.parts, *texts)))
         widest = max(widest, x + extent)
-        x += extent + _BETWEEN
+        x = x + extent + _BETWEEN if len(lines) == 1 else room
+        y += (len(lines) - 1) * _LEADING
     return elements, Extent(widest, y + _ROW)
 
 
