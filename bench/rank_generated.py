@@ -70,7 +70,7 @@ def pipelined(task: Task, size: int, rank: int) -> Step:
 
     def step() -> tuple[Tensor, object]:
         with mesh:
-            results, gradients = pipeline.step(params, parts, order)
+            results, gradients = pipeline.step(params, parts, order, wanted="loss")
         losses: list[Any] = [result["loss"] for result in results if "loss" in result]
         return torch.stack(losses).mean() * size if losses else torch.zeros(()), gradients
 

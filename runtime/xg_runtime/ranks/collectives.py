@@ -19,6 +19,7 @@ S -> P.
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any, Generic, TypeVar
 
 from xg_runtime.ranks.array_ops import Tensor, type_name
@@ -86,16 +87,19 @@ def start_all_reduce_max(x: T, over: str) -> Handle[T]:
     return _start("all_reduce_max", x, over)
 
 
-def start_all_gather(x: T, over: str, axis: int) -> Handle[T]:
-    """Begin an `all_gather`."""
-    return _start("all_gather", x, over, (axis,), finish=lambda parts: join(parts, axis, over))
+def start_all_gather(x: T, over: str, axis: int, *, donate: bool = False) -> Handle[T]:
+    """Begin an `all_gather`; a donated operand is not read again, and not copied."""
+    finish = partial(join, axis=axis, over=over)
+    return _start("all_gather", x, over, (axis,), donate=donate, finish=finish)
 
 
-def start_reduce_scatter(x: T, over: str, axis: int) -> Handle[T]:
-    """Begin a `reduce_scatter`; raises InputError where `axis` does not divide."""
-    return _start(
-        "reduce_scatter", x, over, (axis,), prepare=lambda ranks: cut(x, ranks, axis, over)
-    )
+def start_reduce_scatter(x: T, over: str, axis: int, *, donate: bool = False) -> Handle[T]:
+    """Begin a `reduce_scatter`, of a donated operand without a copy.
+
+    Raises InputError where `axis` does not divide.
+    """
+    prepare = partial(cut, x, axis=axis, over=over)
+    return _start("reduce_scatter", x, over, (axis,), donate=donate, prepare=prepare)
 
 
 def start_all_to_all(x: T, over: str, split: int, concat: int) -> Handle[T]:

@@ -88,7 +88,7 @@ class Gathered(dict[str, T]):
         for name in self._names[layer]:
             groups.setdefault((self._gathers[name][0], str(self[name].dtype)), []).append(name)
         self._begun[layer] = [
-            _Bundle(over, names, start_all_gather(self._flat(names), over, -1))
+            _Bundle(over, names, start_all_gather(self._flat(names), over, -1, donate=True))
             for (over, _), names in groups.items()
         ]
 

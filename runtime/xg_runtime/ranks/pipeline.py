@@ -89,8 +89,10 @@ class Pipeline:
         parts: Sequence[Part],
         order: Sequence[Cell],
         around: Callable[[Cell], AbstractContextManager[Any]] = lambda _: nullcontext(),
+        *,
+        wanted: str | None = None,
     ) -> tuple[list[Arrays], Arrays]:
-        """Run all cells: the outputs that these stages have of every microbatch, and gradients.
+        """Run all cells: the outputs of every microbatch, or the one `wanted`, and gradients.
 
         The backward pass of a cell runs inside of `around`. Gradients are summed stage by
         stage, so that they do not depend on the order.
@@ -116,13 +118,17 @@ class Pipeline:
                 _add(totals[cell.turn], arrays)
             else:
                 outputs, saved[key] = self._forward(stage, held[cell.turn], part)
-                results[cell.part] |= outputs
+                results[cell.part] |= _named(outputs, wanted)
+        return results, self._summed(totals)
+
+    def _summed(self, totals: Sequence[Arrays]) -> Arrays:
+        """The gradients of all stages, those of shared parameters over ranks too."""
         gradients, *others = totals
         for each in others:
             _add(gradients, each)
         self._sum_shared(gradients)
         current().flush()
-        return results, gradients
+        return gradients
 
     def forward(self, params: Arrays, part: Part) -> Arrays:
         """The forward pass of a microbatch through all stages of this rank: its outputs."""
@@ -230,6 +236,11 @@ class Pipeline:
 def _taken(stage: RankStage, arrays: Arrays) -> Arrays:
     """The arrays that a stage takes; the others are for stages before or behind it."""
     return {name: array for name, array in arrays.items() if name in stage.names}
+
+
+def _named(outputs: Arrays, wanted: str | None) -> Arrays:
+    """The output that is wanted, or all of them."""
+    return {name: each for name, each in outputs.items() if wanted in (None, name)}
 
 
 def _add(totals: Arrays, arrays: Arrays) -> None:

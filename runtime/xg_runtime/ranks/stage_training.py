@@ -48,6 +48,7 @@ class StageTraining:
             cells,
             order,
             lambda cell: world.holding(held[cell.turn], is_last=cell.part + 1 == len(cells)),
+            wanted=loss,
         )
         pairs = zip(results, parts, strict=True)
         mine = [weight * float(result[loss]) for result, (_, weight, _) in pairs if loss in result]

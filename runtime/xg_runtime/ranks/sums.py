@@ -165,4 +165,6 @@ class Sums(dict[str, T]):
         ops = array_ops(parts[0])
         flat = ops.flat([part[place] for place in range(ranks) for part in parts])
         bucket.terms.clear()
-        self._sent.append(_Sent(bucket.names, shapes, start_reduce_scatter(flat, over, -1)))
+        parts.clear()
+        begun = start_reduce_scatter(flat, over, -1, donate=True)
+        self._sent.append(_Sent(bucket.names, shapes, begun))
