@@ -126,7 +126,7 @@ def _text(placed: PlacedFigure, number: int, box: Box) -> Box:
 
 
 def left_out(placed: PlacedFigure) -> tuple[bool, int]:
-    """Return what the groups cost that have no frame, or one whose rim is on something.
+    """Return the cost of groups without a frame or with a rim on something, and of crowded labels.
 
     They have none where other nodes are among theirs. It comes after whether that is a flaw: only
     lanes of axes may be left out.
@@ -137,7 +137,7 @@ def left_out(placed: PlacedFigure) -> tuple[bool, int]:
     seen = placed.turned() if placed.figure.rightward else placed
     found = lanes(seen)
     frameless = [one for one in groups if one.id not in found.frames]
-    rims = len(found.unsettled & found.frames.keys())
+    rims = len(found.unsettled & found.frames.keys()) + len(found.crowded)
     axis = 0 if placed.figure.levels else _AXIS
     cost = _CALL * sum(not one.is_axis for one in frameless) + _RIM * rims
     cost += axis * any(one.is_axis for one in frameless)  # all of them are worth no crossing

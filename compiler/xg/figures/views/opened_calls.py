@@ -59,7 +59,7 @@ def _below(depth: int | None) -> int:
 
 
 def _homonyms(program: Program, depth: int | None) -> Mapping[CallPath, Mapping[str, str]]:
-    """Return the indices of names by their calls: as much of a path as no other of that name has.
+    """Return the indices of names by their calls: a part of a path that no other of that name has.
 
     That is ``dense`` for a name in ``dense.attn``, if the other one is in ``layers.attn``.
     """
@@ -74,9 +74,15 @@ def _homonyms(program: Program, depth: int | None) -> Mapping[CallPath, Mapping[
 
 
 def _least(path: CallPath, others: set[CallPath]) -> CallPath:
-    """Return the shortest beginning of a path that no other one has."""
-    starts = (path[:length] for length in range(len(path) + 1))
-    return next((s for s in starts if all(one[: len(s)] != s for one in others)), path)
+    """Return the shortest part of a path that no other one has, the first of several."""
+    parts = _parts(path)
+    return next((part for part in parts if not any(part in {*_parts(one)} for one in others)), path)
+
+
+def _parts(path: CallPath) -> Iterator[CallPath]:
+    """Yield what follows each other in a path, short parts first."""
+    for length in range(len(path) + 1):
+        yield from (path[start : start + length] for start in range(len(path) - length + 1))
 
 
 def _names(
