@@ -53,3 +53,13 @@ def test_the_gradient_of_the_only_result_is_needed() -> None:
         program = xg.compile(shipped(name))
         assert entering(program.figure("overview")) == set()
         assert beginning(program.figure("backward")) == set()
+
+
+def test_no_gradient_flows_from_a_count() -> None:
+    """Of the outputs of a layer of experts the number of dropped tokens passes none on."""
+    program = xg.compile(shipped("moe"), "Layer")
+    for view in ("overview", "backward"):
+        figure = program.figure(view)
+        labels = [characters(one.label) for one in (*figure.nodes, *figure.edges)]
+        assert not any(label.startswith("ddropped") for label in labels)
+        assert any(label.startswith("dbalance") for label in labels)

@@ -27,6 +27,7 @@ from xg.figures.views.inner_collectives import (
     with_inner_collectives,
 )
 from xg.figures.views.notation import Notation, kind
+from xg.figures.views.passed_on import passed, read_cotangents
 from xg.figures.views.steps import (
     Drawn,
     Ids,
@@ -67,6 +68,7 @@ def backward_drawn(
         inner_collectives,
         _made_again(backward),
         _ambiguous(program, backward),
+        read_cotangents(program),
     )
     drawn = {step: drawing.drawn(step) for step in backward.steps}
     operations = [operation for some in drawn.values() for operation in some]
@@ -92,7 +94,8 @@ class BackwardDrawing:
     """The tensors and nodes of one graph's backward pass.
 
     `again` are values of the forward pass that this one makes again, and whether of parameters;
-    `ambiguous` are names of parameters of calls that another call or the block has, too.
+    `ambiguous` are names of parameters of calls that another call or the block has, too; `read` are
+    the cotangents that each backward pass of the program reads.
     """
 
     backward: Backward
@@ -101,6 +104,7 @@ class BackwardDrawing:
     inner_collectives: InnerCollectives
     again: Mapping[Value, bool]
     ambiguous: Collection[str]
+    read: Mapping[str, Collection[Value]]
     ids: Ids = field(default_factory=Ids)
 
     def sources(self) -> list[Terminal]:
@@ -109,8 +113,7 @@ class BackwardDrawing:
         Where the block takes an output itself, only the sum of both is the output's gradient.
         """
         totals, sources = self.backward.totals, list[Terminal]()
-        read = {value for step in self.backward.steps for value in step.inputs}
-        read |= {*self.backward.gradients.values()}
+        read = self.read[self.backward.forward.key]
         for primal, seed in self.backward.cotangents.items():
             if seed not in read:
                 continue
@@ -183,7 +186,9 @@ class BackwardDrawing:
         node_id = self.ids.take(f"d {call.path}")
         node = call_node(call, self.program.graphs, node_id, self.notation, differential)
         node = replace(node, lines=(*node.lines, *self._given(call)))
-        flows = tuple(map(Flow, self._loss_first(call.inputs)))
+        callee = self.program.backwards[call.callee]
+        given = call.inputs if call.loop else passed(call.inputs, callee, self.read[call.callee])
+        flows = tuple(map(Flow, self._loss_first(given)))
         return DrawnOperation(self._marked(node, call), flows, call.outputs, self._read(call))
 
     def _loss_first(self, gradients: Sequence[Value]) -> Sequence[Value]:

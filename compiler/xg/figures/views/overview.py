@@ -24,6 +24,7 @@ from xg.figures.views.axis_groups import axis_groups
 from xg.figures.views.forward import ForwardDrawing, forward_drawing, renamed
 from xg.figures.views.notation import Notation
 from xg.figures.views.opened_calls import Level
+from xg.figures.views.passed_on import read_cotangents
 from xg.figures.views.steps import call_name, times
 from xg.figures.views.unused_outputs import if_unused, with_words
 from xg.ir.graph import Apply, Call, Graph, Program, Step, Value
@@ -297,7 +298,10 @@ def with_gradients(program: Program) -> Gradients:
     """Return the values of a program that have gradients, in any of its blocks."""
     backwards = program.backwards
     values = {v for key in backwards for v in program.graphs[key].types}
-    flowing = {v for one in backwards.values() for v in (*one.totals, *one.of.values())}
+    flowing = set[Value]()
+    for key, read in read_cotangents(program).items():
+        flowing |= {value for value, total in backwards[key].totals.items() if total in read}
+        flowing |= {value for one, value in backwards[key].of.items() if one in read}
     return Gradients(frozenset(values), frozenset(flowing))
 
 
