@@ -180,5 +180,11 @@ def _largest(sums: Iterable[Dim]) -> Peaks:
 
 
 def _covers(large: Dim, small: Dim) -> bool:
-    """Whether a sum is at least another at every size."""
-    return all(factor > 0 for _, factor in (large - small).terms)
+    """Whether a sum is at least another at every size: none of its terms is smaller.
+
+    Asked of every pair of sums, most of which differ: the difference itself would be made in vain.
+    """
+    least = dict(small.terms)
+    return all(factor >= least.pop(term, 0) for term, factor in large.terms) and all(
+        factor < 0 for factor in least.values()
+    )

@@ -9,6 +9,7 @@ Mixing is the finaliser of SplitMix64 (Steele, Lea, Flood 2014), places are hash
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import Any, Final
 
 import numpy as np
@@ -23,7 +24,10 @@ FNV_PRIME: Final = 0x100000001B3
 # The standard deviation of a sum of four integers, each uniform on 0 … 65535.
 SPREAD: Final = ((65536**2 - 1) / 3) ** 0.5
 
+REMEMBERED: Final = 4_096  # keys: a comparison runs the same program over and over
 
+
+@lru_cache(REMEMBERED)
 def key(seed: int, place: str) -> int:
     """The 64-bit key of a place such as ``layers.3.attn.W_Q`` under a seed."""
     digest = FNV_OFFSET

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from itertools import product
-from typing import Protocol
+from functools import lru_cache
+from typing import Final, Protocol
 
 import numpy as np
 
@@ -12,6 +11,8 @@ from xg.ir.prim import Attr, Expr
 from xg.ir.tensor import Shape
 from xg.ir.window_prims import WINDOW_SIZES
 from xg_runtime.module import Array
+
+REMEMBERED: Final = 256  # kinds of windows: a network has few, many times over
 
 
 class KnownSizes(Protocol):
@@ -29,11 +30,9 @@ class KnownSizes(Protocol):
 def window(expr: Expr, numbers: KnownSizes, x: Array) -> Array:
     """Each position's neighbourhood, 0 beyond the ends."""
     axis = expr.typed("axis", int)
-    result = np.zeros(numbers.shape(expr.shape), dtype=x.dtype)
-    to, source = np.moveaxis(result, (axis - 1, axis), (0, 1)), np.moveaxis(x, axis, 0)
-    windows, elements, positions = np.array([*_elements(expr, numbers)]).reshape(-1, 3).T
-    to[windows, elements] = source[positions]
-    return result
+    positions = _positions(expr, numbers)
+    beyond = np.zeros_like(x.take([0], axis))
+    return np.concatenate((x, beyond), axis).take(positions, axis)
 
 
 def overlap(expr: Expr, numbers: KnownSizes, windows: Array) -> Array:
@@ -41,17 +40,23 @@ def overlap(expr: Expr, numbers: KnownSizes, windows: Array) -> Array:
     axis = expr.typed("axis", int)
     result = np.zeros(numbers.shape(expr.shape), dtype=windows.dtype)
     to, source = np.moveaxis(result, axis, 0), np.moveaxis(windows, (axis - 1, axis), (0, 1))
-    for j, i, position in _elements(expr, numbers):
-        to[position] += source[j, i]
+    for (j, i), position in np.ndenumerate(_positions(expr, numbers)):
+        if position < len(to):
+            to[position] += source[j, i]
     return result
 
 
-def _elements(expr: Expr, numbers: KnownSizes) -> Iterator[tuple[int, int, int]]:
-    """Window, element and position on the axis, of every element that is not beyond an end."""
-    length, count, width, stride, dilation, before = (
-        numbers.size(expr.attr(name)) for name in WINDOW_SIZES
-    )
-    for j, i in product(range(count), range(width)):
-        position = j * stride + i * dilation - before
-        if 0 <= position < length:
-            yield j, i, position
+def _positions(expr: Expr, numbers: KnownSizes) -> Array:
+    """The position of each element (window, then element); the first beyond the axis for none."""
+    return _placed(*(numbers.size(expr.attr(name)) for name in WINDOW_SIZES))
+
+
+@lru_cache(REMEMBERED)
+def _placed(length: int, count: int, width: int, stride: int, dilation: int, before: int) -> Array:
+    found = np.array(
+        [[j * stride + i * dilation - before for i in range(width)] for j in range(count)],
+        dtype=int,
+    ).reshape(count, width)
+    found[(found < 0) | (found >= length)] = length
+    found.flags.writeable = False  # it is the same array each time
+    return found
