@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from sphinx.application import Sphinx
+from sphinx.search.en import SearchEnglish
 
 project = "xg"
 project_copyright = "the xg authors"
@@ -45,6 +46,20 @@ def _with_policy(
     context["metatags"] = policy + context.get("metatags", "")
 
 
+class _English(SearchEnglish):
+    """The stems of words, each found once: pages have most words in common."""
+
+    def __init__(self, options: dict[str, str]) -> None:
+        super().__init__(options)
+        self._stems: dict[str, str] = {}
+
+    def stem(self, word: str) -> str:
+        if word not in self._stems:
+            self._stems[word] = super().stem(word)
+        return self._stems[word]
+
+
 def setup(app: Sphinx) -> None:
     """Let every page forbid what is from elsewhere."""
+    app.add_search_language(_English)
     app.connect("html-page-context", _with_policy)

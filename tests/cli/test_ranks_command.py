@@ -263,7 +263,7 @@ def test_a_rank_that_is_killed_ends_the_run_which_goes_on_later(
 
 
 def test_what_torchrun_starts_anew_on_two_machines_goes_on(xg: Xg, text: Path) -> None:
-    words = ["train", MODEL, *STEADY, "--eval", 0, "--steps", 300]
+    words = ["train", MODEL, *STEADY, "--eval", 0, "--steps", 120]
     machine = ["torch.distributed.run", "--nnodes", 2, "--nproc-per-node", 1, "--max-restarts", 1]
     meeting = ["--rdzv-backend", "c10d", "--rdzv-endpoint", f"127.0.0.1:{free_port()}"]
     job = ["-m", "xg", *words, "--plan", "TP", "--on", "processes", "--out", "run"]

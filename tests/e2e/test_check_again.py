@@ -9,6 +9,7 @@ new steps that have to be placed are checked against a part of a first check, to
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import cache
 from pathlib import Path
 from time import process_time
 
@@ -84,10 +85,17 @@ def fastest(check: Callable[[int], float], limit: float) -> float:
     return least
 
 
-@pytest.mark.parametrize("what", QUICK)
-def test_an_edit_that_no_plan_sees_is_checked_at_once(what: str) -> None:
+@cache
+def remembering() -> tuple[CheckMemory, KnownFiles]:
+    """The memory of a check of the text, with all imported that a check needs."""
     memory, known = CheckMemory(), KnownFiles()
     seconds(TEXT, memory, known)
+    return memory, known
+
+
+@pytest.mark.parametrize("what", QUICK)
+def test_an_edit_that_no_plan_sees_is_checked_at_once(what: str) -> None:
+    memory, known = remembering()
 
     def again(number: int) -> float:
         return seconds(edited(QUICK[what], 20 + 2 * number), memory, known)
@@ -96,8 +104,7 @@ def test_an_edit_that_no_plan_sees_is_checked_at_once(what: str) -> None:
 
 
 def test_an_undone_edit_is_checked_at_once() -> None:
-    memory, known = CheckMemory(), KnownFiles()
-    seconds(TEXT, memory, known)
+    memory, known = remembering()
 
     def undone(number: int) -> float:
         seconds(edited(ADDED["a step of LM"], 20 + number), memory, known)
@@ -118,7 +125,7 @@ def test_a_new_step_is_checked_at_once(what: str) -> None:
     def again(number: int) -> float:
         return first_and_again(ADDED[what], number)[1]
 
-    seconds(TEXT, CheckMemory(), KnownFiles())  # imports what it needs
+    remembering()
     assert fastest(again, LIMIT) <= LIMIT
 
 
@@ -129,5 +136,5 @@ def test_a_new_step_costs_less_than_a_first_check(what: str) -> None:
         return again / first
 
     limit = UNMOVED if what in ADDED else OF_FIRST
-    seconds(TEXT, CheckMemory(), KnownFiles())  # imports what it needs
+    remembering()
     assert fastest(ratio, limit) <= limit

@@ -36,7 +36,7 @@ def wrong(glyph: str) -> tuple[int, list[str]]:
                 continue
             accepted += 1
             try:
-                error = max(each.error(states, typing) for each in (trial, trial.in_evaluation()))
+                error = max(each.error(states, typing) for each in (trial, trial.in_evaluation))
             except (ValueError, IndexError) as failure:
                 found.append(f"{glyph} {[str(s) for s in states]}: {failure!r}")
                 continue
@@ -67,7 +67,7 @@ def test_nothing_sound_is_refused(glyph: str) -> None:
                 trial.typed(states)
             except IllTyped:
                 with np.errstate(all="ignore"):
-                    if all(sound_states(t, states) for t in (trial, trial.in_evaluation())):
+                    if all(sound_states(t, states) for t in (trial, trial.in_evaluation)):
                         found.add((glyph, str(states[0])))
     assert found == {case for case in REFUSED_ALL_THE_SAME if case[0] == glyph}
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from itertools import product
 from typing import Any
 
@@ -62,9 +63,35 @@ class Trial:
             if self.context.size(type_.shape[axis]) % self.ranks == 0:
                 yield shard(axis)
 
+    @cached_property
     def in_evaluation(self) -> Trial:
         """The same without a seed: nothing is drawn."""
         return replace(self, context=replace(self.context, key=None))
+
+    # ---- on one rank ----------------------------------------------------------------------------
+
+    @cached_property
+    def results(self) -> list[Array]:
+        """The outputs of the whole."""
+        return evaluate(self.body.outputs, self.arrays, self.context)
+
+    @cached_property
+    def derivatives(self) -> tuple[Arrays, list[Array | None]]:
+        """Random cotangents of the float outputs, and the derivatives of the float operands."""
+        outputs, random = self.body.outputs, np.random.default_rng(5)
+        places, operands = self.floats(outputs), self.body.operands
+        seeds = [operand(f"d{p}", outputs[p].shape) for p in places]
+        arrays: Arrays = {
+            f"d{p}": random.standard_normal(self.context.shape(outputs[p].shape)) for p in places
+        }
+        wanted = [operands[p] for p in self.floats(operands)]
+        gradients = pullback([outputs[p] for p in places], seeds, wanted)
+        return arrays, self._values(gradients, self.arrays | arrays)
+
+    @staticmethod
+    def floats(exprs: Sequence[Expr]) -> list[int]:
+        """The places of those that are floats."""
+        return [place for place, expr in enumerate(exprs) if expr.kind == "float"]
 
     # ---- forward --------------------------------------------------------------------------------
 
@@ -77,9 +104,8 @@ class Trial:
         local = localise(self.body, typing, outputs, "N")
         parts = self.parts(states)
         found = run(local.outputs, parts, self.context)
-        expected = evaluate(self.body.outputs, self.arrays, self.context)
         worst = 0.0
-        for place, (state, want) in enumerate(zip(outputs, expected, strict=True)):
+        for place, (state, want) in enumerate(zip(outputs, self.results, strict=True)):
             have = join([rank[place] for rank in found], state)
             worst = max(worst, distance(have, want))
         if typing.collected:
