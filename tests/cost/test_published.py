@@ -22,7 +22,8 @@ from xg.passes.runner import VERIFY
 PAGE = ROOT / "docs" / "plans.md"
 MEMORY = 80e9  # bytes of an A100 and of an H100
 MINUTE = 60.0
-SEARCHED: list[str] = some(RUNS, lambda name: RUNS[name].block)
+# A model of one expert and one with more; what ranks share of the others is the same.
+SEARCHED: list[str] = some(RUNS, lambda name: RUNS[name].block == "Mixtral")
 
 
 def test_ten_runs_are_published_and_one_is_routed() -> None:

@@ -6,15 +6,12 @@ import subprocess
 import sys
 from pathlib import Path
 
+from library import LIBRARY, VARIED
 from tier import THOROUGH
 
 ROOT = Path(__file__).parents[2]
 SOURCE_ROOTS = ("compiler", "runtime", "grammar")
-# Seven models take longer than all others; transformer has what their blocks have.
-SLOW = {"bert", "encoder_decoder", "gpt2", "llama", "mixtral", "t5", "vit"}
-DIAGRAMS = [
-    file for file in sorted((ROOT / "diagrams").rglob("*.xg")) if THOROUGH or file.stem not in SLOW
-]
+DIAGRAMS = [file for file in sorted(LIBRARY.rglob("*.xg")) if THOROUGH or file.stem in VARIED]
 KINDS = "dot,svg,pdf,numpy"  # a PNG is drawn from the SVG, and takes as long as all the rest
 MACHINES = {
     "here": {"PYTHONHASHSEED": "1", "LC_ALL": "C", "TZ": "UTC", "COLUMNS": "60"},
@@ -25,8 +22,8 @@ MACHINES = {
 def _start(folder: Path, variables: dict[str, str]) -> subprocess.Popen[bytes]:
     """Start to build the gallery in a folder of its own, as on a machine of its own."""
     folder.mkdir()
-    shutil.copytree(ROOT / "diagrams", folder / "diagrams")
-    files = [str(file.relative_to(ROOT / "diagrams")) for file in DIAGRAMS]
+    shutil.copytree(LIBRARY, folder / "diagrams")
+    files = [str(file.relative_to(LIBRARY)) for file in DIAGRAMS]
     paths = os.pathsep.join(str(ROOT / name) for name in SOURCE_ROOTS)
     inherited = {"PATH": os.environ["PATH"], "HOME": str(folder)}
     return subprocess.Popen(

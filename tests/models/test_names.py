@@ -22,7 +22,7 @@ from xg.verify.reference.interpret import initial
 from xg_runtime import model_config, names, rename
 from xg_runtime.weights import Weights
 
-MANY = 16  # choices of options
+MANY = 8  # choices of options
 NAMES_FILES = sorted(DIAGRAMS.glob("*.names.toml"))
 CONFIGS = {
     "bert": "BertConfig",

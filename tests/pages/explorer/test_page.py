@@ -13,7 +13,7 @@ from pathlib import Path
 from zlib import decompress
 
 import pytest
-from library import shipped
+from library import VARIED, shipped
 from pages.explorer.pages import (
     DIAGRAMS,
     HOSTILE,
@@ -40,9 +40,7 @@ from xg.pages.html.document import computing, exploring
 from xg.pages.outputs import Wanted, outputs_of
 
 ALL = sorted(path.stem for path in DIAGRAMS.rglob("*.xg"))
-# Pages of seven models take as long as all others; transformer has what their blocks have.
-SLOW = {"bert", "encoder_decoder", "gpt2", "llama", "mixtral", "t5", "vit"}
-DAILY = [name for name in ALL if THOROUGH or name not in SLOW]
+DAILY = [name for name in ALL if THOROUGH or name in VARIED]
 THREE = ("mha", "mlp", "transformer")
 IN_PAGE = ("defs", "div", "h3", "i", "pre", "span")
 three = pytest.mark.parametrize("name", THREE)
