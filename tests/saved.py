@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Any, cast
 
 import numpy as np
 from numpy.typing import NDArray
 
 
-def bytes_of(saved: object) -> int:
-    """The bytes of saved values; what each round of a loop reads of a saved array adds none."""
-    arrays = list({id(array): array for array in arrays_in(saved)}.values())
+def bytes_of(saved: object, params: Iterable[NDArray[Any]] = ()) -> int:
+    """The bytes of saved values beside the parameters.
+
+    A round of a loop adds nothing by what it reads of a saved array.
+    """
+    held = {id(array) for array in params}
+    found = {id(array): array for array in arrays_in(saved)}
+    arrays = [array for key, array in found.items() if key not in held]
     rounds: set[int] = set()
     for whole in arrays:
         read = {id(array) for array in arrays if _is_position(array, whole)}

@@ -1,6 +1,6 @@
 """Further witnesses, in all that their configs can have.
 
-RoBERTa, DistilBERT, Gemma 2, Whisper, DeepSeek-V2, DeepSeek-V3, Mamba-2 and ResNet.
+RoBERTa, DistilBERT, Gemma 2, Whisper, DeepSeek-V2, DeepSeek-V3, Mamba-2, RWKV and ResNet.
 
 The first configuration of a family goes through every test, the others through those of agreement.
 """
@@ -168,6 +168,25 @@ def mamba2(config: Mapping[str, Any]) -> Tensor:
     return transformers.Mamba2ForCausalLM(transformers.Mamba2Config(**{**common, **config}))
 
 
+def rwkv(config: Mapping[str, Any]) -> Tensor:
+    """Without states, which transformers writes in place, so that nothing has a gradient."""
+    transformers: Any = import_module("transformers")
+    common: dict[str, Any] = {
+        "vocab_size": V, "hidden_size": 12, "num_hidden_layers": 2, "intermediate_size": 10,
+        "layer_norm_epsilon": 3e-4, "rescale_every": 0, "use_cache": False,
+    }  # fmt: skip
+    return transformers.RwkvForCausalLM(transformers.RwkvConfig(**{**common, **config}))
+
+
+def call_in_training(model: Tensor, given: Mapping[str, Tensor]) -> Tensor:
+    """As it is trained: else transformers halves numbers from layer to layer, for float16."""
+    return model.train()(input_ids=given["ids"]).logits
+
+
+def rwkvs(config: Mapping[str, Any]) -> Family:
+    return Family("rwkv", lambda: rwkv(config), words, call_in_training)
+
+
 def sounds(bins: int, moments: int) -> Callable[[np.random.Generator], Arrays]:
     """Sounds, and texts of which some positions do not count."""
 
@@ -259,6 +278,14 @@ MAMBA2: Final[list[Mapping[str, Any]]] = [
     {"use_bias": True, "use_conv_bias": False, "num_hidden_layers": 1, "conv_kernel": 2},
     {"expand": 1, "num_heads": 2, "head_dim": 6, "n_groups": 2, "layer_norm_epsilon": 0.1},
 ]
+RWKV: Final[list[Mapping[str, Any]]] = [
+    {},
+    {"attention_hidden_size": 8, **TIED},
+    {"hidden_size": 20, "attention_hidden_size": 28, "intermediate_size": None},
+    {"num_hidden_layers": 5, "rescale_every": 2, "layer_norm_epsilon": 0.1},
+    {"vocab_size": 23, "intermediate_size": 1, **TIED},
+    {"attention_hidden_size": 2, "num_hidden_layers": 3, "layer_norm_epsilon": 1e-12},
+]
 KINDS: Final = {
     "roberta": (robertas, ROBERTA),
     "distilbert": (distilberts, DISTILBERT),
@@ -266,6 +293,7 @@ KINDS: Final = {
     "deepseek2": (deepseeks2, DEEPSEEK2),
     "deepseek3": (deepseeks3, DEEPSEEK3),
     "mamba2": (mambas2, MAMBA2),
+    "rwkv": (rwkvs, RWKV),
     "whisper": (whispers, WHISPER),
     "resnet": (resnets, RESNET),
 }

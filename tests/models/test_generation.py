@@ -36,7 +36,7 @@ class Numbers:
     "name",
     [
         *("gpt2", "llama", "llama, tied", "mixtral", *LIKE_LLAMA),
-        *("mamba", "mamba, all biases, own head", "gemma2", "deepseek2", "mamba2"),
+        *("mamba", "mamba, all biases, own head", "gemma2", "deepseek2", "mamba2", "rwkv"),
     ],
 )
 def test_the_same_tokens_as_transformers(name: str, tmp_path: Path) -> None:

@@ -42,6 +42,7 @@ CONFIGS = {
     "mamba2": "Mamba2Config",
     "mixtral": "MixtralConfig",
     "resnet": "ResNetConfig",
+    "rwkv": "RwkvConfig",
     "t5": "T5Config",
     "vit": "ViTConfig",
     "whisper": "WhisperConfig",

@@ -67,6 +67,32 @@ def test_states_of_two_recurrences_are_those_of_the_loop(turn: str, tmp_path: Pa
     assert "for i in" not in program.source("numpy", kernels=True).split("# ----")[0]
 
 
+NAMED = """\
+dim B, S, D
+
+op Move(y, v, s) = (1 - s)*y + s*v
+op Turn(dy, y) = tanh(dy * y)
+
+block Cell(v, s, t [B, D]) -> o, p [B, D] {
+    state y [B, D] = 0.5
+
+    y, v, s -> Move : o
+    y, v -> Turn    : p
+    y, v, t -> Move : y_t
+    next y = y_t
+}
+
+block Net(V, S, T [B, S, D]) -> O, P [B, S, D], y_S [B, D] {
+    V, S, T -> Cell over S as cell : O, P, y_S
+}
+"""
+
+
+def test_operands_are_not_taken_for_the_result_that_has_their_name(tmp_path: Path) -> None:
+    """Operands called y and dy, as results and their gradients are elsewhere."""
+    agree_with_rounds(xg.compile(written(tmp_path, NAMED), sizes={"B": 2, "S": 7, "D": 3}))
+
+
 SPELLED = """\
 dim B, S, D, C
 

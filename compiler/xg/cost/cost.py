@@ -176,20 +176,25 @@ class _Counter:
     def _operator(self, node: Apply, backward: Dim, seen: set[Value | str]) -> CostRow:
         body = self._body(node)
         values = [value for value in node.outputs if value in self.kept]
-        own = [p for p in self.graph.params if p.value in node.inputs and p.value not in seen]
-        seen.update(param.value for param in own)
         is_held = self._is_held(node)
-        amount = Amount(
-            parameters=_sum(product(param.type.shape) for param in own),
+        amount = self._first_read(node, seen) + Amount(
             forward=flops_of_step(node, body),
             backward=backward,
             saved=ZERO if is_held else self._bytes_of(values),
-            learned=_sum(product(param.type.shape) for param in own if not param.value.frozen),
             held=self._bytes_of(node.outputs) if is_held else ZERO,
         )
         label = node.outputs[0].name
         name = f"{node.op.glyph} : {label}" if label else node.op.glyph
         return CostRow(name, node.span.line, self._expanded(amount), step=node)
+
+    def _first_read(self, step: Apply | Call, seen: set[Value | str]) -> Amount:
+        """The parameters of this block that no step before this one reads."""
+        own = [p for p in self.graph.params if p.value in step.inputs and p.value not in seen]
+        seen.update(param.value for param in own)
+        return Amount(
+            parameters=_sum(product(param.type.shape) for param in own),
+            learned=_sum(product(param.type.shape) for param in own if not param.value.frozen),
+        )
 
     def _is_held(self, node: Apply) -> bool:
         """Whether a step gathers a parameter that a plan holds."""
@@ -212,6 +217,7 @@ class _Counter:
         if call.loop:  # every round reads the same parameters
             rounds = replace(rounds, parameters=once.parameters, learned=once.learned)
         amount = rounds + Amount(saved=self._kept_results(call, callee, inner.kept))
+        amount = amount + self._first_read(call, seen)
         name = callee.block
         if call.count is not None:
             name = f"{self.graph.sizes.fold(call.count)} × {name}"

@@ -25,7 +25,8 @@ class SizeFacts:
 
     `dims` are lengths of axes, `shapes` the different lengths of each tensor, `counts` how often
     calls repeat, `bounds` pairs of which the first is at most the second, `means` the axes that a
-    mean is taken over. `scalars` are to be checked, `operations` what one forward pass takes.
+    mean is taken over, `rounds` those that a loop with states goes over. `scalars` are to be
+    checked, `operations` what one forward pass takes.
     """
 
     dims: tuple[Dim, ...]
@@ -33,6 +34,7 @@ class SizeFacts:
     counts: tuple[Dim, ...]
     bounds: tuple[tuple[Dim, Dim], ...]
     means: tuple[Dim, ...]
+    rounds: tuple[Dim, ...]
     scalars: Dim
     operations: Dim
 
@@ -48,6 +50,7 @@ def size_facts(program: Program) -> SizeFacts:
         counts=tuple(dict.fromkeys(_counts(program))),
         bounds=tuple(dict.fromkeys(bounds(program))),
         means=tuple(dict.fromkeys(_means(program))),
+        rounds=tuple(dict.fromkeys(_rounds(program))),
         scalars=sum(map(product, floats), total.parameters),
         operations=total.forward,
     )
@@ -90,6 +93,13 @@ def _counts(program: Program) -> Iterator[Dim]:
         yield from (
             call.count.substitute(symbols) for call in graph.calls if call.count is not None
         )
+
+
+def _rounds(program: Program) -> Iterator[Dim]:
+    """The axes of loops that hand something from round to round."""
+    for graph, symbols in instances(program):
+        loops = (call.loop for call in graph.calls if call.loop)
+        yield from (loop.length.substitute(symbols) for loop in loops if loop.states)
 
 
 def bounds(program: Program) -> Iterator[tuple[Dim, Dim]]:

@@ -21,6 +21,7 @@ from xg.verify.facts import SizeFacts, size_facts
 PRIMES: Final = tuple(n for n in range(2, 80) if all(n % divisor for divisor in range(2, n)))
 ROUNDS: Final = 2  # of every repetition
 LEAST_MEAN: Final = 3  # of two numbers, what LN makes is ±1 whatever they are
+LEAST_ROUNDS: Final = 3  # what is done to a state between rounds may first show in the third
 SCALARS_AT_MOST: Final = 6_000  # so many are tried one by one
 EFFORT_AT_MOST: Final = 10**10  # operations, before primes repeat
 
@@ -259,12 +260,13 @@ class _Search:
         yield from _exchanges(primes, names)
 
     def _allowed(self, primes: Numbers, *, apart: bool = False) -> bool:
-        """Whether bounds hold (S and S_max), nothing is a mean of too few, and axes differ."""
+        """Whether bounds hold (S and S_max), means and loops are over enough, and axes differ."""
         numbers = self._values(primes)
         bounded = all(
             low.evaluate(numbers) <= high.evaluate(numbers) for low, high in self.facts.bounds
         )
         enough = all(dim.evaluate(numbers) >= LEAST_MEAN for dim in self.facts.means)
+        enough &= all(dim.evaluate(numbers) >= LEAST_ROUNDS for dim in self.facts.rounds)
         return bounded and enough and (not apart or self._apart(numbers))
 
     def _apart(self, numbers: Numbers) -> bool:

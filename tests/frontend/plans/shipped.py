@@ -20,6 +20,7 @@ MODELS = {
     "models/whisper.xg": "Whisper",
     "models/vit.xg": "ViT",
     "models/clip.xg": "CLIP",
+    "models/rwkv.xg": "RWKV",
 }
 
 

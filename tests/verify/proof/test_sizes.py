@@ -7,7 +7,14 @@ from pathlib import Path
 import pytest
 
 import xg
-from xg.verify.proof_sizes import LEAST_MEAN, PRIMES, ROUNDS, SCALARS_AT_MOST, verification_sizes
+from xg.verify.proof_sizes import (
+    LEAST_MEAN,
+    LEAST_ROUNDS,
+    PRIMES,
+    ROUNDS,
+    SCALARS_AT_MOST,
+    verification_sizes,
+)
 
 DIAGRAMS = sorted((Path(__file__).parents[3] / "diagrams").rglob("*.xg"))
 
@@ -123,3 +130,9 @@ def test_what_is_left_of_repetitions_is_tried_too(
 ) -> None:
     sizes = {**sizes_of(APART, tmp_path, given), **given}
     assert (sizes["N_0"], sizes["N_L"] - sizes["N_0"]) == counts
+
+
+def test_a_loop_goes_far_enough_for_all_that_is_done_between_rounds() -> None:
+    """All that RWKV takes off a weight between rounds first shows in the third."""
+    path = next(path for path in DIAGRAMS if path.stem == "rwkv")
+    assert verification_sizes(xg.compile(path).graphs, {})["S"] >= LEAST_ROUNDS

@@ -69,9 +69,7 @@ def _computing(op: Op, whole: Body) -> Op:
         data=tuple(
             Data(str(e.name), "int" if e.kind != "float" else "any") for e in whole.operands
         ),
-        outputs=tuple(f"y_{n + 1}" for n in range(len(whole.outputs)))
-        if len(whole.outputs) > 1
-        else ("y",),
+        outputs=op.output_names(len(whole.outputs)),  # which no operand has
         meaning=op.meaning,
         formula=op.formula,
         gradient=op.gradient,
