@@ -10,7 +10,7 @@ LIBRARY: Final = Path(__file__).parents[1] / "diagrams"
 VARIED: Final = frozenset(
     {
         *("cat_sleeps", "convnet", "legend", "mamba", "moe", "node_i", "ops"),
-        *("resnet", "t5", "transformer", "unet", "vae", "vit"),
+        *("resnet", "rwkv", "t5", "transformer", "unet", "vae", "vit"),
     }
 )
 
