@@ -192,7 +192,7 @@ def test_a_page_of_one_rank_goes_without_a_pointer(opened: Open) -> None:
     text = page("node_i", None, "MLP_sp")
     driver = opened(text=text)
     assert texts(driver, "#axes legend") == ["NT"]
-    script(driver, "arguments[0].focus()", node(driver, step(facts(text), "H = AG(H_1; N_T)")))
+    script(driver, "arguments[0].focus()", node(driver, step(facts(text), "H = AG(H; N_T)")))
     press(driver, "r", "r")
     assert one(driver, "#rank").text == "rank 2"
     press(driver, "r")

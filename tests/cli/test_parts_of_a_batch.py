@@ -44,13 +44,13 @@ def test_what_is_held_is_gathered_and_scattered_once(
     """On 2 ranks for 12 steps, where up to three parts of a batch have targets that count."""
     sent: list[str] = []
 
-    def gather(x: Array, over: str, axis: int) -> Handle[Array]:
+    def gather(x: Array, over: str, axis: int, *, donate: bool) -> Handle[Array]:
         sent.append("gather")
-        return start_all_gather(x, over, axis)
+        return start_all_gather(x, over, axis, donate=donate)
 
-    def scatter(x: Array, over: str, axis: int) -> Handle[Array]:
+    def scatter(x: Array, over: str, axis: int, *, donate: bool) -> Handle[Array]:
         sent.append("scatter")
-        return start_reduce_scatter(x, over, axis)
+        return start_reduce_scatter(x, over, axis, donate=donate)
 
     monkeypatch.setattr(gathered, "start_all_gather", gather)
     monkeypatch.setattr(sums, "start_reduce_scatter", scatter)

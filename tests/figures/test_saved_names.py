@@ -83,7 +83,8 @@ def test_what_two_operators_call_the_same_is_named_after_their_results() -> None
 
 def test_gradients_of_several_words_are_in_parentheses() -> None:
     """dInput → Embedding would be the gradient of the input alone."""
-    figure = backward_figure(program("flow"), program("flow").backwards["Flow"])
+    flow = program("flow")
+    figure = backward_figure(flow, flow.backwards["Flow"])
     labels = [characters(node.label) for node in figure.nodes if node.kind is NodeKind.BLOCK]
     assert "d(Input → Embedding → LN (Input to MHA))" in labels
     assert "d(Multi-Head Attention, causal)" in labels
