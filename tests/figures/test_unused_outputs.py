@@ -6,6 +6,8 @@ from library import shipped
 import xg
 from xg.figures.model.figure import EdgeStyle, Figure
 from xg.figures.model.richtext import characters
+from xg.figures.views.passed_on import taken_by
+from xg.ir.graph import Call, Value
 
 WORDS = "0 if unused"
 
@@ -63,3 +65,13 @@ def test_no_gradient_flows_from_a_count() -> None:
         labels = [characters(one.label) for one in (*figure.nodes, *figure.edges)]
         assert not any(label.startswith("ddropped") for label in labels)
         assert any(label.startswith("dbalance") for label in labels)
+
+
+def test_a_block_that_is_computed_again_takes_what_it_took() -> None:
+    """Its inputs are values of the forward pass: they are not compared with its cotangents."""
+    program = xg.compile(shipped("transformer"), plan="Checkpoints").graphs
+    steps = [step for each in program.backwards.values() for step in each.steps]
+    again = [step for step in steps if isinstance(step, Call) and step.origin is None]
+    unread = dict.fromkeys(program.backwards, frozenset[Value]())
+    assert {step.callee.partition("(")[0] for step in again} >= {"Attention"}
+    assert all(taken_by(step, program, unread) == step.inputs for step in again)

@@ -27,7 +27,7 @@ from xg.figures.views.inner_collectives import (
     with_inner_collectives,
 )
 from xg.figures.views.notation import Notation, kind
-from xg.figures.views.passed_on import passed, read_cotangents
+from xg.figures.views.passed_on import Read, read_cotangents, taken_by
 from xg.figures.views.steps import (
     Drawn,
     Ids,
@@ -104,7 +104,7 @@ class BackwardDrawing:
     inner_collectives: InnerCollectives
     again: Mapping[Value, bool]
     ambiguous: Collection[str]
-    read: Mapping[str, Collection[Value]]
+    read: Read
     ids: Ids = field(default_factory=Ids)
 
     def sources(self) -> list[Terminal]:
@@ -186,8 +186,7 @@ class BackwardDrawing:
         node_id = self.ids.take(f"d {call.path}")
         node = call_node(call, self.program.graphs, node_id, self.notation, differential)
         node = replace(node, lines=(*node.lines, *self._given(call)))
-        callee = self.program.backwards[call.callee]
-        given = call.inputs if call.loop else passed(call.inputs, callee, self.read[call.callee])
+        given = taken_by(call, self.program, self.read)
         flows = tuple(map(Flow, self._loss_first(given)))
         return DrawnOperation(self._marked(node, call), flows, call.outputs, self._read(call))
 

@@ -6,38 +6,29 @@ of a number of dropped tokens leads nowhere.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 
-from xg.ir.graph import Backward, Call, Program, Step, Value
+from xg.ir.graph import Call, Program, Step, Value
+
+Read = Mapping[str, Collection[Value]]  # the cotangents that a backward pass reads, by its key
 
 
-def read_cotangents(program: Program) -> Mapping[str, frozenset[Value]]:
-    """Return the cotangents that each backward pass reads, or gives as a gradient, by its key."""
+def read_cotangents(program: Program) -> Read:
+    """Return the cotangents that each backward pass reads, or gives as a gradient."""
     found: dict[str, frozenset[Value]] = {}
-
-    def reads(key: str) -> frozenset[Value]:
-        if key not in found:
-            backward = program.backwards[key]
-            taken = {value for step in backward.steps for value in taken_by(step)}
-            found[key] = frozenset({*taken, *backward.gradients.values()})
-        return found[key]
-
-    def taken_by(step: Step) -> Iterator[Value]:
-        if not isinstance(step, Call) or step.loop is not None:
-            yield from step.inputs
-        else:
-            callee, read = program.backwards[step.callee], reads(step.callee)
-            yield from passed(step.inputs, callee, read)
-
-    for key in program.backwards:
-        reads(key)
+    for key, backward in program.backwards.items():  # callees first
+        taken = {value for step in backward.steps for value in taken_by(step, program, found)}
+        found[key] = frozenset({*taken, *backward.gradients.values()})
     return found
 
 
-def passed(given: Sequence[Value], callee: Backward, read: Collection[Value]) -> list[Value]:
-    """Return what a call gives for the cotangents that its block reads, and all that follows them.
+def taken_by(step: Step, program: Program, read: Read) -> Sequence[Value]:
+    """Return the inputs of a step of a backward pass that lead on: of a call those that are read.
 
-    The calls of ranks are given forward values too, behind the cotangents.
+    A block that is computed again is called with values of the forward pass, and a loop has states:
+    they take all.
     """
-    taken = [value for value, one in zip(given, callee.inputs, strict=False) if one in read]
-    return [*taken, *given[len(callee.inputs) :]]
+    if not isinstance(step, Call) or step.loop is not None or step.origin is None:
+        return step.inputs
+    pairs = zip(step.inputs, program.backwards[step.callee].inputs, strict=True)
+    return [value for value, cotangent in pairs if cotangent in read[step.callee]]
