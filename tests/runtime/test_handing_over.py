@@ -1,0 +1,67 @@
+"""The callers of a backward pass keep no reference to what was saved, so that it can be freed."""
+
+from __future__ import annotations
+
+import weakref
+from contextlib import nullcontext
+from typing import Any, cast
+
+import numpy as np
+import pytest
+
+from xg_runtime import step as training
+from xg_runtime.cells import SCHEDULES
+from xg_runtime.module import Module
+from xg_runtime.ranks import simulate
+from xg_runtime.ranks.pipeline import Link, Part, Pipeline, RankStage
+from xg_runtime.tensors import OnArrays, TorchModule
+
+
+class Saved:
+    """Something to which there are weak references."""
+
+
+class Stub:
+    """A module whose backward pass notes whether it alone has what was saved."""
+
+    def __init__(self) -> None:
+        self.alone: list[bool] = []
+
+    def forward(self, params: Any, inputs: Any, *, seed: int | None = None) -> Any:  # noqa: ANN401
+        return {"loss": np.zeros(())}, Saved()
+
+    def backward(self, params: Any, saved: Any, d_outputs: Any) -> dict[str, Any]:  # noqa: ANN401
+        found = weakref.ref(saved)
+        del saved
+        self.alone.append(found() is None)
+        return {}
+
+
+@pytest.mark.parametrize("parts", [1, 3])
+def test_a_pipeline_hands_over(parts: int) -> None:
+    stub = Stub()
+
+    def step() -> None:
+        stage = RankStage(cast(Module, stub), Link("N_P", 0, 1, 1), ())
+        order = SCHEDULES["1F1B"](1, parts, 1)[0]
+        Pipeline((stage,)).step({}, [Part({}, {}, None)] * parts, order)
+
+    simulate({"N_P": 1}, step)
+    assert stub.alone == [True] * parts
+
+
+def test_a_module_of_torch_hands_over() -> None:
+    stub = Stub()
+    kept = [Saved()]
+    OnArrays(cast(TorchModule, stub)).backward({}, kept.pop(), {})
+    OnArrays(cast(TorchModule, stub)).backward({}, own := Saved(), {})  # negative control
+    assert stub.alone == [True, False]
+    assert own
+
+
+def test_a_step_of_training_hands_over() -> None:
+    stub, part = Stub(), training.Part({}, 1.0, 0, nullcontext())
+    given: Any = {"source": None, "optimizer": None, "schedule": None}
+    stepper = training.Stepper(cast(Module, stub), **given, loss="loss", limit=None, seed=0)
+    stepper._part({}, part, {}, 0)  # pyright: ignore[reportPrivateUsage]
+    assert stub.alone == [True]
