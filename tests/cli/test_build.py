@@ -292,6 +292,8 @@ def test_a_picture_without_title_is_lower(xg: Xg, folder: Path) -> None:
         (["-o", "fig.bmp"], "no picture is a .bmp"),
         (["-o", "fig.webp"], "no picture is a .webp"),
         (["-o", "fig.SVG"], "no picture is a .SVG"),
+        (["-o", "fig.svg", "--width", "0.2in"], "'0.2in' should be from 20pt to 10000pt"),
+        (["-o", "fig.svg", "--width", "3"], "'3' is not a width such as 3.3in"),
         (["--pass", "backward"], "--pass chooses one picture"),
         (["-o", "fig.svg", "--steps"], "--steps writes many pictures: -o DIR"),
     ],

@@ -18,8 +18,9 @@ RULES = Path(__file__).parent / "golden" / "ruff.toml"
 
 
 def sources() -> Iterator[tuple[str, str]]:
-    """Modules with long lines, names that are taken twice, blocks in rows, fused edges, steps."""
-    for file, plan in (("t5", None), ("bert", "FSDP"), ("llama", "SP"), ("vit", None)):
+    """Modules with long lines, names that are taken twice, rows, fused edges, rings, steps."""
+    plans = {"t5": None, "bert": "FSDP", "llama": "SP", "vit": None, "transformer": "Ring"}
+    for file, plan in plans.items():
         (path,) = DIAGRAMS.rglob(f"{file}.xg")
         program = xg.compile(path, plan=plan)
         for backend in with_kernels():

@@ -60,7 +60,7 @@ def attention_around_with_dropout(
     place: str,
     cuts: list[tuple[int, tuple[int, ...], int]],
 ) -> tuple[Array, Array, Array | None]:
-    """Attention around a ring, weights dropped with probability p; and the mask of that."""
+    """Attention around, weights dropped with probability p; and the mask of that."""
     [(_, mine, chunks)] = mesh_places((-2, around))
     whole = q[..., :1].expand(*q.shape[:-1], k.shape[-2] // len(mine) * chunks)
     keep = None if seed is None else keep_part(whole, p, seed, place, cuts)
@@ -129,14 +129,14 @@ def d_attend_in_parts(
 def is_flash_around(
     q: Array, k: Array, v: Array, m: Array | None, keep: Array | None, mask: str
 ) -> bool:
-    """Whether torch has the attention of each part: chunks of equal length, nothing dropped."""
+    """Whether torch has the attention of each part: equal chunks, nothing dropped."""
     return keep is None and q.shape[-2] == k.shape[-2] and is_flash(q, k, v, m, mask)
 
 
 def flash_around(
     q: Array, k: Array, v: Array, scale: float, mask: str, around: str
 ) -> tuple[Array, Array]:
-    """Attention to one part of keys and values after the other, first to this rank's own."""
+    """Attention to a rank's own keys and values, then to one part after the other."""
     [(_, mine, chunks)] = mesh_places((-2, around))
     parts, ranks = len(mine), chunks // len(mine)
     y = lse = q
@@ -205,7 +205,7 @@ def d_flash_of_part(
     mine: tuple[int, ...],
     theirs: tuple[int, ...],
 ) -> list[tuple[slice, Array]]:
-    """The terms of dQ, dK and dV from keys of another rank, each with the rows that it is for."""
+    """The terms of dQ, dK and dV from keys of a rank, each with the rows it is for."""
     seen = seen_of_part(mine, theirs, mask, q.shape[-2])
     if seen is None:
         return []
@@ -218,10 +218,10 @@ def d_flash_of_part(
 def seen_of_part(
     mine: tuple[int, ...], theirs: tuple[int, ...], mask: str, length: int
 ) -> tuple[slice, slice, bool] | None:
-    """The queries of a rank that see keys of another, which keys, and whether only up to their own.
+    """The queries of a rank that see keys of another, which, and whether causally.
 
-    In zigzag all see the first chunk of a rank before, and those of the second chunk see all of a
-    rank behind. None where a mask hides everything.
+    In zigzag all see the first chunk of a rank before, and those of the second chunk
+    see all of a rank behind. None where a mask hides everything.
     """
     every, middle = slice(0, length), length // 2
     if mask == "none" or theirs == mine:
