@@ -13,12 +13,12 @@ from typing import Any, Final, cast
 
 import torch
 import torch.distributed as dist
-from torch import Tensor
 from torch.profiler import ProfilerActivity, profile
 
 from bench import rank_generated, rank_torch
 from bench.contestants import Task
 from bench.rank_generated import generated
+from bench.rank_torch import Step
 from bench.turns import torch_peak
 
 WARM: Final = 3
@@ -27,7 +27,6 @@ SENT: Final = (
     *("gloo:all_reduce", "gloo:allreduce", "gloo:all_gather", "gloo:_all_gather"),
     *("gloo:reduce_scatter", "gloo:_reduce_scatter", "gloo:all_to_all", "gloo:send"),
 )
-Step = Callable[[], tuple[Tensor, object]]
 MAKERS: Final[Mapping[str, Callable[[Task, int, int], Step]]] = {
     "xg DP": lambda task, size, _: generated(task, "DP", "N_D", size),
     "torch DDP": rank_torch.ddp,

@@ -5,16 +5,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 import torch
 from torch import Tensor
-from torch.distributed.device_mesh import init_device_mesh
 
 import xg
 from bench.contestants import FILE, Task
-from bench.rank_torch import MICROBATCHES
+from bench.rank_torch import MICROBATCHES, Step, mesh_of
 from xg.driver import Program
 from xg.sharding.shard_spec import cuts
 from xg.verify.pipeline_comparison import link_of
@@ -23,14 +21,12 @@ from xg_runtime.cells import SCHEDULES
 from xg_runtime.ranks.pipeline import Part, Pipeline, RankStage
 from xg_runtime.ranks.process_mesh import ProcessMesh
 
-Step = Callable[[], tuple[Tensor, object]]
-
 
 def generated(task: Task, plan: str, axis: str, size: int) -> Step:
     """A rank under a plan of one axis of the mesh."""
     module = _compiled(task, plan, axis, size).load("torch", kernels=True)
     whole, tokens = _arrays(task)
-    mesh = _mesh(axis, size)
+    mesh = ProcessMesh(mesh_of(axis, size))
     with mesh:
         params = ranks.local_shards(whole, module.cuts())
         inputs = ranks.local_shards(tokens, module.cuts())
@@ -66,7 +62,7 @@ def pipelined(task: Task, size: int, rank: int) -> Step:
         for i in range(MICROBATCHES)
     ]
     order = SCHEDULES["1F1B"](size, MICROBATCHES, 1)[rank]
-    mesh, pipeline = _mesh("N_PP", size), Pipeline((own,))
+    mesh, pipeline = ProcessMesh(mesh_of("N_PP", size)), Pipeline((own,))
 
     def step() -> tuple[Tensor, object]:
         with mesh:
@@ -80,10 +76,6 @@ def pipelined(task: Task, size: int, rank: int) -> Step:
 def _compiled(task: Task, plan: str, axis: str, size: int) -> Program:
     settings = {**task.sizes, "S_max": task.length}
     return xg.compile(FILE, sizes=settings, plan=plan, mesh={axis: size})
-
-
-def _mesh(axis: str, size: int) -> ProcessMesh:
-    return ProcessMesh(init_device_mesh("cpu", (size,), mesh_dim_names=(axis,)))
 
 
 def _arrays(task: Task) -> tuple[dict[str, Any], dict[str, Any]]:

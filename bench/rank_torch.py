@@ -54,7 +54,7 @@ def ddp(task: Task, size: int, rank: int) -> Step:
 
 def fully_sharded(task: Task, size: int, rank: int, *, again: bool) -> Step:
     """Parameters in pieces: `fully_shard` of each layer and of the rest."""
-    model, mesh = model_of(task), _mesh("N_D", size)
+    model, mesh = model_of(task), mesh_of("N_D", size)
     for layer in model.layers:
         fully_shard(layer, mesh=mesh, reshard_after_forward=again)
     fully_shard(model, mesh=mesh)
@@ -63,7 +63,7 @@ def fully_sharded(task: Task, size: int, rank: int, *, again: bool) -> Step:
 
 def tensor_parallel(task: Task, size: int, _rank: int) -> Step:
     """Heads and hidden units in parts: `parallelize_module`."""
-    model, mesh = model_of(task), _mesh("N_T", size)
+    model, mesh = model_of(task), mesh_of("N_T", size)
     for layer in _layers(model, size):
         columns = dict.fromkeys(("attn.Q", "attn.K", "attn.V", "up"), ColwiseParallel())
         rows = dict.fromkeys(("attn.O", "down"), RowwiseParallel())
@@ -73,7 +73,7 @@ def tensor_parallel(task: Task, size: int, _rank: int) -> Step:
 
 def sequence_parallel(task: Task, size: int, rank: int) -> Step:
     """The same with the stream in parts between products, and the vocabulary and loss in parts."""
-    model, mesh, whole, stream = model_of(task), _mesh("N_T", size), Replicate(), Shard(1)
+    model, mesh, whole, stream = model_of(task), mesh_of("N_T", size), Replicate(), Shard(1)
     for layer in _layers(model, size):
         gathered = PrepareModuleInput(input_layouts=stream, desired_input_layouts=whole)
         plan: dict[str, ParallelStyle] = {
@@ -196,7 +196,8 @@ def _ring(*, balanced: bool) -> Callable[[Tensor, Tensor, Tensor], Tensor]:
 # ---- what they share ----------------------------------------------------------------------------
 
 
-def _mesh(axis: str, size: int) -> DeviceMesh:
+def mesh_of(axis: str, size: int) -> DeviceMesh:
+    """All processes along one axis."""
     return init_device_mesh("cpu", (size,), mesh_dim_names=(axis,))
 
 
