@@ -47,6 +47,11 @@ def test_names_in_code_are_whole_where_the_size_is() -> None:
     assert seen
 
 
+def test_parts_that_are_not_whole_add_up_exactly() -> None:
+    assert (D / 2 + H / 2 + P).evaluate({"D": 5, "H": 3, "P": 7}) == 11
+    assert (D / 2 - H / 2).evaluate({"D": 4, "H": 2}) == 1
+
+
 def is_whole(size: Dim, sizes: dict[str, int]) -> bool:
     try:
         size.evaluate(sizes)

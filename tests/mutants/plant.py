@@ -117,7 +117,7 @@ def _children(node: ast.AST) -> Iterator[ast.AST]:
             yield from node.body
         case ast.AnnAssign():
             yield from [node.value] if node.value else []
-        case ast.Expr(value=ast.Constant()):
+        case ast.Expr(value=ast.Constant()) | ast.keyword(arg="strict"):
             return
         case ast.If(test=ast.Name(id="TYPE_CHECKING")):
             return

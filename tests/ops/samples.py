@@ -36,6 +36,7 @@ SAMPLES: Mapping[str, tuple[Sample, ...]] = {
         Sample({"x": floats(B, S)}, axes=axes("b, s -> b, h=N_H, q=S, s")),
         Sample({"x": floats(B, D)}, axes=axes("b, d -> (b, n=N_H), 1, d")),
         Sample({"x": ints(S, below=V)}, axes=axes("B")),
+        Sample({"x": floats(B, ONE)}, axes=axes("b, 1 -> b, n=N_H")),
     ),
     "R": (
         Sample({"x": floats(B, S, N_H * D_h)}, targets=((B, N_H, S, D_h),)),

@@ -20,13 +20,15 @@ def bucket(ahead: int, buckets: int, far: int, *, both: bool) -> int:
     first = own if both and ahead > 0 else 0
     if distance < exact:
         return first + distance
-    wide, ratio, last = own - exact, Fraction(distance, exact), Fraction(far, exact)
+    # What is far is farther than what is exact, whatever `far` says.
+    last = Fraction(max(far, exact + 1), exact)
+    wide, ratio = own - exact, Fraction(distance, exact)
     steps = max(k for k in range(wide + 1) if k == 0 or ratio**wide >= last**k)
     return first + min(exact + steps, own - 1)
 
 
 @pytest.mark.parametrize("both", [True, False])
-@pytest.mark.parametrize(("buckets", "far"), [(32, 128), (6, 9), (6, 4), (13, 40), (8, 20)])
+@pytest.mark.parametrize(("buckets", "far"), [(32, 128), (6, 9), (6, 4), (13, 40), (8, 20), (9, 2)])
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 def test_every_distance_has_its_bucket(buckets: int, far: int, both: bool, dtype: type) -> None:
     """All distances up to 300, on both sides, also where a power is a whole number."""

@@ -47,6 +47,11 @@ def test_the_last_query_sees_every_key() -> None:
     assert np.all(np.isfinite(shown[-1]))
 
 
+def test_a_mask_turned_round_has_zeros_and_ones() -> None:
+    turned = trial("not", Sample({"m": ints(S, below=number(2))}), m=np.array([0, 1, 1, 0, 1]))
+    assert turned.outputs()["y"].tolist() == [1, 0, 0, 1, 0]
+
+
 @pytest.mark.parametrize("seed", range(5))
 def test_numbers_alone_keep_the_flattened_order_or_ask(seed: int) -> None:
     """Axes of equal size look the same, so anything but NumPy's own reshape is refused."""

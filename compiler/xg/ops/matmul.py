@@ -35,7 +35,7 @@ def configure(use: Use) -> Attrs:
             _help(use, first, second),
         )
     batch = len(second) - 2
-    if batch > len(first) - 2 or first[len(first) - 2 - batch : -2] != second[:-2]:
+    if first[len(first) - 2 - batch : -2] != second[:-2]:
         raise Misuse(
             f"matmul cannot line up {use.spell(first)} with {use.spell(second)}",
             {1: "its leading axes must equal the last leading axes of the first, or be absent"},

@@ -1,21 +1,23 @@
 """Llama as it is published, whose layers call their attention by keyword."""
 
 # pyright: reportUnknownMemberType=false, reportUnknownVariableType=false
-# pyright: reportUnknownArgumentType=false, reportIncompatibleMethodOverride=false
-# pyright: reportArgumentType=false, reportCallIssue=false
+# pyright: reportUnknownArgumentType=false
 
 from __future__ import annotations
 
 import math
+from importlib import import_module
 from typing import Any
 
 import torch
 from torch import Tensor
 from torch.nn import functional
-from transformers import LlamaConfig, LlamaForCausalLM
+
+# Without its types: they take as long to read as a tenth of everything that is checked.
+transformers: Any = import_module("transformers")
 
 
-class PublishedLlama(LlamaForCausalLM):
+class PublishedLlama(transformers.LlamaForCausalLM):
     """The model with the words and their targets as the diagram's.
 
     Where rows of a sequence are cut, the model would count positions by what a rank has: it is
@@ -35,7 +37,7 @@ class PublishedLlama(LlamaForCausalLM):
 
 def published_llama(vocab: int, layers: int, width: int, hidden: int) -> PublishedLlama:
     """A small one, of four heads that share two of keys."""
-    config = LlamaConfig(
+    config = transformers.LlamaConfig(
         vocab_size=vocab,
         num_hidden_layers=layers,
         hidden_size=width,

@@ -335,6 +335,14 @@ REFUSED = {
         "XG0309",
         "Lin(E=E)",
     ),
+    "a parameter of two shapes below a call that is made twice": (
+        "dim B, D, E\nblock F(X [B, D]) -> Y [B, D] {\n    param W [D, D]\n    X -> •<=W : Y\n}\n"
+        + "block G(X [B, D]) -> Y [B, D] {\n    X -> F : Y\n}\n"
+        + "block Net(X [B, D], U [B, E]) -> Y [B, D], Z [B, E] {\n"
+        + "    X -> G as g : Y\n    U -> g : Z\n}",
+        "XG0307",
+        "g.F.W would be [E, E] here",
+    ),
     "a dim of which the block does not speak": (
         f"dim B, D, K, V = 3{LIN}block Net(X [B, D]) -> Y [B, 8] {{\n    X -> Lin(V=8) : Y\n}}",
         "XG0209",
@@ -391,6 +399,25 @@ block F(X [B]; act = ReLU | sigmoid) -> Y [B] {
     step = typed(text).main.steps[0]
     assert isinstance(step, Apply)
     assert step.op.glyph == "ReLU"
+
+
+def test_the_dims_of_a_block_are_nothing_to_those_who_call_its_callers() -> None:
+    text = """
+dim B, D
+block F(X [B, D]) -> Y [B] {
+    dim K = 2*D
+    param W [D, K]
+    X -> •<=W -> sum[K] : Y
+}
+block Mid(X [B, D]) -> Y [B] {
+    X -> F : Y
+}
+block Net(X [B, D], U [B, K]) -> Y [B] {
+    dim K = 3
+    X -> Mid -> ⊕<-sum[K](U) : Y
+}
+"""
+    assert typed(text).main.block == "Net"
 
 
 def test_a_block_with_dims_of_its_own_is_checked_under_a_plan(tmp_path: Path) -> None:
