@@ -29,6 +29,7 @@ RESULTS = seen.FOLDER / "results.tsv"
 WRITER = Block("compiler/xg/codegen/emit/support.py", "SupportFile.closure", 0)
 Kills = dict[str, dict[str, int]]
 WORTH = 12.0  # seconds of tests for one mutant
+OUTSIDE = 5  # times as many for a change outside functions, where no test is known to run it
 
 
 def main() -> int:
@@ -121,7 +122,8 @@ class _Trial:
         near = self.record.near(mutant.block, path)
         if is_text(mutant.path):
             near += sorted(set(self.record.near(WRITER, path)) - set(near))
-        names = self.worth(seen.ordered(near, self.record, self.kills.get(path, {}), own))
+        left = self.seconds * (OUTSIDE if mutant.block is None else 1)
+        names = self.worth(seen.ordered(near, self.record, self.kills.get(path, {}), own), left)
         if not names:
             return "survived", 0.0, "", 0
         if mutant.block is not None:
@@ -131,10 +133,9 @@ class _Trial:
                 return verdict, seconds, word, len(names)
         return *judge_imported(mutant, names), len(names)
 
-    def worth(self, names: Sequence[str]) -> list[str]:
-        """As many tests as are worth their time."""
+    def worth(self, names: Sequence[str], left: float) -> list[str]:
+        """As many tests as so many seconds are enough for."""
         kept: list[str] = []
-        left = self.seconds
         for name in names:
             left -= self.record.tests[name].seconds + seen.COLLECTED
             if left < 0 and kept:

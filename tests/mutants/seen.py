@@ -36,14 +36,18 @@ class Record:
         self.tests = {each.name: each for each in tests if each.useful}
 
     def near(self, block: Block | None, path: str) -> list[str]:
-        """The tests that run a block; any block of its function, or of a file, if it is unknown."""
+        """The tests that run a block; any block of its function, or of a file, if it is unknown.
+
+        All tests, where a file has no function that a test runs: its values are used elsewhere.
+        """
         wanted = [place for place, each in enumerate(self.blocks) if each == block]
         wanted = wanted or [
             place
             for place, each in enumerate(self.blocks)
             if each.path == path and (block is None or each.function == block.function)
         ]
-        return [name for name, each in self.tests.items() if each.ran[wanted].any()]
+        near = [name for name, each in self.tests.items() if each.ran[wanted].any()]
+        return list(self.tests) if block is None and not near else near
 
 
 def line(seen: Seen) -> str:

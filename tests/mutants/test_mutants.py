@@ -106,5 +106,6 @@ def test_the_order_of_tests() -> None:
     assert set(record.near(None, "a.py")) == {*ran, "elsewhere"}
     assert set(record.near(reach.Block("a.py", "f", 2), "a.py")) == {*ran, "elsewhere"}
     assert record.near(reach.Block("b.py", "g", 0), "b.py") == []
+    assert set(record.near(None, "b.py")) == {*ran, "elsewhere"}
     order = ordered(near, record, {"killer": 3}, ["own"])
     assert order == ["killer", "own", "quick[a]", "quick[b]", "slow"]

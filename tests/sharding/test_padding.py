@@ -48,9 +48,12 @@ block Head(X [B, S, D], t [B, S] in V) -> Z [B, S, V], loss [] {
     param W [D, V]
     X -> •<=W : Z -> CE<-t : loss
 }
+block Mix(X [B, S, D]) -> Y [B, S, D] {
+    X -> S : Y
+}
 block LM(ids [B, S] in V, t [B, S] in V) -> Z [B, S, V], loss [] {
     param E [V, D]
-    ids -> Emb(E) : X [B, S, D]
+    ids -> Emb(E) -> Mix : X [B, S, D]
     X, t -> Head as head : Z, loss
 }
 plan VP of LM {

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 import xg
+from xg.frontend.choices import check_choices
 from xg.frontend.choose_plan import plan_named, plans_of
 from xg.frontend.project import Project, read_project
 from xg.frontend.typed import type_project
@@ -222,6 +223,22 @@ def test_plans_that_do_not_fit(
 ) -> None:
     with pytest.raises(xg.DiagnosticError, match=message):
         with_mesh(type_project(PLANS, block, {**SIZES, **settings}, plan))
+
+
+def test_no_number_is_advised_that_leaves_nothing(tmp_path: Path) -> None:
+    text = """
+dim B = 2, D = 3
+mesh N_T = 2
+block Net(X [B, D]) -> Y [B, D - 2] {
+    X -> slice[D](2, D) -> tanh : Y
+}
+plan TP of Net {
+    Y [B, (D - 2)/N_T]
+}
+"""
+    (found,) = check_choices(project(tmp_path, text))
+    assert found.message == "D - 2 = 1 is not divisible by N_T = 2"
+    assert found.help == ("N_T may be 1, or D 4",)  # at 2 the axis would have no positions
 
 
 def test_a_mesh_axis_without_a_size(tmp_path: Path) -> None:
