@@ -49,7 +49,7 @@ SAMPLES: Mapping[str, tuple[Sample, ...]] = {
         Sample(LONG, {"scale": 0.4, "behind": 1, "ahead": 0}),
     ),
     "attention": (
-        Sample(QKV, {"scale": 0.4}),
+        Sample(QKV, {"scale": 2.0}),
         Sample(QKV, {"mask": "causal", "p": 0.3}),
         Sample(SELF, {"scale": 0.4, "mask": "causal"}),
         Sample(SELF, {"scale": 0.4, "mask": "causal", "p": 0.3}),

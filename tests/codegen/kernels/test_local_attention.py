@@ -29,6 +29,9 @@ block F(X [B, S, D], keep [B, S] in 2) -> Y [B, S, D] {{
       -> S -> •<=V -> R    : Y
 }}
 """
+ONE_HEAD = (
+    PROGRAM.replace(" -> R ", " ").replace("N_H, S, D_h", "S, D").replace("N_H, S, S", "S, S")
+)
 RANGES = "\n    where i = range[S](T - S), j = range[T]"
 WINDOW = "op Hide(a [.., S, T]; w) = select(and(i >= j, w > i - j), a, -inf)" + RANGES
 SEEN = "<-BC[b, t -> b, n=N_H, s=S, t](keep)"
@@ -89,9 +92,9 @@ OTHERS = {
 }
 
 
-def written(op: str, hide: str, tmp_path: Path) -> xg.Program:
+def written(op: str, hide: str, tmp_path: Path, text: str = PROGRAM) -> xg.Program:
     file = tmp_path / "f.xg"
-    text = PROGRAM.format(op=op, hide=hide)
+    text = text.format(op=op, hide=hide)
     if "keep" not in hide:
         text = text.replace(", keep [B, S] in 2", "")
     file.write_text(text, encoding="utf-8")
@@ -124,6 +127,11 @@ def test_a_band_of_keys_is_seen(
         readable, fused = results
         for name, array in readable.items():
             np.testing.assert_allclose(fused[name], array, rtol=1e-10, atol=1e-10)
+
+
+def test_a_single_head_has_a_band(tmp_path: Path) -> None:
+    (step,) = local(written(*BANDS["a window"][:2], tmp_path, ONE_HEAD))
+    assert (str(step.attrs["behind"]), str(step.attrs["ahead"])) == ("36", "0")
 
 
 @pytest.mark.parametrize(("op", "hide"), OTHERS.values(), ids=list(OTHERS))
