@@ -36,6 +36,17 @@ LONGEST = 10  # seconds of a test that is worth its time
 # By the clock, for a mutant that waits for ever; on a busy machine a second of CPU takes many.
 WAITING = 20
 LATE = (signal.SIGXCPU, signal.SIGPROF, signal.SIGALRM, signal.SIGKILL)
+# Files of a backend whose functions are copied into modules.
+TEXTS = (
+    "support.py",
+    "kernels.py",
+    "attention.py",
+    "experts.py",
+    "recurrence.py",
+    "ring.py",
+    "ring_kernels.py",
+    "flash.py",
+)
 Verdict = Literal["killed", "slow", "survived", "no swap"]
 _CODES: dict[int, Verdict] = {0: "survived", 1: "killed", 2: "no swap"}
 
@@ -166,7 +177,7 @@ class Recorder:
 def is_text(path: Path) -> bool:
     """Whether written modules carry functions of a file, which is read as text."""
     of_backend = path.parents[1].name == "codegen" and path.parent.name != "emit"
-    return of_backend and path.name in ("support.py", "kernels.py", "attention.py", "flash.py")
+    return of_backend and path.name in TEXTS
 
 
 def _plant_text(mutant: Mutant) -> None:
