@@ -3,6 +3,7 @@
 import ast
 from collections import Counter
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -30,9 +31,15 @@ def files(folder: str) -> list[Path]:
     return sorted((ROOT / folder).rglob("*.py"))
 
 
+@cache
+def nodes(text: str) -> list[ast.AST]:
+    """Every node of a file's tree, once for all tests."""
+    return list(ast.walk(ast.parse(text)))
+
+
 def lengths(text: str) -> Iterator[tuple[str, int, int]]:
     """Every function and class of a text: its name, its lines, and how many it may have."""
-    for node in ast.walk(ast.parse(text)):
+    for node in nodes(text):
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
             cap = CLASS if isinstance(node, ast.ClassDef) else FUNCTION
             yield node.name, (node.end_lineno or 0) - node.lineno + 1, cap
@@ -40,7 +47,7 @@ def lengths(text: str) -> Iterator[tuple[str, int, int]]:
 
 def inner_imports(text: str) -> list[int]:
     """The lines of a text at which a function imports something."""
-    functions = [n for n in ast.walk(ast.parse(text)) if isinstance(n, ast.FunctionDef)]
+    functions = [n for n in nodes(text) if isinstance(n, ast.FunctionDef)]
     found = {
         node.lineno
         for function in functions
@@ -109,7 +116,7 @@ def test_a_name_of_a_class_means_one_thing() -> None:
         node.name
         for file in files("compiler")
         if file not in trees and file.name != WRITTEN
-        for node in ast.walk(ast.parse(file.read_text(encoding="utf-8")))
+        for node in nodes(file.read_text(encoding="utf-8"))
         if isinstance(node, ast.ClassDef)
     )
     assert {name for name, count in counts.items() if count > 1} == OF_TWO_ROOMS
