@@ -29,7 +29,7 @@ RESULTS = seen.FOLDER / "results.tsv"
 WRITER = Block("compiler/xg/codegen/emit/support.py", "SupportFile.closure", 0)
 Kills = dict[str, dict[str, int]]
 WORTH = 12.0  # seconds of tests for one mutant
-OUTSIDE = 5  # times as many for a change outside functions, where no test is known to run it
+OUTSIDE = 5  # times as many for a change of which nothing says which tests run it
 
 
 def main() -> int:
@@ -122,7 +122,8 @@ class _Trial:
         near = self.record.near(mutant.block, path)
         if is_text(mutant.path):
             near += sorted(set(self.record.near(WRITER, path)) - set(near))
-        left = self.seconds * (OUTSIDE if mutant.block is None else 1)
+        unknown = mutant.block is None or is_text(mutant.path)
+        left = self.seconds * (OUTSIDE if unknown else 1)
         names = self.worth(seen.ordered(near, self.record, self.kills.get(path, {}), own), left)
         if not names:
             return "survived", 0.0, "", 0
