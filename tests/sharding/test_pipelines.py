@@ -198,6 +198,15 @@ def test_a_stage_holds_its_rounds_and_what_is_around_them(tmp_path: Path) -> Non
         xg.compile(net(tmp_path), plan="PP").source()
 
 
+def test_stages_send_no_gradient_of_what_is_frozen(tmp_path: Path) -> None:
+    path = net(tmp_path)
+    path.write_text(NET.replace("param E [V, D]", "param E [V, D] frozen"), encoding="utf-8")
+    first, last = (each.graphs for each in xg.compile(path, plan="PP").stages)
+    assert first.stage is not None
+    assert last.stage is not None
+    assert first.stage.holders == last.stage.holders == {}
+
+
 @pytest.mark.parametrize("plan", ["PP", "PP × DP", "Turns", "Turns × DP"])
 def test_pipelines_are_proven(tmp_path: Path, plan: str) -> None:
     proof = prove_ranks(read_project(net(tmp_path)), "Net", plan, {}, 0, ["numpy", "torch"])
