@@ -148,12 +148,20 @@ def warm_python(tmp_path_factory: pytest.TempPathFactory) -> Sequence[str]:
     return warm.shared_python(folder / "warm", environment(), owner)
 
 
-@pytest.fixture
-def warm_ranks(warm_python: Sequence[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Let ranks start quickly; other tests start them as users do."""
-    program = tmp_path / "bin" / "python"
+@pytest.fixture(scope="session")
+def warm_program(
+    warm_python: Sequence[str], tmp_path_factory: pytest.TempPathFactory
+) -> Path:
+    """A program that is `python`, and starts as quickly as `warm_python`."""
+    program = tmp_path_factory.mktemp("bin") / "python"
     launch(program, warm_python)
-    monkeypatch.setattr(sys, "executable", str(program))
+    return program
+
+
+@pytest.fixture
+def warm_ranks(warm_program: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let ranks start quickly; other tests start them as users do."""
+    monkeypatch.setattr(sys, "executable", str(warm_program))
 
 
 @pytest.fixture

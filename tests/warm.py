@@ -127,6 +127,8 @@ def _become(connection: socket.socket) -> Sequence[str]:
     os.environ.clear()
     os.environ.update(environment)
     sys.executable = os.environ.pop("WARM_PYTHON", sys.executable)
+    named = os.environ.get("PYTHONPATH", "").split(os.pathsep)
+    sys.path[:0] = [path for path in named if path and path not in sys.path]
     return words
 
 

@@ -37,6 +37,7 @@ def net(folder: Path) -> Path:
     return folder
 
 
+@pytest.mark.usefixtures("warm_ranks")
 def test_processes_compute_what_one_device_does(xg: Xg, net: Path) -> None:
     said = xg("verify", "net.xg", "--plan", "VP", "--set", "N_T=3", "--on", "processes")
     assert said.code == 0, said.err

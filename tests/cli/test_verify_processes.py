@@ -73,6 +73,7 @@ def simulated(monkeypatch: pytest.MonkeyPatch) -> list[Json]:
     return asked
 
 
+@pytest.mark.usefixtures("warm_ranks")
 def test_two_processes_and_a_planted_mistake(
     xg: Xg, monkeypatch: pytest.MonkeyPatch, net: Path
 ) -> None:
@@ -89,6 +90,7 @@ def test_two_processes_and_a_planted_mistake(
     assert [row["pass"] for row in right["single"]["sent"]] == ["backward"]
 
 
+@pytest.mark.usefixtures("warm_ranks")
 def test_keys_go_round_four_processes_in_zigzag(xg: Xg) -> None:
     """Each has two chunks of the sequence, and so of positions, targets and masks."""
     model = DIAGRAMS / "models" / "transformer.xg"

@@ -46,6 +46,7 @@ def on_ranks(plan: str, rows: dict[str, NDArray[Any]], **options: object) -> lis
     return launch(Task(f"{FILE}:train", given, rows), program.mesh)
 
 
+@pytest.mark.usefixtures("warm_ranks")
 def test_training_goes_on_on_another_mesh(tmp_path: Path) -> None:
     """Two steps under TP, a checkpoint of torch, and a third under FSDP are three on one device."""
     draw = np.random.default_rng(0)

@@ -81,6 +81,7 @@ def test_it_computes_what_one_device_does(
         assert error(found, one[1]) < 1e-12
 
 
+@pytest.mark.usefixtures("warm_ranks")
 @pytest.mark.parametrize("plan", ["TP", "DP_TP"])  # two ranks and four
 def test_processes_send_over_gloo(one: One, plan: str, tmp_path: Path) -> None:
     together = ranks(one, plan, tmp_path, kernels=plan == "TP", on="processes")

@@ -45,6 +45,7 @@ def arrays(sizes: dict[str, int]) -> dict[str, Array]:
     return given | {str(rank): part for rank, part in enumerate(parts(sizes))}
 
 
+@pytest.mark.usefixtures("warm_ranks")
 @pytest.mark.parametrize(
     ("sizes", "types", "checked"),
     [
@@ -89,6 +90,7 @@ def test_a_rank_that_is_killed_ends_the_job_and_loses_no_checkpoint(tmp_path: Pa
     assert len(list((run / "checkpoints").iterdir())) == 2
 
 
+@pytest.mark.usefixtures("warm_ranks")
 def test_a_rank_that_hangs_ends_the_job_within_the_timeout(tmp_path: Path) -> None:
     mark = tmp_path / "mark"
     asked = task("misstep", {"at": 0, "how": "sleeps", "mark": str(mark)})
@@ -103,6 +105,7 @@ def test_a_rank_that_hangs_ends_the_job_within_the_timeout(tmp_path: Path) -> No
     )
 
 
+@pytest.mark.usefixtures("warm_ranks")
 @pytest.mark.parametrize(
     ("call", "how"),
     [
@@ -130,6 +133,7 @@ def test_in_every_collective_the_rank_that_does_not_come_is_named(
         assert f"waits in its collective 4, {call} over" in waits
 
 
+@pytest.mark.usefixtures("warm_ranks")
 @pytest.mark.parametrize("how", ["dies", "stops", "leaves"])
 def test_a_stage_that_sends_no_more_is_named(tmp_path: Path, how: str) -> None:
     mark = tmp_path / "mark"
@@ -146,6 +150,7 @@ def test_a_stage_that_sends_no_more_is_named(tmp_path: Path, how: str) -> None:
     assert caught.value.details == waiting
 
 
+@pytest.mark.usefixtures("warm_ranks")
 def test_ranks_that_differ_are_told_before_anything_is_computed() -> None:
     """In the second stage of a pipeline, whose collectives are others than those of the first."""
     with pytest.raises(RankError) as caught:
@@ -160,6 +165,7 @@ def test_ranks_that_differ_are_told_before_anything_is_computed() -> None:
     )
 
 
+@pytest.mark.usefixtures("warm_ranks")
 @pytest.mark.parametrize("can_fork", [True, False])
 def test_what_a_rank_raises_comes_back(can_fork: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(processes, "CAN_FORK", can_fork)
