@@ -151,8 +151,10 @@ def _changes(node: ast.expr) -> Iterator[ast.expr]:
             yield ast.Constant(2 * value or 1.0)
         case ast.Call(func=ast.Name(id="max" | "min" | "maximum" | "minimum")):
             pass  # the order means nothing
-        case ast.Call(func=ast.Attribute(attr="swapaxes" | "transpose"), args=[_, _]):
-            pass  # two axes are exchanged, in either order
+        case ast.Call(
+            func=ast.Attribute(attr="swapaxes" | "transpose" | "promote_types"), args=[_, _]
+        ):
+            pass  # two axes are exchanged, two types widened, in either order
         case ast.Call(func=ast.Name(id="isinstance" | "range" | "replace")):
             pass  # every call shows it
         case ast.Call(args=[first, second, *_]) if _is_plain(first) and _is_plain(second):

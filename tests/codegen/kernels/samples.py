@@ -15,6 +15,8 @@ from xg.passes.fuse.patterns import fusions
 BITS = number(2)
 QKV = {"q": floats(S, D_h), "k": floats(S_k, D_h), "v": floats(S_k, D)}
 SELF = {"q": floats(B, N_H, S, D_h), "k": floats(B, N_H, S, D_h), "v": floats(B, N_H, S, D_h)}
+TWO = number(2)
+FIRST_TWO = {"q": floats(B, TWO, D_h), "k": floats(B, TWO, D_h), "v": floats(B, TWO, D)}
 CROSS = {"q": floats(B, S, D_h), "k": floats(B, S_k, D_h), "v": floats(B, S_k, D)}
 MASKED = {**CROSS, "m": ints(B, S, S_k, below=BITS)}
 N_E = symbol("T")
@@ -53,6 +55,7 @@ SAMPLES: Mapping[str, tuple[Sample, ...]] = {
         Sample(QKV, {"mask": "causal", "p": 0.3}),
         Sample(SELF, {"scale": 0.4, "mask": "causal"}),
         Sample(SELF, {"scale": 0.4, "mask": "causal", "p": 0.3}),
+        Sample(FIRST_TWO, {"scale": 0.4, "mask": "causal"}),
         Sample(CROSS, {"scale": 0.4, "mask": "causal"}),
         Sample(CROSS, {"scale": 0.4, "p": 0.3, "scaling": "unscaled"}),
         Sample(MASKED, {"scale": 0.4}),

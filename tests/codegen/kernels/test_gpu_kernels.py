@@ -87,6 +87,13 @@ def test_uneven_rows_are_filled_and_cut_again(width: int, monkeypatch: pytest.Mo
     assert kernels.filled(table.T).stride() == (1, 16)  # a transposed matrix stays one
 
 
+def test_rows_are_uneven_on_a_gpu_alone() -> None:
+    assert not kernels.is_uneven(torch.zeros(8, 7))
+    with FakeTensorMode():
+        assert kernels.is_uneven(torch.zeros(8, 7, device="cuda"))
+        assert not kernels.is_uneven(torch.zeros(7, 8, device="cuda"))
+
+
 def test_the_loss_for_the_compiler_is_the_loss(monkeypatch: pytest.MonkeyPatch) -> None:
     z = 3 * torch.randn(2, 7, 13, dtype=torch.float64)
     t = torch.randint(0, 13, (2, 7))
