@@ -149,9 +149,7 @@ def warm_python(tmp_path_factory: pytest.TempPathFactory) -> Sequence[str]:
 
 
 @pytest.fixture(scope="session")
-def warm_program(
-    warm_python: Sequence[str], tmp_path_factory: pytest.TempPathFactory
-) -> Path:
+def warm_program(warm_python: Sequence[str], tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A program that is `python`, and starts as quickly as `warm_python`."""
     program = tmp_path_factory.mktemp("bin") / "python"
     launch(program, warm_python)

@@ -50,8 +50,8 @@ def test_every_change_is_one_place_of_code(tmp_path: Path) -> None:
 
 def test_nothing_is_planted_that_changes_nothing(tmp_path: Path) -> None:
     path = tmp_path / "case.py"
-    text = "f('a', \"a\", max(x, y), x.swapaxes(y, z), t.promote_types(x, y))\nzip(x, x, strict=True)\n"
-    path.write_text(text, encoding="utf-8")
+    lines = ("f('a', \"a\", max(x, y), x.swapaxes(y, z))", "t.promote_types(x, y)")
+    path.write_text("\n".join((*lines, "zip(x, x, strict=True)\n")), encoding="utf-8")
     assert mutants(path, tmp_path) == []
 
 
