@@ -8,7 +8,8 @@ from library import shipped
 
 import xg
 from xg.figures import painted
-from xg.figures.draw.display import DrawnText
+from xg.figures.draw.display import DrawnShape, DrawnText, Element
+from xg.figures.draw.typeset import line_bounds
 from xg.figures.model.figure import EdgeRole, EdgeStyle, Figure, FigureEdge, NodeKind
 from xg.figures.model.richtext import characters, plain
 
@@ -110,3 +111,29 @@ def test_a_lane_says_what_it_carries() -> None:
     shown = figure("mlp")
     (lane,) = (edge for edge in shown.edges if edge.role is EdgeRole.RESIDUAL)
     assert said(lane) == "dY [B, S, D]"
+
+
+@pytest.mark.parametrize("direction", ["down", "right"])
+def test_the_label_of_a_lane_is_next_to_the_arrow_and_not_to_its_way_back(direction: str) -> None:
+    """At the right of a column, too: the gradient runs between the arrow and the column."""
+    shown = xg.compile(shipped("transformer"), "Layer").figure("overview")
+    shown = replace(shown, rightward=direction == "right")
+    across = 0 if direction == "down" else 1
+    elements = {element.op: element for element in painted(shown)[0].elements}
+    lanes = [(e.tail, e.head) for e in shown.edges if e.role is EdgeRole.RESIDUAL]
+    forward = [(tail, head) for tail, head in lanes if (head, tail) in lanes][:2]
+    assert forward == [("X", "M"), ("M", "Y")]
+    for tail, head in forward:
+        own, back = elements[f"{tail}->{head}"], elements[f"{head}->{tail}"]
+        (words,) = (part for part in own.parts if isinstance(part, DrawnText))
+        text = line_bounds(words.line, words.x, words.y).center[across]
+        assert abs(_reach(own, across) - text) < abs(_reach(back, across) - text)
+
+
+def _reach(element: Element, across: int) -> float:
+    """Where a lane runs: as far from its ends as it gets."""
+    line = element.parts[0]
+    assert isinstance(line, DrawnShape)
+    box = line.path.bounds()
+    sides = (box.left, box.right) if across == 0 else (box.top, box.bottom)
+    return max(sides, key=lambda side: abs(side - line.path.start[across]))

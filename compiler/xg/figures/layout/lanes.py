@@ -25,7 +25,6 @@ from xg.figures.layout.frames import (
 )
 from xg.figures.layout.measure import Extent, label_size
 from xg.figures.layout.placed import PlacedFigure
-from xg.figures.layout.request import pair_shift
 from xg.figures.model import style
 from xg.figures.model.figure import EdgeStyle
 from xg.figures.model.geometry import Box, DrawnPath, Point, bounding_box, flattened
@@ -41,6 +40,7 @@ _WIDE, _MEDIUM, _NARROW = 8.0, 4.0, 1.0  # room around a lane's label
 # Rounds of tries to place one: sides of an upright part, 1 is its right, and the room there.
 _TRIES: Final = (((1, _WIDE), (-1, _WIDE)), ((1, _NARROW), (-1, _NARROW)))
 _PAIR_TRIES: Final = (((-1, _WIDE), (-1, _MEDIUM), (1, _WIDE)), ((-1, _NARROW), (1, _NARROW)))
+_RIGHT_TRIES: Final = (((1, _WIDE), (1, _MEDIUM), (-1, _WIDE)), ((1, _NARROW), (-1, _NARROW)))
 _SPARE_TRIES: Final = (((1, _WIDE), (-1, _WIDE)), ((1, _MEDIUM), (-1, _MEDIUM)))
 _LEFT_GAP: Final = 3.0  # between a label at the left of a lane and the lane
 _BAND: Final = 64.0  # points; a few rows
@@ -149,6 +149,15 @@ def crowded_lanes(placed: PlacedFigure) -> dict[int, float]:
     return _labelled(placed).crowded
 
 
+def lanes_beyond(placed: PlacedFigure) -> Iterator[int]:
+    """Yield the lanes from which the ways back part their labels."""
+    found = _labelled(placed).labels
+    for number in found.keys() & placed.facts.twins.keys():
+        back = _upright(placed.paths[placed.facts.twins[number]])
+        if any(abs(x - found[number].left) < 1.0 for (x, _), _ in back):
+            yield number
+
+
 def _labelled(placed: PlacedFigure) -> Lanes:
     result = Lanes()
     edges = list(enumerate(zip(placed.figure.edges, placed.facts.places, strict=True)))
@@ -204,7 +213,7 @@ def _put_on_lane(placed: PlacedFigure, number: int, obstacles: Obstacles, result
         size, beside = _measures(placed, number)
         result.crowded[number] = size.width + _LEFT_GAP + _NARROW
         (x, start), (_, end) = _upright(placed.paths[number])[0]
-        center = x + beside + size.width / 2, (start + end) / 2
+        center = x + max(beside, 0.0) + size.width / 2, (start + end) / 2
         box = Box.around(center, size.width, size.height)
     elif placed.figure.edges[number].name:
         whole = _box_on(placed, number, obstacles, others, is_whole=True)
@@ -236,16 +245,21 @@ def _box_on(
     is_whole: bool = False,
 ) -> Box | None:
     size, beside = _measures(placed, number, is_whole=is_whole)
-    rounds = _PAIR_TRIES if beside else _TRIES
+    rounds = _RIGHT_TRIES if beside < 0 else _PAIR_TRIES if beside else _TRIES
     if placed.figure.edges[number].repeats:
-        rounds = _PAIR_TRIES[:1] if beside else _SPARE_TRIES
+        rounds = rounds[:1] if beside else _SPARE_TRIES
     return _label_box(size, placed.paths[number], beside, obstacles, rounds, others, heights)
 
 
 def _measures(placed: PlacedFigure, number: int, *, is_whole: bool = False) -> tuple[Extent, float]:
-    """Return how large an edge's label is, and how far the arrow back is at the line's right."""
-    beside = 2 * pair_shift(placed) if number in placed.facts.twins else 0.0
-    edge = placed.figure.edges[number]
+    """Return how large an edge's label is, and how far the arrow back is at the line's right.
+
+    Where it is at the left, that is less than nothing.
+    """
+    edge, beside = placed.figure.edges[number], 0.0
+    if number in placed.facts.twins:
+        own, back = (placed.paths[one] for one in (number, placed.facts.twins[number]))
+        beside = _upright(back)[0][0][0] - _upright(own)[0][0][0]
     label = edge.text if is_whole else edge.label
     return label_size(label, turned=placed.figure.rightward), beside
 
@@ -295,8 +309,8 @@ def _label_box(
 
     The longest part is the first. The room is not in `others`.
 
-    A gradient's arrow is that far `beside` it at the right: a label of one of the pair is rather at
-    the left, next to its own line, where there is a little room.
+    A gradient's arrow is that far `beside` it at the right, or at the left: a label of one of the
+    pair is rather next to its own line, where there is a little room.
     """
     parts = _upright(path)
     for tries in rounds:
@@ -316,12 +330,12 @@ def _places(
     """Yield middles for a label at a side of an upright part: 1 is its right, -1 its left."""
     (x, start), (_, end) = part
     middle, reach = (start + end) / 2, abs(end - start) / 2 - size.height
-    away = beside + size.width / 2 if side > 0 else -size.width / 2 - _LEFT_GAP
+    away = size.width / 2 + (max(beside, 0.0) if side > 0 else _LEFT_GAP - min(beside, 0.0))
     for height in heights:
         if abs(height - middle) <= abs(end - start) / 2 - size.height / 2:
-            yield x + away, height
+            yield x + side * away, height
     for step in range(max(int(reach / _LABEL_STEP), 0) + 1):
-        yield from ((x + away, middle + sign * step * _LABEL_STEP) for sign in (1, -1))
+        yield from ((x + side * away, middle + sign * step * _LABEL_STEP) for sign in (1, -1))
 
 
 def _is_taken(box: Box, side: int, clearance: float, obstacles: Obstacles) -> bool:

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
-from math import sqrt
+from math import dist, sqrt
 from typing import Final
 
 from xg.diagnostics.lazy_dataclass import dataclass
@@ -12,7 +12,7 @@ from xg.figures.layout.channels import Channels, channels, stops
 from xg.figures.layout.choose_routes import Router
 from xg.figures.layout.field import Route, RoutingField
 from xg.figures.layout.fill_field import field_of
-from xg.figures.layout.lanes import crowded_lanes
+from xg.figures.layout.lanes import crowded_lanes, lanes_beyond
 from xg.figures.layout.placed import PlacedFigure
 from xg.figures.layout.ports import NodeSide, RimPort
 from xg.figures.layout.request import FLAT, is_round, pair_shift, side_room, text_gap
@@ -23,6 +23,7 @@ from xg.figures.model.geometry import Box, DrawnPath, Point, backward, polyline,
 from xg.figures.model.structure import EdgePlace
 
 _SAME: Final = 0.01
+_HEADS: Final = style.ARROW_WIDTH + 0.5  # between the tips of two that do not touch
 _STUB: Final = 1.5  # of a line without a head, where it leaves a node
 _STRAIGHT: Final = style.ARROW_LENGTH + 0.5  # of a line, at an end with a head
 
@@ -31,7 +32,8 @@ def routed(placed: PlacedFigure) -> PlacedFigure:
     """Return the figure with a path for every edge; its rows may have moved down."""
     done = _routed(placed, {})
     crowded = crowded_lanes(done)
-    return _routed(placed, crowded) if crowded else done
+    done = _routed(placed, crowded) if crowded else done
+    return _outside(done, lanes_beyond(done)) if placed.facts.twins else done
 
 
 def _routed(placed: PlacedFigure, rooms: Mapping[int, float]) -> PlacedFigure:
@@ -58,6 +60,21 @@ def _routed(placed: PlacedFigure, rooms: Mapping[int, float]) -> PlacedFigure:
             if number in twins:
                 paths[twins[number]] = backward(_flat(moved, number, place, -half))
     return replace(moved, paths=paths, cramped=router.cramped())
+
+
+def _outside(placed: PlacedFigure, lanes: Iterable[int]) -> PlacedFigure:
+    """Return the figure with some lanes at the other side of their ways back, where labels are.
+
+    One stays where a head would touch that of another arrow, which is beside it.
+    """
+    paths = dict(placed.paths)
+    for number in lanes:
+        back = placed.facts.twins[number]
+        changed = {number: backward(paths[back]), back: backward(paths[number])}
+        others = [path.end for other, path in paths.items() if other not in changed]
+        if all(dist(one.end, end) > _HEADS for one in changed.values() for end in others):
+            paths |= changed
+    return replace(placed, paths=paths)
 
 
 def _moved(placed: PlacedFigure, field: RoutingField, found: Channels) -> PlacedFigure:
