@@ -30,7 +30,7 @@ from xg.figures.layout.choose_routes import Router
 from xg.figures.layout.run_engine import ENGINES, layout, probe
 from xg.figures.layout.tangles import tangles
 from xg.figures.model import style
-from xg.figures.model.figure import EdgeStyle, Figure, FigureEdge, FigureNode, NodeKind
+from xg.figures.model.figure import EdgeRole, EdgeStyle, Figure, FigureEdge, FigureNode, NodeKind
 from xg.figures.model.geometry import Box
 from xg.figures.model.structure import structure
 
@@ -209,10 +209,19 @@ def test_lanes_that_would_cross_are_at_two_sides_of_their_column() -> None:
 def test_a_branch_goes_beside_the_box_that_it_leaves() -> None:
     """Under the corner of a wide box its arrow would hang at that corner."""
     placed = layout(xg.compile(shipped("flow")).figure("forward"))
-    (number,) = (n for n, edge in enumerate(placed.figure.edges) if edge.head == "loss")
+    (number,) = (n for n, edge in enumerate(placed.figure.edges) if edge.head == "P")
     box, path = placed.nodes["output"], placed.paths[number]
     assert path.start == (box.right, box.center[1])
-    assert placed.nodes["loss"].center[0] > box.right
+    assert placed.nodes["P"].center[0] > box.right
+
+
+def test_a_loss_continues_the_column_in_every_view() -> None:
+    """The gradients begin there; what else a block gives is beside, as in the backward figure."""
+    program = xg.compile(shipped("flow"))
+    for view in ("forward", "overview"):
+        edges = program.figure(view).edges
+        roles = {edge.head: edge.role for edge in edges if edge.tail == "output"}
+        assert (roles["loss"], roles["P"]) == (EdgeRole.MAIN, EdgeRole.BRANCH), view
 
 
 def test_saved_values_are_at_the_left() -> None:

@@ -100,10 +100,7 @@ def _draw(known: Mapping[str, Sketch], ranks: Program, rank: Rank, flowing: Grad
     drawing = opener.drawing(ranks.entry, called=False)
     sources = drawing.sources()
     pieces = opener.pieces(ranks.entry, drawing)
-    # A scalar is a loss: the gradients begin there, so its edge is the one that goes on.
-    results = sorted(
-        drawing.results(), key=lambda one: len(drawing.graph.types[one.value].shape) > 0
-    )
+    results = drawing.results()
     naming = Naming(drawing.notation, opener.notations, flowing)
     operations = [piece.operation for piece in pieces]
     # Ranks stand close to each other: more labels make lines cross.

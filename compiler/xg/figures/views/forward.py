@@ -104,10 +104,16 @@ class ForwardDrawing:
         return [Terminal(value, self.tensor(value)) for value in (*inputs, *params)]
 
     def results(self) -> list[Terminal]:
-        """Return the tensors that the block gives, or keeps for the next step without a use."""
+        """Return the tensors that the block gives, or keeps for the next step without a use.
+
+        A scalar is a loss: the gradients begin there, so its edge is the one that goes on.
+        """
         read = {value for step in self.graph.steps for value in step.inputs}
         values = (state.next for state in self.graph.states if state.next not in read)
-        results = dict.fromkeys((*self.graph.outputs, *values))
+        results = sorted(
+            dict.fromkeys((*self.graph.outputs, *values)),
+            key=lambda value: len(self.graph.types[value].shape) > 0,
+        )
         return [Terminal(value, self.tensor(value)) for value in results]
 
     def operations(self) -> list[DrawnOperation]:

@@ -51,8 +51,7 @@ def overview_figure(program: Program, *, legend: bool = False, depth: int | None
     inner = {copy: known for part in parts for copy, known in part.inner.items()}
     begun = [one for part in parts for one in part.begun]
     naming = Naming(drawing.notation, inner, with_gradients(program))
-    # A scalar is a loss: the gradients begin there, so its edge is the one that goes on.
-    results = sorted(drawing.results(), key=lambda one: len(graph.types[one.value].shape) > 0)
+    results = drawing.results()
     arranged = arrange(sources, operations, results, naming)
     return Figure(
         graph.title or graph.block,
