@@ -74,6 +74,25 @@ def test_the_name_is_that_of_the_next_label() -> None:
     assert list(names.values()) == ["U_1"]
 
 
+@pytest.mark.parametrize(
+    ("name", "block", "first", "others"),
+    [
+        ("moe", "MoE", "H_0", ()),  # in front of H_1
+        ("resnet", "ResNet", "X_1", ()),  # in front of X_2
+        ("unet", "UNet", "X_5", ()),  # in front of X_4, where X_3 is another
+        ("encoder_decoder", "Decoder", "H_0", ("H_3",)),
+    ],
+)
+def test_a_name_has_one_index(name: str, block: str, first: str, others: tuple[str, ...]) -> None:
+    """That in front of the label's, if no value has that; else the next that is free."""
+    graphs = xg.compile(shipped(name), block).graphs
+    saved = saved_names(graphs, graphs.entry)
+    names = [shown for value, shown in saved.items() if value.role != "cache"]
+    assert [one for one in names if one[:2] == first[:2]] == [first, *others]
+    figure = forward_figure(graphs, graphs.main)
+    assert {first, *others} <= written(figure)
+
+
 def test_what_two_operators_call_the_same_is_named_after_their_results() -> None:
     graphs = program("mha")
     figure = backward_figure(graphs, graphs.backwards[graphs.entry])

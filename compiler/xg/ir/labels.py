@@ -36,8 +36,9 @@ def saved_names(program: Program, key: str) -> dict[Value, str]:
     """Name the values of a graph without a label that its backward pass reads: ``U_1``, ``U_2``.
 
     Of those that only calls read, the source of a number has no name: where it is read it is said.
-    They are numbered in the order of the forward pass. Values that several operators call the same,
-    as the masks of two dropouts, are named after their results: ``Y_keep``.
+    They are numbered in the order of the forward pass; in front of ``X_2`` is ``X_1``, or the next
+    free number. Values that several operators call the same, as the masks of two dropouts, are
+    named after their results: ``Y_keep``.
     """
     if key not in program.backwards:
         return {}
@@ -51,16 +52,24 @@ def saved_names(program: Program, key: str) -> dict[Value, str]:
     values = [value for step in graph.steps for value in step.outputs if value in read]
     caches = Counter(value.name for value in values if value.role == "cache")
     for value in values:
-        stem, number = bases.get(value, "").removesuffix("_#"), 1
+        stem = bases.get(value, "").removesuffix("_#")
         if not stem or (value.name is not None and caches[value.name] < 2):
             continue
-        name = f"{stem}_1" if value.name is None else stem
+        name, stem, number = _in_front_of(stem) if value.name is None else (stem, stem, 2)
         while name in taken:
-            number += 1
             name = f"{stem}_{number}"
+            number += 1
         names[value] = name
         taken.add(name)
     return names
+
+
+def _in_front_of(label: str) -> tuple[str, str, int]:
+    """Return a name for what a label follows, else what it is numbered after, and from where on."""
+    stem, _, number = label.rpartition("_")
+    if not stem or not number.isdecimal():
+        return f"{label}_1", label, 2
+    return f"{stem}_{max(int(number) - 1, 0)}", stem, int(number) + 1
 
 
 def read_of(call: Call, program: Program) -> list[Value]:
