@@ -82,7 +82,7 @@ def test_a_gradient_beside_others_of_its_node_is_named_on_each_arrow() -> None:
     roles: dict[str, list[EdgeRole]] = {}
     for edge in figure.edges:
         roles.setdefault(characters(edge.label).partition(" ")[0], []).append(edge.role)
-    for name in ("dY_1", "dH_2,1", "dH_1,1"):
+    for name in ("dY_1", "dH_3", "dH_0"):
         assert roles[name] == [EdgeRole.MAIN, EdgeRole.RESIDUAL], roles
 
 
