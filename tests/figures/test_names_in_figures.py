@@ -139,7 +139,7 @@ def test_each_term_of_a_gradient_says_which_it_is() -> None:
     terms = [said(edge) for edge in figure.edges if "of 3" in said(edge)]
     assert sorted(terms) == [f"dH [B, S, D], {one} of 3" for one in ("1 + 2", "1", "2", "3")]
     assert [said(e) for e in figure.edges if e.tail.startswith("dLN") and said(e)] == [
-        "dX [B, S, D], 2 of 2"
+        "dX [B, S, D], less dY"
     ]
     partial = drawn_notation("mha", "backward", "TP")
     assert "dH_i [B, S, D] partial, 3 of 3" in map(said, partial.edges)
@@ -156,9 +156,23 @@ block Sums (X [B, D], Y [B, D]) -> Z [B, D] {
 }
 """
     labels = [said(edge) for edge in xg.compile(source=source).figure("backward").edges]
-    assert "dM [B, D], 2 of 2" in labels
-    assert [one for one in labels if one.startswith("dX")] == ["dX [B, D], 1 of 2"]
+    assert "dM [B, D], less dZ" in labels
+    assert [one for one in labels if one.startswith("dX")] == ["dX [B, D], less dM"]
     assert "dM [B, D]" in labels
+
+
+def test_only_terms_of_one_gradient_are_counted() -> None:
+    """Of those of dX that have no other name there are two; that of the residual is dY."""
+    source = """
+dim B, D
+block Sums (X [B, D]) -> Y [B, D], Z [B, D] {
+    X -> GELU -> ⊕<-X : Y
+    X -> ReLU         : Z
+}
+"""
+    edges = xg.compile(source=source).figure("backward").edges
+    terms = sorted(said(edge) for edge in edges if said(edge).startswith("dX"))
+    assert terms == ["dX [B, D], 1 of 2", "dX [B, D], 2 of 2", "dX [B, D], dY + 1 of 2"]
 
 
 def test_a_reshape_has_the_name_at_both_sides() -> None:

@@ -1,11 +1,13 @@
 """Terms of gradients: where several nodes give a gradient of one tensor, each gives a term.
 
-Only their sum is the tensor's gradient: dH [B, S, D], and each term is dH [B, S, D], 1 of 3.
+Only their sum is the tensor's gradient: dH [B, S, D], and each term is dH [B, S, D], 1 of 3. One
+that is the gradient of another tensor has that name, and is not counted: the others are less
+that one.
 """
 
 from __future__ import annotations
 
-from collections.abc import Container, Iterator, Mapping, Sequence
+from collections.abc import Callable, Container, Iterator, Mapping, Sequence
 from typing import Final
 
 from xg.diagnostics.lazy_dataclass import dataclass
@@ -13,18 +15,29 @@ from xg.figures.model.richtext import RichText, muted, plain
 from xg.ir.graph import Apply, Backward, Value
 
 _SUM: Final = "⊕"
+_MANY: Final = 3  # numbers that are written as a range
 
 
 @dataclass(frozen=True, slots=True)
 class GradientPart:
-    """Of which tensor a value is a part of the gradient, and which of its terms."""
+    """Of which tensor a value is a part of the gradient, and which of its terms.
+
+    `terms` are numbers of those without another name. Gradients of other tensors are `among` them;
+    a part that has all but these is `less` them.
+    """
 
     primal: Value
-    terms: str
+    terms: str = ""
+    among: tuple[Value, ...] = ()
+    less: tuple[Value, ...] = ()
 
-    def words(self) -> RichText:
+    def words(self, symbol: Callable[[Value], RichText]) -> RichText:
         """Return which terms it is, in the quiet colour of shapes."""
-        return muted(plain(f", {self.terms}"))
+        others = self.less or self.among
+        runs = plain(", less " if self.less else f", {self.terms}" if not others else ", ")
+        for one in others:
+            runs += (*(plain(" + ") if one is not others[0] else ()), *symbol(one))
+        return muted((*runs, *plain(f" + {self.terms}" if self.among and self.terms else "")))
 
 
 def gradient_parts(backward: Backward, names: Container[Value]) -> dict[Value, GradientPart]:
@@ -37,27 +50,59 @@ def gradient_parts(backward: Backward, names: Container[Value]) -> dict[Value, G
         for step in backward.steps
         if isinstance(step, Apply) and step.op.glyph == _SUM and step.origin is None
     }
+
+    def has_name(gradient: Value, term_of: Value) -> bool:
+        """As in figures: the whole gradient of another tensor with a name."""
+        primal = backward.of.get(gradient)
+        if primal is None or primal is term_of:
+            return False
+        is_whole = backward.totals.get(primal, gradient) is gradient
+        return bool(gradient.name) or (is_whole and primal in names)
+
     return {
-        value: GradientPart(primal, terms)
+        value: part
         for total, primal in backward.of.items()
         if primal.name or primal in names
-        for value, terms in _terms(total, sums, backward.of)
+        for value, part in _parts(primal, _added(total, sums, backward.of), has_name)
     }
 
 
-def _terms(
+def _added(
     total: Value, sums: Mapping[Value, Sequence[Value]], whole: Container[Value]
-) -> Iterator[tuple[Value, str]]:
-    """Yield what a sum is made of, the last first, with which of the terms it has.
+) -> tuple[list[Value], list[Value]]:
+    """Return what is added up to a gradient, the first first, and the sums of two and more.
 
     A term that is the gradient of another tensor, too, may be a sum itself, but of other terms.
     """
     chain = [total]
     while chain[-1] in sums and (chain[-1] is total or chain[-1] not in whole):
         chain.append(sums[chain[-1]][0])
-    count = len(chain)
-    for last, value in zip(range(count, 1, -1), chain, strict=False):
-        yield sums[value][1], f"{last} of {count}"
-    for last, value in zip(range(count - 1, 0, -1), chain[1:], strict=True):
-        numbers = {1: "1", 2: "1 + 2"}.get(last, f"1–{last}")
-        yield value, f"{numbers} of {count}"
+    first, *added = reversed(chain)
+    return [first, *(sums[one][1] for one in added)], added
+
+
+def _parts(
+    primal: Value,
+    added: tuple[list[Value], list[Value]],
+    has_name: Callable[[Value, Value], bool],
+) -> Iterator[tuple[Value, GradientPart]]:
+    """Yield the terms of a gradient, and the sums of some."""
+    terms, sums = added
+    others = [one for one in terms if has_name(one, primal)]
+    own = [one for one in terms if one not in others]
+    groups = [(one, [one]) for one in own if len(terms) > 1]
+    groups += [(one, terms[: count + 2]) for count, one in enumerate(sums[:-1])]
+    for value, group in groups:
+        numbers = [own.index(one) + 1 for one in group if one in own]
+        if len(numbers) == len(own):
+            missing = tuple(one for one in others if one not in group)
+            yield value, GradientPart(primal, less=missing)
+        else:
+            among = tuple(one for one in group if one in others)
+            count = f"{_listed(numbers)} of {len(own)}" if numbers else ""
+            yield value, GradientPart(primal, count, among)
+
+
+def _listed(numbers: Sequence[int]) -> str:
+    """Return numbers that follow each other."""
+    return " + ".join(map(str, numbers)) if len(numbers) < _MANY else f"{numbers[0]}–{numbers[-1]}"

@@ -68,15 +68,14 @@ def kind(op: Op) -> NodeKind:
 class Notation:
     """The symbols and shapes of one graph's values, and of their gradients.
 
-    `names` are outputs that the block names and its statements do not; `same` are names of
-    values that have the elements of a named one; `transposes` are values that the author named
-    after their operand: KT, written K⊤. `terms` are terms of a sum over ranks,
-    with the name of the sum: Z_i. For ranks side by side, `rank` says which this is: values that
-    differ between ranks have its number: Z^(0). `kept` are the names of values that the backward
-    pass reads and that have no label, or share one, in both figures the same; in an opened call
-    they are the names, maybe empty, that its inputs have there. `outer` are the sizes of an opened
-    call, in the symbols of its caller; `indices` tell its names from equal ones in the figure.
-    `parts` are gradients that are terms of a tensor's.
+    `names` are outputs that the block names and its statements do not; `same` are names of values
+    that have the elements of a named one; `transposes` are values that the author named after their
+    operand: KT, written K⊤. `terms` are terms of a sum over ranks, with the name of the sum: Z_i.
+    For ranks side by side, `rank` says which this is: values that differ between ranks have its
+    number: Z^(0). `kept` are the names of values that the backward pass reads and that have no
+    label, or share one, in both figures the same; in an opened call they are the names, maybe
+    empty, that its inputs have there. `outer` are the sizes of an opened call, in the symbols of
+    its caller; `indices` tell equal names in the figure apart. `parts` are terms of gradients.
     """
 
     graph: Graph
@@ -182,7 +181,8 @@ class Notation:
 
     def _which(self, value: Value) -> RichText:
         """Return which term of a gradient a value is, if it has no symbol of its own."""
-        return self.parts[value].words() if value in self.parts and not self.symbol(value) else ()
+        part = None if self.symbol(value) else self.parts.get(value)
+        return part.words(self.symbol) if part else ()
 
     def gradient(self, primal: Value) -> RichText:
         """Return symbol and shape of a forward value's gradient."""
