@@ -32,6 +32,7 @@ from xg.figures.layout.tangles import tangles
 from xg.figures.model import style
 from xg.figures.model.figure import EdgeRole, EdgeStyle, Figure, FigureEdge, FigureNode, NodeKind
 from xg.figures.model.geometry import Box
+from xg.figures.model.richtext import characters
 from xg.figures.model.structure import structure
 
 FIGURES = [mha_forward(), mha_backward(), mlp_backward(), gated_mlp(), overview(), long_chain(3)]
@@ -264,3 +265,22 @@ def test_the_lines_of_others_pass_beside_a_lane() -> None:
         (number,) = (n for n, e in enumerate(figure.edges) if (e.tail, e.head) == ("x_E", "Y"))
         reach = placed.nodes["W_1"].left - style.GROUP_PADDING
         assert (placed.paths[number].bounds().left < reach) == is_beside
+
+
+def test_equal_branches_are_under_each_other_and_under_their_lines() -> None:
+    placed = layout(xg.compile(shipped("mlp")).figure("backward"))
+    for node in ("sum db_", "• dW_"):
+        assert placed.nodes[f"{node}up"].center[0] == placed.nodes[f"{node}down"].center[0]
+    placed = layout(xg.compile(shipped("mha")).figure("backward"))
+    for number, edge in enumerate(placed.figure.edges):
+        if edge.head.startswith("sum db_"):
+            assert placed.paths[number].end[0] == placed.nodes[edge.head].center[0], edge.head
+
+
+def test_of_two_branches_the_nearer_one_goes_on_with_their_sum() -> None:
+    """The gradient of K need not go to that of V and come back: V is farther off."""
+    figure = xg.compile(shipped("mha")).figure("backward")
+    terms = {characters(edge.label): edge.role for edge in figure.edges}
+    assert terms["dH [B, S, D], 2 of 3"] is EdgeRole.MAIN
+    assert terms["dH [B, S, D], 1 of 3"] is EdgeRole.SIDE
+    assert terms["dH [B, S, D], 1 + 2 of 3"] is EdgeRole.SIDE

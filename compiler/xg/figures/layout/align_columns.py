@@ -7,11 +7,12 @@ its row.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from itertools import pairwise
 from typing import Final
 
-from xg.figures.layout.field import HEAD
+from xg.figures.layout.field import CLEAR, HEAD
 from xg.figures.layout.placed import PlacedFigure
 from xg.figures.model import style
 from xg.figures.model.geometry import Box
@@ -19,6 +20,9 @@ from xg.figures.model.structure import EdgePlace
 
 _ALMOST: Final = 3.0  # points: a shift that is rounding, and takes no room
 _MOST: Final = 60.0  # a larger shift is meant
+_LITTLE: Final = (
+    16.0  # a branch that is so far from another, or from its line, is meant to be there
+)
 _ROOM: Final = 10.0  # that is left to a neighbour
 _NARROW: Final = 4.0  # that a label leaves
 _COLUMN: Final = (EdgePlace.DOWN, EdgePlace.OUT)
@@ -39,7 +43,48 @@ def straightened(placed: PlacedFigure) -> PlacedFigure:
             sheet.align(moving, sheet.nodes[still].center[0])
     for number in placed.labels:
         sheet.put_beside(number)
+    if not placed.figure.levels:
+        _straighten_branches(sheet)
+        for number in placed.labels:
+            sheet.put_beside(number)
     return replace(placed, nodes=sheet.nodes, labels=sheet.labels)
+
+
+def _straighten_branches(sheet: _MovingBoxes) -> None:
+    """Put columns that branch off under the lines to them, and equal ones under each other."""
+    facts, edges = sheet.placed.facts, sheet.placed.figure.edges
+    branches = [n for n, place in enumerate(facts.places) if place is EdgePlace.BRANCH]
+    below = _below(sheet.placed)
+    columns = {n: _column(sheet.placed, edges[n].head, below) for n in branches}
+    for number in branches:
+        sheet.shift(columns[number], sheet.beside_texts(number))
+    kinds = {n: facts.kinds[edges[n].head] for n in branches}
+    branches.sort(key=lambda n: (kinds[n].name, -sheet.middle(edges[n].head)))
+    for one, other in pairwise(branches):
+        x, y = (sheet.middle(edges[n].head) for n in (one, other))
+        if kinds[one] is kinds[other] and not sheet.shift([*columns[other], other], x - y):
+            sheet.shift([*columns[one], one], y - x)
+
+
+def _below(placed: PlacedFigure) -> dict[str, list[int]]:
+    """Return the edges by which columns go on, by the nodes that they leave."""
+    found: dict[str, list[int]] = defaultdict(list)
+    for number, edge in enumerate(placed.figure.edges):
+        if placed.facts.places[number] in _COLUMN:
+            found[edge.tail].append(number)
+    return found
+
+
+def _column(placed: PlacedFigure, head: str, below: Mapping[str, Sequence[int]]) -> list[str | int]:
+    """Return the nodes and labels of a column, which begins with a node."""
+    found: list[str | int] = []
+    heads = [head]
+    for node in heads:
+        beside = (node, placed.facts.left.get(node), placed.facts.right.get(node))
+        found += (one for one in beside if one)
+        found += below.get(node, ())
+        heads += (placed.figure.edges[number].head for number in below.get(node, ()))
+    return found
 
 
 class _MovingBoxes:
@@ -65,6 +110,38 @@ class _MovingBoxes:
         if abs(shift) < _ALMOST or self._is_free(unit, shift):
             for one in unit:
                 self.nodes[one] = self.nodes[one].moved(shift, 0.0)
+
+    def middle(self, node: str) -> float:
+        """Return where the column of a node is."""
+        return self.nodes[node].center[0]
+
+    def beside_texts(self, branch: int) -> float:
+        """Return how far a branch has to be moved for its line to run past the labels above it."""
+        edge = self.placed.figure.edges[branch]
+        tail, head = self.nodes[edge.tail], self.nodes[edge.head]
+        x = head.center[0]
+        ends = [
+            box.right + CLEAR
+            for number, box in self.labels.items()
+            if number != branch
+            and tail.top < box.center[1] < head.top
+            and box.left - CLEAR < x < box.right + CLEAR
+        ]
+        return max(ends, default=x) - x
+
+    def shift(self, unit: Iterable[str | int], shift: float) -> bool:
+        """Move nodes and labels a little, if nothing is in the way; say whether they are there."""
+        boxes = [one for one in unit if one in self.nodes or one in self.labels]
+        if not 0 < abs(shift) <= _LITTLE:
+            return shift == 0
+        if not self._is_free(boxes, shift):
+            return False
+        for one in boxes:
+            if isinstance(one, str):
+                self.nodes[one] = self.nodes[one].moved(shift, 0.0)
+            else:
+                self.labels[one] = self.labels[one].moved(shift, 0.0)
+        return True
 
     def put_beside(self, number: int) -> None:
         """Move a label to its line, to the first place where nothing is in the way."""

@@ -160,11 +160,14 @@ class _Arrangement:
     heir: dict[str, str]
     column: dict[str, int] = field(default_factory=dict[str, int])
     depth: dict[str, int] = field(default_factory=dict[str, int])
+    level: dict[int, int] = field(default_factory=dict[int, int])
 
-    def place(self, node: str, column: int | None, depth: int) -> None:
-        """Put a node into a column, a new one if None."""
-        fresh = max(self.column.values(), default=-1) + 1
-        self.column[node] = fresh if column is None else column
+    def place(self, node: str, column: int | None, depth: int, beside: int | None = None) -> None:
+        """Put a node into a column, a new one if None, which may branch off from another."""
+        if column is None:
+            column = max(self.column.values(), default=-1) + 1
+            self.level[column] = 0 if beside is None else self.level[beside] + 1
+        self.column[node] = column
         self.depth[node] = depth
 
     def arrows(self, operation: DrawnOperation) -> Iterator[_Arrow]:
@@ -174,7 +177,9 @@ class _Arrangement:
         main = self._main(operation, tails)
         goes_on = main is not None and self.heir.get(tails[main]) == node
         column = self.column[tails[main]] if main is not None and goes_on else None
-        self.place(node, column, 1 + max((self.depth[tail] for tail in tails), default=0))
+        beside = self.column[tails[main]] if main is not None else None
+        depth = 1 + max((self.depth[tail] for tail in tails), default=0)
+        self.place(node, column, depth, beside)
         for place, (flow, tail) in enumerate(zip(operation.flows, tails, strict=True)):
             if place == main:
                 role = EdgeRole.MAIN if goes_on else EdgeRole.BRANCH
@@ -185,14 +190,18 @@ class _Arrangement:
             yield _Arrow(tail, operation.node, flow, role)
 
     def _main(self, operation: DrawnOperation, tails: Sequence[str]) -> int | None:
-        """Choose the operand whose column continues: of a sum, the oldest column's latest value."""
+        """Choose the operand whose column continues: of a sum, a column from which others branch.
+
+        Of several that branch from one it is the last: it is nearest to that.
+        """
         if not tails or not operation.commutes:
             return 0 if tails else None
 
-        def rank(place: int) -> tuple[bool, int, int]:
+        def rank(place: int) -> tuple[bool, int, int, int]:
             tail = tails[place]
-            waits = self.heir.get(tail) != operation.node.id
-            return waits, self.column[tail], -self.depth[tail]
+            waits, column = self.heir.get(tail) != operation.node.id, self.column[tail]
+            level = self.level[column]
+            return waits, level, -column if level else column, -self.depth[tail]
 
         return min(range(len(tails)), key=rank)
 
