@@ -29,8 +29,8 @@ def beginning(figure: Figure) -> set[str]:
     ("name", "plan", "label"),
     [
         ("flow", None, "dP [B, S, V], 0 if unused"),
-        ("transformer", None, "0 if unused"),
-        ("gpt2", None, "0 if unused"),
+        ("transformer", None, "dZ from outside, 0 if unused"),
+        ("gpt2", None, "dZ from outside, 0 if unused"),
         ("transformer", "DP", "0 if unused"),
     ],
 )

@@ -18,7 +18,7 @@ from xg.figures.model.figure import (
     FigureGroup,
     NodeKind,
 )
-from xg.figures.model.richtext import RichText, plain
+from xg.figures.model.richtext import RichText, before_shape, muted, plain
 from xg.figures.views.arrange import Arranged, DrawnOperation, Flow, Terminal, arrange
 from xg.figures.views.axis_groups import axis_groups
 from xg.figures.views.forward import ForwardDrawing, forward_drawing, renamed
@@ -166,6 +166,14 @@ class Naming:
         notation, drawn_value = self._known(value)
         is_named = notation.symbol(drawn_value) and drawn_value not in notation.same
         return notation.gradient(drawn_value) if is_named else ()
+
+    def from_outside(self, value: Value) -> RichText:
+        """Return the gradient's symbol with the words that it is the term from outside.
+
+        Ranks stand close together: there is no room for it.
+        """
+        symbol, _ = before_shape(() if self.outer.rank else self.gradient(value))
+        return (*symbol, *muted(plain("from outside"))) if symbol else ()
 
     def gives_gradient(self, value: Value, made: Collection[Value]) -> bool:
         """Return whether a node that makes these of a value gives it a gradient.
@@ -332,8 +340,9 @@ def gradients(
         is_term = terms[naming.origin(value)] > 1
         if is_term if label else is_apart and naming.has_partial_gradient(value):
             label = naming.gradient_shape(value)
-        if terminals.get(edge.head) == [value]:
-            label = with_words(label, if_unused(value, naming.outer.graph))
+        words = if_unused(value, naming.outer.graph)
+        if words and terminals.get(edge.head) == [value]:
+            label = with_words(label or naming.from_outside(value), words)
         back = EdgeStyle.DASHED
         yield FigureEdge(edge.head, edge.tail, back, edge.role, label, output=edge.output)
 
