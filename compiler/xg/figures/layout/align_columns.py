@@ -20,9 +20,7 @@ from xg.figures.model.structure import EdgePlace
 
 _ALMOST: Final = 3.0  # points: a shift that is rounding, and takes no room
 _MOST: Final = 60.0  # a larger shift is meant
-_LITTLE: Final = (
-    16.0  # a branch that is so far from another, or from its line, is meant to be there
-)
+_LITTLE: Final = 24.0  # a branch that far from another, or from its line, is meant to be there
 _ROOM: Final = 10.0  # that is left to a neighbour
 _NARROW: Final = 4.0  # that a label leaves
 _COLUMN: Final = (EdgePlace.DOWN, EdgePlace.OUT)
