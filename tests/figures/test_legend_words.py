@@ -61,3 +61,10 @@ def test_a_value_of_the_file_is_not_taken_for_one_that_dropout_keeps() -> None:
     figure = xg.compile(source=OWN).figure("backward", legend=True)
     assert "keep" in [characters(n.label)[:4] for n in figure.nodes if n.kind is NodeKind.SAVED]
     assert "keep" not in explained(figure)
+
+
+def test_what_a_rank_takes_of_its_own_is_explained() -> None:
+    """In the figure of one rank it is no change of layout, and no reader knows the word."""
+    figure = xg.compile(shipped("llama"), "GQA", "TP").figure("forward", legend=True)
+    assert boxes(figure)["part"] == "a rank's part of what all hold"
+    assert not any(one.words == "change of layout" for one in meanings(figure))

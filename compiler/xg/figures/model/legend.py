@@ -52,12 +52,14 @@ _LETTERED: Final = (
     NodeKind.COMMUNICATION,
     NodeKind.REDUCE,
 )
-_COLLECTIVES: Final = {
+_MOVES: Final = {
     "AR": "all-reduce: the sum over ranks",
     "RS": "reduce-scatter: a rank's part of the sum over ranks",
     "AG": "all-gather",
     "A2A": "all-to-all",
-    "part": "a rank's part",
+    "part": "a rank's part of what all hold",
+    "spread": "a part as a term of a sum: zeros around it",
+    "once": "a term of a sum: zeros but on one rank",
 }
 _ROW: Final = 24.0
 _LEADING: Final = 12.0  # from a line of a meaning to its next
@@ -96,8 +98,8 @@ def meanings(figure: Figure) -> Iterator[Meaning]:
 def _named(node: FigureNode, family: str) -> Meaning:
     """Return the meaning of a node: of a box with letters its operator, else its family."""
     letters = node.label[0].text.strip() if node.label else ""
-    if node.kind is NodeKind.COMMUNICATION and letters in _COLLECTIVES:
-        return Meaning(node.kind, _COLLECTIVES[letters], letters)
+    if node.kind in (NodeKind.COMMUNICATION, NodeKind.LAYOUT) and letters in _MOVES:
+        return Meaning(node.kind, _MOVES[letters], letters)
     if node.kind not in _LETTERED or not node.title:
         return Meaning(node.kind, family)
     words = node.title.partition(":")[0].replace("scale_mask", "scale and mask").replace("_", " ")
