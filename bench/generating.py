@@ -50,12 +50,12 @@ def contestants(
         params = {path: np.array(array, order="C") for path, array in held.params.items()}
     ids = np.random.default_rng(0).integers(0, words, (1, prompt))
     step = held.program.step()
+    in_torch = step.load("torch", kernels=True)
     tensors = {path: torch.from_numpy(array) for path, array in params.items()}
+    tensors = in_torch.prepared(tensors)
     return {
         "transformers": lambda: _by_transformers(witness, torch.from_numpy(ids), tokens),
-        "xg torch, kernels": _by_step(
-            step.load("torch", kernels=True), tensors, ids, tokens, torch.from_numpy
-        ),
+        "xg torch, kernels": _by_step(in_torch, tensors, ids, tokens, torch.from_numpy),
         "xg NumPy, kernels": _by_step(
             step.load("numpy", kernels=True), params, ids, tokens, np.asarray
         ),

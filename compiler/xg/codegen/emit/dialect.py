@@ -23,7 +23,8 @@ class Dialect:
     are missing. `decorator` precedes the public functions.
     `kernels` are hand-written functions, if there are any, and `always` those that modules have
     without asking, for operators that no expression spells; `prelude` are statements before modules
-    with them.
+    with them. `ready` is the function of `kernels` that lays out a parameter as steps read it
+    fastest.
     """
 
     spelling: Spelling
@@ -43,3 +44,4 @@ class Dialect:
     kernels: Kernels | None = None
     always: Kernels | None = None
     prelude: str = ""
+    ready: str = ""

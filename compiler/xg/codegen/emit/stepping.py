@@ -1,4 +1,4 @@
-"""The public functions of a step's module: `empty_cache` and `step`."""
+"""The public functions of a step's module: `empty_cache` and `step`, with kernels `prepared`."""
 
 from __future__ import annotations
 
@@ -13,9 +13,10 @@ from xg.codegen.emit.public import PublicWriter
 from xg.codegen.emit.ranges import given_range_lines
 from xg.codegen.emit.size_limits import limit_lines
 from xg.codegen.emit.spelling import Scope
+from xg.codegen.emit.support import private
 from xg.diagnostics.lazy_dataclass import dataclass, field
 from xg.ir.dim import Dim
-from xg.ir.graph import Apply
+from xg.ir.graph import Apply, Program
 
 
 @dataclass(slots=True)
@@ -39,7 +40,7 @@ class StepWriter(PublicWriter):
 
     def functions(self) -> list[list[str]]:
         """All of them, in reading order."""
-        return [self._empty(), self._step()]
+        return [*self._prepared(), self._empty(), self._step()]
 
     def support(self) -> list[list[str]]:
         """The private functions that they call."""
@@ -49,6 +50,25 @@ class StepWriter(PublicWriter):
         """The arguments of the table of states, with a number of past positions."""
         texts = {n: past if n == self._past else spell_symbol(n) for n in self.held}
         return [f"{spell_symbol(name)}={text}" for name, text in texts.items()]
+
+    def _prepared(self) -> Iterator[list[str]]:
+        """The function that lays parameters out, where kernels have a layout of their own."""
+        ready = self.dialect.ready
+        if self.plan.kernels is None or not ready:
+            return
+        self.plan.operators.support[ready] = None
+        tables = ", ".join(f'"{name}"' for name in sorted(_looked_up(self.plan.program)))
+        lines = [f"ready[name] = {private(ready)}(array)"]
+        if tables:
+            lines = [f'if name.split(".")[-1] not in [{tables}]:', *indented(lines)]
+        yield [
+            "def prepared(params: Params) -> Params:",
+            '    """The parameters as `step` reads them fastest: large matrices are copied."""',
+            "    ready = dict(params)",
+            "    for name, array in params.items():",
+            *indented(lines, 8),
+            "    return ready",
+        ]
 
     def _empty(self) -> list[str]:
         """The function that makes an empty cache; sizes that no parameter has are arguments."""
@@ -167,3 +187,13 @@ class StepWriter(PublicWriter):
         yield from limit_lines(
             self.plan.program, scope, lambda limit: self._past in limit.smaller.symbols()
         )
+
+
+def _looked_up(program: Program) -> set[str]:
+    """The names of parameters of which rows are read one by one."""
+    return {
+        str(step.inputs[1].name)
+        for graph in program.graphs.values()
+        for step in graph.steps
+        if isinstance(step, Apply) and step.op.name == "embedding"
+    }

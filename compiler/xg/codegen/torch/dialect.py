@@ -57,4 +57,5 @@ TORCH: Final = Dialect(
     kernels=KERNELS,
     always=ALWAYS,
     prelude=KEEPING,
+    ready="by_columns",
 )

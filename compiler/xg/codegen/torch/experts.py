@@ -13,6 +13,8 @@ from __future__ import annotations
 
 import torch
 
+from xg.codegen.torch.kernels import is_row, row_product
+
 Array = torch.Tensor
 
 
@@ -33,6 +35,11 @@ def with_gates(
 ) -> tuple[Array, Array]:
     """The sum over the experts of each row, and what the first matrices give."""
     rows, ids = x.reshape(-1, x.shape[-1]), e.reshape(-1, e.shape[-1])
+    if is_alone(rows):
+        chosen = ids[0].tolist()
+        g = times_each(rows, w_in, chosen)
+        y = times_each(activated(g, form) * p.reshape(-1, 1), w_out, chosen).sum(dim=0)
+        return y.reshape(x.shape), g.reshape(*e.shape, -1)
     by = sorted_by_expert(ids, w_in.shape[0])
     g = times_chosen(rows_of_choices(rows, ids, by), w_in, ids, by)
     h = activated(g, form) * in_order(p.reshape(*ids.shape, 1), by)
@@ -59,6 +66,12 @@ def with_both(
 ) -> tuple[Array, Array, Array]:
     """The sum over the experts of each row, and what the first two matrices give."""
     rows, ids = x.reshape(-1, x.shape[-1]), e.reshape(-1, e.shape[-1])
+    if is_alone(rows):
+        chosen = ids[0].tolist()
+        g, u = times_each(rows, w_in, chosen), times_each(rows, w_up, chosen)
+        h = activated(g, form).mul_(u) * p.reshape(-1, 1)
+        y = times_each(h, w_out, chosen).sum(dim=0)
+        return y.reshape(x.shape), g.reshape(*e.shape, -1), u.reshape(*e.shape, -1)
     by = sorted_by_expert(ids, w_in.shape[0])
     rows = rows_of_choices(rows, ids, by)
     g, u = times_chosen(rows, w_in, ids, by), times_chosen(rows, w_up, ids, by)
@@ -123,6 +136,11 @@ def d_gated_experts(
 # ---- rows in the order of experts ---------------------------------------------------------------
 
 
+def is_alone(rows: Array) -> bool:
+    """Whether there is one row, as in generation: its choices need no order."""
+    return rows.shape[0] == 1 and not torch.compiler.is_compiling()
+
+
 def sorted_by_expert(ids: Array, experts: int) -> tuple[Array, list[int]] | None:
     """The choices in the order of their experts, and how many fell on each."""
     if torch.compiler.is_compiling():
@@ -172,6 +190,13 @@ def times_own(each: Array, w: Array, ids: Array, by: tuple[Array, list[int]] | N
         return torch.einsum("rnf,nfd->rd", rows_of_experts(each, ids, w.shape[0]), w)
     parts = zip(each.split(by[1]), w, strict=True)
     return torch.cat([part @ matrix for part, matrix in parts])
+
+
+def times_each(rows: Array, w: Array, chosen: list[int]) -> Array:
+    """Each row, or the one there is, times the matrix of the expert that it has chosen."""
+    pairs = zip(rows.expand(len(chosen), -1).split(1), chosen, strict=True)
+    found = [(row, w[expert]) for row, expert in pairs]
+    return torch.cat([row_product(r, m) if is_row(r, m) else r @ m for r, m in found])
 
 
 def matrices_of_experts(

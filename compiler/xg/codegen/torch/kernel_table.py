@@ -15,6 +15,8 @@ _OWN: Final = (
     Kernel("sigmoid", "sigmoid"),
     Kernel("gradient of sigmoid", "d_sigmoid"),
     Kernel("gradient of tanh", "d_tanh"),
+    Kernel("swiglu", "swiglu"),
+    Kernel("gradient of swiglu", "d_swiglu"),
     Kernel("gradient of gelu", "d_gelu_tanh_in_place", word("form", "tanh"), overwrites="dy"),
     Kernel("gelu", "gelu_exact", word("form", "exact")),
     Kernel("gradient of gelu", "d_gelu_exact_in_place", word("form", "exact"), overwrites="dy"),

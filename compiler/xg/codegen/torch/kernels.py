@@ -16,6 +16,8 @@ Array = torch.Tensor
 
 def product(a: Array, b: Array) -> Array:
     """A B."""
+    if is_row(a, b):
+        return row_product(a, b)
     if is_large(a, b):
         return torch.ops.mkldnn._linear_pointwise(a, b.T, None, "none", [], "")
     if is_uneven(b):
@@ -25,6 +27,8 @@ def product(a: Array, b: Array) -> Array:
 
 def product_with_transpose(a: Array, b: Array) -> Array:
     """A B⊤."""
+    if is_row(a, b.T):
+        return row_product(a, b.T)
     if is_large(a, b):
         return torch.ops.mkldnn._linear_pointwise(a, b, None, "none", [], "")
     if is_uneven(a):
@@ -43,6 +47,8 @@ def product_over_rows(a: Array, b: Array) -> Array:
 
 def linear(x: Array, w: Array, b: Array) -> Array:
     """X W + b as one product of matrices."""
+    if is_row(x, w):
+        return row_product(x, w).add_(b)
     if is_large(x, w):
         return torch.ops.mkldnn._linear_pointwise(x, w.T, b, "none", [], "")
     return torch.nn.functional.linear(x, w.T, b)
@@ -69,13 +75,49 @@ def is_large(a: Array, b: Array) -> bool:
     """
     if a.numel() < 2**16 or b.numel() < 2**16:
         return False
-    if not a.is_cpu or a.dtype != torch.float32 or b.dtype != torch.float32:
-        return False
     if not (b.is_contiguous() or b.T.is_contiguous()):
         return False
-    if torch.is_autocast_enabled("cpu") or torch.compiler.is_compiling():
+    return is_plain(a, b) and torch.backends.mkldnn.is_available()
+
+
+def is_plain(a: Array, b: Array) -> bool:
+    """Whether both are float32 on a CPU, and stay so: neither traced nor rounded by autocast."""
+    if not a.is_cpu or a.dtype != torch.float32 or b.dtype != torch.float32:
         return False
-    return torch.backends.mkldnn.is_available()
+    return not torch.is_autocast_enabled("cpu") and not torch.compiler.is_compiling()
+
+
+def is_row(a: Array, b: Array) -> bool:
+    """Whether `a` is one row, and `b` lies by columns so that it is read as fast as memory is."""
+    if a.numel() != a.shape[-1] or b.stride(-2) != 1 or not reads_columns(b):
+        return False
+    return b.stride(-1) == b.shape[-2] and is_plain(a, b)
+
+
+def row_product(a: Array, b: Array) -> Array:
+    """A B of one row: a product for each column, of which torch makes a batch.
+
+    As one product BLAS waits for memory, and takes twice as long for what no cache holds.
+    """
+    inner, columns = b.shape
+    column = a.contiguous().as_strided((columns, inner, 1), (0, 1, inner))
+    y = torch.bmm(b.as_strided((columns, 1, inner), (inner, inner, 1)), column)
+    return y.view(*a.shape[:-1], columns)
+
+
+def by_columns(w: Array) -> Array:
+    """A copy of matrices with the numbers of a column beside each other, where rows need that."""
+    return w.mT.contiguous().mT if w.ndim > 1 and reads_columns(w) else w
+
+
+def reads_columns(w: Array) -> bool:
+    """Whether `row_product` is for such matrices: large, on a CPU for which MKL has code.
+
+    Of columns below 400 numbers torch makes a slow loop.
+    """
+    if w.shape[-2] < 400 or w.numel() < 2**16 or not w.is_cpu or w.dtype != torch.float32:
+        return False
+    return torch.backends.cpu.get_cpu_capability().startswith("AVX")
 
 
 # ---- convolutions -------------------------------------------------------------------------------
@@ -167,6 +209,17 @@ def d_sigmoid(dy: Array, y: Array) -> Array:
 def d_tanh(dy: Array, y: Array) -> Array:
     """Gradient of tanh: dX = dY ⊙ (1 - Y²)."""
     return torch.ops.aten.tanh_backward(dy.to(y.dtype), y)
+
+
+def swiglu(g: Array, u: Array) -> Array:
+    """U times the SiLU of the gate g: Y = G ⊙ σ(G) ⊙ U."""
+    return torch.nn.functional.silu(g) * u
+
+
+def d_swiglu(dy: Array, g: Array, u: Array) -> tuple[Array, Array]:
+    """Gradient of SwiGLU: dG = dY ⊙ U ⊙ silu'(G), dU = dY ⊙ silu(G)."""
+    dg = torch.ops.aten.silu_backward((dy * u).to(g.dtype), g)
+    return dg, dy * torch.nn.functional.silu(g)
 
 
 def gelu_tanh(x: Array) -> Array:
