@@ -9,6 +9,7 @@ Without a device arrays and tensors share their memory, so a step of training ch
 through the other. Needs torch.
 """
 
+from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
 from typing import Any, Final, Protocol, cast
@@ -146,7 +147,8 @@ class TorchStep(Protocol):
 class StepOnArrays:
     """The step of a generated torch module on arrays; its cache stays in tensors.
 
-    On a device parameters stay, too: another dictionary is other parameters.
+    On a device parameters stay, too, and so do those that a module with kernels has `prepared`:
+    another dictionary is other parameters.
     """
 
     module: TorchStep
@@ -164,10 +166,12 @@ class StepOnArrays:
         return as_arrays(outputs), tensors
 
     def _params(self, params: Arrays) -> Tensors:
-        if self.device is None:
+        ready: Callable[[Tensors], Tensors] | None = getattr(self.module, "prepared", None)
+        if self.device is None and ready is None:
             return _tensors(params, None)
         if not self._placed or self._placed[0][0] is not params:
-            self._placed[:] = [(params, _tensors(params, self.device))]
+            tensors = _tensors(params, self.device)
+            self._placed[:] = [(params, ready(tensors) if ready else tensors)]
         return self._placed[0][1]
 
 

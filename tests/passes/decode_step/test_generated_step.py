@@ -8,6 +8,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import torch
 from backends import writing
 from library import shipped
 from passes.decode_step.stepping import (
@@ -98,6 +99,29 @@ def test_a_step_leaves_the_cache_that_it_was_given(kernels: bool) -> None:
     first, _ = module.step(one.params, cache, one.cut(3, 5))
     again, _ = module.step(one.params, cache, one.cut(3, 5))
     assert np.array_equal(first["Z"], again["Z"])
+
+
+def test_prepared_parameters_are_the_same_ones_in_another_layout() -> None:
+    """Large matrices by columns, of experts too, but not tables of which rows are looked up."""
+    sizes = {"V": 400, "D": 400, "D_ff": 400, "N_L": 1, "N_H": 2, "N_KV": 1, "N_E": 3}
+    program = xg.compile(LIBRARY / "models" / "mixtral.xg", sizes=sizes)
+    module = program.step().load("torch", kernels=True)
+    params = program.load("torch").init(0)
+    ready = module.prepared(params)
+    for name, tensor in params.items():
+        assert torch.equal(ready[name], tensor)
+    turned = {name for name, tensor in ready.items() if not tensor.is_contiguous()}
+    matrices = {"W_lm", *(f"layers.0.attn.W_{each}" for each in ("Q", "O", "K", "V"))}
+    matrices |= {f"layers.0.moe.W_{each}" for each in ("gate", "up", "down")}
+    assert turned == matrices
+    found: list[torch.Tensor] = []
+    for given in (params, ready):
+        cache = module.empty_cache(given)
+        for ids in ([[1, 5, 7]], [[2]], [[3]]):
+            outputs, cache = module.step(given, cache, {"ids": torch.tensor(ids)})
+        found.append(outputs["Z"])
+    assert torch.allclose(found[0], found[1], rtol=0, atol=1e-5)
+    assert not torch.equal(found[0], found[1])  # other products
 
 
 def test_a_step_whose_cache_needs_no_size() -> None:

@@ -94,6 +94,8 @@ class BodyWriter:
             last = len(outputs) == 1 and expr is outputs[0]
             local_name = expr.name or LOCAL_NAMES.get(expr.prim, self.temporary)
             if not last and (uses[id(expr)] > 1 or expr.name) and expr.prim not in LEAVES:
+                if uses[id(expr)] > 1 and _is_cast_by_all(expr, order, outputs, raw):
+                    text = self.spelling.cast(text, self.scope)
                 text = self.assign(local_name, text)
             self.texts[id(expr)] = text
         return [self._finished(expr, raw) for expr in outputs]
@@ -134,6 +136,19 @@ class BodyWriter:
                 text = self.spelling.cast(text, self.scope)
             args.append(text)
         return self.spelling.primitive(expr, args, self.scope)
+
+
+def _is_cast_by_all(
+    expr: Expr, order: Sequence[Expr], outputs: Sequence[Expr], raw: dict[int, bool | None]
+) -> bool:
+    """Whether all that read an expression would convert it; if so, it counts as converted."""
+    pairs = [(arg, user) for user in order for arg in user.args if _unrepeated(arg, user) is expr]
+    if not raw[id(expr)] or any(expr is output for output in outputs):
+        return False
+    if not all(user.prim in BLENDING and raw[id(a)] and not raw[id(user)] for a, user in pairs):
+        return False
+    raw.update({id(arg): False for arg, _ in pairs})
+    return True
 
 
 def _written(outputs: Sequence[Expr]) -> list[Expr]:

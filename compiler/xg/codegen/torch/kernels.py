@@ -81,23 +81,23 @@ def is_large(a: Array, b: Array) -> bool:
 
 
 def is_plain(a: Array, b: Array) -> bool:
-    """Whether both are float32 on a CPU, and stay so: neither traced nor rounded by autocast."""
+    """Whether both are float32 on a CPU, neither traced nor rounded by autocast."""
     if not a.is_cpu or a.dtype != torch.float32 or b.dtype != torch.float32:
         return False
     return not torch.is_autocast_enabled("cpu") and not torch.compiler.is_compiling()
 
 
 def is_row(a: Array, b: Array) -> bool:
-    """Whether `a` is one row, and `b` lies by columns so that it is read as fast as memory is."""
-    if a.numel() != a.shape[-1] or b.stride(-2) != 1 or not reads_columns(b):
+    """Whether `row_product` is for these: `a` one row, `b` large and by columns."""
+    if a.numel() != a.shape[-1] or b.stride(-2) != 1 or b.stride(-1) != b.shape[-2]:
         return False
-    return b.stride(-1) == b.shape[-2] and is_plain(a, b)
+    return is_plain(a, b) and reads_columns(b)
 
 
 def row_product(a: Array, b: Array) -> Array:
     """A B of one row: a product for each column, of which torch makes a batch.
 
-    As one product BLAS waits for memory, and takes twice as long for what no cache holds.
+    In one product BLAS waits for memory: twice as long, where no cache has `b`.
     """
     inner, columns = b.shape
     column = a.contiguous().as_strided((columns, inner, 1), (0, 1, inner))
@@ -106,16 +106,18 @@ def row_product(a: Array, b: Array) -> Array:
 
 
 def by_columns(w: Array) -> Array:
-    """A copy of matrices with the numbers of a column beside each other, where rows need that."""
+    """Large matrices with the numbers of a column beside each other, as a copy."""
     return w.mT.contiguous().mT if w.ndim > 1 and reads_columns(w) else w
 
 
 def reads_columns(w: Array) -> bool:
-    """Whether `row_product` is for such matrices: large, on a CPU for which MKL has code.
+    """Whether `row_product` is for such matrices: large ones on a CPU that MKL knows.
 
-    Of columns below 400 numbers torch makes a slow loop.
+    Products of columns below 400 numbers torch computes in a slow loop.
     """
-    if w.shape[-2] < 400 or w.numel() < 2**16 or not w.is_cpu or w.dtype != torch.float32:
+    if not w.is_cpu or w.dtype != torch.float32:
+        return False
+    if w.shape[-2] < 400 or w.numel() < 2**16:
         return False
     return torch.backends.cpu.get_cpu_capability().startswith("AVX")
 

@@ -19,7 +19,8 @@ FUNCTIONS: Final = words(
     addcmul einsum mul embedding empty empty_like erf exp float32 float64 full cuda full_like
     get_autocast_dtype inf int64 is_autocast_enabled is_grad_enabled log maximum minimum nn no_grad
     ones randint sin sqrt tanh tensor uint64 version where zeros backends compiler log_softmax
-    bmm logaddexp logsumexp native_layer_norm ops promote_types relu sigmoid softmax stack zeros_like
+    bmm logaddexp logsumexp native_layer_norm ops promote_types relu sigmoid softmax stack
+    zeros_like
     """
 )
 METHODS: Final = words(
@@ -32,9 +33,9 @@ METHODS: Final = words(
 )
 OF_KERNELS: Final = words(
     """
-    _linear_pointwise add_ all as_strided aten bincount contiguous convolution_backward copy_ exp_ flip cuda
-    cpu get_cpu_capability view
-    functional gelu gelu_backward get_device_properties grad_input is_available is_compiling
+    _linear_pointwise add_ all as_strided aten bincount contiguous convolution_backward copy_ cpu
+    cuda exp_ flip functional get_cpu_capability view
+    gelu gelu_backward get_device_properties grad_input is_available is_compiling
     is_contiguous is_cpu hip isfinite itemsize linear major masked_fill narrow new_empty new_full
     mkldnn mul_ sigmoid_ sigmoid_backward sub_ tanh_backward _scaled_dot_product_cudnn_attention
     _scaled_dot_product_cudnn_attention_backward _scaled_dot_product_efficient_attention

@@ -369,11 +369,11 @@ def rope(x: Array, D_h: int, S: int) -> Array:
     a = x[..., : D_h // 2]
     speed = np.exp(np.arange(D_h // 2) * (-18.420680743952367 / D_h))
     angle = np.arange(S)[..., None] * speed
-    c = np.cos(angle)
+    c = np.cos(angle).astype(x.dtype)
     b = x[..., D_h // 2 :]
-    s = np.sin(angle)
-    turned_a = a * c.astype(x.dtype) - b * s.astype(x.dtype)
-    turned_b = b * c.astype(x.dtype) + a * s.astype(x.dtype)
+    s = np.sin(angle).astype(x.dtype)
+    turned_a = a * c - b * s
+    turned_b = b * c + a * s
     return np.concatenate([turned_a, turned_b], axis=-1)
 
 
@@ -413,11 +413,11 @@ def d_rope(dy: Array, D_h: int, S: int) -> Array:
     a = dy[..., : D_h // 2]
     speed = np.exp(np.arange(D_h // 2) * (-18.420680743952367 / D_h))
     angle = np.arange(S)[..., None] * speed
-    c = np.cos(angle)
+    c = np.cos(angle).astype(dy.dtype)
     b = dy[..., D_h // 2 :]
-    s = -np.sin(angle)
-    turned_a = a * c.astype(dy.dtype) - b * s.astype(dy.dtype)
-    turned_b = b * c.astype(dy.dtype) + a * s.astype(dy.dtype)
+    s = (-np.sin(angle)).astype(dy.dtype)
+    turned_a = a * c - b * s
+    turned_b = b * c + a * s
     return np.concatenate([turned_a, turned_b], axis=-1)
 
 

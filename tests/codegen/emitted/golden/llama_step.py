@@ -164,11 +164,11 @@ def offset_rope(x: Array, D_h: int, T: int, S: int) -> Array:
     a = x[..., : D_h // 2]
     speed = np.exp(np.arange(D_h // 2) * (-18.420680743952367 / D_h))
     angle = np.arange(T, S + T)[..., None] * speed
-    c = np.cos(angle)
+    c = np.cos(angle).astype(x.dtype)
     b = x[..., D_h // 2 :]
-    s = np.sin(angle)
-    turned_a = a * c.astype(x.dtype) - b * s.astype(x.dtype)
-    turned_b = b * c.astype(x.dtype) + a * s.astype(x.dtype)
+    s = np.sin(angle).astype(x.dtype)
+    turned_a = a * c - b * s
+    turned_b = b * c + a * s
     return np.concatenate([turned_a, turned_b], axis=-1)
 
 

@@ -366,6 +366,8 @@ def layer_norm(
 
 def linear(x: Array, w: Array, b: Array) -> Array:
     """X W + b as one product of matrices."""
+    if _is_row(x, w):
+        return _row_product(x, w).add_(b)
     if _is_large(x, w):
         return torch.ops.mkldnn._linear_pointwise(x, w.T, b, "none", [], "")
     return torch.nn.functional.linear(x, w.T, b)
@@ -405,6 +407,8 @@ def d_dropout(dy: Array, keep: Array | None, p: float) -> Array:
 
 def product_with_transpose(a: Array, b: Array) -> Array:
     """A B⊤."""
+    if _is_row(a, b.T):
+        return _row_product(a, b.T)
     if _is_large(a, b):
         return torch.ops.mkldnn._linear_pointwise(a, b, None, "none", [], "")
     if _is_uneven(a):
@@ -682,13 +686,46 @@ def _is_large(a: Array, b: Array) -> bool:
     """
     if a.numel() < 2**16 or b.numel() < 2**16:
         return False
-    if not a.is_cpu or a.dtype != torch.float32 or b.dtype != torch.float32:
-        return False
     if not (b.is_contiguous() or b.T.is_contiguous()):
         return False
-    if torch.is_autocast_enabled("cpu") or torch.compiler.is_compiling():
+    return _is_plain(a, b) and torch.backends.mkldnn.is_available()
+
+
+def _is_plain(a: Array, b: Array) -> bool:
+    """Whether both are float32 on a CPU, neither traced nor rounded by autocast."""
+    if not a.is_cpu or a.dtype != torch.float32 or b.dtype != torch.float32:
         return False
-    return torch.backends.mkldnn.is_available()
+    return not torch.is_autocast_enabled("cpu") and not torch.compiler.is_compiling()
+
+
+def _is_row(a: Array, b: Array) -> bool:
+    """Whether `row_product` is for these: `a` one row, `b` large and by columns."""
+    if a.numel() != a.shape[-1] or b.stride(-2) != 1 or b.stride(-1) != b.shape[-2]:
+        return False
+    return _is_plain(a, b) and _reads_columns(b)
+
+
+def _row_product(a: Array, b: Array) -> Array:
+    """A B of one row: a product for each column, of which torch makes a batch.
+
+    In one product BLAS waits for memory: twice as long, where no cache has `b`.
+    """
+    inner, columns = b.shape
+    column = a.contiguous().as_strided((columns, inner, 1), (0, 1, inner))
+    y = torch.bmm(b.as_strided((columns, 1, inner), (inner, inner, 1)), column)
+    return y.view(*a.shape[:-1], columns)
+
+
+def _reads_columns(w: Array) -> bool:
+    """Whether `row_product` is for such matrices: large ones on a CPU that MKL knows.
+
+    Products of columns below 400 numbers torch computes in a slow loop.
+    """
+    if not w.is_cpu or w.dtype != torch.float32:
+        return False
+    if w.shape[-2] < 400 or w.numel() < 2**16:
+        return False
+    return torch.backends.cpu.get_cpu_capability().startswith("AVX")
 
 
 def _widened(x: Array, gamma: Array, other: Array) -> tuple[Array, Array, Array]:
