@@ -42,6 +42,7 @@ ELSEWHERE = {
     of_sharding.NoMeshSize,
     of_sharding.UnknownRounds,
     of_sharding.StageOfCall,
+    of_sharding.StatisticOfStages,
     of_sharding.ManyStages,
 }
 

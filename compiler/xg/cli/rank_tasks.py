@@ -62,10 +62,11 @@ def verify(options: dict[str, Any], arrays: Arrays) -> Answer:
         own_arrays = {kind: _of(f"{place}/{kind}", arrays) for kind in comparison["kinds"]}
         module = cast(Module, find(options["backend"]).on_arrays(code))
         ran = run_rank(module, code.cuts(), own_arrays, comparison["seed"])
-        for kind, own in (("outputs", ran.outputs), ("gradients", ran.gradients)):
+        kinds = {"outputs": ran.outputs, "gradients": ran.gradients, "moved": ran.moved}
+        for kind, own in kinds.items():
             results |= {f"{place}/{kind}/{name}": array for name, array in own.items()}
         sent = [[*key, *counts] for key, counts in ran.sent.items()]
-        told.append({"order": [list(ran.outputs), list(ran.gradients)], "sent": sent})
+        told.append({"order": [list(own) for own in kinds.values()], "sent": sent})
     return Answer(results, {"trials": told})
 
 
@@ -90,7 +91,7 @@ def verify_stages(options: dict[str, Any], arrays: Arrays) -> Answer:
         params = _of("params", arrays)
         ran = run_stage(modules.__getitem__, links, where, params, parts, schedule)
         kinds = {f"outputs{number}": each for number, each in enumerate(ran.outputs)}
-        for kind, own in {**kinds, "gradients": ran.gradients}.items():
+        for kind, own in {**kinds, "gradients": ran.gradients, "params": ran.params}.items():
             found |= {f"{schedule}/{kind}/{name}": array for name, array in own.items()}
         facts[schedule] = [[*key, *counts] for key, counts in ran.sent.items()]
     return Answer(found, facts)

@@ -76,7 +76,8 @@ def _run(answer: Answer, schedule: str, parts: int) -> StageRun:
     """The results of a rank for one order of cells."""
     sent = {(way, kind, over): (calls, n) for way, kind, over, calls, n in answer.facts[schedule]}
     outputs = tuple(_named(answer, f"{schedule}/outputs{part}/") for part in range(parts))
-    return StageRun(outputs, _named(answer, f"{schedule}/gradients/"), sent)
+    gradients, params = (_named(answer, f"{schedule}/{kind}/") for kind in ("gradients", "params"))
+    return StageRun(outputs, gradients, sent, params)
 
 
 def _named(answer: Answer, prefix: str) -> Mapping[str, Any]:

@@ -111,6 +111,7 @@ def _run(answer: Answer, number: int) -> RankRun:
     def named(kind: str, names: Sequence[str]) -> Arrays:
         return {name: answer.arrays[f"{number}/{kind}/{name}"] for name in names}
 
-    outputs, gradients = told["order"]
+    outputs, gradients, moved = told["order"]
     sent = {(way, kind, over): (calls, size) for way, kind, over, calls, size in told["sent"]}
-    return RankRun(named("outputs", outputs), named("gradients", gradients), sent)
+    arrays = named("outputs", outputs), named("gradients", gradients)
+    return RankRun(*arrays, sent, named("moved", moved))

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
 
 from xg.diagnostics.lazy_dataclass import dataclass, replace
 from xg.ir.dim import Dim
 from xg.ir.graph import Call, Graph, Param, Program
 from xg.ir.instances import inside
+from xg.ir.moving import moving
 from xg.ir.tensor import TensorType
 from xg.ir.walk import callers_first
 
@@ -53,6 +55,12 @@ def frozen_paths(program: Program) -> frozenset[str]:
     """The paths of the parameters of which no gradient is taken."""
     specs = param_specs(program)
     return frozenset(path for path, param, *_ in specs if param.value.frozen)
+
+
+def moving_paths(program: Program) -> Counter[str]:
+    """How many steps move each running statistic, those of calls that are made again too."""
+    sites = _sites(program, lambda graph: graph.calls)
+    return Counter(join(s.path, str(each.param.name)) for s in sites for each in moving(s.graph))
 
 
 def state_shapes(program: Program) -> Iterator[tuple[str, TensorType]]:

@@ -17,12 +17,12 @@ from dataclasses import replace
 from xg.diagnostics.diagnostic import DiagnosticError
 from xg.ir.dim import number
 from xg.ir.graph import Apply, Call, Graph, Program, Value
-from xg.ir.parameters import param_specs
+from xg.ir.parameters import moving_paths, param_specs
 from xg.ir.prune import prune
 from xg.ir.stage import Stage
 from xg.ir.walk import reached
 from xg.sharding.cut_rows import CutRow, cut_row, with_numbers
-from xg.sharding.errors import StageOfCall, UnknownRounds
+from xg.sharding.errors import StageOfCall, StatisticOfStages, UnknownRounds
 
 
 def split_stages(program: Program) -> tuple[Program, ...]:
@@ -36,6 +36,7 @@ def split_stages(program: Program) -> tuple[Program, ...]:
         raise DiagnosticError.of(UnknownRounds(row.call.span, str(row.call.count)))
     ranks = row.ranks
     whole = [_stage(program, row, place) for place in range(ranks * row.turns)]
+    _refuse_statistics(program, row, whole)
     holders: dict[str, list[int]] = {}
     for place, stage in enumerate(whole):
         types = stage.main.types
@@ -98,6 +99,30 @@ def _with_holders(program: Program, shared: dict[str, tuple[int, ...]]) -> Progr
     assert stage is not None
     mine = {path: places for path, places in shared.items() if stage.place in places}
     return replace(program, stage=replace(stage, holders=mine))
+
+
+def _refuse_statistics(program: Program, row: CutRow, stages: Sequence[Program]) -> None:
+    """Raise DiagnosticError for running statistics that no stage moves as one device does.
+
+    A stage that makes all the steps that move one has it right, also beside others that do.
+    """
+    moved = moving_paths(program)
+    if not moved:
+        return
+    found = [moving_paths(stage) for stage in stages]
+    problems: list[StatisticOfStages] = []
+    for path, param, *_ in param_specs(program):
+        held = [place for place, stage in enumerate(stages) if path in _paths(stage)]
+        if any(found[place][path] != moved[path] for place in held):
+            places = " and ".join(map(str, held))
+            problems.append(StatisticOfStages(row.call.span, path, places, param.value.span))
+    if problems:
+        raise DiagnosticError.of(*problems)
+
+
+def _paths(stage: Program) -> set[str]:
+    """The parameters that a stage holds."""
+    return {path for path, *_ in param_specs(stage)}
 
 
 def _stage(program: Program, row: CutRow, place: int) -> Program:

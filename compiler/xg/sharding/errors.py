@@ -151,6 +151,19 @@ class StageOfCall(ProblemAt):
     stage: int
 
 
+class StatisticOfStages(ProblemAt):
+    """A running statistic on several stages of a pipeline, which would move it differently."""
+
+    code = "XG0325"
+    title = "{name} is on stages {places} of the pipeline, and each would move its own"
+    label = "the stages of this row"
+    also = (("declared", "a running statistic"),)
+    fix = "give each stage statistics of its own: calls of different names, `Layer as first`"
+    name: str
+    places: str
+    declared: Span
+
+
 class CannotPad(ProblemAt):
     """A size whose pads would change a result."""
 

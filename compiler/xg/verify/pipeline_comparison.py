@@ -27,6 +27,7 @@ from xg.verify.rank_comparison import (
     RankComparison,
     RankRun,
     agreed,
+    moved_by,
 )
 from xg.verify.reference import interpret
 from xg.verify.reference import random_inputs as invented
@@ -40,11 +41,15 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True)
 class StageRun:
-    """The outputs of every microbatch, the gradients of all, and what a rank sent."""
+    """The outputs of every microbatch, the gradients of all, and what a rank sent.
+
+    `params` are the parameters after the step, for the running statistics among them.
+    """
 
     outputs: tuple[Arrays, ...]
     gradients: Arrays
     sent: Counts
+    params: Arrays
 
 
 def link_of(stage: Stage) -> Link:
@@ -107,13 +112,15 @@ class PipelineComparison:
         """All microbatches on one device."""
         outputs: list[Arrays] = []
         total: dict[str, Any] = {}
+        moved: dict[str, Any] = {}
         for part in self.parts:
-            params = dict(self.params)
+            params = {**self.params, **moved}
             given, saved = module.forward(params, dict(part.inputs), seed=part.seed)
             outputs.append(given)
+            moved |= moved_by(module, params, saved)
             for name, array in module.backward(params, saved, dict(part.cotangents)).items():
                 total[name] = total[name] + array if name in total else array
-        return StageRun(tuple(outputs), total, {})
+        return StageRun(tuple(outputs), total, {}, moved)
 
     def on_ranks(
         self,
@@ -147,7 +154,7 @@ class PipelineComparison:
     def differences(
         self, alone: StageRun, together: Sequence[StageRun]
     ) -> Iterator[ArrayDifference]:
-        """How far every output and gradient is from that of one device, stage by stage."""
+        """How far everything that a run gives is from that of one device, stage by stage."""
         inner = len(together) // self.ranks
         for place, stage in enumerate(self.program.stages):
             first = place % self.ranks * inner
@@ -163,9 +170,13 @@ class PipelineComparison:
                         name=f"{each.name} of microbatch {part}",
                         furthest=each.furthest + first,
                     )
-            gradients = named(names, alone.gradients)
-            found = [RankRun({}, named(names, run.gradients), {}) for run in runs]
-            for each in comparison.differences(RankRun({}, gradients, {}), found):
+            moved = named(names, alone.params)
+            wanted = RankRun({}, named(names, alone.gradients), {}, moved)
+            found = [
+                RankRun({}, named(names, run.gradients), {}, named(moved, run.params))
+                for run in runs
+            ]
+            for each in comparison.differences(wanted, found):
                 yield replace(each, furthest=each.furthest + first)
         yield from self.between_stages(together, inner)
 
@@ -211,9 +222,10 @@ def run_stage(
             for link, cut in zip(own_links, own_cuts, strict=True)
         ]
     )
-    outputs, gradients = pipeline.step(ranks.local_shards(mine, held), own, order)
+    shards = {name: array.copy() for name, array in ranks.local_shards(mine, held).items()}
+    outputs, gradients = pipeline.step(shards, own, order)
     counts = {key: (one.calls, one.elements) for key, one in counters.counts.items()}
-    return StageRun(tuple(outputs), gradients, counts)
+    return StageRun(tuple(outputs), gradients, counts, shards)
 
 
 def named(names: Container[str], arrays: Arrays) -> dict[str, Any]:

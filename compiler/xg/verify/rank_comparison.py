@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import replace
+from dataclasses import field, replace
 from functools import cached_property
 from typing import Any, Final
 
@@ -20,7 +20,7 @@ from xg.ir.graph import Program
 from xg.sharding.shard_spec import ShardSpec, cuts
 from xg.verify.gather_shards import furthest, gather_shards
 from xg_runtime import agreement
-from xg_runtime.module import Array, Module
+from xg_runtime.module import Array, Module, Saved, move_of
 from xg_runtime.norm import global_norm
 from xg_runtime.ranks.grid import Grid
 
@@ -35,12 +35,14 @@ FAINT: Final = 1e-2  # of ‖cotangents‖: where all gradients together are les
 class RankRun:
     """Outputs and gradients by name; of a rank its parts, and what it sent in each pass.
 
-    Calls and elements are counted by pass, kind and mesh axis.
+    Calls and elements are counted by pass, kind and mesh axis. `moved` are running statistics
+    after the run.
     """
 
     outputs: Arrays
     gradients: Arrays
     sent: Counts
+    moved: Arrays = field(default_factory=dict[str, Array])
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,7 +108,8 @@ class RankComparison:
         """Run on one device."""
         params = dict(self.params)
         outputs, saved = module.forward(params, dict(self.inputs), seed=self.seed)
-        return RankRun(outputs, module.backward(params, saved, dict(self.cotangents)), {})
+        moved = moved_by(module, params, saved)
+        return RankRun(outputs, module.backward(params, saved, dict(self.cotangents)), {}, moved)
 
     def on_ranks(
         self, module: Module, around: Callable[[], AbstractContextManager[Any]] = nullcontext
@@ -123,7 +126,7 @@ class RankComparison:
         return ranks.simulate(self.ranks.mesh, rank)
 
     def compare(self, alone: RankRun, together: Sequence[RankRun]) -> RankAgreement:
-        """Every output and gradient against one device, in the contract's measure."""
+        """Everything that a run gives against one device, in the contract's measure."""
         found = self.differences(alone, together)
         return agreed(found, self.ranks.mesh, len(alone.outputs), len(alone.gradients))
 
@@ -132,9 +135,11 @@ class RankComparison:
         return any(difference.is_wrong for difference in self.differences(alone, together))
 
     def differences(self, alone: RankRun, together: Sequence[RankRun]) -> Iterator[ArrayDifference]:
-        """How far every output and gradient is from that of one device."""
+        """How far every output, statistic and gradient is from that of one device."""
         outputs = [run.outputs for run in together]
         yield from self._differences("", alone.outputs, outputs, 0.0)
+        moved = [run.moved for run in together]
+        yield from self._differences("moved ", alone.moved, moved, 0.0)
         gradients = [run.gradients for run in together]
         faint = FAINT * global_norm(dict(self.cotangents))
         yield from self._differences("d", alone.gradients, gradients, faint)
@@ -187,10 +192,17 @@ def run_rank(
     own = {kind: ranks.local_shards(arrays, where) for kind, arrays in given.items()}
     with counters.during("forward"):
         outputs, saved = module.forward(own["params"], own["inputs"], seed=seed)
+    moved = moved_by(module, own["params"], saved)
     with counters.during("backward"):
         gradients = module.backward(own["params"], saved, own["cotangents"])
     counts = {key: (one.calls, one.elements) for key, one in counters.counts.items()}
-    return RankRun(outputs, gradients, counts)
+    return RankRun(outputs, gradients, counts, moved)
+
+
+def moved_by(module: Module, params: Arrays, saved: Saved) -> dict[str, Array]:
+    """The running statistics of a module after a forward pass, none where it has none."""
+    move = move_of(module)
+    return move(dict(params), saved) if move else {}
 
 
 def error_of(found: Array, wanted: Array, total: float) -> float:
