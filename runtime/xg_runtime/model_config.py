@@ -18,6 +18,10 @@ with `above` must all be there, and say a number above it.
 Among the words, `number` is any number, `null` a key that is null, `absent` one that is not there:
 
     window = { key = "sliding_window", words = { null = "all", number = "near", absent = "near" } }
+
+`equal` and `unequal` are whether several keys agree, which settings of their own write:
+
+    first = { key = ["embedding_size", "hidden_sizes.0"], words = { equal = "same", unequal = … } }
 """
 
 import json
@@ -36,6 +40,9 @@ Setting = str | int
 NUMBER: Final = "number"
 NULL: Final = "null"
 ABSENT: Final = "absent"
+EQUAL: Final = "equal"
+UNEQUAL: Final = "unequal"
+WORDS: Final = (NUMBER, ABSENT, EQUAL, UNEQUAL)
 JSON: Final[Mapping[str, object]] = {"true": True, "false": False, NULL: None}
 
 # Words of one function: the tanh form of GELU, and x times its sigmoid.
@@ -84,7 +91,7 @@ def notes(keys: ConfigKeys, config: Json, source: str) -> list[str]:
     said: list[str] = []
     for way in keys.settings.values():
         held = _first(way, config)
-        if way.training and len(set(map(json.dumps, held.values()))) > 1:
+        if way.training and not _agree(held):
             texts = [f"{key} = {json.dumps(value)}" for key, value in held.items()]
             said.append(f"{source} says {', '.join(texts)}; the diagram drops by the first in all")
     for key, drawn in keys.training.items():
@@ -115,7 +122,18 @@ def config(keys: ConfigKeys, settings: Mapping[str, object]) -> Json:
                 if _at(result, key) not in (None, told):
                     raise InputError(f"config.json has one {key}: it cannot be {name} = {told} too")
                 _put(result, key, told)
+    _refuse_contradictions(keys, settings, result)
     return result
+
+
+def _refuse_contradictions(keys: ConfigKeys, settings: Mapping[str, object], said: Json) -> None:
+    """Raise InputError where keys that others have written agree, or differ, as no option says."""
+    for name, way in keys.settings.items():
+        if way.words and EQUAL in way.words and name in settings:
+            word = _setting(way, said, "config.json")
+            if word != settings[name]:
+                values = ", ".join(f"{key} = {_at(said, key)}" for key in way.keys)
+                raise InputError(f"config.json says {values}, which is {name} = {word}")
 
 
 def _in_choice(way: ConfigPath, settings: Mapping[str, object]) -> ConfigPath:
@@ -145,7 +163,9 @@ def _setting(way: ConfigPath, config: Json, source: str) -> Setting | None:
     if way.words is not None and not held:
         is_null = any(_there(config, key) for key in way.keys)
         return way.words.get(NULL if is_null else ABSENT)
-    if not way.training and len(set(map(json.dumps, held.values()))) > 1:
+    if way.words is not None and EQUAL in way.words:
+        return way.words[EQUAL if _agree(held) else UNEQUAL]
+    if not way.training and not _agree(held):
         raise InputError(f"{source}: {' and '.join(held)} differ, the diagram has one of them")
     for key, value in held.items():
         if way.words is None:
@@ -158,6 +178,11 @@ def _setting(way: ConfigPath, config: Json, source: str) -> Setting | None:
             raise InputError(f"{source} says {key} = {text}: the diagram knows {words}")
         return way.words[text]
     return None
+
+
+def _agree(held: Mapping[str, object]) -> bool:
+    """Whether all keys say the same."""
+    return len(set(map(json.dumps, held.values()))) <= 1
 
 
 def _first(way: ConfigPath, config: Json) -> dict[str, object]:
@@ -192,7 +217,7 @@ def _as_json(name: str, setting: object, way: ConfigPath) -> Json:
     if not texts:
         known, keys = ", ".join(dict.fromkeys(way.words.values())), " and ".join(way.keys)
         raise InputError(f"config.json cannot say {name} = {setting} by {keys}: it knows {known}")
-    said: list[object] = [JSON.get(text, text) for text in texts if text not in (NUMBER, ABSENT)]
+    said: list[object] = [JSON.get(text, text) for text in texts if text not in WORDS]
     return dict.fromkeys(way.keys, said[0]) if said else {}
 
 

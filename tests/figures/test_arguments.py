@@ -167,8 +167,9 @@ def test_the_shape_of_what_a_broadcast_repeats_is_with_it() -> None:
 
 
 def test_equal_axes_are_all_named_and_one_of_several_by_its_place(tmp_path: Path) -> None:
-    conv = boxes(xg.compile(shipped("resnet"), "Conv").figure("backward"))
-    assert "dBN[B, H/s, H/s]" in conv
+    square = "dim B, H, C\nblock Square(X [B, H, H, C]) -> Y [B, H, H, C] {\n    X -> BN : Y\n}\n"
+    (tmp_path / "square.xg").write_text(square, encoding="utf-8")
+    assert "dBN[B, H, H]" in boxes(xg.compile(tmp_path / "square.xg").figure("backward"))
     source = PROGRAM.replace("P [B, S, S]", "P [B, S]").replace("-> S : P", "-> S -> mean[-1] : P")
     assert "mean[2nd S]" in boxes(drawn(source, tmp_path, "forward"))
 

@@ -115,8 +115,8 @@ def test_gradients_of_several_words_are_in_parentheses() -> None:
 @pytest.mark.parametrize(
     ("name", "block", "read"),
     [
-        ("resnet", "Basic", {"d conv_1": "X [B, H, H, C]", "d conv_2": "Y_2 [B, H/s, H/s, D]"}),
-        ("resnet", "Stage", {"d first": "X [B, H, H, C]", "d layers": "Y_1 [B, H/s, H/s, D]"}),
+        ("resnet", "Basic", {"d conv_1": "X [B, H, W, C]", "d conv_2": "Y_2 [B, H/s, W/s, D]"}),
+        ("resnet", "Stage", {"d first": "X [B, H, W, C]", "d layers": "Y_1 [B, H/s, W/s, D]"}),
         ("transformer", "Layer", {"d attn": "H [B, S, D]", "d ffn": "Y_1 [B, S, D]"}),
     ],
 )

@@ -16,6 +16,8 @@ RESNET: Final[list[Mapping[str, Any]]] = [
     {"layer_type": "basic", "hidden_sizes": [6, 5, 4, 3], "depths": [1, 3, 2, 1]},
     {"hidden_sizes": [20, 16, 12, 8], "depths": [3, 1, 2, 1]},
     {"hidden_sizes": [4, 4, 8, 8], "depths": [1, 2, 1, 3], "embedding_size": 5},
+    {"embedding_size": 8},
+    {"layer_type": "basic", "hidden_sizes": [6, 7, 9, 10], "embedding_size": 5},
 ]
 
 
@@ -41,6 +43,6 @@ def resnets(config: Mapping[str, Any]) -> Family:
     channels = config.get("num_channels", 2)
 
     def pictures(rng: np.random.Generator) -> Arrays:
-        return {"I": rng.normal(size=(BATCH, channels, 64, 64)), "t": rng.integers(0, N_C, BATCH)}
+        return {"I": rng.normal(size=(BATCH, channels, 64, 96)), "t": rng.integers(0, N_C, BATCH)}
 
     return Family("resnet", lambda: resnet(config), pictures, call_pictures, coarse=0.4)

@@ -20,6 +20,7 @@ from xg.frontend.project import read_project
 from xg.verify.proof_sizes import verification_sizes
 from xg.verify.reference.interpret import initial
 from xg_runtime import model_config, names, rename
+from xg_runtime.errors import InputError
 from xg_runtime.weights import Weights
 
 MANY = 8  # choices of options
@@ -139,3 +140,16 @@ def number(setting: str | int) -> str | float:
         return float(setting)
     except ValueError:
         return setting
+
+
+def test_whether_keys_agree_chooses_an_option_both_ways() -> None:
+    known = names.read(DIAGRAMS / "resnet.names.toml").config
+    words = {"layer": "Bottleneck", "D_2": 9, "D_3": 8, "D_4": 7}
+    for first, widths in (("same", {"D": 8}), ("wider", {"D": 6, "D_1": 8})):
+        config = model_config.config(known, {**words, **widths, "first": first})
+        assert (config["embedding_size"], config["hidden_sizes"][0]) == (widths["D"], 8)
+        told = model_config.settings(known, config, "config.json")
+        assert told["first"] == first
+        assert {name: told[name] for name in widths} == widths
+    with pytest.raises(InputError, match=r"embedding_size = 8, hidden_sizes\.0 = 8"):
+        model_config.config(known, {**words, "D": 8, "D_1": 8, "first": "wider"})

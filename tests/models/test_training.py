@@ -39,7 +39,7 @@ def trained(config: Mapping[str, Any], folder: Path) -> tuple[Arrays, float, Arr
 
 @pytest.mark.parametrize("kernels", [False, True], ids=["readable", "kernels"])
 @pytest.mark.parametrize("backend", with_calls())
-@pytest.mark.parametrize("place", [0, 1], ids=["Bottleneck", "Basic"])
+@pytest.mark.parametrize("place", [0, 1, 6], ids=["Bottleneck", "Basic", "as wide as the stem"])
 def test_a_step_in_training_is_that_of_transformers(
     place: int, backend: str, kernels: bool, tmp_path: Path
 ) -> None:

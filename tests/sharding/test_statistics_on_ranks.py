@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from library import shipped
 
 import xg
 from xg.cli import main
@@ -70,6 +71,20 @@ def test_a_statistic_that_two_stages_would_move_is_refused(tmp_path: Path) -> No
     with pytest.raises(xg.DiagnosticError, match=said):
         proof(tmp_path, AGAIN, "PP")
     assert proof(tmp_path, AGAIN, "DP").passed
+
+
+@pytest.mark.parametrize("layer", ["Bottleneck", "Basic"])
+@pytest.mark.parametrize("plan", ["FSDP", "TP", "FSDP_TP"])
+def test_stages_of_resnet_are_proven(plan: str, layer: str) -> None:
+    """Not only square images; FSDP gathers kernels and leaves statistics whole."""
+    assert prove_ranks(read_project(shipped("resnet")), "Stage", plan, {"layer": layer}, 0).passed
+
+
+def test_resnet_on_ranks_that_share_a_batch_is_proven() -> None:
+    widths = {"D": 4, "D_1": 8, "D_2": 16, "D_3": 8, "D_4": 16, "N_C": 6, "B": 4, "C_in": 3}
+    small = {"H": 32, "W": 64, **dict.fromkeys(("N_1", "N_2", "N_3", "N_4"), 1), **widths}
+    given = {**small, "layer": "Basic"}
+    assert prove_ranks(read_project(shipped("resnet")), "ResNet", "DP", given, 0).passed
 
 
 def test_processes_compare_statistics_too(

@@ -275,7 +275,7 @@ class _Search:
             lengths = [dim.evaluate(numbers) for dim in shape]
             if len(set(lengths)) < len(lengths):
                 return False
-        return all(dim.evaluate(numbers) > 1 for dim in self.facts.dims)
+        return all(dim.constant or dim.evaluate(numbers) > 1 for dim in self.facts.dims)
 
     def _effort(self, primes: Numbers) -> int:
         """About how much is computed: one pass for every scalar that is moved."""

@@ -21,6 +21,7 @@ MODELS = {
     "models/vit.xg": "ViT",
     "models/clip.xg": "CLIP",
     "models/rwkv.xg": "RWKV",
+    "models/resnet.xg": "ResNet",
 }
 
 
