@@ -88,6 +88,12 @@ def test_the_body_of_a_block() -> None:
     assert len(tree.chains) == 1
 
 
+def test_where_frozen_is_does_not_count() -> None:
+    one = block("param W [D, D] frozen", "X -> S : Y")
+    assert one == block("", "param W  [D, D]   frozen", "X -> S : Y")
+    assert one != block("param W [D, D]", "X -> S : Y")
+
+
 def test_a_block_in_one_line() -> None:
     (tree,) = module("block F(X [B]) -> Y [B] { X -> S : Y }").blocks
     assert len(tree.chains) == 1

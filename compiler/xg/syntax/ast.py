@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from typing import Literal, TypeAlias
 
-from xg.diagnostics.source import Span
 from xg.syntax.terms import (
     Argument as Argument,
 )
@@ -79,6 +78,11 @@ from xg.syntax.tree import Syntax, syntax
 
 
 @syntax
+class FrozenWord(Syntax):
+    """`frozen` behind an input or a parameter; where it is does not count."""
+
+
+@syntax
 class Port(Syntax):
     """`X [B, S, D]`, `ids [B, S] in V`: a value that comes in, goes out or gets its name.
 
@@ -88,7 +92,7 @@ class Port(Syntax):
     name: Name
     shape: Shape | None
     range: Expr | None
-    frozen: Span | None = None
+    frozen: FrozenWord | None = None
 
 
 @syntax
@@ -116,7 +120,7 @@ class Param(Syntax):
     shape: Shape
     range: Expr | None
     init: Expr | None
-    frozen: Span | None = None
+    frozen: FrozenWord | None = None
 
 
 @syntax

@@ -33,7 +33,7 @@ class _Tensor(NamedTuple):
     shape: ast.Shape | None
     range: ast.Expr | None
     init: ast.Expr | None
-    frozen: Span | None
+    frozen: ast.FrozenWord | None
 
 
 class ModuleBuilder(PlanBuilder):

@@ -34,8 +34,8 @@ class Declared(Protocol):
     """An input or a parameter, which may be frozen."""
 
     @property
-    def frozen(self) -> Span | None:
-        """Where the word is."""
+    def frozen(self) -> ast.FrozenWord | None:
+        """The word, if it is there."""
         ...
 
 
@@ -203,19 +203,19 @@ class TermBuilder:
             self.problems.append(RangeWithoutShape(self._span(name)))
         return ast.Port(span, self._name(name), shape, range, self._frozen(frozen, range))
 
-    def _frozen(self, word: Token | None, range: ast.Expr | None) -> Span | None:
-        """Where `frozen` is written behind a declaration."""
+    def _frozen(self, word: Token | None, range: ast.Expr | None) -> ast.FrozenWord | None:
+        """The word `frozen` behind a declaration."""
         if word is None:
             return None
         span = self._span(word)
         if range is not None:
             self.problems.append(FrozenIntegers(span))
         self._frozen_words.append(span)
-        return span
+        return ast.FrozenWord(span)
 
     def _allow_frozen(self, declared: Sequence[Declared]) -> None:
         """Take the words of inputs and parameters from those that are out of place."""
-        words = {each.frozen for each in declared if each.frozen}
+        words = {each.frozen.span for each in declared if each.frozen}
         self._frozen_words = [span for span in self._frozen_words if span not in words]
 
     def ports(self, _: Span, *ports: ast.Port) -> tuple[ast.Port, ...]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import chain, count
 
-from xg.diagnostics.diagnostic import DiagnosticError
+from xg.diagnostics.diagnostic import DiagnosticError, Problem
 from xg.diagnostics.lazy_dataclass import dataclass, field, replace
 from xg.ir.collective import FAMILY
 from xg.ir.content import calling
@@ -18,9 +18,10 @@ from xg.ir.walk import answers, ordered
 from xg.passes.shard.axis_placement import BlockPlacer
 from xg.passes.shard.calls import CallRequest, PlacedCall, Placing, entering
 from xg.passes.shard.divisions import Divisions
-from xg.passes.shard.errors import refuse_chunks, refuse_gathered, refuse_move
+from xg.passes.shard.errors import refuse_chunks, refuse_move
 from xg.passes.shard.loop_placement import refuse_sends
 from xg.passes.shard.placed_before import Core, Kind, PlacedBlocks
+from xg.passes.shard.statistic_errors import refuse_statistics
 
 
 def _entering(graph: Graph, axis: str) -> tuple[AxisState, ...]:
@@ -38,7 +39,9 @@ def refuse_left_over(program: Program) -> None:
 
     And for parameters in two chunks, and for what rounds of a loop send.
     """
-    problems = [problem for graph in program.graphs.values() for problem in refuse_gathered(graph)]
+    problems: list[Problem] = []
+    for graph in program.graphs.values():
+        problems += refuse_statistics(graph)
     for graph in program.graphs.values() if zigzag_axes(program.plan) else ():
         problems += refuse_chunks(graph, zigzag_axes(program.plan))
     problems += [

@@ -11,7 +11,6 @@ from xg.ir.collective_prims import local_shape
 from xg.ir.dim import Dim, product
 from xg.ir.graph import Apply, Graph, Value
 from xg.ir.mesh_axes import axes_over, axis_of
-from xg.ir.moving import gathered
 from xg.ir.placement import AxisState, shard
 from xg.ir.tensor import spell_shape
 from xg.passes.shard.promised import first_sum
@@ -195,18 +194,6 @@ class CutFromOutside(ProblemAt):
     help: tuple[str, ...]
 
 
-class GatheredStatistic(ProblemAt):
-    """A running statistic of which each rank keeps a part, and that is gathered for its use."""
-
-    code = "XG0809"
-    title = "the running statistic {name} is gathered, and each rank would move only its part of it"
-    label = "read here"
-    fix = "leave it whole on every rank: a line `{name} {shape}` of a plan of {block}"
-    name: str
-    shape: str
-    block: str
-
-
 # ---- from what was found ------------------------------------------------------------------------
 
 
@@ -380,17 +367,4 @@ def refuse_chunks(graph: Graph, zigzag: Collection[str]) -> list[Problem]:
         for param in graph.params
         for axis, state in graph.placements.get(param.value, {}).items()
         if state.kind == "S" and axis in zigzag
-    ]
-
-
-def refuse_gathered(graph: Graph) -> list[Problem]:
-    """The running statistics of a graph that are gathered."""
-    return [
-        GatheredStatistic(
-            step.span,
-            str(param.name),
-            spell_shape(graph.sizes.fold_shape(graph.shape(param))),
-            graph.block,
-        )
-        for param, step in gathered(graph)
     ]
