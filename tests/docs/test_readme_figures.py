@@ -5,6 +5,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from docs.markdown import blocks
 from website.first_screen import first_screens
 
 import xg
@@ -69,3 +70,13 @@ def test_the_figure_of_ranks_is_up_to_date(golden: Callable[[Path, str], None]) 
     program = xg.compile(ROOT / "diagrams" / "notation" / "flow.xg", plan="TP")
     drawn = program.render("overview", "svg", theme="auto").decode("utf-8")
     golden(ROOT / "docs" / "figures" / "flow_tp.svg", drawn)
+
+
+def test_the_figure_of_a_batch_norm_is_up_to_date(golden: Callable[[Path, str], None]) -> None:
+    """It is that of the file which the recipe has, and so is what is said beside it."""
+    page = (ROOT / "docs" / "cookbook.md").read_text(encoding="utf-8")
+    (source,) = (block.text for block in blocks(page) if block.what == "normed.xg")
+    program = xg.compile(source=source, plan="DP")
+    drawn = program.render("overview", "svg", theme="auto").decode("utf-8")
+    golden(ROOT / "docs" / "figures" / "batch_norm.svg", drawn)
+    assert "(figures/batch_norm.svg)" in page

@@ -19,6 +19,7 @@ VALUES = (
     *("params", "inputs", "math", "print", "forward", "table", "axis", "shape", "d", "part", "sum"),
 )
 PLAIN = ("X", "Y", "Z", "H", "U", "O", "A", "G", "Q_1", "φ", "μ", "λ")  # only an edge's own
+MOVED = ("zeros frozen", "ones frozen")  # how running statistics start
 LETTERS = "abcdefghuvwxyz"
 
 
@@ -100,7 +101,7 @@ class Author:
 
     def param(self, shape: Sequence[Dim], names: Sequence[str] = ("W_1", "V_1")) -> Known:
         """A parameter of this shape: one that is there, one of a call, or a new one."""
-        fitting = [param for param, _ in self.params if param.shape == tuple(shape)]
+        fitting = [p for p, start in self.params if p.shape == tuple(shape) and start not in MOVED]
         fitting += [param for param in self._foreign() if param.shape == tuple(shape)]
         if fitting and self.world.chance(0.35):
             return self.random.choice(fitting)
@@ -110,6 +111,13 @@ class Author:
         start = self.random.choice(("", "", "ones", "zeros", "normal(0.5)", "normal(1/sqrt(7))"))
         self.params.append((value, start))
         return value
+
+    def statistics(self, shape: Sequence[Dim]) -> list[str]:
+        """A running mean and variance, which nothing else reads."""
+        axes = tuple(Axis(dim, dim != ONE) for dim in shape)
+        made = [Known(self.fresh((name,)), axes) for name in ("μ_1", "v_1")]
+        self.params += zip(made, MOVED, strict=True)
+        return [value.text for value in made]
 
     def _foreign(self) -> list[Known]:
         """Parameters of the calls so far, in this block's sizes."""

@@ -107,6 +107,7 @@ class _Writer:
             if old not in self.params:
                 new = f"p{next(self.fresh)}_{param.name.name}" if scope.path else param.name.name
                 start = f" = {_expr(scope, param.init)}" if param.init else ""
+                start += " frozen" if param.frozen else ""
                 self.params[old] = f"{new} {_shape(scope, param.shape)}{start}"
                 self.names[old] = new
             scope.values[param.name.name] = self.names[old]

@@ -35,7 +35,8 @@ def model_gradients(
     total = torch.stack(parts).sum() if parts else None
     if total is not None and total.requires_grad:
         total.backward()
-    found = {**dict(model.named_parameters()), **floats}
+    learned = {name: p for name, p in model.named_parameters() if p.requires_grad}
+    found = {**learned, **floats}
     return (
         {name: output.detach().numpy() for name, output in outputs.items()},
         {name: _gradient(tensor) for name, tensor in found.items()},

@@ -7,7 +7,7 @@ from dataclasses import replace
 from random import Random
 
 from fuzz import statements
-from fuzz.author import Author
+from fuzz.author import MOVED, Author
 from fuzz.said import said
 from fuzz.sketch import Block, Port, Sketch, Step, words
 from fuzz.steps import step
@@ -150,7 +150,11 @@ def _signature(author: Author, block: Block, outputs: Sequence[Known], *, layer:
         name=block.name,
         inputs=tuple(author.inputs),
         outputs=tuple(outputs),
-        params=tuple(param for param, _ in author.params if param.text in words(certain)),
+        params=tuple(
+            param
+            for param, start in author.params
+            if param.text in words(certain) and start not in MOVED
+        ),
         numbers=tuple(author.numbers),
         words=tuple(author.words.items()),
         layer=layer,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any, Protocol, cast
 
@@ -19,6 +19,7 @@ from xg.codegen.load import load
 from xg.diagnostics.source import Source
 from xg.driver import BACKENDS
 from xg.ir.graph import Program
+from xg.ir.parameters import frozen_paths
 from xg.ir.size_checks import check_numbers
 from xg.passes.infer import infer
 from xg.passes.pipelines import BLOCKS, DIFFERENTIATE, FUSED, FUSED_BLOCKS, STEP
@@ -28,6 +29,7 @@ from xg.syntax import ast
 from xg.syntax.format import format
 from xg.syntax.parse import parse
 from xg.verify.reference.interpret import Interpreter, initial
+from xg_runtime.module import move_of
 from xg_runtime.tensors import OnArrays
 
 Array = NDArray[Any]
@@ -180,6 +182,7 @@ class Case:
     params: Arrays
     inputs: Arrays
     random: np.random.Generator
+    moved: Arrays = field(default_factory=dict[str, Array])
 
     @classmethod
     def draw(
@@ -197,7 +200,9 @@ class Case:
                 inputs[str(value.name)] = random.standard_normal(shape)
             else:
                 inputs[str(value.name)] = random.integers(0, type_.range.evaluate(sizes), shape)
-        params = initial(replace(program, numbers=numbers), seed)
+        counted = replace(program, numbers=numbers)
+        statistics = frozen_paths(counted)  # variances among them
+        params = {n: abs(x) if n in statistics else x for n, x in initial(counted, seed).items()}
         return cls(program, module, sizes, params, inputs, random)
 
     def of(self, module: Generated) -> Case:
@@ -226,8 +231,21 @@ class Case:
                 raise Failure("value", f"{name} is {found[name]}, not {expected}")
             if not np.isfinite(expected).all():
                 raise Failure("finite", name)
+        self.check_moved(saved)
         derived = self.module.backward(self.params, saved, self.cotangents)
         self.compare(derived, gradients)
+
+    def check_moved(self, saved: object) -> None:
+        """Every running statistic is moved, and as by the first module on these arrays."""
+        move = move_of(self.module)
+        found = move(dict(self.params), saved) if move else {}
+        for name, value in found.items():
+            if np.allclose(value, self.params[name], CLOSE, CLOSE):
+                raise Failure("statistic", f"{name} stays")
+            if not np.allclose(value, self.moved.setdefault(name, value), CLOSE, CLOSE):
+                raise Failure("statistic", f"{name} is {value}, not {self.moved[name]}")
+        if set(found) != set(self.moved):
+            raise Failure("statistics", f"{sorted(found)} instead of {sorted(self.moved)}")
 
     @cached_property
     def cotangents(self) -> Arrays:
@@ -259,7 +277,9 @@ class Case:
         none hides behind the others. A step that crosses a kink, or loses digits of large numbers,
         is no proof of an error, so others are tried.
         """
-        floats = {n: a for n, a in (self.params | self.inputs).items() if a.dtype == np.float64}
+        given = self.params | self.inputs
+        statistics = frozen_paths(replace(self.program, numbers=self.sizes))
+        floats = [n for n, a in given.items() if a.dtype == np.float64 and n not in statistics]
         _, saved = self.module.forward(self.params, self.inputs, seed=DROPOUT)
         gradients = self.module.backward(self.params, saved, self.cotangents)
         direction = {name: self._direction(gradients[name]) for name in floats}

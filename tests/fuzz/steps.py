@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 from itertools import permutations
+from math import prod
 
 from fuzz.author import Author, Move
 from fuzz.layout import concatenated, reshaped, sliced
@@ -21,6 +22,7 @@ from xg.ir.dim import ONE, number
 Maker = Callable[[Author, Known], Move | None]
 
 LARGE = 4.0
+BATCH_NORMS = 0.3  # of the places where a norm may be
 
 
 def step(author: Author, x: Known, keeping: bool) -> Move | None:
@@ -61,7 +63,9 @@ def dropout(author: Author, x: Known) -> Move | None:
 
 
 def norm(author: Author, x: Known) -> Move | None:
-    """Layer norm, affine or not."""
+    """Layer norm, affine or not; in some places batch norm."""
+    if author.world.aside.random() < BATCH_NORMS:
+        return batch_norm(author, x)
     if not x.axes or not x.dense or not x.axes[-1].varies or author.world.least(x.shape[-1]) < 3:
         return None
     if x.size > 2 * LARGE:
@@ -75,6 +79,28 @@ def norm(author: Author, x: Known) -> Move | None:
         own.append("eps=1e-3")
     text = f"LN({', '.join(own)})" if own else "LN"
     return Move(text, replace(x, size=1.0), keeps=True)
+
+
+def batch_norm(author: Author, x: Known) -> Move | None:
+    """Batch norm over all axes but the last, with γ and β or not, with running statistics or not.
+
+    One number of the batch for each channel would be its mean.
+    """
+    others = [axis.dim for axis in x.axes[:-1] if axis.varies]
+    if not x.axes or not x.dense or x.size > 2 * LARGE:
+        return None
+    if prod(map(author.world.least, others)) < 3:
+        return None
+    channels = x.shape[-1:]
+    own: list[str] = []
+    if author.world.chance(0.6):
+        own = [author.param(channels, ("γ_1",)).text, author.param(channels, ("β_1", "b_1")).text]
+    if author.world.chance(0.5):
+        mean, variance = author.statistics(channels)
+        own += [mean, variance] if own else [f"mean={mean}", f"variance={variance}"]
+        if author.world.chance(0.5):
+            own.append("momentum=0.3")
+    return Move(f"BN({', '.join(own)})" if own else "BN", replace(x, size=1.0), keeps=True)
 
 
 def softmax(author: Author, x: Known) -> Move | None:

@@ -108,6 +108,13 @@ def gradients_that_overwrite_each_other(patch: Patch) -> None:
     patch.setitem(_table(templates.HELPERS), "add", changed)
 
 
+def statistics_that_stay(patch: Patch) -> None:
+    kept = "old + share * (new - old)"
+    assert kept in templates.HELPERS["toward"]
+    changed = templates.HELPERS["toward"].replace(kept, "old + 0 * share * new")
+    patch.setitem(_table(templates.HELPERS), "toward", changed)
+
+
 def dropout_without_its_scale(patch: Patch) -> None:
     _left_out(patch, spelling.SUPPORT, "drop", " * (1 / kept)")
 
@@ -180,6 +187,7 @@ SABOTAGE = (
     zeros_that_torch_makes_wide,
     transposed_operand_that_stays,
     gradients_that_overwrite_each_other,
+    statistics_that_stay,
     dropout_without_its_scale,
     numbers_that_stay_wide,
 )
@@ -190,6 +198,7 @@ MET_BY: Mapping[Callable[[Patch], None], int] = {
     maximum_that_gives_to_both: 242,
     row_whose_rounds_are_one: 442,
     gradients_that_overwrite_each_other: 406,
+    statistics_that_stay: 112,
 }
 
 SOMETIMES = (  # and seeds of programs of which one meets it; few cut the terms of a tanh

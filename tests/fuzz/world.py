@@ -81,13 +81,14 @@ class World:
     ops: dict[str, Defined] = field(default_factory=dict[str, Defined])
     blocks: list[Signature] = field(default_factory=list[Signature])
     rough_names: bool = True  # values may have names of sizes, operators and of generated code
+    aside: Random = field(default_factory=Random)  # for choices that disturb no other program
     short: bool = False  # few lines: nine of ten programs, so that there can be many
 
     @classmethod
     def random_one(cls, random: Random) -> World:
         """Sizes and operators of a new program."""
         names = random.sample(NAMES, len(NUMBERS))
-        world = cls(random, {}, {}, {})
+        world = cls(random, {}, {}, {}, aside=Random(str(random.getstate())))
         for name, (first, second) in zip(names, NUMBERS, strict=True):
             world.numbers[name], world.resized[name] = first, second
         world._define_sizes(names)
