@@ -13,7 +13,8 @@ table or to a place in a list, and null counts as absent:
 
 `else` is read where there is no `key`, `first` before it, the length of a table by `length` behind
 it; none of them is written. Keys of dropout may differ (`training`): the first of them counts. Keys
-with `above` must all be there, and say a number above it.
+with `above` must all be there, and say a number above it. A key `when` an option has a word is not
+read or written for others. `yarn` are tables that say YaRN's attention factor where no key does.
 
 Among the words, `number` is any number, `null` a key that is null, `absent` one that is not there:
 
@@ -25,7 +26,8 @@ Among the words, `number` is any number, `null` a key that is null, `absent` one
 """
 
 import json
-from collections.abc import Mapping
+import math
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from itertools import cycle
 from typing import Any, Final, cast
@@ -66,6 +68,7 @@ def settings(keys: ConfigKeys, config: Json, source: str) -> dict[str, Setting]:
     by_name = {
         name: _setting(_in_choice(way, options), config, source)
         for name, way in keys.settings.items()
+        if way.when is None or _chosen(way.when, options)
     }
     told = {name: value for name, value in by_name.items() if value is not None}
     for way in keys.settings.values():
@@ -77,8 +80,8 @@ def settings(keys: ConfigKeys, config: Json, source: str) -> dict[str, Setting]:
 def _refuse_at_most(least: float, way: ConfigPath, config: Json, source: str) -> None:
     """Raise InputError where one of the keys that count is missing, or says no more than this."""
     held = _first(way, config)
-    older = way.otherwise if any(key in held for key in way.otherwise) else ()
-    for key in older or way.keys:
+    read = [keys for keys in (way.first, way.otherwise) if any(key in held for key in keys)]
+    for key in (*read, way.keys)[0]:
         if key not in held:
             raise InputError(f"{source} has no {key}: it should be a number above {least:g}")
         if float(cast("float", held[key])) <= least:
@@ -145,9 +148,9 @@ def _in_choice(way: ConfigPath, settings: Mapping[str, object]) -> ConfigPath:
 
 
 def _chosen(when: str, settings: Mapping[str, object]) -> bool:
-    """Whether `turns=slowed` is what the settings choose."""
-    option, _, word = when.partition("=")
-    return settings.get(option.strip()) == word.strip()
+    """Whether `turns=slowed | yarn` has what the settings choose."""
+    option, _, words = when.partition("=")
+    return settings.get(option.strip()) in [word.strip() for word in words.split("|")]
 
 
 def says(keys: ConfigKeys, settings: Mapping[str, object]) -> bool:
@@ -165,6 +168,8 @@ def _setting(way: ConfigPath, config: Json, source: str) -> Setting | None:
         return way.words.get(NULL if is_null else ABSENT)
     if way.words is not None and EQUAL in way.words:
         return way.words[EQUAL if _agree(held) else UNEQUAL]
+    if not held and way.yarn:
+        return _attention_factor(config, way.yarn, source)
     if not way.training and not _agree(held):
         raise InputError(f"{source}: {' and '.join(held)} differ, the diagram has one of them")
     for key, value in held.items():
@@ -180,6 +185,19 @@ def _setting(way: ConfigPath, config: Json, source: str) -> Setting | None:
     return None
 
 
+def _attention_factor(config: Json, tables: Sequence[str], source: str) -> Setting | None:
+    """The factor of queries and keys under YaRN, as transformers infers it."""
+    for table in tables:
+        factor = _at(config, f"{table}.factor")
+        if factor is not None:
+            scale = math.log(max(float(_number(factor, f"{table}.factor", source)), 1.0))
+            one, other = (_at(config, f"{table}.{key}") for key in ("mscale", "mscale_all_dim"))
+            if not (one and other):
+                one, other = 1.0, 0.0
+            return _number((0.1 * one * scale + 1) / (0.1 * other * scale + 1), table, source)
+    return None
+
+
 def _agree(held: Mapping[str, object]) -> bool:
     """Whether all keys say the same."""
     return len(set(map(json.dumps, held.values()))) <= 1
@@ -187,8 +205,8 @@ def _agree(held: Mapping[str, object]) -> bool:
 
 def _first(way: ConfigPath, config: Json) -> dict[str, object]:
     """The keys that count, with their values."""
-    for keys in ([way.first], way.keys, way.otherwise):
-        held = {key: value for key in keys if key and (value := _at(config, key)) is not None}
+    for keys in (way.first, way.keys, way.otherwise):
+        held = {key: value for key in keys if (value := _at(config, key)) is not None}
         if held:
             return held
     table = _at(config, way.length) if way.length else None

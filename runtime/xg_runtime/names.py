@@ -23,7 +23,8 @@ from xg_runtime.tensor_layout import Misfit, TensorLayout
 _Step = tuple[int, int | str]  # of `{2*+1}` 2 and 1, of `{*+N_dense}` 1 and that size
 
 _STAR: Final = re.compile(r"\{(?P<step>[1-9]\d*)?\*(?:\+(?P<start>\d+|[A-Za-z]\w*))?\}|\*")
-_WAYS: Final = ("first", "else", "words", "length", "when", "above", "training")  # beside a key
+# Beside a key.
+_WAYS: Final = ("first", "else", "words", "length", "when", "above", "training", "yarn")
 _PARTS: Final = ("prefix", "ignored", "tensors", "tied", "older", "config", "inputs", "keywords")
 
 
@@ -60,12 +61,13 @@ class ConfigPath:
     """
 
     keys: tuple[str, ...]
-    first: str | None = None  # counts before the key
+    first: tuple[str, ...] = ()  # count before the keys
     otherwise: tuple[str, ...] = ()  # count where there is no key
     words: Mapping[str, str] | None = None
     length: str | None = None  # a table or list that is as long, where there is no key
-    when: str | None = None  # written where an option has this word: `turns=slowed`
+    when: str | None = None  # counts where an option has one of these words: `turns=slowed | yarn`
     above: float | None = None  # where it has, every key must hold a number above this
+    yarn: tuple[str, ...] = ()  # tables that say YaRN's attention factor, where there is no key
     training: bool = False  # changes no number in evaluation, so the first of several keys counts
 
     @classmethod
@@ -86,19 +88,20 @@ class ConfigPath:
             raise Misfit(f"training = {training} should be true or false")
         if not isinstance(above, int | float | None):
             raise Misfit(f"above = {above} should be a number")
-        for name in ("first", "length", "when"):
+        for name in ("length", "when"):
             if not isinstance(parts[name], str | None):
                 raise Misfit(f"{name} = {parts[name]} should be a text")
-        first, length, when = (parts[name] for name in ("first", "length", "when"))
+        length, when = parts["length"], parts["when"]
         return cls(
             keys=_listed("key", held),
-            first=first,
+            first=_listed("first", parts["first"]),
             otherwise=_listed("else", parts["else"]),
             words=None if words is None else _texts(words),
             length=length,
             when=when,
             above=above,
             training=bool(training),
+            yarn=_listed("yarn", parts["yarn"]),
         )
 
 

@@ -8,6 +8,7 @@ import contextlib
 import io
 import json
 import pickle
+import re
 import warnings
 import zipfile
 from collections.abc import Callable, Mapping
@@ -222,6 +223,36 @@ def test_the_turns_of_slowed_positions_are_found_by_their_speeds(turns: Turns) -
         speeds = turns.speeds(width)
         rounded = speeds.astype(np.float32).astype(np.float64)
         assert turns_of(speeds, width) == turns_of(rounded, width) == turns
+
+
+@pytest.mark.parametrize("high", [32.0, 8.0])
+def test_the_turns_of_yarn_are_found_by_their_speeds(high: float) -> None:
+    numbers = (("factor", 4.0), ("low", 1.0), ("high", high), ("trained", 4096.0))
+    for width, base in ((64, 1e4), (128, 1e6)):
+        speeds = Turns(base, numbers, pairs=True).speeds(width)
+        for known in (speeds, speeds.astype(np.float32).astype(np.float64)):
+            found = turns_of(known, width)
+            assert found.pairs
+            assert np.allclose(found.speeds(width), speeds, rtol=1e-6)
+
+
+KEPT = 1 - ((torch.arange(8).double() - 1) / 5).clamp(0, 1)
+SPEED = 500.0 ** (-torch.arange(0, 16, 2).double() / 16) * ((1 - KEPT) / 8 + KEPT)
+
+
+def yarn(x: Tensor) -> Tensor:
+    angle = torch.arange(x.shape[1])[:, None] * SPEED
+    cosine, sine = (1.2 * f(torch.cat([angle, angle], -1)) for f in (torch.cos, torch.sin))
+    return x * cosine + torch.cat([-x[..., 8:], x[..., :8]], -1) * sine
+
+
+def test_rotary_positions_of_yarn_are_one_node_and_its_factor() -> None:
+    def net(x: Tensor) -> Tensor:
+        return yarn(torch.cat([x, x], -1))
+
+    said = agree(case(net))
+    assert "RoPE(base=500, factor=8, low=1, high=" in said
+    assert re.search(r"change=pairs\)\s+-> scale\(1.2\)", said)
 
 
 NEAR: list[tuple[str, Callable[[Tensor], Tensor], str]] = [

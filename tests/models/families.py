@@ -132,6 +132,12 @@ def slowed(**numbers: float) -> dict[str, Any]:
     return {"rope_parameters": {**turns, **more, **numbers}}
 
 
+def yarn(**numbers: float) -> dict[str, Any]:
+    """The turns of YaRN, with pairs that are slowed, kept and between, and larger scores."""
+    turns = {"rope_type": "yarn", "rope_theta": 77.0, "factor": 4.0, "beta_fast": 4.0}
+    return {"rope_parameters": {**turns, "original_max_position_embeddings": 64, **numbers}}
+
+
 def mixtral(*, experts: int, chosen: int, tied: bool) -> Tensor:
     transformers: Any = import_module("transformers")
     config = transformers.MixtralConfig(
@@ -308,6 +314,8 @@ LIKE_LLAMA: Final[Mapping[str, list[Mapping[str, Any]]]] = {
         slowed(original_max_position_embeddings=4096) | EACH_KEY,
         {"attention_bias": True, **slowed(low_freq_factor=0.5)},
         {"attention_bias": True, **ONE_KEY},
+        yarn(),
+        {"head_dim": 10, **yarn(mscale=1.5, mscale_all_dim=0.5, beta_slow=0.5)},
     ],
     "Mistral": [
         {"sliding_window": 3},
@@ -315,9 +323,11 @@ LIKE_LLAMA: Final[Mapping[str, list[Mapping[str, Any]]]] = {
         {"sliding_window": None, **LARGE},
         {"sliding_window": 2, **EACH_KEY, **TIED},
         {"sliding_window": 4096, "rope_parameters": {"rope_type": "default", "rope_theta": 1e6}},
+        {"sliding_window": 3, **yarn(factor=8.0, attention_factor=1.25)},
     ],
     "Qwen2": [
         {},
+        {"head_dim": 10, **yarn(attention_factor=0.8, beta_slow=0.3)},
         TIED,
         {**ONE_KEY, **LARGE},
         EACH_KEY,
@@ -325,6 +335,7 @@ LIKE_LLAMA: Final[Mapping[str, list[Mapping[str, Any]]]] = {
     ],
     "Qwen3": [
         {"attention_bias": True, **TIED},
+        {"head_dim": 10, **yarn(factor=40.0, beta_fast=9.0, mscale=2.0), **TIED},
         {},
         {**ONE_KEY, **TIED},
         {**EACH_KEY, "hidden_size": 20},

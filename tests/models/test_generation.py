@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from models.families import LIKE_LLAMA, V, in_double
+from models.families import LIKE_LLAMA, V, in_double, relative
 from models.more_families import EVERY
 from models.witness import Witness, quietly
 
@@ -18,6 +18,9 @@ from xg_runtime.generate import StepModule
 from xg_runtime.sample import Sampling
 
 PROMPT = np.array([3, 1, 4, 1])
+
+
+WITNESSES = {**EVERY, "Qwen3, YaRN": relative("Qwen3", LIKE_LLAMA["Qwen3"][1])}
 
 
 class Numbers:
@@ -35,13 +38,13 @@ class Numbers:
 @pytest.mark.parametrize(
     "name",
     [
-        *("gpt2", "llama", "llama, tied", "mixtral", *LIKE_LLAMA),
+        *("gpt2", "llama", "llama, tied", "mixtral", *LIKE_LLAMA, "Qwen3, YaRN"),
         *("mamba", "mamba, all biases, own head", "gemma2", "deepseek2", "mamba2", "rwkv"),
     ],
 )
 def test_the_same_tokens_as_transformers(name: str, tmp_path: Path) -> None:
     torch: Any = import_module("torch")
-    witness = Witness.of(EVERY[name], tmp_path)
+    witness = Witness.of(WITNESSES[name], tmp_path)
     with quietly(), in_double():
         model = witness.family.model().from_pretrained(
             witness.folder,

@@ -178,6 +178,7 @@ def _rope_text(step: ModelStep) -> str:
     base = number_text(turns.base)
     layout = "layout=interleaved" if step.attrs["layout"] == "interleaved" else ""
     slowed = [f"{name}={number_text(value)}" for name, value in turns.slowed]
+    slowed += ["change=pairs"] if turns.pairs else []
     return _call("RoPE", ["" if base == "10000" else f"base={base}", layout, *slowed])
 
 

@@ -14,7 +14,7 @@ from xg.importing.errors import Unspeakable
 from xg.importing.fixed import Fixed
 from xg.importing.known import HIDDEN, Known, Layout
 from xg.importing.lowering import Lowering
-from xg.importing.rotary_speeds import Turns, turns_of
+from xg.importing.rotary_speeds import Turns, scaled, turns_of
 from xg.importing.views import Axis, Factor, View
 from xg.ir.dim import Dim
 
@@ -171,9 +171,13 @@ def rotary_turns(lowering: Lowering, cosine: Fixed, sine: Fixed, layout: Layout)
         pairs = slice(width // 2) if layout == "half" else slice(0, width, 2)
         if turns is None:
             turns = turns_of(np.arctan2(s[1, pairs], c[1, pairs]), width)
+            turns = scaled(turns, float(c[0, 0]))
         angle = np.arange(length, dtype=np.float64)[:, None] * turns.speeds(width)
         angle = np.tile(angle, 2) if layout == "half" else np.repeat(angle, 2, axis=-1)
-        tables = ((cosine, c, np.cos(angle)), (sine, s, np.sin(angle)))
+        tables = (
+            (cosine, c, turns.scale * np.cos(angle)),
+            (sine, s, turns.scale * np.sin(angle)),
+        )
         if not all(_close(lowering, fixed, array, expected) for fixed, array, expected in tables):
             return None
     return turns

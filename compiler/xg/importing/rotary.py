@@ -46,6 +46,8 @@ def rotary(lowering: Lowering, a: Known | float, b: Known | float) -> View | Non
     made = View.of(
         lowering.emit("RoPE", (turned_round,), turned_round.axes, turns=turns, layout=layout)
     )
+    if turns.scale != 1.0:
+        made = lowering.keep("scale", made, c=turns.scale)
     return made.with_axes(made.axes[i] for i in back)
 
 

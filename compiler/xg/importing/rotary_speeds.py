@@ -1,4 +1,4 @@
-"""How fast rotary positions turn: by a base, or slowed for long texts as in Llama 3.1."""
+"""How fast rotary positions turn: by a base, or slowed for long texts, as in Llama 3.1 and YaRN."""
 
 from __future__ import annotations
 
@@ -7,20 +7,27 @@ from typing import Final
 
 import numpy as np
 
-from xg.diagnostics.lazy_dataclass import dataclass
+from xg.diagnostics.lazy_dataclass import dataclass, replace
 from xg.importing.archive import Array
 
 SURE: Final = 1e-4  # a share that is closer to 0 or 1 is 0 or 1
 LOW: Final = 1.0  # only the ratios of low, high and trained count
+APART: Final = 1e-3  # of YaRN: the width of a change from one pair to the next
 HIGH: Final = 4.0  # of published models; two shares between 0 and 1 tell others
 
 
 @dataclass(frozen=True, slots=True)
 class Turns:
-    """The base, and the numbers by which slow pairs are slowed: factor, low, high, trained."""
+    """The base, and the numbers by which slow pairs are slowed: factor, low, high, trained.
+
+    With `pairs` the change is gradual in the number of the pair, as in YaRN, and not in its turns.
+    `scale` is what the cosines and sines are multiplied by.
+    """
 
     base: float
     slowed: tuple[tuple[str, float], ...] = ()
+    pairs: bool = False
+    scale: float = 1.0
 
     def speeds(self, width: int) -> Array:
         """The angle of each pair from one position to the next."""
@@ -28,7 +35,13 @@ class Turns:
         if not self.slowed:
             return speed
         factor, low, high, trained = (value for _, value in self.slowed)
-        kept = np.clip((speed * trained / (2 * math.pi) - low) / (high - low), 0, 1)
+        if self.pairs:
+            first, last = (_pair(turns, trained, self.base, width) for turns in (high, low))
+            ramp = np.arange(width // 2) - max(math.floor(first), 0)
+            span = min(math.ceil(last), width - 1) - max(math.floor(first), 0)
+            kept = 1 - np.clip(ramp / (span or APART), 0, 1)
+        else:
+            kept = np.clip((speed * trained / (2 * math.pi) - low) / (high - low), 0, 1)
         return speed * ((1 - kept) / factor + kept)
 
 
@@ -41,10 +54,19 @@ def turns_of(found: Array, width: int) -> Turns:
         return Turns(10000.0)  # a single pair has no base
     plain = Turns(_base(float(found[1]), width))
     bases = plain.base, _base(float(found[-1]) / max(float(found[-2]), 1e-30), width)
-    for turns in (plain, *(_slowed(found, Turns(base).speeds(width), base) for base in bases)):
+    slowed = [
+        of(found, Turns(base).speeds(width), base) for of in (_slowed, _by_pairs) for base in bases
+    ]
+    for turns in (plain, *slowed):
         if np.allclose(turns.speeds(width), found, rtol=SURE, atol=0):
             return turns
     return plain
+
+
+def scaled(turns: Turns, height: float) -> Turns:
+    """The turns whose tables are so high; of YaRN by its factor, where that is as good."""
+    usual = 0.1 * math.log(turns.slowed[0][1]) + 1 if turns.pairs else 1.0
+    return replace(turns, scale=usual if abs(usual - height) < 1e-6 else _rounded(height))
 
 
 def _slowed(found: Array, plain: Array, base: float) -> Turns:
@@ -68,6 +90,39 @@ def _slowed(found: Array, plain: Array, base: float) -> Turns:
     high = _rounded(LOW + 1 / float(below))
     trained = _rounded(2 * math.pi * float(slope) * (high - LOW))
     return Turns(base, (("factor", factor), ("low", LOW), ("high", high), ("trained", trained)))
+
+
+def _by_pairs(found: Array, plain: Array, base: float) -> Turns:
+    """The same where the change is gradual by pairs; of many numbers that do, round ones."""
+    ratio, width = found / plain, 2 * len(found)
+    if not 0 < ratio[-1] < 1 - SURE:
+        return Turns(base)
+    factor = _rounded(1 / float(ratio[-1]))
+    kept = (ratio - 1 / factor) / (1 - 1 / factor)
+    first = int(np.flatnonzero(kept >= 1 - SURE)[-1]) if kept[0] >= 1 - SURE else 0
+    last = int(np.flatnonzero(kept <= SURE)[0])
+    per_pair = base ** (2 / width)
+    most = 2 * math.pi * per_pair**last  # low turns of the last pair, one with low = 1
+    trained = _round_between(most / per_pair, most)
+    most = trained / (2 * math.pi * per_pair**first)
+    high = _round_between(most / per_pair, most)
+    numbers = (("factor", factor), ("low", LOW), ("high", high), ("trained", trained))
+    return Turns(base, numbers, pairs=True)
+
+
+def _pair(turns: float, trained: float, base: float, width: int) -> float:
+    """The pair of so many turns in the trained positions, as a real number."""
+    return width * math.log(trained / (turns * 2 * math.pi)) / (2 * math.log(base))
+
+
+def _round_between(low: float, high: float) -> float:
+    """A power of two between two numbers, or else a number of few digits, or the middle."""
+    power = 2.0 ** math.floor(math.log2(high) - SURE)
+    if power > low:
+        return power
+    middle = math.sqrt(low * high)
+    tidy = (float(f"{middle:.{digits}g}") for digits in (1, 2, 3))
+    return next((each for each in tidy if low < each < high), middle)
 
 
 def _base(angle: float, width: int) -> float:
