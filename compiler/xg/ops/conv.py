@@ -25,7 +25,10 @@ def configure(use: Use) -> Attrs:
         raise Misuse("conv works along the axes in front of the last, its channels", help=help)
     if len(kernel) != len(axes) + 2:
         notes = {1: f"this is {use.spell(kernel)}"}
-        raise Misuse(f"conv along {len(axes)} axes has a kernel of {len(axes) + 2}", notes)
+        along = "1 axis" if len(axes) == 1 else f"{len(axes)} axes"
+        widths = "k, " * len(axes)
+        help = (f"[{widths}C/groups, D]: the widths, then the channels that go in and out",)
+        raise Misuse(f"conv along {along} has a kernel of {len(axes) + 2} axes", notes, help)
     groups: Dim = use.own["groups"] or ONE
     if kernel[-2] * groups != shape[-1]:
         notes = {0: f"this is {use.spell(shape)}", 1: f"this is {use.spell(kernel)}"}

@@ -26,9 +26,10 @@ def configure(use: Use) -> Attrs:
             raise Misuse("R needs both sides of its map", help=("R[b, s, (h, d) -> b, h, s, d]",))
         return _mapped(use, shape, use.axes.source, use.axes.target)
     if use.target is None:
+        written = "b, s, (h, d) -> b, h, s, d" if len(shape) < 4 else "b, h, s, d -> b, s, (h, d)"
         raise Misuse(
             f"R does not know what to make of {use.spell(shape)}",
-            help=("give its edge a shape, or write the map: R[b, s, (h, d) -> b, h, s, d]",),
+            help=(f"give its edge a shape, or write the map: R[{written}]",),
         )
     return _inferred(use, shape, use.target)
 
