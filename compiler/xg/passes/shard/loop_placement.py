@@ -8,7 +8,7 @@ from xg.diagnostics.diagnostic import DiagnosticError, Problem
 from xg.ir.collective import FAMILY
 from xg.ir.graph import Apply, Call, Graph, Program, Value
 from xg.ir.loop import Loop
-from xg.ir.placement import CONSTANT, AxisState, shard
+from xg.ir.placement import CONSTANT, REPLICATED, AxisState, shard
 from xg.ir.walk import reached
 from xg.passes.shard.calls import (
     CallRequest,
@@ -90,11 +90,19 @@ def _place_loop(loop: Loop, callee: Graph, states: Sequence[AxisState]) -> Placi
     while True:
         placed = yield CallRequest(callee.key, inputs, leaving)
         pairs = zip(inputs[fixed:], placed.outputs[kept:], strict=True)
-        states = tuple(left if left.kind == "S" else found for found, left in pairs)
+        states = tuple(_going_round(found, left) for found, left in pairs)
         now = (*cast_where(inputs, placed.casts & {*range(fixed)})[:fixed], *states)
         if now == inputs and states == placed.outputs[kept:]:
             return placed
         inputs, leaving = now, (*leaving[:kept], *states)
+
+
+def _going_round(found: AxisState, left: AxisState) -> AxisState:
+    """The state of what goes round, from those in which a round found it and left it.
+
+    One that begins at a number has no gradient there, and one in each later round.
+    """
+    return left if left.kind == "S" or (found, left) == (CONSTANT, REPLICATED) else found
 
 
 def refuse_sends(program: Program) -> Iterator[Problem]:

@@ -76,8 +76,11 @@ class Moves:
     def reshard(
         self, value: Value, target: AxisState, span: Span, into: Value | None = None
     ) -> Value:
-        """Bring a value into a state, once for each pair; `into` is the value that results."""
-        if self.states[value] == target:
+        """Bring a value into a state, once for each pair; `into` is the value that results.
+
+        A constant has no gradient, whose terms would be summed: it is used as it is.
+        """
+        if self.states[value] == target or (self.states[value], target) == (CONSTANT, REPLICATED):
             return value
         values = self.resharded.setdefault(value, {})
         if target not in values:
