@@ -51,19 +51,19 @@ def gqa(params: Params, at: str, X: Array) -> tuple[Array, GQASaved]:
     Q = rope(  # [B, N_H, S, D_h], llama.xg:20-21
         (X @ W_Q).reshape(B, S, N_H, D_h).swapaxes(1, 2), D_h, S
     )
-    K = rope(  # [B, N_KV, S, D_h], llama.xg:23-24
+    K = rope(  # [B, N_KV, S, D_h], llama.xg:24-25
         (X @ W_K).reshape(B, S, N_KV, D_h).swapaxes(1, 2), D_h, S
     )
-    V = (  # [B, N_KV, S, D_h], llama.xg:26
+    V = (  # [B, N_KV, S, D_h], llama.xg:28
         (X @ W_V).reshape(B, S, N_KV, D_h).swapaxes(1, 2)
     )
-    KT_1 = np.broadcast_to(K[:, :, None], (B, N_KV, N_H // N_KV, S, D_h))  # llama.xg:28
-    KT = KT_1.reshape(B, N_H, S, D_h).swapaxes(-1, -2)  # [B, N_H, D_h, S], llama.xg:28
-    VG_1 = np.broadcast_to(V[:, :, None], (B, N_KV, N_H // N_KV, S, D_h))  # llama.xg:29
-    VG = VG_1.reshape(B, N_H, S, D_h)  # [B, N_H, S, D_h], llama.xg:29
-    P = softmax(scale_mask(Q @ KT, 1 / D_h**0.5, S))  # [B, N_H, S, S], llama.xg:31
-    O = (P @ VG).swapaxes(1, 2).reshape(B, S, D)  # [B, S, D], llama.xg:32
-    Y = O @ W_O  # [B, S, D], llama.xg:33
+    KT_1 = np.broadcast_to(K[:, :, None], (B, N_KV, N_H // N_KV, S, D_h))  # llama.xg:30
+    KT = KT_1.reshape(B, N_H, S, D_h).swapaxes(-1, -2)  # [B, N_H, D_h, S], llama.xg:30
+    VG_1 = np.broadcast_to(V[:, :, None], (B, N_KV, N_H // N_KV, S, D_h))  # llama.xg:31
+    VG = VG_1.reshape(B, N_H, S, D_h)  # [B, N_H, S, D_h], llama.xg:31
+    P = softmax(scale_mask(Q @ KT, 1 / D_h**0.5, S))  # [B, N_H, S, S], llama.xg:33-34
+    O = (P @ VG).swapaxes(1, 2).reshape(B, S, D)  # [B, S, D], llama.xg:35
+    Y = O @ W_O  # [B, S, D], llama.xg:36
     return Y, GQASaved(X, Q, KT, VG, P, O)
 
 
@@ -79,47 +79,47 @@ def d_gqa(params: Params, at: str, saved: GQASaved, dY: Array, grads: Params) ->
     B, S, D = saved.X.shape
     N_H = saved.Q.shape[1]
     D_h = saved.Q.shape[3]
-    dO = dY @ W_O.T  # [B, S, D], grad of matmul, llama.xg:33
-    dW_O = (  # [D, D], grad of matmul, llama.xg:33
+    dO = dY @ W_O.T  # [B, S, D], grad of matmul, llama.xg:36
+    dW_O = (  # [D, D], grad of matmul, llama.xg:36
         saved.O.reshape(-1, D).T @ dY.reshape(-1, D)
     )
-    d_R_O = (  # [B, N_H, S, D_h], grad of reshape, llama.xg:32
+    d_R_O = (  # [B, N_H, S, D_h], grad of reshape, llama.xg:35
         dO.reshape(B, S, N_H, D_h).swapaxes(1, 2)
     )
-    dP = (  # [B, N_H, S, S], grad of matmul, llama.xg:32
+    dP = (  # [B, N_H, S, S], grad of matmul, llama.xg:35
         d_R_O @ saved.VG.swapaxes(-1, -2)
     )
-    dVG = (  # [B, N_H, S, D_h], grad of matmul, llama.xg:32
+    dVG = (  # [B, N_H, S, D_h], grad of matmul, llama.xg:35
         saved.P.swapaxes(-1, -2) @ d_R_O
     )
-    d_S = d_softmax(dP, saved.P)  # [B, N_H, S, S], grad of softmax, llama.xg:31
-    d_SM = d_scale_mask(  # [B, N_H, S, S], grad of scale_mask, llama.xg:31
+    d_S = d_softmax(dP, saved.P)  # [B, N_H, S, S], grad of softmax, llama.xg:34
+    d_SM = d_scale_mask(  # [B, N_H, S, S], grad of scale_mask, llama.xg:33
         d_S, 1 / D_h**0.5, S
     )
-    dQ = (  # [B, N_H, S, D_h], grad of matmul, llama.xg:31
+    dQ = (  # [B, N_H, S, D_h], grad of matmul, llama.xg:33
         d_SM @ saved.KT.swapaxes(-1, -2)
     )
-    dKT = (  # [B, N_H, D_h, S], grad of matmul, llama.xg:31
+    dKT = (  # [B, N_H, D_h, S], grad of matmul, llama.xg:33
         saved.Q.swapaxes(-1, -2) @ d_SM
     )
-    dV = (  # [B, N_KV, S, D_h], grad of broadcast, llama.xg:29
+    dV = (  # [B, N_KV, S, D_h], grad of broadcast, llama.xg:31
         dVG.reshape(B, N_KV, N_H // N_KV, S, D_h).sum(axis=2)
     )
-    d_BC = (  # [B, N_KV, N_H/N_KV, S, D_h], grad of transpose, broadcast, llama.xg:28
+    d_BC = (  # [B, N_KV, N_H/N_KV, S, D_h], grad of transpose, broadcast, llama.xg:30
         dKT.swapaxes(-1, -2).reshape(B, N_KV, N_H // N_KV, S, D_h)
     )
-    dK = d_BC.sum(axis=2)  # [B, N_KV, S, D_h], grad of broadcast, llama.xg:28
-    d_R_V = (  # [B, S, N_KV*D_h], grad of reshape, llama.xg:26
+    dK = d_BC.sum(axis=2)  # [B, N_KV, S, D_h], grad of broadcast, llama.xg:30
+    d_R_V = (  # [B, S, N_KV*D_h], grad of reshape, llama.xg:28
         dV.swapaxes(1, 2).reshape(B, S, N_KV * D // N_H)
     )
-    dW_V = (  # [D, N_KV*D_h], grad of matmul, llama.xg:26
+    dW_V = (  # [D, N_KV*D_h], grad of matmul, llama.xg:28
         saved.X.reshape(-1, D).T @ d_R_V.reshape(-1, N_KV * D // N_H)
     )
-    d_RoPE_K = d_rope(dK, D_h, S)  # [B, N_KV, S, D_h], grad of rope, llama.xg:24
-    d_R_K = (  # [B, S, N_KV*D_h], grad of reshape, llama.xg:23
+    d_RoPE_K = d_rope(dK, D_h, S)  # [B, N_KV, S, D_h], grad of rope, llama.xg:25
+    d_R_K = (  # [B, S, N_KV*D_h], grad of reshape, llama.xg:24
         d_RoPE_K.swapaxes(1, 2).reshape(B, S, N_KV * D // N_H)
     )
-    dW_K = (  # [D, N_KV*D_h], grad of matmul, llama.xg:23
+    dW_K = (  # [D, N_KV*D_h], grad of matmul, llama.xg:24
         saved.X.reshape(-1, D).T @ d_R_K.reshape(-1, N_KV * D // N_H)
     )
     d_RoPE_Q = d_rope(dQ, D_h, S)  # [B, N_H, S, D_h], grad of rope, llama.xg:21
@@ -129,7 +129,7 @@ def d_gqa(params: Params, at: str, saved: GQASaved, dY: Array, grads: Params) ->
     dW_Q = (  # [D, D], grad of matmul, llama.xg:20
         saved.X.reshape(-1, D).T @ d_R_Q.reshape(-1, D)
     )
-    dX = (  # [B, S, D], grad of matmul, sum over uses, llama.xg:15-26
+    dX = (  # [B, S, D], grad of matmul, sum over uses, llama.xg:15-28
         d_R_V @ W_V.T + d_R_K @ W_K.T + d_R_Q @ W_Q.T
     )
     grads |= {
@@ -154,7 +154,7 @@ class LayerSaved(NamedTuple):
 
 
 def layer(params: Params, at: str, X: Array) -> tuple[Array, LayerSaved]:
-    """Layer (llama.xg:36).
+    """Layer (llama.xg:39).
 
     X [B, S, D] -> Y [B, S, D]
     """
@@ -163,21 +163,21 @@ def layer(params: Params, at: str, X: Array) -> tuple[Array, LayerSaved]:
     W_gate = params[f"{at}.W_gate"]  # [D, D_ff]
     W_up = params[f"{at}.W_up"]  # [D, D_ff]
     W_down = params[f"{at}.W_down"]  # [D_ff, D]
-    N = rms(X, g_1, 1e-06)  # [B, S, D], llama.xg:39
-    M_1, attn_saved = gqa(params, f"{at}.attn", N)  # [B, S, D], llama.xg:40
-    M = M_1 + X  # [B, S, D], llama.xg:40
-    H = rms(M, g_2, 1e-06)  # [B, S, D], llama.xg:41
-    U_1 = H @ W_gate  # [B, S, D_ff], llama.xg:42
-    U_2 = H @ W_up  # [B, S, D_ff], llama.xg:42
-    U = swiglu(U_1, U_2)  # [B, S, D_ff], llama.xg:42
-    Y = U @ W_down + M  # [B, S, D], llama.xg:43
+    N = rms(X, g_1, 1e-06)  # [B, S, D], llama.xg:42
+    M_1, attn_saved = gqa(params, f"{at}.attn", N)  # [B, S, D], llama.xg:43
+    M = M_1 + X  # [B, S, D], llama.xg:43
+    H = rms(M, g_2, 1e-06)  # [B, S, D], llama.xg:44
+    U_1 = H @ W_gate  # [B, S, D_ff], llama.xg:45
+    U_2 = H @ W_up  # [B, S, D_ff], llama.xg:45
+    U = swiglu(U_1, U_2)  # [B, S, D_ff], llama.xg:45
+    Y = U @ W_down + M  # [B, S, D], llama.xg:46
     return Y, LayerSaved(X, attn_saved, M, H, U_1, U_2, U)
 
 
 def d_layer(
     params: Params, at: str, saved: LayerSaved, dY: Array, grads: Params
 ) -> Array:
-    """Backward pass of `layer` (llama.xg:36).
+    """Backward pass of `layer` (llama.xg:39).
 
     dY [B, S, D] -> dX [B, S, D], gradients of parameters in `grads`
     """
@@ -188,33 +188,33 @@ def d_layer(
     W_down = params[f"{at}.W_down"]  # [D_ff, D]
     B, S, D = saved.X.shape
     D_ff = saved.U_1.shape[2]
-    dU = dY @ W_down.T  # [B, S, D_ff], grad of matmul, llama.xg:43
-    dW_down = (  # [D_ff, D], grad of matmul, llama.xg:43
+    dU = dY @ W_down.T  # [B, S, D_ff], grad of matmul, llama.xg:46
+    dW_down = (  # [D_ff, D], grad of matmul, llama.xg:46
         saved.U.reshape(-1, D_ff).T @ dY.reshape(-1, D)
     )
-    d_SwiGLU_g, d_SwiGLU_u = d_swiglu(  # [B, S, D_ff], grad of swiglu, llama.xg:42
+    d_SwiGLU_g, d_SwiGLU_u = d_swiglu(  # [B, S, D_ff], grad of swiglu, llama.xg:45
         dU, saved.U_1, saved.U_2
     )
-    dW_up = (  # [D, D_ff], grad of matmul, llama.xg:42
+    dW_up = (  # [D, D_ff], grad of matmul, llama.xg:45
         saved.H.reshape(-1, D).T @ d_SwiGLU_u.reshape(-1, D_ff)
     )
-    dW_gate = (  # [D, D_ff], grad of matmul, llama.xg:42
+    dW_gate = (  # [D, D_ff], grad of matmul, llama.xg:45
         saved.H.reshape(-1, D).T @ d_SwiGLU_g.reshape(-1, D_ff)
     )
-    dH = (  # [B, S, D], grad of matmul, sum over uses, llama.xg:41-42
+    dH = (  # [B, S, D], grad of matmul, sum over uses, llama.xg:44-45
         d_SwiGLU_u @ W_up.T + d_SwiGLU_g @ W_gate.T
     )
-    dM_RMS, dg_2 = d_rms(  # [B, S, D], grad of RMS, llama.xg:41
+    dM_RMS, dg_2 = d_rms(  # [B, S, D], grad of RMS, llama.xg:44
         dH, saved.M, g_2, 1e-06, B, S, D
     )
-    dM = dY + dM_RMS  # [B, S, D], sum over uses, llama.xg:40
-    dN = d_gqa(  # [B, S, D], grad of GQA, llama.xg:40
+    dM = dY + dM_RMS  # [B, S, D], sum over uses, llama.xg:43
+    dN = d_gqa(  # [B, S, D], grad of GQA, llama.xg:43
         params, f"{at}.attn", saved.attn, dM, grads
     )
-    dX_RMS, dg_1 = d_rms(  # [B, S, D], grad of RMS, llama.xg:39
+    dX_RMS, dg_1 = d_rms(  # [B, S, D], grad of RMS, llama.xg:42
         dN, saved.X, g_1, 1e-06, B, S, D
     )
-    dX = dM + dX_RMS  # [B, S, D], sum over uses, llama.xg:36
+    dX = dM + dX_RMS  # [B, S, D], sum over uses, llama.xg:39
     grads |= {
         f"{at}.g_1": dg_1,
         f"{at}.g_2": dg_2,
@@ -238,7 +238,7 @@ class LlamaSaved(NamedTuple):
 
 
 def llama(params: Params, ids: Array, t: Array) -> tuple[Array, Array, LlamaSaved]:
-    """Llama (llama.xg:46).
+    """Llama (llama.xg:49).
 
     ids [B, S], t [B, S] -> Z [B, S, V], loss []
     """
@@ -246,22 +246,22 @@ def llama(params: Params, ids: Array, t: Array) -> tuple[Array, Array, LlamaSave
     g = params["g"]  # [D]
     W_lm = params["W_lm"]  # [D, V]
     B, S = ids.shape
-    Y_1 = E[ids]  # [B, S, D], llama.xg:50
+    Y_1 = E[ids]  # [B, S, D], llama.xg:53
     Y_2 = Y_1
     layers_saved: list[LayerSaved] = []
     for i in range(N_L):
-        Y_2, layer_saved = layer(params, f"layers.{i}", Y_2)  # [B, S, D], llama.xg:50
+        Y_2, layer_saved = layer(params, f"layers.{i}", Y_2)  # [B, S, D], llama.xg:53
         layers_saved.append(layer_saved)
-    Y = rms(Y_2, g, 1e-06)  # [B, S, D], llama.xg:50
-    Z = Y @ W_lm  # [B, S, V], llama.xg:51
-    loss, loss_lse = cross_entropy(Z, t, B * S)  # [], llama.xg:52
+    Y = rms(Y_2, g, 1e-06)  # [B, S, D], llama.xg:53
+    Z = Y @ W_lm  # [B, S, V], llama.xg:54
+    loss, loss_lse = cross_entropy(Z, t, B * S)  # [], llama.xg:55
     return Z, loss, LlamaSaved(ids, t, Y_2, layers_saved, Y, Z, loss_lse)
 
 
 def d_llama(
     params: Params, saved: LlamaSaved, dZ: Array, dloss: Array, grads: Params
 ) -> None:
-    """Backward pass of `llama` (llama.xg:46).
+    """Backward pass of `llama` (llama.xg:49).
 
     dZ [B, S, V], dloss [] -> gradients of parameters in `grads`
     """
@@ -270,23 +270,23 @@ def d_llama(
     B, S = saved.ids.shape
     D = saved.Y_2.shape[2]
     V = saved.Z.shape[2]
-    dZ_CE = d_cross_entropy(  # [B, S, V], grad of cross_entropy, llama.xg:52
+    dZ_CE = d_cross_entropy(  # [B, S, V], grad of cross_entropy, llama.xg:55
         dloss, saved.Z, saved.t, saved.loss_lse, B * S, B, S, V
     )
-    dZ = dZ + dZ_CE  # [B, S, V], sum over uses, llama.xg:51
-    dY = dZ @ W_lm.T  # [B, S, D], grad of matmul, llama.xg:51
-    dW_lm = (  # [D, V], grad of matmul, llama.xg:51
+    dZ = dZ + dZ_CE  # [B, S, V], sum over uses, llama.xg:54
+    dY = dZ @ W_lm.T  # [B, S, D], grad of matmul, llama.xg:54
+    dW_lm = (  # [D, V], grad of matmul, llama.xg:54
         saved.Y.reshape(-1, D).T @ dZ.reshape(-1, V)
     )
-    d_RMS, dg = d_rms(  # [B, S, D], grad of RMS, llama.xg:50
+    d_RMS, dg = d_rms(  # [B, S, D], grad of RMS, llama.xg:53
         dY, saved.Y_2, g, 1e-06, B, S, D
     )
     d_layers = d_RMS
     for i in reversed(range(len(saved.layers))):
-        d_layers = d_layer(  # [B, S, D], grad of Layer, llama.xg:50
+        d_layers = d_layer(  # [B, S, D], grad of Layer, llama.xg:53
             params, f"layers.{i}", saved.layers[i], d_layers, grads
         )
-    dE = _scatter_add(d_layers, saved.ids, V)  # [V, D], grad of embedding, llama.xg:50
+    dE = _scatter_add(d_layers, saved.ids, V)  # [V, D], grad of embedding, llama.xg:53
     grads |= {
         "E": dE,
         "g": dg,
