@@ -60,10 +60,12 @@ class StageModule(Module, Protocol):
         saved: Saved,
         d_outputs: Arrays,
         later: Later | None,
+        earlier: Arrays | None = None,
     ) -> Arrays:
         """Return the gradients of inputs; those of parameters fill in as `later` is called.
 
-        Without a list they are there at once, as `backward` gives them.
+        Without a list they are there at once, as `backward` gives them. They are added to those
+        of `earlier`, which is what an earlier call has returned; the sum is returned again.
         """
         ...
 

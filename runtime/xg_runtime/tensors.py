@@ -9,7 +9,7 @@ Without a device arrays and tensors share their memory, so a step of training ch
 through the other. Needs torch.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
 from typing import Any, Final, Protocol, cast
@@ -94,19 +94,29 @@ class OnArrays:
         saved: Saved,
         d_outputs: Arrays,
         later: Later | None,
+        earlier: Arrays | None = None,
     ) -> Arrays:
-        """Return the gradients of inputs; those of parameters fill in as `later` is called."""
-        given = self.tensors(params), saved, self.tensors(d_outputs), later
+        """Return the gradients of inputs; those of parameters fill in as `later` is called.
+
+        The module adds them to those of `earlier`, one by one as they come; but in bfloat16 the
+        arrays are added, which are float32.
+        """
+        kept, module, sums = [saved], cast(Any, self.module), self.dtype != "bfloat16"
+        del saved
+        found = earlier if isinstance(earlier, _Summed) else _Summed()
+        if sums:
+            found.leave(params)
+        before = found.tensors if sums else None
+        given, cotangents = self.tensors(params), self.tensors(d_outputs)
         with self.context():
-            tensors = cast(Any, self.module).backward_in_parts(*given)
-        found = as_arrays(tensors)
+            tensors = module.backward_in_parts(given, kept.pop(), cotangents, later, before)
+        found.tensors = tensors
+        found.add({name: tensors.pop(name) for name in [*tensors] if name not in params})
+        put = found.put if sums else found.add
+        put(tensors)
         if later is not None:
-            first = set(found)
-
-            def rest() -> None:
-                found.update(as_arrays({n: t for n, t in tensors.items() if n not in first}))
-
-            later.append(rest)
+            first: set[str] = set() if sums else {*tensors}
+            later.append(lambda: put({n: t for n, t in tensors.items() if n not in first}))
         return found
 
     def context(self) -> AbstractContextManager[Any]:
@@ -124,6 +134,26 @@ class OnArrays:
     def _tensor(self, array: Array) -> torch.Tensor:
         tensor = torch.as_tensor(np.asarray(array), device=self.device)
         return tensor.to(_TYPES[self.dtype]) if self.dtype and is_float(array) else tensor
+
+
+class _Summed(Arrays):
+    """The arrays of gradients that are summed over passes; `tensors` are the module's own."""
+
+    tensors: Tensors | None = None
+
+    def leave(self, names: Iterable[str]) -> None:
+        """Keep no array of these names: a tensor that shares its memory is to be freed."""
+        for name in names:
+            self.pop(name, None)
+
+    def put(self, tensors: Tensors) -> None:
+        """Take the arrays of tensors that are sums already."""
+        self.update(as_arrays(tensors))
+
+    def add(self, tensors: Tensors) -> None:
+        """Add the arrays of tensors to those of the same names."""
+        for name, array in as_arrays(tensors).items():
+            self[name] = self[name] + array if name in self else array
 
 
 def has_gpu() -> bool:

@@ -36,6 +36,17 @@ class Stub:
         self.alone.append(found() is None)
         return {}
 
+    def backward_in_parts(
+        self,
+        params: Any,  # noqa: ANN401
+        saved: Any,  # noqa: ANN401
+        d_outputs: Any,  # noqa: ANN401
+        *_: Any,  # noqa: ANN401
+    ) -> dict[str, Any]:
+        kept = [saved]
+        del saved
+        return self.backward(params, kept.pop(), d_outputs)
+
 
 @pytest.mark.parametrize("parts", [1, 3])
 def test_a_pipeline_hands_over(parts: int) -> None:
@@ -54,8 +65,10 @@ def test_a_module_of_torch_hands_over() -> None:
     stub = Stub()
     kept = [Saved()]
     OnArrays(cast(TorchModule, stub)).backward({}, kept.pop(), {})
+    kept.append(Saved())
+    OnArrays(cast(TorchModule, stub)).backward_in_parts({}, kept.pop(), {}, None)
     OnArrays(cast(TorchModule, stub)).backward({}, own := Saved(), {})  # negative control
-    assert stub.alone == [True, False]
+    assert stub.alone == [True, True, False]
     assert own
 
 

@@ -40,15 +40,20 @@ _HEAD = 16  # numbers in front of what is sent: its kind and its shape
 def flat(x: Tensor, device: str, *, copy: bool) -> torch.Tensor:
     """An array or tensor in one axis, of a type that can be sent; a copy where one is wanted."""
     if is_array(x):
-        array: Array = np.array(x, order="C", copy=copy or None)
+        owned = copy or not x.flags.writeable  # torch warns of arrays that it may not change
+        array: Array = np.array(x, order="C", copy=owned or None)
         tensor = torch.as_tensor(array.reshape(-1)).to(device)
     else:
-        tensor = x.detach().to(device, copy=copy, memory_format=torch.contiguous_format).view(-1)
+        form = torch.contiguous_format
+        tensor = x.detach().to(device, copy=copy, memory_format=form).reshape(-1)
     return tensor.to(_CARRIERS.get(tensor.dtype, tensor.dtype))
 
 
 def begin(call: Call, given: torch.Tensor, group: object) -> tuple[Any, torch.Tensor]:
-    """Begin a collective on `given`, which is used up; return torch's handle and the result."""
+    """Begin a collective on `given`, which is used up; return torch's handle and the result.
+
+    Only what an `all_gather` is given stays as it is: it is copied to its place in the result.
+    """
     ranks: int = _dist.get_world_size(group)
     match call.kind:
         case "all_reduce":
@@ -59,7 +64,8 @@ def begin(call: Call, given: torch.Tensor, group: object) -> tuple[Any, torch.Te
             return work, given
         case "all_gather":
             result = given.new_empty(given.numel() * ranks)
-            work = all_gather(result, given, group=group, async_op=True)
+            place = result.view(ranks, -1)[_dist.get_rank(group)]
+            work = all_gather(result, place.copy_(given), group=group, async_op=True)
         case "reduce_scatter":
             result = given.new_empty(given.numel() // ranks)
             work = _reduce_scatter(result, given, op=dist.ReduceOp.SUM, group=group, async_op=True)

@@ -2,6 +2,9 @@
 
 The shards of one layer travel in one collective for each mesh axis and type, and the next layer's
 is begun before it is needed. The numbers are those of every parameter gathered by itself.
+
+A backward pass begins with everything saved, so there the second layer is not begun before half of
+the first has been read: by then its functions have freed what they have read.
 """
 
 from __future__ import annotations
@@ -61,9 +64,10 @@ class Gathered(dict[str, T]):
         inner = [layer for layer in order if layer]
         order = [*(layer for layer in order if not layer), *(inner[::-1] if last_first else inner)]
         self._next = dict(itertools.pairwise(order))
+        self._fullest = inner[-1] if inner and last_first else None
         self._begun: dict[str, list[_Bundle]] = {}
         self._wholes: dict[str, dict[str, T]] = {}
-        self._read: set[str] = set()
+        self._read: dict[str, set[str]] = {}  # the names of each layer
 
     def whole(self, name: str) -> T:
         """A parameter with the shards of all ranks."""
@@ -75,11 +79,15 @@ class Gathered(dict[str, T]):
             for other in [each for each in self._wholes if not _contains(each, layer)]:
                 del self._wholes[other]
             self._wholes[layer] = dict(self._arrived(layer))
-            self._read.add(layer)
-            following = self._next.get(layer)
-            if following is not None and following not in self._read:
-                self._begin(following)
+        self._read.setdefault(layer, set()).add(name)
+        following = self._next.get(layer)
+        if following is not None and following not in self._read and self._is_time(layer):
+            self._begin(following)
         return self._wholes[layer][name]
+
+    def _is_time(self, layer: str) -> bool:
+        """Whether the layer behind this one is to be begun: at once, or at half of the fullest."""
+        return layer != self._fullest or 2 * len(self._read[layer]) >= len(self._names[layer])
 
     def _begin(self, layer: str) -> None:
         if layer in self._begun or layer in self._wholes:

@@ -99,27 +99,21 @@ class Pipeline:
         """
         results: list[Arrays] = [{} for _ in parts]
         saved: dict[tuple[int, int], Saved] = {}
-        begun: dict[tuple[int, int], tuple[Arrays, Later]] = {}
-        totals: list[Arrays] = [{} for _ in self.stages]
+        begun: dict[tuple[int, int], Later] = {}
+        totals: list[Arrays | None] = [None for _ in self.stages]
         held = [Held(_taken(stage, params)) for stage in self.stages]
         for cell in order:
             stage, key, part = self.stages[cell.turn], (cell.turn, cell.part), parts[cell.part]
             if cell.half == "weights":
-                arrays, rest = begun.pop(key)
-                self._finish(stage, rest, around(cell))
-                _add(totals[cell.turn], arrays)
-            elif cell.half == "inputs":
-                rest, kept = Later(), partial(saved.pop, key)
-                arrays = self._backward(stage, held[cell.turn], kept, part, around(cell), rest)
-                begun[key] = arrays, rest
+                self._finish(stage, begun.pop(key), around(cell))
             elif cell.backward:
-                kept = partial(saved.pop, key)
-                arrays = self._backward(stage, held[cell.turn], kept, part, around(cell))
-                _add(totals[cell.turn], arrays)
+                given = held[cell.turn], partial(saved.pop, key), part, totals[cell.turn]
+                rest = begun.setdefault(key, Later()) if cell.half == "inputs" else None
+                totals[cell.turn] = self._backward(stage, *given, around(cell), rest)
             else:
                 outputs, saved[key] = self._forward(stage, held[cell.turn], part)
                 results[cell.part] |= _named(outputs, wanted)
-        return results, self._summed(totals)
+        return results, self._summed([each or {} for each in totals])
 
     def _summed(self, totals: Sequence[Arrays]) -> Arrays:
         """The gradients of all stages, those of shared parameters over ranks too."""
@@ -160,10 +154,11 @@ class Pipeline:
         params: Arrays,
         kept: Callable[[], Saved],
         part: Part,
+        earlier: Arrays | None,
         around: AbstractContextManager[Any],
-        rest: Later | None = None,
+        rest: Later | None,
     ) -> Arrays:
-        """The backward pass of a microbatch: the gradients of parameters and inputs.
+        """The backward pass of a microbatch: the gradients of parameters, added to earlier ones.
 
         It alone keeps what was saved, so that it can free what it has read.
 
@@ -175,11 +170,12 @@ class Pipeline:
             if link.sends is not None:
                 cotangents = {link.sends: self._receive(link, 1)}
             with around:
-                if rest is None:
-                    gradients = stage.module.backward(params, kept(), cotangents)
-                else:
+                if hasattr(stage.module, "backward_in_parts"):
                     module = cast(StageModule, stage.module)
-                    gradients = module.backward_in_parts(params, kept(), cotangents, rest)
+                    gradients = module.backward_in_parts(params, kept(), cotangents, rest, earlier)
+                else:  # one that is read, not written
+                    gradients = {} if earlier is None else earlier
+                    _add(gradients, stage.module.backward(params, kept(), cotangents))
             if link.receives is not None:
                 self._send(gradients.pop(link.receives), link, -1)
         return gradients

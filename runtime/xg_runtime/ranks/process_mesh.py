@@ -74,14 +74,15 @@ class ProcessMesh(RankMesh):
         set_process_mesh(None)
 
     def start(self, call: Call, x: Tensor, *, donate: bool = False) -> _UnderWay:
-        """Begin a collective, with a copy of `x` unless it is donated.
+        """Begin a collective; `x` may change afterwards, and is copied unless it is donated.
 
         Raises RankError where ranks are found to differ, CollectiveFailed where one is gone.
         """
         number = self.begin(call)
         self._agree(number, str(call))
         with self._failures(call, number):
-            buffer = flat(x, self.devices.device_type, copy=not donate)
+            copy = not donate and call.kind != "all_gather"  # which copies it by itself
+            buffer = flat(x, self.devices.device_type, copy=copy)
             work, result = begin(call, buffer, self._group(call, number))
         self._record.note("runs", self.begun, str(call))
         tensor = shaped(call, result, tuple(x.shape), self.size(call.axis))

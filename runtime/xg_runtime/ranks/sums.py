@@ -82,7 +82,7 @@ def holding(terms: dict[str, Tensor], *, is_last: bool) -> Generator[None]:
 
 
 class Sums(dict[str, T]):
-    """Gradients by name; those of `add` are there after `finish`.
+    """Gradients by name; those of `add` are there after `finish`, added to earlier ones.
 
     Every rank must add the same names in the same order. `bucket` is how many bytes are sent at
     once, at least; slices of the sums of `held` names wait for a last pass, as whole sums do.
@@ -145,7 +145,8 @@ class Sums(dict[str, T]):
             start = 0
             for name, shape in zip(sent.names, sent.shapes, strict=True):
                 stop = start + prod(shape)
-                self[name] = whole[start:stop].reshape(shape)
+                part = whole[start:stop].reshape(shape)
+                self[name] = self[name] + part if name in self else part
                 start = stop
         self._sent.clear()
 

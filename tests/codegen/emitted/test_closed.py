@@ -129,6 +129,15 @@ def test_statements_that_no_emitter_writes(line: str) -> None:
         check_allowed(f"{MODULE.format('x')}\n\n{line}\n", VOCABULARY)
 
 
+@pytest.mark.parametrize("line", ["del y", "del y, z", "del saved.T"])
+def test_variables_and_saved_values_may_be_deleted(line: str) -> None:
+    source = "def f(x, saved):\n    y = x.T\n    z = y.T\n    {}\n    return x\n"
+    check_allowed(source.format(line), VOCABULARY)
+    for other in ("del f", "del y, f", "del x.T", "del (lambda: y)"):
+        with pytest.raises((DisallowedCode, SyntaxError)):
+            check_allowed(source.format(other), VOCABULARY)
+
+
 def compiled(text: str) -> Program:
     return differentiate(infer(resolve(parse(Source("net.xg", text)), _no_file)))
 

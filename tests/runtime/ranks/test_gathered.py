@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
+import warnings
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
+import torch
+from bench.memory import alone
+from bench.turns import torch_peak
 from numpy.typing import NDArray
 
 from xg_runtime.held import Held
 from xg_runtime.ranks import Gathered, Sums, all_gather, current, number, reduce_scatter, simulate
+from xg_runtime.ranks.collectives import start_all_gather
 from xg_runtime.ranks.gathered import layer_of
 
 GATHERS = {
@@ -48,6 +54,40 @@ def test_a_layer_is_gathered_at_once_and_the_next_one_ahead() -> None:
     for ranks in (2, 3):
         assert simulate({"N_D": ranks}, lambda: step(last_first=False)) == [forward] * ranks
         assert simulate({"N_D": ranks}, lambda: step(last_first=True)) == [backward] * ranks
+
+
+def test_a_backward_pass_begins_its_second_layer_in_the_middle_of_the_first() -> None:
+    """By then what the first has saved is half freed; later layers are begun a whole one ahead."""
+    names = [f"layers.{i}.W{j}" for i in (2, 1, 0) for j in range(4)]
+    gathers = dict.fromkeys(sorted(names), ("N_D", -1))
+
+    def step(last_first: bool) -> list[int]:
+        mine: dict[str, NDArray[Any]] = {name: np.ones((2, 1)) for name in gathers}
+        params = Gathered(mine, gathers, last_first=last_first)
+        counted = [0]
+        for name in names if last_first else sorted(names):
+            params.whole(name)
+            counted.append(sent())
+        return [after - before for before, after in pairwise(counted)]
+
+    assert simulate({"N_D": 2}, lambda: step(last_first=False))[0] == [2, *[0] * 3, 1, *[0] * 7]
+    assert simulate({"N_D": 2}, lambda: step(last_first=True))[0] == [1, 1, *[0] * 2, 1, *[0] * 7]
+
+
+def test_what_is_gathered_is_one_buffer() -> None:
+    """A rank's own part is written to its place in the result, and nowhere else."""
+    with alone({"N_D": 4}):
+        x = torch.ones(2**16)
+        peak = torch_peak(lambda: start_all_gather(x, "N_D", -1)._pending)  # pyright: ignore[reportPrivateUsage]
+        turned = torch.arange(6.0).reshape(2, 3).T
+        own = all_gather(turned, "N_D", -1)[:, :2]  # the other ranks send nothing
+        fixed = np.arange(3)
+        fixed.flags.writeable = False
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")
+            assert all_gather(fixed, "N_D", -1)[:3].tolist() == [0, 1, 2]
+    assert 4 * x.nbytes <= peak < 4.5 * x.nbytes
+    assert torch.equal(own, turned)
 
 
 def sent() -> int:

@@ -22,6 +22,18 @@ def terms(rank: int) -> Arrays:
     return {name: np.asarray(random.standard_normal(shape)) for name, shape in SHAPES.items()}
 
 
+def test_sums_are_added_to_earlier_ones() -> None:
+    def rank() -> Arrays:
+        sums: ranks.Sums[NDArray[Any]] = ranks.Sums()
+        for _ in range(3):
+            sums.add("N", {"W": np.ones(2)})
+            sums.finish()
+        return sums
+
+    (found, _) = ranks.simulate({"N": 2}, rank)
+    assert found["W"].tolist() == [6, 6]
+
+
 @pytest.mark.parametrize(("bucket", "calls"), [(0, 4), (100, 2), (1 << 20, 1)])
 def test_sums_are_the_same_in_any_buckets(bucket: int, calls: int) -> None:
     def rank() -> tuple[Arrays, Arrays, int]:

@@ -8,6 +8,7 @@ from xg.codegen.emit.bundles import spell_gathered
 from xg.codegen.emit.deferred_sums import DeferredSum, deferred_sums, sum_of
 from xg.codegen.emit.forward import Forward
 from xg.codegen.emit.forward_call import run_call
+from xg.codegen.emit.free_saved import free_variables
 from xg.codegen.emit.gradient_names import gradient_names, sums_with_seeds
 from xg.codegen.emit.later import KIND, TwoParts, freeing, is_in_parts, weights_function
 from xg.codegen.emit.line_breaks import bracketed, commented, indented, wrapped
@@ -117,10 +118,8 @@ class _BackwardWriter(PassWriter):
         head = self._head(seeds, len(results))
         before = [*drawn, *taken, *sizes, *types]
         if self.plan.frees_saved:  # fused code has no lines for single steps
-            return [
-                *head,
-                *indented([*self._docstring(), *freeing([*before, *code], self._tensors())]),
-            ]
+            lines = freeing([*before, *free_variables(code, self._variables())], self._tensors())
+            return [*head, *indented([*self._docstring(), *lines])]
         return self.function(head, [*self._docstring(), *before], code)
 
     @property
@@ -184,6 +183,13 @@ class _BackwardWriter(PassWriter):
     def _tensors(self) -> list[str]:
         """The fields of saved tensors, without those that calls have saved."""
         return [name for value, name in self.fields.items() if value.role != "saved"]
+
+    def _variables(self) -> Iterator[str]:
+        """The variables of what steps give."""
+        assert self.backward is not None
+        texts = self.statements.texts
+        values = (value for step in self.backward.steps for value in step.outputs)
+        yield from (text for v in values if v in texts and (text := texts[v].text).isidentifier())
 
     def _sources(self, params: Sequence[Value]) -> list[Source]:
         assert self.backward is not None
@@ -298,6 +304,7 @@ def _given(writer: _BackwardWriter) -> list[str]:
     terms: dict[str, list[tuple[str, str]]] = {}
     cut: dict[str, list[tuple[str, str]]] = {}
     lines: list[str] = []
+    within = is_in_parts(writer.plan.program)  # there they are added to those of earlier passes
     for value in writer.graph.param_values():
         gradient = writer.backward.gradients.get(value)
         if gradient is None:
@@ -311,13 +318,12 @@ def _given(writer: _BackwardWriter) -> list[str]:
             slices.setdefault(late.over, []).append((writer.below(name), text))
             continue
         text = writer.statements.materialize(gradient).text
-        if {(writer.graph.key, name), (writer.graph.key, "*")} & writer.plan.shared:
+        if within or {(writer.graph.key, name), (writer.graph.key, "*")} & writer.plan.shared:
             writer.plan.helpers["add"] = None
             lines.append(f"_add(grads, {writer.below(name)}, {text})")
         else:
             own.append((writer.below(name), text))
-    within = is_in_parts(writer.plan.program)  # `|=` would need a variable of its own there
-    if len(own) == 1 or within:
+    if len(own) == 1:
         lines += [f"grads[{key}] = {text}" for key, text in own]
     elif own:
         lines += ["grads |= {", *(f"    {key}: {text}," for key, text in own), "}"]

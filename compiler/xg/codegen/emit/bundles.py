@@ -10,6 +10,7 @@ from collections import Counter
 from collections.abc import Container, Iterable, Iterator
 from typing import Final
 
+from xg.codegen.emit.later import is_in_parts
 from xg.codegen.emit.line_breaks import indented
 from xg.codegen.emit.locate import locate
 from xg.codegen.emit.module_plan import ModulePlan
@@ -79,10 +80,13 @@ def gathered_params(plan: ModulePlan, *, reverse: bool) -> str:
     return f"Gathered(params, {listed}(){held}{order})"
 
 
-def no_sums(plan: ModulePlan) -> str:
-    """The line that begins the gradients where their sums are put off."""
+def no_gradients(plan: ModulePlan) -> str:
+    """The line that begins the gradients; their sums over ranks may be put off."""
     held = "held=_held()" if plan.bundles and holds(plan.program) else ""
-    return f"grads: Sums[Array] = Sums({held})"
+    kind, none = ("Sums[Array]", f"Sums({held})") if plan.defers_sums else ("Params", "{}")
+    if not is_in_parts(plan.program):
+        return f"grads: {kind} = {none}"
+    return f"grads: {kind} = {none} if earlier is None else earlier"
 
 
 def gather_functions(plan: ModulePlan) -> list[list[str]]:

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 from xg.codegen.emit.body import BodyWriter
+from xg.codegen.emit.free_saved import free_intermediates
 from xg.codegen.emit.line_breaks import broken, wrapped
 from xg.codegen.emit.names import Names, mentioned, spell_symbol
 from xg.codegen.emit.spelling import Scope, Spelling
@@ -47,9 +49,9 @@ class OperatorFunction:
 
 
 def operator_function(
-    op: Op, body: Body, attrs: Attrs, sizes: Sizes, spelling: Spelling
+    op: Op, body: Body, attrs: Attrs, sizes: Sizes, spelling: Spelling, *, frees: bool = False
 ) -> OperatorFunction:
-    """The function that computes a body."""
+    """The function that computes a body; one that `frees` keeps no array that it has read."""
     dims = {dim for expr in topological((*body.operands, *body.outputs)) for dim in expr.shape}
     names = Names(spell_symbol(name) for dim in dims for name in sizes.computed(dim).symbols())
     operands = [names.fresh(str(expr.name)) for expr in body.operands]
@@ -60,7 +62,9 @@ def operator_function(
     writer = BodyWriter(spelling, scope, names)
     for name, expr in zip(operands, body.operands, strict=True):
         writer.texts[id(expr)] = Text(name)
-    results = [result.text for result in writer.write(body.outputs)]
+    outputs = [_without_zeros(output) for output in body.outputs] if frees else body.outputs
+    results = [result.text for result in writer.write(outputs)]
+    written = [*writer.lines, f"return {', '.join(results)}"]
     used = mentioned([*writer.lines, *results])
     needs = _Needs(
         symbols=tuple(name for name in scope.needed if spell_symbol(name) in used),
@@ -69,10 +73,11 @@ def operator_function(
         device=scope.placed and scope.device == "device",
     )
     arguments = [*_operands(body, operands), *(f"{name}: float" for name in own.values())]
-    lines = [line for long in writer.lines for line in broken(long)]
+    freed = free_intermediates(written) if frees else written
+    lines = [line for long in freed[:-1] for line in broken(long)]
     return OperatorFunction(
         head=f"({', '.join([*arguments, *needs.arguments()])}) -> {_returns(body)}:",
-        lines=(*_docstring(op.description(attrs)), *lines, f"return {', '.join(results)}"),
+        lines=(*_docstring(op.description(attrs)), *lines, written[-1]),
         own=tuple(numbers.values()),
         sizes=needs.symbols,
         dtype=needs.dtype,
@@ -81,6 +86,16 @@ def operator_function(
         support=tuple(scope.support),
         results=len(results),
     )
+
+
+def _without_zeros(output: Expr) -> Expr:
+    """A difference to what is 0 but at one index of each row, without making the zeros."""
+    if output.prim != "sub":
+        return output
+    whole, placed = output.args
+    if placed.prim != "place" or placed.name or whole.shape != placed.shape:
+        return output
+    return replace(output, prim="sub_at", args=(whole, *placed.args), attrs=())
 
 
 @dataclass(frozen=True, slots=True)

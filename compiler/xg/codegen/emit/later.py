@@ -10,7 +10,7 @@ import re
 from collections.abc import Sequence
 from typing import Final
 
-from xg.codegen.emit.free_saved import free_saved
+from xg.codegen.emit.free_saved import add_at_once, free_saved
 from xg.codegen.emit.line_breaks import bracketed, indented
 from xg.diagnostics.lazy_dataclass import dataclass
 from xg.ir.graph import Backward, Call, Program, Step
@@ -19,10 +19,12 @@ BACKWARD: Final = "Gradients of all parameters and float inputs by name; no cota
 IN_PARTS: Final = (
     '"""The gradients of `backward`: those of inputs, and the others now or later.',
     "",
-    "The parts in `later` are called in their order, and fill what was returned.",
+    "The parts in `later` are called in their order, and fill what was returned. The gradients",
+    "of parameters are added to those of `earlier`, which an earlier call has returned.",
     '"""',
 )
 KIND: Final = "later: list[Any] | None"
+EARLIER: Final = "earlier: Params | None"
 LATER: Final = "def weights() -> None:"
 TAKEN: Final = "_later(later, weights)"
 
@@ -69,7 +71,8 @@ def freeing(lines: Sequence[str], fields: Sequence[str]) -> list[str]:
     inner = [line[4:] for line in lines[start + 1 : end] if line]
     words = set(re.findall(r"\bsaved\.(\w+)", "\n".join(inner)))
     early = free_saved(lines[: start - 1], [name for name in fields if name not in words])
-    late = weights_function(free_saved(inner, [name for name in fields if name in words]))
+    inner = free_saved(add_at_once(inner), [name for name in fields if name in words])
+    late = weights_function(inner)
     return [*early, *late, *lines[end + 1 :]]
 
 

@@ -7,7 +7,7 @@ what a piece mentions is found out once for each text.
 from __future__ import annotations
 
 import ast
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from functools import lru_cache
 from typing import Final, NamedTuple, TypeVar, cast
 
@@ -112,6 +112,7 @@ class _Collector:
         self.imports: dict[str, int] = {}
         self.functions: list[WrittenFunction] = []
         self.strange: list[tuple[int, str]] = []
+        self._deletions: list[ast.Delete] = []  # of the function that is read
 
     def mentions(self) -> PieceMentions:
         """All of them."""
@@ -166,6 +167,7 @@ class _Collector:
                 functions.append(cast(ast.FunctionDef, node))
             elif kind not in _KNOWN or kind in _RARE:
                 bound.update(self._rare(node))
+        self._deleted(bound)
         bound.update(function.name for function in functions)
         for function in functions:
             first = function is nodes[0]
@@ -189,11 +191,19 @@ class _Collector:
                 yield from bound
             case ast.ClassDef(name=name):  # within a function
                 yield name
-            case ast.Delete(targets=targets):
-                if not _are_saved(targets):
-                    self.strange.append((line, f"the line {ast.unparse(node)}"))
+            case ast.Delete():
+                self._deletions.append(node)
             case _:
                 self.strange.append((line, f"a {type(node).__name__}"))
+
+    def _deleted(self, bound: Collection[str]) -> None:
+        """Note every ``del`` but of fields of saved values and of a function's own variables."""
+        for node in self._deletions:
+            match node.targets:
+                case [ast.Tuple(elts=targets)] | targets:
+                    if not all(_may_go(target, bound) for target in targets):
+                        self.strange.append((node.lineno - 1, f"the line {ast.unparse(node)}"))
+        self._deletions.clear()
 
     def _function(self, node: ast.FunctionDef, called: set[str], bound: set[str]) -> None:
         above = frozenset(map(ast.unparse, node.decorator_list))
@@ -212,17 +222,11 @@ def _calls(function: ast.FunctionDef) -> tuple[set[str], set[str]]:
     return {func.id for func in calls if isinstance(func, ast.Name)}, bound
 
 
-def _are_saved(targets: list[ast.expr]) -> bool:
-    """Whether a ``del`` deletes fields of saved values, the only deletion in generated code."""
-    match targets:
-        case [ast.Tuple(elts=names)]:
-            return _are_fields(names)
-        case _:
-            return _are_fields(targets)
-
-
-def _are_fields(names: list[ast.expr]) -> bool:
-    return all(isinstance(n, ast.Attribute) and ast.unparse(n.value) == "saved" for n in names)
+def _may_go(target: ast.expr, bound: Collection[str]) -> bool:
+    """Whether generated code may delete it."""
+    if isinstance(target, ast.Name):
+        return target.id in bound
+    return isinstance(target, ast.Attribute) and ast.unparse(target.value) == "saved"
 
 
 def descendants(root: ast.AST) -> list[ast.AST]:

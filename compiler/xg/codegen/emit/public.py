@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 
 from xg.codegen.emit.argument_checks import backward_checks, checked_names, first_checks
-from xg.codegen.emit.bundles import gather_functions, gathered_params, no_sums
+from xg.codegen.emit.bundles import gather_functions, gathered_params, no_gradients
 from xg.codegen.emit.dialect import Dialect
 from xg.codegen.emit.forward import Forward
 from xg.codegen.emit.frozen import frozen_patterns, learns_function
 from xg.codegen.emit.later import (
     BACKWARD,
+    EARLIER,
     IN_PARTS,
     KIND,
     is_in_parts,
@@ -146,9 +147,9 @@ class PublicWriter:
             *_like(self.dialect, mentioned([*lines, *constant])),
             *size_lines.lines,
             *lines,
-            no_sums(self.plan) if self.plan.defers_sums else "grads: Params = {}",
+            no_gradients(self.plan),
             *bracketed(head, [*given, *(["later"] if in_parts else [])], ")", 4),
-            *(f'grads["{v.name}"] = {name}' for v, name in zip(inputs, results, strict=True)),
+            *(_handed(self.plan, str(v.name), n) for v, n in zip(inputs, results, strict=True)),
             *constant,
             *self._finish(),
             "return grads",
@@ -159,7 +160,7 @@ class PublicWriter:
             return releasing.functions(body, in_parts=in_parts)
         arguments = ["params: Params", f"saved: {self.saved_class}"]
         arguments += ["d_outputs: Mapping[str, Array]"]
-        arguments += [KIND] if in_parts else []
+        arguments += [KIND, f"{EARLIER} = None"] if in_parts else []
         name = "backward_in_parts" if in_parts else "backward"
         head = bracketed(f"def {name}(", arguments, ") -> Params:")
         doc = IN_PARTS if in_parts else [f'"""{BACKWARD}"""']
@@ -281,6 +282,14 @@ class PublicWriter:
             for value in saved
             if value.role != "saved" and not may_be_none(value)
         ]
+
+
+def _handed(plan: ModulePlan, name: str, gradient: str) -> str:
+    """The line that gives the gradient of an input; in a stage it is added to earlier ones."""
+    if not is_in_parts(plan.program):
+        return f'grads["{name}"] = {gradient}'
+    plan.helpers["add"] = None
+    return f'_add(grads, "{name}", {gradient})'
 
 
 def _like(dialect: Dialect, words: Collection[str]) -> list[str]:

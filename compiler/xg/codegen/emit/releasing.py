@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
-from xg.codegen.emit.later import BACKWARD, IN_PARTS, KIND
+from xg.codegen.emit.later import BACKWARD, EARLIER, IN_PARTS, KIND
 from xg.codegen.emit.line_breaks import bracketed, indented
 from xg.diagnostics.lazy_dataclass import dataclass
 
@@ -26,20 +26,23 @@ class Releasing:
 
     def functions(self, body: Sequence[str], *, in_parts: bool) -> list[list[str]]:
         """The public functions, and the private one with this body."""
-        whole = self._public("backward", [f'"""{BACKWARD}"""'], [], "None" if in_parts else "")
-        parts = self._public("backward_in_parts", IN_PARTS, [KIND], "later") if in_parts else []
-        head = self._head("_gradients", [KIND] if in_parts else [])
+        doc, nothing = [f'"""{BACKWARD}"""'], ["None", "None"] if in_parts else []
+        whole = self._public("backward", doc, [], nothing)
+        more = [KIND, f"{EARLIER} = None"]
+        parts = self._public("backward_in_parts", IN_PARTS, more, ["later", "earlier"])
+        head = self._head("_gradients", [KIND, EARLIER] if in_parts else [])
         own = [*head, *indented([_OWN, *body])]
-        return [*([parts] if parts else []), whole, own]
+        return [*([parts] if in_parts else []), whole, own]
 
     def _head(self, name: str, more: Sequence[str]) -> list[str]:
         arguments = ["params: Params", f"saved: {self.saved_class}"]
         arguments += ["d_outputs: Mapping[str, Array]", *more]
         return bracketed(f"def {name}(", arguments, ") -> Params:")
 
-    def _public(self, name: str, doc: Sequence[str], more: Sequence[str], later: str) -> list[str]:
-        given = ["params", "saved", "d_outputs", *([later] if later else [])]
-        call = f"return _gradients({', '.join(given)})"
+    def _public(
+        self, name: str, doc: Sequence[str], more: Sequence[str], last: Sequence[str]
+    ) -> list[str]:
+        call = f"return _gradients({', '.join(['params', 'saved', 'd_outputs', *last])})"
         body = [
             *doc,
             *self.checks,

@@ -265,7 +265,7 @@ class Statements:
     def _call(self, step: Apply, body: Body) -> Text:
         name, function = self._kernel(step, body) or (
             function_name(step.op.name),
-            operator_function(step.op, body, step.attrs, self.scope.sizes, self.spelling),
+            self._function(step, body),
         )
         args = [self.mention(value).text for value in step.inputs]
         for place in function.absent:
@@ -288,6 +288,13 @@ class Statements:
         called = self.functions.name(name, function)
         turned = call(called, *args[::-1]).text if function.turns else None
         return Text(call(called, *args).text, turned=turned)
+
+    def _function(self, step: Apply, body: Body) -> OperatorFunction:
+        """The function of an operator without a kernel."""
+        kernels = self.functions.kernels
+        frees = kernels is not None and kernels.releasing
+        sizes = self.scope.sizes
+        return operator_function(step.op, body, step.attrs, sizes, self.spelling, frees=frees)
 
     # ---- lines ----------------------------------------------------------------------------------
 

@@ -119,6 +119,7 @@ WORDS: Final[Mapping[str, Spell]] = {
     "iota": array_ops.arange("torch.arange", lambda scope: [f"device={scope.place()}"]),
     **array_ops.elementary("torch"),
     "erf": array_ops.unary("erf", "torch.erf"),
+    "sub_at": array_ops.support("sub_at"),
     "stop": array_ops.method("detach"),
     "maximum": _extreme("maximum", "min"),
     "minimum": _extreme("minimum", "max"),

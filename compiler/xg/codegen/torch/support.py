@@ -84,6 +84,13 @@ def place(values: Array, ids: Array, length: int) -> Array:
     return rows.scatter_(-1, ids[..., None], values[..., None])
 
 
+def sub_at(x: Array, values: Array, ids: Array) -> Array:
+    """X less one value per row of its last axis, at its id."""
+    y = x.to(torch.promote_types(x.dtype, values.dtype), copy=True)
+    at = ids[..., None]
+    return y.scatter_(-1, at, y.gather(-1, at) - values[..., None])
+
+
 def scatter_add(updates: Array, ids: Array, rows: int) -> Array:
     """Sum rows by their ids: the gradient of a table that was read by them."""
     axes = updates.shape[ids.ndim :]
