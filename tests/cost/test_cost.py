@@ -187,3 +187,19 @@ def _inputs(program: xg.Program) -> dict[str, NDArray[Any]]:
         bound = cast("int", spec.range)
         made[name] = draw.integers(0, bound, shape) if bound else draw.standard_normal(shape)
     return made
+
+
+def test_the_inputs_that_are_saved_have_a_row_of_their_own(tmp_path: Path) -> None:
+    (tmp_path / "net.xg").write_text(INPUTS, encoding="utf-8")
+    (block,) = xg.compile(tmp_path / "net.xg").cost().blocks
+    assert [(row.name, row.line) for row in block.rows] == [("inputs", None), ("• : Y", 4)]
+    assert block.rows[0].amount.saved == symbol("B") * symbol("D") * 4
+
+
+INPUTS = """\
+dim B, D = 4
+block Net(X [B, D]) -> Y [B, D] {
+    param W [D, D]
+    X -> •<=W : Y
+}
+"""

@@ -75,3 +75,13 @@ def test_any_positive_rate_is_one(rate: str) -> None:
 def test_a_table_that_is_wrong_says_where(text: str, said: str) -> None:
     with pytest.raises(UnreadableMachines, match=said):
         machines(tomllib.loads(text))
+
+
+def test_a_machine_without_a_title_has_its_name() -> None:
+    rates = "flops = { float32 = 1 }\nlink = 1\n"
+    found = machines(tomllib.loads(f"[a]\n{rates}[b]\ntitle = 'B'\n{rates}"))
+    assert [each.title for each in found] == ["a", "B"]
+
+
+def test_what_is_sent_is_sent_in_each_microbatch_if_nothing_else_is_said() -> None:
+    assert not sum_over("N_T", 1).once

@@ -8,7 +8,9 @@ from typing import Any, cast
 import pytest
 
 import xg
+from xg.cost.alive import _largest as largest_of  # pyright: ignore[reportPrivateUsage]
 from xg.cost.largest import Largest
+from xg.ir.dim import symbol
 
 SCAN = """\
 op Scan(x [.., D], h [.., N]; w [D, N]) = sum[N](exp(x * w) * h)
@@ -80,3 +82,10 @@ def test_the_command_shows_it(
     else:
         assert f"{size:,}" in out
         assert "an array inside Scan : y, Cell, line 5" in out
+
+
+def test_sums_that_are_nowhere_above_another_go() -> None:
+    small, large = symbol("D"), symbol("D") * 2
+    assert largest_of([small, large]) == largest_of([large, small]) == (large,)
+    other = symbol("B") + symbol("D")
+    assert largest_of([small, other, large]) == (other, large)

@@ -48,6 +48,33 @@ def test_one_failing_rename_undoes_the_others(
     assert (tmp_path / "a").read_bytes() == b"old"
 
 
+def test_the_old_file_has_a_second_name_and_no_copy(tmp_path: Path) -> None:
+    path = tmp_path / "a"
+    files.write(path, b"old")
+    files._keep_old(path)  # pyright: ignore[reportPrivateUsage]
+    assert files.beside(path, "old").samefile(path)
+
+
+def test_what_another_process_removes_first_is_no_error(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    left = files.beside(tmp_path / "a", "new", 1)
+    left.write_bytes(b"half")
+
+    def gone(pid: int) -> bool:
+        left.unlink()
+        return False
+
+    monkeypatch.setattr(files, "_alive", gone)
+    files.remove_leftovers(tmp_path)
+    assert names(tmp_path) == []
+
+
+def test_where_nobody_can_ask_a_process_is_taken_to_run(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(os, "name", "nt")
+    assert files._alive(2**22 + 1)  # pyright: ignore[reportPrivateUsage]
+
+
 def test_without_hard_links_the_old_file_is_copied(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -107,6 +107,7 @@ def test_bits_are_kept_where_all_tensors_have_the_type_and_it_is_asked(tmp_path:
         found = weights.read(tmp_path / f"{name}.safetensors", kept=kept).tensors
         assert same(found, pair)
         assert found["a"].dtype == np.float32
+    assert weights.read(tmp_path / "all.safetensors").tensors["a"].dtype == np.float32
 
 
 def test_transformers_reads_the_shards_that_we_write(tmp_path: Path) -> None:
@@ -230,3 +231,11 @@ def test_a_missing_file(tmp_path: Path) -> None:
     (tmp_path / "w.txt").write_text("")
     with pytest.raises(FileError, match=r"weights are a \.safetensors file"):
         weights.read(tmp_path / "w.txt")
+
+
+def test_numbers_that_json_lacks_are_read_from_a_config(tmp_path: Path) -> None:
+    """As transformers 5 writes them; a table with anything else in it is one."""
+    tables = {"x": {"__float__": "Infinity"}, "y": {"__float__": "1", "z": 2}, "w": {"a": "b"}}
+    weights.write(tmp_path, TENSORS, tables)
+    config = weights.read(tmp_path).config
+    assert config == {**tables, "x": float("inf")}
