@@ -17,6 +17,7 @@ from passes.decode_step.stepping import (
     llama,
     stepping,
     transformer,
+    written,
 )
 
 import xg
@@ -212,3 +213,31 @@ def test_a_selective_state_space_keeps_as_much_after_any_text(width: int) -> Non
     for path in states if width > 1 else ():
         forgotten = {**states, path: one.empty()[path]}
         assert np.abs(one.one(forgotten, 3, 5)[0] - one.expected()[:, 3:5]).max() > 1e-6
+
+
+MASKED = """\
+dim B, S, D = 6
+op Hide(a [.., S, T]) = select({mask}, a, -inf)
+    where i = range[S](T - S), j = range[T]
+op Turned(a [.., T, S]) = select({mask}, a, -inf)
+    where i = range[S](T - S), j = range[T]
+block Net(X [B, S, D]) -> Y [B, S, D] {{
+    param W_K [D, D]
+    X -> •<=W_K : K [B, S, D]
+    {scores} : A [B, S, S]
+      -> S -> •<=X : Y
+}}
+"""
+ROWS, COLUMNS = "X -> •<=T(K) -> Hide", "K -> •<=T(X) -> Turned -> T"
+
+
+@pytest.mark.parametrize("scores", [ROWS, COLUMNS])
+@pytest.mark.parametrize("mask", ["i >= j", "i - 1 >= j - 1", "1 + i >= 1 + j", "i - 1 >= j"])
+def test_a_mask_of_positions_may_be_shifted_and_turned(mask: str, scores: str) -> None:
+    assert error(stepping(written(MASKED.format(mask=mask, scores=scores)))) < EXACT
+
+
+def test_a_mask_that_counts_down_is_not_followed() -> None:
+    later = written(MASKED.format(mask="5 - i >= 5 - j", scores=ROWS))
+    with pytest.raises(xg.DiagnosticError, match="over all positions"):
+        stepping(later)

@@ -15,6 +15,7 @@ from tier import THOROUGH
 import xg
 from xg.diagnostics.diagnostic import DiagnosticError
 from xg.frontend.project import parse_project, read_project
+from xg.ir.dim import Dim, symbol
 from xg.verify.plan_proof import prove_ranks
 from xg_runtime.ranks import local_shards, rank, simulate
 
@@ -288,3 +289,20 @@ def test_what_needs_neighbours_is_refused(text: str, reason: str) -> None:
     with pytest.raises(DiagnosticError) as refused:
         xg.compile(source=text, block="Net", plan="Zigzag")
     assert reason in str(refused.value)
+
+
+def test_a_rank_in_zigzag_computes_a_half_of_the_scores_and_a_little(tmp_path: Path) -> None:
+    """2N + 1 of 4N of those that the last rank of a plain ring has; rows have theirs as there."""
+    path = tmp_path / "rings.xg"
+    path.write_text(RINGS, encoding="utf-8")
+    sizes = {"B": 2, "S": 64, "D": 4}
+
+    def attention(plan: str) -> Dim:
+        program = xg.compile(path, block="Causal", plan=plan, sizes=sizes, mesh={"N_S": 4})
+        (report,) = program.costs("float32")
+        rows = {row.name: row.amount for block in report.cost.blocks for row in block.rows}
+        return rows["Ring : Y"].forward
+
+    of_rows, n = symbol("B") * symbol("S") * 6 / symbol("N_S"), symbol("N_S")
+    scores = attention("Ring") - of_rows
+    assert attention("Zigzag") == scores * (n * 2 + 1) / (n * 4) + of_rows
