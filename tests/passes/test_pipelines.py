@@ -46,6 +46,7 @@ def test_a_pass_that_breaks_a_rule_is_named(
 def test_every_pass_has_a_name_of_its_own_and_is_used() -> None:
     names = [each.name for each in EVERY_PASS]
     assert len(set(names)) == len(names)
-    assert all(each.says and each.says[0].islower() for each in EVERY_PASS)
+    assert all(re.fullmatch("[a-z]+(-[a-z]+)*", name) for name in names)
+    assert all(" " in each.says and each.says[0].islower() for each in EVERY_PASS)
     every = (SINGLE, FUSED, PARALLEL, FUSED_RANK, BLOCKS)
     assert {each.name for pipeline in every for each in pipeline} == set(names)

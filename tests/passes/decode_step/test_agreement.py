@@ -241,3 +241,19 @@ def test_a_mask_that_counts_down_is_not_followed() -> None:
     later = written(MASKED.format(mask="5 - i >= 5 - j", scores=ROWS))
     with pytest.raises(xg.DiagnosticError, match="over all positions"):
         stepping(later)
+
+
+PASSED_ON = """\
+dim B, S, D = 6
+block Weigh(A [B, S, S], X [B, S, D]) -> Y [B, S, D] {
+    A -> S -> •<=X : Y
+}
+block Net(X [B, S, D]) -> Y [B, S, D] {
+    X -> •<=T(X) -> SM(1, causal) : A [B, S, S]
+    A, X -> Weigh : Y
+}
+"""
+
+
+def test_a_mask_is_known_in_the_block_that_scores_are_given_to() -> None:
+    assert error(stepping(written(PASSED_ON))) < EXACT
