@@ -1,5 +1,6 @@
 """Pipelines: one runner, a program after every pass, each verified."""
 
+import re
 from dataclasses import replace
 
 import pytest

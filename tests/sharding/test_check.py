@@ -84,3 +84,13 @@ def test_no_move_may_be_made_twice(plan: str) -> None:
         )
         with pytest.raises(Unsound):
             check(differentiate(replace(program, graphs={**program.graphs, key: doubled})))
+
+
+def test_a_gradient_that_is_in_another_state_is_refused() -> None:
+    """Also one that no step makes: a cotangent that was given, for a matrix that is cut."""
+    program = differentiate(placed("DP_TP"))
+    key, backward = next((k, b) for k, b in program.backwards.items() if b.block == "MLP")
+    cut = next(value for value in backward.gradients if value.name == "W_down")
+    wrong = replace(backward, gradients={**backward.gradients, cut: backward.inputs[0]})
+    with pytest.raises(Unsound, match=r"the gradient of W_down is .* over N_., not "):
+        check(replace(program, backwards={**program.backwards, key: wrong}))
