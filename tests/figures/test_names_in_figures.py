@@ -217,3 +217,18 @@ def test_a_saved_tensor_says_that_it_is_saved() -> None:
 def test_a_rank_says_of_how_many_it_is() -> None:
     figure = drawn_notation("mha", "forward", "TP")
     assert figure.subtitle == "forward pass (Node i of 2 GPUs), tensor parallel"
+
+
+def test_many_tensors_of_which_a_gradient_has_terms_are_named_by_the_ends() -> None:
+    """A label that named them all would grow with the block."""
+    steps = "".join(f"-> ⊕<-X : H_{n} [B] -> tanh : G_{n} [B]\n" for n in range(5))
+    source = f"dim B\nblock Net(X [B]) -> Y [B] {{\n X -> tanh : G [B]\n{steps} -> tanh : Y\n}}\n"
+    labels = [said(edge) for edge in xg.compile(source=source).figure("backward").edges]
+    terms = [one.removeprefix("dX [B], ") for one in labels if one.startswith("dX")]
+    assert terms == [
+        "dH_4 + dH_3",
+        "dH_4 + dH_3 + dH_2",
+        "dH_4 + … + dH_1",
+        "dH_4 + … + dH_0",
+        "less dH_4 + … + dH_0",
+    ]

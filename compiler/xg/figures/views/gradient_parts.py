@@ -16,6 +16,7 @@ from xg.ir.graph import Apply, Backward, Value
 
 _SUM: Final = "⊕"
 _MANY: Final = 3  # numbers that are written as a range
+_NAMED: Final = 3  # names that are all written
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,8 +36,10 @@ class GradientPart:
         """Return which terms it is, in the quiet colour of shapes."""
         others = self.less or self.among
         runs = plain(", less " if self.less else f", {self.terms}" if not others else ", ")
-        for one in others:
-            runs += (*(plain(" + ") if one is not others[0] else ()), *symbol(one))
+        few = others if len(others) <= _NAMED else (others[0], others[-1])
+        for one in few:
+            between = " + " if few is others else " + … + "
+            runs += (*(plain(between) if one is not few[0] else ()), *symbol(one))
         return muted((*runs, *plain(f" + {self.terms}" if self.among and self.terms else "")))
 
 
