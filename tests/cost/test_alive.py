@@ -1,4 +1,4 @@
-"""What is alive beside saved values, by hand: a call's result that its block saves is saved."""
+"""Bytes alive beside saved values, by hand: a result that the called block saves is saved."""
 
 from __future__ import annotations
 
