@@ -183,3 +183,27 @@ def test_a_block_is_placed_once_for_all_choices(
     found = checked(read_project(file), "Net", {}, "TP")
     assert not found.diagnostics
     assert (placed.count("F"), placed.count("Deep")) == (1, 1)
+
+
+FAR = """\
+dim B, S = 4, D = 4
+mesh N_T = 2
+block Net(X [B, S, D]) -> Y [B, S, D] {
+    param W [D, D], b [D]
+    X -> •<=W -> ⊕<-BC(b) -> tanh -> DO(0.1) : Y
+}
+plan SP of Net {
+    X [B, S, D/N_T]
+    W [D/N_T, D]
+    Y [B, S/N_T, D]
+}
+"""
+
+
+def test_a_placement_is_asked_for_through_several_elementwise_steps(tmp_path: Path) -> None:
+    """The sum is scattered where it is made, and no rank has the whole of it."""
+    (tmp_path / "far.xg").write_text(FAR, encoding="utf-8")
+    program = xg.compile(tmp_path / "far.xg", plan="SP").distributed
+    assert program
+    made = [step.op.glyph for step in program.main.steps if isinstance(step, Apply)]
+    assert made == ["•", "RS", "cast", "BC", "⊕", "tanh", "DO"]
