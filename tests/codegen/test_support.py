@@ -1,0 +1,34 @@
+"""Functions that modules of several backends have, each in its own words: they give the same."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import torch
+from numpy.typing import NDArray
+
+from xg.codegen.numpy import support as of_numpy
+from xg.codegen.torch import support as of_torch
+
+
+@pytest.mark.parametrize("shape", [(7,), (3, 5), (2, 3, 6)])
+def test_how_many_equal_ids_come_before_each(shape: tuple[int, ...]) -> None:
+    ids = np.random.default_rng(1).integers(0, 3, shape)
+    expected = np.array(
+        [[int(np.sum(row[:place] == one)) for place, one in enumerate(row)] for row in _rows(ids)]
+    ).reshape(shape)
+    assert expected.max() > 1
+    assert np.array_equal(of_numpy.earlier(ids), expected)
+    assert np.array_equal(of_torch.earlier(torch.as_tensor(ids)).numpy(), expected)
+
+
+def _rows(ids: NDArray[np.int64]) -> NDArray[np.int64]:
+    return ids.reshape(-1, ids.shape[-1])
+
+
+@pytest.mark.parametrize("shape", [(7,), (3, 5), (2, 3, 6)])
+def test_of_equal_numbers_the_first_is_at_the_top(shape: tuple[int, ...]) -> None:
+    x = np.random.default_rng(2).integers(0, 4, shape).astype(float)
+    expected = np.argsort(-x, axis=-1, kind="stable")[..., :3]
+    assert np.array_equal(of_numpy.top(x, 3), expected)
+    assert np.array_equal(of_torch.top(torch.as_tensor(x), 3).numpy(), expected)
