@@ -19,7 +19,6 @@ from xg_grammar.pygments_lexer import WORDS
 
 HERE = Path(__file__).parent
 PACKAGES = ("xg", "xg_runtime", "xg_grammar", "lark")
-NOT_HERE = ("xg/importing/",)  # reads models of torch, which no browser has
 KINDS = {".py", ".xg", ".json", ".toml", ".ttf", ".txt", ".md", ".lark", ".js", ".css", ".html"}
 FOLDER = "playground"
 SMALLEST = "block F(X [2]) -> Y [2] {\n    X -> S : Y\n}\n"
@@ -71,8 +70,9 @@ def squeezed(members: Iterable[tuple[str, bytes]]) -> bytes:
 def _members() -> Iterator[tuple[str, Path]]:
     for package in PACKAGES:
         folder = _package(package)
-        named = ((f"{package}/{path.relative_to(folder).as_posix()}", path) for path in _in(folder))
-        yield from ((name, path) for name, path in named if not name.startswith(NOT_HERE))
+        yield from (
+            (f"{package}/{path.relative_to(folder).as_posix()}", path) for path in _in(folder)
+        )
     yield "website/playground/numpy_names.py", HERE / "numpy_names.py"
     diagrams = library()
     if not diagrams.is_relative_to(_package("xg")):

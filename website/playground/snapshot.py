@@ -27,7 +27,8 @@ SECONDS = 300
 UNUSED = re.compile(
     r"lark/|xg_runtime/|xg_grammar/(build|textmate|xg\.lark)|xg/(notebook|sphinx|testing)\.py"
     r"|xg/cli/(actions|live|new_project|shells|training)/"
-    r"|xg/cli/(counterpart|dumped|effects|plan_|published|rank|writer)"
+    r"|xg/cli/(counterpart|dumped|effects|export|foreign_call|plan_|published|rank|writer)"
+    r"|xg/codegen/dtensor/"
     r"|xg/(importing|verify)/|xg/editor/server/|xg/pages/(diff|explain)/|xg/passes/ir_text/"
 )
 USED = re.compile(  # of these, by the explorer
