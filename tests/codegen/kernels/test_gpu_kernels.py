@@ -87,6 +87,16 @@ def test_uneven_rows_are_filled_and_cut_again(width: int, monkeypatch: pytest.Mo
     assert kernels.filled(table.T).stride() == (1, 16)  # a transposed matrix stays one
 
 
+def test_a_norm_of_narrow_rows_by_wide_numbers_is_wide() -> None:
+    x = torch.randn(3, 5).to(torch.bfloat16)
+    gamma, beta = torch.randn(5), torch.randn(5)
+    expected = torch.nn.functional.layer_norm(x.float(), (5,), gamma, beta, 1e-5)
+    alone = kernels.layer_norm_output(x, gamma, beta, 1e-5)
+    assert alone.dtype == torch.float32
+    torch.testing.assert_close(alone, expected)
+    torch.testing.assert_close(kernels.layer_norm(x, gamma, beta, 1e-5)[0], expected)
+
+
 def test_rows_are_uneven_on_a_gpu_alone() -> None:
     assert not kernels.is_uneven(torch.zeros(8, 7))
     with FakeTensorMode():
