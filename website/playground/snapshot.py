@@ -27,8 +27,10 @@ SECONDS = 300
 UNUSED = re.compile(
     r"lark/|xg_runtime/|xg_grammar/(build|textmate|xg\.lark)|xg/(notebook|sphinx|testing)\.py"
     r"|xg/cli/(actions|live|new_project|shells|training)/"
-    r"|xg/cli/(counterpart|dumped|effects|export|foreign_call|plan_|published|rank|writer)"
-    r"|xg/codegen/dtensor/"
+    r"|xg/cli/(computing|counterpart|dumped|effects|export|foreign_|input_arrays|kept_edges"
+    r"|module_ranks|naming_modules|plan_|published|rank|stages_of_module|watch|writer)"
+    r"|xg/cli/render/(claims|diff_text|findings|found_plans|proven_)"
+    r"|xg/codegen/dtensor/|xg/editor/meaning/(explain|occurrences|rename)|xg_runtime/ranks/dtensors"
     r"|xg/(importing|verify)/|xg/editor/server/|xg/pages/(diff|explain)/|xg/passes/ir_text/"
 )
 USED = re.compile(  # of these, by the explorer
