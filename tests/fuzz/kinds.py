@@ -9,9 +9,10 @@ from fuzz import plans, texts
 from fuzz.again import again_failure
 from fuzz.faults import fault_failure
 from fuzz.generation import generation_program, prove_generation
-from fuzz.hunt import failure, hunt, smallest
+from fuzz.hunt import Found, failure, hunt, smallest
 from fuzz.laws import LAWS, check_law, drawn
 from fuzz.payloads import payload_failure
+from fuzz.recorded import as_file
 from fuzz.sketch import Sketch
 
 
@@ -34,9 +35,12 @@ class Kind:
     suffix: str = ".xg"
 
 
+def _failed(found: Found | None) -> Failed | None:
+    return found and Failed(as_file(found.program, found.seed).encode(), found.message)
+
+
 def _program(seed: int) -> Failed | None:
-    found = next(hunt([seed]), None)
-    return found and Failed(str(found).encode(), found.message)
+    return _failed(next(hunt([seed]), None))
 
 
 def _law(seed: int) -> Failed | None:
@@ -45,8 +49,7 @@ def _law(seed: int) -> Failed | None:
         for law in LAWS:
             check_law(law, sketch, case, seed)
 
-    found = smallest(seed, lambda sketch: failure(lambda: check(sketch)))
-    return found and Failed(str(found).encode(), found.message)
+    return _failed(smallest(seed, lambda sketch: failure(lambda: check(sketch))))
 
 
 def _plan(seed: int) -> Failed | None:
