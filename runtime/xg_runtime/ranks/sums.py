@@ -12,7 +12,7 @@ from collections.abc import Container, Generator, Mapping
 from contextvars import ContextVar
 from dataclasses import dataclass, field
 from math import prod
-from typing import Final, TypeVar
+from typing import Final, TypeAlias, TypeVar
 
 from xg_runtime.ranks.array_ops import Tensor, array_ops
 from xg_runtime.ranks.collectives import Handle, start_all_reduce, start_reduce_scatter
@@ -21,23 +21,48 @@ from xg_runtime.ranks.split_axis import cut
 
 T = TypeVar("T", bound=Tensor)
 
+_Begun: TypeAlias = "tuple[list[tuple[int, ...]], Handle[Tensor]]"
+
 BUCKET: Final = 25 * 2**20  # bytes
+# A last bucket of more is sent in two parts, one behind the other: terms, the array that they are
+# joined in and often a copy of that are held at once, and there is no more work to go on beside it.
+HALVED: Final = 2 * 2**20  # bytes
+
+
+@dataclass(frozen=True, slots=True)
+class _Term:
+    """This rank's term of a sum, of which it gets a slice along `axis`, from the end; at 0, all."""
+
+    name: str
+    array: Tensor
+    axis: int
+
+    @property
+    def bytes(self) -> int:
+        return prod(self.array.shape) * self.array.itemsize
 
 
 @dataclass(slots=True)
 class _Bucket:
-    """Terms of sums over one mesh axis, of one type, in the order in which they came."""
+    """Terms of sums over one mesh axis, of one type and kind, in the order in which they came."""
 
-    names: list[str] = field(default_factory=list[str])
-    terms: list[Tensor] = field(default_factory=list[Tensor])
+    over: str
+    is_cut: bool
+    terms: list[_Term] = field(default_factory=list[_Term])
     bytes: int = 0
 
+    def put(self, term: _Term) -> None:
+        self.terms.append(term)
+        self.bytes += term.bytes
 
-@dataclass(slots=True)
-class _Cut(_Bucket):
-    """Terms of which every rank gets a slice of the sum; `axes` are those that ranks cut."""
-
-    axes: list[int] = field(default_factory=list[int])
+    def take_half(self) -> _Bucket:
+        """Take the first terms out, until no more than half of the bytes is left."""
+        half = _Bucket(self.over, self.is_cut)
+        while half.bytes < self.bytes:
+            first = self.terms.pop(0)
+            self.bytes -= first.bytes
+            half.put(first)
+        return half
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,8 +118,7 @@ class Sums(dict[str, T]):
         super().__init__()
         self._limit = bucket
         self._waiting = held
-        self._open: dict[tuple[str, str], _Bucket] = {}
-        self._cut: dict[tuple[str, str], _Cut] = {}
+        self._open: dict[tuple[str, str, bool], _Bucket] = {}
         self._sent: list[_Sent] = []
 
     def add(self, over: str, terms: Mapping[str, T]) -> None:
@@ -103,13 +127,7 @@ class Sums(dict[str, T]):
         if held is not None:
             terms = held.with_earlier(terms)
         for name, term in terms.items():
-            key = over, str(term.dtype)
-            bucket = self._open.setdefault(key, _Bucket())
-            bucket.names.append(name)
-            bucket.terms.append(term)
-            bucket.bytes += prod(term.shape) * term.itemsize
-            if bucket.bytes >= self._limit:
-                self._send(over, self._open.pop(key))
+            self._put(over, _Term(name, term, 0))
 
     def scatter(self, over: str, terms: Mapping[str, tuple[T, int]]) -> None:
         """This rank's terms of gradients of which it gets a slice, along an axis from the end.
@@ -123,23 +141,36 @@ class Sums(dict[str, T]):
             kept = {n: each for n, each in terms.items() if n not in waiting}
             terms = kept | {n: (term, terms[n][1]) for n, term in now.items()}
         for name, (term, axis) in terms.items():
-            key = over, str(term.dtype)
-            bucket = self._cut.setdefault(key, _Cut())
-            bucket.names.append(name)
-            bucket.terms.append(term)
-            bucket.axes.append(axis)
-            bucket.bytes += prod(term.shape) * term.itemsize
-            if bucket.bytes >= self._limit:
-                self._scatter(over, self._cut.pop(key))
+            self._put(over, _Term(name, term, axis))
 
     def finish(self) -> None:
         """Await all sums."""
-        for (over, _), bucket in self._open.items():
-            self._send(over, bucket)
-        for (over, _), bucket in self._cut.items():
-            self._scatter(over, bucket)
+        left = list(self._open.values())
         self._open.clear()
-        self._cut.clear()
+        if large := [bucket for bucket in left if bucket.bytes > HALVED]:
+            for bucket in large:
+                self._send(bucket.take_half())
+            self._await()
+        for bucket in left:
+            self._send(bucket)
+        self._await()
+
+    def _put(self, over: str, term: _Term) -> None:
+        key = over, str(term.array.dtype), term.axis < 0
+        bucket = self._open.setdefault(key, _Bucket(over, term.axis < 0))
+        bucket.put(term)
+        if bucket.bytes >= self._limit:
+            self._send(self._open.pop(key))
+
+    def _send(self, bucket: _Bucket) -> None:
+        """Begin sums, if there are any; the terms are donated, the results belong to the caller."""
+        if not bucket.terms:
+            return
+        names = [term.name for term in bucket.terms]
+        shapes, begun = (_slices if bucket.is_cut else _whole)(bucket.over, bucket.terms)
+        self._sent.append(_Sent(names, shapes, begun))
+
+    def _await(self) -> None:
         for sent in self._sent:
             whole = sent.sum.wait()
             start = 0
@@ -150,22 +181,19 @@ class Sums(dict[str, T]):
                 start = stop
         self._sent.clear()
 
-    def _send(self, over: str, bucket: _Bucket) -> None:
-        """Begin a sum; its terms are donated, and the results belong to the caller."""
-        shapes = [tuple(term.shape) for term in bucket.terms]
-        flat = array_ops(bucket.terms[0]).flat(bucket.terms)
-        bucket.terms.clear()
-        self._sent.append(_Sent(bucket.names, shapes, start_all_reduce(flat, over, donate=True)))
 
-    def _scatter(self, over: str, bucket: _Cut) -> None:
-        """Begin a sum of which every rank gets a slice; its terms are donated too."""
-        ranks = size(over)
-        pairs = zip(bucket.terms, bucket.axes, strict=True)
-        parts = [cut(term, ranks, axis, over) for term, axis in pairs]
-        shapes = [tuple(part.shape[1:]) for part in parts]
-        ops = array_ops(parts[0])
-        flat = ops.flat([part[place] for place in range(ranks) for part in parts])
-        bucket.terms.clear()
-        parts.clear()
-        begun = start_reduce_scatter(flat, over, -1, donate=True)
-        self._sent.append(_Sent(bucket.names, shapes, begun))
+def _whole(over: str, terms: list[_Term]) -> _Begun:
+    shapes = [tuple(term.array.shape) for term in terms]
+    flat = array_ops(terms[0].array).flat([term.array for term in terms])
+    terms.clear()
+    return shapes, start_all_reduce(flat, over, donate=True)
+
+
+def _slices(over: str, terms: list[_Term]) -> _Begun:
+    ranks = size(over)
+    parts = [cut(term.array, ranks, term.axis, over) for term in terms]
+    shapes = [tuple(part.shape[1:]) for part in parts]
+    flat = array_ops(parts[0]).flat([part[place] for place in range(ranks) for part in parts])
+    terms.clear()
+    parts.clear()
+    return shapes, start_reduce_scatter(flat, over, -1, donate=True)

@@ -56,6 +56,38 @@ def test_sums_are_the_same_in_any_buckets(bucket: int, calls: int) -> None:
             np.testing.assert_array_equal(sums[name], array)
 
 
+@pytest.mark.parametrize("whole", [False, True], ids=["slices", "whole"])
+@pytest.mark.parametrize(("halved", "names", "calls"), [(1000, 3, 1), (100, 3, 2), (0, 1, 1)])
+def test_the_last_terms_leave_in_two_parts(
+    monkeypatch: pytest.MonkeyPatch, halved: int, names: int, calls: int, whole: bool
+) -> None:
+    monkeypatch.setattr("xg_runtime.ranks.sums.HALVED", halved)
+    shapes, axes = {"W": (3, 4), "E": (6, 2), "b": (4,)}, {"W": -1, "E": -2, "b": -1}
+
+    def rank() -> tuple[Arrays, Arrays, int]:
+        random = np.random.default_rng(ranks.rank("N"))
+        mine = {n: random.standard_normal(shapes[n]) for n in list(shapes)[:names]}
+        if whole:
+            alone = {n: ranks.all_reduce(term, "N") for n, term in mine.items()}
+        else:
+            alone = {n: ranks.reduce_scatter(term, "N", axes[n]) for n, term in mine.items()}
+        before = sum(count.calls for count in ranks.current().counters.counts.values())
+        sums: ranks.Sums[NDArray[Any]] = ranks.Sums()
+        if whole:
+            sums.add("N", mine)
+        else:
+            sums.scatter("N", {name: (term, axes[name]) for name, term in mine.items()})
+        sums.finish()
+        after = sum(count.calls for count in ranks.current().counters.counts.values())
+        return alone, sums, after - before
+
+    for alone, sums, count in ranks.simulate({"N": 2}, rank):
+        assert count == calls
+        assert set(sums) == set(alone)
+        for name, array in alone.items():
+            np.testing.assert_array_equal(sums[name], array)
+
+
 def test_types_and_axes_have_buckets_of_their_own() -> None:
     def rank() -> dict[str, torch.Tensor]:
         sums: ranks.Sums[torch.Tensor] = ranks.Sums()

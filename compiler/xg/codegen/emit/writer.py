@@ -16,6 +16,7 @@ from xg.codegen.emit.text import Text
 from xg.diagnostics.lazy_dataclass import dataclass, field
 from xg.ir.dim import symbol
 from xg.ir.graph import Call, Graph, Step, Value
+from xg.ir.parameters import param_specs
 from xg.ir.scalar import Scalar
 from xg.ir.tensor import spell_shape
 
@@ -88,7 +89,9 @@ class PassWriter:
 
     def type_lines(self, floats: Sequence[str], tensors: Sequence[str]) -> list[str]:
         """Lines that fetch float type and device, where the code mentions them, from tensors."""
-        empty = self.plan.spelling.empty
+        # A block of nothing but noise computes in the type of others' parameters, if there are any.
+        some = any(True for _ in param_specs(self.plan.program))
+        empty = "next(iter(params.values()))" if some else self.plan.spelling.empty
         lines = [f"dtype = {next(iter(floats), empty)}.dtype"] if self.scope.typed else []
         placed = [f"device = {next(iter(tensors), empty)}.device"]
         return lines + (placed if self.scope.placed else [])

@@ -287,7 +287,7 @@ class _Typist:
         types = [self._type(value) for value in call.inputs]
         binding = bind(call, callee, types, self.source)
         outputs = output_types(call, callee, binding)
-        check_repeat(call, callee, types[0], outputs[0], self.sizes)
+        check_repeat(call, callee, types, outputs[0], self.sizes)
         self.types.update(zip(call.outputs, outputs, strict=True))
         self.bindings[call.path] = (call, binding)
         self.callees.append((call.callee, binding.freed))

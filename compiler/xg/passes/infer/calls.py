@@ -128,11 +128,11 @@ def output_types(call: Call, callee: Graph, binding: CallBinding) -> list[Tensor
 
 
 def check_repeat(
-    call: Call, callee: Graph, before: TensorType, after: TensorType, sizes: Sizes
+    call: Call, callee: Graph, taken: Sequence[TensorType], after: TensorType, sizes: Sizes
 ) -> None:
     """Refuse a row of calls whose output is no next input."""
-    if call.count is not None and before != after:
-        shapes = str(sizes.fold_type(before)), str(sizes.fold_type(after))
+    if call.count is not None and taken[0] != after:
+        shapes = str(sizes.fold_type(taken[0])), str(sizes.fold_type(after))
         raise Mistyped(RepeatChanges(call.span, callee.block, *shapes, callee.inputs[0].span))
 
 
