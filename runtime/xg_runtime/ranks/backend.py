@@ -17,7 +17,7 @@ import torch
 import torch.distributed as dist
 
 from xg_runtime.module import Array
-from xg_runtime.ranks.array_ops import Tensor, is_array, type_name
+from xg_runtime.ranks.array_ops import Tensor, is_array
 from xg_runtime.ranks.call import Call
 
 _dist: Any = dist  # much of it has no annotations
@@ -27,14 +27,12 @@ all_gather: Any = getattr(dist, "all_gather_single", None) or _dist.all_gather_i
 _reduce_scatter: Any = getattr(dist, "reduce_scatter_single", None) or _dist.reduce_scatter_tensor
 
 # Types that gloo does not know, and what they travel as; sums modulo 2ⁿ stay what they are.
-_CARRIERS = {
+CARRIERS = {
     torch.int16: torch.int32,
     torch.uint16: torch.int32,
     torch.uint32: torch.int64,
     torch.uint64: torch.int64,
 }
-_NAMES = ("float32", "float64", "float16", "bfloat16", "int64", "int32", "bool")
-_HEAD = 16  # numbers in front of what is sent: its kind and its shape
 
 
 def flat(x: Tensor, device: str, *, copy: bool) -> torch.Tensor:
@@ -46,7 +44,7 @@ def flat(x: Tensor, device: str, *, copy: bool) -> torch.Tensor:
     else:
         form = torch.contiguous_format
         tensor = x.detach().to(device, copy=copy, memory_format=form).reshape(-1)
-    return tensor.to(_CARRIERS.get(tensor.dtype, tensor.dtype))
+    return tensor.to(CARRIERS.get(tensor.dtype, tensor.dtype))
 
 
 def begin(call: Call, given: torch.Tensor, group: object) -> tuple[Any, torch.Tensor]:
@@ -102,29 +100,6 @@ class _Both:
         """Wait for both."""
         for work in self.works:
             work.wait(*timeout)
-
-
-def send(x: Tensor, target: int, device: str) -> list[tuple[Any, torch.Tensor]]:
-    """Begin to send a tensor to a process: first its kind and shape, then what is in it."""
-    given = flat(x, device, copy=True)
-    name = type_name(x.dtype)
-    kind = [int(is_array(x)), _NAMES.index(name), len(x.shape), *x.shape]
-    head = torch.tensor([*kind, *[0] * (_HEAD - len(kind))], device=device)
-    parts = [head, given] if given.numel() else [head]
-    return [(_dist.isend(part, target), part) for part in parts]
-
-
-def receive(source: int, device: str, timeout: float) -> Tensor:
-    """Wait for the next tensor from a process, which is an array if it was one there."""
-    head = torch.zeros(_HEAD, dtype=torch.int64, device=device)
-    ended(_dist.irecv(head, source), device, timeout)
-    numbers: list[int] = [int(number) for number in head]
-    array, name, axes, *shape = numbers
-    dtype: Any = getattr(torch, _NAMES[name])
-    given = torch.empty(tuple(shape[:axes]), dtype=_CARRIERS.get(dtype, dtype), device=device)
-    if given.numel():
-        ended(_dist.irecv(given.view(-1), source), device, timeout)
-    return unpacked(given, np.dtype(_NAMES[name]) if array else dtype)
 
 
 def shaped(call: Call, result: torch.Tensor, given: tuple[int, ...], ranks: int) -> torch.Tensor:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+from collections import defaultdict
 from collections.abc import Generator
 from dataclasses import dataclass, field
 from datetime import timedelta
@@ -15,13 +16,14 @@ from torch.distributed.device_mesh import DeviceMesh
 
 from xg_runtime.ranks.agreement import Agreement
 from xg_runtime.ranks.array_ops import Tensor
-from xg_runtime.ranks.backend import begin, ended, flat, meet, receive, send, shaped, unpacked
+from xg_runtime.ranks.backend import begin, ended, flat, meet, shaped, unpacked
 from xg_runtime.ranks.call import Call
 from xg_runtime.ranks.disagreement import SENT
 from xg_runtime.ranks.failure import failure_of
 from xg_runtime.ranks.grid import Grid
 from xg_runtime.ranks.heartbeat import Heartbeat, NoHeartbeat
 from xg_runtime.ranks.mesh import set_process_mesh
+from xg_runtime.ranks.messages import Lengths, receive, send
 from xg_runtime.ranks.rank_mesh import RankMesh
 
 _dist: Any = dist  # much of it has no annotations
@@ -55,6 +57,8 @@ class ProcessMesh(RankMesh):
         self.devices = devices
         self.again = again
         self._joint: dict[str, Any] = {}
+        self._sent: defaultdict[int, Lengths] = defaultdict(Lengths)  # by torch's number of a rank
+        self._received: defaultdict[int, Lengths] = defaultdict(Lengths)
         self._leaving: list[tuple[Any, Tensor]] = []  # what must live until it has left
         self._watched = watched or Watched()
         self._record = self._watched.record
@@ -122,7 +126,8 @@ class ProcessMesh(RankMesh):
         call = self.sending(x, axis)
         self._record.note("runs", self.begun, str(call))
         with self._failures(call, self.begun):
-            self._leaving += send(x, self._name(axis, place), self.devices.device_type)
+            target = self._name(axis, place)
+            self._leaving += send(x, target, self.devices.device_type, self._sent[target])
 
     def receive(self, axis: str, place: int) -> Tensor:
         """Wait for what the rank at a place along an axis sends to this one next."""
@@ -130,7 +135,9 @@ class ProcessMesh(RankMesh):
         self._record.note("waits", self.begun + 1, what)
         with self._failures(what, self.begun):
             timeout = self._watched.timeout
-            found = receive(self._name(axis, place), self.devices.device_type, timeout)
+            source = self._name(axis, place)
+            device = self.devices.device_type
+            found = receive(source, device, timeout, self._received[source])
         self._record.note("runs", self.begun, what)
         return found
 
