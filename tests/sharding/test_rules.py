@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from random import Random
 
 import numpy as np
@@ -28,11 +28,13 @@ def trials(glyph: str) -> Iterator[Trial]:
             yield Trial.make(ops.table()[glyph], sample, ranks)
 
 
-def wrong(glyph: str) -> tuple[int, list[str]]:
+def wrong(
+    glyph: str, choices: Callable[[Trial], Iterator[States]] = Trial.choices
+) -> tuple[int, list[str]]:
     """How many choices of states are accepted, and which of them are wrong."""
     accepted, found = 0, list[str]()
     for trial in trials(glyph):
-        for states in trial.choices():
+        for states in choices(trial):
             try:
                 typing = trial.typed(states)
             except IllTyped:
@@ -53,6 +55,15 @@ def test_nothing_unsound_is_accepted(glyph: str) -> None:
     accepted, found = wrong(glyph)
     assert accepted > 0
     assert found == []
+
+
+def test_parts_of_numbers_without_a_gradient_are_the_right_ones() -> None:
+    indexed = [
+        glyph for glyph in SAMPLES if any(op.kind == "int" for op in ops.table()[glyph].data)
+    ]
+    results = [wrong(glyph, Trial.constants_and_parts) for glyph in indexed]
+    assert sum(accepted for accepted, _ in results) > 100
+    assert [each for _, found in results for each in found] == []
 
 
 # The whole list of what is refused although it would be right. A masked score is -inf in every term
@@ -130,7 +141,7 @@ def contraction_that_forgets_the_sum(
 
 def invariant_that_is_not_cast(expr: Expr, args: list[PlacedArgument]) -> primitive_rules.AxisState:
     kinds = {"I": primitive_rules.REPLICATED}
-    changed = [PlacedArgument(a.expr, kinds.get(a.state.kind, a.state), a.spread) for a in args]
+    changed = [PlacedArgument(a.expr, kinds.get(a.state.kind, a.state)) for a in args]
     return primitive_rules._contract(expr, changed)  # pyright: ignore[reportPrivateUsage]
 
 

@@ -57,8 +57,20 @@ class Trial:
         """Every state of every operand that its sizes allow."""
         return product(*(list(self._states(type_)) for type_ in self.sample.operands.values()))
 
+    def constants_and_parts(self) -> Iterator[States]:
+        """Every choice of cuts beside numbers that are whole and have no gradient."""
+        types = self.sample.operands.values()
+        every = product(*([CONSTANT, *self._cuts(type_)] for type_ in types))
+        return (states for states in every if self._has_constants(states))
+
+    def _has_constants(self, states: States) -> bool:
+        return CONSTANT in [states[place] for place in self.floats(self.body.operands)]
+
     def _states(self, type_: TensorType) -> Iterator[AxisState]:
         yield from (INVARIANT, REPLICATED, PARTIAL) if type_.is_float else (CONSTANT,)
+        yield from self._cuts(type_)
+
+    def _cuts(self, type_: TensorType) -> Iterator[AxisState]:
         for axis in range(-len(type_.shape), 0):
             if self.context.size(type_.shape[axis]) % self.ranks == 0:
                 yield shard(axis)
@@ -99,7 +111,7 @@ class Trial:
         return type_body(self.body, states, "N", collects=collects)
 
     def error(self, states: States, typing: Typing) -> float:
-        """How far outputs and gradients are from those on one rank."""
+        """How far outputs are from those on one rank, and gradients, if all floats have one."""
         outputs = [typing.of(out) for out in self.body.outputs]
         local = localise(self.body, typing, outputs, "N")
         parts = self.parts(states)
@@ -108,7 +120,7 @@ class Trial:
         for place, (state, want) in enumerate(zip(outputs, self.results, strict=True)):
             have = join([rank[place] for rank in found], state)
             worst = max(worst, distance(have, want))
-        if typing.collected:
+        if typing.collected or self._has_constants(states):
             return worst
         return max(worst, self._gradient_error(states, outputs, local, parts))
 

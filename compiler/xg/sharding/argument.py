@@ -25,22 +25,21 @@ class IllTyped(Exception):
 
 @dataclass(frozen=True, slots=True)
 class PlacedArgument:
-    """An argument with its state; `spread` are axes along which it repeats itself."""
+    """An argument with its state."""
 
     expr: Expr
     state: AxisState
-    spread: frozenset[int] = frozenset()
 
     def can_be_cut(self, axis: int) -> bool:
         """Whether it can be combined with an operand sharded along an axis of the result.
 
-        It can at no cost if it lacks the axis, repeats itself along it, or is a constant that every
-        rank can compute its part of.
+        It can at no cost if it lacks the axis, or is a constant that every rank can compute its
+        part of.
         """
         lacks = -axis > self.expr.rank or self.expr.shape[axis] == ONE
         if self.state == CONSTANT:
             return True
-        return self.state == REPLICATED and (lacks or axis in self.spread)
+        return self.state == REPLICATED and lacks
 
 
 Rule = Callable[[Expr, Sequence[PlacedArgument]], AxisState]

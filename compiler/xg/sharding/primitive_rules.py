@@ -133,11 +133,7 @@ def _contract(expr: Expr, args: Sequence[PlacedArgument]) -> AxisState:
 
 def _beside(arg: PlacedArgument, letters: str, letter: str) -> bool:
     """Whether an operand can be combined with one that is cut along a letter."""
-    if arg.state == CONSTANT:
-        return True
-    if arg.state != REPLICATED:
-        return False
-    return letter not in letters or letters.index(letter) - len(letters) in arg.spread
+    return arg.state == CONSTANT or (arg.state == REPLICATED and letter not in letters)
 
 
 # ---- views --------------------------------------------------------------------------------------

@@ -69,14 +69,12 @@ class _Typer:
     whole: AxisState | None  # of what is brought together, None where nothing may be
     states: dict[int, AxisState] = field(default_factory=dict[int, AxisState])
     active: dict[int, bool] = field(default_factory=dict[int, bool])  # a gradient goes through
-    spread: dict[int, frozenset[int]] = field(default_factory=dict[int, frozenset[int]])
     collected: dict[int, AxisState] = field(default_factory=dict[int, AxisState])
 
     def settle(self, expr: Expr) -> None:
         """Type one expression whose arguments are typed."""
         differentiable = expr.kind == "float" and expr.prim not in RANDOM | {"stop"}
         self.active[id(expr)] = differentiable and any(self.active[id(a)] for a in expr.args)
-        self.spread[id(expr)] = self._spread(expr)
         state = self._state(expr)
         if not self.active[id(expr)] and state in (INVARIANT, REPLICATED):
             state = CONSTANT  # of what is not differentiated both mean the same
@@ -84,7 +82,7 @@ class _Typer:
 
     def _state(self, expr: Expr) -> AxisState:
         while True:
-            args = [self._argument(arg) for arg in expr.args]
+            args = [PlacedArgument(arg, self.states[id(arg)]) for arg in expr.args]
             try:
                 return self._rule(expr)(expr, args)
             except IllTyped as error:
@@ -106,28 +104,6 @@ class _Typer:
         self.collected[id(arg)] = self.states[id(arg)]
         differentiable = self.states[id(arg)].kind == "P" and self.active[id(arg)]
         self.states[id(arg)] = whole if differentiable else CONSTANT
-
-    def _argument(self, arg: Expr) -> PlacedArgument:
-        return PlacedArgument(arg, self.states[id(arg)], self.spread.get(id(arg), frozenset()))
-
-    def _spread(self, expr: Expr) -> frozenset[int]:
-        """The axes along which a value repeats itself for all numbers."""
-        if expr.prim == "broadcast":
-            arg = expr.args[0]
-            inner = self.spread.get(id(arg), frozenset())
-            new = {
-                axis
-                for axis in range(-expr.rank, 0)
-                if -axis > arg.rank or arg.shape[axis] != expr.shape[axis]
-            }
-            return inner | new
-        if expr.prim in ELEMENTWISE:
-            axes = set(range(-expr.rank, 0))
-            for arg in expr.args:
-                inner = self.spread.get(id(arg), frozenset())
-                axes -= {a for a in range(-arg.rank, 0) if arg.shape[a].constant != 1} - inner
-            return frozenset(axes)
-        return frozenset()
 
 
 ELEMENTWISE = frozenset(
