@@ -225,6 +225,35 @@ def test_a_step_that_cannot_stay_where_it_is_added_is_refused(
     assert check_again(before, now) == []
 
 
+CHOSEN = """\
+dim B, D = 8
+mesh N_T = 2
+option ffn = One | Two
+op Share(x [.., D]) = x / sum[D](x)
+block One(X [B, D]) -> Y [B, D] {
+    param W [D, D]
+    X -> •<=W -> Share : Y
+}
+block Two(X [B, D]) -> Y [B, D] {
+    param W [D, D]
+    X -> •<=W -> tanh : H -> GELU : Y
+}
+block Net(X [B, D]) -> Y [B, D] {
+    X -> ffn as f : Y
+}
+plan TP of Net {
+    f.H [B, D/N_T]
+}
+"""
+
+
+def test_a_step_whose_result_gets_a_name_of_the_plan_is_placed() -> None:
+    """The plan's line is about another choice until a step of this one is called so."""
+    now = CHOSEN.replace("-> Share", "-> GELU : H -> Share")
+    assert check_again(CHOSEN, CHOSEN) == []
+    assert check_again(CHOSEN, now) == said(checked(project_of(now))) != []
+
+
 @pytest.mark.parametrize(
     ("old", "new"),
     [("dim B", "# One line more.\ndim B"), (" D = 8", " D = 16"), ("N_T = 2", "N_T = 4")],

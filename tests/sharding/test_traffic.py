@@ -49,6 +49,8 @@ def test_data_parallel_sums_every_gradient_once() -> None:
     matrices = [each for each in said("DP", "backward", "MLP") if "^2" in each[2]]
     assert matrices == [("all_reduce", "N_D", "4*D^2", "N_L")] * 2
     assert len(said("DP", "backward", "Attention")) == 8
+    others = [payload for _, _, payload, _ in said("DP", "backward", "LM")]
+    assert others == ["D", "D", "D*S_max", "D*V"]  # of whole tables, as they are learned
     cut = [each for each in said("DP_TP", "backward", "MLP") if "^2" in each[2]]
     assert cut == [("all_reduce", "N_D", "4*D^2/N_T", "N_L")] * 2
 
@@ -130,3 +132,51 @@ def test_a_sum_that_a_loss_reads_is_made_once_before_it(tmp_path: Path, block: s
     inputs |= {"Y": random.standard_normal((4, 5))}
     named = {name: inputs[name] for name in one.inputs}
     assert max(interpreted(one, many, initial(one.graphs), named).values()) < 1e-12
+
+
+READ_TWICE = """\
+dim B = 4, D = 6
+mesh N_T = 3
+block F(X [B, D]) -> Y [B, D] {
+    param W [D, D]
+    X -> •<=W : Y
+}
+block Net(X [B, D]) -> Y [B, D], Z [B, D] {
+    param V [D, D]
+    X -> •<=V : H -> tanh : Y
+    H -> F -> tanh : Z
+}
+plan TP of Net {
+    V [D/N_T, D]
+}
+plan TP of F {
+    W [D, D/N_T]
+}
+"""
+TABLE = """\
+dim B = 12, S = 4, D, S_max = 9
+mesh N_D = 3, N_T = 2
+block Net(X [B, S, D]) -> Y [B, S, D] {
+    param E [S_max, D]
+    range(S) -> Emb(E) -> BC -> ⊕<-X : Y
+}
+plan TP of Net {
+    X [B/(N_D*N_T), S, D]
+}
+"""
+
+
+@pytest.mark.parametrize(
+    ("text", "sent"),
+    [
+        (READ_TWICE, ["forward B*D", "backward B*D", "backward B*D"]),
+        (TABLE, ["backward D*S_max"]),
+        (TABLE.replace("range(S) -> Emb(E)", "fill[S, S_max](1) -> •<=E"), ["backward D*S"]),
+    ],
+    ids=["a sum that is cast too", "a table that is learned", "a product"],
+)
+def test_each_value_is_sent_once(tmp_path: Path, text: str, sent: list[str]) -> None:
+    (tmp_path / "net.xg").write_text(text, encoding="utf-8")
+    placed = xg.compile(tmp_path / "net.xg", "Net", plan="TP").distributed
+    assert placed
+    assert [f"{each.direction} {each.payload}" for each in traffic(placed)] == sent

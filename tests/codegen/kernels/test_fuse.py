@@ -183,6 +183,7 @@ EXPERTS = {
     "gated by ReLU": GATED.replace("SwiGLU<-(x -> •<=W_2)", "ReLU -> ⊙<-(x -> •<=W_2)"),
     "gate second": GATED.replace("SwiGLU<-(x -> •<=W_2)", "⊙<-(x -> •<=W_2 -> SiLU)"),
     "plain": GATED.replace("SwiGLU<-(x -> •<=W_2)", "GELU").replace(", W_2", ""),
+    "weights first": GATED.replace("y*G", "G*y"),
 }
 ONE_BY_ONE = {
     "another activation": GATED.replace("SwiGLU<-(x -> •<=W_2)", "tanh").replace(", W_2", ""),

@@ -164,9 +164,8 @@ class Moves:
 
     def _is_lookup(self, step: Apply) -> bool:
         """Whether a step reads a table of parameters at places that are no input's."""
-        if step.op.glyph != "Emb" or step.inputs[1].role != "param":
-            return False
-        return [self.states[value] for value in step.inputs] == [CONSTANT, INVARIANT]
+        states = [self.states[value] for value in step.inputs]
+        return step.op.glyph == "Emb" and states == [CONSTANT, INVARIANT]
 
     def _looked_up(self, step: Apply, value: Value, span: Span) -> Value:
         """The rows of a table that was cast: every parameter's gradient is summed once."""

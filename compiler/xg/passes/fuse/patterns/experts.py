@@ -128,11 +128,16 @@ def match(last: Apply, inside: Inside) -> Match | None:
         return None
     out = inside.maker(last.inputs[0], "•")
     turn = inside.maker(last.inputs[1], "T")
-    spread = inside.maker(turn.inputs[0] if turn else last.inputs[1], "scatter")
-    if out is None or spread is None or spread.attrs["axis"] != -1 or spread.attrs["places"] != -1:
+    spread = inside.maker(turn.inputs[0], "scatter") if turn else None
+    if out is None or turn is None or spread is None:
         return None
-    axis = _axis(turn, len(shapes[1]))
-    if axis is None or not _sums_over(last, inside, axis) or not _per_expert(out, axis):
+    if spread.attrs["axis"] != -1 or spread.attrs["places"] != -1:
+        return None
+    # Products have the axis of their matrices beside the rows; scatter makes that of experts last.
+    axis = len(shapes[1]) - 2
+    if turn.attrs["order"] != (*range(axis), axis + 1, axis):
+        return None
+    if not _sums_over(last, inside, axis) or not _per_expert(out, axis):
         return None
     unit = _unit(out.inputs[0], inside, axis)
     if unit is None:
@@ -141,21 +146,11 @@ def match(last: Apply, inside: Inside) -> Match | None:
     p, e = spread.inputs
     attrs: Attrs = {"form": form} if len(matrices) == 2 else {"form": form, "absent": ("w_up",)}
     return Match(
-        steps=(*steps, out, spread, *((turn,) if turn else ()), last),
+        steps=(*steps, out, spread, turn, last),
         inputs=(x, p, e, *matrices, out.inputs[1]),
         attrs=attrs,
         place=last.place,
     )
-
-
-def _axis(turn: Apply | None, rank: int) -> int | None:
-    """The axis of experts among those of the weights, which scatter makes as the last."""
-    if turn is None:
-        return rank - 1
-    order: tuple[int, ...] = turn.attrs["order"]
-    axis = order.index(rank - 1)
-    rest = [place for place in order if place != rank - 1]
-    return axis if rest == sorted(rest) else None
 
 
 def _sums_over(last: Apply, inside: Inside, axis: int) -> bool:
