@@ -43,7 +43,7 @@ def element_types(outputs: Sequence[Expr]) -> dict[int, bool | None]:
     for expr in topological(outputs):
         if expr.kind == "int" or expr.prim == "as_float":
             raw[id(expr)] = True
-        elif expr.prim in ("operand", "draw") or expr.kind == "bool":
+        elif expr.prim in ("operand", "draw") or expr.kind == "bool" or _is_filled(expr):
             raw[id(expr)] = False
         else:
             parts = [raw[id(arg)] for arg in _float_arguments(expr)]
@@ -51,6 +51,11 @@ def element_types(outputs: Sequence[Expr]) -> dict[int, bool | None]:
             neutral = None if expr.prim in PLAIN else True
             raw[id(expr)] = all(known_parts) if known_parts else neutral
     return raw
+
+
+def _is_filled(expr: Expr) -> bool:
+    """Whether an expression is one number everywhere, made in the model's float type."""
+    return expr.prim == "broadcast" and expr.args[0].prim == "const"
 
 
 def _float_arguments(expr: Expr) -> Sequence[Expr]:
@@ -79,7 +84,7 @@ class BodyWriter:
         for expr in _written(body.outputs):
             if id(expr) not in self.texts:
                 self.texts[id(expr)] = self._text(expr, raw)
-        return self.texts[id(body.outputs[0])]
+        return self._finished(body.outputs[0], raw)
 
     def write(self, outputs: Sequence[Expr]) -> list[Text]:
         """Lines that compute the outputs, and the texts of the outputs."""

@@ -92,7 +92,7 @@ def _comparison(symbol: str) -> Spell:
 
 def _where(expr: Expr, args: Sequence[Text], scope: Scope) -> Text:
     texts = [arg.text for arg in args]
-    if all(map(array_ops.is_plain, expr.args[1:])) and not all(map(str.isdigit, texts[1:])):
+    if expr.kind == "float" and all(map(array_ops.is_plain, expr.args[1:])):
         texts[1] = _tensor(texts[1])
     return call("torch.where", *texts)
 

@@ -343,6 +343,8 @@ class _Typist:
     # ---- labels ---------------------------------------------------------------------------------
 
     def _check_claims(self) -> None:
+        """Refuse labels that say another type; a label, but no output, may leave out a range."""
+        promised = {*zip(self.source.outputs, self.source.output_types, strict=True)}
         for value, declared, span in self.source.claims:
             type_ = self.types.get(value)
             if type_ is None:
@@ -352,7 +354,8 @@ class _Typist:
             except Beyond as beyond:
                 self.problems[beyond.limit.at(span)] = None
                 continue
-            if expected.shape != type_.shape or (expected.range and expected.range != type_.range):
+            says_range = expected.range is not None or (value, declared) in promised
+            if expected.shape != type_.shape or (says_range and expected.range != type_.range):
                 written, actual = str(declared), str(self.sizes.fold_type(type_))
                 names = [str(self.sizes.fold(dim)) for dim in type_.shape]
                 state = next((c for c in self.source.carries if c.past.declared is declared), None)
@@ -361,8 +364,9 @@ class _Typist:
                         span, state.name, written, "becomes", actual, value.span
                     )
                 else:
+                    says = "" if expected.range else f"an output says its range: {actual}"
                     same = expected.shape == type_.shape
-                    help = "" if same else advice(type_.shape, expected.shape, names)
+                    help = says if same else advice(type_.shape, expected.shape, names)
                     problem = LabelMismatch(span, written, actual, help)
                 self.problems[problem] = None
 
