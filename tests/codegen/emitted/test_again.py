@@ -84,3 +84,26 @@ def test_a_plan_without_a_mesh_is_drawn(view: View) -> None:
     picture = program.render(view, "svg").decode("utf-8")
     assert ("layers computed again" in picture) == (view != "overview")
     assert "Node i" not in picture
+
+
+CHOSEN = """\
+dim B = 4, N = 6, k = 2
+mesh N_D = 2
+block Best(X [B, N], V [B, N]) -> Y [B, k] {
+    X -> tanh -> topk(k)       : p [B, k], e [B, k] in N
+    V -> gather[N]<-e -> ⊕<-p  : Y
+}
+block Net(X [B, N], V [B, N]) -> Y [B, k] {
+    X, V -> Best as best -> tanh : Y
+}
+plan DP of Net {
+    X, V [B/N_D, N]
+    best again
+}
+"""
+
+
+def test_a_step_runs_again_as_it_ran_before() -> None:
+    """By the same function, of whose results the backward pass reads one."""
+    source = xg.compile(source=CHOSEN, block="Net", plan="DP").source()
+    assert source.count("p, e = topk(") == source.count("_, e = topk(") == 1

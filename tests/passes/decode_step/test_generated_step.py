@@ -134,3 +134,20 @@ def test_a_step_whose_cache_needs_no_size() -> None:
     outputs, cache = module.step({}, module.empty_cache({}), {"X": array})
     assert np.array_equal(outputs["Y"], np.tanh(array))
     assert [count.shape for count in cache.values()] == [(2, 3)]
+
+
+def test_the_table_of_an_empty_cache_is_on_a_line_that_it_fills() -> None:
+    long = f"N{22 * 'x'}"
+    text = f"""\
+dim B, S, D = 6, {long} = 4
+block Net(X [B, S, D]) -> Y [B, S, D] {{
+    param W_K, W_Q [D, {long}], W_V [D, D]
+    X -> •<=W_K : K [B, S, {long}]
+    X -> •<=W_V : V [B, S, D]
+    X -> •<=W_Q -> •<=T(K) -> SM(1, causal) -> S -> •<=V : Y
+}}
+"""
+    lines = written(text).step().source().splitlines()
+    (table,) = (line for line in lines if line.startswith("    table = _cache_table("))
+    assert table == f"    table = _cache_table(B=B, T=0, {long}={long}, D=D)"
+    assert len(table) == max(map(len, lines)) == 88

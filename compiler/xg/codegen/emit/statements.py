@@ -299,8 +299,6 @@ class Statements:
     # ---- lines ----------------------------------------------------------------------------------
 
     def _assign(self, values: Sequence[Value], text: Text, steps: Sequence[Apply]) -> None:
-        for value in {v: None for step in steps for v in step.inputs}:
-            self.waiting.pop(value, None)
         targets = ", ".join("_" if v in self.unread else self.name(v) for v in values)
         comment = self._comment(values, steps)
         self.add(commented(f"{targets} = {text.text}", comment), steps)
