@@ -114,10 +114,15 @@ def test_a_band_of_keys_is_seen(
     (step,) = local(program)
     found = tuple(step.attrs[name].evaluate({"w": 37}) for name in ("behind", "ahead"))
     assert found == bounds
-    params, draw = initial(program.graphs, 1), np.random.default_rng(2)
+    draw = np.random.default_rng(2)
     inputs = {"X": draw.standard_normal((2, 300, 6)), "keep": draw.integers(0, 2, (2, 300))}
-    inputs = {name: inputs[name] for name in program.inputs}
-    cotangents = {"Y": draw.standard_normal((2, 300, 6))}
+    agree(program, {name: inputs[name] for name in program.inputs})
+
+
+def agree(program: xg.Program, inputs: dict[str, Array]) -> None:
+    """Hold both passes with kernels to the readable ones."""
+    params, draw = initial(program.graphs, 1), np.random.default_rng(3)
+    cotangents = {"Y": draw.standard_normal(inputs["X"].shape)}
     for backend in with_kernels():
         results: list[dict[str, Array]] = []
         for kernels in (False, True):
@@ -127,6 +132,25 @@ def test_a_band_of_keys_is_seen(
         readable, fused = results
         for name, array in readable.items():
             np.testing.assert_allclose(fused[name], array, rtol=1e-10, atol=1e-10)
+
+
+OF_OTHERS = (
+    PROGRAM.replace("block F(X [B, S, D]", "block F(X [B, S, D], M [B, T, D]")
+    .replace("X -> •<=W_K -> R      : K [B, N_H, S", "M -> •<=W_K -> R      : K [B, N_H, T")
+    .replace("X -> •<=W_V -> R      : V [B, N_H, S", "M -> •<=W_V -> R      : V [B, N_H, T")
+    .replace("N_H, S, S]", "N_H, S, T]")
+    .replace("dim B, S", "dim B, S, T")
+)
+
+
+@pytest.mark.parametrize(("queries", "keys"), [(300, 100), (5, 9)])
+def test_keys_may_be_fewer_than_queries_or_more(queries: int, keys: int, tmp_path: Path) -> None:
+    """Of more queries the first see no key, and have no gradient."""
+    program = written(*BANDS["a window"][:2], tmp_path, OF_OTHERS)
+    assert local(program)
+    draw = np.random.default_rng(2)
+    X, M = draw.standard_normal((2, queries, 6)), draw.standard_normal((2, keys, 6))
+    agree(program, {"X": X, "M": M})
 
 
 def test_a_single_head_has_a_band(tmp_path: Path) -> None:

@@ -117,6 +117,43 @@ def test_parts_by_torchs_own_kernel_are_merged(plan: str, causal: str, ranks: in
     assert proof.passed
 
 
+OTHER_LENGTHS = """\
+dim B = 1, S, S_k, D = 2
+mesh N_S = 2
+
+block Cross(X [B, S, D], Z [B, S_k, D]) -> Y [B, S, D] {
+    param W_K, W_V [D, D]
+
+    Z -> •<=W_K : K [B, S_k, D]
+    Z -> •<=W_V : V [B, S_k, D]
+    X -> •<=T(K) -> SM(1/sqrt(D), causal) -> S -> •<=V : Y
+}
+
+plan Ring of Cross {
+    X    [B, S/N_S, D]
+    Z    [B, S_k/N_S, D]
+    K, V [B, S_k, D] ring
+}
+
+plan Zigzag of Cross {
+    X    [B, S/N_S, D] zigzag
+    Z    [B, S_k/N_S, D] zigzag
+    K, V [B, S_k, D] ring
+}
+"""
+
+
+@pytest.mark.parametrize("plan", ["Ring", "Zigzag"])
+@pytest.mark.parametrize("lengths", [(4, 8), (8, 4)], ids=["more keys", "more queries"])
+def test_keys_and_queries_may_be_of_two_lengths(plan: str, lengths: tuple[int, int]) -> None:
+    """The last query sees the last key; of more queries the first see none."""
+    sizes = {"S": lengths[0], "S_k": lengths[1]}
+    rings = parse_project(OTHER_LENGTHS.encode())
+    for kernels in (False, True):
+        backends = ("numpy", "torch")
+        assert prove_ranks(rings, "Cross", plan, sizes, 0, backends, kernels=kernels).passed
+
+
 def test_keys_may_be_gathered_from_both_ends() -> None:
     proof = prove_ranks(parse_project(RINGS.encode()), "Causal", "Gathered", {"N_S": 3}, 0)
     assert proof.passed
