@@ -21,8 +21,9 @@ from passes.decode_step.stepping import (
 )
 
 import xg
-from xg.ir.dim import ZERO
+from xg.ir.dim import ONE, ZERO
 from xg.ir.graph import Apply
+from xg.ir.prim import Expr, as_float, iota, reshape
 from xg.passes.ir_text.printer import spell_program
 
 PIECES = ((LENGTH,), (1,) * LENGTH, (3, 4), (2, 1, 4))
@@ -257,3 +258,110 @@ block Net(X [B, S, D]) -> Y [B, S, D] {
 
 def test_a_mask_is_known_in_the_block_that_scores_are_given_to() -> None:
     assert error(stepping(written(PASSED_ON))) < EXACT
+
+
+SAME_LENGTHS = """\
+dim B, S, S_k, D = 6, N = 2
+block Fold(X [B, S, D]) -> Y [B, S, D] {
+    param W [D, D]
+    X -> •<=W -> tanh : Y
+}
+block Layer(X [B, S, D], M [B, S_k, D]) -> Y [B, S, D] {
+    X -> •<=T(M) -> SM(1, causal) -> S -> •<=M : H [B, S, D]
+      -> N × Fold as folds -> Fold as last     : Y
+}
+block Net(X [B, S, D]) -> Y [B, S, D] {
+    X, X -> Layer as layer : Y
+}
+"""
+
+
+def test_calls_stay_as_many_where_two_lengths_are_one() -> None:
+    one = stepping(written(SAME_LENGTHS, "Net"))
+    assert error(one) < EXACT
+    assert sorted(one.step.params) == [
+        *(f"layer.folds.{i}.W" for i in range(2)),
+        "layer.last.W",
+    ]
+
+
+MEAN_OF_HEADS = """\
+dim B, S, D = 6, N_H = 2
+block Net(X [B, S, D], Q [B, N_H, S, D]) -> Y [B, S, D] {
+    X -> BC[b, s, d -> b, n=N_H, s, d]                     : K [B, N_H, S, D]
+    Q -> •<=T(K) -> SM(1, causal) -> S -> mean[N_H] -> •<=X : Y
+}
+"""
+
+
+def test_what_is_hidden_stays_so_in_a_mean_of_heads() -> None:
+    assert error(stepping(written(MEAN_OF_HEADS))) < EXACT
+
+
+LENT = """\
+dim B, S_e = 5, S, D = 6
+block Encoder(x [B, S_e, D]) -> M [B, S_e, D] {
+    param E [D, D]
+    x -> •<=E -> tanh : M
+}
+block Two(X [B, S, D]) -> Y [B, S, D], Z [B, S, D] {
+    param F, G, H [D, D]
+    X -> •<=F : Y
+    X -> •<=G : Z
+}
+block Net(x [B, S_e, D], X [B, S, D], t [B, S, D]) -> Y [B, S, D], loss [] {
+    x -> Encoder as encoder                                          : M
+    X -> Two as two                                                  : U, V
+    U -> •<=T(M) -> S -> •<=M -> •<=T(encoder.E) -> •<=T(two.F)      : Y
+    U -> •<=T(two.G) -> ⊕<-V -> MSE<-t                               : loss
+}
+"""
+
+
+def test_parameters_are_lent_where_a_step_reads_them() -> None:
+    """Of a call that is made before the first step, too; not for a loss that is left out."""
+    one = stepping(written(LENT.replace(", H", ""), "Net"))
+    assert error(one) < EXACT
+    assert sorted(one.step.params) == ["two.F"]
+
+
+def test_what_dropout_leaves_has_the_name_of_its_result() -> None:
+    text = MASKED.format(mask="i >= j", scores=f"{ROWS} -> DO(0.1)").replace(
+        "X : Y", "X -> DO(0.1) : Y"
+    )
+    step = spell_program(written(text).step().graphs)
+    assert "  A [B, S, S + T] = " in step
+    assert "  Y [B, S, D] = " in step
+
+
+SHORT = """\
+dim S, D = 6
+block Net(X [S, D]) -> Y [S, D] {
+    param K [3, D, D]
+    X -> conv[S](K, causal) : Y
+}
+"""
+
+
+def by_positions(step: Apply) -> Apply:
+    """A convolution whose rows are multiplied by their positions, too."""
+
+    def forward(*operands: Expr, **attrs: object) -> Expr:
+        y = step.op.forward(*operands, **attrs)
+        assert isinstance(y, Expr)
+        return y * as_float(reshape(iota(y.shape[0]), (y.shape[0], ONE)))
+
+    return replace(step, op=replace(step.op, forward=forward))
+
+
+def test_windows_keep_the_last_positions_unless_these_are_counted() -> None:
+    plain = written(SHORT)
+    one = stepping(plain)
+    assert {path: array.shape for path, array in one.empty().items()} == {"X": (2, 6)}
+    assert error(one) < EXACT
+    main = plain.graphs.main
+    steps = tuple(by_positions(step) for step in main.steps if isinstance(step, Apply))
+    graphs = {main.key: replace(main, steps=steps)}
+    counted = stepping(replace(plain, graphs=replace(plain.graphs, graphs=graphs)))
+    assert {path: array.shape for path, array in counted.empty().items()} == {"X": (0, 6)}
+    assert error(counted) < EXACT

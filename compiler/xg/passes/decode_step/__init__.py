@@ -43,7 +43,6 @@ def decode_step(program: Program, output: str | None = None) -> Program:
     Raises DiagnosticError where a step cannot give what the whole text would.
     """
     request, past = _request(program, output), _past(program)
-    length = request.same[0]
     plans = _plans(program, request, past)
     _check_rows(plans[request])
     if not _is_recurrent(plans.values(), past.symbols()):
@@ -54,8 +53,7 @@ def decode_step(program: Program, output: str | None = None) -> Program:
         keys[each]: Assembler(plan, keys).graph(params[each], frozenset(plan.graph.foreign))
         for each, plan in plans.items()
     }
-    numbers = {name: n for name, n in program.numbers.items() if name != length}
-    step = Program(graphs, keys[request], {}, numbers)
+    step = Program(graphs, keys[request])
     step = replace(step, partial=param_patterns(step) != param_patterns(program))
     lengths = {keys[each]: plan.positions.length for each, plan in plans.items()}
     check_causal(step, lengths, past)

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 from xg import ops
 from xg.diagnostics.lazy_dataclass import dataclass, field, replace
-from xg.ir.dim import ZERO, symbol
+from xg.ir.dim import ZERO
 from xg.ir.graph import Apply, Call, Carry, Graph, Param, State, Value
 from xg.ir.prune import prune
 from xg.ir.tensor import TensorType
@@ -155,10 +155,8 @@ class Assembler:
         return steps
 
     def _call(self, part: StepCall) -> Call:
-        length, *others = part.request.same or (None,)
-        sizes = {name: dim for name, dim in part.step.sizes.items() if name not in others}
-        if length is not None:
-            sizes[length] = symbol(str(self.plan.positions.length))
+        gone = part.request.same[1:]
+        sizes = {name: dim for name, dim in part.step.sizes.items() if name not in gone}
         return replace(
             part.step,
             callee=self.keys[part.request],

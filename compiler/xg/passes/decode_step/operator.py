@@ -49,7 +49,7 @@ def step_use(
     visible = tuple(index for index, _ in wanted)
     (first, *rest) = retyped.outputs
     if not rest and first.prim == "operand":
-        same = next(name for name, expr in retyped.operands if expr is first)
+        ((same, _),) = retyped.operands
         return StepUse(step.op, step.attrs, (same,), visible, same)
     return _itself(step, types, body, retyped, visible, positions) or _other(step, retyped, visible)
 

@@ -41,7 +41,6 @@ def prologue_graph(
         output_names=tuple(names[value] for value in plan.given),
         output_types=tuple(map(plan.type_of, plan.given)),
         steps=tuple(steps),
-        foreign=tuple(value for value in graph.foreign if value in values),
         types={**graph.types, **plan.handed},
     )
     return prune(before_steps)

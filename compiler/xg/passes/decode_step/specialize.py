@@ -45,9 +45,6 @@ def attribute(value: object, change: Callable[[Dim], Dim]) -> object:
 
 
 def _scalar(scalar: Scalar, change: Callable[[Dim], Dim]) -> Scalar:
-    """The same object where nothing changes: generated code knows numbers by their identity."""
-    if all(change(dim) == dim for dim in scalar.dims()):
-        return scalar
     if isinstance(scalar.value, Dim):
         return as_size(change(scalar.value))
     return replace(scalar, args=tuple(_scalar(arg, change) for arg in scalar.args))
