@@ -38,8 +38,6 @@ def scatter_add(expr: Expr, args: Sequence[PlacedArgument]) -> AxisState:
         return _added(expr, ids.state.axis + ids.expr.rank)
     _needs_whole(expr, ids, 1)
     if updates.state.kind == "S" and updates.state.axis < -inner:
-        if ids.state != CONSTANT:
-            raise IllTyped("a part of the rows meets all ids", expr, [1])
         return _added(expr, updates.state.axis + updates.expr.rank)  # by its part of the ids
     return updates.state
 
