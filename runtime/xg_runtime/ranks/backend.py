@@ -7,8 +7,6 @@ and what it means is not the same everywhere.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any
 
@@ -77,29 +75,18 @@ def begin(call: Call, given: torch.Tensor, group: object) -> tuple[Any, torch.Te
     return work, result
 
 
-def _shifted(given: torch.Tensor, group: object) -> tuple[_Both, torch.Tensor]:
-    """Send to the next process of a group and receive from the one before."""
-    names: list[int] = _dist.get_process_group_ranks(group)
-    place = names.index(_dist.get_rank())
-    result = torch.empty_like(given)
-    ends = (
-        _dist.P2POp(_dist.isend, given, names[(place + 1) % len(names)], group),
-        _dist.P2POp(_dist.irecv, result, names[place - 1], group),
-    )
-    return _Both(_dist.batch_isend_irecv(list(ends)), given), result
+def _shifted(given: torch.Tensor, group: object) -> tuple[Any, torch.Tensor]:
+    """Send to the next process of a group and receive from the one before.
 
-
-@dataclass(frozen=True, slots=True)
-class _Both:
-    """A message that leaves and one that comes, as one handle; what leaves lives as long."""
-
-    works: Sequence[Any]
-    leaving: torch.Tensor
-
-    def wait(self, *timeout: timedelta) -> None:
-        """Wait for both."""
-        for work in self.works:
-            work.wait(*timeout)
+    As an `all_to_all` in which every process gives to one other: a send and a receive of their own
+    take a tenth more of the time of a step of a ring.
+    """
+    ranks, rank = _dist.get_world_size(group), _dist.get_rank(group)
+    result, given_to, taken_from = torch.empty_like(given), [0] * ranks, [0] * ranks
+    given_to[(rank + 1) % ranks] = taken_from[rank - 1] = given.numel()
+    lengths = taken_from, given_to
+    work = _dist.all_to_all_single(result, given, *lengths, group=group, async_op=True)
+    return work, result
 
 
 def shaped(call: Call, result: torch.Tensor, given: tuple[int, ...], ranks: int) -> torch.Tensor:
