@@ -53,6 +53,7 @@ def collectives(options: Json, arrays: Arrays) -> Answer:
     whole = "*".join(current().sizes)
     places = np.array([number(), number() ** 2])
     found["of all"], found["sum of all"] = all_gather(places, whole, -1), all_reduce(places, whole)
+    found["of the one before"] = shift(places, whole)
     scalar = np.float64(number())
     found["scalar"] = np.asarray(all_reduce(scalar, over))
     for kind in ("uint16", "uint32", "uint64", "bool"):
