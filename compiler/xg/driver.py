@@ -31,7 +31,7 @@ from xg.passes.pipelines import (
     FUSED,
     FUSED_BLOCKS,
     FUSED_RANK,
-    HOIST,
+    FUSED_STEP,
     PARALLEL,
     PLACED,
     SINGLE,
@@ -194,7 +194,7 @@ class Program:
         """The graphs after each pass on the way to `fused`."""
         if self.single_device is not None:
             return self._fused_ranks
-        return run(FUSED if self.graphs.backwards else (HOIST, FUSE), self.graphs, "single")
+        return run(FUSED if self.graphs.backwards else FUSED_STEP, self.graphs, "single")
 
     @property
     def fused_distributed(self) -> Graphs | None:

@@ -25,6 +25,7 @@ from xg.passes.pipelines import (
     HOIST,
     OUTLINE,
     PARALLEL,
+    SHARE,
     SINGLE,
 )
 from xg.passes.runner import Pass, run
@@ -49,7 +50,7 @@ def _id(path: Path) -> str:
 def _pipeline(name: str, program: Program) -> tuple[Pass, ...]:
     """Every pass up to the one of that name."""
     pipeline = PARALLEL if program.is_parallel and name != DROP_MESH.name else SINGLE
-    if name in (HOIST.name, FUSE.name, OUTLINE.name):
+    if name in (HOIST.name, FUSE.name, SHARE.name, OUTLINE.name):
         pipeline = (DROP_MESH, ELIMINATE_DEAD, PASSES[name])
     if name == COLLECT.name:
         pipeline = (DROP_MESH, ELIMINATE_DEAD, DIFFERENTIATE, COLLECT)

@@ -10,7 +10,15 @@ from xg.frontend.project import read_project
 from xg.frontend.typed import type_project
 from xg.ir.graph import Program, Value
 from xg.ir.verify import BrokenProgram
-from xg.passes.pipelines import BLOCKS, EVERY_PASS, FUSED, FUSED_RANK, PARALLEL, SINGLE
+from xg.passes.pipelines import (
+    BLOCKS,
+    EVERY_PASS,
+    FUSED,
+    FUSED_RANK,
+    FUSED_STEP,
+    PARALLEL,
+    SINGLE,
+)
 from xg.passes.runner import VERIFY, Pass, run
 
 
@@ -49,5 +57,5 @@ def test_every_pass_has_a_name_of_its_own_and_is_used() -> None:
     assert len(set(names)) == len(names)
     assert all(re.fullmatch("[a-z]+(-[a-z]+)*", name) for name in names)
     assert all(" " in each.says and each.says[0].islower() for each in EVERY_PASS)
-    every = (SINGLE, FUSED, PARALLEL, FUSED_RANK, BLOCKS)
+    every = (SINGLE, FUSED, FUSED_STEP, PARALLEL, FUSED_RANK, BLOCKS)
     assert {each.name for pipeline in every for each in pipeline} == set(names)

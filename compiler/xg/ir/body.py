@@ -46,6 +46,27 @@ def substitute(
     return tuple(None if root is None else expressions[id(root)] for root in roots)
 
 
+def same(left: Sequence[Expr], right: Sequence[Expr]) -> bool:
+    """Whether two lists of expressions are the same computation."""
+    numbers: list[dict[int, int]] = [{}, {}]
+    walks = [topological(left), topological(right)]
+    if len(walks[0]) != len(walks[1]):
+        return False
+    for a, b in zip(*walks, strict=True):
+        for number, expr in zip(numbers, (a, b), strict=True):
+            number[id(expr)] = len(number)
+        args = [[n[id(x)] for x in e.args] for n, e in zip(numbers, (a, b), strict=True)]
+        if args[0] != args[1] or (a.prim, a.shape, a.kind, a.attrs) != (
+            b.prim,
+            b.shape,
+            b.kind,
+            b.attrs,
+        ):
+            return False
+    roots = [[n[id(x)] for x in r] for n, r in zip(numbers, (left, right), strict=True)]
+    return roots[0] == roots[1]
+
+
 @dataclass(frozen=True, slots=True)
 class Body:
     """The computation of an operator: named operands in, expressions out.

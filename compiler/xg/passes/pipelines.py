@@ -18,6 +18,7 @@ from xg.passes.outline import outline
 from xg.passes.recomputation import recompute
 from xg.passes.runner import History, Pass, run
 from xg.passes.shard import annotate, check, join, localise, place
+from xg.passes.share import share
 from xg.passes.split_stages import apart, joint, split_stages
 from xg.sharding.apply_plan import with_mesh
 from xg.sharding.padding import pad
@@ -40,6 +41,9 @@ JOIN: Final = Pass("join", "sends over several mesh axes at once what each would
 LOCALIZE: Final = Pass("localize", "writes the program of one rank", localise)
 HOIST: Final = Pass("hoist", "takes what needs no state out of loops, for --kernels", hoist)
 FUSE: Final = Pass("fuse", "replaces patterns by the operators of --kernels", fuse)
+SHARE: Final = Pass(
+    "share", "computes once in a step what depends on sizes alone, for --kernels", share
+)
 COLLECT: Final = Pass(
     "collect", "multiplies once behind a loop for the gradients of parameters", collect
 )
@@ -53,13 +57,14 @@ AFTER_PLACE: Final = (DIFFERENTIATE, RECOMPUTE, CHECK, JOIN, LOCALIZE)
 RANK: Final = (*PLACED, *AFTER_PLACE)
 PARALLEL: Final = (NUMBER_MESH, *RANK)
 FUSED: Final = (HOIST, FUSE, DIFFERENTIATE, COLLECT)
+FUSED_STEP: Final = (HOIST, FUSE, SHARE)
 FUSED_RANK: Final = (PAD, FUSE, *RANK)
 STEP: Final = (ELIMINATE_DEAD, DIFFERENTIATE)  # what a decoder computes before its steps
 BLOCKS: Final = (OUTLINE, DIFFERENTIATE)  # what an `nn.Module` runs under autograd
 FUSED_BLOCKS: Final = (*BLOCKS, COLLECT)
 EVERY_PASS: Final = (
     *(DROP_MESH, NUMBER_MESH, ELIMINATE_DEAD, PAD, ANNOTATE, RING, PLACE),
-    *(DIFFERENTIATE, RECOMPUTE, CHECK, JOIN, LOCALIZE, HOIST, FUSE, COLLECT, OUTLINE),
+    *(DIFFERENTIATE, RECOMPUTE, CHECK, JOIN, LOCALIZE, HOIST, FUSE, SHARE, COLLECT, OUTLINE),
 )
 
 

@@ -11,15 +11,15 @@ from collections.abc import Sequence
 from contextlib import suppress
 
 from xg.diagnostics.lazy_dataclass import dataclass, replace
-from xg.ir.body import Body, substitute, topological
+from xg.ir.body import Body, same, substitute
 from xg.ir.graph import Apply
 from xg.ir.op import Op
 from xg.ir.prim import Expr, ShapeError
+from xg.ir.resized import attribute
 from xg.ir.tensor import TensorType
 from xg.ir.use import Attrs, Data, Tensor
 from xg.passes.decode_step.positions import PositionSymbols, Whole
 from xg.passes.decode_step.retype import Retyped, Wanted, retype
-from xg.passes.decode_step.specialize import attribute
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,7 +75,7 @@ def _itself(
     for attrs in (step.attrs, grown):
         with suppress(ShapeError):
             outputs = step.op.body(retyped_types, attrs).outputs
-            if _equal([outputs[index] for index in visible], retyped.outputs):
+            if same([outputs[index] for index in visible], retyped.outputs):
                 return StepUse(step.op, attrs, tuple(zip(names, wholes, strict=True)), visible)
     return None
 
@@ -117,24 +117,3 @@ def _names(names: Sequence[str]) -> list[str]:
         seen[name] = seen.get(name, 0) + 1
         unique.append(name if seen[name] == 1 else f"{name}_{seen[name]}")
     return unique
-
-
-def _equal(left: Sequence[Expr], right: Sequence[Expr]) -> bool:
-    """Whether two lists of expressions are the same computation."""
-    numbers: list[dict[int, int]] = [{}, {}]
-    walks = [list(topological(left)), list(topological(right))]
-    if len(walks[0]) != len(walks[1]):
-        return False
-    for a, b in zip(*walks, strict=True):
-        for number, expr in zip(numbers, (a, b), strict=True):
-            number[id(expr)] = len(number)
-        args = [[n[id(x)] for x in e.args] for n, e in zip(numbers, (a, b), strict=True)]
-        if args[0] != args[1] or (a.prim, a.shape, a.kind, a.attrs) != (
-            b.prim,
-            b.shape,
-            b.kind,
-            b.attrs,
-        ):
-            return False
-    roots = [[n[id(x)] for x in r] for n, r in zip(numbers, (left, right), strict=True)]
-    return roots[0] == roots[1]

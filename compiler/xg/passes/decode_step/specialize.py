@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import replace
-from typing import cast
 
 from xg.ir.dim import Dim
 from xg.ir.graph import Apply, Call, Graph
-from xg.ir.scalar import Scalar
-from xg.ir.scalar import size as as_size
+from xg.ir.resized import attribute
 
 
 def specialize(graph: Graph, symbols: Mapping[str, Dim]) -> Graph:
@@ -31,20 +29,3 @@ def specialize(graph: Graph, symbols: Mapping[str, Dim]) -> Graph:
             steps.append(replace(step, sizes=sizes, count=count))
     types = {value: type_.substitute(symbols) for value, type_ in graph.types.items()}
     return replace(graph, steps=tuple(steps), types=types)
-
-
-def attribute(value: object, change: Callable[[Dim], Dim]) -> object:
-    """An attribute of an operator with every size in it changed."""
-    if isinstance(value, Dim):
-        return change(value)
-    if isinstance(value, Scalar):
-        return _scalar(value, change)
-    if isinstance(value, tuple):
-        return tuple(attribute(item, change) for item in cast("tuple[object, ...]", value))
-    return value
-
-
-def _scalar(scalar: Scalar, change: Callable[[Dim], Dim]) -> Scalar:
-    if isinstance(scalar.value, Dim):
-        return as_size(change(scalar.value))
-    return replace(scalar, args=tuple(_scalar(arg, change) for arg in scalar.args))

@@ -1,0 +1,71 @@
+"""The parts of an operator's body that read no operand, and the operator without them."""
+
+from __future__ import annotations
+
+from collections.abc import Container, Mapping, Sequence
+from itertools import count
+from typing import Final
+
+from xg.diagnostics.lazy_dataclass import replace
+from xg.ir.body import LEAVES, VIEWS, Body, substitute, topological
+from xg.ir.graph import Apply, Value
+from xg.ir.op import Op
+from xg.ir.prim import RANDOM, Expr
+from xg.ir.tensor import TensorType
+from xg.ir.use import Data
+
+FREE: Final = LEAVES | VIEWS | {"iota", "as_float"}  # what takes no time, or is no computation
+
+
+def known_parts(body: Body) -> tuple[Expr, ...]:
+    """The largest parts that compute floats from sizes alone; of an operator with caches none.
+
+    They are beside something that is computed from operands: an operator without any is whole.
+    """
+    order = topological(body.outputs)
+    reads: dict[int, bool] = {}
+    works: dict[int, bool] = {}
+    for expr in order:
+        below = [id(arg) for arg in expr.args]
+        reads[id(expr)] = expr.prim in RANDOM | {"operand"} or any(reads[arg] for arg in below)
+        works[id(expr)] = expr.prim not in FREE or any(works[arg] for arg in below)
+    if body.caches:
+        return ()
+    inner = [arg for expr in order if reads[id(expr)] for arg in expr.args]
+    found = {id(e): e for e in inner if not reads[id(e)] and works[id(e)] and e.kind == "float"}
+    return tuple(found.values())
+
+
+def reading(
+    step: Apply, types: Mapping[Value, TensorType], parts: Sequence[Expr], values: Sequence[Value]
+) -> Apply:
+    """The step that is given these parts of its body as values."""
+    body = step.body(types)
+    names = [str(expr.name) for expr in body.operands]
+    for value in values:
+        names.append(fresh(str(value.name), names))
+    olds = [id(expr) for expr in (*body.operands, *parts)]
+
+    def forward(*operands: Expr, **_: object) -> list[Expr]:
+        expressions = dict(zip(olds, operands, strict=True))
+        return [out for out in substitute(body.outputs, expressions) if out is not None]
+
+    op: Op = replace(
+        step.op,
+        forward=forward,
+        data=tuple(Data(name, "any") for name in names),
+        own=(),
+        variadic=False,
+        configure=None,
+        pullback=None,
+        adjoint=None,
+        facts=None,
+    )
+    attrs = {key: value for key, value in step.attrs.items() if key != "absent"}
+    return replace(step, op=op, inputs=(*step.inputs, *values), attrs=attrs)
+
+
+def fresh(wanted: str, taken: Container[str]) -> str:
+    """A name that is not taken: the wanted one, or that with a number."""
+    names = (wanted if n == 1 else f"{wanted}_{n}" for n in count(1))
+    return next(name for name in names if name not in taken)
