@@ -8,53 +8,55 @@ from __future__ import annotations
 
 from argparse import Namespace
 from collections.abc import Callable, Iterator, Mapping
-from importlib import import_module
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any, Final
 
 import numpy as np
 
+from bench.decoders import DECODERS, Sizes
 from bench.pairs import Ratio, compare
 from xg.cli.opening import open_project
 from xg.cli.published import Published
 
 MODELS: Final = Path(__file__).parents[1] / "diagrams" / "models"
-NAMES: Final = ("gpt2", "llama", "mixtral")
 PROMPT, TOKENS, TARGET = 64, 32, 1 / 1.5
 Write = Callable[[], list[int]]  # the likeliest tokens behind a prompt
 
 
 def measure(pairs: int) -> Iterator[Ratio]:
     """Seconds of the CPU for a text: 0.67 is 1.5 times as many tokens a second."""
-    for name in NAMES:
-        texts = contestants(name, 512, 4, 8192, PROMPT, TOKENS)
+    for name in DECODERS:
+        texts = contestants(name, Sizes(512, 4, 8192, PROMPT + TOKENS), PROMPT, TOKENS)
         for form in ("xg torch, kernels", "xg NumPy, kernels"):
             other = texts["transformers"]
             what = f"{name}: {form}"
             yield compare(what, texts[form], "transformers", other, pairs, TARGET, cpu=True)
 
 
-def contestants(
-    name: str, width: int, layers: int, words: int, prompt: int, tokens: int
-) -> dict[str, Write]:
+def contestants(name: str, sizes: Sizes, prompt: int, tokens: int) -> dict[str, Write]:
     """All that write the text, by their names, with the same weights."""
     import torch
 
-    witness: Any = _of_transformers(name, width, layers, words, prompt + tokens)
+    decoder = DECODERS[name]
+    torch.manual_seed(0)
+    witness = decoder.model(sizes)
     with TemporaryDirectory() as folder:
         witness.save_pretrained(folder)
-        file = str(MODELS / f"{name}.xg")
-        options = Namespace(file=file, block=None, settings=(), names=None, plan=None)
+        file = str(MODELS / f"{decoder.diagram}.xg")
+        names = decoder.names and MODELS / decoder.names
+        options = Namespace(file=file, block=None, settings=(), names=names, plan=None)
         held = Published.read(open_project(file), options, Path(folder))
         params = {path: np.array(array, order="C") for path, array in held.params.items()}
-    ids = np.random.default_rng(0).integers(0, words, (1, prompt))
+    ids = np.random.default_rng(0).integers(0, sizes.words, (1, prompt))
     step = held.program.step()
     in_torch = step.load("torch", kernels=True)
     tensors = {path: torch.from_numpy(array) for path, array in params.items()}
     tensors = in_torch.prepared(tensors)
     return {
-        "transformers": lambda: _by_transformers(witness, torch.from_numpy(ids), tokens),
+        "transformers": lambda: _by_transformers(
+            witness, decoder.cache, torch.from_numpy(ids), tokens
+        ),
         "xg torch, kernels": _by_step(in_torch, tensors, ids, tokens, torch.from_numpy),
         "xg NumPy, kernels": _by_step(
             step.load("numpy", kernels=True), params, ids, tokens, np.asarray
@@ -62,33 +64,20 @@ def contestants(
     }
 
 
-def _of_transformers(name: str, width: int, layers: int, words: int, length: int) -> object:
-    import torch
-
-    transformers: Any = import_module("transformers")  # by name, as in experts.py
-    sizes: dict[str, Any] = {"vocab_size": words, "attn_implementation": "eager"}
-    torch.manual_seed(0)
-    if name == "gpt2":
-        sizes |= {"n_embd": width, "n_layer": layers, "n_head": 8, "n_positions": length}
-        config = transformers.GPT2Config(**sizes, bos_token_id=0, eos_token_id=0)
-        return transformers.GPT2LMHeadModel(config).eval()
-    sizes |= {"hidden_size": width, "num_hidden_layers": layers, "num_attention_heads": 8}
-    sizes |= {"num_key_value_heads": 4, "intermediate_size": 11 * width // 4}
-    if name == "llama":
-        return transformers.LlamaForCausalLM(transformers.LlamaConfig(**sizes)).eval()
-    sizes |= {"num_local_experts": 8, "num_experts_per_tok": 2, "experts_implementation": "eager"}
-    return transformers.MixtralForCausalLM(transformers.MixtralConfig(**sizes)).eval()
-
-
-def _by_transformers(model: Any, ids: Any, tokens: int) -> list[int]:  # noqa: ANN401 - of torch
+def _by_transformers(
+    model: Any,  # noqa: ANN401 - of torch
+    cache: str,
+    ids: Any,  # noqa: ANN401 - of torch
+    tokens: int,
+) -> list[int]:
     import torch
 
     said: list[int] = []
     past: Any = None
     with torch.no_grad():
         while len(said) < tokens:
-            found = model(input_ids=ids, past_key_values=past, use_cache=True)
-            ids, past = found.logits[:, -1:].argmax(-1), found.past_key_values
+            found = model(input_ids=ids, use_cache=True, **{cache: past})
+            ids, past = found.logits[:, -1:].argmax(-1), getattr(found, cache)
             said.append(int(ids))
     return said
 
