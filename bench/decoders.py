@@ -26,7 +26,7 @@ class Sizes:
 
     @property
     def common(self) -> dict[str, Any]:
-        """What all configurations of transformers call by the same names."""
+        """The settings that all configurations of transformers call by the same names."""
         return {"vocab_size": self.words, "hidden_size": self.width} | {
             "num_hidden_layers": self.layers,
             "attn_implementation": "eager",
@@ -36,7 +36,7 @@ class Sizes:
 
     @property
     def grouped(self) -> dict[str, Any]:
-        """Llama's, and those of all that are like it: two query heads share a key head."""
+        """The settings of Llama and of all that are like it: two query heads share a key head."""
         return self.common | {
             "num_attention_heads": HEADS,
             "num_key_value_heads": HEADS // 2,

@@ -22,6 +22,7 @@ from xg.passes.pipelines import (
     ELIMINATE_DEAD,
     EVERY_PASS,
     FUSE,
+    GROUP,
     HOIST,
     OUTLINE,
     PARALLEL,
@@ -52,6 +53,8 @@ def _pipeline(name: str, program: Program) -> tuple[Pass, ...]:
     pipeline = PARALLEL if program.is_parallel and name != DROP_MESH.name else SINGLE
     if name in (HOIST.name, FUSE.name, SHARE.name, OUTLINE.name):
         pipeline = (DROP_MESH, ELIMINATE_DEAD, PASSES[name])
+    if name == GROUP.name:
+        pipeline = (DROP_MESH, ELIMINATE_DEAD, FUSE, GROUP)
     if name == COLLECT.name:
         pipeline = (DROP_MESH, ELIMINATE_DEAD, DIFFERENTIATE, COLLECT)
     end = [each.name for each in pipeline].index(name)

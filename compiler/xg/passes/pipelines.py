@@ -12,7 +12,7 @@ from xg.passes.collect import collect
 from xg.passes.differentiate import differentiate
 from xg.passes.drop_mesh import drop_mesh
 from xg.passes.eliminate_dead import eliminate_dead
-from xg.passes.fuse import fuse, ring
+from xg.passes.fuse import fuse, group, ring
 from xg.passes.hoist import hoist
 from xg.passes.outline import outline
 from xg.passes.recomputation import recompute
@@ -41,6 +41,9 @@ JOIN: Final = Pass("join", "sends over several mesh axes at once what each would
 LOCALIZE: Final = Pass("localize", "writes the program of one rank", localise)
 HOIST: Final = Pass("hoist", "takes what needs no state out of loops, for --kernels", hoist)
 FUSE: Final = Pass("fuse", "replaces patterns by the operators of --kernels", fuse)
+GROUP: Final = Pass(
+    "group", "lets query heads read the keys and values that they share, in a step", group
+)
 SHARE: Final = Pass(
     "share", "computes once in a step what depends on sizes alone, for --kernels", share
 )
@@ -57,14 +60,14 @@ AFTER_PLACE: Final = (DIFFERENTIATE, RECOMPUTE, CHECK, JOIN, LOCALIZE)
 RANK: Final = (*PLACED, *AFTER_PLACE)
 PARALLEL: Final = (NUMBER_MESH, *RANK)
 FUSED: Final = (HOIST, FUSE, DIFFERENTIATE, COLLECT)
-FUSED_STEP: Final = (HOIST, FUSE, SHARE)
+FUSED_STEP: Final = (HOIST, FUSE, GROUP, SHARE)
 FUSED_RANK: Final = (PAD, FUSE, *RANK)
 STEP: Final = (ELIMINATE_DEAD, DIFFERENTIATE)  # what a decoder computes before its steps
 BLOCKS: Final = (OUTLINE, DIFFERENTIATE)  # what an `nn.Module` runs under autograd
 FUSED_BLOCKS: Final = (*BLOCKS, COLLECT)
 EVERY_PASS: Final = (
     *(DROP_MESH, NUMBER_MESH, ELIMINATE_DEAD, PAD, ANNOTATE, RING, PLACE),
-    *(DIFFERENTIATE, RECOMPUTE, CHECK, JOIN, LOCALIZE, HOIST, FUSE, SHARE, COLLECT, OUTLINE),
+    *(DIFFERENTIATE, RECOMPUTE, CHECK, JOIN, LOCALIZE, HOIST, FUSE, GROUP, SHARE, COLLECT, OUTLINE),
 )
 
 

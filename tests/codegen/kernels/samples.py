@@ -10,6 +10,7 @@ from ops.samples import SAMPLES as OF_LANGUAGE
 from xg import ops
 from xg.ir.dim import number, symbol
 from xg.ir.op import Op
+from xg.passes.fuse import grouped_attention
 from xg.passes.fuse.patterns import fusions
 
 BITS = number(2)
@@ -28,6 +29,8 @@ ROUTED = {
     "w_in": floats(N_E, D, V),
 }
 HIDDEN = {**SELF, "m": ints(B, N_H, S, S, below=BITS)}
+PAIRS = {"q": floats(B, TWO * N_H, S, D_h), "k": floats(B, N_H, S, D_h), "v": floats(B, N_H, S, D)}
+NEWEST = {**PAIRS, "q": floats(B, TWO * N_H, number(1), D_h)}
 LONG = {"q": floats(B, S_k, D_h), "k": floats(B, S, D_h), "v": floats(B, S, D_h)}
 
 SAMPLES: Mapping[str, tuple[Sample, ...]] = {
@@ -50,7 +53,13 @@ SAMPLES: Mapping[str, tuple[Sample, ...]] = {
         Sample(HIDDEN, {"scale": 0.4, "behind": 2, "ahead": -1}),
         Sample(LONG, {"scale": 0.4, "behind": 1, "ahead": 0}),
     ),
+    "grouped attention": (
+        Sample(NEWEST, {"scale": 0.4, "mask": "causal"}),
+        Sample(PAIRS, {"scale": 0.4, "mask": "causal"}),
+        Sample(PAIRS, {"scale": 2.0}),
+    ),
     "attention": (
+        Sample({**CROSS, "q": floats(B, number(1), D_h)}, {"scale": 0.4, "mask": "causal"}),
         Sample(QKV, {"scale": 2.0}),
         Sample(QKV, {"mask": "causal", "p": 0.3}),
         Sample(SELF, {"scale": 0.4, "mask": "causal"}),
@@ -72,6 +81,6 @@ def uses() -> Iterator[tuple[Op, Sample, str]]:
     for glyph, samples in OF_LANGUAGE.items():
         for place, sample in enumerate(samples):
             yield ops.table()[glyph], sample, f"{ops.table()[glyph].name}-{place}"
-    for fusion in fusions():
+    for fusion in (*fusions(), grouped_attention.FUSION):
         for place, sample in enumerate(SAMPLES[fusion.op.name]):
             yield fusion.op, sample, f"{fusion.op.name}-{place}"

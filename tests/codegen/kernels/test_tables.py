@@ -8,12 +8,13 @@ from xg import ops
 from xg.codegen.emit.kernel import Kernels
 from xg.codegen.numpy import kernel_table as numpy_table
 from xg.codegen.torch import kernel_table as torch_table
-from xg.passes.fuse import ring_attention
+from xg.passes.fuse import grouped_attention, ring_attention
 from xg.passes.fuse.patterns import fusions
 
 OPERATORS = {
     *(op.name for op in ops.table().values()),
     *(fusion.op.name for fusion in fusions()),
+    grouped_attention.OP.name,
     ring_attention.OP.name,
 }
 TABLES = {

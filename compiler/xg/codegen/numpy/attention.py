@@ -26,8 +26,40 @@ def attention(
 def attention_output(
     q: Array, k: Array, v: Array, m: Array | None, scale: float, mask: str
 ) -> Array:
-    """``softmax(α Q K⊤ + M) V`` alone."""
+    """``softmax(α Q K⊤ + M) V`` alone; of one query, the last, it takes every key."""
+    if m is None and q.shape[-2] == 1 <= k.shape[-2]:
+        return attend_all(q, k, v, scale)
     return attend(q, k, v, m, None, scale, tiles(q, k, mask))[0]
+
+
+def grouped_attention_output(q: Array, k: Array, v: Array, scale: float, mask: str) -> Array:
+    """Attention whose query heads share heads of keys and values, alone.
+
+    Of one position a group's heads are queries of one head, each of which sees all.
+    """
+    groups = q.shape[-3] // k.shape[-3]
+    if q.shape[-2] == 1 <= k.shape[-2]:
+        rows = q.reshape(*k.shape[:-2], groups, q.shape[-1])
+        return attend_all(rows, k, v, scale).reshape(*q.shape[:-1], v.shape[-1])
+    k, v = for_groups(k, groups), for_groups(v, groups)
+    return attend(q, k, v, None, None, scale, tiles(q, k, mask))[0]
+
+
+def for_groups(x: Array, groups: int) -> Array:
+    """Each head of keys or values as often as it has heads of queries, beside itself."""
+    *leading, heads, S, width = x.shape
+    every = np.broadcast_to(x[..., None, :, :], (*leading, heads, groups, S, width))
+    return every.reshape(*leading, heads * groups, S, width)
+
+
+def attend_all(q: Array, k: Array, v: Array, scale: float) -> Array:
+    """Attention of few queries, each of which sees every key; there are some."""
+    e = q * scale @ k.swapaxes(-1, -2)
+    e -= e.max(axis=-1, keepdims=True)
+    np.exp(e, out=e)
+    y: Array = e @ v
+    y /= e.sum(axis=-1, keepdims=True)
+    return y
 
 
 def d_attention(

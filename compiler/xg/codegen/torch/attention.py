@@ -28,6 +28,27 @@ def attention_output(
     return attend(q, k, v, m, scale, mask)[0]
 
 
+def grouped_attention_output(q: Array, k: Array, v: Array, scale: float, mask: str) -> Array:
+    """Attention whose query heads share heads of keys and values, alone.
+
+    Of one position a group's heads are queries of one head, each of which sees all.
+    """
+    groups, width = q.shape[-3] // k.shape[-3], v.shape[-1]
+    if q.shape[-2] != 1:
+        k, v = for_groups(k, groups), for_groups(v, groups)
+        return attend(q, k, v, None, scale, mask)[0]
+    rows = q.reshape(*k.shape[:-2], groups, q.shape[-1])
+    y, _ = attend(rows, k, v, None, scale, "none")
+    return y.reshape(*q.shape[:-1], width)
+
+
+def for_groups(x: Array, groups: int) -> Array:
+    """Each head of keys or values as often as it has heads of queries, beside itself."""
+    *leading, heads, S, width = x.shape
+    every = x[..., None, :, :].expand(*leading, heads, groups, S, width)
+    return every.reshape(*leading, heads * groups, S, width)
+
+
 def attend(
     q: Array, k: Array, v: Array, m: Array | None, scale: float, mask: str
 ) -> tuple[Array, Array]:

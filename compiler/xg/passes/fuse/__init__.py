@@ -1,6 +1,7 @@
 """Patterns replaced by fused operators, before the backward pass is derived.
 
-Only emission with kernels asks for all of them, and a plan for the one that goes round a ring. An
+Only emission with kernels asks for all of them, of steps also for the one of groups of heads, and a
+plan for the one that goes round a ring. An
 edge that is read twice or leaves its block stays.
 """
 
@@ -8,11 +9,12 @@ from __future__ import annotations
 
 from xg.diagnostics.lazy_dataclass import replace
 from xg.ir.graph import Graph, Program
+from xg.passes.fuse.grouped_attention import group
 from xg.passes.fuse.patterns import fusions
 from xg.passes.fuse.replacing import replaced
 from xg.passes.fuse.ring_attention import ring
 
-__all__ = ["fuse", "ring"]
+__all__ = ["fuse", "group", "ring"]
 
 
 def fuse(program: Program) -> Program:

@@ -16,7 +16,7 @@ from xg.ir.prim import ShapeError
 from xg.ir.tensor import TensorType
 from xg.ir.use import Attrs, Misuse
 from xg.passes.differentiate import ZEROS
-from xg.passes.fuse import ring_attention
+from xg.passes.fuse import grouped_attention, ring_attention
 from xg.passes.fuse.patterns import fusions
 from xg.passes.ir_text.errors import Meaningless
 from xg.passes.resolve.define import define
@@ -30,7 +30,8 @@ Types = Mapping[Value, TensorType]
 def _lasting() -> Mapping[str, Op]:
     """The operators of the language and those of passes."""
     fused = (fusion.op for fusion in fusions())
-    return {**ops.table(), **{op.glyph: op for op in (*fused, ring_attention.OP, ZEROS)}}
+    rest = (grouped_attention.OP, ring_attention.OP, ZEROS)
+    return {**ops.table(), **{op.glyph: op for op in (*fused, *rest)}}
 
 
 @dataclass(frozen=True, slots=True)
