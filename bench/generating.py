@@ -50,17 +50,15 @@ def contestants(name: str, sizes: Sizes, prompt: int, tokens: int) -> dict[str, 
         params = {path: np.array(array, order="C") for path, array in held.params.items()}
     ids = np.random.default_rng(0).integers(0, sizes.words, (1, prompt))
     step = held.program.step()
-    in_torch = step.load("torch", kernels=True)
+    in_torch, in_numpy = (step.load(each, kernels=True) for each in ("torch", "numpy"))
     tensors = {path: torch.from_numpy(array) for path, array in params.items()}
-    tensors = in_torch.prepared(tensors)
+    tensors, arrays = in_torch.prepared(tensors), in_numpy.prepared(params)
     return {
         "transformers": lambda: _by_transformers(
             witness, decoder.cache, torch.from_numpy(ids), tokens
         ),
         "xg torch, kernels": _by_step(in_torch, tensors, ids, tokens, torch.from_numpy),
-        "xg NumPy, kernels": _by_step(
-            step.load("numpy", kernels=True), params, ids, tokens, np.asarray
-        ),
+        "xg NumPy, kernels": _by_step(in_numpy, arrays, ids, tokens, np.asarray),
     }
 
 

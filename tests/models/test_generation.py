@@ -58,7 +58,8 @@ def test_the_same_tokens_as_transformers(name: str, tmp_path: Path) -> None:
         )
     wanted = said[0, len(PROMPT) :].tolist()
     writer = Writer(witness.held.program, witness.held.params, Numbers())
-    for each in (writer, replace(writer, backend="torch"), replace(writer, cached=False)):
+    others = ({"backend": "torch"}, {"cached": False}, {"kernels": True})
+    for each in (writer, *(replace(writer, **other) for other in others)):
         assert list(each.tokens(PROMPT, 7, Sampling(temperature=0))) == wanted
 
 

@@ -70,7 +70,8 @@ class Writer:
         model = token_model(self.program, step, self.window, self.codec.size)
         if self.cached:
             module = placed_step(step, self.backend, self.where, kernels=self.kernels)
-            return Stepping(module, self.params, model)
+            ready = getattr(module, "prepared", dict)  # modules on tensors do it themselves
+            return Stepping(module, ready(self.params), model)
         whole = placed(self.program, self.backend, self.where, kernels=self.kernels)
         return Rereading(whole, self.params, model)
 

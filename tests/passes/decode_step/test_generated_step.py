@@ -15,6 +15,7 @@ from passes.decode_step.stepping import (
     BATCH,
     LENGTH,
     LIBRARY,
+    Array,
     Stepping,
     generated,
     llama,
@@ -125,6 +126,26 @@ def test_prepared_parameters_are_the_same_ones_in_another_layout(
         found.append(outputs["Z"])
     assert torch.allclose(found[0], found[1], rtol=0, atol=1e-5)
     assert not torch.equal(found[0], found[1])  # other products
+
+
+def test_numpy_has_tall_matrices_by_columns() -> None:
+    """A table that is the head, too, is one of them; one whose rows are only looked up is not."""
+    sizes = {"V": 700, "D": 320, "N_L": 1, "N_H": 2, "S_max": 640}
+    program = xg.compile(LIBRARY / "models" / "gpt2.xg", sizes=sizes)
+    module = program.step().load("numpy", kernels=True)
+    params = program.load().init(0)
+    ready = module.prepared(params)
+    assert all(np.array_equal(ready[name], array) for name, array in params.items())
+    turned = {name for name, array in ready.items() if not array.flags.c_contiguous}
+    assert turned == {"E", "layers.0.W_down"}
+    assert all(ready[name].T.flags.c_contiguous for name in turned)
+    found: list[Array] = []
+    for given in (params, ready):
+        cache = module.empty_cache(given)
+        for ids in ([[1, 5, 7]], [[2]], [[3]]):
+            outputs, cache = module.step(given, cache, {"ids": np.array(ids)})
+        found.append(outputs["Z"])
+    assert np.allclose(found[0], found[1], rtol=0, atol=1e-5)
 
 
 def test_a_step_whose_cache_needs_no_size() -> None:

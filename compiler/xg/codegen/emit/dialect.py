@@ -24,7 +24,8 @@ class Dialect:
     `kernels` are hand-written functions, if there are any, and `always` those that modules have
     without asking, for operators that no expression spells; `prelude` are statements before modules
     with them. `ready` is the function of `kernels` that lays out a parameter as steps read it
-    fastest.
+    fastest; where it `readies_tied` ones that is done to tables, too, if something else than a
+    look-up reads them.
     """
 
     spelling: Spelling
@@ -45,3 +46,4 @@ class Dialect:
     always: Kernels | None = None
     prelude: str = ""
     ready: str = ""
+    readies_tied: bool = False

@@ -16,7 +16,7 @@ from xg.codegen.emit.spelling import Scope
 from xg.codegen.emit.support import private
 from xg.diagnostics.lazy_dataclass import dataclass, field
 from xg.ir.dim import Dim
-from xg.ir.graph import Apply, Program
+from xg.ir.graph import Apply
 
 
 @dataclass(slots=True)
@@ -57,7 +57,7 @@ class StepWriter(PublicWriter):
         if self.plan.kernels is None or not ready:
             return
         self.plan.operators.support[ready] = None
-        tables = ", ".join(f'"{name}"' for name in sorted(_looked_up(self.plan.program)))
+        tables = ", ".join(f'"{name}"' for name in sorted(self._left_as_they_are()))
         lines = [f"ready[name] = {private(ready)}(array)"]
         if tables:
             lines = [f'if name.split(".")[-1] not in [{tables}]:', *indented(lines)]
@@ -69,6 +69,15 @@ class StepWriter(PublicWriter):
             *indented(lines, 8),
             "    return ready",
         ]
+
+    def _left_as_they_are(self) -> set[str]:
+        """The names of parameters of which rows are read one by one, and no more if that counts."""
+        steps = [s for graph in self.plan.program.graphs.values() for s in graph.steps]
+        looks = [s for s in steps if isinstance(s, Apply) and s.op.name == "embedding"]
+        tables = {look.inputs[1] for look in looks}
+        if self.dialect.readies_tied:
+            tables -= {v for step in steps if step not in looks for v in step.inputs}
+        return {str(table.name) for table in tables}
 
     def _empty(self) -> list[str]:
         """The function that makes an empty cache; sizes that no parameter has are arguments."""
@@ -187,13 +196,3 @@ class StepWriter(PublicWriter):
         yield from limit_lines(
             self.plan.program, scope, lambda limit: self._past in limit.smaller.symbols()
         )
-
-
-def _looked_up(program: Program) -> set[str]:
-    """The names of parameters of which rows are read one by one."""
-    return {
-        str(step.inputs[1].name)
-        for graph in program.graphs.values()
-        for step in graph.steps
-        if isinstance(step, Apply) and step.op.name == "embedding"
-    }

@@ -54,4 +54,6 @@ NUMPY: Final = Dialect(
     always=ALWAYS,
     prelude=KEEPING,
     like={"dtype": "dtype"},
+    ready="tall_by_columns",
+    readies_tied=True,
 )
