@@ -45,6 +45,8 @@ SAMPLES: Mapping[str, tuple[Sample, ...]] = {
         Sample({**ROUTED, "w_out": floats(N_E, V, D)}, {"form": "relu"}),
     ),
     "local_attention": (
+        Sample({**CROSS, "q": floats(B, number(1), D_h)}, {"scale": 0.4, "behind": 1, "ahead": 0}),
+        Sample({**CROSS, "q": floats(B, number(1), D_h)}, {"behind": 9, "ahead": 2}),
         Sample(QKV, {"scale": 0.4, "behind": 1, "ahead": 1}),
         Sample(SELF, {"scale": 0.4, "behind": 1, "ahead": 0}),
         Sample(SELF, {"behind": 0, "ahead": 2}),

@@ -87,7 +87,11 @@ def local_attention(
 def local_attention_output(
     q: Array, k: Array, v: Array, m: Array | None, scale: float, behind: int, ahead: int
 ) -> Array:
-    """Attention to a band of keys, alone."""
+    """Attention to a band of keys, alone; of one query that sees some, to all of these."""
+    S_k = k.shape[-2]
+    if m is None and q.shape[-2] == 1 <= S_k and behind >= 0 <= ahead:
+        first = max(0, S_k - 1 - behind)
+        return attend_all(q, k[..., first:, :], v[..., first:, :], scale)
     return attend(q, k, v, m, None, scale, banded(q, k, behind, ahead))[0]
 
 
