@@ -21,6 +21,7 @@ from xg.ir.signature import signature
 PAGE: Final = Path(__file__).parents[2] / "docs" / "notation.md"
 PICTURE: Final = PAGE.with_name("figures") / "notation.svg"
 OTHERS: Final = (NodeKind.BLOCK, NodeKind.SAVED)
+DRAWN: Final = {"sum": "Σ"}  # what a box says instead of its glyph
 FAMILIES: Final = {
     "Products and sums": ("matmul", "add", "multiply", "reduce"),
     "Nonlinear operators": ("nonlinear",),
@@ -66,7 +67,10 @@ def _all_signs() -> Figure:
     """A figure that has every node and every arrow, for its legend."""
     kinds = list(NodeKind)
     used = sorted(_every(), key=lambda op: (kinds.index(kind(op)), op.name))
-    nodes = [FigureNode(op.name, kind(op), plain(op.glyph), title=op.name) for op in used]
+    nodes = [
+        FigureNode(op.name, kind(op), plain(DRAWN.get(op.glyph, op.glyph)), title=op.words)
+        for op in used
+    ]
     nodes += [FigureNode(each.name, each, plain("F")) for each in OTHERS]
     first, second = nodes[0].id, nodes[1].id
     edges = [FigureEdge(first, second, style=style) for style in EdgeStyle]
@@ -107,3 +111,10 @@ def test_every_operator_and_every_sign_is_there() -> None:
     shown = {meaning.kind for meaning in meanings(_all_signs())}
     assert {*NodeKind} - shown == {NodeKind.TENSOR, NodeKind.NOTE}
     assert {*EdgeStyle} - shown == {EdgeStyle.SINGLE, EdgeStyle.NOTE}
+
+
+def test_every_sign_of_the_picture_has_its_own_words() -> None:
+    """Operators without a letter of their own, such as GELU, share a box without one."""
+    words = [meaning.words for meaning in meanings(_all_signs())]
+    assert sorted(set(words)) == sorted(words)
+    assert "entries at given places" in words

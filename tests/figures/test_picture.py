@@ -129,7 +129,7 @@ def test_the_legend_explains_the_letters_in_use() -> None:
 
 def test_the_legend_tells_sources_from_changes_of_layout_and_writes_names_as_boxes_do() -> None:
     sources = xg.compile(shipped("embedding")).figure("forward", legend=True)
-    assert {m.letters: m.words for m in meanings(sources)}["range"] == "source: takes no tensor"
+    assert {m.letters: m.words for m in meanings(sources)}["range"] == "integers in order"
     assert "change of layout" not in [m.words for m in meanings(sources)]
     back = xg.compile(shipped("mlp")).figure("backward", legend=True)
     assert {m.letters: m.words for m in meanings(back)}["Σ"] == "sum over axes"

@@ -120,6 +120,11 @@ class Op:
     source: str = ""
     legend: str = ""
 
+    @property
+    def words(self) -> str:
+        """The words of legends in figures."""
+        return self.legend or self.name
+
     def description(self, attrs: Attrs) -> Description:
         """The operator in the form that it has in a use."""
         if self.describe:

@@ -37,4 +37,5 @@ OP: Final = Op(
     formula="Y[i, ...] = 1 with probability p, else 0",
     gradient="none: nothing is learned",
     source="the 2²⁴ steps of dropout's mask (ADR 0221)",
+    legend="random 1 or 0",
 )

@@ -100,4 +100,5 @@ OP: Final = Op(
     "min(n - 1, n/2 + floor(n/2 · log(2d/n) / log(2 far/n))); past: n = N",
     gradient="none: integers have no gradient",
     source="Raffel et al. 2019, 2.1",
+    legend="bucket of each distance",
 )

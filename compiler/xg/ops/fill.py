@@ -34,4 +34,5 @@ OP: Final = Op(
     formula="Y[i, ...] = value",
     gradient="none: nothing is learned",
     source="constants of the NumPy interface (numpy.full)",
+    legend="one number everywhere",
 )

@@ -40,4 +40,5 @@ OP: Final = Op(
     formula="Y[.., j, ..] = max_i X[.., j·stride + i·dilation - pad, ..]",
     gradient="dX = dY at the maximum of each window; equal ones share it",
     source="Weng et al. 1992",
+    legend="maximum of each window",
 )

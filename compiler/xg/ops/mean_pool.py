@@ -34,4 +34,5 @@ OP: Final = Op(
     formula="Y[.., j, ..] = Σ_i X[.., j·stride + i - pad, ..] / k",
     gradient="dX = dY / k at each element of a window",
     source="LeCun et al. 1989",
+    legend="mean of each window",
 )

@@ -37,4 +37,5 @@ OP: Final = Op(
     formula="Y[i, ...] = mean + sigma z, z of deviation 1",
     gradient="none: nothing is learned",
     source="Kingma, Welling 2014",
+    legend="normal random numbers",
 )

@@ -33,4 +33,5 @@ OP: Final = Op(
     formula="Y[i] = start + i",
     gradient="none: integers have no gradient",
     source="learned positions, seed 001, 5.2",
+    legend="integers in order",
 )

@@ -44,4 +44,5 @@ OP: Final = Op(
     formula="Y[s, 2i] = sin(s / 10000^(2i/D)), Y[s, 2i+1] = cos(s / 10000^(2i/D))",
     gradient="none: nothing is learned",
     source="seed 003; Vaswani et al. 2017, 3.5",
+    legend="sines and cosines of positions",
 )

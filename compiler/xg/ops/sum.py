@@ -42,4 +42,5 @@ OP: Final = Op(
     formula="Y = Σ X over the axes named",
     gradient="dX = dY repeated along them",
     source="seed 001, 4.3.8",
+    legend="sum over axes",
 )

@@ -39,4 +39,5 @@ OP: Final = Op(
     formula="Y[i, ...] = low + (high - low) u, 0 <= u < 1",
     gradient="none: nothing is learned",
     source="the 2²⁴ steps of dropout's mask (ADR 0221)",
+    legend="random numbers between two",
 )

@@ -34,8 +34,6 @@ _NODES: Final = {
     NodeKind.BLOCK: "block",
     NodeKind.SAVED: "saved in the forward pass",
 }
-_SUM: Final = "Σ"
-_SOURCE: Final = "source: takes no tensor"  # a box of a layout operator that no edge enters
 _EDGES: Final = {
     EdgeStyle.DOUBLE: "second operand of a product",
     EdgeStyle.DASHED: "gradients",
@@ -57,6 +55,7 @@ _MOVES: Final = {
     "RS": "reduce-scatter: a rank's part of the sum over ranks",
     "AG": "all-gather",
     "A2A": "all-to-all",
+    "cast": "what all ranks hold, used by each for a part",
     "part": "a rank's part of what all hold",
     "spread": "a part as a term of a sum: zeros around it",
     "once": "a term of a sum: zeros but on one rank",
@@ -81,13 +80,8 @@ class Meaning:
 def meanings(figure: Figure) -> Iterator[Meaning]:
     """Yield what is in use, in a fixed order, with its meaning; without a legend only marks."""
     styles = {edge.style for edge in figure.edges} if figure.legend else ()
-    given = {edge.head for edge in figure.edges}
     for kind, family in _NODES.items() if figure.legend else ():
-        named = (
-            _named(node, family if kind is not NodeKind.LAYOUT or node.id in given else _SOURCE)
-            for node in figure.nodes
-            if node.kind is kind
-        )
+        named = (_named(node, family) for node in figure.nodes if node.kind is kind)
         yield from dict.fromkeys(named)
     for one in figure.explained if figure.legend else ():
         yield Meaning(one.kind, one.words, symbol=one.symbol)
@@ -104,10 +98,7 @@ def _named(node: FigureNode, family: str) -> Meaning:
         return Meaning(node.kind, family)
     words = node.title.partition(":")[0].replace("scale_mask", "scale and mask").replace("_", " ")
     if words.lower() == letters.lower():
-        has_letters = family is _SOURCE or node.kind is NodeKind.REDUCE
-        return Meaning(node.kind, family, letters if has_letters else "")
-    if letters == _SUM:
-        return Meaning(node.kind, "sum over axes", letters)
+        return Meaning(node.kind, family, letters if node.kind is NodeKind.REDUCE else "")
     name = letters.removeprefix("d")
     words = words.removesuffix(name.lower()) + name if words.endswith(f" {name.lower()}") else words
     return Meaning(node.kind, words, letters)

@@ -64,8 +64,7 @@ def apply_node(step: Apply, node_id: str, notation: Notation, detail: RichText =
     An argument of a few characters follows the glyph; a longer one, or several, are a line.
     """
     op, node_kind = step.op, kind(step.op)
-    name = op.legend or op.name
-    title = f"{name}: {op.formula}" if op.formula else name
+    title = f"{op.words}: {op.formula}" if op.formula else op.words
     if node_kind is NodeKind.REDUCE and op.glyph == "sum":
         axes = _names(notation.dims(step.inputs[0]), step.attrs["axes"])
         label = (*richtext.plain("Σ "), *richtext.listed_dimensions(axes))
