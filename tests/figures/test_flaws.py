@@ -276,7 +276,7 @@ def test_a_head_off_the_middle_of_a_circle_shows() -> None:
     figure = xg.compile(shipped("output")).figure("backward")
     display = painted(figure)[0]
     assert flaws(display) == []
-    arrow = next(one for one in display.elements if one.op == "dCE->⊕ dZ")
+    arrow = next(one for one in display.elements if one.op == "dS->⊕ dZ")
     assert "head off the middle" in kinds(changed(display, arrow.op, lambda one: moved(one, 0, -4)))
     figure = xg.compile(shipped("flow")).figure("forward")
     display, corner = painted(figure)[0], box(painted(figure)[0], "output")

@@ -284,3 +284,20 @@ def test_of_two_branches_the_nearer_one_goes_on_with_their_sum() -> None:
     assert terms["dH [B, S, D], 2 of 3"] is EdgeRole.MAIN
     assert terms["dH [B, S, D], 1 of 3"] is EdgeRole.SIDE
     assert terms["dH [B, S, D], 1 + 2 of 3"] is EdgeRole.SIDE
+
+
+def test_the_column_of_a_loss_goes_on_though_another_result_comes_first() -> None:
+    """P is beside the loss where the block is drawn as where it is called, in both passes."""
+    program = xg.compile(shipped("output"))
+    edges = {(edge.tail, edge.head): edge.role for edge in program.figure("forward").edges}
+    assert (edges["Z", "loss"], edges["Z", "P"]) == (EdgeRole.MAIN, EdgeRole.BRANCH)
+    placed = layout(program.figure("backward"))
+    assert placed.nodes["dloss"].center[0] < placed.nodes["dP"].center[0]
+    (main,) = (e.tail for e in placed.figure.edges if e.head == "⊕ dZ" and e.role is EdgeRole.MAIN)
+    assert main.startswith("dCE")
+
+
+def test_a_sum_goes_on_below_the_column_from_which_others_branch() -> None:
+    """Though the file writes what comes from the side first: balance_1 -> ⊕<-balance_2 … ⊕<-L."""
+    placed = layout(xg.compile(shipped("moe")).figure("forward"))
+    assert placed.nodes["loss"].center[0] == placed.nodes["ids"].center[0]

@@ -52,7 +52,8 @@ class DrawnOperation:
     """One node with all that enters and leaves it.
 
     `beside` are tensors next to it: parameters, saved values. If an operation `commutes`, any
-    operand may continue its column, else only the first flow.
+    operand may continue its column, else only the first flow; if it is `ordered`, another one only
+    where its own column would end.
     """
 
     node: FigureNode
@@ -60,6 +61,7 @@ class DrawnOperation:
     outputs: tuple[Value, ...]
     beside: tuple[tuple[FigureNode, EdgeStyle], ...] = ()
     commutes: bool = False
+    ordered: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -196,10 +198,14 @@ class _Arrangement:
         """
         if not tails or not operation.commutes:
             return 0 if tails else None
+        node = operation.node.id
+        going_on = [n for n, tail in enumerate(tails) if self.heir.get(tail) == node]
+        if operation.ordered and not going_on:
+            return 0
 
         def rank(place: int) -> tuple[bool, int, int, int]:
             tail = tails[place]
-            waits, column = self.heir.get(tail) != operation.node.id, self.column[tail]
+            waits, column = place not in going_on, self.column[tail]
             level = self.level[column]
             return waits, level, -column if level else column, -self.depth[tail]
 
@@ -209,20 +215,25 @@ class _Arrangement:
 def _heirs(operations: Sequence[DrawnOperation], made_by: Mapping[Value, str]) -> dict[str, str]:
     """Choose for each node the operation that may continue its column: the one with most to come.
 
-    A value that is only sent does not: a gradient that ranks add up stays beside the column.
+    Of several it is the one that leads to the first result: a loss is in front of the others. A
+    value that is only sent does not: a gradient that ranks add up stays beside the column.
     """
     height: dict[str, int] = defaultdict(int)
-    best: dict[str, tuple[bool, int]] = {}
+    best: dict[str, tuple[bool, bool, int, int]] = {}
     chosen: dict[str, str] = {}
     kinds = {one.node.id: one.node.kind for one in operations}
     sent = {node for node, kind in kinds.items() if kind is NodeKind.COMMUNICATION}
-    for operation in reversed(operations):
+    last: dict[str, int] = {}  # the place of the operation that ends a node's column
+    for place, operation in reversed(list(enumerate(operations))):
         node = operation.node.id
-        for flow in operation.flows if operation.commutes else operation.flows[:1]:
-            tail = made_by[flow.value]
-            height[tail] = max(height[tail], height[node] + (tail not in sent))
+        last[node] = last[chosen[node]] if node in chosen else place
+        flows = operation.flows if operation.commutes else operation.flows[:1]
+        for number, flow in enumerate(flows):
+            tail, is_first = made_by[flow.value], number == 0 or not operation.ordered
+            if is_first:
+                height[tail] = max(height[tail], height[node] + (tail not in sent))
             # A second operand goes on only where no first one does.
-            rank = flow.style is EdgeStyle.SINGLE, height[node]
+            rank = is_first, flow.style is EdgeStyle.SINGLE, height[node], -last[node]
             if tail not in best or rank >= best[tail]:
                 best[tail], chosen[tail] = rank, node
     return chosen

@@ -110,7 +110,8 @@ class BackwardDrawing:
     def sources(self) -> list[Terminal]:
         """Return the gradients of the block's outputs, but of those that pass none on.
 
-        Where the block takes an output itself, only the sum of both is the output's gradient.
+        Where the block takes an output itself, only the sum of both is the output's gradient. The
+        pass begins at a scalar, a loss: its column is the one that goes on.
         """
         totals, sources = self.backward.totals, list[Terminal]()
         read = self.read[self.backward.forward.key]
@@ -123,7 +124,7 @@ class BackwardDrawing:
             words = if_unused(primal, self.backward.forward)
             node = replace(node, label=with_words(node.label, words))
             sources.append(Terminal(seed, node))
-        return sources
+        return sorted(sources, key=lambda one: len(self.notation.type(one.value).shape) > 0)
 
     def results(self) -> list[Terminal]:
         """Return the gradients of inputs and parameters."""

@@ -21,7 +21,7 @@ from xg.figures.views.inner_collectives import (
     with_inner_collectives,
 )
 from xg.figures.views.leaves import Leaves, find_leaves
-from xg.figures.views.notation import Notation
+from xg.figures.views.notation import Notation, kind
 from xg.figures.views.own_parts import with_own_parts
 from xg.figures.views.steps import (
     Drawn,
@@ -183,7 +183,14 @@ class ForwardDrawing:
         if note:
             words = FigureNode(self.ids.take(f"note {node.id}"), NodeKind.NOTE, note)
             beside.append((words, EdgeStyle.NOTE))
-        return DrawnOperation(remarks.node(node, step), flows, tuple(step.outputs), tuple(beside))
+        return DrawnOperation(
+            remarks.node(node, step),
+            flows,
+            tuple(step.outputs),
+            tuple(beside),
+            commutes=isinstance(step, Apply) and kind(step.op) is NodeKind.ADD,
+            ordered=True,
+        )
 
     def steps(self) -> list[Apply | Call]:
         """Return the steps that are nodes of their own."""
