@@ -301,3 +301,14 @@ def test_a_sum_goes_on_below_the_column_from_which_others_branch() -> None:
     """Though the file writes what comes from the side first: balance_1 -> ⊕<-balance_2 … ⊕<-L."""
     placed = layout(xg.compile(shipped("moe")).figure("forward"))
     assert placed.nodes["loss"].center[0] == placed.nodes["ids"].center[0]
+
+
+
+def test_a_double_line_leaves_a_circle_at_its_side() -> None:
+    """Both of its lines begin where the rim faces the side, though an arrow enters above them."""
+    placed = layout(xg.compile(shipped("output")).figure("backward"))
+    circle = placed.nodes["⊕ dZ"]
+    (double,) = (n for n, e in enumerate(placed.figure.edges)
+                 if e.tail == "⊕ dZ" and e.style is EdgeStyle.DOUBLE)  # fmt: skip
+    low = placed.paths[double].start[1] + style.DOUBLE_GAP / 2 - circle.center[1]
+    assert 0 < low < 0.75 * circle.height / 2

@@ -10,15 +10,19 @@ from collections.abc import Collection, Mapping, Sequence
 from typing import Final
 
 from xg.diagnostics.lazy_dataclass import dataclass, field
+from xg.figures.draw.arrow import head_width
 from xg.figures.layout.field import APART, Key, Route, RoutingField
 from xg.figures.layout.ports import NodeSide
 from xg.figures.model import style
+from xg.figures.model.figure import EdgeStyle, Emphasis
 
 _ABOVE: Final = 4.5  # between a row and the first line below it
 _BEND: Final = 9.0  # where a line leaves the row downwards and bends: room for a round corner
 _BELOW: Final = 5.0  # between the last line and the row below it
 _HEAD: Final = style.ARROW_LENGTH + 6.0  # that much where arrows enter the row from above
-_BELOW_HEAD: Final = 6.5  # between the middle of a circle's side and a line that leaves it
+_LOW: Final = 0.7  # of a circle's radius: how far below its middle a line leaves its side
+_CLEAR: Final = 1.7  # between a head at a circle's side and the middle of the line below it
+_MOST_OFF: Final = 1.5  # how far a head may be above the middle of a circle's side
 _MOST_ROUNDS: Final = 4
 
 
@@ -163,13 +167,15 @@ def _leveled(order: Sequence[_Bar]) -> int:
 
 
 def stops(
-    routes: Mapping[int, Route], rooms: Mapping[str, float], circles: Collection[str]
+    routes: Mapping[int, Route],
+    rooms: Mapping[str, float],
+    circles: Collection[str],
+    styles: Mapping[int, EdgeStyle],
 ) -> dict[tuple[int, bool], float]:
     """Return how far below the middle of a node's side each line meets it, by edge and end.
 
     From top to bottom: what comes in from above, the nearer first; then what goes out and down,
-    the farther first. Lines of one key that go out are one. The only arrow that enters a side of a
-    circle aims at its middle, and one line leaves below.
+    the farther first. Lines of one key that go out are one.
     """
     sides: dict[tuple[str, NodeSide], list[tuple[Route, bool]]] = defaultdict(list)
     for route in routes.values():
@@ -180,23 +186,28 @@ def stops(
     offsets: dict[tuple[int, bool], float] = {}
     for (node, _), here in sides.items():
         levels = _levels(here)
-        if node in circles and _is_one_of_each(levels):
-            offsets.update(((route.number, is_out), _BELOW_HEAD * is_out) for route, is_out in here)
-            continue
         wide = 2 * max(route.half for route, _ in here)
-        gap = min(style.RAIL_GAP + wide, (rooms[node] - 6.0 - wide) / max(len(levels) - 1, 1))
-        first = -gap * (len(levels) - 1) / 2
-        for level, members in enumerate(levels):
-            offsets.update(
-                ((route.number, is_out), first + gap * level) for route, is_out in members
-            )
+        if node in circles and not wide and [is_out for ((_, is_out), *_) in levels] == [0, 1]:
+            heights = _of_circle(rooms[node] / 2, *(styles[one[0].number] for one, *_ in levels))
+        else:
+            gap = min(style.RAIL_GAP + wide, (rooms[node] - 6.0 - wide) / max(len(levels) - 1, 1))
+            first = -gap * (len(levels) - 1) / 2
+            heights = [first + gap * level for level in range(len(levels))]
+        for height, members in zip(heights, levels, strict=True):
+            offsets.update(((route.number, is_out), height) for route, is_out in members)
     return offsets
 
 
-def _is_one_of_each(levels: Sequence[Sequence[tuple[Route, bool]]]) -> bool:
-    """Return whether one arrow enters and one line leaves, none beside an arrow back."""
-    kinds = [is_out for ((_, is_out), *_) in levels]
-    return kinds == [False, True] and not any(route.half for one in levels for route, _ in one)
+def _of_circle(radius: float, entering: EdgeStyle, leaving: EdgeStyle) -> tuple[float, float]:
+    """Return where the only arrow that enters a side of a circle and a line that leaves it are.
+
+    The arrow aims at the middle, or almost; the line leaves below, where the rim still faces that
+    side: of a double one both lines do.
+    """
+    half = style.DOUBLE_GAP / 2 if leaving is EdgeStyle.DOUBLE else 0.0
+    apart = head_width(entering, Emphasis.NONE) / 2 + _CLEAR + half
+    above = min(0.0, max(_LOW * radius - half - apart, -_MOST_OFF))
+    return above, max(_LOW * radius - half, above + apart)
 
 
 def _levels(here: Sequence[tuple[Route, bool]]) -> list[list[tuple[Route, bool]]]:

@@ -46,7 +46,8 @@ def _routed(placed: PlacedFigure, rooms: Mapping[int, float]) -> PlacedFigure:
     moved = _moved(placed, field, channel_levels)
     sides = {node: side_room(placed, node) for node in placed.nodes}
     circles = [node for node in placed.nodes if is_round(placed, node)]
-    sheet = _RouteContext(moved, channel_levels, stops(routes, sides, circles))
+    styles = {number: placed.figure.edges[number].style for number in routes}
+    sheet = _RouteContext(moved, channel_levels, stops(routes, sides, circles, styles))
     twins, shift = placed.facts.twins, pair_shift(placed)
     paths: dict[int, DrawnPath] = {}
     for number, route in routes.items():
