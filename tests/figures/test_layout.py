@@ -303,6 +303,14 @@ def test_a_sum_goes_on_below_the_column_from_which_others_branch() -> None:
     assert placed.nodes["loss"].center[0] == placed.nodes["ids"].center[0]
 
 
+def test_columns_wait_for_the_ends_of_those_beside_them() -> None:
+    """Sums of gradients over ranks are high: what branches off later is below them."""
+    figure = xg.compile(shipped("mlp"), plan="DP").figure("backward")
+    placed = layout(figure)
+    assert placed.nodes["db_down"].bottom < placed.nodes["dGELU dU_1"].top
+    assert placed.nodes["sum db_down,i"].center[0] < placed.nodes["• dW_up,i"].center[0]
+    assert not layout(xg.compile(shipped("mlp")).figure("backward")).facts.waits
+
 
 def test_a_double_line_leaves_a_circle_at_its_side() -> None:
     """Both of its lines begin where the rim faces the side, though an arrow enters above them."""

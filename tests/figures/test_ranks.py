@@ -151,16 +151,14 @@ def test_results_hang_at_equal_distances() -> None:
 def test_a_result_stays_where_something_is_in_the_way() -> None:
     """The control: what is far below stays there if it would come to lie on a label."""
     placed = layout(drawn("mlp", "DP", "backward"))
-    number = next(n for n, e in enumerate(placed.figure.edges) if e.head == "dW_up")
-    box = placed.nodes["dW_up"].moved(0.0, 40.0)
+    number = next(n for n, e in enumerate(placed.figure.edges) if e.head == "dβ")
+    box = placed.nodes["dβ"].moved(0.0, 40.0)
     (x, start), (_, end) = flattened(placed.paths[number])
     path = polyline(((x, start), (x, end + 40.0)))
-    low = replace(
-        placed, nodes={**placed.nodes, "dW_up": box}, paths={**placed.paths, number: path}
-    )
-    assert with_even_results(low).nodes["dW_up"] == placed.nodes["dW_up"]
-    blocked = replace(low, labels={**low.labels, -1: placed.nodes["dW_up"]})
-    assert with_even_results(blocked).nodes["dW_up"] == box
+    low = replace(placed, nodes={**placed.nodes, "dβ": box}, paths={**placed.paths, number: path})
+    assert with_even_results(low).nodes["dβ"] == placed.nodes["dβ"]
+    blocked = replace(low, labels={**low.labels, -1: placed.nodes["dβ"]})
+    assert with_even_results(blocked).nodes["dβ"] == box
 
 
 def test_gradients_of_parameters_are_in_the_order_of_the_parameters() -> None:

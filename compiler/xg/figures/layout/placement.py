@@ -93,8 +93,9 @@ def problem(figure: Figure, facts: Structure, units: Sequence[NodeUnit], wishes:
                 ends, points = _at_bars(number, edge, wide, ends)
                 lines += points
             weights = _weights(place, is_joined=edge.head in joined)
+            size, wait = labels.get(number), facts.waits.get(number, 0)
             is_pair = number in facts.twins
-            lines += _downward(number, *ends, place, labels.get(number), weights, is_pair=is_pair)
+            lines += _downward(number, *ends, place, size, weights, wait, is_pair=is_pair)
     lines += _forks(facts, ports, wishes) if wishes.forks else ()
     lines += (
         f"{ports[above].name} -> {ports[below].name} [style=invis, weight=0]"
@@ -199,19 +200,21 @@ def _downward(
     place: EdgePlace,
     size: Extent | None,
     weights: tuple[int, int],
+    wait: int,
     *,
     is_pair: bool,
 ) -> Iterator[str]:
     above, below = weights
     if size is not None:
         label, at = f"l{number}", ("n", "s") if is_pair else ("nw", "sw")
+        length = f", minlen={1 + wait}" if wait else ""
         leave = tail.at() if above is _BRANCH else tail.at("s")
         enter = head.at() if below is _SIDE else head.at("n")
         yield _box(label, size)
         yield f"{leave} -> {label}:{at[0]} [id=a{number}, weight={above}]"
-        yield f"{label}:{at[1]} -> {enter} [id=b{number}, weight={below}]"
+        yield f"{label}:{at[1]} -> {enter} [id=b{number}, weight={below}{length}]"
     else:
-        rows = 1 if place is EdgePlace.OUT else 2
+        rows = wait + (1 if place is EdgePlace.OUT else 2)
         weight = min(above, below)
         yield f"{tail.at()} -> {head.at()} [id=a{number}, weight={weight}, minlen={rows}]"
 

@@ -24,13 +24,14 @@ from xg.figures.layout.lanes import lanes, left_out
 from xg.figures.layout.placed import PlacedFigure
 from xg.figures.layout.placement import Wishes, problem
 from xg.figures.layout.route_edges import routed
-from xg.figures.layout.tangles import crossings_on_bars, tangles
+from xg.figures.layout.tangles import corners, crossings_on_bars, tangles
 from xg.figures.layout.unit import NodeUnit, units
 from xg.figures.model import style
 from xg.figures.model.figure import Figure
 from xg.figures.model.geometry import Box, bounding_box
 from xg.figures.model.refusals import LEAST_SIZE
 from xg.figures.model.structure import Structure, structure
+from xg.figures.model.waiting import waits
 
 ENGINES = (wasm.ENGINE, pygraphviz.ENGINE, command.ENGINE)  # a browser has one of its own
 _DISORDER: Final = 1  # of a fork in an opened call with columns in another order
@@ -82,17 +83,28 @@ def _from_the_top(figure: Figure, engines: Sequence[Engine]) -> PlacedFigure:
 def _place(figure: Figure, facts: Structure, engine: Engine) -> PlacedFigure:
     """Place and route a figure; where edges cross, again with results close to what gives them.
 
-    Lanes of axes in opened calls are left out where these have no room else.
+    Columns wait for those beside them if the figure is clearer or smaller then: the ends of these
+    are not beside those that branch off later. Lanes of axes in opened calls are left out where
+    these have no room else.
     """
     placed = _with_room(figure, facts, engine)
     calls = tuple(group for group in figure.groups if not group.is_axis)
     if 0 < len(calls) < len(figure.groups) and (left_out(placed)[0] or _too_wide(placed)):
         return _place(replace(figure, groups=calls), facts, engine)  # lanes take room from calls
-    close = structure(figure, close=True) if tangles(placed) else facts
-    if close.places == facts.places or len(figure.nodes) > _FEW:
+    if len(figure.nodes) > _FEW:
         return placed
-    other = _with_room(figure, close, engine)
-    return min(placed, other, key=lambda one: (len(one.cramped), tangles(one) + left_out(one)[1]))
+    close = structure(figure, close=True) if tangles(placed) else facts
+    if close.places != facts.places:
+        placed = min(placed, _with_room(figure, close, engine), key=_clashes)
+    waiting = replace(placed.facts, waits=waits(figure, placed.facts.places))
+    if not waiting.waits or figure.levels:
+        return placed
+    stacked = _with_room(figure, waiting, engine)
+    return min(placed, stacked, key=lambda one: (_too_wide(one), *_clashes(one), _area(one)))
+
+
+def _clashes(placed: PlacedFigure) -> tuple[int, int]:
+    return len(placed.cramped), tangles(placed) + left_out(placed)[1]
 
 
 def _with_room(figure: Figure, facts: Structure, engine: Engine) -> PlacedFigure:
@@ -138,10 +150,13 @@ def _clearest(
 
 def _measured(placed: PlacedFigure) -> tuple[int, int, float]:
     """Return how many lines cross on bars, how many corners the edges have, and its area."""
-    paths = placed.paths.values()
-    corners = sum(part.controls is not None for path in paths for part in path.segments)
-    around = bounding_box([*placed.nodes.values(), *(path.bounds() for path in paths)])
-    return crossings_on_bars(placed), corners, around.width * around.height
+    return crossings_on_bars(placed), corners(placed), _area(placed)
+
+
+def _area(placed: PlacedFigure) -> float:
+    paths = (path.bounds() for path in placed.paths.values())
+    around = bounding_box([*placed.nodes.values(), *paths])
+    return around.width * around.height
 
 
 def _wishes(figure: Figure) -> Iterator[Wishes]:

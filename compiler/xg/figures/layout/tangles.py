@@ -30,6 +30,12 @@ def crossings_on_bars(placed: PlacedFigure) -> int:
     return _crossings(_on_bars(placed), upright)
 
 
+def corners(placed: PlacedFigure) -> int:
+    """Count the corners of all edges; a line that goes on elsewhere behind a bar has two more."""
+    bends = (part.controls is not None for p in placed.paths.values() for part in p.segments)
+    return sum(bends) + 2 * sum(right > left for _, left, right, _ in _on_bars(placed))
+
+
 def _parts(placed: PlacedFigure) -> tuple[list[Part], list[Part]]:
     """Return the upright and the level parts of all arrows, without those back beside them."""
     upright: list[Part] = []

@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from enum import Enum, auto
 from itertools import pairwise
 
-from xg.diagnostics.lazy_dataclass import dataclass
+from xg.diagnostics.lazy_dataclass import dataclass, field
 from xg.figures.model.figure import EdgeRole, EdgeStyle, Figure, FigureEdge, FigureGroup, NodeKind
 from xg.figures.model.richtext import characters
 
@@ -50,7 +50,8 @@ class Fork:
 class Structure:
     """The derived facts. `places` is parallel to the figure's edges; rows count from 0.
 
-    `twins` maps an arrow to the dashed one that runs back beside it, by their numbers.
+    `twins` maps an arrow to the dashed one that runs back beside it, by their numbers; `waits` are
+    half rows by which arrows down are longer, for columns beside them.
     """
 
     places: tuple[EdgePlace, ...]
@@ -61,6 +62,7 @@ class Structure:
     left: Mapping[str, str]  # node -> the tensor at its left
     right: Mapping[str, str]
     twins: Mapping[int, int]
+    waits: Mapping[int, int] = field(default_factory=dict[int, int])
 
 
 def structure(figure: Figure, *, close: bool = False) -> Structure:
