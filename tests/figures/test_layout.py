@@ -27,6 +27,7 @@ from xg.figures.engines import command, pygraphviz, wasm
 from xg.figures.engines.engine import Engine, EngineError, OutOfBudgetError
 from xg.figures.layout import route_edges, run_engine
 from xg.figures.layout.choose_routes import Router
+from xg.figures.layout.columns import first_column
 from xg.figures.layout.run_engine import ENGINES, layout, probe
 from xg.figures.layout.tangles import tangles
 from xg.figures.model import style
@@ -34,6 +35,7 @@ from xg.figures.model.figure import EdgeRole, EdgeStyle, Figure, FigureEdge, Fig
 from xg.figures.model.geometry import Box
 from xg.figures.model.richtext import characters
 from xg.figures.model.structure import structure
+from xg.figures.model.through_bars import through_bars
 
 FIGURES = [mha_forward(), mha_backward(), mlp_backward(), gated_mlp(), overview(), long_chain(3)]
 
@@ -320,3 +322,13 @@ def test_a_double_line_leaves_a_circle_at_its_side() -> None:
                  if e.tail == "⊕ dZ" and e.style is EdgeStyle.DOUBLE)  # fmt: skip
     low = placed.paths[double].start[1] + style.DOUBLE_GAP / 2 - circle.center[1]
     assert 0 < low < 0.75 * circle.height / 2
+
+
+def test_lines_go_straight_through_bars() -> None:
+    """Also where a label is only at one side of the bar, or at both."""
+    figure = first_column(xg.compile(shipped("llama"), plan="TP").figure("overview"))
+    placed = layout(figure)
+    pairs = through_bars(figure)
+    apart = [abs(placed.paths[a].end[0] - placed.paths[b].start[0]) for a, b in pairs.items()]
+    assert len(apart) > 5
+    assert max(apart) < 0.1

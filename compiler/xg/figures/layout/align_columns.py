@@ -16,7 +16,8 @@ from xg.figures.layout.field import CLEAR, HEAD
 from xg.figures.layout.placed import PlacedFigure
 from xg.figures.model import style
 from xg.figures.model.geometry import Box
-from xg.figures.model.structure import EdgePlace
+from xg.figures.model.structure import EdgePlace, entered_aside
+from xg.figures.model.through_bars import through_bars
 
 _ALMOST: Final = 3.0  # points: a shift that is rounding, and takes no room
 _MOST: Final = 60.0  # a larger shift is meant
@@ -41,6 +42,9 @@ def straightened(placed: PlacedFigure) -> PlacedFigure:
             sheet.align(moving, sheet.nodes[still].center[0])
     for number in placed.labels:
         sheet.put_beside(number)
+    aside = () if placed.apart else entered_aside(placed.figure, placed.facts.places)
+    for one, other in through_bars(placed.figure, aside).items():
+        sheet.put_under(one, other)
     if not placed.figure.levels:
         _straighten_branches(sheet)
         for number in placed.labels:
@@ -144,13 +148,30 @@ class _MovingBoxes:
     def put_beside(self, number: int) -> None:
         """Move a label to its line, to the first place where nothing is in the way."""
         box = self.labels[number]
-        is_pair = number in self.placed.facts.twins
         for line in self._lines(number):
-            shift = line - (box.center[0] if is_pair else box.left)
+            shift = line - self._line_of(number)
             is_near = abs(shift) <= _MOST or self.placed.figure.edges[number].tail in self.loose
             if abs(shift) < _ALMOST or (is_near and self._is_free([number], shift, _NARROW)):
                 self.labels[number] = box.moved(shift, 0.0)
                 return
+
+    def put_under(self, one: int, other: int) -> None:
+        """Put the labels of a line above and below a bar under each other, if there is room.
+
+        That of an edge down a column stays: the edge would bend.
+        """
+        if one in self.labels and other in self.labels:
+            above, below = (self._line_of(number) for number in (one, other))
+            for number, shift in ((other, above - below), (one, below - above)):
+                is_near = abs(shift) <= _MOST and self.placed.facts.places[number] not in _COLUMN
+                if is_near and self._is_free([number], shift, _NARROW):
+                    self.labels[number] = self.labels[number].moved(shift, 0.0)
+                    break
+
+    def _line_of(self, number: int) -> float:
+        """Return where a line runs beside its label, or a pair around it."""
+        box = self.labels[number]
+        return box.center[0] if number in self.placed.facts.twins else box.left
 
     def _lines(self, number: int) -> Iterator[float]:
         """Yield where an edge may run past its label, what needs fewest bends first."""

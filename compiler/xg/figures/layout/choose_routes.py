@@ -289,7 +289,9 @@ class _Ways:
         return Route(request.number, request.key, start, end, runs, request.half, request.room)
 
     def _near(self, start: RimPort, end: RimPort) -> float:
-        """Return where a line runs that may run anywhere: beside both ends."""
+        """Return where a line runs that may run anywhere: as below its bar, or beside both ends."""
+        if end.at_bar and self.request.aim is not None:
+            return self.request.aim
         if not start.side.is_level or not end.side.is_level:
             return end.x if start.side.is_level else start.x
         boxes = [self.router.placed.nodes[start.node], self.router.placed.nodes[end.node]]

@@ -15,6 +15,7 @@ from xg.figures.layout.ports import NodeSide, RimPort
 from xg.figures.model import style
 from xg.figures.model.figure import FigureEdge, NodeKind
 from xg.figures.model.structure import EdgePlace, entered_aside
+from xg.figures.model.through_bars import through_bars
 
 _PAIR_INSIDE: Final = 0.55  # of a glyph's width
 _PAIR_BESIDE: Final = 2.0  # that two lines may reach beyond a text between them
@@ -64,6 +65,7 @@ class RouteRequest:
     half: float = 0.0  # how far two lines, an arrow and its way back, are from the middle
     room: float = 0.0  # at its left, for its label
     lanes: frozenset[int] = frozenset()  # groups of which an end is
+    aim: float | None = None  # where it goes on below the bar that it leads to
 
 
 def key_of(edge: FigureEdge, twin: int | None) -> Key:
@@ -103,6 +105,7 @@ class _Book:
         self.aside = frozenset[str]()
         if not placed.apart:
             self.aside = entered_aside(placed.figure, placed.facts.places)
+        self.through = through_bars(placed.figure, self.aside)
         self.rows = {node: field.row(box) for node, box in placed.nodes.items()}
         self.heads: dict[str, list[float]] = defaultdict(list)  # their widths, by what they enter
         for edge, place in zip(placed.figure.edges, placed.facts.places, strict=True):
@@ -139,7 +142,14 @@ class _Book:
             via,
             half,
             lanes=lanes,
+            aim=self._aim(number),
         )
+
+    def _aim(self, number: int) -> float | None:
+        """Return where the line that goes on below a bar runs beside its label."""
+        below = self.through.get(number)
+        via = None if below is None else self._via(below, self.placed.facts.twins.get(below))
+        return via[1] if via else None
 
     def _via(self, number: int, twin: int | None) -> tuple[int, float] | None:
         """Return where an edge runs beside its label, or between the two of a pair."""
