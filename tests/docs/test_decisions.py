@@ -36,8 +36,7 @@ SUBJECTS: Final = {
     "030": "Commands and the project",
     "031": "Further decisions",
     "032": "Devices and uneven parts",
-    "033": "Generation",
-    "033": "Recent decisions",
+    "033": "Steps, figures and calls",
 }
 
 MERGED = re.compile(r"^Merged from (\d{4}(?:, \d{4})*)\.$", re.MULTILINE)
