@@ -78,7 +78,7 @@ module.exports = grammar({
     note: ($) => seq("note", list($.marked), $.string),
     marked: ($) => seq(optional("->"), $.name),
 
-    chain: ($) => seq(list($._operand), optional($.label), repeat($.step)),
+    chain: ($) => seq(list($._source), optional($.label), repeat($.step)),
     step: ($) => seq("->", $.node, optional($.label)),
     label: ($) => seq(":", choice($.ports, $.shape)),
 
@@ -93,7 +93,9 @@ module.exports = grammar({
     guard: ($) => seq("if", $.name, "=", $.words),
 
     _operand: ($) => choice($.path, $.call, seq("(", $.branch, ")")),
-    branch: ($) => seq(list($._operand), optional($.label), repeat1($.step)),
+    branch: ($) => seq(list($._source), optional($.label), repeat1($.step)),
+    _source: ($) => choice($._operand, $.named_call),
+    named_call: ($) => seq(field("function", $.name), optional($.map), $.arguments, "as", field("instance", $.name)),
     call: ($) => seq(field("function", $.name), optional($.map), $.arguments),
     arguments: ($) => seq("(", optional(list($._argument)), ")"),
     _argument: ($) => choice($.expression, $.named_argument),

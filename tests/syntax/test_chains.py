@@ -82,6 +82,22 @@ def test_a_source_alone_can_be_named() -> None:
     assert tree.label is not None
 
 
+def test_a_call_that_begins_a_chain_can_have_a_name() -> None:
+    tree = chain("Queries(N=N) as more, (Queries(N=N) as most -> S) -> C : O")
+    first, second = tree.sources
+    assert isinstance(first, ast.NodeUse)
+    assert (first.operator.name, first.instance and first.instance.name) == ("Queries", "more")
+    assert [each.name and each.name.name for each in first.arguments] == ["N"]
+    assert isinstance(second, ast.Chain)
+    assert isinstance(second.sources[0], ast.NodeUse)
+
+
+def test_the_name_behind_an_operand_is_that_of_its_node() -> None:
+    (node,) = chain("X -> F<-Queries(N=N) as more : O").steps
+    assert node.instance
+    assert isinstance(node.attachments[0].operand, ast.Call)
+
+
 def test_an_axis_map() -> None:
     (node,) = chain("X -> R[b, (h, p=P), 1, .. -> b, h, (p, ..)] : Y").steps
     assert node.axes is not None

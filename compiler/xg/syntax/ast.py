@@ -221,12 +221,13 @@ class Chain(Syntax):
     `label` names what the sources give where no node follows at once: `T(E) : E_T`.
     """
 
-    sources: tuple[Operand, ...]
+    sources: tuple[Start, ...]
     label: Label | None
     steps: tuple[NodeUse, ...]
 
 
 Operand: TypeAlias = Path | Call | Chain
+Start: TypeAlias = Operand | NodeUse  # a node is a call with a name
 
 
 # ---- declarations of a file ----------------------------------------------------------------------

@@ -89,14 +89,26 @@ class ChainBuilder(TermBuilder):
         """`-> LN(γ, β) : H`."""
         return ast.NodeUse(*node, label)
 
-    def sources(self, _: Span, *operands: ast.Operand) -> tuple[ast.Operand, ...]:
+    def named_call(
+        self,
+        span: Span,
+        operator: Token,
+        axes: ast.AxisMap | None,
+        args: tuple[ast.Argument, ...],
+        instance: Token,
+    ) -> ast.NodeUse:
+        """`Queries(N=N) as more`."""
+        called, name = self._name(operator), self._name(instance)
+        return ast.NodeUse(span, called, axes, args, (), None, None, name, None, None)
+
+    def sources(self, _: Span, *starts: ast.Start) -> tuple[ast.Start, ...]:
         """`O_1, O_2`."""
-        return operands
+        return starts
 
     def branch(
         self,
         span: Span,
-        sources: tuple[ast.Operand, ...],
+        sources: tuple[ast.Start, ...],
         label: ast.Label | None,
         *steps: ast.NodeUse,
     ) -> ast.Chain:
@@ -109,7 +121,7 @@ class ChainBuilder(TermBuilder):
     def chain(
         self,
         span: Span,
-        sources: tuple[ast.Operand, ...],
+        sources: tuple[ast.Start, ...],
         label: ast.Label | None,
         *steps: ast.NodeUse,
     ) -> ast.Chain:

@@ -30,6 +30,7 @@
 (use name: (name) @type)
 (operator (name) @function)
 (call function: (name) @function)
+(named_call function: (name) @function)
 (along function: (name) @function)
 
 ; ---- words and signs ---------------------------------------------------------------------------

@@ -57,6 +57,29 @@ def test_an_output_has_the_shape_that_the_head_gives() -> None:
     assert not [hint for hint in shown(TEXT) if hint.startswith("Y")]
 
 
+def test_a_call_in_front_of_what_it_takes_has_a_shape() -> None:
+    text = """\
+dim B, D
+block F(X [B, D]) -> Y [B, D], Z [B, D] {
+    X -> tanh : Y
+    T(X) -> S -> T : Z
+}
+block G(X [B, D]) -> U [B, D], W [B, D] {
+    F(X) as f : A, C
+    T(A) -> S -> T : U
+    f(C) : E, W [B, D]
+}
+"""
+    assert shown(text) == [
+        "T(X)[D, B]",
+        "S[D, B]",
+        "A[B, D]",
+        "C[B, D]",
+        "T(A)[D, B]",
+        "S[D, B]",
+    ]
+
+
 DIMS = "dim B, D = 64, D_ff = 4*D"
 HALF_SIZES = (
     "dim B, D = 64, D_ff = 4*D, K = 5x",

@@ -53,3 +53,39 @@ def test_any_name_can_be_another_one(name: str) -> None:
         assert compiled(after) == before, found.name.name
         count += 1
     assert count > 15
+
+
+QUERIES = """\
+dim N = 2, D = 3
+
+block Queries() -> q [N, D] {
+    param table [N, D]
+
+    table -> scale(2) : q
+}
+
+block Main(x [N, D]) -> y, z [N, D] {
+    Queries(N=N, D=D) as more -> ⊕<-x : y
+    y -> ⊕<-more() -> ⊙<-Queries(N=N, D=D) : z
+}
+
+example "Ones" of Main {
+    given x = [[1, 1, 1], [1, 1, 1]]
+    given Queries.table = [[1, 1, 1], [1, 1, 1]], more.table = [[1, 1, 1], [1, 1, 1]]
+    expect z = [[8, 8, 8], [8, 8, 8]]
+}
+"""
+
+
+@pytest.mark.parametrize(("name", "at", "count"), [("Queries", "block ", 4), ("more", "as ", 3)])
+def test_a_call_in_front_of_what_it_takes_is_renamed(name: str, at: str, count: int) -> None:
+    path = Path("queries.xg")
+    reading = read_edited(path, Source(path.name, QUERIES), {})
+    assert reading.project is not None
+    names = Occurrences(reading, ProjectNames(reading.project))
+    found = names.at(reading.project.main, QUERIES.index(at + name) + len(at))
+    assert found is not None
+    after = rename(found, [names], "other_1", KnownFiles()).applied(path, QUERIES)
+    assert after.count("other_1") == count
+    assert name not in after
+    assert compiled(read_edited(path, Source(path.name, after), {})) == compiled(reading)

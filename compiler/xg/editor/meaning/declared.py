@@ -78,7 +78,7 @@ class ProjectNames:
         """The block that a call runs."""
         node = call.tree if call else None
         module = self.module_of(node) if node else None
-        if module is None or not isinstance(node, ast.NodeUse):
+        if module is None or not isinstance(node, ast.NodeUse | ast.Call):
             return None
         return self.block(module, node.operator.name)
 
@@ -136,7 +136,7 @@ class BlockNames:
         for port in block.outputs:
             self._add("output", port)
         for node in self.nodes:
-            called = node.instance or node.operator
+            called = call_name(node)
             call = Declaration("call", called.name, called.span, node, block)
             self.calls.setdefault(called.name, call)
 
@@ -182,10 +182,16 @@ def labels(block: ast.Block) -> Iterator[ast.Port]:
         yield from label.ports
 
 
-def nodes(block: ast.Block) -> list[ast.NodeUse]:
-    """Every node in the chains of a block, in file order."""
-    node_uses = [tree for tree in walk(block) if isinstance(tree, ast.NodeUse)]
-    return sorted(node_uses, key=_start)
+def nodes(block: ast.Block) -> list[ast.NodeUse | ast.Call]:
+    """Every node in the chains of a block, also in front of what it takes, in file order."""
+    trees = (tree for chain in block.chains for tree in walk(chain))
+    return sorted((t for t in trees if isinstance(t, ast.NodeUse | ast.Call)), key=_start)
+
+
+def call_name(node: ast.NodeUse | ast.Call) -> ast.Name:
+    """The name of a call: its own, or without one that of its block."""
+    own = node.instance if isinstance(node, ast.NodeUse) else None
+    return own or node.operator
 
 
 def _start(tree: Syntax) -> int:

@@ -92,7 +92,7 @@ def values_of(graph: Graph, block: ast.Block, tree: Syntax) -> tuple[Value, ...]
 def _end(graph: Graph, block: ast.Block, chain: ast.Chain) -> tuple[Value, ...]:
     """The values at the end of a chain: from its last node, or from its sources."""
     values: list[Value] = []
-    waiting: list[ast.Operand] = [chain]
+    waiting: list[ast.Start] = [chain]
     while waiting:
         operand = waiting.pop()
         if not isinstance(operand, ast.Chain):

@@ -97,7 +97,7 @@ class _Explainer:
                 yield from self._value(what, tree)
             case ast.DimDecl() | ast.MeshDecl() as tree:
                 yield from self._size(what, tree)
-            case ast.NodeUse() as node:
+            case ast.NodeUse() | ast.Call() as node:
                 yield f"call of `{node.operator.span.text}`"
                 callee = self.names.block(self.names.project.main, node.operator.name)
                 yield from head(callee) if callee else ()

@@ -8,7 +8,7 @@ from xg.diagnostics.lazy_dataclass import dataclass
 from xg.editor.meaning.edges import types_at
 from xg.frontend.typed import TypedBlocks
 from xg.syntax import ast
-from xg.syntax.tree import walk
+from xg.syntax.tree import Syntax, walk
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,12 +30,25 @@ def hints(module: ast.Module, typed: TypedBlocks, start: int, end: int) -> Itera
         if block.span.end < start or end < block.span.start or not typed.of(block):
             continue
         for tree in walk(block):
-            if isinstance(tree, ast.NodeUse) and start <= tree.span.end <= end:
-                yield from _of_node(typed, block, tree)
+            if isinstance(tree, ast.Chain):
+                for node, label in _labelled(tree):
+                    if start <= node.span.end <= end:
+                        yield from _of_node(typed, block, node, label)
 
 
-def _of_node(typed: TypedBlocks, block: ast.Block, node: ast.NodeUse) -> Iterator[ShapeHint]:
-    label = node.label
+def _labelled(chain: ast.Chain) -> Iterator[tuple[Syntax, ast.Label | None]]:
+    """The nodes of a chain, with a call that it begins with, and the labels of their edges."""
+    match chain.sources:
+        case (ast.Call() | ast.NodeUse() as call,):
+            yield call, chain.label
+        case _:
+            pass
+    yield from ((node, node.label) for node in chain.steps)
+
+
+def _of_node(
+    typed: TypedBlocks, block: ast.Block, node: Syntax, label: ast.Label | None
+) -> Iterator[ShapeHint]:
     if label is not None and label.shape is not None:
         return
     types = types_at(typed, block, node)

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from xg.diagnostics.lazy_dataclass import dataclass
 from xg.diagnostics.source import Source, Span
-from xg.editor.meaning.declared import Declaration, Kind, ProjectNames
+from xg.editor.meaning.declared import Declaration, Kind, ProjectNames, call_name
 from xg.editor.meaning.find import find
 from xg.editor.meaning.trail import Trail, trails
 from xg.frontend.project import Place, Reading
@@ -97,9 +97,9 @@ class Occurrences:
         if declaration is None or declaration.kind != "call":
             return declaration
         node = declaration.tree
-        assert isinstance(node, ast.NodeUse)
+        assert isinstance(node, ast.NodeUse | ast.Call)
         module = self.names.module_of(node)
-        if node.instance is not None or module is None:
+        if call_name(node) is not node.operator or module is None:
             return declaration
         return find(self.names, (node.operator, node, *_around(declaration), module))
 

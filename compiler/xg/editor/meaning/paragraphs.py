@@ -46,7 +46,7 @@ def title_of(what: Declaration) -> str:
             words = text[block.name.span.end : max((p.span.end for p in ports), default=0)]
         case ast.Plan() | ast.PlanProduct() as plan:
             words = plan.title.value if plan.title else ""
-        case ast.NodeUse() as node:
+        case ast.NodeUse() | ast.Call() as node:
             words = f"call of {node.operator.span.text}"
         case Syntax() as tree if what.span and tree.span.start <= what.span.end <= tree.span.end:
             words = tree.span.source.text[what.span.end : tree.span.end]

@@ -2,11 +2,35 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Literal, TypeAlias
 
 from xg.diagnostics.diagnostic import Diagnostic, Label, Problem, ProblemAt
 from xg.diagnostics.source import Span
 from xg.passes.resolve.errors_of_names import nearest
+
+# Where a call stands: behind an arrow, where a chain begins, or inside a node or another call.
+CallPlace: TypeAlias = Literal["node", "chain", "operand"]
+
+
+class UnnamedTwice(ProblemAt):
+    """Two calls of one block that have no names to distinguish them."""
+
+    code = "XG0210"
+    title = "two calls are named {name}"
+    label = "second call"
+    also = (("first", "first call"),)
+    name: str
+    first: Span
+    stands: CallPlace = "node"
+
+    def helps(self) -> tuple[str, ...]:
+        written = f"{' '.join(self.span.text.split())} as second_{self.name.lower()}"
+        own = {
+            "node": f"give each its own name: {self.name} as first_{self.name.lower()}",
+            "chain": f"give it a name of its own: {written}",
+            "operand": f"write it as a chain of its own, with a name: {written} : …",
+        }[self.stands]
+        return (own, "to share the parameters, name the first call and call that name again")
 
 
 class CallsItself(Problem):
@@ -31,9 +55,15 @@ class SeveralOutputs(ProblemAt):
 
     code = "XG0217"
     title = "{node} gives {count} values: they must be named where they leave"
-    fix = "end the chain with `: A, B` and go on with `A, B -> …`"
     node: str
     count: int
+    stands: CallPlace = "node"
+
+    def helps(self) -> tuple[str, ...]:
+        if self.stands == "operand":
+            written = " ".join(self.span.text.split())
+            return (f"write it as a chain of its own, `{written} : A, B`, and take A or B here",)
+        return ("end the chain with `: A, B` and go on with `A, B -> …`",)
 
 
 class CalledAgain(ProblemAt):

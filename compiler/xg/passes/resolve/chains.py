@@ -6,18 +6,18 @@ from collections.abc import Sequence
 from contextlib import suppress
 
 from xg import ops
+from xg.diagnostics.diagnostic import Problem
 from xg.diagnostics.lazy_dataclass import dataclass, replace
 from xg.ir.graph import Value
 from xg.ir.op import Op
 from xg.ir.tensor import Shape
-from xg.passes.resolve.call_errors import SeveralOutputs
+from xg.passes.resolve.call_errors import CallPlace, SeveralOutputs, UnnamedTwice
 from xg.passes.resolve.errors import (
     DoubleArrow,
     NoLabel,
     Refused,
     UnknownOperator,
     UnknownValue,
-    WrongOperands,
 )
 from xg.passes.resolve.nodes import apply_operator, call_again, first_call
 from xg.passes.resolve.scope import BlockScope
@@ -40,8 +40,7 @@ def read_statement(scope: BlockScope, chain: ast.Chain) -> None:
 
 def read_chain(scope: BlockScope, chain: ast.Chain, peer: Value | None) -> Value:
     """The value that leaves a chain; `peer` is the other operand of the node that takes it."""
-    label = chain.label if len(chain.sources) == 1 else None
-    arriving = tuple(read_operand(scope, source, None, label) for source in chain.sources)
+    arriving = _read_sources(scope, chain)
     if chain.label:
         scope.name(arriving, chain.label)
     included = [scope.kept(use.guard) for use in chain.steps]
@@ -60,9 +59,25 @@ def read_chain(scope: BlockScope, chain: ast.Chain, peer: Value | None) -> Value
             scope.name(arriving, use.label)
         elif len(arriving) > 1 and included[position]:
             raise Refused(SeveralOutputs(use.span, use.operator.name, len(arriving)))
-    if len(arriving) > 1 and not chain.steps:
-        raise Refused(WrongOperands(chain.span, "an operand", "one value", len(arriving)))
     return next(iter(arriving))
+
+
+def _read_sources(scope: BlockScope, chain: ast.Chain) -> tuple[Value, ...]:
+    """The values that a chain begins with; one call alone may give those that its label names."""
+    match chain.sources:
+        case (ast.Call() | ast.NodeUse() as alone,):
+            values = _read_prefix(scope, _use(alone, chain.label), None)
+            if len(values) > 1 and not chain.label:
+                raise Refused(SeveralOutputs(alone.span, alone.operator.name, len(values), "chain"))
+            return values
+        case sources:
+            return tuple(_read_source(scope, source) for source in sources)
+
+
+def _read_source(scope: BlockScope, source: ast.Start) -> Value:
+    if isinstance(source, ast.NodeUse | ast.Call):
+        return _one(source, _read_prefix(scope, _use(source, None), None))
+    return read_operand(scope, source, None)
 
 
 @dataclass(slots=True)
@@ -117,41 +132,59 @@ def _keeps_shape(scope: BlockScope, use: ast.NodeUse) -> bool:
 # ---- operands -----------------------------------------------------------------------------------
 
 
-def read_operand(
-    scope: BlockScope, operand: ast.Operand, peer: Value | None, label: ast.Label | None = None
-) -> Value:
-    """A value, an operator in front of its operand, or a chain in parentheses.
-
-    `label` names the result of an operator on its own: `T(E) : E_T`.
-    """
+def read_operand(scope: BlockScope, operand: ast.Operand, peer: Value | None) -> Value:
+    """A value, an operator in front of its operand, or a chain in parentheses."""
     match operand:
         case ast.Path():
             return scope.path(operand)
         case ast.Call():
-            return _read_prefix(scope, operand, peer, label)
+            values = _read_prefix(scope, _use(operand, None), peer, place="operand")
+            return _one(operand, values)
         case ast.Chain():
             return read_chain(scope, operand, peer)
 
 
+def _use(written: ast.Call | ast.NodeUse, label: ast.Label | None) -> ast.NodeUse:
+    """A call in front of what it takes as a node with the label of its edge: `T(E) : E_T`."""
+    if isinstance(written, ast.NodeUse):
+        return replace(written, label=label)
+    span, operator, axes, own = written.span, written.operator, written.axes, written.arguments
+    return ast.NodeUse(span, operator, axes, own, (), None, None, None, None, label)
+
+
 def _read_prefix(
-    scope: BlockScope, written: ast.Call, peer: Value | None, label: ast.Label | None
-) -> Value:
+    scope: BlockScope, use: ast.NodeUse, peer: Value | None, place: CallPlace = "chain"
+) -> tuple[Value, ...]:
     """`f(x, a)` is `x -> f(a)`: data operands come first, the rest is the node's own."""
-    op = scope.operator(written.operator)
-    count = 0
-    if isinstance(op, Op):
-        count = len([data for data in op.data if not data.optional])
-    elif op is not None:
-        count = len(op.block.data)
-    data = [argument for argument in written.arguments[:count] if argument.name is None]
+    data = [a for a in use.arguments[: _taken(scope, use)] if a.name is None]
     arriving = tuple(_read_argument(scope, argument) for argument in data)
-    own = written.arguments[len(data) :]
-    span, operator, axes = written.span, written.operator, written.axes
-    use = ast.NodeUse(span, operator, axes, own, (), None, None, None, None, label)
-    targets = scope.label_shapes(label) if label else UNKNOWN
-    values = _read_node(scope, use, arriving, targets, peer)
+    use = replace(use, arguments=use.arguments[len(data) :])
+    targets = scope.label_shapes(use.label) if use.label else UNKNOWN
+    try:
+        return _read_node(scope, use, arriving, targets, peer)
+    except Refused as refused:
+        raise Refused(*(_placed(problem, place) for problem in refused.problems)) from None
+
+
+def _placed(problem: Problem, place: CallPlace) -> Problem:
+    """A problem with the place of the call that has it, where its help depends on that."""
+    is_open = isinstance(problem, UnnamedTwice) and problem.stands == "node"
+    return replace(problem, stands=place) if is_open else problem
+
+
+def _taken(scope: BlockScope, use: ast.NodeUse) -> int:
+    """How many operands a node takes that must be there."""
+    again = scope.again(use)
+    op = again.instance.located if again else scope.operator(use.operator)
+    if isinstance(op, Op):
+        return len([data for data in op.data if not data.optional])
+    return len(op.block.data) if op else 0
+
+
+def _one(written: ast.Call | ast.NodeUse, values: tuple[Value, ...]) -> Value:
     if len(values) != 1:
-        raise Refused(SeveralOutputs(written.span, written.operator.name, len(values)))
+        name, count = written.operator.name, len(values)
+        raise Refused(SeveralOutputs(written.span, name, count, "operand"))
     return values[0]
 
 
@@ -173,8 +206,8 @@ def _read_node(
     peer: Value | None,
 ) -> tuple[Value, ...]:
     """The values that leave a node: a known call, an operator, or a block called first."""
-    name = use.operator.name
-    if name in scope.calls and scope.calls[name].named and use.instance is None:
+    if scope.again(use):
+        name = use.operator.name
         return call_again(scope, use, name, _attached(scope, use, arriving, matmul=False))
     callee = scope.operator(use.operator)
     if callee is None:

@@ -252,23 +252,6 @@ class BadBrackets(ProblemAt):
         return self.report(message, Label(self.span), help=help)
 
 
-class UnnamedTwice(ProblemAt):
-    """Two calls of one block that have no names to distinguish them."""
-
-    code = "XG0210"
-    title = "two calls are named {name}"
-    label = "second call"
-    also = (("first", "first call"),)
-    name: str
-    first: Span
-
-    def helps(self) -> tuple[str, ...]:
-        return (
-            f"give each its own name: {self.name} as first_{self.name.lower()}",
-            "to share the parameters, name the first call and call that name again",
-        )
-
-
 class UnusedParam(ProblemAt):
     """A parameter that no choice of options uses."""
 

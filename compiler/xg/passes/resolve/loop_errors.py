@@ -12,10 +12,15 @@ class StateOutsideLoop(ProblemAt):
     code = "XG0260"
     title = "{block} has the state {state}: it can only be called over an axis"
     also = (("declared", "the state"),)
-    fix = "name the axis whose positions it goes through: {block} over S"
     block: str
     state: str
     declared: Span
+    takes_nothing: bool
+
+    def helps(self) -> tuple[str, ...]:
+        if self.takes_nothing:
+            return (f"a loop goes through an operand: give {self.block} an input, one per round",)
+        return (f"name the axis whose positions it goes through: {self.block} over S",)
 
 
 class OverOperator(ProblemAt):

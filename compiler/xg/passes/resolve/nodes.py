@@ -12,8 +12,8 @@ from xg.ir.tensor import Shape
 from xg.ir.use import Tensor
 from xg.passes.resolve.arguments import block_arguments, op_arguments
 from xg.passes.resolve.brackets import refuse_brackets
-from xg.passes.resolve.call_errors import CalledAgain, SeveralOutputs
-from xg.passes.resolve.errors import NotYet, Refused, UnnamedTwice, WrongOperands
+from xg.passes.resolve.call_errors import CalledAgain, SeveralOutputs, UnnamedTwice
+from xg.passes.resolve.errors import NotYet, Refused, WrongOperands
 from xg.passes.resolve.instance import ResolvedCall
 from xg.passes.resolve.loop_errors import OverOperator, OverRow, StateOutsideLoop, StateStart
 from xg.passes.resolve.scope import BlockScope
@@ -112,7 +112,8 @@ def _loop(scope: BlockScope, use: ast.NodeUse, block: ast.Block) -> Loop | None:
     if use.over is None:
         if block.states:
             state = block.states[0].name
-            raise Refused(StateOutsideLoop(use.span, block.name.name, state.name, state.span))
+            name, empty = block.name.name, not block.data
+            raise Refused(StateOutsideLoop(use.span, name, state.name, state.span, empty))
         return None
     if use.repeat:
         raise Refused(OverRow(use.over.span, block.name.name))

@@ -24,7 +24,10 @@ def remarks(scope: BlockScope) -> Iterator[Remark]:
     given = {port.name.name for port in (*scope.block.data, *scope.block.params)}
     given |= {state.name.name for state in scope.block.states}
     calls = {
-        name for tree in chains if isinstance(tree, ast.NodeUse) for name in _call(scope, tree)
+        name
+        for tree in chains
+        if isinstance(tree, ast.NodeUse | ast.Call)
+        for name in _call(scope, tree)
     }
     told: set[Remark] = set()
     for remark in scope.block.remarks:
@@ -40,9 +43,9 @@ def remarks(scope: BlockScope) -> Iterator[Remark]:
             yield marked
 
 
-def _call(scope: BlockScope, use: ast.NodeUse) -> Iterator[str]:
+def _call(scope: BlockScope, use: ast.NodeUse | ast.Call) -> Iterator[str]:
     """The name of a call, if the node is one."""
-    if use.instance is not None:
+    if isinstance(use, ast.NodeUse) and use.instance is not None:
         yield use.instance.name
     elif use.operator.name in scope.linked.options or not _is_op(scope, use.operator):
         yield use.operator.name

@@ -98,6 +98,11 @@ class BlockScope:
         """The operator of a node's name, options followed to the chosen word."""
         return self.lookups.operator(name.name)
 
+    def again(self, use: ast.NodeUse) -> ResolvedCall | None:
+        """The named call that a node makes again."""
+        call = self.calls.get(use.operator.name)
+        return call if call and call.named and use.instance is None else None
+
     # ---- values ---------------------------------------------------------------------------------
 
     def path(self, path: ast.Path) -> Value:

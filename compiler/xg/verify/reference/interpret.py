@@ -257,13 +257,13 @@ class Interpreter:
         totals: dict[Value, Array] = {}
         for inner in reversed(record.calls[step.saved]):
             parts = self._reverse(inner, arriving, gradients)
-            carry = callee.inputs[0]
+            carry = callee.inputs[0] if step.count is not None else None
             for value, part in parts.items():
                 if value is carry:
                     totals[value] = part
                 else:
                     _accumulate(totals, value, part, self.arithmetic)
-            if step.count is not None:
+            if carry is not None:
                 arriving = {callee.outputs[0]: parts[carry]}
         if not record.calls[step.saved]:
             totals[callee.inputs[0]] = next(iter(arriving.values()))
