@@ -73,6 +73,29 @@ block Net(X [B, S, D]) -> Y [B, S, D] {
     X -> •<=W -> ⊕<-u      : Y
 }
 """
+# Blocks without a tensor of their own: called, called by one another, in rounds.
+BARE = """\
+dim B, D = 3, S = 2
+
+block Noise() -> y [B, D] {
+    bernoulli[B, D](0.5) : y
+}
+
+block Louder() -> y [B, D] {
+    Noise(B=B, D=D) as first -> ⊕<-Noise(B=B, D=D) : y
+}
+
+block Round(i [] in S) -> n [B, D], k [] in S {
+    Noise(B=B, D=D) : n
+    i               : k
+}
+
+block Net(x [B, D], ids [S] in S) -> z [B, D], n [B, D], N [S, B, D] {
+    Louder(B=B, D=D)             : n
+    ids -> Round(B=B, D=D) over S : N, K
+    x -> ⊙<-n                    : z
+}
+"""
 
 
 @pytest.fixture
@@ -122,6 +145,20 @@ def test_another_seed_draws_other_numbers_and_none_gives_means(
         assert np.array_equal(first[name], again[name])
         assert np.mean(np.asarray(first[name]) == np.asarray(other[name])) < 0.7
         assert np.array_equal(means[name], np.full((200, 300), mean))
+
+
+@pytest.mark.parametrize("kind", [np.float32, np.float64])
+@pytest.mark.parametrize("backend", ["numpy", "torch", "jax"])
+def test_a_block_without_tensors_draws_in_the_type_of_its_caller(
+    backend: str, kind: type[np.floating[Any]], file: Callable[[str], Path]
+) -> None:
+    module = xg.compile(file(BARE)).on_arrays(backend)
+    inputs = {"x": np.ones((2, 3), kind), "ids": np.array([0, 1])}
+    outputs, saved = module.forward({}, inputs, seed=3)
+    assert {str(np.asarray(outputs[name]).dtype) for name in "znN"} == {np.dtype(kind).name}
+    gradients = module.backward({}, saved, {"z": np.ones((2, 3), kind)})
+    assert np.array_equal(np.asarray(gradients["x"]), np.asarray(outputs["n"]))
+    assert np.asarray(gradients["x"]).dtype == kind
 
 
 def test_gradients_agree_with_differences_in_every_backend(

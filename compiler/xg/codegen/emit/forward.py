@@ -133,8 +133,8 @@ class _ForwardWriter(PassWriter):
 
     def _head(self, inputs: Sequence[str]) -> list[str]:
         kinds = [f"{name}: Array" for name in inputs]
-        kinds += [f"{spell_symbol(name)}: int" for name in self.lost]
         self.plan.arguments[self.graph.key] = self.lost
+        kinds += [f"{name}: {kind}" for name, kind in self.plan.passed(self.graph).items()]
         items = [f"params: {self.plan.params_kind}"]
         if self.graph.key in self.plan.stateful:
             items += ["cache: Params", "kept: Params"]

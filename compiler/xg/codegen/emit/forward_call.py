@@ -13,7 +13,6 @@ from xg.codegen.emit.statements import place_of
 from xg.codegen.emit.text import Text
 from xg.codegen.emit.writer import PassWriter
 from xg.diagnostics.lazy_dataclass import dataclass
-from xg.ir.dim import symbol
 from xg.ir.graph import Call, Value
 from xg.ir.loop import Loop
 
@@ -27,11 +26,7 @@ def run_call(writer: PassWriter, call: Call, unread: Collection[Value] = ()) -> 
     called = identifier(call.path or "rounds")
     saved = writer.names.fresh(f"{called}_saved") if plan.saves else ""
     statements.texts[call.saved] = Text(saved)
-    rest = tuple(
-        writer.scope.size(call.sizes.get(size, symbol(size))).text
-        for size in plan.arguments[call.callee]
-    )
-    lines = _CallLines(writer, call, mentions, outputs, saved, rest)
+    lines = _CallLines(writer, call, mentions, outputs, saved, writer.passed(call))
     if call.loop is not None:
         statements.add(lines.loop(call.loop), (call,))
     else:
@@ -40,7 +35,7 @@ def run_call(writer: PassWriter, call: Call, unread: Collection[Value] = ()) -> 
 
 @dataclass(frozen=True, slots=True)
 class _CallLines:
-    """The lines of a call: texts of its operands, of its results, and of the sizes it takes."""
+    """The lines of a call: texts of its operands, of its results, and of what else it takes."""
 
     writer: PassWriter
     call: Call

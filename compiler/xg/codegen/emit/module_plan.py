@@ -24,11 +24,12 @@ class ModulePlan:
     numbers, `redrawn` those whose backward pass draws them again; `shared` are parameters (graph,
     name) that more than one place has a gradient for.
     `above` are the symbols that a graph's callers know, `arguments` those of them that its function
-    takes as numbers. `stateful` are the graphs that keep something from step to step, or whose
-    calls do. `top` are the graphs whose parameters go by their own names, without a path: the
-    entry, and pieces of it. `moved` are the graphs with running statistics. `marks` say for the
-    forward (False) and the backward function (True) of each graph which lines compute which steps.
-    `gradients` are the names of all backward functions.
+    takes as numbers, `types` the float type and the device, where it has no tensor that has them.
+    `stateful` are the graphs that keep something from step to step, or whose calls do. `top` are
+    the graphs whose parameters go by their own names, without a path: the entry, and pieces of it.
+    `moved` are the graphs with running statistics. `marks` say for the forward (False) and the
+    backward function (True) of each graph which lines compute which steps. `gradients` are the
+    names of all backward functions.
     `recurrences` are the graphs whose rounds a kernel computes at once.
     """
 
@@ -47,6 +48,7 @@ class ModulePlan:
     kernels: Kernels | None = None
     bundles: bool = False
     arguments: dict[str, tuple[str, ...]] = field(default_factory=dict[str, tuple[str, ...]])
+    types: dict[str, tuple[str, ...]] = field(default_factory=dict[str, tuple[str, ...]])
     constants: dict[str, int] = field(default_factory=dict[str, int])
     helpers: dict[str, None] = field(default_factory=dict[str, None])
     marks: dict[tuple[str, bool], tuple[Mark, ...]] = field(
@@ -127,6 +129,12 @@ class ModulePlan:
         """The variables of the sizes that a graph passes to its calls as numbers."""
         names = (name for call in graph.calls for name in self.arguments[call.callee])
         return frozenset(map(spell_symbol, names))
+
+    def passed(self, graph: Graph) -> dict[str, str]:
+        """What a graph's function takes behind its operands, with the kinds: sizes, then types."""
+        sizes = {spell_symbol(name): "int" for name in self.arguments[graph.key]}
+        kinds = {"dtype": "DType", "device": "Device"}
+        return sizes | {name: kinds[name] for name in self.types.get(graph.key, ())}
 
     def has_path(self, graph: Graph) -> bool:
         """Whether a graph's functions take the path of their parameters."""

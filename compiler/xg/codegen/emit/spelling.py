@@ -69,6 +69,17 @@ class Scope:
         self.placed = True
         return self.device
 
+    def types(self, names: Sequence[str]) -> list[str]:
+        """The texts of what is asked for of float type and device."""
+        texts = {"dtype": self.float_type, "device": self.place}
+        return [texts[name]() for name in names]
+
+    def type_lines(self, floats: Sequence[str], tensors: Sequence[str], empty: str) -> list[str]:
+        """Lines that fetch what was asked for from the first tensor, or from `empty`."""
+        typed = [f"dtype = {next(iter(floats), empty)}.dtype"] if self.typed else []
+        placed = [f"device = {next(iter(tensors), empty)}.device"] if self.placed else []
+        return typed + placed
+
     def use(self, function: str) -> str:
         """The private name of a support function, which the module then contains."""
         self.support[function] = None

@@ -88,13 +88,26 @@ class PassWriter:
         return lines.lines
 
     def type_lines(self, floats: Sequence[str], tensors: Sequence[str]) -> list[str]:
-        """Lines that fetch float type and device, where the code mentions them, from tensors."""
-        # A block of nothing but noise computes in the type of others' parameters, if there are any.
-        some = any(True for _ in param_specs(self.plan.program))
-        empty = "next(iter(params.values()))" if some else self.plan.spelling.empty
-        lines = [f"dtype = {next(iter(floats), empty)}.dtype"] if self.scope.typed else []
-        placed = [f"device = {next(iter(tensors), empty)}.device"]
-        return lines + (placed if self.scope.placed else [])
+        """Lines that fetch float type and device, where the code mentions them, from tensors.
+
+        Where there are none, a function gets them from its caller.
+        """
+        scope, program = self.scope, self.plan.program
+        if self.graph.key == program.entry or self.statements.backward:
+            has_params = any(True for _ in param_specs(program))
+            empty = "next(iter(params.values()))" if has_params else self.plan.spelling.empty
+            return scope.type_lines(floats, tensors, empty)
+        missing = {"dtype": scope.typed and not floats, "device": scope.placed and not tensors}
+        self.plan.types[self.graph.key] = tuple(name for name in missing if missing[name])
+        lines = scope.type_lines(floats, tensors, "")
+        return [line for line in lines if not missing[line.split()[0]]]
+
+    def passed(self, call: Call) -> list[str]:
+        """The sizes that the function of a call takes as numbers, then float type and device."""
+        scope, plan = self.scope, self.plan
+        names = plan.arguments[call.callee]
+        sizes = [scope.size(call.sizes.get(size, symbol(size))).text for size in names]
+        return [*sizes, *scope.types(plan.types.get(call.callee, ()))]
 
     def _variable(self) -> frozenset[str]:
         """Symbols that the arrays of this block or of its callers carry: no default is true."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from xg.codegen.emit.line_breaks import bracketed, indented, wrapped
 from xg.codegen.emit.module_plan import ModulePlan
@@ -10,7 +10,7 @@ from xg.codegen.emit.names import safe
 from xg.codegen.emit.statements import place_of
 from xg.codegen.emit.text import WIDTH
 from xg.codegen.torch.members import is_attribute
-from xg.codegen.torch.step import returned_type, size_arguments, variables
+from xg.codegen.torch.step import returned_type, variables
 from xg.codegen.torch.templates import SETTING
 from xg.diagnostics.lazy_dataclass import dataclass
 from xg.ir.graph import Call, Graph, Value
@@ -61,9 +61,13 @@ class BlockModule:
 
     def _forward(self) -> list[str]:
         graph = self.graph
-        inputs, sizes = variables(graph.inputs, graph), size_arguments(self.plan, graph)
+        inputs, sizes = variables(graph.inputs, graph), self.plan.passed(graph)
         seeded = graph.key in self.plan.random
-        names = ["self", *(f"{name}: Array" for name in inputs), *(f"{n}: int" for n in sizes)]
+        names = [
+            "self",
+            *(f"{name}: Array" for name in inputs),
+            *(f"{n}: {kind}" for n, kind in sizes.items()),
+        ]
         names += ["*", "seed: Seed = None"] if seeded else []
         head = bracketed("def forward(", names, f") -> {returned_type(len(graph.outputs))}:", 4)
         function = self.plan.functions[graph.key]
@@ -79,7 +83,7 @@ class BlockModule:
         ]
         return [*head, *indented(body)]
 
-    def _plain_call(self, inputs: list[str], sizes: list[str], seeded: bool) -> list[str]:
+    def _plain_call(self, inputs: list[str], sizes: Iterable[str], seeded: bool) -> list[str]:
         """The function itself, of a block without gradients."""
         results = variables(self.graph.outputs, self.graph)
         args = ["_weights(self, self._at)", "self._at", *inputs, *sizes]

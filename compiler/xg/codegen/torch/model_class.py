@@ -34,6 +34,7 @@ from xg.diagnostics.lazy_dataclass import dataclass, field
 from xg.ir.dim import symbol
 from xg.ir.graph import Call, Graph, Program, Value
 from xg.ir.labels import names_by_label
+from xg.ir.parameters import param_specs
 
 
 def model_section(writer: ModuleWriter, outlined: Program) -> Sections:
@@ -189,6 +190,7 @@ class _Section:
             *indented(_dict_of(given, inputs) if given in mentioned(checks) else []),
             *indented(checks),
             *indented(_drawn_seed(list(inputs.values())) if seeded else []),
+            *indented(self._type_lines(scope, inputs)),
             *indented(code),
             *indented(bracketed("return {", outputs, "}", 8)),
         ]
@@ -201,6 +203,7 @@ class _Section:
             scope.size(call.sizes.get(name, symbol(name))).text
             for name in self.plan.arguments[call.callee]
         ]
+        sizes += scope.types(self.plan.types.get(call.callee, ()))
         seeded = call.callee in self.plan.random
         left = ", ".join(results)
         if not call.path:
@@ -232,6 +235,14 @@ class _Section:
         listed = f"({names[0]},)" if len(names) == 1 else f"({', '.join(names)})"
         args = [listed, *(["seed"] if seeded else []), *sizes, *args, *map(self._own, params)]
         return bracketed(f"{left} = {self.steps[call.callee]}.apply(", args, ")", 8)
+
+    def _type_lines(self, scope: Scope, inputs: Mapping[Value, str]) -> list[str]:
+        """Lines that fetch float type and device, for callees without a tensor."""
+        program = self.writer.program
+        has_params = any(True for _ in param_specs(program))
+        empty = "next(self.parameters())" if has_params else self.plan.spelling.empty
+        floats = [text for value, text in inputs.items() if self.entry.types[value].is_float]
+        return scope.type_lines(floats, list(inputs.values()), empty)
 
     def _sources(self, *, own: bool) -> list[Source]:
         """The parameters that the model holds itself, or those of its modules."""

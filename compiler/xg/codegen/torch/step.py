@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from xg.codegen.emit.line_breaks import bracketed, indented, wrapped
 from xg.codegen.emit.module_plan import ModulePlan
-from xg.codegen.emit.names import Names, spell_symbol
+from xg.codegen.emit.names import Names
 from xg.codegen.emit.text import WIDTH
 from xg.codegen.emit.writer import size_variables
 from xg.diagnostics.lazy_dataclass import dataclass
@@ -50,13 +50,10 @@ class AutogradStep:
         return variables(self.graph.outputs, self.graph)
 
     def _forward(self) -> list[str]:
-        inputs, sizes = (
-            variables(self.graph.inputs, self.graph),
-            size_arguments(self.plan, self.graph),
-        )
+        inputs, sizes = variables(self.graph.inputs, self.graph), self.plan.passed(self.graph)
         names = ["ctx: Any", *(["at: str"] if self._path else []), "names: tuple[str, ...]"]
         names += ["seed: Seed"] if self._seeded else []
-        names += [f"{n}: int" for n in sizes] + [f"{n}: Array" for n in inputs]
+        names += [f"{n}: {kind}" for n, kind in sizes.items()] + [f"{n}: Array" for n in inputs]
         args = ["params", *(["at"] if self._path else []), *inputs, *sizes]
         args += ["seed=seed"] if self._seeded else []
         results, function = self._results, self.plan.functions[self.graph.key]
@@ -99,7 +96,7 @@ class AutogradStep:
         gradient_names = {value: names.fresh(f"d{inputs[value]}") for value in with_gradient}
         left = f"{', '.join(gradient_names.values())} = " if gradient_names else ""
         head = f"{left}d_{self.plan.functions[graph.key]}("
-        before = 1 + self._path + self._seeded + len(size_arguments(self.plan, graph))
+        before = 1 + self._path + self._seeded + len(self.plan.passed(graph))
         items = ["None"] * before + [gradient_names.get(value, "None") for value in graph.inputs]
         several = len(arriving) > 1
         kind, cotangents = "Array | None" if several else "Array", ", ".join(arriving)
@@ -127,7 +124,7 @@ class AutogradStep:
             message = [*(f'    "{line} "' for line in above), f'    "{last}"']
             return [asked, *indented(["raise RuntimeError(", *message, ")"])]
         args = ["params", *(["ctx.at"] if self._path else []), "*inputs"]
-        args += ["*ctx.sizes"] if size_arguments(self.plan, self.graph) else []
+        args += ["*ctx.sizes"] if self.plan.passed(self.graph) else []
         args += ["seed=ctx.seed"] if self._seeded else []
         run = bracketed(f"*_, saved = {self.plan.functions[self.graph.key]}(", args, ")", 16)
         return [asked, *indented(run)]
@@ -162,11 +159,6 @@ def variables(values: Sequence[Value], graph: Graph) -> list[str]:
     names = Names(size_variables(graph) | {"seed"})
     labels = names_by_label(graph)
     return [names.fresh(value.name or labels.get(value, "value")) for value in values]
-
-
-def size_arguments(plan: ModulePlan, graph: Graph) -> list[str]:
-    """The sizes that a block's function takes as numbers."""
-    return [spell_symbol(name) for name in plan.arguments[graph.key]]
 
 
 def returned_type(count: int) -> str:
