@@ -148,7 +148,7 @@ class Author:
     def beside(self, x: Known) -> tuple[Operand, Known]:
         """An operand of the shape of `x`, and what is known of it."""
         for way in self.random.sample(
-            (self._found, self._found, self._biased, self._brought, self._branched), 5
+            (self._found, self._found, self._biased, self._brought, self._branched, self._called), 6
         ):
             answer = way(x)
             if answer is not None:
@@ -194,6 +194,23 @@ class Author:
                 axes = tuple(Axis(dim, varies=False) for dim in x.shape)
                 known = Known(text, axes, dense=False, size=value.size * 2)
                 return Operand(text, self.type(known)), known
+        return None
+
+    def _called(self, x: Known) -> tuple[Operand, Known] | None:
+        """A call of a block that takes nothing, brought to the shape of `x` if need be."""
+        for signature in self.world.blocks:
+            if signature.inputs or signature.name in self.unnamed:
+                continue
+            value, *others = signature.outputs
+            nodes = self.bring(value, x.shape)
+            if others or value.range is not None or nodes is None or not self.world.chance(0.7):
+                continue
+            self.unnamed.add(signature.name)
+            call = f"{signature.name}()"
+            text = f"({call} -> {' -> '.join(nodes)})" if nodes else call
+            axes = tuple(Axis(dim, varies=False) for dim in x.shape)
+            known = Known(text, axes, dense=False, size=value.size * 2)
+            return Operand(text, self.type(known)), known
         return None
 
     def bring(self, value: Known, shape: Sequence[Dim]) -> list[str] | None:

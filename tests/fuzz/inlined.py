@@ -10,6 +10,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import count
 
+from fuzz.in_front import as_node
 from fuzz.sketch import Sketch, Step, words
 
 from xg import ops
@@ -116,25 +117,38 @@ class _Writer:
 
     def statement(self, scope: Scope, chain: ast.Chain, steps: Sequence[Step]) -> None:
         """Write a chain, or the body of the block that its only node calls."""
-        if len(chain.steps) == 1 and self.called(scope, chain.steps[0]):
-            self.call(scope, chain, chain.steps[0], steps[0])
-        else:
-            self.lines += self.chain(scope, chain)
+        match chain.sources:
+            case (ast.Call() | ast.NodeUse() as first,) if steps and self.called(scope, first):
+                self.call(scope, *self.node_of(scope, first, chain.label), steps[0])
+            case sources if len(chain.steps) == 1 and self.called(scope, chain.steps[0]):
+                self.call(scope, sources, chain.steps[0], steps[0])
+            case _:
+                for line in self.chain(scope, chain):
+                    self.lines.append(line)
 
-    def called(self, scope: Scope, node: ast.NodeUse) -> bool:
+    def called(self, scope: Scope, node: ast.NodeUse | ast.Call) -> bool:
         """Whether a node is a call."""
         return node.operator.name in self.blocks or node.operator.name in scope.calls
 
-    def call(self, scope: Scope, chain: ast.Chain, node: ast.NodeUse, step: Step) -> None:
-        """Write the body that a node calls, as often as it says."""
+    def node_of(
+        self, scope: Scope, written: ast.Call | ast.NodeUse, label: ast.Label | None
+    ) -> tuple[Sequence[ast.Start], ast.NodeUse]:
+        """The operands and the node of a call in front of what it takes."""
+        again, name = scope.calls.get(written.operator.name), written.operator.name
+        block = self.blocks[again[0].operator.name if again else name]
+        return as_node(written, len(block.data), label)
+
+    def call(
+        self, scope: Scope, sources: Sequence[ast.Start], node: ast.NodeUse, step: Step
+    ) -> Sequence[str]:
+        """Write the body that a node calls, as often as it says; give the names of its results."""
         name = node.instance.name if node.instance else node.operator.name
         again = scope.calls.get(name) if not node.instance else None
         first, sizes = again or (node, step)
         scope.calls[name] = (first, sizes)
-        operands = [self.given(scope, operand) for operand in chain.sources]
+        operands = [self.given(scope, operand) for operand in sources]
         operands += [self.given(scope, each.operand) for each in node.attachments]
         times = self.times(first.repeat)
-        ports = node.label.ports if node.label else ()
         results = operands[:1]  # of a row of no calls
         for turn in range(times):
             path = (*scope.path, name, *([str(turn)] if first.repeat else []))
@@ -144,11 +158,13 @@ class _Writer:
             self.block(inner, inner.block.name.name)
             made = [inner.value(port.name.name) for port in inner.block.outputs]
             operands, results = [made[0], *operands[1:]], made
-        for port, value in zip(ports, results, strict=True):
+        ports = node.label.ports if node.label else ()
+        for port, value in zip(ports, results, strict=bool(ports)):
             shape = f" {_shape(scope, port.shape)}" if port.shape else ""
             self.lines.append(f"{value} : {scope.value(port.name.name)}{shape}")
         if not first.repeat:
             self.reachable(scope, name, self.blocks[first.operator.name])
+        return results
 
     def reachable(self, scope: Scope, name: str, block: ast.Block) -> None:
         """Let paths of the caller reach the parameters of a call."""
@@ -166,7 +182,7 @@ class _Writer:
             case ast.Path():
                 return int(self.numbers[repeat.name])
 
-    def given(self, scope: Scope, operand: ast.Operand) -> str:
+    def given(self, scope: Scope, operand: ast.Start) -> str:
         """The name of a value that a call is given; a chain in parentheses gets one."""
         if isinstance(operand, ast.Path):
             return scope.value(operand.name)
@@ -247,11 +263,14 @@ class _Writer:
         assert node.instance is None, node.span.text
         return text
 
-    def operand(self, scope: Scope, operand: ast.Operand) -> str:
+    def operand(self, scope: Scope, operand: ast.Start) -> str:
         """A value, an operator in front of its operands, or a chain in parentheses."""
         match operand:
             case ast.Path():
                 return scope.value(operand.name)
+            case ast.Call() | ast.NodeUse() if self.called(scope, operand):
+                sources, node = self.node_of(scope, operand, None)
+                return self.call(scope, sources, node, Step("", ()))[0]
             case ast.Call():
                 data = self.data_count(operand.operator.name)
                 values = [_expr(scope, each.value) for each in operand.arguments]
@@ -263,6 +282,8 @@ class _Writer:
             case ast.Chain():
                 (text,) = self.chain(scope, operand)
                 return f"({text})"
+            case ast.NodeUse():
+                raise AssertionError(operand.span.text)
 
     def data_count(self, operator: str) -> int:
         """How many of the operands in parentheses are values."""

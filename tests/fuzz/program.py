@@ -85,10 +85,15 @@ def _written(world: World, name: str, local: str) -> Block:
         author.numbers.append("p")
     if world.chance(0.3):
         author.words["mask"] = ("none", "causal")
-    layer = world.chance(0.5)
-    first = author.input(world.shape(world.random.choice((1, 2, 3, 3, 4))))
-    _write(author, world.random.randint(1, 2 if world.short else 4))
-    outputs = [_residual(author, first)] if layer else _outputs(author)
+    alone, layer = world.chance(0.35), world.chance(0.5)
+    if alone:
+        statements.alone(author)
+        outputs = _outputs(author)
+    else:
+        first = author.input(world.shape(world.random.choice((1, 2, 3, 3, 4))))
+        _write(author, world.random.randint(1, 2 if world.short else 4))
+        outputs = [_residual(author, first)] if layer else _outputs(author)
+    layer = layer and not alone
     block = author.block(outputs)
     if local in words(block):
         block = replace(block, dims=(f"{local} = {world.definitions[local]}",))

@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator
 from dataclasses import replace
 
-from fuzz.sketch import Block, Sketch, Statement, Step
+from fuzz.sketch import Block, Operand, Sketch, Statement, Step
 
 from xg.diagnostics.source import Source
 from xg.passes.resolve.units import Linked, link
@@ -14,6 +14,7 @@ from xg.syntax import ast
 from xg.syntax.parse import parse
 
 CALL = re.compile(r"(?P<row>.* × )?(?P<name>\w+)(?:\((?P<given>.*)\))?")
+INNER = re.compile(r"(?<![\w.])(?P<name>\w+)\((?P<given>[^()]*)\)")
 
 
 def said(sketch: Sketch) -> Sketch:
@@ -43,13 +44,31 @@ def _block(block: Block, linked: Linked) -> Block:
 
 
 def _statement(statement: Statement, linked: Linked) -> Statement:
-    return replace(statement, steps=tuple(_step(step, linked) for step in statement.steps))
+    sources = tuple(_operand(each, linked) for each in statement.sources)
+    steps = tuple(_step(step, linked) for step in statement.steps)
+    return replace(statement, sources=sources, steps=steps)
+
+
+def _operand(operand: Operand, linked: Linked) -> Operand:
+    """An operand in which every call of a block that takes nothing gives its sizes."""
+
+    def written(match: re.Match[str]) -> str:
+        is_block = match["name"] in linked.unit.blocks
+        text = _node(match[0], linked) if is_block else match[0]
+        return f"{text}()" if is_block and "(" not in text else text
+
+    return replace(operand, text=INNER.sub(written, operand.text))
 
 
 def _step(step: Step, linked: Linked) -> Step:
-    match = CALL.fullmatch(step.node)
+    attached = tuple(_operand(each, linked) for each in step.attached)
+    return replace(step, node=_node(step.node, linked), attached=attached)
+
+
+def _node(node: str, linked: Linked) -> str:
+    match = CALL.fullmatch(node)
     if match is None or match["name"] not in linked.unit.blocks:
-        return step
+        return node
     located = linked.unit.blocks[match["name"]]
     own = {decl.name.name for decl in located.block.dims}
     mentioned = [name for name in linked.mentioned(located) if name not in own]
@@ -62,7 +81,7 @@ def _step(step: Step, linked: Linked) -> Step:
         if name not in linked.sizes.definitions and name not in carried and name not in given
     ]
     arguments = f"({', '.join(rest)})" if rest else ""
-    return replace(step, node=f"{match['row'] or ''}{match['name']}{arguments}")
+    return f"{match['row'] or ''}{match['name']}{arguments}"
 
 
 def _carried(block: ast.Block) -> Iterator[str]:

@@ -7,6 +7,8 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 
 WORD = re.compile(r"[^\W\d]\w*")
+VALUE = re.compile(r"\w+(\.\w+)*")
+CALL = re.compile(r"(?P<name>\w+)(?:\((?P<given>.*)\))?")
 
 
 @dataclass(frozen=True)
@@ -63,9 +65,10 @@ class Step:
         text = f"-> {self.node}{operands}"
         text += f" if {self.guard}" if self.guard else ""
         text += f" as {self.call}" if self.call else ""
-        return text + self._label()
+        return text + self.label()
 
-    def _label(self) -> str:
+    def label(self) -> str:
+        """The label of the edges that leave it."""
         if not any(port.name for port in self.ports):
             return f" : {self.ports[0].type.split(' in ')[0]}" if self.shown else ""
         return " : " + ", ".join(str(port) if self.shown else port.name for port in self.ports)
@@ -78,19 +81,37 @@ class Step:
 
 @dataclass(frozen=True)
 class Statement:
-    """A chain: values in front, then steps; without steps it gives its source another name."""
+    """A chain: values in front, then steps; without steps it gives its source another name.
+
+    The call that it is of may stand in `front` of what it takes, if that are names: `F(x) : y`.
+    """
 
     sources: tuple[Operand, ...]
     steps: tuple[Step, ...]
     alias: Port | None = None
     tall: bool = False
+    front: bool = False
 
     def __str__(self) -> str:
+        if self.front and (call := self._in_front()):
+            return call
         text = ", ".join(source.text for source in self.sources)
         if self.alias:
             text += f" : {self.alias}"
         between = "\n      " if self.tall else " "
         return between.join([text, *map(str, self.steps)])
+
+    def _in_front(self) -> str:
+        """The call in front of what it takes; empty where it cannot stand there."""
+        match self.steps:
+            case (Step(guard="") as step,) if found := CALL.fullmatch(step.node):
+                operands = [each.text for each in (*self.sources, *step.attached)]
+                given = [*operands, *([found["given"]] if found["given"] else [])]
+                name = f" as {step.call}" if step.call else ""
+                text = f"{found['name']}({', '.join(given)}){name}{step.label()}"
+                return text if all(map(VALUE.fullmatch, operands)) else ""
+            case _:
+                return ""
 
     @property
     def makes(self) -> tuple[Port, ...]:

@@ -66,14 +66,29 @@ def positions(author: Author) -> None:
 
 def noise(author: Author) -> None:
     """Random numbers, drawn at every run."""
-    shape = author.world.shape(author.random.choice((1, 2, 2, 3)))
+    source, known = _drawn(author, author.world.shape(author.random.choice((1, 2, 2, 3))))
+    author.chain_from(source, known, 2)
+
+
+def _drawn(author: Author, shape: Sequence[Dim]) -> tuple[Operand, Known]:
     axes = tuple(Axis(dim, dim != ONE) for dim in shape)
     law = author.random.choice(("normal(1)", "normal(0.5, 2)", "uniform(-1, 3)", "bernoulli(0.3)"))
     name, numbers = law.split("(")
     spelled = zip("abc", map(author.world.spell, shape), strict=False)
     sizes = ", ".join(size if size.isidentifier() else f"{n}={size}" for n, size in spelled)
     known = Known("", axes, dense=name != "bernoulli", size=2.0)
-    author.chain_from(Operand(f"{name}[{sizes}]({numbers}", author.type(known)), known, 2)
+    return Operand(f"{name}[{sizes}]({numbers}", author.type(known)), known
+
+
+def alone(author: Author) -> None:
+    """Noise or a parameter on its own: a block of that may take nothing."""
+    shape = author.world.shape(author.random.choice((1, 2, 2, 3)))
+    if author.world.chance(0.5):
+        param = author.param(shape, ("table", "w_1"))
+        author.chain_from(Operand(param.text, ""), param, author.random.choice((0, 0, 1)))
+        return
+    source, known = _drawn(author, shape)
+    author.chain_from(replace(source, type=""), known, author.random.choice((0, 0, 1)))
 
 
 def repeated_param(author: Author) -> None:
@@ -324,7 +339,8 @@ def _call(
     ports = tuple(Port(known.text, author.type(known)) for known in named)
     sizes = tuple((name, str(size)) for name, size in binding.items())
     step = Step(f"{head}{arguments}", ports, tuple(operands[split:]), call=label, sizes=sizes)
-    author.statements.append(Statement(tuple(operands[:split]), (step,)))
+    front = not operands or author.world.chance(0.3)
+    author.statements.append(Statement(tuple(operands[:split]), (step,), front=front))
     author.values.extend(named)
 
 

@@ -131,7 +131,7 @@ class ModulePlan:
         return frozenset(map(spell_symbol, names))
 
     def passed(self, graph: Graph) -> dict[str, str]:
-        """What a graph's function takes behind its operands, with the kinds: sizes, then types."""
+        """Arguments of a graph's function behind its operands, with kinds: sizes, then types."""
         sizes = {spell_symbol(name): "int" for name in self.arguments[graph.key]}
         kinds = {"dtype": "DType", "device": "Device"}
         return sizes | {name: kinds[name] for name in self.types.get(graph.key, ())}

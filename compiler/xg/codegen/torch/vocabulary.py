@@ -49,9 +49,9 @@ OF_MODULES: Final = words(
     """
     __class__ __dict__ __init__ __setattr__ _asdict _at _fields _modules _parameters at apply
     autocast data disable extra_repr fromkeys inputs join kept kind seed sizes
-    maybe_clear_saved_tensors named_parameters names rest results save_for_backward saved_tensors
-    set_materialize_grads startswith training type update modules forward pop Function Module
-    ModuleDict ModuleList Parameter
+    maybe_clear_saved_tensors named_parameters names parameters rest results save_for_backward
+    saved_tensors set_materialize_grads startswith training type update modules forward pop Function
+    Module ModuleDict ModuleList Parameter
     """
 )
 DECORATORS: Final = frozenset({"torch.no_grad()", "staticmethod"})

@@ -8,7 +8,7 @@ from xg.diagnostics.diagnostic import Diagnostic, Label, Problem, ProblemAt
 from xg.diagnostics.source import Span
 from xg.passes.resolve.errors_of_names import nearest
 
-# Where a call stands: behind an arrow, where a chain begins, or inside a node or another call.
+# The place of a call: behind an arrow, where a chain begins, or inside a node or another call.
 CallPlace: TypeAlias = Literal["node", "chain", "operand"]
 
 
