@@ -22,6 +22,7 @@ from xg.ir.tensor import TensorType
 # What these give may be one of their operands, or a view of it.
 ALIASING = VIEWS | frozenset(
     {"operand", "const", "stop", "as_float", "dropout_apply", "where", "maximum", "minimum"}
+    | {"shard_slice", "pad_from_shard", "first_rank_only"}
 )
 PENDING_WIDTH = 56  # an expression that waits to be used is not longer than this
 
