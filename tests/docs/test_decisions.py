@@ -37,7 +37,6 @@ SUBJECTS: Final = {
     "031": "Further decisions",
     "032": "Devices and uneven parts",
     "033": "Steps, figures and calls",
-    "033": "Later decisions",
 }
 
 MERGED = re.compile(r"^Merged from (\d{4}(?:, \d{4})*)\.$", re.MULTILINE)
