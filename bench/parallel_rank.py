@@ -28,6 +28,7 @@ SENT: Final = (
     *("gloo:all_reduce", "gloo:allreduce", "gloo:all_gather", "gloo:_all_gather"),
     *("gloo:reduce_scatter", "gloo:_reduce_scatter", "gloo:all_to_all", "gloo:send"),
 )
+BYTES: Final = {"float": 4, "unsigned char": 1, "long int": 8}  # by the names of the profiler
 MAKERS: Final[Mapping[str, Callable[[Task, int, int], Step]]] = {
     "xg DP": lambda task, size, _: generated(task, "DP", "N_D", size),
     "torch DDP": rank_torch.ddp,
@@ -107,9 +108,10 @@ def _sent(step: Step) -> tuple[int, int]:
     with profile(activities=[ProfilerActivity.CPU], record_shapes=True) as seen:
         step()
     count = total = 0
-    for event in seen.events() or []:
-        if event.name.startswith(SENT):
+    events: list[Any] = cast("Any", seen.profiler).kineto_results.events()
+    for event in events:
+        if event.name().startswith(SENT):
             count += 1
-            shapes = cast("list[list[int]]", event.input_shapes)
-            total += 4 * sum(prod(shape) for shape in shapes if shape)
+            operands = zip(event.shapes(), event.dtypes(), strict=False)
+            total += sum(prod(shape) * BYTES[name] for shape, name in operands if shape)
     return count, total

@@ -51,8 +51,13 @@ def text() -> str:
 
 @cache
 def parser() -> Parser:
-    """The parser, as `xg_grammar.build` wrote it."""
-    return json.loads(_read("parser.json"))
+    """The parser, as `xg_grammar.build` wrote it: a state names symbols of one action together."""
+    written: Parser = json.loads(_read("parser.json"))
+    written["states"] = [
+        {symbol: action for names, action in sorted(state.items()) for symbol in names.split()}
+        for state in written["states"]
+    ]
+    return written
 
 
 @cache

@@ -30,13 +30,14 @@ UNUSED = re.compile(
     r"|xg/cli/(computing|counterpart|dumped|effects|export|foreign_|input_arrays|kept_edges"
     r"|module_ranks|naming_modules|plan_|published|rank|stages_of_module|watch|writer)"
     r"|xg/cli/render/(claims|diff_text|findings|found_plans|proven_)"
-    r"|xg/codegen/dtensor/|xg/editor/meaning/(explain|occurrences|rename)|xg_runtime/ranks/dtensors"
+    r"|xg/codegen/(dtensor/|jax/on_arrays)|xg/editor/meaning/(explain|occurrences|rename)"
     r"|xg/(importing|verify)/|xg/editor/server/|xg/pages/(diff|explain)/|xg/passes/ir_text/"
 )
 USED = re.compile(  # of these, by the explorer
     r"xg/verify/((__init__|facts|single_device|proof_sizes|meshes)|reference/\w+)\.py"
     r"|xg_runtime/(__init__|errors|held|module)\.py"
-    r"|xg_runtime/ranks/(?!process|launch|join|worker|watch|heart|hand|rendez|stage|pipeline)\w+\.py"
+    r"|xg_runtime/ranks/(?!process|launch|join|worker|watch|heart|hand|rendez|stage|pipeline"
+    r"|agreement|backend|dtensors|failure|folder|messages|run_task|task|terms|torch)\w+\.py"
 )
 
 

@@ -140,7 +140,22 @@ def convolution(
 def d_convolution(
     dy: Array, x: Array, K: Array, stride: int, padding: int, dilation: int, parts: int
 ) -> tuple[Array, Array]:
-    """Gradients of the operand and of the kernel, with the channels as the last axis."""
+    """Gradients of the operand and of the kernel."""
+    return convolution_backward(dy, x, K, stride, padding, dilation, parts)
+
+
+def d_convolution_with_bias(
+    dy: Array, x: Array, K: Array, stride: int, padding: int, dilation: int, parts: int
+) -> tuple[Array, Array, Array]:
+    """Gradients of the operand, of the kernel and of the bias."""
+    dx, dK = convolution_backward(dy, x, K, stride, padding, dilation, parts)
+    return dx, dK, dy.reshape(-1, dy.shape[-1]).sum(dim=0)
+
+
+def convolution_backward(
+    dy: Array, x: Array, K: Array, stride: int, padding: int, dilation: int, parts: int
+) -> tuple[Array, Array]:
+    """The gradients that torch has, with the channels as the last axis."""
     along = K.ndim - 2
     images = x.reshape(-1, *x.shape[-1 - along :]).movedim(-1, 1)
     slopes = dy.reshape(-1, *dy.shape[-1 - along :]).movedim(-1, 1)
@@ -150,14 +165,6 @@ def d_convolution(
         slopes, images, kernel, None, *steps, False, [0] * along, parts, [True, True, False]
     )
     return dx.movedim(1, -1).reshape(x.shape), dK.movedim((0, 1), (-1, -2))
-
-
-def d_convolution_with_bias(
-    dy: Array, x: Array, K: Array, stride: int, padding: int, dilation: int, parts: int
-) -> tuple[Array, Array, Array]:
-    """Gradients of the operand, of the kernel and of the bias."""
-    dx, dK = d_convolution(dy, x, K, stride, padding, dilation, parts)
-    return dx, dK, dy.reshape(-1, dy.shape[-1]).sum(dim=0)
 
 
 # ---- sums ---------------------------------------------------------------------------------------
