@@ -14,6 +14,7 @@ from figures.layout_checks import dead_ends, overlaps, struck
 from figures.shipped_figures import CASES, figures
 from fuzz.program import generate
 from fuzz.proof import check_layout, compiled
+from fuzz.recorded import Provable, read, recorded
 from library import shipped
 from tier import THOROUGH, some
 
@@ -29,7 +30,6 @@ from xg.ir.graph import Call, Program
 
 RECORD = Path(__file__).with_name("crossings.json")
 CHUNK = 20
-FOUND = (223, 284, 370, 485, 581, 810, 1235, 1316)  # seeds of programs whose figures had flaws
 PROGRAMS = 200 if THOROUGH else 60  # `python -m figures.sweep` looks at more, in all options
 RECORDED: dict[str, int] = json.loads(RECORD.read_text(encoding="utf-8"))
 
@@ -62,7 +62,10 @@ def test_no_shipped_figure_has_a_flaw_or_more_crossings_than_recorded(
 
 
 def random_figures(seed: int) -> list[Figure]:
-    sketch = generate(seed)
+    return figures_of(generate(seed))
+
+
+def figures_of(sketch: Provable) -> list[Figure]:
     program = compiled(check_layout(str(sketch)), sketch, dead=False)
     return [figure(program, view) for view in _views(program)]
 
@@ -76,17 +79,17 @@ def _views(program: Program) -> Sequence[View]:
 
 @pytest.mark.parametrize("start", range(0, PROGRAMS, CHUNK))
 def test_figures_of_random_programs_have_no_flaw(start: int) -> None:
-    found = [(seed, flaw) for seed in range(start, start + CHUNK) for flaw in random_flaws(seed)]
+    seeds = range(start, start + CHUNK)
+    found = [(seed, flaw) for seed in seeds for flaw in _flaws_of(random_figures(seed))]
     assert found == []
 
 
-@pytest.mark.parametrize("seed", FOUND)
-def test_figures_that_had_flaws_have_none(seed: int) -> None:
-    assert random_flaws(seed) == []
+@pytest.mark.parametrize("path", recorded("figure"), ids=lambda path: path.stem)
+def test_figures_that_had_flaws_have_none(path: Path) -> None:
+    assert _flaws_of(figures_of(read(path))) == []
 
 
-def random_flaws(seed: int) -> list[Flaw]:
-    figures = random_figures(seed)
+def _flaws_of(figures: Sequence[Figure]) -> list[Flaw]:
     return [flaw for each in figures for flaw in flaws(painted(each)[0], each.groups)]
 
 

@@ -58,5 +58,5 @@ def as_file(program: Provable, seed: int) -> str:
 
 
 def recorded(kind: str) -> list[Path]:
-    """The files of a kind: ``program``, ``plan``."""
+    """The files of a kind: ``program``, ``plan``, ``figure``."""
     return sorted(FOLDER.glob(f"{kind}_*.xg"))

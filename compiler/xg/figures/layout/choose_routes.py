@@ -226,12 +226,24 @@ class Router:
         for port in (route.start, route.end):
             count += self._port_clashes(route, port)
         for row, left, right, port in route.flat():
+            count += port.head and self._is_crossed_at_head(route, row, port)
             for other, parts in self.field.flat[row].items():
                 count += other != route.number and any(
                     max(left, a) < min(right, b) and (p.node, p.side) != (port.node, port.side)
                     for a, b, p, _ in parts
                 )
         return count
+
+    def _is_crossed_at_head(self, route: Route, row: int, port: RimPort) -> bool:
+        """Return whether an upright line runs through the head of a level one at a node's side."""
+        ends = port.x, port.x + style.ARROW_LENGTH * (1 if port.side is NodeSide.RIGHT else -1)
+        least, most = min(ends), max(ends)
+        return any(
+            least < x + half and x - half < most
+            for other, lines in self.field.upright[row].items()
+            for x, _, half, _ in lines
+            if other != route.number
+        )
 
     def _port_clashes(self, route: Route, port: RimPort) -> int:
         others = [pair for n, pair in self.ports[port.node, port.side].items() if n != route.number]
