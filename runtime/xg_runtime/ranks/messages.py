@@ -1,8 +1,8 @@
 """Tensors that one process sends to another: kind, shape and content in one message, or in two.
 
 Who receives a message has to say beforehand how long it is. Both ends remember the messages between
-them: behind two that were equally long the next is taken to be so too, and its content travels with
-its head. Otherwise the head comes by itself, and says how long the content behind it is.
+them: behind two of one length all are expected to have it, until two others are equal. The content
+of one that has it travels with its head; else it comes behind, for the head says how long it is.
 """
 
 from __future__ import annotations
@@ -34,7 +34,8 @@ class Lengths:
 
     def note(self, length: int) -> None:
         """Take one more into account."""
-        self.expected = length if length == self.last else 0
+        if length == self.last:
+            self.expected = length
         self.last = length
 
 
