@@ -217,7 +217,7 @@ def t5(*, gated: bool) -> Tensor:
     )  # fmt: skip
     model = transformers.T5ForConditionalGeneration(config)
     if gated:
-        model.lm_head.weight = torch.nn.Parameter(torch.empty(V, 12))
+        model.lm_head.weight = torch.nn.Parameter(torch.randn(V, 12))
     return model
 
 
