@@ -30,7 +30,8 @@ UNUSED = re.compile(
     r"|xg/cli/(computing|counterpart|dumped|effects|export|foreign_|input_arrays|kept_edges"
     r"|module_ranks|naming_modules|plan_|published|rank|stages_of_module|watch|writer)"
     r"|xg/cli/render/(claims|diff_text|findings|found_plans|proven_)"
-    r"|xg/codegen/(dtensor/|jax/on_arrays)|xg/editor/meaning/(explain|occurrences|rename)"
+    r"|xg/codegen/(dtensor/|jax/on_arrays)|xg/editor/meaning/(edges|explain|find|hints"
+    r"|occurrences|outline|placements|rename|trail)"
     r"|xg/(importing|verify)/|xg/editor/server/|xg/pages/(diff|explain)/|xg/passes/ir_text/"
 )
 USED = re.compile(  # of these, by the explorer
