@@ -6,6 +6,7 @@ import json
 from collections.abc import Iterator
 from dataclasses import replace
 from functools import cache
+from pathlib import Path
 
 import pytest
 from figures.flaws import Picture, flaws
@@ -81,6 +82,20 @@ def test_random_figures_have_no_flaw() -> None:
         for flaw in flaws(painted(_rightward(figure))[0])
     ]
     assert found == []
+
+
+def test_no_line_runs_through_a_head_at_the_side_of_a_node(tmp_path: Path) -> None:
+    """The column of the loss would be right beside the node that positions enter."""
+    file = tmp_path / "beside.xg"
+    file.write_text(
+        "dim D = 2, P, E = 2*D\n"
+        "block Main (A [P, E]) -> O [] {\n"
+        "    A -> BCE(sum, form=logits)\n"
+        "        <-(A -> RoPE(50, interleaved)<-range(3, P + 3) -> SiLU) : O []\n"
+        "}\n",
+        encoding="utf-8",
+    )
+    assert flaws(painted(_rightward(xg.compile(file).figure("forward")))[0]) == []
 
 
 def test_a_figure_without_an_engine_runs_to_the_right(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -47,24 +47,16 @@ def substitute(
 
 
 def same(left: Sequence[Expr], right: Sequence[Expr]) -> bool:
-    """Whether two lists of expressions are the same computation."""
-    numbers: list[dict[int, int]] = [{}, {}]
-    walks = [topological(left), topological(right)]
-    if len(walks[0]) != len(walks[1]):
+    """Whether two lists of expressions apply the same primitives in the same order."""
+    orders = topological(left), topological(right)
+    if len(orders[0]) != len(orders[1]) or len(left) != len(right):
         return False
-    for a, b in zip(*walks, strict=True):
-        for number, expr in zip(numbers, (a, b), strict=True):
-            number[id(expr)] = len(number)
-        args = [[n[id(x)] for x in e.args] for n, e in zip(numbers, (a, b), strict=True)]
-        if args[0] != args[1] or (a.prim, a.shape, a.kind, a.attrs) != (
-            b.prim,
-            b.shape,
-            b.kind,
-            b.attrs,
-        ):
-            return False
-    roots = [[n[id(x)] for x in r] for n, r in zip(numbers, (left, right), strict=True)]
-    return roots[0] == roots[1]
+    places, others = ({id(expr): n for n, expr in enumerate(order)} for order in orders)
+    return all(
+        (a.prim, a.shape, a.kind, a.attrs) == (b.prim, b.shape, b.kind, b.attrs)
+        and [places[id(x)] for x in a.args] == [others[id(x)] for x in b.args]
+        for a, b in zip(*orders, strict=True)
+    ) and [places[id(x)] for x in left] == [others[id(x)] for x in right]
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,6 +72,11 @@ class Body:
     outputs: tuple[Expr, ...]
     caches: tuple[str, ...] = ()
     of: tuple[str, ...] = ()
+
+    def is_same(self, other: Body) -> bool:
+        """Whether another body computes the same of its operands, in the same order."""
+        both = (*self.operands, *self.outputs), (*other.operands, *other.outputs)
+        return len(self.outputs) == len(other.outputs) and same(*both)
 
     def free(self) -> tuple[Expr, ...]:
         """The operands that the outputs really mention, in order."""

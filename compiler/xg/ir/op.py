@@ -15,7 +15,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Literal
 
-from xg.diagnostics.lazy_dataclass import dataclass, field
+from xg.diagnostics.lazy_dataclass import dataclass, field, replace
 from xg.ir.body import Body, substitute
 from xg.ir.dim import Dim
 from xg.ir.prim import Expr, operand
@@ -130,6 +130,24 @@ class Op:
         if self.describe:
             return self.describe(attrs)
         return Description(self.meaning, self.formula, self.gradient)
+
+    def computing(self, body: Body, data: Sequence[str], own: Sequence[str] = ()) -> Op:
+        """The operator of one use with another body, of which its gradient is derived."""
+
+        def forward(*operands: Expr, **_: object) -> object:
+            return body.on(operands)
+
+        return replace(
+            self,
+            forward=forward,
+            data=tuple(Data(name, "any") for name in data),
+            own=tuple(Tensor(name) for name in own),
+            variadic=False,
+            configure=None,
+            pullback=None,
+            adjoint=None,
+            facts=None,
+        )
 
     def operand_names(self, attrs: Attrs) -> tuple[str, ...]:
         """The operands of a use in order: data, then own tensors; absent ones are left out."""

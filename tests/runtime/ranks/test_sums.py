@@ -13,7 +13,8 @@ from numpy.typing import NDArray
 import xg_runtime.ranks as ranks
 from xg_runtime.ranks.backend import flat
 
-Arrays = dict[str, NDArray[Any]]
+Array = NDArray[Any]
+Arrays = dict[str, Array]
 SHAPES = {"W": (3, 4), "b": (4,), "scale": (), "E": (7, 2)}
 
 
@@ -86,6 +87,32 @@ def test_the_last_terms_leave_in_two_parts(
         assert set(sums) == set(alone)
         for name, array in alone.items():
             np.testing.assert_array_equal(sums[name], array)
+
+
+def test_the_second_part_is_joined_when_the_first_has_come(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Else terms, what they are joined in and copies of that would all be held at once."""
+    events: list[str] = []
+
+    class Coming:
+        def __init__(self, x: Array) -> None:
+            events.append(f"sends {x.size}")
+            self.x = x
+
+        def wait(self) -> Array:
+            events.append(f"has {self.x.size}")
+            return self.x
+
+    monkeypatch.setattr("xg_runtime.ranks.sums.HALVED", 8)
+
+    def start(x: Array, over: str, *, donate: bool) -> Coming:
+        assert (over, donate) == ("N", True)
+        return Coming(x)
+
+    monkeypatch.setattr("xg_runtime.ranks.sums.start_all_reduce", start)
+    sums: ranks.Sums[Array] = ranks.Sums()
+    sums.add("N", {"a": np.ones(4), "b": np.ones(3)})
+    sums.finish()
+    assert events == ["sends 4", "has 4", "sends 3", "has 3"]
 
 
 def test_types_and_axes_have_buckets_of_their_own() -> None:

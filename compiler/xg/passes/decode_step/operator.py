@@ -11,13 +11,13 @@ from collections.abc import Sequence
 from contextlib import suppress
 
 from xg.diagnostics.lazy_dataclass import dataclass, replace
-from xg.ir.body import Body, same, substitute
+from xg.ir.body import Body, same
 from xg.ir.graph import Apply
 from xg.ir.op import Op
-from xg.ir.prim import Expr, ShapeError
+from xg.ir.prim import ShapeError
 from xg.ir.resized import attribute
 from xg.ir.tensor import TensorType
-from xg.ir.use import Attrs, Data, Tensor
+from xg.ir.use import Attrs, Tensor
 from xg.passes.decode_step.positions import PositionSymbols, Whole
 from xg.passes.decode_step.retype import Retyped, Wanted, retype
 
@@ -85,25 +85,14 @@ def _other(step: Apply, retyped: Retyped, visible: tuple[int, ...]) -> StepUse:
     own = {own.name for own in step.op.own if isinstance(own, Tensor)}
     ordered = sorted(retyped.operands, key=lambda item: item[0][0] in own)  # data first
     names = _names([name for (name, _), _ in ordered])
-    olds = [id(expr) for _, expr in ordered]
-
-    def forward(*operands: Expr, **_: object) -> list[Expr]:
-        expressions = dict(zip(olds, operands, strict=True))
-        return [out for out in substitute(retyped.outputs, expressions) if out is not None]
-
     whole = tuple(name for (name, _), _ in ordered)
+    body = Body(tuple(expr for _, expr in ordered), tuple(retyped.outputs))
+    pairs = list(zip(names, whole, strict=True))
+    data, owned = ([n for n, old in pairs if (old in own) is is_own] for is_own in (False, True))
     op = replace(
-        step.op,
+        step.op.computing(body, data, owned),
         name=f"offset {step.op.name}",
-        forward=forward,
-        data=tuple(Data(n, "any") for n, old in zip(names, whole, strict=True) if old not in own),
-        own=tuple(Tensor(n) for n, old in zip(names, whole, strict=True) if old in own),
         outputs=step.op.output_names(len(visible)) if len(visible) == len(step.op.outputs) else (),
-        variadic=False,
-        configure=None,
-        pullback=None,
-        adjoint=None,
-        facts=None,
     )
     attrs = {key: value for key, value in step.attrs.items() if key != "absent"}
     return StepUse(op, attrs, tuple(request for request, _ in ordered), tuple(range(len(visible))))

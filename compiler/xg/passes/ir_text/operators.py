@@ -20,7 +20,6 @@ from xg.passes.fuse import grouped_attention, ring_attention
 from xg.passes.fuse.patterns import fusions
 from xg.passes.ir_text.errors import Meaningless
 from xg.passes.resolve.define import define
-from xg.sharding.same_computation import same_computation
 from xg.syntax.parse import parse
 
 Types = Mapping[Value, TensorType]
@@ -126,9 +125,7 @@ def does_the_same(op: Op, other: Op, types: Sequence[TensorType], attrs: Attrs) 
         return one.glyph, one.name, one.family, slots, one.local, one.keeps_shape
 
     try:
-        return said(op) == said(other) and same_computation(
-            op.body(types, attrs), other.body(types, attrs)
-        )
+        return said(op) == said(other) and op.body(types, attrs).is_same(other.body(types, attrs))
     except (ShapeError, Misuse):
         return False
 

@@ -13,7 +13,7 @@ CallPlace: TypeAlias = Literal["node", "chain", "operand"]
 
 
 class UnnamedTwice(ProblemAt):
-    """Two calls of one block that have no names to distinguish them."""
+    """Two calls that have the same name: by themselves of one block, or by `as` (`is_named`)."""
 
     code = "XG0210"
     title = "two calls are named {name}"
@@ -21,9 +21,13 @@ class UnnamedTwice(ProblemAt):
     also = (("first", "first call"),)
     name: str
     first: Span
+    is_named: bool
     stands: CallPlace = "node"
 
     def helps(self) -> tuple[str, ...]:
+        if self.is_named:
+            again = f"to share the parameters, call it again by its name alone: {self.name}"
+            return (f"give it a name of its own: as {self.name}_2", again)
         written = f"{' '.join(self.span.text.split())} as second_{self.name.lower()}"
         own = {
             "node": f"give each its own name: {self.name} as first_{self.name.lower()}",

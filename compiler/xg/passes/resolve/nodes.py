@@ -72,7 +72,8 @@ def first_call(
     )
     name = use.instance.name if use.instance else default
     if name in scope.calls:
-        raise Refused(UnnamedTwice(use.span, name, scope.calls[name].span))
+        named = use.instance is not None
+        raise Refused(UnnamedTwice(use.span, name, scope.calls[name].span, named))
     starts, rest = _starts(use, located.block)
     instance, sizes = block_arguments(scope, rest, located)
     named, row = use.instance is not None, use.repeat is not None

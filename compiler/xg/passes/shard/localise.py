@@ -19,14 +19,13 @@ from xg.ir.mesh_axes import axes_over, ordered_axis
 from xg.ir.op import Description, Op
 from xg.ir.placement import AxisState, Placement, same
 from xg.ir.plan import zigzag_axes
-from xg.ir.prim import Expr, ShapeError
+from xg.ir.prim import ShapeError
 from xg.ir.scalar import Scalar
 from xg.ir.tensor import TensorType
-from xg.ir.use import Attrs, Data, Misuse, Tensor
+from xg.ir.use import Attrs, Misuse, Tensor
 from xg.passes.shard.errors import CutApart
 from xg.sharding.argument import IllTyped
 from xg.sharding.local import localise as local_body
-from xg.sharding.same_computation import same_computation
 from xg.sharding.type_body import type_body
 
 
@@ -168,7 +167,7 @@ class _LocalGraph:
         attrs = {**step.attrs, **_drawn(body)}
         try:
             op = self._on_parts(step)
-            same = op and same_computation(op.body(types, attrs), body)
+            same = op and op.body(types, attrs).is_same(body)
         except (ShapeError, Misuse):
             return None  # parts of some operands meet the whole of others
         return replace(step, op=op, attrs=attrs) if op and same else None
@@ -244,23 +243,9 @@ def _rank_op(op: Op, body: Body, attrs: Attrs) -> Op:
     own = {each.name for each in op.own if isinstance(each, Tensor)}
     names = [str(expr.name) for expr in body.operands]
 
-    def forward(*operands: Expr, **_: object) -> object:
-        return body.on(operands)
-
     def describe(attrs: Attrs) -> Description:
         del attrs
         return of_rank
 
-    return replace(
-        op,
-        forward=forward,
-        data=tuple(Data(name, "any") for name in names if name not in own),
-        own=tuple(Tensor(name) for name in names if name in own),
-        variadic=False,
-        configure=None,
-        pullback=None,
-        adjoint=None,
-        facts=None,
-        local=True,
-        describe=describe,
-    )
+    data, owned = ([n for n in names if (n in own) is is_own] for is_own in (False, True))
+    return replace(op.computing(body, data, owned), local=True, describe=describe)

@@ -7,12 +7,10 @@ from itertools import count
 from typing import Final
 
 from xg.diagnostics.lazy_dataclass import replace
-from xg.ir.body import LEAVES, VIEWS, Body, substitute, topological
+from xg.ir.body import LEAVES, VIEWS, Body, topological
 from xg.ir.graph import Apply, Value
-from xg.ir.op import Op
 from xg.ir.prim import RANDOM, Expr
 from xg.ir.tensor import TensorType
-from xg.ir.use import Data
 
 FREE: Final = LEAVES | VIEWS | {"iota", "as_float"}  # what takes no time, or is no computation
 
@@ -44,23 +42,7 @@ def reading(
     names = [str(expr.name) for expr in body.operands]
     for value in values:
         names.append(fresh(str(value.name), names))
-    olds = [id(expr) for expr in (*body.operands, *parts)]
-
-    def forward(*operands: Expr, **_: object) -> list[Expr]:
-        expressions = dict(zip(olds, operands, strict=True))
-        return [out for out in substitute(body.outputs, expressions) if out is not None]
-
-    op: Op = replace(
-        step.op,
-        forward=forward,
-        data=tuple(Data(name, "any") for name in names),
-        own=(),
-        variadic=False,
-        configure=None,
-        pullback=None,
-        adjoint=None,
-        facts=None,
-    )
+    op = step.op.computing(Body((*body.operands, *parts), body.outputs), names)
     attrs = {key: value for key, value in step.attrs.items() if key != "absent"}
     return replace(step, op=op, inputs=(*step.inputs, *values), attrs=attrs)
 

@@ -17,7 +17,6 @@ from xg.ir.prim import Expr, contract, gather, operand, reduce_sum, reshape, sca
 from xg.ir.tensor import Shape
 from xg.ir.use import Attrs, Data, Word
 from xg.passes.fuse.pattern import Fusion, Inside, Match
-from xg.sharding.same_computation import same_computation
 
 LEADING: Final = "ABCDEFGH"  # letters of the axes of rows
 ACTIVATIONS: Final = {"SiLU": "silu", "GELU": "gelu", "ReLU": "relu"}
@@ -158,7 +157,7 @@ def _sums_over(last: Apply, inside: Inside, axis: int) -> bool:
     y, weights = (inside.types[value].shape for value in last.inputs)
     body = last.body(inside.types)
     return any(
-        same_computation(Body(body.operands, body.outputs), _weighted(body, y, weights, axis, turn))
+        Body(body.operands, body.outputs).is_same(_weighted(body, y, weights, axis, turn))
         for turn in (False, True)
     )
 
