@@ -13,7 +13,7 @@ CallPlace: TypeAlias = Literal["node", "chain", "operand"]
 
 
 class UnnamedTwice(ProblemAt):
-    """Two calls that have the same name: by themselves of one block, or by `as` (`is_named`)."""
+    """Two calls that have the same name: unnamed calls of one block, or both named so by `as`."""
 
     code = "XG0210"
     title = "two calls are named {name}"
