@@ -50,16 +50,16 @@ def test_tensor_parallel_is_two_sums_of_the_stream_in_each_pass() -> None:
 
 
 def test_what_goes_round_is_a_part_in_each_call() -> None:
-    """K and V of a rank visit the others: N_S - 1 calls, each with one rank's part."""
+    """K and V of a rank visit the others together: N_S - 1 calls, each with one rank's part."""
     report = planned("Ring")
-    keys_and_values = [
+    [keys_and_values] = [
         each for each in report.sent if (each.kind, each.direction) == ("shift", "forward")
     ]
-    assert [each.each for each in keys_and_values] == [B * D * S / N_S] * 2
-    assert [each.calls for each in keys_and_values] == [N_L * (N_S - 1)] * 2
-    assert total(keys_and_values, "ring") == N_L * (N_S - 1) * 2 * B * D * S / N_S
+    assert keys_and_values.each == B * D * S / N_S * 2
+    assert keys_and_values.calls == N_L * (N_S - 1)
+    assert total([keys_and_values], "ring") == N_L * (N_S - 1) * 2 * B * D * S / N_S
     (first, *_) = [line for line in lines(report, full=True) if " forward   shift " in line]
-    assert "  B*D*S/N_S  " in first
+    assert "  2*B*D*S/N_S  " in first
 
 
 def test_data_parallel_sums_the_matrices_of_the_mlp() -> None:

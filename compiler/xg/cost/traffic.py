@@ -19,7 +19,7 @@ from xg.diagnostics.lazy_dataclass import dataclass
 from xg.ir.body import Body, topological
 from xg.ir.collective import FAMILY
 from xg.ir.collective_prims import AROUND
-from xg.ir.dim import ONE, Dim, product, symbol
+from xg.ir.dim import ONE, ZERO, Dim, product, symbol
 from xg.ir.graph import Apply, Backward, Graph, Program, Value
 from xg.ir.instances import Symbols, inside
 from xg.ir.mesh_axes import axes_over, axis_of, ranks_over
@@ -179,16 +179,20 @@ class _Pass:
                     yield kind, over, local_elements(expr.shape, placement, (over,))
 
     def _around(self, step: Apply, body: Body) -> Iterator[tuple[Kind, str, Dim]]:
-        """The payloads that go round a ring, part by part."""
+        """The payloads that go round a ring, part by part: keys beside values, dK beside dV."""
         exprs = [expr for expr in topological(body.outputs) if expr.prim in AROUND]
         for over in dict.fromkeys(str(expr.attr("over")) for expr in exprs):
             typings = {
                 axis: type_body(body, [self._placement(v)[axis] for v in step.inputs], axis)
                 for axis in self.program.mesh
             }
+            messages = dict[str, Dim]()  # what is gathered goes in one, what is summed in another
             for expr in exprs:
                 placement = {axis: typing.of(expr) for axis, typing in typings.items()}
-                yield "shift", axis_of(over), local_elements(expr.shape, placement, axes_over(over))
+                whole = local_elements(expr.shape, placement, axes_over(over))
+                messages[expr.prim] = messages.get(expr.prim, ZERO) + whole
+            for payload in messages.values():
+                yield "shift", axis_of(over), payload
 
     # ---- values ---------------------------------------------------------------------------------
 

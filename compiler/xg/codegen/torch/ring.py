@@ -108,10 +108,9 @@ def attend_around(
     masks = some_rows(m, parts), some_rows(keep, parts)
     rows = list(zip(mine, rows_of(q, parts), *masks, strict=True))
     found = [nothing_found(own, v) for _, own, _, _ in rows]
-    coming: list[Handle[Array]] = []
+    message = in_one(k, v)
     for turn in range(ranks):
-        if turn < ranks - 1:
-            coming = [start_shift(k, around), start_shift(v, around)]
+        coming = start_shift(message, around) if turn < ranks - 1 else None
         theirs = chunks_of((mine[0] - turn) % ranks, parts, chunks)
         met = list(zip(theirs, rows_of(k, parts), rows_of(v, parts), strict=True))
         for place, (here, own, shown, kept) in enumerate(rows):
@@ -119,8 +118,9 @@ def attend_around(
                 z = scores_of_part(own, keys, shown, scale, mask, here, source, chunks)
                 if z is not None:
                     found[place] = merged(found[place], z, kept, values, source)
-        if turn < ranks - 1:
-            k, v = coming[0].wait(), coming[1].wait()
+        if coming is not None:
+            message = coming.wait()
+            k, v = apart(message, k, v)
     ended = [weighed(*each) for each in found]
     y = joined([y for y, _ in ended]).to(v.dtype)
     return y, joined([lse for _, lse in ended])
@@ -147,26 +147,44 @@ def d_attend_around(
     own = [rows_of(x, parts) for x in (q, dy, lse, delta)]
     masks = some_rows(m, parts), some_rows(keep, parts)
     rows = list(zip(mine, *own, *masks, strict=True))
-    dq, dk, dv = torch.zeros_like(q), torch.zeros_like(k), torch.zeros_like(v)
-    coming = [start_shift(k, around), start_shift(v, around)]
-    sums: list[Handle[Array]] = []
+    own = in_one(k, v)
+    dq, sums = torch.zeros_like(q), torch.zeros_like(own)
+    coming = start_shift(own, around)
     for turn in range(1, ranks + 1):
-        arrived = [each.wait() for each in coming] if turn < ranks else [k, v]
+        message = coming.wait() if turn < ranks else own
         if turn < ranks - 1:
-            coming = [start_shift(arrived[0], around), start_shift(arrived[1], around)]
-        if turn > 1:
-            sums = [start_shift(dk, around), start_shift(dv, around)]
+            coming = start_shift(message, around)
+        going = start_shift(sums, around) if turn > 1 else None
         theirs = chunks_of((mine[0] - turn) % ranks, parts, chunks)
+        arrived = apart(message, k, v)
         terms = d_part(rows, arrived, theirs, scale, mask, factor, chunks)
-        if turn > 1:
-            dk, dv = sums[0].wait(), sums[1].wait()
-        dq, dk, dv = dq + terms[0], dk + terms[1], dv + terms[2]
-    return dq, dk, dv
+        sums = sums if going is None else going.wait()
+        wholes = dq, *halves(sums, k, v)
+        for whole, term in zip(wholes, terms, strict=True):
+            whole += term
+    return dq, *apart(sums, k, v)
+
+
+def in_one(k: Array, v: Array) -> Array:
+    """Keys and values as one message, of the wider type if autocast parts them."""
+    return torch.cat([k.reshape(-1), v.reshape(-1)])
+
+
+def halves(message: Array, k: Array, v: Array) -> tuple[Array, Array]:
+    """The two parts of a message, in the shapes of these."""
+    size = k.numel()
+    return message[:size].reshape(k.shape), message[size:].reshape(v.shape)
+
+
+def apart(message: Array, k: Array, v: Array) -> tuple[Array, Array]:
+    """The two parts of a message, in the shapes and types of these."""
+    first, second = halves(message, k, v)
+    return first.to(k.dtype), second.to(v.dtype)
 
 
 def d_part(
     rows: list[tuple[int, Array, Array, Array, Array, Array | None, Array | None]],
-    arrived: list[Array],
+    arrived: tuple[Array, Array],
     theirs: tuple[int, ...],
     scale: float,
     mask: str,

@@ -12,7 +12,7 @@ import torch
 
 from xg.codegen.emit.under_way import Handle, only_in_modules
 from xg.codegen.torch.flash import d_flash, flash, is_flash
-from xg.codegen.torch.ring import attend_around, chunks_of, d_attend_around
+from xg.codegen.torch.ring import apart, attend_around, chunks_of, d_attend_around, halves, in_one
 from xg.codegen.torch.support import keep_part
 
 Array = torch.Tensor
@@ -140,10 +140,9 @@ def flash_around(
     [(_, mine, chunks)] = mesh_places((-2, around))
     parts, ranks = len(mine), chunks // len(mine)
     y = lse = q
-    coming: list[Handle[Array]] = []
+    message = in_one(k, v)
     for turn in range(ranks):
-        if turn < ranks - 1:
-            coming = [start_shift(k, around), start_shift(v, around)]
+        coming = start_shift(message, around) if turn < ranks - 1 else None
         theirs = chunks_of((mine[0] - turn) % ranks, parts, chunks)
         seen = seen_of_part(mine, theirs, mask, q.shape[-2])
         if seen is not None:
@@ -156,8 +155,9 @@ def flash_around(
                 share = torch.sigmoid(sums - lse[..., rows])[..., None]
                 y[..., rows, :] += share * (found - y[..., rows, :])
                 lse[..., rows] = torch.logaddexp(lse[..., rows], sums)
-        if turn < ranks - 1:
-            k, v = coming[0].wait(), coming[1].wait()
+        if coming is not None:
+            message = coming.wait()
+            k, v = apart(message, k, v)
     return y.to(v.dtype), lse[..., None]
 
 
@@ -175,22 +175,22 @@ def d_flash_around(
     """The gradients of keys and values travel along; a rank's own part is its last."""
     [(_, mine, chunks)] = mesh_places((-2, around))
     parts, ranks = len(mine), chunks // len(mine)
-    dq, dk, dv = torch.zeros_like(q), torch.zeros_like(k), torch.zeros_like(v)
-    coming = [start_shift(k, around), start_shift(v, around)]
-    sums: list[Handle[Array]] = []
+    own = in_one(k, v)
+    dq, sums = torch.zeros_like(q), torch.zeros_like(own)
+    coming = start_shift(own, around)
     for turn in range(1, ranks + 1):
-        arrived = (coming[0].wait(), coming[1].wait()) if turn < ranks else (k, v)
+        message = coming.wait() if turn < ranks else own
         if turn < ranks - 1:
-            coming = [start_shift(arrived[0], around), start_shift(arrived[1], around)]
-        if turn > 1:
-            sums = [start_shift(dk, around), start_shift(dv, around)]
+            coming = start_shift(message, around)
+        going = start_shift(sums, around) if turn > 1 else None
         theirs = chunks_of((mine[0] - turn) % ranks, parts, chunks)
+        arrived = apart(message, k, v)
         terms = d_flash_of_part(dy, q, *arrived, y, lse, scale, mask, mine, theirs)
-        if turn > 1:
-            dk, dv = sums[0].wait(), sums[1].wait()
-        for whole, (part, term) in zip((dq, dk, dv), terms, strict=False):  # or none
+        sums = sums if going is None else going.wait()
+        wholes = dq, *halves(sums, k, v)
+        for whole, (part, term) in zip(wholes, terms, strict=False):  # or none
             whole[..., part, :] += term
-    return dq, dk, dv
+    return dq, *apart(sums, k, v)
 
 
 def d_flash_of_part(
