@@ -25,4 +25,4 @@ def test_a_sum_goes_into_its_half_of_the_message() -> None:
     message = in_one(k, v)
     for half, term in zip(halves(message, k, v), (1, 2), strict=True):
         half += term
-    assert message.tolist() == [1] * 6 + [2] * 4
+    assert torch.equal(message, torch.tensor([1.0] * 6 + [2.0] * 4))
