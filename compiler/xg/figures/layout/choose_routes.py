@@ -205,21 +205,26 @@ class Router:
         for row, x in route.rows():
             for other, parts in flat[row].items() if row in flat else ():
                 # Lines at one side of a node get heights at which they do not cross.
-                yield other != number and any(
+                yield self._lines(other) * any(
                     left < x < right and each != key and (port.node, port.side) not in sides
                     for left, right, port, each in parts
+                    if other != number
                 )
         for row, left, right, port in route.flat():
             mates = self.ports[port.node, port.side]
             for other, lines in upright[row].items():
-                yield (
-                    other != number
-                    and other not in mates
-                    and any(left < x < right and each != key for x, each, _, _ in lines)
+                yield self._lines(other) * any(
+                    left < x < right and each != key
+                    for x, each, _, _ in lines
+                    if other != number and other not in mates
                 )
         for gap, x in route.gaps():
             if (lines := seen.gap(gap)).starts:
                 yield lines.crossed_level(x)
+
+    def _lines(self, number: int) -> int:
+        """Return how many lines an edge has: two with its way back."""
+        return 2 if self.routes[number].half else 1
 
     def _clashes(self, route: Route) -> int:
         count = 0
