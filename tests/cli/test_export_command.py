@@ -55,6 +55,26 @@ def test_onnx_with_the_names_of_the_diagram(xg: Xg, folder: Path) -> None:
         assert np.allclose(output, expected.detach().numpy(), atol=1e-6)
 
 
+POOLED = """\
+dim B, H, W, C = 4
+block Pooled(X [B, H, W, C]) -> Y [B, C] {
+    X -> meanpool[H, W](k=2) : [B, H/2, W/2, C] -> mean[-3, -2] : Y
+}
+"""
+
+
+@pytest.mark.parametrize("kernels", [(), ("--kernels",)])
+def test_sizes_that_the_backward_pass_keeps_stay_free(
+    xg: Xg, folder: Path, kernels: tuple[str, ...]
+) -> None:
+    (folder / "pooled.xg").write_text(POOLED, encoding="utf-8")
+    said = xg("export", "pooled.xg", *kernels, "-o", "pooled.pt2")
+    assert said.code == 0, said.err
+    module = torch.export.load(folder / "pooled.pt2").module()
+    X = torch.randn(3, 10, 14, 4)
+    assert torch.allclose(module(X=X)["Y"], X.mean((1, 2)), atol=1e-6)
+
+
 def dims(value: Any) -> list[int | str]:  # noqa: ANN401 - a message of protobuf
     return [axis.dim_param or axis.dim_value for axis in value.type.tensor_type.shape.dim]
 

@@ -1152,7 +1152,7 @@ class _Kept(NamedTuple):
 
 def _packed(saved: Any, tensors: list[Array]) -> Any:
     """Saved values without their tensors, which are appended to a list."""
-    if saved is None or isinstance(saved, int):
+    if saved is None or isinstance(saved, int | torch.SymInt):
         return saved
     if isinstance(saved, list):
         return [_packed(part, tensors) for part in saved]
