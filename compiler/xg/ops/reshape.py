@@ -52,10 +52,11 @@ def _inferred(use: Use, shape: Shape, target: Shape) -> Attrs:
             break  # eight equal axes have 40,320 layouts
     candidates = [*in_order, *named]
     if len(candidates) != 1:
+        written = (f"write the map: {_example(shape, target)}",) if candidates or moves else ()
         raise Misuse(
             f"R cannot make {use.spell(target)} from {use.spell(shape)} "
             + _why(several=bool(candidates), moves=moves),
-            help=(f"write the map: {_example(shape, target)}",) if candidates or moves else (),
+            help=written or _counted(use, shape, target),
         )
     ((atoms, order),) = candidates
     return {"operand": shape, "atoms": atoms, "order": order, "shape": target}
@@ -71,6 +72,17 @@ def _example(shape: Shape, target: Shape) -> str:
         for dims, names in zip((shape, target), letters, strict=True)
     ]
     return f"R[{sides[0]} -> {sides[1]}] keeps the order"
+
+
+def _counted(use: Use, shape: Shape, target: Shape) -> tuple[str, ...]:
+    """The numbers of elements, where the shapes have different ones."""
+    before, after = (use.sizes.fold(product(each)) for each in (shape, target))
+    if before == after:
+        return ()
+    kept = "R keeps them: where a size and a number are one, write the one for the other"
+    return (
+        f"{use.spell(shape)} has {before} elements, {use.spell(target)} has {after}, and {kept}",
+    )
 
 
 def _why(*, several: bool, moves: bool) -> str:
@@ -171,8 +183,9 @@ def _mapped(
         raise Misuse(f"R names {len(source)} axes of {use.spell(shape)}")
     sizes: dict[str, Dim] = {}
     names: list[str] = []
+    said = _said_by_label(use, target)
     for group, dim in zip(source, shape, strict=True):
-        sizes.update(_group_sizes(use, group, dim))
+        sizes.update(_group_sizes(use, group, dim, said))
         names.extend(axis.name for axis in group if axis.name)
     target_names = [axis.name for group in target for axis in group if axis.name]
     if sorted(names) != sorted(target_names) or len(set(names)) != len(names):
@@ -189,9 +202,26 @@ def _mapped(
     return {"operand": shape, "atoms": atoms, "order": order, "shape": merged}
 
 
-def _group_sizes(use: Use, group: Sequence[Axis], dim: Dim) -> dict[str, Dim]:
+def _said_by_label(use: Use, target: Sequence[Sequence[Axis]]) -> dict[str, Dim]:
+    """The sizes of axes that are alone in the target, where a label says its shape."""
+    if use.target is None or len(use.target) != len(target):
+        return {}
+    alone = (
+        (group[0].name, dim)
+        for group, dim in zip(target, use.target, strict=True)
+        if len(group) == 1
+    )
+    return {name: dim for name, dim in alone if name}
+
+
+def _group_sizes(
+    use: Use, group: Sequence[Axis], dim: Dim, said: Mapping[str, Dim]
+) -> dict[str, Dim]:
+    """The sizes of the axes that one axis splits into; without their own those that are `said`."""
     dims = {axis.name: use.sizes.expand(axis.size) for axis in group if axis.size is not None}
-    unknown = [axis.name for axis in group if axis.size is None and axis.name]
+    silent = [axis.name for axis in group if axis.size is None and axis.name]
+    dims |= {name: said[name] for name in silent[1:] if name in said}
+    unknown = [name for name in silent if name not in dims]
     if len(unknown) > 1:
         raise Misuse(
             f"R cannot tell how {use.sizes.fold(dim)} splits into {', '.join(unknown)}",
