@@ -88,12 +88,61 @@ CASES = {
         "", MASKED.format("<-m").replace("m [B, S] in 2", "m [B, S, S]"), "m [B, S, S]"
     ),
     "equal axes in another order": ("", "F(x [S, S, D]) -> y [S, D, S] {\n    x -> T : y\n}", "T"),
+    "times a number": ("", "F(x [B, D]) -> y [B, D] {\n    x -> tanh -> *0.5 : y\n}", "-> *0.5"),
+    "over a root": (
+        "", "F(x [B, D]) -> y [B, D] {\n    x -> tanh -> /sqrt(D) : y\n}", "x -> tanh -> /sqrt(D)"
+    ),
+    "over a dim": (
+        "", "F(x [B, D]) -> y [B, D] {\n    x -> tanh -> / D : y\n}", "x -> tanh -> / D"
+    ),
+    "a list of values": (
+        "", "F(x [B, D]) -> y [B, 2*D] {\n    [x, x] -> C : y\n}", "[x, x] -> C : y"
+    ),
+    "positions of Python": (
+        "", "F(x [B, S, D]) -> y [B, S - 1, D] {\n    x -> [:, 1:] : y\n}", "-> [:, 1:]"
+    ),
+    "a position of Python": (
+        "", "F(x [B, S, D]) -> y [B, D] {\n    x -> tanh -> [:, 0] : y\n}", "-> [:, 0]"
+    ),
+    "positions from the end": (
+        "", "F(x [B, S, D]) -> y [B, S - 1, D] {\n    x -> [:, :-1] : y\n}", "-> [:, :-1]"
+    ),
+    "a size behind a colon": (
+        "", "F(x [B]) -> y [B, D] {\n    x -> BC[b -> b, d:D] : y\n}", "d:D"
+    ),
+    "a word in quotes": (
+        "", 'F(x, t [B, D]) -> y [] {\n    x -> BCE("logits")<-t : y\n}', '"logits"'
+    ),
+    "a row with a letter": (
+        "block G(x [B, D]) -> y [B, D] {\n    x -> tanh : y\n}\n",
+        "F(x [B, D]) -> y [B, D] {\n    x -> 2x G : y\n}",
+        "2x G",
+    ),
+    "a parameter that is fixed": (
+        "",
+        "F(x [B, D]) -> y [B, D] {\n    param c [D] fixed\n    x -> ⊙<-BC(c) : y\n}",
+        "c [D] fixed",
+    ),
+    "over a value": (
+        CELL, "F(x [B, S, D], h [B]) -> y [B, S, D] {\n    x -> C over h : y\n}", "over h"
+    ),
+    "a scale that is learned": (
+        "",
+        "F(x [B, D]) -> y [B, D] {\n    param c []\n    x -> tanh -> scale(c) : y\n}",
+        "scale(c)",
+    ),
+    "turned round": (
+        "",
+        "F(x [B, S, D]) -> y [B, S, D] {\n    param W [D, D]\n    W -> •<=x : y\n}",
+        "W -> •<=x",
+    ),
     "ids of floats": (
         "", "F(ids [B]) -> y [B, D] {\n    param E [S, D]\n    ids -> Emb(E) : y\n}", "ids [B]"
     ),
 }  # fmt: skip
 WRITTEN = re.compile(
-    r"(?:write|name them:|then|line,|which:|figure:|index:) `?([^`\n]+?)`?(?=$|,? and\b|,? or\b)",
+    r"(?:write|name them:|then|line,|which:|figure:|index:|goes on,) "
+    r"`?([^`\n]+?)`?(?=$|,? and\b|,? or\b)",
     re.M,
 )
 

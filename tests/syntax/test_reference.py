@@ -11,6 +11,7 @@ from syntax.parsed import mistakes
 from xg.diagnostics.source import Source
 from xg.frontend.choices import check_choices
 from xg.frontend.project import read_project
+from xg.passes.resolve.define.functions import FUNCTIONS
 from xg.syntax.format import format
 from xg_grammar import literals
 
@@ -42,6 +43,13 @@ def test_examples(text: str, code: str, tmp_path: Path) -> None:
 def test_examples_are_laid_out(text: str, code: str) -> None:
     if not code:
         assert format(Source("a.xg", text)) == text
+
+
+def test_every_function_of_an_expression_is_listed() -> None:
+    _, _, section = REFERENCE.partition("\n| functions | give |\n")
+    table, _, _ = section.partition("\n\n")
+    listed = re.findall(r"`(\w+)", "\n".join(row.split("|")[1] for row in table.splitlines()[1:]))
+    assert set(listed) == FUNCTIONS
 
 
 def test_every_word_of_the_language_is_listed() -> None:

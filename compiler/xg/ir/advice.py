@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Sequence
 
-from xg.ir.dim import ONE, Dim, number, product
+from xg.ir.dim import ONE, Dim, product
 from xg.ir.tensor import Shape
 
 
@@ -26,15 +26,6 @@ def advice(found: Shape, wanted: Shape, names: Sequence[str]) -> str:
     if product(found) == product(wanted):
         return "R splits and merges axes"
     return ""
-
-
-def integers_below(glyph: str, operand: str, shapes: Sequence[Shape]) -> Dim | None:
-    """The number that an operand of integers stays below, where the operator says it."""
-    if operand in ("m", "w"):
-        return number(2)
-    if glyph == "Emb":
-        return shapes[1][0]
-    return shapes[0][-1] if glyph == "CE" else None
 
 
 def _is_part(few: Sequence[Dim], many: Sequence[Dim]) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping, Sequence
 from itertools import combinations
 from typing import Any, Final, Literal
@@ -20,11 +21,17 @@ Attrs = Mapping[str, Any]  # resolved attributes; each operator knows the types 
 
 @dataclass(frozen=True, slots=True)
 class Data:
-    """An operand that arrives by an arrow: floats, integers, or any of them."""
+    """An operand that arrives by an arrow: floats, integers, or any of them.
+
+    Of a defined operator `axes` are the names in its signature, and `below` is the one that
+    integers stay below, or a number.
+    """
 
     name: str
     kind: Literal["float", "int", "any"] = "float"
     optional: bool = False
+    axes: tuple[str, ...] = ()
+    below: str | int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -194,11 +201,31 @@ class Use:
         return listed[0]
 
     def one_axis(self, message: str, help: str) -> int:
-        """The only axis that the brackets list, counted from the end."""
+        """The only axis that the brackets list, counted from the end.
+
+        In the help, what its brackets hold is an axis that the operand has.
+        """
         axes = self.named_axes()
         if len(axes) != 1:
-            raise Misuse(message, help=(help,))
+            meant = self._pointed_at() or self.axis(self.types[0].shape, -1)
+            raise Misuse(message, help=(re.sub(r"\[\w+\]", f"[{meant}]", help, count=1),))
         return axes[0]
+
+    def _pointed_at(self) -> str:
+        """The axis that integers of the second operand point along, "" if none says so."""
+        shape, below = self.types[0].shape, self.types[-1].range
+        places = [place for place, dim in enumerate(shape) if dim == below]
+        return self.axis(shape, places[0]) if len(self.types) > 1 and len(places) == 1 else ""
+
+    def windowed(self, count: int | None = None) -> str:
+        """The axes that windows are usually cut of, as brackets name them.
+
+        They are so many in front of the last, the channels, or all that are not the first.
+        """
+        shape = self.types[0].shape
+        first = len(shape) - 1 - count if count else min(1, len(shape) - 1)
+        places = range(max(first, 0), len(shape) - 1) or range(len(shape))[-1:]
+        return ", ".join(self.axis(shape, place) for place in places)
 
     def named_axes(self) -> tuple[int, ...]:
         """The axes of the first operand that the brackets list, counted from the end."""
@@ -218,13 +245,14 @@ class Use:
             kept = [next((i for i in rest if shape[i] == dim), None) for dim in target or ()]
             fits = target is not None and None not in kept
             gone = [i for i in range(len(shape)) if i not in kept] if fits else []
-            named = ", ".join(self._named(shape, i) for i in gone or range(len(shape))[-1:])
+            named = ", ".join(self.axis(shape, i) for i in gone or range(len(shape))[-1:])
             help = (f"name them: {glyph}[{named}]",) if named else ()
             raise Misuse(f"{glyph} does not know over which axes", help=help)
         return self.named_axes()
 
-    def _named(self, shape: Shape, place: int) -> str:
+    def axis(self, shape: Shape, place: int) -> str:
         """An axis as brackets name it: counted from the end where its name does not tell it."""
+        place %= len(shape)
         name = str(self.sizes.fold(shape[place]))
         told = name.isidentifier() and shape.count(shape[place]) == 1
         return name if told else str(place - len(shape))
@@ -241,6 +269,8 @@ class Use:
             what = "more than one axis" if places else "no axis"
             counted = " or ".join(map(str, places))
             help = (f"count from the end: {counted} instead of {name or 1}",) if places else ()
+            if not places and not name:
+                help = ("a number counts from the end: -1 is the last axis",)
             raise Misuse(f"{self.spell(shape)} has {what} {name or 1}", help=help)
         return places[0]
 

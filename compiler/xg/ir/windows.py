@@ -104,7 +104,7 @@ def pooled(glyph: str) -> Callable[[Use], Attrs]:
 
     def configure(use: Use) -> Attrs:
         if use.axes is None:
-            help = (f"name it: {glyph}[S](k=2)",)
+            help = (f"name it: {glyph}[{use.windowed()}](k=2)",)
             raise Misuse(f"{glyph} does not know of which axis", help=help)
         axes = sorted(use.named_axes())
         numbers = Cutting.of(use, use.own["k"], stride=use.own["k"])

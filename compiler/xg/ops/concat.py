@@ -26,11 +26,11 @@ def configure(use: Use) -> Attrs:
     if len(axes) != 1:
         listed = ", ".join(use.spell(shape) for shape in shapes)
         goal = f" to {use.spell(use.target)}" if use.target else ""
-        how = "along more than one axis" if axes else "along any axis"
-        raise Misuse(
-            f"C cannot put {listed} together{goal} {how}",
-            help=("name the axis, C[S], or give its edge a shape",) if axes else (),
-        )
+        names = " or ".join(f"C[{use.axis(shapes[0], axis)}]" for axis in axes)
+        if axes:
+            help = (f"name the axis, {names}, or give its edge a shape",)
+            raise Misuse(f"C can put {listed} together{goal} along more than one axis", help=help)
+        raise Misuse(f"C cannot put {listed} together{goal} along any axis")
     lengths = tuple(shape[axes[0]] for shape in shapes)
     return {"axis": axes[0], "count": len(shapes), "lengths": lengths}
 

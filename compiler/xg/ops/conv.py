@@ -21,7 +21,8 @@ def configure(use: Use) -> Attrs:
     shape, kernel = use.types[0].shape, use.types[1].shape
     axes = tuple(sorted(use.named_axes()))
     if not axes or axes != tuple(range(-1 - len(axes), -1)):
-        help = ("name those before the channels: conv[H, W](K) of [B, H, W, C]",)
+        along = use.windowed(len(kernel) - 2)
+        help = (f"name those before the channels: conv[{along}](…) of {use.spell(shape)}",)
         raise Misuse("conv works along the axes in front of the last, its channels", help=help)
     if len(kernel) != len(axes) + 2:
         notes = {1: f"this is {use.spell(kernel)}"}

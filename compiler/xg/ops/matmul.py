@@ -54,6 +54,14 @@ def _line_up_help(first: Shape, second: Shape) -> str:
 
 
 def _help(use: Use, first: Shape, second: Shape) -> tuple[str, ...]:
+    batch = second[:-2]
+    lines_up = not batch or first[-2 - len(batch) : -2] == batch
+    if (
+        not lines_up
+        and second[-1] == first[-2]
+        and first[:-2] == second[:-2][len(second) - len(first) :]
+    ):
+        return ("turn them round: the larger one goes on, … -> •<=…",)
     if first[-1] == second[-1]:
         return ("the second operand fits transposed: <=T(…)",)
     return (f"it has to be {use.spell((*second[:-2], first[-1], second[-1]))}",)

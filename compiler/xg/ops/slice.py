@@ -22,7 +22,10 @@ def configure(use: Use) -> Attrs:
         if beyond is not None and beyond > 0:
             first, last, size = (str(use.sizes.fold(dim)) for dim in (start, stop, length))
             whole_axis = f"positions count from 0, slice[{size}](0, {size}) is all of them"
-            raise Misuse(f"slice takes positions {first} to {last} of {size}", help=(whole_axis,))
+            from_end = (stop.constant or 0) < 0
+            but = (f"all but the last: slice[{size}]({first}, {size} - {last[1:]})",)
+            help = (whole_axis, *(but if from_end else ()))
+            raise Misuse(f"slice takes positions {first} to {last} of {size}", help=help)
     return {"axis": axis, "start": start, "stop": stop}
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from itertools import pairwise
 from typing import Final
 
 from xg.ir.dim import ZERO, Dim
@@ -21,7 +22,11 @@ def configure(use: Use) -> Attrs:
     axes = [axis for axis in range(-len(shape), 0) if _fits(shape, targets, axis)]
     if len(axes) != 1:
         listed = ", ".join(use.spell(target) for target in targets)
-        raise Misuse(f"split cannot cut {use.spell(shape)} into {listed}")
+        same = any(one == other for one, other in pairwise(targets))
+        help = ("a name without a shape takes that of the next one: say the shape of each",)
+        raise Misuse(
+            f"split cannot cut {use.spell(shape)} into {listed}", help=help if same else ()
+        )
     lengths = tuple(target[axes[0]] for target in targets)
     return {"axis": axes[0], "lengths": lengths}
 

@@ -18,7 +18,8 @@ from xg.ir.windows import OWN, Cut, Cutting, configured, cut, facts
 def configure(use: Use) -> Attrs:
     """`axes` counted from the end, and the windows of each."""
     if use.axes is None:
-        raise Misuse("window does not know of which axis", help=("name it: window[S](k=3)",))
+        help = (f"name it: window[{use.windowed()}](k=3)",)
+        raise Misuse("window does not know of which axis", help=help)
     axes = sorted(use.named_axes())
     return configured(use, [Cutting.of(use, use.own["k"])] * len(axes), axes, new=True)
 

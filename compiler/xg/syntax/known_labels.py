@@ -113,14 +113,27 @@ def repeated(stop: Stop, operand: str) -> str:
 
 
 def _sign_as_node(stop: Stop) -> Repair | None:
-    """`-> -<-z`, `-> -z`, `-> /2`: a sign that is no operator."""
+    """`-> -<-z`, `-> -z`, `-> /2`: a sign that is no operator; a number divides by scale."""
     front, behind = stop.line
+    if stop.token.type == "SLASH" and (size := _size_behind(stop, behind)):
+        meant = f"{front} scale(1/{size})"
+        return Repair(errors.InfixInChain(stop.here, "", "", meant, fault=_NO_OPERATOR))
     operand = re.match(r"(?:<-)?\s*(\w[\w.]*)", behind)
     if stop.token.type not in UNATTACHED or not operand:
         return None
     head = front.removesuffix("->").strip()
     left = head if head.isidentifier() else ""
     return Repair(errors.InfixInChain(stop.here, left, operand[1], fault=_NO_OPERATOR))
+
+
+def _size_behind(stop: Stop, behind: str) -> str:
+    """The number made of dims behind a sign, `sqrt(D)` or a dim by its name."""
+    written = re.match(r"(?:<-)?\s*((?:sqrt|exp|log)\([^()]*\)|\w+)", behind)
+    if written is None:
+        return ""
+    dims = re.findall(r"^\s*dim\b([^#\n]*)", stop.source.text, re.M)
+    is_dim = any(re.search(rf"\b{written[1]}\b", line) for line in dims if "(" not in written[1])
+    return written[1] if "(" in written[1] or is_dim else ""
 
 
 def _formula_as_operand(stop: Stop) -> Repair | None:

@@ -21,6 +21,7 @@ from xg.syntax.tokens import tokenize
 REMEMBERED = 4  # texts read last: what checks one also lays it out
 UNEXPECTED = "XG0110"  # the code of errors.Unexpected, which is imported only when there are any
 SIGN = "XG0104"  # that of errors.ForeignSpelling
+LEFT_OVER = {"XG0133", "XG0142"}  # words whose place was in a statement that was given up
 
 
 class Parsed(NamedTuple):
@@ -79,8 +80,11 @@ def _reported(problems: list[Problem]) -> Iterator[Diagnostic]:
     mistakes = sorted((problem.diagnostic() for problem in problems), key=_offset)
     signs = [mistake for mistake in mistakes if mistake.code == SIGN]
     compared = {each.line for each in signs if each.span and each.span.text in COMPARISONS}
+    told = {mistake.line for mistake in mistakes if mistake.code not in LEFT_OVER}
     previous: Diagnostic | None = None
     for mistake in mistakes:
+        if mistake.code in LEFT_OVER and mistake.line in told:
+            continue
         follows = previous is not None and previous.line == mistake.line
         guessed = mistake.line in compared and mistake.code != SIGN
         if not guessed and not (follows and mistake.code == UNEXPECTED):

@@ -13,7 +13,7 @@ from dataclasses import replace
 from xg import ops
 from xg.diagnostics.diagnostic import DiagnosticError, Problem
 from xg.diagnostics.limits import Beyond, Rank
-from xg.ir.advice import advice, integers_below
+from xg.ir.advice import advice
 from xg.ir.body import Body
 from xg.ir.dim import Dim
 from xg.ir.graph import Apply, Call, Carry, Graph, Program, Value
@@ -22,15 +22,15 @@ from xg.ir.loop import stacked
 from xg.ir.op import Op
 from xg.ir.scalar import ScalarError
 from xg.ir.tensor import Shape, Sizes, TensorType
-from xg.ir.use import Attrs, Data, Misuse, Tensor, Use
+from xg.ir.use import Attrs, Misuse, Use
 from xg.passes.infer.calls import CallBinding, bind, check_repeat, output_types
 from xg.passes.infer.errors import (
     LabelMismatch,
     Mistyped,
     OperatorMisuse,
     StateMismatch,
-    WrongKind,
 )
+from xg.passes.infer.kinds import check_kinds
 from xg.passes.infer.loops import completed, rounds_types, taken_apart
 from xg.passes.infer.open_sizes import open_sizes
 from xg.passes.infer.shared import shared_shapes
@@ -191,7 +191,7 @@ class _Typist:
 
     def _apply(self, node: Apply) -> Apply:
         types = tuple(self._type(value) for value in node.inputs)
-        self._check_kinds(node, types)
+        check_kinds(node, types, self.sizes)
         attrs = self._configured(node, types)
         try:
             body = node.op.body(types, attrs)
@@ -207,23 +207,6 @@ class _Typist:
         step = replace(node, attrs=attrs, outputs=(*node.outputs, *caches))
         step.body(self.types, body)
         return step
-
-    def _check_kinds(self, node: Apply, types: tuple[TensorType, ...]) -> None:
-        absent = node.attrs.get("absent", ())
-        slots: list[Data | Tensor] = [d for d in node.op.data if d.name not in absent]
-        for value, slot, type_ in zip(node.inputs, slots, types, strict=False):
-            expected = slot.kind if isinstance(slot, Data) else "float"
-            if expected != "any" and (expected == "float") != type_.is_float:
-                actual = "floats" if type_.is_float else "integers"
-                glyph = node.op.glyph
-                below = integers_below(glyph, slot.name, [t.shape for t in types])
-                size = "V" if below is None else self.sizes.fold(below)
-                enters = value.role == "input"
-                how = "declare it as an index" if enters else "integers enter as an input"
-                shape = self.sizes.fold_shape(type_.shape)
-                index = f"{value.name if enters else 'NAME'} {TensorType(shape)} in {size}"
-                wanted = {"float": "floats", "int": "integers"}[expected]
-                raise Mistyped(WrongKind(node.span, glyph, slot.name, wanted, actual, how, index))
 
     def _configured(self, node: Apply, types: tuple[TensorType, ...]) -> Attrs:
         if node.op.configure is None:
@@ -382,6 +365,8 @@ def _refused(node: Apply, misuse: Misuse, fitting: tuple[str, ...]) -> OperatorM
         named = (line.replace("<=T(…)", f"<=T({name})") for line in help)
         repeats = "BC({}) repeats the operand"
         help = tuple(line.replace(repeats.format("…"), repeats.format(name)) for line in named)
+        first = greek_name(node.inputs[0].name or "") or "…"
+        help = tuple(line.replace("… -> •<=…", f"{name} -> •<={first}") for line in help)
     return OperatorMisuse(node.span, misuse.message, misuse.notes.get(0, ""), places, help)
 
 

@@ -197,12 +197,13 @@ class WrongKind(ProblemAt):
     found: str
     how: str
     index: str  # the declaration that makes it integers
+    shipped: bool = True
 
     def helps(self) -> tuple[str, ...]:
         if self.wanted != "integers":
             return ("an operator makes floats of integers: `op floats(i [..] in N) = float(i)`",)
-        order = f"`xg ops {self.node}` tells the order of operands"
-        return (f"{self.how}: {self.index}", order)
+        order = (f"`xg ops {self.node}` tells the order of operands",) if self.shipped else ()
+        return (f"{self.how}: {self.index}", *order)
 
 
 class LoopAxis(ProblemAt):

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import Any, Final
 
 from xg.diagnostics.diagnostic import Problem
@@ -16,6 +17,7 @@ from xg.ir.use import Length, MeshAxis, Number, Own, Tensor, Word
 from xg.passes.resolve.errors import BadArgument, Refused, UnknownValue, UnknownWord
 from xg.passes.resolve.expressions import ExpressionReader
 from xg.passes.resolve.instance import BlockInstance
+from xg.passes.resolve.misplaced import number_of_values, to_block, to_operator
 from xg.passes.resolve.scope import BlockScope
 from xg.passes.resolve.undeclared import Beside, own_declared
 from xg.passes.resolve.units import LocatedBlock
@@ -33,7 +35,8 @@ def op_arguments(
 ) -> tuple[tuple[Value, ...], dict[str, Any], tuple[str, ...]]:
     """Own tensors as values, other own arguments by name, and the names of absent tensors."""
     words = {word: own.name for own in op.own if isinstance(own, Word) for word in own.choices}
-    expressions = _matched(use, [own.name for own in op.own], words, use.operator.name)
+    elsewhere = partial(to_operator, scope, use, op)
+    expressions = _matched(use, [own.name for own in op.own], words, elsewhere)
     tensors: list[Value] = []
     absent: list[str] = []
     others: dict[str, Any] = {}
@@ -64,14 +67,18 @@ def op_arguments(
 
 
 def _matched(
-    use: ast.NodeUse, names: Sequence[str], words: Mapping[str, str], node: str
+    use: ast.NodeUse,
+    names: Sequence[str],
+    words: Mapping[str, str],
+    elsewhere: Callable[[ast.Argument], str],
 ) -> dict[str, ast.Expr]:
     """Arguments by the name of their parameter.
 
     A word belongs to the argument that lists it; any other without a name takes the first free
-    place.
+    place. `elsewhere` says where one belongs that no parameter takes.
     """
     matched: dict[str, ast.Expr] = {}
+    node = use.operator.name
     takes = f"{', '.join(names) or 'nothing'} in parentheses"
     for argument in use.arguments:
         if argument.name is not None:
@@ -80,10 +87,8 @@ def _matched(
             free = (name for name in names if name not in matched)
             name = words.get(argument.value.span.text) or next(free, None)
         if name is None:
-            help = f"a value made by another node arrives by an arrow: {node}<-…"
-            if not isinstance(argument.value, ast.Path | ast.Call):  # a number, as torch has
-                help = f"an axis is named in brackets: {node}[S]"
-            raise Refused(BadArgument(argument.span, f"{node} takes {takes}", (help,)))
+            help = (elsewhere(argument),)
+            raise Refused(BadArgument(argument.span, f"{node} takes {takes}", help))
         if name not in names or name in matched:
             wrong = f"is given {name} twice" if name in matched else f"takes {takes}, not {name}"
             help = (f"an axis is named in brackets: {node}[S]",) if name in AXES else ()
@@ -114,7 +119,7 @@ def _own(
     match own:
         case Number():
             if expr is not None:
-                return scope.reader.scalar(expr)
+                return _number(scope, use, expr)
             if own.default is not None or own.optional:
                 return None if own.default is None else as_scalar(own.default)
         case Word():
@@ -131,6 +136,13 @@ def _own(
         case Tensor():
             pass
     raise Refused(BadArgument(use.span, f"{use.operator.name} needs {own.name} in parentheses"))
+
+
+def _number(scope: BlockScope, use: ast.NodeUse, expr: ast.Expr) -> Scalar:
+    try:
+        return scope.reader.scalar(expr)
+    except Refused as refused:
+        raise number_of_values(scope, use.operator.name, refused) from None
 
 
 def _mesh_axis(scope: BlockScope, expr: ast.Expr) -> str:
@@ -170,7 +182,8 @@ def block_arguments(
     sizes, rest = _sizes(scope, use, located)
     trimmed = ast.NodeUse(use.span, use.operator, None, rest, (), None, None, None, None, None)
     listed = {word.name: name for name, own in formals.items() for word in own.words}
-    expressions = _matched(trimmed, tuple(formals), listed, block.name.name)
+    elsewhere = partial(to_block, scope, located)
+    expressions = _matched(trimmed, tuple(formals), listed, elsewhere)
     words: dict[str, str] = {}
     numbers: dict[str, Scalar] = {}
     for name, own in formals.items():

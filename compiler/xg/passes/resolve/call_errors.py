@@ -70,6 +70,19 @@ class SeveralOutputs(ProblemAt):
         return ("end the chain with `: A, B` and go on with `A, B -> …`",)
 
 
+class RowOfSeveral(ProblemAt):
+    """A row of a block with several results, of which one alone can go from round to round."""
+
+    code = "XG0229"
+    title = "a row hands one value on, and {node} gives {count}"
+    node: str
+    count: int
+
+    def helps(self) -> tuple[str, ...]:
+        cut = f"cut them apart in {self.node} by split, and join its results by C"
+        return (f"join the values before the row, `A, B -> C`, {cut}",)
+
+
 class CalledAgain(ProblemAt):
     """A second call by one name that is not like the first."""
 

@@ -76,6 +76,7 @@ _HINTS: Final[dict[str, tuple[str, ...]]] = {
     "parts of an axis are taken by slice[S](0, n), one position by pick[S](0)": (
         "getitem", "index", "narrow", "chunk", "crop", "cut", "select",
     ),
+    "stop ends a gradient: -> stop": ("detach", "stop_gradient", "stopgradient", "no_grad", "sg"),
     "a chain is its own sequence: X -> F -> G": ("sequential", "compose", "modulelist"),
     "a recurrence is a block with a state, called over an axis: -> Cell over S": (
         "lstm", "gru", "rnn", "scan", "rnncell", "lstmcell", "grucell",

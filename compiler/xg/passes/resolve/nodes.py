@@ -12,10 +12,11 @@ from xg.ir.tensor import Shape
 from xg.ir.use import Tensor
 from xg.passes.resolve.arguments import block_arguments, op_arguments
 from xg.passes.resolve.brackets import refuse_brackets
-from xg.passes.resolve.call_errors import CalledAgain, SeveralOutputs, UnnamedTwice
+from xg.passes.resolve.call_errors import CalledAgain, RowOfSeveral, UnnamedTwice
 from xg.passes.resolve.errors import NotYet, Refused, WrongOperands
 from xg.passes.resolve.instance import ResolvedCall
 from xg.passes.resolve.loop_errors import OverOperator, OverRow, StateOutsideLoop, StateStart
+from xg.passes.resolve.misplaced import over_values
 from xg.passes.resolve.scope import BlockScope
 from xg.passes.resolve.units import LocatedBlock
 from xg.syntax import ast
@@ -45,7 +46,7 @@ def apply_operator(
     tensors, own, absent = op_arguments(scope, use, op, data, targets)
     absent += tuple(d.name for d in op.data[len(data) :])
     count = len(op.outputs) or len(targets)
-    outputs = scope.made(use.label, count, use.span)
+    outputs = scope.made(use.label, count, use.span, op.outputs)
     attrs = {**own, "absent": absent} if absent else dict(own)
     if op.variadic:
         attrs["count"] = len(data)
@@ -108,7 +109,9 @@ def _starts(use: ast.NodeUse, block: ast.Block) -> tuple[dict[str, ast.Path], as
     return starts, replace(use, arguments=tuple(rest)) if starts else use
 
 
-def _loop(scope: BlockScope, use: ast.NodeUse, block: ast.Block) -> Loop | None:
+def _loop(
+    scope: BlockScope, use: ast.NodeUse, block: ast.Block, data: Sequence[Value]
+) -> Loop | None:
     """A loop before any shape is inferred; None for a plain call."""
     if use.over is None:
         if block.states:
@@ -119,7 +122,10 @@ def _loop(scope: BlockScope, use: ast.NodeUse, block: ast.Block) -> Loop | None:
     if use.repeat:
         raise Refused(OverRow(use.over.span, block.name.name))
     path = ast.Path(use.over.axis.span, (use.over.axis,))
-    return Loop(scope.reader.dim(path), use.over.reversed)
+    try:
+        return Loop(scope.reader.dim(path), use.over.reversed)
+    except Refused as refused:
+        raise over_values(scope, block, data, refused) from None
 
 
 def _call(
@@ -137,10 +143,10 @@ def _call(
         names = [port.name.name for port in block.data]
         takes = _takes(len(names), names)
         raise Refused(WrongOperands(use.span, block.name.name, takes, len(data), block.name.span))
-    loop = _loop(scope, use, block)
+    loop = _loop(scope, use, block, data)
     outputs = _results(scope, use, block)
     if use.repeat and len(outputs) != 1:
-        raise Refused(SeveralOutputs(use.span, block.name.name, len(outputs)))
+        raise Refused(RowOfSeveral(use.span, block.name.name, len(outputs)))
     scope.steps.append(
         Call(
             callee=scope.request(called.instance),
@@ -170,7 +176,8 @@ def _results(scope: BlockScope, use: ast.NodeUse, block: ast.Block) -> tuple[Val
     count = _named(use, block)
     rest = len(block.outputs) + len(block.states) - count if use.over else 0
     unnamed = (Value(None, "edge", use.span) for _ in range(rest))
-    return (*scope.made(use.label, count, use.span), *unnamed)
+    names = tuple(port.name.name for port in block.outputs)
+    return (*scope.made(use.label, count, use.span, names), *unnamed)
 
 
 def _takes(least: int, names: Sequence[str]) -> str:
@@ -188,5 +195,6 @@ def _operand_help(use: ast.NodeUse, op: Op, found: int) -> tuple[str, ...]:
         return (f"its own parameters stand in parentheses: {op.glyph}({', '.join(own)})",)
     given = [argument.value for argument in use.arguments if argument.name is None]
     if found < len(op.data) and not own and given and isinstance(given[0], ast.Path):
-        return (f"an operand arrives by an arrow: {op.glyph}<-{given[0].span.text}",)
+        axes = use.axes.span.text if use.axes else ""
+        return (f"an operand arrives by an arrow: {op.glyph}{axes}<-{given[0].span.text}",)
     return ()

@@ -144,9 +144,7 @@ class BlockScope:
             self.lay(values[0], label.shape)
             return
         if len(values) != len(label.ports):
-            raise Refused(
-                WrongOperands(label.span, "this label", f"{len(label.ports)} values", len(values))
-            )
+            raise _wrong_label(label, len(values), ())
         for value, port in zip(values, label.ports, strict=True):
             declared = self.declared(port)
             if declared:
@@ -199,8 +197,13 @@ class BlockScope:
         if value.name != name.name:
             self.aliases.append((name.name, value))
 
-    def made(self, label: ast.Label | None, count: int, span: Span) -> tuple[Value, ...]:
-        """New values for the outputs of a node, under the names and shapes of its label."""
+    def made(
+        self, label: ast.Label | None, count: int, span: Span, called: Sequence[str] = ()
+    ) -> tuple[Value, ...]:
+        """New values for the outputs of a node, under the names and shapes of its label.
+
+        `called` is how the node itself calls its outputs.
+        """
         ports = label.ports if label else ()
         if len(ports) == count:
             return tuple(
@@ -210,12 +213,8 @@ class BlockScope:
             shape = label.shape if label else None
             declared = self.reader.type(shape, None) if shape else None
             return (Value(None, "edge", span, declared),)
-        if ports:
-            raise Refused(
-                WrongOperands(
-                    label.span if label else span, "this label", f"{len(ports)} values", count
-                )
-            )
+        if label and ports:
+            raise _wrong_label(label, count, called)
         return tuple(Value(None, "edge", span) for _ in range(count))
 
     def place(self, op: Op) -> str:
@@ -232,3 +231,10 @@ class BlockScope:
     def _port_shape(self, port: ast.Port) -> Shape | None:
         written = next(iter(self._written(port)), None)
         return self.reader.shape(written.shape) if written and written.shape else None
+
+
+def _wrong_label(label: ast.Label, count: int, called: Sequence[str]) -> Refused:
+    """A label with more or fewer names than values arrive."""
+    takes = f"{len(label.ports)} value{'s' if len(label.ports) != 1 else ''}"
+    help = (f"name all of them: `: {', '.join(called)}`",) if len(called) == count > 1 else ()
+    return Refused(WrongOperands(label.span, "this label", takes, count, help=help))

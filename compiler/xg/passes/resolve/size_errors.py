@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Literal
+from typing import Final, Literal
 
 from xg.diagnostics.diagnostic import Diagnostic, Fix, Label, Problem, ProblemAt
 from xg.diagnostics.similar import similar
 from xg.diagnostics.source import Span
 from xg.passes.resolve.errors_of_names import corrected
 from xg.syntax.declare import declaration
+
+_NUMBERS: Final = {
+    "inf": "numbers are finite: -1e30 in its place hides a score as well",
+    "pi": "write the number, 3.141592653589793",
+}
 
 
 class UnknownSize(ProblemAt):
@@ -20,11 +25,13 @@ class UnknownSize(ProblemAt):
     known: tuple[str, ...]
     other: Literal["value", "number", "nothing"] = "nothing"  # that is called so
     beside: tuple[tuple[str, Span], ...] = ()
+    instead: str = ""  # what to write in the place of a value
 
     @property
     def is_new(self) -> bool:
         """Whether a declaration is all that is missing: no known name is like it."""
-        return self.other == "nothing" and similar(self.name, self.known) is None
+        told = self.other != "nothing" or self.name in _NUMBERS
+        return not told and similar(self.name, self.known) is None
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -41,10 +48,14 @@ class UnknownSize(ProblemAt):
     def helps(self) -> tuple[str, ...]:
         name, line = self.name, f"dim {', '.join(self.names)}"
         if self.other == "value":
-            return (f"{name} is a value: it arrives at a node by an arrow, `<-{name}`",)
+            return (
+                self.instead or f"{name} is a value: it arrives at a node by an arrow, `<-{name}`",
+            )
         if self.other == "number":
             dim = f"`dim {name}` in its place, and give it at the call: `F({name}=2)`"
             return (f"{name} is a number of the block, and no size: declare {dim}",)
+        if name in _NUMBERS and not self.beside:
+            return (_NUMBERS[name],)
         if self.beside:
             return (f"declare them in a line above the block: {line}",)
         close = similar(name, self.known)
@@ -52,7 +63,7 @@ class UnknownSize(ProblemAt):
         return (f"{slip}declare it: {line}",)
 
     def fixes(self) -> tuple[Fix, ...]:
-        if self.other != "nothing":
+        if self.other != "nothing" or self.name in _NUMBERS:
             return ()
         close = corrected(self.span, self.name, self.known)
         return (*close, declaration(self.span, "dim", *self.names))

@@ -339,6 +339,9 @@ def _gather(refused: RefusedOperator, place: int, graph: Graph, axis: str) -> st
     if value.role == "param":
         cut = spell_shape(graph.sizes.fold_shape(local_shape(shape, state, axis)))
         return f"gather {name} where it is used: {name} {cut} -> {whole} {costs}"
+    if any(carry.past == value for carry in graph.carries):
+        given = "it is cut as what its rounds are given, so leave that whole"
+        return f"no line of a plan places the state {name}: {given}"
     if value.role == "input":
         return f"take {name} whole, by a line of the plan: {name} {whole} {costs}"
     if value.name:

@@ -49,6 +49,8 @@ def _merged(reshape: Expr, sizes: Sizes) -> Iterator[str]:
     for group in groups(source, target):
         if len(group.source) > len(group.target) == 1:
             part, whole = source[group.source[0]], target[group.target[0]]
+            if part.constant is not None:
+                continue  # the width of a kernel, which ranks do not share
             yield f"cut {sizes.fold(part)}, which comes first in {sizes.fold(whole)}"
 
 

@@ -14,6 +14,7 @@ from xg.syntax.errors.characters import (
 from xg.syntax.errors.grammar import (
     ArrowAsComparison,
     AssignedChain,
+    AxisFormula,
     ColonBeforeShape,
     ColonForBrace,
     DefaultAmongData,
@@ -56,8 +57,8 @@ from xg.syntax.errors.trees import (
 )
 
 __all__ = [
-    "ArgumentOrder", "ArrowAsComparison", "AssignedChain", "ColonBeforeShape", "ColonForBrace",
-    "DefaultAmongData", "FileBeforeNames", "ForbiddenCharacter", "ForeignLetters",
+    "ArgumentOrder", "ArrowAsComparison", "AssignedChain", "AxisFormula", "ColonBeforeShape",
+    "ColonForBrace", "DefaultAmongData", "FileBeforeNames", "ForbiddenCharacter", "ForeignLetters",
     "ForeignSpelling", "FractionInPath", "FrozenElsewhere", "FrozenIntegers", "InfiniteNumber",
     "InfixInChain", "InfixWord", "LinesInOne", "MissingComma", "MissingShape", "MissingTimes",
     "NamelessResult", "NamesInTheMiddle", "NotText", "NumberInChain", "NumberedAxis",

@@ -57,6 +57,9 @@ _MARKS: Final = {
 }  # fmt: skip
 
 
+_DEFINED: Final = {"⊖": "-", "⊘": "/"}
+
+
 class UnknownCharacter(ProblemAt):
     """A sign that the language does not have."""
 
@@ -64,7 +67,9 @@ class UnknownCharacter(ProblemAt):
     title = "{span.text!q} means nothing here"
 
     def helps(self) -> tuple[str, ...]:
-        """Name the mark, if it is one over the letter before it."""
+        """Define the sign, or name the mark, if it is one over the letter before it."""
+        if sign := _DEFINED.get(self.span.text):
+            return (f"define it: `op f(x, y) = x {sign} y`, and write `-> f<-…`",)
         word = _MARKS.get(self.span.text)
         return (f"a letter has no mark: write `_{word}` behind it",) if word else ()
 

@@ -196,6 +196,19 @@ class ShapeElsewhere(ProblemAt):
     meant: str
 
 
+class AxisFormula(ProblemAt):
+    """The size of an axis in brackets, where its name is needed."""
+
+    code = "XG0149"
+    title = "brackets behind a node name axes, and {span.text!q} is a formula"
+    node: str
+
+    def helps(self) -> tuple[str, ...]:
+        """A dim that has the formula, or the place of the axis."""
+        named = f"`dim n = {self.span.text}` in the block and {self.node}[n]"
+        return (f"give it a name, {named}, or count from the end: {self.node}[-1] is the last",)
+
+
 INFIX: Final = {
     "@": "-> •<=", "•": "-> •<=", "+": "-> ⊕<-", "⊕": "-> ⊕<-", "*": "-> ⊙<-", "⊙": "-> ⊙<-",
 }  # fmt: skip

@@ -79,7 +79,9 @@ def _operator(
         glyph=signature.operator,
         name=signature.operator,
         family="nonlinear",
-        data=tuple(Data(slot.name, slot.kind) for slot in signature.data),
+        data=tuple(
+            Data(slot.name, slot.kind, axes=slot.axes, below=slot.range) for slot in signature.data
+        ),
         own=own,
         outputs=(_output_name([slot.name for slot in signature.slots]),),
         forward=forward,

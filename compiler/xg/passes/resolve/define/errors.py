@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Final
+
 from xg.diagnostics.diagnostic import Diagnostic, Label, Problem, ProblemAt
 
 
@@ -36,6 +38,8 @@ class UnknownPart(ProblemAt):
         help = (f"it may mention {', '.join(self.known)}",) if self.known else ()
         if name == "inf":
             help = ("`select` alone chooses it: select(i >= j, x, -inf)",)
+        if name in ("pi", "π"):
+            help = ("write the number, 3.141592653589793",)
         if self.below:
             help = (f"{name} stands below: `where` is read from top to bottom",)
         return self.report(
@@ -43,13 +47,32 @@ class UnknownPart(ProblemAt):
         )
 
 
+_SOFTMAX: Final = "exp(x - m) / sum[D](exp(x - m)) where m = max[D](x)"
+_MEANT: Final = {  # nodes of chains, and functions of other libraries, in letters of their own
+    "S": _SOFTMAX, "softmax": _SOFTMAX,
+    "logsumexp": "m + log(sum[D](exp(x - m))) where m = max[D](x)",
+    "ReLU": "max(x, 0)", "relu": "max(x, 0)", "SiLU": "x * sigmoid(x)", "silu": "x * sigmoid(x)",
+    "GELU": "x * (1 + erf(x / sqrt(2))) / 2", "gelu": "x * (1 + erf(x / sqrt(2))) / 2",
+    "softplus": "log(1 + exp(x))", "norm": "sqrt(sum[D](x^2))", "square": "x^2", "pow": "x^2",
+    "var": "mean[D]((x - mean[D](x))^2)", "std": "sqrt(mean[D]((x - mean[D](x))^2))",
+    "maximum": "max(x, y)", "minimum": "min(x, y)", "where": "select(x > 0, x, y)",
+    "clamp": "min(max(x, 0), 1)", "clip": "min(max(x, 0), 1)", "sign": "select(x > 0, 1, -1)",
+    "rsqrt": "1 / sqrt(x)", "arange": "range[D]", "detach": "stop(x)",
+}  # fmt: skip
+
+
 class UnknownFunction(ProblemAt):
     """A call of something that bodies do not know."""
 
     code = "XG0252"
     title = "the body of an op has no function {span.text}"
-    fix = "there are {known!j}"
     known: tuple[str, ...]
+
+    def helps(self) -> tuple[str, ...]:
+        """How it is written here, or all that there are."""
+        formula = _MEANT.get(self.span.text)
+        meant = (f"write it out: {formula}",) if formula else ()
+        return (*meant, f"there are {', '.join(self.known)}")
 
 
 class WrongArguments(ProblemAt):

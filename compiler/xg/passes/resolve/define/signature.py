@@ -87,6 +87,7 @@ class DefinedSignature:
                     raise Misuse(
                         f"{axis} of {self.operator} would be {both}",
                         {place: f"{slot} is {spell(shape)}"},
+                        _rest_help(slot) if axis == REST else (),
                     )
         return lengths
 
@@ -100,6 +101,12 @@ class DefinedSignature:
         if REST in slot.axes:
             yield REST, shape[:rest]
         yield from ((axis, (dim,)) for axis, dim in zip(named, shape[rest:], strict=True))
+
+
+def _rest_help(slot: Slot) -> tuple[str, ...]:
+    named = [axis for axis in slot.axes if axis != REST]
+    meant = f"`{slot.name} [{', '.join(named)}]`" if named else f"`{slot.name} [D]`"
+    return (f"`..` is the same axes in every operand: leave it out where there are none, {meant}",)
 
 
 def read(definition: ast.OpDef) -> DefinedSignature:

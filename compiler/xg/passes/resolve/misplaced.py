@@ -1,0 +1,93 @@
+"""Help for what is in the wrong place of a node: in parentheses, or behind `over`."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from xg.diagnostics.lazy_dataclass import replace
+from xg.ir.graph import Value
+from xg.ir.op import Op
+from xg.passes.resolve.errors import Refused
+from xg.passes.resolve.scope import BlockScope
+from xg.passes.resolve.size_errors import UnknownSize
+from xg.passes.resolve.units import LocatedBlock
+from xg.syntax import ast
+
+
+def to_operator(scope: BlockScope, use: ast.NodeUse, op: Op, argument: ast.Argument) -> str:
+    """Where an argument belongs that an operator does not take."""
+    node, written = use.operator.name, argument.value.span.text
+    if argument.name is None and _is_size(scope, written) and op.brackets == "axes":
+        return f"an axis is named in brackets: {node}[{written}]"
+    if not isinstance(argument.value, ast.Path | ast.Call):  # a number, as torch has
+        return f"an axis is named in brackets: {node}[S]"
+    return _by_an_arrow(node)
+
+
+def to_block(scope: BlockScope, located: LocatedBlock, argument: ast.Argument) -> str:
+    """Where an argument belongs that a block does not take."""
+    node, written = located.block.name.name, argument.value.span.text
+    if argument.name is not None or written in scope.values:
+        return _by_an_arrow(node)
+    bound = {dim for port in located.block.data if port.shape for dim in _names(port.shape)}
+    free = [name for name in scope.linked.mentioned(located) if name not in bound]
+    if not isinstance(argument.value, ast.Path) or _is_size(scope, written):
+        if not free:
+            return "its inputs say all its sizes"
+        made = [n for out in located.block.outputs if out.shape for n in _names(out.shape)]
+        meant = written if written in free else next((n for n in made if n in free), free[-1])
+        return f"a size has its name before it: {node}({meant}={written})"
+    return f"a call is named behind it: {node} as {written}"
+
+
+def _by_an_arrow(node: str) -> str:
+    return f"a value made by another node arrives by an arrow: {node}<-…"
+
+
+def _is_size(scope: BlockScope, written: str) -> bool:
+    return written in scope.reader.dims
+
+
+def _names(shape: ast.Shape) -> tuple[str, ...]:
+    """The sizes that an axis of their own gives."""
+    return tuple(dim.name for dim in shape.dims if isinstance(dim, ast.Path))
+
+
+def number_of_values(scope: BlockScope, node: str, refused: Refused) -> Refused:
+    """A value in the place of a number, with the operator that multiplies by it."""
+
+    def instead(name: str) -> str:
+        if node != "scale":
+            taken = f"where {node} takes it, it arrives by an arrow, {node}<-{name}"
+            return f"{name} is a value, and numbers are made of dims: {taken}"
+        declared = scope.values[name].declared
+        operand = name if declared and declared.shape else f"BC({name})"
+        return f"{name} is a value: write `⊙<-{operand}`"
+
+    return _instead(refused, {name: instead(name) for name in scope.values})
+
+
+def over_values(
+    scope: BlockScope, ports: ast.Block, data: Sequence[Value], refused: Refused
+) -> Refused:
+    """A value in the place of the axis of a loop, with an axis that an operand has."""
+    known = [value.declared.shape for value in data if value.declared]
+    ends = [set(_names(port.shape)) for port in ports.data if port.shape]
+    axes = [str(dim) for shape in known for dim in shape if not any(str(dim) in e for e in ends)]
+    meant = f"over {axes[0]}" if axes else "over S"
+    told = {
+        name: f"an axis stands there, and {name} is a value: write `{meant}`"
+        for name in scope.values
+    }
+    return _instead(refused, told)
+
+
+def _instead(refused: Refused, told: dict[str, str]) -> Refused:
+    return Refused(
+        *(
+            replace(problem, instead=told[problem.name])
+            if isinstance(problem, UnknownSize) and problem.other == "value"
+            else problem
+            for problem in refused.problems
+        )
+    )
