@@ -7,8 +7,11 @@ dW_Q      [64, 64]  64 + 8 directions 2.1e-10  1e-06      ok
 import math
 from dataclasses import asdict
 
-from xg_runtime.gradcheck import Report, Row
+from xg_runtime.gradcheck import UNEXPLAINED, Report, Row
 
+_OF_ZEROS = """
+note: differences are zero there, too, so they prove nothing: either no result depends on it,
+or what it chooses among is equal, such as rows of a state that all start as one number"""
 _HEAD = ("gradient of", "shape", "compared", "error", "tolerance", "verdict")
 
 
@@ -46,4 +49,5 @@ def _cells(row: Row) -> tuple[str, ...]:
 def _summary(report: Report) -> str:
     failed = sum(row.verdict == "failed" for row in report.rows)
     proven = f"{len(report.rows) - failed} of {len(report.rows)} gradients agree"
-    return f"{proven}, seed {report.seed}"
+    zeros = any(row.reason == UNEXPLAINED for row in report.rows)
+    return f"{proven}, seed {report.seed}" + (_OF_ZEROS if zeros else "")

@@ -73,6 +73,29 @@ def test_a_zero_without_a_reason_fails(xg: Xg, folder: Path) -> None:
     assert "failed: zero or nearly so, without a reason" in said.out
 
 
+def test_a_zero_of_equal_rows_says_where_to_look(xg: Xg, folder: Path) -> None:
+    """Keys choose among rows of a memory that begin equal, so each round leaves them equal."""
+    (folder / "memory.xg").write_text(
+        "dim B, S, N, D\n"
+        "op Match(m [.., N, D], k [.., D]) = sum[D](m*k)\n"
+        "op Written(m [.., N, D], w [.., N], x [.., D]) = m + w*x\n"
+        "op Read(w [.., N], m [.., N, D]) = sum[N](w*m)\n"
+        "block Cell(x [B, D]) -> y [B, D] {\n"
+        "    param W [D, D]\n    state m [B, N, D] = 0.01\n"
+        "    x -> •<=W : k\n    m, k -> Match -> S : w\n"
+        "    m, w, x -> Written : m_2\n    w, m_2 -> Read : y\n    next m = m_2\n}\n"
+        "block Net(X [B, S, D]) -> Y [B, S, D] { X -> Cell over S : Y }\n",
+        encoding="utf-8",
+    )
+    said = xg("verify", "memory.xg", "--set", "N=3")
+    assert said.code == 1
+    (line,) = (line for line in said.out.splitlines() if line.startswith("Cell.W"))
+    assert line.endswith("failed: zero or nearly so, without a reason")
+    assert "rows of a state that all start as one number" in said.out
+    right = xg("verify", DIAGRAMS / "notation" / "mlp.xg")
+    assert "note:" not in right.out
+
+
 def test_a_zero_of_one_draw_is_compared_at_another(xg: Xg, folder: Path) -> None:
     """At seed 2 no number of the only row gets through both rectifiers; elsewhere some do."""
     (folder / "dead.xg").write_text(
