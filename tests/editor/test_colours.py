@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 from editor.textmate import pieces
+from editors.textmate import PATTERNS, SCOPES, grammar, written
 
 from xg.diagnostics.source import Source
 from xg.frontend.project.lookup import library_files
@@ -17,7 +18,6 @@ from xg.syntax.parse import parse
 from xg.syntax.tokens import tokenize
 from xg.syntax.tree import walk
 from xg_grammar import literals, patterns
-from xg_grammar.textmate import PATTERNS, SCOPES, grammar, written
 
 ROOT = Path(__file__).parents[2]
 SHIPPED = ROOT / "editors" / "vscode" / "syntaxes" / "xg.tmLanguage.json"

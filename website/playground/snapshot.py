@@ -25,7 +25,7 @@ FILES = ("memory.bin", "memory.json")
 SECONDS = 300
 # What a page cannot ask for, as it needs NumPy, torch or a terminal.
 UNUSED = re.compile(
-    r"lark/|xg_runtime/|xg_grammar/(build|textmate|xg\.lark)|xg/(notebook|sphinx|testing)\.py"
+    r"lark/|xg_runtime/|xg_grammar/(build|xg\.lark)|xg/(notebook|sphinx|testing)\.py"
     r"|xg/cli/(actions|live|new_project|shells|training)/"
     r"|xg/cli/(computing|counterpart|dumped|effects|export|foreign_|input_arrays|kept_edges"
     r"|module_ranks|naming_modules|plan_|published|rank|stages_of_module|watch|writer)"
