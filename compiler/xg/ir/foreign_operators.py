@@ -39,6 +39,7 @@ FOREIGN_NAMES: Final[Mapping[str, tuple[str, ...]]] = {
     "topk": ("top_k", "argmax", "argsort", "sort", "kthvalue"),
     "sinusoid": ("positionalencoding", "positional_encoding", "posenc"),
     "slice": ("narrow", "chunk", "crop", "cut", "select"),
+    "stop": ("detach", "stop_gradient", "stopgradient", "no_grad", "sg"),
 }  # fmt: skip
 
 # Names of exactly one operator, which can stand in their place as they are.

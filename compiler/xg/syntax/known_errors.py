@@ -10,7 +10,6 @@ from collections.abc import Callable
 from xg.diagnostics.source import Span
 from xg.syntax import errors
 from xg.syntax.expected import describe_expected, describe_token
-from xg.syntax.known_brackets import BRACKETS
 from xg.syntax.known_labels import (
     LABELS,
     SIGNS,
@@ -261,7 +260,6 @@ _KNOWN: tuple[Callable[[Stop], Repair | None], ...] = (
     _colon_before_shape,
     _named_by_a_word,
     chain_in_a_node,
-    *BRACKETS,
     *WORDS,
     _unclosed_bracket,
     _wrong_bracket,

@@ -7,76 +7,78 @@ from typing import Final
 
 from xg.diagnostics.diagnostic import Fix
 from xg.diagnostics.source import Span
-from xg.ir.foreign_operators import SAME
+from xg.ir.foreign_operators import FOREIGN_NAMES, SAME
 
-_LINEAR: Final = "a linear layer is •<=W -> ⊕<-BC(b), with param W [D, D_ff], b [D_ff]"
-_CONV: Final = "a convolution is conv[H, W](K, b, pad=1), with param K [3, 3, C, D], b [D]"
-_BATCH_NORM: Final = "a batch norm is BN(γ, β), or BN(γ, β, μ, v) with running statistics"
-_NORM: Final = "a layer norm is LN, or LN(γ, β) with param γ [D] = ones, β [D] = zeros"
-_RMS: Final = "an RMS norm is an op: op rms(x [.., D]; g [D]) = x/sqrt(mean[D](x^2) + 1e-6)*g"
-_ATTENTION: Final = "attention is •<=KT -> SM(1/sqrt(D_h), causal) -> S -> •<=V"
-_CONCAT: Final = "tensors are joined by C: A -> C<-B : Y [B, S, D], or C[S]<-B"
+_WINDOWS: Final = "windows of an axis are window[S](k=3), their sum is overlap[S]"
 _AXES: Final = "axes change places by T, or by a map: T[b, s, d -> b, d, s]"
-_SHAPE: Final = "R makes another shape, that of the label behind it: -> R : Y [B, S*D]"
-_REPEAT: Final = "BC repeats along new axes: BC[B](b), or -> BC : Y [B, S, D]"
-_MATMUL: Final = "a matrix product is X -> •<=W, or X -> @<=W"
-_ADD: Final = "a sum is X -> ⊕<-Y, or X -> +<-Y"
-_PRODUCT: Final = "an elementwise product is X -> ⊙<-Y, or X -> *<-Y"
+_PLACES: Final = "positions of an axis are taken by gather[S]<-i, added up by scatter[S]<-i"
+_LOSS: Final = "a loss is CE<-t, BCE<-t or MSE<-t"
+_PARTS: Final = "parts of an axis are taken by slice[S](0, n), one position by pick[S](0)"
+_POOLED: Final = "windows are pooled by maxpool[H, W](k=2) and meanpool[H, W](k=2)"
+_POSITIONS: Final = "positions are added from sinusoid(S, D) or from Emb(P)"
+_CONV: Final = "a convolution is conv[H, W](K, b, pad=1), with param K [3, 3, C, D], b [D]"
 
-_HINTS: Final[dict[str, tuple[str, ...]]] = {
-    _LINEAR: ("linear", "dense", "fc", "gemm", "addmm", "affine"),
-    _CONV: ("conv", "conv1d", "conv2d", "conv3d", "convolution"),
-    "windows of an axis are window[S](k=3), their sum is overlap[S]": (
-        "unfold", "fold", "im2col", "col2im", "sliding_window_view", "extract_image_patches",
-        "convtranspose1d", "convtranspose2d", "conv_transpose2d",
+_OPERATORS: Final = {  # of each, what is said where it has one of its other names
+    "conv": _CONV,
+    "window": _WINDOWS, "overlap": _WINDOWS,
+    "LN": "a layer norm is LN, or LN(γ, β) with param γ [D] = ones, β [D] = zeros",
+    "C": "tensors are joined by C: A -> C<-B : Y [B, S, D], or C[S]<-B",
+    "T": _AXES,
+    "R": "R makes another shape, that of the label behind it: -> R : Y [B, S*D]",
+    "BC": "BC repeats along new axes: BC[B](b), or -> BC : Y [B, S, D]",
+    "•": "a matrix product is X -> •<=W, or X -> @<=W",
+    "⊕": "a sum is X -> ⊕<-Y, or X -> +<-Y",
+    "⊙": "an elementwise product is X -> ⊙<-Y, or X -> *<-Y",
+    "S": "softmax is S, over the last axis, or S[T]",
+    "SM": "a mask is a part of SM: SM(1/sqrt(D_h), causal), or SM<-M",
+    "ReLU": "a rectifier is ReLU",
+    "Emb": "a table is looked up by Emb: ids -> Emb(E), with param E [V, D]",
+    "gather": _PLACES, "scatter": _PLACES,
+    "topk": "the largest and their places are topk(k)",
+    "DO": "dropout is DO(p)",
+    "CE": _LOSS, "MSE": _LOSS, "BCE": _LOSS,
+    "SiLU": "SiLU is also called swish",
+    "slice": _PARTS,
+    "mean": "mean[S] or sum[S] removes an axis",
+    "maxpool": _POOLED, "meanpool": _POOLED,
+    "upsample": "upsample[H, W](2) repeats each position",
+    "RoPE": "rotary positions are RoPE",
+    "sinusoid": _POSITIONS,
+    "stop": "stop ends a gradient: -> stop",
+}  # fmt: skip
+_HINTS: Final[dict[str, tuple[str, ...]]] = {  # of names that are not one operator's alone
+    "a linear layer is •<=W -> ⊕<-BC(b), with param W [D, D_ff], b [D_ff]": (
+        "linear", "dense", "fc", "gemm", "addmm", "affine",
     ),
-    _NORM: ("layernorm", "layernormalization", "layer_norm", "norm"),
-    _RMS: ("rmsnorm", "rms_norm"),
+    _CONV: ("conv",),
+    _WINDOWS: (
+        "extract_image_patches", "convtranspose1d", "convtranspose2d", "conv_transpose2d",
+    ),
+    "an RMS norm is an op: op rms(x [.., D]; g [D]) = x/sqrt(mean[D](x^2) + 1e-6)*g": (
+        "rmsnorm", "rms_norm",
+    ),
     "there is no group norm: R splits an axis into groups, LN[C] is a norm over one": (
         "groupnorm", "group_norm", "instancenorm", "instancenorm2d",
     ),
-    _BATCH_NORM: ("batchnorm", "batchnorm1d", "batchnorm2d", "batch_norm", "batchnormalization"),
-    _ATTENTION: ("attention", "multiheadattention", "scaled_dot_product_attention", "sdpa", "mha"),
-    _CONCAT: ("cat", "concat", "concatenate", "hstack", "vstack", "stack", "append"),
-    _AXES: ("transpose", "permute", "swapaxes", "moveaxis", "t"),
-    _SHAPE: ("reshape", "view", "flatten", "rearrange", "unsqueeze", "squeeze", "unflatten"),
-    _REPEAT: ("expand", "repeat", "tile", "broadcast", "broadcast_to", "repeat_interleave"),
-    _MATMUL: ("matmul", "mm", "bmm", "dot", "einsum", "mul_mat", "inner"),
-    _ADD: ("add", "plus", "residual", "skip"),
-    _PRODUCT: ("mul", "multiply", "hadamard", "times"),
-    "softmax is S, over the last axis, or S[T]": ("softmax",),
+    "a batch norm is BN(γ, β), or BN(γ, β, μ, v) with running statistics": (
+        "batchnorm", "batchnorm1d", "batchnorm2d", "batch_norm", "batchnormalization",
+    ),
+    "attention is •<=KT -> SM(1/sqrt(D_h), causal) -> S -> •<=V": (
+        "attention", "multiheadattention", "scaled_dot_product_attention", "sdpa", "mha",
+    ),
+    _AXES: ("t",),
     "the loss CE<-t takes logits; else: op ln(p) = log(p), and then -> S -> ln": (
         "log_softmax", "logsoftmax",
     ),
-    "a mask is a part of SM: SM(1/sqrt(D_h), causal), or SM<-M": (
-        "mask", "masked_fill", "tril", "triu",
-    ),
-    "a rectifier is ReLU": ("relu", "rectifier"),
     "nothing is needed: an edge goes on to many nodes": ("identity", "noop", "passthrough"),
-    "a table is looked up by Emb: ids -> Emb(E), with param E [V, D]": (
-        "embedding", "embed", "embeddings", "lookup",
-    ),
-    "positions of an axis are taken by gather[S]<-i, added up by scatter[S]<-i": (
-        "index_select", "take", "take_along_axis", "take_along_dim", "index_add", "scatter_add",
-        "segment_sum",
-    ),
-    "the largest and their places are topk(k)": ("top_k", "argmax", "argsort", "sort", "kthvalue"),
     "experts are topk(k), dispatch(N_E, N_C)<-e and combine<-slot<-g": (
         "moe", "mixtureofexperts", "route", "router", "experts", "switch",
     ),
     "random numbers are normal[B, S](1), uniform[B, S](0, 1) and bernoulli[B, S](0.5)": (
         "randn", "rand", "randn_like", "rand_like", "gaussian", "noise", "randint",
     ),
-    "dropout is DO(p)": ("dropout", "dropout1d", "dropout2d"),
-    "a loss is CE<-t, BCE<-t or MSE<-t": (
-        "crossentropy", "crossentropyloss", "cross_entropy", "nll_loss", "nllloss", "loss",
-        "mseloss", "mse_loss", "l1loss", "bceloss", "bcewithlogitsloss",
-    ),
-    "SiLU is also called swish": ("swish",),
-    "parts of an axis are taken by slice[S](0, n), one position by pick[S](0)": (
-        "getitem", "index", "narrow", "chunk", "crop", "cut", "select",
-    ),
-    "stop ends a gradient: -> stop": ("detach", "stop_gradient", "stopgradient", "no_grad", "sg"),
+    _LOSS: ("l1loss",),
+    _PARTS: ("getitem", "index"),
     "a chain is its own sequence: X -> F -> G": ("sequential", "compose", "modulelist"),
     "a recurrence is a block with a state, called over an axis: -> Cell over S": (
         "lstm", "gru", "rnn", "scan", "rnncell", "lstmcell", "grucell",
@@ -85,18 +87,8 @@ _HINTS: Final[dict[str, tuple[str, ...]]] = {
         "sub", "subtract", "minus",
     ),
     "a quotient is an op: op over(x, y) = x / y": ("div", "divide", "truediv"),
-    "mean[S] or sum[S] removes an axis": (
-        "globalaveragepooling2d", "adaptiveavgpool2d", "average",
-    ),
-    "windows are pooled by maxpool[H, W](k=2) and meanpool[H, W](k=2)": (
-        "maxpool1d", "maxpool2d", "avgpool2d", "avgpool", "pool", "averagepooling2d",
-        "max_pool2d", "avg_pool2d",
-    ),
-    "upsample[H, W](2) repeats each position": ("interpolate", "upsampling2d", "resize"),
-    "rotary positions are RoPE": ("rotary", "rotaryembedding", "apply_rotary_pos_emb"),
-    "positions are added from sinusoid(S, D) or from Emb(P)": (
-        "positionalencoding", "positional_encoding", "posenc", "positionembedding",
-    ),
+    _POOLED: ("pool",),
+    _POSITIONS: ("positionembedding", "positional_encoding"),
     "figures are drawn by the command: xg build FILE": ("render", "draw", "plot", "show", "graph"),
 }  # fmt: skip
 _FUNCTIONS: Final[dict[str, str]] = {  # of numbers: they stand in an operator of one's own
@@ -104,7 +96,7 @@ _FUNCTIONS: Final[dict[str, str]] = {  # of numbers: they stand in an operator o
     "pow": "x^2", "square": "x^2", "neg": "-x", "rsqrt": "1/sqrt(x)", "reciprocal": "1/x",
     "clamp": "min(max(x, 0), 1)", "clip": "min(max(x, 0), 1)",
     "max": "max(x, 0)", "min": "min(x, 0)", "maximum": "max(x, y)", "minimum": "min(x, y)",
-    "where": "select(x > 0, x, 0)", "softplus": "log(1 + exp(x))",
+    "where": "select(x > 0, x, 0)", "softplus": "log(1 + exp(x))", "sign": "select(x > 0, 1, -1)",
 }  # fmt: skip
 ACTIVATIONS: Final[dict[str, str]] = {  # and other functions of one tensor: a line each
     "relu6": "(x) = min(max(x, 0), 6)",
@@ -128,8 +120,17 @@ ACTIVATIONS: Final[dict[str, str]] = {  # and other functions of one tensor: a l
         ("normalize", "l2norm", "l2_norm"), "(x [.., D]) = x/sqrt(sum[D](x^2) + 1e-12)"
     ),
 }
+_IN_BODIES: Final[dict[str, str]] = {  # of nodes and of axes: in a body, or in a line of a chain
+    **dict.fromkeys(("s", "softmax"), "exp(x - m) / sum[D](exp(x - m)) where m = max[D](x)"),
+    "relu": "max(x, 0)", "silu": "x * sigmoid(x)", "gelu": "x * (1 + erf(x / sqrt(2))) / 2",
+    "norm": "sqrt(sum[D](x^2))", "var": "mean[D]((x - mean[D](x))^2)", "arange": "range[D]",
+    "detach": "stop(x)",
+}  # fmt: skip
 _ARROWS: Final = {"•": "<=", "⊕": "<-", "⊙": "<-"}
-_BY_NAME: Final = {name: hint for hint, names in _HINTS.items() for name in names}
+_BY_NAME: Final = {
+    **{name: hint for glyph, hint in _OPERATORS.items() for name in FOREIGN_NAMES[glyph]},
+    **{name: hint for hint, names in _HINTS.items() for name in names},
+}
 
 
 def meant(name: str, behind: str = "") -> tuple[str, ...]:
@@ -154,6 +155,13 @@ def meant(name: str, behind: str = "") -> tuple[str, ...]:
     each = f"it stands in an op: op f(x) = {formula}, and then -> f"
     over = f"over an axis: op f(x [.., D]) = {plain}[D](x), and then -> f"
     return (each, over) if plain in ("max", "min") else (each,)
+
+
+def in_a_body(name: str) -> str:
+    """The formula that has the value of a function that bodies do not know, "" if none is known."""
+    plain = name.lower()
+    line = ACTIVATIONS.get(plain, "").partition(" = ")[2]
+    return line or _FUNCTIONS.get(plain) or _IN_BODIES.get(plain, "")
 
 
 def in_place(span: Span, name: str) -> tuple[Fix, ...]:

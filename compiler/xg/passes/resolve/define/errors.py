@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Final
-
 from xg.diagnostics.diagnostic import Diagnostic, Label, Problem, ProblemAt
+from xg.passes.resolve.foreign_names import in_a_body
 
 
 class Wrong(Exception):
@@ -47,20 +46,6 @@ class UnknownPart(ProblemAt):
         )
 
 
-_SOFTMAX: Final = "exp(x - m) / sum[D](exp(x - m)) where m = max[D](x)"
-_MEANT: Final = {  # nodes of chains, and functions of other libraries, in letters of their own
-    "S": _SOFTMAX, "softmax": _SOFTMAX,
-    "logsumexp": "m + log(sum[D](exp(x - m))) where m = max[D](x)",
-    "ReLU": "max(x, 0)", "relu": "max(x, 0)", "SiLU": "x * sigmoid(x)", "silu": "x * sigmoid(x)",
-    "GELU": "x * (1 + erf(x / sqrt(2))) / 2", "gelu": "x * (1 + erf(x / sqrt(2))) / 2",
-    "softplus": "log(1 + exp(x))", "norm": "sqrt(sum[D](x^2))", "square": "x^2", "pow": "x^2",
-    "var": "mean[D]((x - mean[D](x))^2)", "std": "sqrt(mean[D]((x - mean[D](x))^2))",
-    "maximum": "max(x, y)", "minimum": "min(x, y)", "where": "select(x > 0, x, y)",
-    "clamp": "min(max(x, 0), 1)", "clip": "min(max(x, 0), 1)", "sign": "select(x > 0, 1, -1)",
-    "rsqrt": "1 / sqrt(x)", "arange": "range[D]", "detach": "stop(x)",
-}  # fmt: skip
-
-
 class UnknownFunction(ProblemAt):
     """A call of something that bodies do not know."""
 
@@ -70,7 +55,7 @@ class UnknownFunction(ProblemAt):
 
     def helps(self) -> tuple[str, ...]:
         """How it is written here, or all that there are."""
-        formula = _MEANT.get(self.span.text)
+        formula = in_a_body(self.span.text)
         meant = (f"write it out: {formula}",) if formula else ()
         return (*meant, f"there are {', '.join(self.known)}")
 
