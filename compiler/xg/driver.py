@@ -91,7 +91,7 @@ class Program:
 
     @cached_property
     def inputs(self) -> dict[str, TensorSpec]:
-        """The tensors that enter by arrows, in file order."""
+        """The tensors that enter by arrows, by their names, in file order."""
         main = self.graphs.main
         return {
             str(value.name): self._spec(main.types[value], frozen=value.frozen)
@@ -100,7 +100,7 @@ class Program:
 
     @cached_property
     def outputs(self) -> dict[str, TensorSpec]:
-        """The tensors that leave, in file order."""
+        """The tensors that leave, by their names, in file order."""
         main = self.graphs.main
         pairs = zip(main.output_names, main.outputs, strict=True)
         return {name: self._spec(main.types[value]) for name, value in pairs}

@@ -55,11 +55,22 @@ class LabelMismatch(ProblemAt):
     found: str
     advice: str
 
+    @property
+    def _of_the_next(self) -> bool:
+        """Whether a name in a list has no shape of its own, and takes that of the next one."""
+        behind = self.span.source.text[self.span.end :]
+        return self.span.text.isidentifier() and bool(re.match(r"\s*,[^\n]*\[", behind))
+
     def helps(self) -> tuple[str, ...]:
+        if self._of_the_next:
+            written = f"write {self.span.text} {self.found}"
+            return (f"a name without a shape takes all that the next one says: {written}",)
         return (self.advice or "a label names a shape and changes nothing",)
 
     def fixes(self) -> tuple[Fix, ...]:
         """The shape that the edge has, in place of the one that is written."""
+        if self._of_the_next:
+            return (Fix.replace(self.span, f"{self.span.text} {self.found}"),)
         start = self.span.text.rfind("[")
         if start < 0 or not self.span.text.endswith("]") or not self.found.endswith("]"):
             return ()
