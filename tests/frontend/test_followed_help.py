@@ -104,6 +104,9 @@ CASES = {
     "a position of Python": (
         "", "F(x [B, S, D]) -> y [B, D] {\n    x -> tanh -> [:, 0] : y\n}", "-> [:, 0]"
     ),
+    "a position of a name": (
+        "", "F(x [B, S, D]) -> y [B, D] {\n    x[:, 0] -> tanh : y\n}", "x[:, 0]"
+    ),
     "positions from the end": (
         "", "F(x [B, S, D]) -> y [B, S - 1, D] {\n    x -> [:, :-1] : y\n}", "-> [:, :-1]"
     ),

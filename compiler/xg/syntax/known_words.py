@@ -166,10 +166,11 @@ def _text_as_word(stop: Stop) -> Repair | None:
 
 
 def _positions_in_brackets(stop: Stop) -> Repair | None:
-    """`-> [:, 1:]`, and the same behind a name."""
-    if stop.token.type != "LSQB" or stop.opening:
+    """`-> [:, 1:]` and `x[:, 1:]`."""
+    begins = stop.token if stop.token.type == "LSQB" and not stop.opening else stop.opening
+    if begins is None or begins.type != "LSQB" or stop.token.type not in ("LSQB", "COLON"):
         return None
-    entries = re.match(r"([^\[\]]*:[^\[\]]*)\]", stop.line[1])
+    entries = re.match(r"([^\[\]\n]*:[^\[\]\n]*)\]", stop.source.text[begins.end :])
     if entries is None:
         return None
     each = [entry.strip() for entry in entries[1].split(",")]
@@ -185,12 +186,15 @@ def _positions_in_brackets(stop: Stop) -> Repair | None:
         last = f"{axis} - {end[1:]}" if end.startswith("-") else end or axis
         meant = f"slice[{axis}]({start or 0}, {last})"
     reason = "positions are taken by slice, one of them by pick"
-    return Repair(errors.ShapeElsewhere(stop.here, reason, f"-> {meant}"))
+    name = re.match(r"\w+(?=\[)", stop.line[0])
+    return Repair(
+        errors.ShapeElsewhere(stop.here, reason, f"{name[0] + ' ' if name else ''}-> {meant}")
+    )
 
 
 def _axis(stop: Stop, place: int) -> str:
     """The axis at a place of the value that the line begins with; S where no text says it."""
-    head, above = stop.line[0].partition(" ")[0], stop.source.text[: stop.token.start]
+    head, above = re.split(r"\W", stop.line[0], maxsplit=1)[0], stop.source.text[: stop.token.start]
     written = [*re.finditer(rf"\b{re.escape(head)} \[([^\]]*)\]", above)]
     axes = written[-1][1].split(", ") if written else []
     return axes[place] if place < len(axes) and axes[place].isidentifier() else "S"
