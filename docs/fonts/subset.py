@@ -3,7 +3,9 @@
 usage: python subset.py FOLDER_OF_LIBERATION_FONTS TARGET_FOLDER   (needs fonttools 4.68)
 
 The result is committed; this file says how it came about. Outlines lose their hints and kerning:
-text is measured by advance widths alone.
+text is measured by advance widths alone, PNG and PDF are drawn with it, and an SVG asks for it
+after Helvetica, Arial and Liberation Sans, which have the same widths. It has a name of its own
+because the licence, `OFL.txt` beside it, reserves the original's.
 """
 
 import sys

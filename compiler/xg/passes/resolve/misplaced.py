@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from xg.diagnostics.lazy_dataclass import replace
 from xg.ir.graph import Value
@@ -64,28 +64,22 @@ def number_of_values(scope: BlockScope, node: str, refused: Refused) -> Refused:
         operand = name if declared and declared.shape else f"BC({name})"
         return f"{name} is a value: write `⊙<-{operand}`"
 
-    return _instead(refused, {name: instead(name) for name in scope.values})
+    return _instead(refused, instead)
 
 
-def over_values(
-    scope: BlockScope, ports: ast.Block, data: Sequence[Value], refused: Refused
-) -> Refused:
+def over_values(ports: ast.Block, data: Sequence[Value], refused: Refused) -> Refused:
     """A value in the place of the axis of a loop, with an axis that an operand has."""
-    known = [value.declared.shape for value in data if value.declared]
-    ends = [set(_names(port.shape)) for port in ports.data if port.shape]
-    axes = [str(dim) for shape in known for dim in shape if not any(str(dim) in e for e in ends)]
-    meant = f"over {axes[0]}" if axes else "over S"
-    told = {
-        name: f"an axis stands there, and {name} is a value: write `{meant}`"
-        for name in scope.values
-    }
-    return _instead(refused, told)
+    known = [str(dim) for value in data if value.declared for dim in value.declared.shape]
+    ends = {name for port in ports.data if port.shape for name in _names(port.shape)}
+    axis = next((name for name in known if name not in ends), "S")
+    told = "an axis stands there, and {} is a value: write `over {}`"
+    return _instead(refused, lambda name: told.format(name, axis))
 
 
-def _instead(refused: Refused, told: dict[str, str]) -> Refused:
+def _instead(refused: Refused, told: Callable[[str], str]) -> Refused:
     return Refused(
         *(
-            replace(problem, instead=told[problem.name])
+            replace(problem, instead=told(problem.name))
             if isinstance(problem, UnknownSize) and problem.other == "value"
             else problem
             for problem in refused.problems

@@ -125,7 +125,7 @@ def _loop(
     try:
         return Loop(scope.reader.dim(path), use.over.reversed)
     except Refused as refused:
-        raise over_values(scope, block, data, refused) from None
+        raise over_values(block, data, refused) from None
 
 
 def _call(
