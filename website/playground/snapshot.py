@@ -26,10 +26,12 @@ SECONDS = 300
 # What a page cannot ask for, as it needs NumPy, torch or a terminal.
 UNUSED = re.compile(
     r"lark/|xg_runtime/|xg_grammar/(build|xg\.lark)|xg/(notebook|sphinx|testing)\.py"
+    r"|xg/library/.*\.names\.toml|xg/cli/commands/(?!__init__|cost\b)"
     r"|xg/cli/(actions|live|new_project|shells|training)/"
     r"|xg/cli/(computing|counterpart|dumped|effects|export|foreign_|input_arrays|kept_edges"
-    r"|module_ranks|naming_modules|plan_|published|rank|stages_of_module|watch|writer)"
-    r"|xg/cli/render/(claims|diff_text|findings|found_plans|proven_)"
+    r"|module_ranks|naming_modules|placed_module|plan_|published|rank|stages_of_module|watch"
+    r"|writer)"
+    r"|xg/cli/render/(claims|diff_|findings|found_plans|module_agreement|proven_)"
     r"|xg/codegen/(dtensor/|jax/on_arrays)|xg/editor/meaning/(edges|explain|find|hints"
     r"|occurrences|outline|placements|rename|trail)"
     r"|xg/(importing|verify)/|xg/editor/server/|xg/pages/(diff|explain)/|xg/passes/ir_text/"

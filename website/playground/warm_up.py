@@ -14,7 +14,7 @@ import re
 import sys
 import types
 from contextlib import suppress
-from functools import _lru_cache_wrapper  # pyright: ignore
+from functools import _lru_cache_wrapper, cached_property  # pyright: ignore
 from importlib import import_module, invalidate_caches
 from pathlib import Path
 
@@ -44,6 +44,8 @@ DISCOVERING = (
 late = ["_ast_unparse", "importlib.readers", "importlib.resources._adapters"]
 late += ["encodings.utf_16_be", "encodings.latin_1"]
 HAS_DOCSTRING = 0x4000000
+# They keep the docstring of the function that they are made from.
+DESCRIBED = property | classmethod | staticmethod | cached_property | _lru_cache_wrapper
 
 
 def _import_library() -> None:
@@ -88,8 +90,10 @@ def _without_words() -> None:
             each.__doc__ = None
             each.__annotations__ = None  # pyright: ignore
             each.__code__ = lean(each.__code__)
-        elif isinstance(each, type | types.ModuleType) and each.__dict__.get("__doc__"):
-            with suppress(TypeError):  # of classes that are written in C
+        elif isinstance(each, DESCRIBED) or (
+            isinstance(each, type | types.ModuleType) and each.__dict__.get("__doc__")
+        ):
+            with suppress(TypeError, AttributeError):  # of what is written in C
                 each.__doc__ = None
 
 
