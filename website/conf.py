@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from pathlib import Path
+from functools import cache
+from pathlib import Path, PurePosixPath
 from typing import Any
 
 from sphinx.application import Sphinx
@@ -46,6 +47,30 @@ def _with_policy(
     context["metatags"] = policy + context.get("metatags", "")
 
 
+class _Contents:
+    """The contents beside pages that are not in them, found once for each folder.
+
+    Nothing in them is marked as the page where the reader is, and links begin at its folder.
+    """
+
+    def __init__(self) -> None:
+        self._found: dict[PurePosixPath, Any] = {}
+
+    def __call__(
+        self, app: Sphinx, page: str, template: str, context: dict[str, Any], *_: object
+    ) -> None:
+        """Let a page that is an orphan have what the first one of its folder has."""
+        del template
+        if "orphan" in app.env.metadata.get(page, {}):
+            folder = PurePosixPath(page).parent
+            found = self._found.setdefault(folder, _once(context["toctree"]))
+            context["toctree"] = found
+
+
+def _once(made: Any) -> Any:  # noqa: ANN401 - Sphinx's own function of any options
+    return cache(made)
+
+
 class _English(SearchEnglish):
     """The stems of words, each found once: pages have most words in common."""
 
@@ -63,3 +88,4 @@ def setup(app: Sphinx) -> None:
     """Let every page forbid what is from elsewhere."""
     app.add_search_language(_English)
     app.connect("html-page-context", _with_policy)
+    app.connect("html-page-context", _Contents(), priority=400)  # before the theme's
