@@ -4,17 +4,19 @@ Python and its packages take seconds to start; the commands of the documents are
 imports once and forks for each command: the command then has arguments, folder, environment and
 streams of its own, as if a shell had started Python. The start itself is tested elsewhere.
 Processes that a command starts by `sys.executable`, such as its ranks, are forked likewise where
-WARM_PYTHON names the program that is Python to them.
+WARM_PYTHON names the program that is Python to them. Who kills the command kills its fork.
 """
 
 from __future__ import annotations
 
 import atexit
+import fcntl
 import gc
 import importlib
 import json
 import os
 import runpy
+import signal
 import socket
 import sys
 import time
@@ -117,6 +119,10 @@ def _become(connection: socket.socket) -> Sequence[str]:
     words, folder, environment = json.loads(
         connection.recv(int.from_bytes(length, "big"), socket.MSG_WAITALL)
     )
+    fcntl.fcntl(connection, fcntl.F_SETOWN, os.getpid())
+    fcntl.fcntl(connection, fcntl.F_SETSIG, signal.SIGKILL)
+    flags = fcntl.fcntl(connection, fcntl.F_GETFL)
+    fcntl.fcntl(connection, fcntl.F_SETFL, flags | os.O_ASYNC)  # from now on it only hangs up
     for stream, number in zip(streams, (0, 1, 2), strict=True):
         os.dup2(stream, number)
         os.close(stream)

@@ -9,6 +9,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Generator
+from contextlib import suppress
 from pathlib import Path
 
 import numpy as np
@@ -16,6 +17,7 @@ import pytest
 from cli.conftest import DIAGRAMS, Xg
 from cli.run_logs import distance, records
 from cli.uneven import COUNTED, counted
+from tier import THOROUGH
 
 from xg_runtime import arrays, checkpoint
 
@@ -229,6 +231,7 @@ def test_four_processes_with_torch_follow_the_curve(xg: Xg, text: Path) -> None:
     assert said.count("step 5/5") == 1
 
 
+@pytest.mark.usefixtures("warm_ranks")
 def test_torchrun_starts_the_ranks(xg: Xg, text: Path) -> None:
     words = ["train", MODEL, *LEARN, "--steps", 3, "--eval", 0]
     assert xg(*words, "--out", "one").code == 0
@@ -239,9 +242,10 @@ def test_torchrun_starts_the_ranks(xg: Xg, text: Path) -> None:
     assert said.count("step 3/3") == 1
 
 
-@pytest.mark.parametrize(
-    ("plan", "more"), [("TP", []), ("PP", ["--set", "N_L=2", "--accumulate", 2])]
-)
+KILLED = [("PP", ["--set", "N_L=2", "--accumulate", 2]), ("TP", [])]
+
+
+@pytest.mark.parametrize(("plan", "more"), KILLED if THOROUGH else KILLED[:1])
 def test_a_rank_that_is_killed_ends_the_run_which_goes_on_later(
     plan: str, more: list[object], xg: Xg, text: Path
 ) -> None:
@@ -262,14 +266,16 @@ def test_a_rank_that_is_killed_ends_the_run_which_goes_on_later(
     assert distance(text / "one", text / "run") < 1e-10
 
 
+@pytest.mark.usefixtures("warm_ranks")
 def test_what_torchrun_starts_anew_on_two_machines_goes_on(xg: Xg, text: Path) -> None:
-    words = ["train", MODEL, *STEADY, "--eval", 0, "--steps", 120]
+    words = ["train", MODEL, *STEADY, "--eval", 0, "--steps", 120, "--checkpoint", 12]
     machine = ["torch.distributed.run", "--nnodes", 2, "--nproc-per-node", 1, "--max-restarts", 1]
-    meeting = ["--rdzv-backend", "c10d", "--rdzv-endpoint", f"127.0.0.1:{free_port()}"]
+    name, place = str(text), f"127.0.0.1:{free_port()}"
+    meeting = ["--rdzv-id", name, "--rdzv-backend", "c10d", "--rdzv-endpoint", place]
     job = ["-m", "xg", *words, "--plan", "TP", "--on", "processes", "--out", "run"]
     agents = [start(*machine, *meeting, *job) for _ in range(2)]
     wait_until(lambda: len(checkpoints(text / "run")) > 1)
-    (victim,) = [p for a in agents for p in children(a.pid) if rank_of(p) == "1"]
+    (victim,) = processes("RANK=1", f"TORCHELASTIC_RUN_ID={name}")
     os.kill(victim, signal.SIGKILL)
     for code, said in map(ended, agents):
         assert code == 0, said
@@ -291,9 +297,14 @@ def children(process: int) -> list[int]:
     return list(map(int, Path(f"/proc/{process}/task/{process}/children").read_text().split()))
 
 
-def rank_of(process: int) -> str:
-    entries = Path(f"/proc/{process}/environ").read_bytes().split(b"\0")
-    return next(e[5:].decode() for e in entries if e.startswith(b"RANK="))
+def processes(*variables: str) -> list[int]:
+    """The processes that were started with these variables."""
+    wanted, found = {each.encode() for each in variables}, list[int]()
+    for entry in Path("/proc").glob("[0-9]*/environ"):
+        with suppress(OSError):  # it has ended, or is another user's
+            if wanted <= set(entry.read_bytes().split(b"\0")):
+                found.append(int(entry.parent.name))
+    return found
 
 
 def wait_until(holds: Callable[[], bool]) -> None:
