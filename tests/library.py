@@ -2,8 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
+
+from xg import ops
+from xg.frontend.project import read_project
+from xg.syntax import ast
+from xg.syntax.tree import walk
 
 LIBRARY: Final = Path(__file__).parents[1] / "diagrams"
 # Together they have every operator and construct of the library: `test_tier` counts.
@@ -19,3 +25,13 @@ def shipped(name: str) -> Path:
     """The shipped diagram of that name, in whichever folder it is."""
     (path,) = LIBRARY.glob(f"*/{name}.xg")
     return path
+
+
+def constructs(path: Path) -> Iterator[str]:
+    """The operators and the parts of the language that a file has."""
+    for tree in walk(read_project(path).main):
+        yield type(tree).__name__
+        if isinstance(tree, ast.NodeUse):
+            yield from (name for name in ("over", "guard", "repeat") if getattr(tree, name))
+        if isinstance(tree, ast.NodeUse | ast.Call) and tree.operator.name in ops.table():
+            yield tree.operator.name
