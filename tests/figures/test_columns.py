@@ -1,6 +1,7 @@
 """Ranks side by side: equal columns, bars with rows of their own, text that nothing crosses."""
 
 import re
+from functools import cache
 from itertools import combinations
 from pathlib import Path
 
@@ -17,6 +18,7 @@ from xg.figures.draw.display import Display, DrawnShape, DrawnText, Element
 from xg.figures.draw.paint import bounds, line_bounds
 from xg.figures.draw.side_by_side import side_by_side
 from xg.figures.layout.columns import first_column
+from xg.figures.layout.placed import PlacedFigure
 from xg.figures.layout.run_engine import layout
 from xg.figures.model.figure import BarPlace, Figure, NodeKind
 from xg.figures.model.geometry import Box, DrawnPath, bounding_box, flattened
@@ -33,12 +35,20 @@ CASES = [
 each_case = pytest.mark.parametrize(("name", "plan"), CASES)
 
 
+@cache
 def drawn(name: str, plan: str) -> Figure:
     return xg.compile(shipped(name), plan=plan).figure("overview")
 
 
+@cache
 def painted(figure: Figure) -> Display:
-    return side_by_side(figure, layout(first_column(figure)))
+    return side_by_side(figure, placement(figure))
+
+
+@cache
+def placement(figure: Figure) -> PlacedFigure:
+    """The first column, which all are placed as."""
+    return layout(first_column(figure))
 
 
 def bars(display: Display) -> list[Element]:
@@ -57,7 +67,7 @@ def texts(element: Element) -> list[Box]:
 @each_case
 def test_a_column_is_clean_and_all_are_alike(name: str, plan: str) -> None:
     figure = drawn(name, plan)
-    placed = layout(first_column(figure))
+    placed = placement(figure)
     assert overlaps(placed) == []
     assert struck(placed) == []
     first = figure.columns[0]

@@ -12,9 +12,10 @@ from library import shipped
 import xg
 from xg.driver import Program
 from xg.figures import dot, painted
+from xg.figures.draw.display import Display
 from xg.figures.layout.frames import strips
 from xg.figures.layout.lanes import lanes
-from xg.figures.layout.run_engine import layout
+from xg.figures.layout.placed import PlacedFigure
 from xg.figures.model.figure import EdgeStyle, Figure, NodeKind
 from xg.figures.model.richtext import characters
 from xg.figures.model.structure import nested
@@ -27,6 +28,13 @@ def compiled(name: str) -> Program:
 
 def _figure(name: str, depth: int | None) -> Figure:
     return compiled(name).figure("overview", depth=depth)
+
+
+@cache
+def _painted(
+    name: str, depth: int | None, *, rightward: bool = False
+) -> tuple[Display, PlacedFigure]:
+    return painted(replace(_figure(name, depth), rightward=rightward))
 
 
 def _blocks(figure: Figure) -> list[str]:
@@ -43,7 +51,7 @@ def _blocks(figure: Figure) -> list[str]:
 @pytest.mark.parametrize("rightward", [False, True])
 def test_an_opened_overview_has_no_flaw(name: str, depth: int, *, rightward: bool) -> None:
     figure = replace(_figure(name, depth), rightward=rightward)
-    display, placed = painted(figure)
+    display, placed = _painted(name, depth, rightward=rightward)
     assert placed.warning == ""
     assert flaws(display, figure.groups) == []
 
@@ -112,7 +120,7 @@ def test_what_goes_round_on_ranks_branches_beside_its_brace(name: str) -> None:
 
 def test_what_a_call_does_not_take_passes_outside_of_its_frame() -> None:
     figure = _figure("gpt2", 2)
-    placed = painted(figure)[1]
+    placed = _painted("gpt2", 2)[1]
     found, inside = lanes(placed), set(figure.groups[1].nodes)
     frame = found.frames["layers.attn"].box
     passing = [n for n, edge in enumerate(figure.edges) if not {edge.tail, edge.head} & inside]
@@ -142,7 +150,7 @@ def test_gradients_run_through_opened_calls() -> None:
 
 
 def test_a_frame_has_its_name_in_its_first_line() -> None:
-    opened = [painted(_figure(name, None))[1] for name in ("gpt2", "transformer", "vit", "llama")]
+    opened = [_painted(name, None)[1] for name in ("gpt2", "transformer", "vit", "llama")]
     frames = [frame for placed in opened for frame in lanes(placed).frames.values()]
     assert len(frames) >= 4
     for frame in frames:
@@ -180,10 +188,10 @@ def test_heads_have_a_lane_in_opened_attention(name: str, depth: int) -> None:
     assert {characters(group.label) for group in axes} == {"batch axis N_H"}
     calls = [set(group.nodes) for group in figure.groups if not group.is_axis]
     assert all(any({*group.nodes} < call for call in calls) for group in axes)
-    placed = layout(figure)
+    placed = _painted(name, depth)[1]
     assert {group.id for group in axes} <= lanes(placed).frames.keys()
 
 
 def test_lanes_keep_an_opened_block_in_order() -> None:
-    display, _ = painted(_figure("gpt2", 2))
+    display, _ = _painted("gpt2", 2)
     assert crossings(display) == 0

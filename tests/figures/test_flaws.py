@@ -30,7 +30,7 @@ from xg.ir.graph import Call, Program
 
 RECORD = Path(__file__).with_name("crossings.json")
 CHUNK = 20
-PROGRAMS = 200 if THOROUGH else 60  # `python -m figures.sweep` looks at more, in all options
+PROGRAMS = 200 if THOROUGH else 40  # `python -m figures.sweep` looks at more, in all options
 RECORDED: dict[str, int] = json.loads(RECORD.read_text(encoding="utf-8"))
 
 

@@ -9,12 +9,14 @@ import json
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import replace
+from functools import cache
 from pathlib import Path
 from typing import Final, Literal, NotRequired, TypedDict, cast
 
 import pytest
 
 import xg
+from xg.driver import Program
 from xg.figures.model.figure import EdgeRole, EdgeStyle, Figure, FigureEdge, FigureNode, NodeKind
 from xg.figures.model.richtext import RichText, characters, title_text
 
@@ -67,8 +69,12 @@ each_figure = pytest.mark.parametrize(
 
 
 def drawn(entry: Entry) -> Figure:
-    path = LIBRARY / "notation" / entry["file"]
-    return xg.compile(path, entry["block"], entry.get("plan")).figure(entry["view"])
+    return compiled(entry["file"], entry["block"], entry.get("plan")).figure(entry["view"])
+
+
+@cache
+def compiled(file: str, block: str, plan: str | None) -> Program:
+    return xg.compile(LIBRARY / "notation" / file, block, plan)
 
 
 def written(text: RichText) -> str:

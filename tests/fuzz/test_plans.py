@@ -7,9 +7,10 @@ from pathlib import Path
 import pytest
 from fuzz.plans import prove_text, tried
 from fuzz.recorded import read, recorded
+from tier import THOROUGH
 
-PLANS = 100  # beside those of random programs that are tried with a plan, too
-CHUNK = 50
+PLANS = 100 if THOROUGH else 60  # beside those of random programs that are tried with a plan, too
+CHUNK = 20
 
 
 @pytest.mark.parametrize("start", range(0, PLANS, CHUNK))

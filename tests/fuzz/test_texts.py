@@ -8,8 +8,8 @@ from fuzz.shrink_text import shrink_text
 from fuzz.texts import text_failure, text_of
 from tier import THOROUGH
 
-TEXTS = 4_000 if THOROUGH else 500
-CHUNK = 250
+TEXTS = 4_000 if THOROUGH else 300
+CHUNK = 100
 
 
 @pytest.mark.parametrize("start", range(0, TEXTS, CHUNK))

@@ -6,6 +6,7 @@ import random
 
 import pytest
 from program_files import PROGRAMS
+from tier import THOROUGH
 
 from xg.diagnostics.diagnostic import DiagnosticError, render
 from xg.diagnostics.limits import SourceBytes
@@ -15,6 +16,7 @@ from xg.syntax.parse import parse
 from xg_grammar import literals
 
 MIB = SourceBytes.maximum
+MUCH = MIB if THOROUGH else MIB // 4  # of what takes a second for each MiB
 WORDS = [*literals(), *["X", "γ", "1", "2.5", '"t"', "\n", "\n", "# c\n", "é", "$", "=="]]
 
 
@@ -107,13 +109,13 @@ def test_the_invisible_characters_are_those_of_unicode() -> None:
         (b"dim " + b"a" * (MIB - 4), "XG0009"),
         (b"dim a = " + b"9" * (MIB - 8), "XG0010"),
         (b"#" * (MIB + 1), "XG0001"),
-        (b") " * (MIB // 2), "XG0113"),
-        (b"} " * (MIB // 2), "XG0113"),
-        (b'"' * MIB, "XG0110"),
-        (b"$ " * (MIB // 2), "XG0103"),
+        (b") " * (MUCH // 2), "XG0113"),
+        (b"} " * (MUCH // 2), "XG0113"),
+        (b'"' * MUCH, "XG0110"),
+        (b"$ " * (MUCH // 2), "XG0103"),
         ("é".encode() * (MIB // 2), "XG0105"),
-        (b"dim " + b"a b " * (MIB // 4 - 1), "XG0115"),
-        (b"dim\n" * (MIB // 4), "XG0110"),
+        (b"dim " + b"a b " * (MUCH // 4 - 1), "XG0115"),
+        (b"dim\n" * (MUCH // 4), "XG0110"),
     ],
 )
 def test_large(data: bytes, code: str) -> None:
