@@ -5,6 +5,17 @@ from pathlib import Path
 
 from cli.conftest import Xg
 
+RANKS = """\
+dim B, D = 4
+mesh N_T = 2
+
+block F_i(X [B, D/N_T]) -> Y [B, D] {
+    param W [D/N_T, D]
+
+    X -> •<=W -> AR(N_T) : Y
+}
+"""
+
 
 def test_the_demo_builds_verifies_and_trains(xg: Xg, folder: Path) -> None:
     said = xg("demo", "mlp", "--steps", 12)
@@ -31,7 +42,8 @@ def test_the_demo_builds_verifies_and_trains(xg: Xg, folder: Path) -> None:
 
 def test_a_diagram_of_ranks_has_the_modules_that_backends_write(xg: Xg, folder: Path) -> None:
     """Not every backend writes modules for ranks; the demo leaves those out."""
-    said = xg("demo", "node_i", "--steps", 12)
+    (folder / "ranks.xg").write_text(RANKS, encoding="utf-8")
+    said = xg("demo", "ranks", "--steps", 12)
     assert said.code == 0, said.err
     modules = {path.stem for path in (folder / "out" / "demo").glob("*.py")}
     everywhere = {name.removesuffix("_numpy") for name in modules if name.endswith("_numpy")}

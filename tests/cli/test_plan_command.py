@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import tomllib
 from importlib.resources import files
 from itertools import chain, combinations
@@ -235,8 +236,12 @@ def test_sizes_must_have_numbers(xg: Xg, net: Path) -> None:
     assert xg("plan", "tiny.xg", "--ranks", "2", "--memory", "1GB").code == 1
 
 
-def test_pipelines_are_among_the_plans(xg: Xg) -> None:
-    file = str(DIAGRAMS / "models" / "transformer.xg")
+def test_pipelines_are_among_the_plans(xg: Xg, folder: Path) -> None:
+    text = (DIAGRAMS / "models" / "transformer.xg").read_text(encoding="utf-8")
+    net, *plans = re.split(r"(?m)^(?=plan )", text)
+    two = [plan for plan in plans if plan.startswith(("plan DP ", "plan PP "))]
+    file = folder / "lm.xg"
+    file.write_text("".join([net, *two]), encoding="utf-8")
     words = ("--ranks", "2", "--memory", "1TB", "--set", "B=8", "--set", "S=16", "--set", "N_L=2")
     said = xg("plan", file, *words, "--machine", "h100-network", "--json")
     data = json.loads(said.out)
