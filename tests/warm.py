@@ -15,13 +15,15 @@ import gc
 import importlib
 import json
 import os
+import pkgutil
 import runpy
 import signal
 import socket
 import sys
 import time
 import traceback
-from collections.abc import Mapping, Sequence
+import weakref
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 
@@ -44,7 +46,10 @@ IMPORTED = (
     "transformers",
     "transformers.modeling_utils",
     "transformers.models.auto.modeling_auto",
+    "wasmtime",
 )
+# And all modules of these packages but those of JAX, which is not to be forked.
+WHOLE = ("xg.cli", "xg.codegen", "xg.figures", "xg.frontend", "xg.ops", "xg.verify", "xg_runtime")
 # `CLIENT SOCKET WORD...` is `python WORD...`; it imports little, since it starts for every command.
 CLIENT = """\
 import os, sys
@@ -81,8 +86,10 @@ def shared_python(folder: Path, environment: Mapping[str, str], owner: int) -> S
 
 def _serve(path: str, owner: int) -> tuple[socket.socket, Sequence[str]]:
     """Fork for each request; what returns is the fork, with its connection and its words."""
-    for name in IMPORTED:
+    for name in (*IMPORTED, *_modules()):
         importlib.import_module(name)
+    for end in [*weakref.finalize._registry]:  # pyright: ignore # what torch would take apart
+        end.atexit = False
     gc.collect()
     gc.freeze()
     listening = socket.socket(socket.AF_UNIX)
@@ -103,6 +110,14 @@ def _serve(path: str, owner: int) -> tuple[socket.socket, Sequence[str]]:
             listening.close()
             return connection, _become(connection)
         connection.close()
+
+
+def _modules() -> Iterator[str]:
+    """The modules of whole packages."""
+    for package in map(importlib.import_module, WHOLE):
+        for found in pkgutil.walk_packages(package.__path__, f"{package.__name__}."):
+            if "jax" not in found.name:
+                yield found.name
 
 
 def _end_without(owner: int) -> None:
