@@ -14,7 +14,6 @@ from collections.abc import Callable
 from itertools import chain
 from pathlib import Path
 
-import pytest
 from editor.client import ROOT, Editor, Message
 from editor.test_session import spot
 from tier import THOROUGH
@@ -231,14 +230,15 @@ block F(X [B, K]) -> Y [B, K] {
 """
 
 
-@pytest.mark.parametrize("words", ["|tanh", "tanh |->", "|Y\n}", "F(|X"])
-def test_a_number_of_a_dim_is_new_wherever_it_is_said(tmp_path: Path, words: str) -> None:
+def test_a_number_of_a_dim_is_new_wherever_it_is_said(tmp_path: Path) -> None:
     editor = Editor(tmp_path)
-    editor.open("k.xg", SIZES)
-    place = spot(SIZES, words)
-    assert "with K = 3" in editor.hover("k.xg", *place)
-    editor.type("k.xg", SIZES.replace("K = 3", "K = 5"), 2)
-    assert "with K = 5" in editor.hover("k.xg", *place)
+    places = [spot(SIZES, words) for words in ("|tanh", "tanh |->", "|Y\n}", "F(|X")]
+    for number, place in enumerate(places):
+        name = f"k{number}.xg"
+        editor.open(name, SIZES)
+        assert "with K = 3" in editor.hover(name, *place)
+        editor.type(name, SIZES.replace("K = 3", "K = 5"), 2)
+        assert "with K = 5" in editor.hover(name, *place)
     assert editor.quit()[0] == 0
 
 
