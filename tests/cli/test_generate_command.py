@@ -15,8 +15,11 @@ TEXT = "the cat sat on the mat; the dog sat on the log. " * 40
 Train = Callable[..., Said]
 
 
+TRAINED: list[Path] = []  # the run of the first test that needs one
+
+
 @pytest.fixture
-def train(xg: Xg, folder: Path) -> Train:
+def train(xg: Xg, folder: Path, tmp_path_factory: pytest.TempPathFactory) -> Train:
     """Train a model in `run`, on `text.txt`, for as long as it takes to know some words."""
     (folder / "text.txt").write_text(TEXT)
     shutil.copy(DIAGRAMS / "models" / "transformer.xg", folder / "lm.xg")
@@ -25,7 +28,11 @@ def train(xg: Xg, folder: Path) -> Train:
         data = ["--data", "text.txt", "--level", "char", "--eval", 0, "--out", "run"]
         return xg("train", "lm.xg", *SMALL, *data, "--lr", 0.02, "--overwrite", *words)
 
-    assert call("--steps", 80).code == 0
+    if TRAINED:
+        shutil.copytree(TRAINED[0], folder / "run")
+    else:
+        assert call("--steps", 80).code == 0
+        TRAINED.append(shutil.copytree(folder / "run", tmp_path_factory.mktemp("trained") / "run"))
     return call
 
 
