@@ -160,7 +160,7 @@ print(hashlib.sha256(data).hexdigest())
 
 
 def test_bytes_do_not_depend_on_the_hash_seed() -> None:
-    """Of this process, which is drawn anew each time, and of another."""
+    """Of this process, whose seed is drawn, and of another."""
     seed = "2" if os.environ.get("PYTHONHASHSEED") == "1" else "1"
     paths = os.pathsep.join(sys.path)
     done = subprocess.run(
