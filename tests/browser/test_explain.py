@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import pytest
-from browser.chromium import script
+from browser.chromium import script, view
 from browser.conftest import Open
 from pages.explain.pages import hostile, page
 from selenium.webdriver.common.by import By
@@ -22,17 +21,20 @@ return [...document.querySelectorAll('svg.window')].map((window) => {
 """
 
 
-@pytest.mark.parametrize(("width", "scheme"), [(1280, "light"), (390, "dark")])
-def test_nothing_sticks_out_and_every_node_is_in_its_window(
-    opened: Open, width: int, scheme: str
-) -> None:
-    driver = opened(text=html(page("cat_sleeps")).text, width=width, scheme=scheme)
-    assert script(driver, "return document.documentElement.scrollWidth") <= width
-    windows = script(driver, WINDOWS)
-    assert len(windows) == 36
-    assert all(windows)
-    color = script(driver, "return getComputedStyle(document.body).backgroundColor")
-    assert color == {"light": "rgb(255, 255, 255)", "dark": "rgb(20, 24, 31)"}[scheme]
+def test_nothing_sticks_out_and_every_node_is_in_its_window(opened: Open) -> None:
+    """Such a page has no script: a window of another size shows what it would at first."""
+    driver = opened(text=html(page("cat_sleeps")).text)
+    for width, scheme, ground in (
+        (1280, "light", "rgb(255, 255, 255)"),
+        (390, "dark", "rgb(20, 24, 31)"),
+    ):
+        view(driver, width, 900, scheme)
+        assert script(driver, "return document.documentElement.scrollWidth") <= width
+        windows = script(driver, WINDOWS)
+        assert len(windows) == 36
+        assert all(windows)
+        color = script(driver, "return getComputedStyle(document.body).backgroundColor")
+        assert color == ground
 
 
 # The frames of a product: the whole first row, the whole first column, the first number.
@@ -43,24 +45,23 @@ return [...document.querySelectorAll('#step-1 .product table')].map((table) =>
 """
 
 
-@pytest.mark.parametrize("width", [1400, 768, 375])
-def test_a_product_stands_in_one_line_where_it_fits(opened: Open, width: int) -> None:
-    driver = opened(text=html(page("cat_sleeps")).text, width=width)
-    row, column, cell = script(driver, FRAMED)
-    assert row == ["#####", "     ", "     "]
-    assert column == ["#  "] * 5
-    assert cell == ["#  ", "   ", "   "]
-    wide = script(
-        driver,
-        "return [...document.querySelectorAll('#step-1 .product > div')]"
-        ".filter((part, n, all) => n && part.offsetLeft < all[n - 1].offsetLeft).length",
-    )
-    assert wide == (width < 500)
-    assert script(driver, "return document.documentElement.scrollWidth") <= width
-
-
-def test_a_link_leads_to_its_step(opened: Open) -> None:
+def test_a_product_stands_in_one_line_where_it_fits_and_a_link_leads_to_its_step(
+    opened: Open,
+) -> None:
     driver = opened(text=html(page("cat_sleeps")).text)
+    for width in (375, 768, 1400):
+        view(driver, width, 900)
+        row, column, cell = script(driver, FRAMED)
+        assert row == ["#####", "     ", "     "]
+        assert column == ["#  "] * 5
+        assert cell == ["#  ", "   ", "   "]
+        wide = script(
+            driver,
+            "return [...document.querySelectorAll('#step-1 .product > div')]"
+            ".filter((part, n, all) => n && part.offsetLeft < all[n - 1].offsetLeft).length",
+        )
+        assert wide == (width < 500)
+        assert script(driver, "return document.documentElement.scrollWidth") <= width
     driver.find_element(By.CSS_SELECTOR, "#step-1 p a").click()
     assert driver.find_element(By.CSS_SELECTOR, "article:target h4").text == "5 Q • K⊤"
 

@@ -204,9 +204,8 @@ def test_a_page_of_one_rank_goes_without_a_pointer(opened: Open) -> None:
     assert one(driver, "#backward").is_selected()
 
 
-@pytest.mark.parametrize("scheme", ["light", "dark"])
-def test_a_phone_shows_ranks_without_sideways_scrolling(opened: Open, scheme: str) -> None:
-    driver = opened(text=page("mlp", PLAN), width=390, height=844, scheme=scheme)
+def test_a_phone_shows_ranks_without_sideways_scrolling(opened: Open) -> None:
+    driver = opened(text=page("mlp", PLAN), width=390, height=844)
     for _ in range(8):
         one(driver, "#next").click()
     for tab in ("code", "numbers", "costs"):
