@@ -144,24 +144,26 @@ class Router:
         return LineField(self.field, request.key, request.half, request.room, request.lanes, ends)
 
     def best(self, request: RouteRequest, old: Route | None = None) -> Route:
-        """Try the pairs of ports, the most promising first; keep an old route that costs less."""
+        """Return the best route; keep an old one that costs less."""
+        limit = FAR * FAR if old is None else nextafter(self.cost(old), FAR * FAR)
+        # Where no side of the ends has room: enter from above in any case.
+        return self.cheaper(request, limit) or old or _direct(request)
+
+    def cheaper(self, request: RouteRequest, limit: float) -> Route | None:
+        """Try the pairs of ports, the most promising first; None where no way costs less."""
         pairs = sorted(
             ((_least(start, end), start, end)
              for start, end in product(request.starts, request.ends)),
             key=lambda pair: pair[0],
         )  # fmt: skip
-        best = old
-        seen = self._seen(request)
-        lowest = FAR * FAR if old is None else nextafter(self.cost(old, seen), FAR * FAR)
+        best, lowest, seen = None, limit, self._seen(request)
         ways = _Ways(self, request, seen)
         for least, start, end in pairs:
-            if best is not None and least >= lowest:
+            if least >= lowest:
                 break
             route = ways.between(start, end, lowest)
             if route is not None and (cost := self.cost(route, seen, lowest)) < lowest:
                 best, lowest = route, cost
-        if best is None:  # no side of the ends has room: enter from above in any case
-            best = _direct(request)
         return best
 
     # ---- cost --------------------------------------------------------------------------------

@@ -19,6 +19,7 @@ from xg.figures.model.geometry import Box
 from xg.figures.model.structure import EdgePlace
 
 _INWARD: Final = 4.0  # how far off the end of free room a line keeps, if it can
+_ROUNDING: Final = 1e-6
 _LEAST: Final = 5.0  # that a slide must save: half a corner
 
 
@@ -62,7 +63,7 @@ class _SlidingLabels:
         best = list(zip(old, boxes, strict=True))
         for route, box in best:
             self._take(route, box)
-        for routes, moved in self._ways(asked, old):
+        for routes, moved in self._ways(asked, old, lowest):
             cost = self._cost(routes)
             if cost < lowest and self._trouble(routes) <= trouble:
                 lowest, best = cost, list(zip(routes, moved, strict=True))
@@ -77,23 +78,29 @@ class _SlidingLabels:
         return sum(map(self.router.trouble, routes))
 
     def _ways(
-        self, asked: Sequence[RouteRequest], old: Sequence[Route]
+        self, asked: Sequence[RouteRequest], old: Sequence[Route], limit: float
     ) -> Iterator[tuple[list[Route], list[Box]]]:
         """Yield the routes and the labels of edges for all places of these; they are on the field.
 
-        None is on it before and afterwards.
+        None is on it before and afterwards. All that cost less than the limit are among them.
         """
         if not asked:
             yield [], []
             return
-        for route, box in list(self._places(asked[0], old[0])):
+        for route, box in list(self._places(asked[0], old[0], limit)):
             self._put(route, box)
-            for routes, boxes in self._ways(asked[1:], old[1:]):
+            rest = limit - self.router.cost(route) if asked[1:] else limit
+            for routes, boxes in self._ways(asked[1:], old[1:], rest):
                 yield [route, *routes], [box, *boxes]
             self._take(route, box)
 
-    def _places(self, request: RouteRequest, old: Route) -> Iterator[tuple[Route, Box]]:
-        """Yield where a label may be, the nearest first, with the best route that passes there."""
+    def _places(
+        self, request: RouteRequest, old: Route, limit: float
+    ) -> Iterator[tuple[Route, Box]]:
+        """Yield where a label may be, the nearest first, with the best route that passes there.
+
+        None that costs more than the limit, apart from what rounding adds.
+        """
         assert request.via is not None
         (row, line), box = request.via, self.router.placed.labels[request.number]
         places = {line, *self._lines(request, row, old, box.width)}
@@ -101,8 +108,8 @@ class _SlidingLabels:
             moved = box.moved(x - line, 0.0)
             room = blocked(self.router.placed, request.number, moved)
             if abs(x) < FAR / 2 and _is_free(self.router.field, row, room, request.lanes):
-                route = self.router.best(replace(request, via=(row, x)))
-                if any(x == run.x for run in route.runs):
+                route = self.router.cheaper(replace(request, via=(row, x)), limit + _ROUNDING)
+                if route is not None and any(x == run.x for run in route.runs):
                     yield route, moved
 
     def _lines(self, request: RouteRequest, row: int, old: Route, width: float) -> Iterator[float]:
