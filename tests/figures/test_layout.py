@@ -1,7 +1,7 @@
 """Layout: boxes and labels apart, engines in agreement, a way out when none works."""
 
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from types import FrameType
 
@@ -28,6 +28,8 @@ from xg.figures.engines.engine import Engine, EngineError, OutOfBudgetError
 from xg.figures.layout import route_edges, run_engine
 from xg.figures.layout.choose_routes import Router
 from xg.figures.layout.columns import first_column
+from xg.figures.layout.field import FAR, Route
+from xg.figures.layout.request import RouteRequest
 from xg.figures.layout.run_engine import ENGINES, layout, probe
 from xg.figures.layout.tangles import tangles
 from xg.figures.model import style
@@ -258,6 +260,28 @@ def test_a_label_moves_where_its_line_bends_only_for_it(monkeypatch: pytest.Monk
     stayed = corners("Experts", "g"), corners("MoE", "second")
     assert sum(stayed[0].values()) > sum(moved[0].values())
     assert sum(stayed[1].values()) > sum(moved[1].values())
+
+
+def test_routes_that_are_given_up_would_not_have_been_taken(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """With all routes for all places of labels the figure is the same."""
+    figure = xg.compile(shipped("moe"), "Experts").figure("forward")
+    placed, given_up = layout(figure), list[bool]()
+    cheaper, slide = Router.cheaper, route_edges.slide_labels
+
+    def whole(self: Router, request: RouteRequest, limit: float) -> Route | None:
+        given_up.append(cheaper(self, request, limit) is None)
+        return cheaper(self, request, FAR * FAR)
+
+    def unlimited(router: Router, asked: Sequence[RouteRequest]) -> Mapping[int, Box]:
+        with monkeypatch.context() as patch:
+            patch.setattr(Router, "cheaper", whole)
+            return slide(router, asked)
+
+    monkeypatch.setattr(route_edges, "slide_labels", unlimited)
+    assert layout(figure) == placed
+    assert sum(given_up) > len(given_up) / 2
 
 
 def test_the_lines_of_others_pass_beside_a_lane() -> None:
