@@ -48,7 +48,8 @@ IMPORTED = (
     "transformers.models.auto.modeling_auto",
     "wasmtime",
 )
-# And all modules of these packages but those of JAX, which is not to be forked.
+# And all modules of these packages but those of JAX, which is not to be forked, and the one that
+# `python -m` runs, which warns where it is imported already.
 WHOLE = ("xg.cli", "xg.codegen", "xg.figures", "xg.frontend", "xg.ops", "xg.verify", "xg_runtime")
 # `CLIENT SOCKET WORD...` is `python WORD...`; it imports little, since it starts for every command.
 CLIENT = """\
@@ -116,7 +117,7 @@ def _modules() -> Iterator[str]:
     """The modules of whole packages."""
     for package in map(importlib.import_module, WHOLE):
         for found in pkgutil.walk_packages(package.__path__, f"{package.__name__}."):
-            if "jax" not in found.name:
+            if "jax" not in found.name and not found.name.endswith(".worker"):
                 yield found.name
 
 
