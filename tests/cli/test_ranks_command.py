@@ -242,7 +242,10 @@ def test_torchrun_starts_the_ranks(xg: Xg, text: Path) -> None:
     assert said.count("step 3/3") == 1
 
 
-KILLED = [("PP", ["--set", "N_L=2", "--accumulate", 2]), ("TP", [])]
+KILLED: list[tuple[str, list[object]]] = [
+    ("PP", ["--set", "N_L=2", "--accumulate", 2]),
+    ("TP", []),
+]
 
 
 @pytest.mark.parametrize(("plan", "more"), KILLED if THOROUGH else KILLED[:1])
