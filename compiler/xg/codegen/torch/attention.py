@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import torch
 
-from xg.codegen.torch.flash import d_flash, flash, is_flash
+from xg.codegen.torch.flash import d_flash, flash, flash_output, is_flash
 from xg.codegen.torch.support import keep_mask, keep_part
 
 Array = torch.Tensor
@@ -25,7 +25,7 @@ def attention_output(
     q: Array, k: Array, v: Array, m: Array | None, scale: float, mask: str
 ) -> Array:
     """``softmax(α Q K⊤ + M) V`` alone."""
-    return attend(q, k, v, m, scale, mask)[0]
+    return output(q, k, v, m, scale, mask)
 
 
 def grouped_attention_output(q: Array, k: Array, v: Array, scale: float, mask: str) -> Array:
@@ -36,9 +36,9 @@ def grouped_attention_output(q: Array, k: Array, v: Array, scale: float, mask: s
     groups, width = q.shape[-3] // k.shape[-3], v.shape[-1]
     if q.shape[-2] != 1:
         k, v = for_groups(k, groups), for_groups(v, groups)
-        return attend(q, k, v, None, scale, mask)[0]
+        return output(q, k, v, None, scale, mask)
     rows = q.reshape(*k.shape[:-2], groups, q.shape[-1])
-    y, _ = attend(rows, k, v, None, scale, "none")
+    y = output(rows, k, v, None, scale, "none")
     return y.reshape(*q.shape[:-1], width)
 
 
@@ -59,6 +59,15 @@ def attend(
         return y, lse[..., None]
     weights, lse = weigh(q, k, m, scale, mask)
     return weights.to(v.dtype) @ v, lse
+
+
+def output(q: Array, k: Array, v: Array, m: Array | None, scale: float, mask: str) -> Array:
+    """The output of `attend`, without sums."""
+    mask = "none" if q.shape[-2] == 1 else mask
+    if is_flash(q, k, v, m, mask):
+        return flash_output(q, k, v, scale, mask == "causal")
+    weights, _ = weigh(q, k, m, scale, mask)
+    return weights.to(v.dtype) @ v
 
 
 def d_attention(
@@ -108,7 +117,7 @@ def local_attention_output(
     S_k = k.shape[-2]
     if m is None and q.shape[-2] == 1 <= S_k and behind >= 0 <= ahead:
         first = max(0, S_k - 1 - behind)
-        return attend(q, k[..., first:, :], v[..., first:, :], None, scale, "none")[0]
+        return output(q, k[..., first:, :], v[..., first:, :], None, scale, "none")
     return attend_band(q, k, v, m, scale, behind, ahead)[0]
 
 

@@ -13,6 +13,8 @@ Array = torch.Tensor
 
 def recurrence(a: Array, b: Array, h: Array, reverse: bool) -> Array:
     """h_t = a_t ⊙ h_{t-1} + b_t for all t; if `reverse`, from the last one on."""
+    if len(b) == 1:
+        return torch.addcmul(b, a, h)
     states = b.new_empty(b.shape)
     scan(a, b, h, states, reverse)
     return states

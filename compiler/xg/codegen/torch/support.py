@@ -54,8 +54,11 @@ def window(
     """Cut an axis into windows, with zeros beyond its ends; their elements are a new axis."""
     span = dilation * (width - 1) + 1
     behind = stride * (count - 1) + span - before - x.shape[axis]
-    padded = torch.constant_pad_nd(x, (0, 0) * (-axis - 1) + (before, behind))
-    return padded.unfold(axis, span, stride)[..., ::dilation].movedim(-1, axis)
+    if before or behind:
+        x = torch.constant_pad_nd(x, (0, 0) * (-axis - 1) + (before, behind))
+    parts = x.unfold(axis, span, stride)
+    parts = parts[..., ::dilation] if dilation > 1 else parts
+    return parts.movedim(-1, axis)
 
 
 def overlap(

@@ -38,7 +38,8 @@ OF_KERNELS: Final = words(
     cuda exp_ flip functional get_cpu_capability view
     gelu gelu_backward get_device_properties grad_input is_available is_compiling
     is_contiguous is_cpu hip isfinite itemsize linear major masked_fill narrow new_empty new_full
-    mkldnn mul_ sigmoid_ sigmoid_backward sub_ tanh_backward _scaled_dot_product_cudnn_attention
+    mkldnn mul_ scaled_dot_product_attention
+    sigmoid_ sigmoid_backward sub_ tanh_backward _scaled_dot_product_cudnn_attention
     _scaled_dot_product_cudnn_attention_backward _scaled_dot_product_efficient_attention
     _scaled_dot_product_efficient_attention_backward _scaled_dot_product_flash_attention
     _scaled_dot_product_flash_attention_backward _scaled_dot_product_flash_attention_for_cpu

@@ -700,7 +700,8 @@ def _is_plain(a: Array, b: Array) -> bool:
 
 def _is_row(a: Array, b: Array) -> bool:
     """Whether `row_product` is for these: `a` one row, `b` large and by columns."""
-    if a.numel() != a.shape[-1] or b.stride(-2) != 1 or b.stride(-1) != b.shape[-2]:
+    rows = b.shape[-2]
+    if a.numel() != rows or b.stride() != (1, rows):
         return False
     return _is_plain(a, b) and _reads_columns(b)
 
