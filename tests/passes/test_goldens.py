@@ -26,6 +26,7 @@ from xg.passes.pipelines import (
     HOIST,
     OUTLINE,
     PARALLEL,
+    PREPARE,
     SHARE,
     SINGLE,
 )
@@ -51,7 +52,7 @@ def _id(path: Path) -> str:
 def _pipeline(name: str, program: Program) -> tuple[Pass, ...]:
     """Every pass up to the one of that name."""
     pipeline = PARALLEL if program.is_parallel and name != DROP_MESH.name else SINGLE
-    if name in (HOIST.name, FUSE.name, SHARE.name, OUTLINE.name):
+    if name in (HOIST.name, FUSE.name, SHARE.name, PREPARE.name, OUTLINE.name):
         pipeline = (DROP_MESH, ELIMINATE_DEAD, PASSES[name])
     if name == GROUP.name:
         pipeline = (DROP_MESH, ELIMINATE_DEAD, FUSE, GROUP)

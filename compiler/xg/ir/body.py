@@ -46,6 +46,22 @@ def substitute(
     return tuple(None if root is None else expressions[id(root)] for root in roots)
 
 
+def unstopped(body: Body) -> Body:
+    """The body without what stops a gradient, for where there is none."""
+    whole: dict[int, Expr] = {}
+    order = topological(body.outputs)
+    uses = Counter(id(arg) for expr in order for arg in expr.args)
+    for expr in order:
+        args = tuple(whole[id(arg)] for arg in expr.args)
+        if expr.prim == "stop":
+            alone = uses[id(expr.args[0])] == 1 and not args[0].name
+            whole[id(expr)] = replace(args[0], name=expr.name) if alone else args[0]
+        else:
+            kept = all(new is old for new, old in zip(args, expr.args, strict=True))
+            whole[id(expr)] = expr if kept else replace(expr, args=args)
+    return replace(body, outputs=tuple(whole[id(output)] for output in body.outputs))
+
+
 def same(left: Sequence[Expr], right: Sequence[Expr]) -> bool:
     """Whether two lists of expressions apply the same primitives in the same order."""
     orders = topological(left), topological(right)

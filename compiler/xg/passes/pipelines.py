@@ -19,6 +19,7 @@ from xg.passes.recomputation import recompute
 from xg.passes.runner import History, Pass, run
 from xg.passes.shard import annotate, check, join, localise, place
 from xg.passes.share import share
+from xg.passes.share.prepare import prepare
 from xg.passes.split_stages import apart, joint, split_stages
 from xg.sharding.apply_plan import with_mesh
 from xg.sharding.padding import pad
@@ -47,6 +48,9 @@ GROUP: Final = Pass(
 SHARE: Final = Pass(
     "share", "computes once in a step what depends on sizes alone, for --kernels", share
 )
+PREPARE: Final = Pass(
+    "prepare", "sets apart what depends on parameters alone, in a step with --kernels", prepare
+)
 COLLECT: Final = Pass(
     "collect", "multiplies once behind a loop for the gradients of parameters", collect
 )
@@ -60,14 +64,15 @@ AFTER_PLACE: Final = (DIFFERENTIATE, RECOMPUTE, CHECK, JOIN, LOCALIZE)
 RANK: Final = (*PLACED, *AFTER_PLACE)
 PARALLEL: Final = (NUMBER_MESH, *RANK)
 FUSED: Final = (HOIST, FUSE, DIFFERENTIATE, COLLECT)
-FUSED_STEP: Final = (HOIST, FUSE, GROUP, SHARE)
+FUSED_STEP: Final = (HOIST, FUSE, GROUP, SHARE, PREPARE)
 FUSED_RANK: Final = (PAD, FUSE, *RANK)
 STEP: Final = (ELIMINATE_DEAD, DIFFERENTIATE)  # what a decoder computes before its steps
 BLOCKS: Final = (OUTLINE, DIFFERENTIATE)  # what an `nn.Module` runs under autograd
 FUSED_BLOCKS: Final = (*BLOCKS, COLLECT)
 EVERY_PASS: Final = (
     *(DROP_MESH, NUMBER_MESH, ELIMINATE_DEAD, PAD, ANNOTATE, RING, PLACE),
-    *(DIFFERENTIATE, RECOMPUTE, CHECK, JOIN, LOCALIZE, HOIST, FUSE, GROUP, SHARE, COLLECT, OUTLINE),
+    *(DIFFERENTIATE, RECOMPUTE, CHECK, JOIN, LOCALIZE, HOIST, FUSE, GROUP, SHARE, PREPARE),
+    *(COLLECT, OUTLINE),
 )
 
 

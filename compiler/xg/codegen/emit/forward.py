@@ -10,6 +10,7 @@ from xg.codegen.emit.line_breaks import bracketed, wrapped
 from xg.codegen.emit.locate import Source
 from xg.codegen.emit.module_plan import ModulePlan
 from xg.codegen.emit.names import Names, safe, spell_symbol
+from xg.codegen.emit.prepared import prepared_steps
 from xg.codegen.emit.spelling import Scope
 from xg.codegen.emit.statements import Statements, place_of
 from xg.codegen.emit.support import private
@@ -90,7 +91,11 @@ class _ForwardWriter(PassWriter):
         for value, name in zip(graph.inputs, inputs, strict=True):
             self.statements.texts[value] = Text(name)
         spell_gathered(self, graph.steps)
-        params = [value for value in graph.param_values() if self.statements.uses[value]]
+        made = prepared_steps(self.plan, graph)
+        for step in made:
+            self.statements.uses.subtract(step.inputs)
+        fetched = (*graph.param_values(), *(step.outputs[0] for step in made))
+        params = [value for value in fetched if self.statements.uses[value]]
         taken = [*self.take_params(params), *self._take_states()]
         needed = set(read_values(graph.steps)) | set(self.saved) | set(graph.outputs)
         needed |= {state.next for state in graph.states}
@@ -98,6 +103,8 @@ class _ForwardWriter(PassWriter):
         self.statements.unread |= again - needed
         needed |= again
         for step in graph.steps:
+            if step in made:
+                continue
             if isinstance(step, Apply):
                 keep = [v for v in step.outputs if v in needed or v.role != "cache"]
                 self.statements.apply(step, keep)

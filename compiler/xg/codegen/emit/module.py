@@ -70,6 +70,7 @@ class ModuleWriter:
         self.program = program
         self.dialect = dialect
         self.plan = plan
+        plan.prepares = bool(dialect.ready and plan.kernels) and not plan.saves
         plan.bundles = plan.defers_sums and bundles(program, plan.shared)
         self.saved: dict[str, tuple[Forward, tuple[str, ...]]] = {}
         self.blocks: dict[str, list[list[str]]] = {}

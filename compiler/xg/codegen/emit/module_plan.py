@@ -30,7 +30,8 @@ class ModulePlan:
     `moved` are the graphs with running statistics. `marks` say for the forward (False) and the
     backward function (True) of each graph which lines compute which steps. `gradients` are the
     names of all backward functions.
-    `recurrences` are the graphs whose rounds a kernel computes at once.
+    `recurrences` are the graphs whose rounds a kernel computes at once. A module that `prepares`
+    computes what depends on parameters alone before its steps.
     """
 
     program: Program
@@ -47,6 +48,7 @@ class ModulePlan:
     moved: frozenset[str] = frozenset()
     kernels: Kernels | None = None
     bundles: bool = False
+    prepares: bool = False
     arguments: dict[str, tuple[str, ...]] = field(default_factory=dict[str, tuple[str, ...]])
     types: dict[str, tuple[str, ...]] = field(default_factory=dict[str, tuple[str, ...]])
     constants: dict[str, int] = field(default_factory=dict[str, int])
@@ -92,7 +94,7 @@ class ModulePlan:
         return cls(
             program=program,
             spelling=spelling,
-            operators=Functions(spelling, names, kernels, always),
+            operators=Functions(spelling, names, kernels, always, bool(program.backwards)),
             functions=functions,
             classes=classes,
             random=random,

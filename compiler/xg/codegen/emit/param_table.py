@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
 
+from xg.codegen.emit.line_breaks import broken
 from xg.codegen.emit.spelling import Scope
 from xg.codegen.emit.text import tuple_of
 from xg.diagnostics.lazy_dataclass import dataclass
@@ -16,7 +18,8 @@ from xg.ir.walk import callers_first, having, reached
 from xg.sharding.shard_spec import cuts_of_value
 
 Symbols = Mapping[str, Dim]
-Row = tuple[str, str]  # a name, and what is said of it as text
+Key = Callable[[str], str]  # the text of the path of a name, where a row is
+Row = tuple[str, str | Callable[[Key], str]]  # a name, and what is said of it as text
 Rows = Callable[[Graph, Symbols, Scope], list[Row]]
 
 
@@ -154,7 +157,12 @@ class _Level:
     def rows(self, scope: Scope, rows: Rows) -> Iterator[str]:
         """Lines of a dictionary display."""
         for name, text in rows(self.graph, self.symbols, scope):
-            yield f"{_key(self.path, name)}: {text},"
+            if isinstance(text, str):
+                yield f"{_key(self.path, name)}: {text},"
+            else:
+                code = f"{_key(self.path, name)}: {text(partial(_key, self.path))}"
+                *lines, last = broken(code, 4 * self.depth + 9)  # with a comma behind it
+                yield from (*lines, f"{last},")
 
     def below(self, call: Call, program: Program, scope: Scope) -> _Level:
         """The use of the callee of a call."""

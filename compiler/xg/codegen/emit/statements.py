@@ -15,7 +15,7 @@ from xg.codegen.emit.spelling import Scope, Spelling
 from xg.codegen.emit.text import WIDTH, Text, call
 from xg.diagnostics.lazy_dataclass import dataclass, field
 from xg.diagnostics.source import Span
-from xg.ir.body import VIEWS, Body, is_inline
+from xg.ir.body import VIEWS, Body, is_inline, unstopped
 from xg.ir.graph import Apply, Step, Value
 from xg.ir.tensor import TensorType
 
@@ -34,12 +34,16 @@ def function_name(operator: str) -> str:
 
 @dataclass(slots=True)
 class Functions:
-    """The operator functions of a module: equal ones are one, different ones differ in name."""
+    """The operator functions of a module: equal ones are one, different ones differ in name.
+
+    One without backward passes has no gradient that a body could stop: it `learns` nothing.
+    """
 
     spelling: Spelling
     names: Names
     kernels: Kernels | None = None
     always: Kernels | None = None
+    learns: bool = True
     sources: dict[tuple[str, tuple[str, ...]], str] = field(
         default_factory=dict[tuple[str, tuple[str, ...]], str]
     )
@@ -155,6 +159,7 @@ class Statements:
             out for out, v in zip(body.outputs, step.outputs, strict=True) if v in needed
         ]
         body = Body(body.operands, tuple(expressions))
+        body = body if self.functions.learns else unstopped(body)
         steps = self._gathered(step)
         text = self._text(step, body)
         while len(text.text) > WIDTH - 20 and any(v in self.waiting for v in step.inputs):

@@ -9,6 +9,7 @@ from xg.codegen.emit.line_breaks import bracketed, indented
 from xg.codegen.emit.locate import Source, closure, locate
 from xg.codegen.emit.names import Names, mentioned, spell_symbol
 from xg.codegen.emit.param_table import state_lines
+from xg.codegen.emit.prepared import PreparedNumbers
 from xg.codegen.emit.public import PublicWriter
 from xg.codegen.emit.ranges import given_range_lines
 from xg.codegen.emit.size_limits import limit_lines
@@ -25,9 +26,11 @@ class StepWriter(PublicWriter):
 
     table: list[str] = field(default_factory=list[str], init=False)
     held: tuple[str, ...] = field(default=(), init=False)  # what the table of states needs
+    numbers: PreparedNumbers | None = field(default=None, init=False)
 
     def __post_init__(self) -> None:
         """Write the table of states first: the functions fill it."""
+        self.numbers = PreparedNumbers.of(self.plan)
         scope = Scope(self.graph.sizes)
         lines = state_lines(self.plan.program, scope)
         self.held = tuple(scope.needed)
@@ -44,7 +47,8 @@ class StepWriter(PublicWriter):
 
     def support(self) -> list[list[str]]:
         """The private functions that they call."""
-        return [self.params.table, self.table]
+        numbers = [self.numbers.names, self.numbers.values] if self.numbers else []
+        return [self.params.table, self.table, *numbers]
 
     def _table_of(self, past: str) -> list[str]:
         """The arguments of the table of states, with a number of past positions."""
@@ -67,7 +71,31 @@ class StepWriter(PublicWriter):
             "    ready = dict(params)",
             "    for name, array in params.items():",
             *indented(lines, 8),
+            *indented(self._added()),
             "    return ready",
+        ]
+
+    def _added(self) -> list[str]:
+        """Lines of `prepared` that add the numbers which depend on parameters alone."""
+        if self.numbers is None:
+            return []
+        sizes, needed = self.graph.sizes, self.numbers.sizes
+        located = locate(needed, self._param_sources(), sizes, sizes.defaults, self.graph.span)
+        self.plan.constants.update(located.constants)
+        call = bracketed("ready |= _numbers(", ["params", *self.numbers.given()], ")", 4)
+        return [*located.lines, *call]
+
+    def _completed(self) -> list[str]:
+        """Lines of `step` that check the names of parameters, and add those numbers if need be."""
+        if self.numbers is None:
+            return checked_names(self.plan.program)
+        given = self.numbers.given()
+        call = bracketed("params = {**params, **_numbers(", ["params", *given], ")}", 8)
+        return [
+            *bracketed("numbers = _number_names(", given, ")", 4),
+            "_check_names(params, *table, *numbers)",
+            "if [name for name in numbers if name not in params]:",
+            *indented(call),
         ]
 
     def _left_as_they_are(self) -> set[str]:
@@ -140,7 +168,8 @@ class StepWriter(PublicWriter):
         given = self._given_arrays()
         refusals = [*given_range_lines(self.plan, limits), *self._limits(limits)]
         refusals += self.params.whole.lines(given, limits)
-        lines = self._checked(given, (*self.held, *limits.needed))
+        counted = self.numbers.sizes if self.numbers else ()
+        lines = self._checked(given, (*self.held, *limits.needed, *counted))
         fresh = Names(mentioned(lines))
         names = [fresh.fresh(name) for name in graph.output_names]
         results = [f'"{n}": {r}' for n, r in zip(graph.output_names, names, strict=True)]
@@ -155,7 +184,7 @@ class StepWriter(PublicWriter):
             *lines,
             *bracketed("cached = _cache_table(", table, ")", 4),
             "_check({}, cache, {name: shape for name, (shape, _) in cached.items()})",
-            *checked_names(self.plan.program),
+            *self._completed(),
             "_check_names(cache, *cached)",
             *refusals,
             "kept: Params = {}",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Container, Mapping, Sequence
+from collections.abc import Callable, Container, Mapping, Sequence
 from itertools import count
 from typing import Final
 
@@ -12,26 +12,39 @@ from xg.ir.graph import Apply, Value
 from xg.ir.prim import RANDOM, Expr
 from xg.ir.tensor import TensorType
 
-FREE: Final = LEAVES | VIEWS | {"iota", "as_float"}  # what takes no time, or is no computation
+FREE: Final = (
+    LEAVES | VIEWS | {"iota", "as_float", "stop"}
+)  # what takes no time, or is no computation
 
 
-def known_parts(body: Body) -> tuple[Expr, ...]:
+def known_parts(
+    body: Body,
+    known: Container[int] = (),
+    fits: Callable[[Expr], bool] = lambda _: True,
+) -> tuple[Expr, ...]:
     """The largest parts that compute floats from sizes alone; of an operator with caches none.
 
     They are beside something that is computed from operands: an operator without any is whole.
+    With operands that are `known`, by their `id`, those that compute from such ones and that fit.
     """
     order = topological(body.outputs)
     reads: dict[int, bool] = {}
-    works: dict[int, bool] = {}
+    uses: dict[int, bool] = {}
     for expr in order:
-        below = [id(arg) for arg in expr.args]
-        reads[id(expr)] = expr.prim in RANDOM | {"operand"} or any(reads[arg] for arg in below)
-        works[id(expr)] = expr.prim not in FREE or any(works[arg] for arg in below)
+        below, given = [id(arg) for arg in expr.args], id(expr) in known
+        free = expr.prim in RANDOM | {"operand"} and not given
+        reads[id(expr)] = free or any(reads[arg] for arg in below) or not fits(expr)
+        uses[id(expr)] = given or any(uses[arg] for arg in below)
     if body.caches:
         return ()
     inner = [arg for expr in order if reads[id(expr)] for arg in expr.args]
-    found = {id(e): e for e in inner if not reads[id(e)] and works[id(e)] and e.kind == "float"}
-    return tuple(found.values())
+    wanted = [e for e in inner if not reads[id(e)] and e.kind == "float" and works(e)]
+    return tuple({id(e): e for e in wanted if uses[id(e)] or not known}.values())
+
+
+def works(expr: Expr) -> bool:
+    """Whether an expression takes time."""
+    return any(each.prim not in FREE for each in topological([expr]))
 
 
 def reading(
