@@ -120,3 +120,42 @@ def test_a_program_without_such_numbers_is_left_as_it_is() -> None:
     step = xg.compile(shipped("gpt2")).step()
     assert prepare(step.graphs).graphs == step.graphs.graphs
     assert "_numbers" not in step.source("torch", kernels=True)
+
+
+@pytest.mark.parametrize("backend", ["numpy", "torch"])
+def test_prepared_parameters_are_checked_once(
+    backend: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Where they are prepared; a copy of them is checked in the step, as others are."""
+    module = stepping(MODELS["rwkv"]()).step.load(backend, kernels=True)
+    one = prepared(stepping(MODELS["rwkv"]()), backend)
+    own = torch.as_tensor if backend == "torch" else np.asarray
+    params = {name: own(array) for name, array in one.params.items()}
+    wrong = {"gamma": params["layers.0.time.W_k"]}
+    for given in ({**params, **wrong}, {n: p for n, p in params.items() if n != "gamma"}):
+        with pytest.raises(ValueError, match="gamma"):
+            module.prepared(given)
+    with pytest.raises(ValueError, match="there is no Gamma"):
+        module.prepared({**params, "Gamma": params["gamma"]})
+    ready, ids = module.prepared(params), {"ids": own([[1]])}
+    cache, tables = module.empty_cache(ready), list[str]()
+    table = module._param_table
+
+    def counted(**sizes: int) -> object:
+        tables.append("made")
+        return table(**sizes)
+
+    monkeypatch.setattr(module, "_param_table", counted)
+    expected, _ = module.step(dict(ready), cache, ids)
+    assert tables == ["made"]
+    found, _ = module.step(ready, cache, ids)
+    assert tables == ["made"]
+    assert np.array_equal(np.asarray(found["Z"]), np.asarray(expected["Z"]))
+    with pytest.raises(ValueError, match="gamma should have shape"):
+        module.step({**ready, **wrong}, cache, ids)
+
+
+def test_a_step_whose_input_has_a_size_of_parameters_checks_each_time() -> None:
+    source = written(RATES).step().source("numpy", kernels=True)
+    assert "class Prepared" not in source
+    assert "    ready = dict(params)" in source

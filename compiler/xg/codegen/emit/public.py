@@ -111,13 +111,17 @@ class PublicWriter:
         self.plan.constants.update(located.constants)
         lines = [
             *located.lines,
-            *self.params.shapes(),
+            *self._param_shapes(),
             *shapes,
             "_check(inputs, params, shapes)",
         ]
         if "_array" in mentioned(lines):
             self.plan.helpers["array"] = None
         return lines
+
+    def _param_shapes(self) -> list[str]:
+        """Lines that find the shapes of the parameters to be checked: of all."""
+        return self.params.shapes()
 
     def _entry_call(self, results: list[str]) -> list[str]:
         params = gathered_params(self.plan, reverse=False)

@@ -75,10 +75,14 @@ class ParamsWriter:
         """The public ones, in reading order."""
         return [self._init(), *([self._cuts(), SHARD, GATHER] if self.is_cut else [])]
 
-    def shapes(self) -> list[str]:
-        """Lines that find the shape of every parameter, from known sizes."""
+    def shapes(self, unless: str = "") -> list[str]:
+        """Lines that find the shape of every parameter, from known sizes; of none `unless` …"""
+        lines = bracketed("table = _param_table(", self._given(), ")", 8 if unless else 4)
+        if unless:
+            kind = table_type(self.plan.program)
+            lines = [f"table: {kind} = {{}}", f"if not {unless}:", *indented(lines)]
         return [
-            *bracketed("table = _param_table(", self._given(), ")", 4),
+            *lines,
             "shapes = {name: shape for name, (shape, _) in table.items()}",
         ]
 

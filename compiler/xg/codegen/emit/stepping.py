@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Final
 
 from xg.codegen.emit.argument_checks import checked_names, first_checks
 from xg.codegen.emit.line_breaks import bracketed, indented
@@ -18,6 +19,8 @@ from xg.codegen.emit.support import private
 from xg.diagnostics.lazy_dataclass import dataclass, field
 from xg.ir.dim import Dim
 from xg.ir.graph import Apply
+
+IS_PREPARED: Final = "isinstance(params, Prepared)"
 
 
 @dataclass(slots=True)
@@ -58,45 +61,87 @@ class StepWriter(PublicWriter):
     def _prepared(self) -> Iterator[list[str]]:
         """The function that lays parameters out, where kernels have a layout of their own."""
         ready = self.dialect.ready
-        if self.plan.kernels is None or not ready:
+        if not self._prepares:
             return
         self.plan.operators.support[ready] = None
         tables = ", ".join(f'"{name}"' for name in sorted(self._left_as_they_are()))
         lines = [f"ready[name] = {private(ready)}(array)"]
         if tables:
             lines = [f'if name.split(".")[-1] not in [{tables}]:', *indented(lines)]
+        if self._checks_once:
+            yield [
+                "class Prepared(dict[str, Array]):",
+                '    """Parameters that `prepared` has checked, so that no step does it again."""',
+            ]
         yield [
             "def prepared(params: Params) -> Params:",
             '    """The parameters as `step` reads them fastest: large matrices are copied."""',
-            "    ready = dict(params)",
+            *indented(self._checked_once()),
+            f"    ready = {'Prepared' if self._checks_once else 'dict'}(params)",
             "    for name, array in params.items():",
             *indented(lines, 8),
             *indented(self._added()),
             "    return ready",
         ]
 
+    def _checked_once(self) -> list[str]:
+        """Lines of `prepared` that find sizes, and check names and shapes if no step does."""
+        sizes, counted = self.graph.sizes, self.numbers.sizes if self.numbers else ()
+        checked = self.params.sizes if self._checks_once else ()
+        symbols = dict.fromkeys((*checked, *counted))
+        given = self._given("params", self._params())
+        defaults, span = sizes.defaults, self.graph.span
+        located = locate(symbols, given, sizes, defaults, span, by_definition=True)
+        self.plan.constants.update(located.constants)
+        if "_array" in mentioned(located.lines):
+            self.plan.helpers["array"] = None
+        if not self._checks_once:
+            return located.lines
+        shapes = [*self.params.shapes(), "_check({}, params, shapes)"]
+        return ["_check_named(params=params)", *located.lines, *shapes, *self._names()]
+
+    def _names(self) -> list[str]:
+        """Lines that check the names of parameters, numbers of parameters among them."""
+        if self.numbers is None:
+            return checked_names(self.plan.program)
+        return [
+            *bracketed("numbers = _number_names(", self.numbers.given(), ")", 8),
+            "_check_names(params, *table, *numbers)",
+        ]
+
     def _added(self) -> list[str]:
         """Lines of `prepared` that add the numbers which depend on parameters alone."""
         if self.numbers is None:
             return []
-        sizes, needed = self.graph.sizes, self.numbers.sizes
-        located = locate(needed, self._param_sources(), sizes, sizes.defaults, self.graph.span)
-        self.plan.constants.update(located.constants)
-        call = bracketed("ready |= _numbers(", ["params", *self.numbers.given()], ")", 4)
-        return [*located.lines, *call]
+        return bracketed("ready |= _numbers(", ["params", *self.numbers.given()], ")", 4)
 
     def _completed(self) -> list[str]:
         """Lines of `step` that check the names of parameters, and add those numbers if need be."""
-        if self.numbers is None:
-            return checked_names(self.plan.program)
-        given = self.numbers.given()
-        call = bracketed("params = {**params, **_numbers(", ["params", *given], ")}", 8)
-        return [
-            *bracketed("numbers = _number_names(", given, ")", 4),
-            "_check_names(params, *table, *numbers)",
-            "if [name for name in numbers if name not in params]:",
-            *indented(call),
-        ]
+        lines = self._names()
+        if self.numbers is not None:
+            given = ["params", *self.numbers.given()]
+            call = bracketed("params = {**params, **_numbers(", given, ")}", 12)
+            missing = "if [name for name in numbers if name not in params]:"
+            lines += [missing, *indented(call)]
+        if not self._checks_once:
+            return lines
+        return [f"if not {IS_PREPARED}:", *indented(lines)]
+
+    def _param_shapes(self) -> list[str]:
+        return self.params.shapes(IS_PREPARED if self._checks_once else "")
+
+    @property
+    def _prepares(self) -> bool:
+        """Whether the module has `prepared`."""
+        return self.plan.kernels is not None and bool(self.dialect.ready)
+
+    @property
+    def _checks_once(self) -> bool:
+        """Whether prepared parameters need no second look: no input has a size of theirs."""
+        given = [*self.graph.inputs, *(state.past for state in self.graph.states)]
+        dims = (dim for value in given for dim in self.graph.types[value].shape)
+        carried = {name for dim in dims for name in dim.symbols()}
+        return self._prepares and carried.isdisjoint(self.params.sizes)
 
     def _left_as_they_are(self) -> set[str]:
         """The names of parameters of which rows are read one by one, and no more if that counts."""
