@@ -55,6 +55,12 @@ SAMPLES: Mapping[str, tuple[Sample, ...]] = {
         Sample(HIDDEN, {"scale": 0.4, "behind": 2, "ahead": -1}),
         Sample(LONG, {"scale": 0.4, "behind": 1, "ahead": 0}),
     ),
+    "grouped local attention": (
+        Sample(NEWEST, {"scale": 0.4, "behind": 1, "ahead": 0}),
+        Sample(NEWEST, {"behind": 9, "ahead": 2}),
+        Sample(PAIRS, {"scale": 0.4, "behind": 2, "ahead": 0}),
+        Sample(PAIRS, {"behind": 1, "ahead": -1}),
+    ),
     "grouped attention": (
         Sample(NEWEST, {"scale": 0.4, "mask": "causal"}),
         Sample(PAIRS, {"scale": 0.4, "mask": "causal"}),
@@ -83,6 +89,6 @@ def uses() -> Iterator[tuple[Op, Sample, str]]:
     for glyph, samples in OF_LANGUAGE.items():
         for place, sample in enumerate(samples):
             yield ops.table()[glyph], sample, f"{ops.table()[glyph].name}-{place}"
-    for fusion in (*fusions(), grouped_attention.FUSION):
+    for fusion in (*fusions(), *grouped_attention.FUSIONS):
         for place, sample in enumerate(SAMPLES[fusion.op.name]):
             yield fusion.op, sample, f"{fusion.op.name}-{place}"

@@ -15,6 +15,7 @@ OPERATORS = {
     *(op.name for op in ops.table().values()),
     *(fusion.op.name for fusion in fusions()),
     grouped_attention.OP.name,
+    grouped_attention.LOCAL.name,
     ring_attention.OP.name,
 }
 TABLES = {

@@ -110,9 +110,10 @@ def transformer(**options: str) -> Program:
     return xg.compile(LIBRARY / "models" / "transformer.xg", sizes=TRANSFORMER, options=options)
 
 
-def llama() -> Program:
-    """The library's Llama, with grouped queries."""
-    return xg.compile(LIBRARY / "models" / "llama.xg", sizes=LLAMA)
+def llama(**options: str) -> Program:
+    """The library's Llama, with grouped queries; a window has three positions."""
+    sizes = {**LLAMA, "S_w": 3} if options else LLAMA
+    return xg.compile(LIBRARY / "models" / "llama.xg", sizes=sizes, options=options)
 
 
 def written(text: str, block: str | None = None) -> Program:

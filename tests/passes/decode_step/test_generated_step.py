@@ -36,6 +36,7 @@ MODELS: Mapping[str, Callable[[], Stepping]] = {
     "sinusoidal": lambda: stepping(transformer(pos="sinusoidal", norm="post", head="own")),
     "rope": lambda: stepping(transformer(pos="rope", ffn="GatedMLP")),
     "llama": lambda: stepping(llama()),
+    "mistral": lambda: stepping(llama(window="near")),
     "odd": lambda: stepping(xg.compile(HERE / "odd.xg"), output="Z"),
     "recurrent": lambda: stepping(xg.compile(HERE / "recurrent.xg")),
     "gru": lambda: stepping(xg.compile(shipped("gru"))),
@@ -67,6 +68,15 @@ def test_pieces_agree_with_kernels_too(name: str, backend: str) -> None:
     for pieces in ((LENGTH,), (3, 1, 3)):
         found = generated(one, pieces, backend, kernels=True)
         assert np.abs(found - one.expected()).max() < EXACT
+
+
+@pytest.mark.parametrize("backend", ["numpy", "torch"])
+@pytest.mark.parametrize("window", ["all", "near"])
+def test_a_step_does_not_repeat_shared_heads(window: str, backend: str) -> None:
+    step = llama(window=window).step()
+    repeated = "N_KV, N_H // N_KV"
+    assert repeated in step.source(backend)
+    assert repeated not in step.source(backend, kernels=True)
 
 
 def test_a_text_longer_than_the_table_is_refused() -> None:

@@ -38,6 +38,7 @@ _ALIKE: Final = (
     Kernel("attention", "attention_with_part_of_dropout"),
     Kernel("gradient of attention", "d_attention_with_dropout"),
     Kernel("grouped attention", "grouped_attention_output"),
+    Kernel("grouped local attention", "grouped_local_attention_output"),
     Kernel("local_attention", "local_attention"),
     Kernel("local_attention", "local_attention_output"),
     Kernel("gradient of local_attention", "d_local_attention"),

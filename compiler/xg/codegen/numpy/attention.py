@@ -39,10 +39,28 @@ def grouped_attention_output(q: Array, k: Array, v: Array, scale: float, mask: s
     """
     groups = q.shape[-3] // k.shape[-3]
     if q.shape[-2] == 1 <= k.shape[-2]:
-        rows = q.reshape(*k.shape[:-2], groups, q.shape[-1])
-        return attend_all(rows, k, v, scale).reshape(*q.shape[:-1], v.shape[-1])
+        return attend_groups(q, k, v, scale)
     k, v = for_groups(k, groups), for_groups(v, groups)
     return attend(q, k, v, None, None, scale, tiles(q, k, mask))[0]
+
+
+def grouped_local_attention_output(
+    q: Array, k: Array, v: Array, scale: float, behind: int, ahead: int
+) -> Array:
+    """The same with a band of keys, of which one position, the last, sees the last ones."""
+    S_k = k.shape[-2]
+    if q.shape[-2] == 1 <= S_k and behind >= 0 <= ahead:
+        first = max(0, S_k - 1 - behind)
+        return attend_groups(q, k[..., first:, :], v[..., first:, :], scale)
+    groups = q.shape[-3] // k.shape[-3]
+    k, v = for_groups(k, groups), for_groups(v, groups)
+    return attend(q, k, v, None, None, scale, banded(q, k, behind, ahead))[0]
+
+
+def attend_groups(q: Array, k: Array, v: Array, scale: float) -> Array:
+    """Attention of one position to every key, whose heads of a group are queries of one head."""
+    rows = q.reshape(*k.shape[:-2], q.shape[-3] // k.shape[-3], q.shape[-1])
+    return attend_all(rows, k, v, scale).reshape(*q.shape[:-1], v.shape[-1])
 
 
 def for_groups(x: Array, groups: int) -> Array:

@@ -33,13 +33,30 @@ def grouped_attention_output(q: Array, k: Array, v: Array, scale: float, mask: s
 
     Of one position a group's heads are queries of one head, each of which sees all.
     """
-    groups, width = q.shape[-3] // k.shape[-3], v.shape[-1]
     if q.shape[-2] != 1:
+        groups = q.shape[-3] // k.shape[-3]
         k, v = for_groups(k, groups), for_groups(v, groups)
         return output(q, k, v, None, scale, mask)
-    rows = q.reshape(*k.shape[:-2], groups, q.shape[-1])
-    y = output(rows, k, v, None, scale, "none")
-    return y.reshape(*q.shape[:-1], width)
+    return output_of_groups(q, k, v, scale)
+
+
+def grouped_local_attention_output(
+    q: Array, k: Array, v: Array, scale: float, behind: int, ahead: int
+) -> Array:
+    """The same with a band of keys, of which one position, the last, sees the last ones."""
+    S_k = k.shape[-2]
+    if q.shape[-2] == 1 <= S_k and behind >= 0 <= ahead:
+        first = max(0, S_k - 1 - behind)
+        return output_of_groups(q, k[..., first:, :], v[..., first:, :], scale)
+    groups = q.shape[-3] // k.shape[-3]
+    k, v = for_groups(k, groups), for_groups(v, groups)
+    return attend_band(q, k, v, None, scale, behind, ahead)[0]
+
+
+def output_of_groups(q: Array, k: Array, v: Array, scale: float) -> Array:
+    """Attention of one position to every key, whose heads of a group are queries of one head."""
+    rows = q.reshape(*k.shape[:-2], q.shape[-3] // k.shape[-3], q.shape[-1])
+    return output(rows, k, v, None, scale, "none").reshape(*q.shape[:-1], v.shape[-1])
 
 
 def for_groups(x: Array, groups: int) -> Array:

@@ -29,7 +29,7 @@ Types = Mapping[Value, TensorType]
 def _lasting() -> Mapping[str, Op]:
     """The operators of the language and those of passes."""
     fused = (fusion.op for fusion in fusions())
-    rest = (grouped_attention.OP, ring_attention.OP, ZEROS)
+    rest = (grouped_attention.OP, grouped_attention.LOCAL, ring_attention.OP, ZEROS)
     return {**ops.table(), **{op.glyph: op for op in (*fused, *rest)}}
 
 
