@@ -159,3 +159,30 @@ def test_a_step_whose_input_has_a_size_of_parameters_checks_each_time() -> None:
     source = written(RATES).step().source("numpy", kernels=True)
     assert "class Prepared" not in source
     assert "    ready = dict(params)" in source
+
+
+@pytest.mark.parametrize("decay", ["", " -> Fade(λ)"])
+def test_a_step_that_reads_some_parameters_takes_all(decay: str) -> None:
+    text = f"""\
+dim B, S, V, D = 4
+op Fade(x [.., D]; λ [D]) = x * exp(λ)
+
+block Net(ids [B, S] in V) -> Y, U [B, S, D] {{
+    param E [V, D], λ [D] = ones, W [D, D]
+
+    ids -> Emb(E){decay} -> scale(2) : Y
+    Y -> Fade(λ) -> •<=W       : U
+}}
+"""
+    module = written(text).step("Y").load("torch", kernels=True)
+    params = {
+        name: torch.full(shape, 0.5, dtype=torch.float64)
+        for name, shape in {"E": (3, 4), "lambda": (4,), "W": (4, 4)}.items()
+    }
+    ids = {"ids": torch.tensor([[1, 2]])}
+    expected = np.exp(0.5) if decay else 1.0
+    for given in (params, module.prepared(params), dict(module.prepared(params))):
+        outputs, _ = module.step(given, module.empty_cache(given), ids)
+        assert np.allclose(outputs["Y"], expected, rtol=0, atol=1e-12)
+    with pytest.raises(ValueError, match="E is missing"):
+        module.prepared({"W": params["W"], "lambda": params["lambda"]})

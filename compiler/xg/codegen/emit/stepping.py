@@ -102,11 +102,12 @@ class StepWriter(PublicWriter):
 
     def _names(self) -> list[str]:
         """Lines that check the names of parameters, numbers of parameters among them."""
+        checks = checked_names(self.plan.program)
         if self.numbers is None:
-            return checked_names(self.plan.program)
+            return checks
         return [
             *bracketed("numbers = _number_names(", self.numbers.given(), ")", 8),
-            "_check_names(params, *table, *numbers)",
+            *(line.replace("*table", "*table, *numbers") for line in checks),
         ]
 
     def _added(self) -> list[str]:
@@ -123,7 +124,7 @@ class StepWriter(PublicWriter):
             call = bracketed("params = {**params, **_numbers(", given, ")}", 12)
             missing = "if [name for name in numbers if name not in params]:"
             lines += [missing, *indented(call)]
-        if not self._checks_once:
+        if not self._checks_once or not lines:
             return lines
         return [f"if not {IS_PREPARED}:", *indented(lines)]
 
