@@ -68,18 +68,29 @@ def test_a_repetition_is_compiled_once(tmp_path: Path) -> None:
     assert times_as_long(thousand, one, 1.6) < 1.6
 
 
-def test_blocks_may_call_each_other_as_deep_as_they_like(tmp_path: Path) -> None:
-    depth = 2 * sys.getrecursionlimit()
+def nested(depth: int) -> str:
+    """Blocks that each call the one before."""
     blocks = ["dim B\nblock F_0(X [B]) -> Y [B] {\n    param w [B]\n    X -> ⊙<-w : Y\n}\n"]
     blocks += [
         f"block F_{i}(X [B]) -> Y [B] {{\n    X -> F_{i - 1} as f : Y\n}}\n"
         for i in range(1, depth)
     ]
-    (tmp_path / "deep.xg").write_text("".join(blocks), encoding="utf-8")
-    program = xg.compile(tmp_path / "deep.xg")
-    (path,) = program.params
-    assert path == "f." * (depth - 1) + "w"
-    assert "def f_0(" in program.source("numpy")
+    return "".join(blocks)
+
+
+def test_blocks_may_call_each_other_as_deep_as_they_like(tmp_path: Path) -> None:
+    """Deeper than functions of Python may, and in time that is proportional to the depth."""
+    deepest = sys.getrecursionlimit()
+    few = compiling(tmp_path, "less_deep", nested(deepest // 4))
+
+    def many() -> None:
+        (tmp_path / "deep.xg").write_text(nested(deepest), encoding="utf-8")
+        program = xg.compile(tmp_path / "deep.xg")
+        (path,) = program.params
+        assert path == "f." * (deepest - 1) + "w"
+        assert "def f_0(" in program.source("numpy")
+
+    assert times_as_long(many, few, 6.4) < 6.4
 
 
 def test_a_plan_is_placed_once_for_all_choices_of_options(tmp_path: Path) -> None:

@@ -12,6 +12,7 @@ from xg.diagnostics.lazy_dataclass import dataclass, field
 from xg.ir.body import topological
 from xg.ir.graph import Apply, Call, Graph, Program, Step
 from xg.ir.moving import moves
+from xg.ir.parameters import param_specs
 from xg.ir.prim import RANDOM
 from xg.ir.walk import having
 
@@ -31,7 +32,8 @@ class ModulePlan:
     backward function (True) of each graph which lines compute which steps. `gradients` are the
     names of all backward functions.
     `recurrences` are the graphs whose rounds a kernel computes at once. A module that `prepares`
-    computes what depends on parameters alone before its steps.
+    computes what depends on parameters alone before its steps. `has_params` says whether there is
+    any parameter.
     """
 
     program: Program
@@ -59,12 +61,14 @@ class ModulePlan:
 
     gradients: frozenset[str] = field(init=False)
     recurrences: frozenset[str] = field(init=False)
+    has_params: bool = field(init=False)
 
     def __post_init__(self) -> None:
-        """Name the backward functions, and find the recurrences, once for all of them."""
+        """Name the backward functions, find recurrences and parameters, once for all functions."""
         graphs = self.program.graphs.items() if self.kernels else ()
         self.recurrences = frozenset(key for key, graph in graphs if _is_recurrence(graph))
         self.gradients = frozenset(f"d_{plain(name)}" for name in self.functions.values())
+        self.has_params = any(True for _ in param_specs(self.program))
 
     @classmethod
     def start(

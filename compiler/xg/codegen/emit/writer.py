@@ -16,7 +16,6 @@ from xg.codegen.emit.text import Text
 from xg.diagnostics.lazy_dataclass import dataclass, field
 from xg.ir.dim import symbol
 from xg.ir.graph import Call, Graph, Step, Value
-from xg.ir.parameters import param_specs
 from xg.ir.scalar import Scalar
 from xg.ir.tensor import spell_shape
 
@@ -92,13 +91,12 @@ class PassWriter:
 
         Where there are none, a function gets them from its caller.
         """
-        scope, program = self.scope, self.plan.program
-        if self.graph.key == program.entry or self.statements.backward:
-            has_params = any(True for _ in param_specs(program))
-            empty = "next(iter(params.values()))" if has_params else self.plan.spelling.empty
+        scope, plan = self.scope, self.plan
+        if self.graph.key == plan.program.entry or self.statements.backward:
+            empty = "next(iter(params.values()))" if plan.has_params else plan.spelling.empty
             return scope.type_lines(floats, tensors, empty)
         missing = {"dtype": scope.typed and not floats, "device": scope.placed and not tensors}
-        self.plan.types[self.graph.key] = tuple(name for name in missing if missing[name])
+        plan.types[self.graph.key] = tuple(name for name in missing if missing[name])
         lines = scope.type_lines(floats, tensors, "")
         return [line for line in lines if not missing[line.split()[0]]]
 

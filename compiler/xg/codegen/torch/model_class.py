@@ -34,7 +34,6 @@ from xg.diagnostics.lazy_dataclass import dataclass, field
 from xg.ir.dim import symbol
 from xg.ir.graph import Call, Graph, Program, Value
 from xg.ir.labels import names_by_label
-from xg.ir.parameters import param_specs
 
 
 def model_section(writer: ModuleWriter, outlined: Program) -> Sections:
@@ -238,9 +237,7 @@ class _Section:
 
     def _type_lines(self, scope: Scope, inputs: Mapping[Value, str]) -> list[str]:
         """Lines that fetch float type and device, for callees without a tensor."""
-        program = self.writer.program
-        has_params = any(True for _ in param_specs(program))
-        empty = "next(self.parameters())" if has_params else self.plan.spelling.empty
+        empty = "next(self.parameters())" if self.plan.has_params else self.plan.spelling.empty
         floats = [text for value, text in inputs.items() if self.entry.types[value].is_float]
         return scope.type_lines(floats, list(inputs.values()), empty)
 
