@@ -6,7 +6,6 @@ from __future__ import annotations
 import os
 import socket
 import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -24,7 +23,9 @@ Found = dict[str, Any]
 
 
 @pytest.fixture(scope="module")
-def ranks(tmp_path_factory: pytest.TempPathFactory) -> tuple[list[Found], Found]:
+def ranks(
+    tmp_path_factory: pytest.TempPathFactory, warm_program: Path
+) -> tuple[list[Found], Found]:
     """The results of two processes on half a batch each, and the gradients of the whole batch."""
     folder = tmp_path_factory.mktemp("ddp")
     program = xg.compile(ROOT / "diagrams" / "models" / "transformer.xg", sizes=SIZES)
@@ -37,11 +38,11 @@ def ranks(tmp_path_factory: pytest.TempPathFactory) -> tuple[list[Found], Found]
     module = program.load("torch")
     expected, saved = module.forward(params, inputs)
     gradients = module.backward(params, saved, {"loss": torch.ones_like(expected["loss"])})
-    _run(folder)
+    _run(folder, warm_program)
     return [torch.load(folder / f"rank{rank}.pt") for rank in range(2)], gradients
 
 
-def _run(folder: Path) -> None:
+def _run(folder: Path, python: Path) -> None:
     """Both processes, over the loopback and a file; killed where they hang."""
     loopback = next(name for _, name in socket.if_nameindex() if name.startswith("lo"))
     environment = {**os.environ, "GLOO_SOCKET_IFNAME": loopback, "OMP_NUM_THREADS": "1"}
@@ -50,7 +51,7 @@ def _run(folder: Path) -> None:
     started: list[subprocess.Popen[bytes]] = []
     try:
         for rank, file in enumerate(said):
-            words = [sys.executable, str(RANK), str(folder), str(rank)]
+            words = [str(python), str(RANK), str(folder), str(rank)]
             with file.open("wb") as heard:
                 started.append(subprocess.Popen(words, env=environment, stderr=heard))
         codes = [process.wait(timeout=60) for process in started]

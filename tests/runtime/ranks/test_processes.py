@@ -20,6 +20,7 @@ import pytest
 from runtime.ranks.meaning import CASES, Array, on_mesh, same
 from runtime.ranks.tasks import task
 from runtime.ranks.test_collectives import parts
+from tier import some
 
 from xg_runtime import checkpoint
 from xg_runtime.errors import RankError
@@ -202,14 +203,19 @@ def _endless(folder: Path, ranks: int, can_fork: bool) -> tuple[subprocess.Popen
     return launcher, [int(mark.name) for mark in marks.iterdir()]
 
 
-@pytest.mark.parametrize("can_fork", [True, False])
+# A launcher that is killed ends in no way of its own; of those that it has each is tried once.
+ENDS = [
+    (signal.SIGKILL, "", True),
+    (signal.SIGKILL, "", False),
+    (signal.SIGINT, "interrupted by SIGINT\n", False),
+    (signal.SIGTERM, "interrupted by SIGTERM\n", True),
+    (signal.SIGINT, "interrupted by SIGINT\n", True),
+    (signal.SIGTERM, "interrupted by SIGTERM\n", False),
+]
+
+
 @pytest.mark.parametrize(
-    ("number", "said"),
-    [
-        (signal.SIGKILL, ""),
-        (signal.SIGINT, "interrupted by SIGINT\n"),
-        (signal.SIGTERM, "interrupted by SIGTERM\n"),
-    ],
+    ("number", "said", "can_fork"), some(ENDS, lambda end: end if not end[1] else end[0])
 )
 def test_no_rank_outlives_its_launcher(
     tmp_path: Path, number: signal.Signals, said: str, can_fork: bool
@@ -221,7 +227,7 @@ def test_no_rank_outlives_its_launcher(
     _wait_until(lambda: not any(map(_runs, ranks)))
 
 
-def test_torchrun_starts_ranks_too(tmp_path: Path) -> None:
+def test_torchrun_starts_ranks_too(tmp_path: Path, warm_program: Path) -> None:
     script = tmp_path / "script.py"
     script.write_text(
         "import sys\n"
@@ -234,9 +240,9 @@ def test_torchrun_starts_ranks_too(tmp_path: Path) -> None:
         "Path(sys.argv[1] + str(found[0])).write_text(str(found.tolist()))\n",
         encoding="utf-8",
     )
-    torchrun = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node=2"]
+    module = ["-m", "torch.distributed.run", "--standalone", "--nproc-per-node=2"]
     subprocess.run(
-        [*torchrun, str(script), str(tmp_path / "out-")],
+        [str(warm_program), *module, str(script), str(tmp_path / "out-")],
         check=True,
         capture_output=True,
         timeout=100,

@@ -9,6 +9,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cache
 from itertools import product
 from math import prod
 from multiprocessing import Pool
@@ -19,7 +20,7 @@ from xg.cli.ranking_processes import prove_on_processes
 from xg.cli.render.proven_ranks import lines
 from xg.diagnostics.diagnostic import DiagnosticError
 from xg.frontend.choose_plan import plans_of
-from xg.frontend.project import read_project
+from xg.frontend.project import Project, read_project
 from xg.verify.plan_proof import RankProof, prepared, prove_ranks
 from xg_runtime.errors import XgRuntimeError
 
@@ -42,15 +43,27 @@ class Job:
 def jobs(on: str) -> Iterator[Job]:
     """Every plan of every file on every mesh that it has the axes of, once."""
     for file in MODELS:
-        project = read_project(DIAGRAMS / file)
         found: dict[Mesh, list[str]] = {}
-        for plan in names(project):
-            axes = tuple(plans_of(project)[plan].mesh)
+        for plan, axes in axes_of_plans(file).items():
             meshes = _simulated(axes) if on == "simulated" else _processes(axes)
             for mesh in dict.fromkeys(meshes):
                 found.setdefault(mesh, []).append(plan)
         for mesh, plans in found.items():
             yield Job(file, mesh, tuple(plans), on)
+
+
+@cache
+def shipped_project(file: str) -> Project:
+    """A shipped file with all that it uses."""
+    return read_project(DIAGRAMS / file)
+
+
+@cache
+def axes_of_plans(file: str) -> Mapping[str, tuple[str, ...]]:
+    """The plans that a file names itself, and the axes of the mesh that each cuts over."""
+    project = shipped_project(file)
+    plans = plans_of(project)
+    return {plan: tuple(plans[plan].mesh) for plan in names(project)}
 
 
 def _simulated(axes: Sequence[str]) -> Iterator[Mesh]:
@@ -86,7 +99,7 @@ def prove(job: Job) -> tuple[str, bool]:
 
 
 def _proofs(job: Job, settings: Mapping[str, int]) -> Iterator[RankProof]:
-    project, block = read_project(DIAGRAMS / job.file), MODELS[job.file]
+    project, block = shipped_project(job.file), MODELS[job.file]
     if job.on == "simulated":
         yield from (prove_ranks(project, block, plan, settings, seed=0) for plan in job.plans)
         return
