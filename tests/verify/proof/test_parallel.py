@@ -178,7 +178,7 @@ plan Ring of Cross {
 """
 
 
-@pytest.mark.parametrize("ranks", [1, 2, 3, 4])
+@pytest.mark.parametrize("ranks", [1, 2, 3, *([4] if THOROUGH else [])])
 @pytest.mark.parametrize("kernels", [False, True])
 @pytest.mark.parametrize("block", ["Self", "Cross"])
 def test_a_ring_of_any_length_is_attention(ranks: int, kernels: bool, block: str) -> None:
