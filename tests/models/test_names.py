@@ -17,6 +17,7 @@ from xg.cli.published import effective
 from xg.cli.published import size_numbers as sizes_of
 from xg.driver import Program, compile_project
 from xg.frontend.project import read_project
+from xg.frontend.typed import type_project
 from xg.verify.proof_sizes import verification_sizes
 from xg.verify.reference.interpret import initial
 from xg_runtime import model_config, names, rename
@@ -77,10 +78,8 @@ def programs(path: Path) -> list[Program]:
         kept = {0, 1, len(options)}
         choices = [c for c, count in zip(choices, apart, strict=True) if count in kept]
     drafts = [(choice, compile_project(project, None, choice)) for choice in choices]
-    return [
-        compile_project(project, None, {**choice, **verification_sizes(draft.graphs, {})})
-        for choice, draft in drafts
-    ]
+    sized = [{**choice, **verification_sizes(draft.graphs, {})} for choice, draft in drafts]
+    return [Program(type_project(project, None, each), project) for each in sized]
 
 
 def test_every_model_has_its_names() -> None:

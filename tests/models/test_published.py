@@ -99,16 +99,18 @@ def test_every_config_of_a_relative_agrees(
         assert misses(witness, module, witness.held.params) == {}, (backend, kernels)
 
 
-def test_narrow_numbers_stay_within_their_rounding(witness: Witness) -> None:
+def test_narrow_numbers_stay_within_their_rounding(one_of_each: Witness) -> None:
     """Every other way of a family, those between of the next one; where thorough, all."""
-    turn = list(EVERY.values()).index(witness.family) % 2
+    turn = list(EVERY.values()).index(one_of_each.family) % 2
     for backend, kernels, dtype, bound in NARROW if THOROUGH else NARROW[turn::2]:
         half = dtype if dtype == "bfloat16" else None
-        module = witness.held.program.on_arrays(backend, half, kernels=kernels)
-        params = {name: array.astype(np.float32) for name, array in witness.held.params.items()}
-        inputs = {n: a.astype(np.float32) if is_float(a) else a for n, a in witness.inputs.items()}
-        narrower = replace(witness, inputs=inputs)
-        most = max(bound, witness.family.coarse) if half else bound
+        module = one_of_each.held.program.on_arrays(backend, half, kernels=kernels)
+        params = {name: array.astype(np.float32) for name, array in one_of_each.held.params.items()}
+        inputs = {
+            n: a.astype(np.float32) if is_float(a) else a for n, a in one_of_each.inputs.items()
+        }
+        narrower = replace(one_of_each, inputs=inputs)
+        most = max(bound, one_of_each.family.coarse) if half else bound
         assert misses(narrower, module, params, most) == {}, (backend, kernels, dtype)
         assert misses(narrower, module, params, 1e-9)  # they were narrow indeed
 
@@ -151,26 +153,26 @@ def readings(witness: Witness, changes: list[dict[int, NamesLine]]) -> Iterator[
             continue
 
 
-def test_a_transpose_too_many_or_too_few_is_noticed(witness: Witness) -> None:
+def test_a_transpose_too_many_or_too_few_is_noticed(one_of_each: Witness) -> None:
     """In square matrices by the numbers; in all others shapes tell."""
     other = {TensorLayout(): TensorLayout.of("T"), TensorLayout.of("T"): TensorLayout()}
     turned = [
         {place: replace(line, layout=other[line.layout])}
-        for place, line in lines_in_use(witness)
+        for place, line in lines_in_use(one_of_each)
         if line.layout in other
     ]
     assert turned
-    module = witness.held.program.on_arrays()
-    for line, params in readings(witness, turned):
-        assert misses(witness, module, params), line
+    module = one_of_each.held.program.on_arrays()
+    for line, params in readings(one_of_each, turned):
+        assert misses(one_of_each, module, params), line
 
 
-def test_lines_that_changed_places_are_noticed(witness: Witness) -> None:
+def test_lines_that_changed_places_are_noticed(one_of_each: Witness) -> None:
     """Every line and each neighbour whose parameters have the same shapes.
 
     Lines of many calls of one block are the same pairs of last names again: one of each in CI.
     """
-    lines = lines_in_use(witness)
+    lines = lines_in_use(one_of_each)
     pairs = [
         ((i, one), (j, other))
         for place, (i, one) in enumerate(lines)
@@ -182,10 +184,10 @@ def test_lines_that_changed_places_are_noticed(witness: Witness) -> None:
         {i: replace(one, params=other.params), j: replace(other, params=one.params)}
         for (i, one), (j, other) in some(pairs, lambda pair: tuple(last(line) for _, line in pair))
     ]
-    module, noticed = witness.held.program.on_arrays(), 0
-    for line, params in readings(witness, swapped):
+    module, noticed = one_of_each.held.program.on_arrays(), 0
+    for line, params in readings(one_of_each, swapped):
         with np.errstate(invalid="ignore"):  # of a variance that is none
-            assert misses(witness, module, params), line
+            assert misses(one_of_each, module, params), line
         noticed += 1
     assert noticed
 

@@ -120,9 +120,9 @@ def test_an_older_checkpoint_is_the_same(witness: Witness, tmp_path: Path) -> No
     assert found.program.source() == witness.held.program.source()
 
 
-def test_bfloat16_becomes_the_same_numbers(witness: Witness, tmp_path: Path) -> None:
+def test_bfloat16_becomes_the_same_numbers(one_of_each: Witness, tmp_path: Path) -> None:
     """Cut to 16 bits by their upper half, whose lower half is then zero."""
-    held = weights.read(witness.folder)
+    held = weights.read(one_of_each.folder)
     bits = {n: a.astype(np.float32).view(np.uint32) >> 16 for n, a in held.tensors.items()}
     data = tensorfile.pack({name: array.astype(np.uint16) for name, array in bits.items()})
     (tmp_path / "model.safetensors").write_bytes(data.replace(b'"U16"', b'"BF16"', 0))
@@ -131,8 +131,8 @@ def test_bfloat16_becomes_the_same_numbers(witness: Witness, tmp_path: Path) -> 
     whole = len(header).to_bytes(8, "little") + header + data[8 + length :]
     (tmp_path / "model.safetensors").write_bytes(whole)
     (tmp_path / "config.json").write_text(json.dumps(held.config), encoding="utf-8")
-    found = published(witness.family.path, tmp_path)
-    for name, array in witness.held.params.items():
+    found = published(one_of_each.family.path, tmp_path)
+    for name, array in one_of_each.held.params.items():
         assert found.params[name].dtype == np.float32
         assert np.allclose(found.params[name], array, rtol=2**-7, atol=0)
         assert not (found.params[name].view(np.uint32) & 0xFFFF).any()

@@ -70,6 +70,9 @@ class _Search:
     fixed: Numbers
     factors: dict[str, Dim] = field(default_factory=dict[str, Dim])
     formulas: dict[str, Dim] = field(default_factory=dict[str, Dim], init=False)
+    work: list[Callable[[Numbers], int]] = field(
+        default_factory=list[Callable[[Numbers], int]], init=False
+    )
     strict: bool = False
 
     @property
@@ -236,19 +239,30 @@ class _Search:
             effort, best = self._effort(primes), None
             for move in moves():
                 moved = {**primes, **move}
-                if self._effort(moved) < effort and self._allowed(moved, apart=apart):
-                    effort, best = self._effort(moved), move
+                less = self._effort(moved)
+                if less < effort and self._allowed(moved, apart=apart):
+                    effort, best = less, move
             primes.update(best or {})
 
     def _values(self, primes: Mapping[str, int]) -> Numbers:
-        spelled = {f"{name}'": prime for name, prime in (*primes.items(), *self.fixed.items())}
+        spelled = self._spelled(primes)
         values = {name: dim.evaluate(spelled) for name, dim in self._formulas().items()}
         return {**self.fixed, **values}
+
+    def _spelled(self, primes: Mapping[str, int]) -> Numbers:
+        return {f"{name}'": prime for name, prime in (*primes.items(), *self.fixed.items())}
 
     def _formulas(self) -> dict[str, Dim]:
         if not self.formulas:
             self.formulas.update((name, self._in_primes(symbol(name))) for name in self.free)
         return self.formulas
+
+    def _work(self) -> list[Callable[[Numbers], int]]:
+        """The scalars and the operations of primes: every move asks for them."""
+        if not self.work:
+            dims = (self.facts.scalars, self.facts.operations)
+            self.work.extend(_value_of(self._in_primes(dim)) for dim in dims)
+        return self.work
 
     def _changes(self, primes: Numbers, names: Sequence[str]) -> Iterator[Numbers]:
         """A smaller prime for one symbol, or none for one that is a multiple anyway."""
@@ -279,10 +293,28 @@ class _Search:
 
     def _effort(self, primes: Numbers) -> int:
         """About how much is computed: one pass for every scalar that is moved."""
-        return self._scalars(primes) * self.facts.operations.evaluate(self._values(primes))
+        spelled, (scalars, operations) = self._spelled(primes), self._work()
+        return scalars(spelled) * operations(spelled)
 
     def _scalars(self, primes: Numbers) -> int:
-        return self.facts.scalars.evaluate(self._values(primes))
+        return self._work()[0](self._spelled(primes))
+
+
+def _value_of(dim: Dim) -> Callable[[Numbers], int]:
+    """The value of a size, quickly where it divides by nothing."""
+    if any(n.denominator != 1 or any(power < 0 for _, power in m) for m, n in dim.terms):
+        return dim.evaluate
+    terms = [(int(n), [name for name, power in m for _ in range(power)]) for m, n in dim.terms]
+
+    def value(numbers: Numbers) -> int:
+        total = 0
+        for amount, names in terms:
+            for name in names:
+                amount *= numbers[name]
+            total += amount
+        return total
+
+    return value
 
 
 def _exchanges(primes: Numbers, names: Sequence[str]) -> Iterator[Numbers]:

@@ -16,6 +16,7 @@ import pytest
 from backends import with_calls
 from library import LIBRARY
 from numpy.typing import NDArray
+from tier import THOROUGH
 
 from xg.codegen.backend import find
 from xg.diagnostics.diagnostic import DiagnosticError
@@ -41,20 +42,21 @@ from xg.syntax.tree import only
 from xg.verify.reference.interpret import Interpreter, initial
 
 EVERYTHING = "XG_EVERY_IR" in os.environ
+# Where tests are thorough: a block of Llama is under a product of these plans anyway.
+MORE = [("models/transformer", "LM", "TP"), ("models/bert", "BERT", "DP")]
 PASSES = {each.name: each for each in EVERY_PASS}
 SOME = [
     ("notation/mlp", "MLP", None),
     ("notation/mlp", "MLP", "TP × DP"),
     ("models/transformer", "Layer", None),
-    ("models/transformer", "LM", "TP"),
     ("models/transformer", "LM", "Zigzag"),
     ("models/llama", "GQA", None),
     ("models/llama", "GQA", "TP × DP"),
-    ("models/bert", "BERT", "DP"),
     ("models/encoder_decoder", None, None),
     ("models/vit", None, "FSDP"),
     ("notation/ops", None, None),
     ("examples/gru", None, None),
+    *(MORE if THOROUGH else []),
 ]
 
 
