@@ -173,10 +173,15 @@ def _case(
     seed: int | None,
     name: str,
 ) -> Iterator[Case]:
-    for spent in ([], *([str(expr.name)] for expr in body.operands)):
-        found = kernels.find(step, body, spent)
-        if found is not None:
-            yield _found(found, step, spent, body, arrays, context, seed, name)
+    ways = ([], *([str(expr.name)] for expr in body.operands))
+    found = [(spent, kernels.find(step, body, spent)) for spent in ways]
+    if not any(kernel for _, kernel in found):
+        return
+    wanted: list[Array | None] = list(evaluate(body.outputs, arrays, context))  # type: ignore[arg-type]
+    wanted = [None if a is not None and a.dtype == np.bool_ and seed is None else a for a in wanted]
+    for spent, kernel in found:
+        if kernel is not None:
+            yield _found(kernel, step, spent, body, arrays, wanted, context, seed, name)
 
 
 def _found(
@@ -185,6 +190,7 @@ def _found(
     spent: Sequence[str],
     body: Body,
     arrays: Mapping[str, Array | None],
+    wanted: Sequence[Array | None],
     context: Context,
     seed: int | None,
     name: str,
@@ -195,7 +201,5 @@ def _found(
         given.insert(place, None)
     if seed is None:  # a mask of all ones is None in generated code
         given = [None if a is not None and a.dtype == np.bool_ else a for a in given]
-    wanted: list[Array | None] = list(evaluate(body.outputs, arrays, context))  # type: ignore[arg-type]
-    wanted = [None if a is not None and a.dtype == np.bool_ and seed is None else a for a in wanted]
     cuts = step.attrs["cuts"] if function.cuts else ()
     return Case(name, kernel, function, given, wanted, context.sizes, seed, cuts, spent)

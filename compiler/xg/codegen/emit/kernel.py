@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Callable, Container, Sequence
-from functools import cached_property
+from functools import cache, cached_property
 from pathlib import Path
 from typing import cast
 
@@ -94,7 +94,7 @@ class Kernels:
         assert node.returns
         lines = self.support.source(node.name).splitlines()[node.body[0].lineno - node.lineno :]
         return OperatorFunction(
-            head=f"({ast.unparse(node.args)}) -> {ast.unparse(node.returns)}:",
+            head=f"({_text(node.args)}) -> {_text(node.returns)}:",
             lines=tuple(line.removeprefix("    ") for line in lines),
             own=taken.own,
             cuts=taken.cuts,
@@ -122,6 +122,12 @@ class Kernels:
         trees = [ast.parse(path.read_text(encoding="utf-8")) for path in self.paths]
         nodes = [node for tree in trees for node in tree.body]
         return {node.name: node for node in nodes if isinstance(node, ast.FunctionDef)}
+
+
+@cache
+def _text(node: ast.AST) -> str:
+    """The text of a part of a file, which is asked for again at every use."""
+    return ast.unparse(node)
 
 
 def _goes_round(body: Body) -> bool:
@@ -159,7 +165,7 @@ def _taken(node: ast.FunctionDef, body: Body, attrs: Attrs) -> _Taken | None:
     for place, arg in enumerate(node.args.args):
         if operands and arg.arg == operands[0]:
             operands.pop(0)
-        elif arg.annotation and ast.unparse(arg.annotation) == "Array | None" and not own:
+        elif arg.annotation and _text(arg.annotation) == "Array | None" and not own:
             absent.append(place)
         elif arg.arg not in ("seed", "place", "cuts"):
             value = attrs.get(arg.arg)
