@@ -51,7 +51,7 @@ def add_arguments(parser: ArgumentParser) -> None:
     parser.add_argument("--batch", type=int, default=32, metavar="N", help="default: 32")
     parser.add_argument("--lr", type=float, default=1e-3, metavar="X", help="default: 0.001")
     parser.add_argument("--schedule", choices=("cosine", "linear", "constant"), default="cosine")
-    parser.add_argument("--eval", type=int, default=50, metavar="N", help="every N steps")
+    parser.add_argument("--eval", type=int, default=100, metavar="N", help="every N steps")
     parser.add_argument("--seed", type=int, default=0, metavar="N")
     parser.add_argument("--out", metavar="DIR", type=Path, default=Path("runs/sentiment"))
     parser.add_argument("--resume", action="store_true", help="go on from the newest checkpoint")
