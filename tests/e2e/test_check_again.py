@@ -113,6 +113,7 @@ def test_an_undone_edit_is_checked_at_once() -> None:
     assert fastest(undone, LIMIT / 2) <= LIMIT / 2
 
 
+@cache
 def first_and_again(edit: Edit, number: int) -> tuple[float, float]:
     """Each time with another memory, for a second step like the first is no news to a plan."""
     memory, known = CheckMemory(), KnownFiles()

@@ -180,7 +180,7 @@ def _installed(wheel: Path, folder: Path) -> Path:
 def _as_installed(command: str) -> str:
     """A command of the checkout as one who has only the wheel types it."""
     command = re.sub(r"\bdiagrams/\w+/(\w+)\.xg\b", r"\1", command)
-    short = {"./xg demo": "xg demo mlp gru --steps 4"}  # the whole takes minutes
+    short = {"./xg demo": "xg demo mlp --steps 4"}  # the whole takes minutes
     return short.get(command, command.replace("./xg ", "xg "))
 
 

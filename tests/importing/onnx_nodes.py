@@ -5,11 +5,13 @@ differ: what the language cannot say is refused.
 """
 
 # pyright: reportUnknownMemberType=false, reportUnknownVariableType=false, reportUnknownArgumentType=false
+# pyright: reportPrivateUsage=false
 
 from __future__ import annotations
 
 import sys
 import warnings
+from importlib import import_module
 from pathlib import Path
 from typing import Any, Final
 
@@ -31,11 +33,14 @@ from xg.importing.onnx_import import import_model  # noqa: E402
 DEFECTS: Final = ("XG0904", "XG0905")
 
 
-def cases() -> dict[str, Any]:
-    """All cases by their names."""
-    from onnx.backend.test.case.node import collect_testcases
+def cases(*operators: str) -> dict[str, Any]:
+    """The cases of some operators by their names, or all; they are made as their files are read."""
+    from onnx.backend.test.case import node
 
-    return {each.name: each for each in collect_testcases() if each.model is not None}
+    for operator in operators:
+        import_module(f"{node.__name__}.{operator}")
+    made = node._NodeTestCases if operators else node.collect_testcases()
+    return {each.name: each for each in made if each.model is not None}
 
 
 def outcome(case: Any) -> str:  # noqa: ANN401 - a TestCase of onnx

@@ -91,8 +91,8 @@ def with_pad(name: str) -> str:
         (TIED, "VP", {"N_T": 3, "V": 8}),
         (TIED, "DP × VP", {}),
         (INNER, "VP", {"N_T": 3}),
-        (with_pad("transformer"), "SP_VP", {"N_T": 3}),
-        (with_pad("llama"), "VP", {}),
+        (with_pad("transformer"), "SP_VP", {"N_T": 3, "N_L": 1}),
+        (with_pad("llama"), "VP", {"N_L": 1}),
     ],
 )
 def test_ranks_compute_what_one_device_does(

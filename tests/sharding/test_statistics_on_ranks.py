@@ -48,8 +48,11 @@ def proof(folder: Path, text: str, plan: str) -> RankProof:
     return prove_ranks(read_project(folder / "net.xg"), "Net", plan, {}, 0, exact=False)
 
 
-@pytest.mark.parametrize("plan", ["DP", "PP", "DP × PP"])
-@pytest.mark.parametrize("text", [NET, BESIDE], ids=["apart", "beside"])
+@pytest.mark.parametrize(
+    ("text", "plan"),
+    [(NET, "DP"), (NET, "PP"), (BESIDE, "DP"), (BESIDE, "PP"), (BESIDE, "DP × PP")],
+    ids=lambda each: {NET: "apart", BESIDE: "beside"}.get(each, each),
+)
 def test_statistics_move_as_on_one_device(text: str, plan: str, tmp_path: Path) -> None:
     """Every collective counts: that of the variance is seen in what is moved alone."""
     assert proof(tmp_path, text, plan).passed
