@@ -21,6 +21,11 @@ VARIED: Final = frozenset(
 )
 
 
+def varied(path: Path) -> bool:
+    """Whether a diagram is one of these."""
+    return path.stem in VARIED
+
+
 def shipped(name: str) -> Path:
     """The shipped diagram of that name, in whichever folder it is."""
     (path,) = LIBRARY.glob(f"*/{name}.xg")

@@ -10,7 +10,7 @@ from pathlib import Path
 from resource import RUSAGE_CHILDREN, getrusage
 
 ROOT = Path(__file__).parents[2]
-ROUNDS = 10  # at least
+ROUNDS = 4  # at least
 AT_MOST = 80  # while other work makes all of them slow
 IMPORT_AT_MOST = 3  # times a bare interpreter
 HELP_AT_MOST = 5

@@ -1,4 +1,4 @@
-"""Every diagram runs forward and backward on residues."""
+"""Diagrams run forward and backward on residues: of every construct and operator."""
 
 from __future__ import annotations
 
@@ -8,6 +8,8 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from library import varied
+from tier import THOROUGH
 
 from xg.driver import compile_project
 from xg.frontend.project import read_project
@@ -48,6 +50,7 @@ def zeros(program: Program) -> Iterator[str]:
         path.relative_to(DIAGRAMS).as_posix()
         for path in DIAGRAMS.rglob("*.xg")
         if path.stem != "node_i"  # for one of several ranks: tests/sharding/test_by_hand.py
+        if THOROUGH or varied(path)
     ),
 )
 def test_a_diagram_runs_without_an_inverse_of_zero(name: str) -> None:
