@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import io
 from collections.abc import Sequence
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -43,8 +44,9 @@ def exported(case: Case, model: nn.Module) -> bytes:
     return buffer.getvalue()
 
 
+@cache
 def imported(case: Case) -> tuple[nn.Module, Imported]:
-    """A model and its file."""
+    """A model and its diagram, of which nobody changes a weight; torch exports it for a second."""
     model = build(case)
     return model, import_archive(exported(case, model), "model.pt2")
 

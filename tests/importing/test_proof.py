@@ -8,7 +8,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 import torch
-from importing.agreement import build, exported
+from importing.agreement import build, exported, imported
 from importing.sources import CASES
 from torch import Tensor, nn
 
@@ -91,9 +91,7 @@ def test_a_weight_that_lacks_its_transpose_is_noticed(
 def test_weights_travel_both_ways_by_the_file_of_names(
     name: str, tmp_path_factory: pytest.TempPathFactory
 ) -> None:
-    case = CASES[name]
-    model = build(case)
-    made = import_archive(exported(case, model), "model.pt2")
+    model, made = imported(CASES[name])
     path = tmp_path_factory.mktemp(name) / "model.names.toml"
     path.write_text(made.names, encoding="utf-8")
     held = names.read(path)
