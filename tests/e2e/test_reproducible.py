@@ -13,7 +13,7 @@ ROOT = Path(__file__).parents[2]
 SOURCE_ROOTS = ("compiler", "runtime", "grammar")
 DIAGRAMS = [file for file in sorted(LIBRARY.rglob("*.xg")) if THOROUGH or file.stem in VARIED]
 # Drawing these three takes half of the time; what they alone have are operators, drawn as others.
-LONG = frozenset() if THOROUGH else frozenset({"moe", "rwkv", "t5"})
+LONG: frozenset[str] = frozenset(() if THOROUGH else ("moe", "rwkv", "t5"))
 WRITTEN = "dot,numpy"
 DRAWN = "svg,pdf"  # a PNG is drawn from the SVG, and takes as long as all the rest
 MACHINES = {

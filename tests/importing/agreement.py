@@ -46,7 +46,7 @@ def exported(case: Case, model: nn.Module) -> bytes:
 
 @cache
 def imported(case: Case) -> tuple[nn.Module, Imported]:
-    """A model and its diagram, of which nobody changes a weight; torch exports it for a second."""
+    """A model and its diagram, of which no one changes a weight; torch exports it for a second."""
     model = build(case)
     return model, import_archive(exported(case, model), "model.pt2")
 

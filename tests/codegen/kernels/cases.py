@@ -173,7 +173,7 @@ def _case(
     seed: int | None,
     name: str,
 ) -> Iterator[Case]:
-    ways = ([], *([str(expr.name)] for expr in body.operands))
+    ways: list[list[str]] = [[], *([str(expr.name)] for expr in body.operands)]
     found = [(spent, kernels.find(step, body, spent)) for spent in ways]
     if not any(kernel for _, kernel in found):
         return

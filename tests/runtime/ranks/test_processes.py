@@ -214,9 +214,10 @@ ENDS = [
 ]
 
 
-@pytest.mark.parametrize(
-    ("number", "said", "can_fork"), some(ENDS, lambda end: end if not end[1] else end[0])
-)
+TRIED = some(ENDS, lambda end: end if not end[1] else end[0])
+
+
+@pytest.mark.parametrize(("number", "said", "can_fork"), TRIED)
 def test_no_rank_outlives_its_launcher(
     tmp_path: Path, number: signal.Signals, said: str, can_fork: bool
 ) -> None:
