@@ -14,19 +14,23 @@ from xg.cli import main
 from xg_runtime import weights
 
 
-def test_there_and_back_again(witness: Witness, tmp_path: Path) -> None:
+def test_there_and_back_again(one_of_each: Witness, tmp_path: Path) -> None:
     """To the diagram's names, and from these to a folder that transformers loads."""
-    file, params, folder = str(witness.family.path), tmp_path / "p.safetensors", tmp_path / "back"
+    file, params, folder = (
+        str(one_of_each.family.path),
+        tmp_path / "p.safetensors",
+        tmp_path / "back",
+    )
     wide = ["--dtype", "float64"]
-    assert main(["weights", file, "--from", str(witness.folder), "-o", str(params), *wide]) == 0
-    said = witness.family.says_names
+    assert main(["weights", file, "--from", str(one_of_each.folder), "-o", str(params), *wide]) == 0
+    said = one_of_each.family.says_names
     assert main(["weights", file, "--from", str(params), "--to", str(folder), *wide, *said]) == 0
-    found, wanted = weights.read(folder).tensors, weights.read(witness.folder).tensors
+    found, wanted = weights.read(folder).tensors, weights.read(one_of_each.folder).tensors
     wanted = {n: array for n, array in wanted.items() if not n.endswith("num_batches_tracked")}
     assert found.keys() == wanted.keys()
     for name, array in wanted.items():
         assert np.array_equal(found[name], array), name
-    assert np.allclose(witness.asked_again(folder), witness.logits, rtol=0, atol=1e-12)
+    assert np.allclose(one_of_each.asked_again(folder), one_of_each.logits, rtol=0, atol=1e-12)
 
 
 def test_a_config_means_what_the_witness_says(witness: Witness, tmp_path: Path) -> None:
@@ -47,11 +51,13 @@ def test_a_config_means_what_the_witness_says(witness: Witness, tmp_path: Path) 
 
 
 def test_a_saved_checkpoint_that_was_changed_gives_other_logits(
-    witness: Witness, tmp_path: Path
+    one_of_each: Witness, tmp_path: Path
 ) -> None:
     """The comparison above could fail."""
-    held = weights.read(witness.folder)
+    held = weights.read(one_of_each.folder)
     assert held.config is not None
     first = min(name for name, array in held.tensors.items() if array.ndim == 1)
     weights.write(tmp_path / "other", {**held.tensors, first: -held.tensors[first]}, held.config)
-    assert not np.allclose(witness.asked_again(tmp_path / "other"), witness.logits, atol=1e-6)
+    assert not np.allclose(
+        one_of_each.asked_again(tmp_path / "other"), one_of_each.logits, atol=1e-6
+    )

@@ -189,7 +189,7 @@ OTHERS = ["DP", "TP", "PP", "KV", *(["FSDP"] if THOROUGH else [])]
 
 @pytest.mark.parametrize("plan", [f"Zigzag × {other}" for other in OTHERS])
 def test_other_plans_join_it(plan: str) -> None:
-    fewer = {"N_PP": 2, "N_S": 2} if "PP" in plan else FEW
+    fewer = {"N_PP": 2, "N_S": 2, "N_L": 2} if "PP" in plan else FEW
     assert prove_ranks(read_project(MODEL), "LM", plan, {} if THOROUGH else fewer, 0).passed
 
 
