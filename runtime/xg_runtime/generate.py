@@ -39,8 +39,8 @@ class TokenModel:
 class StepModule(Protocol):
     """`empty_cache` and `step` of one program, on arrays."""
 
-    def empty_cache(self, params: Arrays) -> Cache:
-        """Return the cache before the first step."""
+    def empty_cache(self, params: Arrays, **sizes: int) -> Cache:
+        """Return the cache before the first step, of so many texts and other free sizes."""
         ...
 
     def step(self, params: Arrays, cache: Cache, inputs: Arrays) -> tuple[Arrays, Cache]:

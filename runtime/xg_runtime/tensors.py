@@ -164,8 +164,8 @@ def has_gpu() -> bool:
 class TorchStep(Protocol):
     """`empty_cache` and `step` of one program, on tensors."""
 
-    def empty_cache(self, params: Tensors) -> Tensors:
-        """Return the cache before the first step."""
+    def empty_cache(self, params: Tensors, **sizes: int) -> Tensors:
+        """Return the cache before the first step, of so many texts and other free sizes."""
         ...
 
     def step(self, params: Tensors, cache: Tensors, inputs: Tensors) -> tuple[Tensors, Tensors]:
@@ -185,9 +185,9 @@ class StepOnArrays:
     device: str | None = None
     _placed: list[tuple[Arrays, Tensors]] = field(default_factory=list[tuple[Arrays, Tensors]])
 
-    def empty_cache(self, params: Arrays) -> Tensors:
-        """Return the cache before the first step."""
-        return self.module.empty_cache(self._params(params))
+    def empty_cache(self, params: Arrays, **sizes: int) -> Tensors:
+        """Return the cache before the first step, of so many texts and other free sizes."""
+        return self.module.empty_cache(self._params(params), **sizes)
 
     def step(self, params: Arrays, cache: Tensors, inputs: Arrays) -> tuple[Arrays, Tensors]:
         """Return the outputs at the new positions, and the cache with them."""

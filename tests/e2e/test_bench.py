@@ -70,7 +70,7 @@ def test_all_windows_compute_the_same() -> None:
         assert _distance({n: np.asarray(a) for n, a in found.items()}, wanted) < 1e-5
 
 
-# What each keeps from token to token; tokens of all families are compared in tests/models.
+# Each keeps something else from token to token; tests/models compare tokens of all families.
 KEEPING = ("llama", "gemma2", "mamba", "rwkv")
 
 

@@ -15,7 +15,7 @@ OTHERS = (
     "import jax, numpy, pygls.lsp.server, sphinx.application, tokenizers, torch, wasmtime, "
     "torch.distributed.checkpoint"
 )
-# What has been imported before, in the process that commands fork from, is imported once more.
+# Modules that the process which commands fork from has imported are imported once more.
 AGAIN = """
 import sys
 for name in [*sys.modules]:

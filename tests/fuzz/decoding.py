@@ -8,14 +8,17 @@ from random import Random
 from typing import Any
 
 import numpy as np
+from backends import forms_of_code, writing
 from numpy.typing import NDArray
 
-from xg.codegen.backend import default
+from xg.codegen.backend import backends
 from xg.codegen.load import load
 from xg.diagnostics.diagnostic import DiagnosticError
 from xg.ir.graph import Program
 from xg.ir.parameters import state_shapes
 from xg.passes.decode_step import decode_step, prologue
+from xg.passes.pipelines import FUSED_STEP
+from xg.passes.runner import run
 from xg.verify.reference.interpret import Interpreter
 
 Arrays = Mapping[str, NDArray[Any]]
@@ -31,7 +34,7 @@ def step_failures(
     *,
     derived: bool = False,
 ) -> Iterator[str]:
-    """The differences of every step that can be derived, interpreted and generated.
+    """The differences of every step that can be derived, interpreted and in every form of code.
 
     Where all are to be `derived`, a refusal is a failure.
     """
@@ -59,10 +62,14 @@ def _differences(
     axis = str(step.main.output_types[0].shape[-2].name)
     ends = _ends(sizes[axis], Random(seed))
     pieces = [_cut(step, axis, inputs, *piece) for piece in zip([0, *ends], ends, strict=False)]
-    for way, outputs in (
-        ("interpreted", _interpreted(step, sizes, params, pieces)),
-        ("generated", _generated(step, sizes, params, pieces)),
-    ):
+    fused = run(FUSED_STEP, step).result
+    ways = {"interpreted": _interpreted(step, sizes, params, pieces)}
+    for backend in writing("step"):
+        for kernels in forms_of_code(backend):
+            module = _module(fused if kernels else step, backend, kernels=kernels)
+            way = f"generated for {backend}{' with kernels' if kernels else ''}"
+            ways[way] = _generated(module, sizes, params, pieces)
+    for way, outputs in ways.items():
         whole = np.concatenate([output[name] for output in outputs], axis=-2)
         if not np.allclose(whole, expected[name], CLOSE, CLOSE, equal_nan=True):
             yield f"{way}, {name} in pieces up to {ends} is {whole}, not {expected[name]}"
@@ -100,11 +107,19 @@ def _interpreted(
         yield outputs
 
 
+def _module(step: Program, name: str, *, kernels: bool) -> Any:  # noqa: ANN401
+    backend = backends()[name]
+    return backend.step_on_arrays(load(backend.source(step, None, kernels=kernels), "step"))
+
+
 def _generated(
-    step: Program, sizes: Mapping[str, int], params: Arrays, pieces: Sequence[Arrays]
+    module: Any,  # noqa: ANN401
+    sizes: Mapping[str, int],
+    params: Arrays,
+    pieces: Sequence[Arrays],
 ) -> Iterator[Arrays]:
-    module: Any = load(default().source(step, None, kernels=False), "step")
-    wanted = inspect.signature(module.empty_cache).parameters
+    made_by = getattr(module, "module", module)
+    wanted = inspect.signature(made_by.empty_cache).parameters
     cache = module.empty_cache(params, **{name: sizes[name] for name in wanted if name in sizes})
     for piece in pieces:
         outputs, cache = module.step(params, cache, piece)

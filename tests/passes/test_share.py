@@ -73,3 +73,23 @@ block Net(X [B, S, D], U [B, S, E]) -> Y [B, S, D], V [B, S, E] {
     widths = [str(program.main.types[step.outputs[0]].shape[-1]) for step in steps[:2]]
     assert widths == ["D/2", "E/2"]
     assert [len(step.inputs) for step in steps[2:]] == [3, 3, 3]
+
+
+def test_a_number_of_numbers_is_left_where_it_is() -> None:
+    """Of no array, code of Python computes it, which has no type to be given."""
+    source = """\
+dim S, D
+op Shift(x [.., D]) = x + tanh(sin(0.5))
+
+block Net(X [S, D]) -> Y [S, D] {
+    X -> Shift -> Shift : Y
+}
+"""
+    program = xg.compile(source=source)
+    step = program.step().graphs
+    assert share(step).graphs == step.graphs
+    x = np.array([[0.25, -1.5]])
+    for backend in ("numpy", "torch"):
+        module = program.step_on_arrays(backend, kernels=True)
+        outputs, _ = module.step({}, module.empty_cache({}, D=2), {"X": x})
+        np.testing.assert_allclose(outputs["Y"], x + 2 * np.tanh(np.sin(0.5)), rtol=1e-15)

@@ -18,6 +18,7 @@ op Third(x) = select(x > 0, 1, 0) / 3
 op Step(x) = select(x > 0, 0.1, 0.7)
 op Two(x) = select(x > 0, 2, 3)
 op Number(i [..] in N) = float(i)
+op Fading(x [.., D]) = x - 0.3 * (place - 1) where place = range[D]
 
 block Net(X [B, D], i [B, D] in N) -> Y [B, D] {
     param W [D, D]
@@ -25,12 +26,13 @@ block Net(X [B, D], i [B, D] in N) -> Y [B, D] {
     X -> Third              : third [B, D]
     X -> Two                : two [B, D]
     i -> Number             : number [B, D]
+    X -> Fading             : fading [B, D]
     fill[B, D](0.3)         : filled [B, D]
     X -> ⊙<-(X -> Step)     : H [B, D]
     X -> Step -> •<=W -> ⊕<-H : Y
 }
 """
-NAMES = ("share", "third", "two", "number", "filled", "H")
+NAMES = ("share", "third", "two", "number", "fading", "filled", "H")
 
 
 @cache

@@ -31,8 +31,8 @@ class TorchSpelling:
 
     def cast(self, text: Text, scope: Scope) -> Text:
         """Integers or float64 as floats of the function's type."""
-        source = Text(text.text.removesuffix(DOUBLE), text.binding)
-        return Text(f"{source.atom}.to({scope.float_type()})")
+        source = text.atom.removesuffix(DOUBLE)
+        return Text(f"{source}.to({scope.float_type()})")
 
     def zeros(self, shape: str, scope: Scope) -> str:
         """Zeros of the function's type, where its tensors are."""

@@ -39,7 +39,12 @@ def known_parts(
         return ()
     inner = [arg for expr in order if reads[id(expr)] for arg in expr.args]
     wanted = [e for e in inner if not reads[id(e)] and e.kind == "float" and works(e)]
-    return tuple({id(e): e for e in wanted if uses[id(e)] or not known}.values())
+    return tuple({id(e): e for e in wanted if uses[id(e)] or (not known and _counts(e))}.values())
+
+
+def _counts(expr: Expr) -> bool:
+    """Whether it is an array: one is made by counting, and what has none is a number of Python."""
+    return any(each.prim == "iota" for each in topological([expr]))
 
 
 def works(expr: Expr) -> bool:
