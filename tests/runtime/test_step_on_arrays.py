@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import numpy as np
+import torch
 
 from xg_runtime.tensors import StepOnArrays, Tensors
 
 
 class Plain:
-    """A step that gives its parameter."""
+    """A step that gives its parameter; its cache has the sizes that it is given."""
 
-    def empty_cache(self, params: Tensors) -> Tensors:
+    def empty_cache(self, params: Tensors, **sizes: int) -> Tensors:
         del params
-        return {}
+        return {name: torch.tensor(size) for name, size in sizes.items()}
 
     def step(self, params: Tensors, cache: Tensors, inputs: Tensors) -> tuple[Tensors, Tensors]:
         del inputs
@@ -50,3 +51,7 @@ def test_others_share_their_memory() -> None:
     assert outputs["Z"].tolist() == [5, 5]
     params["w"][:] = 7
     assert on_arrays.step(params, {}, {})[0]["Z"].tolist() == [7, 7]
+
+
+def test_an_empty_cache_has_the_sizes_that_are_given() -> None:
+    assert StepOnArrays(Plain()).empty_cache({}, B=2) == {"B": torch.tensor(2)}

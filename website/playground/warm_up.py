@@ -45,7 +45,7 @@ late = ["_ast_unparse", "importlib.readers", "importlib.resources._adapters"]
 late += ["encodings.utf_16_be", "encodings.latin_1"]
 HAS_DOCSTRING = 0x4000000
 # They keep the docstring of the function that they are made from.
-DESCRIBED = property | classmethod | staticmethod | cached_property | _lru_cache_wrapper
+DESCRIBED = (property, classmethod, staticmethod, cached_property, _lru_cache_wrapper)
 
 
 def _import_library() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import Final
 
 from xg.diagnostics.lazy_dataclass import dataclass, replace
 from xg.ir.dim import Dim
@@ -12,6 +13,8 @@ from xg.ir.instances import inside
 from xg.ir.moving import moving
 from xg.ir.tensor import TensorType
 from xg.ir.walk import callers_first
+
+PREPARED: Final = "prepared"  # the glyph of a step that computes from parameters alone
 
 
 @dataclass(frozen=True, slots=True)

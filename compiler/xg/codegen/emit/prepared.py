@@ -16,8 +16,7 @@ from xg.codegen.emit.text import call
 from xg.diagnostics.lazy_dataclass import dataclass
 from xg.ir.body import unstopped
 from xg.ir.graph import Apply, Graph, Value
-
-MADE = "prepared"  # the glyph of the steps that make them
+from xg.ir.parameters import PREPARED
 
 
 def prepared_steps(plan: ModulePlan, graph: Graph) -> Mapping[Apply, OperatorFunction]:
@@ -29,7 +28,7 @@ def prepared_steps(plan: ModulePlan, graph: Graph) -> Mapping[Apply, OperatorFun
         return {}
     found: dict[Apply, OperatorFunction] = {}
     for step in graph.steps:
-        if isinstance(step, Apply) and step.op.glyph == MADE:
+        if isinstance(step, Apply) and step.op.glyph == PREPARED:
             body = unstopped(step.body(graph.types))
             args = step.op, body, step.attrs, graph.sizes, plan.spelling
             function = operator_function(*args)
