@@ -16,7 +16,7 @@ from fontTools.pens.ttGlyphPen import TTGlyphPen
 from fontTools.subset import Options, Subsetter
 from fontTools.ttLib import TTFont
 
-FACES = {"Regular": "Regular", "Bold": "Bold", "Italic": "Italic", "BoldItalic": "Bold Italic"}
+FACES = ("Regular", "Bold", "Italic")  # no name is bold and slanted
 LETTERS = [*range(0x20, 0x7F), *range(0xA0, 0x180), *range(0x391, 0x3CA), 0x3D1, 0x3D5, 0x3D6]
 SIGNS = [ord(sign) for sign in "–—‘’“”†‡•…′″←↑→↓↔∂∆∏∑−√∞∩∫≈≠≤≥◊ﬁﬂ"]
 UNDESIRED = ["GPOS", "GSUB", "GDEF", "FFTM", "DSIG", "kern", "gasp"]
@@ -112,9 +112,9 @@ def rename(font: TTFont, face: str) -> None:
     names = {
         0: notice,
         1: "XG Sans",
-        2: FACES[face],
-        3: f"XG Sans {FACES[face]} 1.0",
-        4: f"XG Sans {FACES[face]}",
+        2: face,
+        3: f"XG Sans {face} 1.0",
+        4: f"XG Sans {face}",
         5: "Version 1.0; a modified part of another font, see OFL.txt",
         6: f"XGSans-{face}",
         13: "SIL Open Font License 1.1",

@@ -17,7 +17,7 @@ from xg.cli.render.json_text import json_text
 from xg.cli.render.table import Column, Table
 from xg.codegen.backend import Backend, backends
 from xg.diagnostics.lazy_dataclass import dataclass
-from xg.figures.draw.font import FAMILY, FOLDER
+from xg.figures.draw.font import FAMILY, FILES
 from xg.figures.layout.run_engine import FIX, probe
 from xg.frontend.project.lookup import library_files
 
@@ -117,10 +117,10 @@ def _pictures() -> Finding:
 
 
 def _fonts() -> Finding:
-    count = len(list(FOLDER.glob("*.ttf")))
-    if count == 4:
-        return Finding("font", "ok", f"{FAMILY}, four faces: measures and draws text")
-    return Finding("font", "missing", f"{count} of the four faces of {FAMILY}", "install xg again")
+    missing = [path.name for path in FILES.values() if not path.is_file()]
+    if missing:
+        return Finding("font", "missing", ", ".join(missing), "install xg again")
+    return Finding("font", "ok", f"{FAMILY}, {len(FILES)} faces: measures and draws text")
 
 
 def _temporary() -> Finding:

@@ -1,4 +1,4 @@
-"""The bundled font's four faces: character widths in thousandths of an em, glyph numbers, bytes.
+"""The bundled font's three faces: character widths in thousandths of an em, glyph numbers, bytes.
 
 Text is measured with these faces and nothing else, so a figure's layout depends on no installed
 font. XG Sans has the widths of Helvetica and Arial, so the same numbers hold where a viewer
@@ -14,6 +14,7 @@ from xg.diagnostics.lazy_dataclass import dataclass
 
 FOLDER: Final = Path(__file__).parent / "fonts"
 FAMILY: Final = "XG Sans"
+FILES: Final = {style: FOLDER / f"XGSans-{style}.ttf" for style in ("Regular", "Italic", "Bold")}
 ASCENT: Final = 0.905
 DESCENT: Final = 0.212
 CAP_HEIGHT: Final = 0.688
@@ -43,13 +44,12 @@ class Face:
 
 @cache
 def face(*, bold: bool = False, italic: bool = False) -> Face:
-    """Return one of the four faces, read from the package's data once."""
-    style = ("Bold" if bold else "") + ("Italic" if italic else "") or "Regular"
-    name = f"XGSans-{style}"
-    path = FOLDER / f"{name}.ttf"
+    """Return one of the three faces, read from the package's data once; bold letters stand up."""
+    style = "Bold" if bold else "Italic" if italic else "Regular"
+    path = FILES[style]
     data = path.read_bytes()
     tables = _tables(data)
-    return Face(name, path, data, tables, _characters(data, tables), _advances(data, tables))
+    return Face(path.stem, path, data, tables, _characters(data, tables), _advances(data, tables))
 
 
 def _tables(data: bytes) -> dict[str, tuple[int, int]]:
@@ -86,8 +86,3 @@ def _characters(data: bytes, tables: dict[str, tuple[int, int]]) -> dict[int, in
                 (glyph,) = unpack_from(">H", data, place + 2 * (code - firsts[segment]))
             glyphs[code] = (glyph + deltas[segment]) & 0xFFFF
     return glyphs
-
-
-def files() -> tuple[Path, ...]:
-    """Return the files of the four faces."""
-    return tuple(face(bold=b, italic=i).path for b in (False, True) for i in (False, True))

@@ -28,7 +28,7 @@ def png(display: Display, theme: Theme) -> bytes:
             skip_system_fonts=True,
             font_family=font.FAMILY,
             sans_serif_family=font.FAMILY,
-            font_files=[str(path) for path in font.files()],
+            font_files=[str(path) for path in font.FILES.values()],
         )
     )
 
