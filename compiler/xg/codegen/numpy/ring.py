@@ -147,16 +147,18 @@ def d_attend_around(
     own = [rows_of(x, parts) for x in (q, dy, lse, delta)]
     masks = some_rows(m, parts), some_rows(keep, parts)
     rows = list(zip(mine, *own, *masks, strict=True))
-    own = in_one(k, v)
-    dq, sums = np.zeros_like(q), np.zeros_like(own)
-    coming = start_shift(own, around)
+    message = in_one(k, v)
+    dq, sums = np.zeros_like(q), np.zeros_like(message)
+    coming = start_shift(message, around) if ranks > 1 else None
     for turn in range(1, ranks + 1):
-        message = coming.wait() if turn < ranks else own
-        if turn < ranks - 1:
-            coming = start_shift(message, around)
+        arrived = k, v
+        if coming is not None:
+            message = coming.wait()
+            arrived = apart(message, k, v)
+            coming = start_shift(message, around) if turn < ranks - 1 else None
+            del message  # the last one is not held while the rank meets its own
         going = start_shift(sums, around) if turn > 1 else None
         theirs = chunks_of((mine[0] - turn) % ranks, parts, chunks)
-        arrived = apart(message, k, v)
         terms = d_part(rows, arrived, theirs, scale, mask, factor, chunks)
         sums = sums if going is None else going.wait()
         wholes = dq, *apart(sums, k, v)

@@ -175,16 +175,18 @@ def d_flash_around(
     """The gradients of keys and values travel along; a rank's own part is its last."""
     [(_, mine, chunks)] = mesh_places((-2, around))
     parts, ranks = len(mine), chunks // len(mine)
-    own = in_one(k, v)
-    dq, sums = torch.zeros_like(q), torch.zeros_like(own)
-    coming = start_shift(own, around)
+    message = in_one(k, v)
+    dq, sums = torch.zeros_like(q), torch.zeros_like(message)
+    coming = start_shift(message, around) if ranks > 1 else None
     for turn in range(1, ranks + 1):
-        message = coming.wait() if turn < ranks else own
-        if turn < ranks - 1:
-            coming = start_shift(message, around)
+        arrived = k, v
+        if coming is not None:
+            message = coming.wait()
+            arrived = apart(message, k, v)
+            coming = start_shift(message, around) if turn < ranks - 1 else None
+            del message  # the last one is not held while the rank meets its own
         going = start_shift(sums, around) if turn > 1 else None
         theirs = chunks_of((mine[0] - turn) % ranks, parts, chunks)
-        arrived = apart(message, k, v)
         terms = d_flash_of_part(dy, q, *arrived, y, lse, scale, mask, mine, theirs)
         sums = sums if going is None else going.wait()
         wholes = dq, *halves(sums, k, v)
