@@ -7,7 +7,7 @@ program.inputs, program.source(), program.render("backward", format="svg")
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property
 from types import ModuleType
 from typing import TYPE_CHECKING, Final, Literal, cast
@@ -24,7 +24,6 @@ from xg.ir.dim import Dim
 from xg.ir.graph import Program as Graphs
 from xg.ir.parameters import param_specs
 from xg.ir.tensor import TensorType, spell_shape
-from xg.passes.decode_step import decode_step, prologue
 from xg.passes.pipelines import (
     BLOCKS,
     FUSE,
@@ -287,7 +286,7 @@ class Program:
         It gives one output, by default the first with an axis of positions. Raises DiagnosticError
         where earlier positions depend on later ones.
         """
-        return Program(decode_step(self.graphs, output), self.project)
+        return Program(cast("Graphs", _decoding("decode_step")(self.graphs, output)), self.project)
 
     @resting_collector()
     def prologue(self, output: str | None = None) -> Program | None:
@@ -295,7 +294,7 @@ class Program:
 
         An encoder runs once for a text: its output is an input of the decoder's step.
         """
-        graphs = prologue(self.graphs, output)
+        graphs = cast("Graphs | None", _decoding("prologue")(self.graphs, output))
         return graphs and Program(run(STEP, graphs).result, self.project)
 
     def cost(self, dtype: str = "float32") -> CostReport:
@@ -384,6 +383,11 @@ def compile_typed(typed: Graphs, project: Project) -> Program:
         single_device=history.after("eliminate-dead"),
         history=history,
     )
+
+
+def _decoding(name: str) -> Callable[..., object]:
+    """A function of the pass that derives steps, which few programs have."""
+    return named(f"xg.passes.decode_step:{name}")
 
 
 def _emitted(graphs: Graphs, name: str | None, *, kernels: bool) -> str:

@@ -63,7 +63,8 @@ def follow(name: str, folder: Path, *, update: bool) -> None:
             end = block.start + len(block.text)
             document = document[: block.start] + text + document[end:]
         (ROOT / name).write_text(document, encoding="utf-8", newline="\n")
-    assert [text for block, text in wrong.items() if block.text != text and not update] == []
+    found = [text for block, text in wrong.items() if block.text != text and not update]
+    assert not found, "\n".join(found)  # pytest says nothing of itself outside of test files
 
 
 def _run(command: str, folder: Path, environment: Mapping[str, str]) -> str:

@@ -27,6 +27,8 @@ SECONDS = 300
 UNUSED = re.compile(
     r"lark/|xg_runtime/|xg_grammar/(build|xg\.lark)|xg/(notebook|sphinx|testing)\.py"
     r"|xg/library/.*\.names\.toml|xg/cli/commands/(?!__init__|cost\b)"
+    r"|xg/__main__|xg_grammar/pygments|xg/cli/(backend_argument|checking|compiling|sources|target)"
+    r"|xg/pages/(dictionary|embedded|kinds|markdown_figures|outputs)"
     r"|xg/cli/(actions|live|new_project|shells|training)/"
     r"|xg/cli/(computing|counterpart|dumped|effects|export|foreign_|input_arrays|kept_edges"
     r"|module_ranks|naming_modules|placed_module|plan_|published|rank|stages_of_module|watch"
@@ -34,7 +36,7 @@ UNUSED = re.compile(
     r"|xg/cli/render/(claims|diff_|findings|found_plans|module_agreement|proven_)"
     r"|xg/codegen/(dtensor/|jax/on_arrays)|xg/editor/meaning/(edges|explain|find|hints"
     r"|occurrences|outline|placements|rename|trail)"
-    r"|xg/(importing|verify)/|xg/editor/server/|xg/pages/(diff|explain)/|xg/passes/ir_text/"
+    r"|xg/(importing|verify)/|xg/editor/server/|xg/pages/(diff|explain)/|xg/passes/(decode_step|ir_text)/"
 )
 USED = re.compile(  # of these, by the explorer
     r"xg/verify/((__init__|facts|single_device|proof_sizes|meshes)|reference/\w+)\.py"
