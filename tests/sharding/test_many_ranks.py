@@ -9,17 +9,14 @@ nothing. Whatever a rank computes and sends is of the right shape, or an error.
 
 from __future__ import annotations
 
-from collections.abc import Generator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
 from math import prod
 from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
-import torch.distributed as dist
-from torch.distributed.device_mesh import init_device_mesh
-from torch.testing._internal.distributed.fake_pg import FakeStore
+from runtime.ranks.alone import rank_of
 
 import xg
 from xg.driver import Program
@@ -43,20 +40,6 @@ def program(plan: str, mesh: Mapping[str, int]) -> Program:
     found = xg.compile(MODELS / "transformer.xg", plan=plan, sizes=SIZES, mesh=mesh)
     assert prod(found.mesh.values()) == RANKS
     return found
-
-
-@contextmanager
-def rank_of(mesh: Mapping[str, int], number: int) -> Generator[ProcessMesh]:
-    """Be one rank of a mesh whose others do not exist."""
-    store = FakeStore()
-    dist.init_process_group("fake", rank=number, world_size=prod(mesh.values()), store=store)
-    try:
-        devices = init_device_mesh("meta", tuple(mesh.values()), mesh_dim_names=tuple(mesh))
-        with ProcessMesh(devices) as found:
-            yield found
-            found.check_awaited()
-    finally:
-        dist.destroy_process_group()
 
 
 def on_meta(specs: Mapping[str, Any]) -> Tensors:

@@ -267,8 +267,8 @@ def test_residues_need_every_send(tmp_path: Path) -> None:
         [
             "forward, stage 0 to stage 1",
             "backward, stage 1 to stage 0",
-            "shared, rank 1 to rank 0",
-            "shared, rank 0 to rank 1",
+            "shared E, rank 1 to rank 0",
+            "shared E, rank 0 to rank 1",
         ],
         "needed",
     )

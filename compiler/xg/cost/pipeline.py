@@ -37,11 +37,9 @@ def sends(placed: Program) -> Iterator[Send]:
         size = local_size(main, main.inputs[0])
         yield Send("backward", stage.place, stage.place - 1, size, True, stage.receives)
     sizes = dict(_held(placed))
-    for name, (first, *others) in stage.holders.items():
-        if stage.place != first:
-            yield Send("shared", stage.place, first, sizes[name], False, name)
-        else:
-            yield from (Send("shared", first, to, sizes[name], False, name) for to in others)
+    for name, places in stage.holders.items():
+        others = [place for place in places if place != stage.place]
+        yield from (Send("shared", stage.place, to, sizes[name], False, name) for to in others)
 
 
 def local_size(graph: Graph, value: Value) -> Dim:

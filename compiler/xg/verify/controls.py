@@ -110,18 +110,18 @@ class _Watched(Entered):
             return self._real.start(call, x, donate=donate)
         return _Kept(without(call, x, self.rank(call.axis), self.size(call.axis)))
 
-    def send(self, x: Tensor, axis: str, place: int) -> None:
+    def send(self, x: Tensor, axis: str, place: int, name: str = "") -> None:
         """Send to another stage, or send zeros."""
         source, way = self.counters.stage, self.counters.current
         if source is None:
             ends = self.rank(axis), place
         else:
             ends = source, source + (1 if way == "forward" else -1)
-        site = (SEND, *ends, f"{axis} {way}")
+        site = (SEND, *ends, f"{axis} {way} {name}".rstrip())
         seen = self._watch.sites.setdefault(site, _Traffic("send", axis))
         seen.largest = max(seen.largest, float(np.abs(np.asarray(x)).max(initial=0.0)))
         wrong = x * 0 if site == self._watch.skipped else x
-        self._real.send(wrong + 1 if site == self._watch.disturbed else wrong, axis, place)
+        self._real.send(wrong + 1 if site == self._watch.disturbed else wrong, axis, place, name)
 
 
 @dataclass(frozen=True, slots=True)
@@ -196,7 +196,7 @@ def _ends(site: Site) -> str:
     """A send in words."""
     _, source, target, called = site
     way = called.partition(" ")[2]
-    kind = "rank" if way == "shared" else "stage"
+    kind = "rank" if way.startswith("shared") else "stage"
     return f"{way}, {kind} {source} to {kind} {target}"
 
 

@@ -75,11 +75,14 @@ class Mesh(Protocol):
         """Note that from now on ranks along an axis run programs of their own: a pipeline."""
         ...
 
-    def send(self, x: Tensor, axis: str, place: int) -> None:
-        """Begin to send to the rank at a place along an axis; `x` may change afterwards."""
+    def send(self, x: Tensor, axis: str, place: int, name: str = "") -> None:
+        """Begin to send to the rank at a place along an axis; `x` may change afterwards.
+
+        Both ends give the same name; what has one name is best of one length.
+        """
         ...
 
-    def receive(self, axis: str, place: int) -> Tensor:
+    def receive(self, axis: str, place: int, name: str = "") -> Tensor:
         """Wait for what the rank at a place along an axis sends to this one next."""
         ...
 

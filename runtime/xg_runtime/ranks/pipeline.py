@@ -205,28 +205,24 @@ class Pipeline:
         return current().receive(link.axis, (link.place + way) % link.ranks)
 
     def _sum_shared(self, gradients: Arrays) -> None:
-        """Sum the gradients of what several ranks hold: on the first of them, which sends back."""
-        mesh, link = current(), self.link
+        """Sum the gradients of what several ranks hold: each has those of all, in one order."""
+        mesh, own = current(), self.link.rank
         holders = {
-            name: [place % link.ranks for place in places]
+            name: [place % self.link.ranks for place in places]
             for stage in self.stages
             for name, places in stage.link.holders.items()
         }
         with mesh.counters.during("shared"):
-            for name, (first, *_) in holders.items():
-                if link.rank != first:
-                    mesh.send(gradients[name], link.axis, first)
-            for name, (first, *others) in holders.items():
-                if link.rank == first:
-                    total: Array = gradients[name]
-                    for other in others:
-                        total = total + mesh.receive(link.axis, other)
-                    gradients[name] = total
-                    for other in others:
-                        mesh.send(total, link.axis, other)
-            for name, (first, *_) in holders.items():
-                if link.rank != first:
-                    gradients[name] = mesh.receive(link.axis, first)
+            for name, ranks in holders.items():
+                for other in ranks:
+                    if other != own:
+                        mesh.send(gradients[name], self.link.axis, other, name)
+            for name, ranks in holders.items():
+                first, *others = (
+                    gradients[name] if rank == own else mesh.receive(self.link.axis, rank, name)
+                    for rank in ranks
+                )
+                gradients[name] = sum(others, start=first)
 
 
 def _taken(stage: RankStage, arrays: Arrays) -> Arrays:

@@ -57,8 +57,9 @@ class ProcessMesh(RankMesh):
         self.devices = devices
         self.again = again
         self._joint: dict[str, Any] = {}
-        self._sent: defaultdict[int, Lengths] = defaultdict(Lengths)  # by torch's number of a rank
-        self._received: defaultdict[int, Lengths] = defaultdict(Lengths)
+        # By torch's number of a rank and the name of what is sent:
+        self._sent: defaultdict[tuple[int, str], Lengths] = defaultdict(Lengths)
+        self._received: defaultdict[tuple[int, str], Lengths] = defaultdict(Lengths)
         self._leaving: list[tuple[Any, Tensor]] = []  # what must live until it has left
         self._watched = watched or Watched()
         self._record = self._watched.record
@@ -121,15 +122,16 @@ class ProcessMesh(RankMesh):
             self._agreement = Agreement.of_stage(self.grid, self.place, axis, timeout)
         super().diverge(axis)
 
-    def send(self, x: Tensor, axis: str, place: int) -> None:
+    def send(self, x: Tensor, axis: str, place: int, name: str = "") -> None:
         """Begin to send to the rank at a place along an axis; `x` may change afterwards."""
         call = self.sending(x, axis)
         self._record.note("runs", self.begun, str(call))
         with self._failures(call, self.begun):
             target = self._name(axis, place)
-            self._leaving += send(x, target, self.devices.device_type, self._sent[target])
+            lengths = self._sent[target, name]
+            self._leaving += send(x, target, self.devices.device_type, lengths)
 
-    def receive(self, axis: str, place: int) -> Tensor:
+    def receive(self, axis: str, place: int, name: str = "") -> Tensor:
         """Wait for what the rank at a place along an axis sends to this one next."""
         what = f"{SENT}{self.grid.describe(self.peer(axis, place))} sends"
         self._record.note("waits", self.begun + 1, what)
@@ -137,7 +139,7 @@ class ProcessMesh(RankMesh):
             timeout = self._watched.timeout
             source = self._name(axis, place)
             device = self.devices.device_type
-            found = receive(source, device, timeout, self._received[source])
+            found = receive(source, device, timeout, self._received[source, name])
         self._record.note("runs", self.begun, what)
         return found
 

@@ -101,20 +101,26 @@ class SimulatedMesh(RankMesh):
         collective.give(call, group.index(self.place), tensor)
         return _Waiting(self, number, collective, group.index(self.place))
 
-    def send(self, x: Tensor, axis: str, place: int) -> None:
+    def send(self, x: Tensor, axis: str, place: int, name: str = "") -> None:
         """Begin to send to the rank at a place along an axis; `x` may change afterwards."""
         self.sending(x, axis)
         channel = self._world.channel(self.place, self.peer(axis, place))
-        channel.append(array_ops(x).owned(x))
+        channel.append((name, array_ops(x).owned(x)))
 
-    def receive(self, axis: str, place: int) -> Tensor:
-        """Wait for what the rank at a place along an axis sends to this one next."""
-        self.missing = self.peer(axis, place)
-        channel = self._world.channel(self.missing, self.place)
+    def receive(self, axis: str, place: int, name: str = "") -> Tensor:
+        """Wait for what the rank at a place along an axis sends to this one next.
+
+        Raises RankError where that has another name.
+        """
+        source = self.missing = self.peer(axis, place)
+        channel = self._world.channel(source, self.place)
         if not channel:
             self._world.turns.pause(self.place, lambda: bool(channel))
         self.missing = None
-        return channel.popleft()
+        sent, x = channel.popleft()
+        if sent != name:
+            raise rank_error(self.grid, source, f"sends {sent!r} where {name!r} is expected")
+        return x
 
     def flush(self) -> None:
         """Wait until all that was sent has left: at once."""
@@ -151,10 +157,10 @@ class _World:
         self.grid = grid
         self._agreed: dict[tuple[int, int], tuple[int, Call]] = {}
         self._meetings: dict[tuple[tuple[str, int], tuple[int, ...]], SimulatedCollective] = {}
-        self._channels: dict[tuple[int, int], deque[Tensor]] = {}
+        self._channels: dict[tuple[int, int], deque[tuple[str, Tensor]]] = {}
 
-    def channel(self, source: int, target: int) -> deque[Tensor]:
-        """The tensors under way from one rank to another."""
+    def channel(self, source: int, target: int) -> deque[tuple[str, Tensor]]:
+        """The tensors under way from one rank to another, and their names."""
         return self._channels.setdefault((source, target), deque())
 
     def agree(self, turn: tuple[int, int], place: int, call: Call) -> None:

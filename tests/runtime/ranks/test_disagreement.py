@@ -12,6 +12,7 @@ import pytest
 
 from xg_runtime.errors import NonFiniteError, RankError
 from xg_runtime.ranks import all_gather, all_reduce, rank, simulate, start_all_reduce
+from xg_runtime.ranks.mesh import current
 
 X = np.zeros((2, 3))
 
@@ -81,6 +82,17 @@ def test_is_told_with_both_ranks(name: str) -> None:
         simulate({"N_D": 2, "N_T": 2}, body)
     assert (caught.value.rank, caught.value.exit_code) == (at, 4)
     assert threading.active_count() == before
+
+
+def test_what_is_sent_is_what_is_expected() -> None:
+    def body() -> None:
+        if rank("N_T") == 0:
+            current().send(X, "N_T", 1, "dE")
+        else:
+            current().receive("N_T", 0, "dP")
+
+    with pytest.raises(RankError, match="rank 0 sends 'dE' where 'dP' is expected"):
+        simulate({"N_T": 2}, body)
 
 
 def test_awaiting_twice_is_told() -> None:

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from runtime.ranks.alone import rank_of
 
 from xg_runtime.ranks import messages
 from xg_runtime.ranks.messages import Lengths, receive, send
@@ -51,6 +52,22 @@ def test_a_third_message_of_one_length_comes_at_once(line: _Line) -> None:
         assert receive(0, "cpu", 1.0, here).equal(sent)
         assert not line.messages
     assert counts == [2, 2, 1, 2, 1, 2, 2, 1, 1, 1, 1, 2, 2, 2]
+
+
+def test_each_name_has_its_length(line: _Line) -> None:
+    """What is sent once in a step does not change what the messages in between are expected to be.
+
+    Such is the gradient of a parameter that two stages of a pipeline hold.
+    """
+    counts: list[int] = []
+    with rank_of({"N_P": 2}, 0, "cpu") as mesh:
+        for _ in range(3):
+            for _ in range(4):
+                mesh.send(torch.ones(3), "N_P", 1)
+            mesh.send(torch.ones(7), "N_P", 1, "dE")
+            counts.append(len(line.messages))
+            line.messages.clear()
+    assert counts == [8, 6, 5]
 
 
 SENT: list[Any] = [
