@@ -114,9 +114,9 @@ def start_all_to_all(x: T, over: str, split: int, concat: int) -> Handle[T]:
     )
 
 
-def start_shift(x: T, over: str) -> Handle[T]:
-    """Begin a `shift`."""
-    return _start("shift", x, over)
+def start_shift(x: T, over: str, *, donate: bool = False) -> Handle[T]:
+    """Begin a `shift`; a donated operand is not written to again, and not copied."""
+    return _start("shift", x, over, donate=donate)
 
 
 class _Done:

@@ -67,7 +67,7 @@ class Mesh(Protocol):
         """Begin a collective over an axis of more than one rank.
 
         `x` may change afterwards. With `donate` the collective may overwrite it, and the caller
-        must not read or write it again.
+        must not read or write it again; what is shifted stays as it is, and may be read.
         """
         ...
 

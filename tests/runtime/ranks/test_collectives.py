@@ -28,6 +28,7 @@ from xg_runtime.ranks import (
     start_all_gather,
     start_all_reduce,
     start_reduce_scatter,
+    start_shift,
     to_local_index,
 )
 from xg_runtime.ranks.comm_counters import CommCounters, Count
@@ -203,3 +204,18 @@ def test_simulated_ranks_need_no_torch() -> None:
         "assert 'torch' not in sys.modules"
     )
     run([sys.executable, "-c", code], check=True)
+
+
+def test_what_is_shifted_is_copied_unless_it_is_donated() -> None:
+    def body() -> list[bool]:
+        x = np.ones(2)
+        arrived: list[Array] = []
+        for donate in (False, True):
+            going = start_shift(x, "N", donate=donate)
+            arrived.append(going.wait())
+        all_reduce(x, "N")  # both have what was sent
+        x[...] = 0
+        all_reduce(x, "N")
+        return [bool(each.any()) for each in arrived]
+
+    assert simulate({"N": 2}, body) == [[True, False]] * 2

@@ -10,9 +10,17 @@ from collections.abc import Callable
 
 import torch
 
-from xg.codegen.emit.under_way import Handle, only_in_modules
+from xg.codegen.emit.under_way import only_in_modules
 from xg.codegen.torch.flash import d_flash, flash, is_flash
-from xg.codegen.torch.ring import apart, attend_around, chunks_of, d_attend_around, halves, in_one
+from xg.codegen.torch.ring import (
+    apart,
+    attend_around,
+    chunks_of,
+    d_attend_around,
+    halves,
+    hand_on,
+    in_one,
+)
 from xg.codegen.torch.support import keep_part
 
 Array = torch.Tensor
@@ -20,7 +28,6 @@ Seed = int | torch.Tensor | None
 
 # A module imports these from `xg_runtime.ranks`.
 mesh_places: Callable[[tuple[int, str]], list[tuple[int, tuple[int, ...], int]]] = only_in_modules
-start_shift: Callable[[Array, str], Handle[Array]] = only_in_modules
 
 
 def attention_around(
@@ -142,7 +149,7 @@ def flash_around(
     y = lse = q
     message = in_one(k, v)
     for turn in range(ranks):
-        coming = start_shift(message, around) if turn < ranks - 1 else None
+        coming = hand_on(message, around) if turn < ranks - 1 else None
         theirs = chunks_of((mine[0] - turn) % ranks, parts, chunks)
         seen = seen_of_part(mine, theirs, mask, q.shape[-2])
         if seen is not None:
@@ -177,15 +184,15 @@ def d_flash_around(
     parts, ranks = len(mine), chunks // len(mine)
     message = in_one(k, v)
     dq, sums = torch.zeros_like(q), torch.zeros_like(message)
-    coming = start_shift(message, around) if ranks > 1 else None
+    coming = hand_on(message, around) if ranks > 1 else None
     for turn in range(1, ranks + 1):
         arrived = k, v
         if coming is not None:
             message = coming.wait()
             arrived = apart(message, k, v)
-            coming = start_shift(message, around) if turn < ranks - 1 else None
+            coming = hand_on(message, around) if turn < ranks - 1 else None
             del message  # the last one is not held while the rank meets its own
-        going = start_shift(sums, around) if turn > 1 else None
+        going = hand_on(sums, around) if turn > 1 else None
         theirs = chunks_of((mine[0] - turn) % ranks, parts, chunks)
         terms = d_flash_of_part(dy, q, *arrived, y, lse, scale, mask, mine, theirs)
         sums = sums if going is None else going.wait()
