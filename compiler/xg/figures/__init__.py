@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from functools import lru_cache
 from typing import TYPE_CHECKING, Literal, get_args
 
 from xg.diagnostics.lazy_dataclass import dataclass
@@ -24,9 +25,11 @@ from xg.figures.model.style import LIGHT, THEMES, Theme
 
 if TYPE_CHECKING:
     from xg.figures.draw.display import Display
+    from xg.figures.engines.engine import Engine
     from xg.figures.layout.placed import PlacedFigure
     from xg.figures.model.geometry import Box
 
+_REMEMBERED = 64  # drawings: the figures of a file's blocks, which its page shows too
 Format = Literal["svg", "pdf", "png", "tex"]
 ThemeName = Literal["light", "dark", "print", "auto"]
 
@@ -81,9 +84,32 @@ def series(
 
 
 def painted(figure: Figure) -> tuple[Display, PlacedFigure]:
-    """Place a figure and paint it; of ranks side by side one column is placed."""
-    placed = run_engine.layout(first_column(figure))
-    return (side_by_side(figure, placed) if figure.columns else paint(placed)), placed
+    """Place a figure and paint it; of ranks side by side one column is placed.
+
+    A figure that was drawn lately is not placed a second time, unless it was with a warning: the
+    engine may have been short of time.
+    """
+    try:
+        return _well_painted(figure, run_engine.ENGINES)
+    except _WithWarning as found:
+        return found.drawing
+
+
+class _WithWarning(Exception):
+    """A drawing with a warning, which is not remembered."""
+
+    def __init__(self, drawing: tuple[Display, PlacedFigure]) -> None:
+        super().__init__()
+        self.drawing = drawing
+
+
+@lru_cache(_REMEMBERED)
+def _well_painted(figure: Figure, engines: tuple[Engine, ...]) -> tuple[Display, PlacedFigure]:
+    placed = run_engine.layout(first_column(figure), engines)
+    drawing = (side_by_side(figure, placed) if figure.columns else paint(placed)), placed
+    if placed.warning:
+        raise _WithWarning(drawing)
+    return drawing
 
 
 def on_a_sheet(whole: Figure, rows: Sequence[Sequence[Figure]], format: Format) -> bytes:
