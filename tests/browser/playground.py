@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator, Iterable
+from collections.abc import Generator, Iterable, Iterator, Set
 from contextlib import contextmanager
 from functools import partial
 from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
@@ -86,18 +86,29 @@ def compare(
             others.append(f"plan {plan}: {costs['failed']}")
             continue
         for block in costs["blocks"]:
-            for view in VIEWS:
-                made = ask(driver, do="draw", **about, view=view, block=block)
-                name = made.get("file", "")
-                if name not in left:  # a block that another calls has no module of its own
-                    continue
-                if view == "explorer":
-                    made = deepened(driver, **about, block=block)
+            for name, data in views(driver, left, **about, block=block):
                 left.remove(name)
                 expected = (out / name).read_text(encoding="utf-8")
-                (same if made["data"] == expected else others).append(name)
+                (same if data == expected else others).append(name)
         others += sorted(name for name in left if "_stage_" not in name)  # all in one, there
     return same, others
+
+
+def views(driver: Chrome, left: Set[str], **about: object) -> Iterator[tuple[str, str]]:
+    """The files that the page makes of a block, of those that are left; figures come first.
+
+    A block that another calls has no page and no module of its own.
+    """
+    first = ask(driver, do="draw", **about, view="forward")
+    stem = str(first.get("file")).partition(".")[0]
+    for view in first.get("views", ()):  # a plan may be of other blocks
+        name = {"explorer": f"{stem}.html", "numpy": f"{stem}_numpy.py"}.get(view)
+        if view not in VIEWS or name not in (None, *left):
+            continue
+        made = deepened if view == "explorer" else partial(ask, do="draw")
+        answer = first if view == "forward" else made(driver, **about, view=view)
+        if answer["file"] in left:
+            yield answer["file"], answer["data"]
 
 
 def uncalled_of(file: Path) -> tuple[str, ...]:
@@ -113,6 +124,6 @@ def refused(driver: Chrome, blocks: Iterable[str], **about: object) -> bool:
 
 def deepened(driver: Chrome, **about: object) -> Any:  # noqa: ANN401 - JSON
     """The explorer's page with its numbers, plan after plan."""
-    while "plans" in (made := ask(driver, do="deepen", **about, view="explorer")):
+    while "plans" in (made := ask(driver, do="deepen", **about)):
         pass
     return made
