@@ -1,7 +1,9 @@
-"""Build the site: `python -m website [--out FOLDER] [--only NAME …]`."""
+"""Build the site: `python -m website [--out FOLDER] [--only NAME …] [--processes N]`."""
 
 from __future__ import annotations
 
+import gc
+import os
 import sys
 from argparse import ArgumentParser
 from pathlib import Path
@@ -19,8 +21,10 @@ def main() -> int:
     parser = ArgumentParser(prog="python -m website", description=__doc__)
     parser.add_argument("--out", type=Path, default=ROOT / "build" / "site", metavar="FOLDER")
     parser.add_argument("--only", nargs="+", metavar="NAME", help="these diagrams only")
+    parser.add_argument("--processes", type=int, default=os.cpu_count(), metavar="N")
     options = parser.parse_args()
-    wrong = build_site(ROOT, options.out, options.only)
+    gc.set_threshold(200_000, 50, 10)  # pages are millions of objects, and little garbage
+    wrong = build_site(ROOT, options.out, options.only, options.processes)
     if options.only is None:
         _add_runtime(options.out)
     for line in wrong:

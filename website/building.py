@@ -21,13 +21,16 @@ DIAGRAMS = "diagrams"
 FIGURES = "tests/figures/gallery"
 
 
-def build_site(root: Path, out: Path, only: Sequence[str] | None = None) -> list[str]:
+def build_site(
+    root: Path, out: Path, only: Sequence[str] | None = None, processes: int = 1
+) -> list[str]:
     """Build the site into a folder; what is wrong with it.
 
     `only`: the diagrams that get a page; links to others are then not looked at.
     """
     paths = [file.relative_to(root / DIAGRAMS).as_posix() for file in diagrams(root)]
-    built = build_all(root, [path for path in paths if only is None or Path(path).stem in only])
+    chosen = [path for path in paths if only is None or Path(path).stem in only]
+    built = build_all(root, chosen, processes)
     work = out.with_name(f"{out.name}-source")
     shutil.rmtree(work, ignore_errors=True)
     shutil.rmtree(out, ignore_errors=True)
@@ -38,7 +41,7 @@ def build_site(root: Path, out: Path, only: Sequence[str] | None = None) -> list
         _write(work / "as-it-is" / name, content)
         if name.startswith("docs/"):  # pictures that Sphinx sees, and copies by itself
             _write(work / name, content)
-    warnings = _sphinx(work, out)
+    warnings = _sphinx(work, out, processes)
     wrong = [*warnings, *problems(out)]
     missing = {Path(path).stem for path in paths} - {one.name for one in built}
     return [line for line in wrong if not any(f"gallery/{name}.html" in line for name in missing)]
@@ -81,7 +84,7 @@ def _figures(built: list[Built]) -> Mapping[str, str]:
     }
 
 
-def _sphinx(work: Path, out: Path) -> list[str]:
+def _sphinx(work: Path, out: Path, processes: int) -> list[str]:
     """Run Sphinx; its warnings."""
     said = StringIO()
     app = Sphinx(
@@ -94,7 +97,7 @@ def _sphinx(work: Path, out: Path) -> list[str]:
         status=None,
         warning=said,
         freshenv=True,
-        parallel=2,
+        parallel=processes,
     )
     app.build()
     return said.getvalue().splitlines()

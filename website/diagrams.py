@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator
 from concurrent.futures import ProcessPoolExecutor
 from contextlib import redirect_stdout
@@ -70,9 +69,11 @@ def build(root: Path, path: str) -> Built:
     return Built(path, text, blocks, light, dark, plan_code(project, whole), drawn)
 
 
-def build_all(root: Path, paths: list[str]) -> list[Built]:
-    """Every diagram, on all cores."""
-    with ProcessPoolExecutor(os.cpu_count()) as pool:
+def build_all(root: Path, paths: list[str], processes: int) -> list[Built]:
+    """Every diagram, in this process or in as many others."""
+    if processes == 1:
+        return [build(root, path) for path in paths]
+    with ProcessPoolExecutor(processes) as pool:
         return list(pool.map(build, [root] * len(paths), paths))
 
 

@@ -12,18 +12,24 @@ from xg.pages.explain.html import html
 # Every text with the colour of its letters and of what is painted below, and their contrast.
 TEXTS = """
 const brush = document.createElement('canvas').getContext('2d', { willReadFrequently: true });
-const over = (color, ground) => {
+const remembered = (make) => {
+  const known = new Map();
+  return (key) => known.get(key) ?? known.set(key, make(key)).get(key);
+};
+const painted = remembered((layers) => {
+  const [color, ground] = layers.split(' on ');
   brush.fillStyle = ground; brush.fillRect(0, 0, 1, 1);
   brush.fillStyle = color; brush.fillRect(0, 0, 1, 1);
   return 'rgb(' + [...brush.getImageData(0, 0, 1, 1).data].slice(0, 3).join() + ')';
-};
+});
+const over = (color, ground) => painted(`${color} on ${ground}`);
 const luminance = (color) => {
   const [r, g, b] = color.match(/\\d+/g).map((part) => part / 255)
     .map((c) => (c <= 0.03928 ? c / 12.92 : ((c + 0.055) / 1.055) ** 2.4));
   return 0.2126 * r + 0.7152 * g + 0.0722 * b;
 };
-const ground = (element) => (element === null ? 'rgb(255,255,255)'
-  : over(getComputedStyle(element).backgroundColor, ground(element.parentElement)));
+const ground = remembered((element) => (element === null ? 'rgb(255,255,255)'
+  : over(getComputedStyle(element).backgroundColor, ground(element.parentElement))));
 const found = new Map();
 const walker = document.createTreeWalker(document.body, NodeFilter.SHOW_TEXT);
 while (walker.nextNode()) {

@@ -54,6 +54,8 @@ def test_the_site_has_no_dead_link_and_reads_on_a_phone(tmp_path: Path) -> None:
         "--only",
         "output",
         "mlp",
+        "--processes",
+        "1",  # other tests have the other cores
     ]
     paths = os.pathsep.join([str(ROOT), *sys.path])
     environment = {**os.environ, "PYTHONPATH": paths}
