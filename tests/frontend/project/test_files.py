@@ -7,6 +7,7 @@ import pytest
 
 import xg
 from xg.diagnostics.limits import Files
+from xg.frontend import project
 from xg.frontend.project import read_project
 
 PART = "dim B\nblock Part(X [B]) -> Y [B] {\n    X -> ReLU : Y\n}\n"
@@ -55,6 +56,26 @@ def test_the_project_reaches_up_to_its_mark(tmp_path: Path) -> None:
     assert "lies outside the project" in refused(path)
     (tmp_path / "pyproject.toml").write_text("")
     assert xg.compile(path)
+
+
+def test_a_file_of_the_library_is_parsed_once(tmp_path: Path) -> None:
+    path = tmp_path / "model.xg"
+    path.write_text("use GQA from llama\n\n" + PART)
+    first, second = (read_project(path) for _ in range(2))
+    assert first.modules[0] is not second.modules[0]
+    assert first.modules[1] is second.modules[1]
+
+
+def test_a_file_of_the_library_that_changed_is_parsed_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(project, "library", lambda: tmp_path)
+    path = tmp_path / "part.xg"
+    names: list[str] = []
+    for text in (PART, PART.replace("Part", "Other")):
+        path.write_text(text)
+        names.append(read_project(path).main.blocks[0].name.name)
+    assert names == ["Part", "Other"]
 
 
 @pytest.mark.parametrize("origin", ['"/etc/hostname"', '"..\\part.xg"', '"../../../etc/hostname"'])

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import posixpath
 from collections.abc import Iterator, Mapping, Sequence
+from functools import lru_cache
 from pathlib import Path, PurePosixPath
 
 from xg.diagnostics.diagnostic import Diagnostic, DiagnosticError, Problem
@@ -16,6 +17,7 @@ from xg.frontend.project.lookup import (
     Misplaced,
     MissingFile,
     UnreadableFile,
+    library,
     library_file,
     library_files,
     programs_of,
@@ -148,6 +150,19 @@ def _key(use: ast.Use) -> tuple[Source, str]:
     return use.span.source, use.origin.span.text
 
 
+def _parsed(place: Place, source: Source) -> tuple[Source, Parsed]:
+    if place is not None and place.is_relative_to(library().resolve()):
+        return _parsed_shipped(place, source.name, source.text)
+    return source, parse_partly(source)
+
+
+@lru_cache(64)  # somewhat more than there are: a process that reads many programs reads them often
+def _parsed_shipped(place: Path, name: str, text: str) -> tuple[Source, Parsed]:
+    """A file of the shipped library, which one process parses once."""
+    source = Source(name, text)
+    return source, parse_partly(source)
+
+
 class _ProjectReader:
     """Reads one project, breadth first, and continues after a file with errors."""
 
@@ -208,7 +223,7 @@ class _ProjectReader:
     def _take(self, place: Place, source: Source) -> None:
         key = (place, source.name, source.text)
         source, (module, mistakes) = self.known.get(key) or self.known.put(
-            key, (source, parse_partly(source))
+            key, _parsed(place, source)
         )
         self.sources[source] = place
         self.diagnostics += mistakes
