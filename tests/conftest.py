@@ -10,6 +10,7 @@ import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
+import doctests
 import pytest
 import warm
 from docs.running import environment, launch
@@ -69,6 +70,11 @@ MISSING = {
 }
 PLAYGROUND = next((Path(__file__).parents[1] / "build" / "fetched").glob("pyodide-*.tgz"), None)
 collect_ignore = [*MISSING, *([] if PLAYGROUND else ["browser/test_playground.py"])]
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Let what is said of doctests hold for all files, those of the compiler too."""
+    config.pluginmanager.register(doctests)
 
 
 def pytest_sessionstart(session: pytest.Session) -> None:
