@@ -10,7 +10,7 @@ WITH_EXAMPLE = 'def twice(x: int) -> int:\n    """Double.\n\n    >>> twice(2)\n 
 
 
 def collected(session: pytest.Session, path: Path) -> list[pytest.Collector]:
-    """What is kept of two collectors of a file: its tests and its doctests."""
+    """Return what is kept of the collectors of a file, one of tests and one of doctests."""
     both: list[pytest.Collector] = [
         kind.from_parent(session, path=path)  # pyright: ignore[reportUnknownMemberType]
         for kind in (pytest.Module, DoctestModule)
