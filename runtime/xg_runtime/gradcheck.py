@@ -155,9 +155,10 @@ class _Checker:
     def _compared(self, name: str) -> Row:
         gradient = self.points.first.gradients[name]
         coordinates, directions = self._probes(name, gradient.size)
-        comparisons = [
-            self._compare(name, coordinates, math.sqrt(len(coordinates) / gradient.size))
-        ]
+        comparisons: list[Comparison] = []
+        if coordinates:
+            share = math.sqrt(len(coordinates) / gradient.size)
+            comparisons.append(self._compare(name, coordinates, share))
         if directions:
             comparisons.append(self._compare(name, directions, math.sqrt(len(directions))))
         verdict, reason = self._judge(name, comparisons)

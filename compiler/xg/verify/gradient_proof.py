@@ -7,7 +7,7 @@ on: at γ = 1 and β = 0 a gradient that confuses γ with γ² looks right.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Final
+from typing import Final, NamedTuple
 
 import numpy as np
 
@@ -83,9 +83,10 @@ def prove(
     program = compile_project(project, block, {**own, **numbers}).on_one_device
     params, inputs, domain = _drawn(program, seed)
     report = _differences(program, seed, kernels=kernels)
+    computed = _computed(program, params, inputs, seed)
     references: dict[str, Reference] = {
         backend: _compared(
-            program, program.on_arrays(backend, kernels=kernels), params, inputs, seed
+            program.on_arrays(backend, kernels=kernels), params, inputs, seed, computed
         )
         for backend in backends
     }
@@ -183,28 +184,40 @@ def _zeros(program: Program) -> Iterator[tuple[str, str]]:
                 yield path, reason
 
 
-def _compared(
-    program: Program, module: Module, params: Arrays, inputs: Arrays, seed: int
-) -> Reference:
-    """Run code and interpreter on the same arrays, with the same dropout and cotangents."""
-    outputs, saved = module.forward(params, inputs, seed=seed)
+class _Computed(NamedTuple):
+    """The run of the interpreter that code is compared with, and the cotangents that it got."""
+
+    outputs: Arrays
+    gradients: Arrays
+    cotangents: Arrays
+
+
+def _computed(program: Program, params: Arrays, inputs: Arrays, seed: int) -> _Computed:
     reference = Interpreter(program.graphs, params, seed)
-    expected, record = reference.forward(inputs)
+    outputs, record = reference.forward(inputs)
     draw = np.random.default_rng(seed)
     cotangents = {
         name: draw.standard_normal(array.shape)
-        for name, array in expected.items()
+        for name, array in outputs.items()
         if np.issubdtype(array.dtype, np.floating)
     }
-    gradients = module.backward(params, saved, cotangents)
-    derived = reference.backward(record, cotangents)
+    return _Computed(outputs, reference.backward(record, cotangents), cotangents)
+
+
+def _compared(
+    module: Module, params: Arrays, inputs: Arrays, seed: int, computed: _Computed
+) -> Reference:
+    """Run code on the interpreter's arrays, with the same dropout and cotangents."""
+    outputs, saved = module.forward(params, inputs, seed=seed)
+    gradients = module.backward(params, saved, computed.cotangents)
     errors = {
-        **_errors(outputs, expected),
-        **{f"d{name}": error for name, error in _errors(gradients, derived).items()},
+        **_errors(outputs, computed.outputs),
+        **{f"d{name}": error for name, error in _errors(gradients, computed.gradients).items()},
     }
     wrong = [name for name, error in errors.items() if not error <= agreement.SAME_PROGRAM]
     first = wrong[0] if wrong else None
-    return Reference(len(expected), len(derived), max(errors.values()), first)
+    counts = len(computed.outputs), len(computed.gradients)
+    return Reference(*counts, max(errors.values()), first)
 
 
 def _errors(found: Arrays, expected: Arrays) -> dict[str, float]:
