@@ -73,24 +73,27 @@ def _line(text: str) -> str:
 def mutants(path: Path, root: Path) -> list[Mutant]:
     """Every change of a file that is tried."""
     text = path.read_text(encoding="utf-8")
+    lines = text.encode().split(b"\n")
     found: list[Mutant] = []
     for place, node in _computing(ast.parse(text)):
         unchanged = ast.dump(node)
         for changed in _changes(node):
             if ast.dump(changed) == unchanged:
                 continue
-            before = ast.get_source_segment(text, node) or ""
-            found.append(
-                Mutant(
-                    path,
-                    f"{path.relative_to(root)}:{place}",
-                    (node.lineno, node.col_offset),
-                    (node.end_lineno or 0, node.end_col_offset or 0),
-                    before,
-                    ast.unparse(changed),
-                )
-            )
+            start = node.lineno, node.col_offset
+            end = node.end_lineno or 0, node.end_col_offset or 0
+            named = f"{path.relative_to(root)}:{place}"
+            before = _between(lines, start, end)
+            found.append(Mutant(path, named, start, end, before, ast.unparse(changed)))
     return found
+
+
+def _between(lines: list[bytes], start: tuple[int, int], end: tuple[int, int]) -> str:
+    """The text between two places; `ast.get_source_segment` splits all lines each time."""
+    cut = lines[start[0] - 1 : end[0]]
+    cut[-1] = cut[-1][: end[1]]
+    cut[0] = cut[0][start[1] :]
+    return b"\n".join(cut).decode()
 
 
 def _computing(tree: ast.Module) -> Iterator[tuple[str, ast.expr]]:
