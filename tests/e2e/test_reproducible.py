@@ -27,7 +27,9 @@ def _start(folder: Path, variables: dict[str, str]) -> subprocess.Popen[bytes]:
     folder.mkdir()
     shutil.copytree(LIBRARY, folder / "diagrams")
     paths = os.pathsep.join(str(ROOT / name) for name in SOURCE_ROOTS)
-    inherited = {"PATH": os.environ["PATH"], "HOME": str(folder)}
+    # The engine of layouts is the same machine code on both, if it is there already.
+    cache = os.environ.get("XDG_CACHE_HOME", str(Path.home() / ".cache"))
+    inherited = {"PATH": os.environ["PATH"], "HOME": str(folder), "XDG_CACHE_HOME": cache}
     long = [file for file in DIAGRAMS if file.stem in LONG]
     others = [file for file in DIAGRAMS if file.stem not in LONG]
     commands = [
