@@ -89,27 +89,16 @@ def painted(figure: Figure) -> tuple[Display, PlacedFigure]:
     A figure that was drawn lately is not placed a second time, unless it was with a warning: the
     engine may have been short of time.
     """
-    try:
-        return _well_painted(figure, run_engine.ENGINES)
-    except _WithWarning as found:
-        return found.drawing
-
-
-class _WithWarning(Exception):
-    """A drawing with a warning, which is not remembered."""
-
-    def __init__(self, drawing: tuple[Display, PlacedFigure]) -> None:
-        super().__init__()
-        self.drawing = drawing
+    drawing = _drawn(figure, run_engine.ENGINES)
+    if drawing[1].warning:
+        _drawn.cache_clear()
+    return drawing
 
 
 @lru_cache(_REMEMBERED)
-def _well_painted(figure: Figure, engines: tuple[Engine, ...]) -> tuple[Display, PlacedFigure]:
+def _drawn(figure: Figure, engines: tuple[Engine, ...]) -> tuple[Display, PlacedFigure]:
     placed = run_engine.layout(first_column(figure), engines)
-    drawing = (side_by_side(figure, placed) if figure.columns else paint(placed)), placed
-    if placed.warning:
-        raise _WithWarning(drawing)
-    return drawing
+    return (side_by_side(figure, placed) if figure.columns else paint(placed)), placed
 
 
 def on_a_sheet(whole: Figure, rows: Sequence[Sequence[Figure]], format: Format) -> bytes:
