@@ -55,10 +55,7 @@ def test_a_third_message_of_one_length_comes_at_once(line: _Line) -> None:
 
 
 def test_each_name_has_its_length(line: _Line) -> None:
-    """What is sent once in a step does not change what the messages in between are expected to be.
-
-    Such is the gradient of a parameter that two stages of a pipeline hold.
-    """
+    """A gradient that two stages share is sent once a step, between messages of another length."""
     counts: list[int] = []
     with rank_of({"N_P": 2}, 0, "cpu") as mesh:
         for _ in range(3):
