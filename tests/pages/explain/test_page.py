@@ -10,10 +10,14 @@ from html.parser import HTMLParser
 
 import numpy as np
 import pytest
+from library import shipped
 from pages.explain.pages import HOSTILE_TITLE, hostile, of_project, page
 from verify.examples.test_cat_sleeps import by_hand
 
+import xg
 from xg.cli.commands.train import add_arguments
+from xg.figures import painted
+from xg.figures.draw.paint import bounds
 from xg.frontend.project import parse_project
 from xg.pages.explain.html import equation, html
 from xg.pages.explain.markdown import markdown
@@ -45,6 +49,17 @@ def steps(of: ExplainedPage) -> list[ExplainedStep]:
     """Every step of a page, in its order."""
     passes = [p for s in of.sections for p in (s.forward, s.backward) if p is not None]
     return [step for each in passes for step in each.steps]
+
+
+def test_no_window_cuts_the_title_of_its_figure() -> None:
+    """The first nodes are so near to it that their surroundings would have a part of it."""
+    display, _ = painted(xg.compile(shipped("mha")).figure("forward"))
+    (title,) = (one for one in display.elements if one.kind == "title")
+    bottom = max(bounds(part).bottom for part in title.parts)
+    text = html(page("mha", seed=0)).text
+    windows = re.findall(r'window" viewBox="([^"]+)"[^>]*><use href="#figure-0-forward"', text)
+    assert len(windows) > 20
+    assert all(float(one.split()[1]) >= bottom for one in windows)
 
 
 # ---- contents -----------------------------------------------------------------------------------

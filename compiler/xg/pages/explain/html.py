@@ -37,6 +37,7 @@ ASSETS: Final = "xg.pages.explain"  # the package of the page's own files
 WINDOW: Final = (210.0, 120.0)  # points of the figure that are seen beside a step
 POLICY: Final = ("base-uri 'none'", "form-action 'none'")
 AROUND: Final = 4.0  # between a node and the line around it
+_ABOVE: Final = 8.0  # over the first node, less than to the title
 _UPDATE_ENTRY: Final = f'<li><a href="#update">{words.UPDATE}</a></li>'
 _SUBSCRIPT: Final = re.compile(r"(?<=[^\W\d_])_(\w+)")
 
@@ -109,17 +110,18 @@ def _pass(one: _OnePass, markup: str, nodes: Mapping[str, Box]) -> Iterator[str]
     yield f'<div class="figure" tabindex="0">{markup}</div>'
     yield f"<h4>{words.begins(one.view, one.section)}</h4>"
     yield f'<div class="given">{"".join(map(_tensor, one.steps.begins))}</div>'
+    top = min((box.top for box in nodes.values()), default=0.0) - _ABOVE
     for step in one.steps.steps:
-        yield from _step(step, one, nodes.get(step.node))
+        yield from _step(step, one, nodes.get(step.node), top)
     yield "</section>"
 
 
-def _step(step: ExplainedStep, one: _OnePass, at: Box | None) -> Iterator[str]:
+def _step(step: ExplainedStep, one: _OnePass, at: Box | None, top: float) -> Iterator[str]:
     yield f'<article id="step-{step.number}">'
     yield f'<h4><a href="#step-{step.number}">{step.number}</a> {equation(step.equation)}</h4>'
     yield '<div class="row">'
     if at is not None:
-        yield _window(one.name, at, step)
+        yield _window(one.name, at, step, top)
     yield '<div class="told">'
     formula = f": <code>{escape.xml(step.formula)}</code>" if step.formula else ""
     near = _linked(words.neighbours(step, one.steps))
@@ -147,10 +149,11 @@ def _reason(why: str) -> str:
     return re.sub(words.THROUGH, r'\1<a href="#step-\2">\2</a>', written)
 
 
-def _window(figure: str, at: Box, step: ExplainedStep) -> str:
-    """The part of the figure around a node, and a line around the node."""
+def _window(figure: str, at: Box, step: ExplainedStep, top: float) -> str:
+    """The part of the figure around a node, below its title, and a line around the node."""
     width, height = WINDOW
     seen = Box.around(at.center, max(width, at.width + 20), max(height, at.height + 20))
+    seen = seen.moved(0.0, max(top - seen.top, 0.0))
     line = at.grown(AROUND)
     return (
         f'<svg class="xg-figure window" viewBox="{_box(seen)}" role="img"'
