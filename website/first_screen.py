@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Final, Literal
 
@@ -31,12 +31,16 @@ def first_screen(readme: str, theme: Literal["light", "dark"], *, column: bool) 
         f"Ranks, plan {plan}": Embedded(project, ranks, plan=plan, theme=theme),
     }
     drawn = {caption: one.draw("svg")["svg"].decode() for caption, one in asked.items()}
-    color = THEMES[theme].colors[Color.INK]
-    return _beside(list(drawn.values()), list(drawn), color, column=column)
+    return _beside(list(drawn.values()), list(drawn), THEMES[theme].colors, column=column)
 
 
-def _beside(pictures: Sequence[str], captions: Sequence[str], color: str, *, column: bool) -> str:
-    """Pictures in one, in a row or in a column, each with its caption above it."""
+def _beside(
+    pictures: Sequence[str], captions: Sequence[str], colors: Mapping[Color, str], *, column: bool
+) -> str:
+    """Pictures in one, in a row or in a column, each with its caption above it.
+
+    One ground is below them all: a page may be of another darkness.
+    """
     sizes = [(float(found[2]), float(found[3]) + ABOVE) for found in map(_sizes, pictures)]
     along, across = (1, 0) if column else (0, 1)
     length = sum(size[along] for size in sizes) + GAP * (len(sizes) - 1)
@@ -48,13 +52,15 @@ def _beside(pictures: Sequence[str], captions: Sequence[str], color: str, *, col
         place = rf'<svg \1x="{x:g}" y="{y + ABOVE:g}" width="\2" height="\3" viewBox="0 0 \2 \3"'
         placed += [
             f'<text x="{x + size[0] / 2:g}" y="{y + ABOVE - 8:g}" text-anchor="middle" {TEXT}'
-            f' fill="{color}">{caption}</text>',
+            f' fill="{colors[Color.INK]}">{caption}</text>',
             SIZES.sub(place, inside, count=1),
         ]
         here += size[along] + GAP
     width, height = (breadth, length) if column else (length, breadth)
     head = f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width:g} {height:g}"'
-    return f'{head} width="{width:g}pt" height="{height:g}pt">\n' + "\n".join(placed) + "\n</svg>\n"
+    ground = f'<rect width="{width:g}" height="{height:g}" fill="{colors[Color.BACKGROUND]}"/>'
+    lines = "\n".join((ground, *placed, "</svg>"))
+    return f'{head} width="{width:g}pt" height="{height:g}pt">\n{lines}\n'
 
 
 def _sizes(picture: str) -> re.Match[str]:

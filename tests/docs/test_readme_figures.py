@@ -21,6 +21,8 @@ def test_the_first_screen_is_up_to_date(golden: Callable[[Path, str], None]) -> 
         golden(ROOT / name, drawn)
         assert name in readme
         assert {"GPU 1", "Ranks, plan TP"} & set(re.findall(r">([^<>]+)</text>", drawn))
+        width, height = re.findall(r'viewBox="0 0 (\S+) (\S+)"', drawn)[0]
+        assert f'<rect width="{width}" height="{height}" fill="#' in drawn.splitlines()[1]
 
 
 PLANS = ("DP", "FSDP", "HSDP", "TP", "SP", "VP", "CP", "Ring", "Zigzag", "Ulysses", "KV")
