@@ -49,4 +49,4 @@ def test_a_rank_divides_by_the_number_of_all_targets() -> None:
 def test_other_losses_say_it_too() -> None:
     assert words(xg.compile(shipped("vae")), "BCE") == "mean over B·D, logits"
     assert words(xg.compile(shipped("vae"), plan="DP"), "BCE") == "mean, logits"
-    assert words(xg.compile(shipped("unet"), "Diffusion"), "MSE") == "mean over B·C·H·W"
+    assert words(xg.compile(shipped("unet"), "Diffusion"), "MSE") == "mean over B·H·W·C"

@@ -5,6 +5,9 @@ from __future__ import annotations
 from collections import Counter
 from pathlib import Path
 
+import pytest
+from library import shipped
+
 import xg
 from xg.figures.model.figure import EdgeRole, EdgeStyle, Figure, FigureEdge, NodeKind
 from xg.figures.model.richtext import characters
@@ -217,6 +220,14 @@ def test_a_saved_tensor_says_that_it_is_saved() -> None:
 def test_a_rank_says_of_how_many_it_is() -> None:
     figure = drawn_notation("mha", "forward", "TP")
     assert figure.subtitle == "forward pass (Node i of 2 GPUs), tensor parallel"
+
+
+@pytest.mark.parametrize(
+    ("plan", "subtitle"),
+    [("PP", "overall flow, pipeline"), ("Checkpoints", "overall flow, layers computed again")],
+)
+def test_an_overview_of_a_plan_that_has_no_columns_names_the_plan(plan: str, subtitle: str) -> None:
+    assert xg.compile(shipped("transformer"), plan=plan).figure("overview").subtitle == subtitle
 
 
 def test_many_tensors_of_which_a_gradient_has_terms_are_named_by_the_ends() -> None:

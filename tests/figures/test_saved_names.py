@@ -93,6 +93,20 @@ def test_a_name_has_one_index(name: str, block: str, first: str, others: tuple[s
     assert {first, *others} <= written(figure)
 
 
+def test_what_leads_to_a_term_is_numbered_after_its_whole_label() -> None:
+    """Not Z_1 and Z_i,1 on the way to Z_i: the file has a Z, too, which is the sum."""
+    graphs = xg.compile(shipped("node_i"), "MLP_sp").graphs
+    assert list(saved_names(graphs, graphs.entry).values())[-2:] == ["Z_i_1", "Z_i_2"]
+
+
+@pytest.mark.parametrize(("name", "block"), [("moe", "MoE"), ("transformer", "LM")])
+def test_a_parameter_that_is_turned_round_is_no_saved_value(name: str, block: str) -> None:
+    graphs = xg.compile(shipped(name), block).graphs
+    figure = backward_figure(graphs, graphs.backwards[graphs.entry])
+    (table,) = (n for n in figure.nodes if characters(n.label) == "E [V, D]")
+    assert table.kind is NodeKind.TENSOR
+
+
 def test_what_two_operators_call_the_same_is_named_after_their_results() -> None:
     graphs = program("mha")
     figure = backward_figure(graphs, graphs.backwards[graphs.entry])

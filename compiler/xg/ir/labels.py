@@ -20,10 +20,10 @@ def names_by_label(graph: Graph) -> dict[Value, str]:
         for value in step.outputs:
             if value.name is not None and value.role != "cache":
                 bases[value] = value.name + ("_i" if is_term(graph.placements.get(value)) else "")
-        target = next((bases[v] for v in step.outputs if v in bases), None)
+        target = next((v.name or bases[v] for v in step.outputs if v in bases), None)
         for value in step.inputs:
             if value.name is None and value not in bases and target:
-                bases[value] = target.removesuffix("_#").removesuffix("_i") + "_#"
+                bases[value] = target.removesuffix("_#") + "_#"
     for step in graph.steps:
         for value in step.outputs:
             if value.role == "cache":

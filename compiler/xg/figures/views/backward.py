@@ -258,9 +258,15 @@ class BackwardDrawing:
             return ((self._tensor(label, NodeKind.SAVED), EdgeStyle.SINGLE),)
         ((place, value),) = kept
         label = self.notation.operand(step, place) or plain("[]")
-        of_kind = NodeKind.TENSOR if value.role == "param" else NodeKind.SAVED
+        of_kind = NodeKind.TENSOR if self._is_parameter(value) else NodeKind.SAVED
         node = replace(self._tensor(label, of_kind), mark=self.notation.mark(value))
         return ((node, operand_style(step, place)),)
+
+    def _is_parameter(self, value: Value) -> bool:
+        """Return whether a value is a parameter, as it is or turned round."""
+        name = self.notation.transposes.get(value)
+        params = self.backward.param_values()
+        return value.role == "param" or any(name == param.name for param in params)
 
     def _gradient(self, primal: Value) -> FigureNode:
         node = self._tensor(self.notation.gradient(primal), NodeKind.TENSOR)

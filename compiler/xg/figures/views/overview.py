@@ -25,7 +25,7 @@ from xg.figures.views.forward import ForwardDrawing, forward_drawing, renamed
 from xg.figures.views.notation import Notation
 from xg.figures.views.opened_calls import Level
 from xg.figures.views.passed_on import read_cotangents
-from xg.figures.views.steps import call_name, times
+from xg.figures.views.steps import call_name, plan_name, times
 from xg.figures.views.unused_outputs import if_unused, with_words
 from xg.ir.graph import Apply, Call, Graph, Program, Step, Value
 
@@ -55,7 +55,7 @@ def overview_figure(program: Program, *, legend: bool = False, depth: int | None
     arranged = arrange(sources, operations, results, naming)
     return Figure(
         graph.title or graph.block,
-        "" if (graph.title or "").casefold().endswith(_SUBTITLE) else _SUBTITLE,
+        _subtitle(program),
         "Solid arrows run forward; dashed arrows carry the gradients back along the same path.",
         arranged.nodes,
         (
@@ -88,6 +88,13 @@ class _StepDrawing:
     sources: Sequence[Terminal] = ()
     begun: Sequence[Terminal] = ()
     levels: Sequence[_Drawn] = ()
+
+
+def _subtitle(program: Program) -> str:
+    """Return `overall flow`, which may be the title's end, and the plan if there is one."""
+    title = (program.main.title or "").casefold()
+    words = [] if title.endswith(_SUBTITLE) else [_SUBTITLE]
+    return ", ".join([*words, *([plan_name(program.plan)] if program.plan else [])])
 
 
 def _drawn_again(

@@ -51,16 +51,22 @@ def _reduced(loss: Apply, notation: Notation) -> RichText:
         runs += richtext.plain(", " if place else " where ")
         runs += (*(notation.symbol(value) or richtext.symbol(letter)), *richtext.plain(f" {words}"))
     if not counted and attrs["reduction"] == "mean":
-        count = attrs.get("count") or _count(y, notation)
-        runs += (*richtext.plain(" over "), *richtext.number(str(count))) if count else ()
+        count = str(attrs.get("count") or "") or _count(y, notation)
+        runs += (*richtext.plain(" over "), *richtext.number(count)) if count else ()
     runs += richtext.plain(f", {attrs['form']}" if attrs.get("form") == "logits" else "")
     return runs
 
 
 def _count(value: Value, notation: Notation) -> str:
-    """Return the number of elements, empty for a part of those of all ranks."""
-    is_whole = not notation.graph.placements
-    return str(product(notation.graph.shape(value))) if is_whole else ""
+    """Return the number of elements, as in the shape; empty for a part of those of all ranks."""
+    if notation.graph.placements:
+        return ""
+    shape = notation.graph.shape(value)
+    factors = [str(dim) for dim in shape if dim != ONE]
+    is_plain = all(factor.isidentifier() for factor in factors) and len(set(factors)) == len(
+        factors
+    )
+    return "*".join(factors) if is_plain else str(product(shape))
 
 
 def _lengths(step: Apply, notation: Notation) -> Iterator[tuple[str, RichText]]:
