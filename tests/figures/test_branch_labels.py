@@ -83,6 +83,24 @@ def test_they_are_painted_where_there_is_room(name: str) -> None:
     assert painted(bare)[0].height == painted(shown)[0].height
 
 
+@pytest.mark.parametrize(
+    ("name", "block", "plan", "edge"),
+    [("mha", None, "TP", "R dK->• dW_K"), ("mixtral", "Experts", None, "dS->• dW_r")],
+)
+def test_between_crowded_columns_they_are_over_level_lines(
+    name: str, block: str | None, plan: str | None, edge: str
+) -> None:
+    shown = xg.compile(shipped(name), block, plan=plan).figure("backward")
+    display = painted(shown)[0]
+    element = next(one for one in display.elements if one.op == edge)
+    (words,) = (part for part in element.parts if isinstance(part, DrawnText))
+    line = element.parts[0]
+    assert isinstance(line, DrawnShape)
+    text, ends = line_bounds(words.line, words.x, words.y), line.path.bounds()
+    assert ends.left < text.left < text.right < ends.right
+    assert flaws(display, shown.groups) == []
+
+
 def test_they_are_left_out_where_there_is_none() -> None:
     shown = figure("mlp")
     long = plain("a label that is too long for the room beside its line " * 6)

@@ -50,6 +50,20 @@ def test_a_title_takes_several_lines_and_none_of_its_words_is_lost() -> None:
     assert words.split() == f"{narrow.title} — {narrow.subtitle}".split()
 
 
+def _lines(figure: Figure) -> list[str]:
+    (heading,) = (one for one in painted(figure)[0].elements if one.kind == "title")
+    lines = [part.line for part in heading.parts if isinstance(part, DrawnText)]
+    return ["".join(span.text for span in line.spans).rstrip() for line in lines]
+
+
+def test_a_subtitle_is_not_broken_where_it_fits_in_a_line() -> None:
+    narrow = replace(_figure("mlp"), width=240.0)
+    assert _lines(narrow) == ["Multi-Layer Perceptron —", "forward pass"]
+    assert len(_lines(replace(narrow, title="Two Layers"))) == 1
+    long = replace(narrow, title="A perceptron with two layers and")
+    assert _lines(long)[1].endswith("— forward pass")  # one of its own would be a line more
+
+
 def test_a_page_that_is_too_narrow_is_refused_with_a_width_that_fits() -> None:
     with pytest.raises(TooNarrow, match="smaller than 6 points") as refused:
         painted(replace(_figure("mha"), width=200.0))

@@ -21,7 +21,7 @@ from xg.figures.model.figure import Figure, FigureEdge
 from xg.figures.model.geometry import Box, DrawnPath, bounding_box, rectangle
 from xg.figures.model.legend import legend
 from xg.figures.model.refusals import LEAST_SIZE, TooNarrow
-from xg.figures.model.richtext import characters, title_text
+from xg.figures.model.richtext import RichText, bold, characters, plain, title_text
 from xg.figures.model.style import Color
 
 _GROUP_ROUNDING = 9.0
@@ -91,15 +91,27 @@ def _heading(figure: Figure, margin: float, room: float) -> tuple[list[Element],
     """Return the title, where what is below it begins, and how wide it is."""
     if not figure.has_heading:
         return [], margin, 0.0
-    text, top = title_text(figure.title, figure.subtitle), margin
-    parts: list[DrawnText] = []
-    for words in wrapped(text, style.TITLE_SIZE, room) if room else (text,):
+    top, parts = margin, list[DrawnText]()
+    for words in _title_lines(figure, room):
         line = typeset(words, style.TITLE_SIZE)
         parts.append(DrawnText(line, margin, top + line.ascent))
         top += line.ascent + (_TITLE_LEADING if room else 0.0)
     widest = max(part.line.width for part in parts)
     top += _BELOW_TITLE - (_TITLE_LEADING if room else 0.0)
     return [Element("", "title", "", tuple(parts))], top, widest
+
+
+def _title_lines(figure: Figure, room: float) -> Sequence[RichText]:
+    """Return the lines of a title: its subtitle begins one of its own if that costs no line."""
+    whole = title_text(figure.title, figure.subtitle)
+    if not room:
+        return (whole,)
+    running = list(wrapped(whole, style.TITLE_SIZE, room))
+    if not figure.subtitle:
+        return running
+    texts = (*bold(figure.title), *plain(" — ")), plain(figure.subtitle)
+    parted = [line for text in texts for line in wrapped(text, style.TITLE_SIZE, room)]
+    return parted if len(parted) == len(running) else running
 
 
 def node_boxes(display: Display) -> Mapping[str, Box]:

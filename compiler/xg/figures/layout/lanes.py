@@ -5,7 +5,6 @@ They are drawn around paths that are already there.
 
 from __future__ import annotations
 
-from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import field, replace
 from itertools import pairwise, product
@@ -23,7 +22,9 @@ from xg.figures.layout.frames import (
     strips,
     without_strangers,
 )
+from xg.figures.layout.level_labels import box_over
 from xg.figures.layout.measure import Extent, label_size
+from xg.figures.layout.obstacles import Obstacles, strip
 from xg.figures.layout.placed import PlacedFigure
 from xg.figures.model import style
 from xg.figures.model.figure import EdgeStyle
@@ -43,10 +44,6 @@ _PAIR_TRIES: Final = (((-1, _WIDE), (-1, _MEDIUM), (1, _WIDE)), ((-1, _NARROW), 
 _RIGHT_TRIES: Final = (((1, _WIDE), (1, _MEDIUM), (-1, _WIDE)), ((1, _NARROW), (-1, _NARROW)))
 _SPARE_TRIES: Final = (((1, _WIDE), (-1, _WIDE)), ((1, _MEDIUM), (-1, _MEDIUM)))
 _LEFT_GAP: Final = 3.0  # between a label at the left of a lane and the lane
-_BAND: Final = 64.0  # points; a few rows
-_CLEARANCE: Final = 2.0
-
-Owner = str | int  # a node's id, an edge's number, or a frame's
 
 
 @dataclass(slots=True)
@@ -170,6 +167,7 @@ def _labelled(placed: PlacedFigure) -> Lanes:
         for number in repeated:
             others, heights = _others(placed, number), _heights(placed, number)
             box = _box_on(placed, number, obstacles, others, heights)
+            box = box or _box_over(placed, number, obstacles)
             if box is not None and not _is_said(placed, number, box, result):
                 result.labels[number] = box
                 obstacles.add(number, box)
@@ -249,6 +247,15 @@ def _box_on(
     if placed.figure.edges[number].repeats:
         rounds = rounds[:1] if beside else _SPARE_TRIES
     return _label_box(size, placed.paths[number], beside, obstacles, rounds, others, heights)
+
+
+def _box_over(placed: PlacedFigure, number: int, obstacles: Obstacles) -> Box | None:
+    """Find room over a level part, of a line that has no way back, where lines lead down."""
+    if placed.figure.rightward or number in placed.facts.twins:
+        return None
+    size, _ = _measures(placed, number)
+    top = min(box.top for box in placed.nodes.values())
+    return box_over(placed.paths[number], size, obstacles, top)
 
 
 def _measures(placed: PlacedFigure, number: int, *, is_whole: bool = False) -> tuple[Extent, float]:
@@ -345,41 +352,3 @@ def _is_taken(box: Box, side: int, clearance: float, obstacles: Obstacles) -> bo
     area = inset if side > 0 or clearance == _NARROW else replace(area, right=box.right)
     area = area if side > 0 else replace(area, right=box.right)
     return any(True for _ in obstacles.near(area))
-
-
-# ---- what is in the way --------------------------------------------------------------------------
-
-
-class Obstacles:
-    """Boxes with their owners, sorted into horizontal bands so that few are looked at."""
-
-    def __init__(self, placed: PlacedFigure) -> None:
-        self._bands: dict[int, list[tuple[Owner, Box]]] = defaultdict(list)
-        for node_id, box in placed.nodes.items():
-            self.add(node_id, box)
-        for number, box in placed.labels.items():
-            # A label's box begins at its line; its text does not.
-            self.add(number, Box(box.left + _CLEARANCE, box.top, box.right, box.bottom))
-
-    def add(self, owner: Owner, box: Box) -> None:
-        """Put up one more."""
-        for band in _bands(box):
-            self._bands[band].append((owner, box))
-
-    def near(self, area: Box) -> Iterator[tuple[Owner, Box]]:
-        """Yield what overlaps an area, in the order in which it was put up, maybe repeatedly."""
-        for band in _bands(area):
-            for owner, box in self._bands.get(band, ()):
-                if box.overlaps(area):
-                    yield owner, box
-
-
-def strip(a: Point, b: Point) -> Box:
-    """Return the room that a straight line needs."""
-    left, right = sorted((a[0], b[0]))
-    top, bottom = sorted((a[1], b[1]))
-    return Box(left, top, right, bottom).grown(_CLEARANCE)
-
-
-def _bands(box: Box) -> range:
-    return range(int(box.top // _BAND), int(box.bottom // _BAND) + 1)
