@@ -45,7 +45,8 @@ A line is a tensor, with its name in bold and its shape in brackets. A double li
 operand of a product, a dashed one a gradient. Dots and circles are products and sums, white boxes
 other linear operators. A yellow box is something that cannot be undone, so that its backward pass
 needs a saved value; a grey one only moves numbers. A blue box sends something between ranks. A grey
-area is done so often as the letter beside × says.
+area is done so often as the letter beside × says; in one of a *batch axis* each index is computed
+by itself, as is each head of attention.
 
 A saved value that the file does not name has the name of the next label with a number: U₁ is on the
 way to U. Tensors that several operators keep for the backward pass have the result below their

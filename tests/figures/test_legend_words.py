@@ -52,6 +52,15 @@ def test_one_value_without_a_label_is_explained() -> None:
     assert "Y_1" in explained(layer)  # which only a call reads
 
 
+def test_a_broadcast_that_is_written_beside_a_bias_is_explained() -> None:
+    """BC is a box only where it is a step of its own."""
+    forward = xg.compile(shipped("mha")).figure("forward", legend=True)
+    assert explained(forward) == {"BC_B,S": "broadcast: repeated along these axes"}
+    assert boxes(xg.compile(shipped("embedding")).figure("forward", legend=True))["BC"]
+    assert b"repeated along these axes" in render(forward, "svg")
+    assert "repeated along these axes" in dot(forward)
+
+
 def test_all_that_batch_norm_keeps_is_explained() -> None:
     figure = xg.compile(shipped("resnet"), "Conv").figure("backward", legend=True)
     assert {"center", "trained", "rstd"} <= set(explained(figure))

@@ -83,10 +83,19 @@ def meanings(figure: Figure) -> Iterator[Meaning]:
     for kind, family in _NODES.items() if figure.legend else ():
         named = (_named(node, family) for node in figure.nodes if node.kind is kind)
         yield from dict.fromkeys(named)
+    yield from _written_broadcast(figure) if figure.legend else ()
     for one in figure.explained if figure.legend else ():
         yield Meaning(one.kind, one.words, symbol=one.symbol)
     yield from (Meaning(kind, words) for kind, words in _EDGES.items() if kind in styles)
     yield from (Meaning(mark, words) for mark, words in _MARKS.items() if mark in figure.marks)
+
+
+def _written_broadcast(figure: Figure) -> Iterator[Meaning]:
+    """Yield the meaning of BC where it is written beside a bias, and is no node."""
+    texts = (node.label[:1] for node in figure.nodes if node.kind is NodeKind.TENSOR)
+    for run in (run for text in texts for run in text if run.text == "BC" and not run.bold):
+        yield Meaning(NodeKind.TENSOR, "broadcast: repeated along these axes", symbol=(run,))
+        return
 
 
 def _named(node: FigureNode, family: str) -> Meaning:
