@@ -1,11 +1,14 @@
 """Lanes "× N" are where nodes compute each index by itself, whatever the axis is called."""
 
+from itertools import combinations
+
 import pytest
 from figures.flaws import flaws
 from library import shipped
 
 import xg
 from xg.figures import painted
+from xg.figures.layout.lanes import lanes as placed_lanes
 from xg.figures.model.richtext import characters
 from xg.figures.views import View
 
@@ -129,3 +132,12 @@ def test_a_lane_is_painted_where_another_node_is_near() -> None:
     display = painted(figure)[0]
     assert [one.title for one in display.elements if one.kind == "group"] == ["batch axis N_E"]
     assert flaws(display) == []
+
+
+def test_no_lane_reaches_into_another() -> None:
+    """That of queries begins where that of scores has its padding: both keep some."""
+    figure = xg.compile(shipped("node_i"), "MHA_i").figure("backward")
+    frames = [frame.box for frame in placed_lanes(painted(figure)[1]).frames.values()]
+    assert len(frames) == 3
+    pairs = combinations(frames, 2)
+    assert not any(one.grown(1.0).overlaps(other) for one, other in pairs)

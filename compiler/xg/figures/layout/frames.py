@@ -72,6 +72,14 @@ def frame_box(
     return None if _hits(frame, strangers) else (inside, frame)
 
 
+def beside_frames(inside: Box, frame: Box, others: Iterable[Box]) -> Box:
+    """Return a frame that keeps off others, as far as what is inside allows."""
+    for other in others:
+        if frame.overlaps(other.grown(_NEAR)):
+            frame = _beside(frame, inside, other)
+    return frame
+
+
 def strange_lines(placed: PlacedFigure, group: FigureGroup) -> list[tuple[Point, Point]]:
     """Return the parts of others' lines that run as a group's column does.
 
@@ -112,7 +120,7 @@ def _hits(box: Box, others: Iterable[Box]) -> bool:
 
 
 def _beside(frame: Box, inside: Box, other: Box) -> Box:
-    """Return a frame with less room at the side where another node is near."""
+    """Return a frame with less room at the side where another node or frame is near."""
     if other.left >= inside.right + 2 * _NEAR:
         return replace(frame, right=min(frame.right, other.left - _NEAR))
     if other.right <= inside.left - 2 * _NEAR:

@@ -14,6 +14,7 @@ from xg.diagnostics.lazy_dataclass import dataclass
 from xg.figures.layout.frames import (
     Frame,
     Surroundings,
+    beside_frames,
     finished,
     frame_box,
     rank_frames,
@@ -77,11 +78,14 @@ def lanes(placed: PlacedFigure) -> Lanes:
     inside_of = nested(placed.figure.groups)
     for number, group in reversed(list(enumerate(placed.figure.groups))):
         ids = (placed.figure.groups[other].id for other in inside_of[number])
-        inner = [result.frames[one].box for one in ids if one in result.frames]
+        within = [one for one in ids if one in result.frames]
+        inner = [result.frames[one].box for one in within]
+        others = [one.box for key, one in result.frames.items() if key not in within]
         found = frame_box(placed, group, boxes, inner)
         outside = strange_lines(placed, group) if group.is_axis else []
         if found is not None:
             found = found[0], without_strangers(*found, outside)
+            found = found[0], beside_frames(*found, others)
         if found is not None:
             inside, box = found
             frame = finished(group, box, [*taken, *inner], placed.nodes)
