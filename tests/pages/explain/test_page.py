@@ -62,6 +62,11 @@ def test_no_window_cuts_the_title_of_its_figure() -> None:
     assert all(float(one.split()[1]) >= bottom for one in windows)
 
 
+def test_sizes_have_their_subscripts_and_names_of_files_none() -> None:
+    text = html(page("cat_sleeps")).text
+    assert "of cat_sleeps.xg at D = 5, D<sub>h</sub> = 3, S = 3, with" in text
+
+
 # ---- contents -----------------------------------------------------------------------------------
 
 

@@ -40,6 +40,7 @@ AROUND: Final = 4.0  # between a node and the line around it
 _ABOVE: Final = 8.0  # over the first node, less than to the title
 _UPDATE_ENTRY: Final = f'<li><a href="#update">{words.UPDATE}</a></li>'
 _SUBSCRIPT: Final = re.compile(r"(?<=[^\W\d_])_(\w+)")
+_SIZE: Final = re.compile(r"\b([^\W_]+)_(\w+)(?= = )")
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,7 +61,7 @@ def html(page: ExplainedPage) -> WrittenPage:
         title=escape.xml(words.heading(page)),
         policy="; ".join(policy),
         style=style,
-        origin=escape.xml(words.origin(page)),
+        origin=_SIZE.sub(r"\1<sub>\2</sub>", escape.xml(words.origin(page))),
         promise=escape.xml(words.promise(page)),
         contents="".join(map(_entry, passes)) + (_UPDATE_ENTRY if page.update else ""),
         shared=drawn.shared + drawn.more,
