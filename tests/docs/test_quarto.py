@@ -33,8 +33,10 @@ PAGE = f"""\
 """
 
 
-def pandoc(text: str, folder: Path, form: str, *more: str) -> subprocess.CompletedProcess[str]:
-    command = f"xg-command={sys.executable} -P -m xg"
+def pandoc(
+    text: str, folder: Path, form: str, *more: str, python: str | Path = sys.executable
+) -> subprocess.CompletedProcess[str]:
+    command = f"xg-command={python} -P -m xg"
     words = ["pandoc", "--lua-filter", str(EXTENSION / "xg.lua"), "-M", command, "-t", form]
     return subprocess.run(
         [*words, *(more or ("--extract-media=media",))],
@@ -48,6 +50,7 @@ def pandoc(text: str, folder: Path, form: str, *more: str) -> subprocess.Complet
 
 
 def test_a_sample_document(tmp_path: Path) -> None:
+    """With a Python that starts for every figure; the others have one that has started."""
     done = pandoc(PAGE, tmp_path, "html")
     assert (done.returncode, done.stderr) == (0, "")
     places = re.findall(r'<img src="([^"]*)"', done.stdout.replace("\n", " "))
@@ -64,8 +67,8 @@ def test_a_sample_document(tmp_path: Path) -> None:
     assert '<pre class="xg"><code>dim B, D' in done.stdout
 
 
-def test_latex_gets_pdf(tmp_path: Path) -> None:
-    done = pandoc(PAGE, tmp_path, "latex")
+def test_latex_gets_pdf(tmp_path: Path, warm_program: Path) -> None:
+    done = pandoc(PAGE, tmp_path, "latex", python=warm_program)
     assert (done.returncode, done.stderr) == (0, "")
     drawn = list((tmp_path / "media").glob("*.pdf"))
     assert len(drawn) == done.stdout.count("\\includegraphics") == 2
@@ -82,8 +85,11 @@ def test_latex_gets_pdf(tmp_path: Path) -> None:
         ("", SNIPPET.replace("S :", "Sofmax :"), "Sofmax"),
     ],
 )
-def test_what_is_wrong_is_said(words: str, content: str, expected: str, tmp_path: Path) -> None:
-    done = pandoc(f"```{{.xg .figure {words}}}\n{content}```\n", tmp_path, "html")
+def test_what_is_wrong_is_said(
+    words: str, content: str, expected: str, tmp_path: Path, warm_program: Path
+) -> None:
+    page = f"```{{.xg .figure {words}}}\n{content}```\n"
+    done = pandoc(page, tmp_path, "html", python=warm_program)
     assert done.returncode != 0
     assert expected in done.stderr
     assert "Traceback" not in done.stderr
@@ -95,10 +101,10 @@ def test_quarto_finds_the_filter() -> None:
     assert (EXTENSION / name).exists()
 
 
-def test_the_document_of_the_page_is_drawn(tmp_path: Path) -> None:
+def test_the_document_of_the_page_is_drawn(tmp_path: Path, warm_program: Path) -> None:
     page = (ROOT / "docs" / "how-to.md").read_text("utf-8")
     (text,) = re.findall(r"<!-- file: report\.md -->\n````markdown\n(.*?)````", page, re.DOTALL)
-    done = pandoc(text, tmp_path, "docx", "-o", "report.docx")
+    done = pandoc(text, tmp_path, "docx", "-o", "report.docx", python=warm_program)
     assert (done.returncode, done.stderr) == (0, "")
     with ZipFile(tmp_path / "report.docx") as document:
         drawn = [document.read(name) for name in document.namelist() if "/media/" in name]
