@@ -26,8 +26,13 @@ class Ask(Protocol):
     def __call__(self, text: str, view: str = ..., do: str = ..., **more: object) -> Any: ...  # noqa: ANN401
 
 
-def test_the_files_are_complete_and_the_same_each_time() -> None:
-    made = playground_files()
+@pytest.fixture(scope="module")
+def made() -> dict[str, bytes]:
+    """The files of the playground."""
+    return playground_files()
+
+
+def test_the_files_are_complete_and_the_same_each_time(made: dict[str, bytes]) -> None:
     assert made == playground_files()
     with ZipFile(BytesIO(made["playground/compiler.zip"])) as archive:
         names = set(archive.namelist())
@@ -40,8 +45,8 @@ def test_the_files_are_complete_and_the_same_each_time() -> None:
     assert sum(map(len, made.values())) < 4_000_000
 
 
-def test_the_policy_allows_nothing_from_elsewhere() -> None:
-    page = playground_files()["playground/index.html"].decode()
+def test_the_policy_allows_nothing_from_elsewhere(made: dict[str, bytes]) -> None:
+    page = made["playground/index.html"].decode()
     policy = page.partition('Content-Security-Policy" content="')[2].partition('"')[0]
     rules = {rule.split()[0]: rule.split()[1:] for rule in policy.split(";")}
     assert rules.pop("default-src") == ["'none'"]
