@@ -20,6 +20,8 @@ Among the words, `number` is any number, `null` a key that is null, `absent` one
 
     window = { key = "sliding_window", words = { null = "all", number = "near", absent = "near" } }
 
+A key that has one value only (`older`) may have it for one word: `dense_act_fn if ffn=MLP`.
+
 `equal` and `unequal` are whether several keys agree, which settings of their own write:
 
     first = { key = ["embedding_size", "hidden_sizes.0"], words = { equal = "same", unequal = … } }
@@ -53,18 +55,18 @@ SAME: Final = (frozenset({"gelu_new", "gelu_pytorch_tanh"}), frozenset({"silu", 
 
 def settings(keys: ConfigKeys, config: Json, source: str) -> dict[str, Setting]:
     """The settings of a config for a diagram; raises InputError if it is of something else."""
-    for key, drawn in {**keys.drawn, **keys.older}.items():
-        held = _at(config, key)
-        if held is not None and not _same(held, drawn):
-            raise InputError(
-                f"{source} says {key} = {json.dumps(held)}: the diagram is true for "
-                f"{json.dumps(drawn)} only"
-            )
+    fixed = {**keys.drawn, **keys.older}
+    _refuse_others(
+        {key: drawn for key, drawn in fixed.items() if " if " not in key}, config, source
+    )
     options = {
         name: _setting(way, config, source)
         for name, way in keys.settings.items()
         if way.words is not None
     }
+    of_choice = {key.partition(" if "): drawn for key, drawn in fixed.items() if " if " in key}
+    chosen = {key: drawn for (key, _, when), drawn in of_choice.items() if _chosen(when, options)}
+    _refuse_others(chosen, config, source)
     by_name = {
         name: _setting(_in_choice(way, options), config, source)
         for name, way in keys.settings.items()
@@ -75,6 +77,17 @@ def settings(keys: ConfigKeys, config: Json, source: str) -> dict[str, Setting]:
         if way.above is not None and (way.when is None or _chosen(way.when, told)):
             _refuse_at_most(way.above, way, config, source)
     return told
+
+
+def _refuse_others(fixed: Mapping[str, object], config: Json, source: str) -> None:
+    """Raise InputError where a key has another value than the one that the diagram is true for."""
+    for key, drawn in fixed.items():
+        held = _at(config, key)
+        if held is not None and not _same(held, drawn):
+            raise InputError(
+                f"{source} says {key} = {json.dumps(held)}: the diagram is true for "
+                f"{json.dumps(drawn)} only"
+            )
 
 
 def _refuse_at_most(least: float, way: ConfigPath, config: Json, source: str) -> None:

@@ -138,18 +138,6 @@ def yarn(**numbers: float) -> dict[str, Any]:
     return {"rope_parameters": {**turns, "original_max_position_embeddings": 64, **numbers}}
 
 
-def mixtral(*, experts: int, chosen: int, tied: bool) -> Tensor:
-    transformers: Any = import_module("transformers")
-    config = transformers.MixtralConfig(
-        vocab_size=V, hidden_size=12, num_hidden_layers=2, num_attention_heads=4, head_dim=6,
-        num_key_value_heads=2, intermediate_size=10, rms_norm_eps=3e-4, tie_word_embeddings=tied,
-        num_local_experts=experts, num_experts_per_tok=chosen, experts_implementation="eager",
-        rope_parameters={"rope_type": "default", "rope_theta": 77.0},
-        attn_implementation="eager",
-    )  # fmt: skip
-    return transformers.MixtralForCausalLM(config)
-
-
 def mamba(*, own: bool = False, **differing: object) -> Tensor:
     """Sizes, biases and the head as given; the rank of the steps in time is a size of its own."""
     transformers: Any = import_module("transformers")
@@ -360,12 +348,6 @@ FAMILIES: Final[Mapping[str, Family]] = {
     "gpt2": Family("gpt2", gpt2, words, call_words),
     "llama": Family("llama", lambda: llama(tied=False), words, call_words),
     "llama, tied": Family("llama", lambda: llama(tied=True), words, call_words),
-    "mixtral": Family(
-        "mixtral", lambda: mixtral(experts=5, chosen=3, tied=False), words, call_words
-    ),
-    "mixtral, 2 of 3, tied": Family(
-        "mixtral", lambda: mixtral(experts=3, chosen=2, tied=True), words, call_words
-    ),
     "mamba": mambas(),
     "mamba, all biases, own head": mambas(own=True, use_bias=True, expand=3, conv_kernel=3),
     "bert": Family("bert", bert, masked_words, call_masked),

@@ -1,6 +1,6 @@
 """Further witnesses, in all that their configs can have.
 
-RoBERTa, DistilBERT, Gemma 2, Whisper, DeepSeek-V2, DeepSeek-V3, Mamba-2, RWKV and ResNet.
+Mixtral, RoBERTa, DistilBERT, Gemma 2, Whisper, DeepSeek-V2, DeepSeek-V3, Mamba-2, RWKV and ResNet.
 
 The first configuration of a family goes through every test, the others through those of agreement.
 """
@@ -36,6 +36,16 @@ def made(kind: str, head: str, config: Mapping[str, Any]) -> Tensor:
     transformers: Any = import_module("transformers")
     settings = getattr(transformers, f"{kind}Config")(**config, attn_implementation="eager")
     return getattr(transformers, f"{kind}For{head}")(settings)
+
+
+def mixtral(config: Mapping[str, Any]) -> Tensor:
+    common: dict[str, Any] = {
+        "vocab_size": V, "hidden_size": 12, "num_hidden_layers": 2, "num_attention_heads": 4,
+        "num_key_value_heads": 2, "head_dim": 6, "intermediate_size": 10, "rms_norm_eps": 3e-4,
+        "num_local_experts": 5, "num_experts_per_tok": 3, "experts_implementation": "eager",
+        "rope_parameters": {"rope_type": "default", "rope_theta": 77.0}, "pad_token_id": None,
+    }  # fmt: skip
+    return made("Mixtral", "CausalLM", {**common, **config})
 
 
 def roberta(config: Mapping[str, Any]) -> Tensor:
@@ -80,6 +90,10 @@ def without_types(rng: np.random.Generator) -> Arrays:
 
 def call_without_types(model: Tensor, given: Mapping[str, Tensor]) -> Tensor:
     return model(input_ids=given["ids"], attention_mask=given["keep"]).logits
+
+
+def mixtrals(config: Mapping[str, Any]) -> Family:
+    return Family("mixtral", lambda: mixtral(config), words, call_words)
 
 
 def robertas(config: Mapping[str, Any]) -> Family:
@@ -224,6 +238,15 @@ def gemmas(config: Mapping[str, Any]) -> Family:
     return Family("gemma2", lambda: gemma2(config), words, call_words)
 
 
+MIXTRAL: Final[list[Mapping[str, Any]]] = [
+    {},
+    {"num_local_experts": 8, "num_experts_per_tok": 1, "num_key_value_heads": 1},
+    {"num_local_experts": 4, "num_experts_per_tok": 4, "num_hidden_layers": 1, **TIED},
+    {"hidden_size": 24, "head_dim": None, "num_key_value_heads": 4, "intermediate_size": 44},
+    {"rope_parameters": {"rope_type": "default", "rope_theta": 1e6}, "rms_norm_eps": 1e-6},
+    {"num_local_experts": 2, "num_hidden_layers": 3, "num_experts_per_tok": 2, "vocab_size": 23},
+]
+FEWER: Final = {"num_local_experts": 3, "num_experts_per_tok": 2, **TIED}
 ROBERTA: Final[list[Mapping[str, Any]]] = [
     {},
     {"pad_token_id": 0, "type_vocab_size": 1},
@@ -287,6 +310,7 @@ RWKV: Final[list[Mapping[str, Any]]] = [
     {"attention_hidden_size": 2, "num_hidden_layers": 3, "layer_norm_epsilon": 1e-12},
 ]
 KINDS: Final = {
+    "mixtral": (mixtrals, MIXTRAL),
     "roberta": (robertas, ROBERTA),
     "distilbert": (distilberts, DISTILBERT),
     "gemma2": (gemmas, GEMMA2),
@@ -301,6 +325,7 @@ KINDS: Final = {
 EVERY: Final[Mapping[str, Family]] = {
     **FAMILIES,
     **{name: of(configs[0]) for name, (of, configs) in KINDS.items()},
+    "mixtral, 2 of 3, tied": mixtrals(FEWER),
 }
 CONFIGURED: Final[Mapping[str, Family]] = {
     f"{name}-{place}": of(config)

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 from dataclasses import replace
 from importlib import import_module
+from itertools import product
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 import pytest
-from models.families import LIKE_LLAMA, V, in_double, relative
-from models.more_families import EVERY
+from models.families import FURTHER, LIKE_LLAMA, V, in_double, relative
+from models.more_families import CONFIGURED, EVERY
 from models.witness import Witness, quietly
+from tier import THOROUGH, some
 
 from xg.cli.writer import Writer
 from xg_runtime.generate import StepModule
@@ -21,6 +23,11 @@ PROMPT = np.array([3, 1, 4, 1])
 
 
 WITNESSES = {**EVERY, "Qwen3, YaRN": relative("Qwen3", LIKE_LLAMA["Qwen3"][1])}
+
+
+def kind_of(name: str) -> str:
+    """The model without the number of its configuration, or what the configuration is called."""
+    return name.partition(",")[0].rpartition("-")[0] or name.partition(",")[0]
 
 
 class Numbers:
@@ -61,6 +68,37 @@ def test_the_same_tokens_as_transformers(name: str, tmp_path: Path) -> None:
     others = ({"backend": "torch"}, {"cached": False}, {"kernels": True})
     for each in (writer, *(replace(writer, **other) for other in others)):
         assert list(each.tokens(PROMPT, 7, Sampling(temperature=0))) == wanted
+
+
+DECODERS: Final = ("gpt2", "llama", "mixtral", "gemma2", "deepseek", "mamba", "rwkv", *LIKE_LLAMA)
+RELATIVES: Final = {
+    f"{name}-{place}": relative(name, config)
+    for name, configs in LIKE_LLAMA.items()
+    for place, config in enumerate(configs[1:], 1)
+}
+CONFIGURATIONS: Final = {
+    name: family
+    for name, family in {**EVERY, **CONFIGURED, **FURTHER, **RELATIVES}.items()
+    if name.startswith(DECODERS)
+}
+
+
+@pytest.mark.parametrize("name", some(CONFIGURATIONS, kind_of))
+def test_steps_say_what_transformers_says_of_the_whole(name: str, tmp_path: Path) -> None:
+    """Five positions in parts of two, one and two, in each way; where not thorough in one."""
+    witness = Witness.of(CONFIGURATIONS[name], tmp_path)
+    program, params = witness.held.program, witness.held.params
+    ways = list(product(("numpy", "torch"), (False, True)))
+    turn = list(CONFIGURATIONS).index(name) % len(ways)
+    for backend, kernels in ways if THOROUGH else ways[turn : turn + 1]:
+        module = program.step_on_arrays(backend, kernels=kernels)
+        cache, said = module.empty_cache(params, B=2), list[Any]()
+        for start, stop in ((0, 2), (2, 3), (3, 5)):
+            given = {"ids": witness.inputs["ids"][:, start:stop]}
+            out, cache = module.step(params, cache, given)
+            said.append(out["Z"])
+        off = np.abs(np.concatenate(said, 1) - witness.logits).max()
+        assert off < 1e-8, (backend, kernels, off)
 
 
 @pytest.mark.parametrize(

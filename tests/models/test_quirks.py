@@ -218,6 +218,12 @@ REFUSED: list[tuple[str, str, object, str]] = [
     ("clip", "text_config", {"hidden_act": "relu"}, "text_config.hidden_act differ"),
     ("clip", "vision_config", {"image_size": [8, 6]}, "image_size should be a number"),
     ("t5", "feed_forward_proj", "gated-silu", "the diagram knows relu, gated-gelu"),
+    (
+        "t5",
+        "dense_act_fn",
+        "gelu",
+        'dense_act_fn = "gelu": the diagram is true for "(relu|gelu_new)"',
+    ),
 ]
 
 
