@@ -8,9 +8,10 @@ from unittest.mock import Mock
 
 import numpy as np
 import pytest
-from bench import generating, gpu, waiting
+from bench import generating, gpu, importing, waiting
 from bench.__main__ import main
 from bench.contestants import MAKERS, Task, make
+from bench.convolutions import contestants as of_convolutions
 from bench.decoders import DECODERS, Sizes
 from bench.experts import contestants
 from bench.loops import grus, recurrences
@@ -68,6 +69,25 @@ def test_all_windows_compute_the_same() -> None:
     wanted = {name: np.asarray(array) for name, array in made["by hand"].items()}
     for found in made.values():
         assert _distance({n: np.asarray(a) for n, a in found.items()}, wanted) < 1e-5
+
+
+def test_all_convolutions_compute_the_same() -> None:
+    made = {name: step() for name, step in of_convolutions({"C": 5, "D": 7}, (2, 6, 8)).items()}
+    wanted = {name: np.asarray(array) for name, array in made["xg NumPy, kernels"].items()}
+    for found in made.values():
+        assert _distance({n: np.asarray(a) for n, a in found.items()}, wanted) < 1e-5
+
+
+def test_an_import_is_timed_and_memory_is_seen(tmp_path: Path) -> None:
+    """The checkpoint is nearly one table, which `-o` must read."""
+    sizes = {"n_layer": 1, "n_embd": 64, "n_head": 2, "vocab_size": 40_000, "n_positions": 16}
+    if THOROUGH:
+        assert importing.beyond_export(importing.gpt2({**sizes, "vocab_size": 99})) > 0
+    importing.gpt2(sizes).save_pretrained(tmp_path / "published")
+    found = {ratio.what.partition(": ")[2]: ratio for ratio in importing.memories(tmp_path)}
+    assert found.keys() == importing.WAYS.keys()
+    assert found["-o"].seconds > found["-o"].reference > 10e6
+    assert found["read"].seconds < found["-o"].seconds
 
 
 # Each keeps something else from token to token; tests/models compare tokens of all families.

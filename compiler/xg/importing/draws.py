@@ -33,9 +33,11 @@ def parameters(exported: Exported, rng: np.random.Generator, *, moved: bool) -> 
         if entry.kind == "parameter" and entry.target not in arrays:
             array = exported.arrays[entry.target].astype(np.float64)
             if moved:
-                own = float(np.sqrt(np.mean(array**2))) if array.size else 0.0
-                step = VECTOR if array.ndim < 2 else MATRIX * (own or VECTOR)
-                array = array + step * rng.standard_normal(array.shape)
+                flat = array.reshape(-1)
+                own = float(np.sqrt(np.dot(flat, flat) / flat.size)) if flat.size else 0.0
+                moves = rng.standard_normal(array.shape, np.float32)
+                moves *= VECTOR if array.ndim < 2 else MATRIX * (own or VECTOR)
+                array += moves
             arrays[entry.target] = array
     return arrays
 

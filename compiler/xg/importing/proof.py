@@ -26,6 +26,7 @@ from xg.importing.errors import DoesNotCheck, NotTheModel
 from xg.importing.exported import BOOL, Exported
 from xg.importing.replay import NotReplayed, has_torch, replay, tensor
 from xg_runtime import agreement
+from xg_runtime.norm import global_norm
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -117,6 +118,7 @@ class _Comparison:
         self.tolerance = agreement.OTHER_FLOAT32 if model.rounded else agreement.OTHER_PROGRAM
         self.worst = 0.0
         self.problems: list[Problem] = []
+        self.drawn: dict[bool, draws.Arrays] = {}
 
     def proof(self) -> ModelComparison:
         """Compare at every size that the program can be run at; raises DiagnosticError."""
@@ -140,7 +142,7 @@ class _Comparison:
         rng = np.random.default_rng(0)
         inputs = draws.inputs(self.exported, self.model, sizes, rng)
         for moved in (True, False):
-            params = draws.parameters(self.exported, rng, moved=moved)
+            params = self._parameters(moved=moved)
             leaves = self._tensors(params, inputs)
             outputs = replay(self.exported, leaves, sizes)
             if all(bool(torch.isfinite(each).all()) for each in outputs):
@@ -152,10 +154,16 @@ class _Comparison:
         if self.witness is not None and not self.problems:
             self._ask(self.witness, inputs)
 
+    def _parameters(self, *, moved: bool) -> draws.Arrays:
+        """The same at all sizes: to draw those of a large model takes longer than to use them."""
+        if moved not in self.drawn:
+            rng = np.random.default_rng(2)
+            self.drawn = {moved: draws.parameters(self.exported, rng, moved=moved)}
+        return self.drawn[moved]
+
     def _ask(self, witness: Witness, inputs: draws.Arrays) -> None:
         """Compare the outputs with those of the source, in the precision of its weights."""
-        rng = np.random.default_rng(0)
-        params = draws.parameters(self.exported, rng, moved=False)
+        params = self._parameters(moved=False)
         results, _ = self.module.forward(*self._given(params, inputs))
         unique = dict(zip(self.model.outputs, witness(inputs), strict=True))
         double = all(array.dtype == np.float64 for array in unique.values())
@@ -209,17 +217,24 @@ class _Comparison:
         gradients: Mapping[str, Array],
     ) -> None:
         """Every parameter of the model: what its parts in the file add up to."""
-        sums = {name: np.zeros(array.shape) for name, array in params.items()}
+        sums: draws.Arrays = {}
         for path, weight in self.weights.items():
             if weight.frozen:
                 continue
-            place = [slice(None)] * sums[weight.source].ndim
-            place[weight.axis] = slice(weight.start, weight.stop)
+            name, whole = weight.source, params[weight.source].shape
             gradient = as_stored(gradients[path], weight)
-            shape = sums[weight.source].shape if weight.flat else gradient.shape
-            sums[weight.source][tuple(place)] += gradient.reshape(shape)
+            gradient = gradient.reshape(whole) if weight.flat else gradient
+            if gradient.shape == whole:
+                sums[name] = sums[name] + gradient if name in sums else gradient
+                continue
+            place = [slice(None)] * len(whole)
+            place[weight.axis] = slice(weight.start, weight.stop)
+            if name not in sums:
+                sums[name] = np.zeros(whole)
+            sums[name][tuple(place)] += gradient
+        sums |= {name: np.zeros(array.shape) for name, array in params.items() if name not in sums}
         arrays = dict(_gradients(self.exported, leaves, sums))
-        total = float(np.sqrt(sum(float((array**2).sum()) for array in arrays.values())))
+        total = global_norm(arrays)
         for name, array in sums.items():
             self._hold(f"the gradient of {name}", array, arrays[name], total)
 

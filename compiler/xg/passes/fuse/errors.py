@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import ClassVar
+
 from xg.diagnostics.diagnostic import ProblemAt
 
 
@@ -24,7 +26,11 @@ class RingAxes(ProblemAt):
     code = "XG0832"
     title = "{both} go round one mesh axis, but their lines say {many}"
     label = "these"
-    fix = "write for both what they would be gathered to: `K, V [B, N_H, S_k, D_h] ring`"
+    fix = "write for both what they would be gathered to: `{both_names} [B, N_H, S_k, D_h] ring`"
+    remedy: ClassVar = (
+        "lines without a mesh axis speak of all axes: give the part that has them the name of the "
+        "plan that cuts the sequence, as `Ring` of LM and of Attention in transformer.xg"
+    )
     names: tuple[str, ...]
     axes: tuple[str, ...]
 
@@ -32,6 +38,14 @@ class RingAxes(ProblemAt):
     def both(self) -> str:
         """The values in a row."""
         return " and ".join(self.names)
+
+    @property
+    def both_names(self) -> str:
+        """The values as a line of a plan lists them."""
+        return ", ".join(self.names)
+
+    def helps(self) -> tuple[str, ...]:
+        return (self.remedy,) if len(self.axes) > 1 else super().helps()
 
     @property
     def many(self) -> str:

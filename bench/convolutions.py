@@ -1,0 +1,59 @@
+"""A convolution by kernels against `torch.nn.Conv2d`."""
+
+# torch says too little of its own types:
+# pyright: reportUnknownMemberType=false, reportUnknownVariableType=false
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any, Final
+
+import numpy as np
+
+import xg
+from bench.experts import Array, Step, on_numpy, on_torch
+from bench.pairs import Ratio, compare
+
+FILE: Final = Path(__file__).with_suffix(".xg")
+SIZES: Final[Mapping[str, int]] = {"C": 128, "D": 128}
+PLACES: Final = (8, 28, 28)
+GOALS: Final = (("xg torch, kernels", 1.05), ("xg NumPy, kernels", 3.0))
+BY_TORCH: Final = "torch.nn.Conv2d"
+
+
+def measure(pairs: int) -> Iterator[Ratio]:
+    """Outputs and gradients of one layer, in seconds of the CPU."""
+    steps = contestants(SIZES, PLACES)
+    for name, target in GOALS:
+        what = f"convolution: {name}"
+        yield compare(what, steps[name], BY_TORCH, steps[BY_TORCH], pairs, target, cpu=True)
+
+
+def contestants(sizes: Mapping[str, int], places: tuple[int, int, int]) -> dict[str, Step]:
+    """All that compute the layer, by their names."""
+    program = xg.compile(FILE, sizes=sizes)
+    rng = np.random.default_rng(0)
+    rows, slopes = (rng.standard_normal((*places, sizes[name])).astype(np.float32) for name in "CD")
+    torch_module = program.load("torch", kernels=True)
+    start: Any = torch_module.init(0)
+    model = torch_module.Model()
+    model.load_state_dict(start)
+    arrays = {name: tensor.numpy() for name, tensor in start.items()}
+    return {
+        "xg torch, kernels": on_torch(model, rows, slopes),
+        "xg NumPy, kernels": on_numpy(program.load("numpy", kernels=True), arrays, rows, slopes),
+        BY_TORCH: _by_torch(start, rows, slopes),
+    }
+
+
+def _by_torch(start: Mapping[str, Any], rows: Array, slopes: Array) -> Step:
+    """With channels in front of places, as torch has them, in what it is given and gives."""
+    import torch
+
+    kernel = start["K"].permute(3, 2, 0, 1)
+    layer = torch.nn.Conv2d(kernel.shape[1], kernel.shape[0], kernel.shape[-1], padding=1)
+    layer.load_state_dict({"weight": kernel, "bias": start["b"]})
+    rows, slopes = (np.ascontiguousarray(np.moveaxis(each, -1, 1)) for each in (rows, slopes))
+    step = on_torch(layer, rows, slopes)
+    return lambda: {name: made.permute(0, 2, 3, 1) for name, made in step().items()}
