@@ -140,6 +140,30 @@ def test_it_learns_what_the_machine_makes(
     assert (np.diff(curve) < 0.1 * losses[0]).all(), curve
 
 
+ADDER: Final = """
+use GRU from gru
+
+dim B, S, D = 2, D_h = 16
+
+block Adder(X [B, S, D], t [B]) -> z [B], loss [] {
+    param W [D_h, 1], b [1] = zeros
+
+    X -> GRU as gru              : H [B, S, D_h], h_S [B, D_h]
+    h_S -> •<=W -> ⊕<-BC(b) -> R : z
+      -> MSE<-t                  : loss
+}
+"""
+
+
+def test_a_gru_learns_what_an_lstm_learns(tmp_path: Path) -> None:
+    """The shipped GRU, which has no loss of its own, in a model that has one."""
+    (tmp_path / "adder.xg").write_text(ADDER, encoding="utf-8")
+    program = xg.compile(tmp_path / "adder.xg", "Adder")
+    params = program.load().init(seed=0, dtype=np.float64)
+    losses = fitted(program, params, lambda draw: made.marked_numbers(draw, 16), 250)
+    assert np.mean(losses[-25:]) < 0.2 * np.mean(losses[:25])
+
+
 def fitted(
     program: xg.Program, params: Arrays, rows: Callable[[np.random.Generator], Arrays], steps: int
 ) -> list[float]:
