@@ -7,7 +7,7 @@ import os
 import shutil
 import sys
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Generator, Sequence
 from pathlib import Path
 
 import doctests
@@ -92,9 +92,13 @@ def _compiled(config: pytest.Config) -> Path | None:
     return config.rootpath / "build" / f"collected-{run}" if run else None
 
 
-def pytest_unconfigure(config: pytest.Config) -> None:
+@pytest.hookimpl(wrapper=True, tryfirst=True)
+def pytest_unconfigure(config: pytest.Config) -> Generator[None]:
+    """After pytest's last search for garbage leave nothing that Python would search again."""
+    yield
     if (mark := _compiled(config)) is not None:
         mark.unlink(missing_ok=True)
+    gc.freeze()
 
 
 def pytest_xdist_auto_num_workers() -> int:

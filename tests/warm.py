@@ -93,6 +93,7 @@ def _serve(path: str, owner: int) -> tuple[socket.socket, Sequence[str]]:
         end.atexit = False
     gc.collect()
     gc.freeze()
+    gc.set_threshold(200_000, 50, 10)  # as in the tests themselves
     listening = socket.socket(socket.AF_UNIX)
     listening.bind(f"{path}.new")
     listening.listen()
