@@ -86,8 +86,9 @@ class Published:
         known_arrays = {**(inputs or {}), **seen}
         sources = {name: str(getattr(options, "inputs", "")) for name in inputs or {}}
         sources |= dict.fromkeys(seen, checkpoint.source)
-        block, plan = options.block, options.plan
-        program = at_sizes_of(known_arrays, project, block, settings, plan, sources=sources)
+        program = at_sizes_of(
+            known_arrays, project, options.block, settings, options.plan, sources, draft
+        )
         params = _renamed(program, names, checkpoint) if names else checkpoint.tensors
         notes = _notes(checkpoint, names_file) if names else ()
         return cls(
@@ -130,9 +131,9 @@ def _config_of(found: weights.Weights) -> Path:
 def of_block(known: Names, project: Project, draft: Graphs, settings: Settings) -> Names:
     """The names of one block of the file: those of the model, from where it calls the block."""
     last = project.main.blocks[-1].name.name if project.main.blocks else None
-    main = shape_project(project, last, concerning(project, last, settings)) if last else draft
-    if main.main.block == draft.main.block:
+    if last in (None, draft.main.block):
         return known
+    main = shape_project(project, last, concerning(project, last, settings))
     inside = called_as(main, draft.main.block)
     if inside is None:
         raise InputError(
@@ -251,14 +252,15 @@ def at_sizes_of(
     block: str | None,
     settings: Settings,
     plan: str | None = None,
-    *,
     sources: Mapping[str, str] = MappingProxyType({}),
+    draft: Graphs | None = None,
 ) -> Program:
     """A block with the sizes that arrays have, unless the settings say otherwise.
 
-    `sources` are the files of arrays, which an error names beside the sizes that it is about.
+    `sources` are the files of arrays, which an error names beside the sizes that it is about;
+    `draft` is the block without numbers, if that is known already.
     """
-    draft = shape_project(project, block, settings)
+    draft = draft or shape_project(project, block, settings)
     shapes = {name: array.shape for name, array in found.items()}
     carried = carried_sizes(draft, shapes)
     own = declared_dims(project).keys() - settings.keys()
