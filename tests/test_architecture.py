@@ -3,6 +3,7 @@
 import ast
 import re
 from collections.abc import Iterator, Mapping
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -31,6 +32,7 @@ def rooms() -> dict[str, frozenset[str]]:
     return found
 
 
+@cache
 def imports_of(folder: Path) -> Imports:
     """The imports of every module under a source root, as full names of modules."""
     files = {_module(file.relative_to(folder)): file for file in sorted(folder.rglob("*.py"))}
