@@ -282,7 +282,7 @@ class BlockPlacer:
         """A call with its operands where the callee requests them."""
         callee, values = self.graphs[call.callee], self._inputs(call)
         states = [
-            arriving(self.moves.states[value], self.requests.get(value), demand)
+            arriving(self.moves.entering(value), self.requests.get(value), demand)
             for value, demand in zip(values, requested(call, callee, self.axis), strict=True)
         ]
         shared = self._shared(call)

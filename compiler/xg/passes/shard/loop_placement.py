@@ -118,8 +118,8 @@ def refuse_sends(program: Program) -> Iterator[Problem]:
 
 
 def _sends(step: Apply) -> bool:
-    """Whether a move or its transpose sends something: of constants each takes a part."""
-    return step.op.family == FAMILY and step.attrs.get("source") != CONSTANT
+    """Whether a move or its transpose sends something: of what all hold each takes a part."""
+    return step.op.family == FAMILY and step.attrs.get("source") not in (CONSTANT, REPLICATED)
 
 
 def _refused(step: Apply, callee: Graph) -> Problem:
