@@ -20,6 +20,7 @@ from xg.frontend.blocks import concerning
 from xg.frontend.check_memory import Adopted, CheckMemory
 from xg.frontend.combinations import PRODUCT_AT_MOST, Choice, choices_of, mentioned_words
 from xg.frontend.errors import UntriedChoices
+from xg.frontend.exchanged_axes import exchanged_axes
 from xg.frontend.loss_operands import loss_operands
 from xg.frontend.project import Project
 from xg.frontend.typed import ProjectTyper, Settings, TypedBlocks, type_project
@@ -97,6 +98,7 @@ def checked(
         checker.add(each.diagnostic() for each in checker.untried(block))
         programs = checker.programs
         checker.add(each.diagnostic() for one in programs for each in loss_operands(one))
+        checker.add(each.diagnostic() for one in programs for each in exchanged_axes(one))
     if block is None and not checker.has_errors:
         files = project.main, project.modules, checker.memory.mentions
         checker.add(each.diagnostic() for each in unused_axes(*files))

@@ -72,3 +72,26 @@ class LossOperand(ProblemAt):
                 f"leave {self.made_by} out in front of {self.loss}, which has a {own} of its own"
             )
         return self.report(title, Label(self.span), help=(advice,))
+
+
+class ExchangedAxes(ProblemAt):
+    """An operand that has the names of a port's axes in another order: a warning."""
+
+    code = "XG0228"
+    title = "{taker} takes {port} {axes}, and {found} arrives: axes are bound by their places"
+    severity = "warning"
+    label = "{apart}"
+    taker: str
+    port: str
+    axes: str
+    found: str
+    apart: str  # each axis that means another one
+    whole: bool  # whether the operand has all axes of the port, and no other
+
+    def helps(self) -> tuple[str, ...]:
+        """The order that was likely meant, and how to say that this one is."""
+        order = f"-> T : {self.axes}" if self.whole else "T, with the shape on its label,"
+        return (
+            f"{order} in front brings them into this order",
+            f"if the order is meant, give the axes of {self.taker} names of their own",
+        )

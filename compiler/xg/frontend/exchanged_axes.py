@@ -1,0 +1,87 @@
+"""Operands whose axes have the names of a port in another order, as [B, C, H, W] for [B, H, W, C].
+
+A port's names are its own, and its axes are bound by their places: such a call is no error. It is
+meant where a reordering is written in front of it, as a mixer has; else it may be a slip.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Final
+
+from xg.diagnostics.lazy_dataclass import dataclass
+from xg.frontend.errors import ExchangedAxes
+from xg.ir.dim import Dim
+from xg.ir.graph import Apply, Call, Graph, Program, Value
+from xg.ir.tensor import spell_shape
+
+ORDERING: Final = frozenset({"transpose", "reshape"})
+REST: Final = ".."
+EXCHANGED: Final = 2  # names, at least: one alone may be any axis, as D of `op unit(x [.., D])`
+
+
+@dataclass(frozen=True, slots=True)
+class _NamedPort:
+    """A port by its name, those of its axes (None where one has none), and what arrives there."""
+
+    name: str
+    axes: tuple[str | None, ...]
+    value: Value
+    along: int | None = None  # the axis, counted from the end, that a loop takes apart
+
+
+def exchanged_axes(program: Program) -> Iterator[ExchangedAxes]:
+    """A warning for each port of a program whose axes an operand has in another order."""
+    for graph in program.graphs.values():
+        makers = {out: step for step in graph.steps for out in step.outputs}
+        for step in graph.steps:
+            taker = step.op.glyph if isinstance(step, Apply) else program.callee(step).block
+            for port in _ports(program, step):
+                made = makers.get(port.value)
+                if isinstance(made, Apply) and made.op.name in ORDERING:
+                    continue
+                shape = _arriving(graph, port)
+                if apart := _exchanged(port.axes, shape):
+                    axes, found = _listed(port.axes), spell_shape(shape)
+                    whole = port.along is None and {*port.axes} == {dim.name for dim in shape}
+                    yield ExchangedAxes(step.span, taker, port.name, axes, found, apart, whole)
+
+
+def _ports(program: Program, step: Apply | Call) -> Iterator[_NamedPort]:
+    """The ports of a step that name their axes."""
+    if isinstance(step, Apply):
+        for data, value in zip(step.op.data, step.inputs, strict=False):
+            if data.axes:
+                yield _NamedPort(data.name, data.axes, value)
+        return
+    loops = step.loop.inputs if step.loop else (None,) * len(step.inputs)
+    ports = program.callee(step).inputs
+    given = ports[: len(ports) - (step.loop.states if step.loop else 0)]
+    for port, value, along in zip(given, step.inputs, loops, strict=False):
+        if port.declared is not None:
+            axes = tuple(dim.name for dim in port.declared.shape)
+            yield _NamedPort(port.name or "", axes, value, along)
+
+
+def _arriving(graph: Graph, port: _NamedPort) -> tuple[Dim, ...]:
+    """The shape that arrives at a port, in the symbols of the text."""
+    shape = [graph.sizes.fold(dim) for dim in graph.types[port.value].shape]
+    if port.along is not None:
+        del shape[port.along]
+    return tuple(shape)
+
+
+def _exchanged(axes: Sequence[str | None], shape: Sequence[Dim]) -> str:
+    """The names of a port that the operand has at another place, and what it has at theirs."""
+    there = {dim.name for dim in shape}
+    named = [axis for axis in axes if axis != REST]
+    apart = [
+        f"its {axis} is {dim}"
+        for axis, dim in zip(named, shape[len(shape) - len(named) :], strict=True)
+        if axis is not None and axis != dim.name and axis in there
+    ]
+    return ", ".join(apart) if len(apart) >= EXCHANGED else ""
+
+
+def _listed(axes: Sequence[str | None]) -> str:
+    return f"[{', '.join(axis or '_' for axis in axes)}]"
