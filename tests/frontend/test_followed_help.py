@@ -142,6 +142,93 @@ CASES = {
     "ids of floats": (
         "", "F(ids [B]) -> y [B, D] {\n    param E [S, D]\n    ids -> Emb(E) : y\n}", "ids [B]"
     ),
+    "a slice with a colon": (
+        "", "F(x [B, S, D]) -> y [B, 1, D] {\n    x -> slice[S](0:1) : y\n}", "slice[S](0:1)"
+    ),
+    "a slice without an end": (
+        "", "F(x [B, S, D]) -> y [B, S - 1, D] {\n    x -> slice[S](1:) : y\n}", "slice[S](1:)"
+    ),
+    "a slice in brackets": (
+        "", "F(x [B, S, D]) -> y [B, 1, D] {\n    x -> slice[S, 0:1] : y\n}", "slice[S, 0:1]"
+    ),
+    "a position without a colon": (
+        "", "F(x [B, S, D]) -> y [B, D] {\n    x -> tanh -> [0] : y\n}", "-> [0]"
+    ),
+    "positions of an operand": (
+        "",
+        "F(x [B, D], z [B, S]) -> y [B, D] {\n    x -> ⊕<-BC(x) -> ⊙<-z[:, 1:] : y\n}"
+        .replace("[B, D]", "[B, S - 1]"),
+        "z[:, 1:]",
+    ),
+    "a module in front": (
+        "", "F(x [B, D]) -> y [B, D] {\n    x -> torch.tanh : y\n}", "torch.tanh"
+    ),
+    "a method": (
+        "", "F(x [B, D]) -> y [B, D] {\n    x.tanh() : y\n}", "x.tanh()"
+    ),
+    "a sum of calls": (
+        "", "F(x, z [B, D]) -> y [B, D] {\n    ReLU(x) + ReLU(z) : y\n}", "ReLU(x) + ReLU(z) : y"
+    ),
+    "a count over a size": (
+        "op floats(i [..] in N) = float(i)",
+        "F(x [B]) -> y [B] {\n    floats(x)/B : y\n}".replace("x [B]", "x [B] in 4"),
+        "floats(x)/B : y",
+    ),
+    "values in brackets": (
+        "", "F(x, z [B, D]) -> y [B, 2*D] {\n    C[x, z] : y\n}", "C[x, z] : y"
+    ),
+    "values in parentheses": (
+        "", "F(x, z [B, D]) -> y [B, 2*D] {\n    (x, z) -> C : y\n}", "(x, z) -> C : y"
+    ),
+    "a product as a function": (
+        "",
+        "F(x [B, D]) -> y [B, D] {\n    param W [D, D]\n    x -> ⊕<-•(x, W) : y\n}",
+        "•(x, W)",
+    ),
+    "a product beside a sum": (
+        "",
+        "F(x, z [B, S]) -> y [B, S] {\n    param W [S, S]\n    x -> ⊕<-z•W : y\n}",
+        "x -> ⊕<-z•W",
+    ),
+    "a node in front of its operand": (
+        "",
+        "F(x [B, D], z [B, S, D]) -> y [B, D] {\n    x -> ⊕<-pick[S](0)(z) : y\n}",
+        "pick[S](0)(z)",
+    ),
+    "a row with a name and a letter": (
+        "block G(x [B, D]) -> y [B, D] {\n    x -> tanh : y\n}\n",
+        "F(x [B, D]) -> y [B, D] {\n    x -> S x G : y\n}",
+        "S x G",
+    ),
+    "a loop of Python": (
+        CELL, "F(X [B, S, D]) -> Y [B, S, D] {\n    X -> C for i in range(S) : Y\n}",
+        "-> C for i in range(S)",
+    ),
+    "a loop reversed": (
+        CELL, "F(X [B, S, D]) -> Y [B, S, D] {\n    X -> C over reversed(S) : Y\n}",
+        "over reversed(S)",
+    ),
+    "a loop with a sign": (
+        CELL, "F(X [B, S, D]) -> Y [B, S, D] {\n    X -> C over -S : Y\n}", "over -S"
+    ),
+    "a colon behind next": ("", CELL.strip()[6:].replace("next h = y", "next h : y"), "next h : y"),
+    "results behind an arrow": (
+        "",
+        "F(x [B, 4]) -> y [B, 2], z [B, 2] in 4 {\n    x -> topk(2) -> y, z\n}",
+        "-> y, z",
+    ),
+    "a formula among peers": (
+        "", "F(x, z [B, D]) -> y [B, D] {\n    z + 0.5*x : y\n}", "z + 0.5*x : y"
+    ),
+    "noise of torch": (
+        "", "F(x [B, D]) -> y [B, D] {\n    x + randn(B, D) : y\n}", "x + randn(B, D) : y"
+    ),
+    "ones of torch": (
+        "", "F(x [B, D]) -> y [B, D] {\n    p = ones[B, D]\n    x -> ⊕<-p : y\n}", "p = ones[B, D]"
+    ),
+    "a comma before a shape": (
+        "", "F(x, [B, D]) -> y [B, D] {\n    x -> tanh : y\n}", "x, [B, D]"
+    ),
 }  # fmt: skip
 WRITTEN = re.compile(
     r"(?:write|name them:|then|line,|which:|figure:|index:|goes on,) "

@@ -96,7 +96,7 @@ def test_named_arguments_and_axes() -> None:
         ("a.2.5", "XG0138"),
         ("_", "XG0133"),
         ("a +", "XG0110"),
-        ("a b", "XG0110"),
+        ("a b", "XG0116"),
     ],
 )
 def test_refused(text: str, code: str) -> None:

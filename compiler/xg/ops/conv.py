@@ -24,17 +24,18 @@ def configure(use: Use) -> Attrs:
         along = use.windowed(len(kernel) - 2)
         help = (f"name those before the channels: conv[{along}](…) of {use.spell(shape)}",)
         raise Misuse("conv works along the axes in front of the last, its channels", help=help)
+    widths = ", ".join("k" * len(axes))
     if len(kernel) != len(axes) + 2:
         notes = {1: f"this is {use.spell(kernel)}"}
         along = "1 axis" if len(axes) == 1 else f"{len(axes)} axes"
-        widths = "k, " * len(axes)
-        help = (f"[{widths}C/groups, D]: the widths, then the channels that go in and out",)
+        help = (f"[{widths}, C/groups, D]: the widths, then the channels that go in and out",)
         raise Misuse(f"conv along {along} has a kernel of {len(axes) + 2} axes", notes, help)
     groups: Dim = use.own["groups"] or ONE
     if kernel[-2] * groups != shape[-1]:
         notes = {0: f"this is {use.spell(shape)}", 1: f"this is {use.spell(kernel)}"}
         found, taken = use.sizes.fold(shape[-1]), use.sizes.fold(kernel[-2] * groups)
-        raise Misuse(f"conv of {found} channels with a kernel for {taken}", notes)
+        help = (f"torch's [D, C/groups, {widths}] is [{widths}, C/groups, D] here",)
+        raise Misuse(f"conv of {found} channels with a kernel for {taken}", notes, help)
     if any(bias.shape != kernel[-1:] for bias in use.types[2:]):
         notes = {2: f"this is {use.spell(use.types[2].shape)}"}
         raise Misuse(f"conv adds a bias of {use.sizes.fold(kernel[-1])}", notes)

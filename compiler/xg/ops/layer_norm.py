@@ -17,7 +17,7 @@ def configure(use: Use) -> Attrs:
     x, *affine = use.types
     if not x.shape:
         raise Misuse("LN needs an axis to normalize", {0: "this is a scalar"})
-    own = use.along("LN normalizes one axis", "name it: LN[C](γ, β)")
+    own = use.along("LN normalizes one axis", "name it: LN[C](γ, β); BN[H, W] takes several")
     axis: int = own.get("axis", -1)
     length = x.shape[axis]
     ends = "has" if "axis" in own else "ends in"

@@ -16,7 +16,9 @@ class Meant(NamedTuple):
 
 _ARROW = Meant("ARROW", "dataflow is written `->`")
 _ATTACH = Meant("SINGLE", "an operand beside the chain is attached with `<-`")
-_MATMUL = Meant("MATMUL", "matmul is written `•`, or `@` from the keyboard")
+_MATMUL = Meant(
+    "MATMUL", "matmul is written `•`, or `@` from the keyboard, and sizes are multiplied by `*`"
+)
 _MINUS = Meant("MINUS", "minus is written `-`")
 _REST = Meant("DOTS", "any number of axes is written `..`")
 _COMPARISON = "`<` begins an arrow here; turn the comparison round: `b > a`"
@@ -85,7 +87,7 @@ SPELLED_OUT = {
 
 _OPERAND = 100  # characters, at most
 _LEFT = re.compile(r"[\w.]+$|[\w.]*\)$")
-_RIGHT = re.compile(r"//\s*([\w.]+|\()\s*(?=[-+*/^,;)\]}#]|$)", re.MULTILINE)
+_RIGHT = re.compile(r"//\s*([\w.]+|\()\s*(?=[-+*/^,;)\]}#<>=]|$|or\b|and\b)", re.MULTILINE)
 
 
 def divided(text: str, start: int) -> Meant | None:

@@ -11,7 +11,14 @@ import warnings
 from collections.abc import Iterator, Mapping
 from typing import Final
 
+from xg.syntax.foreign import SPELLED_OUT
+
 READ_AT_MOST: Final = 200  # characters: a help of more is not read, and a tree of more is deep
+_SPELLED: Final = str.maketrans(SPELLED_OUT)
+_SOURCES: Final = {
+    **dict.fromkeys(("randn", "normal"), "normal[{}](1)"),
+    "rand": "uniform[{}](0, 1)", "zeros": "fill[{}](0)", "ones": "fill[{}](1)",
+}  # fmt: skip
 _SIGNS: Final = str.maketrans({"•": "@", "⊕": "+", "⊙": "*", "^": "**"})
 _INFIX: Final[dict[type[ast.operator], str]] = {
     ast.MatMult: "•<=",
@@ -65,7 +72,8 @@ def as_operator(text: str) -> tuple[str, str] | None:
     first, *others = (str(name) for name in names)
     written = ast.unparse(tree).replace(" ** ", "^")
     used = "".join(f"<-{name}" for name in others)
-    return f"op f({', '.join([first, *others])}) = {written}", f"{first} -> f{used}"
+    defined = f"op f({', '.join([first, *others])}) = {written}", f"{first} -> f{used}"
+    return defined[0].translate(_SPELLED), defined[1].translate(_SPELLED)
 
 
 def _parsed(text: str) -> ast.expr:
@@ -157,6 +165,10 @@ def _chain(node: ast.AST, axes: Axes) -> str:
             return f"{_chain(left, axes)} -> {sign}{f'BC({operand})' if repeated else operand}"
         case ast.Attribute(value=value, attr="T"):
             return f"{_chain(value, axes)} -> T"
+        case ast.Call(func=function, args=sizes) if _called(function) in _SOURCES:
+            return _SOURCES[_called(function)].format(", ".join(map(ast.unparse, sizes)))
+        case ast.Subscript(value=ast.Name(id=name), slice=sizes) if name in _SOURCES:
+            return _SOURCES[name].format(ast.unparse(sizes).strip("()"))
         case ast.Call(func=function, args=[first, *rest], keywords=keywords):
             if all(map(_is_last_axis, keywords)):
                 return f"{_chain(first, axes)} -> {_step(_called(function), rest, axes)}"
@@ -185,7 +197,8 @@ def _operand(node: ast.expr, axes: Axes) -> str:
         case ast.Attribute(value=ast.Name(id=name), attr="T"):
             return f"T({name})"
         case _:
-            return f"({_chain(node, axes)})"
+            chain = _chain(node, axes)
+            return f"({chain})" if "->" in chain else chain
 
 
 def _called(function: ast.expr) -> str:

@@ -19,6 +19,7 @@ from xg.syntax.known_labels import (
     infix_in_chain,
     repeated,
 )
+from xg.syntax.known_python import PYTHON
 from xg.syntax.known_words import DECLARING, WORDS
 from xg.syntax.line_ends import CLOSES, OPENS
 from xg.syntax.reader import Reader
@@ -260,6 +261,7 @@ _KNOWN: tuple[Callable[[Stop], Repair | None], ...] = (
     _colon_before_shape,
     _named_by_a_word,
     chain_in_a_node,
+    *PYTHON,
     *WORDS,
     _unclosed_bracket,
     _wrong_bracket,

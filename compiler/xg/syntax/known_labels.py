@@ -10,6 +10,7 @@ from collections.abc import Callable
 from itertools import accumulate
 
 from xg.syntax import errors
+from xg.syntax.errors.grammar import INFIX
 from xg.syntax.formulas import Axes, as_chain, as_operator, axes_written
 from xg.syntax.stop import Repair, Stop
 
@@ -96,10 +97,45 @@ def infix_in_chain(stop: Stop) -> Repair | None:
         return _formula_as_operand(stop)
     rest = formula[end.start() :] if end else ": NAME"
     meant = f"{chain} {rest}" if chain else ""
-    operand = stop.span(right).text if right and right.type in ("NAME", "NUMBER") else "…"
+    called = re.match(r"\w*\s*\(", behind) is not None
+    named = right is not None and right.type in ("NAME", "NUMBER") and not called
+    operand = stop.span(right).text if right and named else "…"
+    if re.match(r"\w+\[[^\]]*\bNone\b", behind):
+        operand = f"BC({operand})"
     if "->" in before and not stop.opening:
-        return Repair(errors.InfixInChain(stop.here, before, repeated(stop, operand)))
+        return Repair(_after_a_chain(stop, before, operand))
+    if not chain and "->" not in before and (defined := as_operator(_first(formula, end))):
+        rest = rest if _first(formula, end) == formula[: end.start() if end else None] else ": NAME"
+        problem = errors.InfixInChain(
+            stop.here, "", "", f"{defined[1]} {rest}".strip(), define=defined[0]
+        )
+        return Repair(problem)
     return Repair(errors.InfixInChain(stop.here, stop.span(left).text, operand, meant))
+
+
+def _first(formula: str, end: re.Match[str] | None) -> str:
+    """The first of several values that a chain begins with, up to its arrow or its label."""
+    written = formula[: end.start()] if end else formula
+    depths = accumulate((sign in "([") - (sign in ")]") for sign in written)
+    comma = next((i for i, depth in enumerate(depths) if depth == 0 and written[i] == ","), None)
+    return written[:comma]
+
+
+def _after_a_chain(stop: Stop, before: str, operand: str) -> errors.InfixInChain:
+    """`x -> f + y`, and `x -> ⊕<-h•W`, where the sign is between the operand and another."""
+    attached = re.search(r"([⊕+]\s*<-\s*)(\w+)$", before)
+    if stop.here.text in ("+", "⊕", "-"):  # which bind no tighter than the sum in front
+        attached = None
+    formula = f"{attached[2]} {stop.here.text} {operand}" if attached else ""
+    if attached and (chain := as_chain(formula)):
+        meant = f"{before[: attached.start(2)]}({chain})"
+        return errors.InfixInChain(stop.here, "", "", meant)
+    if attached and (defined := as_operator(formula)):
+        meant = f"{before[: attached.start(2)]}({defined[1]})"
+        return errors.InfixInChain(stop.here, "", "", meant, define=defined[0])
+    if stop.here.text not in INFIX and operand == "…":
+        before = ""
+    return errors.InfixInChain(stop.here, before, repeated(stop, operand))
 
 
 def repeated(stop: Stop, operand: str) -> str:
@@ -108,7 +144,7 @@ def repeated(stop: Stop, operand: str) -> str:
     head = re.match(r"\w+", front)
     count = axes.get(head[0]) if head else None
     sums = stop.here.text in ("+", "⊕", "*", "⊙") or stop.token.type == "NAME"
-    fewer = sums and count is not None and axes.get(operand, count) < count
+    fewer = sums and axes.get(operand, 2) < (count if count is not None else 2)
     return f"BC({operand})" if fewer else operand
 
 
@@ -204,6 +240,9 @@ def _shape_for_a_node(stop: Stop) -> Repair | None:
     """`-> [B, D]` and `-> [B, D] : h`."""
     if stop.token.type != "LSQB" or not stop.previous or stop.previous.type != "ARROW":
         return None
+    if position := re.match(r"(-?\d+)\s*\]", stop.line[1]):
+        reason = "positions are taken by slice, one of them by pick"
+        return Repair(errors.ShapeElsewhere(stop.here, reason, f"-> pick[S]({position[1]})"))
     shape = re.match(r"([^\]]*\])(\s*:\s*(\w+))?", stop.line[1])
     meant = f": {shape[3] or 'NAME'} [{shape[1]}" if shape else ": NAME [B, D]"
     reason = "a shape is no step: it stands behind the name of an edge"

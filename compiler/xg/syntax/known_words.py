@@ -12,6 +12,7 @@ from typing import Final
 from xg.diagnostics.similar import SLIP, similar
 from xg.diagnostics.source import Span
 from xg.syntax import errors
+from xg.syntax.known_python import is_value
 from xg.syntax.stop import Repair, Stop
 
 DECLARING: Final = {"BLOCK", "OP", "PARAM", "STATE"}
@@ -24,6 +25,11 @@ _ELSEWHERE: Final = {
 }
 _SHAPED: Final = re.compile(r"\w+\s*\[[^\]\n]*\](\s*in\s+\w+|\s*frozen)*$")
 _HEAD: Final = re.compile(r'\w+\s*("[^"]*"\s*)?\(')
+_BY_NAME: Final = (
+    "an expression knows axes by their names: what has an axis less is repeated along it",
+    "op f(x [.., S, D], s [.., S]) = x * s",
+)
+_FUNCTION: Final = re.compile(r"(\w+\([^()]*\))\s*:\s*return\s+(.+)")
 _SIGNS: Final = {"STAR", "SLASH", "PLUS", "MINUS", "CARET", "MUL", "ADD", "AT"}
 _PORT: Final = 200  # characters of a name with its shape, at most
 
@@ -38,8 +44,10 @@ def other_word(stop: Stop) -> Repair | None:
     if first is None or first.type != "NAME" or second is None:
         return None
     span = stop.span(first)
-    if outside and second.type == "EQUAL":
-        return Repair(errors.OtherWord(span, (f"write `dim {span.text} {rest}`",)))
+    listed = second.type == "COMMA" and "=" in rest and "->" not in rest
+    if outside and (second.type == "EQUAL" or listed):
+        sizes = f"{span.text}{'' if listed else ' '}{rest}"
+        return Repair(errors.OtherWord(span, (f"write `dim {sizes}`",)))
     if second.type != "NAME" or (not outside and first is not stop.statement):
         return None
     if span.text == "return":
@@ -48,6 +56,8 @@ def other_word(stop: Stop) -> Repair | None:
     word = _ELSEWHERE.get(span.text.lower()) or similar(span.text, known, SLIP)
     if word is None or word not in known or (word == "block" and not _HEAD.match(rest)):
         return None
+    if word == "block" and (formula := _FUNCTION.fullmatch(rest)):
+        return Repair(errors.OtherWord(span, (f"write `op {formula[1]} = {formula[2]}`",)))
     problem = errors.OtherWord(span, (f"did you mean {word}? write `{word} {rest}`",), word)
     return Repair(problem, (word.upper(),), drop=True) if outside else Repair(problem)
 
@@ -185,16 +195,20 @@ def _positions_in_brackets(stop: Stop) -> Repair | None:
     else:
         last = f"{axis} - {end[1:]}" if end.startswith("-") else end or axis
         meant = f"slice[{axis}]({start or 0}, {last})"
+    if stop.statement is not None and stop.statement.type == "OP":
+        return Repair(errors.ShapeElsewhere(stop.here, *_BY_NAME))
     reason = "positions are taken by slice, one of them by pick"
-    name = re.match(r"\w+(?=\[)", stop.line[0])
-    return Repair(
-        errors.ShapeElsewhere(stop.here, reason, f"{name[0] + ' ' if name else ''}-> {meant}")
-    )
+    attached = re.search(r"<[-=]\s*(\w+)\[[^\[\]]*$", stop.line[0])
+    name = attached or re.match(r"(\w+)(?=\[)", stop.line[0])
+    chain = f"{name[1] + ' ' if name else ''}-> {meant}"
+    return Repair(errors.ShapeElsewhere(stop.here, reason, f"({chain})" if attached else chain))
 
 
 def _axis(stop: Stop, place: int) -> str:
-    """The axis at a place of the value that the line begins with; S where no text says it."""
-    head, above = re.split(r"\W", stop.line[0], maxsplit=1)[0], stop.source.text[: stop.token.start]
+    """The axis at a place of the value that is indexed, or that the line begins with; else S."""
+    front, above = stop.line[0], stop.source.text[: stop.token.start]
+    attached = re.search(r"<[-=]\s*(\w+)\[[^\[\]]*$", front)
+    head = attached[1] if attached else re.split(r"\W", front, maxsplit=1)[0]
     written = [*re.finditer(rf"\b{re.escape(head)} \[([^\]]*)\]", above)]
     axes = written[-1][1].split(", ") if written else []
     return axes[place] if place < len(axes) and axes[place].isidentifier() else "S"
@@ -217,6 +231,10 @@ def _formula_as_axis(stop: Stop) -> Repair | None:
     formula = text[start:end]
     start += len(formula) - len(formula.lstrip())
     span = Span(stop.source, start, start + len(formula.strip()))
+    if is_value(text[: opening.start], node[0]):
+        reason = "positions are taken by slice, one of them by pick"
+        meant = f"{node[0]} -> pick[S]({formula.strip()})"
+        return Repair(errors.ShapeElsewhere(span, reason, meant))
     return Repair(errors.AxisFormula(span, node[0]))
 
 
@@ -240,11 +258,12 @@ def _times_a_number(stop: Stop) -> Repair | None:
 
 
 def _times_as_a_letter(stop: Stop) -> Repair | None:
-    """`2x Layer`."""
+    """`2x Layer` and `N x Layer`."""
     before, behind = stop.previous, stop.following
-    if not before or before.type != "NUMBER" or not behind or behind.type != "NAME":
+    if not before or not behind or behind.type != "NAME" or stop.here.text != "x":
         return None
-    if stop.here.text != "x" or before.end != stop.token.start:
+    number = before.type == "NUMBER" and before.end == stop.token.start
+    if not number and not re.search(r"->\s*\w+$", stop.line[0]):
         return None
     meant = f"{stop.span(before).text} × {stop.span(behind).text}"
     reason = "a row of calls is written `×`, or `*` from the keyboard"

@@ -30,6 +30,7 @@ from xg.passes.infer.errors import (
     OperatorMisuse,
     StateMismatch,
 )
+from xg.passes.infer.follow_ons import behind_open_sizes
 from xg.passes.infer.kinds import check_kinds
 from xg.passes.infer.loops import completed, rounds_types, taken_apart
 from xg.passes.infer.open_sizes import open_sizes
@@ -71,7 +72,10 @@ def infer_partly(
     if not problems:
         problems.update((p, None) for graph in typed.values() for p in shared_shapes(graph, typed))
     ordered = _callees_first(typed, bases, list(program.graphs))
-    problems.update((p, None) for p in open_sizes(ordered, program.numbers))
+    opened = tuple(open_sizes(ordered, program.numbers))
+    for repeated in tuple(behind_open_sizes(program, opened, problems)):
+        del problems[repeated]
+    problems.update(dict.fromkeys(opened))
     if not problems:
         problems.update((p, None) for p in too_many_operators(ordered))
     return replace(program, graphs=ordered), tuple(problems)

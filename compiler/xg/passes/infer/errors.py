@@ -209,11 +209,17 @@ class WrongKind(ProblemAt):
     how: str
     index: str  # the declaration that makes it integers
     shipped: bool = True
+    listed: bool = False  # whether it may have its shape from the next operand
 
     def helps(self) -> tuple[str, ...]:
         if self.wanted != "integers":
             return ("an operator makes floats of integers: `op floats(i [..] in N) = float(i)`",)
         order = (f"`xg ops {self.node}` tells the order of operands",) if self.shipped else ()
+        if self.listed:
+            alone = (
+                f"a name without a shape takes the next one's, also its range: {self.operand} [..]"
+            )
+            return (f"{self.how}: {self.index}", alone)
         return (f"{self.how}: {self.index}", *order)
 
 
@@ -223,13 +229,21 @@ class LoopAxis(ProblemAt):
     code = "XG0314"
     title = "{block} cannot go over {axis}: {shape} {has}"
     also = (("operand", "this is {shape}"),)
-    fix = "a round takes {ports}: an operand with one axis more is taken apart"
     block: str
     axis: str
     shape: str
     operand: Span
     count: int
     ports: str
+    formula: str = ""  # the size of the axis that may be meant
+
+    def helps(self) -> tuple[str, ...]:
+        """Give the size a name that is a formula of the axis, or say what a round takes."""
+        if self.formula:
+            name = f"{self.axis}_1"
+            return (f"its axis has a formula: name it, `dim {name} = {self.formula}`, over {name}",)
+        apart = "an operand with one axis more is taken apart"
+        return (f"a round takes {self.ports}: {apart}",)
 
     @property
     def has(self) -> str:

@@ -37,8 +37,24 @@ def _wrong_kind(
     name, shape = value.name if enters else "NAME", TensorType(sizes.fold_shape(type_.shape))
     wanted, found = ("floats", "integers") if floats else ("integers", "floats")
     shipped = isinstance(slot, Tensor) or slot.below is None
-    told = slot.name, wanted, found, how, f"{name} {shape} in {size}", shipped
+    told = (
+        slot.name,
+        wanted,
+        found,
+        how,
+        f"{name} {shape} in {size}",
+        shipped,
+        _is_listed(node, slot),
+    )
     return WrongKind(node.span, node.op.glyph, *told)
+
+
+def _is_listed(node: Apply, slot: Data | Tensor) -> bool:
+    """Whether another operand of a defined operator has the same axes and range."""
+    if isinstance(slot, Tensor) or slot.below is None:
+        return False
+    same = [each for each in node.op.data if (each.axes, each.below) == (slot.axes, slot.below)]
+    return len(same) > 1
 
 
 def _integers_below(node: Apply, slot: Data, types: Sequence[TensorType]) -> Dim | str | None:

@@ -75,4 +75,7 @@ def _axis(
     name = str(sizes.fold(call.loop.length))
     taken = callee.inputs[: len(callee.inputs) - len(callee.carries)]
     ports = ", ".join(f"{port.name} {port.declared}" for port in taken)
-    return LoopAxis(call.span, callee.block, name, shape, value.span, count, ports)
+    folded = [sizes.fold(dim) for dim in type_.shape]
+    formulas = [str(dim) for dim in folded if dim.name is None and name in dim.symbols()]
+    formula = formulas[0] if not count and len(formulas) == 1 else ""
+    return LoopAxis(call.span, callee.block, name, shape, value.span, count, ports, formula)

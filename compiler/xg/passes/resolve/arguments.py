@@ -17,12 +17,16 @@ from xg.ir.use import Length, MeshAxis, Number, Own, Tensor, Word
 from xg.passes.resolve.errors import BadArgument, Refused, UnknownValue, UnknownWord
 from xg.passes.resolve.expressions import ExpressionReader
 from xg.passes.resolve.instance import BlockInstance
-from xg.passes.resolve.misplaced import number_of_values, to_block, to_operator
+from xg.passes.resolve.misplaced import number_of_values, other_argument, to_block, to_operator
 from xg.passes.resolve.scope import BlockScope
 from xg.passes.resolve.undeclared import Beside, own_declared
 from xg.passes.resolve.units import LocatedBlock
 from xg.syntax import ast
 
+_COMPUTED: Final = (
+    "a kernel that is computed multiplies windows: window[H, W](k=3, pad=1) -> "
+    "R[b, h, p, w, q, c -> b, h, w, (p, q, c)] -> •<=K, with K [9*C, D]",
+)
 AXES: Final = ("axis", "axes", "dims", "keepdim", "keepdims")  # as NumPy and torch call them
 
 
@@ -36,7 +40,8 @@ def op_arguments(
     """Own tensors as values, other own arguments by name, and the names of absent tensors."""
     words = {word: own.name for own in op.own if isinstance(own, Word) for word in own.choices}
     elsewhere = partial(to_operator, scope, use, op)
-    expressions = _matched(use, [own.name for own in op.own], words, elsewhere)
+    named = partial(other_argument, op)
+    expressions = _matched(use, [own.name for own in op.own], words, elsewhere, named)
     tensors: list[Value] = []
     absent: list[str] = []
     others: dict[str, Any] = {}
@@ -71,11 +76,13 @@ def _matched(
     names: Sequence[str],
     words: Mapping[str, str],
     elsewhere: Callable[[ast.Argument], str],
+    named: Callable[[ast.Argument], str] | None = None,
 ) -> dict[str, ast.Expr]:
     """Arguments by the name of their parameter.
 
     A word belongs to the argument that lists it; any other without a name takes the first free
-    place. `elsewhere` says where one belongs that no parameter takes.
+    place. `elsewhere` says where one belongs that no parameter takes, `named` what one of another
+    name is here.
     """
     matched: dict[str, ast.Expr] = {}
     node = use.operator.name
@@ -92,21 +99,25 @@ def _matched(
         if name not in names or name in matched:
             wrong = f"is given {name} twice" if name in matched else f"takes {takes}, not {name}"
             help = (f"an axis is named in brackets: {node}[S]",) if name in AXES else ()
+            if not help and name not in matched and named is not None:
+                help = tuple(filter(None, (named(argument),)))
             raise Refused(BadArgument(argument.span, f"{node} {wrong}", help))
         matched[name] = argument.value
     return matched
 
 
 def _tensor(scope: BlockScope, use: ast.NodeUse, own: Tensor, expr: ast.Expr) -> Value:
+    computed = _COMPUTED if use.operator.name == "conv" else ()
     if not isinstance(expr, ast.Path):
-        raise Refused(BadArgument(expr.span, f"{own.name} of {use.operator.name} is a parameter"))
+        what = f"{own.name} of {use.operator.name} is a parameter"
+        raise Refused(BadArgument(expr.span, what, computed))
     value = scope.path(expr)
     if value.role != "param":
         raise Refused(
             BadArgument(
                 expr.span,
                 f"{expr.span.text} is made by another node: it cannot stand in parentheses",
-                (f"let it arrive by an arrow: {use.operator.name}<-{expr.span.text}",),
+                computed or (f"let it arrive by an arrow: {use.operator.name}<-{expr.span.text}",),
                 value.span,
             )
         )
@@ -126,7 +137,7 @@ def _own(
             return _word(scope, own, expr) if expr is not None else own.choices[0]
         case Length():
             if expr is not None:
-                return scope.reader.dim(expr)
+                return _length(scope, use, expr)
             if own.optional:
                 return None
         case MeshAxis():
@@ -138,11 +149,18 @@ def _own(
     raise Refused(BadArgument(use.span, f"{use.operator.name} needs {own.name} in parentheses"))
 
 
+def _length(scope: BlockScope, use: ast.NodeUse, expr: ast.Expr) -> Dim:
+    try:
+        return scope.reader.dim(expr)
+    except Refused as refused:
+        raise number_of_values(scope, use, refused) from None
+
+
 def _number(scope: BlockScope, use: ast.NodeUse, expr: ast.Expr) -> Scalar:
     try:
         return scope.reader.scalar(expr)
     except Refused as refused:
-        raise number_of_values(scope, use.operator.name, refused) from None
+        raise number_of_values(scope, use, refused) from None
 
 
 def _mesh_axis(scope: BlockScope, expr: ast.Expr) -> str:

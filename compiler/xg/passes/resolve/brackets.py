@@ -9,14 +9,19 @@ from xg.passes.resolve.errors import BadBrackets, Refused, Wrong
 from xg.syntax import ast
 
 
-def refuse_brackets(use: ast.NodeUse, node: str, takes: Brackets) -> None:
-    """Refuse brackets, or entries in them, that a node does not take."""
+def refuse_brackets(
+    use: ast.NodeUse, node: str, takes: Brackets, *, names_axes: bool = False
+) -> None:
+    """Refuse brackets, or entries in them, that a node does not take.
+
+    With `names_axes` it is an operator of the file that says its axes itself.
+    """
     axes = use.axes
     if axes is None:
         return
     kind: Wrong = "axes" if axes.target is None else "map"
     if kind not in takes:
-        raise Refused(BadBrackets(axes.span, node, kind, takes))
+        raise Refused(BadBrackets(axes.span, node, kind, "own" if names_axes else takes))
     if axes.target is None:
         single = ast.Axis | ast.UnitAxis | ast.PlaceAxis
         _refuse(node, (i for i in axes.source if not isinstance(i, single)), "list")

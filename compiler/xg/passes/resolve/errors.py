@@ -106,6 +106,13 @@ class UnknownOperator(ProblemAt):
             product = f"`•<={self.name}` multiplies by it, " if self.matrix else ""
             uses = f"{product}`: {self.name}` names an edge, `<-{self.name}` uses it"
             help = (f"{self.name} is a value: {uses}",)
+            if indexed := re.match(r"\[([^\]\n]*)\]", behind):
+                table = f"rows of a table are {indexed[1]} -> Emb({self.name})"
+                place = f"one position is {self.name} -> pick[S]({indexed[1]})"
+                help = (f"{self.name} is a value: {table}, {place}",)
+        before = self.span.source.line_text(self.span.line)[: self.span.column - 1]
+        if row := re.search(r"(\w+) *[×*] *$", before):
+            help = (f"the number of calls stands first: {self.name} × {row[1]}",)
         own = f"`op {self.name}(x) = …` defines an operator, `: {self.name}` names an edge"
         return help or ((own,) if self.name.isidentifier() else ())
 
@@ -242,6 +249,8 @@ class BadBrackets(ProblemAt):
             "twice": f"{self.takes} stands twice right of the arrow",
         }[self.wrong]
         shape = f"a shape stands behind the name of an edge: `-> {node} : NAME {written}`"
+        if self.takes == "own":
+            shape = f"the op says itself along which axes it goes: -> T -> {node} for another one"
         help = {
             "axes": (f"it takes a map of axes{example}" if example else shape,),
             "map": (f"it takes names of axes{example}",) if example else (),

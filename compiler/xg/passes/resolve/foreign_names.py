@@ -34,7 +34,7 @@ _OPERATORS: Final = {  # of each, what is said where it has one of its other nam
     "ReLU": "a rectifier is ReLU",
     "Emb": "a table is looked up by Emb: ids -> Emb(E), with param E [V, D]",
     "gather": _PLACES, "scatter": _PLACES,
-    "topk": "the largest and their places are topk(k)",
+    "topk": "the largest and their places are topk(k), all of an axis in order topk[D](D)",
     "DO": "dropout is DO(p)",
     "CE": _LOSS, "MSE": _LOSS, "BCE": _LOSS,
     "SiLU": "SiLU is also called swish",
@@ -58,7 +58,15 @@ _HINTS: Final[dict[str, tuple[str, ...]]] = {  # of names that are not one opera
         "rmsnorm", "rms_norm",
     ),
     "there is no group norm: R splits an axis into groups, LN[C] is a norm over one": (
-        "groupnorm", "group_norm", "instancenorm", "instancenorm2d",
+        "groupnorm", "group_norm",
+    ),
+    "an instance norm is BN[H, W], over all axes but the batch's and the channels'": (
+        "instancenorm", "instancenorm1d", "instancenorm2d", "instance_norm",
+    ),
+    "a running sum is an op of positions: op upto(x [.., S], j [T] in T) = sum[S](select("
+    "j >= range[S], x, 0)), and then -> upto<-range(S)": ("cumsum", "cumulative_sum"),
+    "a tensor of one number is fill[B, D](1)": (
+        "ones", "zeros", "full", "ones_like", "zeros_like", "full_like",
     ),
     "a batch norm is BN(γ, β), or BN(γ, β, μ, v) with running statistics": (
         "batchnorm", "batchnorm1d", "batchnorm2d", "batch_norm", "batchnormalization",
@@ -124,7 +132,8 @@ _IN_BODIES: Final[dict[str, str]] = {  # of nodes and of axes: in a body, or in 
     **dict.fromkeys(("s", "softmax"), "exp(x - m) / sum[D](exp(x - m)) where m = max[D](x)"),
     "relu": "max(x, 0)", "silu": "x * sigmoid(x)", "gelu": "x * (1 + erf(x / sqrt(2))) / 2",
     "norm": "sqrt(sum[D](x^2))", "var": "mean[D]((x - mean[D](x))^2)", "arange": "range[D]",
-    "detach": "stop(x)",
+    "detach": "stop(x)", "ln": "log(x)", "log2": "log(x)/log(2)", "log10": "log(x)/log(10)",
+    "cumsum": "sum[D](select(j >= range[D], x, 0)), with an operand j [T] in T beside x [.., D]",
 }  # fmt: skip
 _ARROWS: Final = {"•": "<=", "⊕": "<-", "⊙": "<-"}
 _BY_NAME: Final = {

@@ -55,6 +55,8 @@ class Mentions:
                 self.nodes.update((*named, *_segments(tree.value)))
             case ast.AxisMap(target=None):
                 self.sizes.update(_listed(tree))
+            case ast.Over():
+                self.sizes.add(tree.axis.name)
             case ast.NodeUse() | ast.Call():
                 self.nodes.add(tree.operator.name)
             case ast.Plan(block=block) | ast.Example(block=block):

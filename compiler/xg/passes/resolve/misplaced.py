@@ -5,8 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from xg.diagnostics.lazy_dataclass import replace
+from xg.diagnostics.similar import similar
 from xg.ir.graph import Value
 from xg.ir.op import Op
+from xg.ir.use import Word
 from xg.passes.resolve.errors import Refused
 from xg.passes.resolve.scope import BlockScope
 from xg.passes.resolve.size_errors import UnknownSize
@@ -22,6 +24,21 @@ def to_operator(scope: BlockScope, use: ast.NodeUse, op: Op, argument: ast.Argum
     if not isinstance(argument.value, ast.Path | ast.Call):  # a number, as torch has
         return f"an axis is named in brackets: {node}[S]"
     return _by_an_arrow(node)
+
+
+def other_argument(op: Op, argument: ast.Argument) -> str:
+    """The argument that has another name in torch, or what says the same here; else nothing."""
+    name, names = argument.name.name if argument.name else "", [own.name for own in op.own]
+    plain = name.lower()
+    if plain in ("kernel_size", "kernel", "out_channels", "in_channels") and "K" in names:
+        return "the shape of the kernel says it: param K [3, 3, C, D]"
+    if plain in ("kernel_size", "kernel") and "k" in names:
+        return "here it is k"
+    meant = {"padding": "pad", "scale_factor": "k", "approximate": "form"}.get(plain)
+    meant = meant or similar(name, names)
+    own = next((own for own in op.own if own.name == meant), None)
+    words = f", one of {', '.join(own.choices)}" if isinstance(own, Word) else ""
+    return f"here it is {meant}{words}" if own else ""
 
 
 def to_block(scope: BlockScope, located: LocatedBlock, argument: ast.Argument) -> str:
@@ -53,10 +70,15 @@ def _names(shape: ast.Shape) -> tuple[str, ...]:
     return tuple(dim.name for dim in shape.dims if isinstance(dim, ast.Path))
 
 
-def number_of_values(scope: BlockScope, node: str, refused: Refused) -> Refused:
-    """A value in the place of a number, with the operator that multiplies by it."""
+def number_of_values(scope: BlockScope, use: ast.NodeUse, refused: Refused) -> Refused:
+    """A value in the place of a number, with the operator that takes it."""
+    node, axes = use.operator.name, use.axes.span.text if use.axes else "[S]"
 
     def instead(name: str) -> str:
+        if node in ("pick", "slice"):
+            return (
+                f"{name} is a value: positions that integers name are taken by gather{axes}<-{name}"
+            )
         if node != "scale":
             taken = f"where {node} takes it, it arrives by an arrow, {node}<-{name}"
             return f"{name} is a value, and numbers are made of dims: {taken}"
@@ -64,7 +86,15 @@ def number_of_values(scope: BlockScope, node: str, refused: Refused) -> Refused:
         operand = name if declared and declared.shape else f"BC({name})"
         return f"{name} is a value: write `⊙<-{operand}`"
 
-    return _instead(refused, instead)
+    problems = _instead(refused, instead).problems
+    if node in ("pick", "slice"):
+        problems = tuple(
+            replace(problem, gathered=f"gather{axes}<-{problem.name}")
+            if isinstance(problem, UnknownSize) and problem.other == "nothing"
+            else problem
+            for problem in problems
+        )
+    return Refused(*problems)
 
 
 def over_values(ports: ast.Block, data: Sequence[Value], refused: Refused) -> Refused:

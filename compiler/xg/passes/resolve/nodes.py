@@ -42,7 +42,7 @@ def apply_operator(
         raise Refused(WrongOperands(use.span, op.glyph, takes, len(data), help=help))
     if use.over:
         raise Refused(OverOperator(use.over.span, op.glyph))
-    refuse_brackets(use, op.glyph, op.brackets)
+    refuse_brackets(use, op.glyph, op.brackets, names_axes=any(data.axes for data in op.data))
     tensors, own, absent = op_arguments(scope, use, op, data, targets)
     absent += tuple(d.name for d in op.data[len(data) :])
     count = len(op.outputs) or len(targets)
@@ -197,4 +197,11 @@ def _operand_help(use: ast.NodeUse, op: Op, found: int) -> tuple[str, ...]:
     if found < len(op.data) and not own and given and isinstance(given[0], ast.Path):
         axes = use.axes.span.text if use.axes else ""
         return (f"an operand arrives by an arrow: {op.glyph}{axes}<-{given[0].span.text}",)
+    names = [data.name for data in op.data]
+    if found == len(names) - len(given) and given:
+        own = f"op {op.glyph}({', '.join(names[:found])}; {', '.join(names[found:])}) = …"
+        return (f"what stands in parentheses is right of a semicolon: {own}",)
+    if 0 < found < len(names) and not own:
+        others = "".join(f"<-{name}" for name in names[found:])
+        return (f"the others arrive by arrows: {op.glyph}{others}",)
     return ()

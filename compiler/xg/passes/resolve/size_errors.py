@@ -26,6 +26,7 @@ class UnknownSize(ProblemAt):
     other: Literal["value", "number", "nothing"] = "nothing"  # that is called so
     beside: tuple[tuple[str, Span], ...] = ()
     instead: str = ""  # what to write in the place of a value
+    gathered: str = ""  # how positions are taken, if it was to be some
 
     @property
     def is_new(self) -> bool:
@@ -60,7 +61,8 @@ class UnknownSize(ProblemAt):
             return (f"declare them in a line above the block: {line}",)
         close = similar(name, self.known)
         slip = f"did you mean {close}? if not, " if close else ""
-        return (f"{slip}declare it: {line}",)
+        taken = f"positions that integers name are taken by {self.gathered}"
+        return (f"{slip}declare it: {line}", *((taken,) if self.gathered else ()))
 
     def fixes(self) -> tuple[Fix, ...]:
         if self.other != "nothing" or self.name in _NUMBERS:

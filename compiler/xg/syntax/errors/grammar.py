@@ -165,6 +165,7 @@ class ReservedName(ProblemAt):
         helps = {
             "dim": "an axis is named in brackets: `S[T]`, `mean[S]`",
             "frozen": "it stands behind the shape: `param W [D, D] frozen`",
+            "reversed": "it stands behind the axis of a loop: `Cell over S reversed`",
         }
         return (helps.get(word, f"`{word}_1` or `{word.capitalize()}` could be one"),)
 

@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
+import re
+from typing import Final
+
 from xg.diagnostics.diagnostic import Diagnostic, Label, ProblemAt, quoted
+
+_LINE: Final = 200  # characters before a number that are looked at
 
 
 class NamelessResult(ProblemAt):
@@ -116,6 +121,15 @@ class NumberedAxis(ProblemAt):
         message = f"an axis of size {quoted(size)} needs a name: only 1 may stand alone"
         new, last = quoted(f"n={size}"), quoted("-1")
         help = (f"write {new} for a new axis, {last} for the last of those that are there",)
+        node = re.search(r"(\w+) ?\[[^\[\]]*$", self.span.source.text[: self.span.start][-_LINE:])
+        before = self.span.source.line_text(self.span.line)[: self.span.column - 1]
+        if node and node[1] in ("pick", "slice"):
+            what = f"pick[S]({size})" if node[1] == "pick" else "slice[S](0, 2)"
+            help = (f"brackets name the axis, positions stand in parentheses: {what}",)
+        elif declared := re.match(r"\s*(\w+) \[[^\]]*$", before):
+            help = (f"a parameter is declared by `param`: write `param {declared[1]} [{size}, …]`",)
+        elif node and node[1] not in ("BC", "R", "T"):
+            help = (*help, "of the first axes too: -3 and -2 are the second and third of four")
         if size.startswith("-"):
             message, help = (
                 f"no axis is {quoted(size)}",

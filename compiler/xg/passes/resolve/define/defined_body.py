@@ -94,8 +94,9 @@ class Trace:
             return self.known[name]
         if name in self.lengths and name != REST:
             return BodyValue(size(self.lengths[name][0]))
-        names, operator = tuple(self.known), self.signature.operator
-        raise Wrong(UnknownPart(path.span, operator, names, below=name in self.later))
+        known, axes = tuple(self.known), tuple(axis for axis in self.lengths if axis != REST)
+        below, operator = name in self.later, self.signature.operator
+        raise Wrong(UnknownPart(path.span, operator, known, below=below, axes=axes))
 
     def _call(self, call: ast.Call) -> BodyValue:
         values = [argument.value for argument in call.arguments]

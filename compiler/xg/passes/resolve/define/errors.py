@@ -30,11 +30,21 @@ class UnknownPart(ProblemAt):
     operator: str
     known: tuple[str, ...]
     below: bool
+    axes: tuple[str, ...] = ()
 
     def diagnostic(self) -> Diagnostic:
         """List what the body may mention."""
         name = self.span.text
-        help = (f"it may mention {', '.join(self.known)}",) if self.known else ()
+        sizes = f", and the sizes of its axes: {', '.join(self.axes)}" if self.axes else ""
+        help = (f"it may mention {', '.join(self.known)}{sizes}",) if self.known else ()
+        if help and name[0].isupper():  # as sizes are called
+            own = f"op {self.operator}(…; {name})"
+            help = (*help, f"a number of each use stands behind a semicolon: {own}")
+        plain = name.rpartition(".")[2]
+        if plain != name and plain in ("inf", "pi", "e"):
+            help = (f"numbers have no module: {plain}",)
+        if name == "e":
+            help = ("a power of e is exp(x)",)
         if name == "inf":
             help = ("`select` alone chooses it: select(i >= j, x, -inf)",)
         if name in ("pi", "π"):

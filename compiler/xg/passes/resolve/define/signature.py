@@ -159,7 +159,9 @@ def _number(own: ast.Own) -> str:
 def _axes(shape: ast.Shape) -> tuple[str, ...]:
     axes = tuple(_axis_names(shape))
     if len(set(axes)) < len(axes):
-        raise Wrong(BadSignature(shape.span, "an operand has two axes of one name"))
+        what = "an operand has two axes of one name"
+        help = ("each has a name of its own, whatever their lengths: K [p, q, C, D]",)
+        raise Wrong(BadSignature(shape.span, what, help))
     return axes
 
 

@@ -1,0 +1,342 @@
+"""Recognition of calls, slices, choices and loops that are written as Python and torch have them.
+
+Imported only when a file has an error.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from typing import Final
+
+from xg.diagnostics.source import Span
+from xg.syntax import errors
+from xg.syntax.errors.grammar import INFIX
+from xg.syntax.formulas import as_chain
+from xg.syntax.stop import Repair, Stop
+
+_MODULES: Final = r"(?:torch|np|numpy|nn|F|functional|math|tf|jnp|jax|mx|keras|layers)"
+_SIZE: Final = r"[\w\s+*/-]"
+_POWER: Final = 200  # characters of an expression that are looked at, at most
+
+
+def _elsewhere(stop: Stop, reason: str, meant: str) -> Repair:
+    return Repair(errors.ShapeElsewhere(stop.here, reason, meant))
+
+
+def _behind_a_module(stop: Stop) -> Repair | None:
+    """`-> torch.tanh` and `np.cos(x)`."""
+    front, behind = stop.line
+    text = f"{front}{stop.here.text}"
+    name = re.search(rf"\b{_MODULES}(?:\.{_MODULES})*\.(\w+)\($", text)
+    if name is None and stop.token.type == "DOT":
+        name = re.match(r"(?:\w+\.)*(\w+)", behind) if re.search(rf"\b{_MODULES}$", front) else None
+    if name is None:
+        return None
+    return _elsewhere(stop, "operators and functions are called without a module", name[1])
+
+
+def _method(stop: Stop) -> Repair | None:
+    """`a.view(B, D)` in a chain, `x.pow(2)` in an expression."""
+    front, behind = stop.line
+    called = re.search(r"(\w+)\.(\w+)$", front)
+    if stop.token.type != "LPAR" or called is None or re.fullmatch(_MODULES, called[1]):
+        return None
+    own = behind.partition(")")[0]
+    if stop.statement is not None and stop.statement.type == "OP":
+        listed = ", ".join(filter(None, (called[1], own)))
+        reason = "a function stands in front of what it takes"
+        return _elsewhere(stop, reason, f"{called[2]}({listed})")
+    node = f"{called[2]}({own})" if own else called[2]
+    return _elsewhere(stop, "a node stands behind its operand", f"{called[1]} -> {node}")
+
+
+def _range_in_a_node(stop: Stop) -> Repair | None:
+    """`slice[S](0:1)`, `slice[S](1:` and `slice[S, 0:1]`."""
+    front, behind = stop.line
+    if stop.token.type != "COLON" or stop.opening is None:
+        return None
+    begun = re.search(rf"(?:slice|pick)\[([\w-]+)(?:\]\s*\(|,)({_SIZE}*)$", front)
+    if begun is None:
+        return None
+    end = re.match(rf"{_SIZE}*?(?=->|[)\],:]|$)", behind)
+    axis, start, stop_at = begun[1], begun[2].strip(), end[0].strip() if end else ""
+    last = f"{axis} - {stop_at[1:]}" if stop_at.startswith("-") else stop_at or axis
+    reason = "the first position and the one behind the last are two numbers"
+    return _elsewhere(stop, reason, f"slice[{axis}]({start or 0}, {last})")
+
+
+def _sign_in_front(stop: Stop) -> Repair | None:
+    """`⊕<-•(h, U)`, as a function."""
+    operands = re.match(r"\(\s*(\w+)\s*,\s*(\w+)\s*\)", stop.line[1])
+    if stop.here.text not in INFIX or operands is None or "NAME" not in stop.expected:
+        return None
+    meant = f"({operands[1]} {INFIX[stop.here.text]}{operands[2]})"
+    return _elsewhere(stop, "a sign stands behind its first operand", meant)
+
+
+def _indexed_head(stop: Stop) -> Repair | None:
+    """`keep<-top[k]`, `C[F, R] : M` and `randn[B, D] -> f`: parentheses do not follow."""
+    front, behind = stop.line
+    named = re.search(r"(\w+)\[([\w, +-]+)\]$", front)
+    if stop.expected != frozenset({"LPAR"}) or stop.token.type == "LPAR" or named is None:
+        return None
+    name, inside = named[1], named[2]
+    above = stop.source.text[: stop.token.start - len(stop.line[0])]
+    made = {each for each in re.findall(r"\w+", inside) if is_value(above, each)}
+    if made:
+        meant = f"{inside} -> {name} {stop.here.text} {behind}".rstrip()
+        reason = "operands stand in front of their node, and brackets name axes"
+        return _elsewhere(stop, reason, meant)
+    if is_value(above, name):
+        part = f"{name} -> pick[S]({inside})"
+        meant = f"({part})" if re.search(r"<[-=]\s*\w+\[[^\]]*\]$", front) else part
+        return _elsewhere(stop, "positions are taken by slice, one of them by pick", meant)
+    meant = f"{'normal' if name.lower() in ('randn', 'noise') else name}[{inside}](1)"
+    reason = "a source has its numbers in parentheses behind its axes"
+    return _elsewhere(stop, reason, meant)
+
+
+def is_value(above: str, name: str) -> bool:
+    """Whether a text gives a value this name: a port, a parameter or a label."""
+    block = above[max(0, above.rfind("\nblock")) :]
+    port = rf"\b{re.escape(name)} ?\["
+    label = rf":[\w ,\[\]*+-]*\b{re.escape(name)}\b"
+    return re.search(f"{port}|{label}", block) is not None
+
+
+def _peers_in_parentheses(stop: Stop) -> Repair | None:
+    """`(F, R) -> C`."""
+    peers = re.search(r"^\(([\w, ]+,[\w, ]+)$", stop.line[0])
+    if stop.token.type != "RPAR" or peers is None or not stop.line[1].startswith("->"):
+        return None
+    reason = "several values begin a chain with commas, without brackets"
+    return _elsewhere(stop, reason, f"{peers[1]} {stop.line[1]}")
+
+
+def _unnamed_result(stop: Stop) -> Repair | None:
+    """`: values, _`."""
+    front = stop.line[0]
+    if stop.token.type != "UNDERSCORE" or "NAME" not in stop.expected or ":" not in front:
+        return None
+    reason = "each result has a name, also one that nothing reads"
+    return _elsewhere(stop, reason, f"{front[front.rindex(':') :]} rest")
+
+
+def _results_behind_an_arrow(stop: Stop) -> Repair | None:
+    """`x -> Gate -> G, aux`."""
+    first = re.search(r"->\s*(\w+)$", stop.line[0])
+    if stop.token.type != "COMMA" or first is None or stop.opening:
+        return None
+    if not re.fullmatch(r"\w+(\s*,\s*\w+)*", stop.line[1]):
+        return None
+    reason = "what leaves a node is named behind a colon"
+    return _elsewhere(stop, reason, f": {first[1]}, {stop.line[1]}")
+
+
+def _choice(stop: Stop) -> Repair | None:
+    """`x if x > 0 else 0` and `where(x > 0, x, 0)` in an expression; `-> where(…)`."""
+    front, behind = stop.line
+    if stop.token.type == "IF" and (other := re.match(r"(.*?)\s+else\s+(.*)$", behind)):
+        chosen = re.search(r"=\s*(.*)$", front)
+        if chosen is None:
+            return None
+        meant = f"select({other[1]}, {chosen[1]}, {other[2]})"
+        return _elsewhere(stop, "a choice between two numbers is a function", meant)
+    if stop.token.type != "WHERE" or not behind.startswith("("):
+        return None
+    reason = "a choice between two numbers is select, in an expression"
+    if stop.statement is not None and stop.statement.type == "OP":
+        return _elsewhere(stop, reason, f"select{behind}")
+    meant = "op f(x, y) = select(x > y, x, y)` and `-> f<-y"
+    return _elsewhere(stop, reason, meant)
+
+
+def _loop(stop: Stop) -> Repair | None:
+    """`for i in range(3):`, at the start of a line or behind a node."""
+    front, behind = stop.line
+    text = f"{front} {stop.here.text} {behind}"
+    loop = re.search(r"\bfor\s+\w+\s+in\s+(?:range\()?([\w*+ ]+)", text)
+    if loop is None or "for" not in (stop.here.text, front.rpartition(" ")[2]):
+        return None
+    count = loop[1].strip()
+    begins = stop.statement is not None and stop.span(stop.statement).text == "for"
+    before = front.removesuffix("for").strip()
+    node = re.search(r"->\s*(\w+)(\([^()]*\))?$", before)
+    reason = "a block is called along an axis by `over`, and in a row by `×`"
+    if begins or node is None:
+        return _elsewhere(stop, reason, f"x -> {count} × Layer` or `X -> Cell over S")
+    return _elsewhere(stop, reason, f"-> {node[1]}{node[2] or ''} over {count}")
+
+
+def _backwards(stop: Stop) -> Repair | None:
+    """`over reversed(S)`, `over -S` and `reversed over S`."""
+    front, behind = stop.line
+    axis = re.match(r"\(?\s*(\w+)", behind) if re.search(r"\bover$", front) else None
+    if stop.token.type == "REVERSED" and "OVER" in stop.expected:
+        axis = re.match(r"over\s+(\w+)", behind)
+    elif stop.token.type not in ("REVERSED", "MINUS"):
+        return None
+    if axis is None:
+        return None
+    reason = "a call goes an axis backwards by `reversed` behind it"
+    return _elsewhere(stop, reason, f"over {axis[1]} reversed")
+
+
+def _row_of_a_chain(stop: Stop) -> Repair | None:
+    """`3 × (F<-y)`."""
+    if stop.token.type != "LPAR" or stop.opening or not stop.previous:
+        return None
+    count = re.search(r"([\w]+)\s*[×*]$", stop.line[0])
+    if count is None or "ARROW" in stop.expected or "RPAR" in stop.expected:
+        return None
+    reason = "a row repeats a block: steps in parentheses are put into one"
+    return _elsewhere(stop, reason, f"{count[1]} × Layer")
+
+
+def _comma_too_many(stop: Stop) -> Repair | None:
+    """`conv(K, pad=1,)` and `b, [D]`."""
+    front = stop.line[0]
+    if not stop.previous or stop.previous.type != "COMMA" or stop.begins_line:
+        return None
+    if stop.token.type in ("RPAR", "RSQB"):
+        return _elsewhere(stop, "a list ends without a comma", stop.here.text)
+    name = re.search(r"(\w+)\s*,$", front)
+    shape = re.match(r"[^\]]*\]", stop.line[1])
+    if stop.token.type != "LSQB" or name is None or shape is None or "NAME" not in stop.expected:
+        return None
+    reason = "a name and its shape have no comma between"
+    return _elsewhere(stop, reason, f"{name[1]} [{shape[0]}")
+
+
+def _head_without_brace(stop: Stop) -> Repair | None:
+    """`block F(x [B]) -> y [B]` at the end of its line."""
+    if stop.token.type != "_NL" or "LBRACE" not in stop.expected or stop.opening:
+        return None
+    return Repair(errors.ColonForBrace(stop.here), ("LBRACE",), drop=True)
+
+
+def _product_without_sign(stop: Stop) -> Repair | None:
+    """`a k` and `(1/B) sum[B](x)` in an expression."""
+    before = stop.previous
+    in_op = stop.statement is not None and stop.statement.type == "OP"
+    if before is None or not in_op or stop.opening or "STAR" not in stop.expected:
+        return None
+    if before.type not in ("NAME", "RPAR", "NUMBER") or stop.token.type != "NAME":
+        return None
+    start = before.start
+    if before.type == "RPAR":
+        text = stop.source.text
+        begin = max(text.rfind("\n", 0, start), start - _POWER)
+        start = text.rfind("(", begin, start)
+        if start < 0 or text[start + 1 : before.start].count(")"):
+            return None
+    factor = Span(stop.source, start, before.end)
+    return Repair(errors.MissingTimes(factor, stop.here), ("STAR",))
+
+
+def _braces_in_a_name(stop: Stop) -> Repair | None:
+    """`h_{t-1}`, as LaTeX has it."""
+    inside = re.match(r"(\w+)[^}]*\}", stop.line[1])
+    name = re.search(r"(\w+)_$", stop.line[0])
+    if stop.token.type != "LBRACE" or name is None or inside is None:
+        return None
+    return _elsewhere(stop, "a name has letters, digits and `_`", f"{name[1]}_{inside[1]}")
+
+
+def _next_with_a_colon(stop: Stop) -> Repair | None:
+    """`next s : s_1`."""
+    state = re.match(r"next\s+(\w+)$", stop.line[0])
+    if stop.token.type != "COLON" or state is None:
+        return None
+    reason = "`next` gives a state its value by `=`"
+    return Repair(
+        errors.ShapeElsewhere(stop.here, reason, f"next {state[1]} = {stop.line[1]}"),
+        ("EQUAL",),
+        drop=True,
+    )
+
+
+def _einsum(stop: Stop) -> Repair | None:
+    """`einsum("bd,bdh->bh", x, W)`."""
+    if stop.token.type != "STRING" or not re.search(r"\b(?:einsum|contract)\($", stop.line[0]):
+        return None
+    reason = "a sum of products has its axes by their names, in an operator of yours"
+    return _elsewhere(stop, reason, "op f(x [.., D], W [.., D, E]) = sum[D](x * W)")
+
+
+def _shape_of_an_op(stop: Stop) -> Repair | None:
+    """`op f(x [.., D]) -> [.., 2*D] = …`."""
+    in_op = stop.statement is not None and stop.statement.type == "OP"
+    if (
+        stop.token.type not in ("ARROW", "COLON")
+        or not in_op
+        or stop.expected != frozenset({"EQUAL"})
+    ):
+        return None
+    reason = "an operator's result has the shape of its expression"
+    return _elsewhere(stop, reason, f"{stop.line[0]} = …")
+
+
+def _result_by_its_place(stop: Stop) -> Repair | None:
+    """`topk(2)[0]`."""
+    place = re.match(r"\d+\s*\]", stop.line[1])
+    if stop.token.type != "LSQB" or not stop.previous or stop.previous.type != "RPAR" or not place:
+        return None
+    reason = "results of a node have names of their own, one position of an axis is pick"
+    return _elsewhere(stop, reason, ": first, second` or `-> pick[S](0)")
+
+
+def _operand_behind_its_node(stop: Stop) -> Repair | None:
+    """`CE<-slice[T](1, T)(t)`."""
+    front, behind = stop.line
+    operand = re.match(r"(\w+)\s*\)", behind)
+    node = re.search(r"(\w+(?:\[[^\]]*\])?\([^()]*\))$", front)
+    if stop.token.type != "LPAR" or operand is None or node is None:
+        return None
+    reason = "a node stands behind its operand"
+    return _elsewhere(stop, reason, f"({operand[1]} -> {node[1]})")
+
+
+def _sum_of_calls(stop: Stop) -> Repair | None:
+    """`ReLU(a) + ReLU(b) : y` and `range(N)/N : t`."""
+    left = stop.previous
+    if left is None or left.type != "RPAR" or stop.here.text not in (*INFIX, "/"):
+        return None
+    before, behind = stop.line
+    formula = f"{before} {stop.here.text} {behind}"
+    end = re.search(":|->", formula)
+    chain = as_chain(formula[: end.start()] if end else formula)
+    divisor = re.search(r"/\s*(\w+)\s*$", formula[: end.start()] if end else formula)
+    if stop.token.type == "SLASH" and divisor:
+        chain = f"{before} -> scale(1/{divisor[1]})"
+    if "->" in before or chain is None:
+        return None
+    meant = f"{chain} {formula[end.start() :] if end else ': NAME'}"
+    return Repair(errors.InfixInChain(stop.here, before, "", meant))
+
+
+PYTHON: tuple[Callable[[Stop], Repair | None], ...] = (
+    _behind_a_module,
+    _method,
+    _range_in_a_node,
+    _choice,
+    _backwards,
+    _loop,
+    _sign_in_front,
+    _indexed_head,
+    _peers_in_parentheses,
+    _unnamed_result,
+    _results_behind_an_arrow,
+    _row_of_a_chain,
+    _comma_too_many,
+    _head_without_brace,
+    _product_without_sign,
+    _braces_in_a_name,
+    _next_with_a_colon,
+    _einsum,
+    _shape_of_an_op,
+    _result_by_its_place,
+    _operand_behind_its_node,
+    _sum_of_calls,
+)
