@@ -150,11 +150,11 @@ class RoundSends(ProblemAt):
     """Something that each round of a loop would send."""
 
     code = "XG0812"
-    title = "each round of {block} would send over {axis}: {name}"
+    title = "each round of {block} would send over {axis}: {names}"
     label = "sent here, or its gradient"
     fix = "a parameter that the loop is given by an arrow is sent once for all rounds"
     block: str
-    name: str
+    names: str
     axis: str
 
 

@@ -106,26 +106,22 @@ def _going_round(found: AxisState, left: AxisState) -> AxisState:
 
 
 def refuse_sends(program: Program) -> Iterator[Problem]:
-    """Yield the moves in rounds of loops, which send something in one of both passes."""
-    for graph in program.graphs.values():
-        for call in graph.calls:
-            if call.loop:
-                for key in reached(program.graphs, call.callee):
-                    callee = program.graphs[key]
-                    for step in callee.steps:
-                        if isinstance(step, Apply) and _sends(step):
-                            yield _refused(step, callee)
+    """Yield what blocks send in rounds of loops, in one of both passes: an error for each block."""
+    calls = (call for graph in program.graphs.values() for call in graph.calls if call.loop)
+    keys = dict.fromkeys(key for call in calls for key in reached(program.graphs, call.callee))
+    for callee in map(program.graphs.__getitem__, keys):
+        sent: dict[str, list[Apply]] = {}
+        for step in callee.steps:
+            if isinstance(step, Apply) and _sends(step):
+                sent.setdefault(str(step.attrs["over"]), []).append(step)
+        for axis, steps in sent.items():
+            names = dict.fromkeys(_name(step.inputs[0], callee) for step in steps)
+            yield RoundSends(steps[0].span, callee.block, ", ".join(names), axis)
 
 
 def _sends(step: Apply) -> bool:
     """Whether a move or its transpose sends something: of what all hold each takes a part."""
     return step.op.family == FAMILY and step.attrs.get("source") not in (CONSTANT, REPLICATED)
-
-
-def _refused(step: Apply, callee: Graph) -> Problem:
-    (value,) = step.inputs
-    axis, name = str(step.attrs["over"]), _name(value, callee)
-    return RoundSends(step.span, callee.block, name, axis)
 
 
 def _name(value: Value, graph: Graph) -> str:
