@@ -64,6 +64,8 @@ def _help(use: Use, first: Shape, second: Shape) -> tuple[str, ...]:
         return ("turn them round: the larger one goes on, … -> •<=…",)
     if first[-1] == second[-1]:
         return ("the second operand fits transposed: <=T(…)",)
+    if second[-1] == first[-2] and len(first) == 2:
+        return ("they fit turned round: the second one goes on, … -> •<=…",)
     return (f"it has to be {use.spell((*second[:-2], first[-1], second[-1]))}",)
 
 

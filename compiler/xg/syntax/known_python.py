@@ -17,7 +17,13 @@ from xg.syntax.stop import Repair, Stop
 
 _MODULES: Final = r"(?:torch|np|numpy|nn|F|functional|math|tf|jnp|jax|mx|keras|layers)"
 _SIZE: Final = r"[\w\s+*/-]"
-_POWER: Final = 200  # characters of an expression that are looked at, at most
+_NEAR: Final = 300  # characters at either side of a token that are looked at, at most
+
+
+def _near(stop: Stop) -> tuple[str, str]:
+    """The text of the line before the token and behind it: a line may be of any length."""
+    front, behind = stop.line
+    return front[-_NEAR:], behind[:_NEAR]
 
 
 def _elsewhere(stop: Stop, reason: str, meant: str) -> Repair:
@@ -26,7 +32,7 @@ def _elsewhere(stop: Stop, reason: str, meant: str) -> Repair:
 
 def _behind_a_module(stop: Stop) -> Repair | None:
     """`-> torch.tanh` and `np.cos(x)`."""
-    front, behind = stop.line
+    front, behind = _near(stop)
     text = f"{front}{stop.here.text}"
     name = re.search(rf"\b{_MODULES}(?:\.{_MODULES})*\.(\w+)\($", text)
     if name is None and stop.token.type == "DOT":
@@ -38,7 +44,7 @@ def _behind_a_module(stop: Stop) -> Repair | None:
 
 def _method(stop: Stop) -> Repair | None:
     """`a.view(B, D)` in a chain, `x.pow(2)` in an expression."""
-    front, behind = stop.line
+    front, behind = _near(stop)
     called = re.search(r"(\w+)\.(\w+)$", front)
     if stop.token.type != "LPAR" or called is None or re.fullmatch(_MODULES, called[1]):
         return None
@@ -53,7 +59,7 @@ def _method(stop: Stop) -> Repair | None:
 
 def _range_in_a_node(stop: Stop) -> Repair | None:
     """`slice[S](0:1)`, `slice[S](1:` and `slice[S, 0:1]`."""
-    front, behind = stop.line
+    front, behind = _near(stop)
     if stop.token.type != "COLON" or stop.opening is None:
         return None
     begun = re.search(rf"(?:slice|pick)\[([\w-]+)(?:\]\s*\(|,)({_SIZE}*)$", front)
@@ -68,7 +74,7 @@ def _range_in_a_node(stop: Stop) -> Repair | None:
 
 def _sign_in_front(stop: Stop) -> Repair | None:
     """`⊕<-•(h, U)`, as a function."""
-    operands = re.match(r"\(\s*(\w+)\s*,\s*(\w+)\s*\)", stop.line[1])
+    operands = re.match(r"\(\s*(\w+)\s*,\s*(\w+)\s*\)", _near(stop)[1])
     if stop.here.text not in INFIX or operands is None or "NAME" not in stop.expected:
         return None
     meant = f"({operands[1]} {INFIX[stop.here.text]}{operands[2]})"
@@ -77,12 +83,12 @@ def _sign_in_front(stop: Stop) -> Repair | None:
 
 def _indexed_head(stop: Stop) -> Repair | None:
     """`keep<-top[k]`, `C[F, R] : M` and `randn[B, D] -> f`: parentheses do not follow."""
-    front, behind = stop.line
-    named = re.search(r"(\w+)\[([\w, +-]+)\]$", front)
+    front, behind = _near(stop)
+    named = re.search(r"(\w+)\[([\w, +-]{1,100})\]$", front)
     if stop.expected != frozenset({"LPAR"}) or stop.token.type == "LPAR" or named is None:
         return None
     name, inside = named[1], named[2]
-    above = stop.source.text[: stop.token.start - len(stop.line[0])]
+    above = stop.source.text[: stop.token.start - len(front)]
     made = {each for each in re.findall(r"\w+", inside) if is_value(above, each)}
     if made:
         meant = f"{inside} -> {name} {stop.here.text} {behind}".rstrip()
@@ -107,16 +113,16 @@ def is_value(above: str, name: str) -> bool:
 
 def _peers_in_parentheses(stop: Stop) -> Repair | None:
     """`(F, R) -> C`."""
-    peers = re.search(r"^\(([\w, ]+,[\w, ]+)$", stop.line[0])
-    if stop.token.type != "RPAR" or peers is None or not stop.line[1].startswith("->"):
+    peers = re.search(r"^\(([\w, ]+,[\w, ]+)$", _near(stop)[0])
+    if stop.token.type != "RPAR" or peers is None or not _near(stop)[1].startswith("->"):
         return None
     reason = "several values begin a chain with commas, without brackets"
-    return _elsewhere(stop, reason, f"{peers[1]} {stop.line[1]}")
+    return _elsewhere(stop, reason, f"{peers[1]} {_near(stop)[1]}")
 
 
 def _unnamed_result(stop: Stop) -> Repair | None:
     """`: values, _`."""
-    front = stop.line[0]
+    front = _near(stop)[0]
     if stop.token.type != "UNDERSCORE" or "NAME" not in stop.expected or ":" not in front:
         return None
     reason = "each result has a name, also one that nothing reads"
@@ -125,18 +131,18 @@ def _unnamed_result(stop: Stop) -> Repair | None:
 
 def _results_behind_an_arrow(stop: Stop) -> Repair | None:
     """`x -> Gate -> G, aux`."""
-    first = re.search(r"->\s*(\w+)$", stop.line[0])
+    first = re.search(r"->\s*(\w+)$", _near(stop)[0])
     if stop.token.type != "COMMA" or first is None or stop.opening:
         return None
-    if not re.fullmatch(r"\w+(\s*,\s*\w+)*", stop.line[1]):
+    if not re.fullmatch(r"\w+(\s*,\s*\w+)*", _near(stop)[1]):
         return None
     reason = "what leaves a node is named behind a colon"
-    return _elsewhere(stop, reason, f": {first[1]}, {stop.line[1]}")
+    return _elsewhere(stop, reason, f": {first[1]}, {_near(stop)[1]}")
 
 
 def _choice(stop: Stop) -> Repair | None:
     """`x if x > 0 else 0` and `where(x > 0, x, 0)` in an expression; `-> where(…)`."""
-    front, behind = stop.line
+    front, behind = _near(stop)
     if stop.token.type == "IF" and (other := re.match(r"(.*?)\s+else\s+(.*)$", behind)):
         chosen = re.search(r"=\s*(.*)$", front)
         if chosen is None:
@@ -154,7 +160,7 @@ def _choice(stop: Stop) -> Repair | None:
 
 def _loop(stop: Stop) -> Repair | None:
     """`for i in range(3):`, at the start of a line or behind a node."""
-    front, behind = stop.line
+    front, behind = _near(stop)
     text = f"{front} {stop.here.text} {behind}"
     loop = re.search(r"\bfor\s+\w+\s+in\s+(?:range\()?([\w*+ ]+)", text)
     if loop is None or "for" not in (stop.here.text, front.rpartition(" ")[2]):
@@ -171,7 +177,7 @@ def _loop(stop: Stop) -> Repair | None:
 
 def _backwards(stop: Stop) -> Repair | None:
     """`over reversed(S)`, `over -S` and `reversed over S`."""
-    front, behind = stop.line
+    front, behind = _near(stop)
     axis = re.match(r"\(?\s*(\w+)", behind) if re.search(r"\bover$", front) else None
     if stop.token.type == "REVERSED" and "OVER" in stop.expected:
         axis = re.match(r"over\s+(\w+)", behind)
@@ -187,7 +193,7 @@ def _row_of_a_chain(stop: Stop) -> Repair | None:
     """`3 × (F<-y)`."""
     if stop.token.type != "LPAR" or stop.opening or not stop.previous:
         return None
-    count = re.search(r"([\w]+)\s*[×*]$", stop.line[0])
+    count = re.search(r"([\w]+)\s*[×*]$", _near(stop)[0])
     if count is None or "ARROW" in stop.expected or "RPAR" in stop.expected:
         return None
     reason = "a row repeats a block: steps in parentheses are put into one"
@@ -196,13 +202,13 @@ def _row_of_a_chain(stop: Stop) -> Repair | None:
 
 def _comma_too_many(stop: Stop) -> Repair | None:
     """`conv(K, pad=1,)` and `b, [D]`."""
-    front = stop.line[0]
+    front = _near(stop)[0]
     if not stop.previous or stop.previous.type != "COMMA" or stop.begins_line:
         return None
     if stop.token.type in ("RPAR", "RSQB"):
         return _elsewhere(stop, "a list ends without a comma", stop.here.text)
     name = re.search(r"(\w+)\s*,$", front)
-    shape = re.match(r"[^\]]*\]", stop.line[1])
+    shape = re.match(r"[^\]]*\]", _near(stop)[1])
     if stop.token.type != "LSQB" or name is None or shape is None or "NAME" not in stop.expected:
         return None
     reason = "a name and its shape have no comma between"
@@ -227,7 +233,7 @@ def _product_without_sign(stop: Stop) -> Repair | None:
     start = before.start
     if before.type == "RPAR":
         text = stop.source.text
-        begin = max(text.rfind("\n", 0, start), start - _POWER)
+        begin = max(text.rfind("\n", 0, start), start - _NEAR)
         start = text.rfind("(", begin, start)
         if start < 0 or text[start + 1 : before.start].count(")"):
             return None
@@ -237,8 +243,8 @@ def _product_without_sign(stop: Stop) -> Repair | None:
 
 def _braces_in_a_name(stop: Stop) -> Repair | None:
     """`h_{t-1}`, as LaTeX has it."""
-    inside = re.match(r"(\w+)[^}]*\}", stop.line[1])
-    name = re.search(r"(\w+)_$", stop.line[0])
+    inside = re.match(r"(\w+)[^}]*\}", _near(stop)[1])
+    name = re.search(r"(\w+)_$", _near(stop)[0])
     if stop.token.type != "LBRACE" or name is None or inside is None:
         return None
     return _elsewhere(stop, "a name has letters, digits and `_`", f"{name[1]}_{inside[1]}")
@@ -246,12 +252,12 @@ def _braces_in_a_name(stop: Stop) -> Repair | None:
 
 def _next_with_a_colon(stop: Stop) -> Repair | None:
     """`next s : s_1`."""
-    state = re.match(r"next\s+(\w+)$", stop.line[0])
+    state = re.match(r"next\s+(\w+)$", _near(stop)[0])
     if stop.token.type != "COLON" or state is None:
         return None
     reason = "`next` gives a state its value by `=`"
     return Repair(
-        errors.ShapeElsewhere(stop.here, reason, f"next {state[1]} = {stop.line[1]}"),
+        errors.ShapeElsewhere(stop.here, reason, f"next {state[1]} = {_near(stop)[1]}"),
         ("EQUAL",),
         drop=True,
     )
@@ -259,7 +265,7 @@ def _next_with_a_colon(stop: Stop) -> Repair | None:
 
 def _einsum(stop: Stop) -> Repair | None:
     """`einsum("bd,bdh->bh", x, W)`."""
-    if stop.token.type != "STRING" or not re.search(r"\b(?:einsum|contract)\($", stop.line[0]):
+    if stop.token.type != "STRING" or not re.search(r"\b(?:einsum|contract)\($", _near(stop)[0]):
         return None
     reason = "a sum of products has its axes by their names, in an operator of yours"
     return _elsewhere(stop, reason, "op f(x [.., D], W [.., D, E]) = sum[D](x * W)")
@@ -275,12 +281,12 @@ def _shape_of_an_op(stop: Stop) -> Repair | None:
     ):
         return None
     reason = "an operator's result has the shape of its expression"
-    return _elsewhere(stop, reason, f"{stop.line[0]} = …")
+    return _elsewhere(stop, reason, f"{_near(stop)[0]} = …")
 
 
 def _result_by_its_place(stop: Stop) -> Repair | None:
     """`topk(2)[0]`."""
-    place = re.match(r"\d+\s*\]", stop.line[1])
+    place = re.match(r"\d+\s*\]", _near(stop)[1])
     if stop.token.type != "LSQB" or not stop.previous or stop.previous.type != "RPAR" or not place:
         return None
     reason = "results of a node have names of their own, one position of an axis is pick"
@@ -289,7 +295,7 @@ def _result_by_its_place(stop: Stop) -> Repair | None:
 
 def _operand_behind_its_node(stop: Stop) -> Repair | None:
     """`CE<-slice[T](1, T)(t)`."""
-    front, behind = stop.line
+    front, behind = _near(stop)
     operand = re.match(r"(\w+)\s*\)", behind)
     node = re.search(r"(\w+(?:\[[^\]]*\])?\([^()]*\))$", front)
     if stop.token.type != "LPAR" or operand is None or node is None:
@@ -303,7 +309,7 @@ def _sum_of_calls(stop: Stop) -> Repair | None:
     left = stop.previous
     if left is None or left.type != "RPAR" or stop.here.text not in (*INFIX, "/"):
         return None
-    before, behind = stop.line
+    before, behind = _near(stop)
     formula = f"{before} {stop.here.text} {behind}"
     end = re.search(":|->", formula)
     chain = as_chain(formula[: end.start()] if end else formula)

@@ -13,6 +13,8 @@ from xg.passes.resolve.foreign_names import in_place, meant
 from xg.syntax.leave_out import left_out
 from xg.syntax.spelling import ascii_name, greek_name
 
+NEAR = 200  # characters before a name that are looked at
+
 
 class Refused(Exception):
     """Carries a problem out of the statement that has it, so that the next one is still read."""
@@ -110,7 +112,7 @@ class UnknownOperator(ProblemAt):
                 table = f"rows of a table are {indexed[1]} -> Emb({self.name})"
                 place = f"one position is {self.name} -> pick[S]({indexed[1]})"
                 help = (f"{self.name} is a value: {table}, {place}",)
-        before = self.span.source.line_text(self.span.line)[: self.span.column - 1]
+        before = self.span.source.text[max(0, self.span.start - NEAR) : self.span.start]
         if row := re.search(r"(\w+) *[×*] *$", before):
             help = (f"the number of calls stands first: {self.name} × {row[1]}",)
         own = f"`op {self.name}(x) = …` defines an operator, `: {self.name}` names an edge"
