@@ -21,7 +21,7 @@ from xg.codegen.backend import backends
 
 ROOT = Path(__file__).parents[2]
 PACKAGES = ("compiler/xg", "runtime/xg_runtime", "grammar/xg_grammar")
-LICENCES = ("LICENSE", "NOTICE", "compiler/xg/figures/draw/fonts/OFL.txt")
+LICENCES = ("LICENSE", "NOTICE", "docs/fonts/OFL.txt")
 
 SCRIPT = """
 import json
