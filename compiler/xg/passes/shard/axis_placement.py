@@ -282,8 +282,13 @@ class BlockPlacer:
         """A call with its operands where the callee requests them."""
         callee, values = self.graphs[call.callee], self._inputs(call)
         states = [
-            arriving(self.moves.entering(value), self.requests.get(value), demand)
-            for value, demand in zip(values, requested(call, callee, self.axis), strict=True)
+            arriving(state, self.requests.get(value), demand)
+            for state, value, demand in zip(
+                self._entering(call, values),
+                values,
+                requested(call, callee, self.axis),
+                strict=True,
+            )
         ]
         shared = self._shared(call)
         placed = yield from place_call(call, callee, self.graph, states, shared, self.axis)
@@ -297,6 +302,12 @@ class BlockPlacer:
         for value, state in zip(call.outputs, left, strict=True):
             self.moves.states[value] = state
             self._heed(value, call.span)
+
+    def _entering(self, call: Call, values: Sequence[Value]) -> Iterator[AxisState]:
+        """The states in which values enter a call; what goes round may begin at a number."""
+        begun = len(values) - (call.loop.states if call.loop else 0)
+        yield from map(self.moves.entering, values[:begun])
+        yield from (self.moves.states[value] for value in values[begun:])
 
     def _shared(self, call: Call) -> frozenset[int]:
         """Which operands are read more than once: one cast in front of all serves their readers."""

@@ -94,7 +94,9 @@ def _place_loop(loop: Loop, callee: Graph, states: Sequence[AxisState]) -> Placi
         now = (*cast_where(inputs, placed.casts & {*range(fixed)})[:fixed], *states)
         if now == inputs and states == placed.outputs[kept:]:
             return placed
+        before = inputs, leaving
         inputs, leaving = now, (*leaving[:kept], *states)
+        assert (inputs, leaving) != before, f"no states of {callee.block} settle over {loop.length}"
 
 
 def _going_round(found: AxisState, left: AxisState) -> AxisState:
