@@ -34,7 +34,7 @@ def configure(use: Use) -> Attrs:
     if kernel[-2] * groups != shape[-1]:
         notes = {0: f"this is {use.spell(shape)}", 1: f"this is {use.spell(kernel)}"}
         found, taken = use.sizes.fold(shape[-1]), use.sizes.fold(kernel[-2] * groups)
-        help = (f"torch's [D, C/groups, {widths}] is [{widths}, C/groups, D] here",)
+        help = (f"a kernel [D, C/groups, {widths}] of elsewhere is [{widths}, C/groups, D] here",)
         raise Misuse(f"conv of {found} channels with a kernel for {taken}", notes, help)
     if any(bias.shape != kernel[-1:] for bias in use.types[2:]):
         notes = {2: f"this is {use.spell(use.types[2].shape)}"}

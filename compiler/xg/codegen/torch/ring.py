@@ -110,7 +110,8 @@ def attend_around(
     found = [nothing_found(own, v) for _, own, _, _ in rows]
     message = in_one(k, v)
     for turn in range(ranks):
-        coming = hand_on(message, around) if turn < ranks - 1 else None
+        more = turn < ranks - 1
+        coming = start_shift(message, around, donate=True) if more else None
         theirs = chunks_of((mine[0] - turn) % ranks, parts, chunks)
         met = list(zip(theirs, rows_of(k, parts), rows_of(v, parts), strict=True))
         for place, (here, own, shown, kept) in enumerate(rows):
@@ -149,15 +150,16 @@ def d_attend_around(
     rows = list(zip(mine, *own, *masks, strict=True))
     message = in_one(k, v)
     dq, sums = torch.zeros_like(q), torch.zeros_like(message)
-    coming = hand_on(message, around) if ranks > 1 else None
+    coming = start_shift(message, around, donate=True) if ranks > 1 else None
     for turn in range(1, ranks + 1):
         arrived = k, v
         if coming is not None:
             message = coming.wait()
             arrived = apart(message, k, v)
-            coming = hand_on(message, around) if turn < ranks - 1 else None
+            more = turn < ranks - 1
+            coming = start_shift(message, around, donate=True) if more else None
             del message  # the last one is not held while the rank meets its own
-        going = hand_on(sums, around) if turn > 1 else None
+        going = start_shift(sums, around, donate=True) if turn > 1 else None
         theirs = chunks_of((mine[0] - turn) % ranks, parts, chunks)
         terms = d_part(rows, arrived, theirs, scale, mask, factor, chunks)
         sums = sums if going is None else going.wait()
@@ -165,11 +167,6 @@ def d_attend_around(
         for whole, term in zip(wholes, terms, strict=True):
             whole += term
     return dq, *apart(sums, k, v)
-
-
-def hand_on(message: Array, around: str) -> Handle[Array]:
-    """Begin to send what is not written to again, and to receive in its place."""
-    return start_shift(message, around, donate=True)
 
 
 def in_one(k: Array, v: Array) -> Array:

@@ -10,17 +10,9 @@ from collections.abc import Callable
 
 import torch
 
-from xg.codegen.emit.under_way import only_in_modules
+from xg.codegen.emit.under_way import Handle, only_in_modules
 from xg.codegen.torch.flash import d_flash, flash, is_flash
-from xg.codegen.torch.ring import (
-    apart,
-    attend_around,
-    chunks_of,
-    d_attend_around,
-    halves,
-    hand_on,
-    in_one,
-)
+from xg.codegen.torch.ring import apart, attend_around, chunks_of, d_attend_around, halves, in_one
 from xg.codegen.torch.support import keep_part
 
 Array = torch.Tensor
@@ -28,6 +20,7 @@ Seed = int | torch.Tensor | None
 
 # A module imports these from `xg_runtime.ranks`.
 mesh_places: Callable[[tuple[int, str]], list[tuple[int, tuple[int, ...], int]]] = only_in_modules
+start_shift: Callable[..., Handle[Array]] = only_in_modules
 
 
 def attention_around(
@@ -149,7 +142,8 @@ def flash_around(
     y = lse = q
     message = in_one(k, v)
     for turn in range(ranks):
-        coming = hand_on(message, around) if turn < ranks - 1 else None
+        more = turn < ranks - 1
+        coming = start_shift(message, around, donate=True) if more else None
         theirs = chunks_of((mine[0] - turn) % ranks, parts, chunks)
         seen = seen_of_part(mine, theirs, mask, q.shape[-2])
         if seen is not None:
@@ -184,15 +178,16 @@ def d_flash_around(
     parts, ranks = len(mine), chunks // len(mine)
     message = in_one(k, v)
     dq, sums = torch.zeros_like(q), torch.zeros_like(message)
-    coming = hand_on(message, around) if ranks > 1 else None
+    coming = start_shift(message, around, donate=True) if ranks > 1 else None
     for turn in range(1, ranks + 1):
         arrived = k, v
         if coming is not None:
             message = coming.wait()
             arrived = apart(message, k, v)
-            coming = hand_on(message, around) if turn < ranks - 1 else None
+            more = turn < ranks - 1
+            coming = start_shift(message, around, donate=True) if more else None
             del message  # the last one is not held while the rank meets its own
-        going = hand_on(sums, around) if turn > 1 else None
+        going = start_shift(sums, around, donate=True) if turn > 1 else None
         theirs = chunks_of((mine[0] - turn) % ranks, parts, chunks)
         terms = d_flash_of_part(dy, q, *arrived, y, lse, scale, mask, mine, theirs)
         sums = sums if going is None else going.wait()
