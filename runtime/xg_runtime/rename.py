@@ -2,6 +2,7 @@
 
     params = to_diagram(names, weights, shapes, sizes)    by the diagram's names; raises InputError
     tensors = to_checkpoint(names, params, sizes)         by the checkpoint's names
+    tensors = later(names, params, sizes)                 each put together when it is written
 
 Nothing is passed over: each parameter comes from one tensor, and each tensor is used, is a copy of
 one that is, or is one of those that the file of names says to ignore. The second way also takes
@@ -19,6 +20,7 @@ from xg_runtime.errors import InputError
 from xg_runtime.module import Array, Arrays
 from xg_runtime.names import Names, NamesLine, filled, numbers
 from xg_runtime.tensor_layout import Misfit, Sizes
+from xg_runtime.tensor_pieces import Later
 from xg_runtime.weights import Weights
 
 Shape = tuple[int, ...]
@@ -63,7 +65,13 @@ def to_diagram(
 
 def to_checkpoint(names: Names, params: Arrays, sizes: Sizes) -> Arrays:
     """Parameters, or their gradients, under the names and in the layouts of the checkpoint."""
-    tensors: Arrays = {}
+    tensors = later(names, params, sizes)
+    return {name: np.asarray(tensor.array(), order="C") for name, tensor in tensors.items()}
+
+
+def later(names: Names, params: Arrays, sizes: Sizes) -> dict[str, Later]:
+    """The tensors of `to_checkpoint`, none of which needs memory before it is written."""
+    tensors: dict[str, Later] = {}
     shapes = {name: array.shape for name, array in params.items()}
     for line in lines_for(names, list(params), "the diagram", sizes, shapes):
         arrays = [params[param] for param in line.params]

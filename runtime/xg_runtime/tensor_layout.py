@@ -19,6 +19,7 @@ from typing import Final
 import numpy as np
 
 from xg_runtime.module import Array
+from xg_runtime.tensor_pieces import Later
 
 Sizes = Mapping[str, int]
 Group = tuple[str, ...]  # the axes that are one axis of a tensor
@@ -77,16 +78,27 @@ class TensorLayout:
             raise Misfit(f"its {'first' if self.cut == 0 else 'last'} axis is not {parts} long")
         return np.split(tensor, np.cumsum(widths)[:-1], axis=self.cut)
 
-    def tensor(self, params: Sequence[Array], sizes: Sizes) -> Array:
-        """The tensor that holds these parameters."""
-        tensor = params[0] if self.cut is None else np.concatenate(params, axis=self.cut)
+    def tensor(self, params: Sequence[Array], sizes: Sizes) -> Later:
+        """The tensor that holds these parameters, put together when it is asked for."""
+        shape, dtype = list(params[0].shape), np.result_type(*(part.dtype for part in params))
+        if self.cut is not None:
+            shape[self.cut] = sum(part.shape[self.cut] for part in params)
+        no_memory = np.broadcast_to(np.zeros((), dtype), shape)
+        return Later(self._back(no_memory, sizes).shape, dtype, lambda: self._of(params, sizes))
+
+    def _of(self, params: Sequence[Array], sizes: Sizes) -> Array:
+        whole = params[0] if self.cut is None else np.concatenate(params, axis=self.cut)
+        return self._back(whole, sizes)
+
+    def _back(self, tensor: Array, sizes: Sizes) -> Array:
+        """A tensor in its published layout, a view where that is possible."""
         for step in reversed(self.maps):
             if step is None:
                 tensor = _swapped(tensor)
             else:
                 source, target = step
                 tensor = self._moved(tensor, target, source, sizes)
-        return np.asarray(tensor, order="C")
+        return tensor
 
     def _moved(
         self, tensor: Array, source: Sequence[Group], target: Sequence[Group], sizes: Sizes

@@ -3,24 +3,43 @@
     files.write(path, pieces(arrays, metadata, "bfloat16"))
 
 Arrays may be views of a file, in any layout: a piece is laid out and converted when it is its turn.
+`Later` is an array that is itself put together then.
 """
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
 from math import prod
-from typing import Final
+from typing import Final, TypeAlias
 
 import numpy as np
 
-from xg_runtime.module import Array, Arrays
+from xg_runtime.module import Array
 from xg_runtime.tensorfile import BFLOAT16, NAMES, widened
 
 PIECE: Final = 2**24  # bytes
 FLOATS: Final = ("float32", "float64", "float16", "bfloat16")
 
 
+@dataclass(frozen=True)
+class Later:
+    """An array to write, of which no more than this is known before its turn."""
+
+    shape: tuple[int, ...]
+    dtype: np.dtype
+    array: Callable[[], Array]
+
+    @property
+    def size(self) -> int:
+        """How many numbers it has."""
+        return prod(self.shape)
+
+
+Writable: TypeAlias = Mapping[str, Array | Later]
+
+
 def pieces(
-    arrays: Arrays, metadata: Mapping[str, str] | None = None, dtype: str | None = None
+    arrays: Writable, metadata: Mapping[str, str] | None = None, dtype: str | None = None
 ) -> Iterator[bytes]:
     """Yield the file of `arrays`; floats in another type, if one is given."""
     types = {name: element_type(array, dtype) for name, array in arrays.items()}
@@ -36,10 +55,11 @@ def pieces(
     text += b" " * (-len(text) % 8)
     yield len(text).to_bytes(8, "little") + text
     for name in order:
-        yield from _pieces_of(arrays[name], types[name])
+        array = arrays[name]
+        yield from _pieces_of(array.array() if isinstance(array, Later) else array, types[name])
 
 
-def element_type(array: Array, dtype: str | None) -> np.dtype:
+def element_type(array: Array | Later, dtype: str | None) -> np.dtype:
     """The type that an array is written in: the one that is given, if these are floats."""
     is_float = array.dtype.kind == "f" or array.dtype == BFLOAT16
     if not is_float or dtype is None:

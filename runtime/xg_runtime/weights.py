@@ -20,7 +20,8 @@ from typing import Any, Final, cast
 from xg_runtime import arrays, files, tensor_pieces, tensorfile
 from xg_runtime.checkpoint.manifest import Json
 from xg_runtime.errors import CheckpointError, FileError
-from xg_runtime.module import Arrays
+from xg_runtime.module import Array, Arrays
+from xg_runtime.tensor_pieces import Later, Writable
 
 ONE_FILE: Final = "model.safetensors"
 INDEX: Final = "model.safetensors.index.json"
@@ -85,7 +86,7 @@ def write_params(
 
 def write(
     folder: Path,
-    tensors: Arrays,
+    tensors: Writable,
     config: Json,
     *,
     shard_bytes: int = SHARD_BYTES,
@@ -221,9 +222,11 @@ def _text(value: Mapping[str, object]) -> bytes:
     return (json.dumps(value, ensure_ascii=False, indent=2) + "\n").encode()
 
 
-def _divided(tensors: Arrays, bytes_of: Mapping[str, int], limit: int) -> list[Arrays]:
+def _divided(
+    tensors: Writable, bytes_of: Mapping[str, int], limit: int
+) -> list[dict[str, Array | Later]]:
     """Tensors in order, in as few parts as hold at most `limit` bytes, or one tensor."""
-    parts: list[Arrays] = [{}]
+    parts: list[dict[str, Array | Later]] = [{}]
     room = limit
     for name, array in tensors.items():
         if parts[-1] and bytes_of[name] > room:

@@ -29,6 +29,7 @@ def test_each_row_is_the_tensor_of_its_number(tmp_path: Path) -> None:
     tensors = rename.to_checkpoint(known(tmp_path), {"moe.W_gate": gate}, {})
     assert list(tensors) == [f"layer.experts.{i}.w1" for i in range(3)]
     assert all(np.array_equal(tensors[f"layer.experts.{i}.w1"], gate[i].T) for i in range(3))
+    assert all(tensor.flags.c_contiguous for tensor in tensors.values())
     back = rename.to_diagram(known(tmp_path), Weights("it", tensors), SHAPES, {}, "MoE")
     assert np.array_equal(back["moe.W_gate"], gate)
 

@@ -14,7 +14,7 @@ import pytest
 
 from xg.cli.actions.run_weights import run
 from xg.cli.console import Console
-from xg_runtime import files, tensor_pieces, tensorfile, weights
+from xg_runtime import files, names, rename, tensor_pieces, tensorfile, weights
 from xg_runtime.errors import FileError
 from xg_runtime.module import Arrays
 
@@ -69,6 +69,28 @@ def test_a_file_is_copied_in_the_memory_of_a_piece(
     peak = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
     assert peak < 2**21  # of 8 MB
+
+
+@pytest.mark.parametrize(
+    ("line", "shape"),
+    [
+        ("T : W.*", (500, 500)),
+        ("split : W.*, V.*", (500, 250)),
+        ("T -> rows : W.*, V.*", (250, 500)),
+        ("R[a=N, b=N -> (b, a)] : W.*", (250_000,)),
+    ],
+)
+def test_a_tensor_is_put_together_when_it_is_written(
+    line: str, shape: tuple[int, ...], tmp_path: Path
+) -> None:
+    (tmp_path / "names.toml").write_text(f'[tensors]\n"at.*" = "{line}"\n', encoding="utf-8")
+    known, owned = names.read(tmp_path / "names.toml"), "WV" if "V" in line else "W"
+    params = {f"{name}.{i}": np.zeros(shape, np.float32) for i in range(8) for name in owned}
+    tracemalloc.start()
+    weights.write(tmp_path / "to", rename.later(known, params, {"N": 500}), {})
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert peak < 3.5e6  # of 8 MB: a tensor, its piece and the one before, of 1 MB each
 
 
 def test_bfloat16_is_rounded_as_torch_rounds() -> None:

@@ -53,7 +53,7 @@ def _publish(options: Namespace, project: Project, found: Published, params: Arr
     if names is None:
         raise InputError(f"--to needs --names: nothing beside {options.file} tells its names")
     names = of_block(names, project, found.program.graphs, found.settings)
-    tensors = rename.to_checkpoint(names, params, size_numbers(found.program))
+    tensors = rename.later(names, params, size_numbers(found.program))
     config = model_config.config(names.config, chosen)
     written = weights.write(options.to, tensors, config, dtype=options.dtype)
     return f"{options.to}: {counted(len(tensors), 'tensor')} in {', '.join(written)}"
