@@ -10,6 +10,7 @@ import io
 import json
 import math
 import zipfile
+from collections import Counter
 from collections.abc import Mapping
 from typing import Any, Final, cast
 
@@ -37,6 +38,7 @@ DTYPES: Final[Mapping[int, str]] = {
 }
 
 
+PART: Final = 2**20  # bytes of weights that are read at once
 FREE: Final = 2**26  # numbers that any archive may have, views of others included
 TIMES_AT_MOST: Final = 8  # as many as it has bytes, beyond that: weights may share their storage
 
@@ -119,34 +121,53 @@ def _json(archive: zipfile.ZipFile, name: str) -> Json:
 
 
 def _bytes(archive: zipfile.ZipFile, name: str) -> bytes:
-    # torch stores and never compresses: a compressed entry could claim any size.
-    if archive.getinfo(name).compress_type != zipfile.ZIP_STORED:
-        raise Damaged("it is compressed, which torch.export.save never does")
+    _check_stored(archive, name)
     return archive.read(name)
+
+
+def _storage(archive: zipfile.ZipFile, name: str) -> Array:
+    """The bytes of a member, read in parts: two copies of large weights need much memory."""
+    _check_stored(archive, name)
+    data = np.empty(archive.getinfo(name).file_size, np.uint8)
+    with archive.open(name) as member:
+        for first in range(0, data.size, PART):
+            part = data[first : first + PART]
+            part[:] = np.frombuffer(member.read(part.size), np.uint8)
+    return data
+
+
+def _check_stored(archive: zipfile.ZipFile, name: str) -> None:
+    # torch stores and never compresses: a compressed entry could claim any size.
+    member = archive.getinfo(name)
+    if member.compress_type != zipfile.ZIP_STORED or member.file_size != member.compress_size:
+        raise Damaged("it is compressed, which torch.export.save never does")
 
 
 def _arrays(archive: zipfile.ZipFile, folder: str, entries: Mapping[str, Json]) -> dict[str, Array]:
     arrays: dict[str, Array] = {}
-    stored: dict[str, bytes] = {}
+    stored: dict[str, Array] = {}
+    used = Counter(entry["path_name"] for entry in entries.values())
     claimed = 0
     for name, entry in entries.items():
         if entry["use_pickle"]:
             raise Damaged(f"{name} is pickled, and nothing is unpickled here")
         path = folder + entry["path_name"]
         if path not in stored:
-            stored[path] = _bytes(archive, path)
+            stored[path] = _storage(archive, path)
         claimed += math.prod(int(size["as_int"]) for size in entry["tensor_meta"]["sizes"])
         if claimed > max(FREE, TIMES_AT_MOST * sum(map(len, stored.values()))):
             raise Damaged(f"its weights claim to be {claimed:,} numbers, and it has far fewer")
-        arrays[name] = _array(stored[path], entry["tensor_meta"])
+        view = _array(stored[path], entry["tensor_meta"])
+        alone = used[entry["path_name"]] == 1 and view.flags.c_contiguous
+        arrays[name] = view if alone else np.array(view)
     return arrays
 
 
-def _array(data: bytes, meta: Json) -> Array:
-    """A tensor inside the storage that it shares with others."""
+def _array(data: Array, meta: Json) -> Array:
+    """A tensor inside the storage that it may share with others."""
     if meta["dtype"] not in DTYPES:
         raise Damaged(f"element type {meta['dtype']} is unknown to NumPy")
-    storage = np.frombuffer(data, np.dtype(DTYPES[meta["dtype"]]).newbyteorder("<"))
+    storage = data.view(np.dtype(DTYPES[meta["dtype"]]).newbyteorder("<"))
     shape = [int(size["as_int"]) for size in meta["sizes"]]
     strides = [int(size["as_int"]) for size in meta["strides"]]
     offset = int(meta["storage_offset"]["as_int"])
@@ -161,4 +182,4 @@ def _array(data: bytes, meta: Json) -> Array:
     view = np.lib.stride_tricks.as_strided(storage[offset:], shape, steps)
     if meta["dtype"] == BFLOAT16:
         return (view.astype("u4") << 16).view("f4")
-    return np.array(view, dtype=storage.dtype.newbyteorder("="))
+    return view.astype(storage.dtype.newbyteorder("="), copy=False)

@@ -15,6 +15,7 @@ from xg.importing.views import ModelValue
 from xg_runtime.module import Arrays
 
 VECTOR: Final = 0.1  # how far the entries of vectors are moved, which often start as 0 or 1
+PART: Final = 2**18  # numbers that are moved at once
 MATRIX: Final = 0.5  # how far those of others are, in their own measure
 
 
@@ -31,15 +32,24 @@ def parameters(exported: Exported, rng: np.random.Generator, *, moved: bool) -> 
     arrays: Arrays = {}
     for entry in exported.entries:
         if entry.kind == "parameter" and entry.target not in arrays:
-            array = exported.arrays[entry.target].astype(np.float64)
+            array = exported.arrays[entry.target].astype(np.float64, order="C")
             if moved:
                 flat = array.reshape(-1)
                 own = float(np.sqrt(np.dot(flat, flat) / flat.size)) if flat.size else 0.0
-                moves = rng.standard_normal(array.shape, np.float32)
-                moves *= VECTOR if array.ndim < 2 else MATRIX * (own or VECTOR)
-                array += moves
+                _move(flat, VECTOR if array.ndim < 2 else MATRIX * (own or VECTOR), rng)
             arrays[entry.target] = array
     return arrays
+
+
+def _move(numbers: Array, measure: float, rng: np.random.Generator) -> None:
+    """Add evenly drawn numbers of a measure in place; drawing normal ones takes four times as long.
+
+    Of large arrays part by part, since memory takes longer to get than to fill.
+    """
+    for first in range(0, len(numbers), PART):
+        part = numbers[first : first + PART]
+        moves = rng.random(len(part), np.float32) - np.float32(0.5)
+        part += moves * np.float32(measure * 12**0.5)
 
 
 def inputs(

@@ -9,7 +9,10 @@ checked and compiled only, and `ModelComparison.compared` says so.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from functools import partial
+from math import hypot
 from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
@@ -26,7 +29,6 @@ from xg.importing.errors import DoesNotCheck, NotTheModel
 from xg.importing.exported import BOOL, Exported
 from xg.importing.replay import NotReplayed, has_torch, replay, tensor
 from xg_runtime import agreement
-from xg_runtime.norm import global_norm
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -170,7 +172,7 @@ class _Comparison:
         tolerance = agreement.OTHER_PROGRAM if double else agreement.OTHER_FLOAT32
         self.tolerance = max(self.tolerance, tolerance)
         for (name, array), expected in zip(results.items(), unique.values(), strict=True):
-            self._hold(f"output {name}", array, expected, 0.0)
+            self._hold(f"output {name}", array, expected)
 
     def _given(
         self, params: draws.Arrays, inputs: draws.Arrays
@@ -197,32 +199,31 @@ class _Comparison:
         rng = np.random.default_rng(1)
         d_outputs = {name: rng.standard_normal(np.shape(array)) for name, array in results.items()}
         for (name, array), expected in zip(results.items(), unique.values(), strict=True):
-            self._hold(f"output {name}", array, expected.detach().numpy(), 0.0)
+            self._hold(f"output {name}", array, expected.detach().numpy())
         if self.problems:
             return
-        torch.autograd.backward(
-            list(unique.values()), [torch.as_tensor(d) for d in d_outputs.values()]
-        )
         gradients = self.module.backward(own, saved, d_outputs)
-        self._hold_gradients(params, leaves, gradients)
+        sums = self._sums(params, gradients)
+        with self._comparing(leaves, sums):
+            torch.autograd.backward(
+                list(unique.values()), [torch.as_tensor(d) for d in d_outputs.values()]
+            )
         for name, own_name in names.items():
             gradient = leaves[name].grad
             if gradient is not None and own_name in gradients:
-                self._hold(f"the gradient of {name}", gradients[own_name], gradient.numpy(), 0.0)
+                self._hold(f"the gradient of {name}", gradients[own_name], gradient.numpy())
 
-    def _hold_gradients(
-        self,
-        params: draws.Arrays,
-        leaves: Mapping[str, Tensor],
-        gradients: Mapping[str, Array],
-    ) -> None:
-        """Every parameter of the model: what its parts in the file add up to."""
+    def _sums(self, params: draws.Arrays, gradients: dict[str, Array]) -> draws.Arrays:
+        """The gradient of every parameter of the model: what its parts in the file add up to.
+
+        They are taken out of `gradients`.
+        """
         sums: draws.Arrays = {}
         for path, weight in self.weights.items():
             if weight.frozen:
                 continue
             name, whole = weight.source, params[weight.source].shape
-            gradient = as_stored(gradients[path], weight)
+            gradient = as_stored(gradients.pop(path), weight)
             gradient = gradient.reshape(whole) if weight.flat else gradient
             if gradient.shape == whole:
                 sums[name] = sums[name] + gradient if name in sums else gradient
@@ -232,16 +233,37 @@ class _Comparison:
             if name not in sums:
                 sums[name] = np.zeros(whole)
             sums[name][tuple(place)] += gradient
-        sums |= {name: np.zeros(array.shape) for name, array in params.items() if name not in sums}
-        arrays = dict(_gradients(self.exported, leaves, sums))
-        total = global_norm(arrays)
-        for name, array in sums.items():
-            self._hold(f"the gradient of {name}", array, arrays[name], total)
+        return sums | {
+            name: np.zeros(each.shape) for name, each in params.items() if name not in sums
+        }
+
+    @contextmanager
+    def _comparing(self, leaves: Mapping[str, Tensor], sums: draws.Arrays) -> Generator[None]:
+        """Compare each gradient when torch has it, and let both go: there is memory for one set."""
+        shared = {e.target: leaves[e.name] for e in self.exported.entries if e.kind == "parameter"}
+        found: dict[str, agreement.Apart] = {}
+
+        def compare(name: str, leaf: Tensor) -> None:
+            assert leaf.grad is not None
+            found[name] = agreement.Apart.of(sums.pop(name), leaf.grad.numpy())
+            leaf.grad = None
+
+        names = list(sums)
+        for name in names:
+            shared[name].register_post_accumulate_grad_hook(partial(compare, name))
+        yield
+        for name, array in sums.items():  # that torch found none for
+            found[name] = agreement.Apart.of(array, np.zeros_like(array))
+        total = hypot(*(apart.second for apart in found.values()))
+        for name in names:
+            self._note(f"the gradient of {name}", found[name].error(total))
 
     def _tensors(self, params: draws.Arrays, inputs: draws.Arrays) -> dict[str, Tensor]:
-        """Everything that the program reads, by its name in the graph."""
+        """Everything that the program reads, by its name in the graph; parameters are no copies."""
+        import torch
+
         tensors: dict[str, Tensor] = {}
-        shared = {name: tensor(array).requires_grad_() for name, array in params.items()}
+        shared = {name: torch.from_numpy(array).requires_grad_() for name, array in params.items()}
         for entry in self.exported.entries:
             if entry.kind == "parameter":
                 tensors[entry.name] = shared[entry.target]
@@ -257,23 +279,12 @@ class _Comparison:
         result = tensor(array)
         return result.requires_grad_() if result.is_floating_point() else result
 
-    def _hold(self, what: str, mine: Array, its: Array, total: float) -> None:
+    def _hold(self, what: str, mine: Array, its: Array) -> None:
+        self._note(what, agreement.error(mine, its, 0.0))
+
+    def _note(self, what: str, off: float) -> None:
         """Note a difference that is too large."""
-        off = agreement.error(mine, its, total)
         self.worst = max(self.worst, off)
         if not off <= self.tolerance:
             why = f"it is off by {off:.1e} of its size, beyond {self.tolerance}"
             self.problems.append(NotTheModel(what, why))
-
-
-def _gradients(
-    exported: Exported, leaves: Mapping[str, Tensor], like: Mapping[str, Array]
-) -> Iterable[tuple[str, Array]]:
-    """The gradient of every parameter that torch found; zeros where it found none."""
-    for entry in exported.entries:
-        if entry.kind == "parameter":
-            gradient = leaves[entry.name].grad
-            yield (
-                entry.target,
-                np.zeros_like(like[entry.target]) if gradient is None else gradient.numpy(),
-            )
