@@ -84,7 +84,7 @@ def _problems(graph: Graph, numbers: Numbers, places: Places) -> Iterator[Proble
             yield TooShort(where, str(folded), value, 1)
         else:
             yield DimSize(where, value)
-    yield from _too_rare(graph, numbers, places)
+    yield from _not_so_often(graph, numbers, places)
     yield from _too_long(graph, numbers)
     yield from _no_value(graph, numbers)
 
@@ -115,13 +115,17 @@ def listed(numbers: Sequence[object]) -> str:
     return f"{', '.join(others)} or {last}" if others else last
 
 
-def _too_rare(graph: Graph, numbers: Numbers, places: Places) -> Iterator[Problem]:
+def _not_so_often(graph: Graph, numbers: Numbers, places: Places) -> Iterator[Problem]:
+    """Rows of calls that no whole number of calls makes, or fewer than none."""
     for call in graph.calls:
-        number = None if call.count is None else value_of(call.count, numbers)
-        if call.count is not None and number is not None and number < 0:
-            count = graph.sizes.fold(call.count)
-            where = places.get(count.name or "", call.span)
-            yield TooShort(where, str(count), number, 0)
+        if call.count is None or not all(name in numbers for name in call.count.symbols()):
+            continue
+        count, value = graph.sizes.fold(call.count), value_of(call.count, numbers)
+        where = places.get(count.name or "", call.span)
+        if value is None:
+            yield _not_whole(graph, call.count, numbers, where)
+        elif value < 0:
+            yield TooShort(where, str(count), value, 0)
 
 
 def _too_long(graph: Graph, numbers: Numbers) -> Iterator[Problem]:

@@ -50,6 +50,15 @@ def test_numbers_that_can_be(net: Path, sizes: dict[str, int]) -> None:
     assert xg.compile(net, sizes=sizes)
 
 
+def test_a_row_of_half_as_many_is_whole(net: Path) -> None:
+    """Without this a row of an odd number was cut short: of one layer it had none."""
+    text = TEXT.replace("N × Part", "N_P × Part").replace("dim ", "dim N_P = N/2, ", 1)
+    net.write_text(text, encoding="utf-8")
+    assert xg.compile(net, sizes={"N": 4})
+    with pytest.raises(xg.DiagnosticError, match="N_P = N/2 = 5/2 is not a whole number"):
+        xg.compile(net, sizes={"N": 5})
+
+
 def test_what_would_do_is_told(net: Path) -> None:
     with pytest.raises(xg.DiagnosticError, match="N_H may be 1, 2, 3, 4, 6 or 12"):
         xg.compile(net, sizes={"N_H": 5})
