@@ -20,7 +20,7 @@ TABLE: Final = Path(__file__).with_name("families.tsv")
 if __name__ == "__main__":  # as `pythonpath` of the tests has it
     sys.path[:0] = [str(ROOT / part) for part in ("tests", "compiler", "runtime", "grammar")]
 
-from importing.families import FAMILIES  # noqa: E402 - found by the path above
+from importing.families import FAMILIES, Family  # noqa: E402 - found by the path above
 from models.families import in_double  # noqa: E402
 from models.witness import quietly  # noqa: E402
 
@@ -31,8 +31,12 @@ DEFECTS: Final = ("XG0904", "XG0905")
 
 
 def outcome(name: str) -> tuple[str, str]:
+    """The outcome of importing a family by its name here."""
+    return outcome_of(FAMILIES[name])
+
+
+def outcome_of(family: Family) -> tuple[str, str]:
     """The outcome of importing a family: "agrees", "refused" or "defect", and the reasons."""
-    family = FAMILIES[name]
     with quietly(), in_double():
         model = family.build()
         try:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Final
 
@@ -15,10 +14,10 @@ from xg.importing.dims import Dims
 from xg.importing.errors import NotSpoken, Unspeakable
 from xg.importing.names import Roles, TakenNames, edge_name, identifier, parameter_name
 from xg.importing.node_spelling import node_text, source_text
+from xg.importing.open_sizes import OpenSizes
 from xg.importing.views import ModelValue
 from xg.syntax.spelling import ascii_name
 
-SIZE = re.compile(r"[^\W\d]\w*")
 LONGEST = 84  # a longer chain continues in the next line
 
 
@@ -31,7 +30,7 @@ class File:
     dims: Dims
     op_names: Mapping[str, str]
     block_names: Mapping[int, str]
-    open_sizes: dict[int, Sequence[str]] = field(default_factory=dict[int, Sequence[str]])
+    open_sizes: OpenSizes
     writers: dict[int, BlockText] = field(default_factory=dict[int, "BlockText"])
     problems: list[Problem] = field(default_factory=list[Problem])
 
@@ -261,7 +260,7 @@ class BlockText:
         block = self.file.block_names[run.instances[0].definition]
         count = len(run.instances)
         times = f"{self._count(count)} × " if count > 1 else ""
-        sizes = _given_sizes(self, self.file.writers[run.instances[0].definition])
+        sizes = self.file.open_sizes.given(self.instance, run.instances[0])
         return f"{times}{block}{sizes}{others} as {name}"
 
     def _count(self, count: int) -> str:
@@ -285,32 +284,6 @@ class BlockText:
             f"{_type(value, self.file) if several else self.dims.shape(value)}"
             for value in link.node.outputs
         )
-
-
-def _given_sizes(caller: BlockText, callee: BlockText) -> str:
-    """The sizes that a call has to say, for the inputs of the callee do not."""
-    known = {*_axes(caller), *_open_sizes(caller)}
-    given = [f"{name}={name}" for name in _open_sizes(callee) if name in known]
-    return f"({', '.join(given)})" if given else ""
-
-
-def _axes(block: BlockText) -> set[str]:
-    """The sizes that are axes of inputs, which give them a number."""
-    shapes = [block.dims.shape(value)[1:-1] for value in block.inputs]
-    return {axis for shape in shapes for axis in shape.split(", ")}
-
-
-def _open_sizes(block: BlockText) -> Sequence[str]:
-    """The sizes that inputs of a block, or those of its calls, show in products only."""
-    found = block.file.open_sizes
-    if block.instance.definition not in found:
-        shapes = [block.dims.shape(value) for value in block.inputs]
-        names = [name for shape in shapes for name in SIZE.findall(shape)]
-        for run, _ in block.calls(block.instance):
-            names += _open_sizes(block.file.writers[run.instances[0].definition])
-        axes = _axes(block)
-        found[block.instance.definition] = [n for n in dict.fromkeys(names) if n not in axes]
-    return found[block.instance.definition]
 
 
 def _run_names(instance: ModuleInstance) -> dict[int, str]:

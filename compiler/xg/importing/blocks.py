@@ -10,10 +10,11 @@ from typing import Final
 from xg.diagnostics.lazy_dataclass import dataclass, field
 from xg.importing.diagram import Model, ModelStep
 from xg.importing.exported import ModuleScope
+from xg.importing.raising import further_out, in_place
 from xg.importing.views import ModelValue
 
 FEWEST: Final = 3  # a module of fewer nodes is written where it is used; layouts do not count
-UNSEEN: Final = frozenset({"R", "T", "BC", "range", "sinusoid", "slice", "pick"})
+UNSEEN: Final = frozenset({"R", "T", "BC", "range", "sinusoid", "buckets", "slice", "pick"})
 SPLIT: Final = ("Transformer", "MultiheadAttention")  # the modules of torch.nn that are blocks
 
 
@@ -84,9 +85,10 @@ class Builder:
         self.model = model
         self.inline = inline  # modules that are no blocks
         self.raised = raised  # steps that move further out, and how many modules are around them
-        self.producers = {value: step for step in model.steps for value in step.outputs}
+        self.steps = in_place(model.steps, raised)
+        self.producers = {value: step for step in self.steps for value in step.outputs}
         self.users: dict[ModelValue, list[ModelStep]] = {}
-        for step in model.steps:
+        for step in self.steps:
             for value in dict.fromkeys(step.operands):
                 self.users.setdefault(value, []).append(step)
         self.home: dict[ModelStep, tuple[ModuleInstance, ...]] = {}
@@ -95,8 +97,8 @@ class Builder:
         self.counts: Counter[str] = Counter()
         self.nodes: Counter[str] = Counter()
         self.parametric: set[str] = set()
-        self.places = {step: place for place, step in enumerate(model.steps)}
-        for step in model.steps:
+        self.places = {step: place for place, step in enumerate(self.steps)}
+        for step in self.steps:
             for scope in self._stack(step):
                 self.counts[scope.key] += 1
                 self.nodes[scope.key] += step.operator not in UNSEEN
@@ -109,7 +111,7 @@ class Builder:
 
     def build(self) -> ModuleInstance:
         """The entry with everything below it."""
-        steps = list(self.model.steps)
+        steps = list(self.steps)
         root = steps[0].stack[0] if steps and steps[0].stack else ModuleScope("", "", "Model")
         entry = ModuleInstance(root.key, root.path, _class(root.kind))
         waiting: list[tuple[ModuleInstance, list[ModelStep], tuple[ModuleInstance, ...]]] = [
@@ -176,9 +178,9 @@ class Builder:
     def _ports(self, instance: ModuleInstance) -> None:
         """The values that an instance reads from outside, and its own that others read."""
         inside = {step for step, chain in self.home.items() if instance in chain}
-        produced = [value for step in self.model.steps if step in inside for value in step.outputs]
+        produced = [value for step in self.steps if step in inside for value in step.outputs]
         values = set(produced)
-        read = [v for step in self.model.steps if step in inside for v in step.operands]
+        read = [v for step in self.steps if step in inside for v in step.operands]
         instance.inputs = [
             value
             for value in dict.fromkeys(read)
@@ -199,7 +201,7 @@ class Builder:
         sideways is read where both are called.
         """
         names = set(self.split_keys)
-        raised: dict[ModelStep, int] = {}
+        raised = further_out(self.steps, self.home)
         for value in self.model.weights:
             users = self.users.get(value, [])
             owner = max((self.home[step] for step in users), key=len, default=())

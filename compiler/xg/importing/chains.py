@@ -5,17 +5,17 @@ from __future__ import annotations
 from xg.diagnostics.lazy_dataclass import dataclass
 from xg.importing.blocks import CallRun, ModuleInstance
 from xg.importing.diagram import Model, ModelStep
+from xg.importing.names import Node, of_distances
 from xg.importing.node_spelling import spreads_in_front
 from xg.importing.views import ModelValue
 from xg.ir.dim import Dim
 
-Node = ModelStep | CallRun
 SWAPPED = frozenset({"⊕", "⊙"})  # either operand may flow
 LAID_OUT = frozenset({"R", "T", "BC", "RoPE"})
 ENDS = frozenset(
     {"S", "GELU", "ReLU", "SiLU", "SwiGLU", "GLU", "Emb", "conv", "maxpool", "meanpool", "scatter"}
 )
-SOURCES = frozenset({"range", "sinusoid"})
+SOURCES = frozenset({"range", "sinusoid", "buckets"})
 
 
 @dataclass(frozen=True)
@@ -136,6 +136,8 @@ class Chains:
             return False
         if node.operator == "C":
             return len({self._lengths(value) for value in node.data}) == 1
+        if of_distances(self.producer, node.outputs[0]):
+            return False  # the T behind it says its axes
         return node.operator in LAID_OUT - {"RoPE"} or node.operator in ENDS
 
     def _lengths(self, value: ModelValue) -> tuple[Dim | None, ...]:

@@ -50,15 +50,16 @@ class FixedPart:
     def __contains__(self, name: str) -> bool:
         return name in self.constants or name in self.calls
 
-    def trials(self, name: str) -> list[dict[str, int]]:
+    def trials(self, name: str, reach: int = 0) -> list[dict[str, int]]:
         """Sizes to look at a value at: small ones, and one beyond every number that it mentions.
 
-        A window of 1,000 positions shows only where there are more than that.
+        A window of 1,000 positions shows only where there are more than that; a `reach` is a number
+        that follows from what it mentions.
         """
         needed = self._needed(name)
         symbols = sorted({s for each in needed for s in _symbols(self.calls.get(each))})
         literals = {n for each in needed for n in _literals(self.calls.get(each))}
-        beyond = max((n for n in literals if n < WHOLE), default=0)
+        beyond = max((n for n in (*literals, reach) if n < WHOLE), default=0)
         if beyond > LITERAL_AT_MOST:
             raise Unspeakable(f"it depends on the number {beyond}, too large to be tried")
         trials = [
@@ -71,6 +72,16 @@ class FixedPart:
         for large in symbols:
             trials.append({**trials[0], large: self._within(large, beyond + 3)})
         return trials
+
+    def fractions(self, name: str) -> list[float]:
+        """The numbers with a point that a value is computed from, in order."""
+        found: list[float] = []
+        for each in self._needed(name):
+            array = self.constants.get(each)
+            if array is not None and array.dtype.kind == "f" and array.size == 1:
+                found.append(float(array.reshape(())))
+            found += [x for x in _items(self.calls.get(each)) if isinstance(x, float)]
+        return found
 
     def _within(self, symbol: str, wanted: int) -> int:
         return within(self.limits.get(symbol, (0, None)), wanted)

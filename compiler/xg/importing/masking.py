@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from dataclasses import replace
 from typing import Any, Final
 
-from xg.importing.diagram import WrittenOperator
+from xg.importing.diagram import ModelStep, WrittenOperator
 from xg.importing.errors import Unspeakable
 from xg.importing.fixed import Fixed
 from xg.importing.known import Condition, Known, Mask
@@ -33,6 +33,28 @@ def masked(
     scored = isinstance(known, Mask) and known.form == "scores"
     mask = None if known is None else as_mask(lowering, known, "scores" if scored else "bool")
     return show(lowering, scores, mask, causal=causal, scale=scale)
+
+
+def biased(lowering: Lowering, scores: View, bias: View, *, causal: bool, scale: float) -> View:
+    """Scores times a number, plus numbers of which a mask may have hidden some: SM comes last."""
+    if scale != 1.0:
+        scores = show(lowering, scores, None, causal=False, scale=scale)
+    hiding = list[ModelStep]()
+    while (step := lowering.made_by(bias, "SM")) is not None and step.attrs["c"] == 1.0:
+        hiding.append(step)
+        bias = bias.on(step.data[0])
+    main, other = lowering.broadcast_together(scores, bias)
+    scores = main.on(lowering.emit("⊕", (main.value, other), main.value.axes))
+    for step in reversed(hiding):
+        masks = [bias.on(mask) for mask in step.data[1:]]
+        attrs: dict[str, Any] = {**step.attrs, "contracted": ()}
+        if not masks:
+            scores = lowering.keep("SM", scores, **attrs)
+        for mask in masks:
+            main, spread = lowering.broadcast_together(scores, mask)
+            value = lowering.emit("SM", (main.value, spread), main.value.axes, **attrs)
+            scores = main.on(value)
+    return show(lowering, scores, None, causal=True) if causal else scores
 
 
 def _is_bool(lowering: Lowering, fixed: Fixed) -> bool:

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping
-from typing import Final
+from typing import Final, TypeAlias
 
 from xg.importing.blocks import CallRun, ModuleInstance
 from xg.importing.diagram import Model, ModelStep
 from xg.importing.views import ModelValue
 from xg_grammar import literals
 
+Node: TypeAlias = ModelStep | CallRun
 RESERVED: Final = frozenset(word for word in literals() if word.isalpha())
 SCORES: Final = frozenset({"SM", "scale", "op", "defined", "⊕"})  # between a product and softmax
 THROUGH: Final = frozenset({"R", "T", "BC", "RoPE", "scale", "⊕", "op"})
@@ -68,6 +69,15 @@ class TakenNames:
         return name
 
 
+def of_distances(producer: Mapping[ModelValue, Node], value: ModelValue) -> bool:
+    """Whether a value is a table of numbers looked up by the buckets of distances."""
+    lookup = producer.get(value)
+    if not isinstance(lookup, ModelStep) or lookup.operator != "Emb":
+        return False
+    source = producer.get(lookup.data[0])
+    return isinstance(source, ModelStep) and source.operator == "buckets"
+
+
 class Roles:
     """The roles of values of one block in attention: Q, K, KT, V, O."""
 
@@ -79,6 +89,9 @@ class Roles:
         for step in self.steps:
             if step.operator == "S":
                 self._attention(step)
+            if step.operator == "T" and of_distances(self.producer, step.data[0]):
+                self.of[step.outputs[0]] = "bias"
+                self.of |= dict.fromkeys(self.producer[step.data[0]].own, "R_bias")
             if step.operator == "SM" and len(step.data) > 1:
                 self.of.setdefault(step.data[1], "M")
 

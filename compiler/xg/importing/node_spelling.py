@@ -217,7 +217,8 @@ def source_text(step: ModelStep, dims: Dims) -> str:
     if step.operator == "range" and step.attrs["start"]:
         start = step.attrs["start"]
         return f"range({start}, {dims[step.attrs['length'][0]] + start})"
-    return f"{step.operator}({', '.join(lengths)})"
+    words = ["past"] if step.attrs.get("past") else []
+    return f"{step.operator}({', '.join([*lengths, *words])})"
 
 
 def _norm(step: ModelStep, own: list[str]) -> list[str]:

@@ -21,6 +21,7 @@ from xg.ir.dim import Dim
 Sized = tuple[dict[str, int], Array]
 LOOSE: Final = 1e-6  # how far a table may be off that was computed in float32, per position
 TIGHT: Final = 1e-12
+OTHER_INDICES: Final = "its indices are constants other than positions or buckets of distances"
 BY_DISTANCE: Final = (
     "its mask of constants shows keys otherwise than by their distance from queries"
 )
@@ -52,11 +53,11 @@ def positions(lowering: Lowering, known: Known) -> View | None:
     axis = long[-1] if long else 0
     for _, table in looked_at(lowering, known):
         if not long or not np.issubdtype(table.dtype, np.integer):
-            raise Unspeakable("its indices are constants other than positions")
+            raise Unspeakable(OTHER_INDICES)
         first = int(table.reshape(-1)[0])
         counted: Array = np.arange(first, first + table.shape[axis], dtype=np.int64)
         if not (np.moveaxis(table, axis, -1) == counted).all():
-            raise Unspeakable("its indices are constants other than positions")
+            raise Unspeakable(OTHER_INDICES)
         starts.add(first)
     if len(starts) != 1:
         raise Unspeakable("its positions begin where a size says")

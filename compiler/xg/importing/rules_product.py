@@ -6,13 +6,15 @@ import math
 from dataclasses import replace
 from typing import Final
 
+from xg.importing.distances import bucketed
 from xg.importing.errors import Unspeakable
 from xg.importing.exported import Ref
 from xg.importing.known import Known
 from xg.importing.lowering import Lowering
-from xg.importing.masking import masked
+from xg.importing.masking import biased, masked
 from xg.importing.recognise import constant_row, positions
 from xg.importing.rules_layout import add_bias
+from xg.importing.sizes import Size
 from xg.importing.views import Axis, Factor, ModelValue, View, align
 from xg.ir.dim import number
 
@@ -165,7 +167,10 @@ def attention(lowering: Lowering) -> View:
     mask = lowering.argument("attn_mask")
     causal = bool(lowering.argument("is_causal", False))
     formula: Known | None = None if mask is None else lowering.look(mask)
-    shown = masked(lowering, scores, formula, causal=causal, scale=factor)
+    if isinstance(formula, View) and formula.value.kind == "float":
+        shown = biased(lowering, scores, formula, causal=causal, scale=factor)
+    else:
+        shown = masked(lowering, scores, formula, causal=causal, scale=factor)
     weights = lowering.keep("S", lowering.last_whole(shown))
     p = lowering.number_of("dropout_p", 0.0)
     if p:
@@ -211,6 +216,12 @@ def embedding(lowering: Lowering) -> View:
         front = tuple(() for _ in lowering.shape_of_output()[:-1])
         tail: Axis = (Factor.of(width),)
         return View(picked, (tail,), (*front, tail))
+    found = bucketed(lowering, formula, rows)
+    if found is not None:
+        lowering.sizes.hint(width, "N_H", 6)
+        bias = _rows(lowering, found, table, width)
+        front = lowering.lay_out(bias, (bias.base[-1], *bias.base[:-1]))  # as scores have heads
+        return View(front, (bias.base[-1], *bias.base[:-1]), bias.axes)
     ids = positions(lowering, formula)
     few = (lowering.sizes.dim(rows).constant or 0) < FEW
     if ids is not None or not few:
@@ -218,6 +229,11 @@ def embedding(lowering: Lowering) -> View:
     if ids is None:
         ids = lowering.view(formula)
         lowering.set_range(ids.value, rows)
+    return _rows(lowering, ids, table, width)
+
+
+def _rows(lowering: Lowering, ids: View, table: ModelValue, width: Size) -> View:
+    """``Emb(E)`` of integers."""
     value = lowering.emit("Emb", (ids.value,), (*ids.value.axes, width), own=(table,))
     last: Axis = (Factor.of(width),)
     return View(value, (*ids.base, last), (*ids.axes, last))

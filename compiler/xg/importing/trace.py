@@ -96,7 +96,10 @@ def _module(model: nn.Module | Callable[..., Any]) -> nn.Module:
 
 @contextmanager
 def evaluating(module: nn.Module) -> Generator[None]:
-    """Hold a model in evaluation mode, and experts of transformers as products of matrices."""
+    """Hold a model in evaluation mode, experts of transformers as products of matrices.
+
+    Encoders and decoders give no cache of keys and values, which torch cannot trace.
+    """
     modes = {each: each.training for each in module.modules()}
     configs: list[Any] = [getattr(each, "config", None) for each in module.modules()]
     ways = {
@@ -104,14 +107,20 @@ def evaluating(module: nn.Module) -> Generator[None]:
         for config in configs
         if hasattr(config, "_experts_implementation")
     }
+    pairs = any(getattr(config, "is_encoder_decoder", False) for config in configs)
+    caches = {id(c): (c, c.use_cache) for c in configs if pairs and hasattr(c, "use_cache")}
     module.eval()
     for config, _ in ways.values():
         config._experts_implementation = "batched_mm"
+    for config, _ in caches.values():
+        config.use_cache = False
     try:
         yield
     finally:
         for config, way in ways.values():
             config._experts_implementation = way
+        for config, kept in caches.values():
+            config.use_cache = kept
         for each, training in modes.items():
             each.training = training
 

@@ -13,6 +13,7 @@ from xg.importing.diagram import Model, ModelStep, Weight, WrittenOperator
 from xg.importing.dims import name_sizes
 from xg.importing.formula import spell
 from xg.importing.names import TakenNames, identifier
+from xg.importing.open_sizes import OpenSizes
 from xg.ops import table
 from xg.syntax.format import format
 
@@ -36,11 +37,12 @@ def write(model: Model, blocks: ModelBlocks, entry: str, heading: Sequence[str])
         for instance in blocks.definitions()
     }
     dims = name_sizes(model, _counts(blocks))
-    file = File(model, blocks, dims, op_names, block_names)
+    file = File(model, blocks, dims, op_names, block_names, OpenSizes(blocks, dims))
     bodies: list[str] = []
     for instance in blocks.definitions():
         file.writers[instance.definition] = BlockText(file, instance)
         bodies.append(file.writers[instance.definition].text())
+        file.open_sizes.wrote(instance, bodies[-1])
     if file.problems:
         raise DiagnosticError.of(*file.problems)
     declared = ", ".join(f"{name} = {size}" if size else name for name, size in dims.declared)
