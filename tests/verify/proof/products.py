@@ -12,7 +12,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from itertools import combinations, cycle
-from multiprocessing import Pipe, Process
+from multiprocessing import get_context
 from multiprocessing.connection import Connection
 from multiprocessing.pool import ThreadPool
 from random import Random
@@ -108,8 +108,9 @@ def _say(one: Drawn, end: Connection) -> None:
 def proven(one: Drawn) -> Outcome:
     """Prove a product in a process of its own, which has to end in time."""
     start = perf_counter()
-    ours, its = Pipe()
-    process = Process(target=_say, args=(one, its))
+    fresh = get_context("spawn")  # threads, which JAX has too, do not go on behind a fork
+    ours, its = fresh.Pipe()
+    process = fresh.Process(target=_say, args=(one, its))
     process.start()
     verdict, said = ours.recv() if ours.poll(SECONDS) else ("TOO LONG", "")
     process.kill()
