@@ -12,7 +12,7 @@ from typing import Any, Final
 import numpy as np
 
 import xg
-from bench.experts import Array, Step, on_numpy, on_torch
+from bench.experts import Array, Step, by_kernels, on_torch
 from bench.pairs import Ratio, compare
 
 FILE: Final = Path(__file__).with_suffix(".xg")
@@ -35,16 +35,8 @@ def contestants(sizes: Mapping[str, int], places: tuple[int, int, int]) -> dict[
     program = xg.compile(FILE, sizes=sizes)
     rng = np.random.default_rng(0)
     rows, slopes = (rng.standard_normal((*places, sizes[name])).astype(np.float32) for name in "CD")
-    torch_module = program.load("torch", kernels=True)
-    start: Any = torch_module.init(0)
-    model = torch_module.Model()
-    model.load_state_dict(start)
-    arrays = {name: tensor.numpy() for name, tensor in start.items()}
-    return {
-        "xg torch, kernels": on_torch(model, rows, slopes),
-        "xg NumPy, kernels": on_numpy(program.load("numpy", kernels=True), arrays, rows, slopes),
-        BY_TORCH: _by_torch(start, rows, slopes),
-    }
+    steps, start = by_kernels(program, rows, slopes)
+    return {**steps, BY_TORCH: _by_torch(start, rows, slopes)}
 
 
 def _by_torch(start: Mapping[str, Any], rows: Array, slopes: Array) -> Step:

@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 import xg
 from bench.pairs import Ratio, compare
+from xg.driver import Program
 
 Array = NDArray[Any]
 Step = Callable[[], Mapping[str, Any]]
@@ -53,6 +54,22 @@ def contestants(sizes: Mapping[str, int], batch: int, length: int) -> dict[str, 
         module = program.load("numpy", kernels=kernels)
         steps[f"xg NumPy{name}"] = on_numpy(module, arrays, rows, slopes)
     return steps
+
+
+def by_kernels(
+    program: Program, rows: Array, slopes: Array
+) -> tuple[dict[str, Step], Mapping[str, Any]]:
+    """Both passes in both libraries from one start, and the start as tensors."""
+    module = program.load("torch", kernels=True)
+    start: Any = module.init(0)
+    model = module.Model()
+    model.load_state_dict(start)
+    arrays = {name: tensor.numpy() for name, tensor in start.items()}
+    steps = {
+        "xg torch, kernels": on_torch(model, rows, slopes),
+        "xg NumPy, kernels": on_numpy(program.load("numpy", kernels=True), arrays, rows, slopes),
+    }
+    return steps, start
 
 
 def on_torch(

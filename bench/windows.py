@@ -12,7 +12,7 @@ from typing import Any, Final
 import numpy as np
 
 import xg
-from bench.experts import Step, on_numpy, on_torch
+from bench.experts import Step, by_kernels, on_torch
 from bench.pairs import Ratio, compare
 
 FILE: Final = Path(__file__).with_suffix(".xg")
@@ -36,16 +36,8 @@ def contestants(sizes: Mapping[str, int], length: int) -> dict[str, Step]:
     rng = np.random.default_rng(0)
     shape = (1, length, sizes["D"])
     rows, slopes = (rng.standard_normal(shape).astype(np.float32) for _ in range(2))
-    torch_module = program.load("torch", kernels=True)
-    start: Any = torch_module.init(0)
-    model = torch_module.Model()
-    model.load_state_dict(start)
-    arrays = {name: tensor.numpy() for name, tensor in start.items()}
-    return {
-        "xg torch, kernels": on_torch(model, rows, slopes),
-        "xg NumPy, kernels": on_numpy(program.load("numpy", kernels=True), arrays, rows, slopes),
-        "by hand": on_torch(_by_hand(start, sizes, length), rows, slopes),
-    }
+    steps, start = by_kernels(program, rows, slopes)
+    return {**steps, "by hand": on_torch(_by_hand(start, sizes, length), rows, slopes)}
 
 
 def _by_hand(start: Mapping[str, Any], sizes: Mapping[str, int], length: int) -> Any:  # noqa: ANN401 - a module
