@@ -37,6 +37,7 @@ SUBJECTS: Final = {
     "031": "Further decisions",
     "032": "Devices and uneven parts",
     "033": "Steps, figures and calls",
+    "034": "Communication and tests",
 }
 
 MERGED = re.compile(r"^Merged from (\d{4}(?:, \d{4})*)\.$", re.MULTILINE)

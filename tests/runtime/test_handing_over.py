@@ -12,7 +12,7 @@ import pytest
 from xg_runtime import step as training
 from xg_runtime.cells import SCHEDULES
 from xg_runtime.module import Module
-from xg_runtime.ranks import simulate
+from xg_runtime.ranks import current, simulate
 from xg_runtime.ranks.pipeline import Link, Part, Pipeline, RankStage
 from xg_runtime.tensors import OnArrays, TorchModule
 
@@ -48,6 +48,38 @@ class Stub:
         return self.backward(params, kept.pop(), d_outputs)
 
 
+class Stage(Stub):
+    """One of two stages, which notes when its gradients of parameters are left for later."""
+
+    def __init__(self, place: int) -> None:
+        super().__init__()
+        self.place = place
+        self.left: list[bool] = []
+        self.computed = 0
+
+    def forward(self, params: Any, inputs: Any, *, seed: int | None = None) -> Any:  # noqa: ANN401
+        return {} if self.place else {"out": np.zeros(())}, Saved()
+
+    def backward_in_parts(
+        self,
+        params: Any,  # noqa: ANN401
+        saved: Any,  # noqa: ANN401
+        d_outputs: Any,  # noqa: ANN401
+        later: list[Any] | None = None,
+        *_: Any,  # noqa: ANN401
+    ) -> dict[str, Any]:
+        self.left.append(later is not None)
+        if later is None:
+            self.weights()
+        else:
+            later.append(self.weights)
+        return {"in": np.zeros(())} if self.place else {}
+
+    def weights(self) -> None:
+        """The part that may be left."""
+        self.computed += 1
+
+
 @pytest.mark.parametrize("parts", [1, 3])
 def test_a_pipeline_hands_over(parts: int) -> None:
     stub = Stub()
@@ -59,6 +91,23 @@ def test_a_pipeline_hands_over(parts: int) -> None:
 
     simulate({"N_P": 1}, step)
     assert stub.alone == [True] * parts
+
+
+@pytest.mark.parametrize("schedule", ["GPipe", "1F1B"])
+def test_the_last_cell_sends_before_it_computes_gradients_of_parameters(schedule: str) -> None:
+    stubs = [Stage(place) for place in range(2)]
+
+    def step() -> None:
+        place = current().rank("N_P")
+        ends: Any = {"sends": "out"} if place == 0 else {"receives": "in"}
+        stage = RankStage(cast(Module, stubs[place]), Link("N_P", place, 2, 2, **ends), ())
+        order = SCHEDULES[schedule](2, 3, 1)[place]
+        Pipeline((stage,)).step({}, [Part({}, {}, None)] * 3, order)
+
+    simulate({"N_P": 2}, step)
+    assert stubs[0].left == [False, False, False]
+    assert stubs[1].left == [False, False, True]
+    assert [stub.computed for stub in stubs] == [3, 3]
 
 
 def test_a_module_of_torch_hands_over() -> None:

@@ -17,6 +17,7 @@ import torch.distributed as dist
 from xg_runtime.module import Array
 from xg_runtime.ranks.array_ops import Tensor, is_array
 from xg_runtime.ranks.call import Call
+from xg_runtime.ranks.exchanges import shifted, sum_of_slices
 
 _dist: Any = dist  # much of it has no annotations
 
@@ -62,6 +63,8 @@ def begin(call: Call, given: torch.Tensor, group: object) -> tuple[Any, torch.Te
             result = given.new_empty(given.numel() * ranks)
             place = result.view(ranks, -1)[_dist.get_rank(group)]
             work = all_gather(result, place.copy_(given), group=group, async_op=True)
+        case "reduce_scatter" if given.device.type == "cpu":
+            return sum_of_slices(given, group)
         case "reduce_scatter":
             result = given.new_empty(given.numel() // ranks)
             work = _reduce_scatter(result, given, op=dist.ReduceOp.SUM, group=group, async_op=True)
@@ -69,23 +72,9 @@ def begin(call: Call, given: torch.Tensor, group: object) -> tuple[Any, torch.Te
             result = torch.empty_like(given)
             work = _dist.all_to_all_single(result, given, group=group, async_op=True)
         case "shift":
-            return _shifted(given, group)
+            return shifted(given, group)
         case "send":
             raise AssertionError("a send is no collective")
-    return work, result
-
-
-def _shifted(given: torch.Tensor, group: object) -> tuple[Any, torch.Tensor]:
-    """Send to the next process of a group and receive from the one before.
-
-    As an `all_to_all` in which every process gives to one other: a send and a receive of their own
-    take a tenth more of the time of a step of a ring.
-    """
-    ranks, rank = _dist.get_world_size(group), _dist.get_rank(group)
-    result, given_to, taken_from = torch.empty_like(given), [0] * ranks, [0] * ranks
-    given_to[(rank + 1) % ranks] = taken_from[rank - 1] = given.numel()
-    lengths = taken_from, given_to
-    work = _dist.all_to_all_single(result, given, *lengths, group=group, async_op=True)
     return work, result
 
 

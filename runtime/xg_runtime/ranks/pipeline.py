@@ -104,12 +104,18 @@ class Pipeline:
         held = [Held(_taken(stage, params)) for stage in self.stages]
         for cell in order:
             stage, key, part = self.stages[cell.turn], (cell.turn, cell.part), parts[cell.part]
+            # The last one sends its gradient back before it computes those of parameters, so that
+            # the stage before goes on. Earlier ones do not: what they saved would stay for longer.
+            is_last = cell == order[-1] and stage.link.receives is not None
             if cell.half == "weights":
                 self._finish(stage, begun.pop(key), around(cell))
             elif cell.backward:
                 given = held[cell.turn], partial(saved.pop, key), part, totals[cell.turn]
-                rest = begun.setdefault(key, Later()) if cell.half == "inputs" else None
+                in_parts = cell.half == "inputs" or is_last
+                rest = begun.setdefault(key, Later()) if in_parts else None
                 totals[cell.turn] = self._backward(stage, *given, around(cell), rest)
+                if is_last:
+                    self._finish(stage, begun.pop(key), around(cell))
             else:
                 outputs, saved[key] = self._forward(stage, held[cell.turn], part)
                 results[cell.part] |= _named(outputs, wanted)

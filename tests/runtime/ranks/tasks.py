@@ -23,6 +23,7 @@ from xg_runtime.ranks import (
     current,
     number,
     rank,
+    reduce_scatter,
     shard_slice,
     shift,
     size,
@@ -54,6 +55,8 @@ def collectives(options: Json, arrays: Arrays) -> Answer:
     places = np.array([number(), number() ** 2])
     found["of all"], found["sum of all"] = all_gather(places, whole, -1), all_reduce(places, whole)
     found["of the one before"] = shift(places, whole)
+    term = np.full((2, size(whole)), (1e16, 1.0, -1e16, 3.0)[number()])  # their order matters
+    found["slices of the sum"] = reduce_scatter(term, whole, -1)
     scalar = np.float64(number())
     found["scalar"] = np.asarray(all_reduce(scalar, over))
     for kind in ("uint16", "uint32", "uint64", "bool"):
