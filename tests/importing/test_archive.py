@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import io
+import struct
 import tracemalloc
+import zipfile
 from collections.abc import Mapping
 
 import numpy as np
+import pytest
 import torch
 from torch import Tensor, nn
 
-from xg.importing.archive import read_archive
+from xg.importing.archive import Damaged, read_archive
 from xg_runtime.module import Array
 
 
@@ -49,3 +52,19 @@ def test_arrays_of_one_storage_do_not_share_it() -> None:
     _, _, arrays = arrays_of(Halves())
     arrays["rows"][:] = 7
     np.testing.assert_array_equal(arrays["whole"], np.arange(12.0).reshape(4, 3))
+
+
+def test_sizes_that_a_file_only_claims_take_no_memory() -> None:
+    buffer = io.BytesIO()
+    torch.export.save(torch.export.export(nn.Linear(3, 2), (torch.ones(2, 3),)), buffer)
+    data = buffer.getvalue()
+    with zipfile.ZipFile(buffer) as archive:
+        member = next(one for one in archive.infolist() if one.filename.endswith("/weight_0"))
+    length = struct.pack("<LL", member.file_size, member.file_size)
+    at = data.index(length, archive.start_dir)  # in the list at the end, which readers believe
+    claimed = struct.pack("<LL", 2**31, 2**31)
+    tracemalloc.start()
+    with pytest.raises(Damaged, match="claim to be more"):
+        read_archive(data[:at] + claimed + data[at + 8 :])
+    assert tracemalloc.get_traced_memory()[1] < 2**24
+    tracemalloc.stop()

@@ -70,6 +70,8 @@ def read_archive(data: bytes) -> Archive:
     """Open the bytes of a `.pt2` file; raises Damaged."""
     try:
         with zipfile.ZipFile(io.BytesIO(data)) as archive:
+            if sum(member.compress_size for member in archive.infolist()) > len(data):
+                raise Damaged("its members claim to be more than it has")
             return _read(archive)
     except zipfile.BadZipFile:
         raise Damaged("it is not an archive") from None
