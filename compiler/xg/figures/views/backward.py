@@ -35,6 +35,7 @@ from xg.figures.views.steps import (
     call_node,
     differential,
     operand_style,
+    stages_of_rows,
     subtitle,
 )
 from xg.figures.views.unused_outputs import if_unused, with_words
@@ -64,7 +65,7 @@ def backward_drawn(
     drawing = BackwardDrawing(
         backward,
         program,
-        Notation.of(graph, backward, kept=kept),
+        replace(Notation.of(graph, backward, kept=kept), stages=stages_of_rows(program)),
         inner_collectives,
         _made_again(backward),
         _ambiguous(program, backward),

@@ -125,7 +125,7 @@ class BlockExpander:
         title = plain(" " * (call.count is not None) + (graph.title or graph.block))
         if sum(one.callee == call.callee for one in others) > 1:
             title = (*title, *plain(" "), *as_named(call))
-        return (*times(call), *title)
+        return (*times(call, opening.drawing.notation), *title)
 
     def _expanded(self, opening: Opening) -> list[Piece | Opening]:
         """Return the nodes of a called block, stage by stage."""

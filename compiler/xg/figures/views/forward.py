@@ -30,6 +30,7 @@ from xg.figures.views.steps import (
     call_node,
     operand_style,
     own_tensors,
+    stages_of_rows,
     subtitle,
 )
 from xg.ir.graph import Apply, Call, Graph, Program, Step, Value
@@ -53,7 +54,8 @@ def forward_drawn(
     `kept` are the names of what the backward pass reads and no label names.
     """
     kept = saved_names(program, graph.key) if kept is None else kept
-    drawing = forward_drawing(graph, program.graphs, kept=kept)
+    stages = stages_of_rows(program)
+    drawing = forward_drawing(graph, program.graphs, kept=kept, stages=stages)
     drawn = {step: drawing.drawn(step) for step in drawing.steps()}
     operations = [operation for some in drawn.values() for operation in some]
     arranged = arrange(drawing.sources(), operations, drawing.results(), drawing.notation)
@@ -256,6 +258,7 @@ def forward_drawing(
     tags: Mapping[Value, RichText] | None = None,
     tensors: dict[str, Value] | None = None,
     kept: Mapping[Value, str] | None = None,
+    stages: Mapping[str, RichText] | None = None,
 ) -> ForwardDrawing:
     """Return what is needed to draw a graph; of a `called` one all inputs flow in from outside.
 
@@ -265,7 +268,7 @@ def forward_drawing(
     collectives = inner_collectives(graph) if known is None else known
     graph = with_inner_collectives(graph, collectives)
     leaves = find_leaves(graph, frozenset(graph.inputs if called else ()))
-    notation = Notation.of(graph, rank=rank, kept=kept)
+    notation = replace(Notation.of(graph, rank=rank, kept=kept), stages=stages or {})
     return ForwardDrawing(
         graph,
         graphs,

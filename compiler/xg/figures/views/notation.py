@@ -69,13 +69,13 @@ class Notation:
     """The symbols and shapes of one graph's values, and of their gradients.
 
     `names` are outputs that the block names and its statements do not; `same` are names of values
-    that have the elements of a named one; `transposes` are values that the author named after their
-    operand: KT, written K⊤. `terms` are terms of a sum over ranks, with the name of the sum: Z_i.
-    For ranks side by side, `rank` says which this is: values that differ between ranks have its
-    number: Z^(0). `kept` are the names of values that the backward pass reads and that have no
-    label, or share one, in both figures the same; in an opened call they are the names, maybe
-    empty, that its inputs have there. `outer` are the sizes of an opened call, in the symbols of
-    its caller; `indices` tell equal names in the figure apart. `parts` are terms of gradients.
+    that have the elements of a named one, `transposes` of those that the author named after their
+    operand: KT, written K⊤. `terms` are names of sums over ranks, for their terms: Z_i. Of ranks
+    side by side this is `rank`: values that differ between them have its number: Z^(0). `kept` are
+    the names of values that the backward pass reads and that have no label, or share one, in both
+    figures the same; in an opened call those, maybe empty, that its inputs have there. `outer` are
+    the sizes of an opened call, in the symbols of its caller; `indices` tell equal names apart.
+    `parts` are terms of gradients; `stages` how many stages share a row of calls, by its path.
     """
 
     graph: Graph
@@ -90,6 +90,7 @@ class Notation:
     outer: Mapping[str, Dim] = field(default_factory=dict[str, Dim])
     indices: Mapping[str, str] = field(default_factory=dict[str, str])
     parts: Mapping[Value, GradientPart] = field(default_factory=dict[Value, GradientPart])
+    stages: Mapping[str, RichText] = field(default_factory=dict[str, RichText])
 
     @classmethod
     def of(

@@ -25,7 +25,7 @@ from xg.figures.views.forward import ForwardDrawing, forward_drawing, renamed
 from xg.figures.views.notation import Notation
 from xg.figures.views.opened_calls import Level
 from xg.figures.views.passed_on import read_cotangents
-from xg.figures.views.steps import call_name, plan_name, times
+from xg.figures.views.steps import call_name, plan_name, stages_of_rows, times
 from xg.figures.views.unused_outputs import if_unused, with_words
 from xg.ir.graph import Apply, Call, Graph, Program, Step, Value
 
@@ -39,7 +39,7 @@ def overview_figure(program: Program, *, legend: bool = False, depth: int | None
     Calls are opened to a depth; without one, those of repeated blocks that call others.
     """
     graph = program.main
-    drawing = forward_drawing(graph, program.graphs)
+    drawing = forward_drawing(graph, program.graphs, stages=stages_of_rows(program))
     sources = drawing.sources()
     steps = drawing.steps()
     level = Level.of(program, depth)
@@ -233,7 +233,7 @@ def _part(step: Apply | Call, drawing: ForwardDrawing, level: Level) -> _StepDra
     operations[:0] = [DrawnOperation(one.node, first_flow, (one.value,)) for one in entries]
     inner = {copy: (opened.notation, value) for value, copy in copies.items()}
     inner |= {copy: known for part in parts for copy, known in part.inner.items()}
-    label = (*plain(f"{callee.title or callee.block} "), *_call_words(step, drawing), *times(step))
+    label = _label(step, callee, drawing)
     sources = [Terminal(copies[value], opened.tensor(value)) for value in begun]
     sources += (source for part in parts for source in part.sources)
     within = (node for one in operations for node in (*(n for n, _ in one.beside), one.node))
@@ -244,10 +244,12 @@ def _part(step: Apply | Call, drawing: ForwardDrawing, level: Level) -> _StepDra
     return _StepDrawing(operations, inner, groups, sources, entries, levels)
 
 
-def _call_words(step: Call, drawing: ForwardDrawing) -> RichText:
-    """Return what a call is called, if its title does not say it, and a space."""
+def _label(step: Call, callee: Graph, drawing: ForwardDrawing) -> RichText:
+    """Return the title of an opened call, its name if the title does not say it, and its count."""
     name = call_name(step, drawing.graph, drawing.graphs)
-    return (*name, *plain(" ")) if name else ()
+    named = (*name, *plain(" ")) if name else ()
+    title = plain(f"{callee.title or callee.block} ")
+    return (*title, *named, *times(step, drawing.notation))
 
 
 def _levels(

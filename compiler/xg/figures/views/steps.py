@@ -17,7 +17,7 @@ from xg.figures.views.notation import ON_ITS_RANK, Notation, kind
 from xg.figures.views.prices import mesh_axes
 from xg.figures.views.use_arguments import arguments
 from xg.ir.graph import Apply, Call, Graph, Program, Step, Value
-from xg.ir.plan import Plan
+from xg.ir.plan import ROUNDS, Plan
 from xg.ir.use import Tensor
 
 _SHORT: Final = 4  # characters of arguments that are beside the glyph
@@ -127,7 +127,7 @@ def call_node(
     label = written(richtext.plain(with_masks(callee.title or callee.block, callee.steps)))
     title = f"{callee.block} as {call.path}"
     name = call_name(call, notation.graph, graphs)
-    count = times(call)
+    count = times(call, notation)
     detail = (*count, *richtext.plain(", " if count and name else ""), *name)
     lines = (_sizes(call, graphs, notation), _begun(call, callee, starts or {}))
     some = (*((detail,) if detail else ()), *(line for line in lines if line))
@@ -238,12 +238,31 @@ def plan_name(plan: Plan) -> str:
     return plan.name if title in ("", plan.name) else title[:1].lower() + title[1:]
 
 
-def times(call: Call) -> RichText:
-    """Return × N_L, over S, or nothing for a single call."""
+def stages_of_rows(program: Program) -> dict[str, RichText]:
+    """Return in how many stages ranks share a row of calls, by its path: of a pipeline's plan."""
+    plan = program.plan
+    if plan is None:
+        return {}
+    turns = next((one.turns for one in plan.schedules if one.block == program.main.block_id), 1)
+    several = richtext.plain(f"{turns}·" if turns > 1 else "")
+    return {
+        entry.path[0]: (*several, *richtext.dimension(axis))
+        for entry in plan.entries
+        if entry.path[-1] == ROUNDS and entry.block == program.main.block_id and entry.rest
+        for ((axis,),) in [entry.rest.cuts]
+    }
+
+
+def times(call: Call, notation: Notation) -> RichText:
+    """Return × N_L, × N_L in N_PP stages, over S, or nothing for a single call."""
     if call.loop is not None:
         axis = richtext.dimension(str(call.loop.length))
         back = richtext.plain(" reversed") if call.loop.reverse else ()
         return (*richtext.plain("over "), *axis, *back)
     if call.count is None:
         return ()
-    return (*richtext.plain("× "), *richtext.factor(str(call.count)))
+    count = (*richtext.plain("× "), *richtext.factor(str(call.count)))
+    stages = notation.stages.get(call.path)
+    return (
+        (*count, *richtext.plain(" in "), *stages, *richtext.plain(" stages")) if stages else count
+    )
