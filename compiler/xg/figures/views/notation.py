@@ -158,8 +158,7 @@ class Notation:
         value, transposed = step.inputs[place], is_transposed(step, place)
         if not self.is_joined(step, place):
             return self.label(value, transposed=transposed)
-        summed = _summed(step, place)
-        shape = self._shape(value)
+        summed, shape = _summed(step, place), self._shape(value)
         rest = [str(dim) for axis, dim in enumerate(shape) if axis not in summed]
         joined = str(product(shape[axis] for axis in summed))
         dims = [*rest, joined] if place == 0 else [*rest[:-1], joined, *rest[-1:]]
