@@ -89,7 +89,7 @@ def gelu_tanh(x: Array) -> Array:
 
     c = sqrt(2/π), d = 0.044715 c.
     """
-    y = x * x
+    y = (x * x)[...]  # an array also of no axes, where NumPy makes a number
     y *= 0.035677408136300125
     y += 0.7978845608028654
     y *= x
@@ -107,7 +107,7 @@ def d_gelu_tanh(dy: Array, x: Array) -> Array:
     c = sqrt(2/π), d = 0.044715 c.
     """
     slope = x * x
-    top = slope * 0.035677408136300125
+    top = (slope * 0.035677408136300125)[...]
     top += 0.7978845608028654
     top *= x
     np.tanh(top, out=top)
