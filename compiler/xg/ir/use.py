@@ -257,6 +257,16 @@ class Use:
         told = name.isidentifier() and shape.count(shape[place]) == 1
         return name if told else str(place - len(shape))
 
+    def _near(self, shape: Shape, name: str) -> Sequence[str]:
+        """The axis whose size has a symbol of this name in it, where there is one such."""
+        if not name:
+            return ("a number counts from the end: -1 is the last axis",)
+        near = [place for place, dim in enumerate(shape) if name in dim.symbols]
+        if len(near) != 1:
+            return ()
+        size, meant = self.sizes.fold(shape[near[0]]), self.axis(shape, near[0])
+        return (f"{size} is another size than {name}: its axis is [{meant}]",)
+
     def _axis(self, shape: Shape, axis: Axis) -> int:
         name = axis.name
         if axis.place is not None:
@@ -269,8 +279,8 @@ class Use:
             what = "more than one axis" if places else "no axis"
             counted = " or ".join(map(str, places))
             help = (f"count from the end: {counted} instead of {name or 1}",) if places else ()
-            if not places and not name:
-                help = ("a number counts from the end: -1 is the last axis",)
+            if not places:
+                help = self._near(shape, name)
             raise Misuse(f"{self.spell(shape)} has {what} {name or 1}", help=help)
         return places[0]
 

@@ -13,7 +13,10 @@ from xg.ir.use import Attrs, Axis, Misuse, Use
 
 
 def configure(use: Use) -> Attrs:
-    """`axis`, from the end: the one named, or the only one whose sizes add up to the label's."""
+    """`axis`, from the end: the one named, or the only one whose sizes add up to the label's.
+
+    A name is that of the axis as the first operand has it, else as the result has it.
+    """
     shapes = [type_.shape for type_ in use.types]
     said = "C puts its operands one after the other along one axis", "C[S]"
     named = use.listed(*said)
@@ -22,35 +25,51 @@ def configure(use: Use) -> Attrs:
     if any(len(shape) != len(shapes[0]) for shape in shapes):
         listed = ", ".join(use.spell(shape) for shape in shapes)
         raise Misuse(f"C puts together tensors of one rank, not {listed}")
-    axes = [axis for axis in range(-len(shapes[0]), 0) if _fits(use, shapes, axis, named)]
+    joined = {axis: put for axis in range(-len(shapes[0]), 0) if (put := _put(shapes, axis))}
+    axes = _named(use, shapes[0], joined, named) if named else _reaching(use, joined)
     if len(axes) != 1:
         listed = ", ".join(use.spell(shape) for shape in shapes)
         goal = f" to {use.spell(use.target)}" if use.target else ""
+        if not axes:
+            raise _refused(use, f"C cannot put {listed} together{goal}", joined, named)
         names = " or ".join(f"C[{use.axis(shapes[0], axis)}]" for axis in axes)
-        if axes:
-            help = (f"name the axis, {names}, or give its edge a shape",)
-            raise Misuse(f"C can put {listed} together{goal} along more than one axis", help=help)
-        raise Misuse(f"C cannot put {listed} together{goal} along any axis")
+        help = (f"name the axis, {names}, or give its edge a shape",)
+        raise Misuse(f"C can put {listed} together{goal} along more than one axis", help=help)
     lengths = tuple(shape[axes[0]] for shape in shapes)
     return {"axis": axes[0], "count": len(shapes), "lengths": lengths}
 
 
-def _fits(use: Use, shapes: list[Shape], axis: int, named: Axis | None) -> bool:
+def _put(shapes: list[Shape], axis: int) -> Shape | None:
+    """The shape of all together along an axis; None where their other axes differ."""
     rests = {(*shape[:axis], *shape[len(shape) + axis + 1 :]) for shape in shapes}
     if len(rests) != 1:
-        return False
-    if named is not None and named.place is not None:
-        return axis == named.place
-    if named is not None:
-        return str(use.sizes.fold(shapes[0][axis])) == named.name
-    if use.target is None:
-        return True
-    total = ZERO
-    for shape in shapes:
-        total = total + shape[axis]
+        return None
     put = list(shapes[0])
-    put[axis] = total
-    return tuple(put) == use.target
+    put[axis] = sum((shape[axis] for shape in shapes), ZERO)
+    return tuple(put)
+
+
+def _named(use: Use, first: Shape, joined: Mapping[int, Shape], named: Axis) -> list[int]:
+    """The axes that the brackets may mean: by their place, or their name before or behind."""
+    if named.place is not None:
+        return [axis for axis in joined if axis == named.place]
+    for shapes in (dict.fromkeys(joined, first), joined):
+        axes = [axis for axis in joined if str(use.sizes.fold(shapes[axis][axis])) == named.name]
+        if axes:
+            return axes
+    return []
+
+
+def _reaching(use: Use, joined: Mapping[int, Shape]) -> list[int]:
+    """The axes along which the shape of the label comes out, all where there is none."""
+    return [axis for axis, put in joined.items() if use.target in (None, put)]
+
+
+def _refused(use: Use, said: str, joined: Mapping[int, Shape], named: Axis | None) -> Misuse:
+    if named is None or not joined:
+        return Misuse(f"{said} along any axis")
+    ways = (f"C[{axis}] makes {use.spell(put)}" for axis, put in joined.items())
+    return Misuse(f"{said} along {named.name or 1}", help=(f"they fit: {', '.join(ways)}",))
 
 
 def forward(*parts: Expr, axis: int, count: int, lengths: tuple[Dim, ...]) -> Expr:

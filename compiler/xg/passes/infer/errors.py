@@ -65,6 +65,9 @@ class LabelMismatch(ProblemAt):
         if self._of_the_next:
             written = f"write {self.span.text} {self.found}"
             return (f"a name without a shape takes all that the next one says: {written}",)
+        if " in " in self.written and " in " not in self.found:
+            made = "integers come from inputs, range and topk, masks from comparisons in an op"
+            return (f"the edge has floats: {made}",)
         return (self.advice or "a label names a shape and changes nothing",)
 
     def fixes(self) -> tuple[Fix, ...]:

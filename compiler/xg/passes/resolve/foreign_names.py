@@ -135,6 +135,14 @@ _IN_BODIES: Final[dict[str, str]] = {  # of nodes and of axes: in a body, or in 
     "detach": "stop(x)", "ln": "log(x)", "log2": "log(x)/log(2)", "log10": "log(x)/log(10)",
     "cumsum": "sum[D](select(j >= range[D], x, 0)), with an operand j [T] in T beside x [.., D]",
 }  # fmt: skip
+_PLACED: Final[dict[str, str]] = {  # functions of places, which a chain has alone
+    **dict.fromkeys(("sort", "argsort"), "-> topk[S](S) : sorted, places, the largest first"),
+    **dict.fromkeys(("topk", "argmax"), "-> topk[S](1) : largest, place"),
+    "argmin": "-> scale(-1) -> topk[S](1) : smallest, place",
+    **dict.fromkeys(("cat", "concat", "concatenate", "stack"), "a, b -> C"),
+    **dict.fromkeys(("gather", "take", "index_select"), "-> gather[S]<-i"),
+    **dict.fromkeys(("matmul", "dot", "mm", "bmm"), "-> •<=W"),
+}  # fmt: skip
 _ARROWS: Final = {"•": "<=", "⊕": "<-", "⊙": "<-"}
 _BY_NAME: Final = {
     **{name: hint for glyph, hint in _OPERATORS.items() for name in FOREIGN_NAMES[glyph]},
@@ -171,6 +179,12 @@ def in_a_body(name: str) -> str:
     plain = name.lower()
     line = ACTIVATIONS.get(plain, "").partition(" = ")[2]
     return line or _FUNCTIONS.get(plain) or _IN_BODIES.get(plain, "")
+
+
+def in_a_chain(name: str) -> tuple[str, ...]:
+    """A help line for a function that is a node of chains and none of bodies, or none."""
+    node = _PLACED.get(name.lower())
+    return (f"it is a node of a chain, before or behind the op: {node}",) if node else ()
 
 
 def in_place(span: Span, name: str) -> tuple[Fix, ...]:

@@ -135,7 +135,8 @@ def _operands(signature: DefinedSignature, shapes: Sequence[Shape]) -> list[Expr
 
 def _refuse_unused(definition: ast.OpDef, rehearsal: Trace) -> None:
     named = (*definition.data, *definition.own, *definition.bindings)
-    unused = [part.name for part in named if part.name.name not in rehearsal.read]
+    unused = [part for part in named if part.name.name not in rehearsal.read]
     if unused:
         operator = definition.name.name
-        raise DiagnosticError.of(*(NotUsed(name.span, operator) for name in unused))
+        problems = (NotUsed(p.name.span, operator, p in definition.data) for p in unused)
+        raise DiagnosticError.of(*problems)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from xg.diagnostics.diagnostic import Diagnostic, Label, Problem, ProblemAt
-from xg.passes.resolve.foreign_names import in_a_body
+from xg.passes.resolve.foreign_names import in_a_body, in_a_chain
 
 
 class Wrong(Exception):
@@ -66,7 +66,7 @@ class UnknownFunction(ProblemAt):
     def helps(self) -> tuple[str, ...]:
         """How it is written here, or all that there are."""
         formula = in_a_body(self.span.text)
-        meant = (f"write it out: {formula}",) if formula else ()
+        meant = (f"write it out: {formula}",) if formula else in_a_chain(self.span.text)
         return (*meant, f"there are {', '.join(self.known)}")
 
 
@@ -77,6 +77,7 @@ class WrongArguments(ProblemAt):
     title = "expected {form}"
     label = "here {span.text}"
     form: str
+    help: tuple[str, ...] = ()
 
 
 class MissingAxis(ProblemAt):
@@ -95,6 +96,15 @@ class NotUsed(ProblemAt):
     code = "XG0255"
     title = "{operator} does not use {span.text}"
     operator: str
+    is_operand: bool = False
+
+    def helps(self) -> tuple[str, ...]:
+        if not self.is_operand:
+            return ("use it, or leave it out",)
+        return (
+            "leave it out; where its axes alone matter, positions along them are the operands: "
+            f"`op {self.operator}(i [S] in S) = …`, and `range(S) -> {self.operator}`",
+        )
 
 
 class SameName(ProblemAt):

@@ -160,9 +160,22 @@ def _axes(shape: ast.Shape) -> tuple[str, ...]:
     axes = tuple(_axis_names(shape))
     if len(set(axes)) < len(axes):
         what = "an operand has two axes of one name"
-        help = ("each has a name of its own, whatever their lengths: K [p, q, C, D]",)
+        apart = ", ".join(_apart(axes))
+        help = (f"each has a name of its own, whatever their lengths: write [{apart}]",)
         raise Wrong(BadSignature(shape.span, what, help))
     return axes
+
+
+def _apart(axes: Sequence[str]) -> Iterator[str]:
+    """Each axis that is there a second time under a name of its own: [S, S] as [S, S_2]."""
+    taken = set(axes)
+    for place, axis in enumerate(axes):
+        count = axes[:place].count(axis) + 1
+        while count > 1 and f"{axis}_{count}" in taken:
+            count += 1
+        name = f"{axis}_{count}" if count > 1 else axis
+        taken.add(name)
+        yield name
 
 
 def _axis_names(shape: ast.Shape) -> Iterator[str]:
@@ -176,4 +189,10 @@ def _axis_names(shape: ast.Shape) -> Iterator[str]:
                 yield segment.name
             case _:
                 what = f"the axes of an op have names, and {dim.span.text} is none"
-                raise Wrong(BadSignature(dim.span, what))
+                help = f"a name is an axis of any length: write a letter for {dim.span.text}"
+                if isinstance(dim, ast.Number) and dim.value == 1:
+                    help = (
+                        "leave it out: what has an axis less is repeated along it, and in front of "
+                        "the op `-> R : [B]` takes an axis of 1 away"
+                    )
+                raise Wrong(BadSignature(dim.span, what, (help,)))
