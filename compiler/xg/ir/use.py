@@ -261,7 +261,7 @@ class Use:
         """The axis whose size has a symbol of this name in it, where there is one such."""
         if not name:
             return ("a number counts from the end: -1 is the last axis",)
-        near = [place for place, dim in enumerate(shape) if name in dim.symbols]
+        near = [place for place, dim in enumerate(shape) if name in dim.symbols()]
         if len(near) != 1:
             return ()
         size, meant = self.sizes.fold(shape[near[0]]), self.axis(shape, near[0])

@@ -38,6 +38,7 @@ class _NoChain(Exception):
 
 
 Axes = Mapping[str, int]  # how many axes names have, where that is known
+Shapes = Mapping[str, str]  # the axes of names as a text writes them
 
 
 def as_chain(text: str, axes: Axes | None = None) -> str | None:
@@ -56,11 +57,16 @@ def as_chain(text: str, axes: Axes | None = None) -> str | None:
         return None
 
 
-def as_operator(text: str) -> tuple[str, str] | None:
+def as_operator(text: str, shapes: Shapes | None = None) -> tuple[str, str] | None:
     """An operator of one's own that computes a formula of numbers, and the chain with it.
+
+    What a sum or a mean does not say, its axes, are all that its first name has by `shapes`, or
+    the last one where that is unknown.
 
     >>> as_operator("x**2 - y")
     ('op f(x, y) = x^2 - y', 'x -> f<-y')
+    >>> as_operator("-mean(p*log(p))", {"p": "B, D"})
+    ('op f(p [B, D]) = -mean[B, D](p * log(p))', 'p -> f')
     """
     try:
         tree = _parsed(text)
@@ -72,7 +78,12 @@ def as_operator(text: str) -> tuple[str, str] | None:
     first, *others = (str(name) for name in names)
     written = ast.unparse(tree).replace(" ** ", "^")
     used = "".join(f"<-{name}" for name in others)
-    defined = f"op f({', '.join([first, *others])}) = {written}", f"{first} -> f{used}"
+    heads = [first, *others]
+    if _REDUCED.search(written):
+        known = [_named_axes((shapes or {}).get(name, "")) for name in heads]
+        heads = [f"{name} [{axes or '.., D'}]" for name, axes in zip(heads, known, strict=True)]
+        written = _REDUCED.sub(rf"\1[{known[0] or 'D'}](", written)
+    defined = f"op f({', '.join(heads)}) = {written}", f"{first} -> f{used}"
     return defined[0].translate(_SPELLED), defined[1].translate(_SPELLED)
 
 
@@ -102,8 +113,20 @@ def _names(node: ast.AST) -> Iterator[str | None]:
         case ast.Call(func=ast.Name(id=name), args=args, keywords=[]) if name in _FUNCTIONS:
             for each in args:
                 yield from _names(each)
+        case ast.Call(func=ast.Name(id="sum" | "mean"), args=[each], keywords=[]):
+            yield from _names(each)
         case _:
             yield None
+
+
+_REDUCED: Final = re.compile(r"\b(sum|mean)\(")
+
+
+def _named_axes(shape: str) -> str:
+    """The axes of a shape that an operator's signature may say: names, each once; else ""."""
+    axes = [axis.strip() for axis in shape.split(",")]
+    apart = len(set(axes)) == len(axes) and all(map(str.isidentifier, axes))
+    return ", ".join(axes) if apart else ""
 
 
 _LISTED: Final = re.compile(r"(\w+)\s*(\[[^\]\n]{0,200}\]|,)?")
@@ -115,7 +138,13 @@ def axes_written(text: str) -> Axes:
     >>> axes_written("param x, z [B, D], s []")
     {'x': 2, 'z': 2, 's': 0}
     """
-    counts: dict[str, int] = {}
+    shapes = shapes_written(text)
+    return {name: shape.count(",") + bool(shape.strip()) for name, shape in shapes.items()}
+
+
+def shapes_written(text: str) -> Shapes:
+    """The axes of each name whose shape a text gives, as they are written there."""
+    shapes: dict[str, str] = {}
     names: list[str] = []
     for found in _LISTED.finditer(text):
         name, behind = found[1], found[2] or ""
@@ -123,10 +152,9 @@ def axes_written(text: str) -> Axes:
         if behind == ",":
             continue
         if behind:
-            count = behind.count(",") + (len(behind.replace(" ", "")) > len("[]"))
-            counts |= dict.fromkeys(names, count)
+            shapes |= dict.fromkeys(names, behind[1:-1])
         names = []
-    return counts
+    return shapes
 
 
 def _axes(node: ast.AST, axes: Axes) -> int | None:

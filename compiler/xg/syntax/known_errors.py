@@ -5,6 +5,7 @@ Imported only when a file has an error.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 
 from xg.diagnostics.source import Span
@@ -162,7 +163,8 @@ def _operand_without_arrow(stop: Stop) -> Repair | None:
         return None
     if sign.type not in SIGNS - UNATTACHED or stop.begins_line:
         return None
-    operand = repeated(stop, stop.here.text)
+    called = re.match(r"\([^()]*\)", stop.line[1])
+    operand = stop.here.text + called[0] if called else repeated(stop, stop.here.text)
     return Repair(errors.OperandWithoutArrow(stop.here, stop.span(sign).text, operand))
 
 

@@ -11,7 +11,7 @@ from itertools import accumulate
 
 from xg.syntax import errors
 from xg.syntax.errors.grammar import INFIX
-from xg.syntax.formulas import Axes, as_chain, as_operator, axes_written
+from xg.syntax.formulas import Axes, as_chain, as_operator, axes_written, shapes_written
 from xg.syntax.stop import Repair, Stop
 
 SIGNS = {"AT", "MATMUL", "PLUS", "ADD", "STAR", "MUL", "MINUS", "SLASH", "CARET"}
@@ -37,7 +37,7 @@ def assigned_chain(stop: Stop) -> Repair | None:
     else:
         front = front.rpartition(".")[2]
         declares = re.match(r"param\b|.*\bParameter\b", rest)
-        meant = _written(rest.rstrip("; "), f" : {front}", _axes_above(stop))
+        meant = _written(rest.rstrip("; "), f" : {front}", stop)
         if declares:
             sizes = re.search(r"\(([^()]+)\)", rest)
             meant = (f"write `param {front} [{sizes[1] if sizes else 'D, D'}]`",)
@@ -56,7 +56,7 @@ def _is_state(stop: Stop, name: str) -> bool:
 def _assigned_state(stop: Stop, state: str, formula: str) -> errors.AssignedChain:
     """`h = y` and `h = f(x)` in a block with `state h`."""
     named = formula.isidentifier()
-    steps = () if named else _written(formula, f" : {state}_1", _axes_above(stop))
+    steps = () if named else _written(formula, f" : {state}_1", stop)
     last = f"write `next {state} = {formula if named else f'{state}_1'}`"
     reason = f"`next` says what the state {state} becomes"
     return errors.AssignedChain(stop.here, (*steps, last), reason)
@@ -64,15 +64,20 @@ def _assigned_state(stop: Stop, state: str, formula: str) -> errors.AssignedChai
 
 def _axes_above(stop: Stop) -> Axes:
     """How many axes the names of the block have, as far as it says that above."""
+    return axes_written(_block_above(stop))
+
+
+def _block_above(stop: Stop) -> str:
+    """The text of the block above the token, as far as shapes are looked for there."""
     text = stop.source.text[max(0, stop.token.start - _ABOVE) : stop.token.start]
-    return axes_written(text[max(0, text.rfind("\nblock")) :])
+    return text[max(0, text.rfind("\nblock")) :]
 
 
-def _written(formula: str, label: str, axes: Axes) -> tuple[str, ...]:
+def _written(formula: str, label: str, stop: Stop) -> tuple[str, ...]:
     """The help that writes a formula as a chain with that label."""
-    if chain := formula if "->" in formula else as_chain(formula, axes):
+    if chain := formula if "->" in formula else as_chain(formula, _axes_above(stop)):
         return (f"write `{chain}{label}`",)
-    if defined := as_operator(formula):
+    if defined := as_operator(formula, shapes_written(_block_above(stop))):
         return (f"define it, `{defined[0]}`, and write `{defined[1]}{label}`",)
     return (f"write its steps, each behind an arrow: `x -> f -> g{label}`",)
 
@@ -84,6 +89,8 @@ def infix_in_chain(stop: Stop) -> Repair | None:
         return None
     if left.type == "ARROW":
         return _sign_as_node(stop)
+    if right is not None and right.type == "EQUAL" and right.start == stop.token.end:
+        return _added_to(stop)
     if left.type != "NAME":
         return None
     between = "ARROW" in stop.expected and "SLASH" not in stop.expected
@@ -111,6 +118,16 @@ def infix_in_chain(stop: Stop) -> Repair | None:
         )
         return Repair(problem)
     return Repair(errors.InfixInChain(stop.here, stop.span(left).text, operand, meant))
+
+
+def _added_to(stop: Stop) -> Repair | None:
+    """`out += relu(d)`."""
+    front, behind = stop.line
+    if not front.isidentifier():
+        return None
+    formula = f"{front} {stop.here.text} ({behind[1:].strip()})"
+    reason = f"a name is made once: what becomes of {front} has a name of its own"
+    return Repair(errors.AssignedChain(stop.here, _written(formula, f" : {front}_2", stop), reason))
 
 
 def _first(formula: str, end: re.Match[str] | None) -> str:

@@ -249,12 +249,32 @@ def _list_of_peers(stop: Stop) -> Repair | None:
     return Repair(errors.ShapeElsewhere(stop.here, reason, f"{peers[1]}{peers[2]}"))
 
 
-def _times_a_number(stop: Stop) -> Repair | None:
-    """`-> *0.5`."""
-    if stop.token.type != "NUMBER" or not re.search(r"->\s*[*⊙]\s*$", stop.line[0]):
+def _number_as_node(stop: Stop) -> Repair | None:
+    """`-> *0.5`, `-> + 1`, `-> 1 - x` and `-> 2 : y`."""
+    token, front, before = stop.token, stop.line[0], stop.previous
+    if token.type == "NUMBER" and re.search(r"->\s*[*⊙]\s*$", front):
+        meant = f"-> scale({stop.here.text})"
+        return Repair(errors.ShapeElsewhere(stop.here, "a number multiplies by scale", meant))
+    if token.type == "NUMBER" and re.search(r"->\s*[+⊕]\s*$", front):
+        return _of_a_number(stop.here, f"x + {stop.here.text}")
+    if before is None or before.type != "NUMBER" or "MUL" in stop.expected:
         return None
-    meant = f"-> scale({stop.here.text})"
-    return Repair(errors.ShapeElsewhere(stop.here, "a number multiplies by scale", meant))
+    number = stop.span(before).text
+    if not re.search(rf"->\s*{re.escape(number)}$", front):
+        return None
+    if token.type in _SIGNS:
+        return _of_a_number(stop.span(before), f"{number} {stop.here.text} x")
+    if token.type not in ("COLON", "ARROW", "_NL", "RBRACE"):
+        return None
+    reason = "a number is no node of a chain: scale multiplies by one"
+    return Repair(errors.ShapeElsewhere(stop.span(before), reason, f"-> scale({number})"))
+
+
+def _of_a_number(span: Span, formula: str) -> Repair:
+    """A formula of a number as an operator of one's own."""
+    fault = "is no node of a chain: a number stands in an operator of your own"
+    define = f"op f(x) = {formula}"
+    return Repair(errors.InfixInChain(span, "", "", "-> f", define=define, fault=fault))
 
 
 def _times_as_a_letter(stop: Stop) -> Repair | None:
@@ -288,7 +308,7 @@ WORDS: tuple[Callable[[Stop], Repair | None], ...] = (
     _positions_in_brackets,
     _formula_as_axis,
     _list_of_peers,
-    _times_a_number,
+    _number_as_node,
     _times_as_a_letter,
     _not_learned,
     other_word,

@@ -102,7 +102,7 @@ def _scanner() -> re.Pattern[str]:
     groups = {
         **patterns(),
         "unclosed": r'"[^"\n{]*',
-        "quoted": r"'[^'\n]*'|“[^”\n]*”|//[^\n]*",
+        "quoted": r"(?<!\w)'[^'\n]*'|“[^”\n]*”|//[^\n]*",
         "sign": _any_of([*signs, *FOREIGN]),
         "letters": r"\w+",
         "unknown": r".",

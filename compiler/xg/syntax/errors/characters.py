@@ -57,6 +57,7 @@ _MARKS: Final = {
 }  # fmt: skip
 
 
+_PRIMES: Final = ("'", "′", "’")
 _DEFINED: Final = {"⊖": "-", "⊘": "/"}
 
 
@@ -70,6 +71,8 @@ class UnknownCharacter(ProblemAt):
         """Define the sign, or name the mark, if it is one over the letter before it."""
         if sign := _DEFINED.get(self.span.text):
             return (f"define it: `op f(x, y) = x {sign} y`, and write `-> f<-…`",)
+        if self.span.text in _PRIMES:
+            return ("names have no primes: a number behind it tells `x_2` from `x`",)
         word = _MARKS.get(self.span.text)
         return (f"a letter has no mark: write `_{word}` behind it",) if word else ()
 
