@@ -34,6 +34,7 @@ _ENDS = (
     | ITEM_WORDS
     | STATEMENT_WORDS
 )
+_NEAR = 200  # characters in front of a token that are looked at, at most
 _LISTING = {"DIM", "MESH", "PARAM", "STATE"}
 _ATOMS = {"NAME", "NUMBER", "UNDERSCORE", "RPAR"}
 _BRACKETS = {"LPAR": "(", "RPAR": ")", "LSQB": "[", "RSQB": "]", "LBRACE": "{", "RBRACE": "}"}
@@ -218,6 +219,34 @@ def _arrow_as_comparison(stop: Stop) -> Repair | None:
     return None
 
 
+def _chained_comparison(stop: Stop) -> Repair | None:
+    """`1 > x > 0`, where comparisons are joined by a function."""
+    if stop.token.type not in ("GREATER", "AT_LEAST"):
+        return None
+    before = re.search(r"([^(),=>]+)(>=?)([^(),=>]+)$", stop.line[0][-_NEAR:])
+    last = re.match(r"[\w. +*/^-]+", stop.line[1])
+    if before is None or last is None:
+        return None
+    first, sign, middle = (part.strip() for part in before.groups())
+    meant = f"and({first} {sign} {middle}, {middle} {stop.here.text} {last[0].strip()})"
+    reason = "comparisons are joined by a function"
+    return Repair(errors.ShapeElsewhere(stop.here, reason, meant))
+
+
+def _product_of_parentheses(stop: Stop) -> Repair | None:
+    """`sigmoid(x) (1 - x)` in an expression."""
+    before, in_op = stop.previous, stop.statement is not None and stop.statement.type == "OP"
+    if not in_op or stop.token.type != "LPAR" or before is None or before.type != "RPAR":
+        return None
+    if not {"STAR", "SLASH"} <= stop.expected:
+        return None
+    left = re.search(r"\w*\([^()]*\)$", stop.line[0][-_NEAR:])
+    right = re.match(r"[^()]*\)", stop.line[1])
+    meant = f"{left[0] if left else '…'} * ({right[0] if right else '…'}"
+    reason = "a product is written with `*`"
+    return Repair(errors.ShapeElsewhere(stop.here, reason, meant), ("STAR",))
+
+
 def _statement_outside(stop: Stop) -> Repair | None:
     if "item" not in stop.reader.choices:
         return None
@@ -250,12 +279,19 @@ def _semicolon(stop: Stop) -> Repair | None:
 
 
 def _lines_in_one(stop: Stop) -> Repair | None:
-    """`W_1 [D, H/N_T], b_1 [H/N_T]` in a plan, which ends a line behind each shape."""
-    if stop.token.type != "COMMA" or not stop.reader.awaits("placement"):
+    """`W_1 [D, H/N_T], b_1 [H/N_T]` in a plan, which ends a line behind each shape.
+
+    Without a comma the second name is read as a word behind the first shape, until its own.
+    """
+    before = stop.previous
+    if stop.opening or before is None or not stop.reader.awaits("placement"):
         return None
-    if stop.opening or not {"_NL", "RBRACE"} & stop.expected:
+    if stop.token.type == "COMMA" and {"_NL", "RBRACE"} & stop.expected:
+        return Repair(errors.LinesInOne(stop.here), ("_NL",), drop=True)
+    named = stop.token.type in ("LSQB", "DOT") and before.type == "NAME"
+    if not named or stop.begins_line or "]" not in stop.line[0]:
         return None
-    return Repair(errors.LinesInOne(stop.here), ("_NL",), drop=True)
+    return Repair(errors.LinesInOne(stop.span(before)))
 
 
 _KNOWN: tuple[Callable[[Stop], Repair | None], ...] = (
@@ -280,6 +316,8 @@ _KNOWN: tuple[Callable[[Stop], Repair | None], ...] = (
     _number_in_chain,
     _stacked_sign,
     _arrow_as_comparison,
+    _chained_comparison,
+    _product_of_parentheses,
     _statement_outside,
     _unquoted_file,
     _file_before_names,

@@ -38,6 +38,7 @@ class BlockScope:
     sizes: Sizes = field(init=False)
     values: dict[str, Value] = field(default_factory=dict[str, Value], init=False)
     spoiled: set[str] = field(default_factory=set[str], init=False)
+    unlabelled: bool = field(default=False, init=False)  # a label has too few names, one is meant
     steps: list[Apply | Call] = field(default_factory=list[Apply | Call], init=False)
     calls: dict[str, ResolvedCall] = field(default_factory=dict[str, ResolvedCall], init=False)
     foreign: dict[str, Value] = field(default_factory=dict[str, Value], init=False)
@@ -112,7 +113,7 @@ class BlockScope:
             if first in self.values:
                 self.read.add(self.values[first])
                 return self.values[first]
-            if first in self.spoiled:
+            if first in self.spoiled or self.unlabelled:
                 raise Refused()
             other = "dim" if first in self.reader.dims else "nothing"
             if isinstance(self.operator(path.segments[0]), Op):
@@ -144,7 +145,7 @@ class BlockScope:
             self.lay(values[0], label.shape)
             return
         if len(values) != len(label.ports):
-            raise _wrong_label(label, len(values), ())
+            raise self._wrong_label(label, len(values), ())
         for value, port in zip(values, label.ports, strict=True):
             declared = self.declared(port)
             if declared:
@@ -214,8 +215,15 @@ class BlockScope:
             declared = self.reader.type(shape, None) if shape else None
             return (Value(None, "edge", span, declared),)
         if label and ports:
-            raise _wrong_label(label, count, called)
+            raise self._wrong_label(label, count, called)
         return tuple(Value(None, "edge", span) for _ in range(count))
+
+    def _wrong_label(self, label: ast.Label, count: int, called: Sequence[str]) -> Refused:
+        """A label with more or fewer names than values arrive."""
+        self.unlabelled |= count > len(label.ports)
+        takes = f"{len(label.ports)} value{'s' if len(label.ports) != 1 else ''}"
+        help = (f"name all of them: `: {', '.join(called)}`",) if len(called) == count > 1 else ()
+        return Refused(WrongOperands(label.span, "this label", takes, count, help=help))
 
     def place(self, op: Op) -> str:
         """A name for a node whose edge has none: its glyph and its number among those."""
@@ -231,10 +239,3 @@ class BlockScope:
     def _port_shape(self, port: ast.Port) -> Shape | None:
         written = next(iter(self._written(port)), None)
         return self.reader.shape(written.shape) if written and written.shape else None
-
-
-def _wrong_label(label: ast.Label, count: int, called: Sequence[str]) -> Refused:
-    """A label with more or fewer names than values arrive."""
-    takes = f"{len(label.ports)} value{'s' if len(label.ports) != 1 else ''}"
-    help = (f"name all of them: `: {', '.join(called)}`",) if len(called) == count > 1 else ()
-    return Refused(WrongOperands(label.span, "this label", takes, count, help=help))

@@ -335,18 +335,32 @@ class LinesInOne(ProblemAt):
 
     code = "XG0148"
     title = "a line of a plan says one shape"
-    fix = "write each tensor with its shape in a line of its own, without a comma"
+
+    def helps(self) -> tuple[str, ...]:
+        """The lines that are meant."""
+        comma = ", without a comma" if self.span.text == "," else ""
+        return (f"write each tensor with its shape in a line of its own{comma}",)
 
     def fixes(self) -> tuple[Fix, ...]:
-        """End the line where the comma is, and begin the next as deep as this one."""
+        """End the line where the comma is, and begin the next as deep as this one.
+
+        Without a comma the second name is the place, and begins its line.
+        """
         source, behind = self.span.source, self.span.end
+        if self.span.text != ",":
+            front = source.text[: self.span.start].rstrip(" \t")
+            between = Span(source, len(front), self.span.start)
+            return (self._begin(between),)
         gap = re.compile(r"[ \t]*").match(source.text, behind)
         end = gap.end() if gap else behind
         if source.text[end : end + 1] in ("", "\n", "#", "}"):
             return (Fix("leave the comma out", ((self.span, ""),)),)
-        line = source.line_text(self.span.line)
+        return (self._begin(Span(source, self.span.start, end)),)
+
+    def _begin(self, between: Span) -> Fix:
+        line = between.source.line_text(self.span.line)
         depth = "    " if "{" in line else line[: len(line) - len(line.lstrip())]
-        return (Fix("begin a line here", ((Span(source, self.span.start, end), f"\n{depth}"),)),)
+        return Fix("begin a line here", ((between, f"\n{depth}"),))
 
 
 ELSEWHERE: Final = frozenset({  # what files of Mermaid, Graphviz and Python begin with
