@@ -74,6 +74,14 @@ def same(state: AxisState) -> AxisState:
     return CONSTANT if state.is_same else state
 
 
+def serves(state: AxisState, wanted: AxisState) -> bool:
+    """Whether a value is used as it is where another state is wanted.
+
+    A constant has no gradient, whose terms would be summed.
+    """
+    return state == wanted or (state == CONSTANT and wanted.kind in "IR")
+
+
 # The operator that brings a value from one state into another, each with its transpose in the
 # table: a move from s to t is answered by the move from the dual of t to the dual of s.
 MOVES: Final[Mapping[tuple[Kind, Kind], str]] = {

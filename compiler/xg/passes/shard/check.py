@@ -12,7 +12,7 @@ from xg.diagnostics.lazy_dataclass import dataclass, field, replace
 from xg.ir.collective import FAMILY
 from xg.ir.graph import Apply, Backward, Call, Graph, Program, Value
 from xg.ir.mesh_axes import axes_over
-from xg.ir.placement import CONSTANT, PARTIAL, REPLICATED, AxisState, dual, same
+from xg.ir.placement import CONSTANT, PARTIAL, AxisState, dual, same, serves
 from xg.ir.tensor import TensorType
 from xg.passes.shard.loop_placement import in_all_rounds, stacked_along, taken_along
 from xg.sharding.argument import IllTyped
@@ -170,8 +170,7 @@ class _PlacementChecker:
 
     def _meet(self, values: Sequence[Value], wanted: Sequence[AxisState]) -> None:
         for value, state in zip(values, wanted, strict=True):
-            constant = self.states[value] == CONSTANT and state == REPLICATED
-            if self.states[value] != state and not constant:
+            if not serves(self.states[value], state):
                 raise Unsound(f"{value.name} is {self.states[value]}, not {state}")
 
     def _refuse(self, value: Value, found: AxisState) -> None:

@@ -8,7 +8,7 @@ from xg.diagnostics.diagnostic import DiagnosticError, Problem
 from xg.ir.collective import FAMILY
 from xg.ir.graph import Apply, Call, Graph, Program, Value
 from xg.ir.loop import Loop
-from xg.ir.placement import CONSTANT, REPLICATED, AxisState, shard
+from xg.ir.placement import CONSTANT, REPLICATED, AxisState, serves, shard
 from xg.ir.walk import reached
 from xg.passes.shard.calls import (
     CallRequest,
@@ -102,9 +102,12 @@ def _place_loop(loop: Loop, callee: Graph, states: Sequence[AxisState]) -> Placi
 def _going_round(found: AxisState, left: AxisState) -> AxisState:
     """The state of what goes round, from those in which a round found it and left it.
 
-    One that begins at a number has no gradient there, and one in each later round.
+    One that begins at a number has no gradient there, and one in each later round: as `zeros`
+    that rounds add to, and as a count of rounds, of which each rank uses a part.
     """
-    return left if left.kind == "S" or (found, left) == (CONSTANT, REPLICATED) else found
+    if found == left == CONSTANT:
+        return REPLICATED
+    return left if left.kind == "S" or serves(found, left) else found
 
 
 def refuse_sends(program: Program) -> Iterator[Problem]:

@@ -14,7 +14,7 @@ from xg.diagnostics.lazy_dataclass import dataclass, field, replace
 from xg.diagnostics.source import Span
 from xg.ir.collective import FAMILY, move
 from xg.ir.graph import Apply, Call, Value
-from xg.ir.placement import CONSTANT, INVARIANT, PARTIAL, REPLICATED, AxisState, shard
+from xg.ir.placement import CONSTANT, INVARIANT, PARTIAL, REPLICATED, AxisState, serves, shard
 from xg.ir.tensor import TensorType
 from xg.passes.shard.bodies import Bodies
 from xg.passes.shard.divisions import Divisions, Question
@@ -81,11 +81,8 @@ class Moves:
     def reshard(
         self, value: Value, target: AxisState, span: Span, into: Value | None = None
     ) -> Value:
-        """Bring a value into a state, once for each pair; `into` is the value that results.
-
-        A constant has no gradient, whose terms would be summed: it is used as it is.
-        """
-        if self.states[value] == target or (self.states[value], target) == (CONSTANT, REPLICATED):
+        """Bring a value into a state, once for each pair; `into` is the value that results."""
+        if serves(self.states[value], target):
             return value
         values = self.resharded.setdefault(value, {})
         if target not in values:
