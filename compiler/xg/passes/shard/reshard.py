@@ -26,6 +26,7 @@ SCATTER: Final = 15.0
 GATHER: Final = 18.0
 SUM: Final = 20.0
 PART_AGAIN: Final = 22.0  # a slice of what is gathered for other uses: the part that was there
+USED_SUM: Final = 100.0  # beside what each rank uses for its own, where nothing else fits
 TRIED_AT_MOST: Final = 2_000
 
 
@@ -80,6 +81,7 @@ def _options(
         if demand is not None:
             yield ReshardOption(SCATTER, demand)
         yield ReshardOption(SUM, INVARIANT)
+        yield ReshardOption(USED_SUM, REPLICATED)
 
 
 def _in_use(state: AxisState, use: AxisState, *, sends: bool) -> Iterator[ReshardOption]:
