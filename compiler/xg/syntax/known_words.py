@@ -6,7 +6,8 @@ Imported only when a file has an error.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from itertools import count
 from typing import Final
 
 from xg.diagnostics.similar import SLIP, similar
@@ -31,6 +32,7 @@ _BY_NAME: Final = (
 )
 _FUNCTION: Final = re.compile(r"(\w+\([^()]*\))\s*:\s*return\s+(.+)")
 _SIGNS: Final = {"STAR", "SLASH", "PLUS", "MINUS", "CARET", "MUL", "ADD", "AT"}
+_NEW_AXES: Final = ("BC", "fill", "normal", "uniform", "bernoulli")  # what their brackets list
 _PORT: Final = 200  # characters of a name with its shape, at most
 
 
@@ -226,16 +228,29 @@ def _formula_as_axis(stop: Stop) -> Repair | None:
     inside = re.match(r"[^\[\]\n]*", text[opening.end :])
     if node is None or inside is None:
         return None
-    start = text.rfind(",", opening.end, stop.token.start) + 1 or opening.end
-    end = start + len(text[start : opening.end + len(inside[0])].partition(",")[0])
-    formula = text[start:end]
-    start += len(formula) - len(formula.lstrip())
-    span = Span(stop.source, start, start + len(formula.strip()))
+    place = stop.token.start - opening.end
+    items = re.finditer(r"\s*((?:(?!->)[^,()])*[^,()\s>])", inside[0])
+    item = next((each for each in items if each.end() > place), None)
+    if item is None:
+        return None
+    formula = item[1].rstrip(" -")
+    span = Span(stop.source, opening.end + item.start(1), opening.end + item.start(1) + len(formula))
     if is_value(text[: opening.start], node[0]):
         reason = "positions are taken by slice, one of them by pick"
-        meant = f"{node[0]} -> pick[S]({formula.strip()})"
+        meant = f"{node[0]} -> pick[S]({formula})"
         return Repair(errors.ShapeElsewhere(span, reason, meant))
-    return Repair(errors.AxisFormula(span, node[0]))
+    name = next(name for name in _free_names() if not re.search(rf"\b{name}\b", text))
+    before, behind = inside[0][: item.start(1)], inside[0][item.start(1) + len(formula) :]
+    new = "->" in before or node[0] in _NEW_AXES
+    brackets = f"[{before}{name}{f'={formula}' if new else ''}{behind}]"
+    is_listed = not new and "->" not in behind
+    return Repair(errors.AxisFormula(span, f"{node[0]}{brackets}", name if is_listed else ""))
+
+
+def _free_names() -> Iterator[str]:
+    """Names that an axis may get, without end."""
+    yield "n"
+    yield from (f"n_{number}" for number in count(2))
 
 
 def _list_of_peers(stop: Stop) -> Repair | None:

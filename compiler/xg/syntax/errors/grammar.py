@@ -202,12 +202,15 @@ class AxisFormula(ProblemAt):
 
     code = "XG0149"
     title = "brackets behind a node name axes, and {span.text!q} is a formula"
-    node: str
+    meant: str
+    name: str  # of the axis, where a dim of the block has the formula
 
     def helps(self) -> tuple[str, ...]:
-        """A dim that has the formula, or the place of the axis."""
-        named = f"`dim n = {self.span.text}` in the block and {self.node}[n]"
-        return (f"give it a name, {named}, or count from the end: {self.node}[-1] is the last",)
+        """A dim that has the formula, or the place of the axis; in a map, its name there."""
+        if not self.name:
+            return (f"write `{self.meant}`",)
+        named = f"give it a name, `dim {self.name} = {self.span.text}` in the block and {self.meant}"
+        return (f"{named}, or count from the end: -1 is the last axis",)
 
 
 INFIX: Final = {
@@ -342,10 +345,7 @@ class LinesInOne(ProblemAt):
         return (f"write each tensor with its shape in a line of its own{comma}",)
 
     def fixes(self) -> tuple[Fix, ...]:
-        """End the line where the comma is, and begin the next as deep as this one.
-
-        Without a comma the second name is the place, and begins its line.
-        """
+        """End the line where the comma is, or begin one at the name, as deep as this one."""
         source, behind = self.span.source, self.span.end
         if self.span.text != ",":
             front = source.text[: self.span.start].rstrip(" \t")
