@@ -23,8 +23,35 @@ HERE = Path(__file__).parent
 MAKER, WARM_UP = HERE / "make_snapshot.mjs", HERE / "warm_up.py"
 FILES = ("memory.bin", "memory.json")
 SECONDS = 300
-# What a page cannot ask for, as it needs NumPy, torch or a terminal.
-UNUSED = re.compile(
+# What a page cannot ask for, as it needs NumPy, torch or a terminal: how names begin in a folder.
+LEFT_OUT = {
+    "lark": ("",),
+    "xg_runtime": ("",),
+    "xg_grammar": ("build", "xg.lark", "pygments"),
+    "xg": ("notebook.py", "sphinx.py", "testing.py", "__main__", "importing/", "verify/"),
+    "xg/cli": (
+        *("actions/", "backend_argument", "checking", "commands/", "compiling", "computing"),
+        *("counterpart", "dumped", "effects", "export", "foreign_", "input_arrays", "kept_edges"),
+        *("live/", "module_ranks", "naming_modules", "new_project/", "placed_module", "plan_"),
+        *("published", "rank", "shells/", "sources", "stages_of_module", "target", "training/"),
+        *("watch", "writer"),
+    ),
+    "xg/cli/render": (
+        *("claims", "diff_", "findings", "found_plans", "module_agreement", "proven_"),
+    ),
+    "xg/codegen": ("dtensor/", "jax/on_arrays"),
+    "xg/editor": ("server/",),
+    "xg/editor/meaning": (
+        *("edges", "explain", "find", "hints", "occurrences", "outline", "placements"),
+        *("rename", "trail"),
+    ),
+    "xg/pages": (
+        *("dictionary", "diff/", "embedded", "explain/", "kinds", "markdown_figures", "outputs"),
+    ),
+    "xg/passes": ("decode_step/", "ir_text/"),
+}
+PREFIXES = tuple(f"{folder}/{name}" for folder, names in LEFT_OUT.items() for name in names)
+USED = re.compile(
     r"lark/|xg_runtime/|xg_grammar/(build|xg\.lark)|xg/(notebook|sphinx|testing)\.py"
     r"|xg/library/.*\.names\.toml|xg/cli/commands/(?!__init__|cost\b)"
     r"|xg/__main__|xg_grammar/pygments|xg/cli/(backend_argument|checking|compiling|sources|target)"
@@ -38,12 +65,20 @@ UNUSED = re.compile(
     r"|occurrences|outline|placements|rename|trail)"
     r"|xg/(importing|verify)/|xg/editor/server/|xg/pages/(diff|explain)/|xg/passes/(decode_step|ir_text)/"
 )
-USED = re.compile(  # of these, by the explorer
-    r"xg/verify/((__init__|facts|single_device|proof_sizes|meshes)|reference/\w+)\.py"
+USED = re.compile(  # of these, by costs and by the explorer
+    r"xg/cli/commands/(__init__|cost)\.py"
+    r"|xg/verify/((__init__|facts|single_device|proof_sizes|meshes)|reference/\w+)\.py"
     r"|xg_runtime/(__init__|errors|held|module)\.py"
     r"|xg_runtime/ranks/(?!process|launch|join|worker|watch|heart|hand|rendez|stage|pipeline"
     r"|agreement|backend|dtensors|failure|folder|messages|run_task|task|terms|torch)\w+\.py"
 )
+
+
+def is_sent(name: str) -> bool:
+    """Whether a page may ask for a file of the compiler that the memory does not hold."""
+    names_weights = name.startswith("xg/library/") and name.endswith(".names.toml")
+    left_out = names_weights or name.startswith(PREFIXES)
+    return bool(USED.fullmatch(name)) or not left_out
 
 
 def snapshot(files: dict[str, bytes], cache: Path = CACHE) -> dict[str, bytes]:
@@ -63,7 +98,7 @@ def snapshot(files: dict[str, bytes], cache: Path = CACHE) -> dict[str, bytes]:
         rest = [
             (name, archive.read(name))
             for name in archive.namelist()
-            if name not in known and (USED.fullmatch(name) or not UNUSED.match(name))
+            if name not in known and is_sent(name)
         ]
     return {**found, f"{FOLDER}/rest.zip.gz": squeezed(rest)}
 

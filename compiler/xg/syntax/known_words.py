@@ -234,7 +234,9 @@ def _formula_as_axis(stop: Stop) -> Repair | None:
     if item is None:
         return None
     formula = item[1].rstrip(" -")
-    span = Span(stop.source, opening.end + item.start(1), opening.end + item.start(1) + len(formula))
+    span = Span(
+        stop.source, opening.end + item.start(1), opening.end + item.start(1) + len(formula)
+    )
     if is_value(text[: opening.start], node[0]):
         reason = "positions are taken by slice, one of them by pick"
         meant = f"{node[0]} -> pick[S]({formula})"

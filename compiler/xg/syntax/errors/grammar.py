@@ -209,7 +209,9 @@ class AxisFormula(ProblemAt):
         """A dim that has the formula, or the place of the axis; in a map, its name there."""
         if not self.name:
             return (f"write `{self.meant}`",)
-        named = f"give it a name, `dim {self.name} = {self.span.text}` in the block and {self.meant}"
+        named = (
+            f"give it a name, `dim {self.name} = {self.span.text}` in the block and {self.meant}"
+        )
         return (f"{named}, or count from the end: -1 is the last axis",)
 
 

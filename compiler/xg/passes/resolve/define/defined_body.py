@@ -126,7 +126,9 @@ class Trace:
         axis = item.name.name if isinstance(item, ast.Axis) and item.size is None else ""
         if axis not in self.lengths or axis == REST or len(call.arguments) > 1:
             where = "S an axis of an operand: op f(x [.., S]) = …"
-            other = axis and axis != REST and f"op {self.signature.operator}(…, i [{axis}] in {axis})"
+            other = (
+                axis and axis != REST and f"op {self.signature.operator}(…, i [{axis}] in {axis})"
+            )
             help = (f"along {axis} positions are an operand: {other}, with range({axis})",)
             form = f"range[S] or range[S](START), {where}"
             raise Wrong(WrongArguments(call.span, form, help if other else ()))
