@@ -229,6 +229,24 @@ CASES = {
     "a comma before a shape": (
         "", "F(x, [B, D]) -> y [B, D] {\n    x -> tanh : y\n}", "x, [B, D]"
     ),
+    "a number added": ("", "F(x [B, D]) -> y [B, D] {\n    x -> + 1 : y\n}", "-> + 1"),
+    "a number in front": (
+        "", "F(x [B, D]) -> y [B, D] {\n    x -> tanh -> 1 - x : y\n}", "-> 1 - x"
+    ),
+    "a number alone": ("", "F(x [B, D]) -> y [B, D] {\n    x -> 2 : y\n}", "-> 2"),
+    "a call behind a sign": (
+        "", "F(x [B, D], b [D]) -> y [B, D] {\n    x -> + BC(b) : y\n}", "-> + BC(b)"
+    ),
+    "a sum that assigns": (
+        "", "F(out, d [B, D]) -> out_2 [B, D] {\n    out += relu(d)\n}", "out += relu(d)"
+    ),
+    "a mean of a formula": (
+        "", "F(x, d [B, D]) -> loss [] {\n    loss = -mean(x*log(d))\n}", "loss = -mean(x*log(d))"
+    ),
+    "a size of a new axis": (
+        "", "F(x [B]) -> y [B, 2*D] {\n    x -> BC[b -> b, 2*D] : y\n}", "BC[b -> b, 2*D]"
+    ),
+    "a size of noise": ("", "F() -> y [B, D/2] {\n    fill[B, D/2](1) : y\n}", "fill[B, D/2]"),
 }  # fmt: skip
 WRITTEN = re.compile(
     r"(?:write|name them:|then|line,|which:|figure:|index:|goes on,) "
@@ -258,6 +276,43 @@ def test_the_program_that_a_help_leads_to_compiles(case: str) -> None:
     assert block.count(wrong) == 1
     mended = block.replace(wrong, "\n    ".join(lines).replace("…", "m"))
     assert refused(f"{dims}{op[0] if op else ''}{head}\n{mended}\n") == [], help
+
+
+SIGNATURES = {  # an operator of the file, and what its help replaces
+    "two axes of one name": ("op P(x [.., D, D]) = x * 2", "[.., D, D]"),
+    "comparisons in a row": ("op P(x) = select(1 > x > 0, x, 0)", "1 > x > 0"),
+    "a product of parentheses": ("op P(x) = sigmoid(x) (1 - x)", "sigmoid(x) (1 - x)"),
+}
+
+
+@pytest.mark.parametrize("case", SIGNATURES)
+def test_an_operator_is_written_as_a_help_says(case: str) -> None:
+    defined, wrong = SIGNATURES[case]
+    block = "block F(x [D, D]) -> y [D, D] {\n    x -> P : y\n}\n"
+    (found,) = refused(f"dim D = 2\n{defined}\n{block}")
+    (line,) = WRITTEN.findall("\n".join(found.help))
+    assert refused(f"dim D = 2\n{defined.replace(wrong, line)}\n{block}") == [], line
+
+
+def test_the_dim_that_a_formula_in_brackets_becomes_is_a_new_one() -> None:
+    """The name is free, and what else the brackets list stays."""
+    text = "dim B, S, D, n = 3\nblock F(x [B, S, D/2]) -> y [B] {\n    x -> sum[S, D/2] : y\n}\n"
+    found, *_ = refused(text)
+    (help,) = found.help
+    line, node = re.findall(r"(dim [^`]*)`|block and (.*?), or", help)
+    mended = text.replace("sum[S, D/2]", node[1]).replace("    x", f"    {line[0]}\n    x")
+    assert line[0] == "dim n_2 = D/2"
+    assert refused(mended) == []
+
+
+def test_positions_of_an_axis_that_no_operand_has_are_an_operand() -> None:
+    block = "block F(x [B, D]) -> y [B, D, S] {{\n    {} : y\n}}\n"
+    text = f"dim B, D, S = 3\nop at(x [B, D]) = x + range[S]\n{block.format('x -> at')}"
+    (found,) = refused(text)
+    (help,) = found.help
+    head, source = re.findall(r"(i \[S\] in S)\)|with (range\(S\))", help)
+    mended = f"dim B, D, S = 3\nop at(x [B, D], {head[0]}) = x + i\n"
+    assert refused(mended + block.format(f"x, {source[1]} -> at")) == []
 
 
 DECLARED = {  # the head of a block, its chain, and what a help may say more than a declaration

@@ -1,4 +1,4 @@
-"""A map of R beside the shape of its label, which says how an axis splits."""
+"""Brackets beside the shape of a label: a map of R, which splits an axis, and the axis of C."""
 
 from __future__ import annotations
 
@@ -43,3 +43,25 @@ def test_a_label_says_how_an_axis_splits(target: str, label: str, moved: tuple[i
 def test_a_label_that_does_not_say_it_is_refused(target: str, label: str, told: str) -> None:
     with pytest.raises(DiagnosticError, match=told):
         xg.compile(source=text(target, label))
+
+
+def test_the_axis_that_is_put_together_has_its_name_before_or_behind() -> None:
+    """`C[H]` is of [B, H - 2] and [B, 2], too: H is what they become."""
+    head = "dim B, H, W\nblock F(x [B, H, W]) -> y [B, H, W] {\n"
+    parts = "    x -> slice[H](2, H) : front\n    x -> slice[H](0, 2) : last\n"
+    x = np.arange(40.0).reshape(2, 5, 4)
+    for brackets in ("[H]", "[-2]", ""):
+        chain = f"    front, last -> C{brackets} : y\n}}\n"
+        module = xg.compile(source=head + parts + chain, sizes={"H": 5}).on_arrays()
+        outputs, _ = module.forward({}, {"x": x})
+        assert np.array_equal(outputs["y"], np.roll(x, -2, axis=1)), brackets
+    with pytest.raises(DiagnosticError) as refused:
+        xg.compile(source=f"{head}{parts}    front, last -> C[W] : y\n}}\n")
+    assert refused.value.diagnostics[0].help == ("they fit: C[-2] makes [B, H, W]",)
+
+
+def test_a_name_before_goes_before_one_behind() -> None:
+    """[N, K] and [N, K], where 2*N is K: along N, as ever."""
+    text = "dim N = 3, K = 2*N\nblock F(x [N, K]) -> y [2*N, K] {\n    x, x -> C[N] : y\n}\n"
+    outputs, _ = xg.compile(source=text).on_arrays().forward({}, {"x": np.ones((3, 6))})
+    assert outputs["y"].shape == (6, 6)

@@ -10,7 +10,7 @@ from sharding.modules import generated
 from sharding.ranks import Arrays, interpreted
 
 import xg
-from xg.frontend.project import read_project
+from xg.frontend.project import parse_project, read_project
 from xg.verify.plan_proof import prove_ranks
 from xg.verify.reference.interpret import initial
 
@@ -103,3 +103,49 @@ def test_operands_that_rounds_share_are_summed_once(tmp_path: Path) -> None:
     rounds = text[text.index("def d_fading(") : text.index("def d_net(")]
     assert "all_reduce" in backward
     assert "all_reduce" not in rounds
+
+
+COUNTING = """\
+dim B, S, D = 4, F = 6
+mesh N_T = 2
+
+op Later(h) = h + 1
+
+block Cell(x [B, F]) -> y [B, F] {
+    state h [B, F] = zeros
+    state n [F] = ones  # which no operand changes
+
+    x -> ⊕<-h -> ⊙<-BC(n) -> tanh : y
+    n -> Later                    : m
+    next h = y
+    next n = m
+}
+
+block Net(X [B, S, D], t [B, S, D]) -> Y [B, S, D] {
+    param W [D, F], V [F, D]
+
+    X -> •<=W          : U [B, S, F]
+    U -> Cell over S   : Q, h, n
+    Q -> ⊕<-U -> •<=V -> ⊕<-t : Y
+}
+
+plan DP of Net {
+    X, t [B/N_T, S, D]
+}
+
+plan Rows of Net {
+    W [D/N_T, F]
+}
+
+plan TP of Net {
+    W [D, F/N_T]
+    V [F/N_T, D]
+}
+"""
+
+
+@pytest.mark.parametrize("plan", ["DP", "Rows", "TP"])
+def test_states_that_begin_at_numbers_settle(plan: str) -> None:
+    """As what is summed before the loop and computed once, or as parts of what all count."""
+    proof = prove_ranks(parse_project(COUNTING.encode()), "Net", plan, {}, seed=0)
+    assert proof.passed

@@ -68,7 +68,8 @@ def _reaching(use: Use, joined: Mapping[int, Shape]) -> list[int]:
 def _refused(use: Use, said: str, joined: Mapping[int, Shape], named: Axis | None) -> Misuse:
     if named is None or not joined:
         return Misuse(f"{said} along any axis")
-    ways = (f"C[{axis}] makes {use.spell(put)}" for axis, put in joined.items())
+    wanted = _reaching(use, joined) or joined
+    ways = (f"C[{axis}] makes {use.spell(joined[axis])}" for axis in wanted)
     return Misuse(f"{said} along {named.name or 1}", help=(f"they fit: {', '.join(ways)}",))
 
 

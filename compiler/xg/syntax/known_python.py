@@ -31,7 +31,9 @@ def _elsewhere(stop: Stop, reason: str, meant: str) -> Repair:
 
 
 def _behind_a_module(stop: Stop) -> Repair | None:
-    """`-> torch.tanh` and `np.cos(x)`."""
+    """`-> torch.tanh` and `np.cos(x)`; in a plan `layers.W` is a path."""
+    if stop.reader.awaits("placement"):
+        return None
     front, behind = _near(stop)
     text = f"{front}{stop.here.text}"
     name = re.search(rf"\b{_MODULES}(?:\.{_MODULES})*\.(\w+)\($", text)

@@ -38,10 +38,13 @@ def run(options: Namespace, console: Console) -> int:
     """Prove every block, then every plan, then check every document; a failure stops nothing."""
     kinds = _kinds(options)
     parts: list[_KindOfProof] = []
-    if "fd" in kinds or ({*OTHERS} & {*kinds} and not {*RANKS} & {*kinds}):
+    ranks = {*RANKS} & {*kinds}
+    alone = () if options.plan else _without_ranks(kinds)  # these have no other proof
+    if "fd" in kinds or alone or ({*OTHERS} & {*kinds} and not ranks):
         parts.append(_gradients(options, console, kinds))
-    if {*RANKS} & {*kinds}:
-        parts.append(_ranks(options, console, kinds))
+    if ranks:
+        of_ranks = [kind for kind in kinds if kind not in alone]
+        parts.append(_ranks(options, console, of_ranks))
     if "document" in kinds:
         parts.append(_claims(options, console))
     passed = all(part.passed for part in parts)
@@ -52,6 +55,11 @@ def run(options: Namespace, console: Console) -> int:
         for part in parts:
             console.judge(part.summary)
     return FINE if passed else PROBLEM
+
+
+def _without_ranks(kinds: Sequence[str]) -> Sequence[str]:
+    """The backends asked for whose code is for one device only."""
+    return [name for name in OTHERS if name in kinds and "ranks" not in find(name).forms]
 
 
 def _kinds(options: Namespace) -> Sequence[str]:
