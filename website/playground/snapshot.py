@@ -30,41 +30,27 @@ LEFT_OUT = {
     "xg_grammar": ("build", "xg.lark", "pygments"),
     "xg": ("notebook.py", "sphinx.py", "testing.py", "__main__", "importing/", "verify/"),
     "xg/cli": (
-        *("actions/", "backend_argument", "checking", "commands/", "compiling", "computing"),
-        *("counterpart", "dumped", "effects", "export", "foreign_", "input_arrays", "kept_edges"),
-        *("live/", "module_ranks", "naming_modules", "new_project/", "placed_module", "plan_"),
-        *("published", "rank", "shells/", "sources", "stages_of_module", "target", "training/"),
-        *("watch", "writer"),
+        "actions/", "backend_argument", "checking", "commands/", "compiling", "computing",
+        "counterpart", "dumped", "effects", "export", "foreign_", "input_arrays", "kept_edges",
+        "live/", "module_ranks", "naming_modules", "new_project/", "placed_module", "plan_",
+        "published", "rank", "shells/", "sources", "stages_of_module", "target", "training/",
+        "watch", "writer",
     ),
     "xg/cli/render": (
-        *("claims", "diff_", "findings", "found_plans", "module_agreement", "proven_"),
+        "claims", "diff_", "findings", "found_plans", "module_agreement", "proven_",
     ),
     "xg/codegen": ("dtensor/", "jax/on_arrays"),
     "xg/editor": ("server/",),
     "xg/editor/meaning": (
-        *("edges", "explain", "find", "hints", "occurrences", "outline", "placements"),
-        *("rename", "trail"),
+        "edges", "explain", "find", "hints", "occurrences", "outline", "placements", "rename",
+        "trail",
     ),
     "xg/pages": (
-        *("dictionary", "diff/", "embedded", "explain/", "kinds", "markdown_figures", "outputs"),
+        "dictionary", "diff/", "embedded", "explain/", "kinds", "markdown_figures", "outputs",
     ),
     "xg/passes": ("decode_step/", "ir_text/"),
-}
+}  # fmt: skip
 PREFIXES = tuple(f"{folder}/{name}" for folder, names in LEFT_OUT.items() for name in names)
-USED = re.compile(
-    r"lark/|xg_runtime/|xg_grammar/(build|xg\.lark)|xg/(notebook|sphinx|testing)\.py"
-    r"|xg/library/.*\.names\.toml|xg/cli/commands/(?!__init__|cost\b)"
-    r"|xg/__main__|xg_grammar/pygments|xg/cli/(backend_argument|checking|compiling|sources|target)"
-    r"|xg/pages/(dictionary|embedded|kinds|markdown_figures|outputs)"
-    r"|xg/cli/(actions|live|new_project|shells|training)/"
-    r"|xg/cli/(computing|counterpart|dumped|effects|export|foreign_|input_arrays|kept_edges"
-    r"|module_ranks|naming_modules|placed_module|plan_|published|rank|stages_of_module|watch"
-    r"|writer)"
-    r"|xg/cli/render/(claims|diff_|findings|found_plans|module_agreement|proven_)"
-    r"|xg/codegen/(dtensor/|jax/on_arrays)|xg/editor/meaning/(edges|explain|find|hints"
-    r"|occurrences|outline|placements|rename|trail)"
-    r"|xg/(importing|verify)/|xg/editor/server/|xg/pages/(diff|explain)/|xg/passes/(decode_step|ir_text)/"
-)
 USED = re.compile(  # of these, by costs and by the explorer
     r"xg/cli/commands/(__init__|cost)\.py"
     r"|xg/verify/((__init__|facts|single_device|proof_sizes|meshes)|reference/\w+)\.py"
