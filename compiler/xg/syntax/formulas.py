@@ -60,8 +60,8 @@ def as_chain(text: str, axes: Axes | None = None) -> str | None:
 def as_operator(text: str, shapes: Shapes | None = None) -> tuple[str, str] | None:
     """An operator of one's own that computes a formula of numbers, and the chain with it.
 
-    What a sum or a mean does not say, its axes, are all that its first name has by `shapes`, or
-    the last one where that is unknown.
+    A sum or a mean without axes is over all that its first name has by `shapes`, or over
+    the last one where these are unknown.
 
     >>> as_operator("x**2 - y")
     ('op f(x, y) = x^2 - y', 'x -> f<-y')
