@@ -63,7 +63,7 @@ def members() -> set[str]:
 
 @pytest.fixture(scope="module")
 def asked_for(members: set[str]) -> set[str]:
-    """The files that a page reads behind its memory: every view of programs with blocks, loops and plans."""
+    """The files that a page reads behind its memory, for every view of some programs."""
     shown = ("notation/mha", "notation/mlp", "examples/lstm", "examples/moe", "notation/flow")
     texts = [Path(f"diagrams/{name}.xg").read_text(encoding="utf-8") for name in shown]
     command = [sys.executable, "-c", ASKING, json.dumps(texts)]
