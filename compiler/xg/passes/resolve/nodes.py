@@ -168,7 +168,7 @@ def _named(use: ast.NodeUse, block: ast.Block) -> int:
     """How many results a label names: the outputs, and behind them final states if it likes."""
     ports = len(use.label.ports) if use.label else 0
     most = len(block.outputs) + (len(block.states) if use.over else 0)
-    return ports if len(block.outputs) < ports <= most else len(block.outputs)
+    return min(ports, most) if len(block.outputs) < ports else len(block.outputs)
 
 
 def _results(scope: BlockScope, use: ast.NodeUse, block: ast.Block) -> tuple[Value, ...]:
@@ -176,8 +176,8 @@ def _results(scope: BlockScope, use: ast.NodeUse, block: ast.Block) -> tuple[Val
     count = _named(use, block)
     rest = len(block.outputs) + len(block.states) - count if use.over else 0
     unnamed = (Value(None, "edge", use.span) for _ in range(rest))
-    names = tuple(port.name.name for port in block.outputs)
-    return (*scope.made(use.label, count, use.span, names), *unnamed)
+    names = tuple(port.name.name for port in (*block.outputs, *block.states))
+    return (*scope.made(use.label, count, use.span, names[:count]), *unnamed)
 
 
 def _takes(least: int, names: Sequence[str]) -> str:

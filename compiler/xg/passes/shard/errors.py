@@ -152,7 +152,10 @@ class RoundSends(ProblemAt):
     code = "XG0812"
     title = "each round of {block} would send over {axis}: {names}"
     label = "sent here, or its gradient"
-    fix = "a parameter that the loop is given by an arrow is sent once for all rounds"
+    fix = (
+        "a parameter that the loop is given by an arrow is sent once for all rounds",
+        "where each round computes from its rank's part alone, nothing is sent: divide the batch",
+    )
     block: str
     names: str
     axis: str
