@@ -223,7 +223,7 @@ def _chained_comparison(stop: Stop) -> Repair | None:
     """`1 > x > 0`, where comparisons are joined by a function."""
     if stop.token.type not in ("GREATER", "AT_LEAST"):
         return None
-    before = re.search(r"([^(),=>]+)(>=?)([^(),=>]+)$", stop.line[0][-_NEAR:])
+    before = re.search(r"([^(),=>]+)(?<!-)(>=?)([^(),=>]+)$", stop.line[0][-_NEAR:])
     last = re.match(r"[\w. +*/^-]+", stop.line[1])
     if before is None or last is None:
         return None
