@@ -149,3 +149,36 @@ def test_states_that_begin_at_numbers_settle(plan: str) -> None:
     """As what is summed before the loop and computed once, or as parts of what all count."""
     proof = prove_ranks(parse_project(COUNTING.encode()), "Net", plan, {}, seed=0)
     assert proof.passed
+
+
+SUMMED = """\
+dim B, S, D = 4, F = 6
+mesh N_T = 2
+
+op Later(h) = h + 1
+
+block Count(x [B, F]) -> y [F] {
+    state h [F] = zeros
+    h -> Later : y
+    next h = y
+}
+
+block Net(X [B, S, D], T [B, S, F]) -> Z [B, S, F] {
+    param W [D, F]
+
+    T -> Count over S                            : Q [F, S], h
+    X -> •<=W -> mean[B]                         : P [S, F]  # a sum of what ranks have terms of
+    P -> ⊕<-T(Q) -> BC[s, f -> b=B, s, f] -> ⊙<-T : Z
+}
+
+plan Part of Net {
+    T [B/N_T, S, F]
+    W [D/N_T, F]
+}
+"""
+
+
+def test_a_sum_is_made_beside_what_each_rank_uses() -> None:
+    """Nothing else fits: a count is used by each rank for its part of the batch."""
+    proof = prove_ranks(parse_project(SUMMED.encode()), "Net", "Part", {}, seed=0)
+    assert proof.passed
