@@ -114,18 +114,21 @@ op Later(h) = h + 1
 block Cell(x [B, F]) -> y [B, F] {
     state h [B, F] = zeros
     state n [F] = ones  # which no operand changes
+    state k [F] = ones  # nor a gradient reaches
 
-    x -> ⊕<-h -> ⊙<-BC(n) -> tanh : y
-    n -> Later                    : m
+    x -> ⊕<-h -> ⊙<-BC(n) -> ⊙<-BC(k) -> tanh : y
+    n -> Later                                : m
+    k -> Later -> stop                        : l
     next h = y
     next n = m
+    next k = l
 }
 
 block Net(X [B, S, D], t [B, S, D]) -> Y [B, S, D] {
     param W [D, F], V [F, D]
 
     X -> •<=W          : U [B, S, F]
-    U -> Cell over S   : Q, h, n
+    U -> Cell over S   : Q, h, n, k
     Q -> ⊕<-U -> •<=V -> ⊕<-t : Y
 }
 

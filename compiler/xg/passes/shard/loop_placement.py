@@ -93,7 +93,7 @@ def _place_loop(loop: Loop, callee: Graph, states: Sequence[AxisState]) -> Placi
         parted = any(state.kind in "SR" for state in inputs[:fixed])
         states = tuple(_going_round(found, left, parted=parted) for found, left in pairs)
         now = (*cast_where(inputs, placed.casts & {*range(fixed)})[:fixed], *states)
-        if now == inputs and states == placed.outputs[kept:]:
+        if now == inputs and all(map(serves, placed.outputs[kept:], states)):
             return placed
         before = inputs, leaving
         inputs, leaving = now, (*leaving[:kept], *states)
