@@ -61,4 +61,4 @@ def _scale(first: float, second: float, total: float) -> float:
 
 
 def _norm(array: Array) -> float:
-    return float(np.linalg.norm(np.ravel(array)))
+    return float(np.linalg.norm(np.ravel(array, order="K")))  # a transposed one is not copied

@@ -5,15 +5,20 @@ from __future__ import annotations
 import io
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final
 
+import numpy as np
+
 from xg.diagnostics.diagnostic import DiagnosticError
+from xg.diagnostics.gc_pause import resting_collector
 from xg.diagnostics.lazy_dataclass import dataclass
 from xg.importing.archive import Array, Damaged, read_archive
 from xg.importing.diagram import Weight
 from xg.importing.errors import NotAnArchive, NotAnInput, Unspeakable, first_line
 from xg.importing.exported import Exported, read_exported
 from xg.importing.fold import fold
+from xg.importing.live_weights import with_weights, without_weights
 from xg.importing.lower import lower
 from xg.importing.names import identifier
 from xg.importing.names_file import names_file
@@ -82,22 +87,24 @@ def import_program(
     return import_read(exported, IN_MEMORY, name, config=config, saved=saved)
 
 
+@resting_collector()
 def read_program(program: ExportedProgram, *, equal_sizes: bool = True) -> Exported:
     """A program of torch as data; raises DiagnosticError."""
     import torch  # heavy, and here in the user's program already
 
     buffer = io.BytesIO()
+    lighter, live = without_weights(program)
     try:
-        torch.export.save(program, buffer)
+        torch.export.save(lighter, buffer)
     except RuntimeError as error:  # of tensors that hold nothing, for instance
         raise DiagnosticError.of(NotAnArchive(IN_MEMORY, first_line(error))) from error
-    exported = _read(buffer.getvalue(), IN_MEMORY)
+    exported = _read(buffer.getvalue(), IN_MEMORY, live)
     return with_equal_sizes(exported) if equal_sizes else exported
 
 
-def _read(data: bytes, file: str) -> Exported:
+def _read(data: bytes, file: str, live: Mapping[str, Array] = MappingProxyType({})) -> Exported:
     try:
-        return read_exported(read_archive(data))
+        return read_exported(with_weights(read_archive(data), live))
     except Damaged as damage:
         raise DiagnosticError.of(NotAnArchive(file, str(damage))) from None
 
@@ -125,7 +132,7 @@ def import_read(
     written = write(model, blocks, entry, heading)
     proof = prove(written.text, written.weights, model, exported, witness)
     params = {
-        path: part(exported.arrays[weight.source], weight)
+        path: np.array(part(exported.arrays[weight.source], weight), order="C")
         for path, weight in written.weights.items()
     }
     names = _names(written.weights, exported, config, saved)

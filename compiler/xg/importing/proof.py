@@ -28,6 +28,7 @@ from xg.importing.diagram import Model, Weight
 from xg.importing.errors import DoesNotCheck, NotTheModel
 from xg.importing.exported import BOOL, Exported
 from xg.importing.replay import NotReplayed, has_torch, replay, tensor
+from xg.importing.small_pages import small_pages
 from xg_runtime import agreement
 
 if TYPE_CHECKING:
@@ -66,11 +67,12 @@ def prove(
         raise DiagnosticError.of(*problems)
     if not has_torch():
         return ModelComparison(compared=False)
-    return _Comparison(program, weights, model, exported, witness).proof()
+    with small_pages():
+        return _Comparison(program, weights, model, exported, witness).proof()
 
 
 def part(array: Array, weight: Weight) -> Array:
-    """The numbers of a parameter: a tensor of the model, cut and turned."""
+    """The numbers of a parameter: a tensor of the model, cut and turned, as a view of it."""
     if weight.start is not None:
         taken = slice(weight.start, weight.stop)
         array = array[(*(slice(None),) * weight.axis, taken)]
@@ -78,7 +80,7 @@ def part(array: Array, weight: Weight) -> Array:
         array = array.reshape(len(array), -1)
     if weight.kernel:
         array = np.moveaxis(array, (1, 0), (-2, -1))
-    return np.ascontiguousarray(array.swapaxes(-1, -2) if weight.transposed else array)
+    return array.swapaxes(-1, -2) if weight.transposed else array
 
 
 def as_stored(gradient: Array, weight: Weight) -> Array:

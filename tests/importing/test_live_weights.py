@@ -1,0 +1,126 @@
+"""A model in memory is read where it is, and what its import gives does not change with it."""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from importing.agreement import build
+from importing.sources import CASES
+from torch import Tensor, nn
+
+import xg
+from xg.diagnostics.diagnostic import DiagnosticError
+from xg.importing.archive import read_archive
+from xg.importing.exported import Exported, read_exported
+from xg.importing.model import read_program
+from xg.importing.proof import part
+from xg.importing.small_pages import small_pages
+
+
+def programs(model: nn.Module, *inputs: Tensor) -> tuple[Exported, Exported]:
+    """A program read in memory, and by the whole file that torch writes of it."""
+    program = torch.export.export(model.eval(), inputs)
+    buffer = io.BytesIO()
+    torch.export.save(program, buffer)
+    return read_program(program, equal_sizes=False), read_exported(read_archive(buffer.getvalue()))
+
+
+def test_weights_are_read_without_a_copy() -> None:
+    case = CASES["old_gpt"]
+    model = build(case)
+    held, _ = programs(model, *case.inputs(3, 5))
+    for name, parameter in model.named_parameters():
+        target = held.tied.get(name, name)
+        assert np.shares_memory(held.arrays[target], parameter.detach().numpy()), name
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_a_program_in_memory_is_that_of_its_file(name: str) -> None:
+    case = CASES[name]
+    live, filed = programs(build(case), *case.inputs(3, 5))
+    assert list(live.arrays) == list(filed.arrays)
+    assert live.tied == filed.tied
+    for each, array in filed.arrays.items():
+        assert array.dtype == live.arrays[each].dtype, each
+        assert np.array_equal(live.arrays[each], array), each
+
+
+class Kinds(nn.Module):
+    """Weights in bfloat16, one that is a part of another, and one that is turned."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        whole = torch.arange(24.0).view(4, 6)
+        self.whole = nn.Parameter(whole)
+        self.part = nn.Parameter(whole[1:3])
+        self.turned = nn.Parameter(torch.arange(24.0).view(4, 6).T)
+        self.short = nn.Parameter(torch.randn(6).to(torch.bfloat16))
+
+    def forward(self, x: Tensor) -> Tensor:
+        return x @ self.whole.T @ self.turned.T + (x @ self.part.T).sum() + self.short.float()
+
+
+@pytest.mark.filterwarnings("ignore:No complete tensor")  # torch's, of the file
+def test_weights_of_all_kinds_are_those_of_the_file() -> None:
+    live, filed = programs(Kinds(), torch.randn(2, 6))
+    assert live.tied == filed.tied == {}
+    assert live.arrays.keys() == filed.arrays.keys()
+    for name, array in filed.arrays.items():
+        assert array.dtype == live.arrays[name].dtype
+        assert np.array_equal(live.arrays[name], array), name
+
+
+def test_parameters_stay_when_the_model_changes() -> None:
+    model = nn.Linear(3, 4)
+    made = xg.trace(model, torch.randn(2, 3))
+    before = {name: array.copy() for name, array in made.params.items()}
+    with torch.no_grad():
+        for parameter in model.parameters():
+            parameter.add_(1)
+    for name, array in made.params.items():
+        assert array.flags.c_contiguous
+        assert np.array_equal(array, before[name])
+
+
+def test_the_program_keeps_its_weights() -> None:
+    program = torch.export.export(nn.Linear(3, 4), (torch.randn(2, 3),))
+    read_program(program)
+    assert program.state_dict["weight"].shape == (4, 3)
+    assert program.module()(torch.randn(2, 3)).shape == (2, 4)
+
+
+def test_a_weight_of_nothing_is_refused() -> None:
+    class Empty(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.none = nn.Parameter(torch.zeros(0, 3))
+
+        def forward(self, x: Tensor) -> Tensor:
+            return x + self.none.sum()
+
+    with pytest.raises(DiagnosticError):
+        xg.trace(Empty(), torch.randn(2, 3))
+
+
+def test_a_part_of_a_tensor_is_a_view() -> None:
+    case = CASES["old_gpt"]
+    model = build(case)
+    made = xg.trace(model, *case.inputs(3, 5))
+    assert any(weight.transposed for weight in made.sources.values())
+    for weight in made.sources.values():
+        array = model.state_dict()[weight.source].numpy()
+        assert np.shares_memory(part(array, weight), array)
+
+
+def test_huge_pages_are_asked_for_again() -> None:
+    core: Any = np
+    switch: Callable[[bool], bool] = core._core.multiarray._set_madvise_hugepage
+    before = switch(True)
+    with small_pages():
+        assert not switch(False)
+    assert switch(before)
