@@ -16,17 +16,21 @@ from bench.experts import Array, Step, by_kernels, on_torch
 from bench.pairs import Ratio, compare
 
 FILE: Final = Path(__file__).with_suffix(".xg")
-SIZES: Final[Mapping[str, int]] = {"C": 128, "D": 128}
-PLACES: Final = (8, 28, 28)
-GOALS: Final = (("xg torch, kernels", 1.05), ("xg NumPy, kernels", 3.0))
+PLACES: Final = {128: (8, 28, 28), 64: (8, 56, 56), 16: (8, 32, 32)}  # by channels
+GOALS: Final = (
+    ("xg torch, kernels", 128, 1.05),
+    ("xg NumPy, kernels", 128, 3.0),
+    ("xg NumPy, kernels", 64, 3.0),
+    ("xg NumPy, kernels", 16, 3.0),
+)
 BY_TORCH: Final = "torch.nn.Conv2d"
 
 
 def measure(pairs: int) -> Iterator[Ratio]:
     """Outputs and gradients of one layer, in seconds of the CPU."""
-    steps = contestants(SIZES, PLACES)
-    for name, target in GOALS:
-        what = f"convolution: {name}"
+    for name, channels, target in GOALS:
+        steps = contestants({"C": channels, "D": channels}, PLACES[channels])
+        what = f"convolution of {channels}: {name}"
         yield compare(what, steps[name], BY_TORCH, steps[BY_TORCH], pairs, target, cpu=True)
 
 

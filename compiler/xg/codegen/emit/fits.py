@@ -4,12 +4,18 @@ from __future__ import annotations
 
 from xg.codegen.emit.kernel import Fits
 from xg.ir.body import Body
+from xg.ir.dim import ONE
 from xg.ir.use import Attrs
 
 
 def word(name: str, said: str) -> Fits:
     """Uses that say a word: ``form`` is ``tanh``."""
     return lambda attrs, body: attrs[name] == said
+
+
+def one_group(attrs: Attrs, body: Body) -> bool:
+    """A convolution that connects all channels."""
+    return attrs["groups"] == ONE
 
 
 def no_ignored(attrs: Attrs, body: Body) -> bool:

@@ -58,7 +58,7 @@ def kernel_tables(
 
     `folder` has the files of a backend; `more` are the kernels of its own, which are tried first.
     """
-    names = ("kernels", "attention", "experts", "recurrence", "ring_kernels")
+    names = ("kernels", "attention", "experts", "convolution", "recurrence", "ring_kernels")
     files = [path for name in names if (path := folder / f"{name}.py").exists()]
     ring, flash = folder / "ring.py", folder / "flash.py"
     parts = [flash] if flash.exists() else []

@@ -3,8 +3,16 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Final
 
+from xg.codegen.emit.fits import one_group
+from xg.codegen.emit.kernel import Kernel
 from xg.codegen.emit.kernel_tables import kernel_tables
 from xg.codegen.numpy.spelling import SUPPORT
 
-ALWAYS, KERNELS = kernel_tables(Path(__file__).parent, SUPPORT)
+_OWN: Final = (
+    Kernel("convolution", "convolution", one_group),
+    Kernel("gradient of convolution", "d_convolution", one_group),
+    Kernel("gradient of convolution", "d_convolution_with_bias", one_group),
+)
+ALWAYS, KERNELS = kernel_tables(Path(__file__).parent, SUPPORT, _OWN)

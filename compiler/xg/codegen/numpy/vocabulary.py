@@ -10,17 +10,17 @@ from xg.codegen.emit.mentions import words
 IMPORTS: Final = STANDARD | {"import numpy as np", "from numpy.typing import NDArray"}
 FUNCTIONS: Final = words(
     """
-    abs add arange argsort argwhere bincount broadcast_to clip concatenate stack copysign copyto cos
-    cumsum diff dtype einsum empty empty_like errstate exp float32 full inf int64 isfinite lib log
-    matmul maximum minimum moveaxis multiply ones pad prod put_along_axis sin split sqrt
-    take_along_axis tanh uint64 unique where zeros zeros_like
+    abs add arange argsort argwhere ascontiguousarray bincount broadcast_to clip concatenate stack
+    copysign copyto cos cumsum diff dtype einsum empty empty_like errstate exp float32 full inf
+    int64 isfinite lib log matmul maximum minimum moveaxis multiply ndindex ones pad prod
+    put_along_axis sin split sqrt take_along_axis tanh uint64 unique where zeros zeros_like
     """
 )
 METHODS: Final = words(
     """
-    T accumulate all any append astype dtype encode get isdigit items join kind max mean ndim
-    reduceat reshape setdefault shape size sliding_window_view split stride_tricks sum swapaxes
-    transpose values
+    T accumulate all any append as_strided astype c_contiguous dtype encode flags get isdigit items
+    join kind max mean ndim reduceat reshape setdefault shape size sliding_window_view split
+    stride_tricks strides sum swapaxes transpose values
     """
 )
 VOCABULARY: Final = Allowlist(
