@@ -13,7 +13,8 @@ table or to a place in a list, and null counts as absent:
 
 `else` is read where there is no `key`, `first` before it, the length of a table by `length` behind
 it; none of them is written. Keys of dropout may differ (`training`): the first of them counts. Keys
-with `above` must all be there, and say a number above it. A key `when` an option has a word is not
+with `above` must all be there, and say a number above it; one with `most` says no more than other
+settings multiplied and divided, `N_E*k_gr/N_gr`. A key `when` an option has a word is not
 read or written for others. `yarn` are tables that say YaRN's attention factor where no key does.
 
 Among the words, `number` is any number, `null` a key that is null, `absent` one that is not there:
@@ -29,6 +30,7 @@ A key that has one value only (`older`) may have it for one word: `dense_act_fn 
 
 import json
 import math
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from itertools import cycle
@@ -76,6 +78,7 @@ def settings(keys: ConfigKeys, config: Json, source: str) -> dict[str, Setting]:
     for way in keys.settings.values():
         if way.above is not None and (way.when is None or _chosen(way.when, told)):
             _refuse_at_most(way.above, way, config, source)
+    _refuse_more(keys, told, source)
     return told
 
 
@@ -100,6 +103,25 @@ def _refuse_at_most(least: float, way: ConfigPath, config: Json, source: str) ->
         if float(cast("float", held[key])) <= least:
             number = json.dumps(held[key])
             raise InputError(f"{source} says {key} = {number}: it should be above {least:g}")
+
+
+def _refuse_more(keys: ConfigKeys, told: Mapping[str, object], source: str) -> None:
+    """Raise InputError where a setting is more than others multiplied and divided allow."""
+    for name, way in keys.settings.items():
+        parts = re.findall(r"\w+|[*/]", way.most or "")
+        needed = [name, *parts[::2]]
+        if way.most is None or any(each not in told for each in needed):
+            continue
+        own, first, *others = (float(cast("float", told[each])) for each in needed)
+        limit = first
+        for sign, number in zip(parts[1::2], others, strict=True):
+            limit = limit * number if sign == "*" else limit / number
+        if own > limit:
+            spelled = "".join(p if p in "*/" else keys.settings[p].keys[0] for p in parts)
+            raise InputError(
+                f"{source} says {way.keys[0]} = {told[name]}: it should be at most {spelled}, "
+                f"which is {limit:g}"
+            )
 
 
 def notes(keys: ConfigKeys, config: Json, source: str) -> list[str]:
@@ -139,6 +161,7 @@ def config(keys: ConfigKeys, settings: Mapping[str, object]) -> Json:
                     raise InputError(f"config.json has one {key}: it cannot be {name} = {told} too")
                 _put(result, key, told)
     _refuse_contradictions(keys, settings, result)
+    _refuse_more(keys, settings, "config.json")
     return result
 
 

@@ -24,7 +24,8 @@ _Step = tuple[int, int | str]  # of `{2*+1}` 2 and 1, of `{*+N_dense}` 1 and tha
 
 _STAR: Final = re.compile(r"\{(?P<step>[1-9]\d*)?\*(?:\+(?P<start>\d+|[A-Za-z]\w*))?\}|\*")
 # Beside a key.
-_WAYS: Final = ("first", "else", "words", "length", "when", "above", "training", "yarn")
+_WAYS: Final = ("first", "else", "words", "length", "when", "above", "most", "training", "yarn")
+_MOST: Final = re.compile(r"\w+( *[*/] *\w+)*")
 _PARTS: Final = ("prefix", "ignored", "tensors", "tied", "older", "config", "inputs", "keywords")
 
 
@@ -67,6 +68,7 @@ class ConfigPath:
     length: str | None = None  # a table or list that is as long, where there is no key
     when: str | None = None  # counts where an option has one of these words: `turns=slowed | yarn`
     above: float | None = None  # where it has, every key must hold a number above this
+    most: str | None = None  # a product of other settings that it may not exceed: `N_E*k_gr/N_gr`
     yarn: tuple[str, ...] = ()  # tables that say YaRN's attention factor, where there is no key
     training: bool = False  # changes no number in evaluation, so the first of several keys counts
 
@@ -91,7 +93,9 @@ class ConfigPath:
         for name in ("length", "when"):
             if not isinstance(parts[name], str | None):
                 raise Misfit(f"{name} = {parts[name]} should be a text")
-        length, when = parts["length"], parts["when"]
+        length, when, most = parts["length"], parts["when"], parts["most"]
+        if most is not None and not (isinstance(most, str) and _MOST.fullmatch(most)):
+            raise Misfit(f"most = {most} should be settings with * and / between them")
         return cls(
             keys=_listed("key", held),
             first=_listed("first", parts["first"]),
@@ -100,6 +104,7 @@ class ConfigPath:
             length=length,
             when=when,
             above=above,
+            most=most,
             training=bool(training),
             yarn=_listed("yarn", parts["yarn"]),
         )
@@ -172,6 +177,11 @@ def _names(path: Path, found: dict[str, Any]) -> Names:
     for name, part in {**parts, "tensors": found["tensors"]}.items():
         if not isinstance(part, dict):
             raise Misfit(f"{name} should be a table")
+    ways = {name: ConfigPath.of(way) for name, way in config.items()}
+    for way in ways.values():
+        lacking = [each for each in re.findall(r"\w+", way.most or "") if each not in ways]
+        if lacking:
+            raise Misfit(f"most = {way.most} has {lacking[0]}, which no key gives")
     return Names(
         source=str(path),
         prefix=prefix,
@@ -179,7 +189,7 @@ def _names(path: Path, found: dict[str, Any]) -> Names:
         tied=_texts(found.get("tied", {})),
         ignored=tuple(map(str, cast("list[object]", ignored))),
         older=_texts(found.get("older", {})),
-        config=ConfigKeys({name: ConfigPath.of(way) for name, way in config.items()}, **parts),
+        config=ConfigKeys(ways, **parts),
         inputs=_texts(found.get("inputs", {})),
         keywords=_texts(found.get("keywords", {})),
     )

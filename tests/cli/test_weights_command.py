@@ -153,6 +153,12 @@ def test_names_that_nobody_explains(xg: Xg, held: Path) -> None:
         ('key = "act",', 'key = "act", first = 1,', "first = 1 should be a text"),
         ('key = "act",', 'key = "act", else = [1],', "else = 1 should be a text"),
         ('key = "act",', 'key = "act", above = "0",', "above = 0 should be a number"),
+        (
+            'key = "act",',
+            'key = "act", most = "D-1",',
+            "most = D-1 should be settings with * and /",
+        ),
+        ('key = "act",', 'key = "act", most = "D_f",', "most = D_f has D_f, which no key gives"),
         ('["net.steps"]', '"net.steps"', "ignored should be a list of names"),
         ('"net."', "3", "prefix a text"),
         ("[config.drawn]\nkind", "[config]\nD_q", "is no file of names"),

@@ -152,3 +152,20 @@ def test_whether_keys_agree_chooses_an_option_both_ways() -> None:
         assert {name: told[name] for name in widths} == widths
     with pytest.raises(InputError, match=r"embedding_size = 8, hidden_sizes\.0 = 8"):
         model_config.config(known, {**words, "D": 8, "D_1": 8, "first": "wider"})
+
+
+def test_a_token_is_sent_to_no_more_experts_than_its_groups_have() -> None:
+    """Beyond them DeepSeek-V3 would choose among experts whose scores are equal."""
+    known = names.read(DIAGRAMS / "deepseek2.v3.names.toml").config
+    transformers: Any = import_module("transformers")
+    config = transformers.DeepseekV3Config(n_routed_experts=8, n_group=4, topk_group=2).to_dict()
+    told = model_config.settings(known, {**config, "num_experts_per_tok": 4}, "config.json")
+    message = (
+        r"says num_experts_per_tok = 5: it should be at most n_routed_experts\*topk_group/n_group, "
+        "which is 4"
+    )
+    with pytest.raises(InputError, match=message):
+        model_config.settings(known, {**config, "num_experts_per_tok": 5}, "config.json")
+    model_config.config(known, told)
+    with pytest.raises(InputError, match=message):
+        model_config.config(known, {**told, "k": 5})

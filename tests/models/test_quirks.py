@@ -185,6 +185,7 @@ REFUSED: list[tuple[str, str, object, str]] = [
     ("deepseek_v3", "norm_topk_prob", False, "norm_topk_prob = false: the diagram knows true"),
     ("deepseek_v3", "rope_interleave", False, "rope_interleave = false"),
     ("deepseek_v3", "n_group", None, "has no n_group: it should be a number above 0"),
+    ("deepseek_v3", "num_experts_per_tok", 7, "num_experts_per_tok = 7: it should be at most n_r"),
     ("deepseek_v3", "scoring_func", "softmax", 'scoring_func = "softmax"'),
     ("deepseek_v2", "norm_topk_prob", True, "norm_topk_prob = true"),
     ("deepseek_v2", "mlp_bias", True, "mlp_bias = true"),
