@@ -23,6 +23,15 @@ LIMIT: Final = 10.0  # seconds of the CPU beyond torch.export
 OF_FILE: Final = 1.2  # the memory of a command beside the bytes of the checkpoint
 SMALL: Final[Mapping[str, int]] = {"n_layer": 12, "n_embd": 512, "n_head": 8, "vocab_size": 8192}
 SIZES: Final[Mapping[str, int]] = {"n_layer": 12, "n_embd": 768, "n_head": 12, "vocab_size": 50257}
+# Of 150 million numbers, nine tenths of them of experts, each of which is a tensor of the file.
+EXPERTS: Final[Mapping[str, int]] = {
+    "num_hidden_layers": 6,
+    "hidden_size": 512,
+    "intermediate_size": 1792,
+    "num_attention_heads": 8,
+    "num_key_value_heads": 2,
+    "vocab_size": 8192,
+}
 WAYS: Final[Mapping[str, tuple[str, ...]]] = {
     "read": (),
     "-o": ("-o", "made.safetensors"),
@@ -48,15 +57,22 @@ def measure(pairs: int) -> Iterator[Ratio]:
         what = f"import: 12 layers, {millions} million numbers"
         seconds = middle * LIMIT
         yield Ratio(what, "10 s", seconds, LIMIT, middle, low, high, len(taken), target)
-    with TemporaryDirectory() as folder:
-        gpt2(SIZES).save_pretrained(Path(folder) / "published")
-        yield from memories(Path(folder))
+    for diagram, build in (("gpt2", lambda: gpt2(SIZES)), ("mixtral", mixtral)):
+        with TemporaryDirectory() as folder:
+            build().save_pretrained(Path(folder) / "published")
+            yield from memories(Path(folder), diagram)
 
 
 def gpt2(sizes: Mapping[str, int]) -> Any:  # noqa: ANN401 - a module
     """A GPT-2 of transformers, drawn at random."""
     transformers: Any = import_module("transformers")
     return transformers.GPT2LMHeadModel(transformers.GPT2Config(**sizes)).eval()
+
+
+def mixtral() -> Any:  # noqa: ANN401 - a module
+    """A Mixtral of transformers, drawn at random."""
+    transformers: Any = import_module("transformers")
+    return transformers.MixtralForCausalLM(transformers.MixtralConfig(**EXPERTS))
 
 
 def beyond_export(model: Any) -> float:  # noqa: ANN401 - a module
@@ -88,17 +104,16 @@ def _seconds(action: Callable[[], object]) -> float:
     return process_time() - start
 
 
-def memories(folder: Path) -> Iterator[Ratio]:
+def memories(folder: Path, diagram: str) -> Iterator[Ratio]:
     """The most memory of each way to read and write a checkpoint, beside the bytes of its file."""
     checkpoint = folder / "published"
     file = float((checkpoint / "model.safetensors").stat().st_size)
     own = _most(folder, "--version")
     for way, options in WAYS.items():
-        most = _most(
-            folder, "weights", str(DIAGRAMS / "gpt2.xg"), "--from", str(checkpoint), *options
-        )
+        path = str(DIAGRAMS / f"{diagram}.xg")
+        most = _most(folder, "weights", path, "--from", str(checkpoint), *options)
         ratio = (most - own) / file
-        what = f"memory of xg weights: {way}"
+        what = f"memory of xg weights, {diagram}: {way}"
         yield Ratio(what, "the file", most - own, file, ratio, ratio, ratio, 1, OF_FILE, "B")
 
 

@@ -14,7 +14,8 @@ import numpy as np
 from numpy.typing import DTypeLike
 
 from xg_runtime.errors import InputError
-from xg_runtime.module import Array, Arrays, is_float
+from xg_runtime.module import Array, Arrays
+from xg_runtime.tensor_pieces import Later, Writable
 from xg_runtime.tensorfile import BFLOAT16, widened
 
 
@@ -38,14 +39,13 @@ def fit(
     arrays: Arrays,
     expected: Mapping[str, Expected],
     *,
-    dtype: DTypeLike | None,
+    dtype: DTypeLike,
     source: str,
     sizes: Mapping[str, int] | None = None,
 ) -> Arrays:
     """Return `arrays` in the order of `expected`; raises InputError.
 
     `source` says in messages where the arrays come from; `sizes` holds symbols known beforehand.
-    Floats in no `dtype` are those that are given, not copies of them.
     """
     _check_names(arrays, expected, source)
     bound = {symbol: (size, "") for symbol, size in (sizes or {}).items()}
@@ -58,7 +58,23 @@ def fit(
     return fitted
 
 
-def _check_names(arrays: Arrays, expected: Mapping[str, Expected], source: str) -> None:
+def fit_stored(
+    arrays: Writable, expected: Mapping[str, Expected], *, source: str
+) -> dict[str, Array | Later]:
+    """Return floats as they are given, no copies of them, in the order of `expected`.
+
+    Raises InputError as `fit` does.
+    """
+    _check_names(arrays, expected, source)
+    known: dict[str, tuple[int, str]] = {}
+    for name, want in expected.items():
+        where = f"{source}: {name}"
+        _check_shape(where, name, arrays[name], want, known)
+        _check_float(where, arrays[name], want)
+    return {name: arrays[name] for name in expected}
+
+
+def _check_names(arrays: Writable, expected: Mapping[str, Expected], source: str) -> None:
     missing = [f"{name} {want}" for name, want in expected.items() if name not in arrays]
     extra = [name for name in arrays if name not in expected]
     if missing:
@@ -69,11 +85,11 @@ def _check_names(arrays: Arrays, expected: Mapping[str, Expected], source: str) 
 
 
 def _check_shape(
-    where: str, name: str, array: Array, want: Expected, known: dict[str, tuple[int, str]]
+    where: str, name: str, array: Array | Later, want: Expected, known: dict[str, tuple[int, str]]
 ) -> None:
     """Compare the axes; `known` maps each symbol to its size and the array that set it."""
     shape = f"[{', '.join(map(str, array.shape))}]"
-    if array.ndim != len(want.axes):
+    if len(array.shape) != len(want.axes):
         raise InputError(f"{where} has shape {shape}, expected {want}")
     for size, axis in zip(array.shape, want.axes, strict=True):
         held, by = known.setdefault(axis, (size, name)) if isinstance(axis, str) else (axis, "")
@@ -83,13 +99,17 @@ def _check_shape(
             raise InputError(f"{where} has shape {shape}, expected {want}{because}{of}")
 
 
-def _as_float(where: str, array: Array, want: Expected, dtype: DTypeLike | None) -> Array:
-    if not is_float(array) and array.dtype != BFLOAT16:
+def _check_float(where: str, array: Array | Later, want: Expected) -> None:
+    if array.dtype.kind != "f" and array.dtype != BFLOAT16:
         raise InputError(f"{where} holds {array.dtype}, expected floats for {want}")
-    return array if dtype is None else np.array(widened(array), dtype=dtype, order="C")
 
 
-def _as_ids(where: str, array: Array, want: Expected, dtype: DTypeLike | None) -> Array:
+def _as_float(where: str, array: Array, want: Expected, dtype: DTypeLike) -> Array:
+    _check_float(where, array, want)
+    return np.array(widened(array), dtype=dtype, order="C")
+
+
+def _as_ids(where: str, array: Array, want: Expected, dtype: DTypeLike) -> Array:
     del dtype  # ids have one type
     expectation = f"expected integers from 0 to {(want.below or 0) - 1}"
     if not np.issubdtype(array.dtype, np.integer):

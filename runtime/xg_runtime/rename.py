@@ -1,6 +1,7 @@
 """Tensors of a checkpoint as parameters of a diagram, and back.
 
     params = to_diagram(names, weights, shapes, sizes)    by the diagram's names; raises InputError
+    params = read_later(names, weights, shapes, sizes)    those of many tensors put together later
     tensors = to_checkpoint(names, params, sizes)         by the checkpoint's names
     tensors = later(names, params, sizes)                 each put together when it is written
 
@@ -20,7 +21,7 @@ from xg_runtime.errors import InputError
 from xg_runtime.module import Array, Arrays
 from xg_runtime.names import Names, NamesLine, filled, numbers
 from xg_runtime.tensor_layout import Misfit, Sizes
-from xg_runtime.tensor_pieces import Later
+from xg_runtime.tensor_pieces import Later, Stack, Writable, whole
 from xg_runtime.weights import Weights
 
 Shape = tuple[int, ...]
@@ -36,14 +37,23 @@ def to_diagram(
     names: Names, weights: Weights, shapes: Mapping[str, Shape], sizes: Sizes, block: str
 ) -> Arrays:
     """The parameters of a block, whose `shapes` these are; raises InputError with all misfits."""
+    params = read_later(names, weights, shapes, sizes, block)
+    return {name: whole(array) for name, array in params.items()}
+
+
+def read_later(
+    names: Names, weights: Weights, shapes: Mapping[str, Shape], sizes: Sizes, block: str
+) -> dict[str, Array | Later]:
+    """The parameters of `to_diagram`; stacked ones need no memory before they are read."""
     names = names.at(sizes)
     lines = lines_for(names, list(shapes), block, sizes, shapes)
     parameters = _Parameters.of(names, weights.tensors, lines)
     params: Arrays = {}
+    rows: dict[str, list[Array]] = {}
     wrong: list[str] = []
     for line in lines:
         if line.tensor in parameters.tensors:
-            wrong += _fill(params, line, parameters, shapes, sizes)
+            wrong += _fill(params, rows, line, parameters, shapes, sizes)
     missing = [line for line in lines if line.tensor not in parameters.tensors]
     told = [
         *(_missing(line, shapes) for line in missing),
@@ -60,7 +70,8 @@ def to_diagram(
         }
         words = ", ".join(f"{n} {what}" for what, n in counts.items() if n)
         raise InputError(f"{weights.source} does not fit {block}: {words}", _at_most(told))
-    return {name: params[name] for name in shapes}
+    stacks = {name: Stack.of(held) for name, held in rows.items()}
+    return {name: stacks[name] if name in stacks else params[name] for name in shapes}
 
 
 def to_checkpoint(names: Names, params: Arrays, sizes: Sizes) -> Arrays:
@@ -69,18 +80,22 @@ def to_checkpoint(names: Names, params: Arrays, sizes: Sizes) -> Arrays:
     return {name: np.asarray(tensor.array(), order="C") for name, tensor in tensors.items()}
 
 
-def later(names: Names, params: Arrays, sizes: Sizes) -> dict[str, Later]:
+def later(names: Names, params: Writable, sizes: Sizes) -> dict[str, Later]:
     """The tensors of `to_checkpoint`, none of which needs memory before it is written."""
     tensors: dict[str, Later] = {}
     shapes = {name: array.shape for name, array in params.items()}
     for line in lines_for(names, list(params), "the diagram", sizes, shapes):
         arrays = [params[param] for param in line.params]
-        parts = arrays if line.row is None else [array[line.row] for array in arrays]
+        parts = arrays if line.row is None else [_row(array, line.row) for array in arrays]
         try:
             tensors[line.tensor] = line.layout.tensor(parts, sizes)
         except Misfit as error:
             raise InputError(f"{names.source}: {line.tensor}: {error}") from error
     return tensors
+
+
+def _row(array: Array | Later, place: int) -> Array:
+    return array.rows[place] if isinstance(array, Stack) else whole(array)[place]
 
 
 def lines_for(
@@ -232,9 +247,14 @@ def _known(name: str, names: Names, known: set[str]) -> str:
 
 
 def _fill(
-    params: Arrays, line: NamesLine, found: _Parameters, shapes: Mapping[str, Shape], sizes: Sizes
+    params: Arrays,
+    rows: dict[str, list[Array]],
+    line: NamesLine,
+    found: _Parameters,
+    shapes: Mapping[str, Shape],
+    sizes: Sizes,
 ) -> Iterator[str]:
-    """Add a tensor's parameters; gives a line for each that has another shape."""
+    """Add a tensor's parameters, or rows of them; gives a line for each of another shape."""
     tensor, name = found.tensors[line.tensor], found.spelled[line.tensor]
     where = f"shape: {name} {_shape(tensor)}"
     stacked = line.row is not None
@@ -252,7 +272,7 @@ def _fill(
         elif line.row is None:
             params[param] = part
         else:
-            params.setdefault(param, np.empty(shapes[param], part.dtype))[line.row] = part
+            rows.setdefault(param, []).append(part)
 
 
 def _missing(line: NamesLine, shapes: Mapping[str, Shape]) -> str:

@@ -19,7 +19,7 @@ from typing import Final
 import numpy as np
 
 from xg_runtime.module import Array
-from xg_runtime.tensor_pieces import Later
+from xg_runtime.tensor_pieces import Later, whole
 
 Sizes = Mapping[str, int]
 Group = tuple[str, ...]  # the axes that are one axis of a tensor
@@ -78,7 +78,7 @@ class TensorLayout:
             raise Misfit(f"its {'first' if self.cut == 0 else 'last'} axis is not {parts} long")
         return np.split(tensor, np.cumsum(widths)[:-1], axis=self.cut)
 
-    def tensor(self, params: Sequence[Array], sizes: Sizes) -> Later:
+    def tensor(self, params: Sequence[Array | Later], sizes: Sizes) -> Later:
         """The tensor that holds these parameters, put together when it is asked for."""
         shape, dtype = list(params[0].shape), np.result_type(*(part.dtype for part in params))
         if self.cut is not None:
@@ -86,9 +86,10 @@ class TensorLayout:
         no_memory = np.broadcast_to(np.zeros((), dtype), shape)
         return Later(self._back(no_memory, sizes).shape, dtype, lambda: self._of(params, sizes))
 
-    def _of(self, params: Sequence[Array], sizes: Sizes) -> Array:
-        whole = params[0] if self.cut is None else np.concatenate(params, axis=self.cut)
-        return self._back(whole, sizes)
+    def _of(self, params: Sequence[Array | Later], sizes: Sizes) -> Array:
+        parts = [whole(param) for param in params]
+        together = parts[0] if self.cut is None else np.concatenate(parts, axis=self.cut)
+        return self._back(together, sizes)
 
     def _back(self, tensor: Array, sizes: Sizes) -> Array:
         """A tensor in its published layout, a view where that is possible."""

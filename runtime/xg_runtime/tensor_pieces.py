@@ -3,11 +3,11 @@
     files.write(path, pieces(arrays, metadata, "bfloat16"))
 
 Arrays may be views of a file, in any layout: a piece is laid out and converted when it is its turn.
-`Later` is an array that is itself put together then.
+`Later` is an array that is itself put together then, a `Stack` one of which a row is at a time.
 """
 
 import json
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from math import prod
 from typing import Final, TypeAlias
@@ -35,6 +35,32 @@ class Later:
         return prod(self.shape)
 
 
+@dataclass(frozen=True)
+class Stack(Later):
+    """An array whose rows are arrays of their own, perhaps views of a file."""
+
+    rows: tuple[Array, ...]
+
+    @classmethod
+    def of(cls, rows: Sequence[Array]) -> "Stack":
+        """Rows of one shape."""
+        kept, dtype = tuple(rows), np.result_type(*(row.dtype for row in rows))
+        shape = len(kept), *kept[0].shape
+
+        def together() -> Array:
+            whole = np.empty(shape, dtype)
+            for place, row in enumerate(kept):
+                whole[place] = row
+            return whole
+
+        return cls(shape, dtype, together, kept)
+
+
+def whole(array: Array | Later) -> Array:
+    """An array, put together where it is not yet."""
+    return array.array() if isinstance(array, Later) else array
+
+
 Writable: TypeAlias = Mapping[str, Array | Later]
 
 
@@ -56,7 +82,8 @@ def pieces(
     yield len(text).to_bytes(8, "little") + text
     for name in order:
         array = arrays[name]
-        yield from _pieces_of(array.array() if isinstance(array, Later) else array, types[name])
+        for part in array.rows if isinstance(array, Stack) else (array,):
+            yield from _pieces_of(whole(part), types[name])
 
 
 def element_type(array: Array | Later, dtype: str | None) -> np.dtype:

@@ -68,7 +68,7 @@ def read(path: Path, *, kept: bool = False) -> Weights:
 
 
 def write_params(
-    path: Path, params: Arrays, settings: Mapping[str, str | int], dtype: str | None = None
+    path: Path, params: Writable, settings: Mapping[str, str | int], dtype: str | None = None
 ) -> None:
     """Write parameters by the diagram's names; a .safetensors file also keeps the settings.
 
@@ -81,7 +81,8 @@ def write_params(
         types = {name: tensor_pieces.element_type(array, dtype) for name, array in params.items()}
         if tensorfile.BFLOAT16 in types.values():
             raise FileError(f"cannot write {path}: only .safetensors files have bfloat16")
-        arrays.write(path, {n: tensor_pieces.converted(a, types[n]) for n, a in params.items()})
+        made = {name: tensor_pieces.whole(array) for name, array in params.items()}
+        arrays.write(path, {n: tensor_pieces.converted(a, types[n]) for n, a in made.items()})
 
 
 def write(

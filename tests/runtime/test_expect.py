@@ -2,9 +2,10 @@ import numpy as np
 import pytest
 
 from xg_runtime.errors import InputError
-from xg_runtime.expect import Expected, fit
+from xg_runtime.expect import Expected, fit, fit_stored
 from xg_runtime.module import Arrays
 from xg_runtime.random_inputs import random_inputs, spread_params
+from xg_runtime.tensor_pieces import Stack
 
 WANTED = {
     "X": Expected(("B", "S", 3)),
@@ -97,3 +98,15 @@ def test_spread_parameters_are_no_longer_special() -> None:
     assert 0.1 < moved["beta"].std() < 0.5
     assert moved["gamma"].dtype == np.float32
     assert np.array_equal(moved["n"], params["n"])
+
+
+def test_stored_floats_are_compared_and_not_read() -> None:
+    stack = Stack.of([np.ones(4), np.zeros(4)])
+    wanted = {"b": Expected((3,)), "W": Expected((2, 4))}
+    fitted = fit_stored({"W": stack, "b": np.ones(3, np.float16)}, wanted, source="it")
+    assert list(fitted) == ["b", "W"]
+    assert fitted["W"] is stack
+    with pytest.raises(InputError, match=r"it: W has shape \[2, 4\], expected \[2, 5\]"):
+        fit_stored({"W": stack}, {"W": Expected((2, 5))}, source="it")
+    with pytest.raises(InputError, match="it: b holds int64, expected floats"):
+        fit_stored({"b": np.ones(3, np.int64)}, {"b": Expected((3,))}, source="it")

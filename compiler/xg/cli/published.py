@@ -10,6 +10,7 @@ import re
 from argparse import Namespace
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from functools import cached_property
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any, Final
@@ -29,6 +30,7 @@ from xg_runtime import model_config, names, rename, weights
 from xg_runtime.errors import InputError
 from xg_runtime.module import Arrays
 from xg_runtime.names import ConfigPath, Names
+from xg_runtime.tensor_pieces import Writable, whole
 
 ENDING: Final = ".names.toml"
 OF_SIZES: Final = "XG04"  # how the codes of errors of numbers begin
@@ -36,10 +38,13 @@ OF_SIZES: Final = "XG04"  # how the codes of errors of numbers begin
 
 @dataclass(frozen=True)
 class Published:
-    """A checkpoint read for a diagram; `names` is None where nothing had to be renamed."""
+    """A checkpoint read for a diagram; `names` is None where nothing had to be renamed.
+
+    Parameters that are `stored` may be views of a file, and put together when they are read.
+    """
 
     program: Program
-    params: Arrays
+    stored: Writable
     tensors: int
     source: str
     settings: Settings
@@ -89,11 +94,16 @@ class Published:
         program = at_sizes_of(
             known_arrays, project, options.block, settings, options.plan, sources, draft
         )
-        params = _renamed(program, names, checkpoint) if names else checkpoint.tensors
+        stored = _renamed(program, names, checkpoint) if names else checkpoint.tensors
         notes = _notes(checkpoint, names_file) if names else ()
         return cls(
-            program, params, len(checkpoint.tensors), checkpoint.source, settings, names, notes
+            program, stored, len(checkpoint.tensors), checkpoint.source, settings, names, notes
         )
+
+    @cached_property
+    def params(self) -> Arrays:
+        """All parameters in memory."""
+        return {name: whole(array) for name, array in self.stored.items()}
 
 
 def _shown(names: Names, found: weights.Weights, draft: Graphs, settings: Settings) -> Arrays:
@@ -185,12 +195,12 @@ def _refuse_defaults(
         )
 
 
-def _renamed(program: Program, names: Names, found: weights.Weights) -> Arrays:
+def _renamed(program: Program, names: Names, found: weights.Weights) -> Writable:
     """A checkpoint's tensors as the parameters of a program whose sizes have numbers."""
     shapes = {
         name: tuple(map(int, spec.shape)) for name, spec in program.on_one_device.params.items()
     }
-    return rename.to_diagram(names, found, shapes, size_numbers(program), program.graphs.main.block)
+    return rename.read_later(names, found, shapes, size_numbers(program), program.graphs.main.block)
 
 
 def names_for(

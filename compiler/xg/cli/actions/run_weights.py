@@ -14,8 +14,8 @@ from xg.frontend.blocks import settable
 from xg.frontend.project import Project
 from xg_runtime import arrays, model_config, rename, weights
 from xg_runtime.errors import InputError
-from xg_runtime.expect import fit
-from xg_runtime.module import Arrays
+from xg_runtime.expect import fit_stored
+from xg_runtime.tensor_pieces import Writable
 
 
 def run(options: Namespace, console: Console) -> int:
@@ -25,7 +25,7 @@ def run(options: Namespace, console: Console) -> int:
     project = open_project(options.file)
     published = Published.of(project, options, weights.read(options.source, kept=True))
     expectations = expected(published.program.params)
-    params = fit(published.params, expectations, dtype=None, source=published.source)
+    params = fit_stored(published.stored, expectations, source=published.source)
     console.say_all(_report(published, params))
     for note in published.notes:
         console.say(f"note: {note}")
@@ -37,7 +37,7 @@ def run(options: Namespace, console: Console) -> int:
     return FINE
 
 
-def _report(found: Published, params: Arrays) -> list[str]:
+def _report(found: Published, params: Writable) -> list[str]:
     main = found.program.graphs.main.block
     scalars = sum(array.size for array in params.values())
     chosen = [f"--set {name}={value}" for name, value in found.settings.items()]
@@ -46,7 +46,7 @@ def _report(found: Published, params: Arrays) -> list[str]:
     return [f"{found.source}: {numbers}", *([" ".join(chosen)] if chosen else [])]
 
 
-def _publish(options: Namespace, project: Project, found: Published, params: Arrays) -> str:
+def _publish(options: Namespace, project: Project, found: Published, params: Writable) -> str:
     """Write a folder under published names; raises InputError and FileError."""
     chosen = effective(project, found.program, found.settings, settable(project))
     names = names_for(options, project, settings=chosen, before=found.names)
