@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import tracemalloc
 from collections.abc import Callable
 from typing import Any
 
@@ -18,6 +19,7 @@ from xg.diagnostics.diagnostic import DiagnosticError
 from xg.importing.archive import read_archive
 from xg.importing.exported import Exported, read_exported
 from xg.importing.model import read_program
+from xg.importing.names_file import names_file
 from xg.importing.proof import part
 from xg.importing.small_pages import small_pages
 
@@ -115,6 +117,17 @@ def test_a_part_of_a_tensor_is_a_view() -> None:
     for weight in made.sources.values():
         array = model.state_dict()[weight.source].numpy()
         assert np.shares_memory(part(array, weight), array)
+
+
+def test_a_file_of_names_needs_no_memory_of_weights() -> None:
+    model = nn.Linear(1000, 1000)
+    made = xg.trace(model, torch.randn(2, 1000))
+    held, _ = programs(model, torch.randn(2, 1000))
+    tracemalloc.start()
+    names_file(made.sources, held)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert peak < 2**20  # of 4 MB
 
 
 def test_huge_pages_are_asked_for_again() -> None:

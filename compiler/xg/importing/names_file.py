@@ -100,12 +100,12 @@ def _lines(
     for source, held in parts.items():
         held.sort(key=lambda item: item[1].start or 0)
         shape = exported.arrays[source].shape
-        places = np.arange(exported.arrays[source].size).reshape(shape)
-        cut = source in saved and _renamed(source, saved) == source
-        rows = [_row(item, places, saved[source]) for item in held] if cut else [None]
-        if all(rows):
-            yield from filter(None, rows)
-            continue
+        if source in saved and _renamed(source, saved) == source:
+            places = np.arange(exported.arrays[source].size).reshape(shape)
+            rows = [_row(item, places, saved[source]) for item in held]
+            if all(rows):
+                yield from filter(None, rows)
+                continue
         yield WeightLine(
             _renamed(source, saved),
             _layout([weight for _, weight in held], shape, source),
