@@ -84,7 +84,7 @@ def test_an_import_is_timed_and_memory_is_seen(tmp_path: Path) -> None:
     if THOROUGH:
         assert importing.beyond_export(importing.gpt2({**sizes, "vocab_size": 99})) > 0
     importing.gpt2(sizes).save_pretrained(tmp_path / "published")
-    found = {ratio.what.partition(": ")[2]: ratio for ratio in importing.memories(tmp_path)}
+    found = {ratio.what.partition(": ")[2]: ratio for ratio in importing.memories(tmp_path, "gpt2")}
     assert found.keys() == importing.WAYS.keys()
     assert found["-o"].seconds > found["-o"].reference > 10e6
     assert found["read"].seconds < found["-o"].seconds
