@@ -17,17 +17,16 @@ def topological(roots: Sequence[Expr]) -> list[Expr]:
     """Every expression that the roots need, each once, arguments first; no recursion."""
     order: list[Expr] = []
     done: set[int] = set()
-    waiting: list[Expr] = []
-    stack: list[Expr | None] = list(reversed(roots))
+    stack = list(roots[::-1])
     while stack:
         expr = stack.pop()
-        if expr is None:  # all that the last one waited for is done
-            expr = waiting.pop()
-        elif id(expr) not in done and expr.args:
-            waiting.append(expr)
-            stack += (None, *expr.args[::-1])
+        if id(expr) in done:
             continue
-        if id(expr) not in done:
+        missing = [arg for arg in expr.args if id(arg) not in done]
+        if missing:
+            stack.append(expr)
+            stack += missing[::-1]
+        else:
             done.add(id(expr))
             order.append(expr)
     return order

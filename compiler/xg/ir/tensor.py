@@ -64,10 +64,14 @@ class Sizes:
         object.__setattr__(self, "_names", names)
         fractions = {dim: name for dim, name in names.items() if _is_fraction(dim)}
         object.__setattr__(self, "_fractions", fractions)
+        object.__setattr__(self, "_folded", {})
+        object.__setattr__(self, "_computed", {})
 
     _expanded: Mapping[str, Dim] = field(init=False, repr=False, compare=False)
     _names: Mapping[Dim, str] = field(init=False, repr=False, compare=False)
     _fractions: Mapping[Dim, str] = field(init=False, repr=False, compare=False)
+    _folded: dict[Dim, Dim] = field(init=False, repr=False, compare=False)  # answers of `fold`
+    _computed: dict[Dim, Dim] = field(init=False, repr=False, compare=False)
 
     def structure(self) -> Hashable:
         """All but the numbers that the program gives its sizes."""
@@ -84,11 +88,17 @@ class Sizes:
 
     def fold(self, dim: Dim) -> Dim:
         """The same size under the names that the file gives it or its parts, if it gives any."""
-        return self._fold(dim, exactly=False)
+        known = self._folded.get(dim)
+        if known is None:
+            known = self._folded[dim] = self._fold(dim, exactly=False)
+        return known
 
     def computed(self, dim: Dim) -> Dim:
         """The same size in names that are whole where it is: half of 2*D/N_H may be no number."""
-        return self._fold(self.expand(dim), exactly=True)
+        known = self._computed.get(dim)
+        if known is None:
+            known = self._computed[dim] = self._fold(self.expand(dim), exactly=True)
+        return known
 
     def _fold(self, dim: Dim, *, exactly: bool) -> Dim:
         if name := self._names.get(dim):

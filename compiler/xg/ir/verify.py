@@ -209,7 +209,7 @@ class _GraphRules:
 
     def _same(self, left: TensorType, right: TensorType) -> bool:
         sizes = self.graph.sizes
-        return sizes.expand_type(left) == sizes.expand_type(right)
+        return left == right or sizes.expand_type(left) == sizes.expand_type(right)
 
 
 def _name(value: Value) -> str:

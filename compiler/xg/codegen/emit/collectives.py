@@ -95,7 +95,7 @@ def imports(code: str) -> str:
     if not possible:
         return ""
     code = re.sub(r'(?m)^\s*(#.*|""".*)$', "", code)
-    named = [name for name in possible if re.search(_pattern(name), code)]
+    named = [name for name in possible if _is_used(name, code)]
     if not named:
         return ""
     line = f"from {MODULE} import {', '.join(sorted(named))}"
@@ -105,6 +105,22 @@ def imports(code: str) -> str:
     return f"from {MODULE} import (\n{items})\n"
 
 
-def _pattern(name: str) -> str:
-    """A mention of a class, or a call of a function that is no method."""
-    return rf"\b{name}\b" if name in _CLASSES else rf"(?<![\w.]){name}\("
+def _is_used(name: str, code: str) -> bool:
+    """Whether code mentions a class, or calls a function that is no method.
+
+    A pattern would look at every letter; this looks at every place that has the name.
+    """
+    is_class = name in _CLASSES
+    wanted = name if is_class else f"{name}("
+    at = code.find(wanted)
+    while at >= 0:
+        before, behind = code[max(at - 1, 0) : at], code[at + len(name) : at + len(name) + 1]
+        if not _goes_on(before) and (not _goes_on(behind) if is_class else before != "."):
+            return True
+        at = code.find(wanted, at + 1)
+    return False
+
+
+def _goes_on(char: str) -> bool:
+    """Whether a name goes on with a character."""
+    return char == "_" or char.isalnum()
