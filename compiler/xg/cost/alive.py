@@ -13,8 +13,8 @@ from collections.abc import Iterable, Iterator, Mapping
 from xg.cost.cost import BYTES, BlockCost, Cost
 from xg.cost.largest import NO_ARRAYS, width_of
 from xg.diagnostics.lazy_dataclass import dataclass, field
-from xg.ir.body import is_inline, topological
-from xg.ir.dim import ONE, ZERO, Dim, product
+from xg.ir.body import is_inline
+from xg.ir.dim import ONE, ZERO, Coefficient, Dim, Monomial, product
 from xg.ir.graph import Apply, Backward, Call, Graph, Step, Value
 from xg.ir.instances import inside
 from xg.ir.prim import Expr
@@ -23,6 +23,7 @@ from xg.ir.tensor import TensorType
 Types = Mapping[Value, TensorType]
 Peaks = tuple[Dim, ...]  # sums of bytes: the largest of them is the most that is alive
 Made = tuple[list[tuple[Value, Dim]], Peaks]
+Terms = Mapping[Monomial, Coefficient]  # those of a sum
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,7 +123,7 @@ class _Alive:
         results = dict(zip(step.outputs, map(id, map(_array, body.outputs)), strict=True))
         elsewhere = {results[value] for value in step.outputs if value in counted}
         lasting = frozenset(results.values())
-        order = [expr for expr in topological(body.outputs) if expr.prim not in NO_ARRAYS]
+        order = [expr for expr in body.order() if expr.prim not in NO_ARRAYS]
         last = {id(_array(arg)): place for place, expr in enumerate(order) for arg in expr.args}
         there, found = dict[int, Dim](), list[Dim]()
         for place, expr in enumerate(order):
@@ -170,21 +171,22 @@ def _array(expr: Expr) -> Expr:
 
 def _largest(sums: Iterable[Dim]) -> Peaks:
     """The sums without those that are nowhere above another one."""
-    found: list[Dim] = []
+    found: list[tuple[Dim, Terms]] = []
     for one in dict.fromkeys(sums):
-        if any(_covers(other, one) for other in found):
+        terms = dict(one.terms)
+        if any(_covers(other, terms) for _, other in found):
             continue
-        found = [other for other in found if not _covers(one, other)]
-        found.append(one)
-    return tuple(found)
+        found = [pair for pair in found if not _covers(terms, pair[1])]
+        found.append((one, terms))
+    return tuple(one for one, _ in found)
 
 
-def _covers(large: Dim, small: Dim) -> bool:
+def _covers(large: Terms, small: Terms) -> bool:
     """Whether a sum is at least another at every size: none of its terms is smaller.
 
     Asked of every pair of sums, most of which differ: the difference itself would be made in vain.
     """
-    least = dict(small.terms)
-    return all(factor >= least.pop(term, 0) for term, factor in large.terms) and all(
-        factor < 0 for factor in least.values()
-    )
+    for term, factor in small.items():
+        if large.get(term, 0) < factor:
+            return False
+    return all(factor >= 0 or term in small for term, factor in large.items())

@@ -12,7 +12,7 @@ from typing import Final, Literal
 
 from xg.cost.cost import BYTES
 from xg.diagnostics.lazy_dataclass import dataclass
-from xg.ir.body import LEAVES, VIEWS, topological
+from xg.ir.body import LEAVES, VIEWS
 from xg.ir.dim import Dim, product
 from xg.ir.graph import Apply, Program, Value
 from xg.ir.instances import instances
@@ -75,7 +75,7 @@ def _made(step: Apply, types: Mapping[Value, TensorType]) -> Iterator[tuple[Expr
     """Every array that a step makes, and whether it stays inside."""
     body = step.body(types)
     results = {id(expr) for expr in body.outputs}
-    for expr in topological(body.outputs):
+    for expr in body.order():
         if expr.prim not in NO_ARRAYS:
             yield expr, id(expr) not in results
 

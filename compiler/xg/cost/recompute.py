@@ -16,7 +16,6 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from xg.cost.communication import Sent, inside_of
 from xg.cost.cost import BYTES, Amount, BlockCost, Cost, booleans, bytes_of
 from xg.diagnostics.lazy_dataclass import dataclass
-from xg.ir.body import topological
 from xg.ir.dim import ONE, ZERO, Dim, DimError, product
 from xg.ir.graph import Apply, Call, Graph, Program, Value
 from xg.ir.instances import inside
@@ -115,7 +114,7 @@ def _weights(softmaxes: Iterable[Apply], readers: Mapping[Value, Sequence[Apply]
 
 def _multiplies(step: Apply, graph: Graph) -> bool:
     body = step.body(graph.types)
-    return any(expr.prim == "contract" for expr in topological(body.outputs))
+    return any(expr.prim == "contract" for expr in body.order())
 
 
 # ---- per block -----------------------------------------------------------------------------------

@@ -16,7 +16,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Final, Literal
 
 from xg.diagnostics.lazy_dataclass import dataclass
-from xg.ir.body import Body, topological
+from xg.ir.body import Body
 from xg.ir.collective import FAMILY
 from xg.ir.collective_prims import AROUND
 from xg.ir.dim import ONE, ZERO, Dim, product, symbol
@@ -170,7 +170,7 @@ class _Pass:
             )
             for axis in self.program.mesh
         }
-        for expr in topological(body.outputs):
+        for expr in body.order():
             for over in typings:
                 state = typings[over].collected.get(id(expr))
                 if state is not None:
@@ -180,7 +180,7 @@ class _Pass:
 
     def _around(self, step: Apply, body: Body) -> Iterator[tuple[Kind, str, Dim]]:
         """The payloads that go round a ring, part by part: keys beside values, dK beside dV."""
-        exprs = [expr for expr in topological(body.outputs) if expr.prim in AROUND]
+        exprs = [expr for expr in body.order() if expr.prim in AROUND]
         for over in dict.fromkeys(str(expr.attr("over")) for expr in exprs):
             typings = {
                 axis: type_body(body, [self._placement(v)[axis] for v in step.inputs], axis)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from xg.diagnostics.source import Span
-from xg.ir.body import topological
 from xg.ir.dim import Dim
 from xg.ir.graph import Apply, Graph
 from xg.ir.prim import Expr
@@ -30,7 +29,7 @@ def axes_of(graph: Graph, *, numbers: bool = False) -> dict[Dim, Span]:
     for step in graph.steps:
         if isinstance(step, Apply):
             body = step.body(graph.types)
-            for expr in topological(body.outputs):
+            for expr in body.order():
                 for dim in (*expr.shape, *_padded(expr)):
                     spans.setdefault(dim, step.span)
     return {dim: span for dim, span in spans.items() if numbers or dim.constant is None}

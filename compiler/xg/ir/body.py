@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Final
 
-from xg.diagnostics.lazy_dataclass import dataclass, replace
+from xg.diagnostics.lazy_dataclass import dataclass, field, replace
 from xg.ir.prim import RANDOM, Expr
 
 VIEWS: Final = frozenset({"reshape", "transpose", "broadcast", "cut"})
@@ -48,7 +48,7 @@ def substitute(
 def unstopped(body: Body) -> Body:
     """The body without what stops a gradient, for where there is none."""
     whole: dict[int, Expr] = {}
-    order = topological(body.outputs)
+    order = body.order()
     uses = Counter(id(arg) for expr in order for arg in expr.args)
     for expr in order:
         args = tuple(whole[id(arg)] for arg in expr.args)
@@ -87,6 +87,15 @@ class Body:
     outputs: tuple[Expr, ...]
     caches: tuple[str, ...] = ()
     of: tuple[str, ...] = ()
+    _order: tuple[Expr, ...] = field(init=False, repr=False, compare=False)
+
+    def order(self) -> tuple[Expr, ...]:
+        """All that the outputs need, arguments first; walked once, for every pass asks for it."""
+        try:
+            return self._order
+        except AttributeError:
+            object.__setattr__(self, "_order", tuple(topological(self.outputs)))
+            return self._order
 
     def is_same(self, other: Body) -> bool:
         """Whether another body computes the same of its operands, in the same order."""
@@ -95,7 +104,7 @@ class Body:
 
     def free(self) -> tuple[Expr, ...]:
         """The operands that the outputs really mention, in order."""
-        used = {id(expr) for expr in topological(self.outputs)}
+        used = {id(expr) for expr in self.order()}
         return tuple(expr for expr in self.operands if id(expr) in used)
 
     def on(self, operands: Sequence[Expr]) -> list[Expr] | tuple[Expr, Mapping[str, Expr]]:
@@ -111,7 +120,7 @@ def is_inline(body: Body) -> bool:
     """Whether a use of the operator reads best in place: a view or one or two primitives."""
     if len(body.outputs) != 1:
         return False
-    order = list(topological(body.outputs))
+    order = body.order()
     if any(expr.prim in RANDOM | {"dropout_apply"} for expr in order):
         return False
     if any(expr.prim == "iota" for expr in order) and body.outputs[0].kind == "float":

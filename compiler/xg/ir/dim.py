@@ -46,18 +46,20 @@ class Dim:
             return self._hash
 
     def __add__(self, other: Dim | int) -> Dim:
-        return _sum(self, as_dim(other))
+        return _sum(self, other if isinstance(other, Dim) else number(other))
 
     def __sub__(self, other: Dim | int) -> Dim:
         return self + as_dim(other) * -1
 
     def __mul__(self, other: Dim | int) -> Dim:
-        return _product(self, as_dim(other))
+        return _product(self, other if isinstance(other, Dim) else number(other))
 
     def __truediv__(self, other: Dim | int) -> Dim:
-        return _quotient(self, as_dim(other))
+        return _quotient(self, other if isinstance(other, Dim) else number(other))
 
     def __pow__(self, power: int) -> Dim:
+        if power == 1:  # most are
+            return self
         if power < 0:
             return ONE / self ** (-power)
         if self.constant is None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from xg.diagnostics.lazy_dataclass import dataclass, field
-from xg.ir.body import Body, topological
+from xg.ir.body import Body
 from xg.ir.collective_prims import AROUND
 from xg.ir.mesh_axes import axes_over
 from xg.ir.placement import CONSTANT, INVARIANT, REPLICATED, AxisState
@@ -57,7 +57,7 @@ def _typed(body: Body, operands: Sequence[AxisState], axis: str, whole: AxisStat
     for expr, state in zip(body.operands, operands, strict=True):
         typer.states[id(expr)] = state
         typer.active[id(expr)] = state != CONSTANT and expr.kind == "float"
-    for expr in topological(body.outputs):
+    for expr in body.order():
         if id(expr) not in typer.states:
             typer.settle(expr)
     return Typing(typer.states, typer.collected)

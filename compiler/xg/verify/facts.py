@@ -8,7 +8,6 @@ from math import prod
 from xg.cost.cost import cost
 from xg.diagnostics.lazy_dataclass import dataclass
 from xg.ir.axes import axes_of
-from xg.ir.body import topological
 from xg.ir.dim import Dim, number, product
 from xg.ir.graph import Apply, Program
 from xg.ir.instances import instances
@@ -115,7 +114,7 @@ def _means(program: Program) -> Iterator[Dim]:
         for step in graph.steps:
             if isinstance(step, Apply):
                 body = step.body(graph.types)
-                means = (expr for expr in topological(body.outputs) if expr.prim == "mean")
+                means = (expr for expr in body.order() if expr.prim == "mean")
                 yield from (_reduced(expr).substitute(symbols) for expr in means)
 
 

@@ -13,7 +13,6 @@ import numpy as np
 from numpy.typing import DTypeLike
 
 from xg.diagnostics.lazy_dataclass import dataclass
-from xg.ir.body import topological
 from xg.ir.graph import Apply, Program
 from xg.verify.reference.body_cache import BodyCache
 from xg.verify.reference.evaluate import Stopped
@@ -28,7 +27,7 @@ def stops(program: Program) -> bool:
         for graph in program.graphs.values()
         for step in graph.steps
         if isinstance(step, Apply)
-        for expr in topological(step.body(graph.types).outputs)
+        for expr in step.body(graph.types).order()
     )
 
 

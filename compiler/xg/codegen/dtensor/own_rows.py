@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from xg.codegen.dtensor.layers import Layers, LayerSite, is_move
 from xg.codegen.dtensor.refusal import Refusal
-from xg.ir.body import topological
 from xg.ir.graph import Apply, Call, Program, Value
 from xg.ir.placement import INVARIANT
 
@@ -40,7 +39,7 @@ def refuse_inner_sums(local: Program, refusal: Refusal) -> None:
         for step in graph.steps:
             if isinstance(step, Call) or is_move(step) or step.op.family == "loss":
                 continue
-            prims = {each.prim for each in topological(step.body(graph.types).outputs)}
+            prims = {each.prim for each in step.body(graph.types).order()}
             if prims & SENDING:
                 raise refusal(
                     step.span,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 from xg.codegen.emit.names import Names
 from xg.codegen.emit.spelling import Scope, Spelling
@@ -33,14 +33,14 @@ LOCAL_NAMES: Mapping[str, str] = {
 }
 
 
-def element_types(outputs: Sequence[Expr]) -> dict[int, bool | None]:
+def element_types(order: Iterable[Expr]) -> dict[int, bool | None]:
     """For each expression: whether its elements are not yet of the model's float type.
 
     True for integers and for results computed from them alone, None for plain numbers, which adapt
     to the other operand.
     """
     raw: dict[int, bool | None] = {}
-    for expr in topological(outputs):
+    for expr in order:
         if expr.kind == "int" or expr.prim == "as_float":
             raw[id(expr)] = True
         elif expr.prim in ("operand", "draw") or expr.kind == "bool" or _is_filled(expr):
@@ -80,16 +80,16 @@ class BodyWriter:
         """The one output of an inline body as a single expression."""
         for expr, text in zip(body.operands, operands, strict=True):
             self.texts[id(expr)] = text
-        raw = element_types(body.outputs)
-        for expr in _written(body.outputs):
+        raw = element_types(body.order())
+        for expr in _written(body.order(), body.outputs):
             if id(expr) not in self.texts:
                 self.texts[id(expr)] = self._text(expr, raw)
         return self._finished(body.outputs[0], raw)
 
     def write(self, outputs: Sequence[Expr]) -> list[Text]:
         """Lines that compute the outputs, and the texts of the outputs."""
-        raw = element_types(outputs)
-        order = _written(outputs)
+        every = topological(outputs)
+        raw, order = element_types(every), _written(every, outputs)
         uses = Counter(id(_unrepeated(arg, expr)) for expr in order for arg in expr.args)
         uses.update(id(expr) for expr in outputs)
         for expr in order:
@@ -156,9 +156,8 @@ def _is_cast_by_all(
     return True
 
 
-def _written(outputs: Sequence[Expr]) -> list[Expr]:
+def _written(order: Sequence[Expr], outputs: Sequence[Expr]) -> list[Expr]:
     """The expressions that are written, arguments first: not those broadcasts."""
-    order = list(topological(outputs))
     needed_ids = {id(expr) for expr in outputs}
     for expr in reversed(order):
         if id(expr) in needed_ids:
@@ -176,5 +175,5 @@ def _unrepeated(arg: Expr, user: Expr) -> Expr:
 
 def repeats(body: Body, operand: Expr) -> bool:
     """Whether all that is done to an operand repeats it by itself; a rank's part is cut before."""
-    users = [e for e in topological(body.outputs) if any(arg is operand for arg in e.args)]
+    users = [e for e in body.order() if any(arg is operand for arg in e.args)]
     return all(user.prim in ARITHMETIC for user in users)

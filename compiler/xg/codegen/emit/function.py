@@ -132,16 +132,13 @@ def _operands(body: Body, names: Sequence[str]) -> list[str]:
 
 
 def _is_random(body: Body) -> bool:
-    return any(expr.prim in RANDOM for expr in topological(body.outputs))
+    return any(expr.prim in RANDOM for expr in body.order())
 
 
 def _numbers(body: Body, attrs: Attrs) -> dict[str, Scalar]:
     """The operator's own numbers that the body mentions as they are given."""
     mentioned = {
-        id(value)
-        for expr in topological(body.outputs)
-        for _, value in expr.attrs
-        if isinstance(value, Scalar)
+        id(value) for expr in body.order() for _, value in expr.attrs if isinstance(value, Scalar)
     }
     return {
         key: value
@@ -154,7 +151,7 @@ def _optional(body: Body) -> set[Expr]:
     """Operands that may be None: dropout's mask, when dropout is off."""
     return {
         expr.args[1]
-        for expr in topological(body.outputs)
+        for expr in body.order()
         if expr.prim == "dropout_apply" and expr.args[1].prim == "operand"
     }
 

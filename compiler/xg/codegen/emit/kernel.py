@@ -17,7 +17,7 @@ from xg.codegen.emit.collectives import places_of
 from xg.codegen.emit.function import OperatorFunction
 from xg.codegen.emit.support import SupportFile
 from xg.diagnostics.lazy_dataclass import dataclass
-from xg.ir.body import Body, topological
+from xg.ir.body import Body
 from xg.ir.graph import Apply
 from xg.ir.prim import Cuts
 from xg.ir.scalar import Scalar
@@ -132,12 +132,12 @@ def _text(node: ast.AST) -> str:
 
 def _goes_round(body: Body) -> bool:
     """Whether parts go round ranks, which the body says as if they were gathered."""
-    return any(expr.prim == "all_gather" for expr in topological(body.outputs))
+    return any(expr.prim == "all_gather" for expr in body.order())
 
 
 def _drawn(body: Body) -> Cuts:
     """The cuts of the mask that a body draws, if it draws one."""
-    masks = (expr for expr in topological(body.outputs) if expr.prim == "dropout_keep")
+    masks = (expr for expr in body.order() if expr.prim == "dropout_keep")
     return next((cast("Cuts", mask.attr("cuts")) for mask in masks), ())
 
 

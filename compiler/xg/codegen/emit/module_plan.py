@@ -9,7 +9,6 @@ from xg.codegen.emit.names import Names, camel, plain, snake, spell_symbol
 from xg.codegen.emit.spelling import Spelling
 from xg.codegen.emit.statements import Functions, Mark
 from xg.diagnostics.lazy_dataclass import dataclass, field
-from xg.ir.body import topological
 from xg.ir.graph import Apply, Call, Graph, Program, Step
 from xg.ir.moving import moves
 from xg.ir.parameters import param_specs
@@ -208,7 +207,7 @@ def _draws(step: Step, graph: Graph, random: Container[str]) -> bool:
     if isinstance(step, Call):
         return step.callee in random
     body = step.body(graph.types)
-    return any(expr.prim in RANDOM for expr in topological(body.outputs))
+    return any(expr.prim in RANDOM for expr in body.order())
 
 
 def shared_params(program: Program) -> frozenset[tuple[str, str]]:

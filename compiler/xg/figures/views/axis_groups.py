@@ -21,7 +21,7 @@ from xg.figures.model.figure import EdgeRole, FigureGroup
 from xg.figures.model.richtext import dimension, plain
 from xg.figures.views.arrange import Arranged, DrawnOperation
 from xg.figures.views.notation import Notation
-from xg.ir.body import Body, topological
+from xg.ir.body import Body
 from xg.ir.dim import Dim
 from xg.ir.graph import Apply, Step
 from xg.ir.placement import REPLICATED, AxisState, shard
@@ -139,7 +139,7 @@ def _multiplies(body: Body, inputs: Sequence[Shape], axis: Dim) -> bool | None:
         return None
     return any(
         expr.prim == "contract" and all(states.of(one).kind == "S" for one in expr.args)
-        for expr in topological(body.outputs)
+        for expr in body.order()
     )
 
 

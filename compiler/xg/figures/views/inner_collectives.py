@@ -19,7 +19,7 @@ from xg.figures.model.richtext import RichText, bold, dimension, plain, symbol
 from xg.figures.views.arrange import DrawnOperation, Flow
 from xg.figures.views.notation import Notation, volume
 from xg.figures.views.prices import in_one_line, order, prices
-from xg.ir.body import Body, topological
+from xg.ir.body import Body
 from xg.ir.collective_prims import COLLECTIVES
 from xg.ir.dim import ONE
 from xg.ir.graph import Apply, Backward, Graph, Step, Value
@@ -253,7 +253,7 @@ def _sent(
     if step is not None and step.op.local and step.op.family != "collective":
         body = step.body(types)
         ends = _ends(step, body, of)
-        for expr in topological(body.outputs):
+        for expr in body.order():
             if expr.prim in COLLECTIVES:
                 sent.setdefault(str(expr.attr("over")), []).append(_sending(expr, ends))
         places = {end[1:]: place for place, end in enumerate(ends)}

@@ -13,7 +13,7 @@ from dataclasses import replace
 from typing import Final
 
 from xg.diagnostics.lazy_dataclass import dataclass, field
-from xg.ir.body import Body, substitute, topological
+from xg.ir.body import Body, substitute
 from xg.ir.collective import FAMILY
 from xg.ir.graph import Apply, Graph, Step, Value
 from xg.ir.mesh_axes import axis_of, joined_axes
@@ -94,7 +94,7 @@ class _OwnParts:
 def _cuts(body: Body) -> dict[int, list[Expr]]:
     """Return the operands of which only one part is read, with the slices that take it."""
     readers: dict[int, list[Expr]] = defaultdict(list)
-    for expr in topological(body.outputs):
+    for expr in body.order():
         for arg in expr.args:
             readers[id(arg)].append(expr)
     cuts: dict[int, list[Expr]] = {}

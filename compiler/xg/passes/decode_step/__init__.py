@@ -14,7 +14,6 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 
 from xg.diagnostics.diagnostic import DiagnosticError
-from xg.ir.body import topological
 from xg.ir.dim import Dim, symbol
 from xg.ir.graph import Graph, Param, Program, Value
 from xg.ir.parameters import param_patterns
@@ -160,7 +159,7 @@ def _counts(plan: StepPlan, part: Used, past: Sequence[str]) -> bool:
     """Whether an operator computes with the number of past positions, as `range` does."""
     types = list(map(plan.type_in, part.inputs))
     body = part.use.op.body(types, part.use.attrs)
-    attrs = (value for expr in topological(body.outputs) for _, value in expr.attrs)
+    attrs = (value for expr in body.order() for _, value in expr.attrs)
     dims = (value for value in attrs if isinstance(value, Dim))
     return any(name in past for dim in dims for name in dim.symbols())
 

@@ -14,7 +14,6 @@ from typing import NoReturn
 from xg.diagnostics.diagnostic import DiagnosticError, Problem
 from xg.diagnostics.lazy_dataclass import dataclass, field, replace
 from xg.diagnostics.source import Span
-from xg.ir.body import topological
 from xg.ir.dim import Dim, symbol
 from xg.ir.graph import Apply, Call, Graph, Program, Value
 from xg.ir.instances import inside
@@ -336,7 +335,7 @@ def _upwards(
         if not isinstance(step, Apply) or len(step.inputs) != 1:
             return
         body = step.op.body([types[step.inputs[0]]], step.attrs)
-        prims = {expr.prim for expr in topological(body.outputs)}
+        prims = {expr.prim for expr in body.order()}
         if not prims <= _VIEWS:
             return
         (value,) = step.inputs

@@ -13,7 +13,6 @@ from typing import Final
 
 from xg.diagnostics.diagnostic import DiagnosticError
 from xg.diagnostics.lazy_dataclass import dataclass, field
-from xg.ir.body import topological
 from xg.ir.dim import Dim
 from xg.ir.graph import Apply, Call, Graph, Program, Value
 from xg.ir.prim import ARITHMETIC, COMPARE, UNARY, Expr
@@ -85,7 +84,7 @@ class _CausalChecker:
             for expr, value in zip(body.operands, step.inputs, strict=True)
         }
         try:
-            for expr in topological(body.outputs):
+            for expr in body.order():
                 if id(expr) not in facts:
                     args = [facts[id(arg)] for arg in expr.args]
                     facts[id(expr)] = self._fact(expr, args)

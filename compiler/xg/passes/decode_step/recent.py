@@ -7,10 +7,9 @@ what windows find beyond the first position.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 
 from xg.diagnostics.lazy_dataclass import replace
-from xg.ir.body import topological
 from xg.ir.dim import Dim
 from xg.ir.prim import Expr
 from xg.ir.window_prims import Windows
@@ -77,13 +76,13 @@ def _reach_of(plan: StepPlan, part: Used, token: Token) -> Dim | None:
     types = [plan.graph.types[value] for value in part.step.inputs]
     body = part.step.op.body(types, part.step.attrs)
     operands = [e for e, v in zip(body.operands, part.step.inputs, strict=True) if v is token[0]]
-    reaches = {*_reaches(list(topological(body.outputs)), operands, plan.positions)}
+    reaches = {*_reaches(body.order(), operands, plan.positions)}
     (reach,) = reaches if len(reaches) == 1 else (None,)
     return reach
 
 
 def _reaches(
-    body: list[Expr], operands: list[Expr], positions: PositionSymbols
+    body: Sequence[Expr], operands: list[Expr], positions: PositionSymbols
 ) -> Iterator[Dim | None]:
     """The zeros in front of each window of the operands; None where no window reads them."""
     views = {id(operand) for operand in operands}

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Container, Sequence
 
 from xg.diagnostics.lazy_dataclass import replace
-from xg.ir.body import Body, topological
+from xg.ir.body import Body
 from xg.ir.dim import ONE, Dim
 from xg.ir.op import Op
 from xg.ir.prim import COMPARE, RANDOM, Expr, batch_of, broadcast, operand, reshape
@@ -34,7 +34,7 @@ def for_all_rounds(op: Op, body: Body, apart: Container[int], length: Dim) -> Op
     ]
     made = {id(old): new for old, new in zip(body.operands, operands, strict=True)}
     taken = {id(expr) for n, expr in enumerate(body.operands) if n in apart}
-    for expr in topological(body.outputs):
+    for expr in body.order():
         if id(expr) in made:
             continue
         if expr.prim in RANDOM:  # each round draws numbers of its own

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Final
 
 from xg.diagnostics.lazy_dataclass import dataclass, field
-from xg.ir.body import Body, topological
+from xg.ir.body import Body
 from xg.ir.graph import Apply, Backward, Call, Graph, Start, Step, Value
 from xg.ir.loop import Loop
 from xg.ir.op import Op
@@ -206,7 +206,7 @@ class GraphPrinter:
         """The name under which a step draws random numbers, if it is not that of its output."""
         if body is None or not step.place or step.place == step.outputs[0].name:
             return ""
-        draws = any(expr.prim in RANDOM for expr in topological(body.outputs))
+        draws = any(expr.prim in RANDOM for expr in body.order())
         return f" at {_path(step.place)}" if draws else ""
 
     def _body(self, step: Apply, types: Types) -> Body | None:
@@ -257,7 +257,7 @@ class GraphPrinter:
         head = " ".join([quoted(op.name), op.family, *flags])
         takes = f"{data}; {rest}" if rest else data
         yield f"  op {head} ({takes}) -> {', '.join(op.outputs)}".rstrip()
-        for expr in topological(body.outputs):
+        for expr in body.order():
             if expr.prim != "operand":
                 yield f"    {self._primitive(expr, names)}"
         results = [names.of(expr, expr.name) for expr in body.outputs]

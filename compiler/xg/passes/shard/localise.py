@@ -11,7 +11,7 @@ from typing import cast
 
 from xg.diagnostics.diagnostic import DiagnosticError, Problem
 from xg.diagnostics.lazy_dataclass import dataclass, field, replace
-from xg.ir.body import Body, topological
+from xg.ir.body import Body
 from xg.ir.collective import FAMILY, moved
 from xg.ir.collective_prims import local_shape
 from xg.ir.graph import Apply, Backward, Call, Graph, Param, Program, Step, Value
@@ -215,7 +215,7 @@ class _LocalGraph:
 
 def _drawn(body: Body) -> Attrs:
     """Along which axes a mask is drawn in part, for an operator that draws one."""
-    for expr in topological(body.outputs):
+    for expr in body.order():
         if expr.prim == "dropout_keep" and expr.attr("cuts"):
             return {"cuts": expr.attr("cuts")}
     return {}

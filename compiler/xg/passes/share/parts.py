@@ -27,7 +27,7 @@ def known_parts(
     They are beside something that is computed from operands: an operator without any is whole.
     With operands that are `known`, by their `id`, those that compute from such ones and that fit.
     """
-    order = topological(body.outputs)
+    order = body.order()
     reads: dict[int, bool] = {}
     uses: dict[int, bool] = {}
     for expr in order:

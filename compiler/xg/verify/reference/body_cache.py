@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from xg.diagnostics.lazy_dataclass import dataclass, field
-from xg.ir.body import topological
 from xg.ir.graph import Apply, Value
 from xg.ir.prim import Expr
 from xg.ir.tensor import TensorType
@@ -31,6 +30,6 @@ class BodyCache:
         if node not in self.known:
             body = node.body(types)
             names = tuple(str(expr.name) for expr in body.operands)
-            order = tuple(topological(body.outputs))
+            order = tuple(body.order())
             self.known[node] = CachedBody(names, body.outputs, order)
         return self.known[node]
