@@ -42,6 +42,9 @@ IMPORTED = (
     "torch._export.serde.serialize",
     "torch.utils._sympy.functions",
     "safetensors.torch",
+    "networkx",  # which torch.export imports when it is called, as torch.onnx.export the next two
+    "onnxscript.function_libs.torch_lib.ops",
+    "torch.onnx._internal.exporter._core",
     "tokenizers",
     "transformers",
     "transformers.modeling_utils",
