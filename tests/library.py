@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
@@ -40,3 +41,12 @@ def constructs(path: Path) -> Iterator[str]:
             yield from (name for name in ("over", "guard", "repeat") if getattr(tree, name))
         if isinstance(tree, ast.NodeUse | ast.Call) and tree.operator.name in ops.table():
             yield tree.operator.name
+
+
+def another_user(home: Path) -> dict[str, str]:
+    """The variables of somebody who has nothing here but the engine of layouts.
+
+    That is the same machine code for all: to compile it again for each takes over a second.
+    """
+    cache = os.environ.get("XDG_CACHE_HOME", str(Path.home() / ".cache"))
+    return {"PATH": os.environ["PATH"], "HOME": str(home), "XDG_CACHE_HOME": cache}

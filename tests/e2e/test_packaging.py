@@ -16,6 +16,7 @@ from zipfile import ZipFile
 
 import pytest
 from docs.markdown import blocks, pieces
+from library import another_user
 
 from xg.codegen.backend import backends
 
@@ -190,7 +191,7 @@ def test_the_readme_is_true_of_the_wheel(wheel: Path, tmp_path: Path) -> None:
     bin_, elsewhere = _installed(wheel, tmp_path / "environment"), tmp_path / "elsewhere"
     elsewhere.mkdir()
     kept = {name: os.environ[name] for name in ("LANG", "TMPDIR") if name in os.environ}
-    environment = {**kept, "PATH": f"{bin_}:/usr/bin:/bin", "HOME": str(tmp_path)}
+    environment = {**kept, **another_user(tmp_path), "PATH": f"{bin_}:/usr/bin:/bin"}
 
     def run(*words: str) -> str:
         done = subprocess.run(

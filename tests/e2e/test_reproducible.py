@@ -6,7 +6,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from library import LIBRARY, VARIED
+from library import LIBRARY, VARIED, another_user
 from tier import THOROUGH
 
 ROOT = Path(__file__).parents[2]
@@ -27,9 +27,6 @@ def _start(folder: Path, variables: dict[str, str]) -> subprocess.Popen[bytes]:
     folder.mkdir()
     shutil.copytree(LIBRARY, folder / "diagrams")
     paths = os.pathsep.join(str(ROOT / name) for name in SOURCE_ROOTS)
-    # The engine of layouts is the same machine code on both, if it is there already.
-    cache = os.environ.get("XDG_CACHE_HOME", str(Path.home() / ".cache"))
-    inherited = {"PATH": os.environ["PATH"], "HOME": str(folder), "XDG_CACHE_HOME": cache}
     long = [file for file in DIAGRAMS if file.stem in LONG]
     others = [file for file in DIAGRAMS if file.stem not in LONG]
     commands = [
@@ -39,7 +36,7 @@ def _start(folder: Path, variables: dict[str, str]) -> subprocess.Popen[bytes]:
     return subprocess.Popen(
         [sys.executable, "-P", "-c", f"from xg.cli import main; {'; '.join(commands)}"],
         cwd=folder / "diagrams",
-        env={**inherited, **variables, "PYTHONPATH": paths},
+        env={**another_user(folder), **variables, "PYTHONPATH": paths},
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
     )

@@ -5,10 +5,11 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable
+from functools import cache
 from pathlib import Path
 
 import pytest
-from editor.textmate import pieces
+from editor.textmate import Piece, pieces
 from editors.textmate import PATTERNS, SCOPES, grammar, written
 
 from xg.diagnostics.source import Source
@@ -43,6 +44,12 @@ def test_every_token_of_the_language_has_a_scope() -> None:
     assert PATTERNS.keys() == patterns().keys() - {"SPACE", "_NL"}
 
 
+@cache
+def coloured(name: str) -> list[Piece]:
+    """The parts of a text; two tests look at them."""
+    return pieces(grammar(), TEXTS[name])
+
+
 @each_text
 def test_every_token_is_coloured_whole_and_as_what_it_is(name: str) -> None:
     source = Source(name, TEXTS[name])
@@ -53,7 +60,7 @@ def test_every_token_is_coloured_whole_and_as_what_it_is(name: str) -> None:
         for token in (*tokens, *comments)
         if token.type not in ("_NL", "$END")
     }
-    found = {(start, end): scope for start, end, scope in pieces(grammar(), source.text)}
+    found = {(start, end): scope for start, end, scope in coloured(name)}
     assert found.keys() == wanted.keys()
     wrong = [place for place, scope in found.items() if scope not in wanted[place]]
     assert [source.text[start:end] for start, end in wrong] == []
@@ -62,7 +69,7 @@ def test_every_token_is_coloured_whole_and_as_what_it_is(name: str) -> None:
 @each_text
 def test_place_tells_the_colour_of_a_name(name: str) -> None:
     source = Source(name, TEXTS[name])
-    found = {start: scope for start, _, scope in pieces(grammar(), source.text)}
+    found = {start: scope for start, _, scope in coloured(name)}
     for tree in walk(parse(source)):
         match tree:
             case ast.NodeUse(operator=operator) if operator.span.text[0].isalpha():

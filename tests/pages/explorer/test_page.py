@@ -13,7 +13,7 @@ from pathlib import Path
 from zlib import decompress
 
 import pytest
-from library import VARIED, shipped
+from library import VARIED, another_user, shipped
 from pages.explorer.pages import (
     DIAGRAMS,
     HOSTILE,
@@ -97,7 +97,7 @@ def test_pages_are_the_same_bytes_on_another_machine(tmp_path: Path) -> None:
     subprocess.run(
         [sys.executable, "-P", "-m", "xg", "build", *files, "-o", "out", "--only=html"],
         cwd=tmp_path,
-        env={"PATH": os.environ["PATH"], "HOME": str(tmp_path), **variables},
+        env={**another_user(tmp_path), **variables},
         check=True,
     )
     for name in names:
