@@ -39,16 +39,17 @@ def substitute(
     expressions: dict[int, Expr] = dict(replacements)
     for expr in topological([root for root in roots if root is not None]):
         if id(expr) not in expressions:
-            args = tuple(expressions[id(arg)] for arg in expr.args)
-            same = all(new is old for new, old in zip(args, expr.args, strict=True))
-            expressions[id(expr)] = expr if same else replace(expr, args=args)
+            args = tuple([expressions[id(arg)] for arg in expr.args])
+            expressions[id(expr)] = expr if args == expr.args else replace(expr, args=args)
     return tuple(None if root is None else expressions[id(root)] for root in roots)
 
 
 def unstopped(body: Body) -> Body:
     """The body without what stops a gradient, for where there is none."""
-    whole: dict[int, Expr] = {}
     order = body.order()
+    if all(expr.prim != "stop" for expr in order):
+        return body
+    whole: dict[int, Expr] = {}
     uses = Counter(id(arg) for expr in order for arg in expr.args)
     for expr in order:
         args = tuple(whole[id(arg)] for arg in expr.args)
