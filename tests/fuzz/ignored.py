@@ -256,7 +256,7 @@ def _plain(data: object) -> str:
             items = cast("Mapping[Any, Any]", data).items()
             return "{" + ", ".join(f"{_plain(key)}: {_plain(value)}" for key, value in items) + "}"
         case _ if is_dataclass(data):
-            parts = (_plain(getattr(data, each.name)) for each in fields(data))
+            parts = (_plain(getattr(data, each.name)) for each in fields(data) if each.compare)
             return f"{type(data).__name__}({', '.join(parts)})"
         case _:
             return str(data)

@@ -88,15 +88,14 @@ class Body:
     outputs: tuple[Expr, ...]
     caches: tuple[str, ...] = ()
     of: tuple[str, ...] = ()
-    _order: tuple[Expr, ...] = field(init=False, repr=False, compare=False)
+    _order: tuple[Expr, ...] | None = field(default=None, init=False, repr=False, compare=False)
 
     def order(self) -> tuple[Expr, ...]:
         """All that the outputs need, arguments first; walked once, for every pass asks for it."""
-        try:
-            return self._order
-        except AttributeError:
-            object.__setattr__(self, "_order", tuple(topological(self.outputs)))
-            return self._order
+        if self._order is None:
+            object.__setattr__(self, "_order", found := tuple(topological(self.outputs)))
+            return found
+        return self._order
 
     def is_same(self, other: Body) -> bool:
         """Whether another body computes the same of its operands, in the same order."""

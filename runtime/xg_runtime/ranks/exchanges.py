@@ -51,8 +51,11 @@ class _Summed:
     terms: torch.Tensor
     total: torch.Tensor
 
-    def wait(self, timeout: timedelta) -> None:
-        """Wait for the exchange, then sum; raises torch's RuntimeError for a rank that is gone."""
+    def wait(self, timeout: timedelta = timedelta(0)) -> None:
+        """Wait for the exchange, at most so long, then sum; 0 is the limit of the process group.
+
+        Raises torch's RuntimeError for a rank that is gone.
+        """
         self.exchange.wait(timeout)
         for term in self.terms:
             self.total.add_(term)
