@@ -21,6 +21,7 @@ from xg.figures.model.structure import EdgePlace
 _INWARD: Final = 4.0  # how far off the end of free room a line keeps, if it can
 _ROUNDING: Final = 1e-6
 _LEAST: Final = 5.0  # that a slide must save: half a corner
+_TRIED_AT_MOST: Final = 256  # places of labels in one layout: each is a search for a way
 
 
 def slide_labels(router: Router, route_requests: Sequence[RouteRequest]) -> dict[int, Box]:
@@ -47,6 +48,7 @@ class _SlidingLabels:
     def __init__(self, router: Router) -> None:
         self.router = router
         self.labels = dict(router.placed.labels)
+        self.tried = 0
 
     def turns(self, request: RouteRequest) -> bool:
         """Return whether an edge turns on its way from node to node."""
@@ -99,7 +101,8 @@ class _SlidingLabels:
     ) -> Iterator[tuple[Route, Box]]:
         """Yield where a label may be, the nearest first, with the best route that passes there.
 
-        None that costs more than the limit, apart from what rounding adds.
+        None that costs more than the limit, apart from what rounding adds, and none where so many
+        were tried that the layout would take long.
         """
         assert request.via is not None
         (row, line), box = request.via, self.router.placed.labels[request.number]
@@ -107,7 +110,10 @@ class _SlidingLabels:
         for x in sorted(places, key=lambda x: (abs(x - line), x)):
             moved = box.moved(x - line, 0.0)
             room = blocked(self.router.placed, request.number, moved)
+            if self.tried == _TRIED_AT_MOST:
+                return
             if abs(x) < FAR / 2 and _is_free(self.router.field, row, room, request.lanes):
+                self.tried += 1
                 route = self.router.cheaper(replace(request, via=(row, x)), limit + _ROUNDING)
                 if route is not None and any(x == run.x for run in route.runs):
                     yield route, moved
