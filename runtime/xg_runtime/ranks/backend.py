@@ -17,7 +17,7 @@ import torch.distributed as dist
 from xg_runtime.module import Array
 from xg_runtime.ranks.array_ops import Tensor, is_array
 from xg_runtime.ranks.call import Call
-from xg_runtime.ranks.exchanges import shifted, sum_of_slices
+from xg_runtime.ranks.exchanges import shift_into, shifted, sum_of_slices
 
 _dist: Any = dist  # much of it has no annotations
 
@@ -60,9 +60,12 @@ def begin(call: Call, given: torch.Tensor, group: object) -> tuple[Any, torch.Te
             work = _dist.all_reduce(given, op=dist.ReduceOp.MAX, group=group, async_op=True)
             return work, given
         case "all_gather":
-            result = given.new_empty(given.numel() * ranks)
-            place = result.view(ranks, -1)[_dist.get_rank(group)]
-            work = all_gather(result, place.copy_(given), group=group, async_op=True)
+            result, rank = given.new_empty(given.numel() * ranks), _dist.get_rank(group)
+            slices = result.view(ranks, -1)
+            own = slices[rank].copy_(given)
+            if ranks == 2 and given.device.type == "cpu":
+                return shift_into(slices[1 - rank], own, group), result
+            work = all_gather(result, own, group=group, async_op=True)
         case "reduce_scatter" if given.device.type == "cpu":
             return sum_of_slices(given, group)
         case "reduce_scatter":
