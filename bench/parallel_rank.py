@@ -23,7 +23,7 @@ from bench.turns import torch_peak
 
 WARM: Final = 3
 STEPS: Final = 5  # in a turn
-PEAKS: Final = 5
+PEAKS: Final = 20
 SENT: Final = (
     *("gloo:all_reduce", "gloo:allreduce", "gloo:all_gather", "gloo:_all_gather"),
     *("gloo:reduce_scatter", "gloo:_reduce_scatter", "gloo:all_to_all", "gloo:send"),
