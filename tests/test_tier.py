@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import re
+from pathlib import Path
+
 import pytest
 from library import LIBRARY, VARIED, constructs, shipped
 from tier import some
@@ -23,3 +26,20 @@ def test_varied_diagrams_have_all_that_diagrams_have() -> None:
     assert every == {one for name in VARIED for one in constructs(shipped(name))}
     others = VARIED - {"moe"}
     assert every > {one for name in others for one in constructs(shipped(name))}
+
+
+SKIPS = re.compile(r"importorskip|\bskip(if)?\(|\bxfail\b")
+
+
+@pytest.mark.parametrize("text", ["pytest.importorskip(name)", "mark.skipif(1)", "pytest.skip()"])
+def test_what_passes_a_test_over_is_seen(text: str) -> None:
+    assert SKIPS.search(text)
+
+
+def test_no_test_is_passed_over() -> None:
+    """All libraries are among the tools of development, so what lacks one is to fail.
+
+    Tests that need other tools of the machine are left out by `conftest.py`, which says so.
+    """
+    files = set(Path(__file__).parent.rglob("*.py")) - {Path(__file__)}
+    assert [path.name for path in sorted(files) if SKIPS.search(path.read_text("utf-8"))] == []

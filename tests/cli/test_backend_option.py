@@ -119,7 +119,6 @@ WITHOUT = {form: sorted(set(BACKENDS) - set(writing(form))) for form in FORMS}
 @pytest.mark.parametrize("name", WITHOUT["ranks"])
 def test_code_of_one_device_is_proven_beside_that_of_ranks(xg: Xg, folder: Path, name: str) -> None:
     """One command for every proof of a file with plans: each backend proves what it writes."""
-    pytest.importorskip(backends()[name].runs.library)
     (folder / "net.xg").write_text(PLANNED, encoding="utf-8")
     said = xg("verify", "net.xg", "--against", f"single,{name}")
     assert (said.code, said.err) == (0, "")
