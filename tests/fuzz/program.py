@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from random import Random
@@ -32,6 +33,7 @@ KINDS: tuple[tuple[int, Write], ...] = (
     (1, statements.loss),
     (4, statements.called),
 )
+AGAIN = "Z"  # the name of no other size
 BLOCKS = ("Layer", "Head", "F", "MLP", "Inner", "Norm", "numpy", "Model")
 
 
@@ -56,7 +58,22 @@ def generate(seed: int) -> Sketch:
     )
     sketch = said(sketch)
     open_dims = {name: "" for name in sketch.resized if world.chance(0.5)}
-    return replace(sketch, dims={**sketch.dims, **open_dims})
+    return _named_again(replace(sketch, dims={**sketch.dims, **open_dims}), world.aside)
+
+
+def _named_again(sketch: Sketch, random: Random) -> Sketch:
+    """The program with another name for one of its sizes, which inputs of its block may have."""
+    if not sketch.dims or random.random() < 0.7:
+        return sketch
+    name = random.choice(list(sketch.dims))
+    before, again = random.random() < 0.5, {AGAIN: name}
+    dims = {**again, **sketch.dims} if before else {**sketch.dims, **again}
+    main = sketch.main
+    if random.random() < 0.5:
+        size = re.compile(rf"\b{name}\b")
+        inputs = [replace(port, type=size.sub(AGAIN, port.type)) for port in main.inputs]
+        main = replace(main, inputs=tuple(inputs))
+    return replace(sketch, dims=dims).with_main(main)
 
 
 def _dims(world: World) -> dict[str, str]:

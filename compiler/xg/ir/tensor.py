@@ -59,7 +59,12 @@ class Sizes:
 
     def __post_init__(self) -> None:
         expanded = _expanded(self.definitions)
-        names = {dim: name for name, dim in reversed(expanded.items())}
+        # Of several names of one size that which is free, or else the first that is no other's.
+        said = [name for name, dim in self.definitions.items() if dim.name is None]
+        names = {expanded[name]: name for name in reversed(said) if expanded[name].name is None}
+        chosen = {name: dim.name or names[dim] for name, dim in expanded.items()}
+        aliases = {name: symbol(one) for name, one in chosen.items() if one != name}
+        object.__setattr__(self, "_aliases", aliases)
         object.__setattr__(self, "_expanded", expanded)
         object.__setattr__(self, "_names", names)
         fractions = {dim: name for dim, name in names.items() if _is_fraction(dim)}
@@ -69,6 +74,7 @@ class Sizes:
 
     _expanded: Mapping[str, Dim] = field(init=False, repr=False, compare=False)
     _names: Mapping[Dim, str] = field(init=False, repr=False, compare=False)
+    _aliases: Mapping[str, Dim] = field(init=False, repr=False, compare=False)
     _fractions: Mapping[Dim, str] = field(init=False, repr=False, compare=False)
     _folded: dict[Dim, Dim] = field(init=False, repr=False, compare=False)  # answers of `fold`
     _computed: dict[Dim, Dim] = field(init=False, repr=False, compare=False)
@@ -81,6 +87,10 @@ class Sizes:
     def expand(self, dim: Dim) -> Dim:
         """The same size without defined symbols."""
         return dim.substitute(self._expanded)
+
+    def definition(self, name: str) -> Dim:
+        """The size that a name is, in the names that `fold` gives to sizes."""
+        return self.definitions[name].substitute(self._aliases)
 
     def expand_type(self, type_: TensorType) -> TensorType:
         """The same type without defined symbols."""

@@ -71,7 +71,7 @@ def locate(
 
 def definition_lines(names: Iterable[str], sizes: Sizes) -> list[str]:
     """``D_h = D // N_H`` for every name."""
-    return [f"{spell_symbol(n)} = {spell_dim(sizes.definitions[n]).text}" for n in names]
+    return [f"{spell_symbol(n)} = {spell_dim(sizes.definition(n)).text}" for n in names]
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,7 +109,7 @@ def _follows(name: str, places: Collection[str], sizes: Sizes) -> bool:
     if name not in sizes.definitions:
         return False
     parts = {*sizes.expand(symbol(name)).symbols()}
-    return not parts.isdisjoint(places) and parts <= {*places, *sizes.defaults}
+    return parts <= {*places, *sizes.defaults}
 
 
 def closure(
@@ -130,7 +130,7 @@ def closure(
             names[name] = None
             if name not in places and name in sizes.definitions:
                 stack.append((name, True))
-                parts = sizes.definitions[name].symbols()
+                parts = sizes.definition(name).symbols()
                 stack.extend((part, False) for part in reversed(parts))
     return list(names), list(defined)
 

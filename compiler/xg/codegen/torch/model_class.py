@@ -265,7 +265,7 @@ class _Section:
         sources = [*self._sources(own=True), *as_given(self.entry, given)]
         sources += self._sources(own=False)
         sizes, span = self.entry.sizes, self.entry.span
-        lines = locate(scope.needed, sources, sizes, sizes.defaults, span)
+        lines = locate(scope.needed, sources, sizes, sizes.defaults, span, by_definition=True)
         self.plan.constants.update(lines.constants)
         if "_array" in mentioned(lines.lines):
             self.plan.helpers["array"] = None

@@ -15,7 +15,6 @@ from typing import TypeVar
 import numpy as np
 
 from xg.diagnostics.lazy_dataclass import dataclass, field
-from xg.ir.dim import ONE
 from xg.ir.graph import Apply, Backward, Call, Graph, Program, Value, ports
 from xg.ir.instances import inside
 from xg.ir.loop import Loop
@@ -377,7 +376,7 @@ def bind_sizes(program: Program, arrays: Arrays, states: Arrays | None = None) -
         if array.ndim != len(type_.shape):
             raise BadInput(f"{value.name} {type_} cannot have shape {list(array.shape)}")
         for dim, length in zip(type_.shape, array.shape, strict=True):
-            name, parts = (dim.name, ONE) if dim.name else graph.sizes.symbol_and_divisors(dim)
+            name, parts = graph.sizes.symbol_and_divisors(dim)
             if name is not None and name not in graph.sizes.definitions:
                 numbers[name] = length * parts.evaluate(numbers)
     numbers = {**numbers, **graph.sizes.bind(_free(graph, numbers))}
