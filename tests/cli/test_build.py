@@ -169,6 +169,17 @@ def test_watching_builds_again_and_keeps_the_last_good_output(
     assert "the last good output stays" in capsys.readouterr().err
 
 
+def test_a_build_that_changes_nothing_removes_what_a_killed_one_left(xg: Xg, folder: Path) -> None:
+    xg("build", "tiny.xg", "-o", "out", "--only", "dot,numpy")
+    written = names(folder / "out")
+    ended = subprocess.Popen([sys.executable, "-c", ""])
+    ended.wait()
+    (folder / "out" / f".tiny.py.{ended.pid}.xg-old").write_text("")
+    assert names(folder / "out") != written
+    assert "0 changed" in xg("build", "tiny.xg", "-o", "out", "--only", "dot,numpy").out
+    assert names(folder / "out") == written
+
+
 def test_a_killed_build_leaves_no_half_files(xg: Xg, folder: Path) -> None:
     """Kill the process at many moments: the old bytes or the new ones, never anything else."""
     xg("build", "tiny.xg", "-o", "out", "--only", "dot,numpy")

@@ -10,13 +10,14 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any, Final, cast
 
 from xg.diagnostics.lazy_dataclass import dataclass
 from xg_runtime import files
-from xg_runtime.files import write_all
+from xg_runtime.files import remove_leftovers, write_all
 
 RECORD: Final = "xg-pictures.json"
 PICTURES: Final = (".svg", ".pdf", ".png", ".tex", ".html")
@@ -49,6 +50,9 @@ class TargetFolder:
             everything[RECORD] = self._new_record(drawn, engines)
         changed = {name: data for name, data in everything.items() if self._read(name) != data}
         write_all({self.folder / name: data for name, data in changed.items()}, self._is_ours)
+        if not changed:  # what a killed build left is removed by a write, and by this
+            with suppress(OSError):
+                remove_leftovers(self.folder)
         return set(changed)
 
     def differences(self, files: Mapping[str, bytes], engines: Sequence[str]) -> Iterator[str]:
