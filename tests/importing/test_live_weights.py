@@ -53,7 +53,7 @@ def test_a_program_in_memory_is_that_of_its_file(name: str) -> None:
 
 
 class Kinds(nn.Module):
-    """Weights in bfloat16, one that is a part of another, and one that is turned."""
+    """Weights in bfloat16, one that is a part of another, one turned, and one turned in place."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -62,8 +62,12 @@ class Kinds(nn.Module):
         self.part = nn.Parameter(whole[1:3])
         self.turned = nn.Parameter(torch.arange(24.0).view(4, 6).T)
         self.short = nn.Parameter(torch.randn(6).to(torch.bfloat16))
+        square = torch.arange(36.0).view(6, 6)
+        self.square = nn.Parameter(square)
+        self.across = nn.Parameter(square.T)  # of the same numbers at the same place
 
     def forward(self, x: Tensor) -> Tensor:
+        x = x @ self.square + (x @ self.across).sin()
         return x @ self.whole.T @ self.turned.T + (x @ self.part.T).sum() + self.short.float()
 
 

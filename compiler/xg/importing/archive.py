@@ -112,7 +112,8 @@ def _tied(entries: Mapping[str, Json]) -> dict[str, str]:
     tied: dict[str, str] = {}
     for name, entry in entries.items():
         meta = entry["tensor_meta"]
-        place = json.dumps([entry["path_name"], meta["sizes"], meta["storage_offset"]])
+        where = ("dtype", "sizes", "strides", "storage_offset")
+        place = json.dumps([entry["path_name"], *(meta[each] for each in where)])
         if first.setdefault(place, name) != name:
             tied[name] = first[place]
     return tied
