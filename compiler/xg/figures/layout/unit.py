@@ -14,7 +14,7 @@ from dataclasses import replace
 from typing import Final
 
 from xg.diagnostics.lazy_dataclass import dataclass
-from xg.figures.layout.measure import Extent, label_size, node_size
+from xg.figures.layout.measure import Extent, label_size, node_lines, node_size
 from xg.figures.model import style
 from xg.figures.model.figure import Figure, FigureEdge, FigureNode
 from xg.figures.model.geometry import Box, Point
@@ -156,11 +156,13 @@ def node_sizes(
 def _turned_size(node: FigureNode) -> Extent:
     """Return the size of a node of a figure that will be turned.
 
-    Lines end before a text and begin behind it, not above and below.
+    Lines end before a text and begin behind it, not above and below: as near to a narrow letter.
     """
     size = node_size(node).turned()
-    is_framed = style.NODE_STYLES[node.kind].outline is not style.Outline.NONE
-    return size if is_framed else Extent(size.width, size.height + 2 * style.TEXT_GAP)
+    if style.NODE_STYLES[node.kind].outline is not style.Outline.NONE:
+        return size
+    length = max(line.width for line in node_lines(node))
+    return Extent(size.width, length + 2 * style.TEXT_GAP)
 
 
 def _unit(node: str, sizes: Mapping[str, Extent], facts: Structure, room: float) -> NodeUnit:
