@@ -117,3 +117,19 @@ def test_the_dot_text_runs_to_the_right() -> None:
     for edge in _main(figure):
         assert places[edge.tail][0] < places[edge.head][0], edge
         assert abs(places[edge.tail][1] - places[edge.head][1]) < 3, edge
+
+
+def test_an_arrow_ends_as_near_to_a_narrow_letter() -> None:
+    text = (
+        "block F(X [3, 5]) -> {}, b [3] {{\n    X -> sum[-2, -1] : {}\n    X -> mean[-1] : b\n}}\n"
+    )
+    gaps: list[float] = []
+    for name in ("i", "W"):
+        source = text.format(f"{name} []", name)
+        figure = replace(xg.compile(source=source).figure("forward"), rightward=True)
+        display, placed = painted(figure)
+        assert flaws(display, rightward=True) == []
+        number = next(n for n, edge in enumerate(figure.edges) if edge.head.startswith(f"{name}~"))
+        glyph = Picture(display).glyphs[figure.edges[number].head]
+        gaps.append(glyph.box.left - placed.paths[number].segments[-1].end[0])
+    assert gaps[0] == pytest.approx(gaps[1], abs=0.01)

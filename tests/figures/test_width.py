@@ -71,3 +71,21 @@ def test_a_page_that_is_too_narrow_is_refused_with_a_width_that_fits() -> None:
     assert painted(replace(_figure("mha"), width=needed))[0].width == needed
     with pytest.raises(TooNarrow):
         painted(replace(_figure("mha"), width=needed - 8))
+
+
+STEPPED = """\
+dim D = 2, C = 3, E = 2*D
+
+op Mix(x [.., k]; c = 0.7) = x + min(sin(x), min[k](x - c)) + 0.3 * c
+
+block Main(φ [D, C, E]) -> μ [D, C, 3*D] {
+    param E_1 [D, E]
+
+    φ -> @<=T(E_1) -> Mix -> C<-φ -> GLU<-(φ -> mean[E] -> BC[a, b -> a, b, c=3*D]) : μ
+}
+"""
+
+
+def test_a_line_with_a_step_of_less_than_two_corners_gets_more_room() -> None:
+    figure = replace(xg.compile(source=STEPPED).figure("backward"), width=360.0)
+    assert {flaw.kind for flaw in flaws(painted(figure)[0])} <= {"broken pixel", "line at corner"}

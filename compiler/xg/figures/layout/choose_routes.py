@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import field as dataclass_field
-from itertools import combinations, product
+from itertools import combinations, pairwise, product
 from math import nextafter
 from typing import Final
 
@@ -32,6 +32,7 @@ from xg.figures.model.structure import EdgePlace
 
 _LEAST_STOP: Final = 5.6  # between two lines at one side of a node
 _LEAST_HEADS: Final = 6.1  # if arrows enter there
+_KINK: Final = 5.0  # a step to the side that is less looks like a mistake
 
 
 @dataclass()
@@ -115,9 +116,9 @@ class Router:
                 self.put(route)
 
     def cramped(self) -> frozenset[str]:
-        """Return the nodes at which lines are too near to each other, or to something else."""
-        clashing = (route for route in self.routes.values() if self._clashes(route) > 0)
-        return frozenset(port.node for one in clashing for port in (one.start, one.end))
+        """Return the nodes at which lines are too near to each other or to something, or kinked."""
+        tight = (one for one in self.routes.values() if _is_kinked(one) or self._clashes(one) > 0)
+        return frozenset(port.node for one in tight for port in (one.start, one.end))
 
     def put(self, route: Route) -> None:
         """Draw a route on the field."""
@@ -355,6 +356,11 @@ def _line(route: Route, port: RimPort) -> tuple[str, ...]:
 def _at(route: Route, port: RimPort) -> float:
     """Return where a route's line meets the top or the bottom of a node."""
     return route.runs[0 if port is route.start else -1].x
+
+
+def _is_kinked(route: Route) -> bool:
+    """Return whether a line steps to the side by less than two round corners need."""
+    return any(0.0 < abs(a.x - b.x) < _KINK for a, b in pairwise(route.runs))
 
 
 def _least(start: RimPort, end: RimPort) -> float:
