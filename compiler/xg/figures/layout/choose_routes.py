@@ -32,7 +32,7 @@ from xg.figures.model.structure import EdgePlace
 
 _LEAST_STOP: Final = 5.6  # between two lines at one side of a node
 _LEAST_HEADS: Final = 6.1  # if arrows enter there
-_KINK: Final = 5.0  # a step to the side that is less looks like a mistake
+_KINK: Final = 5.0  # a step to the side that is less looks wrong
 
 
 @dataclass()
