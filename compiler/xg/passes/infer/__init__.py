@@ -195,7 +195,12 @@ class _Typist:
 
     def _apply(self, node: Apply) -> Apply:
         types = tuple(self._type(value) for value in node.inputs)
-        check_kinds(node, types, self.sizes)
+        try:
+            check_kinds(node, types, self.sizes)
+        except Mistyped:
+            if self._are_said_integers(node.inputs):
+                raise _Unknown from None
+            raise
         attrs = self._configured(node, types)
         try:
             body = node.op.body(types, attrs)
@@ -211,6 +216,11 @@ class _Typist:
         step = replace(node, attrs=attrs, outputs=(*node.outputs, *caches))
         step.body(self.types, body)
         return step
+
+    def _are_said_integers(self, values: Sequence[Value]) -> bool:
+        """Whether a label gives a range to floats among these: that label is the mistake."""
+        said = {value for value, declared, _ in self.source.claims if declared.range is not None}
+        return any(value in said and self.types[value].is_float for value in values)
 
     def _configured(self, node: Apply, types: tuple[TensorType, ...]) -> Attrs:
         if node.op.configure is None:
