@@ -43,6 +43,7 @@ def _blocks(figure: Figure) -> list[str]:
 OPENED = [
     *[("gpt2", 2), ("transformer", 2), ("vae", 1), ("t5", 2)],
     *[("dpo", 1), ("perceiver", 3)],  # calls that share parameters
+    ("resnet", 2),  # subscripts of subscripts
 ]
 LARGE = ("t5", "perceiver")
 

@@ -22,6 +22,7 @@ _PAIR_BESIDE: Final = 2.0  # that two lines may reach beyond a text between them
 _BESIDE_TEXT: Final = 8.4
 _BELOW_CAPITALS: Final = 1.0  # text reaches less far above its middle than below
 _BELOW_SCRIPTS: Final = 1.5
+_BELOW_NESTED: Final = 1.2  # more, if a subscript has one
 PORT_APART: Final = 5.4  # between two lines at the top or the bottom of a node
 _PORT_STEP: Final = 9.0  # between ports at the top or the bottom of a box
 _CIRCLE_STEP: Final = 5.5
@@ -236,9 +237,12 @@ def text_gap(placed: PlacedFigure, node: str, side: NodeSide) -> float:
     """Return how far lines end from the box at a side of a node: not 0 where that is text."""
     if not is_text(placed, node):
         return 0.0
+    below = _BELOW_NESTED if node in placed.facts.low else 0.0
     if placed.figure.rightward:
-        return {NodeSide.LEFT: -_BELOW_CAPITALS, NodeSide.RIGHT: _BELOW_SCRIPTS}.get(side, 0.0)
-    return style.TEXT_GAP if side.is_level else -_BELOW_CAPITALS if side is NodeSide.TOP else 0.0
+        gaps = {NodeSide.LEFT: -_BELOW_CAPITALS, NodeSide.RIGHT: _BELOW_SCRIPTS + below}
+        return gaps.get(side, 0.0)
+    gaps = {NodeSide.TOP: -_BELOW_CAPITALS, NodeSide.BOTTOM: below}
+    return gaps.get(side, style.TEXT_GAP)
 
 
 def side_room(placed: PlacedFigure, node: str) -> float:

@@ -12,8 +12,16 @@ from enum import Enum, auto
 from itertools import pairwise
 
 from xg.diagnostics.lazy_dataclass import dataclass, field
-from xg.figures.model.figure import EdgeRole, EdgeStyle, Figure, FigureEdge, FigureGroup, NodeKind
-from xg.figures.model.richtext import characters
+from xg.figures.model.figure import (
+    EdgeRole,
+    EdgeStyle,
+    Figure,
+    FigureEdge,
+    FigureGroup,
+    FigureNode,
+    NodeKind,
+)
+from xg.figures.model.richtext import characters, scripts
 
 
 class EdgePlace(Enum):
@@ -51,7 +59,8 @@ class Structure:
     """The derived facts. `places` is parallel to the figure's edges; rows count from 0.
 
     `twins` maps an arrow to the dashed one that runs back beside it, by their numbers; `waits` are
-    half rows by which arrows down are longer, for columns beside them.
+    half rows by which arrows down are longer, for columns beside them. The names of nodes in `low`
+    have subscripts of subscripts, which reach lower than others.
     """
 
     places: tuple[EdgePlace, ...]
@@ -59,6 +68,7 @@ class Structure:
     forks: tuple[Fork, ...]
     passed: Mapping[int, tuple[str, str]]  # lane -> the first and the last node beside it
     kinds: Mapping[str, NodeKind]
+    low: frozenset[str]
     left: Mapping[str, str]  # node -> the tensor at its left
     right: Mapping[str, str]
     twins: Mapping[int, int]
@@ -78,7 +88,14 @@ def structure(figure: Figure, *, close: bool = False) -> Structure:
     rows = _rows(figure, places)
     forks = tuple(_forks(figure, places, rows))
     kinds = {node.id: node.kind for node in figure.nodes}
-    return Structure(places, rows, forks, _passed(figure, places), kinds, left, right, twins)
+    low = frozenset(node.id for node in figure.nodes if _is_low(node))
+    return Structure(places, rows, forks, _passed(figure, places), kinds, low, left, right, twins)
+
+
+def _is_low(node: FigureNode) -> bool:
+    """Return whether a node's name has a subscript of a subscript; shapes are smaller."""
+    names = (run.sub for run in node.label if not run.muted)
+    return any(is_nested for sub in names for _, is_nested in scripts(sub))
 
 
 def _twins(figure: Figure) -> dict[int, int]:
