@@ -14,9 +14,11 @@ import xg
 from xg.driver import Program
 from xg.figures import dot, painted
 from xg.figures.draw.display import Display
+from xg.figures.draw.paint import paint
 from xg.figures.layout.frames import strips
 from xg.figures.layout.lanes import lanes
 from xg.figures.layout.placed import PlacedFigure
+from xg.figures.layout.run_engine import layout
 from xg.figures.model.figure import EdgeStyle, Figure, NodeKind
 from xg.figures.model.richtext import characters
 from xg.figures.model.structure import nested
@@ -24,7 +26,8 @@ from xg.figures.model.structure import nested
 
 @cache
 def compiled(name: str) -> Program:
-    return xg.compile(shipped(name))
+    path, _, block = name.partition(".")
+    return xg.compile(shipped(path), block=block or None)
 
 
 def _figure(name: str, depth: int | None) -> Figure:
@@ -43,7 +46,9 @@ def _blocks(figure: Figure) -> list[str]:
 OPENED = [
     *[("gpt2", 2), ("transformer", 2), ("vae", 1), ("t5", 2)],
     *[("dpo", 1), ("perceiver", 3)],  # calls that share parameters
+    ("lora", 2),  # heads whose lane has no room for its heading beside the lines of others
     ("resnet", 2),  # subscripts of subscripts
+    ("resnet.Stage", 2),  # a frame that is narrower than its heading, around two lines
 ]
 LARGE = ("t5", "perceiver")
 
@@ -61,6 +66,15 @@ def test_an_opened_overview_has_no_flaw(name: str, depth: int, direction: str) -
     display, placed = _painted(name, depth, direction)
     assert placed.warning == ""
     assert flaws(display, _figure(name, depth).groups) == []
+
+
+def test_a_figure_whose_frame_cannot_be_wider_is_placed_in_another_way(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """A heading on a line is as bad as a rim on one."""
+    figure = _figure("resnet.Stage", 2)
+    monkeypatch.setattr("xg.figures.layout.frames._WIDEST", 0.0)
+    assert flaws(paint(layout(figure)), figure.groups) == []
 
 
 def test_each_depth_opens_the_calls_of_the_one_before() -> None:

@@ -31,11 +31,15 @@ _ALONG: Final = 5.0  # how far a line runs along a frame before an eye takes it 
 
 @dataclass(frozen=True, slots=True)
 class Frame:
-    """A group's frame, its set heading, and the start of the heading's baseline."""
+    """A group's frame, its set heading, and the start of the heading's baseline.
+
+    A heading `covers` others where there is no room for it.
+    """
 
     box: Box
     heading: TextLine
     at: Point
+    covers: bool = False
 
     @property
     def text(self) -> Box:
@@ -228,7 +232,8 @@ def finished(
     """Set the heading into the first line of a frame: at its left, at its right or between.
 
     Where all of that is taken, the frame is widened to the right until the heading fits. Where
-    that would cut a node, it is in the last line of the frame, or above its nodes.
+    that would cut a node, it is in the last line of the frame, or above its nodes. Where lines
+    are all over there, a call is widened to the left; if it cannot be, the heading covers one.
     """
     line = typeset(group.label, style.GROUP_SIZE)
     left, right = box.left + _INSET, box.right - _INSET - line.width
@@ -251,7 +256,26 @@ def finished(
     left, right = higher.left + _INSET, higher.right - _INSET - line.width
     y = higher.top + _ABOVE + line.ascent
     free = (x for x in _steps(left, right) if not _covers(line, (x, y), occupied))
-    return Frame(higher, line, (next(free, left), y))
+    x = next(free, None)
+    if x is None:
+        # A lane would take in lines of others, which would seem to be part of it.
+        wider = None if group.is_axis else _to_the_left(box, line, strangers, occupied)
+        return wider or Frame(higher, line, (left, y), covers=True)
+    return Frame(higher, line, (x, y))
+
+
+def _to_the_left(
+    box: Box, line: TextLine, strangers: Sequence[Box], occupied: Sequence[Box]
+) -> Frame | None:
+    """Return a frame that is widened to the left for its heading, None where a node is there."""
+    y = box.top + _ABOVE + line.ascent
+    for step in _steps(0.0, _WIDEST):
+        wider = replace(box, left=box.left - step)
+        if _hits(wider, strangers):
+            return None
+        if not _covers(line, (wider.left + _INSET, y), occupied):
+            return Frame(wider, line, (wider.left + _INSET, y))
+    return None
 
 
 def _wide_enough(box: Box, line: TextLine, strangers: Sequence[Box]) -> Box:

@@ -36,7 +36,7 @@ from xg.figures.model.structure import EdgePlace, nested
 # Crossings cost 4 each: see `tangles`.
 _AXIS: Final = 3  # of an axis without a lane, where ranks are side by side nothing
 _CALL: Final = 40  # of an opened call without a frame
-_RIM: Final = 20  # of a frame whose rim found no place off lines and texts
+_RIM: Final = 20  # of a frame whose rim or heading found no place off lines and texts
 _LABEL_STEP: Final = 4.0
 _WIDE, _MEDIUM, _NARROW = 8.0, 4.0, 1.0  # room around a lane's label
 # Rounds of tries to place one: sides of an upright part, 1 is its right, and the room there.
@@ -51,8 +51,9 @@ _LEFT_GAP: Final = 3.0  # between a label at the left of a lane and the lane
 class Lanes:
     """The boxes of labels that were placed last, by edge number, and the frames of the groups.
 
-    The rims of some frames are `unsettled`: on a line or a text. Labels in `crowded` found no room;
-    they need so much at the left of their lines. Those in `named` have their tensor's name, too.
+    Some frames are `unsettled`: their rim or heading is on a line or a text. Labels in `crowded`
+    found no room; they need so much at the left of their lines. Those in `named` have their
+    tensor's name, too.
     """
 
     labels: dict[int, Box] = field(default_factory=dict[int, Box])
@@ -93,6 +94,7 @@ def lanes(placed: PlacedFigure) -> Lanes:
             other = [one.text for one in result.frames.values()]
             around = Surroundings(strangers, lines, [*texts, *other], outside)
             frame, is_clear = settled(frame, inside, around)
+            is_clear = is_clear and not frame.covers
             if is_clear or not group.is_axis:
                 result.frames[group.id] = frame
                 taken += _rim(frame.box)
@@ -127,7 +129,7 @@ def _text(placed: PlacedFigure, number: int, box: Box) -> Box:
 
 
 def left_out(placed: PlacedFigure) -> tuple[bool, int]:
-    """Return the cost of groups without a frame or with a rim on something, and of crowded labels.
+    """Return the cost of groups without a frame or with one on something, and of crowded labels.
 
     They have none where other nodes are among theirs. It comes after whether that is a flaw: only
     lanes of axes may be left out.
