@@ -218,7 +218,7 @@ class _Typist:
         return step
 
     def _are_said_integers(self, values: Sequence[Value]) -> bool:
-        """Whether a label gives a range to floats among these: that label is the mistake."""
+        """Whether a label gives a range to floats among these: that label is wrong."""
         said = {value for value, declared, _ in self.source.claims if declared.range is not None}
         return any(value in said and self.types[value].is_float for value in values)
 
