@@ -15,6 +15,7 @@ tape.steps.forEach(([body], step) => {
 });
 const changed = new Set();
 const matrices = new Map(); // which matrix of a tensor is shown
+const wholePlaces = new Map(); // of what is cut, where in the whole each element of a rank's part is
 let slots = null;
 
 const shardsOf = ({ x, cuts }) =>
@@ -125,8 +126,8 @@ const figures = () => [...panel.querySelectorAll("figure")].filter((figure) => f
 function globalAt({ source, rank }, at) {
   const { x, cuts } = given[source];
   if (!cuts.length) return at;
-  const numbered = { cuts, x: filled(x.shape, (each) => each) };
-  return shardsOf(numbered)[rank].data[at];
+  if (!wholePlaces.has(source)) wholePlaces.set(source, shardsOf({ cuts, x: filled(x.shape, (each) => each) }));
+  return wholePlaces.get(source)[rank].data[at];
 }
 
 const below = (figure) => given[figure.source].below;
