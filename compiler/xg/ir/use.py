@@ -220,9 +220,14 @@ class Use:
     def windowed(self, count: int | None = None) -> str:
         """The axes that windows are usually cut of, as brackets name them.
 
-        They are so many in front of the last, the channels, or all that are not the first.
+        They are so many in front of the last, the channels; else those that the label has shorter,
+        or all that are not the first.
         """
-        shape = self.types[0].shape
+        shape, target = self.types[0].shape, self.target
+        if count is None and target is not None and len(target) == len(shape):
+            cut = [place for place, dim in enumerate(shape) if dim != target[place]]
+            if cut:
+                return ", ".join(self.axis(shape, place) for place in cut)
         first = len(shape) - 1 - count if count else min(1, len(shape) - 1)
         places = range(max(first, 0), len(shape) - 1) or range(len(shape))[-1:]
         return ", ".join(self.axis(shape, place) for place in places)

@@ -80,12 +80,18 @@ class Cutting:
 
 
 def configured(
-    use: Use, numbers: Sequence[Cutting], axes: Sequence[int], *, new: bool = False
+    use: Use,
+    numbers: Sequence[Cutting],
+    axes: Sequence[int],
+    *,
+    new: bool = False,
+    channels: Dim | None = None,
 ) -> Attrs:
     """The attributes of a use that cuts axes of its first operand, in their order.
 
-    The number of windows is what the label says, else what the numbers give. The result has an
-    axis more for each if the elements are `new` axes.
+    The number of windows is what the label says, else what the numbers give; a label that has
+    another axis wrong says nothing. The result has an axis more for each if the elements are `new`
+    axes, and other `channels` where these are given.
     """
     shape = use.types[0].shape
     lengths = tuple(shape[axis] for axis in axes)
@@ -93,9 +99,16 @@ def configured(
         counts = tuple(each.count(n) for each, n in zip(numbers, lengths, strict=True))
     except DimError as problem:
         raise Misuse(f"the number of windows is no size: {problem}") from None
-    if use.target is not None and len(use.target) == len(shape) + new * len(axes):
-        places = [axis - new * (len(axes) - i) for i, axis in enumerate(axes)]
-        counts = tuple(use.target[place] for place in places)
+    result: list[Dim | None] = []
+    for place, dim in enumerate(shape, -len(shape)):
+        width = numbers[axes.index(place)].width if place in axes else None
+        result += [dim] if width is None else [None, width][: 1 + new]
+    result[-1:] = [channels or result[-1]]
+    target = use.target or ()
+    if len(target) == len(result) and all(
+        dim is None or dim == said for dim, said in zip(result, target, strict=True)
+    ):
+        counts = tuple(said for dim, said in zip(result, target, strict=True) if dim is None)
     return attributes(use, numbers, axes, lengths, counts)
 
 

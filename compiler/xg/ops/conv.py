@@ -10,6 +10,7 @@ from xg.ir.dim import ONE, Dim, product
 from xg.ir.op import Op
 from xg.ir.prim import Expr, contract, reshape, transpose
 from xg.ir.scalar import Scalar, size
+from xg.ir.tensor import Shape
 from xg.ir.use import Attrs, Length, Misuse, Tensor, Use
 from xg.ir.windows import OWN, Cut, Cutting, configured, cut, facts
 
@@ -21,8 +22,7 @@ def configure(use: Use) -> Attrs:
     shape, kernel = use.types[0].shape, use.types[1].shape
     axes = tuple(sorted(use.named_axes()))
     if not axes or axes != tuple(range(-1 - len(axes), -1)):
-        along = use.windowed(len(kernel) - 2)
-        help = (f"name those before the channels: conv[{along}](…) of {use.spell(shape)}",)
+        help = _in_order(use, axes)
         raise Misuse("conv works along the axes in front of the last, its channels", help=help)
     widths = ", ".join("k" * len(axes))
     if len(kernel) != len(axes) + 2:
@@ -34,14 +34,14 @@ def configure(use: Use) -> Attrs:
     if kernel[-2] * groups != shape[-1]:
         notes = {0: f"this is {use.spell(shape)}", 1: f"this is {use.spell(kernel)}"}
         found, taken = use.sizes.fold(shape[-1]), use.sizes.fold(kernel[-2] * groups)
-        help = (f"a kernel [D, C/groups, {widths}] of elsewhere is [{widths}, C/groups, D] here",)
+        help = (_of_elsewhere(len(axes)),)
         raise Misuse(f"conv of {found} channels with a kernel for {taken}", notes, help)
     if any(bias.shape != kernel[-1:] for bias in use.types[2:]):
         notes = {2: f"this is {use.spell(use.types[2].shape)}"}
         raise Misuse(f"conv adds a bias of {use.sizes.fold(kernel[-1])}", notes)
     numbers = [Cutting.of(use, width) for width in kernel[: len(axes)]]
     same = numbers[0]
-    attrs = {**configured(use, numbers, axes), "groups": groups}
+    attrs = {**configured(use, numbers, axes, channels=kernel[-1]), "groups": groups}
     if (
         any(replace(each, width=same.width) != same for each in numbers)
         or same.before != same.behind
@@ -49,6 +49,49 @@ def configure(use: Use) -> Attrs:
         return attrs
     words = {"stride": same.stride, "padding": same.before, "dilation": same.dilation}
     return {**attrs, **{name: size(dim) for name, dim in words.items()}, "parts": size(groups)}
+
+
+def _in_order(use: Use, axes: tuple[int, ...]) -> tuple[str, ...]:
+    """How the axes in brackets come to stand in front of the channels, and these last.
+
+    The channels are the axis that the kernel fits, as xg or torch orders it.
+    """
+    shape, kernel = use.types[0].shape, use.types[1].shape
+    along, widths = use.windowed(len(kernel) - 2), len(kernel) - 2
+    named = (f"name those before the channels: conv[{along}](…) of {use.spell(shape)}",)
+    if widths < 1:
+        return named
+    groups: Dim = use.own["groups"] or ONE
+    taken, turned = kernel[-2] * groups, kernel[1] * groups
+    if shape[-1] == taken and (-1 in axes or len(axes) != widths):
+        return named
+    rest = [place for place in range(-len(shape), 0) if place not in axes]
+    found = next((at for size in (taken, turned) for at in rest if shape[at] == size), None)
+    if found is None and not axes:
+        return named
+    letters = use.letters(shape)
+    if axes[-1:] == (-1,) and (not rest or (found is None and taken == ONE)):
+        made = f"R[{', '.join(letters)} -> {', '.join((*letters, '1'))}]"
+        node = _along(use, (*shape, ONE), len(axes))
+        return (f"channels are an axis, also where there is one: write `-> {made} -> {node}`",)
+    channels = rest[-1] if found is None else found
+    cut = axes or tuple(at for at in rest if at != channels)[-widths:]
+    order = (*(at for at in rest if at != channels and at not in cut), *cut, channels)
+    moved = f"T[{', '.join(letters)} -> {', '.join(letters[at] for at in order)}]"
+    node = _along(use, tuple(shape[at] for at in order), len(cut))
+    help = f"channels stand last: write `-> {moved} -> {node}`"
+    return (help, *([_of_elsewhere(widths)] if shape[channels] == turned != taken else []))
+
+
+def _along(use: Use, shape: Shape, count: int) -> str:
+    """A convolution along so many axes in front of the last."""
+    return f"conv[{', '.join(use.axis(shape, at) for at in range(-1 - count, -1))}](…)"
+
+
+def _of_elsewhere(along: int) -> str:
+    """The order of the axes of a kernel, beside that of torch."""
+    widths = ", ".join("k" * along)
+    return f"a kernel [D, C/groups, {widths}] of elsewhere is [{widths}, C/groups, D] here"
 
 
 def forward(

@@ -1,0 +1,102 @@
+"""Programs of newcomers compile once what the helps say is written, one after the other.
+
+Each case is a program as a newcomer writes it, and what has to be exchanged for the line of a help.
+"""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+
+from xg.diagnostics.diagnostic import Diagnostic, DiagnosticError
+from xg.frontend.choices import check_choices
+from xg.frontend.project import parse_project
+
+CELL = """
+block Cell(x [B, D]) -> y [B, D] {
+    state h [B, D] = zeros
+    x -> ⊕<-h : y
+    next h = y
+}
+"""
+IMAGES = "dim B, H, W, C = 3, D = 8"
+TEXTS = f"dim B, S, D = 16{CELL}"
+SHARES = "dim B, S, D = 8, N_E = 4, k = 2, N_C = {}"
+ROUTED = """A(X [B, S, D]) -> Y [B, S, D] {
+    param W_r [D, N_E]
+    X -> •<=W_r -> S -> topk(k) : g, e
+    X -> dispatch(N_E, N_C)<-e -> combine<-slot<-g : Y
+}""".replace("<-e -> combine", "<-e : x_E, slot, dropped\n    x_E -> combine")
+QUOTED = re.compile(r"`([^`]*)`")
+
+# The head of a program, its block, and what the helps replace: a text by the n-th in quotes.
+CASES = {
+    "channels first, as in torch": (
+        IMAGES,
+        "A(X [B, C, H, W]) -> Y [B, H, W, D] {\n    param K [3, 3, C, D]\n"
+        "    X -> conv[H, W](K, pad=1) : Y\n}",
+        [("-> conv[H, W](", 0)],
+    ),
+    "channels first and no axes": (
+        IMAGES,
+        "A(X [B, C, H, W]) -> Y [B, H, W, D] {\n    param K [3, 3, C, D]\n"
+        "    X -> conv(K, pad=1) : Y\n}",
+        [("-> conv(", 0)],
+    ),
+    "heads behind the axis": (
+        "dim B, S, N_H, D = 8",
+        "A(X [B, S, N_H, D]) -> Y [B, N_H, S, D] {\n    param K [3, D, D]\n"
+        "    X -> conv[S](K, causal) : Y\n}",
+        [("-> conv[S](", 0)],
+    ),
+    "no channels": (
+        "dim B, H, W, D = 8",
+        "A(X [B, H, W]) -> Y [B, H, W, D] {\n    param K [3, 3, 1, D]\n"
+        "    X -> conv[H, W](K, pad=1) : Y\n}",
+        [("-> conv[H, W](", 0)],
+    ),
+}  # fmt: skip
+
+
+def refused(text: str) -> list[Diagnostic]:
+    try:
+        return [*check_choices(parse_project(text.encode()))]
+    except DiagnosticError as error:
+        return [*error.diagnostics]
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_the_helps_of_a_newcomer_lead_to_a_program(case: str) -> None:
+    head, block, wrong = CASES[case]
+    text = f"{head}\nblock {block}\n"
+    (found,) = refused(text)
+    lines = QUOTED.findall("\n".join(found.help))
+    for written, place in wrong:
+        assert text.count(written) == 1, written
+        line = lines[place].removesuffix("…)")
+        # a line above goes in front, anything else in the place of what is wrong
+        text = text.replace(written, f"    {line}\n{written}" if written == "    X" else line)
+    assert refused(text) == [], text
+
+
+def test_a_pool_goes_along_the_axes_that_a_label_has_shorter() -> None:
+    block = "block A(X [B, C, H, W]) -> Y [B, C, H/2, W/2] {\n    X -> maxpool(2) : Y\n}\n"
+    (found,) = refused(f"dim B, C, H = 8, W = 6\n{block}")
+    assert found.help == ("name it: maxpool[H, W](k=2)",)
+    mended = block.replace("maxpool(2)", "maxpool[H, W](k=2)")
+    assert refused(f"dim B, C, H = 8, W = 6\n{mended}") == []
+
+
+def test_a_kernel_of_torch_is_turned_with_its_operand() -> None:
+    text = f"{IMAGES}\nblock A(X [B, C, H, W]) -> Y [B, D, H, W] {{\n    param K [D, C, 3, 3]\n"
+    text += "    X -> conv[H, W](K, pad=1) : Y\n}\n"
+    (found,) = refused(text)
+    assert "T[b, c, h, w -> b, h, w, c] -> conv[H, W](" in found.help[0]
+    assert found.help[1] == "a kernel [D, C/groups, k, k] of elsewhere is [k, k, C/groups, D] here"
+    text = text.replace("[D, C, 3, 3]", "[3, 3, C, D]")
+    text = text.replace("-> conv[H, W](", QUOTED.findall(found.help[0])[0].removesuffix("…)"))
+    (found,) = refused(text)
+    assert found.message == "the label says [B, D, H, W], the edge has [B, H, W, D]"
+    assert found.help == ("T brings axes into another order",)
+    assert refused(text.replace("pad=1) :", "pad=1) -> T :")) == []
