@@ -56,6 +56,40 @@ CASES = {
         "    X -> conv[H, W](K, pad=1) : Y\n}",
         [("-> conv[H, W](", 0)],
     ),
+    "states before outputs": (
+        TEXTS,
+        "R(X [B, S, D]) -> Y [B, S, D], h_S [B, D] {\n    X -> Cell over S : h_S, Y\n}",
+        [(": h_S, Y", 0)],
+    ),
+    "places before values": (
+        "dim B, N, k = 2",
+        "R(X [B, N]) -> Y [B, k], i [B, k] in N {\n    X -> topk(k) : i, Y\n}",
+        [(": i, Y", 0)],
+    ),
+    "results that go on": (
+        "dim B, D\nblock G(x [B, D]) -> y [B, D], a [B] {\n    x -> tanh : y\n"
+        "    y -> sum[D] : a\n}",
+        "R(X [B, D]) -> Y [B, D], q [B] {\n    X -> G : t [B], z [B, D]\n"
+        "    z -> tanh : Y\n    t -> tanh : q\n}",
+        [(": t [B], z [B, D]", 0)],
+    ),
+    "a start that is small": (
+        TEXTS,
+        "R(X [B, S, D]) -> Y [B, S, D] {\n    param h_0 [D]\n    X -> Cell(h=h_0) over S : Y\n}",
+        [("    X", 0), ("h=h_0", 1)],
+    ),
+    "over an axis of the cell": (
+        TEXTS.replace("y [B, D] {", "y [B, D_h] {").replace("h [B, D] ", "h [B, D_h] ")
+        .replace("⊕<-h", "•<=W -> ⊕<-h").replace("    state", "    param W [D, D_h]\n    state")
+        .replace("D = 16", "D = 16, D_h = 24"),
+        "R(X [B, S, D]) -> Y [B, S, D_h] {\n    X -> Cell over D : Y\n}",
+        [("Cell over D", 0)],
+    ),
+    "over an axis of the cell, in silence": (
+        TEXTS,
+        "R(X [B, S, D]) -> Y [B, S, D] {\n    X -> Cell over D : Y\n}",
+        [("Cell over D", 0)],
+    ),
 }  # fmt: skip
 
 

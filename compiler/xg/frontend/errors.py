@@ -87,11 +87,15 @@ class ExchangedAxes(ProblemAt):
     found: str
     apart: str  # each axis that means another one
     whole: bool  # whether the operand has all axes of the port, and no other
+    over: str = ""  # the axis that a loop was likely meant to go over
 
     def helps(self) -> tuple[str, ...]:
         """The order that was likely meant, and how to say that this one is."""
         order = f"-> T : {self.axes}" if self.whole else "T, with the shape on its label,"
+        likely = f"{order} in front brings them into this order"
+        if self.over:
+            likely = f"a round is given {self.axes} by `{self.taker} over {self.over}`"
         return (
-            f"{order} in front brings them into this order",
+            likely,
             f"if the order is meant, give the axes of {self.taker} names of their own",
         )

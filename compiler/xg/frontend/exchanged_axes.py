@@ -13,6 +13,7 @@ from xg.diagnostics.lazy_dataclass import dataclass
 from xg.frontend.errors import ExchangedAxes
 from xg.ir.dim import Dim
 from xg.ir.graph import Apply, Call, Graph, Program, Value
+from xg.ir.loop import meant_axis
 from xg.ir.tensor import spell_shape
 
 ORDERING: Final = frozenset({"transpose", "reshape"})
@@ -40,11 +41,12 @@ def exchanged_axes(program: Program) -> Iterator[ExchangedAxes]:
                 made = makers.get(port.value)
                 if isinstance(made, Apply) and made.op.name in ORDERING:
                     continue
-                shape = _arriving(graph, port)
-                if apart := _exchanged(port.axes, shape):
+                shape, over = _arriving(graph, port), _meant(graph, port)
+                if apart := _exchanged(port.axes, shape, over):
                     axes, found = _listed(port.axes), spell_shape(shape)
                     whole = port.along is None and {*port.axes} == {dim.name for dim in shape}
-                    yield ExchangedAxes(step.span, taker, port.name, axes, found, apart, whole)
+                    told = taker, port.name, axes, found, apart, whole, over
+                    yield ExchangedAxes(step.span, *told)
 
 
 def _ports(program: Program, step: Apply | Call) -> Iterator[_NamedPort]:
@@ -71,16 +73,27 @@ def _arriving(graph: Graph, port: _NamedPort) -> tuple[Dim, ...]:
     return tuple(shape)
 
 
-def _exchanged(axes: Sequence[str | None], shape: Sequence[Dim]) -> str:
-    """The names of a port that the operand has at another place, and what it has at theirs."""
+def _meant(graph: Graph, port: _NamedPort) -> str:
+    """The axis that a loop was likely meant to go over, where it goes over one of the port's."""
+    if port.along is None:
+        return ""
+    shape = [graph.sizes.fold(dim) for dim in graph.types[port.value].shape]
+    return str(meant_axis(port.axes, shape, port.along) or "")
+
+
+def _exchanged(axes: Sequence[str | None], shape: Sequence[Dim], over: str) -> str:
+    """The names of a port that the operand has at another place, and what it has at theirs.
+
+    Of a loop that was likely meant to go `over` another axis all names that differ.
+    """
     there = {dim.name for dim in shape}
     named = [axis for axis in axes if axis != REST]
     apart = [
         f"its {axis} is {dim}"
         for axis, dim in zip(named, shape[len(shape) - len(named) :], strict=True)
-        if axis is not None and axis != dim.name and axis in there
+        if axis is not None and axis != dim.name and (over or axis in there)
     ]
-    return ", ".join(apart) if len(apart) >= EXCHANGED else ""
+    return ", ".join(apart) if over or len(apart) >= EXCHANGED else ""
 
 
 def _listed(axes: Sequence[str | None]) -> str:

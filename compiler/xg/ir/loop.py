@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from xg.diagnostics.lazy_dataclass import dataclass
 from xg.ir.dim import Dim
 from xg.ir.tensor import Shape, TensorType
@@ -41,3 +43,18 @@ def stacked(type_: TensorType, axis: int | None, length: Dim) -> TensorType:
     place = len(type_.shape) + 1 + axis
     shape: Shape = (*type_.shape[:place], length, *type_.shape[place:])
     return TensorType(shape, type_.range)
+
+
+def meant_axis(named: Sequence[str | None], shape: Sequence[Dim], along: int) -> Dim | None:
+    """The axis that a loop was likely meant to go over.
+
+    It goes `along` an axis that a port names among the axes of a round; without another one the
+    operand's `shape` has the port's names.
+    """
+    if None in named or shape[along].name not in named:
+        return None
+    for place, dim in enumerate(shape, -len(shape)):
+        rest = [other.name for at, other in enumerate(shape, -len(shape)) if at != place]
+        if place != along and rest == [*named]:
+            return dim
+    return None

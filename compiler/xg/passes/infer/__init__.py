@@ -13,7 +13,6 @@ from dataclasses import replace
 from xg import ops
 from xg.diagnostics.diagnostic import DiagnosticError, Problem
 from xg.diagnostics.limits import Beyond, Rank
-from xg.ir.advice import advice
 from xg.ir.body import Body
 from xg.ir.dim import Dim
 from xg.ir.graph import Apply, Call, Carry, Graph, Program, Value
@@ -24,15 +23,15 @@ from xg.ir.scalar import ScalarError
 from xg.ir.tensor import Shape, Sizes, TensorType
 from xg.ir.use import Attrs, Misuse, Use
 from xg.passes.infer.calls import CallBinding, bind, check_repeat, output_types
+from xg.passes.infer.claims import check_claims
 from xg.passes.infer.errors import (
-    LabelMismatch,
     Mistyped,
     OperatorMisuse,
     StateMismatch,
 )
 from xg.passes.infer.follow_ons import behind_open_sizes
 from xg.passes.infer.kinds import check_kinds
-from xg.passes.infer.loops import completed, rounds_types, taken_apart
+from xg.passes.infer.loops import completed, rounds_types, start_advice, taken_apart
 from xg.passes.infer.open_sizes import open_sizes
 from xg.passes.infer.shared import shared_shapes
 from xg.passes.infer.typed import TypedGraphs
@@ -165,8 +164,10 @@ class _Typist:
                 self.problems[beyond.limit.at(step.span)] = None
             except _Unknown:
                 continue
-        self._check_claims()
-        return replace(self.source, steps=tuple(self.steps), types=self.types, claims=())
+        typed = replace(self.source, steps=tuple(self.steps), types=self.types)
+        callees = {path: self.program.graphs[c.callee] for path, (c, _) in self.bindings.items()}
+        self.problems.update(dict.fromkeys(check_claims(typed, callees)))
+        return replace(typed, claims=())
 
     def _type(self, value: Value) -> TensorType:
         if value not in self.types:
@@ -323,8 +324,9 @@ class _Typist:
             tensor_type = self._type(value)
             if tensor_type != type_:
                 wanted, found = (str(self.sizes.fold_type(each)) for each in (type_, tensor_type))
+                how = start_advice(state.name, value, tensor_type, type_, wanted, self.types)
                 start = "starts as", found, value.span
-                raise Mistyped(StateMismatch(call.span, state.name, wanted, *start))
+                raise Mistyped(StateMismatch(call.span, state.name, wanted, *start, how))
             return value
         value = Value(None, "edge", call.span)
         self.types[value] = type_
@@ -336,36 +338,6 @@ class _Typist:
         """A call with what it gives in expanded sizes."""
         dims = {name: self.sizes.expand(dim) for name, dim in call.sizes.items()}
         return replace(call, sizes=dims, count=call.count and self.sizes.expand(call.count))
-
-    # ---- labels ---------------------------------------------------------------------------------
-
-    def _check_claims(self) -> None:
-        """Refuse labels that say another type; a label, but no output, may leave out a range."""
-        promised = {*zip(self.source.outputs, self.source.output_types, strict=True)}
-        for value, declared, span in self.source.claims:
-            type_ = self.types.get(value)
-            if type_ is None:
-                continue
-            try:
-                expected = self.sizes.expand_type(declared)
-            except Beyond as beyond:
-                self.problems[beyond.limit.at(span)] = None
-                continue
-            says_range = expected.range is not None or (value, declared) in promised
-            if expected.shape != type_.shape or (says_range and expected.range != type_.range):
-                written, actual = str(declared), str(self.sizes.fold_type(type_))
-                names = [str(self.sizes.fold(dim)) for dim in type_.shape]
-                state = next((c for c in self.source.carries if c.past.declared is declared), None)
-                if state:
-                    problem = StateMismatch(
-                        span, state.name, written, "becomes", actual, value.span
-                    )
-                else:
-                    says = "" if expected.range else f"an output says its range: {actual}"
-                    same = expected.shape == type_.shape
-                    help = says if same else advice(type_.shape, expected.shape, names)
-                    problem = LabelMismatch(span, written, actual, help)
-                self.problems[problem] = None
 
 
 class _Unknown(Exception):

@@ -81,6 +81,17 @@ class LabelMismatch(ProblemAt):
         return (Fix.replace(shape, self.found),)
 
 
+class ExchangedResults(ProblemAt):
+    """Labels that promise the results of a step in another order than they have."""
+
+    code = "XG0326"
+    title = "{node} gives {found} in this order, and the labels say another"
+    fix = "results have their order: write `: {names}`"
+    node: str
+    found: str
+    names: str
+
+
 class PortMismatch(ProblemAt):
     """An operand that does not fit the port of a block."""
 
@@ -260,9 +271,12 @@ class StateMismatch(ProblemAt):
     code = "XG0315"
     title = "the state {name} is {expected}, but {becomes} {found}"
     also = (("edge", "this is {found}"),)
-    help = ("a state has one shape in every round",)
     name: str
     expected: str
     becomes: str
     found: str
     edge: Span
+    advice: str = ""
+
+    def helps(self) -> tuple[str, ...]:
+        return ("a state has one shape in every round", *((self.advice,) if self.advice else ()))

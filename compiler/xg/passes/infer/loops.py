@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import replace
+from itertools import count
 
 from xg.ir.dim import Dim
 from xg.ir.graph import Call, Graph, Value
 from xg.ir.loop import Loop, without
 from xg.ir.tensor import Sizes, TensorType
 from xg.passes.infer.errors import LoopAxis, Mistyped
+from xg.syntax.spelling import greek_name
 
 
 def taken_apart(
@@ -65,6 +67,27 @@ def completed(
 def rounds_types(types: Sequence[TensorType], apart: Sequence[int | None]) -> list[TensorType]:
     """The types that one round is given."""
     return [without(type_, axis) for type_, axis in zip(types, apart, strict=True)]
+
+
+def start_advice(
+    state: str,
+    value: Value,
+    found: TensorType,
+    wanted: TensorType,
+    written: str,
+    known: Collection[Value],
+) -> str:
+    """How a value that lacks axes of a state becomes one that it can start as, or nothing."""
+    rest = iter(wanted.shape)
+    if value.name is None or found.range != wanted.range:
+        return ""
+    if len(found.shape) == len(wanted.shape) or not all(dim in rest for dim in found.shape):
+        return ""
+    names = {each.name for each in known}
+    edge = next(each for i in count() if (each := f"{state}_{i}") not in names)
+    first, name = greek_name(value.name), greek_name(state)
+    repeated = f"BC({first}) : {greek_name(edge)} {written}"
+    return f"write `{repeated}` in a line above, and `{name}={greek_name(edge)}` here"
 
 
 def _axis(
