@@ -73,6 +73,18 @@ CASES = {
         "    z -> tanh : Y\n    t -> tanh : q\n}",
         [(": t [B], z [B, D]", 0)],
     ),
+    "an expression as a start": (
+        TEXTS,
+        "R(X [B, S, D]) -> Y [B, S, D] {\n    param h_0 [D]\n"
+        "    X -> Cell(h=BC(h_0)) over S : Y\n}",
+        [("    X", 0), ("h=BC(h_0)", 1)],
+    ),
+    "a start with axes of its own": (
+        TEXTS,
+        "R(X [B, S, D]) -> Y [B, S, D] {\n    param h_0 [D]\n"
+        "    X -> Cell(h=BC[B](h_0)) over S : Y\n}",
+        [("    X", 0), ("h=BC[B](h_0)", 1)],
+    ),
     "a start that is small": (
         TEXTS,
         "R(X [B, S, D]) -> Y [B, S, D] {\n    param h_0 [D]\n    X -> Cell(h=h_0) over S : Y\n}",
@@ -134,3 +146,14 @@ def test_a_kernel_of_torch_is_turned_with_its_operand() -> None:
     assert found.message == "the label says [B, D, H, W], the edge has [B, H, W, D]"
     assert found.help == ("T brings axes into another order",)
     assert refused(text.replace("pad=1) :", "pad=1) -> T :")) == []
+
+
+@pytest.mark.parametrize(("given", "start"), [("zeros", "zeros"), ("ones", "ones"), ("0.5", "0.5"),
+                                              ("-1", "-1"), ("zeros[B, D]", "zeros")])  # fmt: skip
+def test_a_number_is_a_start_where_the_state_is(given: str, start: str) -> None:
+    block = f"block R(X [B, S, D]) -> Y [B, S, D] {{\n    X -> Cell(h={given}) over S : Y\n}}\n"
+    (found,) = refused(f"{TEXTS}\n{block}")
+    line = f"state h [B, D] = {start}"
+    assert found.help == (f"a number stands where the state is declared: {line}",)
+    mended = TEXTS.replace("state h [B, D] = zeros", line)
+    assert refused(f"{mended}\n{block.replace(f'(h={given})', '')}") == []

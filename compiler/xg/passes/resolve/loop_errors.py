@@ -56,8 +56,9 @@ class StateStart(ProblemAt):
 
     code = "XG0264"
     title = "the state {name} cannot start as {span.text}"
-    fix = (
-        "it may start as zeros, ones or a number; a value is given where the block is called: "
-        "({name}=EDGE)"
-    )
     name: str
+    given: str = ""  # how a call gives it, where a call does
+
+    def helps(self) -> tuple[str, ...]:
+        where = f"a value is given where the block is called: ({self.name}=EDGE)"
+        return (self.given or f"it may start as zeros, ones or a number; {where}",)

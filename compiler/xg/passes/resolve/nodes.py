@@ -15,9 +15,10 @@ from xg.passes.resolve.brackets import refuse_brackets
 from xg.passes.resolve.call_errors import CalledAgain, RowOfSeveral, UnnamedTwice
 from xg.passes.resolve.errors import NotYet, Refused, WrongOperands
 from xg.passes.resolve.instance import ResolvedCall
-from xg.passes.resolve.loop_errors import OverOperator, OverRow, StateOutsideLoop, StateStart
+from xg.passes.resolve.loop_errors import OverOperator, OverRow, StateOutsideLoop
 from xg.passes.resolve.misplaced import over_values
 from xg.passes.resolve.scope import BlockScope
+from xg.passes.resolve.states import given_start
 from xg.passes.resolve.units import LocatedBlock
 from xg.syntax import ast
 
@@ -75,11 +76,11 @@ def first_call(
     if name in scope.calls:
         named = use.instance is not None
         raise Refused(UnnamedTwice(use.span, name, scope.calls[name].span, named))
-    starts, rest = _starts(use, located.block)
+    starts, rest = _starts(scope, use, located.block)
     instance, sizes = block_arguments(scope, rest, located)
     named, row = use.instance is not None, use.repeat is not None
     scope.calls[name] = ResolvedCall(instance, sizes, use.span, named, row)
-    return _call(scope, use, name, data, {n: scope.path(path) for n, path in starts.items()})
+    return _call(scope, use, name, data, starts)
 
 
 def call_again(
@@ -93,19 +94,19 @@ def call_again(
     return _call(scope, use, name, data, {})
 
 
-def _starts(use: ast.NodeUse, block: ast.Block) -> tuple[dict[str, ast.Path], ast.NodeUse]:
+def _starts(
+    scope: BlockScope, use: ast.NodeUse, block: ast.Block
+) -> tuple[dict[str, Value], ast.NodeUse]:
     """The states that a call gives its first round, ``GRU_cell(h=h_0)``, and the rest of it."""
-    states = {state.name.name for state in block.states}
-    starts: dict[str, ast.Path] = {}
+    states = {state.name.name: state for state in block.states}
+    starts: dict[str, Value] = {}
     rest: list[ast.Argument] = []
     for argument in use.arguments:
         name = argument.name.name if argument.name else ""
         if name not in states or name in starts:
             rest.append(argument)
-        elif isinstance(argument.value, ast.Path):
-            starts[name] = argument.value
         else:
-            raise Refused(StateStart(argument.value.span, name))
+            starts[name] = given_start(scope, states[name], argument.value)
     return starts, replace(use, arguments=tuple(rest)) if starts else use
 
 

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
+from itertools import count
+from typing import Final
 
 from xg.ir.graph import Carry, Value
 from xg.ir.scalar import Scalar, as_scalar
@@ -10,6 +13,9 @@ from xg.passes.resolve.errors import Refused
 from xg.passes.resolve.loop_errors import NextOfState, StateStart
 from xg.passes.resolve.scope import BlockScope
 from xg.syntax import ast
+from xg.syntax.spelling import greek_name
+
+OPEN: Final = frozenset({"BC", "R"})  # without brackets these need the shape on a label
 
 
 def declare_state(scope: BlockScope, state: ast.State) -> Value:
@@ -37,6 +43,27 @@ def carries(scope: BlockScope, pasts: list[Value]) -> Iterator[Carry]:
             help = f"say what the next round finds: next {name} = …"
             raise Refused(NextOfState(state.name.span, name, "never changes", help))
         yield Carry(name, past, _next(scope, nexts[name], past), _start(scope, state))
+
+
+def given_start(scope: BlockScope, state: ast.State, expr: ast.Expr) -> Value:
+    """The edge that a call gives a state; raises Refused with how any other start is written."""
+    name, written = state.name.name, expr.span.text
+    of_numbers = re.match(r"(zeros|ones)\b", written)
+    if isinstance(expr, ast.Path) and (not of_numbers or written in scope.values):
+        return scope.path(expr)
+    if of_numbers or isinstance(expr, ast.Number | ast.Negation):
+        start = of_numbers[1] if of_numbers else written
+        line = f"state {greek_name(name)} {state.shape.span.text} = {start}"
+        told = f"a number stands where the state is declared: {line}"
+        raise Refused(StateStart(expr.span, name, told))
+    edge = next(each for i in count() if (each := f"{name}_{i}") not in scope.values)
+    name, edge = greek_name(name), greek_name(edge)
+    is_call = isinstance(expr, ast.Call)
+    is_open = is_call and expr.operator.name in OPEN and expr.axes is None
+    line, shape = written if is_call else "…", f" {state.shape.span.text}" if is_open else ""
+    above = f"write `{line} : {edge}{shape}` in a line above"
+    told = f"an edge is given: {above}, and `{name}={edge}` here"
+    raise Refused(StateStart(expr.span, name, told))
 
 
 def _next(scope: BlockScope, binding: ast.Binding, past: Value) -> Value:
