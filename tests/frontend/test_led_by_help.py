@@ -56,6 +56,29 @@ CASES = {
         "    X -> conv[H, W](K, pad=1) : Y\n}",
         [("-> conv[H, W](", 0)],
     ),
+    "the padding of torch": (
+        IMAGES,
+        "A(X [B, H, W, C]) -> Y [B, H, W, D] {\n    param K [5, 5, C, D]\n"
+        "    X -> conv[H, W](K, same) : Y\n}",
+        [("same", 0)],
+    ),
+    "the padding of torch by name": (
+        IMAGES,
+        "A(X [B, H, W, C]) -> Y [B, H, W, D] {\n    param K [3, C, D]\n"
+        "    X -> conv[W](K, dilation=2, padding=same) : Y\n}",
+        [("padding=same", 0)],
+    ),
+    "padding of an even width": (
+        IMAGES,
+        "A(X [B, H, W, C]) -> Y [B, H, W, D] {\n    param K [4, C, D]\n"
+        "    X -> conv[W](K, same) : Y\n}",
+        [("same", 0)],
+    ),
+    "padding of windows": (
+        "dim B, H, W, C = 3",
+        "A(X [B, H, W, C]) -> Y [B, H, W, 3, C] {\n    X -> window[W](3, same) : Y\n}",
+        [("same", 0)],
+    ),
     "states before outputs": (
         TEXTS,
         "R(X [B, S, D]) -> Y [B, S, D], h_S [B, D] {\n    X -> Cell over S : h_S, Y\n}",

@@ -17,7 +17,13 @@ from xg.ir.use import Length, MeshAxis, Number, Own, Tensor, Word
 from xg.passes.resolve.errors import BadArgument, Refused, UnknownValue, UnknownWord
 from xg.passes.resolve.expressions import ExpressionReader
 from xg.passes.resolve.instance import BlockInstance
-from xg.passes.resolve.misplaced import number_of_values, other_argument, to_block, to_operator
+from xg.passes.resolve.misplaced import (
+    number_of_values,
+    other_argument,
+    refuse_padding,
+    to_block,
+    to_operator,
+)
 from xg.passes.resolve.scope import BlockScope
 from xg.passes.resolve.undeclared import Beside, own_declared
 from xg.passes.resolve.units import LocatedBlock
@@ -38,6 +44,7 @@ def op_arguments(
     targets: tuple[Shape | None, ...],
 ) -> tuple[tuple[Value, ...], dict[str, Any], tuple[str, ...]]:
     """Own tensors as values, other own arguments by name, and the names of absent tensors."""
+    refuse_padding(scope, use, op)
     words = {word: own.name for own in op.own if isinstance(own, Word) for word in own.choices}
     elsewhere = partial(to_operator, scope, use, op)
     named = partial(other_argument, op)

@@ -9,7 +9,7 @@ from xg.diagnostics.similar import similar
 from xg.ir.graph import Value
 from xg.ir.op import Op
 from xg.ir.use import Word
-from xg.passes.resolve.errors import Refused
+from xg.passes.resolve.errors import BadArgument, Refused
 from xg.passes.resolve.scope import BlockScope
 from xg.passes.resolve.size_errors import UnknownSize
 from xg.passes.resolve.units import LocatedBlock
@@ -39,6 +39,49 @@ def other_argument(op: Op, argument: ast.Argument) -> str:
     own = next((own for own in op.own if own.name == meant), None)
     words = f", one of {', '.join(own.choices)}" if isinstance(own, Word) else ""
     return f"here it is {meant}{words}" if own else ""
+
+
+def refuse_padding(scope: BlockScope, use: ast.NodeUse, op: Op) -> None:
+    """Refuse the words of torch for the zeros at the ends of an axis, with what says the same."""
+    if not any(own.name == "pad" for own in op.own):
+        return
+    known = {*scope.values, *scope.reader.dims, *scope.reader.numbers}
+    for argument in use.arguments:
+        word, node = argument.value.span.text, use.operator.name
+        if word not in ("same", "valid") or word in known:
+            continue
+        help = "leave it out: without pad, windows stay within the axis"
+        if word == "same":
+            help = _same(scope, use, op)
+        raise Refused(BadArgument(argument.span, f"{node} has no padding called {word}", (help,)))
+
+
+def _same(scope: BlockScope, use: ast.NodeUse, op: Op) -> str:
+    """The zeros with which an axis keeps its length under the windows of a use."""
+    given = {each.name.name if each.name else "": each.value for each in use.arguments}
+    first = given.get("K" if op.name == "convolution" else "k")
+    if first is None and use.arguments and use.arguments[0].name is None:
+        first = use.arguments[0].value
+    axes = len(use.axes.source) if use.axes else 1
+    dilation = _number(given.get("dilation")) or 1
+    widths = {_number(first)}
+    if op.name == "convolution":
+        kernel = scope.values.get(first.span.text) if first else None
+        shape = kernel.declared.shape if kernel and kernel.declared else ()
+        widths = {dim.constant for dim in shape[:axes]}
+    width = widths.pop() if len(widths) == 1 else None
+    front = "`causal` keeps the length by zeros in front alone"
+    if width is None:
+        return f"a width of 3 keeps the length with `pad=1`, 5 with `pad=2`; {front}"
+    if width % 2 == 0:
+        return f"{width} is even: {front}"
+    both = f"write `pad={dilation * (width - 1) // 2}`, which keeps the length"
+    return both if axes > 1 else f"{both}; {front}"
+
+
+def _number(expr: ast.Expr | None) -> int | None:
+    """A whole number as it is written, None of anything else."""
+    return expr.value if isinstance(expr, ast.Number) and isinstance(expr.value, int) else None
 
 
 def to_block(scope: BlockScope, located: LocatedBlock, argument: ast.Argument) -> str:
