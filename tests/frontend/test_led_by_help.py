@@ -125,6 +125,10 @@ CASES = {
         "R(X [B, S, D]) -> Y [B, S, D] {\n    X -> Cell over D : Y\n}",
         [("Cell over D", 0)],
     ),
+    "a share with a point": (SHARES.format("1.25*S*k/N_E"), ROUTED, [("1.25*S*k/N_E", 0)]),
+    "a share of a sum": (SHARES.format("S*k*0.5 + 1"), ROUTED, [("S*k*0.5", 0)]),
+    "a share that is divided by": (SHARES.format("S*k/N_E/0.8"), ROUTED, [("S*k/N_E/0.8", 0)]),
+    "a half": (SHARES.format("(S + 1)*0.5"), ROUTED, [("(S + 1)*0.5", 0)]),
 }  # fmt: skip
 
 
@@ -180,3 +184,8 @@ def test_a_number_is_a_start_where_the_state_is(given: str, start: str) -> None:
     assert found.help == (f"a number stands where the state is declared: {line}",)
     mended = TEXTS.replace("state h [B, D] = zeros", line)
     assert refused(f"{mended}\n{block.replace(f'(h={given})', '')}") == []
+
+
+def test_a_number_of_many_digits_has_no_fraction() -> None:
+    (found,) = refused(f"{SHARES.format('0.123456789*S')}\nblock {ROUTED}\n")
+    assert found.help == ("sizes are made of dims, numbers and + - * / ^",)

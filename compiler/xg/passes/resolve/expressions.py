@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Container, Iterable, Mapping
+from fractions import Fraction
+from typing import Final
 
 from xg.diagnostics.diagnostic import Problem
 from xg.diagnostics.lazy_dataclass import dataclass, field
@@ -17,6 +19,8 @@ from xg.ir.use import REST, Axis, AxisGroup, AxisMap
 from xg.passes.resolve.errors import Refused
 from xg.passes.resolve.size_errors import BadNumber, BadSize, UnknownSize
 from xg.syntax import ast
+
+LARGE: Final = 10**6  # a number of a fraction that no one would write
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,6 +78,7 @@ class ExpressionReader:
         return UnknownSize(path.span, path.name, known, other)
 
     def _arithmetic(self, expr: ast.Arithmetic) -> Dim:
+        _refuse_decimals(expr)
         total = self.dim(expr.first)
         for operation in expr.rest:
             other = self.dim(operation.operand)
@@ -191,6 +196,36 @@ class ExpressionReader:
                 return Axis(str(place), place=place)
             case _:
                 return REST
+
+
+def _refuse_decimals(expr: ast.Arithmetic) -> None:
+    """Refuse a product with a number like 1.25, with its fraction: ``5*S/4`` for ``1.25*S``."""
+    factors = [("*", expr.first), *((part.sign, part.operand) for part in expr.rest)]
+    decimals = [each for _, each in factors if _is_decimal(each)]
+    if not decimals or any(sign in "+-" for sign, _ in factors):
+        return
+    number = Fraction(1)
+    sides: dict[str, list[str]] = {"*": [], "/": []}
+    for sign, factor in factors:
+        if _is_decimal(factor):
+            number = number * Fraction(factor.span.text) ** (1 if sign == "*" else -1)
+        else:
+            text = factor.span.text
+            sides[sign].append(f"({text})" if isinstance(factor, ast.Arithmetic) else text)
+    above, below = (
+        [*([str(part)] if part != 1 else []), *texts]
+        for part, texts in zip(number.as_integer_ratio(), sides.values(), strict=True)
+    )
+    under = f"({'*'.join(below)})" if len(below) > 1 else "".join(below)
+    written = "/".join(filter(None, ("*".join(above) or "1", under)))
+    message = f"{decimals[0].span.text} is not a size"
+    exact = f"sizes are exact: write `{written}`" if max(number.as_integer_ratio()) < LARGE else ""
+    raise Refused(BadSize(expr.span, message, exact))
+
+
+def _is_decimal(expr: ast.Expr) -> bool:
+    """Whether this is a number with a point, but not 0."""
+    return isinstance(expr, ast.Number) and isinstance(expr.value, float) and expr.value > 0
 
 
 def parted(expr: ast.Expr, meshes: Container[str]) -> tuple[ast.Expr, tuple[ast.Path, ...]]:

@@ -126,5 +126,8 @@ class BadSize(ProblemAt):
 
     code = "XG0219"
     title = "{message}"
-    fix = "sizes are made of dims, numbers and + - * / ^"
     message: str
+    instead: str = ""
+
+    def helps(self) -> tuple[str, ...]:
+        return (self.instead or "sizes are made of dims, numbers and + - * / ^",)
