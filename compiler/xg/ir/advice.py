@@ -17,6 +17,8 @@ def advice(found: Shape, wanted: Shape, names: Sequence[str]) -> str:
             "as op f(x [.., D], y [.., D]) = sum[D]((x - y)^2)"
         )
     gone = [name for name, dim in zip(names, found, strict=True) if dim not in wanted]
+    if found == wanted:
+        return ""  # it is not the shape
     if Counter(found) == Counter(wanted):
         return "T brings axes into another order"
     if _is_part(found, wanted):

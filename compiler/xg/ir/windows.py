@@ -146,8 +146,12 @@ def _check(use: Use, numbers: Cutting, length: Dim, count: Dim) -> None:
     beyond = [(a.smaller - a.larger).constant for a in _facts(numbers, length, count)]
     if any(number is not None and number > 0 for number in beyond):
         has = use.sizes.fold(numbers.count(length))
-        keeps = numbers.stride.constant == 1 and count == length and numbers.span.constant
-        help = (f"pad={(keeps - 1) // 2} keeps the length",) if keeps and keeps % 2 else ()
+        span = numbers.span.constant or 0
+        kept = "keeps the length" if numbers.stride == ONE else f"gives {use.sizes.fold(count)}"
+        fits = span % 2 and numbers.stride * count == length
+        help = (f"pad={(span - 1) // 2} {kept}",) if fits else ()
+        if span and span % 2 == 0 and count == length and numbers.stride == ONE:
+            help = (f"a window over {span} positions keeps the length if it is causal",)
         raise Misuse(f"{axis} has {has} windows, not {use.sizes.fold(count)}", help=help)
 
 

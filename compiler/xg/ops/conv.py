@@ -34,8 +34,11 @@ def configure(use: Use) -> Attrs:
     if kernel[-2] * groups != shape[-1]:
         notes = {0: f"this is {use.spell(shape)}", 1: f"this is {use.spell(kernel)}"}
         found, taken = use.sizes.fold(shape[-1]), use.sizes.fold(kernel[-2] * groups)
-        help = (_of_elsewhere(len(axes)),)
-        raise Misuse(f"conv of {found} channels with a kernel for {taken}", notes, help)
+        help = _of_elsewhere(len(axes))
+        if kernel[-1] * groups == shape[-1]:
+            meant = use.spell((*kernel[:-2], kernel[-1], kernel[-2]))
+            help = f"the channels that go in are in front of those that go out: {meant}"
+        raise Misuse(f"conv of {found} channels with a kernel for {taken}", notes, (help,))
     if any(bias.shape != kernel[-1:] for bias in use.types[2:]):
         notes = {2: f"this is {use.spell(use.types[2].shape)}"}
         raise Misuse(f"conv adds a bias of {use.sizes.fold(kernel[-1])}", notes)

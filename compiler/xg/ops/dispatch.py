@@ -30,6 +30,7 @@ def configure(use: Use) -> Attrs:
         raise Misuse(
             f"dispatch sends tokens {use.spell(x.shape)} to experts {use.spell(ids.shape)}",
             {1: f"k experts for each are {use.spell(x.shape[:-1])[:-1]}, k]"},
+            (f"topk chooses among the experts of a token: {use.spell((*x.shape[:-1], experts))}",),
         )
     if ids.range != experts:
         name = use.sizes.fold(experts)

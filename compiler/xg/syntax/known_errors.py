@@ -178,7 +178,9 @@ def _number_in_chain(stop: Stop) -> Repair | None:
     if begins or (attached and "NAME" in stop.expected):
         value = stop.following
         if stop.token.type != "MINUS" or not value or value.type != "NAME":
-            return Repair(errors.NumberInChain(stop.here, ""))
+            row = re.match(r"(?:[x×*])\s*(\w[\w.]*)\((\w+)\)", stop.line[1]) if begins else None
+            meant = f"{row[2]} -> {stop.here.text} × {row[1]}" if row else ""
+            return Repair(errors.NumberInChain(stop.here, meant))
         chain = f"{stop.span(value).text} -> scale(-1)"
         meant = f"({chain})" if attached and stop.opening is None else chain
         return Repair(errors.NumberInChain(stop.here, meant))

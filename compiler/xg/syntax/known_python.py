@@ -74,6 +74,9 @@ def _range_in_a_node(stop: Stop) -> Repair | None:
     return _elsewhere(stop, reason, f"slice[{axis}]({start or 0}, {last})")
 
 
+_BACK: Final = r"(?i:backwards?|reversed?|descending|inverse)\b"
+
+
 def _sign_in_front(stop: Stop) -> Repair | None:
     """`⊕<-•(h, U)`, as a function."""
     operands = re.match(r"\(\s*(\w+)\s*,\s*(\w+)\s*\)", _near(stop)[1])
@@ -91,6 +94,8 @@ def _indexed_head(stop: Stop) -> Repair | None:
         return None
     name, inside = named[1], named[2]
     above = stop.source.text[: stop.token.start - len(front)]
+    if behind.count(")") > behind.count("("):
+        return None  # it is a part of something else
     made = {each for each in re.findall(r"\w+", inside) if is_value(above, each)}
     if made:
         meant = f"{inside} -> {name} {stop.here.text} {behind}".rstrip()
@@ -177,11 +182,24 @@ def _loop(stop: Stop) -> Repair | None:
     return _elsewhere(stop, reason, f"-> {node[1]}{node[2] or ''} over {count}")
 
 
+def _named_in_front(stop: Stop) -> Repair | None:
+    """`-> Cell as first over S`."""
+    named = re.search(r"(\w+)\s+(as\s+\w+)$", _near(stop)[0])
+    axis = re.match(r"\w+(?:\s+reversed)?", _near(stop)[1])
+    if stop.token.type != "OVER" or named is None or axis is None:
+        return None
+    meant = f"{named[1]} over {axis[0]} {named[2]}"
+    return _elsewhere(stop, "a call is named behind the axis that it goes over", meant)
+
+
 def _backwards(stop: Stop) -> Repair | None:
-    """`over reversed(S)`, `over -S` and `reversed over S`."""
+    """`over reversed(S)`, `over -S`, `over S backwards`, `over S, reverse`, `reversed over S`."""
     front, behind = _near(stop)
     axis = re.match(r"\(?\s*(\w+)", behind) if re.search(r"\bover$", front) else None
-    if stop.token.type == "REVERSED" and "OVER" in stop.expected:
+    word = f"{stop.here.text}{behind}".lstrip(",")
+    if (along := re.search(r"\bover\s+(\w+)$", front)) and re.match(_BACK, word.strip()):
+        axis = along
+    elif stop.token.type == "REVERSED" and "OVER" in stop.expected:
         axis = re.match(r"over\s+(\w+)", behind)
     elif stop.token.type not in ("REVERSED", "MINUS"):
         return None
@@ -330,6 +348,7 @@ PYTHON: tuple[Callable[[Stop], Repair | None], ...] = (
     _range_in_a_node,
     _choice,
     _backwards,
+    _named_in_front,
     _loop,
     _sign_in_front,
     _indexed_head,

@@ -319,6 +319,22 @@ def _not_learned(stop: Stop) -> Repair | None:
     return Repair(errors.ShapeElsewhere(stop.here, reason, meant), ("FROZEN",), drop=True)
 
 
+def _next_of_several(stop: Stop) -> Repair | None:
+    """`next h, c = h_1, c_1`."""
+    lists = stop.token.type == "COMMA" and stop.expected == frozenset({"EQUAL"})
+    if not lists or stop.statement is None or stop.statement.type != "NEXT":
+        return None
+    front, _, values = f"{stop.line[0]},{stop.line[1]}".partition("=")
+    states = [name.strip() for name in front.removeprefix("next").split(",")]
+    edges = [name.strip() for name in values.split(",")]
+    if len(states) != len(edges) or not all(name.isidentifier() for name in (*states, *edges)):
+        return None
+    pairs = zip(states, edges, strict=True)
+    meant = f"next {', '.join(f'{state} = {edge}' for state, edge in pairs)}"
+    reason = "`next` gives each state its own value"
+    return Repair(errors.ShapeElsewhere(stop.here, reason, meant))
+
+
 WORDS: tuple[Callable[[Stop], Repair | None], ...] = (
     _colon_in_brackets,
     _text_as_word,
@@ -328,6 +344,7 @@ WORDS: tuple[Callable[[Stop], Repair | None], ...] = (
     _number_as_node,
     _times_as_a_letter,
     _not_learned,
+    _next_of_several,
     other_word,
     outputs_of_a_head,
     shape_of_a_declaration,

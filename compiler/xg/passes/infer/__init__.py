@@ -197,7 +197,7 @@ class _Typist:
     def _apply(self, node: Apply) -> Apply:
         types = tuple(self._type(value) for value in node.inputs)
         try:
-            check_kinds(node, types, self.sizes)
+            check_kinds(node, types, self.sizes, self.steps)
         except Mistyped:
             if self._are_said_integers(node.inputs):
                 raise _Unknown from None

@@ -11,6 +11,7 @@ from xg.diagnostics.lazy_dataclass import dataclass
 from xg.diagnostics.limits import Beyond
 from xg.diagnostics.source import Span
 from xg.ir.advice import advice
+from xg.ir.dim import ONE, ZERO
 from xg.ir.graph import Apply, Call, Graph, Value
 from xg.ir.loop import meant_axis
 from xg.ir.tensor import TensorType, spell_shape
@@ -100,19 +101,57 @@ def _problem(callees: Mapping[str, Graph], graph: Graph, wrong: _WrongLabel) -> 
     written, actual = str(wrong.declared), str(sizes.fold_type(found))
     for carry in graph.carries:
         if carry.past.declared is wrong.declared:
-            edge = wrong.value.span
-            return StateMismatch(wrong.span, carry.name, written, "becomes", actual, edge)
+            told = carry.name, written, "becomes", actual, wrong.value.span
+            larger = len(found.shape) > len(wrong.expected.shape)
+            line = f"write `state {greek_name(carry.name)} {actual}`" if larger else ""
+            return StateMismatch(wrong.span, *told, line)
     help = "" if wrong.expected.range else f"an output says its range: {actual}"
     if wrong.expected.shape != found.shape:
         names = [str(sizes.fold(dim)) for dim in found.shape]
-        help = _over(callees, graph, wrong) or advice(found.shape, wrong.expected.shape, names)
+        help = _over(callees, graph, wrong) or _last(graph, wrong) or _windows(graph, wrong)
+        help = help or advice(found.shape, wrong.expected.shape, names)
     return LabelMismatch(wrong.span, written, actual, help)
+
+
+def _windows(graph: Graph, wrong: _WrongLabel) -> str:
+    """How windows keep the length of their axis, where they are fewer than a label has."""
+    found, expected = graph.types[wrong.value].shape, wrong.expected.shape
+    for step in graph.steps:
+        if not isinstance(step, Apply):
+            continue
+        for length, count, width, stride, _, pad in step.attrs.get("cuts", ()):
+            alone = stride == ONE and pad == ZERO and width != ONE
+            if alone and count in found and length in expected and length not in found:
+                sizes = graph.sizes.fold(count), graph.sizes.fold(length)
+                return (
+                    f"{step.op.glyph} has {sizes[0]} windows inside the axis, if causal {sizes[1]}"
+                )
+    return ""
+
+
+def _last(graph: Graph, wrong: _WrongLabel) -> str:
+    """How the result of one round is taken, where a label has no axis of the rounds."""
+    call = _loop_of(graph, wrong.value)
+    if call is None or call.loop is None:
+        return ""
+    along = call.loop.outputs[call.outputs.index(wrong.value)]
+    shape = list(graph.types[wrong.value].shape)
+    if along is None or shape.pop(along) != call.loop.length or (*shape,) != wrong.expected.shape:
+        return ""
+    axis = graph.sizes.fold(call.loop.length)
+    last = f"pick[{axis}]({'0' if call.loop.reverse else f'{axis} - 1'})"
+    return f"all rounds are there: `-> {last}` takes the last one, mean[{axis}] or sum[{axis}] all"
+
+
+def _loop_of(graph: Graph, value: Value) -> Call | None:
+    """The call over an axis that makes a value."""
+    calls = (step for step in graph.steps if isinstance(step, Call) and step.loop)
+    return next((step for step in calls if value in step.outputs), None)
 
 
 def _over(callees: Mapping[str, Graph], graph: Graph, wrong: _WrongLabel) -> str:
     """The axis that the loop of a wrong label was likely meant to go over."""
-    calls = (step for step in graph.steps if isinstance(step, Call) and step.loop)
-    call = next((step for step in calls if wrong.value in step.outputs), None)
+    call = _loop_of(graph, wrong.value)
     if call is None or call.loop is None:
         return ""
     callee = callees[call.path]

@@ -224,8 +224,11 @@ class WrongKind(ProblemAt):
     index: str  # the declaration that makes it integers
     shipped: bool = True
     listed: bool = False  # whether it may have its shape from the next operand
+    instead: str = ""  # what was likely meant
 
     def helps(self) -> tuple[str, ...]:
+        if self.instead:
+            return (self.instead,)
         if self.wanted != "integers":
             return ("an operator makes floats of integers: `op floats(i [..] in N) = float(i)`",)
         order = (f"`xg ops {self.node}` tells the order of operands",) if self.shipped else ()
@@ -250,9 +253,16 @@ class LoopAxis(ProblemAt):
     count: int
     ports: str
     formula: str = ""  # the size of the axis that may be meant
+    round: str = ""  # the shape that a round would be given, where the axis is there
+    taken: str = ""  # the port with another number of axes
 
     def helps(self) -> tuple[str, ...]:
         """Give the size a name that is a formula of the axis, or say what a round takes."""
+        if self.round:
+            port = self.taken.partition(" [")[0]
+            return (
+                f"a round takes all of it where {self.block} has the port `{port} {self.round}`",
+            )
         if self.formula:
             name = f"{self.axis}_1"
             return (f"its axis has a formula: name it, `dim {name} = {self.formula}`, over {name}",)
@@ -261,7 +271,9 @@ class LoopAxis(ProblemAt):
 
     @property
     def has(self) -> str:
-        """How often the operand has the axis."""
+        """How often the operand has the axis, or what it would leave."""
+        if self.round:
+            return f"would leave {self.round} for a round, and that takes {self.taken}"
         return f"has {self.axis} {self.count} times" if self.count else f"has no axis {self.axis}"
 
 

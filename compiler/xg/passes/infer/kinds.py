@@ -3,22 +3,31 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Final
 
+from xg.diagnostics.lazy_dataclass import replace
 from xg.ir.dim import Dim, number
-from xg.ir.graph import Apply, Value
+from xg.ir.graph import Apply, Call, Value
 from xg.ir.tensor import Sizes, TensorType
 from xg.ir.use import Data, Tensor
 from xg.passes.infer.errors import Mistyped, WrongKind
+from xg.syntax.spelling import greek_name
+
+PAIR: Final = 2  # operands in each other's place
 
 
-def check_kinds(node: Apply, types: Sequence[TensorType], sizes: Sizes) -> None:
-    """Refuse operands of the wrong kind."""
+def check_kinds(
+    node: Apply, types: Sequence[TensorType], sizes: Sizes, above: Sequence[Apply | Call]
+) -> None:
+    """Refuse operands of the wrong kind; `above` are the steps that make them."""
     absent = node.attrs.get("absent", ())
     slots: list[Data | Tensor] = [d for d in node.op.data if d.name not in absent]
     for value, slot, type_ in zip(node.inputs, slots, types, strict=False):
         expected = slot.kind if isinstance(slot, Data) else "float"
         if expected != "any" and (expected == "float") != type_.is_float:
-            raise Mistyped(_wrong_kind(node, value, slot, types, type_, sizes))
+            problem = _wrong_kind(node, value, slot, types, type_, sizes)
+            meant = _exchanged(node, slots, types) or _instead(node, value, slot, type_, above)
+            raise Mistyped(replace(problem, instead=meant))
 
 
 def _wrong_kind(
@@ -47,6 +56,50 @@ def _wrong_kind(
         _is_listed(node, slot),
     )
     return WrongKind(node.span, node.op.glyph, *told)
+
+
+def _exchanged(node: Apply, slots: Sequence[Data | Tensor], types: Sequence[TensorType]) -> str:
+    """The operands of arrows in their order, where two are in each other's place."""
+    kinds = [slot.kind if isinstance(slot, Data) else "float" for slot in slots]
+    found = ["float" if type_.is_float else "int" for type_ in types]
+    pairs = enumerate(zip(kinds, found, strict=False))
+    wrong = [place for place, (kind, is_) in pairs if kind not in ("any", is_)]
+    if len(wrong) != PAIR or 0 in wrong or kinds[wrong[0]] != found[wrong[1]]:
+        return ""
+    order = list(node.inputs[: len(node.op.data)])
+    order[wrong[0]], order[wrong[1]] = order[wrong[1]], order[wrong[0]]
+    names = [value.name for value in order[1:]]
+    if not all(names):
+        return ""
+    arrows = "".join(f"<-{greek_name(name or '')}" for name in names)
+    return f"operands come in their order: write `{node.op.glyph}{arrows}`"
+
+
+def _instead(
+    node: Apply,
+    value: Value,
+    slot: Data | Tensor,
+    type_: TensorType,
+    above: Sequence[Apply | Call],
+) -> str:
+    """The places that were chosen with the values given, or the signature that takes integers."""
+    if isinstance(slot, Tensor):
+        return ""
+    if type_.range is not None:
+        if not slot.axes:  # an operator of the language
+            return ""
+        axes = ", ".join(slot.axes)
+        return (
+            f"{node.op.glyph} takes integers where its signature says so: {slot.name} [{axes}] in N"
+        )
+    made = next((step for step in above if value in step.outputs), None)
+    if node.op.glyph == "combine":
+        return "dispatch gives the places, as its second result"
+    if not isinstance(made, Apply) or made.op.glyph != "topk":
+        return ""
+    place = made.outputs[1].name
+    told = f"{greek_name(value.name or 'the first')} are the values that topk chose"
+    return f"{told}, and {greek_name(place)} their places" if place else ""
 
 
 def _is_listed(node: Apply, slot: Data | Tensor) -> bool:

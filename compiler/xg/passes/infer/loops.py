@@ -101,4 +101,13 @@ def _axis(
     folded = [sizes.fold(dim) for dim in type_.shape]
     formulas = [str(dim) for dim in folded if dim.name is None and name in dim.symbols()]
     formula = formulas[0] if not count and len(formulas) == 1 else ""
-    return LoopAxis(call.span, callee.block, name, shape, value.span, count, ports, formula)
+    told = name, shape, value.span, count, ports, formula
+    rest = [str(dim) for dim in folded if str(dim) != name]
+    port = next(
+        (port for port, given in zip(taken, call.inputs, strict=False) if given is value), None
+    )
+    if count or len(rest) + 1 != len(folded) or port is None:
+        return LoopAxis(call.span, callee.block, *told)
+    return LoopAxis(
+        call.span, callee.block, *told, f"[{', '.join(rest)}]", f"{port.name} {port.declared}"
+    )

@@ -72,7 +72,7 @@ def op_arguments(
                     BadArgument(use.span, f"{use.operator.name} needs {own.name} in parentheses")
                 )
         else:
-            others[own.name] = _own(scope, use, own, argument)
+            others[own.name] = _own(scope, use, op, own, argument)
     if unknown:
         raise Refused(*unknown)
     return tuple(tensors), others, tuple(absent)
@@ -132,7 +132,7 @@ def _tensor(scope: BlockScope, use: ast.NodeUse, own: Tensor, expr: ast.Expr) ->
 
 
 def _own(
-    scope: BlockScope, use: ast.NodeUse, own: Own, expr: ast.Expr | None
+    scope: BlockScope, use: ast.NodeUse, op: Op, own: Own, expr: ast.Expr | None
 ) -> Scalar | Dim | str | None:
     match own:
         case Number():
@@ -153,7 +153,10 @@ def _own(
             raise Refused(_axis_missing(scope, use))
         case Tensor():
             pass
-    raise Refused(BadArgument(use.span, f"{use.operator.name} needs {own.name} in parentheses"))
+    needed = [each.name for each in op.own if isinstance(each, Length) and not each.optional]
+    help = (f"all that it needs: {op.glyph}({', '.join(needed)})",) if len(needed) > 1 else ()
+    message = f"{use.operator.name} needs {own.name} in parentheses"
+    raise Refused(BadArgument(use.span, message, help))
 
 
 def _length(scope: BlockScope, use: ast.NodeUse, expr: ast.Expr) -> Dim:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Literal, TypeAlias
 
 from xg.diagnostics.diagnostic import Diagnostic, Label, Problem, ProblemAt
@@ -28,9 +29,11 @@ class UnnamedTwice(ProblemAt):
         if self.is_named:
             again = f"to share the parameters, call it again by its name alone: {self.name}"
             return (f"give it a name of its own: as {self.name}_2", again)
+        first = " ".join(self.first.text.split())
+        first = first if re.fullmatch(r"\w+ over \w+( reversed)?", first) else self.name
         written = f"{' '.join(self.span.text.split())} as second_{self.name.lower()}"
         own = {
-            "node": f"give each its own name: {self.name} as first_{self.name.lower()}",
+            "node": f"give each its own name: {first} as first_{self.name.lower()}",
             "chain": f"give it a name of its own: {written}",
             "operand": f"write it as a chain of its own, with a name: {written} : …",
         }[self.stands]

@@ -140,7 +140,11 @@ class NameTwice(ProblemAt):
         line = self.first.source.line_text(self.first.line)
         if re.match(r"\s*state\b", line):
             name = self.name
-            return (f"write `: {name}_1` and, in the next line, `next {name} = {name}_1`",)
+            line = f"write `: {name}_1` and, in the next line, `next {name} = {name}_1`"
+            below = self.span.source.text[self.span.end :].partition("\n}")[0]
+            if not re.search(rf"\b{re.escape(name)}\b", below):
+                return (line,)
+            return (line, f"below it {name} is what the round began with, {name}_1 the new one")
         return ("every name is given once; choose another",)
 
 

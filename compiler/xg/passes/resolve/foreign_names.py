@@ -14,7 +14,9 @@ _AXES: Final = "axes change places by T, or by a map: T[b, s, d -> b, d, s]"
 _PLACES: Final = "positions of an axis are taken by gather[S]<-i, added up by scatter[S]<-i"
 _LOSS: Final = "a loss is CE<-t, BCE<-t or MSE<-t"
 _PARTS: Final = "parts of an axis are taken by slice[S](0, n), one position by pick[S](0)"
-_POOLED: Final = "windows are pooled by maxpool[H, W](k=2) and meanpool[H, W](k=2)"
+_POOLED: Final = (
+    "windows are pooled by maxpool[H, W](k=2) and meanpool[H, W](k=2), whole axes by mean[H, W]"
+)
 _POSITIONS: Final = "positions are added from sinusoid(S, D) or from Emb(P)"
 _CONV: Final = "a convolution is conv[H, W](K, b, pad=1), with param K [3, 3, C, D], b [D]"
 
@@ -30,7 +32,7 @@ _OPERATORS: Final = {  # of each, what is said where it has one of its other nam
     "⊕": "a sum is X -> ⊕<-Y, or X -> +<-Y",
     "⊙": "an elementwise product is X -> ⊙<-Y, or X -> *<-Y",
     "S": "softmax is S, over the last axis, or S[T]",
-    "SM": "a mask is a part of SM: SM(1/sqrt(D_h), causal), or SM<-M",
+    "SM": "a mask is a part of SM: SM(causal) or SM<-M; SM(1/sqrt(D_h), causal) scales, too",
     "ReLU": "a rectifier is ReLU",
     "Emb": "a table is looked up by Emb: ids -> Emb(E), with param E [V, D]",
     "gather": _PLACES, "scatter": _PLACES,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from typing import Final
 
 from xg.diagnostics.lazy_dataclass import replace
 from xg.diagnostics.similar import similar
@@ -14,6 +15,11 @@ from xg.passes.resolve.scope import BlockScope
 from xg.passes.resolve.size_errors import UnknownSize
 from xg.passes.resolve.units import LocatedBlock
 from xg.syntax import ast
+
+_WINDOW: Final = (
+    "an op of your own: op Window(a [.., S, T]; w) = select(and(i >= j, w > i - j), a, -inf) "
+    "where i = range[S](T - S), j = range[T]"
+)
 
 
 def to_operator(scope: BlockScope, use: ast.NodeUse, op: Op, argument: ast.Argument) -> str:
@@ -30,6 +36,8 @@ def other_argument(op: Op, argument: ast.Argument) -> str:
     """The argument that has another name in torch, or what says the same here; else nothing."""
     name, names = argument.name.name if argument.name else "", [own.name for own in op.own]
     plain = name.lower()
+    if op.glyph == "SM" and "window" in plain:
+        return f"a window is {_WINDOW}, and then -> Window({argument.value.span.text})"
     if plain in ("kernel_size", "kernel", "out_channels", "in_channels") and "K" in names:
         return "the shape of the kernel says it: param K [3, 3, C, D]"
     if plain in ("kernel_size", "kernel") and "k" in names:
@@ -141,11 +149,23 @@ def number_of_values(scope: BlockScope, use: ast.NodeUse, refused: Refused) -> R
 
 
 def over_values(ports: ast.Block, data: Sequence[Value], refused: Refused) -> Refused:
-    """A value in the place of the axis of a loop, with an axis that an operand has."""
+    """A value or an unknown name as the axis of a loop, with an axis that an operand has."""
     known = [str(dim) for value in data if value.declared for dim in value.declared.shape]
     ends = {name for port in ports.data if port.shape for name in _names(port.shape)}
     axis = next((name for name in known if name not in ends), "S")
     told = "an axis stands there, and {} is a value: write `over {}`"
+    if axis in known:
+        refused = Refused(
+            *(
+                replace(
+                    problem,
+                    instead=f"{problem.name} is no axis of what arrives: write `over {axis}`",
+                )
+                if isinstance(problem, UnknownSize) and problem.other == "nothing"
+                else problem
+                for problem in refused.problems
+            )
+        )
     return _instead(refused, lambda name: told.format(name, axis))
 
 

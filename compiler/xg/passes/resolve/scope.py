@@ -24,6 +24,7 @@ from xg.passes.resolve.instance import BlockInstance, Request, ResolvedCall
 from xg.passes.resolve.lookups import Lookups
 from xg.passes.resolve.units import Linked, LocatedBlock, Unit
 from xg.syntax import ast
+from xg.syntax.spelling import greek_name
 
 
 @dataclass(slots=True)
@@ -222,7 +223,10 @@ class BlockScope:
         """A label with more or fewer names than values arrive."""
         self.unlabelled |= count > len(label.ports)
         takes = f"{len(label.ports)} value{'s' if len(label.ports) != 1 else ''}"
-        help = (f"name all of them: `: {', '.join(called)}`",) if len(called) == count > 1 else ()
+        named = [greek_name(port.name.name) for port in label.ports]
+        names = [*named, *called[len(named) :]][:count]
+        names = names if len({*names}) == count else called
+        help = (f"name all of them: `: {', '.join(names)}`",) if len(called) == count > 1 else ()
         return Refused(WrongOperands(label.span, "this label", takes, count, help=help))
 
     def place(self, op: Op) -> str:

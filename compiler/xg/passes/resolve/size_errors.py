@@ -31,7 +31,7 @@ class UnknownSize(ProblemAt):
     @property
     def is_new(self) -> bool:
         """Whether a declaration is all that is missing: no known name is like it."""
-        told = self.other != "nothing" or self.name in _NUMBERS
+        told = self.other != "nothing" or self.name in _NUMBERS or bool(self.instead)
         return not told and similar(self.name, self.known) is None
 
     @property
@@ -55,6 +55,8 @@ class UnknownSize(ProblemAt):
         if self.other == "number":
             dim = f"`dim {name}` in its place, and give it at the call: `F({name}=2)`"
             return (f"{name} is a number of the block, and no size: declare {dim}",)
+        if self.instead:
+            return (self.instead,)
         if name in _NUMBERS and not self.beside:
             return (_NUMBERS[name],)
         if self.beside:
@@ -65,7 +67,7 @@ class UnknownSize(ProblemAt):
         return (f"{slip}declare it: {line}", *((taken,) if self.gathered else ()))
 
     def fixes(self) -> tuple[Fix, ...]:
-        if self.other != "nothing" or self.name in _NUMBERS:
+        if self.other != "nothing" or self.name in _NUMBERS or self.instead:
             return ()
         close = corrected(self.span, self.name, self.known)
         return (*close, declaration(self.span, "dim", *self.names))

@@ -1,0 +1,244 @@
+"""Helps around loops, windows, convolutions and experts: what they say, and that it compiles."""
+
+from __future__ import annotations
+
+import pytest
+
+from xg.diagnostics.diagnostic import Diagnostic, DiagnosticError
+from xg.frontend.choices import check_choices
+from xg.frontend.project import parse_project
+
+DIMS = "dim B, S, D = 4"
+CELL = f"""{DIMS}
+
+block Cell(x [B, D]) -> y [B, D] {{
+    state h [B, D]
+    x -> ⊕<-h -> tanh : y
+    next h = y
+}}
+"""
+TWO = f"""{DIMS}
+
+block Cell(x [B, D]) -> y [B, D] {{
+    state h, c [B, D]
+    x -> ⊕<-h -> ⊕<-c : c_n
+    c_n -> tanh : y
+    next h, c = y, c_n
+}}
+"""
+ROUTED = """dim B, S, D = 8, N_E = 4, k = 2
+
+block A(X [B, S, D]) -> Y [B, S, D] {
+    param W_r [D, N_E]
+    X -> •<=W_r -> S -> topk(k) : g, e
+    X -> dispatch(N_E, S)<-e : x_E, slot, dropped
+    x_E -> combine<-slot<-g : Y
+}
+"""
+IMAGES = """dim B, H, W, C = 8, D = 16
+
+block A(X [B, H, W, C]) -> Y [B, H, W, D] {
+    param K [3, 3, C, D]
+    X -> conv[H, W](K, pad=1) : Y
+}
+"""
+WINDOW = (
+    "op Window(a [.., S, T]; w) = select(and(i >= j, w > i - j), a, -inf) "
+    "where i = range[S](T - S), j = range[T]"
+)
+
+
+def over(chain: str, head: str = "X [B, S, D]) -> Y [B, S, D]", cell: str = CELL) -> str:
+    return f"{cell}\nblock R({head} {{\n    {chain}\n}}\n"
+
+
+def block(chain: str, head: str = "X [B, S, D]) -> Y [B, S, D]", dims: str = DIMS) -> str:
+    return f"{dims}\n\nblock A({head} {{\n    {chain}\n}}\n"
+
+
+# A program, a help for it, and the edits that this help says.
+CASES: dict[str, tuple[str, str, list[tuple[str, str]]]] = {
+    "states in one line": (
+        over("X -> Cell over S : Y", cell=TWO),
+        "write `next h = y, c = c_n`",
+        [("next h, c = y, c_n", "next h = y, c = c_n")],
+    ),
+    "a state that is made again and used": (
+        over("X -> Cell over S : Y").replace(
+            "tanh : y\n    next h = y", "tanh : h\n    h -> ReLU : y"
+        ),
+        "below it h is what the round began with, h_1 the new one",
+        [("tanh : h\n    h ->", "tanh : h_1\n    next h = h_1\n    h_1 ->")],
+    ),
+    "the last round": (
+        over("X -> Cell over S : Y", "X [B, S, D]) -> Y [B, D]"),
+        "all rounds are there: `-> pick[S](S - 1)` takes the last one, mean[S] or sum[S] all",
+        [("over S", "over S -> pick[S](S - 1)")],
+    ),
+    "the last round backwards": (
+        over("X -> Cell over S reversed : Y", "X [B, S, D]) -> Y [B, D]"),
+        "all rounds are there: `-> pick[S](0)` takes the last one, mean[S] or sum[S] all",
+        [("reversed", "reversed -> pick[S](0)")],
+    ),
+    "a state without the batch": (
+        over("X -> Cell over S : Y").replace("h [B, D]", "h [D]").replace("⊕<-h", "⊕<-BC(h)"),
+        "write `state h [B, D]`",
+        [("state h [D]", "state h [B, D]"), ("BC(h)", "h")],
+    ),
+    "backwards": (
+        over("X -> Cell over S backwards : Y"),
+        "write `over S reversed`",
+        [("over S backwards", "over S reversed")],
+    ),
+    "in reverse, behind a comma": (
+        over("X -> Cell over S, reverse : Y"),
+        "write `over S reversed`",
+        [("over S, reverse", "over S reversed")],
+    ),
+    "a call in both directions": (
+        over(
+            "X -> Cell over S : f\n    X -> Cell over S reversed : b\n    f, b -> ⊕ : Y"
+        ),
+        "give each its own name: Cell over S as first_cell",
+        [("Cell over S :", "Cell over S as first_cell :")],
+    ),
+    "a name in front of the axis": (
+        over("X -> Cell as first over S reversed : Y"),
+        "write `Cell over S reversed as first`",
+        [("Cell as first over S reversed", "Cell over S reversed as first")],
+    ),
+    "an axis of no name": (
+        over("X -> Cell over T : Y"),
+        "T is no axis of what arrives: write `over S`",
+        [("over T", "over S")],
+    ),
+    "two axes more than a round takes": (
+        over("X -> Cell over S : Y", "X [B, S, N, D]) -> Y [B, S, N, D]").replace(
+            "S, D = 4", "S, N, D = 4"
+        ),
+        "a round takes all of it where Cell has the port `x [B, N, D]`",
+        [("x [B, D]", "x [B, N, D]"), ("y [B, D]", "y [B, N, D]"), ("h [B, D]", "h [B, N, D]")],
+    ),
+    "a mask for a port of floats": (
+        over("X, m -> Cell over S : Y", "X [B, S, D], m [B, S] in 2) -> Y [B, S, D]").replace(
+            "x [B, D])", "x [B, D], t [B])"
+        ).replace("⊕<-h", "⊕<-h -> gate<-t").replace(
+            "block Cell", "op gate(x [.., D], t [..] in N) = x * t\n\nblock Cell"
+        ),
+        "a port of integers says their range: `t [B] in 2`",
+        [("t [B])", "t [B] in 2)")],
+    ),
+    "a row in front of its operand": (
+        block("2 x G(X) : Y") + "block G(X [B, S, D]) -> Y [B, S, D] {\n    X -> tanh : Y\n}\n",
+        "write `X -> 2 × G`",
+        [("2 x G(X)", "X -> 2 × G")],
+    ),
+    "an operator that compares places": (
+        block(
+            "range(S) : i\n    m, i -> after : f\n    X -> ⊙<-BC[s -> b, s, d](f) : Y",
+            "X [B, S, D], m [S]) -> Y [B, S, D]",
+        ).replace("\n\n", "\n\nop after(a [S], i [S]) = select(i >= 2, a, 0)\n\n", 1)
+        .replace("b, s, d]", "b=B, s, d=D]"),
+        "after takes integers where its signature says so: i [S] in N",
+        [("i [S])", "i [S] in N)")],
+    ),
+    "attention in a window": (
+        block("X -> •<=T(X) -> SM(causal, window=2) -> S -> •<=X : Y"),
+        f"a window is an op of your own: {WINDOW}, and then -> Window(2)",
+        [("SM(causal, window=2)", "Window(2)"), ("D = 4\n", f"D = 4\n{WINDOW}\n")],
+    ),
+    "a mask as a node": (
+        block("X -> •<=T(X) -> scale(1/sqrt(D)) -> mask(causal) -> S -> •<=X : Y"),
+        "a mask is a part of SM: SM(causal) or SM<-M; SM(1/sqrt(D_h), causal) scales, too",
+        [("mask(causal)", "SM(causal)")],
+    ),
+    "windows inside an axis": (
+        block("X -> window[S](w) -> mean[w] : Y").replace("D = 4", "D = 4, w = 2"),
+        "window has S - w + 1 windows inside the axis, if causal S",
+        [("window[S](w)", "window[S](w, causal)")],
+    ),
+    "windows with a stride": (
+        IMAGES.replace("Y [B, H, W, D]", "Y [B, H/2, W/2, D]").replace("pad=1", "stride=2"),
+        "pad=1 gives H/2",
+        [("stride=2", "stride=2, pad=1")],
+    ),
+    "a kernel of even width": (
+        IMAGES.replace("[3, 3, C, D]", "[4, C, D]").replace("[H, W](K, pad=1)", "[W](K, pad=3)"),
+        "a window over 4 positions keeps the length if it is causal",
+        [("pad=3", "causal")],
+    ),
+    "a kernel for each channel": (
+        IMAGES.replace("W, D]", "W, C]").replace("C, D]", "C, 1]").replace("(K,", "(K, groups=C,")
+        .replace(", D = 16", ""),
+        "the channels that go in are in front of those that go out: [3, 3, 1, C]",
+        [("[3, 3, C, 1]", "[3, 3, 1, C]")],
+    ),
+    "pools of whole axes": (
+        IMAGES.replace("conv[H, W](K, pad=1)", "avgpool[H, W]")
+        .replace("Y [B, H, W, D]", "Y [B, C]")
+        .replace("    param K [3, 3, C, D]\n", "")
+        .replace(", D = 16", ""),
+        "windows are pooled by maxpool[H, W](k=2) and meanpool[H, W](k=2), whole axes by "
+        "mean[H, W]",
+        [("avgpool[H, W]", "mean[H, W]")],
+    ),
+    "experts of each position": (
+        ROUTED.replace("topk(k)", "topk[S](k)"),
+        "topk chooses among the experts of a token: [B, S, N_E]",
+        [("topk[S](k)", "topk(k)")],
+    ),
+    "weights in the place of experts": (
+        ROUTED.replace("<-e :", "<-g :"),
+        "g are the values that topk chose, and e their places",
+        [("<-g :", "<-e :")],
+    ),
+    "weights before places": (
+        ROUTED.replace("<-slot<-g", "<-g<-slot"),
+        "operands come in their order: write `combine<-slot<-g`",
+        [("combine<-g<-slot", "combine<-slot<-g")],
+    ),
+    "weights in the place of places": (
+        ROUTED.replace("<-slot<-g", "<-g<-g"),
+        "dispatch gives the places, as its second result",
+        [("<-g<-g", "<-slot<-g")],
+    ),
+    "one name for three results": (
+        ROUTED.replace(": x_E, slot, dropped", ": x_E"),
+        "name all of them: `: x_E, slot, dropped`",
+        [(": x_E\n", ": x_E, slot, dropped\n")],
+    ),
+    "a name that another result has": (
+        ROUTED.replace(": x_E, slot, dropped", ": slot").replace("x_E ->", "rows ->"),
+        "name all of them: `: rows, slot, dropped`",
+        [(": slot", ": rows, slot, dropped")],
+    ),
+    "experts without places": (
+        ROUTED.replace("(N_E, S)", "(N_E)"),
+        "all that it needs: dispatch(experts, capacity)",
+        [("(N_E)", "(N_E, S)")],
+    ),
+}  # fmt: skip
+
+
+def refused(text: str) -> list[Diagnostic]:
+    try:
+        return [*check_choices(parse_project(text.encode()))]
+    except DiagnosticError as error:
+        return [*error.diagnostics]
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_a_help_says_what_compiles(case: str) -> None:
+    text, help, edits = CASES[case]
+    found = [line for each in refused(text) for line in each.help]
+    assert help in found, found
+    for wrong, right in edits:
+        assert wrong in text, wrong
+        text = text.replace(wrong, right, 1)
+    assert refused(text) == [], text
+
+
+def test_a_part_of_a_formula_is_not_written_out() -> None:
+    """A part inside open parentheses has no line of its own."""
+    chain = "X -> •<=T(X) -> SM<-(range[S] - range[S] > 2) -> S -> •<=X : Y"
+    assert all(not each.help for each in refused(block(chain))[:1])
