@@ -20,7 +20,7 @@ from xg.passes.resolve.foreign_names import ACTIVATIONS, meant
 functional: Any = torch.nn.functional
 
 FIRST_TRIES = {
-    "Linear": "•<=W", "Dense": "•<=W", "Conv2d": "conv[H, W]", "conv1d": "conv[H, W]",
+    "Linear": "•<=W", "Dense": "•<=W", "Conv2d": "conv[H, W]", "conv1d": "conv[S]",
     "softmax": "S[T]", "Softmax": "S[T]", "relu": "ReLU", "LayerNorm": "LN(", "RMSNorm": "op rms(",
     "BatchNorm2d": "BN(γ, β, μ, v)", "MultiheadAttention": "SM(", "cat": "joined by C",
     "concat": "joined by C", "concatenate": "joined by C", "transpose": "by T", "permute": "by T",

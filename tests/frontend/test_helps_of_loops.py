@@ -217,6 +217,84 @@ CASES: dict[str, tuple[str, str, list[tuple[str, str]]]] = {
         "all that it needs: dispatch(experts, capacity)",
         [("(N_E)", "(N_E, S)")],
     ),
+    "a value in parentheses": (
+        over("X -> Cell(g) over S : Y", "X, g [B, S, D]) -> Y [B, S, D]").replace(
+            "x [B, D])", "x, a [B, D])"
+        ).replace("⊕<-h", "⊕<-h -> ⊙<-a"),
+        "a value made by another node arrives by an arrow: Cell<-g",
+        [("Cell(g)", "Cell<-g")],
+    ),
+    "an arrow behind next": (
+        over("X -> Cell over S : Y").replace("next h =", "next h <-"),
+        "write `next h = y`",
+        [("next h <- y", "next h = y")],
+    ),
+    "a state that is assigned": (
+        over("X -> Cell over S : Y").replace("state h [B, D]", "h = zeros"),
+        "write `state h [B, D] = zeros`",
+        [("h = zeros", "state h [B, D] = zeros")],
+    ),
+    "a state as an input": (
+        over("X -> Cell over S : Y").replace("x [B, D])", "x [B, D], h [B, D])")
+        .replace("    state h [B, D]\n", ""),
+        "what goes from round to round is no input: `state h [B, D]`, and `next` sets it",
+        [(", h [B, D])", ")"), ("{\n    x", "{\n    state h [B, D]\n    x")],
+    ),
+    "the state of the round before": (
+        over("X -> Cell over S : Y").replace("⊕<-h", "⊕<-h[t-1]"),
+        "write `h`",
+        [("h[t-1]", "h")],
+    ),
+    "a recurrence in one block": (
+        over("state h [B, D]\n    X -> tanh over S : Y\n    next h = Y"),
+        "a round is a block of its own, which has the state h and is called by another: "
+        "-> Cell over S",
+        [
+            ("state h [B, D]\n    X", "X"),
+            ("tanh over S", "Cell over S"),
+            ("    next h = Y\n", ""),
+        ],
+    ),
+    "the last state of a call": (
+        over(
+            "X -> Cell over S : Y\n    Cell.h -> tanh : z",
+            "X [B, S, D]) -> Y [B, S, D], z [B, D]",
+        ),
+        "the last states are results, named behind the outputs: `: y, h`",
+        [("S : Y", "S : Y, h"), ("Cell.h", "h")],
+    ),
+    "positions that go round": (
+        block("X -> roll[S](1) : Y"),
+        "positions go round by C: (X -> slice[S](S - 1, S)), (X -> slice[S](0, S - 1)) -> C[S]",
+        [("X -> roll[S](1)", "(X -> slice[S](S - 1, S)), (X -> slice[S](0, S - 1)) -> C[S]")],
+    ),
+    "a word with a value": (
+        IMAGES.replace("[3, 3, C, D]", "[3, C, D]").replace("[H, W](K, pad=1)", "[W](K, causal=1)"),
+        "a word stands alone: write `causal`",
+        [("causal=1", "causal")],
+    ),
+    "a convolution of one axis": (
+        IMAGES.replace("[3, 3, C, D]", "[3, C, D]").replace("conv[H, W]", "conv1d"),
+        "a convolution is conv[S](K, b, pad=1), with param K [3, C, D], b [D]",
+        [("conv1d", "conv[W]")],
+    ),
+    "a causal softmax": (
+        block("X -> •<=T(X) -> S(causal) -> •<=X : Y"),
+        "a mask is a part of SM: write `SM(causal) -> S`",
+        [("S(causal)", "SM(causal) -> S")],
+    ),
+    "places along two axes of one name": (
+        block("X -> •<=T(X) -> seen -> S -> •<=X : Y").replace(
+            "\n\n", "\n\nop seen(a [.., S, S]) = select(range[S] >= range[S], a, -inf)\n\n", 1
+        ),
+        "places are range[S] along the first, and range[S_2] along the second",
+        [("[.., S, S]", "[.., S, S_2]"), (">= range[S]", ">= range[S_2]")],
+    ),
+    "matrices of the experts of a token": (
+        block("X -> •<=W[e] : Y", "X [B, S, D], e [] in S, W [S, D, D]) -> Y [B, S, D]"),
+        "write `(W -> gather[S]<-e)`",
+        [("W[e]", "(W -> gather[S]<-e)")],
+    ),
 }  # fmt: skip
 
 

@@ -35,12 +35,18 @@ def assigned_chain(stop: Stop) -> Repair | None:
     if "->" in front:
         meant: tuple[str, ...] = (f"write `{front} : {rest}`",)
     else:
+        if state := re.match(r"next\s+(\w+)$", front):
+            reason = "`next` gives a state its value by `=`"
+            return Repair(errors.ShapeElsewhere(stop.here, reason, f"next {state[1]} = {rest}"))
         front = front.rpartition(".")[2]
         declares = re.match(r"param\b|.*\bParameter\b", rest)
         meant = _written(rest.rstrip("; "), f" : {front}", stop)
         if declares:
             sizes = re.search(r"\(([^()]+)\)", rest)
             meant = (f"write `param {front} [{sizes[1] if sizes else 'D, D'}]`",)
+        if rest in ("zeros", "ones") and _is_set(stop, front):
+            shape = re.search(r"\[[^\]\n]*\]", _block_above(stop))
+            meant = (f"write `state {front} {shape[0] if shape else '[B, D]'} = {rest}`",)
         if _is_state(stop, front):
             return Repair(_assigned_state(stop, front, rest))
     return Repair(errors.AssignedChain(stop.here, meant))
@@ -51,6 +57,12 @@ def _is_state(stop: Stop, name: str) -> bool:
     begin = stop.brace.end if stop.brace else 0
     above = stop.source.text[begin : stop.token.start]
     return re.search(rf"^\s*state\b[^\n#]*\b{re.escape(name)}\s*[\[,]", above, re.M) is not None
+
+
+def _is_set(stop: Stop, name: str) -> bool:
+    """Whether the block around has a `next` of this name below."""
+    below = stop.source.text[stop.token.end :].partition("\n}")[0]
+    return re.search(rf"^\s*next\b[^\n#]*\b{re.escape(name)}\s*[=,]", below, re.M) is not None
 
 
 def _assigned_state(stop: Stop, state: str, formula: str) -> errors.AssignedChain:

@@ -97,6 +97,10 @@ def _indexed_head(stop: Stop) -> Repair | None:
     if behind.count(")") > behind.count("("):
         return None  # it is a part of something else
     made = {each for each in re.findall(r"\w+", inside) if is_value(above, each)}
+    if made and re.search(rf"<[-=]\s*{re.escape(name)}\[[^\]]*\]$", front):
+        axes = re.findall(rf"\b{re.escape(name)}[\w, ]* ?\[(\w+)", above)
+        meant = f"({name} -> gather[{axes[-1] if axes else 'N'}]<-{inside})"
+        return _elsewhere(stop, "positions that integers name are taken by gather", meant)
     if made:
         meant = f"{inside} -> {name} {stop.here.text} {behind}".rstrip()
         reason = "operands stand in front of their node, and brackets name axes"

@@ -188,9 +188,13 @@ class _Typist:
         for param in callee.params:
             if param.value.name == rest[0] and len(rest) == 1:
                 return binding.translate(param.type)
-        listing = ", ".join(f"{path}.{param.value.name}" for param in callee.params)
+        listing = ", ".join(f"{path}.{param.value.name}" for param in callee.params) or "none"
         message = f"{callee.block} has no parameter {'.'.join(rest)}"
-        raise Mistyped(OperatorMisuse(value.span, message, "", (), (f"it has {listing}",)))
+        help = f"it has {listing}"
+        if any(carry.name == rest[0] for carry in callee.carries):
+            names = ", ".join(callee.output_names)
+            help = f"the last states are results, named behind the outputs: `: {names}`"
+        raise Mistyped(OperatorMisuse(value.span, message, "", (), (help,)))
 
     # ---- operators ------------------------------------------------------------------------------
 

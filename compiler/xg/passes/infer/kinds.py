@@ -66,7 +66,7 @@ def _exchanged(node: Apply, slots: Sequence[Data | Tensor], types: Sequence[Tens
     wrong = [place for place, (kind, is_) in pairs if kind not in ("any", is_)]
     if len(wrong) != PAIR or 0 in wrong or kinds[wrong[0]] != found[wrong[1]]:
         return ""
-    order = list(node.inputs[: len(node.op.data)])
+    order = list(node.inputs[: len(slots)])
     order[wrong[0]], order[wrong[1]] = order[wrong[1]], order[wrong[0]]
     names = [value.name for value in order[1:]]
     if not all(names):

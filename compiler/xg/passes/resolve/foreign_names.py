@@ -53,6 +53,10 @@ _HINTS: Final[dict[str, tuple[str, ...]]] = {  # of names that are not one opera
         "linear", "dense", "fc", "gemm", "addmm", "affine",
     ),
     _CONV: ("conv",),
+    "a convolution is conv[S](K, b, pad=1), with param K [3, C, D], b [D]": ("conv1d",),
+    "positions go round by C: (X -> slice[S](S - 1, S)), (X -> slice[S](0, S - 1)) -> C[S]": (
+        "roll", "shift",
+    ),
     _WINDOWS: (
         "extract_image_patches", "convtranspose1d", "convtranspose2d", "conv_transpose2d",
     ),

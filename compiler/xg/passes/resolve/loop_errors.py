@@ -28,8 +28,15 @@ class OverOperator(ProblemAt):
 
     code = "XG0261"
     title = "{node} is an operator: only blocks are called over an axis"
-    fix = "an operator works on all positions at once: leave `over` out"
     node: str
+    axis: str
+    state: str = ""  # of the block around
+
+    def helps(self) -> tuple[str, ...]:
+        if self.state:
+            own = f"a round is a block of its own, which has the state {self.state}"
+            return (f"{own} and is called by another: -> Cell over {self.axis}",)
+        return ("an operator works on all positions at once: leave `over` out",)
 
 
 class OverRow(ProblemAt):

@@ -27,6 +27,8 @@ def to_operator(scope: BlockScope, use: ast.NodeUse, op: Op, argument: ast.Argum
     node, written = use.operator.name, argument.value.span.text
     if argument.name is None and _is_size(scope, written) and op.brackets == "axes":
         return f"an axis is named in brackets: {node}[{written}]"
+    if node == "S" and written == "causal":
+        return "a mask is a part of SM: write `SM(causal) -> S`"
     if not isinstance(argument.value, ast.Path | ast.Call):  # a number, as torch has
         return f"an axis is named in brackets: {node}[S]"
     return _by_an_arrow(node)
@@ -42,6 +44,9 @@ def other_argument(op: Op, argument: ast.Argument) -> str:
         return "the shape of the kernel says it: param K [3, 3, C, D]"
     if plain in ("kernel_size", "kernel") and "k" in names:
         return "here it is k"
+    words = (own for own in op.own if isinstance(own, Word) and plain in own.choices)
+    if next(words, None):
+        return f"a word stands alone: write `{plain}`"
     meant = {"padding": "pad", "scale_factor": "k", "approximate": "form"}.get(plain)
     meant = meant or similar(name, names)
     own = next((own for own in op.own if own.name == meant), None)
@@ -96,7 +101,7 @@ def to_block(scope: BlockScope, located: LocatedBlock, argument: ast.Argument) -
     """Where an argument belongs that a block does not take."""
     node, written = located.block.name.name, argument.value.span.text
     if argument.name is not None or written in scope.values:
-        return _by_an_arrow(node)
+        return _by_an_arrow(node, written if written in scope.values else "…")
     bound = {dim for port in located.block.data if port.shape for dim in _names(port.shape)}
     free = [name for name in scope.linked.mentioned(located) if name not in bound]
     if not isinstance(argument.value, ast.Path) or _is_size(scope, written):
@@ -108,8 +113,8 @@ def to_block(scope: BlockScope, located: LocatedBlock, argument: ast.Argument) -
     return f"a call is named behind it: {node} as {written}"
 
 
-def _by_an_arrow(node: str) -> str:
-    return f"a value made by another node arrives by an arrow: {node}<-…"
+def _by_an_arrow(node: str, value: str = "…") -> str:
+    return f"a value made by another node arrives by an arrow: {node}<-{value}"
 
 
 def _is_size(scope: BlockScope, written: str) -> bool:

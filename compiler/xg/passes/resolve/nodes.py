@@ -21,6 +21,7 @@ from xg.passes.resolve.scope import BlockScope
 from xg.passes.resolve.states import given_start
 from xg.passes.resolve.units import LocatedBlock
 from xg.syntax import ast
+from xg.syntax.spelling import greek_name
 
 
 def apply_operator(
@@ -42,7 +43,7 @@ def apply_operator(
         help = _operand_help(use, op, len(data))
         raise Refused(WrongOperands(use.span, op.glyph, takes, len(data), help=help))
     if use.over:
-        raise Refused(OverOperator(use.over.span, op.glyph))
+        raise Refused(_over_operator(scope, use, op))
     refuse_brackets(use, op.glyph, op.brackets, names_axes=any(data.axes for data in op.data))
     tensors, own, absent = op_arguments(scope, use, op, data, targets)
     absent += tuple(d.name for d in op.data[len(data) :])
@@ -141,9 +142,7 @@ def _call(
     block = called.instance.located.block
     refuse_brackets(use, block.name.name, "")
     if len(data) != len(block.data):
-        names = [port.name.name for port in block.data]
-        takes = _takes(len(names), names)
-        raise Refused(WrongOperands(use.span, block.name.name, takes, len(data), block.name.span))
+        raise Refused(_too_many_or_few(use, block, len(data)))
     loop = _loop(scope, use, block, data)
     outputs = _results(scope, use, block)
     if use.repeat and len(outputs) != 1:
@@ -163,6 +162,23 @@ def _call(
         )
     )
     return outputs[: _named(use, block)]
+
+
+def _over_operator(scope: BlockScope, use: ast.NodeUse, op: Op) -> OverOperator:
+    assert use.over is not None
+    states = [greek_name(state.name.name) for state in scope.block.states]
+    return OverOperator(use.over.span, op.glyph, use.over.axis.name, "".join(states[:1]))
+
+
+def _too_many_or_few(use: ast.NodeUse, block: ast.Block, found: int) -> WrongOperands:
+    """The wrong number of operands of a call; a missing one of a loop may be a state."""
+    takes = _takes(len(block.data), [port.name.name for port in block.data])
+    help: tuple[str, ...] = ()
+    if use.over and 0 < found < len(block.data):
+        line = f"state {' '.join(block.data[found].span.text.split())}"
+        help = (f"what goes from round to round is no input: `{line}`, and `next` sets it",)
+    name = block.name
+    return WrongOperands(use.span, name.name, takes, found, name.span, help=help)
 
 
 def _named(use: ast.NodeUse, block: ast.Block) -> int:

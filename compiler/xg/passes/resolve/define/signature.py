@@ -161,7 +161,11 @@ def _axes(shape: ast.Shape) -> tuple[str, ...]:
     if len(set(axes)) < len(axes):
         what = "an operand has two axes of one name"
         apart = ", ".join(_apart(axes))
+        name = next(axis for axis in axes if axes.count(axis) > 1)
+        meant = f"places are range[{name}] along the first, and range[{name}_2] along the second"
+        counts = f"range[{name}]" in shape.span.source.line_text(shape.span.line)
         help = (f"each has a name of its own, whatever their lengths: write [{apart}]",)
+        help += (meant,) if counts else ()
         raise Wrong(BadSignature(shape.span, what, help))
     return axes
 
