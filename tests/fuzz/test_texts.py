@@ -49,3 +49,12 @@ def test_failures_of_every_sort_are_noticed(monkeypatch: pytest.MonkeyPatch) -> 
 def test_a_name_that_a_repair_put_in_is_asked_about() -> None:
     text = b"block Net()->loss{}\nexample of Net{given ids=1,example=0 E=[]}"
     assert text_failure(text, 21947) == ("", "")
+
+
+@pytest.mark.parametrize(
+    ("text", "seed"),
+    [("block Attention(X[]M[)->Y \n    X->⊕<-M Y}", 2793), ("op h(x[..)=x*dim", 3593)],
+)
+def test_a_head_that_is_repaired_is_typed(text: str, seed: int) -> None:
+    """An output without a shape, and a name that a repair left empty."""
+    assert text_failure(text.encode(), seed) == ("", "")

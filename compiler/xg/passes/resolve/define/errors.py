@@ -37,7 +37,7 @@ class UnknownPart(ProblemAt):
         name = self.span.text
         sizes = f", and the sizes of its axes: {', '.join(self.axes)}" if self.axes else ""
         help = (f"it may mention {', '.join(self.known)}{sizes}",) if self.known else ()
-        if help and name[0].isupper():  # as sizes are called
+        if help and name[:1].isupper():  # as sizes are called
             own = f"op {self.operator}(…; {name})"
             help = (*help, f"a number of each use stands behind a semicolon: {own}")
         plain = name.rpartition(".")[2]
