@@ -53,7 +53,14 @@ def test_a_name_that_a_repair_put_in_is_asked_about() -> None:
 
 @pytest.mark.parametrize(
     ("text", "seed"),
-    [("block Attention(X[]M[)->Y \n    X->⊕<-M Y}", 2793), ("op h(x[..)=x*dim", 3593)],
+    [
+        ("block Attention(X[]M[)->Y \n    X->⊕<-M Y}", 2793),
+        ("op h(x[..)=x*dim", 3593),
+        (
+            "dim B D\nblock F(x[B D)->y\n    x->tanh y\nblock A(x[B D)->[]\n    F(x)as f->y}",
+            54308,
+        ),
+    ],
 )
 def test_a_head_that_is_repaired_is_typed(text: str, seed: int) -> None:
     """An output without a shape, and a name that a repair left empty."""

@@ -289,6 +289,8 @@ class _Typist:
         types = [self._type(value) for value in call.inputs]
         binding = bind(call, callee, types, self.source)
         outputs = output_types(call, callee, binding)
+        if len(outputs) < len(call.outputs):
+            raise _Unknown  # an editor types what it can: an output has no shape yet
         check_repeat(call, callee, types, outputs[0], self.sizes)
         self.types.update(zip(call.outputs, outputs, strict=True))
         self.bindings[call.path] = (call, binding)
