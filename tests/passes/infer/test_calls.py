@@ -86,6 +86,42 @@ block Net(X [B, D]) -> Y [B, D] {
 }
 """,
     ),
+    "a number of the program for a dim that the block has for itself": (
+        """
+dim B = 2, D = 4, d = 2
+block G(x [B, D]) -> y [B, D] {
+    dim d = 1, e = 3*d
+    x -> scale(d) -> ⊕<-(x -> tanh -> scale(e)) : y
+}
+block Net(X [B, D]) -> Y [B, D] {
+    X -> G(d=d) : Y
+}
+""",
+        """
+dim B = 2, D = 4
+block Net(X [B, D]) -> Y [B, D] {
+    X -> scale(2) -> ⊕<-(X -> tanh -> scale(6)) : Y
+}
+""",
+    ),
+    "a number of the program for how far apart windows look": (
+        """
+dim B = 2, S = 7, D = 3, k = 3
+block Pool(x [B, S, D]) -> y [B, S, D] {
+    dim k = 2
+    x -> window[S](2, causal, dilation=k) -> mean[-2] : y
+}
+block Net(X [B, S, D]) -> Y [B, S, D] {
+    X -> Pool(k=k) : Y
+}
+""",
+        """
+dim B = 2, S = 7, D = 3
+block Net(X [B, S, D]) -> Y [B, S, D] {
+    X -> window[S](2, causal, dilation=3) -> mean[-2] : Y
+}
+""",
+    ),
     "a size in terms of itself": (
         f"dim B = 2, D = 4, K = 3{LIN}"
         "block Net(X [B, D]) -> Y [B, 2*K] {\n    X -> Lin(K=2*K) : Y\n}",

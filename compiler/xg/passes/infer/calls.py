@@ -94,10 +94,11 @@ class _Unifier:
 def _freed(symbols: Mapping[str, Dim], call: Call, callee: Graph, caller: Graph) -> frozenset[str]:
     """The symbols whose definition or number does not hold for this call.
 
-    A definition in sizes of the program does not hold where the caller's go by the same names.
+    A definition in sizes of the program does not hold where the caller's go by the same names, nor
+    does a number that the callee has for itself.
     """
     freed: set[str] = set()
-    bound = bound_names(caller)
+    bound = bound_names(caller) | (callee.sizes.local & callee.sizes.defaults.keys())
     sizes = callee.sizes.without(frozenset(symbols))
     for name, size in symbols.items():
         if name in callee.sizes.definitions:
