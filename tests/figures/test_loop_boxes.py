@@ -109,3 +109,33 @@ def test_figures_of_loops_have_no_flaw(source: Path, block: str) -> None:
         assert placed.warning == ""
         assert flaws(display) == [], view
         assert crossings(display) <= (block == "Layer" and view == "backward"), view
+
+
+ELSEWHERE = """\
+dim B, L, S = L/2, T, D = 4
+
+block Cell(x [B, D]) -> y [B, D] {
+    state h [B, D]
+
+    x -> ⊕<-h -> tanh : y
+    next h = y
+}
+
+block F(X [B, S, D]) -> Y [B, S, D] {
+    X -> Cell over S : Y
+}
+
+block Net(X [B, T, D], Z [B, L, D]) -> Y [B, T, D], Y_2 [B, S, D] {
+    X -> F as f         : Y
+    Z -> slice[L](0, S) : z [B, S, D]
+    z -> Cell over S    : Y_2
+}
+"""
+
+
+def test_an_axis_is_called_as_beside_the_box() -> None:
+    """In an opened call as its caller does, and by the name of a size that is defined."""
+    drawn = xg.compile(source=ELSEWHERE).figure("overview", depth=2)
+    said = {characters(node.detail) for node in drawn.nodes} - {""}
+    assert {"over T", "over S"} <= said
+    assert not any("L/2" in each for each in said)

@@ -256,7 +256,7 @@ def stages_of_rows(program: Program) -> dict[str, RichText]:
 def times(call: Call, notation: Notation) -> RichText:
     """Return × N_L, × N_L in N_PP stages, over S, or nothing for a single call."""
     if call.loop is not None:
-        axis = richtext.dimension(str(call.loop.length))
+        axis = richtext.dimension(notation.written(call.loop.length))
         back = richtext.plain(" reversed") if call.loop.reverse else ()
         return (*richtext.plain("over "), *axis, *back)
     if call.count is None:
