@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from math import prod
 
 from xg.cost.cost import cost
 from xg.diagnostics.lazy_dataclass import dataclass
 from xg.ir.axes import axes_of
-from xg.ir.dim import Dim, number, product
+from xg.ir.dim import Dim, number, product, symbol
 from xg.ir.graph import Apply, Program
 from xg.ir.instances import instances
 from xg.ir.plan import zigzag_axes
 from xg.ir.prim import Expr
+from xg.ir.scalar import Scalar, size
 from xg.ir.size_constraints import facts_of
 from xg.sharding.apply_plan import placed_values
 from xg.sharding.placing import sized
@@ -24,8 +26,9 @@ class SizeFacts:
 
     `dims` are lengths of axes, `shapes` the different lengths of each tensor, `counts` how often
     calls repeat, `bounds` pairs of which the first is at most the second, `means` the axes that a
-    mean is taken over, `rounds` those that a loop with states goes over. `scalars` are to be
-    checked, `operations` what one forward pass takes.
+    mean is taken over, `rounds` those that a loop with states goes over. `numbers` are what
+    operators and calls take besides tensors. `scalars` are to be checked, `operations` what one
+    forward pass takes.
     """
 
     dims: tuple[Dim, ...]
@@ -34,8 +37,20 @@ class SizeFacts:
     bounds: tuple[tuple[Dim, Dim], ...]
     means: tuple[Dim, ...]
     rounds: tuple[Dim, ...]
+    numbers: tuple[Scalar, ...]
     scalars: Dim
     operations: Dim
+
+    @property
+    def wholes(self) -> tuple[Dim, ...]:
+        """The sizes that must be whole: also a number that is half a size."""
+        return (*self.dims, *self.counts, *(dim for each in self.numbers for dim in each.dims()))
+
+    def written(self, sizes: Mapping[str, int]) -> SizeFacts:
+        """These with the file's `sizes` for symbols that are no part of an axis or repetition."""
+        lengths = {name for dim in (*self.dims, *self.counts) for name in dim.symbols()}
+        kept = {name: number(size) for name, size in sizes.items() if name not in lengths}
+        return replace(self, numbers=tuple(each.substitute(kept) for each in self.numbers))
 
 
 def size_facts(program: Program) -> SizeFacts:
@@ -50,6 +65,7 @@ def size_facts(program: Program) -> SizeFacts:
         bounds=tuple(dict.fromkeys(bounds(program))),
         means=tuple(dict.fromkeys(_means(program))),
         rounds=tuple(dict.fromkeys(_rounds(program))),
+        numbers=tuple(dict.fromkeys(_numbers(program))),
         scalars=sum(map(product, floats), total.parameters),
         operations=total.forward,
     )
@@ -99,6 +115,18 @@ def _rounds(program: Program) -> Iterator[Dim]:
     for graph, symbols in instances(program):
         loops = (call.loop for call in graph.calls if call.loop)
         yield from (loop.length.substitute(symbols) for loop in loops if loop.states)
+
+
+def _numbers(program: Program) -> Iterator[Scalar]:
+    """The numbers in the attributes of operators, and the sizes that calls give."""
+    for graph, symbols in instances(program):
+        for step in graph.steps:
+            given = step.attrs if isinstance(step, Apply) else step.sizes
+            for each in given.values():
+                if isinstance(each, Dim | Scalar):
+                    scalar = size(each) if isinstance(each, Dim) else each
+                    known = {name: graph.sizes.expand(symbol(name)) for name in scalar.symbols()}
+                    yield scalar.substitute(known).substitute(symbols)
 
 
 def bounds(program: Program) -> Iterator[tuple[Dim, Dim]]:

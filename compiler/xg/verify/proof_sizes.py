@@ -14,8 +14,9 @@ from itertools import combinations, product
 from typing import Final
 
 from xg.diagnostics.lazy_dataclass import dataclass
-from xg.ir.dim import ONE, Coefficient, Dim, Monomial, number, symbol
+from xg.ir.dim import ONE, Coefficient, Dim, DimError, Monomial, number, symbol
 from xg.ir.graph import Program
+from xg.ir.scalar import Scalar, ScalarError
 from xg.verify.facts import SizeFacts, size_facts
 
 PRIMES: Final = tuple(n for n in range(2, 80) if all(n % divisor for divisor in range(2, n)))
@@ -45,11 +46,12 @@ def verification_sizes(
     dims = tuple(dict.fromkeys((*facts.dims, *shared, *held)))
     taken = [(ONE, dim) for dim in dims if any(count < 0 for _, count in dim.terms)]
     bounds = tuple(dict.fromkeys((*facts.bounds, *bounded, *taken)))  # S - 4 is at least 1
-    search = _Search(replace(facts, dims=dims, bounds=bounds), dict(given))
+    written = program.main.sizes.defaults
+    search = _Search(replace(facts, dims=dims, bounds=bounds).written(written), dict(given))
     while (stuck := search.stuck()) is not None:
         for name in stuck:  # no multiple helps: keep the file's own numbers there
-            if name in program.main.sizes.defaults:
-                search.fixed[name] = program.main.sizes.defaults[name]
+            if name in written:
+                search.fixed[name] = written[name]
         if not stuck or not set(stuck) <= search.fixed.keys():
             break
         search.factors.clear()
@@ -78,14 +80,13 @@ class _Search:
     @property
     def free(self) -> list[str]:
         """The symbols that need a number, in alphabetical order."""
-        dims = (*self.facts.dims, *self.facts.counts)
-        names = {name for dim in dims for name in dim.symbols()}
+        names = {name for dim in self.facts.wholes for name in dim.symbols()}
         return sorted(names - self.fixed.keys())
 
     def stuck(self) -> tuple[str, ...] | None:
         """Make every size whole by multiples; the symbols of one where that fails, or None."""
-        for _ in range(len(self.facts.dims) * len(self.free) + 1):
-            terms = [term for dim in self.facts.dims for term in self._known(dim).terms]
+        for _ in range(len(self.facts.wholes) * len(self.free) + 1):
+            terms = [term for dim in self.facts.wholes for term in self._known(dim).terms]
             terms.sort(key=lambda term: len(term[0]))  # H/P before H*W/P^2, which it settles too
             missing = next((term for term in terms if self._needs(term) != ONE), None)
             if missing is None:
@@ -96,7 +97,7 @@ class _Search:
 
     def _beside(self, number: Term) -> tuple[str, ...]:
         """The symbols of a size that no multiple makes whole: k of H/4 + k/2 - 1/2."""
-        dims = map(self._known, self.facts.dims)
+        dims = map(self._known, self.facts.wholes)
         dim = next((dim for dim in dims if number in dim.terms), Dim(()))
         parts = number[1].denominator
         halved = (name for term, each in dim.terms if each.denominator == parts for name, _ in term)
@@ -114,7 +115,7 @@ class _Search:
 
     def _is_whole(self, name: str) -> bool:
         """Whether a multiple is one, and every size whole for all primes."""
-        terms = [term for dim in self.facts.dims for term in self._known(dim).terms]
+        terms = [term for dim in self.facts.wholes for term in self._known(dim).terms]
         whole = all(coefficient.denominator == 1 for _, coefficient in self.factors[name].terms)
         return whole and all(self._needs(term) == ONE for term in terms)
 
@@ -229,6 +230,16 @@ class _Search:
                 if prime not in primes.values():
                     primes[name] = prime
                     numbers = self._values({**rounds, **primes})
+        self._evade(primes, rounds)
+
+    def _evade(self, primes: Numbers, rounds: Numbers) -> None:
+        """Other primes where a number has no value, as 1/(D - 3) has none for 3."""
+        for scalar in self.facts.numbers:
+            for name, prime in product(scalar.symbols(), PRIMES):
+                if _exists(scalar, self._values({**rounds, **primes})):
+                    break
+                if name in primes and prime not in primes.values():
+                    primes[name] = prime
 
     def _improve(
         self, primes: Numbers, moves: Callable[[], Iterable[Numbers]], *, apart: bool = False
@@ -281,6 +292,7 @@ class _Search:
         )
         enough = all(dim.evaluate(numbers) >= LEAST_MEAN for dim in self.facts.means)
         enough &= all(dim.evaluate(numbers) >= LEAST_ROUNDS for dim in self.facts.rounds)
+        enough &= all(_exists(scalar, numbers) for scalar in self.facts.numbers)
         return bounded and enough and (not apart or self._apart(numbers))
 
     def _apart(self, numbers: Numbers) -> bool:
@@ -315,6 +327,17 @@ def _value_of(dim: Dim) -> Callable[[Numbers], int]:
         return total
 
     return value
+
+
+def _exists(scalar: Scalar, numbers: Numbers) -> bool:
+    """Whether a number has a value; a size alone has one where it is whole."""
+    if scalar.op == "size":
+        return True
+    try:
+        scalar.evaluate(numbers)
+    except (DimError, ScalarError):
+        return False
+    return True
 
 
 def _exchanges(primes: Numbers, names: Sequence[str]) -> Iterator[Numbers]:

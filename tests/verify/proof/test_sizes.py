@@ -7,6 +7,8 @@ from pathlib import Path
 import pytest
 
 import xg
+from xg.frontend.project import read_project
+from xg.verify.gradient_proof import prove
 from xg.verify.proof_sizes import (
     LEAST_MEAN,
     LEAST_ROUNDS,
@@ -136,3 +138,29 @@ def test_a_loop_goes_far_enough_for_all_that_is_done_between_rounds() -> None:
     """All that RWKV takes off a weight between rounds first shows in the third."""
     path = next(path for path in DIAGRAMS if path.stem == "rwkv")
     assert verification_sizes(xg.compile(path).graphs, {})["S"] >= LEAST_ROUNDS
+
+
+NUMBERS = {
+    "e = D/2": ("", "scale(e)"),
+    "1/(D - 3)": ("", "scale(1/(D - 3))"),
+    "sqrt(D - 4)": ("", "scale(sqrt(D - 4))"),
+    "G(d=D/2)": ("block G(X [B, D]) -> Y [B, D] { dim d\n X -> scale(d) : Y }\n", "G(d=D/2)"),
+    "5*N = D": ("block G(X [B, 5*N]) -> Y [B, 5*N] { X -> tanh : Y }\n", "G"),
+    "M × G": ("block G(X [B, D]) -> Y [B, D] { X -> tanh : Y }\n", "M × G"),
+    "N alone": ("", "scale(N)"),
+}
+
+
+@pytest.mark.parametrize("name", NUMBERS)
+def test_numbers_that_are_used_have_values(name: str, tmp_path: Path) -> None:
+    """A size that is no axis is whole as well, and no number is divided by zero."""
+    block, chain = NUMBERS[name]
+    dims = "dim B, D = 8, N, L = 6, M = L/3, e = D/2\n"
+    text = f"{dims}{block}block Net(X [B, D]) -> Y [B, D] {{ X -> {chain} : Y }}\n"
+    (tmp_path / "net.xg").write_text(text, encoding="utf-8")
+    assert prove(read_project(tmp_path / "net.xg"), "Net", {}, 0).passed
+
+
+def test_a_size_that_no_axis_has_keeps_its_number(tmp_path: Path) -> None:
+    text = "dim B, N = 9\nblock Net(X [B]) -> Y [B] { X -> scale(1/sqrt(N)) : Y }\n"
+    assert sizes_of(text, tmp_path).keys() == {"B"}
