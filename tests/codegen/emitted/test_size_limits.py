@@ -6,6 +6,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import torch
 
 import xg
 from xg.driver import BACKENDS
@@ -31,3 +32,59 @@ def test_positions_that_there_are_not(backend: str, tmp_path: Path) -> None:
         with pytest.raises(ValueError, match=said):
             module.forward({}, inputs, seed=None)
         module.forward({}, {**inputs, "X": np.ones((2, 4, 5))}, seed=None)
+
+
+DIFFERENCES = {
+    "S - 2": ("", "slice[S](2, S)", "[B, S - 2]"),
+    "T": (", T = S - 2", "slice[S](2, S)", "[B, T]"),
+    "S - 2 of a call": ("", "Tail", "[B, S - 2]"),
+}
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+@pytest.mark.parametrize("name", DIFFERENCES)
+def test_an_axis_of_which_all_is_taken(name: str, backend: str, tmp_path: Path) -> None:
+    """A mean over nothing was NaN."""
+    dims, node, shape = DIFFERENCES[name]
+    file = tmp_path / "net.xg"
+    file.write_text(
+        f"dim B, S{dims}\n"
+        "block Tail(x [B, N]) -> y [B, N - 2] {\n    dim N\n    x -> slice[N](2, N) : y\n}\n"
+        f"block F(x [B, S]) -> loss [] {{\n    x -> {node} : y {shape}\n"
+        "    y -> mean[B, -1] : loss\n}\n",
+        encoding="utf-8",
+    )
+    module = xg.compile(file, "F").on_arrays(backend)
+    with pytest.raises(ValueError, match=rf"{name[:5].strip()} = 0: it is at least 1"):
+        module.forward({}, {"x": np.ones((3, 2))}, seed=None)
+    assert module.forward({}, {"x": np.ones((3, 3))}, seed=None)[0]["loss"] == 1
+
+
+OWN = """\
+dim B, D, k = 3, T = D - k
+block F(x [B, D]) -> y [B, T] {
+    param W [D, T]
+    x -> •<=W : y
+}
+"""
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_init_refuses_a_size_from_which_all_is_taken(backend: str) -> None:
+    module = xg.compile(source=OWN).load(backend)
+    assert tuple(module.init(D=4)["W"].shape) == (4, 1)
+    with pytest.raises(ValueError, match=r"T = 0: it is at least 1"):
+        module.init(D=3)
+
+
+def test_a_model_refuses_an_axis_of_which_all_is_taken() -> None:
+    text = "dim B, S\nblock F(x [B, S]) -> y [B] {\n    x -> slice[S](2, S) -> mean[-1] : y\n}\n"
+    model = xg.compile(source=text).load("torch").Model()
+    with pytest.raises(ValueError, match=r"S - 2 = 0: it is at least 1"):
+        model(torch.ones(3, 2))
+    assert model(torch.ones(3, 3))["y"].tolist() == [1, 1, 1]
+
+
+def test_sizes_of_the_file_are_not_looked_at_again() -> None:
+    text = "dim B, S = 4\nblock F(x [B]) -> y [S - 2, B] {\n    x -> BC[n=S - 2] : y\n}\n"
+    assert "at least 1" not in xg.compile(source=text).source("numpy")

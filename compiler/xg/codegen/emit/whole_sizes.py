@@ -1,4 +1,7 @@
-"""Lines that refuse sizes which do not divide, once arrays or a caller have given them numbers."""
+"""Lines that refuse sizes which do not divide or are less than 1.
+
+Arrays or a caller have given them numbers by then.
+"""
 
 from __future__ import annotations
 
@@ -21,35 +24,45 @@ from xg.ir.tensor import Sizes
 class WholeSizes:
     """Sizes with a division that the file's numbers do not settle, in symbols of the entry.
 
-    `carried` are the symbols that arrays give numbers.
+    `differences` are axes of which something is taken, `carried` the symbols that arrays give
+    numbers.
     """
 
     sizes: Sizes
     fractions: tuple[Dim, ...]
+    differences: tuple[Dim, ...]
     carried: frozenset[str]
 
     @classmethod
     def of(cls, program: Program) -> WholeSizes:
         """Those of a program; what follows from another one is left out."""
         main = program.main
-        found = dict.fromkeys(
-            fraction
+        axes = dict.fromkeys(
+            graph.sizes.expand(dim).substitute(symbols)
             for graph, symbols in instances(program)
             for dim in axes_of(graph)
-            for fraction in _fractions(graph.sizes.expand(dim).substitute(symbols))
         )
         carried = carried_symbols(main)
         known = main.sizes.defaults.keys() - carried
-        open_ = [each for each in found if not known >= {*each.symbols()}]
-        return cls(main.sizes, tuple(_needed(open_)), carried)
+        open_ = [dim for dim in axes if not known >= {*dim.symbols()}]
+        found = dict.fromkeys(fraction for dim in open_ for fraction in _fractions(dim))
+        fractions = [each for each in found if not known >= {*each.symbols()}]
+        parts = {*main.sizes.mesh, *program.lengths}  # a rank may have nothing but pads
+        taken = [dim for dim in open_ if _takes(dim) and parts.isdisjoint(dim.symbols())]
+        return cls(main.sizes, tuple(_needed(fractions)), tuple(_least(taken)), carried)
 
     def lines_of_init(self, chosen: Collection[str], scope: Scope) -> Iterator[str]:
         """Lines for the sizes that follow from those that a caller of ``init`` chooses."""
         fixed = self.sizes.defaults.keys() - self.carried
-        for each in self.fractions:
-            symbols = {*each.symbols()}
-            if symbols <= {*chosen, *fixed} and not symbols <= fixed:
-                yield from self._lines(each, scope)
+
+        def is_chosen(dim: Dim) -> bool:
+            symbols = {*dim.symbols()}
+            return symbols <= {*chosen, *fixed} and not symbols <= fixed
+
+        for each in filter(is_chosen, self.fractions):
+            yield from self._lines(each, scope)
+        for each in filter(is_chosen, self.differences):
+            yield from self._too_short(each, scope)
 
     def lines(
         self,
@@ -63,6 +76,19 @@ class WholeSizes:
         for each in _needed(self.fractions, parts):
             if readable >= {*each.symbols()} and concerns(each):
                 yield from self._lines(each, scope)
+        for each in self.differences:
+            if readable >= {*each.symbols()} and concerns(each):
+                yield from self._too_short(each, scope)
+
+    def _too_short(self, difference: Dim, scope: Scope) -> Iterator[str]:
+        length, said = scope.size(difference).text, self.sizes.fold(difference)
+        yield f"if {length} < 1:"
+        line = f'    raise ValueError(f"{said} = {{{length}}}: it is at least 1")'
+        if len(line) + 8 <= WIDTH:
+            yield line
+        else:
+            yield f'    short = f"{said} = {{{length}}}"'
+            yield '    raise ValueError(f"{short}: it is at least 1")'
 
     def _lines(self, fraction: Dim, scope: Scope) -> Iterator[str]:
         below = denominator_of(fraction)
@@ -81,6 +107,19 @@ class WholeSizes:
 
 def _said(size: str) -> str:
     return size if size.isdigit() else f"{{{size}}}"
+
+
+def _takes(dim: Dim) -> bool:
+    """Whether a size is a difference: large enough only for some numbers."""
+    return any(coefficient < 0 for _, coefficient in dim.terms)
+
+
+def _least(differences: Sequence[Dim]) -> Iterator[Dim]:
+    """Those that do not follow from a smaller one, as S - 2 does from S - 4."""
+    for one in differences:
+        rests = ((one - other).constant for other in differences if other != one)
+        if not any(rest is not None and rest > 0 for rest in rests):
+            yield one
 
 
 def _fractions(dim: Dim) -> Iterator[Dim]:
