@@ -247,3 +247,36 @@ plan P of MLP {
     (tmp_path / "net.xg").write_text(net, encoding="utf-8")
     proof = prove_ranks(read_project(tmp_path / "net.xg"), "MLP", "P", {}, 0)
     assert proof.passed
+
+
+NAMED_ALIKE = """\
+dim B, N = 3, H = 4
+mesh N_D = 2
+block F(x [N, H]) -> y [N, H] {
+    param b [H]
+    x -> ⊕<-BC(b) : y
+}
+block Around(v [N, H]) -> y [N, H] {
+    v -> F -> tanh : y
+}
+block Net(V [B, H]) -> Y [B, H] {
+    V -> Around -> F : Y
+}
+plan DP of Net {
+    V [B/N_D, H]
+}
+"""
+
+
+def test_a_call_says_which_size_is_cut_whatever_the_block_calls_it(tmp_path: Path) -> None:
+    """N of F is B of its caller, also through Around: the 3 of the file is not its number."""
+    (tmp_path / "net.xg").write_text(NAMED_ALIKE, encoding="utf-8")
+    project = read_project(tmp_path / "net.xg")
+    assert prove_ranks(project, "Net", "DP", {}, 0).passed
+    free = NAMED_ALIKE.replace("N = 3", "N")
+    (tmp_path / "free.xg").write_text(free, encoding="utf-8")
+    project = read_project(tmp_path / "free.xg")
+    assert prove_ranks(project, "Net", "DP", {"N": 3}, 0).passed
+    same = NAMED_ALIKE.replace("V [B", "V [N").replace("Y [B", "Y [N")
+    with pytest.raises(xg.DiagnosticError, match="N_D"):
+        xg.compile(source=same, plan="DP")

@@ -6,19 +6,41 @@ from collections.abc import Mapping
 
 from xg.diagnostics.lazy_dataclass import dataclass, field
 from xg.ir.dim import ONE, Dim, DimError, product, symbol
+from xg.ir.graph import Program
 from xg.ir.tensor import Shape, Sizes
 
 Cut = tuple[str, int]  # a mesh axis and the axis that it cuts, counted from the end
 Question = tuple[Shape, tuple[Cut, ...]]  # a shape and where other mesh axes cut it
 
 
+def bound_by_calls(
+    program: Program, outside: Mapping[str, frozenset[str]]
+) -> Mapping[str, frozenset[str]]:
+    """For every graph the symbols that a call, also one further out, binds to another size.
+
+    `outside` are those of graphs that are called from outside of the program.
+    """
+    bound = {key: outside.get(key, frozenset[str]()) for key in program.graphs}
+    for key, graph in reversed(list(program.graphs.items())):  # callers first
+        for call in graph.calls:
+            callee = program.graphs[call.callee].sizes
+            other = {name for name, size in call.sizes.items() if size != symbol(name)}
+            own = callee.local & callee.defaults.keys()
+            bound[call.callee] |= (bound[key] - own) | other
+    return bound
+
+
 @dataclass(slots=True)
 class Divisions:
-    """Answers for one mesh axis under the same numbers of the program's sizes and of the mesh."""
+    """Answers for one mesh axis under the same numbers of the program's sizes and of the mesh.
+
+    Symbols that are `bound` by calls have the numbers of callers, which are not asked here.
+    """
 
     axis: str
     sizes: Sizes
     given: Mapping[str, int]
+    bound: frozenset[str] = frozenset()
     numbers: Mapping[str, int] = field(init=False)
     shapes: dict[Question, tuple[int, ...]] = field(
         default_factory=dict["Question", "tuple[int, ...]"]
@@ -29,8 +51,9 @@ class Divisions:
 
     def __post_init__(self) -> None:
         """Number the symbols; the program gives those of a block's own no number."""
-        local = self.sizes.local
-        self.numbers = self.sizes.bind({n: v for n, v in self.given.items() if n not in local})
+        others = self.sizes.local | self.bound
+        sizes = self.sizes.without(self.bound)
+        self.numbers = sizes.bind({n: v for n, v in self.given.items() if n not in others})
 
     def cuts(self, question: Question) -> tuple[int, ...]:
         """The axes that can be cut behind the cuts of other mesh axes, counted from the end."""
@@ -50,7 +73,7 @@ class Divisions:
 
     def are_same(self, given: Mapping[str, int]) -> bool:
         """Whether all that was asked has the same answer under other numbers."""
-        return Divisions(self.axis, self.sizes, given).answer(self.shapes)
+        return Divisions(self.axis, self.sizes, given, self.bound).answer(self.shapes)
 
     def _divides(self, dim: Dim, others: list[str]) -> bool:
         key = dim, (*others, self.axis)

@@ -9,15 +9,15 @@ from xg.diagnostics.diagnostic import DiagnosticError, Problem
 from xg.diagnostics.lazy_dataclass import dataclass, field, replace
 from xg.ir.collective import FAMILY
 from xg.ir.content import calling
+from xg.ir.dim import symbol
 from xg.ir.graph import Apply, Graph, Program
 from xg.ir.instances import Symbols
 from xg.ir.placement import CONSTANT, INVARIANT, AxisState
 from xg.ir.plan import zigzag_axes
-from xg.ir.tensor import Sizes
 from xg.ir.walk import answers, ordered
 from xg.passes.shard.axis_placement import BlockPlacer
 from xg.passes.shard.calls import CallRequest, PlacedCall, Placing, entering
-from xg.passes.shard.divisions import Divisions
+from xg.passes.shard.divisions import Divisions, bound_by_calls
 from xg.passes.shard.errors import refuse_chunks, refuse_move
 from xg.passes.shard.loop_placement import refuse_sends
 from xg.passes.shard.placed_before import Core, Kind, PlacedBlocks
@@ -87,14 +87,17 @@ class Elaboration:
     cores: dict[str, Core] = field(default_factory=dict[str, Core])
     made: dict[str, Core] = field(default_factory=dict[str, Core])
     kinds: dict[str, Kind] = field(default_factory=dict[str, Kind])
-    divisions: dict[int, Divisions] = field(default_factory=dict[int, Divisions])
+    bound: dict[str, frozenset[str]] = field(default_factory=dict[str, "frozenset[str]"])
+    divisions: dict[tuple[int, frozenset[str]], Divisions] = field(
+        default_factory=dict["tuple[int, frozenset[str]]", Divisions]
+    )
     numbers: Mapping[str, int] = field(default_factory=dict[str, int])
 
     def of(self, program: Program, cores: Mapping[str, Core] | None = None) -> Program:
         """The program with the moves of the axis, callees first; raises DiagnosticError."""
         self.source.update(program.graphs)
         self.cores.update(cores or {})
-        self.numbers = program.numbers
+        self._note_sizes(program, {})
         mains = (program.graphs[key] for key in program.entries)
         entry, *others = (self._answer(self._entry(main)).graph.key for main in mains)
         graphs = ordered(self.graphs, entry, *others)
@@ -110,7 +113,9 @@ class Elaboration:
         """
         self.source.update(program.graphs)
         self.cores.update(cores)
-        self.numbers = program.numbers
+        replaced = list(replaced)
+        outside = {each.now: _bound(each.symbols) for each in replaced}
+        self._note_sizes(program, outside)
         found: list[Replaced] = []
         for each in replaced:
             if each.before not in self.source:
@@ -154,7 +159,7 @@ class Elaboration:
             return self._fresh(graph, request)
 
         if request.key in self.cores:
-            kind, divisions = self._kind(graph), self._divisions(graph.sizes)
+            kind, divisions = self._kind(graph), self._divisions(graph)
             placed = yield from self.blocks.placing(kind, graph, request, divisions, fresh)
         else:
             placed = yield from fresh().run()
@@ -166,14 +171,22 @@ class Elaboration:
             graphs=self.source,
             request=request,
             axis=self.axis,
-            divisions=self._divisions(graph.sizes),
+            divisions=self._divisions(graph),
             bodies=self.blocks.bodies,
         )
 
-    def _divisions(self, sizes: Sizes) -> Divisions:
-        if id(sizes) not in self.divisions:
-            self.divisions[id(sizes)] = Divisions(self.axis, sizes, self.numbers)
-        return self.divisions[id(sizes)]
+    def _note_sizes(self, program: Program, outside: Mapping[str, frozenset[str]]) -> None:
+        """Note the numbers of a program, and which of them are not those of its graphs."""
+        self.numbers = program.numbers
+        for key, names in bound_by_calls(program, outside).items():
+            self.bound[key] = self.bound.get(key, frozenset[str]()) | names
+
+    def _divisions(self, graph: Graph) -> Divisions:
+        bound = self.bound[graph.key]
+        key = id(graph.sizes), bound
+        if key not in self.divisions:
+            self.divisions[key] = Divisions(self.axis, graph.sizes, self.numbers, bound)
+        return self.divisions[key]
 
     def _kind(self, graph: Graph) -> Kind:
         if graph.key not in self.kinds:
@@ -189,6 +202,11 @@ class Elaboration:
         if placed.core is not None:
             self.made[key] = placed.core
         return replace(placed, graph=graph)
+
+
+def _bound(symbols: Symbols) -> frozenset[str]:
+    """The symbols of a graph that are another size in the entry."""
+    return frozenset(name for name, size in symbols.items() if size != symbol(name))
 
 
 def named(program: Program, elaborations: Sequence[Elaboration]) -> Program:
