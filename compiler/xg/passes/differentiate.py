@@ -15,6 +15,7 @@ from xg.diagnostics.source import Span
 from xg.ir.graph import Apply, Backward, Call, Graph, Program, Step, Value
 from xg.ir.moving import moves, moving
 from xg.ir.op import Gradient, Op, Term
+from xg.ir.placement import CONSTANT
 from xg.ir.prim import Expr, const
 from xg.ir.scalar import Scalar
 from xg.ir.tensor import Shape, TensorType
@@ -288,13 +289,20 @@ class _Reverse:
 
 
 def _active(graph: Graph, learning: Container[str]) -> set[Value]:
-    """The values that depend on a parameter or on a float input that is not frozen."""
-    leaves = (*graph.inputs, *graph.param_values())
-    active = {value for value in leaves if graph.types[value].is_float and not value.frozen}
+    """The values that depend on a parameter or on a float input that is not frozen.
+
+    Through what is placed as a constant nothing is differentiated: it stops gradients.
+    """
+
+    def may(value: Value) -> bool:
+        constant = CONSTANT in graph.placements.get(value, {}).values()
+        return graph.types[value].is_float and not value.frozen and not constant
+
+    active = {value for value in (*graph.inputs, *graph.param_values()) if may(value)}
     for step in graph.steps:
         learns = isinstance(step, Call) and step.callee in learning
         if learns or any(value in active for value in step.inputs):
-            active.update(value for value in step.outputs if graph.types[value].is_float)
+            active.update(filter(may, step.outputs))
     return active
 
 
