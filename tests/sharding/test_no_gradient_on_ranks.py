@@ -1,4 +1,4 @@
-"""Values on ranks through which no gradient goes back: `stop` of whole ones."""
+"""Values on ranks through which no gradient goes back: `stop` of whole ones, and numbers."""
 
 from __future__ import annotations
 
@@ -47,3 +47,85 @@ def proven(folder: Path, text: str, block: str, plan: str) -> bool:
 @pytest.mark.parametrize("plan", ["DP", "TP", "Both"])
 def test_a_stopped_gradient_of_a_whole_value_is_proven(plan: str, tmp_path: Path) -> None:
     assert proven(tmp_path, STOPPED, "Net", plan)
+
+
+GIVEN = """\
+dim B, S = 4, D = 4
+mesh N_T = 2, N_D = 2
+block Sum(x [B, D], s [B, D]) -> y [B, D] {
+    param W, V [D, D]
+    x -> •<=W -> •<=V -> ⊕<-s : y
+}
+block Skip(x [B, D], s [B, D]) -> y [B, D], t [B, D] {
+    param W, V [D, D]
+    x -> •<=W -> tanh -> •<=V : y
+    s -> ⊕<-y : t
+}
+block Placed(x [B, S, D], p [S, D]) -> y [B, S, D] {
+    param W, V [D, D]
+    x -> ⊕<-BC(p) -> •<=W -> tanh -> •<=V -> ⊕<-x : y
+}
+block Layer(x [B, D]) -> y [B, D] {
+    param W, V [D, D]
+    x -> •<=W -> tanh -> •<=V -> ⊕<-x : y
+}
+block Stop(X [B, D]) -> Z [B, D] {
+    X, (X -> stop) -> Sum : Z
+}
+block Uses(X [B, D]) -> Z [B, D] {
+    (X -> stop), X -> Sum as one : Z_1
+    Z_1, (X -> tanh -> stop) -> Sum as two : Z_2
+    Z_2, Z_1 -> Sum as three : Z
+}
+block Zeros(X [B, D]) -> Z [B, D] {
+    fill[B, D](0) : s
+    X, s -> Skip as one : y_1, s_1
+    y_1, s_1 -> Skip as two : y_2, s_2
+    s_2 -> ⊕<-y_2 : Z
+}
+block Sines(X [B, S, D]) -> Z [B, S, D] {
+    sinusoid(S, D) : p
+    X, p -> Placed : Z
+}
+block Row(X [B, D]) -> Z [B, D] {
+    fill[B, D](1) -> 2 × Layer as layers -> ⊕<-X : Z
+}
+block Count(x [D]) -> y [D] {
+    state h [D] = zeros
+    x -> ⊕<-h : y
+    next h = y
+}
+block Rounds(X [B, D]) -> Z [B, D] {
+    fill[S, D](1) -> Count over S : Q, h
+    Q -> sum[S] -> BC[B] : q
+    X, q -> Sum : Z
+}
+plan TP of CALLED {
+    W [D, D/N_T]
+    V [D/N_T, D]
+}
+plan Both of CALLED {
+    W [D, D/N_T]
+    V [D/N_T, D]
+}
+plan Both of MAIN {
+    X [B/N_D, REST]
+}
+"""
+CALLED = {
+    "Stop": "Sum",
+    "Uses": "Sum",
+    "Zeros": "Skip",
+    "Sines": "Placed",
+    "Row": "Layer",
+    "Rounds": "Sum",
+}
+
+
+@pytest.mark.parametrize("plan", ["TP", "Both"])
+@pytest.mark.parametrize("block", CALLED)
+def test_a_call_with_rows_on_ranks_takes_numbers(block: str, plan: str, tmp_path: Path) -> None:
+    """The sum behind the rows is whole, be it added to what has a gradient or to what has none."""
+    text = GIVEN.replace("CALLED", CALLED[block]).replace("MAIN", block)
+    text = text.replace("REST", "S, D" if block == "Sines" else "D")
+    assert proven(tmp_path, text, block, plan)

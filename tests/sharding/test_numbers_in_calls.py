@@ -1,4 +1,4 @@
-"""Calls on ranks that are given numbers: `fill` has no gradient, the port it enters has one."""
+"""Calls on ranks that are given numbers, which have no gradient: `fill`."""
 
 from __future__ import annotations
 

@@ -282,7 +282,7 @@ class BlockPlacer:
         """A call with its operands where the callee requests them."""
         callee, values = self.graphs[call.callee], self._inputs(call)
         asked = map(self.requests.get, values), requested(call, callee, self.axis)
-        states = list(map(arriving, _entering(self.moves, call, values), *asked))
+        states = list(map(arriving, map(self.moves.states.__getitem__, values), *asked))
         shared = self._shared(call)
         placed = yield from place_call(call, callee, self.graph, states, shared, self.axis)
         found = map(in_all_rounds, placed.request.inputs, taken_along(call, callee))
@@ -300,13 +300,6 @@ class BlockPlacer:
         """Which operands are read more than once: one cast in front of all serves their readers."""
         # Others are cast inside, and their gradients are summed beside what is computed there.
         return frozenset(p for p, value in enumerate(call.inputs) if self.reads[value] > 1)
-
-
-def _entering(moves: Moves, call: Call, values: Sequence[Value]) -> Iterator[AxisState]:
-    """The states in which values enter a call; what goes round may begin at a number."""
-    begun = len(values) - (call.loop.states if call.loop else 0)
-    yield from map(moves.entering, values[:begun])
-    yield from (moves.states[value] for value in values[begun:])
 
 
 def _is_explicit(graph: Graph) -> bool:

@@ -9,7 +9,7 @@ from collections.abc import Generator, Mapping, Sequence
 
 from xg.diagnostics.lazy_dataclass import dataclass
 from xg.ir.graph import Graph, Value
-from xg.ir.placement import INVARIANT, PARTIAL, REPLICATED, AxisState, PlacementRequest
+from xg.ir.placement import CONSTANT, INVARIANT, PARTIAL, REPLICATED, AxisState, PlacementRequest
 from xg.passes.shard.divisions import Question
 
 
@@ -77,11 +77,16 @@ def place_once(callee: Graph, states: Sequence[AxisState], shared: frozenset[int
 
 
 def place_row(callee: Graph, states: Sequence[AxisState]) -> Placing:
-    """A row of calls: what goes round must come out as it went in."""
+    """A row of calls: what goes round must come out as it went in.
+
+    It may begin at a number, which has no gradient; later rounds find what the first one left.
+    """
     placed = yield CallRequest(callee.key, tuple(states), (None,))
     first, *others = cast_where(states, placed.casts - {0})
     (leaving,) = placed.outputs
-    if leaving.kind == "S" or (leaving == REPLICATED and first == INVARIANT):
+    if first == CONSTANT and leaving == PARTIAL:
+        first = INVARIANT
+    elif leaving.kind == "S" or (leaving == REPLICATED and first == INVARIANT) or first == CONSTANT:
         first = leaving
     inputs = (first, *others)
     if placed.outputs == (first,) and placed.request.inputs == inputs:

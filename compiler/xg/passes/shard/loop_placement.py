@@ -8,7 +8,7 @@ from xg.diagnostics.diagnostic import DiagnosticError, Problem
 from xg.ir.collective import FAMILY
 from xg.ir.graph import Apply, Call, Graph, Program, Value
 from xg.ir.loop import Loop
-from xg.ir.placement import CONSTANT, INVARIANT, REPLICATED, AxisState, serves, shard
+from xg.ir.placement import CONSTANT, REPLICATED, AxisState, serves, shard
 from xg.ir.walk import reached
 from xg.passes.shard.calls import (
     CallRequest,
@@ -90,8 +90,7 @@ def _place_loop(loop: Loop, callee: Graph, states: Sequence[AxisState]) -> Placi
     while True:
         placed = yield CallRequest(callee.key, inputs, leaving)
         pairs = zip(inputs[fixed:], placed.outputs[kept:], strict=True)
-        parted = any(state.kind in "SR" for state in inputs[:fixed])
-        states = tuple(_going_round(found, left, parted=parted) for found, left in pairs)
+        states = tuple(_going_round(found, left) for found, left in pairs)
         now = (*cast_where(inputs, placed.casts & {*range(fixed)})[:fixed], *states)
         if now == inputs and all(map(serves, placed.outputs[kept:], states)):
             return placed
@@ -100,14 +99,12 @@ def _place_loop(loop: Loop, callee: Graph, states: Sequence[AxisState]) -> Placi
         assert (inputs, leaving) != before, f"no states of {callee.block} settle over {loop.length}"
 
 
-def _going_round(found: AxisState, left: AxisState, *, parted: bool) -> AxisState:
+def _going_round(found: AxisState, left: AxisState) -> AxisState:
     """The state of what goes round, from those in which a round found it and left it.
 
-    One that begins at a number has no gradient there, and one in each later round, also where no
-    operand changes it, as a count of rounds: ranks that compute parts use it, each for its own.
+    One that begins at a number has no gradient there, and one in each later round, unless no
+    operand changes it, as a count of rounds.
     """
-    if found == left == CONSTANT:
-        return REPLICATED if parted else INVARIANT
     return left if left.kind == "S" or serves(found, left) else found
 
 

@@ -49,11 +49,6 @@ class Moves:
         """The state of a value that is the same on all ranks."""
         return INVARIANT if self.types[value].is_float else CONSTANT
 
-    def entering(self, value: Value) -> AxisState:
-        """The state in which a value enters a call, whose port has a gradient if it is a float."""
-        state = self.states[value]
-        return REPLICATED if state == CONSTANT and self.types[value].is_float else state
-
     def cuts(self, value: Value) -> tuple[int, ...]:
         """The axes that can be cut, counted from the end, behind the cuts of other mesh axes."""
         elsewhere = self.elsewhere.get(value, {})
