@@ -6,8 +6,8 @@ from that of one device; one that does not need it sends too much, and that is r
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from inspect import currentframe
 from types import ModuleType
 from typing import Any, Final, Generic, Literal, TypeVar
@@ -29,6 +29,7 @@ Site = tuple[int, int, int, str]
 R = TypeVar("R")
 
 SEND: Final = -1  # in place of the number of a module
+DRAWS: Final = 12  # of other numbers, before a collective is called not needed
 NEGLIGIBLE: Final = 1e-14  # of what all that is sent at a site may be, to count as zeros
 
 
@@ -38,7 +39,8 @@ class Control:
 
     A send, which has no line, is taken away by sending zeros.
 
-    It is needed if the check failed. Else all that it sums may be zeros, or terms of gradients that
+    It is needed if the check failed, of these numbers or of others: a ReLU that is dead at all of
+    one draw hides what goes into it. Else all that it sums may be zeros, or terms of gradients that
     are zero; or no rank may use the data that it receives, as where a plan gathers more than is
     used.
     """
@@ -179,17 +181,46 @@ def _largest(call: Call, x: Tensor, place: int) -> float:
     return float(sent.max(initial=0.0))
 
 
-def controls(trial: Trial[R]) -> Iterator[Control]:
-    """A control for every site at which ranks call a collective or send, in their order."""
+def controls(trial: Trial[R], others: Iterable[Trial[R]] = ()) -> Iterator[Control]:
+    """A control for every site at which ranks call a collective or send, in their order.
+
+    `others` are trials of the same modules with other numbers, for what these do not show.
+    """
+    draws = _Draws(iter(others))
     for site, seen in _sites(trial).items():
         verdict: Verdict = "needed"
         if not _differs(trial, site):
             verdict = _idle(seen, _scale(trial))
             if verdict == "not needed" and _is_of_zeros(trial, site):
                 verdict = "zeros"
+            if verdict == "not needed" and any(_differs(each, site) for each in draws.sound()):
+                verdict = "needed"
         module, line, _, _ = site
         code = _ends(site) if module == SEND else trial.sources[module].splitlines()[line - 1]
         yield Control(0 if module == SEND else line, seen.kind, seen.over, code.strip(), verdict)
+
+
+@dataclass(slots=True)
+class _Draws(Generic[R]):
+    """Trials with other numbers, each made once, when the first site asks for it."""
+
+    rest: Iterator[Trial[R]]
+    made: list[Trial[R]] = field(default_factory=list["Trial[R]"])
+
+    def sound(self) -> Iterator[Trial[R]]:
+        """Those whose check holds with every collective: without one, others say nothing."""
+        yield from self.made
+        for each in self.rest:
+            if _holds(each):
+                self.made.append(each)
+                yield each
+
+
+def _holds(trial: Trial[R]) -> bool:
+    try:
+        return not trial.differs(trial.run(nullcontext))
+    except RankError:
+        return False
 
 
 def _ends(site: Site) -> str:

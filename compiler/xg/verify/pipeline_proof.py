@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
+from types import ModuleType
 from typing import Any, cast
 
 from xg.cost.pipeline import sends
 from xg.diagnostics.lazy_dataclass import dataclass
 from xg.driver import BACKENDS, Program
 from xg.verify.check_traffic import TrafficCheck, add, compared, expected
-from xg.verify.controls import Control, Trial, controls
+from xg.verify.controls import DRAWS, Control, Trial, controls
 from xg.verify.pipeline_comparison import PipelineComparison, StageRun, of_rank
 from xg.verify.rank_comparison import Counts, RankAgreement
 from xg_runtime.cells import SCHEDULES, check
@@ -59,8 +60,10 @@ class _Runner:
 
     def sent(self) -> tuple[tuple[TrafficCheck, ...], tuple[Control, ...]]:
         """The traffic, counted, and a control for each collective and send."""
-        comparison = self._comparison(next(iter(SCHEDULES)))
-        alone = comparison.on_one_device(self.one.on_arrays(kernels=self.kernels))
+        schedule = next(iter(SCHEDULES))
+        comparison = self._comparison(schedule)
+        one = self.one.on_arrays(kernels=self.kernels)
+        alone = comparison.on_one_device(one)
         loaded = [each.load(kernels=self.kernels) for each in self.many.stages]
         modules: list[Any] = list(loaded)
         try:
@@ -70,17 +73,33 @@ class _Runner:
         sent = tuple(checked(self.many, runs, len(comparison.parts), kernels=self.kernels))
         if comparison.differs(alone, runs):
             return sent, ()
-        trial = Trial(
-            loaded,
-            [each.source(kernels=self.kernels) for each in self.many.stages],
-            lambda around: comparison.on_ranks(modules, around),
-            lambda found: comparison.differences(alone, found),
-            cast(Any, alone.gradients),
-        )
-        return sent, tuple(controls(trial))
+        source = [each.source(kernels=self.kernels) for each in self.many.stages]
+
+        def drawn(seed: int) -> Trial[StageRun]:
+            again = replace(self, seed=seed)._comparison(schedule)
+            return _trial(loaded, source, again, again.on_one_device(one))
+
+        others = map(drawn, range(self.seed + 1, self.seed + 1 + DRAWS))
+        return sent, tuple(controls(_trial(loaded, source, comparison, alone), others))
 
     def _comparison(self, schedule: str) -> PipelineComparison:
         return PipelineComparison.of(self.one, self.many, self.seed, schedule)
+
+
+def _trial(
+    modules: Sequence[ModuleType],
+    sources: Sequence[str],
+    comparison: PipelineComparison,
+    alone: StageRun,
+) -> Trial[StageRun]:
+    """The code of stages with the numbers of a comparison, and what one device makes of them."""
+    return Trial(
+        modules,
+        sources,
+        lambda around: comparison.on_ranks(cast(Any, modules), around),
+        lambda found: comparison.differences(alone, found),
+        cast(Any, alone.gradients),
+    )
 
 
 def checked(

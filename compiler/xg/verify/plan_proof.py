@@ -7,6 +7,7 @@ here; `ranking_processes` has them as processes.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from types import ModuleType
 from typing import Any, cast
 
 import numpy as np
@@ -21,12 +22,12 @@ from xg.frontend.typed import Settings, shape_project
 from xg.passes.pipelines import SINGLE_AROUND
 from xg.passes.runner import run
 from xg.verify.check_traffic import TrafficCheck, count
-from xg.verify.controls import Control, Trial, controls
+from xg.verify.controls import DRAWS, Control, Trial, controls
 from xg.verify.first_edge import Edges, compare_edges
 from xg.verify.meshes import Case, case, mesh_sizes, reaches
 from xg.verify.pipeline_proof import prove_pipeline
 from xg.verify.pipeline_residues import exactly_in_stages
-from xg.verify.rank_comparison import RankAgreement, RankComparison, error_of, finite_part
+from xg.verify.rank_comparison import RankAgreement, RankComparison, RankRun, error_of, finite_part
 from xg.verify.reference import interpret
 from xg.verify.reference import random_inputs as invented
 from xg.verify.reference.body_cache import BodyCache
@@ -217,7 +218,8 @@ def _sent(
     placed = many.fused_distributed if kernels else many.distributed
     assert placed
     module = many.load(kernels=kernels)
-    one_device = comparison.on_one_device(one.on_arrays(kernels=kernels))
+    alone = one.on_arrays(kernels=kernels)
+    one_device = comparison.on_one_device(alone)
     try:
         runs = comparison.on_ranks(cast(Any, module))
     except RankError:
@@ -225,14 +227,27 @@ def _sent(
     sent = count(placed, runs, bundled=kernels)
     if comparison.differs(one_device, runs):
         return sent, ()  # without a check that holds no control says anything
-    trial = Trial(
+    source = many.source(kernels=kernels)
+
+    def drawn(seed: int) -> Trial[RankRun]:
+        again = comparison_of(one, many, seed)
+        return _trial(module, source, again, again.on_one_device(alone))
+
+    others = map(drawn, range(comparison.seed + 1, comparison.seed + 1 + DRAWS))
+    return sent, tuple(controls(_trial(module, source, comparison, one_device), others))
+
+
+def _trial(
+    module: ModuleType, source: str, comparison: RankComparison, alone: RankRun
+) -> Trial[RankRun]:
+    """The code of ranks with the numbers of a comparison, and what one device makes of them."""
+    return Trial(
         (module,),
-        (many.source(kernels=kernels),),
+        (source,),
         lambda around: comparison.on_ranks(cast(Any, module), around),
-        lambda found: comparison.differences(one_device, found),
-        one_device.gradients,
+        lambda found: comparison.differences(alone, found),
+        alone.gradients,
     )
-    return sent, tuple(controls(trial))
 
 
 def comparison_of(one: Program, many: Program, seed: int) -> RankComparison:
