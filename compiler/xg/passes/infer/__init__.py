@@ -22,7 +22,7 @@ from xg.ir.op import Op
 from xg.ir.scalar import ScalarError
 from xg.ir.tensor import Shape, Sizes, TensorType
 from xg.ir.use import Attrs, Misuse, Use
-from xg.passes.infer.calls import CallBinding, bind, check_repeat, output_types
+from xg.passes.infer.calls import CallBinding, bind, bound_names, check_repeat, output_types
 from xg.passes.infer.claims import check_claims
 from xg.passes.infer.errors import (
     Mistyped,
@@ -31,7 +31,13 @@ from xg.passes.infer.errors import (
 )
 from xg.passes.infer.follow_ons import behind_open_sizes
 from xg.passes.infer.kinds import check_kinds
-from xg.passes.infer.loops import completed, rounds_types, start_advice, taken_apart
+from xg.passes.infer.loops import (
+    completed,
+    rounds_types,
+    sizes_of_starts,
+    start_advice,
+    taken_apart,
+)
 from xg.passes.infer.open_sizes import open_sizes
 from xg.passes.infer.shared import shared_shapes
 from xg.passes.infer.typed import TypedGraphs
@@ -302,7 +308,9 @@ class _Typist:
         assert call.loop
         types = [self._type(value) for value in call.inputs]
         apart = taken_apart(call, callee, types, self.sizes)
-        binding = bind(call, callee, rounds_types(types, apart), self.source)
+        given = sizes_of_starts(call, callee, self.types, bound_names(self.source))
+        said = replace(call, sizes=given)
+        binding = bind(said, callee, rounds_types(types, apart), self.source)
         length = self.sizes.expand(call.loop.length)
         first = next(t for t, axis in zip(types, apart, strict=True) if axis is not None)
         loop = completed(call, callee, apart, first, length)

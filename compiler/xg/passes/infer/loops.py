@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from itertools import count
 
-from xg.ir.dim import Dim
+from xg.ir.dim import Dim, symbol
 from xg.ir.graph import Call, Graph, Value
 from xg.ir.loop import Loop, without
 from xg.ir.tensor import Sizes, TensorType
@@ -67,6 +67,31 @@ def completed(
 def rounds_types(types: Sequence[TensorType], apart: Sequence[int | None]) -> list[TensorType]:
     """The types that one round is given."""
     return [without(type_, axis) for type_, axis in zip(types, apart, strict=True)]
+
+
+def sizes_of_starts(
+    call: Call, callee: Graph, types: Mapping[Value, TensorType], bound: Collection[str]
+) -> dict[str, Dim]:
+    """What a call says of the callee's sizes, with those that only its starts settle.
+
+    A state's axis that no operand has is that of the start; `bound` are the caller's own names.
+    """
+    sizes, taken = callee.sizes, callee.inputs[: len(callee.inputs) - len(callee.carries)]
+    declared = [port.declared for port in taken if port.declared is not None]
+    dims = [dim for type_ in declared for dim in (*type_.shape, *filter(None, [type_.range]))]
+    settled = {*sizes.definitions, *call.sizes}
+    settled |= {name for dim in dims for name in (*dim.symbols(), *sizes.expand(dim).symbols())}
+    given = dict(call.sizes)
+    for carry in callee.carries:
+        state = carry.past.declared
+        start = types.get(call.starts[carry.name]) if carry.name in call.starts else None
+        if state is None or start is None or len(state.shape) != len(start.shape):
+            continue
+        for dim, size in zip(state.shape, start.shape, strict=True):
+            is_program = size == symbol(str(dim.name)) and dim.name not in bound
+            if dim.name is not None and dim.name not in settled and not is_program:
+                given.setdefault(dim.name, size)
+    return given
 
 
 def start_advice(
