@@ -152,13 +152,19 @@ class RoundSends(ProblemAt):
     code = "XG0812"
     title = "each round of {block} would send over {axis}: {names}"
     label = "sent here, or its gradient"
-    fix = (
-        "a parameter that the loop is given by an arrow is sent once for all rounds",
-        "where each round computes from its rank's part alone, nothing is sent: divide the batch",
-    )
     block: str
     names: str
     axis: str
+    is_made: bool  # something that rounds make, or are given, is sent, and not parameters alone
+    is_divided: bool  # rounds are given parts of the batch
+
+    def helps(self) -> tuple[str, ...]:
+        if not self.is_made:
+            return ("a parameter that the loop is given by an arrow is sent once for all rounds",)
+        if self.is_divided:
+            return (f"leave whole over {self.axis} what the loop is given: then nothing is sent",)
+        alone = "where each round computes from its rank's part alone, nothing is sent"
+        return (f"{alone}: divide the batch",)
 
 
 class CutElsewhere(ProblemAt):

@@ -118,8 +118,11 @@ def refuse_sends(program: Program) -> Iterator[Problem]:
             if isinstance(step, Apply) and _sends(step):
                 sent.setdefault(str(step.attrs["over"]), []).append(step)
         for axis, steps in sent.items():
-            names = dict.fromkeys(_name(step.inputs[0], callee) for step in steps)
-            yield RoundSends(steps[0].span, callee.block, ", ".join(names), axis)
+            values = dict.fromkeys(_sent(step.inputs[0], callee) for step in steps)
+            names = dict.fromkeys(value.name or "a value" for value in values)
+            told = steps[0].span, callee.block, ", ".join(names), axis
+            is_made = any(value.role != "param" for value in values)
+            yield RoundSends(*told, is_made, _is_divided(callee, axis))
 
 
 def _sends(step: Apply) -> bool:
@@ -127,8 +130,15 @@ def _sends(step: Apply) -> bool:
     return step.op.family == FAMILY and step.attrs.get("source") not in (CONSTANT, REPLICATED)
 
 
-def _name(value: Value, graph: Graph) -> str:
+def _is_divided(callee: Graph, axis: str) -> bool:
+    """Whether ranks of a mesh axis have parts of what a round is given, along its first axis."""
+    shapes = [(callee.shape(port), callee.placements.get(port, {})) for port in callee.inputs]
+    return any(placed.get(axis) == shard(-len(shape)) for shape, placed in shapes if len(shape) > 1)
+
+
+def _sent(value: Value, graph: Graph) -> Value:
+    """What a file calls a value that is sent: that, or the first that an unnamed one is of."""
     makers = {out: step for step in graph.steps for out in step.outputs}
     while value.name is None and isinstance(made := makers.get(value), Apply) and made.inputs:
         value = made.inputs[0]
-    return value.name or "a value"
+    return value

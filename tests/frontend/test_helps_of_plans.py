@@ -1,0 +1,69 @@
+"""Helps of plans that do not fit: what they say is written, and the program compiles."""
+
+from __future__ import annotations
+
+import pytest
+
+from xg.diagnostics.diagnostic import Diagnostic, DiagnosticError
+from xg.frontend.choices import check_choices
+from xg.frontend.project import parse_project
+
+MESH = "dim B, S, D = 4\nmesh N_D = 2\n"
+NET = """block Net(X [B, S, D]) -> Y [B, S, D] {
+    X -> Cell over S : Y
+}
+plan DP of Net { X [B/N_D, S, D] }
+"""
+CELL = """block Cell(x [B, D]) -> y [B, D] {
+    param W [D, D]
+    param U [D, D]
+    state h [B, D]
+    x -> •<=W : a
+    h -> •<=U -> ⊕<-a -> tanh : y
+    next h = y
+}
+"""
+MEAN = """block Cell(x [B, D]) -> y [B, D] {
+    state h [B, D]
+    x -> mean[B] : m
+    h -> ⊕<-BC(m) : y
+    next h = y
+}
+"""
+
+# A program, the help for it, and the edits that this help says.
+CASES: dict[str, tuple[str, str, list[tuple[str, str]]]] = {
+    "a cell with its own parameters": (
+        MESH + CELL + NET,
+        "a parameter that the loop is given by an arrow is sent once for all rounds",
+        [
+            ("    param W [D, D]\n    param U [D, D]\n    state", "    state"),
+            ("Cell(x [B, D])", "Cell(x [B, D], W, U [D, D])"),
+            ("    X -> Cell", "    param W, U [D, D]\n    X, W, U -> Cell"),
+        ],
+    ),
+    "a cell that counts along the batch": (
+        MESH + MEAN + NET,
+        "leave whole over N_D what the loop is given: then nothing is sent",
+        [("X [B/N_D, S, D]", "X [B, S, D]")],
+    ),
+}
+
+
+def refused(text: str) -> list[Diagnostic]:
+    try:
+        return [*check_choices(parse_project(text.encode()))]
+    except DiagnosticError as error:
+        return [*error.diagnostics]
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_the_help_leads_to_a_program_under_its_plan(case: str) -> None:
+    text, help, edits = CASES[case]
+    (found,) = refused(text)
+    assert found.help == (help,)
+    for written, instead in edits:
+        assert text.count(written) == 1, written
+        text = text.replace(written, instead)
+    # a mesh axis that divides nothing any more is warned of
+    assert [each for each in refused(text) if each.severity == "error"] == [], text
