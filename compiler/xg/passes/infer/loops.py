@@ -72,7 +72,7 @@ def rounds_types(types: Sequence[TensorType], apart: Sequence[int | None]) -> li
 def sizes_of_starts(
     call: Call, callee: Graph, types: Mapping[Value, TensorType], bound: Collection[str]
 ) -> dict[str, Dim]:
-    """What a call says of the callee's sizes, with those that only its starts settle.
+    """The sizes that a call gives, with those that only its starts settle.
 
     A state's axis that no operand has is that of the start; `bound` are the caller's own names.
     """

@@ -137,7 +137,7 @@ def _is_divided(callee: Graph, axis: str) -> bool:
 
 
 def _sent(value: Value, graph: Graph) -> Value:
-    """What a file calls a value that is sent: that, or the first that an unnamed one is of."""
+    """The value that a file has a name for: that, or the first that an unnamed one is of."""
     makers = {out: step for step in graph.steps for out in step.outputs}
     while value.name is None and isinstance(made := makers.get(value), Apply) and made.inputs:
         value = made.inputs[0]
