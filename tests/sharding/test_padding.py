@@ -63,6 +63,13 @@ plan VP of LM {
 }
 """
 
+GATHERED = (
+    TIED.replace("-> Z [B, S, V], loss", "-> loss")
+    .replace("    X [B, S, D]\n}", "    ids, t [B/N_T, S]\n}")
+    .replace("E [V/N_T, D] pad", "E [V/N_T, D] -> [..] pad")
+    .replace("b [V/N_T]", "b [V/N_T] -> [..]")
+)
+
 
 @pytest.fixture
 def file(tmp_path: Path) -> Callable[[str], Path]:
@@ -91,6 +98,9 @@ def with_pad(name: str) -> str:
         (TIED, "VP", {"N_T": 3, "V": 8}),
         (TIED, "DP × VP", {}),
         (INNER, "VP", {"N_T": 3}),
+        (TIED.replace("D] pad", "D] -> [V, D] pad"), "VP", {}),
+        (GATHERED, "VP", {}),
+        (GATHERED, "VP", {"N_T": 3, "V": 8}),
         (with_pad("transformer"), "SP_VP", {"N_T": 3, "N_L": 1}),
         (with_pad("llama"), "VP", {"N_L": 1}),
     ],
@@ -125,6 +135,18 @@ def test_a_loss_that_takes_pads_in_is_noticed(
 
     monkeypatch.setattr(padding, "_with_classes", as_it_is)
     assert not prove_ranks(read_project(file(TIED)), "LM", "VP", {}, 0).passed
+
+
+def test_logits_of_what_is_gathered_take_no_pads_in(
+    file: Callable[[str], Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Negative control: on every rank the loss is of all logits, those of pads among them."""
+
+    def as_it_is(step: Step, *_: object) -> Step:
+        return step
+
+    monkeypatch.setattr(padding, "_with_classes", as_it_is)
+    assert not prove_ranks(read_project(file(GATHERED)), "LM", "VP", {}, 0).passed
 
 
 @pytest.fixture
@@ -213,7 +235,6 @@ def refused(path: Path, plan: str = "VP", **settings: int) -> str:
         ("in V) ->", "in V, u [B, S, V]) ->", "V cannot be padded: the input u has that many"),
         ("V = 7", "V = 4", "V cannot be padded: of 4 in 3 parts the last would be pads alone"),
         ("X [B, S, D]\n}", "X [B, S, D] pad\n}", "nothing of X is padded here"),
-        ("D] pad", "D] -> [V, D] pad", "nothing of E is padded here"),
     ],
 )
 def test_what_pads_would_change_is_refused(
@@ -221,6 +242,11 @@ def test_what_pads_would_change_is_refused(
 ) -> None:
     assert old in TIED
     assert refused(file(TIED.replace(old, new))) == reason
+
+
+def test_logits_with_pads_on_every_rank_are_refused(file: Callable[[str], Path]) -> None:
+    text = GATHERED.replace("-> loss", "-> Z [B, S, V], loss")
+    assert refused(file(text)) == "V cannot be padded: Z has it whole on every rank"
 
 
 def test_a_width_is_refused(file: Callable[[str], Path]) -> None:

@@ -214,7 +214,7 @@ class _Plans:
         if placement.memory and placement.memory.name == "zigzag":
             _check_order(placement.memory, path.name, rest, end)
         pads = placement.memory is not None and placement.memory.name == PAD
-        if pads and (placement.in_use or not rest or not end.is_param):
+        if pads and (not rest or not end.is_param):
             raise Refused(PadOfNoParam(path.span, path.name))
         if placement.memory and end.is_param and not placement.in_use and not pads:
             raise Refused(MemoryOfParam(placement.memory.span, path.name, placement.memory.name))
