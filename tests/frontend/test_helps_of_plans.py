@@ -30,6 +30,12 @@ MEAN = """block Cell(x [B, D]) -> y [B, D] {
     next h = y
 }
 """
+MEANS = f"""{MESH}block Net(X [B, D]) -> Y [B, D] {{{{
+    {{}}
+}}}}
+plan DP of Net {{{{ X [B/N_D, D] }}}}
+"""
+SUMMED = "and sum it by a line of the plan: [D] (ring cost 2(N_D-1)/N_D · D elements per rank)"
 
 # A program, the help for it, and the edits that this help says.
 CASES: dict[str, tuple[str, str, list[tuple[str, str]]]] = {
@@ -41,6 +47,26 @@ CASES: dict[str, tuple[str, str, list[tuple[str, str]]]] = {
             ("Cell(x [B, D])", "Cell(x [B, D], W, U [D, D])"),
             ("    X -> Cell", "    param W, U [D, D]\n    X, W, U -> Cell"),
         ],
+    ),
+    "a mean of the batch beside its rows": (
+        MEANS.format("X -> mean[B] : m\n    X -> ⊕<-BC(m) : Y"),
+        "sum m by a line of the plan: m [D] (ring cost 2(N_D-1)/N_D · D elements per rank)",
+        [("[B/N_D, D] }", "[B/N_D, D]\n    m [D] }")],
+    ),
+    "a mean that is repeated at once": (
+        MEANS.format("X -> mean[B] -> BC[B] : m\n    X -> ⊙<-m : Y"),
+        f"name the edge in front of BC by a label, {SUMMED}",
+        [("mean[B] ->", "mean[B] : a\n    a ->"), ("[B/N_D, D] }", "[B/N_D, D]\n    a [D] }")],
+    ),
+    "a mean that has no gradient": (
+        MEANS.format("X -> mean[B] -> stop -> BC[B] : t\n    X -> ⊙<-t : Y"),
+        f"name the edge in front of stop by a label, {SUMMED}",
+        [("mean[B] ->", "mean[B] : a\n    a ->"), ("[B/N_D, D] }", "[B/N_D, D]\n    a [D] }")],
+    ),
+    "a loss against a mean": (
+        MEANS.format("X -> mean[B] -> BC[B] : t\n    X, t -> MSE : Y").replace("Y [B, D]", "Y []"),
+        f"name the edge in front of BC by a label, {SUMMED}",
+        [("mean[B] ->", "mean[B] : a\n    a ->"), ("[B/N_D, D] }", "[B/N_D, D]\n    a [D] }")],
     ),
     "a cell that counts along the batch": (
         MESH + MEAN + NET,

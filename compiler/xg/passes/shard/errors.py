@@ -14,7 +14,7 @@ from xg.ir.mesh_axes import axes_over, axis_of
 from xg.ir.placement import AxisState, shard
 from xg.ir.tensor import spell_shape
 from xg.passes.shard.promised import first_sum
-from xg.passes.shard.refusal import RefusedOperator, free_ways
+from xg.passes.shard.refusal import RefusedOperator, free_ways, repeated
 from xg.passes.shard.reshard import TRIED_AT_MOST
 from xg.sharding.argument import IllTyped
 
@@ -221,7 +221,8 @@ def refuse(error: IllTyped, refused: RefusedOperator, graph: Graph, axis: str) -
     )
     ways = free_ways(error, refused, graph.sizes)
     free = tuple(f"{way}: nothing has to be sent for that" for way in ways)
-    advice = tuple(_gather(refused, place, graph, axis) for place in refused.gathered)
+    advice = tuple(_settle(inputs[place], graph, axis) for place in refused.settled)
+    advice = advice or tuple(_gather(refused, place, graph, axis) for place in refused.gathered)
     help, count = (*free, *advice)[:2], refused.combinations
     return CutApart(step.span, step.op.glyph, axis, error.reason, places, help, count)
 
@@ -337,6 +338,18 @@ def _laid_out(value: Value, graph: Graph) -> Value:
     return value
 
 
+def _settle(value: Value, graph: Graph, axis: str) -> str:
+    """How a file says that a partial sum is to be summed: in a line of its plan."""
+    summed = repeated(value, graph)
+    whole = spell_shape(graph.sizes.fold_shape(graph.shape(summed)))
+    costs = _costs("AR", summed, graph, axis)
+    if summed.name:
+        return f"sum {summed.name} by a line of the plan: {summed.name} {whole} {costs}"
+    steps = (step for step in graph.steps if isinstance(step, Apply) and summed in step.inputs)
+    place = "its operand" if summed == value else f"the edge in front of {next(steps).op.glyph}"
+    return f"name {place} by a label, and sum it by a line of the plan: {whole} {costs}"
+
+
 def _gather(refused: RefusedOperator, place: int, graph: Graph, axis: str) -> str:
     """How a file says that an operand is to be gathered: in the block, or in a line of its plan."""
     value, state = refused.inputs[place], refused.states[place]
@@ -351,10 +364,11 @@ def _gather(refused: RefusedOperator, place: int, graph: Graph, axis: str) -> st
     if any(carry.past == value for carry in graph.carries):
         given = "it is cut as what its rounds are given, so leave that whole"
         return f"no line of a plan places the state {name}: {given}"
+    line = "in its line" if graph.placement_requests.get(value, {}).get(axis) else "by a line"
     if value.role == "input":
-        return f"take {name} whole, by a line of the plan: {name} {whole} {costs}"
+        return f"take {name} whole, {line} of the plan: {name} {whole} {costs}"
     if value.name:
-        return f"gather {name} by a line of the plan: {name} {whole} {costs}"
+        return f"gather {name} {line} of the plan: {name} {whole} {costs}"
     return f"name its operand by a label, and gather it by a line of the plan: {whole} {costs}"
 
 

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 from math import prod
 
 from xg.diagnostics.lazy_dataclass import dataclass
+from xg.ir.dim import product
 from xg.ir.graph import Apply, Graph, Value
 from xg.ir.placement import INVARIANT, REPLICATED, AxisState, shard
 from xg.ir.prim import Expr
@@ -21,8 +22,9 @@ class RefusedOperator:
     """An operator with its operands in their available states.
 
     `gathered` are the places of operands of which any one is to be gathered, `summed` of those that
-    have to be summed; `in_block` says whether the block says so, or its plan. `combinations` are
-    all those of the options, of which not more than `TRIED_AT_MOST` were tried.
+    have to be summed; `in_block` says whether the block says so, or its plan. `settled` are the
+    places of partial sums of which any one is to be summed by a line of the plan. `combinations`
+    are all those of the options, of which not more than `TRIED_AT_MOST` were tried.
     """
 
     step: Apply
@@ -30,6 +32,7 @@ class RefusedOperator:
     states: Sequence[AxisState]
     gathered: Sequence[int]
     summed: Sequence[int]
+    settled: Sequence[int]
     in_block: bool
     combinations: int
 
@@ -70,9 +73,8 @@ def refusal(
 
     in_block = explicit or bool(graph.layouts)
 
-    def helps(place: int) -> bool:
-        """Whether gathering one more operand suffices."""
-        axes = range(-len(moves.types[inputs[place]].shape), 0) if in_block else ()
+    def helps(place: int, axes: Sequence[int]) -> bool:
+        """Whether one more operand that is whole suffices, or cut along one of these axes."""
         whole = [ReshardOption(FREE, state) for state in (REPLICATED, INVARIANT, *map(shard, axes))]
         tried = combinations([*options[:place], whole, *options[place + 1 :]])
         return any(_fits(moves, step, inputs, states) for states in tried)
@@ -80,9 +82,25 @@ def refusal(
     states = [moves.states[value] for value in inputs]
     cut = [place for place, state in enumerate(states) if state.kind == "S"]
     partial = [p for p, state in enumerate(states) if state.kind == "P" and explicit]
-    gathered = [p for p in cut if helps(p)] or cut
+    every = [range(-len(moves.types[value].shape), 0) if in_block else () for value in inputs]
+    gathered = [p for p in cut if helps(p, every[p])] or cut
+    sums = [p for p, state in enumerate(states) if state.kind == "P" and not in_block]
+    settled = [p for p in sums if helps(p, moves.cuts(inputs[p]))]
     count = prod(map(len, options))
-    return RefusedOperator(step, inputs, states, gathered, partial, in_block, count)
+    return RefusedOperator(step, inputs, states, gathered, partial, settled, in_block, count)
+
+
+def repeated(value: Value, graph: Graph) -> Value:
+    """The value that another only lays out, before its BC: the smallest, with a name if one has."""
+    makers = {out: step for step in graph.steps for out in step.outputs}
+    found = value
+    while isinstance(made := makers.get(value), Apply) and made.op.family == "layout":
+        if len(made.inputs) != 1:
+            break
+        (value,) = made.inputs
+        alike = product(graph.shape(value)) == product(graph.shape(found))
+        found = found if alike and found.name else value
+    return found
 
 
 def _fits(moves: Moves, step: Apply, inputs: Sequence[Value], states: Sequence[AxisState]) -> bool:
