@@ -179,6 +179,49 @@ def _gradients(a: Array, b: Array, h: Array, dy: Array, dh: Array, reverse: bool
     return [np.asarray(leaf.grad) for leaf in leaves]
 
 
+INSIDE = """\
+dim S, D
+
+block Cell(u [D]) -> y [D] {
+    %s
+    next h = y
+}
+
+block Inner(u [S, D]) -> y [S, D] { u -> Cell over S%s : y }
+block Net(u [S, D]) -> y [S, D] { u -> Inner : y }
+"""
+
+
+@pytest.mark.parametrize("turn", ["", " reversed"])
+@pytest.mark.parametrize(
+    "lines",
+    [
+        "state h [D]\n    h -> ⊕<-u : y",
+        "state h [D]\n    h -> ⊙<-u -> ⊕<-u : y",
+        "param a [D] = normal(0.5)\n    state h [D]\n    h -> ⊙<-a -> ⊕<-u : y",
+    ],
+)
+def test_a_called_block_may_be_nothing_but_a_recurrence(
+    lines: str, turn: str, tmp_path: Path
+) -> None:
+    """Its cell has no function left, and the module of torch holds its parameters only."""
+    program = xg.compile(written(tmp_path, INSIDE % (lines, turn)), sizes={"S": 7, "D": 3})
+    agree_with_rounds(program)
+    source = program.source("torch", kernels=True)
+    assert source.count("class CellSaved") == 1
+    model = program.load("torch", kernels=True).Model(dtype=torch.float64)
+    readable = program.load("torch").Model(dtype=torch.float64)
+    readable.load_state_dict(model.state_dict())
+    results: list[list[torch.Tensor]] = []
+    for module in (model, readable):
+        u = torch.linspace(-1, 1, 21, dtype=torch.float64).view(7, 3).requires_grad_()
+        y = module(u)["y"]
+        slopes = torch.autograd.grad((y * y).sum(), [u, *module.parameters()])
+        results.append([y, *slopes])
+    for found, expected in zip(*results, strict=True):
+        torch.testing.assert_close(found, expected)
+
+
 @pytest.mark.parametrize(
     "line",
     ["h -> ⊙<-h -> ⊕<-x : y", "h -> tanh -> ⊕<-x : y", "h -> DO(0.5) -> ⊕<-x : y", "x -> tanh : y"],

@@ -44,8 +44,7 @@ class BlockModule:
             "        super().__init__()",
             "        self._at = at",
             *indented(list(self._filled()), 8),
-            "",
-            *indented(self._forward()),
+            *self._run(),
             *members(self.held),
         ]
 
@@ -58,6 +57,12 @@ class BlockModule:
             if row:
                 self.plan.helpers["paths"] = None
             yield from set_child(self.held, call, self.modules[call.callee], path, row)
+
+    def _run(self) -> list[str]:
+        """How the block is run; a kernel of its caller computes all rounds of a recurrence."""
+        if self.graph.key in self.plan.recurrences:
+            return []
+        return ["", *indented(self._forward())]
 
     def _forward(self) -> list[str]:
         graph = self.graph

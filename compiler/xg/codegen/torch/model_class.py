@@ -50,7 +50,7 @@ class _Section:
 
     def sections(self) -> Sections:
         """The classes of a reader's interest first, and what they call."""
-        graphs, written = self.writer.program.graphs, set(self.writer.saved)
+        graphs, written = self.writer.program.graphs, {*self.writer.saved, *self.plan.recurrences}
         keys = self._callees()
         pieces = {key: list(self.writer.block(key)) for key in keys if key not in written}
         for key in keys:
@@ -98,10 +98,10 @@ class _Section:
         return under.get("", graphs[key])
 
     def _name(self, key: str) -> None:
-        """Names for the classes of one callee; without gradients it needs no step."""
+        """Names for the classes of one callee; without gradients or functions it has no step."""
         names = self.plan.operators.names
         base = self.plan.classes[key].removesuffix("Saved")
-        if self.writer.program.backwards[key].gradients:
+        if key not in self.plan.recurrences and self.writer.program.backwards[key].gradients:
             self.steps[key] = names.fresh(f"{base}Step")
         if self.plan.has_path(self.writer.program.graphs[key]):
             self.modules[key] = names.fresh(base)
