@@ -88,9 +88,69 @@ def test_as_data(xg: Xg, net: Path) -> None:
     found = json.loads(xg("diff", "net.xg", "--plan", "TP", "--json", "--set", "B=3").out)
     assert (found["before"], found["after"]) == ("one device", "TP")
     w = next(each for each in found["edges"] if each["edge"] == "W")
-    assert w["after"] == {"shape": "[D, 4*D/N_T]", "term_over": [], "made_by": "param"}
+    lies = {"shape": "[D, 4*D/N_T]", "term_over": [], "made_by": "param"}
+    start = {"from": [], "arguments": {"start": "D^(-0.5)"}, "formula": None}
+    assert w["after"] == {**lies, **start}
     assert [each["of"] for each in found["collectives"]] == ["Y", "dX"]
     assert found["cost"]["parameters"]["before"] == {"formula": "8*D^2", "number": 512}
+
+
+CHANGES = {  # what a version writes otherwise: the edge that differs, and what is said of it
+    ("ReLU : U\n      -> •<=V", "ReLU : U\n    X -> •<=V"): ("Y", "from X and V, was U and V"),
+    ("Sq : S", "Sq -> scale(3) : S"): ("S", "made by scale, was Sq"),
+    ("max(x, 0)", "min(x, 0)"): ("S", "Sq computes something else"),
+    ("scale(2)", "scale(3)"): ("T", "c 3, was 2"),
+    ("eps=1e-5", "eps=1e-6"): ("Z", "eps 1e-06, was 1e-05"),
+    ("SM(0.5, causal)", "SM(0.5)"): ("P", "mask none, was causal"),
+    ("β [D] = zeros", "β [D] = ones"): ("b", "start ones, was zeros"),
+    ("Y -> Sq", "U_2 -> Sq"): ("S", "from U_2, was Y"),
+    ("2 × Part as parts", "3 × Part as parts"): ("R", "count 3, was 2"),
+    ("next h = o", "next h = k"): ("h", "goes on as k, was o"),
+    ("Cell over S :", "Cell over S reversed :"): ("E", "reversed True, was left out"),
+}
+EVERYTHING = """\
+dim S, D = 8
+op Sq(x) = max(x, 0)
+block Part(a [S, D]) -> r [S, D] { a -> tanh : r }
+block Cell(i [D]) -> o [D] {
+    state h [D]
+    i -> tanh : k
+    h -> ⊕<-k : o
+    next h = o
+}
+block Net(X [S, D]) -> P [S, S], Z, R, E [S, D] {
+    param W, V [D, D], b, γ, β [D] = zeros
+    X -> •<=W -> ReLU : U
+      -> •<=V         : Y
+    X -> tanh : U_2
+    Y -> Sq : S
+    S -> scale(2) : T
+    T -> ⊕<-BC(b) -> ⊕<-U_2 -> LN(γ, β, eps=1e-5) : Z
+    Z -> •<=T(Z) -> SM(0.5, causal) : P
+    Z -> 2 × Part as parts : R
+    X -> Cell over S : E
+}
+"""
+
+
+@pytest.mark.parametrize("change", CHANGES, ids=" to ".join)
+def test_an_edge_that_is_made_otherwise(change: tuple[str, str], xg: Xg, folder: Path) -> None:
+    """By the same operator: of other operands, with other arguments, by another formula."""
+    newer = EVERYTHING.replace(*change)
+    assert newer != EVERYTHING
+    (folder / "a.xg").write_text(EVERYTHING, encoding="utf-8")
+    (folder / "b.xg").write_text(newer, encoding="utf-8")
+    assert "no edge and no collective differs" in xg("diff", "a.xg", "a.xg").out
+    said = xg("diff", "a.xg", "b.xg", "-o", "d.svg")
+    assert said.code == 0, said.err
+    assert "no edge" not in said.out
+    edge, told = CHANGES[change]
+    row = next(line for line in said.out.splitlines() if line.endswith(told))
+    assert f" {edge} " in row
+    assert ">changed<" in (folder / "d.svg").read_text(encoding="utf-8")
+    data = json.loads(xg("diff", "a.xg", "b.xg", "--json").out)
+    (found,) = (one for one in data["edges"] if (one["pass"], one["edge"]) == ("forward", edge))
+    assert found["before"] != found["after"]
 
 
 @pytest.mark.parametrize("name", ["d.svg", "d.png", "d.pdf", "d.tex", "d.dot"])

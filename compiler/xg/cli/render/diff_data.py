@@ -40,7 +40,15 @@ def _edge(change: Change[Edge]) -> Data:
 def _state(edge: Edge | None) -> Data | None:
     if edge is None:
         return None
-    return {"shape": edge.shape, "term_over": list(edge.terms), "made_by": edge.maker or None}
+    making = edge.making
+    return {
+        "shape": edge.shape,
+        "term_over": list(edge.terms),
+        "made_by": edge.maker or None,
+        "from": [name for name, _ in making.operands],
+        "arguments": dict(making.arguments),
+        "formula": making.formula or None,
+    }
 
 
 def _collective(change: Change[Sent]) -> Data:

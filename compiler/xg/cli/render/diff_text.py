@@ -64,11 +64,13 @@ def _placement(edge: Edge | None, *, spelled: bool) -> str:
     return f"{edge.dims if spelled else edge.shape}{terms}"
 
 
-def _maker(change: Change[Edge]) -> str:
+def _making(change: Change[Edge]) -> str:
+    """The other making of an edge: another operator, or the same from or with something else."""
     before, after = change.before, change.after
-    if before is None or after is None or before.maker == after.maker:
+    if before is None or after is None:
         return ""
-    return f"made by {after.maker}, was {before.maker}"
+    made = () if before.maker == after.maker else (f"made by {after.maker}, was {before.maker}",)
+    return "; ".join(made or change.made_otherwise)
 
 
 _EDGES: tuple[Column[Change[Edge]], ...] = (
@@ -77,7 +79,7 @@ _EDGES: tuple[Column[Change[Edge]], ...] = (
     Column("edge", None, lambda each: each.present.shown),
     Column("before", None, lambda each: placements_text(each)[0]),
     Column("after", None, lambda each: placements_text(each)[1]),
-    Column("", None, _maker),
+    Column("", None, _making),
 )
 
 

@@ -13,6 +13,7 @@ from xg.diagnostics.lazy_dataclass import dataclass
 from xg.ir.dim import Dim
 from xg.ir.graph import Program
 from xg.pages.diff.edge_keys import Edge, edges, old_edges
+from xg.pages.diff.making import otherwise
 
 Thing = TypeVar("Thing", Edge, Sent)
 Sending = tuple[Pass, str, Kind, str, str]
@@ -46,6 +47,18 @@ class Change(Generic[Thing]):
         thing = self.after or self.before
         assert thing
         return thing
+
+    @property
+    def made_otherwise(self) -> tuple[str, ...]:
+        """The differences in the making of an edge whose maker is the same, for people."""
+        before, after = self.before, self.after
+        if not isinstance(before, Edge) or not isinstance(after, Edge):
+            return ()
+        return (
+            ()
+            if before.maker != after.maker
+            else tuple(otherwise(before.making, after.making, after.maker))
+        )
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,6 +16,7 @@ from xg.ir.placement import PARTIAL, Placement
 from xg.ir.tensor import TensorType, spell_shape
 from xg.ir.walk import level_by_level
 from xg.pages.diff.align import places_in
+from xg.pages.diff.making import NOTHING, Making, Operand, of_call, of_input, of_param, of_step
 
 Key = tuple[Pass, str, str]
 
@@ -27,7 +28,7 @@ class Edge:
     `shape` is as people read it, `dims` are the same without sizes that the file defines. `where`
     is the way to its block, ``layers.*.attn``; `maker` the glyph of its producer, or its role.
     `value` is the forward value that it is, or is the gradient of. `shown` is what figure and code
-    call it, where the file does not: of ``SiLU_1`` ``Y_1``.
+    call it, where the file does not: of ``SiLU_1`` ``Y_1``. `making` is how that maker makes it.
     """
 
     direction: Pass
@@ -40,6 +41,7 @@ class Edge:
     line: int
     value: Value
     shown: str
+    making: Making = NOTHING
 
     @property
     def key(self) -> Key:
@@ -47,9 +49,9 @@ class Edge:
         return self.direction, self.where, self.name
 
     @property
-    def state(self) -> tuple[str, tuple[str, ...], str]:
+    def state(self) -> tuple[str, tuple[str, ...], str, Making]:
         """The properties of an edge that may differ between two compilations."""
-        return self.dims, self.terms, self.maker
+        return self.dims, self.terms, self.maker, self.making
 
 
 def edges(program: Program) -> Mapping[Key, Edge]:
@@ -60,14 +62,29 @@ def edges(program: Program) -> Mapping[Key, Edge]:
     by_key: dict[Key, Edge] = {}
     for where, graph in _called(program):
         shown = saved_names(program, graph.key)
-        for edge in (*_forward(where, graph, shown), *_backward(where, graph, program)):
+        for edge in (*_forward(where, graph, program, shown), *_backward(where, graph, program)):
             by_key.setdefault(edge.key, edge)
     return by_key
 
 
 def old_edges(old: Program, new: Program) -> Mapping[Key, Edge]:
-    """The edges of an old program, unnamed ones under their names in the new one."""
-    return {edge.key: edge for edge in _as_named(edges(old).values(), old, new)}
+    """The edges of an old program, unnamed ones and operands under their names in the new one."""
+    found = {edge.key: edge for edge in _as_named(edges(old).values(), old, new)}
+    others = edges(new)
+    ours, theirs = _operands(found.values()), _operands(others.values())
+    for key in found.keys() & others.keys():
+        edge, making = found[key], others[key].making
+        known = ours.get(edge.where, set()), theirs.get(edge.where, set())
+        found[key] = replace(edge, making=edge.making.as_in(making, *known))
+    return found
+
+
+def _operands(some: Iterable[Edge]) -> dict[str, set[Operand]]:
+    """All that may be an operand, by the way to its block."""
+    found: dict[str, set[Operand]] = {}
+    for edge in some:
+        found.setdefault(edge.where, set()).add((edge.name, edge.value.name is not None))
+    return found
 
 
 def old_moved_edges(old: Program, new: Program) -> Sequence[Edge]:
@@ -82,17 +99,26 @@ def _as_named(some: Iterable[Edge], old: Program, new: Program) -> Iterator[Edge
         for where, graph in reversed([*_called(old)])
         if where in graphs
     }
+
+    def named(name: str, where: str) -> str:
+        place, mark, rest = name.partition("'")
+        return places.get(where, {}).get(place, place) + mark + rest
+
     for edge in some:
-        name, mark, rest = edge.name.partition("'")
-        new_name = places.get(edge.where, {}).get(name, name) + mark + rest
-        yield edge if edge.value.name is not None else replace(edge, name=new_name)
+        operands = tuple(
+            (name if is_named else named(name, edge.where), is_named)
+            for name, is_named in edge.making.operands
+        )
+        edge = replace(edge, making=replace(edge.making, operands=operands))
+        is_named = edge.value.name is not None
+        yield edge if is_named else replace(edge, name=named(edge.name, edge.where))
 
 
 def moved_edges(program: Program) -> Mapping[Value, Edge]:
     """The results of the entry block's moves, each as the edge that was moved, newly placed."""
     graph = program.main
     origins = {value: _borrowed(graph, value) for value in graph.param_values()}
-    origins |= {edge.value: edge for edge in _forward("", graph, {})}
+    origins |= {edge.value: edge for edge in _forward("", graph, program, {})}
     moved: dict[Value, Edge] = {}
     for step in graph.steps:
         if isinstance(step, Apply) and step.op.family == FAMILY:
@@ -122,21 +148,46 @@ def _called(program: Program) -> Iterator[tuple[str, Graph]]:
     return level_by_level([("", program.main)], below)
 
 
-def _forward(where: str, graph: Graph, shown: Mapping[Value, str]) -> Iterator[Edge]:
+def _forward(
+    where: str, graph: Graph, program: Program, shown: Mapping[Value, str]
+) -> Iterator[Edge]:
     places = place_names(graph)
+    operands = _operand_names(graph, places)
     for value in graph.inputs:
-        yield _edge(graph, value, where, "input")
+        making = of_input(value, operands, graph)
+        yield replace(_edge(graph, value, where, "input"), making=making)
     for param in graph.params:
-        yield _edge(graph, param.value, where, "param")
+        making = of_param(param, graph)
+        yield replace(_edge(graph, param.value, where, "param"), making=making)
     for step in graph.steps:
-        is_call = isinstance(step, Call)
-        if not is_call and step.op.family == FAMILY:
+        if isinstance(step, Apply) and step.op.family == FAMILY:
             continue
-        maker = step.path if is_call else step.op.glyph
+        maker = step.path if isinstance(step, Call) else step.op.glyph
+        taken = tuple(operands[value] for value in step.inputs)
+        for index, value in enumerate(step.outputs):
+            if value not in places:
+                continue
+            if isinstance(step, Call):
+                making = of_call(step, index, taken, graph, program.graphs[step.callee])
+            else:
+                making = of_step(step, index, taken, graph)
+            edge = _edge(graph, value, where, maker, places[value])
+            yield replace(edge, shown=shown.get(value, edge.name), making=making)
+
+
+def _operand_names(graph: Graph, places: Mapping[Value, str]) -> Mapping[Value, Operand]:
+    """The name of every value; one that is moved as before."""
+    found: dict[Value, Operand] = {}
+    for value in (*graph.inputs, *graph.param_values()):
+        found[value] = (str(value.name), True)
+    for step in graph.steps:
         for value in step.outputs:
-            if value in places:
-                edge = _edge(graph, value, where, maker, places[value])
-                yield replace(edge, shown=shown.get(value, edge.name))
+            if isinstance(step, Apply) and step.op.family == FAMILY:
+                found[value] = found[step.inputs[0]]
+            else:
+                name = value.name or places.get(value, "")
+                found[value] = (name, value.name is not None)
+    return found
 
 
 def _edge(graph: Graph, value: Value, where: str, maker: str, place: str = "") -> Edge:

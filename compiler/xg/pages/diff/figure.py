@@ -12,8 +12,8 @@ from xg.figures.views.forward import forward_drawn
 from xg.ir.collective import FAMILY
 from xg.ir.graph import Apply, Call, Graph, Step, Value
 from xg.pages.diff.align import places_in
-from xg.pages.diff.compare import Difference
-from xg.pages.diff.edge_keys import moved_edges, old_edges, old_moved_edges
+from xg.pages.diff.compare import Change, Difference
+from xg.pages.diff.edge_keys import Edge, moved_edges, old_edges, old_moved_edges
 from xg.pages.diff.ghosts import with_ghosts, with_ids
 
 MARKED: Final = "What is new or changed is bold and coloured, what is gone dotted."
@@ -33,7 +33,8 @@ def changed_figure(difference: Difference, *, legend: bool = False) -> Figure:
     old = forward_drawn(before, _without_remarks(before.main)).figure
     old = with_ids(old, places_in(program.main, before.main))
     tails = _tails(difference, program.main, drawn.nodes, drawn.figure)
-    boxes = {drawn.nodes[step] for step in _boxes(difference, program.main) if step in drawn.nodes}
+    steps = {*_boxes(difference, program.main), *_holding(difference, program.main, drawn.figure)}
+    boxes = {drawn.nodes[step] for step in steps if step in drawn.nodes}
     names = " against ".join(_names(difference))
     figure = with_ghosts(old, drawn.figure)
     return replace(
@@ -79,6 +80,15 @@ def _tails(
     return makers | {node.id for node in tensors if node.id.partition("~")[0] in names}
 
 
+def _holding(difference: Difference, graph: Graph, figure: Figure) -> set[Step]:
+    """The operators that have a changed parameter in their box, as LN has its β."""
+    tensors = (node for node in figure.nodes if node.kind is NodeKind.TENSOR)
+    drawn = {node.id.partition("~")[0] for node in tensors}
+    changed = {each.after.value for each in difference.edges if each.after}
+    held = {each for each in changed if each.role == "param" and str(each.name) not in drawn}
+    return {step for step in graph.steps if not held.isdisjoint(step.inputs)}
+
+
 def _moved(difference: Difference) -> set[Value]:
     """The results of moves that the first program has neither moved nor as an edge."""
     both = difference.before.whole, difference.after.whole
@@ -89,22 +99,33 @@ def _moved(difference: Difference) -> set[Value]:
 
 
 def _boxes(difference: Difference, graph: Graph) -> set[Step]:
-    """New collectives of the entry, and calls in which something changed."""
+    """New collectives of the entry, calls in which something changed, and other computations."""
     new = {
         (part.of, part.line)
         for part in (each.after for each in difference.collectives if not each.before)
         if part and part.key == graph.key
     }
     places = {each.present.where for each in difference.edges}
+    forward = (each for each in difference.edges if each.present.direction == "forward")
+    others = {each.present.value for each in forward if _computes_otherwise(each)}
     steps: set[Step] = set()
     for step in graph.steps:
         if isinstance(step, Call):
             path = step.path if step.count is None else f"{step.path}.*"
             if any(place == path or place.startswith(f"{path}.") for place in places):
                 steps.add(step)
-        elif _is_new(step, new):
+        elif _is_new(step, new) or not others.isdisjoint(step.outputs):
             steps.add(step)
     return steps
+
+
+def _computes_otherwise(change: Change[Edge]) -> bool:
+    """Whether the same operator has other arguments or another formula."""
+    before, after = change.before, change.after
+    if before is None or after is None:
+        return False
+    old, new = before.making, after.making
+    return (old.arguments, old.formula) != (new.arguments, new.formula)
 
 
 def _is_new(step: Apply, new: set[tuple[str, int | None]]) -> bool:
