@@ -185,3 +185,44 @@ def test_a_sum_is_made_beside_what_each_rank_uses() -> None:
     """Nothing else fits: a count is used by each rank for its part of the batch."""
     proof = prove_ranks(parse_project(SUMMED.encode()), "Net", "Part", {}, seed=0)
     assert proof.passed
+
+
+BELOW = """\
+dim B, S, D = 3
+mesh N_D = 2
+
+block Inner(x [B, D], W [D, D]) -> y [B, D] {
+    x -> •<=W : y
+}
+
+block Mid(x [B, D], W [D, D]) -> y [B, D] {
+    x, W -> Inner as first  : z
+    z, W -> Inner as second : y
+}
+
+block Cell(x [B, D], W [D, D], b [D]) -> y [B, D] {
+    state h [B, D]
+
+    x, W -> Mid -> ⊕<-h -> ⊕<-BC(b) -> tanh : y
+    next h = y
+}
+
+block Net(X [B, S, D]) -> H [B, S, D] {
+    param W [D, D], b [D]
+
+    X, W, b -> Cell over S : H
+}
+
+plan DP of Net {
+    X [B/N_D, S, D]
+}
+"""
+TWICE = BELOW.replace("x, W -> Mid -> ⊕", "x, W -> Mid -> •<=W -> ⊕")
+
+
+@pytest.mark.parametrize("text", [BELOW, TWICE])
+def test_parameters_that_a_loop_gives_on_are_summed_once_for_all_rounds(text: str) -> None:
+    proof = prove_ranks(parse_project(text.encode()), "Net", "DP", {}, 0, ["numpy", "torch"])
+    assert proof.passed
+    assert proof.floats is not None
+    assert len(proof.floats.controls) == 2  # of W and of b

@@ -57,7 +57,8 @@ class BlockPlacer:
     """Places one request. Callees are asked for by yielding their request.
 
     `current` maps a value of the file to its value after moves; `promised` are values that a node
-    in the file gathers, created when their use is known.
+    in the file gathers, created when their use is known; `within` are the operands that called
+    graphs cast.
     """
 
     graph: Graph
@@ -74,6 +75,7 @@ class BlockPlacer:
     current: dict[Value, Value] = field(default_factory=dict[Value, Value])
     promised: dict[Value, Value] = field(default_factory=dict[Value, Value])
     problems: list[Problem] = field(default_factory=list[Problem])
+    within: dict[str, frozenset[int]] = field(default_factory=dict[str, "frozenset[int]"])
 
     def run(self) -> Placing:
         """The graph with its moves; raises DiagnosticError with what cannot be placed."""
@@ -179,13 +181,11 @@ class BlockPlacer:
                 if value in live
             },
         )
-        casts = frozenset(
-            place
-            for place, value in enumerate(self.graph.inputs)
-            if value not in outputs and _is_cast(value, steps, self.axis)
-        )
+        kept = [(p, value) for p, value in enumerate(self.graph.inputs) if value not in outputs]
+        casts = frozenset(p for p, value in kept if _is_cast(value, steps, self.axis, {}))
+        within = frozenset(p for p, value in kept if _is_cast(value, steps, self.axis, self.within))
         states = tuple(moves.states[value] for value in outputs)
-        return PlacedCall(self.request, graph, states, casts, moved, moves.divided)
+        return PlacedCall(self.request, graph, states, casts, within, moved, moves.divided)
 
     # ---- operators ------------------------------------------------------------------------------
 
@@ -290,6 +290,7 @@ class BlockPlacer:
             self.moves.reshard(value, state, call.span, self.promised.get(value))
             for value, state in zip(values, found, strict=True)
         )
+        self.within[placed.graph.key] = placed.within
         self.moves.steps.append(replace(call, callee=placed.graph.key, inputs=inputs))
         left = map(in_all_rounds, placed.outputs, stacked_along(call, callee))
         for value, state in zip(call.outputs, left, strict=True):
@@ -339,11 +340,19 @@ def _is_move(step: Apply) -> bool:
     return step.op.family == FAMILY
 
 
-def _is_cast(value: Value, steps: Sequence[Apply | Call], axis: str) -> bool:
-    """Whether something reads a value, and only a cast over this axis does."""
+def _is_cast(
+    value: Value,
+    steps: Sequence[Apply | Call],
+    axis: str,
+    within: Mapping[str, frozenset[int]],
+) -> bool:
+    """Whether something reads a value, and only a cast over this axis does, or calls that cast."""
     readers = [step for step in steps if value in step.inputs]
     return bool(readers) and all(
-        isinstance(step, Apply) and step.op.glyph == "cast" and step.attrs["over"] == axis
+        {p for p, each in enumerate(step.inputs) if each == value}
+        <= within.get(step.callee, frozenset())
+        if isinstance(step, Call)
+        else step.op.glyph == "cast" and step.attrs["over"] == axis
         for step in readers
     )
 

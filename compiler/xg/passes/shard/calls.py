@@ -30,6 +30,7 @@ class CallRequest:
 class PlacedCall:
     """The result of a request. `casts` are the inputs that are cast before any use.
 
+    Those in `within` are too, some of them in the calls that take them and nowhere else.
     `moved` maps values to those behind their moves; `divided` is all that was asked about numbers,
     with the answers; `core` is the graph's, if it has one.
     """
@@ -38,9 +39,15 @@ class PlacedCall:
     graph: Graph
     outputs: tuple[AxisState, ...]
     casts: frozenset[int]
+    within: frozenset[int]
     moved: Mapping[Value, Value]
     divided: Mapping[Question, tuple[int, ...]]
     core: int | None = None
+
+    @property
+    def seen(self) -> tuple[object, ...]:
+        """All that a caller heeds."""
+        return self.outputs, self.casts, self.within
 
 
 Placing = Generator[CallRequest, PlacedCall, PlacedCall]

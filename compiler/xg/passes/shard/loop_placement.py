@@ -82,7 +82,8 @@ def _refuse_cut(
 def _place_loop(loop: Loop, callee: Graph, states: Sequence[AxisState]) -> Placing:
     """A call over an axis: what goes round must come out as it went in.
 
-    Operands that every round casts come in cast, so that one sum of their gradients serves all.
+    Operands that every round casts, also in what it calls, come in cast, so that one sum of their
+    gradients serves all.
     """
     inputs = tuple(map(in_round, states, loop.inputs))
     fixed, kept = len(inputs) - loop.states, len(callee.outputs) - loop.states
@@ -91,7 +92,7 @@ def _place_loop(loop: Loop, callee: Graph, states: Sequence[AxisState]) -> Placi
         placed = yield CallRequest(callee.key, inputs, leaving)
         pairs = zip(inputs[fixed:], placed.outputs[kept:], strict=True)
         states = tuple(_going_round(found, left) for found, left in pairs)
-        now = (*cast_where(inputs, placed.casts & {*range(fixed)})[:fixed], *states)
+        now = (*cast_where(inputs, placed.within & {*range(fixed)})[:fixed], *states)
         if now == inputs and all(map(serves, placed.outputs[kept:], states)):
             return placed
         before = inputs, leaving

@@ -32,12 +32,11 @@ class _Question:
     callee: int
     inputs: tuple[AxisState, ...]
     leaving: tuple[AxisState | None, ...]
-    outputs: tuple[AxisState, ...]
-    casts: frozenset[int]
+    seen: tuple[object, ...]
 
     def matches(self, answer: PlacedCall) -> bool:
         """Whether another callee answers the same."""
-        return (answer.outputs, answer.casts) == (self.outputs, self.casts)
+        return answer.seen == self.seen
 
 
 @dataclass(frozen=True, slots=True)
@@ -181,8 +180,7 @@ def _remembered(
                 callee=callees.index(answer.request.key),
                 inputs=answer.request.inputs,
                 leaving=answer.request.leaving,
-                outputs=answer.outputs,
-                casts=answer.casts,
+                seen=answer.seen,
             )
             for answer in answers
         ),
