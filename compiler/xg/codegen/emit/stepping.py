@@ -213,7 +213,7 @@ class StepWriter(PublicWriter):
         graph, limits = self.graph, Scope(self.graph.sizes)
         given = self._given_arrays()
         refusals = [*given_range_lines(self.plan, limits), *self._limits(limits)]
-        refusals += self.params.whole.lines(given, limits)
+        refusals += self.params.whole.lines(given, limits, of_step=True)
         counted = self.numbers.sizes if self.numbers else ()
         lines = self._checked(given, (*self.held, *limits.needed, *counted))
         fresh = Names(mentioned(lines))

@@ -69,14 +69,19 @@ class WholeSizes:
         sources: Sequence[Source],
         scope: Scope,
         concerns: Callable[[Dim], bool] = lambda dim: True,
+        *,
+        of_step: bool = False,
     ) -> Iterator[str]:
-        """Lines for the sizes that follow from the shapes of arrays."""
+        """Lines for the sizes that follow from the shapes of arrays.
+
+        A step may have no new position but the one that it takes: nothing of it is S - 1 long.
+        """
         parts = [self.sizes.expand(dim) for dim in read_in_part(sources, self.sizes)]
         readable = self.carried | self.sizes.defaults.keys()
         for each in _needed(self.fractions, parts):
             if readable >= {*each.symbols()} and concerns(each):
                 yield from self._lines(each, scope)
-        for each in self.differences:
+        for each in () if of_step else self.differences:
             if readable >= {*each.symbols()} and concerns(each):
                 yield from self._too_short(each, scope)
 
