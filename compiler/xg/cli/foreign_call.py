@@ -16,7 +16,7 @@ from xg.cli.published import Published, at_sizes_of, size_numbers
 from xg.diagnostics.diagnostic import DiagnosticError
 from xg.driver import Program
 from xg.frontend.project import Project
-from xg.frontend.typed import declared_dims
+from xg.frontend.typed import dims_of
 from xg.verify.counterpart.agreeing import in_shape
 from xg.verify.proof_sizes import verification_sizes
 from xg_runtime import random_inputs
@@ -56,7 +56,7 @@ def at_all_sizes(
     taken = set(size_numbers(held.program).values())
     wished = (n for n in range(4 if every == 2 else every, 100, every) if n not in taken)
     for sizes in (dict(zip(open_, wished, strict=False)), proof):
-        own = {name: n for name, n in sizes.items() if name in declared_dims(project)}
+        own = {name: n for name, n in sizes.items() if name in dims_of(project, options.block)}
         try:
             return at_sizes_of(
                 arrays, project, options.block, {**own, **held.settings}

@@ -49,21 +49,28 @@ def uncalled(module: ast.Module) -> tuple[str, ...]:
 def concerning(
     project: Project, block: str | None, settings: Mapping[str, Value]
 ) -> dict[str, Value]:
-    """The settings without those that only other blocks of the file take in parentheses.
+    """The settings without those that only other blocks take in parentheses or as dims.
 
-    For commands that compile several blocks: what no block knows is left, to be refused.
+    For commands that compile several blocks: what no block knows is left, to be refused. Without a
+    name the block is the last one.
     """
     if not settings:
         return {}
-    owners = {b.name.name: {own.name.name for own in b.own} for b in project.main.blocks}
-    others = {name for owner, names in owners.items() if owner != block for name in names}
-    elsewhere = others - declared(project) - owners.get(block or "", set())
+    owners = {b.name.name: _own(b) for b in project.main.blocks}
+    entry = next(reversed(owners), "") if block is None else block
+    others = {name for owner, names in owners.items() if owner != entry for name in names}
+    elsewhere = others - declared(project) - owners.get(entry, set())
     return {name: value for name, value in settings.items() if name not in elsewhere}
 
 
 def settable(project: Project) -> set[str]:
     """Everything that `--set` may name for some block of the project: dims, options, arguments."""
-    return declared(project) | {own.name.name for b in project.main.blocks for own in b.own}
+    return declared(project).union(*map(_own, project.main.blocks))
+
+
+def _own(block: ast.Block) -> set[str]:
+    """What a block takes in parentheses, and its dims."""
+    return {each.name.name for each in (*block.own, *block.dims)}
 
 
 def declared(project: Project) -> set[str]:

@@ -16,7 +16,7 @@ from xg.ir.recent import Recent
 from xg.ir.size_checks import NumberedKey, check_numbers
 from xg.passes.infer import infer, infer_partly
 from xg.passes.infer.typed import TypedGraphs
-from xg.passes.resolve import Resolver, resolve
+from xg.passes.resolve import Resolver, entry_block, resolve
 from xg.passes.resolve.errors import UnusedParam
 from xg.passes.resolve.resolved import ResolvedGraphs
 from xg.passes.resolve.units import Defined, Linker
@@ -141,3 +141,10 @@ def declared_dims(project: Project) -> dict[str, Span]:
     """Where the files declare each dim; the file that imports wins."""
     dim_decls = [decl for module in reversed(project.modules) for decl in module.dims]
     return {decl.name.name: decl.span for decl in dim_decls}
+
+
+def dims_of(project: Project, block: str | None) -> frozenset[str]:
+    """The dims that can be set where a block is compiled: those of the files, and its own."""
+    name = ascii_name(block) if block is not None else None
+    entry = entry_block(project.main, project.load, name)
+    return frozenset((*declared_dims(project), *(decl.name.name for decl in entry.dims)))

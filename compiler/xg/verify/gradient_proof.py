@@ -15,7 +15,7 @@ from xg.diagnostics.lazy_dataclass import dataclass
 from xg.driver import BACKENDS, Program, compile_project
 from xg.frontend.blocks import concerning
 from xg.frontend.project import Project
-from xg.frontend.typed import Settings, declared_dims
+from xg.frontend.typed import Settings, dims_of
 from xg.ir.parameters import param_specs
 from xg.verify.domains import fitting_inputs
 from xg.verify.proof_sizes import verification_sizes
@@ -79,7 +79,7 @@ def prove(
         raise InputError(f"{draft.graphs.main.block} has no gradients to prove")
     sizes_given = {name: value for name, value in own.items() if isinstance(value, int)}
     sizes = verification_sizes(compiled.single_device or draft.graphs, sizes_given)
-    numbers = {name: n for name, n in sizes.items() if name in declared_dims(project)}
+    numbers = {name: n for name, n in sizes.items() if name in dims_of(project, block)}
     program = compile_project(project, block, {**own, **numbers}).on_one_device
     params, inputs, domain = _drawn(program, seed)
     report = _differences(program, seed, kernels=kernels)

@@ -14,7 +14,7 @@ from typing import Final
 from xg.diagnostics.lazy_dataclass import dataclass
 from xg.frontend.choose_plan import plan_named
 from xg.frontend.project import Project
-from xg.frontend.typed import Settings, declared_dims, shape_project
+from xg.frontend.typed import Settings, dims_of, shape_project
 from xg.ir.axes import axes_of
 from xg.ir.dim import Dim, DimError, number
 from xg.ir.graph import Graph, Program
@@ -70,7 +70,7 @@ def case(project: Project, block: str | None, plan: str | None, settings: Settin
         sizes = verification_sizes(whole, even, shared, tuple(bounds(free)))
     except DimError as error:
         raise InputError(f"no sizes that the ranks can share: {error}") from error
-    declared = declared_dims(project)
+    declared = dims_of(project, block)
     true = {name: own[name] for name in padded}
     uneven = _uneven(padded_cuts(free, reached), sizes, own) | true
     numbers = {name: n for name, n in {**sizes, **uneven}.items() if name in declared}

@@ -12,7 +12,7 @@ from xg.driver import compile_project
 from xg.frontend.blocks import concerning
 from xg.frontend.examples.bind import BoundExample, Claim
 from xg.frontend.project import Project
-from xg.frontend.typed import Settings, declared_dims
+from xg.frontend.typed import Settings, dims_of
 from xg.ir.graph import Program
 from xg.ir.loss import loss_of
 from xg.pages.explain.page import Update
@@ -107,11 +107,11 @@ def of_block(
     draft = compile_project(project, block, own).graphs
     read = Read.of(draft.main) if tokens else None
     asked = read.sizes(draft.main, tokens) if read and tokens else dict[str, int]()
-    fitting: Settings = {n: size for n, size in asked.items() if n in declared_dims(project)}
+    fitting: Settings = {n: size for n, size in asked.items() if n in dims_of(project, block)}
     own = {**fitting, **own}
     set_ = {name: value for name, value in own.items() if isinstance(value, int)}
     sizes = verification_sizes(draft, set_)
-    numbers = {name: n for name, n in sizes.items() if name in declared_dims(project)}
+    numbers = {name: n for name, n in sizes.items() if name in dims_of(project, block)}
     program = compile_project(project, block, {**own, **numbers}).graphs
     if not is_small(program):
         return None

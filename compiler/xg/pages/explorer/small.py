@@ -9,7 +9,7 @@ from typing import Final
 
 from xg.diagnostics.diagnostic import DiagnosticError
 from xg.driver import Program, compile_project
-from xg.frontend.typed import Settings, declared_dims
+from xg.frontend.typed import Settings, dims_of
 from xg.ir.graph import Apply
 from xg.ir.graph import Program as Graphs
 from xg.pages.explorer.play import is_small
@@ -53,7 +53,8 @@ def at_small_sizes(
 
     Nothing if the file allows no small ones.
     """
-    declared = declared_dims(program.project)
+    block, outline = program.graphs.main.block, _outline(block_uses(program.graphs))
+    declared = sorted(dims_of(program.project, block))
     free = [name for name in declared if name not in program.graphs.main.sizes.defaults]
     choices = (
         {name: proven[name] for name in declared if name in proven},
@@ -61,7 +62,6 @@ def at_small_sizes(
         {name: starts[name] for name in free if name in starts},
     )
     fixed = {**words_of(settings), **_mesh(program)}
-    block, outline = program.graphs.main.block, _outline(block_uses(program.graphs))
     for numbers in choices:
         try:
             small = compile_project(program.project, block, {**fixed, **numbers}, _plan(program))

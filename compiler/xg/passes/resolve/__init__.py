@@ -9,6 +9,7 @@ from xg.diagnostics.diagnostic import DiagnosticError, Problem
 from xg.diagnostics.lazy_dataclass import dataclass, replace
 from xg.diagnostics.limits import ExpandedOperators
 from xg.diagnostics.source import Span
+from xg.ir.dim import number
 from xg.ir.graph import Graph, Program
 from xg.ir.walk import Circular, ordered
 from xg.passes.resolve.arguments import block_arguments
@@ -64,13 +65,15 @@ class Resolver:
         """
         module, load = self.linker.module, self.linker.load
         try:
-            entry = _entry_block(module, load, block)
+            entry = entry_block(module, load, block)
             own = {own.name.name for own in entry.own}
-            linked = self.linker.link({n: v for n, v in settings.items() if n not in own})
+            others = {n: v for n, v in settings.items() if n not in own}
+            linked, numbers = self.linker.link_block(entry, others)
             chosen = {n: value for n, value in settings.items() if n in own}
             instance = _entry(linked, entry, chosen)
             program, problems = _program(linked, instance, self.graphs or ResolvedGraphs())
-            return program if self.graphs is None else _numbered(program, linked), problems
+            program = program if self.graphs is None else _numbered(program, linked)
+            return _with_own_sizes(program, numbers), problems
         except Refused as refused:
             raise DiagnosticError.of(*refused.problems) from None
 
@@ -81,7 +84,16 @@ def _numbered(program: Program, linked: Linked) -> Program:
     return replace(program, numbers=numbers)
 
 
-def _entry_block(module: ast.Module, load: Load, name: str | None) -> ast.Block:
+def _with_own_sizes(program: Program, numbers: Mapping[str, int]) -> Program:
+    """The program with numbers for dims of its entry block."""
+    if not numbers:
+        return program
+    main = program.main
+    sizes = main.sizes.with_local({name: number(n) for name, n in numbers.items()})
+    return replace(program, graphs={**program.graphs, program.entry: replace(main, sizes=sizes)})
+
+
+def entry_block(module: ast.Module, load: Load, name: str | None) -> ast.Block:
     """The block of this name, of the file or taken from another; without a name the last one."""
     own = [block.name.name for block in module.blocks]
     taken = [taken.name for use in module.uses for taken in use.names]

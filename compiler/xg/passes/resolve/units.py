@@ -125,13 +125,27 @@ class Linker:
         default_factory=dict[frozenset[tuple[str, int]], Sizes]
     )
 
-    def link(self, settings: Mapping[str, str | int]) -> Linked:
-        """The program that starts at the module, with options and dims set from outside."""
-        if not self.units:
-            self._read()
+    def link_block(
+        self, block: ast.Block, settings: Mapping[str, str | int]
+    ) -> tuple[Linked, dict[str, int]]:
+        """The program as `link` makes it, and the numbers that are set for dims of a block."""
+        self._read()
+        own = tuple(dict.fromkeys(decl.name.name for decl in block.dims))
+        shared = {n: v for n, v in settings.items() if n not in own or n in self.dims}
+        linked = self.link(shared, own)
+        set_ = {name: value for name, value in settings.items() if name in own}
+        return linked, _settings(set_, frozenset(own), {}, ())[0]
+
+    def link(self, settings: Mapping[str, str | int], others: Sequence[str] = ()) -> Linked:
+        """The program that starts at the module, with options and dims set from outside.
+
+        An error names `others`, which can be set as well.
+        """
+        self._read()
         mesh = self.mesh(settings)
         rest = {name: value for name, value in settings.items() if name not in mesh}
-        numbers, chosen = _settings(rest, frozenset(self.dims), self.options, tuple(mesh))
+        known = (*others, *mesh)
+        numbers, chosen = _settings(rest, frozenset(self.dims), self.options, known)
         key = frozenset(numbers.items())
         if key not in self.sizes:
             reader = ExpressionReader(frozenset(self.dims), frozenset(mesh), {})
@@ -139,6 +153,8 @@ class Linker:
         return Linked(self.units[-1], self.sizes[key], self.dims, mesh, chosen, self.units)
 
     def _read(self) -> None:
+        if self.units:
+            return
         units = _units(self.module, self.load, self.defined)
         for unit in units:  # importers stand behind what they import, and win
             self.dims.update({decl.name.name: decl for decl in unit.module.dims})
