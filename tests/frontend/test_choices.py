@@ -124,3 +124,85 @@ def test_blocks_that_only_another_choice_of_a_used_file_reaches_are_met(tmp_path
     )
     (found,) = check_choices(read_project(tmp_path / "net.xg"))
     assert found.message == "T cannot make [B, D] from [B, D] by reordering axes"
+
+
+THIRDS = """\
+dim B, D = 6, E = 7
+option f = tanh | Third
+block Third(x [B, D]) -> y [B, D] {
+    x -> R : z [B, D/3, 3]
+    z -> S -> R : y
+}
+block L(x [B, D]) -> y [B, D] { x -> f : y }
+"""
+NET = "block Net(X [B, E]) -> Y [B, E] { X -> L : Y }\n"
+THIRD_IS_WRONG = "D/3 = 7/3 is not a whole number"
+
+
+@pytest.mark.parametrize(
+    "callers",
+    [
+        NET,
+        "block M(x [B, D]) -> y [B, D] { x -> L : y }\n" + NET.replace("-> L", "-> M"),
+        "block M(x [B, E]) -> y [B, E] { x -> L : y }\n" + NET.replace("-> L", "-> M"),
+        "block Net(X [B, 7]) -> Y [B, 7] { X -> L : Y }\n",
+    ],
+)
+def test_a_caller_meets_what_a_choice_below_it_demands(callers: str) -> None:
+    """L is right at its own D in both choices; a caller gives it a length without thirds."""
+    text = THIRDS.replace(", E = 7", "") if "E" not in callers else THIRDS
+    project = parse_project((text + callers).encode())
+    assert [each.message for each in check_choices(project)] == [THIRD_IS_WRONG]
+    assert not check_choices(project, settings={"f": "tanh"})
+    assert check_choices(project, "Net")
+    right = (text + callers).replace("= 7", "= 9").replace(", 7]", ", 9]")
+    assert not check_choices(parse_project(right.encode()))
+    met = choices_to_meet(parse_project(right.encode()))
+    entries = [settings for name, settings in met if name in ("Net", "M")]
+    assert {settings.get("f", "tanh") for settings in entries} == {"tanh", "Third"}
+
+
+def test_a_caller_that_passes_sizes_on_meets_no_more_choices() -> None:
+    """Net gives L its own D: nothing is another length there than in L."""
+    same = THIRDS.replace(", E = 7", "") + NET.replace("E]", "D]")
+    met = choices_to_meet(parse_project(same.encode()))
+    assert [name for name, _ in met] == ["Net", "L"]
+
+
+def test_a_choice_below_that_no_length_contradicts_is_met_once() -> None:
+    same = THIRDS.replace("x -> R : z [B, D/3, 3]\n    z -> S -> R : y", "x -> sigmoid : y")
+    met = choices_to_meet(parse_project((same + NET).encode()))
+    assert [name for name, _ in met] == ["Net", "L"]
+
+
+def test_a_size_that_a_choice_below_takes_of_the_program_is_no_size_of_a_caller() -> None:
+    wide = "    param W [D, K], V [K, D]\n    x -> •<=W -> •<=V : y\n"
+    text = THIRDS.replace("E = 7", "K = 6").replace(
+        "    x -> R : z [B, D/3, 3]\n    z -> S -> R : y\n", wide
+    )
+    project = parse_project((text + NET.replace("E]", "K]")).encode())
+    (found,) = check_choices(project)
+    assert found.message.startswith("K of Third is left open")
+    assert not check_choices(project, settings={"f": "tanh"})
+
+
+def test_demands_of_many_choices_are_met_a_word_at_a_time() -> None:
+    """Seven options below the caller are 128 combinations: its check stays near their words."""
+    names = "abcdefg"
+    blocks = "".join(
+        f"block T_{n}(x [B, D]) -> y [B, D] {{\n    x -> R : z [B, D/{k}, {k}]\n"
+        f"    z -> S -> R : y\n}}\nblock L_{n}(x [B, D]) -> y [B, D] {{ x -> {n} : y }}\n"
+        for k, n in enumerate(names, 2)
+    )
+    options = "".join(f"option {n} = tanh | T_{n}\n" for n in names)
+    chain = " -> ".join(f"L_{n}" for n in names)
+    net = f"block Net(X [B, E]) -> Y [B, E] {{ X -> {chain} : Y }}\n"
+    text = f"dim B, D = 840, E = 1680\n{options}{blocks}{net}"
+    project = parse_project(text.encode())
+    assert len(choices_to_meet(project)) < 30
+    (warning,) = check_choices(project)
+    assert (warning.severity, "128" in warning.message) == ("warning", True)
+    wrong = check_choices(parse_project(text.replace("1680", "1681").encode()))
+    assert {each.message for each in wrong if each.severity == "error"} == {
+        f"D/{k} = 1,681/{k} is not a whole number" for k in range(2, 9)
+    }

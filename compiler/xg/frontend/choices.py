@@ -1,8 +1,9 @@
 """Check a file in every choice of options that its blocks distinguish.
 
 A block is typed on its own, independent of its callers. So it is enough that each block has met
-every combination of the options that it mentions itself; how the options of two blocks combine does
-not matter. That keeps the work near the product of few words where all combinations would be many.
+every combination of the options that it mentions itself, and of those that decide what its calls
+demand of its sizes (`xg.frontend.demands`); how else the options of two blocks combine does not
+matter. That keeps the work near the product of few words where all combinations would be many.
 """
 
 from __future__ import annotations
@@ -14,11 +15,12 @@ from typing import TYPE_CHECKING
 
 from xg.diagnostics.diagnostic import MISTAKES_AT_MOST, Diagnostic, DiagnosticError
 from xg.diagnostics.gc_pause import resting_collector
-from xg.diagnostics.lazy_dataclass import dataclass, replace
+from xg.diagnostics.lazy_dataclass import dataclass
 from xg.diagnostics.limits import CheckedOperators, spell_count
 from xg.frontend.blocks import concerning
 from xg.frontend.check_memory import Adopted, CheckMemory
 from xg.frontend.combinations import PRODUCT_AT_MOST, Choice, choices_of, mentioned_words
+from xg.frontend.demands import Demands
 from xg.frontend.errors import UntriedChoices
 from xg.frontend.exchanged_axes import exchanged_axes
 from xg.frontend.loss_operands import loss_operands
@@ -39,7 +41,6 @@ if TYPE_CHECKING:
 OPERATORS_AT_LEAST = 25  # that a choice counts: also a small block takes its time
 
 OF_LIMITS = "XG00"  # codes of limits: a program beyond one is not looked into any further
-OF_RANKS = "XG08"  # codes of what ranks cannot do; others point at a line of the plan
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -180,6 +181,7 @@ class _Checker:
             for module in modules
             for block in module.blocks
         }
+        self.demands = Demands.of(modules, self.options, settings)
         self.entries: dict[str, str] = {}  # a block that reaches each block
         self.met: list[tuple[str, Settings]] = []
         self.typed: list[Program] = []
@@ -222,6 +224,16 @@ class _Checker:
                 for choice in self.waiting[block]:
                     if choice.keys() <= self.options.keys() and not self.is_hopeless:
                         self._meet(self.entries[block], choice)
+        self._meet_demands()
+
+    def _meet_demands(self) -> None:
+        """Type callers in the choices that decide what their callees demand of them."""
+        if self.has_errors or self.is_partial:
+            return
+        main = {each.name.name for each in self.project.main.blocks}
+        for block, choice in self.demands.unmet():
+            if not self.is_hopeless:
+                self._meet(block if block in main else self.entries[block], choice)
 
     def _meet(self, entry: str, choice: Choice) -> None:
         together = self._together(choice)
@@ -242,6 +254,8 @@ class _Checker:
         self.programs.append(typed)
         self.met.append((entry, settings))
         all_settings = {**self.default, **self.settings, **together}
+        if self.options.keys() - self.settings.keys() and not self.is_partial:
+            self.demands.read(typed, {name: str(all_settings[name]) for name in self.options})
         for block in {graph.block for graph in graphs.values()}:
             self.entries.setdefault(block, entry)
             self.waiting[block] = [
@@ -264,6 +278,7 @@ class _Checker:
         """The blocks of the file, or one of them, with more combinations than are checked."""
         for block in self.project.main.blocks:
             words = mentioned_words(block, self.options, self.settings)
+            words = {**words, **self.demands.words.get(block.name.name, {})}
             count = prod(map(len, words.values()))
             if only in (None, block.name.name) and count > PRODUCT_AT_MOST:
                 many, option = spell_count(count), next(iter(words))
@@ -317,7 +332,7 @@ class _Checker:
         by_hand = [program for program in typed if program.is_parallel]
         if self.is_partial or not (self.plans or by_hand):
             return
-        from xg.frontend.plan_in_choices import PlanMemory  # most files have no plans
+        from xg.frontend.plan_in_choices import PlanMemory, under  # most files have no plans
 
         plan_memory = self.memory.plans = self.memory.plans or PlanMemory()
         met = {id(each): met for each, met in zip(self.programs, self.met, strict=True)}
@@ -334,7 +349,7 @@ class _Checker:
                     plan_memory.check(plan).check([shared[id(program)]])
                 except DiagnosticError as error:
                     foreign = plan is not None and plan.name in self.foreign
-                    self.add(_under(plan, each, foreign=foreign) for each in error.diagnostics)
+                    self.add(under(plan, each, foreign=foreign) for each in error.diagnostics)
             if self.is_hopeless:
                 return
 
@@ -379,19 +394,6 @@ class _Checker:
         """Whether a program has passed a limit, or has so many errors that more do not help."""
         limits = (each for each in self.found.values() if each.code.startswith(OF_LIMITS))
         return len(self.found) >= MISTAKES_AT_MOST or any(limits)
-
-
-def _under(plan: Plan | None, diagnostic: Diagnostic, *, foreign: bool) -> Diagnostic:
-    """An error with the plan that causes it.
-
-    A plan that comes with a block need not fit its callers: then it is a warning.
-    """
-    if foreign:
-        said = f"the plan {plan.name if plan else ''} comes with a used file and does not fit here"
-        return replace(diagnostic, severity="warning", notes=(*diagnostic.notes, said))
-    if plan is None or not diagnostic.code.startswith(OF_RANKS):
-        return diagnostic
-    return replace(diagnostic, notes=(*diagnostic.notes, f"under the plan {plan.name}"))
 
 
 def _contradict(one: Choice, other: Choice) -> bool:

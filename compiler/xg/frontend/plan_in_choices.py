@@ -6,7 +6,7 @@ from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import field
 
-from xg.diagnostics.diagnostic import DiagnosticError
+from xg.diagnostics.diagnostic import Diagnostic, DiagnosticError
 from xg.diagnostics.lazy_dataclass import dataclass, replace
 from xg.frontend.check_padded import check_padded
 from xg.frontend.replaced_blocks import Order, Replacing, Uses
@@ -35,6 +35,8 @@ from xg.sharding.divisibility import check_parts, check_shares
 
 GRAPHS_AT_MOST = 160  # with different callees, until programs are forgotten; a large file has 39
 PLANS_AT_MOST = 100
+
+OF_RANKS = "XG08"  # codes of what ranks cannot do; others point at a line of the plan
 
 
 @dataclass(slots=True, eq=False)
@@ -357,3 +359,16 @@ def _of_steps(graph: Graph, steps: Iterable[Apply]) -> Graph:
     values = {value for step in alone for value in (*step.inputs, *step.outputs)}
     types = {value: graph.types[value] for value in values}
     return replace(graph, steps=alone, types=types, params=(), outputs=(), aliases=())
+
+
+def under(plan: Plan | None, diagnostic: Diagnostic, *, foreign: bool) -> Diagnostic:
+    """An error with the plan that causes it.
+
+    A plan that comes with a block need not fit its callers: then it is a warning.
+    """
+    if foreign:
+        said = f"the plan {plan.name if plan else ''} comes with a used file and does not fit here"
+        return replace(diagnostic, severity="warning", notes=(*diagnostic.notes, said))
+    if plan is None or not diagnostic.code.startswith(OF_RANKS):
+        return diagnostic
+    return replace(diagnostic, notes=(*diagnostic.notes, f"under the plan {plan.name}"))
