@@ -69,7 +69,7 @@ def settable(project: Project) -> set[str]:
 
 
 def _own(block: ast.Block) -> set[str]:
-    """What a block takes in parentheses, and its dims."""
+    """The names that a block takes in parentheses, and its dims."""
     return {each.name.name for each in (*block.own, *block.dims)}
 
 
