@@ -88,8 +88,8 @@ def test_as_data(xg: Xg, net: Path) -> None:
     found = json.loads(xg("diff", "net.xg", "--plan", "TP", "--json", "--set", "B=3").out)
     assert (found["before"], found["after"]) == ("one device", "TP")
     w = next(each for each in found["edges"] if each["edge"] == "W")
-    lies = {"shape": "[D, 4*D/N_T]", "term_over": [], "made_by": "param"}
-    start = {"from": [], "arguments": {"start": "D^(-0.5)"}, "formula": None}
+    lies: dict[str, object] = {"shape": "[D, 4*D/N_T]", "term_over": [], "made_by": "param"}
+    start: dict[str, object] = {"from": [], "arguments": {"start": "D^(-0.5)"}, "formula": None}
     assert w["after"] == {**lies, **start}
     assert [each["of"] for each in found["collectives"]] == ["Y", "dX"]
     assert found["cost"]["parameters"]["before"] == {"formula": "8*D^2", "number": 512}

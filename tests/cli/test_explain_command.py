@@ -58,6 +58,9 @@ def test_mistakes_of_the_file(xg: Xg, folder: Path) -> None:
     said = xg("explain", "huge.xg")
     assert said.code == 1
     assert "too large to work out" in said.err
+    said = xg("explain", "node_i")
+    assert said.code == 1
+    assert "is what one rank computes, and a lesson follows one device: `xg view`" in said.err
 
 
 def test_a_block_without_gradients(xg: Xg, folder: Path) -> None:

@@ -39,7 +39,11 @@ LEFT_OUT = {
     "xg/cli/render": (
         "claims", "diff_", "findings", "found_plans", "module_agreement", "proven_",
     ),
-    "xg/codegen": ("dtensor/", "jax/on_arrays"),
+    "xg/codegen": (
+        "dtensor/", "jax/on_arrays", "numpy/attention", "numpy/convolution", "numpy/experts",
+        "numpy/kernels", "numpy/recurrence", "torch/attention", "torch/experts", "torch/flash",
+        "torch/kernels", "torch/recurrence", "torch/ring_kernels",
+    ),
     "xg/editor": ("server/",),
     "xg/editor/meaning": (
         "edges", "explain", "find", "hints", "occurrences", "outline", "placements", "rename",
@@ -48,15 +52,15 @@ LEFT_OUT = {
     "xg/pages": (
         "dictionary", "diff/", "embedded", "explain/", "kinds", "markdown_figures", "outputs",
     ),
-    "xg/passes": ("decode_step/", "ir_text/"),
+    "xg/passes": ("decode_step/", "fuse/patterns/experts", "fuse/patterns/linear", "ir_text/"),
 }  # fmt: skip
 PREFIXES = tuple(f"{folder}/{name}" for folder, names in LEFT_OUT.items() for name in names)
 USED = re.compile(  # of these, by costs and by the explorer
     r"xg/cli/commands/(__init__|cost)\.py"
     r"|xg/verify/((__init__|facts|single_device|proof_sizes|meshes)|reference/\w+)\.py"
     r"|xg_runtime/(__init__|errors|held|module)\.py"
-    r"|xg_runtime/ranks/(?!process|launch|join|worker|watch|heart|hand|rendez|stage|pipeline"
-    r"|agreement|backend|dtensors|failure|folder|messages|run_task|task|terms|torch)\w+\.py"
+    r"|xg_runtime/ranks/(?!process|launch|join|work|worl|watch|heart|hand|rendez|stage|pipeline"
+    r"|agreement|backend|dtensors|exchanges|failure|folder|messages|run_task|task|terms|torch)\w+\.py"
 )
 
 

@@ -44,6 +44,7 @@ DISCOVERING = (
 late = ["_ast_unparse", "importlib.readers", "importlib.resources._adapters"]
 late += ["encodings.utf_16_be", "encodings.latin_1"]
 HAS_DOCSTRING = 0x4000000
+SMALL, LARGE = 1 << 17, 1 << 20  # bytes of each size that are written over, at most
 # They keep the docstring of the function that they are made from.
 DESCRIBED = (property, classmethod, staticmethod, cached_property, _lru_cache_wrapper)
 
@@ -109,6 +110,17 @@ def _tidy() -> None:
     _without_words()
     for _ in range(3):
         gc.collect()
+    _blank()
+
+
+def _blank() -> None:
+    """Write zeros over what is free: pages would be sent what lay there last."""
+    kept: list[bytes] = []
+    for size in range(16, 512, 16):
+        kept += [bytes(size - 1) for _ in range(SMALL // size)]
+    for size in (1024, 4096, 16384, 65536):
+        kept += [bytes(size) for _ in range(LARGE // size)]
+    kept.clear()
 
 
 _import_library()

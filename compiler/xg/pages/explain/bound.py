@@ -24,6 +24,7 @@ from xg.verify.examples.recompute import Array, Recomputation
 from xg.verify.proof_sizes import verification_sizes
 from xg.verify.reference import random_inputs as invented
 from xg.verify.reference.interpret import Edge, Interpreter, Record, initial
+from xg_runtime.errors import InputError
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,10 +102,14 @@ def of_block(
 ) -> Bound | None:
     """Drawn numbers at the small sizes of a proof, for tokens where there are; DiagnosticError.
 
-    None where the file itself asks for sizes too large to follow.
+    None where the file itself asks for sizes too large to follow. Raises InputError for a block
+    that is written for one of several ranks.
     """
     own = concerning(project, block, settings)
     draft = compile_project(project, block, own).graphs
+    if draft.is_parallel:
+        said = "is what one rank computes, and a lesson follows one device"
+        raise InputError(f"{draft.main.block} {said}: `xg view` shows the numbers of all ranks")
     read = Read.of(draft.main) if tokens else None
     asked = read.sizes(draft.main, tokens) if read and tokens else dict[str, int]()
     fitting: Settings = {n: size for n, size in asked.items() if n in dims_of(project, block)}
