@@ -107,9 +107,7 @@ def of_block(
     """
     own = concerning(project, block, settings)
     draft = compile_project(project, block, own).graphs
-    if draft.is_parallel:
-        said = "is what one rank computes, and a lesson follows one device"
-        raise InputError(f"{draft.main.block} {said}: `xg view` shows the numbers of all ranks")
+    _refuse_ranks(draft)
     read = Read.of(draft.main) if tokens else None
     asked = read.sizes(draft.main, tokens) if read and tokens else dict[str, int]()
     fitting: Settings = {n: size for n, size in asked.items() if n in dims_of(project, block)}
@@ -135,6 +133,12 @@ def of_block(
     written = {n: size for n, size in draft.main.sizes.defaults.items() if n in sizes}
     bound = Bound(program, "", record, arrays, seed, update=update, written=written)
     return _with_words(bound, read, tokens)
+
+
+def _refuse_ranks(program: Program) -> None:
+    if program.is_parallel:
+        said = "is what one rank computes, and a lesson follows one device"
+        raise InputError(f"{program.main.block} {said}: `xg view` shows the numbers of all ranks")
 
 
 def _update(
