@@ -53,7 +53,7 @@ way to U. Tensors that several operators keep for the backward pass have the res
 name: keep with a small Y is the mask of the dropout that gives Y, which code calls `Y_keep`. So
 lse is the logarithm of the sum of exponentials, and rstd one over the standard deviation.
 
-Beside a loss another output that has axes has a gradient, too: zero, unless something outside takes it.
+Beside a loss another output with axes has a gradient, too: zero, unless something outside takes it.
 Figures write it `0 if unused`. The box of a block says which mask it puts on scores, as *causal*.
 A line that passes a bar is left as it is: keys and values that go around the ring inside attention
 do so before there is a result.
