@@ -5,10 +5,9 @@ from __future__ import annotations
 import re
 
 import pytest
+from frontend.refused import refused
 
-from xg.diagnostics.diagnostic import Diagnostic, DiagnosticError
-from xg.frontend.choices import check_choices
-from xg.frontend.project import parse_project
+from xg.diagnostics.diagnostic import Diagnostic
 
 CELL = """
 block C(x [B, D]) -> y [B, D] {
@@ -255,19 +254,16 @@ WRITTEN = re.compile(
 )
 
 
-def refused(text: str) -> list[Diagnostic]:
-    try:
-        found = check_choices(parse_project(text.encode()))
-    except DiagnosticError as error:
-        found = error.diagnostics
-    return [each for each in found if each.code != "XG0225"]  # a dim that this case has no use for
+def wrong_in(text: str) -> list[Diagnostic]:
+    """The errors and warnings, but for dims that a case has no use for."""
+    return [each for each in refused(text) if each.code != "XG0225"]
 
 
 @pytest.mark.parametrize("case", CASES)
 def test_the_program_that_a_help_leads_to_compiles(case: str) -> None:
     head, block, wrong = CASES[case]
     dims = "dim B = 2, S = 3, D = 4\n"
-    (found, *_) = refused(f"{dims}{head}\nblock {block}\n")
+    (found, *_) = wrong_in(f"{dims}{head}\nblock {block}\n")
     help = "\n".join(found.help)
     op = re.search(r"op f\([^`]*?\) = [^`]*?(?=`|, and then)", help)
     lines = WRITTEN.findall(help)
@@ -275,7 +271,7 @@ def test_the_program_that_a_help_leads_to_compiles(case: str) -> None:
     block = f"block {block}"
     assert block.count(wrong) == 1
     mended = block.replace(wrong, "\n    ".join(lines).replace("…", "m"))
-    assert refused(f"{dims}{op[0] if op else ''}{head}\n{mended}\n") == [], help
+    assert wrong_in(f"{dims}{op[0] if op else ''}{head}\n{mended}\n") == [], help
 
 
 SIGNATURES = {  # an operator of the file, and what its help replaces
@@ -289,9 +285,9 @@ SIGNATURES = {  # an operator of the file, and what its help replaces
 def test_an_operator_is_written_as_a_help_says(case: str) -> None:
     defined, wrong = SIGNATURES[case]
     block = "block F(x [D, D]) -> y [D, D] {\n    x -> P : y\n}\n"
-    (found,) = refused(f"dim D = 2\n{defined}\n{block}")
+    (found,) = wrong_in(f"dim D = 2\n{defined}\n{block}")
     (line,) = WRITTEN.findall("\n".join(found.help))
-    assert refused(f"dim D = 2\n{defined.replace(wrong, line)}\n{block}") == [], line
+    assert wrong_in(f"dim D = 2\n{defined.replace(wrong, line)}\n{block}") == [], line
 
 
 def test_the_dim_that_a_formula_in_brackets_becomes_is_a_new_one() -> None:
@@ -302,7 +298,7 @@ def test_the_dim_that_a_formula_in_brackets_becomes_is_a_new_one() -> None:
     line, node = re.findall(r"(dim [^`]*)`|block and (.*?), or", help)
     mended = text.replace("sum[S, D/2]", node[1]).replace("    x", f"    {line[0]}\n    x")
     assert line[0] == "dim n_2 = D/2"
-    assert refused(mended) == []
+    assert wrong_in(mended) == []
 
 
 def test_positions_of_an_axis_that_no_operand_has_are_an_operand() -> None:
@@ -312,7 +308,7 @@ def test_positions_of_an_axis_that_no_operand_has_are_an_operand() -> None:
     (help,) = found.help
     head, source = re.findall(r"(i \[S\] in S)\)|with (range\(S\))", help)
     mended = f"dim B, D, S = 3\nop at(x [B, D], {head[0]}) = x + i\n"
-    assert refused(mended + block.format(f"x, {source[1]} -> at")) == []
+    assert wrong_in(mended + block.format(f"x, {source[1]} -> at")) == []
 
 
 DECLARED = {  # the head of a block, its chain, and what a help may say more than a declaration
@@ -336,7 +332,7 @@ def test_a_parameter_is_declared_as_a_help_says(case: str) -> None:
     given, made, chain = DECLARED[case]
     lines: list[str] = []
     head = f"dim B = 2, S = 3, D = 4\nblock F({given}) -> {made} {{\n    "
-    while found := refused(head + "\n    ".join([*lines, chain]) + "\n}\n"):
+    while found := wrong_in(head + "\n    ".join([*lines, chain]) + "\n}\n"):
         assert len(lines) < 3, lines
         for each in found:
             assert each.message.startswith("no value is called"), each.message
@@ -349,8 +345,8 @@ def test_a_parameter_is_declared_as_a_help_says(case: str) -> None:
 
 def test_undeclared_sizes_are_declared_as_the_help_says() -> None:
     block = "block F(x [B, S, D]) -> y [B, D] {\n    param W [S, D_ff]\n    x -> mean[S] : y\n}\n"
-    found, *_ = refused(block)
+    found, *_ = wrong_in(block)
     (help,) = found.help
     assert help.endswith(": dim B, S, D, D_ff")
-    (left,) = refused(f"{help.partition(': ')[2]}\n{block}")
+    (left,) = wrong_in(f"{help.partition(': ')[2]}\n{block}")
     assert left.message == "the parameter W is used by no chain"

@@ -3,10 +3,7 @@
 from __future__ import annotations
 
 import pytest
-
-from xg.diagnostics.diagnostic import Diagnostic, DiagnosticError
-from xg.frontend.choices import check_choices
-from xg.frontend.project import parse_project
+from frontend.refused import refused
 
 DIMS = "dim B, S, D = 4"
 CELL = f"""{DIMS}
@@ -296,13 +293,6 @@ CASES: dict[str, tuple[str, str, list[tuple[str, str]]]] = {
         [("W[e]", "(W -> gather[S]<-e)")],
     ),
 }  # fmt: skip
-
-
-def refused(text: str) -> list[Diagnostic]:
-    try:
-        return [*check_choices(parse_project(text.encode()))]
-    except DiagnosticError as error:
-        return [*error.diagnostics]
 
 
 @pytest.mark.parametrize("case", CASES)

@@ -3,10 +3,7 @@
 from __future__ import annotations
 
 import pytest
-
-from xg.diagnostics.diagnostic import Diagnostic, DiagnosticError
-from xg.frontend.choices import check_choices
-from xg.frontend.project import parse_project
+from frontend.refused import refused
 
 MESH = "dim B, S, D = 4\nmesh N_D = 2\n"
 NET = """block Net(X [B, S, D]) -> Y [B, S, D] {
@@ -74,13 +71,6 @@ CASES: dict[str, tuple[str, str, list[tuple[str, str]]]] = {
         [("X [B/N_D, S, D]", "X [B, S, D]")],
     ),
 }
-
-
-def refused(text: str) -> list[Diagnostic]:
-    try:
-        return [*check_choices(parse_project(text.encode()))]
-    except DiagnosticError as error:
-        return [*error.diagnostics]
 
 
 @pytest.mark.parametrize("case", CASES)

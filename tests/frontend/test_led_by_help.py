@@ -8,10 +8,7 @@ from __future__ import annotations
 import re
 
 import pytest
-
-from xg.diagnostics.diagnostic import Diagnostic, DiagnosticError
-from xg.frontend.choices import check_choices
-from xg.frontend.project import parse_project
+from frontend.refused import refused
 
 CELL = """
 block Cell(x [B, D]) -> y [B, D] {
@@ -130,13 +127,6 @@ CASES = {
     "a share that is divided by": (SHARES.format("S*k/N_E/0.8"), ROUTED, [("S*k/N_E/0.8", 0)]),
     "a half": (SHARES.format("(S + 1)*0.5"), ROUTED, [("(S + 1)*0.5", 0)]),
 }  # fmt: skip
-
-
-def refused(text: str) -> list[Diagnostic]:
-    try:
-        return [*check_choices(parse_project(text.encode()))]
-    except DiagnosticError as error:
-        return [*error.diagnostics]
 
 
 @pytest.mark.parametrize("case", CASES)

@@ -59,7 +59,7 @@ USED = re.compile(  # of these, by costs and by the explorer
     r"xg/cli/commands/(__init__|cost)\.py"
     r"|xg/verify/((__init__|facts|single_device|proof_sizes|meshes)|reference/\w+)\.py"
     r"|xg_runtime/(__init__|errors|held|module)\.py"
-    r"|xg_runtime/ranks/(?!process|launch|join|work|worl|watch|heart|hand|rendez|stage|pipeline"
+    r"|xg_runtime/ranks/(?!process|launch|join|wor|watch|heart|hand|rendez|stage|pipeline"
     r"|agreement|backend|dtensors|exchanges|failure|folder|messages|run_task|task|terms|torch)\w+\.py"
 )
 

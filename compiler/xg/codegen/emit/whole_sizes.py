@@ -88,12 +88,7 @@ class WholeSizes:
     def _too_short(self, difference: Dim, scope: Scope) -> Iterator[str]:
         length, said = scope.size(difference).text, self.sizes.fold(difference)
         yield f"if {length} < 1:"
-        line = f'    raise ValueError(f"{said} = {{{length}}}: it is at least 1")'
-        if len(line) + 8 <= WIDTH:
-            yield line
-        else:
-            yield f'    short = f"{said} = {{{length}}}"'
-            yield '    raise ValueError(f"{short}: it is at least 1")'
+        yield from _raised(f"{said} = {{{length}}}", "short", ": it is at least 1")
 
     def _lines(self, fraction: Dim, scope: Scope) -> Iterator[str]:
         below = denominator_of(fraction)
@@ -102,12 +97,17 @@ class WholeSizes:
         folded = self.sizes.fold(fraction)
         said = f"{folded} = {fraction}" if folded.name else str(folded)
         said += f" = {_said(whole.text)}/{_said(parts.text)}"
-        line = f'    raise ValueError(f"{said} is not a whole number")'
-        if len(line) + 8 <= WIDTH:
-            yield line
-        else:
-            yield f'    division = f"{said}"'
-            yield '    raise ValueError(f"{division} is not a whole number")'
+        yield from _raised(said, "division", " is not a whole number")
+
+
+def _raised(said: str, variable: str, rest: str) -> Iterator[str]:
+    """Lines that refuse a size; what is said of it is a variable where the line would be long."""
+    line = f'    raise ValueError(f"{said}{rest}")'
+    if len(line) + 8 <= WIDTH:
+        yield line
+    else:
+        yield f'    {variable} = f"{said}"'
+        yield f'    raise ValueError(f"{{{variable}}}{rest}")'
 
 
 def _said(size: str) -> str:

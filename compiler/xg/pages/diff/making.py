@@ -7,7 +7,7 @@ from enum import Enum
 from hashlib import sha256
 from typing import cast
 
-from xg.diagnostics.lazy_dataclass import dataclass, field, replace
+from xg.diagnostics.lazy_dataclass import dataclass, replace
 from xg.ir.body import Body
 from xg.ir.dim import Dim
 from xg.ir.graph import Apply, Call, Graph, Param, Value
@@ -25,7 +25,7 @@ class Making:
     """
 
     operands: tuple[Operand, ...] = ()
-    arguments: Arguments = field(default=())
+    arguments: Arguments = ()
     formula: str = ""
 
     def as_in(self, other: Making, ours: Set[Operand], theirs: Set[Operand]) -> Making:
