@@ -294,3 +294,22 @@ def test_a_rank_changes_its_part_of_the_whole(opened: Open) -> None:
     box.send_keys("3")
     arrays[0]["W_up"][0, 7] = 3
     check(driver, program_, arrays)
+
+
+COUNTED = """
+const { from } = Float64Array;
+globalThis.made = 0;
+Float64Array.from = (...all) => { globalThis.made += 1; return from.apply(Float64Array, all); };
+"""
+
+
+def test_a_part_is_numbered_once_and_not_for_every_cell(opened: Open) -> None:
+    """The tables of a cut parameter ask of every cell where it is in the whole."""
+    driver = opened(text=page("mlp", "DP × TP"))
+    one(driver, "#tab-numbers").click()
+    cells = driver.find_elements("css selector", '#numbers [aria-label^="W_up, row"]')
+    script(driver, COUNTED)
+    for tab in ("code", "numbers") * 2:
+        one(driver, f"#tab-{tab}").click()
+    assert cells
+    assert script(driver, "return globalThis.made") == 0
