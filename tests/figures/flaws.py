@@ -30,7 +30,7 @@ WIDE = 40.0  # a box so wide has room for lines
 AT_CORNER = 7.5  # that are farther from its corners
 LEAST_OFF = 1.6  # how far an arrow may enter a circle off its middle
 SAME = 1.2  # lines nearer than this look like one
-BESIDE_RIM = 2.5  # as near, a line looks like part of a frame
+BESIDE_RIM = 3.5  # as near, in a picture that is not made smaller, a line looks like a frame's
 ALONG_RIM = 6.0  # where it runs so far along
 
 Found = TypeVar("Found")
@@ -195,6 +195,13 @@ class Picture:
 
     def upright_box(self, box: Box) -> Box:
         return box.turned() if self.rightward else box
+
+    @cached_property
+    def scale(self) -> float:
+        """How small a page of some width makes the picture: as its lines are thin."""
+        shapes = (part for arrow in self.arrows for part in arrow.element.parts)
+        widths = [part.width for part in shapes if isinstance(part, DrawnShape) and part.line]
+        return min(widths, default=style.LINE_WIDTH) / style.LINE_WIDTH
 
     @cached_property
     def texts(self) -> Nearby[tuple[str, str]]:
@@ -493,6 +500,7 @@ def frames(picture: Picture) -> Iterator[Flaw]:
     A lane of an axis may be left out.
     """
     boxes = {group.op: _frame(group) for group in picture.groups}
+    beside = BESIDE_RIM * picture.scale
     for group in picture.wanted:
         frame = boxes.get(group.id)
         if frame is None:
@@ -508,8 +516,8 @@ def frames(picture: Picture) -> Iterator[Flaw]:
         if frame is None:
             continue
         for a, b in _rim(frame):
-            for _, (number, (c, d)) in picture.lines.near(_around(a, b).grown(BESIDE_RIM)):
-                if _run_together(a, b, c, d, BESIDE_RIM, ALONG_RIM):
+            for _, (number, (c, d)) in picture.lines.near(_around(a, b).grown(beside)):
+                if _run_together(a, b, c, d, beside, ALONG_RIM):
                     yield Flaw("line along frame", picture.arrows[number].name, group)
             for box, (_, owner) in picture.texts.near(_around(a, b)):
                 if _meets(a, b, box.grown(-1)):

@@ -29,6 +29,7 @@ from xg.pages.views import views
 
 Named = Iterator[tuple[str, Figure]]
 POINTS = 72.0  # in an inch
+WIDTHS = (3.3, 5.0)
 DEPTHS = range(4)
 # A page of some width may be no whole pixels, and its corners are as near as its scale is small.
 OF_WIDTHS = ("broken pixel", "line at corner")
@@ -42,7 +43,7 @@ def of_options(figure: Figure) -> Named:
     yield "legend", replace(figure, legend=True)
     yield "to the right", replace(figure, rightward=True)
     yield "to the right, legend", replace(figure, rightward=True, legend=True, has_heading=False)
-    for inches in (3.3, 5.0):
+    for inches in WIDTHS:
         yield f"{inches} in wide", replace(figure, width=inches * POINTS)
 
 
@@ -83,6 +84,9 @@ def of_case(case: tuple[Path, str | None]) -> tuple[int, list[str]]:
                 opened = program.figure(view, depth=depth)
                 drawn.append((f"depth {depth}", opened))
                 drawn.append((f"depth {depth}, to the right", replace(opened, rightward=True)))
+                for inches in WIDTHS:
+                    narrow = replace(opened, width=inches * POINTS)
+                    drawn.append((f"depth {depth}, {inches} in wide", narrow))
             more, wrong = looked_at(called, iter(drawn))
             count, found = count + more, found + wrong
     return count, found

@@ -6,7 +6,7 @@ from dataclasses import replace
 from functools import cache
 
 import pytest
-from figures.flaws import crossings, flaws
+from figures.flaws import Picture, crossings, flaws, frames
 from library import shipped
 from tier import THOROUGH
 
@@ -66,6 +66,12 @@ def test_an_opened_overview_has_no_flaw(name: str, depth: int, direction: str) -
     display, placed = _painted(name, depth, direction)
     assert placed.warning == ""
     assert flaws(display, _figure(name, depth).groups) == []
+
+
+def test_a_rim_is_clear_of_a_line_and_its_way_back_on_a_narrow_page() -> None:
+    """The rim is not between the two: its heading gives way where the rim belongs."""
+    figure = replace(_figure("resnet.Stage", 2), width=5.1 * 72)
+    assert list(frames(Picture(painted(figure)[0], figure.groups))) == []
 
 
 def test_a_figure_whose_frame_cannot_be_wider_is_placed_in_another_way(

@@ -149,18 +149,42 @@ class Surroundings:
     outside: Sequence[tuple[Point, Point]]
 
 
-def settled(frame: Frame, inside: Box, around: Surroundings) -> tuple[Frame, bool]:
-    """Move a frame's rim off lines along it and texts under it, as little as that needs.
+def framed(
+    group: FigureGroup,
+    inside: Box,
+    box: Box,
+    occupied: Sequence[Box],
+    nodes: Mapping[str, Box],
+    around: Surroundings,
+) -> tuple[Frame, bool]:
+    """Set a frame's heading, then move its rim; return whether both found a place off all else.
+
+    Where they did not, the heading may be where the rim belongs, so the rim is moved first.
+    """
+
+    def headed(box: Box) -> tuple[Frame, bool]:
+        frame = _finished(group, box, occupied, nodes)
+        settled, is_clear = _off_lines(frame.box, bounding_box([inside, frame.text]), around)
+        return replace(frame, box=settled), is_clear and not frame.covers
+
+    frame, is_clear = headed(box)
+    if is_clear:
+        return frame, True
+    moved, is_clear = headed(_off_lines(box, inside, around)[0])
+    return (moved if is_clear else frame), is_clear
+
+
+def _off_lines(box: Box, inside: Box, around: Surroundings) -> tuple[Box, bool]:
+    """Move a rim off lines along it and texts under it, as little as that needs.
 
     A side that moves makes the others longer, so each is looked at twice, in the better of two
     orders. Return whether all sides found such a place, too.
     """
-    inside = bounding_box([inside, frame.text])
-    results = (_settled(frame.box, inside, around, sides) for sides in (_SIDES, _SIDES[::-1]))
+    results = (_settled(box, inside, around, sides) for sides in (_SIDES, _SIDES[::-1]))
     first, troubles = next(results)
     if troubles:
         first, troubles = min((first, troubles), *results, key=lambda result: result[1])
-    return replace(frame, box=first), not troubles
+    return first, not troubles
 
 
 def _settled(
@@ -226,7 +250,7 @@ def _sorted(one: float, other: float) -> tuple[float, float]:
     return (one, other) if one < other else (other, one)
 
 
-def finished(
+def _finished(
     group: FigureGroup, box: Box, occupied: Sequence[Box], nodes: Mapping[str, Box]
 ) -> Frame:
     """Set the heading into the first line of a frame: at its left, at its right or between.

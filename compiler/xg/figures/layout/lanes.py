@@ -15,10 +15,9 @@ from xg.figures.layout.frames import (
     Frame,
     Surroundings,
     beside_frames,
-    finished,
     frame_box,
+    framed,
     rank_frames,
-    settled,
     strange_lines,
     strips,
     without_strangers,
@@ -88,13 +87,10 @@ def lanes(placed: PlacedFigure) -> Lanes:
             found = found[0], without_strangers(*found, outside)
             found = found[0], beside_frames(*found, others)
         if found is not None:
-            inside, box = found
-            frame = finished(group, box, [*taken, *inner], placed.nodes)
             strangers = [box for node, box in placed.nodes.items() if node not in group.nodes]
             other = [one.text for one in result.frames.values()]
             around = Surroundings(strangers, lines, [*texts, *other], outside)
-            frame, is_clear = settled(frame, inside, around)
-            is_clear = is_clear and not frame.covers
+            frame, is_clear = framed(group, *found, [*taken, *inner], placed.nodes, around)
             if is_clear or not group.is_axis:
                 result.frames[group.id] = frame
                 taken += _rim(frame.box)
