@@ -12,7 +12,7 @@ from tests.codegen.emitted.test_ranges import arrays_of
 
 import xg
 from xg.driver import BACKENDS
-from xg.verify.reference.interpret import BadInput, bind_sizes
+from xg.verify.reference.bind_sizes import BadInput, bind_sizes
 
 BODY = "X -> BC[b, s -> b, s, m=M] -> sum[M] : Y"
 # The dims of a file, the size of X, and how many times as many numbers are summed.
@@ -63,6 +63,14 @@ def test_an_input_fits_what_defines_its_size(backend: str) -> None:
             forward(arrays_of(backend)(np.ones((2, 8)).tolist()))
     with pytest.raises(BadInput, match=re.escape("should be [2, 4], but is [2, 8]")):
         bind_sizes(xg.compile(source=of(APART, "D_h")).graphs, {"X": np.ones((2, 8))})
+
+
+def test_the_interpreter_numbers_what_a_length_is_divided_by() -> None:
+    program = xg.compile(source=of("dim B, H = 6, N_H, D_h = H/N_H, M = 2*N_H", "D_h")).graphs
+    assert bind_sizes(program, {"X": np.ones((2, 3))})["N_H"] == 2
+    said = re.escape("X [B, H/N_H] has shape [2, 4]: nothing numbers N_H")
+    with pytest.raises(BadInput, match=said):
+        bind_sizes(program, {"X": np.ones((2, 4))})
 
 
 def test_a_shape_is_written_with_the_name_that_is_no_others() -> None:

@@ -16,11 +16,11 @@ import numpy as np
 
 from xg.diagnostics.lazy_dataclass import dataclass, field
 from xg.ir.graph import Apply, Backward, Call, Graph, Program, Value, ports
-from xg.ir.instances import inside
 from xg.ir.loop import Loop
 from xg.ir.parameters import frozen_paths, join
 from xg.ir.tensor import TensorType
 from xg.ir.walk import level_by_level
+from xg.verify.reference.bind_sizes import bind_sizes, rebind
 from xg.verify.reference.body_cache import BodyCache
 from xg.verify.reference.evaluate import (
     FLOATS,
@@ -37,10 +37,6 @@ from xg_runtime.module import Array
 Arrays = Mapping[str, Array]
 Edge = tuple[str, Value]  # the path of a call, and a value of its graph or of its backward pass
 Key = TypeVar("Key")
-
-
-class BadInput(ValueError):
-    """Arrays that do not fit the program, in the file's symbols."""
 
 
 @dataclass(slots=True)
@@ -342,7 +338,7 @@ def _accumulate(totals: dict[Key, Array], key: Key, part: Array, arithmetic: Num
     totals[key] = part if array is None else arithmetic.add(array, part)
 
 
-# ---- parameters and sizes -----------------------------------------------------------------------
+# ---- parameters ----------------------------------------------------------------------------------
 
 
 def _paths(call: Call, record: Record) -> list[str]:
@@ -351,46 +347,6 @@ def _paths(call: Call, record: Record) -> list[str]:
     count = call.count.evaluate(record.sizes)
     rounds = range(call.first, call.first + count)
     return [join(record.path, f"{call.path}.{number}") for number in rounds]
-
-
-def rebind(call: Call, caller: Graph, callee: Graph, numbers: Mapping[str, int]) -> dict[str, int]:
-    """Numbers for a callee's symbols: its own definitions win over the caller's."""
-    inner_sizes = {
-        name: dim.evaluate(numbers) for name, dim in inside(call, caller, callee, {}).items()
-    }
-    own = {n: value for n, value in callee.sizes.defaults.items() if n not in numbers}
-    return callee.sizes.bind(_free(callee, {**own, **numbers, **inner_sizes}))
-
-
-def bind_sizes(program: Program, arrays: Arrays, states: Arrays | None = None) -> dict[str, int]:
-    """A number for every symbol: from the arrays' shapes, else by default; all must agree."""
-    graph = program.main
-    numbers = dict(graph.sizes.bind(program.numbers))
-    read = (*graph.inputs, *(param.value for param in graph.params))
-    by_value = {value: arrays.get(str(value.name)) for value in read}
-    by_value |= {state.past: (states or {}).get(state.name) for state in graph.states}
-    for value, array in by_value.items():
-        type_ = graph.types[value]
-        if array is None:
-            raise BadInput(f"{value.name} {type_} is missing")
-        if array.ndim != len(type_.shape):
-            raise BadInput(f"{value.name} {type_} cannot have shape {list(array.shape)}")
-        for dim, length in zip(type_.shape, array.shape, strict=True):
-            name, parts = graph.sizes.symbol_and_divisors(dim)
-            if name is not None and name not in graph.sizes.definitions:
-                numbers[name] = length * parts.evaluate(numbers)
-    numbers = {**numbers, **graph.sizes.bind(_free(graph, numbers))}
-    for value, array in by_value.items():
-        type_ = graph.types[value]
-        expected = tuple(dim.evaluate(numbers) for dim in type_.shape)
-        if array is not None and expected != array.shape:
-            shape = list(array.shape)
-            raise BadInput(f"{value.name} {type_} should be {list(expected)}, but is {shape}")
-    return numbers
-
-
-def _free(graph: Graph, numbers: Mapping[str, int]) -> dict[str, int]:
-    return {name: n for name, n in numbers.items() if name not in graph.sizes.definitions}
 
 
 def initial(program: Program, seed: int = 0) -> dict[str, Array]:
