@@ -19,6 +19,8 @@ FILE: Final = Path(__file__).with_suffix(".xg")
 PLACES: Final = {128: (8, 28, 28), 64: (8, 56, 56), 16: (8, 32, 32)}  # by channels
 GOALS: Final = (
     ("xg torch, kernels", 128, 1.05),
+    ("xg torch, kernels", 64, 1.05),
+    ("xg torch, kernels", 16, 1.05),
     ("xg NumPy, kernels", 128, 3.0),
     ("xg NumPy, kernels", 64, 3.0),
     ("xg NumPy, kernels", 16, 3.0),
