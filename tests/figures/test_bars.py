@@ -156,6 +156,17 @@ def test_a_bar_says_what_it_sums_in_the_backward_pass() -> None:
 # ---- boxes between bars -----------------------------------------------------------------------
 
 
+def test_arrows_to_bars_outside_say_which_values_they_are() -> None:
+    """Under FSDP parameters come from above and gradients go below: of no one node, so by words."""
+    figure = drawn("bert", "FSDP_TP", N_D=2)
+    display, _ = painted(figure)
+    loose = [one for one in display.elements if one.kind == "edge" and one.wire is None]
+    parts = [part for one in loose for part in one.parts if isinstance(part, DrawnText)]
+    said = ["".join(span.text for span in part.line.spans) for part in parts]
+    assert sorted(said) == ["gradients", "gradients", "parameters", "parameters"]
+    assert flaws(display, figure.groups) == []
+
+
 def test_two_boxes_of_one_block_have_two_names() -> None:
     """Moves of key heads cut Llama's attention: both parts were Grouped-Query Attention."""
     nodes = drawn("llama", "TP").columns[0].nodes

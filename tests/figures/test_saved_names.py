@@ -79,7 +79,6 @@ def test_the_name_is_that_of_the_next_label() -> None:
     [
         ("moe", "MoE", "H_0", ()),  # in front of H_1
         ("resnet", "ResNet", "X_1", ()),  # in front of X_2
-        ("unet", "UNet", "X_5", ()),  # in front of X_4, where X_3 is another
         ("encoder_decoder", "Decoder", "H_0", ("H_3",)),
     ],
 )

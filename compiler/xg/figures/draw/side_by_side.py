@@ -7,6 +7,7 @@ from dataclasses import replace
 from itertools import accumulate
 from typing import Final
 
+from xg.figures.draw import font
 from xg.figures.draw.arrow import arrow
 from xg.figures.draw.bars import CLEAR, BarRoom, bar_element, bar_rooms
 from xg.figures.draw.display import Display, DrawnShape, DrawnText, Element, Wire
@@ -42,6 +43,7 @@ _WIDEST: Final = 1500.0  # of columns that are all drawn: about as much as a scr
 _INSET: Final = 6.0  # of a lane in a rank's frame
 _LEAST: Final = 3.0
 _DOTS: Final = "· · ·"
+_SENT: Final = {BarPlace.ABOVE: "parameters", BarPlace.BELOW: "gradients"}
 
 
 def side_by_side(figure: Figure, placed: PlacedFigure) -> Display:
@@ -221,7 +223,10 @@ class _ColumnSheet:
         return boxes
 
     def outer_arrows(self) -> Iterator[Element]:
-        """Yield the arrows between every column and the bars above and under all of them."""
+        """Yield the arrows between every column and the bars above and under all of them.
+
+        The last one says of all at its side which values they are: it comes from no one node.
+        """
         frame = bounding_box(self.frame_boxes)
         for where in (BarPlace.ABOVE, BarPlace.BELOW):
             bars = [bar for bar in self.figure.bars if bar.where is where]
@@ -232,7 +237,8 @@ class _ColumnSheet:
                     line, look = ((x, box.bottom), (x, frame.top)), EdgeStyle.SINGLE
                 else:
                     line, look = ((x, frame.bottom), (x, box.top)), EdgeStyle.DASHED
-                parts = arrow(polyline(line), look)
+                words = [_sent(where, x, frame)] if bar is bars[-1] else []
+                parts = (*arrow(polyline(line), look), *words)
                 for place in range(len(self.figure.columns)):
                     if place not in self.folded:
                         yield moved(Element("", "edge", "", parts), self.shifts[place], 0.0)
@@ -293,6 +299,14 @@ class _ColumnSheet:
 
     def _is_inside(self, number: int, brace: FigureBrace) -> bool:
         return set(self.figure.braces[number].nodes) <= set(brace.nodes)
+
+
+def _sent(where: BarPlace, x: float, frame: Box) -> DrawnText:
+    """Say, beside the arrows to the bars outside, which values they are."""
+    words = typeset(plain(_SENT[where]), style.SHAPE_SIZE)
+    top = frame.top - _OUTSIDE if where is BarPlace.ABOVE else frame.bottom
+    y = top + (_OUTSIDE + font.CAP_HEIGHT * style.SHAPE_SIZE) / 2
+    return DrawnText(words, x + style.LABEL_GAP, y, Color.MUTED)
 
 
 def _dots(box: Box) -> DrawnText:
