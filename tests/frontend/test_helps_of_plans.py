@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 from frontend.refused import refused
+
+from xg.frontend.choices import check_choices
+from xg.frontend.project import read_project
 
 MESH = "dim B, S, D = 4\nmesh N_D = 2\n"
 NET = """block Net(X [B, S, D]) -> Y [B, S, D] {
@@ -83,3 +88,18 @@ def test_the_help_leads_to_a_program_under_its_plan(case: str) -> None:
         text = text.replace(written, instead)
     # a mesh axis that divides nothing any more is warned of
     assert [each for each in refused(text) if each.severity == "error"] == [], text
+
+
+@pytest.mark.parametrize("taken", ["", 'use Twice from "ops.xg"\n'])
+def test_a_plan_of_an_operator_is_refused(taken: str, tmp_path: Path) -> None:
+    """One of the file, or taken from another."""
+    define = "op Twice(x) = 2*x\n"
+    (tmp_path / "ops.xg").write_text("dim B, D\n" + define)
+    (tmp_path / "net.xg").write_text(
+        f"{taken}{MESH}{'' if taken else define}"
+        "block Net(X [B, S, D]) -> Y [B, S, D] {\n    X -> Twice : Y\n}\n"
+        "plan DP of Twice { X [B/N_D, S, D] }\n"
+    )
+    (said,) = check_choices(read_project(tmp_path / "net.xg"))
+    assert said.message == "no block is called Twice"
+    assert said.help == ("Twice is an operator: a plan is of a block that uses it",)

@@ -320,7 +320,7 @@ class _Checker:
 
     def planned(self, entries: Sequence[str]) -> list[str]:
         """The blocks of the file's plans that are from other files."""
-        taken = {name.name for use in self.project.main.uses for name in use.names}
+        taken = {n.name for use in self.project.main.uses for n in use.names} & self.waiting.keys()
         names = dict.fromkeys(
             plan.block.name for plan in only(ast.Plan, self.project.main.plan_decls)
         )

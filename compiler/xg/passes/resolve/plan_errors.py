@@ -102,6 +102,12 @@ class PlanOfUnknown(UnknownName):
     code = "XG0237"
     title = "no block is called {name}"
     fix = "take the block from its file with `use`"
+    is_operator: bool = False
+
+    def helps(self) -> tuple[str, ...]:
+        if self.is_operator:
+            return (f"{self.name} is an operator: a plan is of a block that uses it",)
+        return super().helps()
 
 
 class PlanTwice(ProblemAt):

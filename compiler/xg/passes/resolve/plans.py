@@ -149,7 +149,9 @@ class _Plans:
                 self.texts.pop(name, None)
                 self.products[name] = decl
             elif block not in unit.blocks:
-                self.refuse(name, PlanOfUnknown(decl.block.span, block, tuple(unit.blocks)))
+                is_operator = unit.operator(block) is not None
+                of = PlanOfUnknown(decl.block.span, block, tuple(unit.blocks), is_operator)
+                self.refuse(name, of)
             elif unit.blocks[block] in needed:
                 self.products.pop(name, None)
                 self.texts.setdefault(name, {})[unit.blocks[block]] = (decl, unit)
