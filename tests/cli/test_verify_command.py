@@ -180,3 +180,23 @@ def test_the_first_edge_that_is_not_a_number_is_named(xg: Xg, folder: Path) -> N
     assert said.code == 4
     assert "l of rows.0 is not a number (NaN): lg of h, line 5" in said.err
     assert "drawn around 0" in said.err
+
+
+def test_a_block_is_proven_beside_one_of_its_name_in_a_used_file(xg: Xg, folder: Path) -> None:
+    (folder / "used.xg").write_text(
+        "dim B, D = 4\nblock A(X [B, D]) -> Y [B, D] {\n    X -> tanh : Y\n}\n"
+        "block L(X [B, D]) -> Y [B, D] {\n    X -> A : Y\n}\n"
+    )
+    (folder / "net.xg").write_text(
+        'use L from "used.xg"\ndim B, D = 4\nmesh N_D = 2\n'
+        "block A(X [B, D]) -> Y [B, D] {\n    X -> GELU : Y\n}\n"
+        "block Net(X [B, D]) -> Y [B, D] {\n    X -> L : Y\n}\n"
+        "plan DP of A {\n    X [B/N_D, D]\n}\n"
+    )
+    for words in ([], ["--every-choice"]):
+        said = xg("verify", "net.xg", *words).out
+        assert [line for line in said.splitlines() if line.startswith("net")] == [
+            "net.xg: Net",
+            "net.xg: A",
+        ]
+    assert "net.xg: A, plan DP" in xg("verify", "net.xg", "--plan", "DP").out

@@ -126,6 +126,54 @@ def test_blocks_that_only_another_choice_of_a_used_file_reaches_are_met(tmp_path
     assert found.message == "T cannot make [B, D] from [B, D] by reordering axes"
 
 
+OF_ONE_NAME = """\
+dim B, D = 4
+option act = tanh | T
+block A(X [B, D]) -> Y [B, D] {
+    X -> act : Y
+}
+block L(X [B, D]) -> Y [B, D] {
+    X -> A -> ReLU : Y
+}
+"""
+
+
+@pytest.mark.parametrize("own", ["X -> ReLU", "X -> ReLU if norm = post"])
+def test_blocks_of_one_name_in_two_files_are_two(tmp_path: Path, own: str) -> None:
+    """A of the used file has a choice that the file's own A does not have."""
+    (tmp_path / "used.xg").write_text(OF_ONE_NAME)
+    (tmp_path / "net.xg").write_text(
+        'use L from "used.xg"\ndim B, D = 4\noption norm = pre | post\n'
+        f"block A(X [B, D]) -> Y [B, D] {{\n    {own} -> tanh : Y\n}}\n"
+        "block Net(X [B, D]) -> Y [B, D] {\n    X -> L -> tanh if norm = post : Y\n}\n"
+    )
+    (found,) = check_choices(read_project(tmp_path / "net.xg"))
+    assert found.message == "T cannot make [B, D] from [B, D] by reordering axes"
+    with pytest.raises(xg.DiagnosticError):
+        xg.compile(tmp_path / "net.xg", options={"act": "T"})
+    met = choices_to_meet(read_project(tmp_path / "net.xg"), {"act": "tanh"})
+    of_a = {settings.get("norm", "pre") for block, settings in met if block == "A"}
+    assert of_a == ({"pre", "post"} if "norm" in own else {"pre"})
+
+
+def test_demands_of_blocks_of_one_name_in_two_files_are_two(tmp_path: Path) -> None:
+    (tmp_path / "used.xg").write_text(
+        "dim B, D\noption f = Whole | Thirds\n"
+        "block Whole(X [B, D]) -> Y [B, D] {\n    X -> tanh : Y\n}\n"
+        "block Thirds(X [B, D]) -> Y [B, D] {\n"
+        "    X -> R[b, (t, n=D/3) -> b, t, n] -> R : Y\n}\n"
+        "block A(X [B, D]) -> Y [B, D] {\n    X -> f : Y\n}\n"
+        "block L(X [B, D]) -> Y [B, D] {\n    X -> A : Y\n}\n"
+    )
+    (tmp_path / "net.xg").write_text(
+        'use L from "used.xg"\ndim B, E = 7\n'
+        "block A(X [B, E]) -> Y [B, E] {\n    X -> tanh : Y\n}\n"
+        "block Net(X [B, E]) -> Y [B, E] {\n    X -> L : Y\n}\n"
+    )
+    (found,) = check_choices(read_project(tmp_path / "net.xg"))
+    assert found.message == "D/3 = 7/3 is not a whole number"
+
+
 THIRDS = """\
 dim B, D = 6, E = 7
 option f = tanh | Third

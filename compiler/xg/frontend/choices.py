@@ -17,15 +17,16 @@ from xg.diagnostics.diagnostic import MISTAKES_AT_MOST, Diagnostic, DiagnosticEr
 from xg.diagnostics.gc_pause import resting_collector
 from xg.diagnostics.lazy_dataclass import dataclass
 from xg.diagnostics.limits import CheckedOperators, spell_count
+from xg.diagnostics.source import Span
 from xg.frontend.blocks import concerning
 from xg.frontend.check_memory import Adopted, CheckMemory
-from xg.frontend.combinations import PRODUCT_AT_MOST, Choice, choices_of, mentioned_words
+from xg.frontend.combinations import PRODUCT_AT_MOST, Choice, choices_of, joined, mentioned_words
 from xg.frontend.demands import Demands
 from xg.frontend.errors import UntriedChoices
 from xg.frontend.exchanged_axes import exchanged_axes
 from xg.frontend.loss_operands import loss_operands
 from xg.frontend.project import Project
-from xg.frontend.typed import ProjectTyper, Settings, TypedBlocks, type_project
+from xg.frontend.typed import ProjectTyper, Settings, TypedBlocks, named_block, type_project
 from xg.frontend.unused import unused
 from xg.frontend.wrong_sizes import without_wrong_sizes
 from xg.ir.graph import Graph, Program
@@ -144,7 +145,7 @@ def choices_to_meet(
     """
     checker = _Checker(project, settings or {})
     blocks = [each.name.name for each in reversed(project.main.blocks)]
-    checker.check([block] if block in checker.waiting else blocks)
+    checker.check(blocks if block is None else [block])
     if checker.has_errors:
         raise DiagnosticError(checker.diagnostics())
     return checker.met
@@ -158,7 +159,10 @@ def _check_operators(project: Project) -> None:
 
 
 class _Checker:
-    """Types blocks of a project until each has met its combinations."""
+    """Types blocks of a project until each has met its combinations.
+
+    Blocks are known by their places: those of two files may have one name.
+    """
 
     def __init__(
         self, project: Project, settings: Settings, memory: CheckMemory | None = None
@@ -177,12 +181,13 @@ class _Checker:
         }
         self.default = {name: words[0] for name, words in self.options.items()}
         self.waiting = {
-            block.name.name: choices_of(block, self.options, settings)
+            block.span: choices_of(block, self.options, settings)
             for module in modules
             for block in module.blocks
         }
         self.demands = Demands.of(modules, self.options, settings)
-        self.entries: dict[str, str] = {}  # a block that reaches each block
+        self.entries: dict[Span, str] = {}  # a block that reaches each block
+        self.own = {each.span: each.name.name for each in project.main.blocks}
         self.met: list[tuple[str, Settings]] = []
         self.typed: list[Program] = []
         self.programs: list[Program] = []  # all that were typed without errors
@@ -215,9 +220,10 @@ class _Checker:
     def _type(self, entries: Sequence[str]) -> None:
         """Type these blocks, callers first, and with them what they call."""
         for entry in entries:
-            while self.waiting[entry] and not self.is_hopeless:
-                self._meet(entry, self.waiting[entry].pop(0))
-        seen: set[str] = set()
+            block = named_block(self.project, entry).span
+            while self.waiting[block] and not self.is_hopeless:
+                self._meet(entry, self.waiting[block].pop(0))
+        seen: set[Span] = set()
         while reached := [block for block in self.entries if block not in seen]:  # meeting adds
             seen.update(reached)
             for block in reached:
@@ -230,13 +236,13 @@ class _Checker:
         """Type callers in the choices that decide what their callees demand of them."""
         if self.has_errors or self.is_partial:
             return
-        main = {each.name.name for each in self.project.main.blocks}
         for block, choice in self.demands.unmet():
             if not self.is_hopeless:
-                self._meet(block if block in main else self.entries[block], choice)
+                self._meet(self.own.get(block, self.entries[block]), choice)
 
     def _meet(self, entry: str, choice: Choice) -> None:
-        together = self._together(choice)
+        waiting, turn = self.waiting.values(), len(self.met)
+        together = joined(choice, waiting, self.options.keys(), turn)
         settings = {**concerning(self.project, entry, self.settings), **together}
         try:
             typed, mistakes = self.typer.partly(entry, settings, unresolved=self.is_partial)
@@ -256,7 +262,7 @@ class _Checker:
         all_settings = {**self.default, **self.settings, **together}
         if self.options.keys() - self.settings.keys() and not self.is_partial:
             self.demands.read(typed, {name: str(all_settings[name]) for name in self.options})
-        for block in {graph.block for graph in graphs.values()}:
+        for block in {graph.span for graph in graphs.values()}:
             self.entries.setdefault(block, entry)
             self.waiting[block] = [
                 c for c in self.waiting[block] if not c.items() <= all_settings.items()
@@ -278,7 +284,7 @@ class _Checker:
         """The blocks of the file, or one of them, with more combinations than are checked."""
         for block in self.project.main.blocks:
             words = mentioned_words(block, self.options, self.settings)
-            words = {**words, **self.demands.words.get(block.name.name, {})}
+            words = {**words, **self.demands.words.get(block.span, {})}
             count = prod(map(len, words.values()))
             if only in (None, block.name.name) and count > PRODUCT_AT_MOST:
                 many, option = spell_count(count), next(iter(words))
@@ -320,7 +326,8 @@ class _Checker:
 
     def planned(self, entries: Sequence[str]) -> list[str]:
         """The blocks of the file's plans that are from other files."""
-        taken = {n.name for use in self.project.main.uses for n in use.names} & self.waiting.keys()
+        blocks = {block.name.name for module in self.project.modules for block in module.blocks}
+        taken = blocks & {name.name for use in self.project.main.uses for name in use.names}
         names = dict.fromkeys(
             plan.block.name for plan in only(ast.Plan, self.project.main.plan_decls)
         )
@@ -353,20 +360,6 @@ class _Checker:
             if self.is_hopeless:
                 return
 
-    def _together(self, choice: Choice) -> Choice:
-        """The choice, with what other blocks have yet to meet and does not contradict it."""
-        together = dict(choice)
-        for waiting in self.waiting.values():
-            if self.options.keys() <= together.keys():
-                break
-            place = len(self.met) % max(len(waiting), 1)  # another one each time
-            for other in (*waiting[place:], *waiting[:place]):
-                shared = {name: word for name, word in other.items() if name in self.options}
-                if not _contradict(shared, together):
-                    together.update(shared)
-                    break
-        return together
-
     def diagnostics(self) -> tuple[Diagnostic, ...]:
         """All that was found, in the order of the files."""
         files = [module.span.source.name for module in self.project.modules]
@@ -394,7 +387,3 @@ class _Checker:
         """Whether a program has passed a limit, or has so many errors that more do not help."""
         limits = (each for each in self.found.values() if each.code.startswith(OF_LIMITS))
         return len(self.found) >= MISTAKES_AT_MOST or any(limits)
-
-
-def _contradict(one: Choice, other: Choice) -> bool:
-    return any(other.get(name, word) != word for name, word in one.items())

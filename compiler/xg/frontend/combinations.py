@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence, Set
 from itertools import product
 from math import prod
 
@@ -30,3 +30,27 @@ def mentioned_words(block: ast.Block, options: Words, settings: Settings) -> Wor
     words = {**options, **{name: words for name, words in own.items() if words}}
     mentioned_names = mentions(block)
     return {n: words[n] for n in words if n not in settings and (n in own or n in mentioned_names)}
+
+
+def joined(
+    choice: Choice, waiting: Iterable[Sequence[Choice]], options: Set[str], turn: int
+) -> Choice:
+    """The choice, with what other blocks have yet to meet and does not contradict it.
+
+    Each turn begins with others of a block.
+    """
+    together = dict(choice)
+    for choices in waiting:
+        if options <= together.keys():
+            break
+        place = turn % max(len(choices), 1)
+        for other in (*choices[place:], *choices[:place]):
+            shared = {name: word for name, word in other.items() if name in options}
+            if not _contradict(shared, together):
+                together.update(shared)
+                break
+    return together
+
+
+def _contradict(one: Choice, other: Choice) -> bool:
+    return any(other.get(name, word) != word for name, word in one.items())

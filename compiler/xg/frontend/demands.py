@@ -14,6 +14,7 @@ from itertools import product
 from math import prod
 
 from xg.diagnostics.lazy_dataclass import dataclass, field
+from xg.diagnostics.source import Span
 from xg.frontend.combinations import PRODUCT_AT_MOST, Choice, Words, mentioned_words
 from xg.frontend.typed import Settings
 from xg.ir.axes import axes_of
@@ -58,13 +59,13 @@ class _Known:
 class Demands:
     """All that typed programs tell of the demands of their blocks.
 
-    `own` are the open options that each block mentions, `options` all of them.
+    `own` are the open options that each block mentions, by its place; `options` all of them.
     """
 
-    def __init__(self, options: Words, own: Mapping[str, Words]) -> None:
+    def __init__(self, options: Words, own: Mapping[Span, Words]) -> None:
         self.options = options
         self.own = own
-        self.words: dict[str, Words] = {}  # the options that a block has to meet
+        self.words: dict[Span, Words] = {}  # the options that a block has to meet
         self._met: dict[BlockId, list[_Met]] = {}
         self._demands: dict[int, tuple[Graph, frozenset[Demand]]] = {}
 
@@ -72,7 +73,7 @@ class Demands:
     def of(cls, modules: Sequence[ast.Module], options: Words, settings: Settings) -> Demands:
         """Nothing is known yet of the blocks of these files."""
         blocks = [block for module in modules for block in module.blocks]
-        own = {block.name.name: mentioned_words(block, options, settings) for block in blocks}
+        own = {block.span: mentioned_words(block, options, settings) for block in blocks}
         shared = {
             block: {name: each for name, each in words.items() if name in options}
             for block, words in own.items()
@@ -85,22 +86,25 @@ class Demands:
             callees = {call.callee: program.graphs[call.callee] for call in graph.calls}
             self._met.setdefault(graph.block_id, []).append(_Met(graph, words, callees))
 
-    def unmet(self) -> list[tuple[str, Choice]]:
+    def unmet(self) -> list[tuple[Span, Choice]]:
         """Blocks and choices in which they have not been met, but are to be; callers first."""
         calls = {
             block: {callee.block_id for each in met for callee in each.callees.values()}
             for block, met in self._met.items()
         }
         known: dict[BlockId, _Known] = {}
-        found: list[tuple[str, Choice]] = []
+        found: list[tuple[Span, Choice]] = []
         for block in TopologicalSorter(calls).static_order():
             known[block], asked = self._know(block, calls[block], known)
             if asked:
-                name = block[1]
-                words = {**self.own.get(name, {}), **{each: self.options[each] for each in asked}}
-                self.words[name] = words
-                found += [(name, c) for c in _choices(words) if not self._is_met(block, c)]
+                place = self._place(block)
+                words = {**self.own[place], **{each: self.options[each] for each in asked}}
+                self.words[place] = words
+                found += [(place, c) for c in _choices(words) if not self._is_met(block, c)]
         return found[::-1]
+
+    def _place(self, block: BlockId) -> Span:
+        return self._met[block][0].graph.span
 
     def _is_met(self, block: BlockId, choice: Choice) -> bool:
         return any(choice.items() <= each.words.items() for each in self._met[block])
@@ -109,7 +113,7 @@ class Demands:
         self, block: BlockId, callees: set[BlockId], known: Mapping[BlockId, _Known]
     ) -> tuple[_Known, list[str]]:
         """The demands of a block, and options beside its own in which it is to be met."""
-        own = self.own.get(block[1], {})
+        own = self.own[self._place(block)]
         below = dict.fromkeys(name for each in sorted(callees) for name in known[each].deciding())
         words = {**own, **{name: self.options[name] for name in below}}
         found, changed = _Known(words), Table()

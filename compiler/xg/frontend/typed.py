@@ -17,7 +17,7 @@ from xg.ir.size_checks import NumberedKey, check_numbers
 from xg.passes.infer import infer, infer_partly
 from xg.passes.infer.typed import TypedGraphs
 from xg.passes.resolve import Resolver, entry_block, resolve
-from xg.passes.resolve.errors import UnusedParam
+from xg.passes.resolve.errors import Refused, UnusedParam
 from xg.passes.resolve.resolved import ResolvedGraphs
 from xg.passes.resolve.units import Defined, Linker
 from xg.syntax import ast
@@ -145,6 +145,17 @@ def declared_dims(project: Project) -> dict[str, Span]:
 
 def dims_of(project: Project, block: str | None) -> frozenset[str]:
     """The dims that can be set where a block is compiled: those of the files, and its own."""
+    own = (decl.name.name for decl in named_block(project, block).dims)
+    return frozenset((*declared_dims(project), *own))
+
+
+def named_block(project: Project, block: str | None) -> ast.Block:
+    """The block that is compiled under a name, of the file or taken from another.
+
+    Raises DiagnosticError where there is none.
+    """
     name = ascii_name(block) if block is not None else None
-    entry = entry_block(project.main, project.load, name)
-    return frozenset((*declared_dims(project), *(decl.name.name for decl in entry.dims)))
+    try:
+        return entry_block(project.main, project.load, name)
+    except Refused as refused:
+        raise DiagnosticError.of(*refused.problems) from None

@@ -14,11 +14,12 @@ import numpy as np
 
 import xg_runtime.ranks as ranks
 from xg.diagnostics.lazy_dataclass import dataclass
+from xg.diagnostics.source import Span
 from xg.driver import BACKENDS, Program, compile_project
 from xg.frontend.blocks import concerning
 from xg.frontend.choices import choices_to_meet
 from xg.frontend.project import Project
-from xg.frontend.typed import Settings, shape_project
+from xg.frontend.typed import Settings, named_block, shape_project
 from xg.passes.pipelines import SINGLE_AROUND
 from xg.passes.runner import run
 from xg.verify.check_traffic import TrafficCheck, count
@@ -95,14 +96,15 @@ def wanted(
     """
     declared = project.main.plan_decls
     plans = list(dict.fromkeys(each.name.name for each in declared)) if plan is None else [plan]
-    met: set[str] = set()
-    blocks = [block] if block is not None else [b.name.name for b in reversed(project.main.blocks)]
-    for name in blocks:
-        if name in met:
+    met: set[Span] = set()
+    blocks = project.main.blocks[::-1] if block is None else [named_block(project, block)]
+    for each_block in blocks:
+        name = each_block.name.name
+        if each_block.span in met:
             continue
         own = concerning(project, name, settings)
         typed = shape_project(project, name, {**mesh_sizes(project), **own})
-        met.update(graph.block for graph in typed.graphs.values())
+        met.update(graph.span for graph in typed.graphs.values())
         if plan is not None:
             if block is not None or reaches(project, name, plan, own):
                 yield name, plan

@@ -20,6 +20,7 @@ from xg.cli.render.json_text import json_text
 from xg.codegen.backend import Form, default, find, on_processes
 from xg.diagnostics.counted import counted
 from xg.diagnostics.lazy_dataclass import dataclass
+from xg.diagnostics.source import Span
 from xg.driver import compile_project
 from xg.frontend.blocks import concerning
 from xg.frontend.choices import choices_to_meet
@@ -229,10 +230,10 @@ def _wanted(project: Project, options: Namespace) -> Iterator[tuple[str | None, 
 
 def by_default(project: Project, settings: Settings) -> Iterator[tuple[str, Settings]]:
     """The blocks to prove, callers first, without those already met in another one."""
-    met: set[str] = set()
+    met: set[Span] = set()
     for block in reversed(project.main.blocks):
         name = block.name.name
-        if name not in met:
+        if block.span not in met:
             graphs = compile_project(project, name, concerning(project, name, settings)).graphs
-            met.update(graph.block for graph in graphs.graphs.values())
+            met.update(graph.span for graph in graphs.graphs.values())
             yield name, settings
