@@ -47,20 +47,27 @@ def uncalled(module: ast.Module) -> tuple[str, ...]:
 
 
 def concerning(
-    project: Project, block: str | None, settings: Mapping[str, Value]
+    project: Project, block: str | None, settings: Mapping[str, Value], asked: str | None = None
 ) -> dict[str, Value]:
     """The settings without those that only other blocks take in parentheses or as dims.
 
-    For commands that compile several blocks: what no block knows is left, to be refused. Without a
-    name the block is the last one.
+    For commands that compile several blocks: what no block knows is left, to be refused. Where the
+    user `asked` for one block, all settings are meant for it. Without a name it is the last one.
     """
-    if not settings:
-        return {}
+    if not settings or asked is not None:
+        return dict(settings)
     owners = {b.name.name: _own(b) for b in project.main.blocks}
     entry = next(reversed(owners), "") if block is None else block
     others = {name for owner, names in owners.items() if owner != entry for name in names}
-    elsewhere = others - declared(project) - owners.get(entry, set())
+    every = (each for module in project.modules for each in module.blocks)
+    own = {name for each in every if each.name.name == entry for name in _own(each)}
+    elsewhere = others - declared(project) - own
     return {name: value for name, value in settings.items() if name not in elsewhere}
+
+
+def takes_own(block: ast.Block, settings: Mapping[str, object]) -> bool:
+    """Whether a block is set something that it has for itself, and that no caller hands on."""
+    return not _own(block).isdisjoint(settings)
 
 
 def settable(project: Project) -> set[str]:

@@ -18,7 +18,7 @@ from xg.diagnostics.gc_pause import resting_collector
 from xg.diagnostics.lazy_dataclass import dataclass
 from xg.diagnostics.limits import CheckedOperators, spell_count
 from xg.diagnostics.source import Span
-from xg.frontend.blocks import concerning
+from xg.frontend.blocks import concerning, takes_own
 from xg.frontend.check_memory import Adopted, CheckMemory
 from xg.frontend.combinations import PRODUCT_AT_MOST, Choice, choices_of, joined, mentioned_words
 from xg.frontend.demands import Demands
@@ -84,6 +84,7 @@ def checked(
     places of the texts from which they were made first.
     """
     checker = _Checker(project, settings or {}, memory)
+    checker.asked = block
     project = checker.project
     checker.read_plans(plan)
     try:
@@ -144,6 +145,7 @@ def choices_to_meet(
     errors.
     """
     checker = _Checker(project, settings or {})
+    checker.asked = block
     blocks = [each.name.name for each in reversed(project.main.blocks)]
     checker.check(blocks if block is None else [block])
     if checker.has_errors:
@@ -171,6 +173,7 @@ class _Checker:
         self.adopted = Adopted(project) if memory is None else memory.adopt(project)
         self.project = project = self.adopted.project
         self.settings = settings
+        self.asked: str | None = None  # the only block that the user asks for
         self.typer = ProjectTyper(project, self.memory.types)
         self.found: dict[tuple[object, ...], Diagnostic] = {}
         modules = project.modules[::-1]  # importers come after their imports, and win
@@ -188,6 +191,7 @@ class _Checker:
         self.demands = Demands.of(modules, self.options, settings)
         self.entries: dict[Span, str] = {}  # a block that reaches each block
         self.own = {each.span: each.name.name for each in project.main.blocks}
+        self.apart = {b.span for b in project.main.blocks if takes_own(b, settings)}
         self.met: list[tuple[str, Settings]] = []
         self.typed: list[Program] = []
         self.programs: list[Program] = []  # all that were typed without errors
@@ -243,7 +247,7 @@ class _Checker:
     def _meet(self, entry: str, choice: Choice) -> None:
         waiting, turn = self.waiting.values(), len(self.met)
         together = joined(choice, waiting, self.options.keys(), turn)
-        settings = {**concerning(self.project, entry, self.settings), **together}
+        settings = {**self._settings(entry), **together}
         try:
             typed, mistakes = self.typer.partly(entry, settings, unresolved=self.is_partial)
         except DiagnosticError as error:
@@ -264,9 +268,14 @@ class _Checker:
             self.demands.read(typed, {name: str(all_settings[name]) for name in self.options})
         for block in {graph.span for graph in graphs.values()}:
             self.entries.setdefault(block, entry)
-            self.waiting[block] = [
-                c for c in self.waiting[block] if not c.items() <= all_settings.items()
-            ]
+            if block not in self.apart or block == typed.main.span:
+                self.waiting[block] = [
+                    c for c in self.waiting[block] if not c.items() <= all_settings.items()
+                ]
+
+    def _settings(self, block: str) -> Settings:
+        asked = block if block == self.asked else None
+        return concerning(self.project, block, self.settings, asked)
 
     def _note(self, mistakes: Sequence[Diagnostic]) -> None:
         """Keep errors; an editor that types what it can only asks for the limits among them."""
@@ -299,7 +308,7 @@ class _Checker:
         for example in self.project.main.examples:
             if block in (None, example.block.name):
                 try:
-                    bind(self.project, example, self.settings)
+                    bind(self.project, example, self._settings(example.block.name))
                 except DiagnosticError as error:
                     self.add(error.diagnostics)
 

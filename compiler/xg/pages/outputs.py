@@ -84,7 +84,8 @@ def outputs_of(project: Project, wanted: Wanted) -> Outputs:
             _draw(outputs, f"{stem[name]}.{view}", _figure(program, view, wanted), wanted)
         if name in own and "html" in wanted.kinds:
             page = f"{stem[name]}.html"
-            _explore(outputs, page, program, concerning(project, name, wanted.settings))
+            settings = concerning(project, name, wanted.settings, asked=wanted.block)
+            _explore(outputs, page, program, settings)
         for backend in _written(program, wanted) if name in own else ():
             for place, each in enumerate(program.stages or (program,)):
                 stage = f"_stage_{place}" if program.stages else ""
@@ -99,11 +100,10 @@ def picture_of(project: Project, wanted: Wanted, view: View) -> Outputs:
     Raises NotTurned where it is asked for from left to right and runs from the top down.
     """
     kind = wanted.kinds[0]
-    settings = concerning(project, wanted.block, wanted.settings)
-    program = compile_project(project, wanted.block, settings, wanted.plan)
+    program = compile_project(project, wanted.block, wanted.settings, wanted.plan)
     outputs = Outputs()
     if kind == "html":
-        _explore(outputs, "picture.html", program, settings)
+        _explore(outputs, "picture.html", program, wanted.settings)
     elif kind in DRAWN:
         figure = _figure(program, view, wanted)
         if figure.rightward != wanted.rightward:
@@ -151,7 +151,7 @@ def _compiled(project: Project, wanted: Wanted, names: Sequence[str]) -> dict[st
     programs: dict[str, Program] = {}
     mistakes: dict[tuple[str, str], Diagnostic] = {}
     for name in names if wanted.block is None and names else [wanted.block]:
-        settings = concerning(project, name, wanted.settings)
+        settings = concerning(project, name, wanted.settings, asked=wanted.block)
         try:
             program = compile_project(project, name, settings, wanted.plan)
             programs[program.graphs.main.block] = program

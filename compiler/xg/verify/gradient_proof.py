@@ -13,7 +13,6 @@ import numpy as np
 
 from xg.diagnostics.lazy_dataclass import dataclass
 from xg.driver import BACKENDS, Program, compile_project
-from xg.frontend.blocks import concerning
 from xg.frontend.project import Project
 from xg.frontend.typed import Settings, dims_of
 from xg.ir.parameters import param_specs
@@ -72,15 +71,14 @@ def prove(
 
     With `kernels` the code compared with differences and interpreter is the fused one.
     """
-    own = concerning(project, block, settings)
-    compiled = compile_project(project, block, own)
+    compiled = compile_project(project, block, settings)
     draft = compiled.on_one_device
     if not any(backward.gradients for backward in draft.graphs.backwards.values()):
         raise InputError(f"{draft.graphs.main.block} has no gradients to prove")
-    sizes_given = {name: value for name, value in own.items() if isinstance(value, int)}
+    sizes_given = {name: value for name, value in settings.items() if isinstance(value, int)}
     sizes = verification_sizes(compiled.single_device or draft.graphs, sizes_given)
     numbers = {name: n for name, n in sizes.items() if name in dims_of(project, block)}
-    program = compile_project(project, block, {**own, **numbers}).on_one_device
+    program = compile_project(project, block, {**settings, **numbers}).on_one_device
     params, inputs, domain = _drawn(program, seed)
     report = _differences(program, seed, kernels=kernels)
     computed = _computed(program, params, inputs, seed)

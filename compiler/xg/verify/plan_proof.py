@@ -16,7 +16,7 @@ import xg_runtime.ranks as ranks
 from xg.diagnostics.lazy_dataclass import dataclass
 from xg.diagnostics.source import Span
 from xg.driver import BACKENDS, Program, compile_project
-from xg.frontend.blocks import concerning
+from xg.frontend.blocks import concerning, takes_own
 from xg.frontend.choices import choices_to_meet
 from xg.frontend.project import Project
 from xg.frontend.typed import Settings, named_block, shape_project
@@ -88,11 +88,12 @@ class RankProof:
 
 def wanted(
     project: Project, block: str | None, plan: str | None, settings: Settings
-) -> Iterator[tuple[str, str | None]]:
+) -> Iterator[tuple[str, str | None, Settings]]:
     """Blocks and plans to prove: those named, or every plan that reaches a block that is not met.
 
-    A block whose text mentions ranks is one of them without a plan. Callers come first. Plans are
-    those that the file itself names: one from an imported block need not fit its callers.
+    Each has the settings that concern it. A block whose text mentions ranks is one of them without
+    a plan. Callers come first. Plans are those that the file itself names: one from an imported
+    block need not fit its callers.
     """
     declared = project.main.plan_decls
     plans = list(dict.fromkeys(each.name.name for each in declared)) if plan is None else [plan]
@@ -100,18 +101,18 @@ def wanted(
     blocks = project.main.blocks[::-1] if block is None else [named_block(project, block)]
     for each_block in blocks:
         name = each_block.name.name
-        if each_block.span in met:
+        if each_block.span in met and not takes_own(each_block, settings):
             continue
-        own = concerning(project, name, settings)
+        own = concerning(project, name, settings, asked=block)
         typed = shape_project(project, name, {**mesh_sizes(project), **own})
         met.update(graph.span for graph in typed.graphs.values())
         if plan is not None:
             if block is not None or reaches(project, name, plan, own):
-                yield name, plan
+                yield name, plan, own
         elif typed.is_parallel:
-            yield name, None
+            yield name, None, own
         else:
-            yield from ((name, each) for each in plans if reaches(project, name, each, own))
+            yield from ((name, each, own) for each in plans if reaches(project, name, each, own))
 
 
 def wanted_in_every_choice(
@@ -119,10 +120,9 @@ def wanted_in_every_choice(
 ) -> Iterator[tuple[str, str | None, Settings]]:
     """The same with settings, in which every block meets all options that it can tell apart."""
     for met, chosen in choices_to_meet(project, settings, block):
-        own = concerning(project, met, chosen)
-        for name, each in wanted(project, met, plan, chosen):
+        for name, each, own in wanted(project, met, plan, chosen):
             if each is None or reaches(project, name, each, own):
-                yield name, each, chosen
+                yield name, each, own
 
 
 def prove_ranks(
@@ -161,7 +161,7 @@ class Prepared:
 
 def prepared(project: Project, block: str, plan: str | None, settings: Settings) -> Prepared:
     """The programs to prove; raises DiagnosticError where the plan does not fit."""
-    chosen = case(project, block, plan, concerning(project, block, settings))
+    chosen = case(project, block, plan, settings)
     many = compile_project(project, block, chosen.settings, plan)
     if many.single_device is None:
         raise InputError(f"{block} runs on one device: say --plan NAME")

@@ -22,7 +22,7 @@ from xg.diagnostics.counted import counted
 from xg.diagnostics.lazy_dataclass import dataclass
 from xg.diagnostics.source import Span
 from xg.driver import compile_project
-from xg.frontend.blocks import concerning
+from xg.frontend.blocks import concerning, takes_own
 from xg.frontend.choices import choices_to_meet
 from xg.frontend.project import Project
 from xg.frontend.typed import Settings
@@ -175,8 +175,7 @@ def _wanted_plans(
     if options.every_choice:
         yield from wanted_in_every_choice(project, options.block, options.plan, settings)
     else:
-        for block, plan in wanted(project, options.block, options.plan, settings):
-            yield block, plan, settings
+        yield from wanted(project, options.block, options.plan, settings)
 
 
 def _claims(options: Namespace, console: Console) -> _KindOfProof:
@@ -232,8 +231,9 @@ def by_default(project: Project, settings: Settings) -> Iterator[tuple[str, Sett
     """The blocks to prove, callers first, without those already met in another one."""
     met: set[Span] = set()
     for block in reversed(project.main.blocks):
-        name = block.name.name
-        if block.span not in met:
-            graphs = compile_project(project, name, concerning(project, name, settings)).graphs
+        if block.span not in met or takes_own(block, settings):
+            name = block.name.name
+            own = concerning(project, name, settings)
+            graphs = compile_project(project, name, own).graphs
             met.update(graph.span for graph in graphs.graphs.values())
-            yield name, settings
+            yield name, own

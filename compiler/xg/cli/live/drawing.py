@@ -103,7 +103,8 @@ class LiveDrawing:
 
     def _pages(self, project: Project, name: str | None) -> Iterator[LivePage]:
         """Yield the page of a block, and where it has several figures, a begun one before."""
-        settings = concerning(project, name, settings_of(self._options))
+        settings = settings_of(self._options)
+        settings = concerning(project, name, settings, asked=self._options.block)
         program = compile_project(project, name, settings, self._options.plan)
         block = program.graphs.main.block
         for html, is_begun in explore_by_steps(program, settings):

@@ -59,13 +59,16 @@ class BoundExample:
 
 
 def bind(project: Project, example: ast.Example, settings: Settings | None = None) -> BoundExample:
-    """An example of a file; raises DiagnosticError with all that is wrong with it."""
+    """An example of a file, with settings that are all meant for its block.
+
+    Raises DiagnosticError with all that is wrong with it.
+    """
     own = (block.name.name for block in project.main.blocks)
     taken = (name.name for use in project.main.uses for name in use.names)
     blocks, name = (*own, *taken), example.block.name
     if name not in blocks:
         raise DiagnosticError.of(NoSuchBlock(example.block.span, name, blocks))
-    return _Binder(project, example, concerning(project, name, settings or {})).document()
+    return _Binder(project, example, settings or {}).document()
 
 
 @dataclass(frozen=True, slots=True)
@@ -170,4 +173,5 @@ def documents(
     """Every example of a file, or of one block, in order; raises DiagnosticError as `bind` does."""
     for example in project.main.examples:
         if block in (None, example.block.name):
-            yield bind(project, example, settings)
+            own = concerning(project, example.block.name, settings or {}, asked=block)
+            yield bind(project, example, own)

@@ -9,7 +9,6 @@ import numpy as np
 
 from xg.diagnostics.lazy_dataclass import dataclass
 from xg.driver import compile_project
-from xg.frontend.blocks import concerning
 from xg.frontend.examples.bind import BoundExample, Claim
 from xg.frontend.project import Project
 from xg.frontend.typed import Settings, dims_of
@@ -105,13 +104,12 @@ def of_block(
     None where the file itself asks for sizes too large to follow. Raises InputError for a block
     that is written for one of several ranks.
     """
-    own = concerning(project, block, settings)
-    draft = compile_project(project, block, own).graphs
+    draft = compile_project(project, block, settings).graphs
     _refuse_ranks(draft)
     read = Read.of(draft.main) if tokens else None
     asked = read.sizes(draft.main, tokens) if read and tokens else dict[str, int]()
     fitting: Settings = {n: size for n, size in asked.items() if n in dims_of(project, block)}
-    own = {**fitting, **own}
+    own = {**fitting, **settings}
     set_ = {name: value for name, value in own.items() if isinstance(value, int)}
     sizes = verification_sizes(draft, set_)
     numbers = {name: n for name, n in sizes.items() if name in dims_of(project, block)}

@@ -303,9 +303,18 @@ class UnknownOption(UnknownName):
     """A guard on, or a setting of, an option that does not exist."""
 
     code = "XG0214"
-    title = "no option or dim is called {name}"
+    title = "no option or dim{of} is called {name}"
+    block: str = ""  # that is compiled, where another has one
+    owner: str = ""
+
+    @property
+    def of(self) -> str:
+        """The block in which there is none."""
+        return f" of {self.block}" if self.owner else ""
 
     def helps(self) -> tuple[str, ...]:
+        if self.owner:
+            return (f"the block {self.owner} has {self.name}: --block {self.owner} compiles it",)
         return super().helps() or there_are(self.known)
 
 

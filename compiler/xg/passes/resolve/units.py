@@ -6,7 +6,7 @@ from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 
 from xg import ops
-from xg.diagnostics.diagnostic import Diagnostic, DiagnosticError
+from xg.diagnostics.diagnostic import Diagnostic, DiagnosticError, Problem
 from xg.diagnostics.lazy_dataclass import dataclass, field, replace
 from xg.ir.dim import Dim
 from xg.ir.op import Op
@@ -132,9 +132,22 @@ class Linker:
         self._read()
         own = tuple(dict.fromkeys(decl.name.name for decl in block.dims))
         shared = {n: v for n, v in settings.items() if n not in own or n in self.dims}
-        linked = self.link(shared, own)
+        try:
+            linked = self.link(shared, own)
+        except Refused as refused:
+            raise Refused(*(self._owned(each, block) for each in refused.problems)) from None
         set_ = {name: value for name, value in settings.items() if name in own}
         return linked, _settings(set_, frozenset(own), {}, ())[0]
+
+    def _owned(self, problem: Problem, block: ast.Block) -> Problem:
+        """An error that names the block that has what another one is set."""
+        if not isinstance(problem, UnknownOption):
+            return problem
+        for name, located in self.units[-1].blocks.items():
+            taken = (each.name.name for each in (*located.block.dims, *located.block.own))
+            if problem.name in taken:
+                return replace(problem, block=block.name.name, owner=name)
+        return problem
 
     def link(self, settings: Mapping[str, str | int], others: Sequence[str] = ()) -> Linked:
         """The program that starts at the module, with options and dims set from outside.
