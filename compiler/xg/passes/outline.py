@@ -11,8 +11,10 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from itertools import groupby
 
+from xg.ir.dim import symbol
 from xg.ir.graph import Apply, Call, Graph, Param, Program, Value
 from xg.ir.prune import prune
+from xg.ir.tensor import Sizes
 
 
 def outline(program: Program) -> Program:
@@ -64,8 +66,16 @@ def _is_piece(main: Graph, run: Sequence[Apply | Call]) -> bool:
 
 
 def _call(piece: Graph) -> Call:
+    """The call of a piece, whose sizes are those of the entry: it has no number of its own."""
     saved = Value(None, "saved", piece.span)
-    return Call(piece.key, "", piece.inputs, piece.outputs, saved, piece.span)
+    own = piece.sizes.local & piece.sizes.defaults.keys()
+    sizes = {name: symbol(name) for name in sorted(own)}
+    return Call(piece.key, "", piece.inputs, piece.outputs, saved, piece.span, sizes=sizes)
+
+
+def _shared(sizes: Sizes) -> Sizes:
+    """The sizes of the entry in a block that is a part of it."""
+    return replace(sizes, local=frozenset())
 
 
 def _piece(main: Graph, run: Sequence[Apply | Call], number: int) -> Graph:
@@ -87,6 +97,7 @@ def _piece(main: Graph, run: Sequence[Apply | Call], number: int) -> Graph:
         title=f"{main.title}, piece {number}",
         inputs=inputs,
         outputs=outputs,
+        sizes=_shared(main.sizes),
         output_names=tuple(str(value.name or "value") for value in outputs),
         output_types=tuple(main.types[value] for value in outputs),
         params=tuple(param for value, param in held.items() if value in read),
@@ -109,6 +120,7 @@ def _around(call: Call, main: Graph, callee: Graph, number: int) -> Graph:
         title=f"{callee.title}, loop",
         inputs=call.inputs,
         outputs=call.outputs,
+        sizes=_shared(main.sizes),
         output_names=tuple(names),
         output_types=tuple(main.types[value] for value in call.outputs),
         params=(),
