@@ -6,7 +6,10 @@ from pathlib import Path
 
 import pytest
 
+import xg
+from xg.cost.traffic import traffic
 from xg.frontend.project import read_project
+from xg.verify.gradient_proof import prove
 from xg.verify.plan_proof import prove_ranks
 
 STOPPED = """\
@@ -129,3 +132,47 @@ def test_a_call_with_rows_on_ranks_takes_numbers(block: str, plan: str, tmp_path
     text = GIVEN.replace("CALLED", CALLED[block]).replace("MAIN", block)
     text = text.replace("REST", "S, D" if block == "Sines" else "D")
     assert proven(tmp_path, text, block, plan)
+
+
+SUMMED = """\
+dim B, D = 4
+mesh N_D = 2
+op Stopped(x [B, D]) = stop(sum[B](x))
+block Total(X [B, D]) -> m [D] {
+    X -> sum[B] -> stop : m
+}
+block Net(X, U [B, D]) -> Y [B, D] {
+    param W [D, D]
+    X -> •<=W : H
+    HOW : m
+    U -> ⊙<-BC(m) : Y
+}
+plan DP of Net {
+    X, U, H, Y [B/N_D, D]
+}
+"""
+STOPS = {
+    "a node": "H -> sum[B] -> stop",
+    "an operator": "H -> Stopped",
+    "a block": "H -> Total",
+}
+
+
+@pytest.mark.parametrize("how", STOPS.values(), ids=STOPS)
+def test_nothing_is_sent_for_a_gradient_that_is_stopped(how: str, tmp_path: Path) -> None:
+    text = SUMMED.replace("HOW", how)
+    assert proven(tmp_path, text, "Net", "DP")
+    placed = xg.compile(source=text, plan="DP", sizes={"B": 8}).distributed
+    assert placed
+    assert {each.direction for each in traffic(placed)} == {"forward"}
+    (alone,) = xg.compile(source=text).costs()
+    assert str(alone.cost.total.backward) == "B*D"  # of dU, and nothing of BC
+
+
+@pytest.mark.parametrize("how", STOPS.values(), ids=STOPS)
+def test_a_value_that_is_stopped_and_used_has_the_gradient_of_its_uses(
+    how: str, tmp_path: Path
+) -> None:
+    text = SUMMED.replace("HOW", how).replace("⊙<-BC(m)", "⊙<-BC(m) -> ⊙<-H")
+    assert proven(tmp_path, text, "Net", "DP")
+    assert prove(read_project(tmp_path / "net.xg"), "Net", {}, 0).passed

@@ -7,11 +7,11 @@ Where a primitive chooses among its arguments, the sweep puts a gate in the way 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence, Set
 from dataclasses import replace
 from typing import Final
 
-from xg.ir.body import topological
+from xg.ir.body import Body, topological
 from xg.ir.cotangent import Cotangent, Gate
 from xg.ir.dim import ONE, Dim, product
 from xg.ir.prim import (
@@ -43,6 +43,7 @@ from xg.ir.window_prims import Windows, overlap, window
 Cotangents = tuple[Expr | None, ...]
 Rule = Callable[[Expr, Expr], Cotangents]
 
+CONSTANT: Final = frozenset({"as_float", "stop", "top", "earlier", *RANDOM})  # no gradient goes on
 TWO_OVER_SQRT_PI: Final = 1.1283791670955126
 
 
@@ -64,6 +65,15 @@ def pullback(
             if cotangent is not None and id(arg) in reached:
                 _accumulate(totals, arg, cotangent.summed(arg.shape))
     return tuple(totals[id(e)].closed if id(e) in totals else None for e in inputs)
+
+
+def is_constant(body: Body, varying: Set[str]) -> bool:
+    """Whether no gradient goes from a result of a body to an operand that is varying."""
+    varies = {id(expr) for expr in body.operands if expr.name in varying and expr.kind == "float"}
+    for expr in body.order():
+        if expr.kind == "float" and expr.prim not in CONSTANT:
+            varies.update([id(expr)] if any(id(arg) in varies for arg in expr.args) else ())
+    return all(id(output) not in varies for output in body.outputs)
 
 
 def _pulled(y: Expr, d: Cotangent) -> Sequence[Cotangent | None]:
@@ -216,7 +226,7 @@ RULES: Final[Mapping[str, Rule]] = {
     "div": _div,
     "pow": _pow,
     **dict.fromkeys(("gt", "ge", "eq", "and", "or"), lambda y, d: (None, None)),
-    **dict.fromkeys(("as_float", "stop", "top", "earlier", *RANDOM), lambda y, d: (None,)),
+    **dict.fromkeys(CONSTANT, lambda y, d: (None,)),
     "sum": lambda y, d: (_spread(y, d),),
     "mean": _mean,
     "contract": _contract,

@@ -17,6 +17,7 @@ from xg.ir.moving import moves, moving
 from xg.ir.op import Gradient, Op, Term
 from xg.ir.placement import CONSTANT
 from xg.ir.prim import Expr, const
+from xg.ir.primitive_gradients import is_constant
 from xg.ir.scalar import Scalar
 from xg.ir.tensor import Shape, TensorType
 from xg.ir.use import Attrs
@@ -64,7 +65,7 @@ class _Reverse:
 
     def backward(self) -> Backward:
         """Seeds, steps in reverse, gradients of all that have one."""
-        self.active = _active(self.graph, self.learning)
+        self.active = _active(self.graph, self.backwards, self.learning)
         seeds = self._seeds()
         for step in reversed(self.graph.steps):
             outputs = self.active.intersection(step.outputs)
@@ -288,10 +289,12 @@ class _Reverse:
         return replace(step, inputs=inputs, outputs=tuple(map(self._named, step.outputs)))
 
 
-def _active(graph: Graph, learning: Container[str]) -> set[Value]:
+def _active(
+    graph: Graph, backwards: Mapping[str, Backward], learning: Container[str]
+) -> set[Value]:
     """The values that depend on a parameter or on a float input that is not frozen.
 
-    Through what is placed as a constant nothing is differentiated: it stops gradients.
+    Nothing is differentiated through what stops gradients, or is placed as a constant.
     """
 
     def may(value: Value) -> bool:
@@ -300,10 +303,26 @@ def _active(graph: Graph, learning: Container[str]) -> set[Value]:
 
     active = {value for value in (*graph.inputs, *graph.param_values()) if may(value)}
     for step in graph.steps:
-        learns = isinstance(step, Call) and step.callee in learning
-        if learns or any(value in active for value in step.inputs):
-            active.update(filter(may, step.outputs))
+        if isinstance(step, Apply):
+            varies = _varies(step, graph, active)
+        else:
+            backward = backwards[step.callee]
+            taken = zip(backward.forward.inputs, step.inputs, strict=True)
+            varies = step.callee in learning or any(
+                port in backward.gradients and value in active for port, value in taken
+            )
+        active.update(filter(may, step.outputs if varies else ()))
     return active
+
+
+def _varies(step: Apply, graph: Graph, active: Container[Value]) -> bool:
+    """Whether an operator hands a gradient on to something active."""
+    operands = zip(step.op.operand_names(step.attrs), step.inputs, strict=True)
+    names = {name for name, value in operands if value in active}
+    if step.op.pullback:
+        return not names.isdisjoint(step.op.pullback(step.attrs))
+    constant = not step.op.adjoint and is_constant(step.body(graph.types), names)
+    return bool(names) and not constant
 
 
 def _add() -> Op:
