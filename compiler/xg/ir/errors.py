@@ -12,7 +12,8 @@ class NotWhole(ProblemAt):
     title = "{subject}{message}"
     name: str
     message: str
-    help: tuple[str, ...]
+    divisor: str  # a dim that may have another number; none where it is divided by numbers
+    help: tuple[str, ...] = ()
 
     @property
     def subject(self) -> str:

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 
 from xg.diagnostics.diagnostic import DiagnosticError, Problem
+from xg.diagnostics.lazy_dataclass import replace
 from xg.diagnostics.limits import DimSize
 from xg.diagnostics.source import Span
 from xg.ir.axes import axes_of
@@ -26,6 +27,7 @@ Places = Mapping[str, Span]  # where the file declares each dim
 NumberedKey = tuple[int, frozenset[tuple[str, int]]]  # a graph by its id, and numbers of its sizes
 
 SUGGESTED_AT_MOST = 8
+TRIED_AT_MOST = 4_097
 
 
 def check_numbers(
@@ -43,6 +45,7 @@ def check_numbers(
         if fine is not None and fine.get(key):
             continue
         wrong = list(_problems(graph, numbers, places))
+        wrong = [_advised(each, program, graph, symbols, numbers) for each in wrong]
         if fine is not None and not wrong:
             fine.put(key, graph)
         for problem in wrong:
@@ -95,18 +98,46 @@ def _not_whole(graph: Graph, dim: Dim, numbers: Numbers, span: Span) -> NotWhole
         message = f"{dim} = {dim.evaluate(numbers)}"
     except DimError as error:
         message = str(error)
-    return NotWhole(span, name, message, _allowed(dim, numbers))
-
-
-def _allowed(dim: Dim, numbers: Numbers) -> tuple[str, ...]:
-    """A help line with the numbers that the last divisor could have."""
     divisors = [name for monomial, _ in dim.terms for name, power in monomial if power < 0]
-    if not divisors:
-        return ()
-    name = divisors[-1]
-    fitting = (n for n in range(1, 4_097) if value_of(dim, {**numbers, name: n}))
-    names = [str(n) for n, _ in zip(fitting, range(SUGGESTED_AT_MOST), strict=False)]
-    return (f"{name} may be {listed(names)}",) if names else ()
+    return NotWhole(span, name, message, divisors[-1] if divisors else "")
+
+
+def _advised(
+    problem: Problem, program: Program, graph: Graph, symbols: Mapping[str, Dim], numbers: Numbers
+) -> Problem:
+    """A problem of a division with the numbers that the divisor could have.
+
+    Of these every size of the block has to be whole, and of a program's divisor those of others.
+    """
+    if not isinstance(problem, NotWhole) or not problem.divisor:
+        return problem
+    name = problem.divisor
+    divided = [(dim, numbers) for dim in _with_counts(graph) if name in dim.symbols()]
+    if name not in symbols and name not in graph.sizes.local:
+        divided += _divided(program, name)
+    tried = (n for n in range(1, TRIED_AT_MOST) if _all_whole(divided, name, n))
+    fitting = tuple(n for n, _ in zip(tried, range(SUGGESTED_AT_MOST), strict=False))
+    return replace(problem, help=(f"{name} may be {listed(fitting)}",) if fitting else ())
+
+
+def _divided(program: Program, name: str) -> Iterator[tuple[Dim, Numbers]]:
+    """The sizes of all blocks in which a dim of the program is, in the sizes of the entry."""
+    numbers = program.all_numbers
+    for graph, symbols in instances(program):
+        if name not in symbols and name not in graph.sizes.local:
+            whole = (dim.substitute(symbols) for dim in _with_counts(graph))
+            yield from ((dim, numbers) for dim in whole if name in dim.symbols())
+
+
+def _with_counts(graph: Graph) -> list[Dim]:
+    counts = (call.count for call in graph.calls)
+    return [*axes_of(graph, numbers=True), *(count for count in counts if count is not None)]
+
+
+def _all_whole(divided: Sequence[tuple[Dim, Numbers]], name: str, n: int) -> bool:
+    numbered = ((dim, {**numbers, name: n}) for dim, numbers in divided)
+    known = (each for each in numbered if each[1].keys() >= {*each[0].symbols()})
+    return all((value_of(dim, numbers) or 0) > 0 for dim, numbers in known)
 
 
 def listed(numbers: Sequence[object]) -> str:

@@ -78,3 +78,27 @@ def test_numbers_of_a_call_are_judged_there(net: Path) -> None:
     net.write_text(text, encoding="utf-8")
     with pytest.raises(xg.DiagnosticError, match="12/5 is not a whole number"):
         xg.compile(net)
+
+
+TWO_WIDTHS = """\
+dim B, D = 6, E = 10, N_H = 2, D_h = D/N_H, E_h = E/N_H
+block G(Z [B, E]) -> W [B, N_H, E_h] {
+    Z -> R : W
+}
+block F(X [B, D], Z [B, E]) -> Y [B, N_H, D_h], W [B, N_H, E_h] {
+    X -> R : Y
+    Z -> G : W
+}
+"""
+
+
+@pytest.mark.parametrize("heads", [3, 4, 5])
+def test_a_divisor_is_proposed_with_which_all_sizes_are_whole(heads: int) -> None:
+    """Of the block and of those that it calls: 3 divides D alone, 5 E alone."""
+    alone = TWO_WIDTHS.replace("Z -> G : W", "Z -> R : W")
+    for text in (TWO_WIDTHS, alone):
+        with pytest.raises(xg.DiagnosticError) as caught:
+            xg.compile(source=text, sizes={"N_H": heads})
+        assert {each.help for each in caught.value.diagnostics} == {("N_H may be 1 or 2",)}
+    with pytest.raises(xg.DiagnosticError, match="N_H may be 1, 2, 5 or 10"):
+        xg.compile(source=TWO_WIDTHS, block="G", sizes={"N_H": 4})
