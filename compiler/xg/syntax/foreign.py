@@ -21,7 +21,7 @@ _MATMUL = Meant(
 )
 _MINUS = Meant("MINUS", "minus is written `-`")
 _REST = Meant("DOTS", "any number of axes is written `..`")
-_COMPARISON = "`<` begins an arrow here; turn the comparison round: `b > a`"
+_COMPARISON = "turn the comparison round: `b > a`"  # which is said of the operands that it has
 
 COMMENT = Meant("COMMENT", "a comment begins with `#`")
 QUOTED = Meant("STRING", 'a text stands in double quotes: `"…"`')
@@ -48,7 +48,7 @@ FOREIGN = {
         "EQUAL", "list the other words, `if norm = pre | post`; an op compares: `or(x > y, y > x)`"
     ),
     "<": Meant("GREATER", _COMPARISON),
-    "≤": Meant("AT_LEAST", "turn the comparison round: `b >= a`"),
+    "≤": Meant("AT_LEAST", _COMPARISON),
     "≥": Meant("AT_LEAST", "a comparison is written `>` or `>=`"),
     "**": Meant("CARET", "a power is written `^`"),
     "...": _REST,
@@ -65,7 +65,8 @@ FOREIGN = {
     "÷": Meant("SLASH", "division is written `/`"),
 }
 COMPARISONS = ("==", "!=")  # where they may not stand, their parts have no meaning
-REPHRASED = ("<", "≤", "!=")  # another sign alone would say something else
+TURNED = ("<", "≤")
+REPHRASED = (*TURNED, "!=")  # another sign alone would say something else
 
 # Letters that look Latin: the name to write instead.
 SPELLED_OUT = {

@@ -10,6 +10,7 @@ from collections.abc import Callable
 
 from xg.diagnostics.source import Span
 from xg.syntax import errors
+from xg.syntax.comparisons import turned_round
 from xg.syntax.expected import describe_expected, describe_token
 from xg.syntax.known_labels import (
     LABELS,
@@ -217,7 +218,8 @@ def _stacked_sign(stop: Stop) -> Repair | None:
 
 def _arrow_as_comparison(stop: Stop) -> Repair | None:
     if stop.token.type in ("SINGLE", "DOUBLE") and "GREATER" in stop.expected:
-        return Repair(errors.ArrowAsComparison(stop.here), ("GREATER",), drop=True)
+        said = turned_round(stop.source.text, stop.here.start, stop.here.end)
+        return Repair(errors.ArrowAsComparison(stop.here, said), ("GREATER",), drop=True)
     return None
 
 

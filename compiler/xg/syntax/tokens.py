@@ -13,8 +13,9 @@ import lark
 
 from xg.diagnostics.diagnostic import MISTAKES_AT_MOST, Problem
 from xg.diagnostics.source import Source, Span
+from xg.syntax.comparisons import turned_round
 from xg.syntax.errors import ForeignLetters, ForeignSpelling, UnclosedText, UnknownCharacter
-from xg.syntax.foreign import COMMENT, FOREIGN, QUOTED, REPHRASED, Meant, divided
+from xg.syntax.foreign import COMMENT, FOREIGN, QUOTED, REPHRASED, TURNED, Meant, divided
 from xg_grammar import literals, patterns
 
 
@@ -127,5 +128,7 @@ def _repaired(found: Span, group: str) -> tuple[Problem, str]:
         meant = COMMENT if found.text.startswith("/") else QUOTED
     else:
         meant = FOREIGN[found.text]
-    sign = "" if found.text in REPHRASED else meant.kind
-    return ForeignSpelling(found, meant.said, sign), meant.kind
+    sign, said = "" if found.text in REPHRASED else meant.kind, meant.said
+    if found.text in TURNED:
+        said = turned_round(found.source.text, found.start, found.end)
+    return ForeignSpelling(found, said, sign), meant.kind

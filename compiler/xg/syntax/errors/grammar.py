@@ -320,7 +320,8 @@ class ArrowAsComparison(ProblemAt):
 
     code = "XG0124"
     title = "{span.text!q} is an arrow"
-    fix = "turn the comparison round: `b > a`, `b >= a`"
+    fix = "{said}"
+    said: str
 
 
 class Semicolon(ProblemAt):
@@ -351,8 +352,7 @@ class LinesInOne(ProblemAt):
         source, behind = self.span.source, self.span.end
         if self.span.text != ",":
             front = source.text[: self.span.start].rstrip(" \t")
-            between = Span(source, len(front), self.span.start)
-            return (self._begin(between),)
+            return (self._begin(Span(source, len(front), self.span.start)),)
         gap = re.compile(r"[ \t]*").match(source.text, behind)
         end = gap.end() if gap else behind
         if source.text[end : end + 1] in ("", "\n", "#", "}"):
