@@ -55,6 +55,54 @@ def block(chain: str, head: str = "X [B, S, D]) -> Y [B, S, D]", dims: str = DIM
 
 # A program, a help for it, and the edits that this help says.
 CASES: dict[str, tuple[str, str, list[tuple[str, str]]]] = {
+    "a start that arrives": (
+        over("X, h_0 -> Cell over S : Y", "X [B, S, D], h_0 [B, D]) -> Y [B, S, D]"),
+        "a state starts as the call says: `X -> Cell(h=h_0) over S`",
+        [("X, h_0 -> Cell over S", "X -> Cell(h=h_0) over S")],
+    ),
+    "two starts that arrive": (
+        over(
+            "X, a, b -> Cell over S : Y",
+            "X [B, S, D], a, b [B, D]) -> Y [B, S, D]",
+            cell=TWO.replace("next h, c = y,", "next h = y, c ="),
+        ),
+        "a state starts as the call says: `X -> Cell(h=a, c=b) over S`",
+        [("X, a, b -> Cell over S", "X -> Cell(h=a, c=b) over S")],
+    ),
+    "a start beside an argument": (
+        over(
+            "X, h_0 -> Cell(p=0.5) over S reversed : Y",
+            "X [B, S, D], h_0 [B, D]) -> Y [B, S, D]",
+            cell=CELL.replace("(x [B, D])", "(x [B, D]; p = 0.1)").replace("-> tanh", "-> DO(p)"),
+        ),
+        "a state starts as the call says: `X -> Cell(p=0.5, h=h_0) over S reversed`",
+        [("X, h_0 -> Cell(p=0.5)", "X -> Cell(p=0.5, h=h_0)")],
+    ),
+    "next of an input": (
+        over(
+            "X, h_0 -> Cell over S : Y",
+            "X [B, S, D], h_0 [B, D]) -> Y [B, S, D]",
+            cell=CELL.replace("(x [B, D])", "(x [B, D], h [B, D])").replace(
+                "    state h [B, D]\n", ""
+            ),
+        ),
+        "write it as a line of the block instead of an input, `state h [B, D]`; "
+        "a call gives its start: Cell(h=…) over …",
+        [
+            (", h [B, D]) -> y [B, D] {\n", ") -> y [B, D] {\n    state h [B, D]\n"),
+            ("X, h_0 -> Cell over S", "X -> Cell(h=h_0) over S"),
+        ],
+    ),
+    "a state that is an input as well": (
+        over(
+            "X, h_0 -> Cell over S : Y",
+            "X [B, S, D], h_0 [B, D]) -> Y [B, S, D]",
+            cell=CELL.replace("(x [B, D])", "(x [B, D], h [B, D])"),
+        ),
+        "a state is no input: leave h out of the inputs; its start is given where Cell is called: "
+        "Cell(h=…)",
+        [(", h [B, D]) -> y", ") -> y"), ("X, h_0 -> Cell over S", "X -> Cell(h=h_0) over S")],
+    ),
     "states in one line": (
         over("X -> Cell over S : Y", cell=TWO),
         "write `next h = y, c = c_n`",

@@ -145,6 +145,10 @@ class NameTwice(ProblemAt):
             if not re.search(rf"\b{re.escape(name)}\b", below):
                 return (line,)
             return (line, f"below it {name} is what the round began with, {name}_1 the new one")
+        again = self.span.source.line_text(self.span.line)
+        if re.match(r"\s*state\b", again) and (block := re.match(r"block\s+(\w+)", line)):
+            start = f"its start is given where {block[1]} is called: {block[1]}({self.name}=…)"
+            return (f"a state is no input: leave {self.name} out of the inputs; {start}",)
         return ("every name is given once; choose another",)
 
 

@@ -142,7 +142,7 @@ def _call(
     block = called.instance.located.block
     refuse_brackets(use, block.name.name, "")
     if len(data) != len(block.data):
-        raise Refused(_too_many_or_few(use, block, len(data)))
+        raise Refused(_too_many_or_few(use, block, data))
     loop = _loop(scope, use, block, data)
     outputs = _results(scope, use, block)
     if use.repeat and len(outputs) != 1:
@@ -170,15 +170,29 @@ def _over_operator(scope: BlockScope, use: ast.NodeUse, op: Op) -> OverOperator:
     return OverOperator(use.over.span, op.glyph, use.over.axis.name, "".join(states[:1]))
 
 
-def _too_many_or_few(use: ast.NodeUse, block: ast.Block, found: int) -> WrongOperands:
-    """The wrong number of operands of a call; a missing one of a loop may be a state."""
+def _too_many_or_few(use: ast.NodeUse, block: ast.Block, data: Sequence[Value]) -> WrongOperands:
+    """The wrong number of operands of a call; one too many or few in a loop may be a state's."""
+    found = len(data)
     takes = _takes(len(block.data), [port.name.name for port in block.data])
     help: tuple[str, ...] = ()
     if use.over and 0 < found < len(block.data):
         line = f"state {' '.join(block.data[found].span.text.split())}"
         help = (f"what goes from round to round is no input: `{line}`, and `next` sets it",)
+    elif use.over and 0 < len(block.data) < found <= len(block.data) + len(block.states):
+        help = (_as_starts(use, block, data),)
     name = block.name
     return WrongOperands(use.span, name.name, takes, found, name.span, help=help)
+
+
+def _as_starts(use: ast.NodeUse, block: ast.Block, data: Sequence[Value]) -> str:
+    """How a call gives states what arrives beside its operands."""
+    own, names = len(block.data), [greek_name(value.name or "…") for value in data]
+    states = [greek_name(state.name.name) for state in block.states]
+    starts = (f"{state}={name}" for state, name in zip(states, names[own:], strict=False))
+    given = ", ".join([*(argument.span.text for argument in use.arguments), *starts])
+    assert use.over is not None
+    called = f"{use.operator.span.text}({given}) {use.over.span.text}"
+    return f"a state starts as the call says: `{', '.join(names[:own])} -> {called}`"
 
 
 def _named(use: ast.NodeUse, block: ast.Block) -> int:

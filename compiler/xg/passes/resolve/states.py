@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from itertools import count
 from typing import Final
 
@@ -33,7 +33,7 @@ def carries(scope: BlockScope, pasts: list[Value]) -> Iterator[Carry]:
     for binding in scope.block.nexts:
         name = binding.name
         if name.name not in states:
-            help = f"states are {', '.join(states)}" if states else f"declare it: state {name.name}"
+            help = _no_state(scope.block, name.name, [*states])
             raise Refused(NextOfState(name.span, name.name, "is no state of this block", help))
         if name.name in nexts:
             raise Refused(NextOfState(name.span, name.name, "has a next already", "keep one"))
@@ -43,6 +43,16 @@ def carries(scope: BlockScope, pasts: list[Value]) -> Iterator[Carry]:
             help = f"say what the next round finds: next {name} = …"
             raise Refused(NextOfState(state.name.span, name, "never changes", help))
         yield Carry(name, past, _next(scope, nexts[name], past), _start(scope, state))
+
+
+def _no_state(block: ast.Block, name: str, states: Sequence[str]) -> str:
+    """How something that `next` sets becomes a state."""
+    port = next((port for port in block.data if port.name.name == name), None)
+    if port is not None:
+        line = f"state {' '.join(port.span.text.split())}"
+        start = f"a call gives its start: {block.name.name}({greek_name(name)}=…) over …"
+        return f"write it as a line of the block instead of an input, `{line}`; {start}"
+    return f"states are {', '.join(states)}" if states else f"declare it: state {name}"
 
 
 def given_start(scope: BlockScope, state: ast.State, expr: ast.Expr) -> Value:
