@@ -34,6 +34,7 @@ from xg.passes.decode_step.step_plan import (
     StepRequest,
     Used,
 )
+from xg.syntax.spelling import greek_name
 
 
 def decode_step(program: Program, output: str | None = None) -> Program:
@@ -80,6 +81,10 @@ def prologue(program: Program, output: str | None = None) -> Program | None:
 def _request(program: Program, output: str | None) -> StepRequest:
     """The request for the entry block: one output at the new positions."""
     main = program.main
+    if main.carries:
+        what = f"is one round of a loop, with the state {greek_name(main.carries[0].name)}"
+        help = f"a step is of the block that calls it: {main.block} over …"
+        raise DiagnosticError.of(NoStep(main.span, main.block, what, help))
     place, length = _output(main, output)
     whole = (False,) * len(main.types[main.outputs[place]].shape)
     return StepRequest(program.entry, (length,), ((place, whole),), alone=True)
