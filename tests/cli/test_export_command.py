@@ -75,6 +75,23 @@ def test_sizes_that_the_backward_pass_keeps_stay_free(
     assert torch.allclose(module(X=X)["Y"], X.mean((1, 2)), atol=1e-6)
 
 
+@pytest.mark.parametrize("left", ["y", "k"])
+def test_a_cell_by_itself_has_a_state_that_comes_and_goes(xg: Xg, folder: Path, left: str) -> None:
+    """One name for an input and an output, or one value under two names, is no ONNX."""
+    (folder / "cell.xg").write_text(
+        "dim B, D = 4\nblock Cell(x [B, D]) -> y [B, D] {\n    state h [B, D]\n"
+        "    x -> ⊕<-h -> tanh : y -> scale(2) : k\n"
+        f"    next h = {left}\n}}\n".replace(" -> scale(2) : k" if left == "y" else "", ""),
+        encoding="utf-8",
+    )
+    for file in ("cell.onnx", "cell.pt2"):
+        said = xg("export", "cell.xg", "--seed", 0, "-o", file)
+        assert (said.code, said.err) == (0, "")
+    graph = onnx.load(str(folder / "cell.onnx")).graph
+    assert [each.name for each in graph.input] == ["x", "h"]
+    assert [each.name for each in graph.output] == ["y", "h_next"]
+
+
 def dims(value: Any) -> list[int | str]:  # noqa: ANN401 - a message of protobuf
     return [axis.dim_param or axis.dim_value for axis in value.type.tensor_type.shape.dim]
 

@@ -123,7 +123,19 @@ def write_onnx(
     assert written is not None
     proto = written.model_proto
     _name_sizes(proto.graph, shapes)
+    _tell_apart(proto.graph, outputs)
     return proto.SerializeToString(deterministic=True)
+
+
+def _tell_apart(graph: Any, outputs: Sequence[str]) -> None:  # noqa: ANN401 - of protobuf
+    """Copy a value that leaves under two names, for which torch writes one of them twice."""
+    for value, name in zip(graph.output, outputs, strict=True):
+        if value.name != name:
+            copied = graph.node.add()
+            copied.name, copied.op_type = f"{name}_copied", "Identity"
+            copied.input.append(value.name)
+            copied.output.append(name)
+            value.name = name
 
 
 def _name_sizes(graph: Any, shapes: Mapping[str, Axes]) -> None:  # noqa: ANN401 - of protobuf
