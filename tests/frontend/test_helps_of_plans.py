@@ -103,3 +103,18 @@ def test_a_plan_of_an_operator_is_refused(taken: str, tmp_path: Path) -> None:
     (said,) = check_choices(read_project(tmp_path / "net.xg"))
     assert said.message == "no block is called Twice"
     assert said.help == ("Twice is an operator: a plan is of a block that uses it",)
+
+
+@pytest.mark.parametrize("shape", ["[B, E/N_T]", "[B/N_D, E/N_T]"])
+def test_ranks_are_proposed_that_can_share_all_that_they_cut(shape: str) -> None:
+    """Of N_T = 4 cuts of 6 and 10, three divides the one and five the other; of 8 and 10, five."""
+    text = (
+        "dim B = 8, D = 6, E = 10\nmesh N_T = 4, N_D = 2\n"
+        "block Net(X [B, D], Z [B, E]) -> Y [B, D], W [B, E] {\n"
+        "    X -> tanh : Y\n    Z -> tanh : W\n}\n"
+        f"plan TP of Net {{\n    X [B, D/N_T]\n    Z {shape}\n}}\n"
+    )
+    helps = [line for each in refused(text) for line in each.help]
+    assert helps == ["N_T may be 1 or 2, or D 4 or 8", "N_T may be 1 or 2, or E 8 or 12"]
+    (help,) = (line for each in refused(text.replace("D = 6", "D = 8")) for line in each.help)
+    assert help.startswith("N_T may be 1 or 2, or E")

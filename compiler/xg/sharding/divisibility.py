@@ -15,7 +15,7 @@ from xg.ir.axes import axes_of
 from xg.ir.dim import Dim
 from xg.ir.graph import Graph, Program, Value
 from xg.ir.instances import instances
-from xg.ir.mesh_axes import ordered_axis
+from xg.ir.mesh_axes import axis_of, is_zigzag, ordered_axis
 from xg.ir.plan import zigzag_axes
 from xg.ir.recent import Recent
 from xg.ir.size_checks import Numbers, numbers_of, value_of
@@ -52,12 +52,18 @@ def check_shares(
     looks for other numbers of the sizes.
     """
     all_numbers = program.all_numbers
-    reached = placed_values(program) if found is None else found
+    reached = tuple(placed_values(program) if found is None else found)
     each = (*_by_shape(program, all_numbers), *_by_plan(program, reached, all_numbers))
-    _refuse(program, each, advises=advises)
+    _refuse(program, each, reached, advises=advises)
 
 
-def _refuse(program: Program, found: Iterable[_Uneven], *, advises: bool) -> None:
+def _refuse(
+    program: Program,
+    found: Iterable[_Uneven],
+    reached: Sequence[PlacedValue] = (),
+    *,
+    advises: bool,
+) -> None:
     """Raise DiagnosticError with the problems that there are, each once."""
     uneven: dict[tuple[str, int, object], _Uneven] = {}
     for each in found:
@@ -65,9 +71,31 @@ def _refuse(program: Program, found: Iterable[_Uneven], *, advises: bool) -> Non
         uneven.setdefault((problem.size, problem.number, problem.axes), each)
     if uneven:
         apart = list(uneven.values())
-        near = (_near(program, each, apart) if advises else None for each in apart)
-        problems = zip((each.problem for each in apart), near, strict=True)
-        raise DiagnosticError.of(*(replace(problem, near=next) for problem, next in problems))
+        problems = [each.problem for each in apart]
+        if advises:
+            cuts = cuts_of(program, reached)
+            problems = [
+                replace(
+                    each.problem,
+                    near=_near(program, each, apart),
+                    others=tuple(_others(program, each.problem, cuts)),
+                )
+                for each in apart
+            ]
+        raise DiagnosticError.of(*problems)
+
+
+def _others(
+    program: Program, problem: NotDivisible, cuts: Iterable[tuple[Dim, tuple[str, ...]]]
+) -> Iterator[tuple[int, int]]:
+    """The sizes that the last mesh axis of a problem cuts, and their ranks on other axes."""
+    last, known = problem.axes[-1][0], program.all_numbers
+    for dim, over in cuts:
+        axes = [axis_of(each) for each in over]
+        number = value_of(dim, known) if last in axes else None
+        if number is not None:
+            beside = (program.mesh[axis] for axis in axes if axis != last and axis in program.mesh)
+            yield number, prod(beside) * (2 if any(map(is_zigzag, over)) else 1)
 
 
 def _near(

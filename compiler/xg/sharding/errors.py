@@ -185,6 +185,7 @@ class NotDivisible(ProblemAt):
     number: int
     axes: tuple[tuple[str, int], ...]
     near: tuple[str, tuple[int, ...]] | None = None  # a dim, and the next numbers that would do
+    others: tuple[tuple[int, int], ...] = ()  # that the last axis cuts, and into how many beside it
 
     @property
     def ranks(self) -> int:
@@ -197,7 +198,12 @@ class NotDivisible(ProblemAt):
         ranks = self.ranks
         last, size = self.axes[-1]
         rest = ranks // size
-        fitting = [n for n in range(1, RANKS_AT_MOST + 1) if self.number % (rest * n) == 0]
+        shared = ((self.number, rest), *self.others)
+        fitting = [
+            n
+            for n in range(1, RANKS_AT_MOST + 1)
+            if all(number % (beside * n) == 0 for number, beside in shared)
+        ]
         help = f"the ranks of {names} together have to divide {self.number}"
         if fitting:
             help = f"{last} may be {listed(fitting[:SUGGESTED_AT_MOST])}"
