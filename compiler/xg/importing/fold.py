@@ -137,7 +137,7 @@ def _follows(instance: ModuleInstance, run: CallRun, item: CallRun, builder: Bui
     name, _, index = item.name.rpartition(".")
     if before.definition != after.definition or run.again or item.again or stem != name:
         return False
-    if not stem or first != "0" or index != str(len(run.instances)):
+    if not stem or not first.isdigit() or index != str(int(first) + len(run.instances)):
         return False
     if len(before.outputs) != 1 or before.outputs[0] in builder.model.outputs:
         return False

@@ -41,12 +41,20 @@ class WeightLine:
 
     @property
     def general(self) -> WeightLine | None:
-        """The line with `*` for its numbers; None if they are not the same on both sides."""
+        """The line with `*` for its numbers; None if they are not the same on both sides.
+
+        A single number of the tensor may be larger than those of the parameters: `{*+3}`.
+        """
         for number in NUMBERS:
-            stars = [number.findall(name) for name in (self.tensor, *self.params)]
-            if stars[0] and all(each == stars[0] for each in stars):
-                tensor, *params = (number.sub("*", name) for name in (self.tensor, *self.params))
-                return WeightLine(tensor, self.way, tuple(params))
+            own, *stars = (number.findall(name) for name in (self.tensor, *self.params))
+            if not own or any(each != stars[0] for each in stars):
+                continue
+            params = tuple(number.sub("*", name) for name in self.params)
+            if own == stars[0]:
+                return WeightLine(number.sub("*", self.tensor), self.way, params)
+            if len(own) == len(stars[0]) == 1 and int(own[0]) > int(stars[0][0]):
+                later = f"{{*+{int(own[0]) - int(stars[0][0])}}}"
+                return WeightLine(number.sub(later, self.tensor), self.way, params)
         return None
 
 
@@ -177,9 +185,10 @@ def _general(lines: list[WeightLine]) -> Iterator[str]:
         if [each for each in params if names.numbers(general.params[0], each) is not None]
         == members
     }
+    firsts = {general.tensor: general for general in reversed(groups) if general in whole}
     for line in lines:
         general = line.general
-        if general is None or general not in whole:
+        if general is None or firsts.get(general.tensor) != general:
             yield line.text
         elif groups[general][0] == line.params[0]:
             yield general.text
