@@ -14,7 +14,9 @@ from xg.importing.raising import further_out, in_place
 from xg.importing.views import ModelValue
 
 FEWEST: Final = 3  # a module of fewer nodes is written where it is used; layouts do not count
-UNSEEN: Final = frozenset({"R", "T", "BC", "range", "sinusoid", "buckets", "slice", "pick"})
+UNSEEN: Final = frozenset(
+    {"R", "T", "BC", "range", "sinusoid", "buckets", "slice", "split", "pick"}
+)
 SPLIT: Final = ("Transformer", "MultiheadAttention")  # the modules of torch.nn that are blocks
 
 

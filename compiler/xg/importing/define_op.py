@@ -37,12 +37,21 @@ def define_op(lowering: Lowering, formula: Formula) -> View:
         main = lowering.materialize(main)
     values = [_laid_out(lowering, main, wide[0], view) for view in formula.operands]
     narrow = tuple(is_narrow(view) for view in formula.operands)
+    _hint_latent(lowering, main, reducing=any(formula.reduced) and any(narrow))
     last_is_reduced = formula.reduced[-1]
     axes = main.value.axes[:-1] if last_is_reduced else main.value.axes
     value = lowering.emit("op", values, axes, formula=(formula.parts, formula.reduced, narrow))
     if last_is_reduced:
         return View(value, main.base[:-1], (*main.axes[:-1], ()))
     return main.on(value)
+
+
+def _hint_latent(lowering: Lowering, view: View, *, reducing: bool) -> None:
+    """A name for the width of what a norm follows at once: a latent, and nothing hidden."""
+    projected = lowering.made_by(view, "•")
+    last = view.value.axes[-1]
+    if reducing and last is not None and projected and projected.data[1] in lowering.weights:
+        lowering.sizes.hint(last, "D_c", 2)
 
 
 def _laid_out(lowering: Lowering, main: View, first: View, view: View) -> ModelValue:

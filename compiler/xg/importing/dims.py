@@ -51,7 +51,7 @@ class _SizeNamer:
         self.of: dict[Size, Dim] = {}
         self.numbers: dict[str, str] = {}  # what is declared: a number, a formula or nothing
         self.values: dict[str, int] = {}
-        self.sums = self._along("slice", "before")
+        self.sums = self._along("slice", "before") | self._along("split", "axis")
 
     def names(self, counts: Iterable[int]) -> Dims:
         sizes = list(dict.fromkeys(self.sizes.find(size) for size in _mentioned(self.model)))
@@ -69,7 +69,7 @@ class _SizeNamer:
         for size in (*roots, *sizes):
             self._fall_back(size, symbols)
         for step in self.model.steps:
-            if step.operator == "C":
+            if step.operator in ("C", "split"):
                 self._add_up(step)
         for size in _named_axes(self.model):
             self._name_axis(self.sizes.find(size))
@@ -111,14 +111,17 @@ class _SizeNamer:
                     self.numbers[str(dims[name])] = ""
         return dims
 
-    def _add_up(self, joined: ModelStep) -> None:
-        """The axis of a C is as long as its parts together."""
-        place: int = joined.attrs["axis"]
+    def _add_up(self, step: ModelStep) -> None:
+        """The axis of a C, or that of which a split makes parts, is as long as these together."""
+        place: int = step.attrs["axis"]
         total = ZERO
-        for value in joined.data:
+        parts, whole = step.data, step.outputs[0]
+        if step.operator == "split":
+            parts, whole = step.outputs, step.data[0]
+        for value in parts:
             size = value.axes[place]
             total = total + (ONE if size is None else self.of[self.sizes.find(size)])
-        axis_size = joined.outputs[0].axes[place]
+        axis_size = whole.axes[place]
         if axis_size is not None:
             name = self.of[self.sizes.find(axis_size)].name
             if name is not None and self.numbers.get(name, "").isdigit():
@@ -253,10 +256,10 @@ def _mentioned(model: Model) -> Iterator[Size]:
 
 
 def _named_axes(model: Model) -> Iterator[Size]:
-    """The axes that `pick`, `slice`, `mean` and `sum` name."""
+    """The axes that `pick`, `slice`, `mean` and `sum` name, and those that `split` takes apart."""
     for step in model.steps:
         places: tuple[int, ...] = step.attrs.get("over", ())
-        if step.operator in ("pick", "slice"):
+        if step.operator in ("pick", "slice", "split"):
             places = (step.attrs["axis"],)
         for place in places:
             size = step.data[0].axes[place]

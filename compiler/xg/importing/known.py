@@ -7,6 +7,7 @@ from typing import Final, Literal, TypeAlias
 from xg.diagnostics.lazy_dataclass import dataclass
 from xg.importing.fixed import Fixed
 from xg.importing.views import Factor, View
+from xg.ir.dim import Dim
 
 Layout: TypeAlias = Literal["half", "interleaved"]  # where the two of a pair are
 HIDDEN: Final = -1e4  # a score so low has the weight 0
@@ -72,6 +73,17 @@ class Turning:
 
 
 @dataclass(frozen=True, slots=True)
+class TurnedCoordinate:
+    """``x1 cos - x2 sin`` of pairs (x1, x2), or of the `second` coordinate ``x2 cos + x1 sin``."""
+
+    along: View  # x1, or x2 of a second coordinate: what the cosines multiply
+    across: View
+    cosine: Fixed
+    sine: Fixed
+    second: bool
+
+
+@dataclass(frozen=True, slots=True)
 class Routed:
     """A row for each of the k experts of a token, as a model computes it; here for all experts.
 
@@ -85,8 +97,28 @@ class Routed:
 
 
 @dataclass(frozen=True, slots=True)
+class BlankPart:
+    """A stretch along one axis of a tensor that is not written yet, by its name."""
+
+    name: str
+    axis: int
+    start: Dim
+    length: Dim
+
+
+@dataclass(frozen=True, slots=True)
+class Blank:
+    """A tensor without numbers, and what was written into stretches of it."""
+
+    shape: tuple[Dim, ...]
+    written: tuple[tuple[BlankPart, View], ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
 class Lost:
     """The result of a call that could not be said; what reads it is not reported again."""
 
 
-Known: TypeAlias = View | Fixed | Mask | Formula | Turning | Routed | Lost
+Known: TypeAlias = (
+    View | Fixed | Mask | Formula | Turning | TurnedCoordinate | Routed | Blank | BlankPart | Lost
+)

@@ -27,7 +27,9 @@ from xg.importing.fixed_rules import RULES as FIXED
 from xg.importing.known import Condition, Formula, Known, Lost, Mask
 from xg.importing.lowering import Dependent, Lowering
 from xg.importing.rules import FILLS, RULES
+from xg.importing.rules_blank import blank
 from xg.importing.rules_view import indexed, laid_out
+from xg.importing.splits import split_up
 from xg.importing.views import ModelValue, View
 from xg.ir.dim import number
 
@@ -101,6 +103,7 @@ class _ProgramReader:
             raise DiagnosticError.of(*dict.fromkeys(self.problems))
         values = [output for output in outputs if output is not None]
         steps = _alive(self.lowering.in_order(), values)
+        steps = split_up(steps, values, self.lowering.sizes)
         used = {value for step in steps for value in step.operands} | set(values)
         inputs = {name: value for name, value in self.inputs.items() if value in used}
         lowering = self.lowering
@@ -200,6 +203,9 @@ class _ProgramReader:
         fixed = name.removesuffix("_") if name.removesuffix("_") in FIXED else name
         if all(isinstance(each, Fixed) for each in formulas) and fixed in FIXED:
             return self._fixed(call, fixed)
+        unwritten = blank(lowering, name, formulas)
+        if unwritten is not None:
+            return unwritten
         if name in FILLS:
             shape: tuple[Argument, ...] = tuple(lowering.shape_of_output())
             value = FILLS[name] if FILLS[name] is not None else lowering.argument("fill_value")

@@ -10,7 +10,17 @@ from xg.importing.errors import Unspeakable
 from xg.importing.exported import Argument, AtenCall, Exported, Ref
 from xg.importing.fixed import FixedPart
 from xg.importing.formula import is_narrow
-from xg.importing.known import Formula, Known, Lost, Mask, Routed, Turning
+from xg.importing.known import (
+    Blank,
+    BlankPart,
+    Formula,
+    Known,
+    Lost,
+    Mask,
+    Routed,
+    TurnedCoordinate,
+    Turning,
+)
 from xg.importing.sizes import Size, SizeClasses
 from xg.importing.views import Axis, Factor, ModelValue, View, align
 from xg.ir.dim import Dim, number
@@ -40,6 +50,7 @@ class Lowering:
         self.steps: list[ModelStep] = []
         self.producer: dict[ModelValue, ModelStep] = {}
         self.weights: dict[ModelValue, Weight] = {}
+        self.joined: dict[ModelValue, tuple[View, ...]] = {}  # what was put together, as seen
         self.ranges: dict[ModelValue, Size] = {}
         self.turned: frozenset[str] = frozenset()  # weights that only linear layers read
         self.call: AtenCall = AtenCall("", {}, (), ())
@@ -83,24 +94,11 @@ class Lowering:
 
     def view(self, known: Known) -> View:
         """A view, also of a value that was not written yet."""
-        match known:
-            case View():
-                return known
-            case Formula():
-                return self._said(known)
-            case Mask():
-                raise Unspeakable("a mask is used as a number")
-            case Routed():
-                raise Unspeakable("it reads what single experts give, before they are added up")
-            case Turning():
-                raise Unspeakable(
-                    "it multiplies by a table of constants other than rotary positions"
-                )
-            case _:
-                raise Unspeakable(
-                    "it needs a table of constants, which the language has no place for",
-                    "make it a parameter, or compute it from positions",
-                )
+        if isinstance(known, View):
+            return known
+        if isinstance(known, Formula):
+            return self._said(known)
+        raise _no_number(known)
 
     def _said(self, formula: Formula) -> View:
         """Arithmetic as a step, in the place where it was written, and only once."""
@@ -272,6 +270,24 @@ class Lowering:
                 raise Unspeakable("the same integers index axes of two sizes")
             self.sizes.equal(self.ranges[value], size)
         self.ranges.setdefault(value, size)
+
+
+def _no_number(known: Known) -> Unspeakable:
+    """The reason why something is no tensor of numbers that a step could read."""
+    match known:
+        case Mask():
+            return Unspeakable("a mask is used as a number")
+        case Routed():
+            return Unspeakable("it reads what single experts give, before they are added up")
+        case Blank() | BlankPart():
+            return Unspeakable("it reads a tensor of which not all numbers were written")
+        case Turning() | TurnedCoordinate():
+            return Unspeakable("it multiplies by a table of constants other than rotary positions")
+        case _:
+            return Unspeakable(
+                "it needs a table of constants, which the language has no place for",
+                "make it a parameter, or compute it from positions",
+            )
 
 
 def _goes_in(lowering: Lowering, formula: Formula) -> bool:

@@ -157,24 +157,31 @@ def along_positions(lowering: Lowering, fixed: Fixed) -> int:
     return (places[-1] if places else len(fixed.shape) - 2) - len(fixed.shape)
 
 
-def rotary_turns(lowering: Lowering, cosine: Fixed, sine: Fixed, layout: Layout) -> Turns | None:
-    """The rotary positions of which two tables [.., S, .., D_h] are the cosines and sines."""
+def rotary_turns(
+    lowering: Lowering, cosine: Fixed, sine: Fixed, layout: Layout | None
+) -> Turns | None:
+    """The rotary positions of which two tables [.., S, .., D_h] are the cosines and sines.
+
+    Without a layout they have one angle for each pair: [.., S, .., D_h/2].
+    """
     turns: Turns | None = None
     place = along_positions(lowering, cosine)
     for sizes, table in looked_at(lowering, cosine):
         other = lowering.fixed.run(sine.name, sizes)
-        length, width = table.shape[place], table.shape[-1]
-        if table.shape != other.shape or width % 2 or math.prod(table.shape) != length * width:
+        length, columns = table.shape[place], table.shape[-1]
+        width = columns if layout else 2 * columns
+        if table.shape != other.shape or width % 2 or math.prod(table.shape) != length * columns:
             return None
         if length < 2:
             continue
-        c, s = (each.reshape(length, width) for each in (table, other))
-        pairs = slice(width // 2) if layout == "half" else slice(0, width, 2)
+        c, s = (each.reshape(length, columns) for each in (table, other))
+        pairs = slice(0, width, 2) if layout == "interleaved" else slice(width // 2)
         if turns is None:
             turns = turns_of(np.arctan2(s[1, pairs], c[1, pairs]), width)
             turns = scaled(turns, float(c[0, 0]))
         angle = np.arange(length, dtype=np.float64)[:, None] * turns.speeds(width)
-        angle = np.tile(angle, 2) if layout == "half" else np.repeat(angle, 2, axis=-1)
+        if layout:
+            angle = np.tile(angle, 2) if layout == "half" else np.repeat(angle, 2, axis=-1)
         tables = (
             (cosine, c, turns.scale * np.cos(angle)),
             (sine, s, turns.scale * np.sin(angle)),

@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+from typing import Final
+
 from xg.importing.diagram import ModelStep
 from xg.importing.errors import Unspeakable
 from xg.importing.fixed import Fixed
-from xg.importing.known import Known, Operand, Turning
+from xg.importing.known import Known, Layout, Operand, Turning
 from xg.importing.lowering import Lowering
 from xg.importing.recognise import along_positions, rotary_turns
+from xg.importing.rotary_speeds import Turns
 from xg.importing.views import ModelValue, View
+
+OTHER_TABLE: Final = "it multiplies by a table of constants other than rotary positions"
 
 
 def turning(lowering: Lowering, view: View, table: Fixed) -> Turning | None:
@@ -25,7 +30,7 @@ def rotary(lowering: Lowering, a: Known | float, b: Known | float) -> View | Non
     """The RoPE that a sum is; None for any other sum."""
     if not isinstance(a, Turning) and not isinstance(b, Turning):
         return None
-    problem = Unspeakable("it multiplies by a table of constants other than rotary positions")
+    problem = Unspeakable(OTHER_TABLE)
     if not isinstance(a, Turning) or not isinstance(b, Turning):
         raise problem
     straight, turned = (b, a) if a.rotated else (a, b)
@@ -37,8 +42,12 @@ def rotary(lowering: Lowering, a: Known | float, b: Known | float) -> View | Non
     turns = rotary_turns(lowering, straight.table, turned.table, layout)
     if turns is None:
         raise problem
+    return rope(lowering, View.of(value), along_positions(lowering, straight.table), turns, layout)
+
+
+def rope(lowering: Lowering, view: View, place: int, turns: Turns, layout: Layout) -> View:
+    """The RoPE of a whole value; the axis at `place` counts positions."""
     # RoPE has positions along the last axis but one.
-    view, place = View.of(value), along_positions(lowering, straight.table)
     order = [i - len(view.axes) for i in range(len(view.axes))]
     order.insert(-1, order.pop(place))
     back = [order.index(i) for i in sorted(order)]

@@ -15,6 +15,7 @@ from xg.importing.lowering import Lowering
 from xg.importing.masking import as_mask, show
 from xg.importing.recognise import is_sinusoid, single
 from xg.importing.rotary import rotary, turning
+from xg.importing.rotary_coordinates import coordinate, is_coordinate
 from xg.importing.rules_layout import cut, place_of
 from xg.importing.views import View
 from xg.ir.dim import number
@@ -50,7 +51,7 @@ def add(lowering: Lowering) -> Known:
         return show(lowering, lowering.view(tensor(a)), b, causal=False)
     if b == 0:
         return tensor(a)
-    turned = rotary(lowering, a, b)
+    turned = coordinate(a, b, second=True) or rotary(lowering, a, b)
     if turned is not None:
         return turned
     if isinstance(b, Fixed):
@@ -137,6 +138,8 @@ def _turning(lowering: Lowering, known: Known, table: Fixed) -> Turning:
     turned = turning(lowering, view, table)
     if turned is not None:
         return turned
+    if is_coordinate(lowering, view):
+        return Turning(view, table)
     seen = lowering.materialize(view)
     for name in reads(lowering.call.args):
         if lowering.known.get(name) is known:
@@ -193,6 +196,9 @@ def arithmetic(function: str, *, swapped: bool = False) -> Callable[[Lowering], 
             return replace(b, negated=not b.negated)
         if function == "sub" and lowering.number_of("alpha", 1) != 1:
             raise Unspeakable("it scales its second operand")
+        turned = coordinate(a, b, second=False) if function == "sub" else None
+        if turned is not None:
+            return turned
         return combine(function, plain(a), plain(b))
 
     return rule

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from xg.importing.diagram import ModelStep
 from xg.importing.exported import Argument, Ref
 from xg.importing.lowering import Lowering
+from xg.importing.rotary_coordinates import put_together
 from xg.importing.rules_layout import place_of
 from xg.importing.sizes import Size
 from xg.importing.views import ModelValue, View
@@ -20,35 +21,50 @@ def concatenate(lowering: Lowering) -> View:
     whole = [item for item in items if not _is_empty(lowering, item)]
     if len(whole) == 1:
         return lowering.view(lowering.look(whole[0]))
-    views = [lowering.view(lowering.look(item)) for item in whole]
-    return _joined(lowering, views, place_of(lowering, "dim", len(views[0].axes), 0))
+    known = [lowering.look(item) for item in whole]
+    rank = len(lowering.shape_of_output())
+    axis = place_of(lowering, "dim", rank, 0)
+    if axis == rank - 1 and (turned := put_together(lowering, known, beside=False)):
+        return turned
+    return _put(lowering, [lowering.view(each) for each in known], axis)
 
 
 def stack(lowering: Lowering) -> View:
     """`stack`: operands one after the other along a new axis."""
     items = lowering.argument("tensors")
     assert isinstance(items, tuple)
-    views = [lowering.view(lowering.look(item)) for item in items]
-    axis = place_of(lowering, "dim", len(views[0].axes) + 1, 0)
+    known = [lowering.look(item) for item in items]
+    rank = len(lowering.shape_of_output())
+    axis = place_of(lowering, "dim", rank, 0)
+    if axis == rank - 1 and (turned := put_together(lowering, known, beside=True)):
+        return turned
+    views = [lowering.view(each) for each in known]
     new = [view.with_axes((*view.axes[:axis], (), *view.axes[axis:])) for view in views]
-    return _joined(lowering, new, axis)
+    return _put(lowering, new, axis)
 
 
-def _joined(lowering: Lowering, views: Sequence[View], axis: int) -> View:
-    views = [lowering.materialize(view) for view in views]
-    for other in views[1:]:
-        pairs = zip(views[0].value.axes, other.value.axes, strict=True)
+def _put(lowering: Lowering, views: Sequence[View], axis: int) -> View:
+    length = lowering.shape_of_output()[axis]
+    return View.of(joined(lowering, views, axis, lowering.sizes.make(length)))
+
+
+def joined(lowering: Lowering, views: Sequence[View], axis: int, length: Size | None) -> ModelValue:
+    """The value of views one after the other along an axis, which is so long if no operand says."""
+    values = [lowering.materialize(view).value for view in views]
+    for other in values[1:]:
+        pairs = zip(values[0].axes, other.axes, strict=True)
         for place, (mine, its) in enumerate(pairs):
             if place != axis:
                 lowering.sizes.equal(mine, its)
-    axes = list(views[0].value.axes)
+    axes = list(values[0].axes)
     place = axis - len(axes)
-    axes[axis] = _tiled(lowering, [view.value for view in views], place)
+    axes[axis] = _tiled(lowering, values, place)
     if axes[axis] is None:
-        axes[axis] = lowering.sizes.make(lowering.shape_of_output()[axis])
-    kind = views[0].value.kind
-    value = lowering.emit("C", [view.value for view in views], axes, kind=kind, axis=place)
-    return View.of(value)
+        axes[axis] = length
+    value = lowering.emit("C", values, axes, kind=values[0].kind, axis=place)
+    if place == -1:
+        lowering.joined[value] = tuple(views)
+    return value
 
 
 def _is_empty(lowering: Lowering, item: Argument) -> bool:

@@ -106,10 +106,14 @@ def _slice(lowering: Lowering, view: View) -> View:
     taken = lowering.shape_of_output()[axis]
     if taken == length:
         return view
-    start = as_dim(_size(lowering, "start", 0))
-    if (start.constant or 0) < 0:
-        start = length + start
+    start = start_of(lowering, length)
     return cut(lowering, view, axis, start, start + taken)
+
+
+def start_of(lowering: Lowering, length: Dim) -> Dim:
+    """Where a slice of an axis starts, counted from the front."""
+    start = as_dim(_size(lowering, "start", 0))
+    return length + start if (start.constant or 0) < 0 else start
 
 
 def _every_other(lowering: Lowering, view: View, axis: int) -> View:

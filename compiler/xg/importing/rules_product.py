@@ -12,12 +12,14 @@ from xg.importing.exported import Ref
 from xg.importing.known import Known
 from xg.importing.lowering import Lowering
 from xg.importing.masking import biased, masked
+from xg.importing.orders import without_order
 from xg.importing.recognise import constant_row, positions
 from xg.importing.rules_layout import add_bias
 from xg.importing.sizes import Size
 from xg.importing.views import Axis, Factor, ModelValue, View, align
-from xg.ir.dim import number
+from xg.ir.dim import Dim, number
 
+SCORES: Final = ("SM", "scale", "op", "defined", "⊕")  # between a product and its softmax
 FEW: Final = 8  # a table of fewer rows, such as that of token types, is no vocabulary
 
 
@@ -79,6 +81,7 @@ def product(lowering: Lowering, first: View, second: View) -> View:
     if _is_matrix(second) and second.value.param is not None:
         return project(lowering, first, lowering.lay_out(second, second.axes))
     second = _fresh(second)
+    first, second = without_order(lowering, first, second)
     if not _is_matrix(second):
         one, other = align(
             first.with_axes(first.axes[:-2]), second.with_axes(second.axes[:-2]), lowering.sizes
@@ -126,7 +129,21 @@ def _hint_product(lowering: Lowering, first: View, second: View) -> None:
     weighs = any(lowering.made_by(first, operator) for operator in ("S", "DO"))
     head = second.axes[-1] if weighs else contracted
     if len(head) == 1 and lowering.sizes.dim(head[0].size).constant:
-        lowering.sizes.hint(head[0].size, "D_h", 3)
+        other = weighs and _scored(lowering, first) not in (None, lowering.sizes.dim(head[0].size))
+        lowering.sizes.hint(head[0].size, "D_v" if other else "D_h", 3)
+        cut = lowering.made_by(second, "slice") if other else None
+        both = None if cut is None else cut.data[0].axes[-1]
+        if both is not None:  # keys and values of a head from one projection
+            lowering.sizes.hint(both, "D_kv", 3)
+
+
+def _scored(lowering: Lowering, weights: View) -> Dim | None:
+    """The length of the axis over which the scores behind weights are sums."""
+    step = lowering.producer.get(weights.value)
+    while step is not None and step.operator in (*SCORES, "S", "DO"):
+        step = lowering.producer.get(step.data[0])
+    contracted = () if step is None else step.attrs.get("contracted", ())
+    return lowering.sizes.dim(contracted[0]) if contracted else None
 
 
 def _second(lowering: Lowering, second: View, batch: list[Axis]) -> ModelValue:
