@@ -2,15 +2,16 @@
 
 # pyright: reportUnknownMemberType=false
 
+from dataclasses import replace
 from importlib import import_module
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 import pytest
 import torch
 from cli.conftest import Xg
-from importing.families import FAMILIES
+from importing.families import FAMILIES, Family
 from models.families import in_double, randomised
 from models.witness import quietly
 from torch import nn
@@ -122,18 +123,36 @@ def test_a_folder_of_transformers_travels_both_ways(
     assert torch.equal(again(ids).logits, published(ids).logits)
 
 
-def test_experts_travel_both_ways_as_a_folder_has_them(xg: Xg, folder: Path) -> None:
+DEEPSEEK = FAMILIES["deepseek-v3"]
+ROUTED: Final = (
+    (
+        FAMILIES["mixtral"],
+        '*.block_sparse_moe.experts.*.w1.weight" = "T -> stack : model.layers.*.',
+    ),
+    (
+        replace(DEEPSEEK, config={**DEEPSEEK.config, "num_hidden_layers": 3}),
+        '{*+1}.mlp.experts.*.gate_proj.weight" = "T -> stack : model.layers.*.mlp.experts.',
+    ),
+)
+
+
+@pytest.mark.parametrize(("family", "line"), ROUTED, ids=["mixtral", "deepseek-v3"])
+def test_experts_travel_both_ways_as_a_folder_has_them(
+    xg: Xg, folder: Path, family: Family, line: str
+) -> None:
     """Modules hold one tensor for all experts, a saved folder one for each."""
     with quietly(), in_double():
-        model: Any = randomised(FAMILIES["mixtral"].build())
+        model: Any = randomised(family.build())
+        for name, buffer in model.named_buffers():
+            if name.endswith("e_score_correction_bias"):
+                buffer.normal_()
         model.set_experts_implementation("eager")
         model.save_pretrained(folder / "held")
         said = xg("import", "held", "-o", "mix.xg")
         assert (said.code, said.err) == (0, "")
         ids = torch.arange(2 * 9).reshape(2, 9) % 7 + 1
         wanted = model(ids).logits.detach().numpy()
-    line = '"model.layers.*.block_sparse_moe.experts.*.w1.weight" = "T -> stack : model.layers.*.'
-    assert line in (folder / "mix.names.toml").read_text(encoding="utf-8")
+    assert f'"model.layers.{line}' in (folder / "mix.names.toml").read_text(encoding="utf-8")
     words = "weights mix.xg --from held -o p.npz --dtype float64"
     assert xg(*words.split()).code == 0
     np.savez(folder / "in.npz", input_ids=ids.numpy(), attention_mask=np.ones(ids.shape, int))

@@ -12,8 +12,9 @@ RECORDED = {
     for line in TABLE.read_text(encoding="utf-8").splitlines()
 }
 # tied two calls deep, a shared table, a norm per head, 1 + g, partial rotary, patches
-# whose sizes calls show in products only; experts are in tests/cli/test_import_command.py
-FEW = ("albert", "bart", "qwen3", "gemma", "phi", "clip-vision")
+# whose sizes calls show in products only, latents and groups of experts; more experts are in
+# tests/cli/test_import_command.py
+FEW = ("albert", "bart", "qwen3", "gemma", "phi", "clip-vision", "deepseek-v3")
 # speeds of turns that are scaled: another buffer
 MORE = ("llama-3.1",)
 

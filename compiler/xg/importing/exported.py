@@ -76,6 +76,7 @@ class GraphInput:
     name: str
     target: str
     value: Argument = None
+    saved: bool = False  # a buffer that the state of the model has
 
 
 @dataclass(frozen=True)
@@ -203,7 +204,8 @@ class _GraphReader:
                     "parameter", what["arg"]["name"], self.archive.tied.get(target, target)
                 )
             elif kind == "buffer":
-                yield GraphInput("constant", what["arg"]["name"], what["buffer_name"])
+                saved = bool(what.get("persistent", False))
+                yield GraphInput("constant", what["arg"]["name"], what["buffer_name"], saved=saved)
             elif kind == "tensor_constant":
                 yield GraphInput("constant", what["arg"]["name"], what["tensor_constant_name"])
             elif kind == "constant_input":

@@ -47,6 +47,12 @@ class FixedPart:
         """Note a call; its tensors are names of this part."""
         self.calls[name] = (rule, args)
 
+    def cast_from(self, name: str) -> str:
+        """The value of which this has the numbers, in another element type."""
+        while name in self.calls and self.calls[name][0] in ("to", "_to_copy"):
+            (name,) = reads(self.calls[name][1])
+        return name
+
     def __contains__(self, name: str) -> bool:
         return name in self.constants or name in self.calls
 

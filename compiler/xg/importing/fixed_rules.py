@@ -55,6 +55,12 @@ def _index(args: Arguments) -> Array:
     return args["self"][indices]
 
 
+def _scatter(args: Arguments) -> Array:
+    x: Array = np.array(args["self"])
+    np.put_along_axis(x, args["index"], args["value"], args["dim"])
+    return x
+
+
 def _diff(args: Arguments) -> Array:
     edges = {key: args[key] for key in ("prepend", "append") if args.get(key) is not None}
     return np.diff(args["self"], args.get("n", 1), args.get("dim", -1), **edges)
@@ -177,6 +183,7 @@ RULES: Final[Mapping[str, Callable[[Arguments], Array]]] = {
     "gather": lambda args: np.take_along_axis(
         np.broadcast_to(args["self"], args["self"].shape), args["index"], args["dim"]
     ),
+    "scatter": _scatter,
     "index": _index,
     "slice": _slice,
     "select": lambda args: np.take(args["self"], args["index"], args["dim"]),

@@ -97,6 +97,18 @@ class Routed:
 
 
 @dataclass(frozen=True, slots=True)
+class Chosen:
+    """1 at what was chosen, 0 elsewhere; or (`negated`) the other way round.
+
+    `view` is of the places that were chosen; it has the factor `of` that they are places in.
+    """
+
+    view: View
+    of: Factor
+    negated: bool = False
+
+
+@dataclass(frozen=True, slots=True)
 class BlankPart:
     """A stretch along one axis of a tensor that is not written yet, by its name."""
 
@@ -120,5 +132,15 @@ class Lost:
 
 
 Known: TypeAlias = (
-    View | Fixed | Mask | Formula | Turning | TurnedCoordinate | Routed | Blank | BlankPart | Lost
+    View
+    | Fixed
+    | Mask
+    | Formula
+    | Turning
+    | TurnedCoordinate
+    | Routed
+    | Chosen
+    | Blank
+    | BlankPart
+    | Lost
 )

@@ -16,6 +16,7 @@ from xg.importing.exported import (
     Argument,
     AtenCall,
     Exported,
+    GraphInput,
     Ref,
     base_name,
     changes_in_place,
@@ -28,11 +29,13 @@ from xg.importing.known import Condition, Formula, Known, Lost, Mask
 from xg.importing.lowering import Dependent, Lowering
 from xg.importing.rules import FILLS, RULES
 from xg.importing.rules_blank import blank
+from xg.importing.rules_choice import chosen
 from xg.importing.rules_view import indexed, laid_out
 from xg.importing.splits import split_up
 from xg.importing.views import ModelValue, View
 from xg.ir.dim import number
 
+CASTS: Final = ("to", "_to_copy")  # of element types, which say nothing here
 PICTURE: Final = 4  # axes of an input that is no row of features
 GROUPED: Final = "model.set_experts_implementation('batched_mm') before the export says the same"
 IGNORED: Final = (
@@ -93,7 +96,7 @@ class _ProgramReader:
         self.lowering.turned = self._turned(calls)
         for entry in self.exported.entries:
             if entry.name and entry.kind != "value":
-                self._enter(entry.kind, entry.name, entry.target, calls)
+                self._enter(entry, calls)
         for call in calls:
             self._read(call)
         outputs = [self._output(place, each) for place, each in enumerate(self.exported.outputs)]
@@ -123,6 +126,9 @@ class _ProgramReader:
         names = {e.name: e.target for e in self.exported.entries if e.kind == "parameter"}
         readers: dict[str, set[tuple[str, str]]] = {}
         for call in calls:
+            if base_name(call.target) in CASTS and (read := reads(call.args)):
+                names |= {output: names[read[0]] for output in call.outputs if read[0] in names}
+                continue
             for key, argument in call.args.items():
                 for name in reads({key: argument}):
                     use = base_name(call.target), key
@@ -130,8 +136,9 @@ class _ProgramReader:
         alone = [{("linear", "weight")}, {("index", "self")}]
         return frozenset(name for name, uses in readers.items() if uses in alone)
 
-    def _enter(self, kind: str, name: str, target: str, calls: list[AtenCall]) -> None:
+    def _enter(self, entry: GraphInput, calls: list[AtenCall]) -> None:
         lowering = self.lowering
+        kind, name, target = entry.kind, entry.name, entry.target
         if kind != "user" and target not in self.exported.arrays:
             self.problems.append(NotAnInput(target, "the file does not hold its numbers"))
             lowering.known[name] = Lost()
@@ -141,6 +148,8 @@ class _ProgramReader:
             array = self.exported.arrays[target]
             lowering.fixed.constant(name, array)
             lowering.known[name] = Fixed(name, tuple(number(n) for n in array.shape))
+            if entry.saved:
+                lowering.buffers[name] = target
         else:
             self._user_input(name, calls)
 
@@ -203,9 +212,9 @@ class _ProgramReader:
         fixed = name.removesuffix("_") if name.removesuffix("_") in FIXED else name
         if all(isinstance(each, Fixed) for each in formulas) and fixed in FIXED:
             return self._fixed(call, fixed)
-        unwritten = blank(lowering, name, formulas)
-        if unwritten is not None:
-            return unwritten
+        special = chosen(lowering, name, formulas) or blank(lowering, name, formulas)
+        if special is not None:
+            return special
         if name in FILLS:
             shape: tuple[Argument, ...] = tuple(lowering.shape_of_output())
             value = FILLS[name] if FILLS[name] is not None else lowering.argument("fill_value")

@@ -13,6 +13,7 @@ from xg.importing.formula import is_narrow
 from xg.importing.known import (
     Blank,
     BlankPart,
+    Chosen,
     Formula,
     Known,
     Lost,
@@ -50,6 +51,7 @@ class Lowering:
         self.steps: list[ModelStep] = []
         self.producer: dict[ModelValue, ModelStep] = {}
         self.weights: dict[ModelValue, Weight] = {}
+        self.buffers: dict[str, str] = {}  # saved ones by their constants: names in the model
         self.joined: dict[ModelValue, tuple[View, ...]] = {}  # what was put together, as seen
         self.ranges: dict[ModelValue, Size] = {}
         self.turned: frozenset[str] = frozenset()  # weights that only linear layers read
@@ -277,6 +279,8 @@ def _no_number(known: Known) -> Unspeakable:
     match known:
         case Mask():
             return Unspeakable("a mask is used as a number")
+        case Chosen():
+            return Unspeakable("it computes with which were chosen")
         case Routed():
             return Unspeakable("it reads what single experts give, before they are added up")
         case Blank() | BlankPart():

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Final
 
+from xg.importing.diagram import Weight
 from xg.importing.errors import Unspeakable
 from xg.importing.exported import Ref, reads
 from xg.importing.fixed import Fixed
@@ -41,7 +42,7 @@ def operand(lowering: Lowering, name: str) -> Operand:
 
 def add(lowering: Lowering) -> Known:
     """Residuals, biases, masks that are added to scores, rotary positions, arithmetic."""
-    a, b = operands(lowering)
+    a, b = (_kept(lowering, name) or operand(lowering, name) for name in ("self", "other"))
     alpha = lowering.number_of("alpha", 1)
     if alpha != 1:
         b = combine("mul", b, alpha)
@@ -59,6 +60,19 @@ def add(lowering: Lowering) -> Known:
     if isinstance(a, int | float) or isinstance(b, int | float) or _joined(a, b):
         return combine("add", a, b)
     return together(lowering, "⊕", lowering.view(a), lowering.view(b))
+
+
+def _kept(lowering: Lowering, name: str) -> View | None:
+    """A vector that a model keeps beside its parameters, as a bias that evens the load of experts.
+
+    It is a frozen parameter, whatever its numbers are now.
+    """
+    argument = lowering.argument(name)
+    known = lowering.look(argument) if isinstance(argument, Ref) else None
+    if not isinstance(known, Fixed) or len(known.shape) != 1:
+        return None
+    target = lowering.buffers.get(lowering.fixed.cast_from(known.name))
+    return None if target is None else View.of(lowering.weight(Weight(target, frozen=True)))
 
 
 def tensor(found: Operand) -> Known:

@@ -81,6 +81,9 @@ def reduction(operator: str) -> Callable[[Lowering], Known]:
         keep = bool(lowering.argument("keepdim", False))
         if keep and axes == [rank - 1]:
             return combine(operator, plain(formula))
+        if axes == [rank - 1] and lowering.made_by(formula, "topk"):
+            view = lowering.view(combine(operator, plain(formula)))
+            return view.with_axes(view.axes[:-1])
         return reduced(lowering, operator, lowering.view(formula), axes, keep=keep)
 
     return rule

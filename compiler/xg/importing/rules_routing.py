@@ -16,8 +16,10 @@ from xg.importing import rules_layout as layout
 from xg.importing.diagram import WrittenOperator
 from xg.importing.errors import Unspeakable
 from xg.importing.exported import reads
+from xg.importing.fixed import Fixed
 from xg.importing.known import Known, Routed
 from xg.importing.lowering import Lowering
+from xg.importing.rules_choice import left
 from xg.importing.views import Axis, Factor, ModelValue, View, align
 from xg.ir.dim import number
 
@@ -40,12 +42,17 @@ def top(lowering: Lowering) -> tuple[Known, Known]:
     last = layout.place_of(lowering, "dim", len(view.axes), -1) == len(view.axes) - 1
     if not last or not lowering.argument("largest", True):
         raise Unspeakable("it takes the least, or along an axis that is not the last")
+    if not view.axes[-1]:
+        return view, _only(lowering)
     view = lowering.last_whole(view)
     experts = lowering.join(view.axes[-1])
-    count = lowering.sizes.make(number(lowering.integer_of("k")))
+    k = lowering.integer_of("k")
+    count = lowering.sizes.make(number(k))
     assert experts is not None
-    lowering.sizes.hint(experts, "N_E", 9)
-    lowering.sizes.hint(count, "k", 9)
+    _refuse_hidden(lowering, view, k)
+    if not lowering.sizes.is_part(experts):
+        lowering.sizes.hint(experts, "N_E", 9)
+        lowering.sizes.hint(count, "k", 9)
     axes = (*view.value.axes[:-1], count)
     places = ModelValue(axes, "int")
     values = lowering.emit("topk", (view.value,), axes, also=(places,))
@@ -53,6 +60,24 @@ def top(lowering: Lowering) -> tuple[Known, Known]:
     tail: Axis = (Factor.of(count),)
     base, seen = (*view.base[:-1], tail), (*view.axes[:-1], tail)
     return View(values, base, seen), View(places, base, seen)
+
+
+def _only(lowering: Lowering) -> Fixed:
+    """The place that is chosen of a single one, such as one group of all experts."""
+    name, shape = lowering.call.outputs[1], lowering.shape_of_output(1)
+    lowering.fixed.call(name, "full", {"size": tuple(shape), "fill_value": 0})
+    return Fixed(name, shape)
+
+
+def _refuse_hidden(lowering: Lowering, view: View, k: int) -> None:
+    """Refuse to choose more than what a choice of groups has left: which else is up to torch."""
+    several = left(lowering, view)
+    if several is not None and several.constant is not None and several.constant < k:
+        raise Unspeakable(
+            f"it chooses {k} of {several} experts: those in the groups that were chosen first",
+            "the configuration has num_experts_per_tok at most "
+            "topk_group * n_routed_experts / n_group",
+        )
 
 
 def routed(

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping, Sequence
+from typing import Final
 
 from xg.diagnostics.diagnostic import DiagnosticError
 from xg.diagnostics.lazy_dataclass import dataclass
@@ -16,6 +18,8 @@ from xg.importing.names import TakenNames, identifier
 from xg.importing.open_sizes import OpenSizes
 from xg.ops import table
 from xg.syntax.format import format
+
+SHARES: Final = re.compile(r"x ?/ ?\(?sum\[D\]\(x\)( \+ [-.\de]+\))?( ?\* ?[.\de]+)?")
 
 
 @dataclass(frozen=True)
@@ -116,8 +120,10 @@ def _definition(step: ModelStep, model: Model) -> tuple[str, str]:
 
 def _operator_name(step: ModelStep, body: str) -> str:
     scope = step.stack[-1] if step.stack else None
-    if body == "x/sum[D](x)":
+    if SHARES.fullmatch(body):
         return "Shares"
+    if body == "sum[D](x)":
+        return "Total"
     if "mean[D]" in body and "sqrt" in body:
         return "Norm" if "- mean[D]" in body else "RMS"
     if scope is not None and not scope.kind.startswith("torch.nn."):
