@@ -17,9 +17,9 @@ from xg.diagnostics.diagnostic import DiagnosticError
 class Experts(nn.Module):
     """Two layers of experts: matrices as [out, in] and gated, then [in, out] with biases."""
 
-    def __init__(self, *, weighed: bool = True) -> None:
+    def __init__(self, *, weighed: bool = True, beside: bool = False) -> None:
         super().__init__()
-        self.weighed = weighed
+        self.weighed, self.beside = weighed, beside
         self.router = nn.Linear(6, 5, bias=False)
         self.gate_up = nn.Parameter(torch.randn(5, 2 * 7, 6))
         self.down = nn.Parameter(torch.randn(5, 6, 7))
@@ -34,7 +34,7 @@ class Experts(nn.Module):
         shares = shares / shares.sum(-1, keepdim=True)
         e, rows = chosen.reshape(-1), h.repeat_interleave(3, 0)
         one = torch.bmm(self.gate_up[e], rows.unsqueeze(-1)).squeeze(-1)
-        gate, up = one.chunk(2, -1)
+        gate, up = (one[..., ::2], one[..., 1::2]) if self.beside else one.chunk(2, -1)
         one = torch.bmm(self.down[e], (F.silu(gate) * up).unsqueeze(-1)).squeeze(-1)
         two = torch.bmm(rows.unsqueeze(1), self.up[e]).squeeze(1) + self.b_up[e]
         two = torch.bmm(F.gelu(two).unsqueeze(1), self.back[e]).squeeze(1)
@@ -43,9 +43,9 @@ class Experts(nn.Module):
         return one + two * torch.sigmoid(self.shared(x))
 
 
-def case(*, weighed: bool = True) -> Case:
+def case(*, weighed: bool = True, beside: bool = False) -> Case:
     return Case(
-        lambda: Experts(weighed=weighed),
+        lambda: Experts(weighed=weighed, beside=beside),
         lambda b, s: (torch.randn(b, s, 6).double(),),
         (("B", "S"),),
     )
@@ -63,6 +63,14 @@ def test_experts_of_both_layouts_are_the_model() -> None:
         outputs, gradients = compare(model, made, inputs, dict(made.params))
         assert outputs < 1e-10
         assert gradients < 1e-8
+
+
+def test_gates_and_values_of_experts_may_be_beside_each_other() -> None:
+    model, made = imported(case(beside=True))
+    torch.manual_seed(4)
+    inputs = (torch.randn(4, 7, 6).double(),)
+    assert max(compare(model, made, inputs, dict(made.params))) < 1e-8
+    assert "pick[" in made.text
 
 
 def test_rows_of_experts_without_weights_are_refused() -> None:

@@ -64,6 +64,7 @@ RULES: Final[Mapping[str, Rule]] = {
     "rms_norm": reduce.rms_norm,
     "mean": reduce.reduction("mean"),
     "sum": reduce.reduction("sum"),
+    "max": reduce.maximum,
     "cross_entropy_loss": reduce.cross_entropy,
     "mse_loss": reduce.squared_error,
     "binary_cross_entropy_with_logits": reduce.binary_cross_entropy,

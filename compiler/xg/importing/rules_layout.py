@@ -119,15 +119,20 @@ def start_of(lowering: Lowering, length: Dim) -> Dim:
 def _every_other(lowering: Lowering, view: View, axis: int) -> View:
     """The even or the odd positions of an axis: one of each pair."""
     step, start = lowering.integer_of("step"), lowering.integer_of("start", 0)
-    view = lowering.materialize(view)
+    # Merged axes, as tokens and their experts, stay apart in the value.
+    merged = any(len(each) > 1 for each in view.axes) and view.base[-1:] == view.axes[axis:][:1]
+    view = view if merged and not view.repeats else lowering.materialize(view)
     length = view.shape(lowering.sizes)[axis]
     whole = lowering.integer_of("end", WHOLE) >= WHOLE
     if len(view.axes[axis]) != 1 or not whole or not divides(number(step), length):
         raise Unspeakable("it takes some positions of an axis, and pairs do not cover it")
     view = split(view, view.axes[axis][0], length / step, lowering.sizes)
     outer, inner = view.axes[axis]
-    axes = (*view.axes[:axis], (outer,), (inner,), *view.axes[axis + 1 :])
-    apart = cut(lowering, view.with_axes(axes), axis + 1, number(start), number(start + 1))
+    view = view.with_axes((*view.axes[:axis], (outer,), (inner,), *view.axes[axis + 1 :]))
+    if merged:
+        base = (*view.base[:-1], (outer,), (inner,))
+        view = View(lowering.lay_out(view, base), base, view.axes)
+    apart = cut(lowering, view, axis + 1, number(start), number(start + 1))
     return apart.with_axes(each for i, each in enumerate(apart.axes) if i != axis + 1)
 
 

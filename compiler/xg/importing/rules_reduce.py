@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from xg.importing.errors import Unspeakable
-from xg.importing.exported import Ref
+from xg.importing.exported import Ref, reads
 from xg.importing.formula import combine
-from xg.importing.known import Formula, Known
+from xg.importing.known import Formula, FormulaPart, Known, Lost, Operand
 from xg.importing.lowering import Lowering
 from xg.importing.masking import show
 from xg.importing.rules_elementwise import plain
@@ -17,11 +17,37 @@ from xg.importing.views import Axis, Factor, ModelValue, View, align
 
 def softmax(lowering: Lowering) -> View:
     """Softmax over the last axis."""
-    view = lowering.view_of("self")
+    view = _scores(lowering)
     if place_of(lowering, "dim", len(view.axes)) != len(view.axes) - 1:
         raise Unspeakable("its softmax goes over an axis that is not the last")
     scores = show(lowering, lowering.last_whole(view), None, causal=False)
     return lowering.keep("S", scores)
+
+
+def _scores(lowering: Lowering) -> View:
+    """Scores, also where their largest is taken off, which changes no softmax."""
+    known = lowering.known_of("self")
+    match known:
+        case Formula((scores,), (("max", (Operand(),)), ("sub", (Operand(), FormulaPart())))):
+            return scores
+        case _:
+            return lowering.view(known)
+
+
+def maximum(lowering: Lowering) -> tuple[Known, Known]:
+    """The largest number along the last axis; nothing may read where it is."""
+    formula = lowering.known_of("self")
+    rank = len(lowering.exported.metas[_name(lowering)].shape or ())
+    last = lowering.argument("dim") is not None and _axes(lowering, rank) == [rank - 1]
+    if not last or not lowering.argument("keepdim", False):
+        raise Unspeakable("the language has no operator for it")
+    places = lowering.call.outputs[1:]
+    exported = lowering.exported
+    read = [name for call in exported.calls for name in reads(call.args)]
+    read += [each.name for each in exported.outputs if isinstance(each, Ref)]
+    if set(places) & set(read):
+        raise Unspeakable("it looks where the largest number is")
+    return combine("max", plain(formula)), Lost()
 
 
 def layer_norm(lowering: Lowering) -> View:

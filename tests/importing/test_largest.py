@@ -1,0 +1,60 @@
+"""The largest number of an axis, which a softmax does without, and attention that leaves room."""
+
+# pyright: reportUnknownMemberType=false
+
+from __future__ import annotations
+
+import pytest
+import torch
+from importing.test_cases import Map, agree, case, told
+from torch import Tensor
+
+
+def test_a_softmax_without_its_largest_score_is_one_node() -> None:
+    def net(x: Tensor) -> Tensor:
+        return (x - x.max(dim=-1, keepdim=True).values).softmax(-1)
+
+    text = agree(case(net))
+    assert "⊕<-BC(b_inner) -> S : Y" in text
+    assert "max" not in text
+
+
+def test_the_largest_number_is_arithmetic_elsewhere() -> None:
+    def net(x: Tensor) -> Tensor:
+        return x - 0.5 * x.max(dim=-1, keepdim=True).values
+
+    assert "= x - max[D](x)*0.5" in agree(case(net))
+
+
+def places(x: Tensor) -> Tensor:
+    return x.max(dim=-1, keepdim=True).indices
+
+
+def without_the_axis(x: Tensor) -> Tensor:
+    return x.max(dim=-1).values
+
+
+def along_positions(x: Tensor) -> Tensor:
+    return x.max(dim=1, keepdim=True).values
+
+
+@pytest.mark.parametrize(
+    ("then", "said"),
+    [
+        (places, "it looks where the largest number is"),
+        (without_the_axis, "the language has no operator for it"),
+        (along_positions, "the language has no operator for it"),
+    ],
+)
+def test_other_uses_of_the_largest_number_are_refused(then: Map, said: str) -> None:
+    assert said in told(case(then))
+
+
+def test_attention_may_leave_room_for_a_sink() -> None:
+    def net(x: Tensor) -> Tensor:
+        scores = torch.cat([x @ x.transpose(-1, -2), x.mean(-1, keepdim=True)], -1)
+        return (scores - scores.max(-1, keepdim=True).values).softmax(-1)[..., :-1] @ x
+
+    text = agree(case(net))
+    assert "-> C -> S" in text
+    assert "-> slice[S_2](0, S) -> •<=" in text
