@@ -71,6 +71,8 @@ def test_gates_and_values_of_experts_may_be_beside_each_other() -> None:
     inputs = (torch.randn(4, 7, 6).double(),)
     assert max(compare(model, made, inputs, dict(made.params))) < 1e-8
     assert "pick[" in made.text
+    assert "D_ff*N" in made.text
+    assert "B*S" not in made.text
 
 
 def test_rows_of_experts_without_weights_are_refused() -> None:

@@ -94,7 +94,8 @@ def together(lowering: Lowering, operator: str, a: View, b: View) -> View:
     """An operator on two tensors that are broadcast to each other."""
     if a.value.kind != b.value.kind:
         raise Unspeakable("it computes with integers of an input, which only index or hide")
-    if b.repeats or len(b.axes) > len(a.axes) or _lacks(a, b):
+    merged = not a.repeats and any(len(axis) > 1 for axis in a.axes)  # as tokens and experts are
+    if (b.repeats and not merged) or len(b.axes) > len(a.axes) or _lacks(a, b):
         a, b = (b, a) if not _lacks(b, a) and len(b.axes) >= len(a.axes) else (a, b)
     main, other = lowering.broadcast_together(a, b)
     return main.on(lowering.emit(operator, (main.value, other), main.value.axes))

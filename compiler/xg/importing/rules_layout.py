@@ -130,6 +130,7 @@ def _every_other(lowering: Lowering, view: View, axis: int) -> View:
     outer, inner = view.axes[axis]
     view = view.with_axes((*view.axes[:axis], (outer,), (inner,), *view.axes[axis + 1 :]))
     if merged:
+        lowering.sizes.hint(outer.size, "D_ff", 3)
         base = (*view.base[:-1], (outer,), (inner,))
         view = View(lowering.lay_out(view, base), base, view.axes)
     apart = cut(lowering, view, axis + 1, number(start), number(start + 1))
