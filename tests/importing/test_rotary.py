@@ -71,6 +71,19 @@ def test_halves_of_heads_behind_positions_are_turned_along_positions() -> None:
     assert "-> RoPE(base=500)" in agree(case(net, 16))
 
 
+def test_a_part_that_is_half_of_a_head_is_no_coordinate() -> None:
+    def net(x: Tensor) -> Tensor:
+        x = x.view(*x.shape[:2], 2, 3, 8)[..., 1, :].transpose(1, 2)
+        part = x[..., :4]
+        cosine, sine = (torch.cat([table, table], -1) for table in tables(part))
+        straight = part * cosine
+        one, two = halves(part)
+        part = straight + torch.cat([-two, one], -1) * sine
+        return torch.cat([part, x[..., 4:]], -1)
+
+    assert agree(case(net, 48)).count("RoPE(base=500)") == 1
+
+
 def attention(x: Tensor, *, kept: int = 0, beside: bool = False) -> Tensor:
     """Queries and keys that are turned behind the first numbers; keys as `beside` says."""
     q, k, v = (heads(x[..., i * 16 : (i + 1) * 16]) for i in range(3))

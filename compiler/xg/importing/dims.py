@@ -92,7 +92,7 @@ class _SizeNamer:
 
     def _name_parts(self) -> None:
         """Names for numbers that an operator calls by their name, before they are factors."""
-        joined = self._along("C", "axis")
+        joined = self._along("C", "axis") - self._along("split", "axis")
         for size in map(self.sizes.find, _named_axes(self.model)):
             count = self.sizes.dim(size).constant
             free = size not in self.of and size not in joined and not self.sizes.parts(size)

@@ -53,6 +53,7 @@ class Lowering:
         self.weights: dict[ModelValue, Weight] = {}
         self.buffers: dict[str, str] = {}  # saved ones by their constants: names in the model
         self.joined: dict[ModelValue, tuple[View, ...]] = {}  # what was put together, as seen
+        self.laid_out: dict[ModelValue, View] = {}  # numbers of pairs, before they were
         self.ranges: dict[ModelValue, Size] = {}
         self.turned: frozenset[str] = frozenset()  # weights that only linear layers read
         self.call: AtenCall = AtenCall("", {}, (), ())

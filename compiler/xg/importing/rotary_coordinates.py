@@ -26,11 +26,14 @@ def is_coordinate(lowering: Lowering, view: View) -> bool:
     return not view.repeats and _origin(lowering, view) is not None
 
 
-def coordinate(a: Known | float, b: Known | float, *, second: bool) -> TurnedCoordinate | None:
+def coordinate(
+    lowering: Lowering, a: Known | float, b: Known | float, *, second: bool
+) -> TurnedCoordinate | None:
     """A difference or a sum of two products with tables as a coordinate; None for any other."""
     if not isinstance(a, Turning) or not isinstance(b, Turning) or a.rotated or b.rotated:
         return None
-    return TurnedCoordinate(a.view, b.view, a.table, b.table, second)
+    along, across = (lowering.laid_out.get(each.view.value, each.view) for each in (a, b))
+    return TurnedCoordinate(along, across, a.table, b.table, second)
 
 
 def put_together(lowering: Lowering, items: Sequence[Known], *, beside: bool) -> View | None:

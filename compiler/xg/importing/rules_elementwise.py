@@ -52,7 +52,7 @@ def add(lowering: Lowering) -> Known:
         return show(lowering, lowering.view(tensor(a)), b, causal=False)
     if b == 0:
         return tensor(a)
-    turned = coordinate(a, b, second=True) or rotary(lowering, a, b)
+    turned = coordinate(lowering, a, b, second=True) or rotary(lowering, a, b)
     if turned is not None:
         return turned
     if isinstance(b, Fixed):
@@ -153,9 +153,9 @@ def _turning(lowering: Lowering, known: Known, table: Fixed) -> Turning:
     turned = turning(lowering, view, table)
     if turned is not None:
         return turned
-    if is_coordinate(lowering, view):
-        return Turning(view, table)
     seen = lowering.materialize(view)
+    if is_coordinate(lowering, view):
+        lowering.laid_out[seen.value] = view
     for name in reads(lowering.call.args):
         if lowering.known.get(name) is known:
             lowering.known[name] = seen
@@ -211,7 +211,7 @@ def arithmetic(function: str, *, swapped: bool = False) -> Callable[[Lowering], 
             return replace(b, negated=not b.negated)
         if function == "sub" and lowering.number_of("alpha", 1) != 1:
             raise Unspeakable("it scales its second operand")
-        turned = coordinate(a, b, second=False) if function == "sub" else None
+        turned = coordinate(lowering, a, b, second=False) if function == "sub" else None
         if turned is not None:
             return turned
         return combine(function, plain(a), plain(b))
