@@ -132,21 +132,32 @@ def test_a_score_of_zero_does_not_hide_a_group() -> None:
         imported(routed(Routing(other=0.0)))
 
 
-def test_a_bias_of_zeros_is_a_parameter_as_well() -> None:
-    class Shifted(nn.Module):
-        shift: Tensor
+class Shifted(nn.Module):
+    """A linear layer plus what is in a buffer."""
 
-        def __init__(self) -> None:
-            super().__init__()
-            self.inner = nn.Linear(6, 9)
-            self.register_buffer("shift", torch.zeros(9))
+    shift: Tensor
 
-        def forward(self, x: Tensor) -> Tensor:
-            return self.inner(x) + self.shift
+    def __init__(self, shift: Tensor) -> None:
+        super().__init__()
+        self.inner = nn.Linear(6, 9)
+        self.register_buffer("shift", shift)
 
-    made = xg.trace(Shifted(), torch.randn(2, 6))
+    def forward(self, x: Tensor) -> Tensor:
+        return self.inner(x) + self.shift
+
+
+@pytest.mark.parametrize("shift", [torch.zeros(9), torch.arange(9.0)], ids=["zeros", "others"])
+def test_a_saved_vector_is_a_frozen_parameter(shift: Tensor) -> None:
+    made = xg.trace(Shifted(shift), torch.randn(2, 6))
     assert made.sources["b"].source == "shift"
+    assert made.sources["b"].frozen
     assert '"shift" = "b"' in made.names
+
+
+def test_a_saved_number_is_a_number() -> None:
+    made = xg.trace(Shifted(torch.tensor([0.5])), torch.randn(2, 6))
+    assert "= x + 0.5" in made.text
+    assert len(made.sources) == 2
 
 
 class Marked(nn.Module):

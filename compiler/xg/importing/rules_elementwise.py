@@ -19,7 +19,7 @@ from xg.importing.rotary import rotary, turning
 from xg.importing.rotary_coordinates import coordinate, is_coordinate
 from xg.importing.rules_layout import cut, place_of
 from xg.importing.views import View
-from xg.ir.dim import number
+from xg.ir.dim import ONE, number
 
 Operand = Known | float
 NODES: Final = {"relu": "ReLU", "silu": "SiLU", "tanh": "tanh", "sigmoid": "sigmoid"}
@@ -69,7 +69,7 @@ def _kept(lowering: Lowering, name: str) -> View | None:
     """
     argument = lowering.argument(name)
     known = lowering.look(argument) if isinstance(argument, Ref) else None
-    if not isinstance(known, Fixed) or len(known.shape) != 1:
+    if not isinstance(known, Fixed) or len(known.shape) != 1 or known.shape[0] == ONE:
         return None
     target = lowering.buffers.get(lowering.fixed.cast_from(known.name))
     return None if target is None else View.of(lowering.weight(Weight(target, frozen=True)))
