@@ -98,6 +98,10 @@ class _SizeNamer:
             free = size not in self.of and size not in joined and not self.sizes.parts(size)
             if free and count is not None:
                 self.of[size] = symbol(self._declare("N", int(count)))
+        for size in map(self.sizes.find, _parts_of_splits(self.model)):
+            count = self.of.get(size, self.sizes.dim(size)).constant
+            if count is not None and not self.sizes.parts(size):
+                self.of[size] = symbol(self._declare("N", count))
 
     def _symbols(self, sizes: list[Size]) -> dict[str, Dim]:
         """torch's symbols, named by their first place in an input."""
@@ -232,6 +236,15 @@ class _SizeNamer:
             for name, text in self.numbers.items()
             if text == "D/N_H"
         }
+
+
+def _parts_of_splits(model: Model) -> Iterator[Size]:
+    """The axes that a `split` makes of one, whose lengths only their names say."""
+    for step in model.steps:
+        if step.operator == "split":
+            place: int = step.attrs["axis"]
+            axes = (value.axes[place] for value in step.outputs)
+            yield from (size for size in axes if size is not None)
 
 
 def _rank(name: str) -> tuple[int, str]:

@@ -282,7 +282,11 @@ class _Comparison:
         return result.requires_grad_() if result.is_floating_point() else result
 
     def _hold(self, what: str, mine: Array, its: Array) -> None:
-        self._note(what, agreement.error(mine, its, 0.0))
+        if mine.shape == its.shape:
+            self._note(what, agreement.error(mine, its, 0.0))
+        else:
+            why = f"its shape is {list(mine.shape)}, where that of the model is {list(its.shape)}"
+            self.problems.append(NotTheModel(what, why))
 
     def _note(self, what: str, off: float) -> None:
         """Note a difference that is too large."""
