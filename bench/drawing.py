@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Final
 
 import xg
 from bench.pairs import Ratio, compare
 
-FILE = Path(__file__).parent / "models" / "transformer.xg"
+FILE: Final = Path(__file__).parents[1] / "diagrams" / "models" / "transformer.xg"
 
 
 def measure(pairs: int) -> Iterator[Ratio]:

@@ -8,7 +8,7 @@ from unittest.mock import Mock
 
 import numpy as np
 import pytest
-from bench import generating, gpu, importing, waiting
+from bench import drawing, generating, gpu, importing, waiting
 from bench.__main__ import main
 from bench.contestants import MAKERS, Task, make
 from bench.convolutions import contestants as of_convolutions
@@ -76,6 +76,10 @@ def test_all_convolutions_compute_the_same() -> None:
     wanted = {name: np.asarray(array) for name, array in made["xg NumPy, kernels"].items()}
     for found in made.values():
         assert _distance({n: np.asarray(a) for n, a in found.items()}, wanted) < 1e-5
+
+
+def test_figures_are_drawn_to_be_timed() -> None:
+    assert [ratio.pairs for ratio in drawing.measure(1)] == [1, 1]
 
 
 def test_an_import_is_timed_and_memory_is_seen(tmp_path: Path) -> None:
