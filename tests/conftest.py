@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import gc
 import os
-import shutil
 import sys
 import time
 from collections.abc import Callable, Generator, Sequence
 from pathlib import Path
 
 import doctests
+import left_out
 import pytest
 import warm
 from docs.running import environment, launch
@@ -25,17 +25,6 @@ QUICK = (
 )
 os.environ.setdefault("XLA_FLAGS", " ".join(f"--xla_{flag}" for flag in QUICK))
 
-# The tests that need tools of the machine, and what Debian calls these; CI installs them.
-TOOLS = {
-    "browser": (("chromium", "chromedriver"), "chromium chromium-driver"),
-    "editor/test_tree_sitter.py": (("cc",), "gcc libc6-dev"),
-    "docs/test_quarto.py": (("pandoc",), "pandoc"),
-    "cli/test_shells.py": (("zsh", "fish", "groff"), "zsh fish groff-base"),
-    "figures/test_latex.py": (
-        ("pdflatex", "lualatex"),
-        "texlive-latex-recommended texlive-luatex texlive-pictures",
-    ),
-}
 # The tests that wait for other processes or measure time. A machine that does much else may fail
 # such a test once; it is run a second time, which the last lines say: ADR 0307.
 WAITING = (
@@ -63,18 +52,13 @@ WAITING = (
     "runtime/test_resume.py",
     "syntax/test_startup.py",
 )
-MISSING = {
-    tests: missing
-    for tests, (tools, _) in TOOLS.items()
-    if (missing := [tool for tool in tools if shutil.which(tool) is None])
-}
-PLAYGROUND = next((Path(__file__).parents[1] / "build" / "fetched").glob("pyodide-*.tgz"), None)
-collect_ignore = [*MISSING, *([] if PLAYGROUND else ["browser/test_playground.py"])]
+collect_ignore = [*left_out.MISSING, *([] if left_out.PLAYGROUND else [left_out.OF_PLAYGROUND])]
 
 
 def pytest_configure(config: pytest.Config) -> None:
     """Let what is said of doctests hold for all files, those of the compiler too."""
     config.pluginmanager.register(doctests)
+    config.pluginmanager.register(left_out)
 
 
 def pytest_sessionstart(session: pytest.Session) -> None:
@@ -131,15 +115,6 @@ def pytest_collection_finish(session: pytest.Session) -> None:
     gc.enable()
     gc.freeze()
     gc.set_threshold(200_000, 50, 10)
-
-
-def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
-    for tests, missing in MISSING.items():
-        said = f"tests/{tests} was left out: no {' and no '.join(missing)} on this machine"
-        terminalreporter.write_line(f"{said} (on Debian: apt-get install {TOOLS[tests][1]})")
-    if not PLAYGROUND:
-        said = "tests of the playground were left out: its runtime is not fetched"
-        terminalreporter.write_line(f"{said} (with npm: python -m website.playground)")
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
