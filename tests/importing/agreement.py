@@ -97,3 +97,13 @@ def _gradients(model: nn.Module, made: Imported, found: dict[str, Array]) -> flo
         assert gradient is not None
         worst = max(worst, error(back[name], gradient.numpy(), total))
     return worst
+
+
+def hold_on_rows(model: nn.Module, made: Imported, width: int) -> None:
+    """A model of rows [B, S, width] and its import agree, at sizes that neither was made from."""
+    for sizes in ((4, 7), (2, 11)):
+        torch.manual_seed(sizes[0])
+        inputs = (torch.randn(*sizes, width).double(),)
+        outputs, gradients = compare(model, made, inputs, dict(made.params))
+        assert outputs < 1e-10, outputs
+        assert gradients < 1e-8, gradients
