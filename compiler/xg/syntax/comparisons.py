@@ -10,7 +10,7 @@ _SIGN: Final = re.compile(r"<=|>=|≤|≥|<-(?!\s)|<|(?<![-=])>")
 _TURNED: Final = {"<": ">", "<-": ">", "<=": ">=", "≤": ">=", ">": "<", ">=": "<=", "≥": "<="}
 _NAME: Final = re.compile(r"[^\W\d_][\w.]*")
 _OPEN, _CLOSE = "([{", ")]}"
-_ENDS: Final = (",", ";", ":", "#", "->", " if ", " where ", "|")
+_ENDS: Final = (",", ";", ":", "#", "->", "|", "&", " if ", " where ", " and ", " or ")
 
 
 def turned_round(text: str, start: int, end: int) -> str:
@@ -65,8 +65,9 @@ def _before(text: str, start: int) -> str:
         char = line[place]
         depth += (char in _CLOSE) - (char in _OPEN)
         is_equal = char == "=" and line[place - 1 : place] not in ("<", ">")
-        if depth < 0 or (depth == 0 and (is_equal or _ends(line, place))):
-            return line[place:].lstrip("([{=,;:|").removeprefix("->").removeprefix("where ")
+        end = _end(line, place) or ("=" if is_equal else "")
+        if depth < 0 or (depth == 0 and end):
+            return line[place + len(end or char) :].removeprefix("where ")
     return line
 
 
@@ -76,10 +77,11 @@ def _behind(text: str, end: int) -> str:
     depth = 0
     for place, char in enumerate(line):
         depth += (char in _OPEN) - (char in _CLOSE)
-        if depth < 0 or (depth == 0 and _ends(line, place)):
+        if depth < 0 or (depth == 0 and _end(line, place)):
             return line[:place]
     return line
 
 
-def _ends(line: str, place: int) -> bool:
-    return any(line.startswith(each, place) for each in _ENDS)
+def _end(line: str, place: int) -> str:
+    """The word or sign at a place that no operand of a comparison has; nothing if there is none."""
+    return next((each for each in _ENDS if line.startswith(each, place)), "")
