@@ -5,6 +5,7 @@ from __future__ import annotations
 from xg.diagnostics.diagnostic import Diagnostic, Problem
 
 OURS = "this is a defect of `xg import`: nothing was written; please report the model"
+OTHER_TABLE = "it multiplies by a table of constants other than rotary positions"
 
 
 class NotAnArchive(Problem):

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, Final, Literal
 
 from xg.importing.diagram import Arrangement, ModelStep, Weight
-from xg.importing.errors import Unspeakable
+from xg.importing.errors import OTHER_TABLE, Unspeakable
 from xg.importing.exported import Argument, AtenCall, Exported, Ref
 from xg.importing.fixed import FixedPart
 from xg.importing.formula import is_narrow
@@ -287,7 +287,7 @@ def _no_number(known: Known) -> Unspeakable:
         case Blank() | BlankPart():
             return Unspeakable("it reads a tensor of which not all numbers were written")
         case Turning() | TurnedCoordinate():
-            return Unspeakable("it multiplies by a table of constants other than rotary positions")
+            return Unspeakable(OTHER_TABLE)
         case _:
             return Unspeakable(
                 "it needs a table of constants, which the language has no place for",

@@ -2,18 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Final
-
 from xg.importing.diagram import ModelStep
-from xg.importing.errors import Unspeakable
+from xg.importing.errors import OTHER_TABLE, Unspeakable
 from xg.importing.fixed import Fixed
 from xg.importing.known import Known, Layout, Operand, Turning
 from xg.importing.lowering import Lowering
 from xg.importing.recognise import along_positions, rotary_turns
 from xg.importing.rotary_speeds import Turns
 from xg.importing.views import ModelValue, View
-
-OTHER_TABLE: Final = "it multiplies by a table of constants other than rotary positions"
 
 
 def turning(lowering: Lowering, view: View, table: Fixed) -> Turning | None:

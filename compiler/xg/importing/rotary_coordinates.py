@@ -9,11 +9,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from xg.importing.diagram import ModelStep
-from xg.importing.errors import Unspeakable
+from xg.importing.errors import OTHER_TABLE, Unspeakable
 from xg.importing.known import Known, Layout, TurnedCoordinate, Turning
 from xg.importing.lowering import Lowering
 from xg.importing.recognise import along_positions, rotary_turns
-from xg.importing.rotary import OTHER_TABLE, rope
+from xg.importing.rotary import rope
 from xg.importing.rotary_speeds import Turns
 from xg.importing.views import ModelValue, View, split
 from xg.ir.dim import number
