@@ -43,7 +43,7 @@ from xg.ir.window_prims import Windows, overlap, window
 Cotangents = tuple[Expr | None, ...]
 Rule = Callable[[Expr, Expr], Cotangents]
 
-GIVING_NONE: Final = frozenset({"as_float", "stop", "top", "earlier", *RANDOM})  # no gradient goes on
+STOPPING: Final = frozenset({"as_float", "stop", "top", "earlier", *RANDOM})  # no gradient goes on
 TWO_OVER_SQRT_PI: Final = 1.1283791670955126
 
 
@@ -71,7 +71,7 @@ def is_constant(body: Body, varying: Set[str]) -> bool:
     """Whether no gradient goes from a result of a body to an operand that is varying."""
     varies = {id(expr) for expr in body.operands if expr.name in varying and expr.kind == "float"}
     for expr in body.order():
-        if expr.kind == "float" and expr.prim not in GIVING_NONE:
+        if expr.kind == "float" and expr.prim not in STOPPING:
             varies.update([id(expr)] if any(id(arg) in varies for arg in expr.args) else ())
     return all(id(output) not in varies for output in body.outputs)
 
@@ -226,7 +226,7 @@ RULES: Final[Mapping[str, Rule]] = {
     "div": _div,
     "pow": _pow,
     **dict.fromkeys(("gt", "ge", "eq", "and", "or"), lambda y, d: (None, None)),
-    **dict.fromkeys(GIVING_NONE, lambda y, d: (None,)),
+    **dict.fromkeys(STOPPING, lambda y, d: (None,)),
     "sum": lambda y, d: (_spread(y, d),),
     "mean": _mean,
     "contract": _contract,
