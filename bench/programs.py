@@ -37,6 +37,40 @@ block Deep(X [B, D]) -> Y [B, D] {{
 """
 
 
+def layers(count: int) -> str:
+    """One block with so many layers of a transformer written out: attention, then a perceptron."""
+    each = range(count)
+    vectors = ", ".join(f"g_{i}, γ_{i} [D] = ones, b_{i}, β_{i} [D] = zeros" for i in each)
+    matrices = ", ".join(
+        f"Q_{i}, K_{i}, V_{i}, O_{i} [D, D], U_{i} [D, F], W_{i} [F, D], c_{i} [F] = zeros"
+        for i in each
+    )
+    return "\n".join(
+        [
+            "dim B, S, D = 64, F = 256",
+            "block Layers(X_0 [B, S, D]) -> Y [B, S, D] {",
+            f"    param {vectors}",
+            f"    param {matrices}",
+            *(
+                line
+                for i in each
+                for line in (
+                    f"    X_{i} -> LN(g_{i}, b_{i}) : N_{i}",
+                    f"    N_{i} -> •<=K_{i} : k_{i}",
+                    f"    N_{i} -> •<=V_{i} : v_{i}",
+                    f"    N_{i} -> •<=Q_{i} -> •<=T(k_{i}) -> SM(1/sqrt(D))"
+                    f" -> •<=v_{i} -> •<=O_{i} -> ⊕<-X_{i} : M_{i}",
+                    f"    M_{i} -> LN(γ_{i}, β_{i}) -> •<=U_{i} -> ⊕<-BC(c_{i}) -> GELU"
+                    f" -> •<=W_{i} -> ⊕<-M_{i} : X_{i + 1}",
+                )
+            ),
+            f"    X_{count} -> GELU : Y",
+            "}",
+            "",
+        ]
+    )
+
+
 def placed(layers: int) -> str:
     """So many perceptrons in one block, each cut over the ranks of `N_T` by the plan TP."""
     each = range(layers)

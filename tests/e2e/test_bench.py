@@ -78,8 +78,12 @@ def test_all_convolutions_compute_the_same() -> None:
         assert _distance({n: np.asarray(a) for n, a in found.items()}, wanted) < 1e-5
 
 
-def test_figures_are_drawn_to_be_timed() -> None:
-    assert [ratio.pairs for ratio in drawing.measure(1)] == [1, 1]
+def test_figures_are_drawn_to_be_timed(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(drawing, "LARGE", {"forward": 2, "backward": 1})
+    found = list(drawing.measure(1))
+    assert [ratio.pairs for ratio in found] == [1] * 5
+    assert [ratio.target for ratio in found] == [None, None, 1.0, 1.0, 1.0]
+    assert all(ratio.reference > drawing.BESIDE for ratio in found[2:4])
 
 
 def test_an_import_is_timed_and_memory_is_seen(tmp_path: Path) -> None:

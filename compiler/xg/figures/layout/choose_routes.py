@@ -15,8 +15,9 @@ from math import nextafter
 from typing import Final
 
 from xg.diagnostics.lazy_dataclass import dataclass
-from xg.figures.layout.field import CLEAR, FAR, HEAD, LineRun, Range, Route, RoutingField
-from xg.figures.layout.line_field import LineField, free, free_at_bar
+from xg.figures.layout.edge_ways import EdgeWays
+from xg.figures.layout.field import FAR, LineRun, Range, Route, RoutingField
+from xg.figures.layout.line_field import LineField
 from xg.figures.layout.placed import PlacedFigure
 from xg.figures.layout.ports import NodeSide, RimPort
 from xg.figures.layout.request import (
@@ -26,7 +27,6 @@ from xg.figures.layout.request import (
     side_room,
 )
 from xg.figures.layout.route_costs import CLASH, CORNER, CROSSING, LENGTH
-from xg.figures.layout.route_search import Search
 from xg.figures.model import style
 from xg.figures.model.structure import EdgePlace
 
@@ -136,7 +136,7 @@ class Router:
     def places(self, request: RouteRequest, port: RimPort) -> list[Range]:
         """Return where an edge may run that begins or ends at a port."""
         seen = self._seen(request)
-        return _Ways(self, request, seen).places(port)
+        return EdgeWays(self.placed, self.field, request, seen).places(port)
 
     def _seen(self, request: RouteRequest) -> LineField:
         # A line that goes far around others takes the room of the frames of opened calls.
@@ -158,7 +158,7 @@ class Router:
             key=lambda pair: pair[0],
         )  # fmt: skip
         best, lowest, seen = None, limit, self._seen(request)
-        ways = _Ways(self, request, seen)
+        ways = EdgeWays(self.placed, self.field, request, seen)
         for least, start, end in pairs:
             if least >= lowest:
                 break
@@ -271,83 +271,6 @@ class Router:
         return abs(distance) < PORT_APART + route.half + other.half and not joins
 
 
-@dataclass()
-class _Ways:
-    """The ways of one edge; searches that begin in the same way are one."""
-
-    router: Router
-    request: RouteRequest
-    seen: LineField
-    searches: dict[tuple[int, float], Search] = dataclass_field(
-        default_factory=dict[tuple[int, float], Search]
-    )
-    ranges: dict[int, list[Range]] = dataclass_field(default_factory=dict[int, list[Range]])
-
-    def __post_init__(self) -> None:
-        ends = self.request.ends
-        self.least_end = min(end.cost + CORNER * end.side.is_level for end in ends)
-
-    def between(self, start: RimPort, end: RimPort, lowest: float) -> Route | None:
-        """Return the best way from port to port, None where it costs more."""
-        request = self.request
-        starts, ends = self.places(start), self.places(end)
-        if not starts or not ends:
-            return None
-        corners = start.side.is_level + end.side.is_level
-        limit = lowest - start.cost - end.cost - CORNER * corners
-        if start.row < end.row and limit <= _turn(starts, ends):
-            return None
-        near = self._near(start, end)
-        search = self.searches.get((id(start), near))
-        if search is None:
-            most = lowest - start.cost - CORNER * start.side.is_level - self.least_end
-            search = Search(self.seen, starts, start.row, end.row - 1, request.via, near, most)
-            self.searches[id(start), near] = search
-        runs = search.to(ends, limit)
-        if runs is None:
-            return None
-        return Route(request.number, request.key, start, end, runs, request.half, request.room)
-
-    def _near(self, start: RimPort, end: RimPort) -> float:
-        """Return where a line runs that may run anywhere: as below its bar, or beside both ends."""
-        if end.at_bar and self.request.aim is not None:
-            return self.request.aim
-        if not start.side.is_level or not end.side.is_level:
-            return end.x if start.side.is_level else start.x
-        boxes = [self.router.placed.nodes[start.node], self.router.placed.nodes[end.node]]
-        reach = style.LANE_GAP + style.CORNER
-        if end.side is NodeSide.LEFT:
-            return min(box.left for box in boxes) - reach
-        return max(box.right for box in boxes) + reach
-
-    def places(self, port: RimPort) -> list[Range]:
-        """Return where the run that begins or ends at a port may be."""
-        if not port.side.is_level and not port.at_bar:
-            return [(port.x, port.x)]
-        if id(port) not in self.ranges:
-            low, high = self._beside(port)
-            key, half, lanes = self.request.key, self.request.half, self.request.lanes
-            field = self.router.field
-            if port.at_bar:
-                here = free_at_bar(field, port.row, key, half)
-            else:
-                here = free(field, port.row, key, half, 0.0, lanes)
-            within = ((max(left, low), min(right, high)) for left, right in here)
-            self.ranges[id(port)] = [(a, b) for a, b in within if a <= b]
-        return self.ranges[id(port)]
-
-    def _beside(self, port: RimPort) -> Range:
-        """Return where a line may be that leaves a port: a level one before it meets a box."""
-        if port.at_bar:
-            return (-FAR, FAR) if port.wide else (port.x, port.x)
-        half, taken = self.request.half, self.router.field.rows[port.row].taken
-        if port.side is NodeSide.RIGHT:
-            ends = [left - CLEAR - half for left, _ in taken if left >= port.x - 0.5]
-            return port.x + HEAD + half, min(ends, default=FAR)
-        ends = [right + CLEAR + half for _, right in taken if right <= port.x + 0.5]
-        return max(ends, default=-FAR), port.x - HEAD - half
-
-
 def _line(route: Route, port: RimPort) -> tuple[str, ...]:
     """Return the key of a line at a side of a node: lines that leave may share one."""
     return (str(route.number),) if port.head or port is route.end else route.key
@@ -370,12 +293,6 @@ def _least(start: RimPort, end: RimPort) -> float:
     if not corners and start.x != end.x and not start.wide and not end.wide:
         corners = 2
     return cost + CORNER * corners
-
-
-def _turn(starts: Sequence[Range], ends: Sequence[Range]) -> float:
-    """Return what a way between places costs at least: nothing if it may run straight."""
-    apart = min(max(c - b, a - d) for a, b in starts for c, d in ends)
-    return 2 * CORNER + LENGTH * apart if apart > 0 else 0.0
 
 
 def _direct(request: RouteRequest) -> Route:

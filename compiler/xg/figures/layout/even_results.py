@@ -11,6 +11,7 @@ from dataclasses import replace
 from itertools import pairwise
 from typing import Final
 
+from xg.figures.layout.obstacles import Obstacles
 from xg.figures.layout.placed import PlacedFigure
 from xg.figures.model.figure import NodeKind
 from xg.figures.model.geometry import Box, bounding_box, flattened, polyline
@@ -29,11 +30,13 @@ def with_even_results(placed: PlacedFigure) -> PlacedFigure:
         return placed
     least = min(lengths.values())
     nodes, paths = dict(placed.nodes), dict(placed.paths)
+    taken = _taken(placed)
     for number, length in lengths.items():
-        head = placed.figure.edges[number].head
+        edge = placed.figure.edges[number]
+        head, own = edge.head, (edge.head, edge.tail, number)  # with the owners of its own room
         box = nodes[head].moved(0.0, least - length)
         room = bounding_box([box, nodes[head]]).grown(_CLEAR)
-        if length > least and not any(room.overlaps(one) for one in _others(placed, number)):
+        if length > least and all(owner in own for owner, _ in taken.near(room)):
             nodes[head] = box
             (x, start), (_, end) = flattened(paths[number])
             paths[number] = polyline(((x, start), (x, end + least - length)))
@@ -54,12 +57,14 @@ def _arrows(placed: PlacedFigure) -> Iterator[tuple[int, float]]:
                 yield number, points[1][1] - points[0][1]
 
 
-def _others(placed: PlacedFigure, number: int) -> Iterator[Box]:
-    """Yield the room of all that is not an arrow's head, its own line or what that begins at."""
-    edge = placed.figure.edges[number]
-    yield from (box for node, box in placed.nodes.items() if node not in (edge.head, edge.tail))
-    yield from placed.labels.values()
-    for other, path in placed.paths.items():
-        if other != number:
-            for (x, y), (u, v) in pairwise(flattened(path)):
-                yield Box(min(x, u), min(y, v), max(x, u), max(y, v))
+def _taken(placed: PlacedFigure) -> Obstacles:
+    """Return the room of all that is drawn; a label is in the way of its own arrow, too."""
+    taken = Obstacles()
+    for node, box in placed.nodes.items():
+        taken.add(node, box)
+    for box in placed.labels.values():
+        taken.add("", box)
+    for number, path in placed.paths.items():
+        for (x, y), (u, v) in pairwise(flattened(path)):
+            taken.add(number, Box(min(x, u), min(y, v), max(x, u), max(y, v)))
+    return taken

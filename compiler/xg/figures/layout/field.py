@@ -7,9 +7,9 @@ Gap 3 is below row 3.
 
 from __future__ import annotations
 
-from bisect import bisect_right
+from bisect import bisect_left, bisect_right, insort
 from collections import defaultdict
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Final
 
 from xg.diagnostics.lazy_dataclass import dataclass, field
@@ -104,6 +104,42 @@ class FieldRow:
 
 
 @dataclass(slots=True)
+class OrderedPlaces:
+    """Places across a gap, from left to right; one of two lines is in them twice."""
+
+    all: list[float] = field(default_factory=list[float])
+    by_key: dict[Key, list[float]] = field(default_factory=lambda: defaultdict(list))
+
+    def own(self, key: Key) -> Sequence[float]:
+        """Return the places of the lines of a key."""
+        return self.by_key.get(key, ())
+
+    def add(self, x: float, key: Key, half: float) -> None:
+        """Put a place in."""
+        for places in (self.all, self.by_key[key]):
+            for _ in range(2 if half else 1):
+                insort(places, x)
+
+    def remove(self, x: float, key: Key, half: float) -> None:
+        """Take a place out."""
+        for places in (self.all, self.by_key[key]):
+            at = bisect_left(places, x)
+            del places[at : at + (2 if half else 1)]
+
+
+@dataclass(slots=True)
+class FieldGap:
+    """The lines in a gap: where upright ones run, where level ones begin and end, and the level."""
+
+    through: OrderedPlaces = field(default_factory=OrderedPlaces)
+    starts: OrderedPlaces = field(default_factory=OrderedPlaces)
+    ends: OrderedPlaces = field(default_factory=OrderedPlaces)
+    level: dict[int, list[tuple[float, float, Key, float]]] = field(
+        default_factory=dict[int, list[tuple[float, float, Key, float]]]
+    )  # edge -> where it comes from and where it goes
+
+
+@dataclass(slots=True)
 class RoutingField:
     """Rows of boxes, and what runs through them and between them, by row or gap."""
 
@@ -117,12 +153,7 @@ class RoutingField:
     flat: dict[int, dict[int, list[tuple[float, float, RimPort, Key]]]] = field(
         default_factory=lambda: defaultdict(dict)
     )
-    through: dict[int, dict[int, list[tuple[float, Key, float]]]] = field(
-        default_factory=lambda: defaultdict(dict)
-    )  # gap -> edge
-    level: dict[int, dict[int, list[tuple[float, float, Key, float]]]] = field(
-        default_factory=lambda: defaultdict(dict)
-    )
+    gaps: dict[int, FieldGap] = field(default_factory=lambda: defaultdict(FieldGap))
 
     @classmethod
     def of(cls, boxes: Iterable[Box]) -> RoutingField:
@@ -149,19 +180,29 @@ class RoutingField:
         for row, left, right, port in route.flat():
             self.flat[row].setdefault(number, []).append((left, right, port, key))
         for gap, x in route.gaps():
-            self.through[gap].setdefault(number, []).append((x, key, half))
+            self.gaps[gap].through.add(x, key, half)
         for gap, a, b in route.turns():
-            self.level[gap].setdefault(number, []).append((a, b, key, half))
+            here = self.gaps[gap]
+            here.level.setdefault(number, []).append((a, b, key, half))
+            if a != b:
+                here.starts.add(min(a, b), key, half)
+                here.ends.add(max(a, b), key, half)
 
     def remove(self, route: Route) -> None:
         """Take a route away."""
-        number = route.number
+        number, key, half = route.number, route.key, route.half
         for by_row, places in (
             (self.upright, route.rows()),
             (self.ended, route.at_bars()),
             (self.flat, route.flat()),
-            (self.through, route.gaps()),
-            (self.level, route.turns()),
         ):
             for row, *_ in places:
                 by_row[row].pop(number, None)
+        for gap, x in route.gaps():
+            self.gaps[gap].through.remove(x, key, half)
+        for gap, a, b in route.turns():
+            here = self.gaps[gap]
+            here.level.pop(number, None)
+            if a != b:
+                here.starts.remove(min(a, b), key, half)
+                here.ends.remove(max(a, b), key, half)

@@ -5,6 +5,7 @@ They are drawn around paths that are already there.
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import field, replace
 from itertools import pairwise, product
@@ -163,25 +164,32 @@ def _labelled(placed: PlacedFigure) -> Lanes:
     on_lanes = [n for n, (edge, place) in edges if place is EdgePlace.LANE and edge.label]
     repeated = [n for n, (edge, _) in edges if edge.repeats and n in placed.paths]
     if on_lanes or repeated:
-        obstacles = _obstacles(placed)
+        obstacles, same = _obstacles(placed), _of_one_label(placed)
         for number in on_lanes:
             _put_on_lane(placed, number, obstacles, result)
         for number in repeated:
             others, heights = _others(placed, number), _heights(placed, number)
             box = _box_on(placed, number, obstacles, others, heights)
             box = box or _box_over(placed, number, obstacles)
-            if box is not None and not _is_said(placed, number, box, result):
+            alike = [one for one in same[_said(placed, number)] if one != number]
+            if box is not None and not _is_said(placed, alike, box, result):
                 result.labels[number] = box
                 obstacles.add(number, box)
     return result
 
 
-def _is_said(placed: PlacedFigure, number: int, box: Box, result: Lanes) -> bool:
-    """Return whether the same label is already beside the line: it leads to several nodes."""
-    edges, (value, label) = placed.figure.edges, _said(placed, number)
-    same = [n for n in range(len(edges)) if n != number and _said(placed, n) == (value, label)]
-    found = (labels.get(n) for n in same for labels in (placed.labels, result.labels))
+def _is_said(placed: PlacedFigure, alike: Sequence[int], box: Box, result: Lanes) -> bool:
+    """Return whether one of its label is already beside the line: it leads to several nodes."""
+    found = (labels.get(n) for n in alike for labels in (placed.labels, result.labels))
     return any(abs(one.left - box.left) < 1.0 for one in found if one is not None)
+
+
+def _of_one_label(placed: PlacedFigure) -> Mapping[tuple[object, RichText], list[int]]:
+    """Return the edges that carry one value and have one label, by these."""
+    found: dict[tuple[object, RichText], list[int]] = defaultdict(list)
+    for number in range(len(placed.figure.edges)):
+        found[_said(placed, number)].append(number)
+    return found
 
 
 def _said(placed: PlacedFigure, number: int) -> tuple[object, RichText]:
@@ -190,7 +198,7 @@ def _said(placed: PlacedFigure, number: int) -> tuple[object, RichText]:
 
 
 def _obstacles(placed: PlacedFigure) -> Obstacles:
-    obstacles = Obstacles(placed)
+    obstacles = Obstacles.of(placed)
     for number, path in placed.paths.items():
         for a, b in pairwise(flattened(path)):
             obstacles.add(number, strip(a, b))

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
 from collections.abc import Collection, Iterable, Iterator, Sequence
-from itertools import accumulate, pairwise
+from itertools import pairwise
 from typing import Final, TypeAlias
 
 from xg.diagnostics.lazy_dataclass import dataclass
@@ -22,31 +22,35 @@ Way: TypeAlias = tuple[float, float, int]  # a range, and how many level lines a
 
 @dataclass(slots=True)
 class GapLines:
-    """The lines of others in a gap, in their order; sums are of the weights before each."""
+    """The lines of others in a gap: all that are there, without those of the line's own key."""
 
     half: float  # of the line that may cross them
-    through: list[float]  # where upright ones run
-    through_sums: list[int]
-    starts: list[float]  # where level ones begin
-    start_sums: list[int]
-    ends: list[float]
-    end_sums: list[int]
-    turns: list[tuple[float, float, float, float, float]]  # their ends in order, as they lead; half
+    through: Sequence[float]  # where upright ones run
+    own_through: Sequence[float]
+    starts: Sequence[float]  # where level ones begin
+    own_starts: Sequence[float]
+    ends: Sequence[float]
+    own_ends: Sequence[float]
+    turns: Sequence[tuple[float, float, float, float, float]]  # ends in order, as they lead; half
 
     def until(self, x: float) -> int:
         """Count the upright lines at the left of a place."""
-        return self.through_sums[bisect_left(self.through, x)]
+        count = bisect_left(self.through, x)
+        return count - bisect_left(self.own_through, x) if self.own_through else count
 
     def through_to(self, x: float) -> int:
         """Count the upright lines at the left of a place and there."""
-        return self.through_sums[bisect_right(self.through, x)]
+        count = bisect_right(self.through, x)
+        return count - bisect_right(self.own_through, x) if self.own_through else count
 
     def crossed_level(self, x: float) -> int:
         """Count the level parts that an upright line there crosses."""
         if not self.starts:
             return 0
-        begun = self.start_sums[bisect_left(self.starts, x)]
-        return begun - self.end_sums[bisect_right(self.ends, x)]
+        count = bisect_left(self.starts, x) - bisect_right(self.ends, x)
+        if self.own_starts:
+            count -= bisect_left(self.own_starts, x) - bisect_right(self.own_ends, x)
+        return count
 
     def crossed_by_turn(self, a: float, b: float) -> int:
         """Count what a level part crosses: upright lines, and other level parts."""
@@ -70,12 +74,6 @@ class GapLines:
                 below += _ON_EACH_OTHER if abs(d - a) < clear else 0
                 count += above if above < below else below
         return count
-
-
-def _sorted(weighed: list[tuple[float, int]]) -> tuple[list[float], list[int]]:
-    """Return places in their order, and the sums of the weights before each."""
-    weighed.sort()
-    return [x for x, _ in weighed], [0, *accumulate(weight for _, weight in weighed)]
 
 
 class LineField:
@@ -122,27 +120,18 @@ class LineField:
         """Return the lines of others in a gap."""
         if gap not in self._gaps:
             key, half, *_ = self._line
+            here = self._field.gaps[gap]
             turns = [
                 (a, b, a, b, its) if a < b else (b, a, a, b, its)
-                for some in self._field.level[gap].values()
+                for some in here.level.values()
                 for a, b, other, its in some
                 if other != key
             ]
-            long = [(low, high, 2 if its else 1) for low, high, _, _, its in turns if low < high]
+            through, starts, ends = here.through, here.starts, here.ends
             self._gaps[gap] = GapLines(
-                half,
-                *_sorted(
-                    [
-                        (x, 2 if its else 1)
-                        for some in self._field.through[gap].values()
-                        for x, other, its in some
-                        if other != key
-                    ]
-                ),
-                *_sorted([(low, weight) for low, _, weight in long]),
-                *_sorted([(high, weight) for _, high, weight in long]),
-                turns,
-            )
+                half, through.all, through.own(key), starts.all, starts.own(key),
+                ends.all, ends.own(key), turns,
+            )  # fmt: skip
         return self._gaps[gap]
 
 

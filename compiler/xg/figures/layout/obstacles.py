@@ -18,13 +18,19 @@ Owner = str | int  # a node's id, an edge's number, or a frame's
 class Obstacles:
     """Boxes with their owners, sorted into horizontal bands so that few are looked at."""
 
-    def __init__(self, placed: PlacedFigure) -> None:
+    def __init__(self) -> None:
         self._bands: dict[int, list[tuple[Owner, Box]]] = defaultdict(list)
+
+    @classmethod
+    def of(cls, placed: PlacedFigure) -> Obstacles:
+        """Return the nodes and the labels of a figure."""
+        found = cls()
         for node_id, box in placed.nodes.items():
-            self.add(node_id, box)
+            found.add(node_id, box)
         for number, box in placed.labels.items():
             # A label's box begins at its line; its text does not.
-            self.add(number, Box(box.left + _CLEARANCE, box.top, box.right, box.bottom))
+            found.add(number, Box(box.left + _CLEARANCE, box.top, box.right, box.bottom))
+        return found
 
     def add(self, owner: Owner, box: Box) -> None:
         """Put up one more."""

@@ -10,6 +10,7 @@ from typing import Final, TypeAlias
 from xg.diagnostics.lazy_dataclass import dataclass
 from xg.figures.layout.field import FAR, LineRun, Range
 from xg.figures.layout.line_field import LineField, Way
+from xg.figures.layout.route_bound import ROUNDING, RouteBound, targets
 from xg.figures.layout.route_costs import CORNER, CROSSING, HOPELESS, LENGTH
 
 _LEAST_STEP: Final = 9.0  # to the side, at a turn
@@ -36,27 +37,37 @@ class Search:
     via: tuple[int, float] | None
     near: float  # where a line runs that may run anywhere
     most: float
+    bound: RouteBound | None
 
     def __post_init__(self) -> None:
+        offs = [abs(_clamp(self.near, one) - self.near) * LENGTH for one in self.starts]
         self._states: list[_State] = [
-            (abs(_clamp(self.near, one) - self.near) * LENGTH, *one, None) for one in self.starts
+            (off, *one, None) for off, one in zip(offs, self.starts, strict=True)
         ]
+        # A beginning far off only decides between ways: they need not cost so much.
+        self._off = max((off for off in offs if off <= self.most), default=0.0)
         self._gap = self.first
         self._keep_hopeful()
 
     def _keep_hopeful(self) -> None:
-        """Order the ways by their cost, without those that cost far more than the best."""
+        """Order the ways by their cost, without those that cost too much in the end.
+
+        They cost more than is of use, or far more than the best does so far.
+        """
         states = self._states
-        states.sort(key=_COST)
-        self._lowest = states[0][0]
-        most = min(self._lowest + HOPELESS, self.most)
-        while states[-1][0] > most and len(states) > 1:
-            states.pop()
+        lowest = min(states, key=_COST)[0] if states else FAR * FAR
+        if self.bound is not None and self._gap > self.first:
+            most = self.most + self._off + ROUNDING
+            states = [one for one, rest in zip(states, self.bound.rests[self._gap], strict=True)
+                      if one[0] + rest <= most]  # fmt: skip
+        most = min(lowest + HOPELESS, self.most)
+        self._states = sorted((one for one in states if one[0] <= most), key=_COST)
+        self._lowest = lowest if self._states else FAR * FAR
 
     def to(self, ends: Sequence[Range], limit: float) -> tuple[LineRun, ...] | None:
         """Return the runs of the best way to one of the ends, None where it costs too much."""
         while self._gap < self.last and self._lowest < limit:
-            self._states = self._continued(self._targets())
+            self._states = self._continued(targets(self.field, self._gap + 1, self.via))
             self._gap += 1
             self._keep_hopeful()
         if self._lowest >= limit:
@@ -72,12 +83,6 @@ class Search:
         xs = _settled(ranges, self.near)
         gaps.insert(0, self.first)
         return tuple(LineRun(x, a, b) for x, a, b in zip(xs, gaps, gaps[1:], strict=False))
-
-    def _targets(self) -> Sequence[Way]:
-        """Return where a way may run below the gap."""
-        if self.via is not None and self.via[0] == self._gap + 1:
-            return [(self.via[1], self.via[1], 0)]
-        return self.field.free(self._gap + 1)
 
     def _continued(self, targets: Sequence[Way]) -> list[_State]:
         """Return the best continuation in each range: straight on, or by a turn in the gap."""

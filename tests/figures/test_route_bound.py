@@ -1,0 +1,54 @@
+"""A bound on what is left of a way spares a search many of its ways, and changes no route."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from unittest.mock import Mock
+
+import pytest
+from bench.programs import layers
+from figures.test_flaws import random_figures
+
+import xg
+from xg.figures.layout.edge_ways import EdgeWays
+from xg.figures.layout.placed import PlacedFigure
+from xg.figures.layout.route_search import Search
+from xg.figures.layout.run_engine import layout
+from xg.figures.model.figure import Figure
+
+SEEDS = range(40, 52)
+
+
+def _searched(figure: Figure, *, bounded: bool) -> tuple[PlacedFigure, int]:
+    """The figure's layout, and how many ways were continued by a gap for it."""
+    count = 0
+    continued = Search._continued  # pyright: ignore[reportPrivateUsage]
+
+    def counted(self: Search, *targets: object) -> object:
+        nonlocal count
+        count += len(self._states)  # pyright: ignore[reportPrivateUsage]
+        return continued(self, *targets)  # pyright: ignore[reportArgumentType]
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Search, "_continued", counted)
+        if not bounded:
+            patch.setattr(EdgeWays, "_bound", Mock(return_value=None))
+        return layout(figure), count
+
+
+@pytest.fixture(scope="module")
+def long_figure(tmp_path_factory: pytest.TempPathFactory) -> Figure:
+    """The backward figure of two layers written out."""
+    file: Path = tmp_path_factory.mktemp("long") / "layers.xg"
+    file.write_text(layers(2), encoding="utf-8")
+    return xg.compile(file).figure("backward")
+
+
+def test_routes_are_those_without_a_bound(long_figure: Figure) -> None:
+    for figure in (long_figure, *(one for seed in SEEDS for one in random_figures(seed))):
+        assert _searched(figure, bounded=True)[0] == _searched(figure, bounded=False)[0]
+
+
+def test_fewer_ways_are_continued(long_figure: Figure) -> None:
+    bounded, unbounded = (_searched(long_figure, bounded=one)[1] for one in (True, False))
+    assert 4 * bounded < 3 * unbounded, (bounded, unbounded)
