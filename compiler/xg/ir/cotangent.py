@@ -12,7 +12,7 @@ from collections.abc import Callable, Sequence
 
 from xg.diagnostics.lazy_dataclass import dataclass, replace
 from xg.ir.dim import ONE
-from xg.ir.prim import Expr, broadcast, const, maximum, reduce_max, reduce_sum, where
+from xg.ir.prim import Expr, any_open, broadcast, const, maximum, reduce_sum, where
 from xg.ir.tensor import Shape
 
 Map = Callable[[Expr], Expr]
@@ -69,7 +69,7 @@ class Cotangent:
         if not self.gates:
             return Cotangent(total)
         spread = broadcast(self._open(), self.value.shape)
-        return Cotangent(total, (_positive(_reduced(spread, shape, reduce_max)),))
+        return Cotangent(total, (_positive(_reduced(spread, shape, any_open)),))
 
     def plus(self, other: Cotangent) -> Cotangent:
         """The sum of two: open where either is."""

@@ -11,10 +11,11 @@ the derivative.
     P      one term of a sum                         their sum     R
     M      one term of a maximum                     the largest   none
     C      the same, and nothing is differentiated   any of them   none
+    G      whether a part of a term counts           if one does   none
 
 I and R are the same numbers on every rank. They differ in the meaning of a gradient: of R each rank
 computes only its own share. The free cast from I to R is where the all-reduce of the backward pass
-comes from.
+comes from. G is only within a derived body: see `xg.sharding.gates`.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ from typing import Final, Literal
 
 from xg.diagnostics.lazy_dataclass import dataclass
 
-Kind = Literal["S", "I", "R", "P", "M", "C"]
+Kind = Literal["S", "I", "R", "P", "M", "C", "G"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,6 +49,7 @@ REPLICATED: Final = AxisState("R")
 PARTIAL: Final = AxisState("P")
 LARGEST: Final = AxisState("M")
 CONSTANT: Final = AxisState("C")
+GATE: Final = AxisState("G")
 
 
 def shard(axis: int) -> AxisState:
@@ -63,7 +65,7 @@ def dual(state: AxisState) -> AxisState | None:
             return PARTIAL
         case "P":
             return REPLICATED
-        case "M" | "C":
+        case "M" | "C" | "G":
             return None
         case _:
             return state

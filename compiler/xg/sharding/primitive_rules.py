@@ -10,7 +10,16 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Final
 
-from xg.ir.placement import CONSTANT, INVARIANT, LARGEST, PARTIAL, REPLICATED, AxisState, shard
+from xg.ir.placement import (
+    CONSTANT,
+    GATE,
+    INVARIANT,
+    LARGEST,
+    PARTIAL,
+    REPLICATED,
+    AxisState,
+    shard,
+)
 from xg.ir.prim import COMPARE, Expr
 from xg.sharding import indexing
 from xg.sharding.argument import IllTyped, PlacedArgument, Rule
@@ -77,7 +86,7 @@ def _factor(expr: Expr, args: Sequence[PlacedArgument], places: Sequence[int]) -
 
 def _where(expr: Expr, args: Sequence[PlacedArgument]) -> AxisState:
     """Linear in both values at once; a literal 0 is a term like any other."""
-    values = [arg for arg in args[1:] if not _is_zero(arg.expr)]
+    values = [arg for arg in args[1:] if not is_zero(arg.expr)]
     if values and all(arg.state == PARTIAL for arg in values):
         if args[0].state not in (REPLICATED, CONSTANT):
             raise IllTyped("one term of a sum meets a part", expr, [0])
@@ -85,7 +94,8 @@ def _where(expr: Expr, args: Sequence[PlacedArgument]) -> AxisState:
     return _cut_along(expr, args) or _same(expr, args)
 
 
-def _is_zero(expr: Expr) -> bool:
+def is_zero(expr: Expr) -> bool:
+    """Whether an expression is the literal 0."""
     return expr.prim == "const" and str(expr.attr("value")) == "0"
 
 
@@ -104,7 +114,7 @@ def _reduced(whole: AxisState) -> Rule:
         rank = args[0].expr.rank
         gone = {axis % rank - rank for axis in expr.axes()}
         if state.axis in gone:
-            return whole
+            return GATE if ("gate", True) in expr.attrs else whole
         if expr.attr("keep"):
             return state
         return shard(state.axis + sum(axis > state.axis for axis in gone))

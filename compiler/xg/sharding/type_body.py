@@ -8,9 +8,10 @@ from xg.diagnostics.lazy_dataclass import dataclass, field
 from xg.ir.body import Body
 from xg.ir.collective_prims import AROUND
 from xg.ir.mesh_axes import axes_over
-from xg.ir.placement import CONSTANT, INVARIANT, REPLICATED, AxisState
+from xg.ir.placement import CONSTANT, GATE, INVARIANT, REPLICATED, AxisState
 from xg.ir.prim import COMPARE, RANDOM, Expr
 from xg.sharding.argument import IllTyped, PlacedArgument, Rule
+from xg.sharding.gates import gate_rule
 from xg.sharding.primitive_rules import RULES, moved_elsewhere
 
 
@@ -84,6 +85,8 @@ class _Typer:
         while True:
             args = [PlacedArgument(arg, self.states[id(arg)]) for arg in expr.args]
             try:
+                if any(arg.state == GATE for arg in args):
+                    return gate_rule(expr, args)
                 return self._rule(expr)(expr, args)
             except IllTyped as error:
                 every = [place for place, arg in enumerate(args) if arg.state.kind in "PM"]
