@@ -19,6 +19,7 @@ from xg.ir.parameters import state_shapes
 from xg.passes.decode_step import decode_step, prologue
 from xg.passes.pipelines import FUSED_STEP
 from xg.passes.runner import run
+from xg.verify.reference.bind_sizes import BadInput
 from xg.verify.reference.interpret import Interpreter
 
 Arrays = Mapping[str, NDArray[Any]]
@@ -47,7 +48,22 @@ def step_failures(
                 yield f"no step of {name}: {error}"
             continue  # refused, with a reason
         given = Interpreter(once, params).forward(inputs)[0] if once else {}
-        yield from _differences(step, sizes, params, {**inputs, **given}, expected, seed)
+        try:
+            yield from _differences(step, sizes, params, {**inputs, **given}, expected, seed)
+        except (DiagnosticError, BadInput):
+            if derived or not _unsized(step):
+                raise
+
+
+def _unsized(step: Program) -> set[str]:
+    """The sizes that a step mentions and no array carries alone: those with them were left out."""
+    graph = step.main
+    mentioned = {
+        name for type_ in graph.types.values() for dim in type_.shape for name in dim.symbols()
+    }
+    read = (*graph.inputs, *(param.value for param in graph.params))
+    alone = {str(dim.name) for value in read for dim in graph.types[value].shape}
+    return mentioned - alone - set(graph.sizes.defaults) - set(graph.sizes.definitions)
 
 
 def _differences(

@@ -251,7 +251,7 @@ def loss(author: Author) -> None:
         if kind == "BCE" and world.chance(0.5):
             own.append("form=logits")
         elif kind == "BCE":
-            node = "sigmoid -> BCE"
+            node = "tanh -> sigmoid -> BCE"  # 1 - p of a p that is nearly 1 has few digits
     node += f"({', '.join(own)})" if own else ""
     step = Step(node, (Port("", ""),), attached)
     author.finish([author.operand(x)], [step], Known("", (), size=3.0))

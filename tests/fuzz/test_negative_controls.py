@@ -203,7 +203,7 @@ MET_BY: Mapping[Callable[[Patch], None], int] = {
 
 SOMETIMES = (  # and seeds of programs of which one meets it; few cut the terms of a tanh
     (softmax_whose_kernel_forgets_its_factor, range(1, 800, 8)),
-    (tanh_of_terms_of_a_sum, range(32_127, 32_160, 20)),
+    (tanh_of_terms_of_a_sum, range(45_227, 45_260, 20)),
 )
 
 
@@ -218,6 +218,8 @@ def test_kernels_and_ranks_are_tried(
     found = next(hunt(seeds))
     assert sum(len(block.statements) for block in found.program.blocks) <= 6
     assert len(str(found.program)) < len(str(generate(found.seed)))
+    monkeypatch.undo()
+    assert not [*hunt([found.seed])]  # it is the planted one that was found
 
 
 @pytest.mark.parametrize("sabotage", SABOTAGE, ids=lambda sabotage: sabotage.__name__)
