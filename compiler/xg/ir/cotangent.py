@@ -12,7 +12,7 @@ from collections.abc import Callable, Sequence
 
 from xg.diagnostics.lazy_dataclass import dataclass, replace
 from xg.ir.dim import ONE
-from xg.ir.prim import Expr, any_open, broadcast, const, maximum, reduce_sum, where
+from xg.ir.prim import Expr, broadcast, const, maximum, reduce_max, reduce_sum, where
 from xg.ir.tensor import Shape
 
 Map = Callable[[Expr], Expr]
@@ -90,6 +90,12 @@ class Cotangent:
     def _open(self) -> Expr:
         """1 where all gates are open, else 0."""
         return _closed(self.gates, const(1.0))
+
+
+def any_open(x: Expr, axes: Sequence[int] | int = -1, *, keep: bool = True) -> Expr:
+    """Whether any is open, of gates that are 1 or 0: a maximum that each rank takes of its own."""
+    largest = reduce_max(x, axes, keep=keep)
+    return replace(largest, attrs=(*largest.attrs, ("gate", True)))
 
 
 def unbroadcast(x: Expr, shape: Shape) -> Expr:

@@ -253,12 +253,6 @@ def reduce_max(x: Expr, axes: Sequence[int] | int = -1, *, keep: bool = True) ->
     return reduce("max", x, axes, keep=keep)
 
 
-def any_open(x: Expr, axes: Sequence[int] | int = -1, *, keep: bool = True) -> Expr:
-    """Whether any is open, of gates that are 1 or 0: a maximum that each rank takes of its own."""
-    largest = reduce_max(x, axes, keep=keep)
-    return replace(largest, attrs=(*largest.attrs, ("gate", True)))
-
-
 def all_axes(x: Expr) -> tuple[int, ...]:
     """Every axis of `x`, counted from the end."""
     return tuple(range(-x.rank, 0))
