@@ -10,7 +10,7 @@ import json
 import os
 import sys
 import time
-from multiprocessing import Pool
+from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
 
 from fuzz.kinds import KINDS, Failed
@@ -31,13 +31,14 @@ def run(
     end = time.monotonic() + 60 * minutes if minutes else float("inf")
     tried = failures = 0
     began = time.monotonic()
-    with Pool(jobs, _start) as pool:
+    # Workers that may have children: faults happen to processes of their own.
+    with ProcessPoolExecutor(jobs, initializer=_start) as pool:
         for start in range(0, len(seeds), CHUNK * jobs * ROUND):
             if time.monotonic() > end:
                 break
             group = seeds[start : start + CHUNK * jobs * ROUND]
             chunks = ((name, group[n : n + CHUNK]) for n in range(0, len(group), CHUNK))
-            for found in pool.imap(_try, chunks):
+            for found in pool.map(_try, chunks):
                 for seed, failed in found:
                     failures += 1
                     _write(folder, name, seed, failed)
