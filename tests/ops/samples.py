@@ -37,6 +37,7 @@ SAMPLES: Mapping[str, tuple[Sample, ...]] = {
         Sample({"x": floats(B, D)}, axes=axes("b, d -> (b, n=N_H), 1, d")),
         Sample({"x": ints(S, below=V)}, axes=axes("B")),
         Sample({"x": floats(B, ONE)}, axes=axes("b, 1 -> b, n=N_H")),
+        Sample({"x": floats(B, ONE)}, axes=axes("b, 1 -> b, 1, n=N_H")),
     ),
     "R": (
         Sample({"x": floats(B, S, N_H * D_h)}, targets=((B, N_H, S, D_h),)),
@@ -50,6 +51,7 @@ SAMPLES: Mapping[str, tuple[Sample, ...]] = {
         Sample({"x": floats(S, D)}, leading=("x",)),
         Sample({"x": floats(B, S, D)}, targets=((D, B, S),), fixed=("B", "S", "D")),
         Sample({"x": floats(B, S, D)}, axes=axes("b, s, d -> s, d, b")),
+        Sample({"x": floats(ONE, ONE, S, D)}, axes=axes("1, 1, s, d -> 1, s, d, 1")),
     ),
     "C": (
         Sample({"x_1": floats(B, ONE, D), "x_2": floats(B, S, D)}, fixed=("S",)),

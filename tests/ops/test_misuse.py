@@ -146,7 +146,11 @@ CASES = [
     ("C", Sample({"x_1": BSD, "x_2": BSD}, axes=axes("S, D")), "C puts its operands one after"),
     ("T", Sample({"x": BSD}, axes=axes("b, s=D, d -> b, d, s")), "sizes in its map are not read"),
     ("T", Sample({"x": BSD}, axes=axes("b, s, d -> b, (d, s)")), "T keeps every axis as it is"),
+    ("T", Sample({"x": BSD}, axes=axes("b, d, d -> b, d, d")), "T has a letter for each axis: d"),
+    ("T", Sample({"x": BSD}, axes=axes("b, 1, d -> b, d, 1")), "for each axis: 1 stands for S"),
     ("BC", Sample({"x": BSD}, axes=axes("b, s=D, d -> b, n=V, s, d")), "sizes belong to new axes"),
+    ("BC", Sample({"x": BSD}, axes=axes("b, b, d -> b, b, d")), "for each axis: b stands for two"),
+    ("BC", Sample({"x": BSD}, axes=axes("b, 1, d -> b, 1, d")), "for each axis: 1 stands for S"),
     (
         "slice",
         Sample({"x": BSD}, {"start": number(0), "stop": S + 1}, axes("S")),

@@ -56,15 +56,7 @@ def _fit(use: Use, shape: Shape, wanted: Shape) -> tuple[int, ...]:
 def _mapped(
     use: Use, shape: Shape, source: Sequence[Sequence[Axis]], target: Sequence[Sequence[Axis]]
 ) -> Attrs:
-    if len(source) != len(shape):
-        raise Misuse(f"BC names {len(source)} axes of {use.spell(shape)}")
-    dims: dict[str, Dim] = {}
-    for group, dim in zip(source, shape, strict=True):
-        if len(group) != 1:
-            raise Misuse("BC keeps the axes it repeats: groups belong behind its arrow")
-        if group[0].size is not None:
-            raise Misuse(f"BC knows the size of {group[0].name}: sizes belong to new axes")
-        dims[group[0].name] = dim
+    dims = _named(use, shape, source)
     flat = [axis for group in target for axis in group]
     names = [axis.name for axis in flat if axis.name in dims]
     if names != [group[0].name for group in source if group[0].name]:
@@ -80,6 +72,27 @@ def _mapped(
     atoms = tuple(sizes[axis.name] if axis.name else ONE for axis in flat)
     merged = tuple(product(sizes[a.name] if a.name else ONE for a in group) for group in target)
     return _attrs(shape, atoms, new, merged)
+
+
+def _named(use: Use, shape: Shape, source: Sequence[Sequence[Axis]]) -> dict[str, Dim]:
+    """The axes of the operand by their letters; those of 1 may have none."""
+    if len(source) != len(shape):
+        raise Misuse(f"BC names {len(source)} axes of {use.spell(shape)}")
+    dims: dict[str, Dim] = {}
+    for group, dim in zip(source, shape, strict=True):
+        if len(group) != 1:
+            raise Misuse("BC keeps the axes it repeats: groups belong behind its arrow")
+        name = group[0].name
+        if group[0].size is not None:
+            raise Misuse(f"BC knows the size of {name}: sizes belong to new axes")
+        if name in dims or not (name or dim == ONE):
+            stands = f"{name} stands for two" if name else f"1 stands for {use.sizes.fold(dim)}"
+            letters = ", ".join(use.letters(shape))
+            help = (f"the axes of {use.spell(shape)} may be called {letters}",)
+            raise Misuse(f"BC has a letter for each axis: {stands}", help=help)
+        if name:
+            dims[name] = dim
+    return dims
 
 
 def _attrs(operand: Shape, atoms: Shape, new: tuple[int, ...], shape: Shape) -> Attrs:

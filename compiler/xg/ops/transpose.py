@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from itertools import permutations
 from typing import Final
 
+from xg.ir.dim import ONE
 from xg.ir.op import Gradient, Op, Term
 from xg.ir.prim import Expr, transpose
 from xg.ir.use import Attrs, AxisMap, Data, Misuse, Use
@@ -45,12 +46,24 @@ def _mapped(use: Use, axes: AxisMap) -> tuple[int, ...]:
         raise Misuse("T keeps every axis as it is", help=("R splits and merges axes",))
     source = [axis.name for group in axes.source for axis in group]
     target = [axis.name for group in axes.target or () for axis in group]
-    if sorted(source) != sorted(target) or len(source) != len(use.types[0].shape):
+    shape = use.types[0].shape
+    if sorted(source) != sorted(target) or len(source) != len(shape):
         raise Misuse(
-            f"T keeps every axis of {use.spell(use.types[0].shape)}",
+            f"T keeps every axis of {use.spell(shape)}",
             help=("T[b, s, d -> b, d, s]; R splits and merges axes",),
         )
-    return tuple(source.index(name) for name in target)
+    left: dict[str, list[int]] = {}  # axes of 1 have no letters: they keep their order
+    for place, name in enumerate(source):
+        left.setdefault(name, []).append(place)
+    order = tuple(left[name].pop(0) for name in target)
+    for name, dim in zip(source, shape, strict=True):
+        if source.count(name) > 1 if name else dim != ONE:
+            letters = use.letters(shape)
+            written, moved = ", ".join(letters), ", ".join(letters[place] for place in order)
+            stands = f"{name} stands for two" if name else f"1 stands for {use.sizes.fold(dim)}"
+            help = (f"T[{written} -> {moved}]",)
+            raise Misuse(f"T has a letter for each axis: {stands}", help=help)
+    return order
 
 
 def forward(x: Expr, *, order: tuple[int, ...]) -> Expr:
