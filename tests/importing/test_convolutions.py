@@ -114,6 +114,13 @@ def test_a_network_for_sound_keeps_its_length_free() -> None:
     assert "-> T" not in text
 
 
+def test_axes_of_one_are_told_apart_where_a_shape_does_not() -> None:
+    """One picture of one channel: T says which of both axes of 1 goes behind."""
+    one = torch.randn(1, 1, 6, 8).double()
+    text = agrees(Case(lambda: nn.Conv2d(1, 4, 3), lambda _b, _s: (one,), ((),)))
+    assert "T[1, 1, h, w -> 1, h, w, 1]" in text
+
+
 REFUSED: list[tuple[str, Callable[[], nn.Module], str]] = [
     ("ceil", lambda: nn.MaxPool2d(3, ceil_mode=True), "(ceil_mode)"),
     (

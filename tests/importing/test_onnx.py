@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from importing.onnx_nodes import TABLE, cases, outcome
+from importing.onnx_nodes import ROOT, TABLE, cases, outcome
 from torch import Tensor, nn
 from torch.nn import functional as F  # noqa: N812 - the name that torch's documentation gives it
 
@@ -224,6 +224,12 @@ def test_node_cases_agree_or_are_refused() -> None:
         assert {name: outcome(found[name]).partition(":")[0] for name in FEW} == FEW
     recorded = TABLE.read_text(encoding="utf-8").split()
     assert {name for name in FEW if FEW[name] == "agrees"} <= set(recorded)
+
+
+def test_the_documentation_counts_the_cases_that_agree() -> None:
+    text = (ROOT / "docs" / "importing.md").read_text(encoding="utf-8")
+    recorded = TABLE.read_text(encoding="utf-8").split()
+    assert f"[{len(recorded)}](../tests/importing/{TABLE.name}) agree" in text
 
 
 @pytest.mark.parametrize(

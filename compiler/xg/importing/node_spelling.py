@@ -63,7 +63,7 @@ def arrangement_text(step: ModelStep, dims: Dims) -> str | None:
     if step.operator == "BC":
         if _in_front(arrangement) or (plain and _only_new(arrangement, old)):
             return ""
-    elif plain and _in_order(arrangement):
+    elif plain and _in_order(arrangement) and (step.operator == "R" or _one_of_ones(arrangement)):
         return ""
     return _map(arrangement, sizes, set(old))
 
@@ -82,6 +82,11 @@ def _in_order(arrangement: Arrangement) -> bool:
         for side, other in ((arrangement.source, target), (arrangement.target, source))
         for axis in side
     )
+
+
+def _one_of_ones(arrangement: Arrangement) -> bool:
+    """Whether at most one axis is of length 1: of several, no shape says which is which."""
+    return arrangement.source.count(()) < 2
 
 
 def spreads_in_front(step: ModelStep) -> bool:
