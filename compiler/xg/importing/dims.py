@@ -50,6 +50,7 @@ class _SizeNamer:
         self.sizes = model.sizes
         self.of: dict[Size, Dim] = {}
         self.numbers: dict[str, str] = {}  # what is declared: a number, a formula or nothing
+        self.formulas: dict[str, Dim] = {}  # those of them that follow from others
         self.values: dict[str, int] = {}
         self.sums = self._along("slice", "before") | self._along("split", "axis")
 
@@ -71,6 +72,8 @@ class _SizeNamer:
         for step in self.model.steps:
             if step.operator in ("C", "split"):
                 self._add_up(step)
+        for size in roots:
+            self._multiply(size)
         for size in _named_axes(self.model):
             self._name_axis(self.sizes.find(size))
         for count in counts:
@@ -129,7 +132,7 @@ class _SizeNamer:
         if axis_size is not None:
             name = self.of[self.sizes.find(axis_size)].name
             if name is not None and self.numbers.get(name, "").isdigit():
-                self.numbers[name] = str(total)
+                self._define(name, total)
             elif name is None:
                 self.of[self.sizes.find(axis_size)] = total
 
@@ -197,7 +200,30 @@ class _SizeNamer:
             name = self.of[last].name
             summed = {self.of[each].name for each in self.sums if each in self.of}
             if name == "D_h" and self.numbers.get(name, "").isdigit() and name not in summed:
-                self.numbers[name] = str(rest)
+                self._define(name, rest)
+
+    def _define(self, name: str, dim: Dim) -> None:
+        """Let a name follow from others."""
+        self.numbers[name] = str(dim)
+        self.formulas[name] = dim
+
+    def _multiply(self, size: Size) -> None:
+        """Make a named number the product of its parts, where they do not follow from it."""
+        name = self.of[size].name
+        if name is None or not self.numbers.get(name, "").isdigit():
+            return
+        for way in self.sizes.parts(size):
+            made = product(self.of.get(part, self.sizes.dim(part)) for part in way)
+            inner = self._expanded(made)
+            if inner.constant is None and name not in inner.symbols():
+                self._define(name, made)
+                return
+
+    def _expanded(self, dim: Dim) -> Dim:
+        """A size in names of numbers alone."""
+        for _ in self.formulas:
+            dim = dim.substitute(self.formulas)
+        return dim
 
     def _whole(self, size: Size) -> Dim | None:
         """The name of a size, or of another of the same number that heads are a part of."""
