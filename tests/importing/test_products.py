@@ -52,3 +52,31 @@ def test_widths_of_inputs_follow_from_those_of_their_heads(
     made = xg.trace(Function(of), *inputs)
     assert f"dim {dims}\n" in made.text
     assert made.proof.compared
+
+
+@pytest.mark.parametrize(
+    ("one", "other", "node"),
+    [
+        ((3, 1, 5, 4), (2, 4, 6), "-> •<=inputs_1 "),
+        ((3, 1, 5, 4), (1, 2, 4, 6), "inputs_1 -> R "),  # the axis of 1 in front
+        ((5, 4), (3, 4, 6), "-> •<=inputs_1 "),
+        ((3, 2, 5, 4), (3, 1, 4, 6), "inputs_1 -> R[x, 1, d, c -> x, d, c]"),
+    ],
+)
+def test_a_second_operand_is_the_same_along_axes_in_front(
+    one: tuple[int, ...], other: tuple[int, ...], node: str
+) -> None:
+    """• lines up the last axes: axes in front that only the first has are not repeated."""
+
+    made = xg.trace(Function(torch.matmul), torch.randn(one), torch.randn(other))
+    assert node in made.text
+    assert "BC(" not in made.text
+    assert made.proof.compared
+
+
+def test_rows_that_are_repeated_are_laid_out_before_a_product() -> None:
+    def of(x: Tensor, row: Tensor) -> Tensor:
+        return x @ row.expand(4, 6)
+
+    made = xg.trace(Function(of), torch.randn(3, 5, 4), torch.randn(1, 6))
+    assert made.proof.compared

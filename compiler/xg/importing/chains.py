@@ -80,8 +80,8 @@ class Chains:
             return attached and node.data[0] in self.weights and len(node.data[0].axes) == 2
         if node.operator != "BC" or not attached or not isinstance(user, ModelStep):
             return False
-        if user.operator == "C":
-            return False  # which lays nothing out beside another
+        if user.operator in ("C", "•"):
+            return False  # which lay nothing out beside another
         inner = self.producer.get(node.data[0])
         turned = isinstance(inner, ModelStep) and inner.operator in ("T", "BC")
         return not turned and spreads_in_front(node)

@@ -88,7 +88,7 @@ def product(lowering: Lowering, first: View, second: View) -> View:
         )
         first = one.with_axes((*one.axes, *first.axes[-2:]))
         second = other.with_axes((*other.axes, *second.axes[-2:]))
-    batch, its = _batch(lowering, first), _batch(lowering, second)
+    batch, its = _batch(lowering, first), _shared(second, _batch(lowering, second))
     left, right = lowering.join(first.axes[-1]), lowering.join(second.axes[-2])
     if left is None or right is None:
         raise Unspeakable("it contracts axes of length 1")
@@ -112,6 +112,13 @@ def _batch(lowering: Lowering, view: View) -> list[Axis]:
     for axis in view.axes[:-2]:
         numbers = all(lowering.sizes.dim(factor.size).constant for factor in axis)
         batch += [axis] if numbers else [(factor,) for factor in axis]
+    return batch
+
+
+def _shared(second: View, batch: list[Axis]) -> list[Axis]:
+    """The axes of a second operand without those in front along which it is the same."""
+    while batch and batch[0] and second.repeats.issuperset(batch[0]):
+        batch = batch[1:]
     return batch
 
 
