@@ -80,3 +80,37 @@ def test_rows_that_are_repeated_are_laid_out_before_a_product() -> None:
 
     made = xg.trace(Function(of), torch.randn(3, 5, 4), torch.randn(1, 6))
     assert made.proof.compared
+
+
+def of_halves(x: Tensor) -> Tensor:
+    first, second = x.unflatten(-1, (4, 8)).chunk(2, -1)
+    return torch.cat([first * second, second], -1).flatten(-2)
+
+
+def of_a_slice(x: Tensor) -> Tensor:
+    return x.unflatten(-1, (4, 8))[..., 2:6].flatten(-2)
+
+
+def of_the_mean_of_a_slice(x: Tensor) -> Tensor:
+    return of_a_slice(x).mean(-1)
+
+
+def of_all(x: Tensor) -> Tensor:
+    return torch.relu(x).split([32, 0], -1)[0]
+
+
+@pytest.mark.parametrize(
+    ("of", "said"),
+    [
+        (of_halves, "R[x, q, (g=D/S, s) -> x, q, g, s] : Z   [2, 3, D/S, S]"),
+        (of_a_slice, "-> slice[N](2, 6) -> R[x, q, g, y -> x, q, (g, y)] : Y [2, 3, 4*D/N]"),
+        (of_the_mean_of_a_slice, "dim S = 4*D/N, D = 32, N = 8"),
+        (of_all, "inputs_0 -> ReLU : Y [2, 3, D]"),
+    ],
+)
+def test_parts_of_an_input_are_counted_by_the_name_of_a_part(
+    of: Callable[[Tensor], Tensor], said: str
+) -> None:
+    made = xg.trace(Function(of), torch.randn(2, 3, 32))
+    assert said in made.text
+    assert made.proof.compared

@@ -51,6 +51,7 @@ class _SizeNamer:
         self.of: dict[Size, Dim] = {}
         self.numbers: dict[str, str] = {}  # what is declared: a number, a formula or nothing
         self.formulas: dict[str, Dim] = {}  # those of them that follow from others
+        self.products: dict[Size, None] = {}  # those that are made of parts, inner ones first
         self.values: dict[str, int] = {}
         self.sums = self._along("slice", "before") | self._along("split", "axis")
 
@@ -72,10 +73,12 @@ class _SizeNamer:
         for step in self.model.steps:
             if step.operator in ("C", "split"):
                 self._add_up(step)
-        for size in roots:
-            self._multiply(size)
         for size in _named_axes(self.model):
             self._name_axis(self.sizes.find(size))
+        for size in roots:
+            self._agree(size)
+        for size in self.products:
+            self._multiply(size)
         for count in counts:
             self._declare("N_L", count)
         declared = tuple((name, self.numbers[name]) for name in sorted(self.numbers, key=_rank))
@@ -135,6 +138,7 @@ class _SizeNamer:
                 self._define(name, total)
             elif name is None:
                 self.of[self.sizes.find(axis_size)] = total
+                self.products.pop(self.sizes.find(axis_size), None)
 
     def _name_axis(self, size: Size) -> None:
         """A name for an axis that an operator calls by its name."""
@@ -143,7 +147,7 @@ class _SizeNamer:
             return
         count = dim.constant
         name = self._declare("N", count) if count is not None else self._free("S")
-        self.numbers[name] = str(dim)
+        self._define(name, dim)
         for other, other_dim in self.of.items():
             if other_dim == dim and (count is None or other == size):
                 self.of[other] = symbol(name)
@@ -203,21 +207,37 @@ class _SizeNamer:
                 self._define(name, rest)
 
     def _define(self, name: str, dim: Dim) -> None:
-        """Let a name follow from others."""
+        """Let a name be a number, or follow from others."""
         self.numbers[name] = str(dim)
-        self.formulas[name] = dim
+        if dim.constant is None:
+            self.formulas[name] = dim
 
-    def _multiply(self, size: Size) -> None:
-        """Make a named number the product of its parts, where they do not follow from it."""
-        name = self.of[size].name
-        if name is None or not self.numbers.get(name, "").isdigit():
+    def _agree(self, size: Size) -> None:
+        """Let a size that has a name be the product of its parts, not by numbers alone."""
+        whole, name = self.of[size], self.of[size].name
+        if name is None or size in self.products:
             return
         for way in self.sizes.parts(size):
-            made = product(self.of.get(part, self.sizes.dim(part)) for part in way)
+            made = product(map(self._named, way))
             inner = self._expanded(made)
-            if inner.constant is None and name not in inner.symbols():
+            if self._expanded(whole) == inner:
+                continue
+            follows = inner.constant is None and name not in inner.symbols()
+            if follows and self.numbers[name].isdigit():
                 self._define(name, made)
-                return
+            elif self._named(way[0]).name is None:
+                self.of[way[0]] = whole / made * self._named(way[0])
+
+    def _multiply(self, size: Size) -> None:
+        """Let a product be that of the names that its parts have by now."""
+        whole, made = self.of[size], self._product(self.sizes.parts(size)[0])
+        inner, name = self._expanded(made), whole.name
+        if self._expanded(whole) == inner:
+            return
+        if name not in (None, *inner.symbols()) and list(self.of.values()).count(whole) == 1:
+            self._define(str(name), made)
+        else:
+            self.of[size] = made
 
     def _expanded(self, dim: Dim) -> Dim:
         """A size in names of numbers alone."""
@@ -243,13 +263,19 @@ class _SizeNamer:
                 waiting += missing
                 continue
             waiting.pop()
-            if whole not in self.of:
-                self.of[whole] = self._product(way) if way else self._plain(whole, symbols)
+            if whole not in self.of and way:
+                self.of[whole] = self._product(way)
+                self.products[whole] = None
+            elif whole not in self.of:
+                self.of[whole] = self._plain(whole, symbols)
 
     def _product(self, parts: Iterable[Size]) -> Dim:
-        """The product of parts; one that surrounds all of this is a number."""
-        dims = (self.of[part] if part in self.of else self.sizes.dim(part) for part in parts)
-        return product(dims).substitute(self._formulas())
+        """The product of parts."""
+        return product(map(self._named, parts)).substitute(self._formulas())
+
+    def _named(self, size: Size) -> Dim:
+        """A size by its name; one that surrounds all of this is a number."""
+        return self.of.get(size, self.sizes.dim(size))
 
     def _plain(self, size: Size, symbols: dict[str, Dim]) -> Dim:
         dim = self.sizes.dim(size)

@@ -13,7 +13,7 @@ from xg.importing.known import Known
 from xg.importing.lowering import Lowering
 from xg.importing.sizes import divides
 from xg.importing.views import Axis, Factor, ModelValue, View, expand, regroup, split
-from xg.ir.dim import ONE, Dim, DimError, as_dim, number
+from xg.ir.dim import ONE, ZERO, Dim, DimError, as_dim, number
 
 Rule = Callable[[Lowering, View], View]
 
@@ -152,6 +152,8 @@ def cut(lowering: Lowering, view: View, place: int, start: Dim, stop: Dim) -> Vi
     if not axis:
         if stop - start != ONE:
             raise Unspeakable("it takes more or less than all of an axis of length 1")
+        return view
+    if start == ZERO and stop == view.shape(lowering.sizes)[place]:
         return view
     if len(axis) != 1 or axis[0] in view.repeats:
         if len(axis) == 1:
