@@ -14,7 +14,7 @@ from xg.importing.lowering import Lowering
 from xg.importing.masking import biased, masked
 from xg.importing.orders import without_order
 from xg.importing.recognise import constant_row, positions
-from xg.importing.rules_layout import add_bias
+from xg.importing.rules_layout import add_bias, cut
 from xg.importing.sizes import Size
 from xg.importing.views import Axis, Factor, ModelValue, View, align
 from xg.ir.dim import Dim, number
@@ -253,11 +253,29 @@ def embedding(lowering: Lowering) -> View:
     if ids is None:
         ids = lowering.view(formula)
         lowering.set_range(ids.value, rows)
+    elif table not in lowering.weights:
+        return _stretch(lowering, ids, table)
     return _rows(lowering, ids, table, width)
 
 
+def _stretch(lowering: Lowering, ids: View, table: ModelValue) -> View:
+    """The rows of a table that is no parameter at positions, which are neighbours."""
+    view = View.of(table)
+    (size,) = ids.value.axes
+    start = number(lowering.producer[ids.value].attrs["start"])
+    count = number(1) if size is None else lowering.sizes.dim(size)
+    if count != view.shape(lowering.sizes)[0]:
+        view = cut(lowering, view, 0, start, start + count)
+    rows, last = view.axes
+    return view.with_axes((*(rows if axis in ids.base else axis for axis in ids.axes), last))
+
+
 def _rows(lowering: Lowering, ids: View, table: ModelValue, width: Size) -> View:
-    """``Emb(E)`` of integers."""
-    value = lowering.emit("Emb", (ids.value,), (*ids.value.axes, width), own=(table,))
+    """``Emb(E)`` of integers; a table that is no parameter comes by an arrow."""
+    axes = (*ids.value.axes, width)
+    if table in lowering.weights:
+        value = lowering.emit("Emb", (ids.value,), axes, own=(table,))
+    else:
+        value = lowering.emit("gather", (table, ids.value), axes, over=(0,))
     last: Axis = (Factor.of(width),)
     return View(value, (*ids.base, last), (*ids.axes, last))
