@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 
 import numpy as np
@@ -131,3 +131,32 @@ def test_without_torch_a_file_is_checked_only(
     monkeypatch.setattr("xg.importing.proof.has_torch", lambda: False)
     made, model, program = held
     assert prove(made.text, made.sources, model, program) == ModelComparison(compared=False)
+
+
+def below_one(x: Tensor) -> Tensor:
+    return torch.sqrt(1 - x * x)
+
+
+def above_one(x: Tensor) -> Tensor:
+    return torch.sqrt(torch.log(x))
+
+
+def nowhere(x: Tensor) -> Tensor:
+    return torch.log(-1 - x * x)
+
+
+def bounded(x: Tensor) -> Tensor:
+    return torch.log(x.clamp(min=1e-6))
+
+
+@pytest.mark.parametrize("of", [torch.log, torch.sqrt, below_one, above_one, bounded])
+def test_a_model_is_compared_where_its_outputs_are_finite(of: Callable[[Tensor], Tensor]) -> None:
+    made = xg.trace(of, torch.rand(3, 5))
+    assert made.proof.compared
+    assert made.proof.worst < 1e-12
+
+
+def test_a_model_whose_outputs_are_never_finite_is_no_defect() -> None:
+    with pytest.raises(DiagnosticError, match="compared where its outputs are finite") as error:
+        xg.trace(nowhere, torch.rand(3, 5))
+    assert [each.code for each in error.value.diagnostics] == ["XG0908"]

@@ -17,6 +17,8 @@ from xg_runtime.module import Arrays
 VECTOR: Final = 0.1  # how far the entries of vectors are moved, which often start as 0 or 1
 PART: Final = 2**18  # numbers that are moved at once
 MATRIX: Final = 0.5  # how far those of others are, in their own measure
+Span = tuple[float, float] | None  # of inputs with a point; None is around 0
+SPANS: Final[tuple[Span, ...]] = (None, (0.0, 1.0), (1.0, 2.0))  # in turn, for log and sqrt
 
 
 def trials(exported: Exported) -> list[dict[str, int]]:
@@ -53,7 +55,11 @@ def _move(numbers: Array, measure: float, rng: np.random.Generator) -> None:
 
 
 def inputs(
-    exported: Exported, model: Model, sizes: Mapping[str, int], rng: np.random.Generator
+    exported: Exported,
+    model: Model,
+    sizes: Mapping[str, int],
+    rng: np.random.Generator,
+    span: Span = None,
 ) -> Arrays:
     """The inputs, by their names in the graph; padding is at the end of rows, never all of one."""
     polarity = _masks(model)
@@ -68,7 +74,8 @@ def inputs(
         shape = [int(dim.evaluate(sizes)) for dim in meta.shape]
         value = model.inputs.get(entry.name)
         if meta.dtype not in INTEGERS and meta.dtype != BOOL:
-            arrays[entry.name] = rng.standard_normal(shape)
+            drawn = rng.standard_normal(shape) if span is None else rng.uniform(*span, shape)
+            arrays[entry.name] = drawn
         elif value in polarity:
             arrays[entry.name] = _padding(shape, rng, hidden) ^ (not polarity[value])
         else:

@@ -87,6 +87,17 @@ class NotTheModel(Problem):
     reason: str
 
 
+class NotFinite(Problem):
+    """A model whose outputs are not finite at any inputs that are drawn to compare it."""
+
+    code = "XG0908"
+    title = (
+        "a model is compared where its outputs are finite, and these are not: at inputs around 0, "
+        "between 0 and 1, and between 1 and 2"
+    )
+    fix = "bound what roots and logarithms are taken of, as torch.log(x.clamp(min=1e-6))"
+
+
 class Unspeakable(Exception):
     """Carries the reason why a node cannot be said out of the rule that found it."""
 

@@ -12,6 +12,7 @@ from __future__ import annotations
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import partial
+from itertools import product
 from math import hypot
 from typing import TYPE_CHECKING, TypeAlias
 
@@ -25,7 +26,7 @@ from xg.frontend.project import parse_project
 from xg.importing import draws
 from xg.importing.archive import Array
 from xg.importing.diagram import Model, Weight
-from xg.importing.errors import DoesNotCheck, NotTheModel
+from xg.importing.errors import DoesNotCheck, NotFinite, NotTheModel
 from xg.importing.exported import BOOL, Exported
 from xg.importing.replay import NotReplayed, has_torch, replay, tensor
 from xg.importing.small_pages import small_pages
@@ -143,16 +144,16 @@ class _Comparison:
     def _compare(self, sizes: Mapping[str, int]) -> None:
         import torch
 
-        rng = np.random.default_rng(0)
-        inputs = draws.inputs(self.exported, self.model, sizes, rng)
-        for moved in (True, False):
+        for span, moved in product(draws.SPANS, (True, False)):
+            rng = np.random.default_rng(0)
+            inputs = draws.inputs(self.exported, self.model, sizes, rng, span)
             params = self._parameters(moved=moved)
             leaves = self._tensors(params, inputs)
             outputs = replay(self.exported, leaves, sizes)
             if all(bool(torch.isfinite(each).all()) for each in outputs):
                 break
         else:
-            self.problems.append(NotTheModel("the model", "its outputs are not finite"))
+            self.problems.append(NotFinite())
             return
         self._judge(params, inputs, leaves, outputs)
         if self.witness is not None and not self.problems:
