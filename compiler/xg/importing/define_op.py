@@ -28,15 +28,18 @@ def define_op(lowering: Lowering, formula: Formula) -> View:
         node, word = activation
         attrs = {"word": word} if node == "GELU" else {}
         return lowering.keep(node, formula.operands[0], **attrs)
-    wide = [view for view in formula.operands if not is_narrow(view)]
-    if not wide:
-        raise Unspeakable("it is arithmetic of parameters alone")
+    narrow = tuple(is_narrow(view) for view in formula.operands)
+    if all(narrow):
+        narrow = (False,) * len(narrow)  # vectors among themselves are repeated along nothing
+    wide = [view for view, small in zip(formula.operands, narrow, strict=True) if not small]
     reducing = any(formula.reduced) or len(wide) < len(formula.operands)
     main = lowering.last_whole(wide[0]) if reducing else wide[0]
     if main.repeats:
         main = lowering.materialize(main)
-    values = [_laid_out(lowering, main, wide[0], view) for view in formula.operands]
-    narrow = tuple(is_narrow(view) for view in formula.operands)
+    values = [
+        _laid_out(lowering, main, wide[0], view, small=small)
+        for view, small in zip(formula.operands, narrow, strict=True)
+    ]
     _hint_latent(lowering, main, reducing=any(formula.reduced) and any(narrow))
     last_is_reduced = formula.reduced[-1]
     axes = main.value.axes[:-1] if last_is_reduced else main.value.axes
@@ -49,15 +52,17 @@ def define_op(lowering: Lowering, formula: Formula) -> View:
 def _hint_latent(lowering: Lowering, view: View, *, reducing: bool) -> None:
     """A name for the width of what a norm follows at once: a latent, and nothing hidden."""
     projected = lowering.made_by(view, "•")
-    last = view.value.axes[-1]
+    last = view.value.axes[-1] if view.value.axes else None
     if reducing and last is not None and projected and projected.data[1] in lowering.weights:
         lowering.sizes.hint(last, "D_c", 2)
 
 
-def _laid_out(lowering: Lowering, main: View, first: View, view: View) -> ModelValue:
+def _laid_out(
+    lowering: Lowering, main: View, first: View, view: View, *, small: bool
+) -> ModelValue:
     if view is first:
         return main.value
-    if is_narrow(view):
+    if small:
         size, own = main.value.axes[-1], view.value.axes[-1]
         if size is None or own is None:
             raise Unspeakable("it multiplies along an axis of length 1")
@@ -89,7 +94,7 @@ def _scaled(lowering: Lowering, view: View, c: float) -> View:
 
 def _activation(formula: Formula) -> tuple[str, str] | None:
     """The node that a function of one number is, if it has the same values as one everywhere."""
-    if len(formula.operands) != 1 or any(formula.reduced) or is_narrow(formula.operands[0]):
+    if len(formula.operands) != 1 or any(formula.reduced):
         return None
     x = np.linspace(-9.0, 9.0, 1009)
     with np.errstate(all="ignore"):
