@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import pairwise
-from typing import Final
+from typing import Final, TypeAlias
 
 from xg.diagnostics.lazy_dataclass import dataclass
 from xg.figures.draw.typeset import TextLine, line_bounds, typeset
@@ -136,6 +136,22 @@ def _beside(frame: Box, inside: Box, other: Box) -> Box:
     return frame
 
 
+# The upright parts of lines and the level ones: where each is, where it begins and where it ends.
+StraightLines: TypeAlias = tuple[
+    Sequence[tuple[float, float, float]], Sequence[tuple[float, float, float]]
+]
+
+
+def straight(parts: Iterable[tuple[Point, Point]]) -> StraightLines:
+    """Return what of lines is upright, and what is level."""
+    found: tuple[list[tuple[float, float, float]], ...] = [], []
+    for a, b in parts:
+        for axis in (0, 1):
+            if a[axis] == b[axis]:
+                found[axis].append((a[axis], *_sorted(a[1 - axis], b[1 - axis])))
+    return found[0], found[1]
+
+
 @dataclass(frozen=True, slots=True)
 class Surroundings:
     """All that a frame's rim keeps off: other nodes, lines along it, texts under it.
@@ -144,7 +160,7 @@ class Surroundings:
     """
 
     strangers: Sequence[Box]
-    lines: Sequence[tuple[Point, Point]]
+    lines: StraightLines
     texts: Sequence[Box]
     outside: Sequence[tuple[Point, Point]]
 
@@ -225,16 +241,13 @@ def _takes_in(moved: Box, box: Box, around: Surroundings) -> bool:
 
 
 def _along(
-    lines: Iterable[tuple[Point, Point]], box: Box, axis: int, sign: int, within: float
+    lines: StraightLines, box: Box, axis: int, sign: int, within: float
 ) -> Iterator[tuple[float, float]]:
     """Yield where a rim at a side of a box would be too near to a line along it."""
     low, high = (box.top, box.bottom) if axis == 0 else (box.left, box.right)
-    for a, b in lines:
-        if a[axis] != b[axis]:
-            continue
-        start, end = sorted((a[1 - axis], b[1 - axis]))
+    for place, start, end in lines[axis]:
         if min(end, high) - max(start, low) > _ALONG:
-            yield _sorted(a[axis] - sign * _OUT, a[axis] + sign * within)
+            yield _sorted(place - sign * _OUT, place + sign * within)
 
 
 def _under(texts: Iterable[Box], box: Box, axis: int) -> Iterator[tuple[float, float]]:

@@ -19,6 +19,7 @@ from xg.figures.layout.frames import (
     frame_box,
     framed,
     rank_frames,
+    straight,
     strange_lines,
     strips,
     without_strangers,
@@ -73,7 +74,7 @@ def lanes(placed: PlacedFigure) -> Lanes:
     boxes = _boxes(placed, result.labels)
     taken = [*placed.nodes.values(), *placed.labels.values(), *result.labels.values()]
     taken += (part for path in placed.paths.values() for part in strips(path))
-    lines = [part for number in placed.paths for part in _lines(placed, number)]
+    lines = straight(part for number in placed.paths for part in _lines(placed, number))
     texts = [_text(placed, number, box) for number, box in placed.labels.items()]
     texts += (box for number, box in result.labels.items() if number not in placed.labels)
     inside_of = nested(placed.figure.groups)

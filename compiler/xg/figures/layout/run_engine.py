@@ -122,26 +122,27 @@ def _clearest(
     """Place and route a figure; a small one in several ways, of which the clearest is kept."""
     boxes = units(figure, facts, cramped)
     is_opened = any(not one.is_axis for one in figure.groups)
-    best: tuple[_Rank, PlacedFigure] | None = None
-    found: dict[tuple[str, bool], PlacedFigure] = {}  # by problem: some wishes ask for the same
+    best: tuple[_Rank, PlacedFigure, int] | None = None
+    # By problem, for some wishes ask for the same; with what is left out there.
+    found: dict[tuple[str, bool], tuple[PlacedFigure, tuple[bool, int]]] = {}
     for wishes in _wishes(figure):
-        if wishes.room and best is not None and not left_out(best[1])[1]:
+        if wishes.room and best is not None and not best[2]:
             break
         text = problem(figure, facts, boxes, wishes)
         asked = text, wishes.apart
         if asked not in found:
             answer = read_answer(engine.run(text), figure, facts, boxes, engine.name)
-            found[asked] = routed(straightened(replace(answer, apart=wishes.apart)))
-        placed = found[asked]
+            made = routed(straightened(replace(answer, apart=wishes.apart)))
+            found[asked] = made, left_out(made)
+        placed, (is_flawed, frames) = found[asked]
         is_orderly = _is_orderly(placed, wishes)
-        is_flawed, cost = left_out(placed)
-        cost += tangles(placed) + _DISORDER * (is_opened and not is_orderly)
+        cost = frames + tangles(placed) + _DISORDER * (is_opened and not is_orderly)
         clash = len(placed.cramped), is_flawed, wishes.forks and not is_orderly, cost
         # A page that is too narrow is refused: better than a frame without room.
         is_bad = is_flawed and figure.width > 0
         rank = (is_bad, _too_wide(placed), *clash), _measured(placed)
         if best is None or rank < best[0]:
-            best = rank, placed
+            best = rank, placed, frames
         if not any(best[0][0]):
             break
     assert best is not None
