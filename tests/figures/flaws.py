@@ -57,7 +57,7 @@ class Arrow:
         return self.element.op
 
     @cached_property
-    def lines(self) -> list[list[Point]]:
+    def lines(self) -> list[Sequence[Point]]:
         """The points of each line."""
         shapes = (part for part in self.element.parts if isinstance(part, DrawnShape))
         return [flattened(shape.path) for shape in shapes if shape.line is not None]

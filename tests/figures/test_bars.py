@@ -1,6 +1,6 @@
 """Bars across ranks: what passes them, what they say; the tags of parameters that name them."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 import pytest
@@ -40,7 +40,7 @@ def heads(element: Element) -> int:
     return sum(isinstance(part, DrawnShape) and part.line is None for part in element.parts)
 
 
-def line_of(element: Element) -> list[Point]:
+def line_of(element: Element) -> Sequence[Point]:
     return flattened(next(part for part in element.parts if isinstance(part, DrawnShape)).path)
 
 

@@ -75,7 +75,7 @@ def _mean(points: Sequence[Point]) -> Point:
     return sum(xs) / len(xs), sum(ys) / len(ys)
 
 
-def _inside(bar: Box, points: list[Point]) -> list[Point]:
+def _inside(bar: Box, points: Sequence[Point]) -> list[Point]:
     """Return the part of a line that runs between the top and the bottom of a bar."""
     inner: list[Point] = []
     for a, b in pairwise(points):

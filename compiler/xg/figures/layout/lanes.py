@@ -66,7 +66,7 @@ class Lanes:
 
 def lanes(placed: PlacedFigure) -> Lanes:
     """Find room for the labels of lanes, then for frames and their headings."""
-    result = _labelled(placed.turned()) if placed.is_turned else _labelled(placed)
+    result = labelled(placed.turned()) if placed.is_turned else labelled(placed)
     if placed.is_turned:
         result.labels = {number: box.turned() for number, box in result.labels.items()}
     if not placed.figure.groups:
@@ -145,21 +145,16 @@ def left_out(placed: PlacedFigure) -> tuple[bool, int]:
     return rims > 0 or not all(one.is_axis for one in frameless), cost
 
 
-def crowded_lanes(placed: PlacedFigure) -> dict[int, float]:
-    """Return the labels that find no room, and how much they need at the left of their lines."""
-    return _labelled(placed).crowded
-
-
-def lanes_beyond(placed: PlacedFigure) -> Iterator[int]:
+def lanes_beyond(placed: PlacedFigure, found: Lanes) -> Iterator[int]:
     """Yield the lanes from which the ways back part their labels."""
-    found = _labelled(placed).labels
-    for number in found.keys() & placed.facts.twins.keys():
+    for number in found.labels.keys() & placed.facts.twins.keys():
         back = _upright(placed.paths[placed.facts.twins[number]])
-        if any(abs(x - found[number].left) < 1.0 for (x, _), _ in back):
+        if any(abs(x - found.labels[number].left) < 1.0 for (x, _), _ in back):
             yield number
 
 
-def _labelled(placed: PlacedFigure) -> Lanes:
+def labelled(placed: PlacedFigure) -> Lanes:
+    """Return where the labels of lanes are, and how much room those need that find none."""
     result = Lanes()
     edges = list(enumerate(zip(placed.figure.edges, placed.facts.places, strict=True)))
     on_lanes = [n for n, (edge, place) in edges if place is EdgePlace.LANE and edge.label]

@@ -12,7 +12,7 @@ from xg.figures.layout.channels import Channels, channels, stops
 from xg.figures.layout.choose_routes import Router
 from xg.figures.layout.field import Route, RoutingField
 from xg.figures.layout.fill_field import field_of
-from xg.figures.layout.lanes import crowded_lanes, lanes_beyond
+from xg.figures.layout.lanes import labelled, lanes_beyond
 from xg.figures.layout.placed import PlacedFigure
 from xg.figures.layout.ports import NodeSide, RimPort
 from xg.figures.layout.request import FLAT, is_round, pair_shift, side_room, text_gap
@@ -31,9 +31,11 @@ _STRAIGHT: Final = style.ARROW_LENGTH + 0.5  # of a line, at an end with a head
 def routed(placed: PlacedFigure) -> PlacedFigure:
     """Return the figure with a path for every edge; its rows may have moved down."""
     done = _routed(placed, {})
-    crowded = crowded_lanes(done)
-    done = _routed(placed, crowded) if crowded else done
-    return _outside(done, lanes_beyond(done)) if placed.facts.twins else done
+    found = labelled(done)
+    if found.crowded:
+        done = _routed(placed, found.crowded)
+        found = labelled(done)
+    return _outside(done, lanes_beyond(done, found)) if placed.facts.twins else done
 
 
 def _routed(placed: PlacedFigure, rooms: Mapping[int, float]) -> PlacedFigure:

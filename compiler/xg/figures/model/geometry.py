@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from functools import lru_cache
 from itertools import pairwise
 from math import hypot
 from typing import Final
@@ -207,7 +208,8 @@ def shortened(path: DrawnPath, length: float) -> tuple[DrawnPath, Point]:
     return DrawnPath(path.start, (*path.segments[:-1], cut)), direction
 
 
-def flattened(path: DrawnPath, steps: int = 12) -> list[Point]:
+@lru_cache(4096)  # a layout asks for those of each line again and again
+def flattened(path: DrawnPath, steps: int = 12) -> tuple[Point, ...]:
     """Return points along the path, `steps` for each curve."""
     points = [path.start]
     for segment in path.segments:
@@ -218,7 +220,7 @@ def flattened(path: DrawnPath, steps: int = 12) -> list[Point]:
             points += (
                 _on_curve(start, first, second, segment.end, k / steps) for k in range(1, steps + 1)
             )
-    return points
+    return tuple(points)
 
 
 def parallel(points: Sequence[Point], distance: float) -> DrawnPath:
