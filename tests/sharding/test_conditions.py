@@ -207,3 +207,31 @@ def test_a_placement_is_asked_for_through_several_elementwise_steps(tmp_path: Pa
     assert program
     made = [step.op.glyph for step in program.main.steps if isinstance(step, Apply)]
     assert made == ["•", "RS", "cast", "BC", "⊕", "tanh", "DO"]
+
+
+MADE_ANEW = """\
+dim F = 8, E = 4
+mesh {mesh}
+
+block Main(x [F, 2]) -> y [2, F, E] {{
+    param γ [E]
+    x -> BC[f, d -> e=E, f, d] : p [E, F, 2]
+    p -> T[e, f, d -> d, f, e] -> ⊙<-BC(γ) : y
+}}
+
+plan P of Main {{
+    γ [E/N_T]
+    p [E, F/N_D, 2]
+}}
+"""
+
+
+@pytest.mark.parametrize("mesh", ["N_D = 2, N_T = 2", "N_T = 2, N_D = 2"])
+def test_a_value_that_is_made_in_parts_is_where_its_line_says(mesh: str, tmp_path: Path) -> None:
+    """N_T has p made in parts, in the place of the whole, whose line for N_D holds for them."""
+    file = tmp_path / "anew.xg"
+    file.write_text(MADE_ANEW.format(mesh=mesh), encoding="utf-8")
+    ranks = xg.compile(file, plan="P").distributed
+    assert ranks
+    found = [p for p, _ in ranks.main.placements.items() if p.name == "p"]
+    assert [ranks.main.placements[p] for p in found] == [{"N_D": shard(-2), "N_T": shard(-3)}]

@@ -21,6 +21,7 @@ from xg.passes.shard.calls import (
     PlacedCall,
     Placing,
     arriving,
+    behind,
 )
 from xg.passes.shard.demand import demands
 from xg.passes.shard.divisions import Divisions
@@ -163,18 +164,17 @@ class BlockPlacer:
         moves = self.moves
         live = {*self.graph.inputs, *self.graph.param_values()}
         live.update(value for step in steps for value in step.outputs)
-        # What other mesh axes have yet to heed: of a value that was moved, behind its move.
-        moved = {value: now for value, now in self.current.items() if now in live}
+        moved: dict[Value, tuple[Value, ...]]
+        moved = {value: (now,) for value, now in self.current.items() if now in live}
+        for value in self.graph.types.keys() - moved.keys() - live:
+            moved[value] = self.moves.made_anew(self.current.get(value, value), live)
         graph = replace(
             self.graph,
             steps=tuple(steps),
             outputs=outputs,
             aliases=tuple(zip((name for name, _ in self.graph.aliases), named, strict=True)),
             types={value: type_ for value, type_ in moves.types.items() if value in live},
-            placement_requests={
-                moved.get(value, value): requests
-                for value, requests in self.graph.placement_requests.items()
-            },
+            placement_requests=behind(moved, self.graph.placement_requests),
             placements={
                 value: {**moves.elsewhere.get(value, {}), self.axis: state}
                 for value, state in moves.states.items()

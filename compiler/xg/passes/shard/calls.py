@@ -6,6 +6,7 @@ A placer asks by yielding a `CallRequest` and is sent the `PlacedCall`.
 from __future__ import annotations
 
 from collections.abc import Generator, Mapping, Sequence
+from typing import TypeVar
 
 from xg.diagnostics.lazy_dataclass import dataclass
 from xg.ir.graph import Graph, Value
@@ -31,8 +32,8 @@ class PlacedCall:
     """The result of a request. `casts` are the inputs that are cast before any use.
 
     Those in `within` are too, some of them in the calls that take them and nowhere else.
-    `moved` maps values to those behind their moves; `divided` is all that was asked about numbers,
-    with the answers; `core` is the graph's, if it has one.
+    `moved` maps values to those behind their moves, or in their place; `divided` is all that was
+    asked about numbers, with the answers; `core` is the graph's, if it has one.
     """
 
     request: CallRequest
@@ -40,7 +41,7 @@ class PlacedCall:
     outputs: tuple[AxisState, ...]
     casts: frozenset[int]
     within: frozenset[int]
-    moved: Mapping[Value, Value]
+    moved: Mapping[Value, tuple[Value, ...]]
     divided: Mapping[Question, tuple[int, ...]]
     core: int | None = None
 
@@ -48,6 +49,16 @@ class PlacedCall:
     def seen(self) -> tuple[object, ...]:
         """All that a caller heeds."""
         return self.outputs, self.casts, self.within
+
+
+Requests = TypeVar("Requests")
+
+
+def behind(
+    moved: Mapping[Value, tuple[Value, ...]], requests: Mapping[Value, Requests]
+) -> dict[Value, Requests]:
+    """What other mesh axes have yet to heed: of a value that was moved, behind its moves."""
+    return {now: each for value, each in requests.items() for now in moved.get(value, (value,))}
 
 
 Placing = Generator[CallRequest, PlacedCall, PlacedCall]

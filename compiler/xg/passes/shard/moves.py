@@ -7,7 +7,7 @@ backward pass then sends the smaller of the two, and one cast serves all uses.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Container, Mapping, Sequence
 
 from xg import ops
 from xg.diagnostics.lazy_dataclass import dataclass, field, replace
@@ -88,6 +88,13 @@ class Moves:
                 or self._moved(value, target, span, into)
             )
         return values[target]
+
+    def made_anew(self, value: Value, live: Container[Value]) -> tuple[Value, ...]:
+        """The values in the place of one that nothing reads any more, of those that are live."""
+        found: dict[Value, None] = {}
+        for each in self.resharded.get(value, {}).values():
+            found |= dict.fromkeys((each,) if each in live else self.made_anew(each, live))
+        return tuple(found)
 
     def _on_the_way(self, value: Value, target: AxisState, span: Span) -> Value | None:
         """The move from a state that it has already, or that costs less to send."""

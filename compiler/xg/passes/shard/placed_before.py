@@ -18,7 +18,7 @@ from xg.ir.placement import AxisState
 from xg.ir.recent import Recent
 from xg.passes.shard.axis_placement import BlockPlacer
 from xg.passes.shard.bodies import Bodies
-from xg.passes.shard.calls import CallRequest, PlacedCall, Placing, entering
+from xg.passes.shard.calls import CallRequest, PlacedCall, Placing, behind, entering
 from xg.passes.shard.divisions import Divisions
 from xg.sharding.divisibility import PartsKey
 
@@ -53,7 +53,7 @@ class _Before:
         """The same for another graph of the same core, whose callees gave these answers."""
         before, moved = self.placed.graph, self.placed.moved
         callees = [answers[link].graph.key for link in self.links]
-        requests = {moved.get(v, v): each for v, each in graph.placement_requests.items()}
+        requests = behind(moved, graph.placement_requests)
         now = replace(
             calling(before, before.key, callees),
             placement_requests=requests,
