@@ -117,7 +117,7 @@ def prove_text(text: str, words: Mapping[str, str], seed: int) -> str:
 def ignored_cuts(many: Program) -> list[str]:
     """The cuts that lines of the plan ask for, and that no value has at last.
 
-    A value may be moved or made anew on the way, so they are counted by mesh axis and place.
+    A value may be moved or made again on the way, so they are counted by mesh axis and place.
     """
     assert many.history
     asked = many.history.after("annotate").main

@@ -30,7 +30,7 @@ def test_plans_that_were_wrong_once(path: Path) -> None:
     assert prove_text(plan.text, plan.settings, plan.seed) == "proven"
 
 
-ANEW = """\
+AGAIN = """\
 dim F, E
 
 block Main (x [F, 2]) -> y [2, F, E] {
@@ -49,8 +49,8 @@ plan P of Main {
 
 
 def test_a_line_that_is_lost_on_the_way_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
-    """N_T makes p anew in parts, of which the line says how N_D cuts them."""
-    assert prove_text(ANEW, {}, 0) == "proven"
-    monkeypatch.setattr(Moves, "made_anew", Mock(return_value=()))
+    """N_T makes p again in parts, of which the line says how N_D cuts them."""
+    assert prove_text(AGAIN, {}, 0) == "proven"
+    monkeypatch.setattr(Moves, "made_again", Mock(return_value=()))
     with pytest.raises(Failure, match="N_D as S"):
-        prove_text(ANEW, {}, 0)
+        prove_text(AGAIN, {}, 0)

@@ -209,7 +209,7 @@ def test_a_placement_is_asked_for_through_several_elementwise_steps(tmp_path: Pa
     assert made == ["•", "RS", "cast", "BC", "⊕", "tanh", "DO"]
 
 
-MADE_ANEW = """\
+MADE_AGAIN = """\
 dim F = 8, E = 4
 mesh {mesh}
 
@@ -229,8 +229,8 @@ plan P of Main {{
 @pytest.mark.parametrize("mesh", ["N_D = 2, N_T = 2", "N_T = 2, N_D = 2"])
 def test_a_value_that_is_made_in_parts_is_where_its_line_says(mesh: str, tmp_path: Path) -> None:
     """N_T has p made in parts, in the place of the whole, whose line for N_D holds for them."""
-    file = tmp_path / "anew.xg"
-    file.write_text(MADE_ANEW.format(mesh=mesh), encoding="utf-8")
+    file = tmp_path / "again.xg"
+    file.write_text(MADE_AGAIN.format(mesh=mesh), encoding="utf-8")
     ranks = xg.compile(file, plan="P").distributed
     assert ranks
     found = [p for p, _ in ranks.main.placements.items() if p.name == "p"]

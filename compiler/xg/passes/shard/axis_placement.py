@@ -167,7 +167,7 @@ class BlockPlacer:
         moved: dict[Value, tuple[Value, ...]]
         moved = {value: (now,) for value, now in self.current.items() if now in live}
         for value in self.graph.types.keys() - moved.keys() - live:
-            moved[value] = self.moves.made_anew(self.current.get(value, value), live)
+            moved[value] = self.moves.made_again(self.current.get(value, value), live)
         graph = replace(
             self.graph,
             steps=tuple(steps),

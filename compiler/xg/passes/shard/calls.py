@@ -57,7 +57,7 @@ Requests = TypeVar("Requests")
 def behind(
     moved: Mapping[Value, tuple[Value, ...]], requests: Mapping[Value, Requests]
 ) -> dict[Value, Requests]:
-    """What other mesh axes have yet to heed: of a value that was moved, behind its moves."""
+    """The requests that other mesh axes have yet to heed, of a moved value behind its moves."""
     return {now: each for value, each in requests.items() for now in moved.get(value, (value,))}
 
 

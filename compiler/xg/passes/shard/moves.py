@@ -89,11 +89,11 @@ class Moves:
             )
         return values[target]
 
-    def made_anew(self, value: Value, live: Container[Value]) -> tuple[Value, ...]:
+    def made_again(self, value: Value, live: Container[Value]) -> tuple[Value, ...]:
         """The values in the place of one that nothing reads any more, of those that are live."""
         found: dict[Value, None] = {}
         for each in self.resharded.get(value, {}).values():
-            found |= dict.fromkeys((each,) if each in live else self.made_anew(each, live))
+            found |= dict.fromkeys((each,) if each in live else self.made_again(each, live))
         return tuple(found)
 
     def _on_the_way(self, value: Value, target: AxisState, span: Span) -> Value | None:
