@@ -1,5 +1,7 @@
 """Checking tries enough choices of options that no error escapes."""
 
+from collections.abc import Callable
+from functools import partial
 from itertools import product
 from pathlib import Path
 
@@ -7,9 +9,11 @@ import pytest
 from program_files import PROGRAMS
 
 import xg
+from xg.diagnostics.diagnostic import DiagnosticError
 from xg.frontend.blocks import concerning, uncalled
-from xg.frontend.choices import check_choices, choices_to_meet
+from xg.frontend.choices import check_choices, checked, choices_to_meet
 from xg.frontend.project import parse_project, read_project
+from xg.frontend.typed import Settings, type_project
 
 ROOT = Path(__file__).parents[2]
 MODEL = read_project(ROOT / "diagrams" / "models" / "transformer.xg")
@@ -62,7 +66,7 @@ def test_blocks_that_nobody_calls() -> None:
 
 def test_settings_go_to_the_block_that_knows_them() -> None:
     settings = {"mask": "causal", "norm": "post", "p": 0, "nonsense": 1}
-    assert concerning(MODEL, "Attention", settings).keys() == {"mask", "norm", "p", "nonsense"}
+    assert concerning(MODEL, "Attention", settings).keys() == {"mask", "p", "nonsense"}
     assert concerning(MODEL, "LM", settings).keys() == {"norm", "nonsense"}
 
 
@@ -254,3 +258,48 @@ def test_demands_of_many_choices_are_met_a_word_at_a_time() -> None:
     assert {each.message for each in wrong if each.severity == "error"} == {
         f"D/{k} = 1,681/{k} is not a whole number" for k in range(2, 9)
     }
+
+
+READ_BY_ANOTHER = """\
+dim B, D = 4
+option act = tanh | ReLU | Gated
+option gate = sigmoid | GELU
+
+block Gated(x [B, D]) -> y [B, D] {
+    x -> gate : y
+}
+block A(X [B, D]) -> Y [B, D] {
+    X -> act : Y
+}
+block Net(X [B, D]) -> Y [B, D] {
+    X -> A -> GELU : Y
+}
+block Alone(X [B, D]) -> Y [B, D] {
+    X -> GELU : Y
+}
+"""
+
+
+def test_an_option_that_a_block_does_not_read_is_refused() -> None:
+    """Net reads gate: a word of the option that its callee reads is a block that does."""
+    project = parse_project(READ_BY_ANOTHER.encode())
+    for name, word in (("act", "ReLU"), ("gate", "GELU")):
+        assert not checked(project, "Net", {name: word}).diagnostics
+        type_project(project, "Net", {name: word})
+        asked: tuple[Callable[[Settings], object], ...] = (
+            partial(type_project, project, "Alone"),
+            partial(type_project, project, None),
+            lambda settings: choices_to_meet(project, settings, "Alone"),
+        )
+        for ask in asked:
+            with pytest.raises(DiagnosticError) as error:
+                ask({name: word})
+            assert f"no option or dim of Alone is called {name}" in str(error.value)
+        (found,) = checked(project, "Alone", {name: word}).diagnostics
+        assert found.help[0].startswith(f"the block {'A' if name == 'act' else 'Gated'} has {name}")
+        assert not checked(project, None, {name: word}).diagnostics  # of all blocks
+    met = choices_to_meet(project)
+    assert {block for block, _ in met} >= {"Net", "Alone"}
+    assert all(not settings for block, settings in met if block == "Alone")
+    for block, settings in met:
+        type_project(project, block, settings)

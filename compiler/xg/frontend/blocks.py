@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import TypeVar
 
+from xg.diagnostics.diagnostic import DiagnosticError
 from xg.frontend.project import Project
+from xg.passes.resolve.errors import UnknownOption
 from xg.syntax import ast
 
 Value = TypeVar("Value")
@@ -62,7 +64,48 @@ def concerning(
     every = (each for module in project.modules for each in module.blocks)
     own = {name for each in every if each.name.name == entry for name in _own(each)}
     elsewhere = others - declared(project) - own
-    return {name: value for name, value in settings.items() if name not in elsewhere}
+    left = {name: value for name, value in settings.items() if name not in elsewhere}
+    return read_by(project, entry, left)
+
+
+def unread(project: Project, entry: str, settings: Iterable[str]) -> dict[str, str]:
+    """The options that a block and those it calls do not read, with a block that reads each.
+
+    An option that no block reads is none of them: the file is warned of it.
+    """
+    options = {o.name.name: o.words for module in project.modules for o in module.options}
+    wanted = options.keys() & set(settings)
+    if not wanted:
+        return {}
+    every = [(b.name.name, mentions(b)) for module in project.modules for b in module.blocks]
+    reached, pending = set[str](), {entry}
+    while pending:
+        name = pending.pop()
+        reached.add(name)
+        found = {each for block, names in every if block == name for each in names}
+        words = {word.name for option in found if option in options for word in options[option]}
+        pending |= (found | words) - reached
+    readers = {name: block for block, names in every for name in names}
+    return {name: readers[name] for name in sorted(wanted - reached) if name in readers}
+
+
+def refuse_unread(project: Project, block: str | None, settings: Iterable[str]) -> None:
+    """Raise DiagnosticError for options that a block does not read, and others do."""
+    blocks = [each.name.name for each in project.main.blocks]
+    entry = block or (blocks[-1] if blocks else "")
+    if others := unread(project, entry, settings):
+        raise DiagnosticError.of(
+            *(
+                UnknownOption(None, name, (), block=entry, owner=owner)
+                for name, owner in others.items()
+            )
+        )
+
+
+def read_by(project: Project, entry: str, settings: Mapping[str, Value]) -> dict[str, Value]:
+    """The settings without the options that a block does not read."""
+    others = unread(project, entry, settings)
+    return {name: value for name, value in settings.items() if name not in others}
 
 
 def takes_own(block: ast.Block, settings: Mapping[str, object]) -> bool:

@@ -18,7 +18,7 @@ from xg.diagnostics.gc_pause import resting_collector
 from xg.diagnostics.lazy_dataclass import dataclass
 from xg.diagnostics.limits import CheckedOperators, spell_count
 from xg.diagnostics.source import Span
-from xg.frontend.blocks import concerning, takes_own
+from xg.frontend.blocks import concerning, read_by, refuse_unread, takes_own
 from xg.frontend.check_memory import Adopted, CheckMemory
 from xg.frontend.combinations import PRODUCT_AT_MOST, Choice, choices_of, joined, mentioned_words
 from xg.frontend.demands import Demands
@@ -150,7 +150,7 @@ def choices_to_meet(
     checker.check(blocks if block is None else [block])
     if checker.has_errors:
         raise DiagnosticError(checker.diagnostics())
-    return checker.met
+    return [(entry, read_by(project, entry, met)) for entry, met in checker.met]
 
 
 def _check_operators(project: Project) -> None:
@@ -274,8 +274,10 @@ class _Checker:
                 ]
 
     def _settings(self, block: str) -> Settings:
-        asked = block if block == self.asked else None
-        return concerning(self.project, block, self.settings, asked)
+        if block == self.asked:
+            refuse_unread(self.project, block, self.settings)
+            return self.settings
+        return concerning(self.project, block, self.settings)
 
     def _note(self, mistakes: Sequence[Diagnostic]) -> None:
         """Keep errors; an editor that types what it can only asks for the limits among them."""

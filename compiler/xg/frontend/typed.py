@@ -8,6 +8,7 @@ from xg.diagnostics.diagnostic import Diagnostic, DiagnosticError
 from xg.diagnostics.gc_pause import resting_collector
 from xg.diagnostics.lazy_dataclass import dataclass, field
 from xg.diagnostics.source import Span
+from xg.frontend.blocks import refuse_unread
 from xg.frontend.project import Project
 from xg.ir.graph import Graph
 from xg.ir.graph import Program as Graphs
@@ -32,7 +33,11 @@ def type_project(
     settings: Settings | None = None,
     plan: str | None = None,
 ) -> Graphs:
-    """The typed graphs of a block of a file; raises DiagnosticError with all errors."""
+    """The typed graphs of a block of a file; raises DiagnosticError with all errors.
+
+    One is a setting of an option that neither the block nor one that it calls reads.
+    """
+    refuse_unread(project, block, settings or {})
     typed, mistakes = type_partly(project, block, settings)
     if mistakes:
         raise DiagnosticError(mistakes)
