@@ -69,8 +69,13 @@ RUNS = {  # a test, whether CI runs it on a machine without tools, and how that 
 }
 
 
-@pytest.mark.parametrize("name", RUNS)
-def test_a_run_that_passes_a_test_over_fails(name: str, tmp_path: Path) -> None:
+WORKERS = "-n 1 --dist worksteal"  # what runs tests in CI; it counts what other processes found
+
+
+@pytest.mark.parametrize(
+    ("name", "how"), [*((each, "") for each in RUNS), ("is passed over", WORKERS)]
+)
+def test_a_run_that_passes_a_test_over_fails(name: str, how: str, tmp_path: Path) -> None:
     text, is_ci, code = RUNS[name]
     (tmp_path / "test_it.py").write_text(f"import pytest\n\n{text}\n", encoding="utf-8")
     settings = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))
@@ -78,7 +83,7 @@ def test_a_run_that_passes_a_test_over_fails(name: str, tmp_path: Path) -> None:
     environment = {"PATH": "", "PYTHONPATH": str(ROOT / "tests")}
     words = ["-p", "left_out", "-p", "no:cacheprovider", "-o", f"empty_parameter_set_mark={mark}"]
     done = subprocess.run(
-        [sys.executable, "-m", "pytest", *words, "test_it.py"],
+        [sys.executable, "-m", "pytest", *words, *how.split(), "test_it.py"],
         cwd=tmp_path,
         env={**environment, "XG_LEAVE_OUT_NONE": "1"} if is_ci else environment,
         capture_output=True,
@@ -91,6 +96,7 @@ def test_a_run_that_passes_a_test_over_fails(name: str, tmp_path: Path) -> None:
 
 def test_ci_leaves_none_out() -> None:
     """It asks for every tool that some test needs, under the name that Debian has for it."""
+    assert f"pytest {WORKERS.replace('1', 'auto')} " in (ROOT / "dev").read_text("utf-8")
     script = (ROOT / ".ci" / "run").read_text("utf-8")
     assert "export XG_LEAVE_OUT_NONE=1\n" in script
     packages = {package for _, names in TOOLS.values() for package in names.split()}

@@ -6,7 +6,6 @@
 import json
 import os
 import re
-import shutil
 import subprocess
 import sys
 import zlib
@@ -34,18 +33,38 @@ REACHED = "fetch('http://127.0.0.2:1/').finally(arguments[arguments.length - 1])
 BACKGROUND = "return getComputedStyle(document.body).backgroundColor"
 
 
-def without_network() -> list[str]:
-    """Words before a command that has no network then, where this machine allows it."""
-    words = ["unshare", "--map-root-user", "--net"]
-    tried = shutil.which(words[0]) and subprocess.run([*words, "true"], capture_output=True)
-    return words if tried and tried.returncode == 0 else []
+OFFLINE = """\
+import sys
+
+def refuse(event, args):
+    is_inet = event == "socket.connect" and isinstance(args[1], tuple)
+    if is_inet or event == "socket.getaddrinfo":
+        raise OSError("there is no network here")
+
+sys.addaudithook(refuse)
+"""
+CONNECTS = "import socket; socket.create_connection(('127.0.0.1', 9))"
+
+
+def without_network(folder: Path) -> dict[str, str]:
+    """The environment of a process that has no network, nor have those that it starts in Python."""
+    (folder / "sitecustomize.py").write_text(OFFLINE, encoding="utf-8")
+    paths = os.pathsep.join([str(folder), str(ROOT), *sys.path])
+    return {**os.environ, "PYTHONPATH": paths}
+
+
+def test_a_process_without_a_network_has_none(tmp_path: Path) -> None:
+    environment = without_network(tmp_path)
+    words = [sys.executable, "-c", CONNECTS]
+    for own, said in ((environment, "no network here"), (None, "Connection refused")):
+        ran = subprocess.run(words, env=own, capture_output=True, text=True)
+        assert said in ran.stderr
 
 
 def test_the_site_has_no_dead_link_and_reads_on_a_phone(tmp_path: Path) -> None:
     """One test, because building is what takes long."""
     site = tmp_path / "site"
     command = [
-        *without_network(),
         sys.executable,
         "-m",
         "website",
@@ -57,8 +76,8 @@ def test_the_site_has_no_dead_link_and_reads_on_a_phone(tmp_path: Path) -> None:
         "--processes",
         "1",  # other tests have the other cores
     ]
-    paths = os.pathsep.join([str(ROOT), *sys.path])
-    environment = {**os.environ, "PYTHONPATH": paths}
+    (offline := tmp_path / "offline").mkdir()
+    environment = without_network(offline)
     ran = subprocess.run(
         command, cwd=tmp_path, env=environment, capture_output=True, text=True, check=False
     )
