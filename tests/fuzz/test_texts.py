@@ -60,8 +60,10 @@ def test_a_name_that_a_repair_put_in_is_asked_about() -> None:
             "dim B D\nblock F(x[B D)->y\n    x->tanh y\nblock A(x[B D)->[]\n    F(x)as f->y}",
             54308,
         ),
+        ("dim from,D=param,N_H", 44785),
+        ("dim D\nblock F(x[)->y\n    param W[-1 D]\n    x->•<=W y}", 46182),
     ],
 )
 def test_a_head_that_is_repaired_is_typed(text: str, seed: int) -> None:
-    """An output without a shape, and a name that a repair left empty."""
+    """An output without a shape, a name that a repair left empty, a matrix without rows."""
     assert text_failure(text.encode(), seed) == ("", "")

@@ -24,6 +24,10 @@ class DimError(ArithmeticError):
     """A size that is not a whole number, or a division by zero or that leaves the polynomials."""
 
 
+class SumDivides(DimError):
+    """A division of a size by a sum."""
+
+
 @dataclass(frozen=True, slots=True)
 class Dim:
     """A size. `terms` maps monomials (sorted) to coefficients, none of them zero.
@@ -186,7 +190,7 @@ def _quotient(dividend: Dim, divisor: Dim) -> Dim:
     if divisor == dividend:
         return ONE
     if len(divisor.terms) != 1:
-        raise DimError(f"cannot divide by {divisor}: only products divide")
+        raise SumDivides(f"cannot divide by {divisor}: only products divide")
     ((monomial, coefficient),) = divisor.terms
     inverse = tuple((name, -power) for name, power in monomial)
     return dividend * Dim(((inverse, _whole(Fraction(1) / coefficient)),))

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from xg.diagnostics.diagnostic import Diagnostic, Label, ProblemAt
+from xg.diagnostics.source import Span
+from xg.ir.dim import DimError, SumDivides
 
 
 class NotWhole(ProblemAt):
@@ -18,6 +20,12 @@ class NotWhole(ProblemAt):
     @property
     def subject(self) -> str:
         return f"{self.name} = " if self.name else ""
+
+
+def no_size(span: Span, error: DimError) -> NotWhole:
+    """The error of a size that is none once the dims in it are written out."""
+    help = ("let a dim of its own be the quotient, as `dim K`",)
+    return NotWhole(span, "", str(error), "", help if isinstance(error, SumDivides) else ())
 
 
 class TooShort(ProblemAt):

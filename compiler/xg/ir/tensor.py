@@ -20,6 +20,14 @@ class LargeDefinition(Beyond):
         self.name = name
 
 
+class NoQuotient(DimError):
+    """A dim that is no size when the dims in it are written out: it is divided by a sum."""
+
+    def __init__(self, name: str, reason: str) -> None:
+        super().__init__(reason)
+        self.name = name
+
+
 @dataclass(frozen=True, slots=True)
 class TensorType:
     """A tensor of floats, or of integers 0 … range-1 when `range` is given."""
@@ -62,7 +70,7 @@ class Sizes:
         # Of several names of one size that which is free, or else the first that is no other's.
         said = [name for name, dim in self.definitions.items() if dim.name is None]
         names = {expanded[name]: name for name in reversed(said) if expanded[name].name is None}
-        chosen = {name: dim.name or names[dim] for name, dim in expanded.items()}
+        chosen = {n: names[d] if d.name is None else d.name for n, d in expanded.items()}
         aliases = {name: symbol(one) for name, one in chosen.items() if one != name}
         object.__setattr__(self, "_aliases", aliases)
         object.__setattr__(self, "_expanded", expanded)
@@ -153,7 +161,10 @@ class Sizes:
 
     def same(self, left: Dim, right: Dim) -> bool:
         """Whether two dims are one size for all values of the free symbols."""
-        return left == right or self.expand(left) == self.expand(right)
+        try:
+            return left == right or self.expand(left) == self.expand(right)
+        except DimError:  # one of them is no size
+            return False
 
     def with_local(self, local: Mapping[str, Dim | None]) -> Sizes:
         """The same symbols with some declared again, for one block alone."""
@@ -222,6 +233,8 @@ def _expanded(definitions: Mapping[str, Dim]) -> dict[str, Dim]:
             expanded[waiting.pop()] = definitions[name].substitute(expanded)
         except Beyond as beyond:
             raise LargeDefinition(name, beyond.limit) from None
+        except DimError as error:
+            raise NoQuotient(name, str(error)) from None
     return {name: expanded[name] for name in definitions}
 
 

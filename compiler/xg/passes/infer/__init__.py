@@ -14,7 +14,8 @@ from xg import ops
 from xg.diagnostics.diagnostic import DiagnosticError, Problem
 from xg.diagnostics.limits import Beyond, Rank
 from xg.ir.body import Body
-from xg.ir.dim import Dim
+from xg.ir.dim import Dim, DimError
+from xg.ir.errors import NotWhole, no_size
 from xg.ir.graph import Apply, Call, Carry, Graph, Program, Value
 from xg.ir.instances import too_many_operators
 from xg.ir.loop import stacked
@@ -77,7 +78,8 @@ def infer_partly(
     if not problems:
         problems.update((p, None) for graph in typed.values() for p in shared_shapes(graph, typed))
     ordered = _callees_first(typed, bases, list(program.graphs))
-    opened = tuple(open_sizes(ordered, program.numbers))
+    are_sizes = not any(isinstance(problem, NotWhole) for problem in problems)
+    opened = tuple(open_sizes(ordered, program.numbers)) if are_sizes else ()
     for repeated in tuple(behind_open_sizes(program, opened, problems)):
         del problems[repeated]
     problems.update(dict.fromkeys(opened))
@@ -159,6 +161,8 @@ class _Typist:
                 self.types[value] = self.sizes.expand_type(value.declared)
             except Beyond as beyond:
                 self.problems[beyond.limit.at(value.span)] = None
+            except DimError as error:
+                self.problems[no_size(value.span, error)] = None
         for step in self.source.steps:
             try:
                 self.steps.append(
@@ -168,6 +172,8 @@ class _Typist:
                 self.problems[mistyped.problem] = None
             except Beyond as beyond:
                 self.problems[beyond.limit.at(step.span)] = None
+            except DimError as error:
+                self.problems[no_size(step.span, error)] = None
             except _Unknown:
                 continue
         typed = replace(self.source, steps=tuple(self.steps), types=self.types)

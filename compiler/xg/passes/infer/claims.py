@@ -11,7 +11,8 @@ from xg.diagnostics.lazy_dataclass import dataclass
 from xg.diagnostics.limits import Beyond
 from xg.diagnostics.source import Span
 from xg.ir.advice import advice
-from xg.ir.dim import ONE, ZERO
+from xg.ir.dim import ONE, ZERO, DimError
+from xg.ir.errors import no_size
 from xg.ir.graph import Apply, Call, Graph, Value
 from xg.ir.loop import meant_axis
 from xg.ir.tensor import TensorType, spell_shape
@@ -48,6 +49,9 @@ def check_claims(graph: Graph, callees: Mapping[str, Graph]) -> Iterator[Problem
             expected = graph.sizes.expand_type(declared)
         except Beyond as beyond:
             yield beyond.limit.at(span)
+            continue
+        except DimError as error:
+            yield no_size(span, error)
             continue
         says_range = expected.range is not None or (value, declared) in promised
         if expected.shape != found.shape or (says_range and expected.range != found.range):

@@ -226,6 +226,8 @@ class _BlockResolver:
         if len(shape) < 2:
             return replace(param, start=as_scalar(0.02))
         fan_in = shape[-1] if param.value in tables else shape[-2]
+        if fan_in.constant is not None and fan_in.constant < 1:
+            return param  # which is refused where sizes are looked at
         return replace(param, start=size(fan_in) ** -0.5)
 
     def _tables(self) -> set[Value]:

@@ -11,14 +11,14 @@ from xg.diagnostics.lazy_dataclass import dataclass, field, replace
 from xg.ir.dim import Dim
 from xg.ir.op import Op
 from xg.ir.recent import Recent
-from xg.ir.tensor import LargeDefinition, Sizes
+from xg.ir.tensor import LargeDefinition, NoQuotient, Sizes
 from xg.ir.walk import callees_first
 from xg.passes.resolve.declarations import declared_in_vain
 from xg.passes.resolve.define import define
 from xg.passes.resolve.errors import NotInFile, Refused, UnknownOption, UnknownWord
 from xg.passes.resolve.expressions import ExpressionReader
 from xg.passes.resolve.mentions import dims_mentioned
-from xg.passes.resolve.size_errors import CircularSizes
+from xg.passes.resolve.size_errors import BadSize, CircularSizes
 from xg.syntax import ast
 
 Load = Callable[[ast.Use], ast.Module]  # the file that a `use` names, parsed; each file once
@@ -286,11 +286,13 @@ def _sizes(
 
 @contextmanager
 def _placed(decls: Mapping[str, ast.DimDecl]) -> Generator[None]:
-    """Report a definition that is too large at its declaration."""
+    """Report a definition that is too large, or is no size, at its declaration."""
     try:
         yield
     except LargeDefinition as large:
         raise Refused(large.limit.at(decls[large.name].span)) from None
+    except NoQuotient as error:
+        raise Refused(BadSize(decls[error.name].span, str(error))) from None
 
 
 def refuse_cycles(definitions: Mapping[str, Dim], decls: Mapping[str, ast.DimDecl]) -> None:
