@@ -20,12 +20,9 @@ from xg.figures.model.figure import Figure
 from xg.figures.views import View
 
 MODELS: Final = Path(__file__).parents[1] / "diagrams" / "models"
-LARGE: Final[Mapping[View, int]] = {
-    "forward": 22,
-    "backward": 9,
-}  # layers written out, for some 500 nodes
-OF_ENGINE: Final = 1.2  # of the time of the engine, and so many seconds more, a figure may take
-BESIDE: Final = 0.5
+LARGE: Final[Mapping[View, int]] = {"forward": 22, "backward": 9}  # layers, for some 500 nodes
+OF_ENGINE: Final = 1.2  # times what the layout engine takes a large figure may take,
+BESIDE: Final = 0.5  # and so many seconds more
 FOLDED: Final = 0.3  # seconds that the picture of a model of 12 layers may take
 
 

@@ -19,7 +19,7 @@ from xg.figures.model import style
 
 @dataclass()
 class EdgeWays:
-    """The ways of one edge; searches that begin in the same way are one."""
+    """The ways of a requested edge on a field with other lines, and what was found of them."""
 
     placed: PlacedFigure
     field: RoutingField
