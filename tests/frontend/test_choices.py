@@ -298,6 +298,8 @@ def test_an_option_that_a_block_does_not_read_is_refused() -> None:
         (found,) = checked(project, "Alone", {name: word}).diagnostics
         assert found.help[0].startswith(f"the block {'A' if name == 'act' else 'Gated'} has {name}")
         assert not checked(project, None, {name: word}).diagnostics  # of all blocks
+    with pytest.raises(DiagnosticError, match="has no block Nope"):
+        type_project(project, "Nope", {"act": "ReLU"})
     met = choices_to_meet(project)
     assert {block for block, _ in met} >= {"Net", "Alone"}
     assert all(not settings for block, settings in met if block == "Alone")

@@ -78,6 +78,8 @@ def unread(project: Project, entry: str, settings: Iterable[str]) -> dict[str, s
     if not wanted:
         return {}
     every = [(b.name.name, mentions(b)) for module in project.modules for b in module.blocks]
+    if entry not in {block for block, _ in every}:
+        return {}  # there is none, which is another error
     reached, pending = set[str](), {entry}
     while pending:
         name = pending.pop()
