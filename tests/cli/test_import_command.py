@@ -175,6 +175,9 @@ def test_a_function_gives_a_model_and_its_inputs(xg: Xg, folder: Path) -> None:
         "def net():\n    return torch.nn.Linear(4, 6), torch.randn(2, 4)\n"
         "def named():\n    return torch.nn.Linear(4, 6), {'input': torch.randn(2, 4)}\n"
         "def alone():\n    return torch.nn.Linear(4, 6)\n"
+        "def packed():\n    return torch.nn.Linear(4, 6), (torch.randn(2, 4),)\n"
+        "def counted():\n    return torch.nn.Linear(4, 6), {'input': 3}\n"
+        "def nothing():\n    return None, torch.randn(2, 4)\n"
         "five = 5\n",
         encoding="utf-8",
     )
@@ -185,6 +188,13 @@ def test_a_function_gives_a_model_and_its_inputs(xg: Xg, folder: Path) -> None:
     for model, reason in (
         ("homemade:alone", "it should return a model and an example of its inputs"),
         ("homemade:five", "homemade has no function five"),
+        (
+            "homemade:packed",
+            "its inputs are tensors, each by itself or by its name: among them is tuple",
+        ),
+        ("homemade:counted", "among them is int"),
+        ("homemade:nothing", "a model is a module or a function of tensors, and not NoneType"),
+        ("homemade.py:net", "a module has no ending: homemade:net"),
         ("yours:net", "there is no module yours"),
     ):
         said = xg("import", model, "-o", "out.xg")

@@ -49,6 +49,9 @@ def _function(model: str) -> Any:  # noqa: ANN401 - whatever the user has writte
     try:
         module = import_module(place)
     except ModuleNotFoundError as error:
+        if place.endswith(".py"):
+            reason = f"a module has no ending: {place.removesuffix('.py')}:{attribute}"
+            raise _refusal(model, reason) from error
         if error.name != place.partition(".")[0]:
             raise _refusal(model, f"it needs {error.name}, which is not installed") from error
         raise _refusal(model, f"there is no module {place}") from error

@@ -10,7 +10,7 @@ from inspect import signature
 from typing import TYPE_CHECKING, Any
 
 from xg.diagnostics.diagnostic import DiagnosticError
-from xg.importing.errors import NotTraced, first_line
+from xg.importing.errors import NotLoaded, NotTraced, first_line
 from xg.importing.model import Imported, import_program
 from xg.importing.saved import SavedTensors
 
@@ -31,8 +31,23 @@ def trace(
     size, so give axes that differ different lengths. Dropout is written down and drops only when a
     run asks for it. Raises DiagnosticError with all that is in the way.
     """
-    module = _module(model)
-    return import_module(module, inputs, named, name or _name(model))
+    called = name or _name(model)
+    _refuse_others(model, (*inputs, *named.values()), called)
+    return import_module(_module(model), inputs, named, called)
+
+
+def _refuse_others(model: object, inputs: Iterable[object], name: str) -> None:
+    """Raise DiagnosticError for what is no model, or an input that is no tensor, as a tuple."""
+    import torch
+
+    if not callable(model):
+        reason = f"a model is a module or a function of tensors, and not {type(model).__name__}"
+        raise DiagnosticError.of(NotLoaded(name, reason))
+    for each in inputs:
+        if not isinstance(each, torch.Tensor):
+            kind = type(each).__name__
+            reason = f"its inputs are tensors, each by itself or by its name: among them is {kind}"
+            raise DiagnosticError.of(NotLoaded(name, reason))
 
 
 def import_module(
