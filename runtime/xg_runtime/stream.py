@@ -57,8 +57,11 @@ class Timed:
         if not self.times:
             return "0 tokens"
         first = self.times[0] - self.began
-        said = f"{len(self.times)} tokens, the first after {first:.2f} s ({prompt} in the prompt)"
+        begun = f"after {first:.2f} s ({prompt} in the prompt)"
+        if len(self.times) == 1:
+            return f"1 token, {begun}"
         rest = self.times[-1] - self.times[0]
+        said = f"{len(self.times)} tokens, the first {begun}"
         return said + (f", then {(len(self.times) - 1) / rest:,.1f} tokens/s" if rest else "")
 
 

@@ -47,4 +47,6 @@ def test_the_speed_is_told() -> None:
     assert (
         timed.report(9) == "3 tokens, the first after 2.00 s (9 in the prompt), then 1.0 tokens/s"
     )
+    timed.times = [2.0]
+    assert timed.report(9) == "1 token, after 2.00 s (9 in the prompt)"
     assert Timed(iter([])).report(9) == "0 tokens"
