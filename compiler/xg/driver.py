@@ -22,7 +22,7 @@ from xg.frontend.project import Project, parse_project, read_project
 from xg.frontend.typed import Settings, type_project
 from xg.ir.dim import Dim
 from xg.ir.graph import Program as Graphs
-from xg.ir.parameters import param_specs
+from xg.ir.parameters import how_many_params, param_specs
 from xg.ir.tensor import TensorType, spell_shape
 from xg.passes.pipelines import (
     BLOCKS,
@@ -247,7 +247,7 @@ class Program:
 
     def __repr__(self) -> str:
         head = f"{self.graphs.main.block}({_listed(self.inputs)}) -> {_listed(self.outputs)}"
-        return f"<Program {head}, {len(self.params)} parameters>"
+        return f"<Program {head}, {how_many_params(self.graphs)} parameters>"
 
     def _repr_svg_(self) -> str:
         """The forward figure for a notebook, light or dark as the page is."""

@@ -25,7 +25,7 @@ class Module(Protocol):
         """Return the parameters by their names in the diagram, in ASCII: γ is `gamma`.
 
         Sizes that parameters have are further keywords: `init(D=8)`. One without a number in the
-        file has to be given.
+        file has to be given; `forward` reads it off the arrays.
         """
         ...
 

@@ -218,8 +218,14 @@ class Case:
 
     @cached_property
     def interpreted(self) -> tuple[Arrays, Arrays]:
-        """Outputs, and gradients at the cotangents."""
-        interpreter = Interpreter(self.program, self.params, DROPOUT)
+        """Outputs, and gradients at the cotangents.
+
+        An array with an axis of F = D*T tells F, which may be all that code needs. The interpreter
+        numbers everything, and gets the others.
+        """
+        numbered = self.program.main.sizes.defaults
+        others = {name: n for name, n in self.sizes.items() if name not in numbered}
+        interpreter = Interpreter(replace(self.program, numbers=others), self.params, DROPOUT)
         outputs, record = interpreter.forward(self.inputs)
         return outputs, interpreter.backward(record, self.cotangents)
 

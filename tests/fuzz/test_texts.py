@@ -62,8 +62,14 @@ def test_a_name_that_a_repair_put_in_is_asked_about() -> None:
         ),
         ("dim from,D=param,N_H", 44785),
         ("dim D\nblock F(x[)->y\n    param W[-1 D]\n    x->•<=W y}", 46182),
+        (
+            "dim B,S,D\nblock Cell(x[B D)->y\n    state h=zeros\n    x->tanh y\n    next h=y\n"
+            "block Net(X[B S D)->[]\n    X->Cell over S\n    X",
+            162185,
+        ),
+        ("block A(X[)->[]\n    param E\n    X->Emb(E)\n    X", 377387),
     ],
 )
 def test_a_head_that_is_repaired_is_typed(text: str, seed: int) -> None:
-    """An output without a shape, a name that a repair left empty, a matrix without rows."""
+    """Outputs without shapes, a name that a repair left empty, matrices and tables of no rows."""
     assert text_failure(text.encode(), seed) == ("", "")

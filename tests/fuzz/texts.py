@@ -40,6 +40,7 @@ LINES = 30  # of a text that is changed: what is long only takes longer
 PROGRAMS = 200  # of the random ones are changed
 UNSAVED = "untitled"  # an editor's name of a text without a file
 LAID_OUT = 0.5  # of those that can be read are laid out
+OPEN = "XG0501"  # the code of a size that nothing numbers
 ASKED = 0.35  # of the texts an editor asks about a place
 _TOKEN = re.compile(r'"[^"\n]*"|[^\W\d]\w*|\d+(?:\.\d+)?|->|<-|<=|\s+|.', re.DOTALL)
 _ODD = (
@@ -167,7 +168,7 @@ def _examine(data: bytes, random: Random) -> None:
         if random.random() < LAID_OUT:
             _keeps_layout(project.main.span.source)
         if not any(each.severity == "error" for each in found):
-            _compiles(project, random)
+            _compiles(project, random, open_={each.code for each in found} >= {OPEN})
     _edited(data, found, known, random)
 
 
@@ -187,8 +188,11 @@ def _keeps_layout(source: Source) -> None:
     assert format(once) == once.text, f"fmt is not idempotent\n{once.text}"
 
 
-def _compiles(project: Project, random: Random) -> None:
-    """A project that `xg check` accepts compiles in any backend, and has figures."""
+def _compiles(project: Project, random: Random, *, open_: bool) -> None:
+    """A project that `xg check` accepts compiles in any backend, and has figures.
+
+    Where it warns of an `open_` size it does not compile, and for this reason alone.
+    """
     if not project.main.blocks:
         return
     try:
@@ -197,7 +201,13 @@ def _compiles(project: Project, random: Random) -> None:
         raise AssertionError(f"checked, but does not compile: {error}") from error
     name, backend = random.choice(list(backends().items()))
     if backend.writes(program.graphs):
-        program.source(name)
+        try:
+            program.source(name)
+        except DiagnosticError as error:
+            if not open_ or {each.code for each in error.diagnostics} != {OPEN}:
+                raise AssertionError(f"checked, but has no code: {error}") from error
+        else:
+            assert not open_, "warned of a size without a number, but it compiles"
     program.dot()
 
 

@@ -1,18 +1,8 @@
-"""Errors of generated code: sizes that it lacks, libraries, unwritten forms (XG05xx)."""
+"""Errors of generated code: libraries that it lacks, unwritten forms (XG05xx)."""
 
 from __future__ import annotations
 
 from xg.diagnostics.diagnostic import Problem, ProblemAt
-
-
-class UnboundSize(ProblemAt):
-    """A symbol that code needs as a number and nothing provides."""
-
-    code = "XG0501"
-    title = "nothing says how large {name} is"
-    label = "in this block"
-    fix = "give it a default, dim {name} = …, or --set {name}=…"
-    name: str
 
 
 class NoLibrary(Problem):

@@ -23,11 +23,10 @@ from xg.frontend.check_memory import Adopted, CheckMemory
 from xg.frontend.combinations import PRODUCT_AT_MOST, Choice, choices_of, joined, mentioned_words
 from xg.frontend.demands import Demands
 from xg.frontend.errors import UntriedChoices
-from xg.frontend.exchanged_axes import exchanged_axes
-from xg.frontend.loss_operands import loss_operands
 from xg.frontend.project import Project
 from xg.frontend.typed import ProjectTyper, Settings, TypedBlocks, named_block, type_project
 from xg.frontend.unused import unused
+from xg.frontend.warnings import warnings_of
 from xg.frontend.wrong_sizes import without_wrong_sizes
 from xg.ir.graph import Graph, Program
 from xg.passes.resolve.errors import Refused
@@ -99,9 +98,9 @@ def checked(
         checker.add(error.diagnostics)
     if not checker.has_errors:
         checker.add(each.diagnostic() for each in checker.untried(block))
-        programs = checker.programs
-        checker.add(each.diagnostic() for one in programs for each in loss_operands(one))
-        checker.add(each.diagnostic() for one in programs for each in exchanged_axes(one))
+        entry = project.main.blocks and named_block(project, block).span
+        for one in checker.programs:
+            checker.add(warnings_of(one, is_compiled=one.main.span == entry))
     if block is None and not checker.has_errors:
         files = project.main, project.modules, checker.memory.mentions
         checker.add(each.diagnostic() for each in unused_axes(*files))

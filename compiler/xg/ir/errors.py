@@ -1,4 +1,4 @@
-"""Errors of sizes, once they have numbers (XG04xx)."""
+"""Errors of sizes that need numbers (XG0501), or have them (XG04xx)."""
 
 from __future__ import annotations
 
@@ -26,6 +26,17 @@ def no_size(span: Span, error: DimError) -> NotWhole:
     """The error of a size that is none once the dims in it are written out."""
     help = ("let a dim of its own be the quotient, as `dim K`",)
     return NotWhole(span, "", str(error), "", help if isinstance(error, SumDivides) else ())
+
+
+class UnboundSize(ProblemAt):
+    """A symbol that code needs as a number and nothing provides."""
+
+    code = "XG0501"
+    title = "nothing says how large {name} is"
+    label = "{here}"
+    fix = "give it a default, dim {name} = …, or --set {name}=…"
+    name: str
+    here: str = "in this block"
 
 
 class TooShort(ProblemAt):

@@ -6,8 +6,10 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Final
 
+from xg.diagnostics.diagnostic import DiagnosticError
 from xg.diagnostics.lazy_dataclass import dataclass, replace
 from xg.ir.dim import Dim
+from xg.ir.errors import UnboundSize
 from xg.ir.graph import Call, Graph, Param, Program
 from xg.ir.instances import inside
 from xg.ir.moving import moving
@@ -60,6 +62,14 @@ def frozen_paths(program: Program) -> frozenset[str]:
     return frozenset(path for path, param, *_ in specs if param.value.frozen)
 
 
+def how_many_params(program: Program) -> str:
+    """The number of its parameters, or ? where that of a row of calls is not given yet."""
+    try:
+        return str(sum(1 for _ in param_specs(program)))
+    except DiagnosticError:
+        return "?"
+
+
 def moving_paths(program: Program) -> Counter[str]:
     """How many steps move each running statistic, those of calls that are made again too."""
     sites = _sites(program, lambda graph: graph.calls)
@@ -81,9 +91,13 @@ def _sites(program: Program, calls: Callable[[Graph], Iterable[Call]]) -> Iterat
     def below(site: CallSite) -> Iterator[CallSite]:
         for call in calls(site.graph):
             inner = site.enter(call, program.graphs)
-            count = call.count and call.count.substitute(site.symbols).evaluate(numbers)
-            rounds = [""] if count is None else [f".{call.first + n}" for n in range(count)]
-            yield from (replace(inner, path=f"{inner.path}{each}") for each in rounds)
+            count = call.count and call.count.substitute(site.symbols)
+            for name in count.symbols() if count else ():
+                if name not in numbers:
+                    raise DiagnosticError.of(UnboundSize(call.span, name, "called so often"))
+            rounds = count and range(call.first, call.first + count.evaluate(numbers))
+            names = [""] if rounds is None else [f".{n}" for n in rounds]
+            yield from (replace(inner, path=f"{inner.path}{each}") for each in names)
 
     return callers_first(entry(program), below)
 

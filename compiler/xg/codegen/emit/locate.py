@@ -1,16 +1,20 @@
-"""Where a function finds the sizes it mentions: in shapes, by definition, or as a constant."""
+"""Where a function finds the sizes it mentions: in shapes, by definition, or as a constant.
+
+A size that no axis has by itself, and that has no number, may follow from the formula of one.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
 
 from xg.codegen.emit.names import spell_symbol
-from xg.codegen.emit.sizes import spell_dim, spell_factor
-from xg.codegen.errors import UnboundSize
+from xg.codegen.emit.sizes import spell_dim, spell_factor, spell_implied
 from xg.diagnostics.diagnostic import DiagnosticError
 from xg.diagnostics.lazy_dataclass import dataclass
 from xg.diagnostics.source import Span
 from xg.ir.dim import ONE, Dim, symbol
+from xg.ir.errors import UnboundSize
+from xg.ir.known_sizes import ImpliedSize, closure, implied_sizes
 from xg.ir.tensor import Shape, Sizes
 
 Source = tuple[str, Shape]  # the text of a tensor and its (expanded) shape
@@ -36,37 +40,91 @@ def locate(
     span: Span,
     known: Mapping[str, str] | None = None,
     carried: frozenset[str] = frozenset(),
+    implied: frozenset[str] = frozenset(),
+    inner: Sequence[Source] = (),
     *,
     by_definition: bool = False,
 ) -> SizeLines:
     """Lines for the needed symbols, in an order in which each can be computed.
 
     `known` are the texts of symbols that are available as numbers; `carried` those that arrays
-    carry somewhere, so that a default must not replace them. An array that is to fit a definition,
-    `by_definition`, does not tell what it defines.
+    carry somewhere, so that a default must not replace them; `implied` those without a number
+    that follow from arrays somewhere. The `inner` sources are asked for such symbols alone. An
+    array that is to fit a definition, `by_definition`, does not tell what it defines.
     """
     texts = known or {}
+    found = _found(needed, sources, inner, sizes, texts, carried, by_definition=by_definition)
+    places, names, computed = found.places, found.names, found.computed
+    lines = SizeLines(_reads([name for name in names if name in places], sources, places), {})
+    lost = {*carried, *(implied - found.follows.keys())} - places.keys()
+    lines.lost = tuple(name for name in names if name in lost and name not in computed)
+    lines.lines += [f"{spell_symbol(name)} = {texts[name]}" for name in names if name in texts]
+    settled = {*places, *texts, *lines.lost, *computed}
+    _number(lines, [name for name in names if name not in settled], sizes, program_defaults, span)
+    arrays = [text for text, _ in (*sources, *inner)]
+    for name in computed:
+        if (size := found.follows.get(name)) is None:
+            lines.lines += definition_lines([name], sizes)
+        else:
+            lines.lines.append(f"{spell_symbol(name)} = {spell_implied(size, arrays[size.index])}")
+    return lines
+
+
+@dataclass(frozen=True, slots=True)
+class _Found:
+    """The symbols that are needed: those with places in arrays, and the computed ones in order.
+
+    Of these the ones that an array implies are in `follows`, the others have definitions.
+    """
+
+    places: Mapping[str, _SizeSource]
+    names: list[str]
+    computed: list[str]
+    follows: Mapping[str, ImpliedSize]
+
+
+def _found(
+    needed: Iterable[str],
+    sources: Sequence[Source],
+    inner: Sequence[Source],
+    sizes: Sizes,
+    texts: Mapping[str, str],
+    carried: frozenset[str],
+    *,
+    by_definition: bool,
+) -> _Found:
     places = _places(sources, sizes)
     if by_definition:
-        followed = [name for name in places if _follows(name, places, sizes)]
-        places = {name: place for name, place in places.items() if name not in followed}
+        places = _without_followers(places, (), sizes)
     needed = list(needed)
     needed += [n for name in needed if name in places for n in places[name].parts.symbols()]
-    names, defined = closure(needed, {*places, *texts, *carried}, sizes)
-    lines = SizeLines(_reads([name for name in names if name in places], sources, places), {})
-    lines.lost = tuple(name for name in names if name in carried and name not in places)
-    lines.lines += [f"{spell_symbol(name)} = {texts[name]}" for name in names if name in texts]
+    names, computed = closure(needed, {*places, *texts, *carried}, sizes)
+    numbers = sizes.defaults.keys() - carried
+    if {*places, *texts, *carried, *computed, *numbers}.issuperset(names):
+        return _Found(places, names, computed, {})
+    shapes = [shape for _, shape in (*sources, *inner)]
+    follows = implied_sizes(shapes, sizes, {*places, *texts, *numbers})
+    if by_definition:
+        places = _without_followers(places, follows, sizes)
+    names, computed = closure(needed, {*places, *texts, *carried}, sizes, follows)
+    return _Found(places, names, computed, follows)
+
+
+def _number(
+    lines: SizeLines,
+    names: Iterable[str],
+    sizes: Sizes,
+    program_defaults: Mapping[str, int],
+    span: Span,
+) -> None:
+    """Make known what has a number in the file, or of its own in a block."""
     for name in names:
-        if name in places or name in texts or name in lines.lost or name in defined:
-            continue
         if name not in sizes.defaults:
             raise DiagnosticError.of(UnboundSize(span, name))
         if sizes.defaults[name] == program_defaults.get(name):
             lines.constants[name] = sizes.defaults[name]
         else:
             lines.lines.append(f"{spell_symbol(name)} = {sizes.defaults[name]}")
-    lines.lines += definition_lines(defined, sizes)
-    return lines
 
 
 def definition_lines(names: Iterable[str], sizes: Sizes) -> list[str]:
@@ -104,35 +162,17 @@ def read_in_part(sources: Sequence[Source], sizes: Sizes) -> list[Dim]:
     return [symbol(name) / place.parts for name, place in places.items() if place.parts != ONE]
 
 
-def _follows(name: str, places: Collection[str], sizes: Sizes) -> bool:
-    """Whether a symbol is defined by others that have places, or numbers of the file's."""
-    if name not in sizes.definitions:
-        return False
-    parts = {*sizes.expand(symbol(name)).symbols()}
-    return parts <= {*places, *sizes.defaults}
-
-
-def closure(
-    needed: Iterable[str], places: Collection[str], sizes: Sizes
-) -> tuple[list[str], list[str]]:
-    """All symbols needed, those of definitions included; and the defined ones in order.
-
-    A symbol with a place needs no definition.
-    """
-    names: dict[str, None] = {}
-    defined: dict[str, None] = {}
-    stack = [(name, False) for name in reversed(list(needed))]
-    while stack:
-        name, ready = stack.pop()
-        if ready:
-            defined[name] = None
-        elif name not in names:
-            names[name] = None
-            if name not in places and name in sizes.definitions:
-                stack.append((name, True))
-                parts = sizes.definition(name).symbols()
-                stack.extend((part, False) for part in reversed(parts))
-    return list(names), list(defined)
+def _without_followers(
+    places: Mapping[str, _SizeSource], implied: Collection[str], sizes: Sizes
+) -> dict[str, _SizeSource]:
+    """The places but for those of symbols whose definitions are known by the others."""
+    known = {*places, *implied, *sizes.defaults}
+    return {
+        name: place
+        for name, place in places.items()
+        if name not in sizes.definitions
+        or not known.issuperset(sizes.expand(symbol(name)).symbols())
+    }
 
 
 def _reads(

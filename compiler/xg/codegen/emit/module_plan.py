@@ -13,6 +13,7 @@ from xg.ir.graph import Apply, Call, Graph, Program, Step
 from xg.ir.moving import moves
 from xg.ir.parameters import param_specs
 from xg.ir.prim import RANDOM
+from xg.ir.size_sources import SizeSources, carried_symbols
 from xg.ir.walk import having
 
 
@@ -43,6 +44,7 @@ class ModulePlan:
     random: frozenset[str]
     redrawn: frozenset[str]
     shared: frozenset[tuple[str, str]]
+    sources: SizeSources
     above: Mapping[str, frozenset[str]]
     stateful: frozenset[str]
     top: frozenset[str]
@@ -87,7 +89,7 @@ class ModulePlan:
         names.reserve(kernels.helpers() if kernels else ())
         functions: dict[str, str] = {}
         classes: dict[str, str] = {}
-        random = having(program, draws_random)
+        random, sources = having(program, draws_random), SizeSources.of(program)
         for key, graph in program.graphs.items():
             name = snake(graph.block)
             functions[key] = names.fresh(name)
@@ -103,7 +105,8 @@ class ModulePlan:
             random=random,
             redrawn=draws_again(program, random),
             shared=shared_params(program),
-            above=size_symbols_above(program),
+            sources=sources,
+            above=size_symbols_above(program, sources),
             stateful=having(program, lambda graph: bool(graph.states)),
             top=pieces | {program.entry},
             moved=moves(program) if program.backwards else frozenset(),
@@ -161,11 +164,11 @@ def _symbols(program: Program) -> set[str]:
     return symbols
 
 
-def size_symbols_above(program: Program) -> dict[str, frozenset[str]]:
+def size_symbols_above(program: Program, sources: SizeSources) -> dict[str, frozenset[str]]:
     """For every graph the symbols whose number its callers know, which no default may replace."""
     symbols: dict[str, frozenset[str]] = dict.fromkeys(program.graphs, frozenset())
     for key, graph in reversed(list(program.graphs.items())):  # callers first
-        names = symbols[key] | carried_symbols(graph)
+        names = symbols[key] | carried_symbols(graph) | sources.implied(graph)
         for call in graph.calls:
             callee = program.graphs[call.callee]
             own = set(callee.sizes.definitions) | _own_numbers(callee)
@@ -176,15 +179,6 @@ def size_symbols_above(program: Program) -> dict[str, frozenset[str]]:
 def _own_numbers(callee: Graph) -> frozenset[str]:
     """Symbols to which a callee gives a number of its own."""
     return callee.sizes.local & callee.sizes.defaults.keys()
-
-
-def carried_symbols(graph: Graph) -> frozenset[str]:
-    """The symbols that are an axis of an input, a state or a parameter of a graph."""
-    values = [*graph.inputs, *(state.past for state in graph.states)]
-    values += [param.value for param in graph.params]
-    dims = [dim for value in values for dim in graph.types[value].shape]
-    names = (graph.sizes.symbol_and_divisors(dim)[0] for dim in dims)
-    return frozenset(name for name in names if name)
 
 
 def draws_random(graph: Graph) -> bool:

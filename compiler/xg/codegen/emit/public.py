@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterable, Sequence
 
 from xg.codegen.emit.argument_checks import backward_checks, checked_names, first_checks
 from xg.codegen.emit.bundles import gather_functions, gathered_params, no_gradients
@@ -20,7 +20,7 @@ from xg.codegen.emit.later import (
 )
 from xg.codegen.emit.line_breaks import bracketed, broken, dictionary, indented
 from xg.codegen.emit.locate import SizeLines, Source, locate
-from xg.codegen.emit.module_plan import ModulePlan, carried_symbols
+from xg.codegen.emit.module_plan import ModulePlan
 from xg.codegen.emit.moved import moved_function
 from xg.codegen.emit.names import Names, mentioned, spell_symbol
 from xg.codegen.emit.public_params import ParamsWriter
@@ -32,6 +32,7 @@ from xg.codegen.emit.text import tuple_of
 from xg.codegen.emit.writer import may_be_none
 from xg.diagnostics.lazy_dataclass import dataclass
 from xg.ir.graph import Graph, Program, Value
+from xg.ir.size_sources import carried_symbols
 from xg.ir.walk import having, reached
 
 
@@ -99,15 +100,16 @@ class PublicWriter:
 
     def _given_arrays(self) -> list[Source]:
         """Inputs and parameters as they come from outside."""
-        return [*self._given("inputs", self.graph.inputs), *self._given("params", self._params())]
+        return [*self._given("inputs", self.graph.inputs), *self._given_params()]
 
     def _checked(self, sources: Sequence[Source], needed: Sequence[str] = ()) -> list[str]:
         """Lines that find the sizes, also those `needed`, and check all shapes."""
         graph, scope = self.graph, Scope(self.graph.sizes)
         shapes = [f'shapes["{value.name}"] = {self._shape(value, scope)}' for value in graph.inputs]
         symbols = dict.fromkeys((*self.params.sizes, *needed, *scope.needed))
-        sizes = graph.sizes
-        located = locate(symbols, sources, sizes, sizes.defaults, graph.span, by_definition=True)
+        sizes, span, inner = graph.sizes, graph.span, given_inner(self.plan, graph)
+        numbers = sizes.defaults
+        located = locate(symbols, sources, sizes, numbers, span, inner=inner, by_definition=True)
         self.plan.constants.update(located.constants)
         lines = [
             *located.lines,
@@ -224,16 +226,8 @@ class PublicWriter:
 
     def _located(self, scope: Scope) -> SizeLines:
         """Where `backward` finds the sizes of missing cotangents."""
-        sizes = self.graph.sizes
-        return locate(
-            scope.needed,
-            [*self._saved_sources(), *self._param_sources()],
-            sizes,
-            sizes.defaults,
-            self.graph.span,
-            {name: f"saved.{spell_symbol(name)}" for name in self.lost},
-            carried_symbols(self.graph) - set(self.lost),
-        )
+        sources = [*self._saved_sources(), *self._param_sources()]
+        return _behind(self.plan, self.graph, scope.needed, sources, self.lost)
 
     def _seeds(self, scope: Scope, fresh: Names) -> tuple[list[str], list[str]]:
         """A name for the cotangent of every float output, and lines that check and fetch them.
@@ -268,8 +262,8 @@ class PublicWriter:
     def _shape(self, value: Value, scope: Scope) -> str:
         return tuple_of(scope.shape(self.graph.types[value].shape))
 
-    def _params(self) -> list[Value]:
-        return [param.value for param in self.graph.params]
+    def _given_params(self) -> list[Source]:
+        return self._given("params", [param.value for param in self.graph.params])
 
     def _given(self, arrays: str, values: Sequence[Value]) -> list[Source]:
         """Arrays as they come from outside, where one may be missing."""
@@ -277,7 +271,8 @@ class PublicWriter:
         return [(f'_array({arrays}, "{v.name}", {len(shape)})', shape) for v, shape in shapes]
 
     def _param_sources(self) -> list[Source]:
-        return [(f'params["{v.name}"]', self.graph.types[v].shape) for v in self._params()]
+        types, params = self.graph.types, self.graph.params
+        return [(f'params["{p.value.name}"]', types[p.value].shape) for p in params]
 
     def _saved_sources(self) -> list[Source]:
         saved = self.plan.program.backwards[self.graph.key].saved
@@ -286,6 +281,33 @@ class PublicWriter:
             for value in saved
             if value.role != "saved" and not may_be_none(value)
         ]
+
+
+def _behind(
+    plan: ModulePlan,
+    graph: Graph,
+    needed: Iterable[str],
+    sources: Sequence[Source],
+    lost: Collection[str],
+) -> SizeLines:
+    """Where a function behind the forward pass finds sizes; the `lost` ones it saved as numbers."""
+    return locate(
+        needed,
+        sources,
+        graph.sizes,
+        graph.sizes.defaults,
+        graph.span,
+        {name: f"saved.{spell_symbol(name)}" for name in lost},
+        carried_symbols(graph).difference(lost),
+        plan.sources.implied(graph).difference(lost),
+        [(f'params["{path}"]', shape) for path, shape in plan.sources.inner(graph).items()],
+    )
+
+
+def given_inner(plan: ModulePlan, graph: Graph) -> list[Source]:
+    """The parameters of the blocks that a graph calls as they come from outside."""
+    inner = plan.sources.inner(graph).items()
+    return [(f'_array(params, "{path}", {len(shape)})', shape) for path, shape in inner]
 
 
 def _handed(plan: ModulePlan, name: str, gradient: str) -> str:

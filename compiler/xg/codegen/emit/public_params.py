@@ -8,8 +8,8 @@ from typing import Final
 from xg.codegen.emit.collectives import mesh_lines
 from xg.codegen.emit.dialect import Dialect
 from xg.codegen.emit.line_breaks import bracketed, indented
-from xg.codegen.emit.locate import closure, definition_lines, locate
-from xg.codegen.emit.module_plan import ModulePlan, carried_symbols
+from xg.codegen.emit.locate import definition_lines, locate
+from xg.codegen.emit.module_plan import ModulePlan
 from xg.codegen.emit.names import spell_symbol
 from xg.codegen.emit.param_table import cut_lines, param_starts, table_lines, table_type
 from xg.codegen.emit.spelling import Scope
@@ -18,6 +18,8 @@ from xg.codegen.emit.text import WIDTH
 from xg.codegen.emit.whole_sizes import WholeSizes
 from xg.diagnostics.lazy_dataclass import dataclass
 from xg.ir.graph import Graph
+from xg.ir.known_sizes import closure
+from xg.ir.size_sources import carried_symbols
 
 SHARD: Final = [
     "def shard(params: Params, mesh: Mesh) -> Params:",
@@ -59,7 +61,13 @@ class ParamsWriter:
         said = f"Shape and start of every parameter: ones, zeros{bounds} or a standard deviation."
         body = [f'"""{said}"""']
         table = [*bracketed("def _param_table(", names, f") -> {kind}:"), *indented(body)]
-        return cls(dialect, plan, [*table, *indented(lines)], sizes, WholeSizes.of(plan.program))
+        return cls(
+            dialect,
+            plan,
+            [*table, *indented(lines)],
+            sizes,
+            WholeSizes.of(plan.program, plan.sources),
+        )
 
     @property
     def graph(self) -> Graph:

@@ -5,20 +5,21 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from xg.codegen.emit.line_breaks import bracketed
-from xg.codegen.emit.locate import closure
-from xg.codegen.emit.module_plan import ModulePlan, carried_symbols
+from xg.codegen.emit.module_plan import ModulePlan
 from xg.codegen.emit.spelling import Scope
 from xg.codegen.emit.support import private
 from xg.ir.dim import Dim
 from xg.ir.graph import Graph, Value
+from xg.ir.known_sizes import closure
 from xg.ir.loss import ignored
+from xg.ir.size_sources import carried_symbols
 
 CHECK = "check_range"
 
 
-def ranges(graph: Graph) -> Iterator[tuple[Value, Dim]]:
+def ranges(plan: ModulePlan, graph: Graph) -> Iterator[tuple[Value, Dim]]:
     """The integer inputs of a block whose range has a number once arrays are given."""
-    carried = carried_symbols(graph)
+    carried = carried_symbols(graph) | plan.sources.implied(graph)
     for value in graph.inputs:
         below = graph.types[value].range
         if below is None:
@@ -34,7 +35,7 @@ def range_lines(plan: ModulePlan, scope: Scope, texts: Sequence[str], indent: in
     graph = plan.program.main
     by_value = dict(zip(graph.inputs, texts, strict=True))
     lines: list[str] = []
-    for value, below in ranges(graph):
+    for value, below in ranges(plan, graph):
         plan.operators.support[CHECK] = None
         length = plan.program.lengths.get(below.name or "")
         limit = scope.size(below).text if length is None else str(length)

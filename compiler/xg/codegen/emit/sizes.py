@@ -6,7 +6,8 @@ from math import lcm
 
 from xg.codegen.emit.names import spell_symbol
 from xg.codegen.emit.text import Precedence, Text, infix, power
-from xg.ir.dim import Dim, product, symbol
+from xg.ir.dim import ONE, ZERO, Dim, product, symbol
+from xg.ir.known_sizes import ImpliedSize
 from xg.ir.scalar import Scalar, spell_number
 from xg.ir.tensor import Shape, Sizes, spell_shape
 
@@ -35,6 +36,23 @@ def spell_dim(dim: Dim) -> Text:
 def spell_factor(dim: Dim) -> str:
     """A size behind a ``*``."""
     return spell_dim(dim).in_context(Precedence.PRODUCT)
+
+
+def spell_implied(size: ImpliedSize, array: str) -> str:
+    """A size by the length of an axis that is no size by itself: ``X.shape[0] // 2``."""
+    length = Text(f"{array}.shape[{size.axis}]")
+    if size.parts != ONE:
+        length = infix(length, "*", spell_dim(size.parts), Precedence.PRODUCT)
+    if size.rest != ZERO:
+        adds = spell_dim(size.rest).text.startswith("-")
+        rest = spell_dim(size.rest * -1 if adds else size.rest)
+        length = infix(length, "+" if adds else "-", rest, Precedence.SUM)
+    below = denominator_of(size.factor)
+    if below != ONE:
+        length = infix(length, "*", spell_dim(below), Precedence.PRODUCT)
+    if (above := size.factor * below) != ONE:
+        length = infix(length, "//", spell_dim(above), Precedence.PRODUCT)
+    return length.text
 
 
 def _term(dim: Dim) -> Text:

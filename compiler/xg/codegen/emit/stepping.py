@@ -7,11 +7,11 @@ from typing import Final
 
 from xg.codegen.emit.argument_checks import checked_names, first_checks
 from xg.codegen.emit.line_breaks import bracketed, indented
-from xg.codegen.emit.locate import Source, closure, locate
+from xg.codegen.emit.locate import Source, locate
 from xg.codegen.emit.names import Names, mentioned, spell_symbol
 from xg.codegen.emit.param_table import state_lines
 from xg.codegen.emit.prepared import PreparedNumbers
-from xg.codegen.emit.public import PublicWriter
+from xg.codegen.emit.public import PublicWriter, given_inner
 from xg.codegen.emit.ranges import given_range_lines
 from xg.codegen.emit.size_limits import limit_lines
 from xg.codegen.emit.spelling import Scope
@@ -19,6 +19,7 @@ from xg.codegen.emit.support import private
 from xg.diagnostics.lazy_dataclass import dataclass, field
 from xg.ir.dim import Dim
 from xg.ir.graph import Apply
+from xg.ir.known_sizes import closure, symbols_of
 
 IS_PREPARED: Final = "isinstance(params, Prepared)"
 
@@ -89,9 +90,10 @@ class StepWriter(PublicWriter):
         sizes, counted = self.graph.sizes, self.numbers.sizes if self.numbers else ()
         checked = self.params.sizes if self._checks_once else ()
         symbols = dict.fromkeys((*checked, *counted))
-        given = self._given("params", self._params())
+        given = self._given_params()
         defaults, span = sizes.defaults, self.graph.span
-        located = locate(symbols, given, sizes, defaults, span, by_definition=True)
+        inner = given_inner(self.plan, self.graph)
+        located = locate(symbols, given, sizes, defaults, span, inner=inner, by_definition=True)
         self.plan.constants.update(located.constants)
         if "_array" in mentioned(located.lines):
             self.plan.helpers["array"] = None
@@ -178,9 +180,9 @@ class StepWriter(PublicWriter):
         """The sizes that a caller chooses, and lines that find the others."""
         sizes = self.graph.sizes
         sources = self._param_sources()
-        carried = {sizes.symbol_and_divisors(dim)[0] for _, shape in sources for dim in shape}
+        carried = symbols_of((shape for _, shape in sources), sizes)
         past = self._past
-        names, defined = closure(self.held, [name for name in carried if name], sizes)
+        names, defined = closure(self.held, carried, sizes)
         batch_sizes = set(self._batch())
         free = [
             name
@@ -248,7 +250,7 @@ class StepWriter(PublicWriter):
         for state in graph.states:
             shape = graph.types[state.past].shape
             cached.append((f'_array(cache, "{state.name}", {len(shape)})', shape))
-        sources, params = self._given("inputs", graph.inputs), self._given("params", self._params())
+        sources, params = self._given("inputs", graph.inputs), self._given_params()
         return [*sources, *cached, *params]
 
     @property

@@ -8,15 +8,15 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterator, Sequence
 
 from xg.codegen.emit.locate import Source, read_in_part
-from xg.codegen.emit.module_plan import carried_symbols
 from xg.codegen.emit.sizes import denominator_of
 from xg.codegen.emit.spelling import Scope
 from xg.codegen.emit.text import WIDTH, Precedence, infix
 from xg.diagnostics.lazy_dataclass import dataclass
 from xg.ir.axes import axes_of
-from xg.ir.dim import ONE, ZERO, Dim
+from xg.ir.dim import ONE, ZERO, Dim, symbol
 from xg.ir.graph import Program
 from xg.ir.instances import instances
+from xg.ir.size_sources import SizeSources, carried_symbols
 from xg.ir.tensor import Sizes
 
 
@@ -24,7 +24,7 @@ from xg.ir.tensor import Sizes
 class WholeSizes:
     """Sizes with a division that the file's numbers do not settle, in symbols of the entry.
 
-    `differences` are axes of which something is taken, `carried` the symbols that arrays give
+    `differences` are sizes of which something is taken, `carried` the symbols that arrays give
     numbers.
     """
 
@@ -34,7 +34,7 @@ class WholeSizes:
     carried: frozenset[str]
 
     @classmethod
-    def of(cls, program: Program) -> WholeSizes:
+    def of(cls, program: Program, sources: SizeSources) -> WholeSizes:
         """Those of a program; what follows from another one is left out."""
         main = program.main
         axes = dict.fromkeys(
@@ -42,13 +42,16 @@ class WholeSizes:
             for graph, symbols in instances(program)
             for dim in axes_of(graph)
         )
-        carried = carried_symbols(main)
+        carried = carried_symbols(main) | sources.implied(main)
         known = main.sizes.defaults.keys() - carried
         open_ = [dim for dim in axes if not known >= {*dim.symbols()}]
         found = dict.fromkeys(fraction for dim in open_ for fraction in _fractions(dim))
         fractions = [each for each in found if not known >= {*each.symbols()}]
         parts = {*main.sizes.mesh, *program.lengths}  # a rank may have nothing but pads
         taken = [dim for dim in open_ if _takes(dim) and parts.isdisjoint(dim.symbols())]
+        # An axis of N + k - 1 says how large N is: of one that is too short, 0 or less.
+        sums = {name for dim in axes if len(dim.terms) > 1 for name in dim.symbols()}
+        taken += [symbol(name) for name in sorted(sources.implied(main) & sums)]
         return cls(main.sizes, tuple(_needed(fractions)), tuple(_least(taken)), carried)
 
     def lines_of_init(self, chosen: Collection[str], scope: Scope) -> Iterator[str]:

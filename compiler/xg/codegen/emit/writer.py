@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from xg.codegen.emit.line_breaks import commented, indented
 from xg.codegen.emit.locate import Source, locate
-from xg.codegen.emit.module_plan import ModulePlan, carried_symbols
+from xg.codegen.emit.module_plan import ModulePlan
 from xg.codegen.emit.names import Names, mentioned, spell_symbol
 from xg.codegen.emit.sizes import shape_text
 from xg.codegen.emit.spelling import Scope
@@ -17,6 +17,7 @@ from xg.diagnostics.lazy_dataclass import dataclass, field
 from xg.ir.dim import symbol
 from xg.ir.graph import Call, Graph, Step, Value
 from xg.ir.scalar import Scalar
+from xg.ir.size_sources import carried_symbols
 from xg.ir.tensor import spell_shape
 
 
@@ -70,9 +71,14 @@ class PassWriter:
         types = self.graph.types
         return [(f"params[{self.below(str(v.name))}]", types[v].shape) for v in values]
 
+    def _inner_params(self) -> list[Source]:
+        """The parameters of the blocks that this one calls, for sizes that no others tell."""
+        shapes = self.plan.sources.inner(self.graph).items()
+        return [(f"params[{self.below(path)}]", shape) for path, shape in shapes]
+
     def size_lines(self, sources: Sequence[Source], code: Sequence[str]) -> list[str]:
         """Lines that make the sizes known which the code mentions."""
-        words = mentioned(code)
+        words, implied = mentioned(code), self.plan.sources.implied(self.graph)
         lines = locate(
             [name for name in self.scope.needed if spell_symbol(name) in words],
             sources,
@@ -80,7 +86,9 @@ class PassWriter:
             self.plan.program.main.sizes.defaults,
             self.graph.span,
             self.known,
-            self._variable(),
+            self._variable() - implied,
+            implied - self.known.keys(),
+            self._inner_params(),
         )
         self.plan.constants.update(lines.constants)
         self.lost = lines.lost

@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from xg.codegen.emit.line_breaks import dictionary
-from xg.codegen.emit.locate import Source, closure
+from xg.codegen.emit.locate import Source
 from xg.codegen.emit.spelling import Scope
 from xg.codegen.emit.text import tuple_of
 from xg.ir.graph import Graph, Value
+from xg.ir.known_sizes import closure, symbols_of
 
 
 def as_given(graph: Graph, given: str) -> list[Source]:
@@ -37,8 +38,7 @@ def shape_lines(
 def _known(graph: Graph, own: Sequence[Source]) -> Iterator[Value]:
     sizes = graph.sizes
     shapes = [*(shape for _, shape in own), *(graph.types[value].shape for value in graph.inputs)]
-    parts = (sizes.symbol_and_divisors(dim)[0] for shape in shapes for dim in shape)
-    carried = {name for name in parts if name}
+    carried = symbols_of(shapes, sizes)
     for value in graph.inputs:
         shape = graph.types[value].shape
         symbols = {name for dim in shape for name in sizes.computed(dim).symbols()}

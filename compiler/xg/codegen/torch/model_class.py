@@ -33,6 +33,7 @@ from xg.codegen.torch.templates import PATHS, SETTLE, SHAPES, WEIGHTS, around
 from xg.diagnostics.lazy_dataclass import dataclass, field
 from xg.ir.dim import symbol
 from xg.ir.graph import Call, Graph, Program, Value
+from xg.ir.known_sizes import symbols_of
 from xg.ir.labels import names_by_label
 
 
@@ -253,10 +254,8 @@ class _Section:
     def _whole_lines(self, scope: Scope) -> list[str]:
         """Lines that refuse sizes of inputs which do not divide; ``init`` has seen the others."""
         sources, whole = self._sources(own=True), self.writer.params.whole
-        seen = {
-            self.entry.sizes.symbol_and_divisors(dim)[0] for _, shape in sources for dim in shape
-        }
-        seen |= self.entry.sizes.defaults.keys() - whole.carried
+        numbers = self.entry.sizes.defaults.keys() - whole.carried
+        seen = symbols_of((shape for _, shape in sources), self.entry.sizes) | numbers
         sources += as_given(self.entry, "")
         return list(whole.lines(sources, scope, lambda dim: not seen >= {*dim.symbols()}))
 
@@ -264,8 +263,13 @@ class _Section:
         """Sizes that steps take as numbers and shapes mention: inputs are to fit parameters."""
         sources = [*self._sources(own=True), *as_given(self.entry, given)]
         sources += self._sources(own=False)
+        inner = self.plan.sources.inner(self.entry).items()
+        params = [(self._own(path), shape) for path, shape in inner]
         sizes, span = self.entry.sizes, self.entry.span
-        lines = locate(scope.needed, sources, sizes, sizes.defaults, span, by_definition=True)
+        defaults = sizes.defaults
+        lines = locate(
+            scope.needed, sources, sizes, defaults, span, inner=params, by_definition=True
+        )
         self.plan.constants.update(lines.constants)
         if "_array" in mentioned(lines.lines):
             self.plan.helpers["array"] = None

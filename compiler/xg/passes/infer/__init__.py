@@ -321,6 +321,8 @@ class _Typist:
         first = next(t for t, axis in zip(types, apart, strict=True) if axis is not None)
         loop = completed(call, callee, apart, first, length)
         results = output_types(call, callee, binding)
+        if len(results) < len(loop.outputs):
+            raise _Unknown  # see _call
         stacks = zip(results, loop.outputs, strict=True)
         outputs = [stacked(type_, axis, length) for type_, axis in stacks]
         self.types.update(zip(call.outputs, outputs, strict=True))

@@ -115,11 +115,12 @@ def _integers_below(node: Apply, slot: Data, types: Sequence[TensorType]) -> Dim
     shapes = [type_.shape for type_ in types]
     if slot.below is not None:
         below = str(slot.below)
-        named = zip(node.op.data, shapes, strict=False)
-        found = (s[d.axes.index(below) - len(d.axes)] for d, s in named if below in d.axes)
-        return next(found, below)
+        for data, shape in zip(node.op.data, shapes, strict=False):
+            if below in data.axes and len(shape) >= len(data.axes):
+                return shape[data.axes.index(below) - len(data.axes)]
+        return below
     if slot.name in ("m", "w"):
         return number(2)
     if node.op.glyph == "Emb":
-        return shapes[1][0]
-    return shapes[0][-1] if node.op.glyph == "CE" else None
+        return next(iter(shapes[1]), None)
+    return next(reversed(shapes[0]), None) if node.op.glyph == "CE" else None

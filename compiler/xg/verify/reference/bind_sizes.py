@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 
-from xg.ir.dim import Dim, symbol
+from xg.ir.dim import Dim, DimError, number, symbol
 from xg.ir.graph import Call, Graph, Program, Value
 from xg.ir.instances import inside
+from xg.ir.known_sizes import implied_sizes
+from xg.ir.size_sources import SizeSources
+from xg.ir.tensor import Shape
 from xg_runtime.module import Array
 
 
@@ -34,6 +38,11 @@ def bind_sizes(
     for value, array in given.items():
         for dim, length in zip(graph.types[value].shape, array.shape, strict=True):
             numbers |= _divisor(dim, length, numbers)
+    shapes = {graph.types[value].shape: array.shape for value, array in given.items()}
+    for path, shape in SizeSources.of(program).inner(graph).items():
+        if path in arrays and arrays[path].ndim == len(shape):
+            shapes.setdefault(shape, arrays[path].shape)
+    numbers |= _implied(graph, shapes, numbers)
     for value, array in given.items():
         _check(graph, value, array, numbers)
     return numbers
@@ -78,6 +87,19 @@ def _divisor(dim: Dim, length: int, numbers: Mapping[str, int]) -> dict[str, int
     if missing[0] in whole.symbols() or whole.evaluate(numbers) % length:
         return {}
     return {missing[0]: whole.evaluate(numbers) // length}
+
+
+def _implied(
+    graph: Graph, shapes: Mapping[Shape, tuple[int, ...]], numbers: Mapping[str, int]
+) -> dict[str, int]:
+    """Return the numbers that formulas say, each shape with lengths: by 2*T, how large T is."""
+    found, lengths = dict(numbers), tuple(shapes.values())
+    for name, size in implied_sizes(tuple(shapes), graph.sizes, numbers.keys()).items():
+        length = number(lengths[size.index][size.axis]) * size.parts
+        if found.keys() >= {*size.symbols()}:
+            with suppress(DimError):  # then the array has no shape that it can have
+                found[name] = ((length - size.rest) / size.factor).evaluate(found)
+    return found
 
 
 def _check(graph: Graph, value: Value, array: Array, numbers: Mapping[str, int]) -> None:
