@@ -22,6 +22,7 @@ from xg.codegen.load import load
 from xg.codegen.numpy.module import emit
 from xg.diagnostics.source import Source
 from xg.ir.graph import Program
+from xg.ir.parameters import param_specs
 from xg.ir.use import Word
 from xg.passes.differentiate import differentiate
 from xg.passes.infer import infer
@@ -169,6 +170,8 @@ def check_law(law: Law, sketch: Sketch, case: Case, seed: int) -> None:
         raise Failure(law.__name__, f"{error}\n{files}") from error
     params = {_path(name, rewritten.names): array for name, array in case.params.items()}
     inputs = {_path(name, rewritten.names): array for name, array in case.inputs.items()}
+    others = _others(second, params, sketch.numbers) if law is in_place else {}
+    params |= others
     module = load(emit(second), "case_again")
     expected, saved = case.module.forward(case.params, case.inputs, seed=None)
     outputs, saved_again = module.forward(params, inputs, seed=None)
@@ -177,7 +180,26 @@ def check_law(law: Law, sketch: Sketch, case: Case, seed: int) -> None:
     cotangents = {name: case.random.standard_normal(value.shape) for name, value in floats.items()}
     derived = case.module.backward(case.params, saved, cotangents)
     given = {_path(name, rewritten.names): array for name, array in cotangents.items()}
-    _compare(law, derived, module.backward(params, saved_again, given), rewritten.names)
+    found = module.backward(params, saved_again, given)
+    if any(np.any(found.pop(name)) for name in others):
+        raise Failure(law.__name__, f"{sorted(others)} have gradients")
+    _compare(law, derived, found, rewritten.names)
+
+
+def _others(
+    program: Program, params: Mapping[str, Any], numbers: Mapping[str, int]
+) -> dict[str, Any]:
+    """The parameters that the program has besides: of calls in chains of other choices.
+
+    Where a body is in the place of its call, its parameters are the block's own in every choice.
+    """
+    shapes = {path: param.type.shape for path, param, *_ in param_specs(program)}
+    sizes = program.main.sizes.bind(numbers)
+    return {
+        path: np.ones([dim.evaluate(sizes) for dim in shape])
+        for path, shape in shapes.items()
+        if path not in params
+    }
 
 
 def _program(rewritten: Rewritten) -> Program:
