@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from xg.ir.dim import Dim, number, symbol
+from xg.ir.dim import Dim, symbol
 from xg.ir.known_sizes import closure, implied_sizes, symbols_of
 from xg.ir.tensor import Sizes
 
@@ -15,10 +15,11 @@ def solved(shape: tuple[Dim, ...], sizes: Sizes, known: set[str]) -> dict[str, i
     """The sizes that an array of these axes implies, where they are as in LENGTHS."""
     found: dict[str, int] = {}
     for name, size in implied_sizes([shape], sizes, known).items():
-        length = number(shape[size.axis].evaluate(LENGTHS))
+        length = shape[size.axis].evaluate(LENGTHS)
         assert {*size.symbols()} <= {*known, *found, *sizes.mesh}  # in an order that is possible
-        told = (length * size.parts - size.rest) / size.factor
-        found[name] = told.evaluate({**LENGTHS, **found})
+        told = size.of(length, {**LENGTHS, **found})
+        assert told is not None
+        found[name] = told
     return found
 
 

@@ -22,6 +22,7 @@ from xg.cli.export_formats import (
     write_program,
 )
 from xg.cli.input_arrays import expected
+from xg.cli.lacking_sizes import refuse_open_parameters
 from xg.diagnostics.counted import counted
 from xg.diagnostics.diagnostic import DiagnosticError
 from xg.diagnostics.lazy_dataclass import dataclass
@@ -75,7 +76,7 @@ class Export:
         cls, program: Program, params: Arrays | None, settings: Settings, options: Namespace
     ) -> Export:
         """Trace a block; raises InputError where its file would hold less than the block."""
-        _refuse_open_parameters(program)
+        refuse_open_parameters(program, "a file holds its numbers")
         model = program.load("torch", kernels=options.kernels).Model(seed=options.seed).eval()
         if params is not None:
             wanted = expected(program.params)
@@ -125,18 +126,6 @@ class Export:
                     )
         bound = 10.0 ** ceil(log10(max(worst, SMALLEST)))
         return f"outputs within {bound:.0e} of the diagram's in {counted(len(self.cases), 'case')}"
-
-
-def _refuse_open_parameters(program: Program) -> None:
-    """Raise InputError where the size of a parameter has no number."""
-    for name, spec in program.params.items():
-        free = [axis for axis in spec.shape if isinstance(axis, str)]
-        if free:
-            shape = ", ".join(map(str, spec.shape))
-            raise InputError(
-                f"the parameter {name} [{shape}] has no number for {free[0]}, and a file holds its "
-                f"numbers: --set {free[0]}=…"
-            )
 
 
 def _cases(program: Program, params: Arrays, settings: Settings, seed: int) -> Iterator[ExportCase]:

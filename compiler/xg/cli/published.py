@@ -16,6 +16,7 @@ from types import MappingProxyType
 from typing import Any, Final
 
 from xg.cli.arguments import settings_of
+from xg.cli.lacking_sizes import refuse_no_size
 from xg.diagnostics.diagnostic import Diagnostic, DiagnosticError
 from xg.diagnostics.lazy_dataclass import dataclass
 from xg.driver import Program, compile_project
@@ -276,7 +277,7 @@ def at_sizes_of(
     own = declared_dims(project).keys() - settings.keys()
     declared = {name: number for name, (number, _) in carried.items() if name in own}
     try:
-        return compile_project(project, block, {**declared, **settings}, plan)
+        program = compile_project(project, block, {**declared, **settings}, plan)
     except DiagnosticError as error:
         written = draft.main.sizes.defaults
         notes: dict[str, str] = {}
@@ -287,6 +288,8 @@ def at_sizes_of(
                 said = f"; the file says {written[name]}" if name in written else ""
                 notes[name] = f"{name} = {number}, as {has}{said}"
         raise DiagnosticError(_with_notes(each, notes) for each in error.diagnostics) from None
+    refuse_no_size(program.on_one_device, shapes, sources)
+    return program
 
 
 def _with_notes(diagnostic: Diagnostic, notes: Mapping[str, str]) -> Diagnostic:

@@ -190,10 +190,29 @@ def _quotient(dividend: Dim, divisor: Dim) -> Dim:
     if divisor == dividend:
         return ONE
     if len(divisor.terms) != 1:
-        raise SumDivides(f"cannot divide by {divisor}: only products divide")
+        if (quotient := _exact_quotient(dividend, divisor)) is None:
+            raise SumDivides(f"cannot divide by {divisor}: only products divide")
+        return quotient
     ((monomial, coefficient),) = divisor.terms
     inverse = tuple((name, -power) for name, power in monomial)
     return dividend * Dim(((inverse, _whole(Fraction(1) / coefficient)),))
+
+
+def _exact_quotient(dividend: Dim, divisor: Dim) -> Dim | None:
+    """The size of which the dividend is a multiple by a sum: 2*(S + 1) by S + 1 is 2."""
+    names = sorted({*dividend.symbols(), *divisor.symbols()})
+
+    def leading(dim: Dim) -> Dim:
+        powers = [tuple(dict(monomial).get(name, 0) for name in names) for monomial, _ in dim.terms]
+        return Dim((dim.terms[powers.index(max(powers))],))
+
+    rest, quotient = dividend, ZERO
+    for _ in range(len(dividend.terms) + len(divisor.terms)):  # without an end if it is none
+        if not rest.terms:
+            break
+        part = leading(rest) / leading(divisor)
+        rest, quotient = rest - part * divisor, quotient + part
+    return None if rest.terms else quotient
 
 
 def _times(a: Monomial, b: Monomial) -> Monomial:

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Mapping, Sequence
 
 from xg.diagnostics.lazy_dataclass import dataclass
-from xg.ir.dim import Dim, symbol
+from xg.ir.dim import Dim, DimError, number, symbol
 from xg.ir.tensor import Shape, Sizes
 
 
@@ -24,6 +24,15 @@ class ImpliedSize:
     parts: Dim
     rest: Dim
     factor: Dim
+
+    def of(self, length: int, numbers: Mapping[str, int]) -> int | None:
+        """The size where the axis has this length; None if there is none, or one is unknown."""
+        if not numbers.keys() >= {*self.symbols()}:
+            return None
+        try:
+            return ((number(length) * self.parts - self.rest) / self.factor).evaluate(numbers)
+        except DimError:
+            return None
 
     def symbols(self) -> tuple[str, ...]:
         """The sizes that must be known before."""

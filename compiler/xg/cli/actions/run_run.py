@@ -10,6 +10,7 @@ from xg.cli.computing import compute, kept
 from xg.cli.console import Console
 from xg.cli.exits import FINE, USAGE
 from xg.cli.input_arrays import InputArrays
+from xg.cli.lacking_sizes import refuse_open_parameters
 from xg.codegen.backend import default, find
 from xg_runtime import arrays
 from xg_runtime.arrays import ENDINGS
@@ -30,6 +31,9 @@ def run(options: Namespace, console: Console) -> int:
     input_arrays = InputArrays.read(options)
     for note in input_arrays.notes:
         console.note(note)
+    if input_arrays.params is None:
+        of, instead = input_arrays.program.on_one_device, ", or --params names a file with it"
+        refuse_open_parameters(of, "it is drawn from a seed", instead)
     results, params = compute(input_arrays, options)
     if options.keep:
         results |= kept(input_arrays, params, options)

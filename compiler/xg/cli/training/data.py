@@ -9,6 +9,7 @@ from pathlib import Path
 
 from xg.cli.arguments import settings_of
 from xg.cli.input_arrays import at_sizes_of, expected_inputs
+from xg.cli.lacking_sizes import refuse_open_parameters
 from xg.cli.opening import open_project
 from xg.cli.training.setup import TrainingSetup
 from xg.cli.training.task import TextTask, loss_of, text_task
@@ -37,6 +38,7 @@ def training_setup(options: Namespace) -> TrainingSetup:
     """
     project = open_project(options.file)
     setup = _on_one_device(project, options)
+    refuse_open_parameters(setup.program.on_one_device, "it is drawn from a seed")
     if options.plan is None and setup.program.distributed is None:
         return setup
     sizes = setup.sizes or setup.settings

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from contextlib import suppress
 
-from xg.ir.dim import Dim, DimError, number, symbol
+from xg.ir.dim import Dim, symbol
 from xg.ir.graph import Call, Graph, Program, Value
 from xg.ir.instances import inside
 from xg.ir.known_sizes import implied_sizes
@@ -95,10 +94,9 @@ def _implied(
     """Return the numbers that formulas say, each shape with lengths: by 2*T, how large T is."""
     found, lengths = dict(numbers), tuple(shapes.values())
     for name, size in implied_sizes(tuple(shapes), graph.sizes, numbers.keys()).items():
-        length = number(lengths[size.index][size.axis]) * size.parts
-        if found.keys() >= {*size.symbols()}:
-            with suppress(DimError):  # then the array has no shape that it can have
-                found[name] = ((length - size.rest) / size.factor).evaluate(found)
+        number = size.of(lengths[size.index][size.axis], found)
+        if number is not None:  # else the array has no shape that it can have
+            found[name] = number
     return found
 
 
