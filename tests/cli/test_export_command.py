@@ -75,6 +75,22 @@ def test_sizes_that_the_backward_pass_keeps_stay_free(
     assert torch.allclose(module(X=X)["Y"], X.mean((1, 2)), atol=1e-6)
 
 
+def test_inputs_with_names_that_python_or_sizes_have(xg: Xg, folder: Path) -> None:
+    """λ is a word of Python, and H a size."""
+    text = "dim B, H\nblock F(λ [H, B], H [H, B], self [B]) -> Y [H, B] {\n"
+    text += "    λ -> ⊙<-H -> ⊕<-BC(self) : Y\n}\n"
+    (folder / "names.xg").write_text(text, encoding="utf-8")
+    for file in ("names.onnx", "names.pt2"):
+        said = xg("export", "names.xg", "--seed", 0, "-o", file)
+        assert (said.code, said.err) == (0, "")
+    graph = onnx.load(str(folder / "names.onnx")).graph
+    assert [each.name for each in graph.input] == ["lambda", "H", "self"]
+    module = torch.export.load(folder / "names.pt2").module()
+    one, two, three = torch.randn(3, 5), torch.randn(3, 5), torch.randn(5)
+    found = module(lambda_=one, H_2=two, self_=three)["Y"]
+    assert torch.allclose(found, one * two + three)
+
+
 @pytest.mark.parametrize("left", ["y", "k"])
 def test_a_cell_by_itself_has_a_state_that_comes_and_goes(xg: Xg, folder: Path, left: str) -> None:
     """One name for an input and an output, or one value under two names, is no ONNX."""

@@ -79,6 +79,21 @@ def test_parameters_are_not_drawn_without_their_sizes(xg: Xg, files: Path) -> No
     assert xg(*train, "--set", "E=6").code == 0
 
 
+def test_the_interpreter_needs_a_number_for_every_size(xg: Xg, files: Path) -> None:
+    """Code needs F alone, of an axis F = D*T; an edge is kept by the interpreter."""
+    text = (
+        "dim B, D, T, F = D*T\nblock G(X [B, F]) -> Y [B, F] {\n    X -> tanh : H -> tanh : Y\n}\n"
+    )
+    (files / "product.xg").write_text(text, encoding="utf-8")
+    words = ["run", "product.xg", "--inputs", "ten.npz", "-o", "out.npz"]
+    assert xg(*words).code == 0
+    said = xg(*words, "--keep", "H")
+    assert said.code == 1
+    nothing = "X [B, D*T] has shape [3, 10]: nothing numbers D: --set gives it a number"
+    assert said.err == f"xg: ten.npz: {nothing}\n"
+    assert xg(*words, "--keep", "H", "--set", "D=2").code == 0
+
+
 @pytest.mark.parametrize("words", [("build", "-o", "there"), ("export", "-o", "row.onnx")])
 def test_a_row_without_a_number_is_no_internal_error(
     xg: Xg, files: Path, words: tuple[str, ...]

@@ -236,6 +236,17 @@ def test_sizes_must_have_numbers(xg: Xg, net: Path) -> None:
     assert xg("plan", "tiny.xg", "--ranks", "2", "--memory", "1GB").code == 1
 
 
+def test_sizes_of_parameters_alone_must_have_numbers(xg: Xg, folder: Path) -> None:
+    text = "dim S = 2, D, N = 40\nmesh N_T = 2\nblock F() -> Y [S, D] {\n    param E [N, D]\n"
+    text += "    range(S) -> Emb(E) -> tanh : Y\n}\nplan P of F {\n    E [N/N_T, D]\n}\n"
+    (folder / "table.xg").write_text(text, encoding="utf-8")
+    words = ("plan", "table.xg", "--ranks", "2", "--memory", "1GB")
+    said = xg(*words)
+    assert (said.code, said.out) == (1, "")
+    assert said.err == "xg: a plan is chosen for sizes with numbers: --set D=…\n"
+    assert xg(*words, "--set", "D=8").err == ""
+
+
 def test_pipelines_are_among_the_plans(xg: Xg, folder: Path) -> None:
     text = (DIAGRAMS / "models" / "transformer.xg").read_text(encoding="utf-8")
     net, *plans = re.split(r"(?m)^(?=plan )", text)

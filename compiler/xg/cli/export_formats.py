@@ -110,7 +110,7 @@ def write_onnx(
                 kwargs=tensors(example),
                 dynamo=True,
                 verbose=False,
-                input_names=[*example],
+                input_names=[*shapes],
                 output_names=[*outputs],
                 optimize=False,  # it merges and folds parameters, and their names are lost
             )

@@ -6,7 +6,8 @@
 from __future__ import annotations
 
 from argparse import Namespace
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from inspect import signature
 from math import ceil, log10
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, cast
@@ -29,7 +30,7 @@ from xg.diagnostics.lazy_dataclass import dataclass
 from xg.driver import Program, compile_project
 from xg.frontend.typed import Settings
 from xg.verify.domains import fitting_inputs
-from xg.verify.proof_sizes import verification_sizes
+from xg.verify.proof_sizes import sizes_of_proof
 from xg.verify.reference.interpret import Interpreter
 from xg.verify.reference.random_inputs import input_draws
 from xg_runtime.errors import InputError
@@ -69,6 +70,7 @@ class Export:
 
     program: Program
     traced: ExportedProgram
+    arguments: Mapping[str, str]  # the inputs as the traced function has them: λ is lambda_
     cases: tuple[ExportCase, ...]
 
     @classmethod
@@ -84,14 +86,19 @@ class Export:
             model.load_state_dict(tensors(params))
         held = {name: array.detach().numpy() for name, array in model.state_dict().items()}
         cases = tuple(_cases(program, held, settings, options.seed))
-        return cls(program, _traced(model, program, cases[0]), cases)
+        arguments = dict(zip(program.inputs, signature(model.forward).parameters, strict=False))
+        return cls(program, _traced(model, program, arguments, cases[0]), arguments, cases)
 
     def written(self, out: Path) -> bytes:
         """The bytes of the file; raises InputError."""
         if out.suffix == ".pt2":
             return write_program(self.traced)
         example, shapes = self.cases[0], {n: t.shape for n, t in self.program.inputs.items()}
-        return write_onnx(self.traced, example.inputs, shapes, [*self._onnx_names().values()])
+        inputs = self._arguments(example.inputs)
+        return write_onnx(self.traced, inputs, shapes, [*self._onnx_names().values()])
+
+    def _arguments(self, inputs: Arrays) -> Arrays:
+        return {self.arguments[name]: array for name, array in inputs.items()}
 
     def _onnx_names(self) -> dict[str, str]:
         """The outputs under the names of an .onnx, in which no input has the name of one.
@@ -115,7 +122,7 @@ class Export:
         names = self._onnx_names() if is_onnx else {name: name for name in self.program.outputs}
         worst = 0.0
         for case in self.cases:
-            found = run(case.inputs)
+            found = run(case.inputs if is_onnx else self._arguments(case.inputs))
             for name, output in case.outputs.items():
                 difference = _difference(found[names[name]], output)
                 worst = max(worst, difference)
@@ -131,7 +138,7 @@ class Export:
 def _cases(program: Program, params: Arrays, settings: Settings, seed: int) -> Iterator[ExportCase]:
     """Cases of other sizes and numbers: small primes, then their doubles where the file allows."""
     graphs = program.graphs
-    small = verification_sizes(graphs, graphs.all_numbers)
+    small = sizes_of_proof(program, graphs.all_numbers)
     free = [name for name in small if name not in graphs.main.sizes.bind(graphs.numbers)]
     for factor in (1, 2):
         sizes = {name: factor * small[name] for name in free}
@@ -145,25 +152,28 @@ def _cases(program: Program, params: Arrays, settings: Settings, seed: int) -> I
             yield ExportCase.of(sized, params, seed + factor)
 
 
-def _traced(model: nn.Module, program: Program, case: ExportCase) -> ExportedProgram:
+def _traced(
+    model: nn.Module, program: Program, arguments: Mapping[str, str], case: ExportCase
+) -> ExportedProgram:
     """The program of torch; raises InputError where a free axis would have a number in it."""
     import torch
 
     shapes = {name: spec.shape for name, spec in program.inputs.items()}
     free = {
-        name: {
+        arguments[name]: {
             place: torch.export.Dim.AUTO
             for place, axis in enumerate(shape)
             if isinstance(axis, str)
         }
         for name, shape in shapes.items()
     }
+    given = tensors({arguments[name]: array for name, array in case.inputs.items()})
     with quiet():
-        traced = torch.export.export(model, (), kwargs=tensors(case.inputs), dynamic_shapes=free)
+        traced = torch.export.export(model, (), kwargs=given, dynamic_shapes=free)
     nodes = {node.name: node for node in traced.graph.nodes}
     for name, user in zip(shapes, traced.graph_signature.user_inputs, strict=False):
         lengths = nodes[cast("str", user)].meta["val"].shape
-        for place in free[name]:
+        for place in free[arguments[name]]:
             if str(lengths[place]).isdigit():  # torch has settled on the length of the example
                 axis = shapes[name][place]
                 raise InputError(

@@ -17,7 +17,7 @@ from xg.frontend.project import Project
 from xg.frontend.typed import Settings, dims_of
 from xg.ir.parameters import param_specs
 from xg.verify.domains import fitting_inputs
-from xg.verify.proof_sizes import verification_sizes
+from xg.verify.proof_sizes import sizes_of_proof
 from xg.verify.reference import interpret
 from xg.verify.reference.interpret import Interpreter
 from xg.verify.stopped_module import StoppedModule, stops
@@ -76,7 +76,7 @@ def prove(
     if not any(backward.gradients for backward in draft.graphs.backwards.values()):
         raise InputError(f"{draft.graphs.main.block} has no gradients to prove")
     sizes_given = {name: value for name, value in settings.items() if isinstance(value, int)}
-    sizes = verification_sizes(compiled.single_device or draft.graphs, sizes_given)
+    sizes = sizes_of_proof(compiled, sizes_given)
     numbers = {name: n for name, n in sizes.items() if name in dims_of(project, block)}
     program = compile_project(project, block, {**settings, **numbers}).on_one_device
     params, inputs, domain = _drawn(program, seed)

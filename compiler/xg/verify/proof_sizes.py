@@ -14,10 +14,13 @@ from itertools import combinations, product
 from typing import Final
 
 from xg.diagnostics.lazy_dataclass import dataclass
+from xg.driver import Program as Compiled
+from xg.ir.axes import axes_of
 from xg.ir.dim import ONE, Coefficient, Dim, DimError, Monomial, number, symbol
 from xg.ir.graph import Program
+from xg.ir.instances import instances
 from xg.ir.scalar import Scalar, ScalarError
-from xg.verify.facts import SizeFacts, size_facts
+from xg.verify.facts import SizeFacts, bounds, size_facts
 
 PRIMES: Final = tuple(n for n in range(2, 80) if all(n % divisor for divisor in range(2, n)))
 ROUNDS: Final = 2  # of every repetition
@@ -28,6 +31,24 @@ EFFORT_AT_MOST: Final = 10**10  # operations, before primes repeat
 
 Numbers = dict[str, int]
 Term = tuple[Monomial, Coefficient]
+
+
+def sizes_of_proof(compiled: Compiled, given: Mapping[str, int]) -> Numbers:
+    """A number for every symbol of a compiled program that is not `given` one.
+
+    Steps that no output needs are not there any more, but the file is refused for numbers that
+    these cannot have.
+    """
+    whole = compiled.single_device or compiled.graphs
+    assert compiled.history is not None
+    _, typed = compiled.history.stages[0]
+    left_out = {
+        graph.sizes.expand(dim).substitute(symbols)
+        for graph, symbols in instances(typed)
+        for dim in axes_of(graph)
+    }.difference(size_facts(whole).dims)
+    lengths = ((ONE, dim) for dim in sorted(left_out, key=str))
+    return verification_sizes(whole, given, bounded=(*bounds(typed), *lengths))
 
 
 def verification_sizes(

@@ -164,3 +164,28 @@ def test_numbers_that_are_used_have_values(name: str, tmp_path: Path) -> None:
 def test_a_size_that_no_axis_has_keeps_its_number(tmp_path: Path) -> None:
     text = "dim B, N = 9\nblock Net(X [B]) -> Y [B] { X -> scale(1/sqrt(N)) : Y }\n"
     assert sizes_of(text, tmp_path).keys() == {"B"}
+
+
+DEAD = """\
+dim B, V, S_max = 40
+block G(X [B, V]) -> Y [B, V] {
+    param P [S_max, V]
+    range(B) -> Emb(P) : E [B, V]
+    X -> ⊕<-E : Y
+}
+block F(X [B, V]) -> Y [B, V] {
+    X -> G(S_max=S_max) as g : Y
+    X, X -> C[B] : Z [2*B, V]
+    Z -> G(S_max=S_max, B=2*B) as unread : U
+}
+"""
+
+
+def test_what_no_output_needs_bounds_sizes_too(tmp_path: Path) -> None:
+    """The file is refused for B = 5 and S_max = 7, also where no output needs the second call."""
+    path = tmp_path / "dead.xg"
+    path.write_text(DEAD, encoding="utf-8")
+    proof = prove(read_project(path), "F", {}, 0)
+    assert 2 * proof.sizes["B"] <= proof.sizes["S_max"]
+    whole = verification_sizes(xg.compile(path, block="F").graphs, {})
+    assert 2 * whole["B"] > whole["S_max"]  # without it nothing would say so

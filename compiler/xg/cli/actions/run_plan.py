@@ -19,6 +19,9 @@ from xg.cost.mesh_price import Cluster
 from xg.diagnostics.source import Source
 from xg.frontend.choose_plan import plans_of
 from xg.frontend.typed import Settings, shape_project
+from xg.ir.axes import axes_of
+from xg.ir.graph import Program
+from xg.ir.instances import instances
 from xg.syntax.format import format
 from xg.syntax.tokens import tokenize
 from xg_runtime import files
@@ -60,15 +63,10 @@ def _refuse(options: Namespace, wish: Wish) -> None:
     axes = {axis for plan in plans.values() for axis in plan.mesh}
     if given := sorted(axes & wish.settings.keys()):
         raise InputError(f"the search chooses the sizes of the mesh: leave --set {given[0]} out")
-    main = shape_project(wish.project, wish.block, wish.settings).main
-    numbers = main.sizes.bind({**main.sizes.defaults, **_whole(wish.settings)})
-    symbols = {
-        name
-        for value in main.inputs
-        for dim in main.types[value].shape
-        for name in main.sizes.expand(dim).symbols()
-    }
-    missing = sorted(symbols - numbers.keys())
+    program = shape_project(wish.project, wish.block, wish.settings)
+    sizes = program.main.sizes
+    numbers = sizes.bind({**sizes.defaults, **_whole(wish.settings)})
+    missing = sorted(_symbols(program) - {*numbers, *sizes.mesh})
     if missing:
         told = " ".join(f"--set {name}=…" for name in missing)
         raise InputError(f"a plan is chosen for sizes with numbers: {told}")
@@ -96,6 +94,16 @@ def _cluster(options: Namespace) -> Cluster:
 
 
 # ---- the winner as a plan of the file ------------------------------------------------------------
+
+
+def _symbols(program: Program) -> set[str]:
+    """Every size that costs depend on: of axes, and of how often blocks are called."""
+    found: set[str] = set()
+    for graph, symbols in instances(program):
+        counts = [call.count for call in graph.calls if call.count is not None]
+        for dim in (*axes_of(graph), *counts):
+            found.update(graph.sizes.expand(dim).substitute(symbols).symbols())
+    return found
 
 
 def _refuse_name(file: str, name: str, plans: Collection[str]) -> None:

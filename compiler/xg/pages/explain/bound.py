@@ -20,7 +20,7 @@ from xg.pages.explain.update import update_of
 from xg.pages.explorer.play import is_small
 from xg.verify.examples.judge import judge
 from xg.verify.examples.recompute import Array, Recomputation
-from xg.verify.proof_sizes import verification_sizes
+from xg.verify.proof_sizes import sizes_of_proof
 from xg.verify.reference import random_inputs as invented
 from xg.verify.reference.interpret import Edge, Interpreter, Record, initial
 from xg_runtime.errors import InputError
@@ -104,14 +104,15 @@ def of_block(
     None where the file itself asks for sizes too large to follow. Raises InputError for a block
     that is written for one of several ranks.
     """
-    draft = compile_project(project, block, settings).graphs
+    compiled = compile_project(project, block, settings)
+    draft = compiled.graphs
     _refuse_ranks(draft)
     read = Read.of(draft.main) if tokens else None
     asked = read.sizes(draft.main, tokens) if read and tokens else dict[str, int]()
     fitting: Settings = {n: size for n, size in asked.items() if n in dims_of(project, block)}
     own = {**fitting, **settings}
     set_ = {name: value for name, value in own.items() if isinstance(value, int)}
-    sizes = verification_sizes(draft, set_)
+    sizes = sizes_of_proof(compiled, set_)
     numbers = {name: n for name, n in sizes.items() if name in dims_of(project, block)}
     program = compile_project(project, block, {**own, **numbers}).graphs
     if not is_small(program):
