@@ -69,3 +69,21 @@ def test_a_block_without_gradients(xg: Xg, folder: Path) -> None:
     said = xg("explain", "no.xg")
     assert said.code == 0
     assert "backward" not in said.out
+
+
+def test_a_block_at_which_no_gradient_arrives(xg: Xg, folder: Path) -> None:
+    """The positions of a row's largest numbers have no gradient; a later call has one."""
+    head = "dim Q = 2\nblock G(X [2, Q]) -> Z [2, Q] {\n    param b []\n"
+    head += "    X -> ⊕<-BC(b) -> tanh : Z\n}\n"
+    head += "block F(X [2, Q], Y [2, Q]) -> H [2, Q], T [2, 1] in Q {\n"
+    chosen, called = (
+        "    X -> G as a -> topk(1) : V [2, 1], T [2, 1] in Q\n",
+        "    Y -> G as b : H\n",
+    )
+    passes: list[str] = []
+    for lines in (chosen + called, called + chosen, chosen + "    Y -> tanh : H\n"):
+        (folder / "chosen.xg").write_text(f"{head}{lines}}}\n", encoding="utf-8")
+        said = xg("explain", "chosen.xg", "-o", "chosen.md")
+        assert (said.code, said.err) == (0, "")
+        passes.append(said.out.strip().removeprefix("chosen.md: "))
+    assert passes == ["6 steps forward, 3 backward"] * 2 + ["6 steps forward, 1 backward"]

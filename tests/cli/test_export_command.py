@@ -91,6 +91,17 @@ def test_inputs_with_names_that_python_or_sizes_have(xg: Xg, folder: Path) -> No
     assert torch.allclose(found, one * two + three)
 
 
+def test_an_input_may_leave_as_it_is(xg: Xg, folder: Path) -> None:
+    text = "dim B\nblock F(X [B, 3]) -> Y [B, 3], Z [B, 3], V [B, 3] {\n"
+    text += "    X : Y\n    X -> tanh : Z\n    X : V\n}\n"
+    (folder / "same.xg").write_text(text, encoding="utf-8")
+    for file in ("same.onnx", "same.pt2"):
+        said = xg("export", "same.xg", "--seed", 0, "-o", file)
+        assert (said.code, said.err) == (0, "")
+    graph = onnx.load(str(folder / "same.onnx")).graph
+    assert [each.name for each in (*graph.input, *graph.output)] == ["X", "Y", "Z", "V"]
+
+
 @pytest.mark.parametrize("left", ["y", "k"])
 def test_a_cell_by_itself_has_a_state_that_comes_and_goes(xg: Xg, folder: Path, left: str) -> None:
     """One name for an input and an output, or one value under two names, is no ONNX."""

@@ -56,6 +56,38 @@ def test_a_plan_gives_what_one_device_gives(xg: Xg, folder: Path) -> None:
         assert all(np.array_equal(params[name], drawn[name]) for name in params | drawn)
 
 
+WHOLE = """\
+dim B = 4, D = 3
+mesh N_D = 2
+block F(X [B, D], t [B, D]) -> loss [] {
+    param W [D, D]
+    X -> •<=W -> tanh : H [B, D] -> MSE<-t : loss
+}
+plan Whole of F {
+    X [B, D]
+}
+"""
+
+
+def test_a_plan_may_divide_nothing(xg: Xg, folder: Path) -> None:
+    (folder / "whole.xg").write_text(WHOLE, encoding="utf-8")
+    draw = np.random.default_rng(0).standard_normal
+    arrays.write(folder / "rows.npz", {"X": draw((40, 3)), "t": draw((40, 3))})
+    plan = ("--plan", "Whole")
+    run = ("run", "whole.xg", "--inputs", "rows.npz", "--seed", 0, *plan)
+    assert xg(*run, "-o", "out.npz", "--keep", "H").code == 0
+    train = ("train", "whole.xg", "--data", "rows.npz", "--steps", 2, *plan, "--out")
+    assert xg(*train, "trained").code == 0
+    for words in ((*run, "-o", "out.npz"), (*train, "again")):
+        said = xg(*words, "--on", "simulated")
+        assert said.code == 1
+        divides = "Whole divides nothing of F"
+        assert said.err.endswith(f"xg: --on simulated is for parallel programs: {divides}\n")
+    assert "1 parallel program: all proven" in xg("verify", "whole.xg", *plan).out
+    proven = xg("verify", "whole.xg", *plan, "--on", "processes")
+    assert "1 parallel program: all proven" in proven.out
+
+
 @pytest.mark.usefixtures("warm_ranks")
 def test_ranks_that_are_processes_compute_the_same(xg: Xg, folder: Path) -> None:
     (folder / "net.xg").write_text(COUNTED, encoding="utf-8")

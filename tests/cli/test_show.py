@@ -159,6 +159,17 @@ def test_a_step_in_every_form(xg: Xg) -> None:
         compile(code, "llama", "exec")
 
 
+def test_a_step_is_of_one_device(xg: Xg, folder: Path) -> None:
+    text = "dim S, D\nmesh N_T = 2\nblock F(X [S, D]) -> Y [S, D] {\n    param W [D, D]\n"
+    text += "    X -> •<=W : Y\n}\nplan P of F {\n    W [D/N_T, D]\n}\n"
+    (folder / "cut.xg").write_text(text, encoding="utf-8")
+    assert xg("show", "cut.xg", "--pass", "step", "--as", "torch").code == 0
+    said = xg("show", "cut.xg", "--pass", "step", "--as", "torch", "--plan", "P")
+    assert (said.code, said.out) == (1, "")
+    assert "F is of one of several ranks: a step cannot follow" in said.err
+    assert "leave the plan out: a step is of one device" in said.err
+
+
 def test_what_looks_ahead_is_named(xg: Xg) -> None:
     refused = xg("show", str(DIAGRAMS / "models" / "bert.xg"), "--block", "BERT", "--pass", "step")
     assert refused.code == 1

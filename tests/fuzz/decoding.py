@@ -17,6 +17,7 @@ from xg.diagnostics.diagnostic import DiagnosticError
 from xg.ir.graph import Program
 from xg.ir.parameters import state_shapes
 from xg.passes.decode_step import decode_step, prologue
+from xg.passes.eliminate_dead import eliminate_dead
 from xg.passes.pipelines import FUSED_STEP
 from xg.passes.runner import run
 from xg.verify.reference.bind_sizes import BadInput
@@ -47,7 +48,7 @@ def step_failures(
             if derived:
                 yield f"no step of {name}: {error}"
             continue  # refused, with a reason
-        given = Interpreter(once, params).forward(inputs)[0] if once else {}
+        given = Interpreter(eliminate_dead(once), params).forward(inputs)[0] if once else {}
         try:
             yield from _differences(step, sizes, params, {**inputs, **given}, expected, seed)
         except (DiagnosticError, BadInput):

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from fuzz import plans, texts
 from fuzz.again import again_failure
+from fuzz.commands import command_failure
 from fuzz.faults import fault_failure
 from fuzz.generation import generation_program, prove_generation
 from fuzz.hunt import Found, failure, hunt, smallest
@@ -81,6 +82,11 @@ def _again(seed: int) -> Failed | None:
     return Failed(text.encode(), message) if message else None
 
 
+def _command(seed: int) -> Failed | None:
+    text, message = command_failure(seed)
+    return Failed(text.encode(), message) if message else None
+
+
 def _fault(seed: int) -> Failed | None:
     message = fault_failure(seed)
     return Failed(message.encode(), message) if message else None
@@ -95,6 +101,7 @@ KINDS = {
         Kind("steps", "models that generate, in pieces against whole", 20_000, _step),
         Kind("texts", "texts changed by token and by byte, bombs", 500_000, _text),
         Kind("payloads", "eight texts each that try to get out of an output", 12_500, _payload),
+        Kind("commands", "random programs, through commands", 20_000, _command),
         Kind("again", "outputs of five programs, in other surroundings", 2_000, _again),
         Kind("faults", "writes met by a full disk, Ctrl-C or a kill", 20_000, _fault, ".case"),
     )

@@ -36,7 +36,7 @@ def compute(given: InputArrays, options: Namespace) -> tuple[Arrays, Arrays]:
 def kept(given: InputArrays, params: Arrays, options: Namespace) -> Arrays:
     """The kept edges, computed by the interpreter, which has them all; from ranks, reassembled."""
     program, seed = given.program, options.dropout
-    if program.distributed is None:
+    if not program.mesh:
         interpreter = Interpreter(program.graphs, params, seed)
         record = interpreter.forward(given.inputs)[1]
         if given.cotangents is None:

@@ -122,9 +122,22 @@ def write_onnx(
         ) from error
     assert written is not None
     proto = written.model_proto
+    _keep_inputs(proto.graph, list(shapes))
     _name_sizes(proto.graph, shapes)
     _tell_apart(proto.graph, outputs)
     return proto.SerializeToString(deterministic=True)
+
+
+def _keep_inputs(graph: Any, inputs: Sequence[str]) -> None:  # noqa: ANN401 - of protobuf
+    """Give inputs their names again, which those that leave as they are lose to outputs."""
+    for value, name in zip(graph.input, inputs, strict=True):
+        if value.name != name:
+            copied = graph.node.add()
+            copied.name, copied.op_type = f"{name}_kept", "Identity"
+            copied.input.append(name)
+            copied.output.append(value.name)
+            graph.node.insert(0, graph.node.pop())  # before the nodes that read it
+            value.name = name
 
 
 def _tell_apart(graph: Any, outputs: Sequence[str]) -> None:  # noqa: ANN401 - of protobuf

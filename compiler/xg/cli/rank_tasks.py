@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from types import ModuleType
 from typing import Any, cast
 
 from xg.cli.actions.run_train import folder_of, train_in_folder
@@ -34,7 +36,7 @@ def run(options: dict[str, Any], arrays: Arrays) -> Answer:
     module = cast(
         Module, find(options["backend"]).on_arrays(code, options["half"], **options["where"])
     )
-    cuts = code.cuts()
+    cuts = _cuts(code)
     own = {
         kind: local_shards(_of(kind, arrays), cuts) for kind in ("inputs", "params", "cotangents")
     }
@@ -61,7 +63,7 @@ def verify(options: dict[str, Any], arrays: Arrays) -> Answer:
         code = load(comparison["source"], f"trial_{place}")
         own_arrays = {kind: _of(f"{place}/{kind}", arrays) for kind in comparison["kinds"]}
         module = cast(Module, find(options["backend"]).on_arrays(code))
-        ran = run_rank(module, code.cuts(), own_arrays, comparison["seed"])
+        ran = run_rank(module, _cuts(code), own_arrays, comparison["seed"])
         kinds = {"outputs": ran.outputs, "gradients": ran.gradients, "moved": ran.moved}
         for kind, own in kinds.items():
             results |= {f"{place}/{kind}/{name}": array for name, array in own.items()}
@@ -118,6 +120,11 @@ def compare(options: dict[str, Any], arrays: Arrays) -> Answer:
     words = parse("compare", options["words"])
     project = open_project(words.file)
     return seen_of_stage(project, words) if stages_of(project, words) else seen(project, words)
+
+
+def _cuts(code: ModuleType) -> Mapping[str, ShardSpec]:
+    """The parts of arrays that a rank has; a plan may divide nothing."""
+    return code.cuts() if hasattr(code, "cuts") else {}
 
 
 def _of(kind: str, arrays: Arrays) -> dict[str, Array]:

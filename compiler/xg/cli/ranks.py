@@ -45,13 +45,16 @@ class Ranks:
         Raises DiagnosticError for more than are allowed, and where torch is missing; InputError
         where `--on` has nothing to be about.
         """
-        if program.distributed is None:
+        if not program.mesh:
             if options.on is None:
                 return None
-            raise InputError(
-                f"--on {options.on} is for parallel programs: --plan NAME chooses how "
-                f"{program.graphs.main.block} is divided"
+            block, plan = program.graphs.main.block, program.graphs.plan
+            how = (
+                f"{plan.name} divides nothing of {block}"
+                if plan
+                else f"--plan NAME divides {block}"
             )
+            raise InputError(f"--on {options.on} is for parallel programs: {how}")
         sizes = program.mesh
         device = "cuda" if getattr(options, "device", "cpu") == "cuda" else "cpu"
         ranks = cls(options.on or "simulated", sizes, options.timeout, device=device)

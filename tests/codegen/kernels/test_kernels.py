@@ -60,12 +60,23 @@ def in_type(arrays: Sequence[Array | None], dtype: str) -> list[Array | None]:
     return [None if a is None else a.astype(kinds.get(a.dtype.kind, a.dtype)) for a in arrays]
 
 
+def turned(array: Array) -> Array:
+    """The same array, the last axis but one innermost in memory, as that of a transpose."""
+    if array.ndim == 1:
+        return np.repeat(array, 2)[::2]
+    return np.swapaxes(array, -1, -2).copy().swapaxes(-1, -2) if array.ndim else array
+
+
 def results(
-    case: Case, backend: str, function: Function, dtype: str = "float64"
+    case: Case,
+    backend: str,
+    function: Function,
+    dtype: str = "float64",
+    laid: Callable[[Array], Array] = np.asarray,
 ) -> list[Array | None]:
     """The results of a kernel for a case; operands that it may not overwrite stay unchanged."""
     own, before = as_arrays_of(backend), in_type(case.arrays, dtype)
-    given = [None if a is None else own(a) for a in in_type(case.arrays, dtype)]
+    given = [None if a is None else own(laid(a)) for a in in_type(case.arrays, dtype)]
     made = function(*given, *case.numbers, *case.drawn)
     names = case.function.head[1:].split(", ")
     for name, old, now in zip(names, before, given, strict=False):
@@ -98,6 +109,14 @@ def test_kernels_compute_the_body_of_a_use(backend: str, use: str) -> None:
         for dtype, tolerance in TOLERANCES.items():
             found = results(case, backend, FUNCTIONS[backend][case.kernel], dtype)
             assert error(found, case, dtype) < tolerance, (case.kernel, case.sizes, case.seed)
+
+
+@pytest.mark.parametrize("use", USES)
+@pytest.mark.parametrize("backend", TABLES)
+def test_kernels_take_arrays_as_a_transpose_leaves_them(backend: str, use: str) -> None:
+    for case in cases(TABLES[backend], *USES[use], use):
+        found = results(case, backend, FUNCTIONS[backend][case.kernel], laid=turned)
+        assert error(found, case) < TOLERANCE, (case.kernel, case.sizes, case.seed)
 
 
 @pytest.fixture(scope="module")

@@ -198,7 +198,7 @@ def cross_entropy(z: Array, t: Array, count: float) -> tuple[Array, Array]:
 
 def d_cross_entropy(dloss: Array, z: Array, t: Array, lse: Array, count: float) -> Array:
     """Gradient of cross-entropy: dZ = (softmax(Z) - onehot(t)) / count · dloss."""
-    dz = z - lse
+    dz = np.ascontiguousarray(z - lse)  # so that its rows are no copies
     np.exp(dz, out=dz)
     rows = dz.reshape(-1, z.shape[-1])
     rows[np.arange(t.size), t.reshape(-1)] -= 1

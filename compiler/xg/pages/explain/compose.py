@@ -9,7 +9,7 @@ from typing import Final
 
 import numpy as np
 
-from xg.diagnostics.lazy_dataclass import dataclass, field
+from xg.diagnostics.lazy_dataclass import dataclass, field, replace
 from xg.diagnostics.source import Span
 from xg.figures.views.backward import backward_drawn
 from xg.figures.views.forward import forward_drawn
@@ -42,12 +42,13 @@ SIZES: Final = 6  # of a file are named
 def compose(bound: Bound) -> ExplainedPage:
     """The page of a program with numbers: the block itself first, then what it calls."""
     main = bound.program.main
-    records = bound.record.by_path()
     counter = count(1)
+    records = bound.record.by_path()
+    uses = [(use, _run_of(use, records)) for use in block_uses(bound.program)]
     sections = tuple(
-        _SectionWriter(bound, use, records[use.path], counter).section()
-        for use in block_uses(bound.program)
-        if use.path in records
+        _SectionWriter(bound, replace(use, path=run.path), run, counter).section()
+        for use, run in uses
+        if run is not None
     )
     page = ExplainedPage(
         title=main.title or main.block,
@@ -62,6 +63,15 @@ def compose(bound: Bound) -> ExplainedPage:
         update=bound.update,
     )
     return labelled(page, bound.axes)
+
+
+def _run_of(use: BlockUse, records: Mapping[str, Record]) -> Record | None:
+    """The run of a block's first use, or of one at which a gradient arrives; None without any."""
+    first = records.get(use.path)
+    if first is None or first.reverse:
+        return first
+    same = (run for run in records.values() if run.graph.key == use.graph.key)
+    return next((run for run in same if run.reverse), first)
 
 
 def _invented(bound: Bound) -> str:
@@ -102,7 +112,7 @@ class _SectionWriter:
     makers: dict[Value, int] = field(default_factory=dict[Value, int])
 
     def __post_init__(self) -> None:
-        """Both passes have run: every value has its numbers."""
+        """Every value of the passes that have run has its numbers."""
         self.naming = BlockNaming.of(self.bound.program, self.use.backward)
         self.values = self.record.reverse or self.record.values
 
@@ -115,7 +125,7 @@ class _SectionWriter:
             drawn.figure, self._tensors(values), self._steps(graph.steps, drawn)
         )
         behind: ExplainedPass | None = None
-        if backward.steps:
+        if backward.steps and self.record.reverse:  # else no gradient arrives here
             reverse = backward_drawn(self.bound.program, backward)
             seeds = self._tensors(backward.cotangents.values())
             behind = ExplainedPass(reverse.figure, seeds, self._steps(backward.steps, reverse))

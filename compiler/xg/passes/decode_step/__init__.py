@@ -85,6 +85,9 @@ def _request(program: Program, output: str | None) -> StepRequest:
         what = f"is one round of a loop, with the state {greek_name(main.carries[0].name)}"
         help = f"a step is of the block that calls it: {main.block} over …"
         raise DiagnosticError.of(NoStep(main.span, main.block, what, help))
+    if program.mesh:
+        help = "leave the plan out: a step is of one device"
+        raise DiagnosticError.of(NoStep(main.span, main.block, "is of one of several ranks", help))
     place, length = _output(main, output)
     whole = (False,) * len(main.types[main.outputs[place]].shape)
     return StepRequest(program.entry, (length,), ((place, whole),), alone=True)
