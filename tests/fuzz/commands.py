@@ -71,7 +71,7 @@ class Scene:
 
     @property
     def of_program(self) -> Sequence[str]:
-        """What all commands take that compile a block."""
+        """The words of all commands that compile a block."""
         return (FILE, *self.chosen, *self.block, *self.plan)
 
     @property
