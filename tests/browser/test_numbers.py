@@ -17,6 +17,7 @@ from ops.trial import Trial
 from pages.explorer.pages import facts, page, program
 from selenium.webdriver import Chrome
 from selenium.webdriver.common.keys import Keys
+from tier import THOROUGH
 
 import xg_runtime.ranks as ranks
 from xg.driver import Program
@@ -118,9 +119,8 @@ PAGES = [
     ("encoder_decoder", None, None),  # one block at two sizes
     ("mlp", "DP × TP", None),
     ("node_i", None, "MLP_sp"),
-    ("transformer", "FSDP_TP", None),
-    ("transformer", "Ring", None),
     ("transformer", "Zigzag", None),
+    *([("transformer", "FSDP_TP", None), ("transformer", "Ring", None)] if THOROUGH else []),
     ("mixtral", "EP", None),
 ]
 HELD = """return numbers(arguments[0], arguments[1]).map(

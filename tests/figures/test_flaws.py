@@ -36,12 +36,13 @@ RECORDED: dict[str, int] = json.loads(RECORD.read_text(encoding="utf-8"))
 
 # Every diagram without a plan, and every plan with the smallest file that names it, or with one
 # whose figures are drawn sooner.
+AS_FSDP = ("ZeRO1", "ZeRO2")  # whose figures differ in their prices alone
 SOONER = {"EP": "deepseek2", "DP_EP": "deepseek2", "SP_VP": "llama"}
 DAILY = some(
     sorted(
         CASES, key=lambda case: (SOONER.get(case[1] or "") != case[0].stem, case[0].stat().st_size)
     ),
-    kind=lambda case: case[0] if case[1] is None else case[1],
+    kind=lambda case: case[0] if case[1] is None else "FSDP" if case[1] in AS_FSDP else case[1],
 )
 
 

@@ -93,7 +93,7 @@ def _ran(scene: Scene) -> Sequence[str]:
     return (*given, *how, *asked, *scene.maybe("--kernels", share=0.3))
 
 
-# What each command takes behind the program, and how often it is tried.
+# The words of each command behind the program, and how often it is tried.
 TRIED: Mapping[str, tuple[int, Callable[[Scene], Sequence[str]]]] = {
     "check": (2, lambda scene: ("--format", scene.one("text", "json", "sarif", "github"))),
     "show": (8, _shown),

@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import pytest
 from fuzz.commands import command_failure
+from tier import THOROUGH
 
 from xg.cli.actions import run_cost
 
-SEEDS = range(60)
+SEEDS = range(300 if THOROUGH else 30)
+CHUNK = 15
 
 
-@pytest.mark.parametrize("start", range(0, len(SEEDS), 15))
+@pytest.mark.parametrize("start", range(0, len(SEEDS), CHUNK))
 def test_no_command_fails_by_itself(start: int) -> None:
-    assert [command_failure(seed) for seed in SEEDS[start : start + 15]] == [("", "")] * 15
+    assert [command_failure(seed) for seed in SEEDS[start : start + CHUNK]] == [("", "")] * CHUNK
 
 
 def test_a_command_that_fails_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -22,7 +24,7 @@ def test_a_command_that_fails_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
         raise KeyError("planted")
 
     monkeypatch.setattr(run_cost, "run", broken)
-    found = [command_failure(seed) for seed in SEEDS[:20]]
+    found = [command_failure(seed) for seed in SEEDS[:10]]
     told = [message for _, message in found if message]
     assert told
     assert all(message.startswith("xg cost case.xg") and "planted" in message for message in told)

@@ -52,7 +52,7 @@ class Ranks:
             how = (
                 f"{plan.name} divides nothing of {block}"
                 if plan
-                else f"--plan NAME divides {block}"
+                else f"--plan NAME chooses how {block} is divided"
             )
             raise InputError(f"--on {options.on} is for parallel programs: {how}")
         sizes = program.mesh

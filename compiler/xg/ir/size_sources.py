@@ -125,11 +125,22 @@ def _telling(shapes: Mapping[str, Shape], sizes: Sizes) -> dict[str, Shape]:
 
 def _is_open(graph: Graph) -> bool:
     """Whether a size of a graph, a number of its operators or of its calls has no number."""
-    dims = {dim for type_ in graph.types.values() for dim in type_.shape}
+    numbered = graph.sizes.defaults
+    return any(
+        name not in numbered
+        for dim in _mentioned(graph)
+        for monomial, _ in dim.terms
+        for name, _ in monomial
+    )
+
+
+def _mentioned(graph: Graph) -> Iterator[Dim]:
+    for type_ in graph.types.values():
+        yield from type_.shape
     for step in graph.steps:
         if isinstance(step, Apply):
-            scalars = (a for a in step.attrs.values() if isinstance(a, Scalar))
-            dims.update(dim for scalar in scalars for dim in scalar.dims())
+            for scalar in step.attrs.values():
+                if isinstance(scalar, Scalar):
+                    yield from scalar.dims()
         elif step.count is not None:
-            dims.add(step.count)
-    return any(name not in graph.sizes.defaults for dim in dims for name in dim.symbols())
+            yield step.count

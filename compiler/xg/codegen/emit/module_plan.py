@@ -24,6 +24,7 @@ class ModulePlan:
     `functions` and `classes` name each graph's functions; `random` are the graphs that draw random
     numbers, `redrawn` those whose backward pass draws them again; `shared` are parameters (graph,
     name) that more than one place has a gradient for.
+    `sources` are the arrays that tell sizes without numbers.
     `above` are the symbols that a graph's callers know, `arguments` those of them that its function
     takes as numbers, `types` the float type and the device, where it has no tensor that has them.
     `stateful` are the graphs that keep something from step to step, or whose calls do. `top` are
