@@ -60,7 +60,7 @@ EIGHTH = tuple(
 # Long steps of a high order lose few digits, short ones cross few kinks.
 STEPS = (
     *((1e-3, FOURTH), (1e-2, EIGHTH), (3e-2, EIGHTH), (1e-3, EIGHTH)),
-    *((3e-4, EIGHTH), (1e-4, EIGHTH), (1e-5, FOURTH), (1e-6, FOURTH)),
+    *((3e-4, EIGHTH), (1e-4, EIGHTH), (1e-5, FOURTH), (1e-6, FOURTH), (1e-7, FOURTH)),
 )
 DROPOUT = 3  # the seed that it is drawn from
 FUSE_AT = (1, 2)  # of eight programs: the first backend's kernels, those of the others
