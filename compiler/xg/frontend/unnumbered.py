@@ -10,6 +10,7 @@ from xg.ir.dim import Dim, product, symbol
 from xg.ir.errors import UnboundSize
 from xg.ir.graph import Apply, Graph, Program
 from xg.ir.known_sizes import closure, implied_sizes
+from xg.ir.loss import is_loss
 from xg.ir.scalar import Scalar
 from xg.ir.size_sources import SizeSources, carried_symbols, own_shapes
 from xg.passes.eliminate_dead import eliminate_dead
@@ -43,10 +44,11 @@ def _needed(graph: Graph, untold: dict[str, list[str]]) -> Iterator[Dim]:
         yield from type_.shape
     for step in graph.steps:
         if isinstance(step, Apply):
-            yield from _numbers(step.attrs.values())
+            # Gradients of norms take means in turn; those of other means divide by their number.
+            divides = step.op.adjoint is None or is_loss(step)
             for expr in step.body(graph.types).order():
                 yield from (*expr.shape, *_numbers(value for _, value in expr.attrs))
-                if expr.prim == "mean":
+                if expr.prim == "mean" and divides:
                     yield product(expr.args[0].shape[axis] for axis in expr.axes())
         else:
             yield from [] if step.count is None else [step.count]

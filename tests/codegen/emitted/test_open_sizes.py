@@ -170,3 +170,32 @@ def test_what_no_output_needs_tells_nothing() -> None:
     for each, codes in ((text, set[str]()), (dead, {"XG0501"})):
         found = check_choices(parse_project(each.encode()))
         assert {d.code for d in found if d.code == "XG0501"} == codes
+
+
+ENOUGH = {
+    "a loss that divides by its weights": """\
+dim S, H = 6, N_H, D_h = H/N_H
+block F(A [D_h, S, 5], t [D_h, S] in 5, w [D_h, S] in 2) -> Y [] {
+    A -> CE<-t<-w : Y
+}
+""",
+    "a norm whose gradient takes means": """\
+dim B, P, F = B*P
+block F(X [F, 3]) -> Y [F, 3] {
+    param γ, β [3]
+    X -> BN(γ, β) : Y
+}
+""",
+    "a mean that divides by its number": """\
+dim B, P, F = B*P
+block F(X [F, 3]) -> Y [3] {
+    X -> mean[F] : Y
+}
+""",
+}
+
+
+@pytest.mark.parametrize("name", ENOUGH)
+def test_a_product_is_enough_where_no_number_needs_its_factors(name: str) -> None:
+    assert check_choices(parse_project(ENOUGH[name].encode())) == ()
+    assert len(modules(xg.compile(source=ENOUGH[name]))) == 2 * len(backends())
