@@ -75,17 +75,22 @@ def test_sizes_that_the_backward_pass_keeps_stay_free(
     assert torch.allclose(module(X=X)["Y"], X.mean((1, 2)), atol=1e-6)
 
 
+def exported(xg: Xg, folder: Path, text: str) -> tuple[Any, Any]:
+    """The graph of an .onnx and the module of a .pt2 that a text is exported to."""
+    (folder / "block.xg").write_text(text, encoding="utf-8")
+    for file in ("block.onnx", "block.pt2"):
+        said = xg("export", "block.xg", "--seed", 0, "-o", file)
+        assert (said.code, said.err) == (0, "")
+    graph = onnx.load(str(folder / "block.onnx")).graph
+    return graph, torch.export.load(folder / "block.pt2").module()
+
+
 def test_inputs_with_names_that_python_or_sizes_have(xg: Xg, folder: Path) -> None:
     """λ is a word of Python, and H a size."""
     text = "dim B, H\nblock F(λ [H, B], H [H, B], self [B]) -> Y [H, B] {\n"
     text += "    λ -> ⊙<-H -> ⊕<-BC(self) : Y\n}\n"
-    (folder / "names.xg").write_text(text, encoding="utf-8")
-    for file in ("names.onnx", "names.pt2"):
-        said = xg("export", "names.xg", "--seed", 0, "-o", file)
-        assert (said.code, said.err) == (0, "")
-    graph = onnx.load(str(folder / "names.onnx")).graph
+    graph, module = exported(xg, folder, text)
     assert [each.name for each in graph.input] == ["lambda", "H", "self"]
-    module = torch.export.load(folder / "names.pt2").module()
     one, two, three = torch.randn(3, 5), torch.randn(3, 5), torch.randn(5)
     found = module(lambda_=one, H_2=two, self_=three)["Y"]
     assert torch.allclose(found, one * two + three)
@@ -94,27 +99,21 @@ def test_inputs_with_names_that_python_or_sizes_have(xg: Xg, folder: Path) -> No
 def test_an_input_may_leave_as_it_is(xg: Xg, folder: Path) -> None:
     text = "dim B\nblock F(X [B, 3]) -> Y [B, 3], Z [B, 3], V [B, 3] {\n"
     text += "    X : Y\n    X -> tanh : Z\n    X : V\n}\n"
-    (folder / "same.xg").write_text(text, encoding="utf-8")
-    for file in ("same.onnx", "same.pt2"):
-        said = xg("export", "same.xg", "--seed", 0, "-o", file)
-        assert (said.code, said.err) == (0, "")
-    graph = onnx.load(str(folder / "same.onnx")).graph
+    graph, module = exported(xg, folder, text)
     assert [each.name for each in (*graph.input, *graph.output)] == ["X", "Y", "Z", "V"]
+    X = torch.randn(4, 3)
+    assert torch.equal(module(X=X)["Y"], X)
 
 
 @pytest.mark.parametrize("left", ["y", "k"])
 def test_a_cell_by_itself_has_a_state_that_comes_and_goes(xg: Xg, folder: Path, left: str) -> None:
     """One name for an input and an output, or one value under two names, is no ONNX."""
-    (folder / "cell.xg").write_text(
+    text = (
         "dim B, D = 4\nblock Cell(x [B, D]) -> y [B, D] {\n    state h [B, D]\n"
         "    x -> ⊕<-h -> tanh : y -> scale(2) : k\n"
-        f"    next h = {left}\n}}\n".replace(" -> scale(2) : k" if left == "y" else "", ""),
-        encoding="utf-8",
+        f"    next h = {left}\n}}\n".replace(" -> scale(2) : k" if left == "y" else "", "")
     )
-    for file in ("cell.onnx", "cell.pt2"):
-        said = xg("export", "cell.xg", "--seed", 0, "-o", file)
-        assert (said.code, said.err) == (0, "")
-    graph = onnx.load(str(folder / "cell.onnx")).graph
+    graph, _ = exported(xg, folder, text)
     assert [each.name for each in graph.input] == ["x", "h"]
     assert [each.name for each in graph.output] == ["y", "h_next"]
 

@@ -92,6 +92,11 @@ def test_the_interpreter_needs_a_number_for_every_size(xg: Xg, files: Path) -> N
     nothing = "X [B, D*T] has shape [3, 10]: nothing numbers D: --set gives it a number"
     assert said.err == f"xg: ten.npz: {nothing}\n"
     assert xg(*words, "--keep", "H", "--set", "D=2").code == 0
+    for file, length, code in (("g.npz", 10, 0), ("wrong.npz", 9, 1)):
+        arrays.write(files / file, {"Y": np.ones((3, length))})
+        said = xg(*words, "--d-outputs", file)
+        assert said.code == code
+    assert said.err == "xg: wrong.npz: Y has shape [3, 9], expected [3, F] with F = 10\n"
 
 
 @pytest.mark.parametrize("words", [("build", "-o", "there"), ("export", "-o", "row.onnx")])
