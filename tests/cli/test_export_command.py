@@ -155,6 +155,15 @@ def test_a_file_that_differs_is_not_written() -> None:
 SMALL = "dim B, D = 3\nblock Small(x [B, D]) -> y [B, D] { param W [D, D]\n x -> •<=W : y }\n"
 
 
+DRAWN = "dim D = 3\nblock Drawn() -> y [D, D] { normal[D, D](1) -> GELU(exact) : y }\n"
+NONE = """\
+dim B, T, L = 0
+block Layer(x [1, B]) -> y [1, B] { param b [1, B]
+ x -> ⊕<-b : y }
+block Row(x [1, T]) -> y [1, T] { x -> L × Layer as f : y }
+"""
+
+
 def options(seed: int) -> Namespace:
     return Namespace(kernels=False, seed=seed, params=None)
 
@@ -165,10 +174,17 @@ def options(seed: int) -> Namespace:
         (("tiny.xg", "-o", "a.txt"), "a model is exported to a file that ends in .onnx or .pt2"),
         (("sum.xg", "-o", "a.pt2"), "X has a free axis S, and the file would have one length"),
         (("free.xg", "-o", "a.pt2"), "the parameter W [D, D] has no number for D"),
+        (("drawn.xg", "-o", "a.onnx"), "onnxruntime has no Erf for numbers that this file has"),
+        (
+            ("none.xg", "--block", "Row", "-o", "a.pt2"),
+            "a parameter [1, T] of a call that may have no round has no number for T",
+        ),
     ],
 )
 def test_refusals_write_nothing(xg: Xg, folder: Path, words: tuple[str, ...], said: str) -> None:
     (folder / "sum.xg").write_text(SUM, encoding="utf-8")
+    (folder / "drawn.xg").write_text(DRAWN, encoding="utf-8")
+    (folder / "none.xg").write_text(NONE, encoding="utf-8")
     (folder / "free.xg").write_text(SMALL.replace("D = 3", "D"), encoding="utf-8")
     there = set(folder.iterdir())
     refused = xg("export", *words)

@@ -176,13 +176,25 @@ def read_onnx(data: bytes) -> Run:
 
         session: Any = ReferenceEvaluator(proto)
     else:
-        import onnxruntime  # if it is there
-
-        options = onnxruntime.SessionOptions()
-        options.log_severity_level = 3  # errors; its notes are on its own kernels
-        session = onnxruntime.InferenceSession(data, options, providers=["CPUExecutionProvider"])
+        session = _session(data)
 
     def run(inputs: Arrays) -> Mapping[str, Array]:
         return dict(zip(names, session.run(names, inputs), strict=True))
 
     return run
+
+
+def _session(data: bytes) -> Any:  # noqa: ANN401 - of a package that need not be installed
+    """The model in onnxruntime; raises InputError for a node that it has not."""
+    import onnxruntime.capi.onnxruntime_pybind11_state  # if it is there
+
+    options = onnxruntime.SessionOptions()
+    options.log_severity_level = 3  # errors; its notes are on its own kernels
+    try:
+        return onnxruntime.InferenceSession(data, options, providers=["CPUExecutionProvider"])
+    except onnxruntime.capi.onnxruntime_pybind11_state.NotImplemented as error:
+        node = re.search(r"for (\w+)\(", str(error))
+        raise InputError(
+            f"onnxruntime has no {node[1] if node else 'kernel'} for numbers that this file has: "
+            "export to a .pt2"
+        ) from error

@@ -45,13 +45,11 @@ class InputArrays:
             program = at_sizes_of(inputs, project, block, settings, plan, sources=sources)
             notes = sorted(_resized(project, options, program))
         of, whole = _dtype(options), program.on_one_device
-        taken = expected_inputs(whole)
-        fitted = fit(inputs, taken, dtype=of, source=str(options.inputs))
         return cls(
             program,
-            fitted,
+            fit(inputs, expected_inputs(whole), dtype=of, source=str(options.inputs)),
             params and fit(params, expected(whole.params), dtype=of, source=str(options.params)),
-            _cotangents(whole, options, _open_sizes(taken, fitted)),
+            _cotangents(whole, options),
             of,
             notes,
         )
@@ -71,21 +69,14 @@ def _resized(project: Project, options: Namespace, program: Program) -> Iterator
             yield f"note: {taken}; the file says {written[name]}"
 
 
-def _open_sizes(taken: Mapping[str, Expected], inputs: Arrays) -> dict[str, int]:
-    """The lengths of axes that have no number even now, as F of F = D*T."""
-    axes = (zip(want.axes, inputs[name].shape, strict=True) for name, want in taken.items())
-    return {axis: length for each in axes for axis, length in each if isinstance(axis, str)}
-
-
-def _cotangents(program: Program, options: Namespace, sizes: Mapping[str, int]) -> Arrays | None:
+def _cotangents(program: Program, options: Namespace) -> Arrays | None:
     """The cotangents of the float outputs in the file of --d-outputs; a missing one is zero."""
     if options.d_outputs is None:
         return None
     d_outputs = arrays.read(options.d_outputs)
     floats = {name: spec for name, spec in program.outputs.items() if spec.dtype == "float"}
     expectations = {name: want for name, want in expected(floats).items() if name in d_outputs}
-    source = str(options.d_outputs)
-    return fit(d_outputs, expectations, dtype=_dtype(options), source=source, sizes=sizes)
+    return fit(d_outputs, expectations, dtype=_dtype(options), source=str(options.d_outputs))
 
 
 def _dtype(options: Namespace) -> str:

@@ -6,6 +6,8 @@ import re
 from collections.abc import Mapping
 
 from xg.driver import Program
+from xg.ir.size_sources import SizeSources
+from xg.ir.tensor import spell_shape
 from xg_runtime.errors import InputError
 
 
@@ -19,16 +21,28 @@ def refuse_open_parameters(program: Program, why: str, instead: str = "") -> Non
                 f"the parameter {name} [{shape}] has no number for {free[0]}, and {why}: "
                 f"--set {free[0]}=…{instead}"
             )
+    main = program.graphs.main
+    for shape in SizeSources.of(program.graphs).idle(main):
+        unknown = [name for dim in shape for name in main.sizes.computed(dim).symbols()]
+        if free := [name for name in unknown if name not in main.sizes.defaults]:
+            said = spell_shape(main.sizes.fold_shape(shape))
+            raise InputError(
+                f"a parameter {said} of a call that may have no round has no number for {free[0]}, "
+                f"and {why}: --set {free[0]}=…{instead}"
+            )
 
 
 def refuse_no_size(
     program: Program, shapes: Mapping[str, tuple[int, ...]], sources: Mapping[str, str]
 ) -> None:
     """Raise InputError for an axis as [2*T] whose length no T has; others have a number by now."""
+    numbers = program.graphs.main.sizes.defaults
     for name, spec in {**program.inputs, **program.params}.items():
         lengths = shapes.get(name, ())
         for axis, length in zip(spec.shape, lengths, strict=False):
-            if isinstance(axis, str) and [axis] != _symbols(axis):
+            symbols = _symbols(axis)
+            unknown = [name for name in symbols if name not in numbers]
+            if len(unknown) == 1 and symbols != [axis]:  # of two of them code asks for one
                 shape, found = (", ".join(map(str, each)) for each in (spec.shape, lengths))
                 where = f"{sources[name]}: {name}" if sources.get(name) else name
                 raise InputError(

@@ -6,14 +6,14 @@ from collections.abc import Iterable, Iterator
 
 from xg.diagnostics.diagnostic import Diagnostic
 from xg.diagnostics.lazy_dataclass import replace
-from xg.ir.dim import Dim, product, symbol
+from xg.ir.dim import Dim, symbol
 from xg.ir.errors import UnboundSize
 from xg.ir.graph import Apply, Graph, Program
 from xg.ir.known_sizes import closure, implied_sizes
-from xg.ir.loss import is_loss
 from xg.ir.scalar import Scalar
 from xg.ir.size_sources import SizeSources, carried_symbols, own_shapes
-from xg.passes.eliminate_dead import eliminate_dead
+from xg.passes.pipelines import SINGLE
+from xg.passes.runner import run
 
 
 def unnumbered(program: Program) -> Iterator[Diagnostic]:
@@ -23,14 +23,15 @@ def unnumbered(program: Program) -> Iterator[Diagnostic]:
     """
     if not SizeSources.of(program).is_open:
         return
-    program = eliminate_dead(program)
+    program = run(SINGLE, program).result  # a gradient divides by the number of a mean
     sources = SizeSources.of(program)
     untold: dict[str, list[str]] = {}  # of each block
     for key, graph in program.graphs.items():  # callees come first
         shapes = [*own_shapes(graph), *sources.inner(graph).values()]
         carried, sizes = carried_symbols(graph), graph.sizes
         known = {*carried, *sizes.defaults, *sizes.mesh}
-        dims = (*_needed(graph, untold), *(dim for shape in sources.idle(graph) for dim in shape))
+        own = (*_needed(graph, untold), *_needed(program.backwards[key], untold))
+        dims = (*own, *(dim for shape in sources.idle(graph) for dim in shape))
         needed = (name for dim in dims for name in sizes.computed(dim).symbols())
         names, defined = closure(needed, carried, sizes, implied_sizes(shapes, sizes, known))
         untold[key] = [name for name in names if name not in known and name not in defined]
@@ -44,12 +45,8 @@ def _needed(graph: Graph, untold: dict[str, list[str]]) -> Iterator[Dim]:
         yield from type_.shape
     for step in graph.steps:
         if isinstance(step, Apply):
-            # Gradients of norms take means in turn; those of other means divide by their number.
-            divides = step.op.adjoint is None or is_loss(step)
             for expr in step.body(graph.types).order():
                 yield from (*expr.shape, *_numbers(value for _, value in expr.attrs))
-                if expr.prim == "mean" and divides:
-                    yield product(expr.args[0].shape[axis] for axis in expr.axes())
         else:
             yield from [] if step.count is None else [step.count]
             yield from (step.sizes.get(name, symbol(name)) for name in untold[step.callee])

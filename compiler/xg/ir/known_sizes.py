@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Mapping, Sequence
 
 from xg.diagnostics.lazy_dataclass import dataclass
-from xg.ir.dim import Dim, DimError, number, symbol
+from xg.ir.dim import ONE, ZERO, Dim, DimError, number, symbol
 from xg.ir.tensor import Shape, Sizes
 
 
@@ -43,7 +43,10 @@ class ImpliedSize:
 def implied_sizes(
     shapes: Sequence[Shape], sizes: Sizes, known: Collection[str]
 ) -> dict[str, ImpliedSize]:
-    """The sizes beyond those `known` that shapes imply, each behind those that it needs."""
+    """The sizes beyond those `known` that shapes imply, each behind those that it needs.
+
+    An axis of D_h says how large that is, also where nothing says so of D and N_H in D/N_H.
+    """
     axes = [
         (index, axis, *sizes.undivided(sizes.expand(dim)))
         for index, shape in enumerate(shapes)
@@ -59,6 +62,12 @@ def implied_sizes(
                 rest = whole - symbol(open_[0]) * factor
                 found[open_[0]] = ImpliedSize(index, axis, parts, rest, factor)
                 growing = True
+    for index, axis, whole, parts in axes:
+        name = sizes.fold(whole).name
+        if name is None or name in known or name in found or name not in sizes.definitions:
+            continue
+        if not {*known, *found}.issuperset(whole.symbols()):
+            found[name] = ImpliedSize(index, axis, parts, ZERO, ONE)
     return found
 
 
@@ -105,10 +114,10 @@ def closure(
         elif name not in names:
             names[name] = None
             parts = None
-            if name not in places and name in sizes.definitions:
-                parts = sizes.definition(name).symbols()
-            elif name not in places and name in implied:
+            if name not in places and name in implied:
                 parts = implied[name].symbols()
+            elif name not in places and name in sizes.definitions:
+                parts = sizes.definition(name).symbols()
             if parts is not None:
                 stack.append((name, True))
                 stack.extend((part, False) for part in reversed(parts))

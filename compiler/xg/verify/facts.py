@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 from math import prod
 
@@ -134,6 +134,18 @@ def bounds(program: Program) -> Iterator[tuple[Dim, Dim]]:
     for graph, symbols in instances(program):
         for _, fact in facts_of(graph):
             yield fact.smaller.substitute(symbols), fact.larger.substitute(symbols)
+
+
+def divisor_of(name: str, wholes: Iterable[Dim], candidates: Iterable[int]) -> int | None:
+    """The first candidate that divides what a symbol alone divides, as N_H in 6/N_H; else None."""
+    parts = [
+        (coefficient.numerator, -monomial[0][1])
+        for dim in wholes
+        for monomial, coefficient in dim.terms
+        if [each for each, _ in monomial] == [name] and monomial[0][1] < 0
+    ]
+    fitting = (n for n in candidates if all(whole % n**power == 0 for whole, power in parts))
+    return next(fitting, None) if parts else None
 
 
 def _means(program: Program) -> Iterator[Dim]:

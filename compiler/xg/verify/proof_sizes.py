@@ -20,7 +20,7 @@ from xg.ir.dim import ONE, Coefficient, Dim, DimError, Monomial, number, symbol
 from xg.ir.graph import Program
 from xg.ir.instances import instances
 from xg.ir.scalar import Scalar, ScalarError
-from xg.verify.facts import SizeFacts, bounds, size_facts
+from xg.verify.facts import SizeFacts, bounds, divisor_of, size_facts
 
 PRIMES: Final = tuple(n for n in range(2, 80) if all(n % divisor for divisor in range(2, n)))
 ROUNDS: Final = 2  # of every repetition
@@ -71,8 +71,11 @@ def verification_sizes(
     search = _Search(replace(facts, dims=dims, bounds=bounds).written(written), dict(given))
     while (stuck := search.stuck()) is not None:
         for name in stuck:  # no multiple helps: keep the file's own numbers there
+            divisor = divisor_of(name, search.known_wholes(), (*PRIMES, 1))
             if name in written:
                 search.fixed[name] = written[name]
+            elif divisor is not None:
+                search.fixed[name] = divisor
         if not stuck or not set(stuck) <= search.fixed.keys():
             break
         search.factors.clear()
@@ -107,7 +110,7 @@ class _Search:
     def stuck(self) -> tuple[str, ...] | None:
         """Make every size whole by multiples; the symbols of one where that fails, or None."""
         for _ in range(len(self.facts.wholes) * len(self.free) + 1):
-            terms = [term for dim in self.facts.wholes for term in self._known(dim).terms]
+            terms = [term for dim in self.known_wholes() for term in dim.terms]
             terms.sort(key=lambda term: len(term[0]))  # H/P before H*W/P^2, which it settles too
             missing = next((term for term in terms if self._needs(term) != ONE), None)
             if missing is None:
@@ -118,8 +121,7 @@ class _Search:
 
     def _beside(self, number: Term) -> tuple[str, ...]:
         """The symbols of a size that no multiple makes whole: k of H/4 + k/2 - 1/2."""
-        dims = map(self._known, self.facts.wholes)
-        dim = next((dim for dim in dims if number in dim.terms), Dim(()))
+        dim = next((dim for dim in self.known_wholes() if number in dim.terms), Dim(()))
         parts = number[1].denominator
         halved = (name for term, each in dim.terms if each.denominator == parts for name, _ in term)
         return tuple(dict.fromkeys(halved)) or dim.symbols()
@@ -136,12 +138,14 @@ class _Search:
 
     def _is_whole(self, name: str) -> bool:
         """Whether a multiple is one, and every size whole for all primes."""
-        terms = [term for dim in self.facts.wholes for term in self._known(dim).terms]
+        terms = [term for dim in self.known_wholes() for term in dim.terms]
         whole = all(coefficient.denominator == 1 for _, coefficient in self.factors[name].terms)
         return whole and all(self._needs(term) == ONE for term in terms)
 
-    def _known(self, dim: Dim) -> Dim:
-        return dim.substitute({name: number(value) for name, value in self.fixed.items()})
+    def known_wholes(self) -> list[Dim]:
+        """The sizes that must be whole, with the numbers that are settled."""
+        settled = {name: number(value) for name, value in self.fixed.items()}
+        return [dim.substitute(settled) for dim in self.facts.wholes]
 
     def _needs(self, term: Term) -> Dim:
         """The factor by which a term must be multiplied to be whole for all primes."""

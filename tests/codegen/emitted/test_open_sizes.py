@@ -32,6 +32,12 @@ block F(X [B, N + k - 1], W [k]) -> Y [B, N] {
     U -> ⊙<-(W -> sum[k] -> BC) : Y
 }
 """
+HALF = """\
+dim B, T, M = (T + 1)/2
+block F(X [B, (T + 1)/2]) -> Y [B, T] {
+    X -> sum[M] -> BC[b -> b, t=T] : Y [B, T]
+}
+"""
 HEADS = """\
 dim B, D, N_H = 2, D_h = D/N_H
 block F(X [B, D_h]) -> Y [B, D] {
@@ -61,13 +67,36 @@ block F(X [B, D]) -> Y [B, D], Z [B, E] {
     zeros[B, E] : Z
 }
 """.replace("zeros[B, E] : Z", "Y -> mean[D] -> BC[b -> b, e=E] : Z")
+HEAD = """\
+dim B, E, H, N_H, D_h = H/N_H
+block G(X [B, E]) -> Y [B, E] {
+    param W [D_h, E]
+    bernoulli[B, D_h](0.3) -> •<=W -> ⊕<-X : Y
+}
+block F(X [B, E]) -> Y [B, E] {
+    X -> G(H=H, N_H=N_H) as g : Y
+}
+"""
+# A mean divides by H/N_H in its gradient, and nothing asks for that.
+IDLE = """\
+dim B, E, H, N_H, D_h = H/N_H
+block G(X [B], W [E]) -> Y [B] {
+    X -> ⊕<-(W -> stop -> sum[E] -> BC) : Y
+}
+block F(X [B], V [D_h, E]) -> Y [B] {
+    X, (V -> mean[D_h]) -> G : Y
+}
+"""
 # A text, the shapes of its arrays, those of its outputs, and an array of another shape with which
 # no sizes agree.
 Shapes = dict[str, tuple[int, ...]]
 TOLD: dict[str, tuple[str, Shapes, Shapes, Shapes, Shapes | None]] = {
     "a multiple": (HALVES, {"X": (3, 10)}, {}, {"Y": (3, 5)}, {"X": (3, 9)}),
     "a sum": (CUT, {"X": (2, 9), "W": (3,)}, {}, {"Y": (2, 7)}, {"X": (2, 2)}),
+    "a half of a sum": (HALF, {"X": (2, 4)}, {}, {"Y": (2, 7)}, None),
     "a part": (HEADS, {"X": (3, 5)}, {}, {"Y": (3, 10)}, None),
+    "a mean of no gradient": (IDLE, {"X": (3,), "V": (4, 5)}, {}, {"Y": (3,)}, None),
+    "a part in a call": (HEAD, {"X": (3, 4)}, {"g.W": (2, 4)}, {"Y": (3, 4)}, None),
     "a parameter of a call": (
         INNER,
         {"X": (3, 4)},

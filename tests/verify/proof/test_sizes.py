@@ -102,6 +102,8 @@ def test_what_is_given_stays(tmp_path: Path) -> None:
     fixed = sizes_of(text, tmp_path, {"D": 64})
     assert fixed["D"] == 64
     assert fixed["N_H"] == 4  # no prime divides 64, so the file's own number stays
+    several = text.replace("N_H = 4", "N_H").replace("R : Q", "R : W [B, S, N_H, D_h] -> R : Q")
+    assert sizes_of(several, tmp_path, {"D": 35})["N_H"] == 5  # it has none: a divisor of 35
 
 
 APART = """dim B, D = 8, N_L = 12, N_0 = 1, N_1 = N_L - N_0

@@ -12,10 +12,9 @@ from xg.cli.exits import FINE, USAGE
 from xg.cli.input_arrays import InputArrays
 from xg.cli.lacking_sizes import refuse_open_parameters
 from xg.codegen.backend import default, find
-from xg.verify.reference.bind_sizes import BadInput
 from xg_runtime import arrays
 from xg_runtime.arrays import ENDINGS
-from xg_runtime.errors import FileError, InputError
+from xg_runtime.errors import FileError
 
 
 def run(options: Namespace, console: Console) -> int:
@@ -37,10 +36,7 @@ def run(options: Namespace, console: Console) -> int:
         refuse_open_parameters(of, "it is drawn from a seed", instead)
     results, params = compute(input_arrays, options)
     if options.keep:
-        try:
-            results |= kept(input_arrays, params, options)
-        except BadInput as error:  # of an axis F = D*T code needs F, and the interpreter D and T
-            raise InputError(f"{options.inputs}: {error}: --set gives it a number") from error
+        results |= kept(input_arrays, params, options)
     arrays.write(options.out, results)
     if options.save_params:
         arrays.write(options.save_params, params)

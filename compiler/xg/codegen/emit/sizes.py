@@ -41,16 +41,18 @@ def spell_factor(dim: Dim) -> str:
 def spell_implied(size: ImpliedSize, array: str) -> str:
     """A size by the length of an axis that is no size by itself: ``X.shape[0] // 2``."""
     length = Text(f"{array}.shape[{size.axis}]")
-    if size.parts != ONE:
-        length = infix(length, "*", spell_dim(size.parts), Precedence.PRODUCT)
-    if size.rest != ZERO:
-        adds = spell_dim(size.rest).text.startswith("-")
-        rest = spell_dim(size.rest * -1 if adds else size.rest)
+    scale = denominator_of(size.rest)  # T of [(T + 1)/2] is 2*length - 1: 1/2 is no whole number
+    parts, rest, factor = size.parts * scale, size.rest * scale, size.factor * scale
+    if parts != ONE:
+        length = infix(length, "*", spell_dim(parts), Precedence.PRODUCT)
+    if rest != ZERO:
+        adds = spell_dim(rest).text.startswith("-")
+        rest = spell_dim(rest * -1 if adds else rest)
         length = infix(length, "+" if adds else "-", rest, Precedence.SUM)
-    below = denominator_of(size.factor)
+    below = denominator_of(factor)
     if below != ONE:
         length = infix(length, "*", spell_dim(below), Precedence.PRODUCT)
-    if (above := size.factor * below) != ONE:
+    if (above := factor * below) != ONE:
         length = infix(length, "//", spell_dim(above), Precedence.PRODUCT)
     return length.text
 

@@ -102,7 +102,9 @@ class _Section:
         """Names for the classes of one callee; without gradients or functions it has no step."""
         names = self.plan.operators.names
         base = self.plan.classes[key].removesuffix("Saved")
-        if key not in self.plan.recurrences and self.writer.program.backwards[key].gradients:
+        backward = self.writer.program.backwards[key]
+        derives = backward.gradients or backward.calls  # which may have parameters with gradients
+        if key not in self.plan.recurrences and derives:
             self.steps[key] = names.fresh(f"{base}Step")
         if self.plan.has_path(self.writer.program.graphs[key]):
             self.modules[key] = names.fresh(base)

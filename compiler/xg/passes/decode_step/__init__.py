@@ -203,9 +203,10 @@ def _params(
     read: dict[StepRequest, dict[Value, None]] = {request: {} for request in plans}
     lent: set[tuple[StepRequest, str]] = set()
     for request, plan in plans.items():
-        for part in plan.parts:
-            if not isinstance(part, Kept):
-                read[request].update((v, None) for v, _ in part.inputs if v.role == "param")
+        tokens = [(plan.graph.outputs[place], whole) for place, whole in request.outputs]
+        tokens += [t for part in plan.parts if not isinstance(part, Kept) for t in part.inputs]
+        values = (value for value, _ in map(plan.resolved, tokens))
+        read[request].update((value, None) for value in values if value.role == "param")
         calls = {p.step.path: p.request for p in plan.parts if isinstance(p, StepCall | StepLoop)}
         for value in plan.graph.foreign:
             path, _, name = str(value.name).partition(".")

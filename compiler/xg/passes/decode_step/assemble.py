@@ -77,9 +77,7 @@ class Assembler:
     # ---- values ---------------------------------------------------------------------------------
 
     def _value(self, token: Token) -> Value:
-        while token in self.plan.alias:
-            token = self.plan.alias[token]
-        value, whole = token
+        token = value, whole = self.plan.resolved(token)
         if value.role == "param":
             return value
         if token not in self.values:

@@ -113,6 +113,12 @@ class StepPlan:
                 positions = PositionSymbols(positions.length, part.past)
         return positions.type(self.type_of(value), whole)
 
+    def resolved(self, token: Token) -> Token:
+        """The value that a token is at last: dropout leaves its operand as it is."""
+        while token in self.alias:
+            token = self.alias[token]
+        return token
+
     def states_of(self, value: Value) -> frozenset[Whole]:
         """In which states a value occurs."""
         forms = {whole for place, whole in self.inputs if self.graph.inputs[place] is value}
