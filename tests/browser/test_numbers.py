@@ -110,17 +110,17 @@ def test_every_operator_computes_what_numpy_does(
 
 # ---- programs -----------------------------------------------------------------------------------
 
+MORE = [("moe", None, None), ("transformer", "FSDP_TP", None), ("transformer", "Ring", None)]
 PAGES = [
     ("mlp", None, None),  # dropout
     ("gru", None, None),  # a loop
     ("vae", None, None),  # random numbers
     ("convnet", None, None),
-    ("moe", None, None),
     ("encoder_decoder", None, None),  # one block at two sizes
     ("mlp", "DP × TP", None),
     ("node_i", None, "MLP_sp"),
     ("transformer", "Zigzag", None),
-    *([("transformer", "FSDP_TP", None), ("transformer", "Ring", None)] if THOROUGH else []),
+    *(MORE if THOROUGH else []),
     ("mixtral", "EP", None),
 ]
 HELD = """return numbers(arguments[0], arguments[1]).map(

@@ -50,7 +50,7 @@ OPENED = [
     ("resnet", 2),  # subscripts of subscripts
     ("resnet.Stage", 2),  # a frame that is narrower than its heading, around two lines
 ]
-LARGE = ("t5", "perceiver")
+LARGEST, LARGE = "t5", ("t5", "perceiver")
 
 
 @pytest.mark.parametrize(
@@ -59,7 +59,7 @@ LARGE = ("t5", "perceiver")
         (name, depth, direction)
         for direction in ("down", "right")
         for name, depth in OPENED
-        if THOROUGH or direction == "down" or name not in LARGE
+        if THOROUGH or (direction == "down" and name != LARGEST) or name not in LARGE
     ],
 )
 def test_an_opened_overview_has_no_flaw(name: str, depth: int, direction: str) -> None:
