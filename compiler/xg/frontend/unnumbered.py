@@ -41,9 +41,8 @@ def _untold(program: Program) -> list[str]:
         carried, sizes = carried_symbols(graph), graph.sizes
         known = {*carried, *sizes.defaults, *sizes.mesh}
         backward = program.backwards.get(key)
-        dims = [dim for shape in sources.idle(graph) for dim in shape]
-        dims += _needed(graph, untold) if backward else (*_needed(graph, untold), *_means(graph))
-        dims += _needed(backward, untold) if backward else ()
+        dims = [*_needed(graph, untold), *(dim for shape in sources.idle(graph) for dim in shape)]
+        dims += _needed(backward, untold) if backward else _means(graph)
         needed = (name for dim in dims for name in sizes.computed(dim).symbols())
         names, defined = closure(needed, carried, sizes, implied_sizes(shapes, sizes, known))
         untold[key] = [name for name in names if name not in known and name not in defined]
