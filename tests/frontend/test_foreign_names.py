@@ -34,7 +34,7 @@ FIRST_TRIES = {
     "Mish": "op Mish(x) = x*tanh(", "lse": "op lse(x [.., D]) = m + log(",
     "log_softmax": "-> S -> ln", "GroupNorm": "no group norm", "Identity": "nothing is needed",
     "unfold": "window[S](k=3)",
-    "render": "xg build", "swish": "SiLU", "chunk": "slice[S]", "RotaryEmbedding": "RoPE",
+    "render": "xg build", "swish": "SiLU", "chunk": "split : u", "RotaryEmbedding": "RoPE",
 }  # fmt: skip
 
 
@@ -53,10 +53,10 @@ FORMULAS = {
     "X / W : Y": "X -> f<-W",
     "X -> X^2 : Y": "op power(x) = x^2",
     "X -> S(dim=-1) : Y": "brackets: `S[T]`",
-    "X -> S(axis=1) : Y": "brackets: S[S]",
+    "X -> S(axis=1) : Y": "S[-1] is the last",
     "Y = X -> tanh": "`X -> tanh : Y`",
     "W_1 = param(D, D)": "`param W_1 [D, D]`",
-    "X -> mean(-1) : Y": "brackets: mean[S]",
+    "X -> mean(-1) : Y": "brackets: mean[-1]",
     "X -> LN(D) : Y": "D is a dim",
     "X -> •<=W.T : Y": "T(W)",
     "X -> •<=W_2 : Y": "param W_2 [D, D]",

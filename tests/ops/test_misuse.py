@@ -206,7 +206,9 @@ def test_advice_fits_the_shapes() -> None:
     assert "op f(p [.., M], c [.., M, D])" in advice(
         Sample({"a": floats(B, S), "b": floats(B, S, D)})
     )
-    assert "BC" in advice(Sample({"a": BSD, "b": floats(S, D, D)}))
+    assert "has to have [B]" in advice(Sample({"a": BSD, "b": floats(S, D, D)}))
+    assert "BC" in advice(Sample({"a": floats(B, V, S, D), "b": floats(B, D, D)}))
+    assert "along S: `-> T -> •<=… -> T`" in advice(Sample({"a": BSD, "b": floats(S, V)}))
     assert "w [D]) = sum[D]" in advice(Sample({"a": BSD, "b": floats(D)}))
     assert "w [D, E]) = sum[D]" in advice(Sample({"a": floats(D), "b": floats(D, D)}))
     assert "transposed" in advice(Sample({"a": BSD, "b": floats(V, D)}))

@@ -1,4 +1,4 @@
-"""Operands whose axes have the names of a port in another order, as [B, C, H, W] for [B, H, W, C].
+"""Operands that have an axis of a port's name at another place, as [B, C, H, W] for [B, H, W, C].
 
 A port's names are its own, and its axes are bound by their places: such a call is no error. It is
 meant where a reordering is written in front of it, as a mixer has; else it may be a slip.
@@ -18,7 +18,6 @@ from xg.ir.tensor import spell_shape
 
 ORDERING: Final = frozenset({"transpose", "reshape"})
 REST: Final = ".."
-EXCHANGED: Final = 2  # names, at least: one alone may be any axis, as D of `op unit(x [.., D])`
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,7 +92,7 @@ def _exchanged(axes: Sequence[str | None], shape: Sequence[Dim], over: str) -> s
         for axis, dim in zip(named, shape[len(shape) - len(named) :], strict=True)
         if axis is not None and axis != dim.name and (over or axis in there)
     ]
-    return ", ".join(apart) if over or len(apart) >= EXCHANGED else ""
+    return ", ".join(apart)
 
 
 def _listed(axes: Sequence[str | None]) -> str:

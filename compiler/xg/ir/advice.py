@@ -49,8 +49,21 @@ def unequal_operands(
     if any(ONE in pair for pair in zip(first, second, strict=True) if pair[0] != pair[1]):
         return ("an axis of 1 is not repeated: R takes it away, then BC repeats along a new one",)
     if Counter(first) == Counter(second):
-        return (f"{sign}<-T(…) brings the operand's axes into the order {spell(first)}",)
+        return (f"{sign}<-{_turn(second, first)}(…) gives the operand's axes as {spell(first)}",)
     return (*_projected(first, second, spell), *_one_name(first, second, spell))
+
+
+def _turn(shape: Shape, wanted: Shape) -> str:
+    """T, or T with a map, that gives the axes of a shape in a wanted order."""
+    if (*shape[:-2], *shape[:-3:-1]) == wanted:
+        return "T"
+    places, letters = list(range(len(shape))), "abcdefghijklmnopqrstuvwxyz"
+    order: list[str] = []
+    for dim in wanted:
+        place = next(place for place in places if shape[place] == dim)
+        places.remove(place)
+        order.append(letters[place])
+    return f"T[{', '.join(letters[: len(shape)])} -> {', '.join(order)}]"
 
 
 def _projected(first: Shape, second: Shape, spell: Callable[[Shape], str]) -> tuple[str, ...]:

@@ -38,7 +38,7 @@ FOREIGN_NAMES: Final[Mapping[str, tuple[str, ...]]] = {
     "scatter": ("index_add", "scatter_add", "segment_sum"),
     "topk": ("top_k", "argmax", "argsort", "sort", "kthvalue"),
     "sinusoid": ("positionalencoding", "positional_encoding", "posenc"),
-    "slice": ("narrow", "chunk", "crop", "cut", "select"),
+    "slice": ("narrow", "crop", "cut", "select"),
     "stop": ("detach", "stop_gradient", "stopgradient", "no_grad", "sg"),
 }  # fmt: skip
 

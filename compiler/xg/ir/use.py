@@ -207,11 +207,11 @@ class Use:
         """
         axes = self.named_axes()
         if len(axes) != 1:
-            meant = self._pointed_at() or self.axis(self.types[0].shape, -1)
+            meant = self.pointed_at() or self.axis(self.types[0].shape, -1)
             raise Misuse(message, help=(re.sub(r"\[\w+\]", f"[{meant}]", help, count=1),))
         return axes[0]
 
-    def _pointed_at(self) -> str:
+    def pointed_at(self) -> str:
         """The axis that integers of the second operand point along, "" if none says so."""
         shape, below = self.types[0].shape, self.types[-1].range
         places = [place for place, dim in enumerate(shape) if dim == below]

@@ -131,14 +131,15 @@ def attributes(
 ) -> Attrs:
     """The attributes of an operator that cuts axes; `facts` and `cut` read them."""
     every = tuple(zip(numbers, lengths, counts, strict=True))
+    spans = dict.fromkeys(str(each.span) for each in numbers)
     for each, length, count in every:
-        _check(use, each, length, count)
+        _check(use, each, length, count, tuple(spans))
     cuts = tuple(each.cut(length, count) for each, length, count in every)
     return {"axes": tuple(axes), "cuts": cuts, "behind": tuple(each.behind for each in numbers)}
 
 
-def _check(use: Use, numbers: Cutting, length: Dim, count: Dim) -> None:
-    """Refuse a number of windows that no sizes can have."""
+def _check(use: Use, numbers: Cutting, length: Dim, count: Dim, spans: Sequence[str] = ()) -> None:
+    """Refuse a number of windows that no sizes can have; `spans` are those along all axes."""
     short = (length + numbers.before + numbers.behind - numbers.span).constant
     axis = f"an axis of {use.sizes.fold(length)}"
     if short is not None and short < 0:
@@ -152,6 +153,9 @@ def _check(use: Use, numbers: Cutting, length: Dim, count: Dim) -> None:
         help = (f"pad={(span - 1) // 2} {kept}",) if fits else ()
         if span and span % 2 == 0 and count == length and numbers.stride == ONE:
             help = (f"a window over {span} positions keeps the length if it is causal",)
+        if help and len(spans) > 1:
+            several = " and ".join(spans)
+            help = (f"pad is one number for all axes: windows over {several} keep one length",)
         raise Misuse(f"{axis} has {has} windows, not {use.sizes.fold(count)}", help=help)
 
 

@@ -20,10 +20,15 @@ LETTERS: Final = "abcdefgh"
 def configure(use: Use) -> Attrs:
     """`axes`, the windows of each, and the number of groups."""
     shape, kernel = use.types[0].shape, use.types[1].shape
-    axes = tuple(sorted(use.named_axes()))
+    named = use.named_axes()
+    axes = tuple(sorted(named))
     if not axes or axes != tuple(range(-1 - len(axes), -1)):
         help = _in_order(use, axes)
         raise Misuse("conv works along the axes in front of the last, its channels", help=help)
+    if named != axes:
+        help = f"name them as {use.spell(shape)} has them, and so the widths of the kernel: "
+        other = "conv has its axes in another order than its operand"
+        raise Misuse(other, help=(f"{help}{_along(use, shape, len(axes))}",))
     widths = ", ".join("k" * len(axes))
     if len(kernel) != len(axes) + 2:
         notes = {1: f"this is {use.spell(kernel)}"}

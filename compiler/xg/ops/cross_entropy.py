@@ -24,6 +24,7 @@ from xg.ir.prim import (
     where,
 )
 from xg.ir.scalar import Scalar, as_scalar, size
+from xg.ir.tensor import Shape, TensorType
 from xg.ir.use import Attrs, Data, Misuse, Number, Use, Word
 
 
@@ -38,6 +39,7 @@ def configure(use: Use) -> Attrs:
         raise Misuse(
             f"CE compares {use.spell(z.shape)} with targets {use.spell(t.shape)}",
             {1: f"one target for each row is {use.spell(z.shape[:-1])}"},
+            _classes_elsewhere(use, z.shape, t),
         )
     if t.range != z.shape[-1]:
         classes = use.sizes.fold(z.shape[-1])
@@ -49,6 +51,18 @@ def configure(use: Use) -> Attrs:
             )
     count = size(product(t.shape)) if use.own["reduction"] == "mean" else as_scalar(1.0)
     return {**use.own, "count": count}
+
+
+def _classes_elsewhere(use: Use, logits: Shape, targets: TensorType) -> tuple[str, ...]:
+    """How the classes come to be the last axis, as which torch has the second."""
+    letters = use.letters(logits)
+    for axis, dim in enumerate(logits):
+        if dim == targets.range and (*logits[:axis], *logits[axis + 1 :]) == targets.shape:
+            moved = [*letters[:axis], *letters[axis + 1 :], letters[axis]]
+            turn = f"T[{', '.join(letters)} -> {', '.join(moved)}]"
+            turned = "T" if axis == len(logits) - 2 else turn
+            return (f"classes are the last axis: `-> {turned} -> CE<-…`",)
+    return ()
 
 
 def forward(

@@ -20,15 +20,23 @@ def configure(use: Use) -> Attrs:
         raise Misuse(
             f"gather takes positions of each {use.spell(x.shape[batch:])}",
             {1: f"these are {use.spell(ids.shape)}, not [{use.spell(x.shape[:batch])[1:-1]}, ..]"},
-            ("repeat the numbers with BC where all take the same",),
+            (_elsewhere(use, axis) or "repeat the numbers with BC where all take the same",),
         )
     length = x.shape[axis]
     if ids.range != length:
         raise Misuse(
             f"gather takes positions of {use.sizes.fold(length)}",
             {1: f"these numbers are not `in {use.sizes.fold(length)}`"},
+            tuple(filter(None, (_elsewhere(use, axis),))),
         )
     return {"axis": axis, "places": axis + 1 - len(ids.shape) + batch, "rows": length}
+
+
+def _elsewhere(use: Use, axis: int) -> str:
+    """The axis along which the numbers point, where it is another one."""
+    there = use.pointed_at()
+    here = use.axis(use.types[0].shape, axis)
+    return f"they point along {there}: gather[{there}]<-…" if there not in ("", here) else ""
 
 
 def forward(x: Expr, ids: Expr, *, axis: int, places: int, rows: Dim) -> Expr:

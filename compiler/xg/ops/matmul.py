@@ -39,17 +39,21 @@ def configure(use: Use) -> Attrs:
         raise Misuse(
             f"matmul cannot line up {use.spell(first)} with {use.spell(second)}",
             {1: "its leading axes must equal the last leading axes of the first, or be absent"},
-            (_line_up_help(first, second),),
+            (_line_up_help(use, first, second),),
         )
     leading = LETTERS[: len(first) - 2]
     shared = leading[len(leading) - batch :]
     return {"spec": f"{leading}ik,{shared}kj->{leading}ij"}
 
 
-def _line_up_help(first: Shape, second: Shape) -> str:
+def _line_up_help(use: Use, first: Shape, second: Shape) -> str:
     if first == second[:-1]:
         own = "op f(p [.., M], c [.., M, D]) = sum[M](p * c)"
         return f"a row for each matrix is an operator of yours: `{own}`"
+    rest = iter(first[:-2])
+    if not all(dim in rest for dim in second[:-2]):
+        there = use.spell(first[-len(second) : -2])
+        return f"in front of its last two axes it has to have {there}, as the first operand has"
     return "repeat the operand with BC, so that the new axis is seen in the figure"
 
 
@@ -66,7 +70,10 @@ def _help(use: Use, first: Shape, second: Shape) -> tuple[str, ...]:
         return ("the second operand fits transposed: <=T(…)",)
     if second[-1] == first[-2] and len(first) == 2:
         return ("they fit turned round: the second one goes on, … -> •<=…",)
-    return (f"it has to be {use.spell((*second[:-2], first[-1], second[-1]))}",)
+    taken = f"it has to be {use.spell((*second[:-2], first[-1], second[-1]))}"
+    if first[-2] == second[-2] and len(second) == 2:
+        return (f"along {use.axis(first, -2)}: `-> T -> •<=… -> T`; along the last axis {taken}",)
+    return (taken,)
 
 
 def forward(a: Expr, b: Expr, *, spec: str) -> Expr:

@@ -138,6 +138,11 @@ class ChainBuilder(TermBuilder):
         return ast.Chain(span, sources, label, ())
 
 
+def _may_be_an_edge(name: str) -> bool:
+    """Whether a name is hardly that of an operator or block."""
+    return not name[0].isupper() or (len(name) == 1 and name not in "CRST")
+
+
 def _nameless(node: ast.NodeUse) -> NamelessResult:
     """The problem of a chain that ends with a node, which may be what its author calls the edge."""
     name, axes = node.operator.name, node.axes
@@ -145,5 +150,5 @@ def _nameless(node: ast.NodeUse) -> NamelessResult:
         return NamelessResult(node.span, name, axes.span.text)
     if node.instance is not None:
         return NamelessResult(node.span, name, "", node.instance.name)
-    bare = node.span.text == name and name.isidentifier() and not name[0].isupper()
+    bare = node.span.text == name and name.isidentifier() and _may_be_an_edge(name)
     return NamelessResult(node.span, name if bare else "")

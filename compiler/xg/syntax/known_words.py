@@ -31,6 +31,9 @@ _BY_NAME: Final = (
     "op f(x [.., S, D], s [.., S]) = x * s",
 )
 _FUNCTION: Final = re.compile(r"(\w+\([^()]*\))\s*:\s*return\s+(.+)")
+_RETURN: Final = (
+    "the head names the outputs; a line makes one where it ends in its name: `-> tanh : Y`"
+)
 _SIGNS: Final = {"STAR", "SLASH", "PLUS", "MINUS", "CARET", "MUL", "ADD", "AT"}
 _NEW_AXES: Final = ("BC", "fill", "normal", "uniform", "bernoulli")  # what their brackets list
 _PORT: Final = 200  # characters of a name with its shape, at most
@@ -53,7 +56,7 @@ def other_word(stop: Stop) -> Repair | None:
     if second.type != "NAME" or (not outside and first is not stop.statement):
         return None
     if span.text == "return":
-        return Repair(errors.OtherWord(span, ("the head names the outputs: leave this line out",)))
+        return Repair(errors.OtherWord(span, (_RETURN,)))
     known = _OUTSIDE if outside else _INSIDE if stop.reader.awaits("statement") else ()
     word = _ELSEWHERE.get(span.text.lower()) or similar(span.text, known, SLIP)
     if word is None or word not in known or (word == "block" and not _HEAD.match(rest)):

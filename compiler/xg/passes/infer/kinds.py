@@ -64,8 +64,11 @@ def _exchanged(node: Apply, slots: Sequence[Data | Tensor], types: Sequence[Tens
     found = ["float" if type_.is_float else "int" for type_ in types]
     pairs = enumerate(zip(kinds, found, strict=False))
     wrong = [place for place, (kind, is_) in pairs if kind not in ("any", is_)]
-    if len(wrong) != PAIR or 0 in wrong or kinds[wrong[0]] != found[wrong[1]]:
+    if len(wrong) != PAIR or kinds[wrong[0]] != found[wrong[1]]:
         return ""
+    if 0 in wrong:
+        first, second = (greek_name(value.name or "…") for value in node.inputs[:2])
+        return f"turn them round: `{second} -> {node.op.glyph}<-{first}`" if wrong[1] == 1 else ""
     order = list(node.inputs[: len(slots)])
     order[wrong[0]], order[wrong[1]] = order[wrong[1]], order[wrong[0]]
     names = [value.name for value in order[1:]]
@@ -86,12 +89,18 @@ def _instead(
     if isinstance(slot, Tensor):
         return ""
     if type_.range is not None:
+        if node.op.name == "matmul" and value is node.inputs[0]:
+            ids, table = (greek_name(each.name or "…") for each in node.inputs)
+            is_table = node.inputs[1].role == "param"
+            return f"rows of a table are `{ids} -> Emb({table})`" if is_table else ""
         if not slot.axes:  # an operator of the language
             return ""
         axes = ", ".join(slot.axes)
         return (
             f"{node.op.glyph} takes integers where its signature says so: {slot.name} [{axes}] in N"
         )
+    if node.op.glyph == "not":
+        return "1 less a float is an operator of yours: `op rest(x) = 1 - x`"
     made = next((step for step in above if value in step.outputs), None)
     if node.op.glyph == "combine":
         return "dispatch gives the places, as its second result"

@@ -18,6 +18,8 @@ from xg.passes.resolve.errors import BadArgument, Refused, UnknownValue, Unknown
 from xg.passes.resolve.expressions import ExpressionReader
 from xg.passes.resolve.instance import BlockInstance
 from xg.passes.resolve.misplaced import (
+    axis_in_brackets,
+    made_elsewhere,
     number_of_values,
     other_argument,
     refuse_padding,
@@ -58,7 +60,7 @@ def op_arguments(
         if isinstance(own, Tensor):
             if argument is not None:
                 try:
-                    tensors.append(_tensor(scope, use, own, argument))
+                    tensors.append(_tensor(scope, use, op, own, argument))
                 except Refused as refused:
                     if not any(isinstance(each, UnknownValue) for each in refused.problems):
                         raise
@@ -105,7 +107,7 @@ def _matched(
             raise Refused(BadArgument(argument.span, f"{node} takes {takes}", help))
         if name not in names or name in matched:
             wrong = f"is given {name} twice" if name in matched else f"takes {takes}, not {name}"
-            help = (f"an axis is named in brackets: {node}[S]",) if name in AXES else ()
+            help = (axis_in_brackets(node, argument),) if name in AXES else ()
             if not help and name not in matched and named is not None:
                 help = tuple(filter(None, (named(argument),)))
             raise Refused(BadArgument(argument.span, f"{node} {wrong}", help))
@@ -113,21 +115,16 @@ def _matched(
     return matched
 
 
-def _tensor(scope: BlockScope, use: ast.NodeUse, own: Tensor, expr: ast.Expr) -> Value:
+def _tensor(scope: BlockScope, use: ast.NodeUse, op: Op, own: Tensor, expr: ast.Expr) -> Value:
     computed = _COMPUTED if use.operator.name == "conv" else ()
     if not isinstance(expr, ast.Path):
         what = f"{own.name} of {use.operator.name} is a parameter"
         raise Refused(BadArgument(expr.span, what, computed))
-    value = scope.path(expr)
+    value, written = scope.path(expr), expr.span.text
     if value.role != "param":
-        raise Refused(
-            BadArgument(
-                expr.span,
-                f"{expr.span.text} is made by another node: it cannot stand in parentheses",
-                computed or (f"let it arrive by an arrow: {use.operator.name}<-{expr.span.text}",),
-                value.span,
-            )
-        )
+        what = f"{written} is made by another node: it cannot stand in parentheses"
+        help = computed or tuple(filter(None, (made_elsewhere(use, op, own, value, written),)))
+        raise Refused(BadArgument(expr.span, what, help, value.span))
     return value
 
 
@@ -137,14 +134,14 @@ def _own(
     match own:
         case Number():
             if expr is not None:
-                return _number(scope, use, expr)
+                return _number(scope, use, op, expr)
             if own.default is not None or own.optional:
                 return None if own.default is None else as_scalar(own.default)
         case Word():
             return _word(scope, own, expr) if expr is not None else own.choices[0]
         case Length():
             if expr is not None:
-                return _length(scope, use, expr)
+                return _length(scope, use, op, expr)
             if own.optional:
                 return None
         case MeshAxis():
@@ -159,18 +156,18 @@ def _own(
     raise Refused(BadArgument(use.span, message, help))
 
 
-def _length(scope: BlockScope, use: ast.NodeUse, expr: ast.Expr) -> Dim:
+def _length(scope: BlockScope, use: ast.NodeUse, op: Op, expr: ast.Expr) -> Dim:
     try:
         return scope.reader.dim(expr)
     except Refused as refused:
-        raise number_of_values(scope, use, refused) from None
+        raise number_of_values(scope, use, op, expr, refused) from None
 
 
-def _number(scope: BlockScope, use: ast.NodeUse, expr: ast.Expr) -> Scalar:
+def _number(scope: BlockScope, use: ast.NodeUse, op: Op, expr: ast.Expr) -> Scalar:
     try:
         return scope.reader.scalar(expr)
     except Refused as refused:
-        raise number_of_values(scope, use, refused) from None
+        raise number_of_values(scope, use, op, expr, refused) from None
 
 
 def _mesh_axis(scope: BlockScope, expr: ast.Expr) -> str:

@@ -93,6 +93,8 @@ _HINTS: Final[dict[str, tuple[str, ...]]] = {  # of names that are not one opera
     ),
     _LOSS: ("l1loss",),
     _PARTS: ("getitem", "index"),
+    "split : u [B, D], v [B, D] gives the parts of an axis, as their shapes say": ("chunk",),
+    "a node that may be left out has a condition: -> LN if norm = before": ("none",),
     "a chain is its own sequence: X -> F -> G": ("sequential", "compose", "modulelist"),
     "a recurrence is a block with a state, called over an axis: -> Cell over S": (
         "lstm", "gru", "rnn", "scan", "rnncell", "lstmcell", "grucell",

@@ -2,20 +2,24 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Sequence
 from typing import Final
 
 from xg.diagnostics.lazy_dataclass import replace
 from xg.diagnostics.similar import similar
+from xg.ir.dim import Dim
 from xg.ir.graph import Value
 from xg.ir.op import Op
-from xg.ir.use import Word
+from xg.ir.use import Tensor, Word
+from xg.ops import find
 from xg.passes.resolve.errors import BadArgument, Refused
 from xg.passes.resolve.scope import BlockScope
 from xg.passes.resolve.size_errors import UnknownSize
 from xg.passes.resolve.units import LocatedBlock
 from xg.syntax import ast
 
+_NORMS: Final = frozenset({"layer_norm", "batch_norm"})
 _WINDOW: Final = (
     "an op of your own: op Window(a [.., S, T]; w) = select(and(i >= j, w > i - j), a, -inf) "
     "where i = range[S](T - S), j = range[T]"
@@ -30,8 +34,16 @@ def to_operator(scope: BlockScope, use: ast.NodeUse, op: Op, argument: ast.Argum
     if node == "S" and written == "causal":
         return "a mask is a part of SM: write `SM(causal) -> S`"
     if not isinstance(argument.value, ast.Path | ast.Call):  # a number, as torch has
-        return f"an axis is named in brackets: {node}[S]"
+        return axis_in_brackets(node, argument)
     return _by_an_arrow(node)
+
+
+def axis_in_brackets(node: str, argument: ast.Argument) -> str:
+    """The axis that an argument means, as brackets name it; torch counts from the front, too."""
+    written = argument.value.span.text
+    if written.isidentifier() or re.fullmatch(r"-\d+", written):
+        return f"an axis is named in brackets: {node}[{written}]"
+    return f"an axis is named in brackets, or counted from the end: {node}[-1] is the last"
 
 
 def other_argument(op: Op, argument: ast.Argument) -> str:
@@ -126,21 +138,29 @@ def _names(shape: ast.Shape) -> tuple[str, ...]:
     return tuple(dim.name for dim in shape.dims if isinstance(dim, ast.Path))
 
 
-def number_of_values(scope: BlockScope, use: ast.NodeUse, refused: Refused) -> Refused:
+def number_of_values(
+    scope: BlockScope, use: ast.NodeUse, op: Op, expr: ast.Expr, refused: Refused
+) -> Refused:
     """A value in the place of a number, with the operator that takes it."""
     node, axes = use.operator.name, use.axes.span.text if use.axes else "[S]"
+    written = expr.span.text
 
     def instead(name: str) -> str:
         if node in ("pick", "slice"):
             return (
                 f"{name} is a value: positions that integers name are taken by gather{axes}<-{name}"
             )
-        if node != "scale":
-            taken = f"where {node} takes it, it arrives by an arrow, {node}<-{name}"
-            return f"{name} is a value, and numbers are made of dims: {taken}"
-        declared = scope.values[name].declared
-        operand = name if declared and declared.shape else f"BC({name})"
-        return f"{name} is a value: write `⊙<-{operand}`"
+        value = scope.values[name]
+        shape = value.declared.shape if value.declared else ()
+        if node == "scale" and written == name:
+            return f"{name} is a value: write `⊙<-{name if shape else f'BC({name})'}`"
+        told = f"{name} is a value, and numbers are made of dims"
+        if node in ("scale", "SM"):
+            return f"{told}: {_scaled(scope, value, shape, written)}{' in front' * (node == 'SM')}"
+        if find(node) is None:
+            return f"{told}: {_as_operand(node, name)}"
+        taken = f": where {node} takes it, it arrives by an arrow, {node}<-{name}"
+        return told + (taken if len(op.data) > 1 else "")
 
     problems = _instead(refused, instead).problems
     if node in ("pick", "slice"):
@@ -151,6 +171,38 @@ def number_of_values(scope: BlockScope, use: ast.NodeUse, refused: Refused) -> R
             for problem in problems
         )
     return Refused(*problems)
+
+
+def _scaled(scope: BlockScope, value: Value, shape: Sequence[Dim], formula: str) -> str:
+    """An operator that multiplies by a formula of a value, and its use."""
+    name, axes = value.name, ", ".join(map(str, shape))
+    others = {*re.findall(r"[^\W\d]\w*", formula)} & {*scope.reader.dims}
+    times = formula if formula == name else "(…)" if others else f"({formula})"
+    is_param = value.role == "param"
+    head = (
+        f"op Scaled(x [..{', ' if axes else ''}{axes}]{';' if is_param else ','} {name} [{axes}])"
+    )
+    use = f"-> Scaled({name})" if is_param else f"-> Scaled<-{name}"
+    return f"write `{head} = x * {times}`, and `{use}`"
+
+
+def made_elsewhere(use: ast.NodeUse, op: Op, own: Tensor, value: Value, written: str) -> str:
+    """How a value that is no parameter arrives, where a parameter is wanted."""
+    node = use.operator.name
+    if op.glyph == "Emb":
+        if value.declared and value.declared.range is not None:
+            return f"integers go in, and the table stands in parentheses: `{written} -> Emb(…)`"
+        return f"rows of a table that is made are `{written} -> gather[V]<-ids`"
+    if op.name in _NORMS:
+        return f"those that are made scale and shift behind it: `{node} -> ⊙<-BC(…) -> ⊕<-BC(…)`"
+    if find(node) is None:
+        return _as_operand(node, written)
+    return f"let it arrive by an arrow: {node}<-{written}" if len(op.data) > 1 else ""
+
+
+def _as_operand(node: str, name: str) -> str:
+    """How a defined operator takes a value."""
+    return f"operands are in front of the `;`, `op {node}(x, {name})`, and arrive: `{node}<-{name}`"
 
 
 def over_values(ports: ast.Block, data: Sequence[Value], refused: Refused) -> Refused:

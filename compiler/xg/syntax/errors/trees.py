@@ -125,7 +125,10 @@ class NumberedAxis(ProblemAt):
         before = self.span.source.line_text(self.span.line)[: self.span.column - 1]
         if node and node[1] in ("pick", "slice"):
             what = f"pick[S]({size})" if node[1] == "pick" else "slice[S](0, 2)"
+            behind = self.span.source.text[self.span.end :]
             help = (f"brackets name the axis, positions stand in parentheses: {what}",)
+            if re.match(r" *\] ?\(", behind):
+                help = ("an axis without a name is counted from the end: -1 is the last",)
         elif declared := re.match(r"\s*(\w+) \[[^\]]*$", before):
             help = (f"a parameter is declared by `param`: write `param {declared[1]} [{size}, …]`",)
         elif node and node[1] not in ("BC", "R", "T"):

@@ -7,7 +7,7 @@ all axes, ``..`` first and then as they first appear, is the order of every shap
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Literal
+from typing import Final, Literal
 
 from xg.diagnostics.lazy_dataclass import dataclass
 from xg.ir.dim import Dim, number
@@ -16,7 +16,8 @@ from xg.ir.use import Misuse
 from xg.passes.resolve.define.errors import BadSignature, SameName, Wrong
 from xg.syntax import ast
 
-REST = ".."
+REST: Final = ".."
+PAIR: Final = 2
 Lengths = Mapping[str, Shape]  # the sizes of an axis: one, of `..` any number
 
 
@@ -78,6 +79,23 @@ class DefinedSignature:
 
     def bind(self, shapes: Sequence[Shape], spell: Callable[[Shape], str]) -> Lengths:
         """The sizes of the axes for operands of these shapes; else Misuse."""
+        try:
+            return self._bound(shapes, spell)
+        except Misuse as misuse:
+            if len(self.slots) == len(self.data) == PAIR and self._fits_turned(shapes, spell):
+                order = " and ".join(slot.name for slot in self.data)
+                help = (f"turn the operands round: they are {order}",)
+                raise Misuse(misuse.message, misuse.notes, help) from None
+            raise
+
+    def _fits_turned(self, shapes: Sequence[Shape], spell: Callable[[Shape], str]) -> bool:
+        try:
+            self._bound(tuple(reversed(shapes)), spell)
+        except Misuse:
+            return False
+        return len({slot.kind for slot in self.data}) == 1
+
+    def _bound(self, shapes: Sequence[Shape], spell: Callable[[Shape], str]) -> Lengths:
         lengths: dict[str, Shape] = {}
         for place, (slot, shape) in enumerate(zip(self.slots, shapes, strict=True)):
             for axis, length in self._matched(slot, shape, place, spell):
@@ -87,9 +105,25 @@ class DefinedSignature:
                     raise Misuse(
                         f"{axis} of {self.operator} would be {both}",
                         {place: f"{slot} is {spell(shape)}"},
-                        _rest_help(slot) if axis == REST else (),
+                        self._rest_help(slot, earlier, length, spell) if axis == REST else (),
                     )
         return lengths
+
+    def _rest_help(
+        self, slot: Slot, earlier: Shape, length: Shape, spell: Callable[[Shape], str]
+    ) -> tuple[str, ...]:
+        """How operands say that they have other axes; `slot` is the later of two that differ."""
+        named = ", ".join(axis for axis in slot.axes if axis != REST)
+        first = next(each for each in self.slots if REST in each.axes)
+        has, lacks = (first, slot) if len(length) < len(earlier) else (slot, first)
+        few, many = sorted((earlier, length), key=len)
+        if few and few == many[: len(few)] and not any(axis != REST for axis in slot.axes):
+            own = f"`{has.name} [.., {spell(many[len(few) :])[1:-1]}]` and `{lacks.name} [..]`"
+            return (f"`..` is the same axes in every operand: name those of {has.name}, {own}",)
+        meant = f"`{slot.name} [{named or 'D'}]`"
+        return (
+            f"`..` is the same axes in every operand: leave it out where there are none, {meant}",
+        )
 
     def _matched(
         self, slot: Slot, shape: Shape, place: int, spell: Callable[[Shape], str]
@@ -101,12 +135,6 @@ class DefinedSignature:
         if REST in slot.axes:
             yield REST, shape[:rest]
         yield from ((axis, (dim,)) for axis, dim in zip(named, shape[rest:], strict=True))
-
-
-def _rest_help(slot: Slot) -> tuple[str, ...]:
-    named = [axis for axis in slot.axes if axis != REST]
-    meant = f"`{slot.name} [{', '.join(named)}]`" if named else f"`{slot.name} [D]`"
-    return (f"`..` is the same axes in every operand: leave it out where there are none, {meant}",)
 
 
 def read(definition: ast.OpDef) -> DefinedSignature:
