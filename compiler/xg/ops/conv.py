@@ -166,7 +166,8 @@ OP: Final = Op(
     brackets="axes",
     facts=facts,
     meaning="convolves along the axes in brackets, which stand before the channels, with a kernel "
-    "K [k, .., C/groups, D]; pad zeros are at both ends, or if causal all in front",
+    "K [k, .., C/groups, D], the widths in their order; pad zeros are at both ends of each, or if "
+    "causal all in front",
     formula="Y[.., j, :] = Σ_i X[.., j·stride + i·dilation - pad, :] K[i] + b",
     gradient="dX = overlap(dY K⊤), dK = Σ window(X)⊤ dY, db = Σ dY",
     source="LeCun et al. 1989",
