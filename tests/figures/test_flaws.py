@@ -37,12 +37,19 @@ RECORDED: dict[str, int] = json.loads(RECORD.read_text(encoding="utf-8"))
 # Every diagram without a plan, and every plan with the smallest file that names it, or with one
 # whose figures are drawn sooner.
 AS_FSDP = ("ZeRO1", "ZeRO2")  # whose figures differ in their prices alone
-SOONER = {"EP": "deepseek2", "DP_EP": "deepseek2", "SP_VP": "llama"}
+SOONER = {"EP": "deepseek2"}
+
+
+def _as(plan: str) -> str:
+    """The kind of a plan in figures: FSDP draws what ZeRO draws, a product what its plans draw."""
+    return "FSDP" if plan in AS_FSDP else "product" if "_" in plan else plan
+
+
 DAILY = some(
     sorted(
         CASES, key=lambda case: (SOONER.get(case[1] or "") != case[0].stem, case[0].stat().st_size)
     ),
-    kind=lambda case: case[0] if case[1] is None else "FSDP" if case[1] in AS_FSDP else case[1],
+    kind=lambda case: case[0] if case[1] is None else _as(case[1]),
 )
 
 

@@ -62,7 +62,7 @@ BEHIND = f"""\
 COMMANDS = [
     "verify --against fd,torch,jax", "verify --kernels", "verify --plan DP", "show --as html",
     "show --pass overview --as dot", "cost --plan *", "explain -o page.html", "build -o out",
-    "export -o main.onnx",
+    "export -o main.pt2",
 ]  # fmt: skip
 
 
