@@ -23,7 +23,7 @@ def advice(found: Shape, wanted: Shape, names: Sequence[str]) -> str:
         return "T brings axes into another order"
     if _is_part(found, wanted):
         return "BC repeats along new axes"
-    if _is_part(wanted, found):
+    if gone and _is_part(wanted, found):
         return f"mean[{', '.join(gone)}] or sum[{', '.join(gone)}] removes axes"
     if product(found) == product(wanted):
         return "R splits and merges axes"

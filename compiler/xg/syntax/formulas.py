@@ -79,7 +79,10 @@ def as_operator(text: str, shapes: Shapes | None = None) -> tuple[str, str] | No
     written = ast.unparse(tree).replace(" ** ", "^")
     used = "".join(f"<-{name}" for name in others)
     heads = [first, *others]
-    if _REDUCED.search(written):
+    scalars = {name for name in heads if (shapes or {}).get(name) == ""}
+    if scalars and len(scalars) < len(heads):
+        heads = [f"{name} {'[]' if name in scalars else '[..]'}" for name in heads]
+    elif _REDUCED.search(written):
         known = [_named_axes((shapes or {}).get(name, "")) for name in heads]
         heads = [f"{name} [{axes or '.., D'}]" for name, axes in zip(heads, known, strict=True)]
         written = _REDUCED.sub(rf"\1[{known[0] or 'D'}](", written)

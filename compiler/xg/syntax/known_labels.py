@@ -8,6 +8,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 from itertools import accumulate
+from typing import Final
 
 from xg.syntax import errors
 from xg.syntax.errors.grammar import INFIX
@@ -79,17 +80,28 @@ def _axes_above(stop: Stop) -> Axes:
     return axes_written(_block_above(stop))
 
 
+# `-1 * mean[B]` and `-LogSumExp`: a node, in front of which is a sign.
+_NEGATED: Final = re.compile(
+    r"\s*(?:([\d.]+)\s*\*\s*(?=\w)|(?=[A-Z][A-Za-z]))(\w+(?:\[[^\]\n]*\])?(?:\([^()\n]*\))?)\s*(.*)$"
+)
+
+
 def _block_above(stop: Stop) -> str:
     """The text of the block above the token, as far as shapes are looked for there."""
     text = stop.source.text[max(0, stop.token.start - _ABOVE) : stop.token.start]
     return text[max(0, text.rfind("\nblock")) :]
 
 
+def _own_operator(formula: str, stop: Stop) -> tuple[str, str] | None:
+    """An operator that computes a formula of names whose shapes the block may say."""
+    return as_operator(formula, shapes_written(_block_above(stop)))
+
+
 def _written(formula: str, label: str, stop: Stop) -> tuple[str, ...]:
     """The help that writes a formula as a chain with that label."""
     if chain := formula if "->" in formula else as_chain(formula, _axes_above(stop)):
         return (f"write `{chain}{label}`",)
-    if defined := as_operator(formula, shapes_written(_block_above(stop))):
+    if defined := _own_operator(formula, stop):
         return (f"define it, `{defined[0]}`, and write `{defined[1]}{label}`",)
     return (f"write its steps, each behind an arrow: `x -> f -> g{label}`",)
 
@@ -123,7 +135,7 @@ def infix_in_chain(stop: Stop) -> Repair | None:
         operand = f"BC({operand})"
     if "->" in before and not stop.opening:
         return Repair(_after_a_chain(stop, before, operand))
-    if not chain and "->" not in before and (defined := as_operator(_first(formula, end))):
+    if not chain and "->" not in before and (defined := _own_operator(_first(formula, end), stop)):
         rest = rest if _first(formula, end) == formula[: end.start() if end else None] else ": NAME"
         problem = errors.InfixInChain(
             stop.here, "", "", f"{defined[1]} {rest}".strip(), define=defined[0]
@@ -159,7 +171,7 @@ def _after_a_chain(stop: Stop, before: str, operand: str) -> errors.InfixInChain
     if attached and (chain := as_chain(formula)):
         meant = f"{before[: attached.start(2)]}({chain})"
         return errors.InfixInChain(stop.here, "", "", meant)
-    if attached and (defined := as_operator(formula)):
+    if attached and (defined := _own_operator(formula, stop)):
         meant = f"{before[: attached.start(2)]}({defined[1]})"
         return errors.InfixInChain(stop.here, "", "", meant, define=defined[0])
     if stop.here.text not in INFIX and operand == "…":
@@ -186,6 +198,10 @@ def _sign_as_node(stop: Stop) -> Repair | None:
     operand = re.match(r"(?:<-)?\s*(\w[\w.]*)", behind)
     if stop.token.type not in UNATTACHED or not operand:
         return None
+    if stop.token.type == "MINUS" and (negated := _NEGATED.match(behind)):
+        factor, node, rest = negated.groups()
+        meant = f"{front} {node} -> scale(-{factor or 1}) {rest}".rstrip()
+        return Repair(errors.InfixInChain(stop.here, "", "", meant, fault=_NO_OPERATOR))
     head = front.removesuffix("->").strip()
     left = head if head.isidentifier() else ""
     return Repair(errors.InfixInChain(stop.here, left, operand[1], fault=_NO_OPERATOR))
@@ -209,7 +225,7 @@ def _formula_as_operand(stop: Stop) -> Repair | None:
     formula = f"{begun} {stop.here.text} {behind[:end]}"
     if not dot or end < 0 or (not opened.endswith("<-") and not opened.endswith("<=")):
         return None
-    chain, defined = as_chain(formula, _axes_above(stop)), as_operator(formula)
+    chain, defined = as_chain(formula, _axes_above(stop)), _own_operator(formula, stop)
     if not chain and not defined:
         return None
     meant, first = (chain, "") if chain else (defined or ("", ""))[::-1]
@@ -260,6 +276,11 @@ def _name_without_colon(stop: Stop) -> Repair | None:
     if not names or stop.opening or stop.begins_line or "->" not in front:
         return None
     shape = re.match(r"\[[^\]]*\]", stop.line[1])
+    if stop.here.text == "else":
+        reason = "an `if` has no `else`: one of two nodes is an option"
+        return Repair(
+            errors.ShapeElsewhere(stop.here, reason, "option act = tanh | ReLU` and `-> act")
+        )
     meant = f"{front[front.rindex('->') :]} : {stop.here.text} {shape[0] if shape else ''}".rstrip()
     reason = "the name of an edge has a colon before it"
     return Repair(errors.ShapeElsewhere(stop.here, reason, meant), ("COLON",))

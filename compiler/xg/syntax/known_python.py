@@ -155,7 +155,7 @@ def _choice(stop: Stop) -> Repair | None:
     """`x if x > 0 else 0` and `where(x > 0, x, 0)` in an expression; `-> where(…)`."""
     front, behind = _near(stop)
     if stop.token.type == "IF" and (other := re.match(r"(.*?)\s+else\s+(.*)$", behind)):
-        chosen = re.search(r"=\s*(.*)$", front)
+        chosen = re.search(r"=\s*([^=]*)$", front)  # behind the signature, whose numbers have one
         if chosen is None:
             return None
         meant = f"select({other[1]}, {chosen[1]}, {other[2]})"

@@ -43,7 +43,10 @@ def _wrong_kind(
     size = sizes.fold(below) if isinstance(below, Dim) else below or "V"
     enters = value.role == "input"
     how = "declare it as an index" if enters else "integers enter as an input"
-    name, shape = value.name if enters else "NAME", TensorType(sizes.fold_shape(type_.shape))
+    axes = type_.shape
+    if node.op.glyph == "CE" and axes == types[0].shape:  # a row of zeros and a one for each
+        axes = axes[:-1]
+    name, shape = value.name if enters else "NAME", TensorType(sizes.fold_shape(axes))
     wanted, found = ("floats", "integers") if floats else ("integers", "floats")
     shipped = isinstance(slot, Tensor) or slot.below is None
     told = (

@@ -254,4 +254,5 @@ def _unknown_operator(scope: BlockScope, name: ast.Name) -> UnknownOperator:
     value = scope.values.get(chosen)
     declared = value.declared if value and value.role == "param" else None
     is_matrix = declared is not None and len(declared.shape) == 2
-    return UnknownOperator(name.span, chosen, names, is_value, is_matrix)
+    is_call = chosen in scope.calls
+    return UnknownOperator(name.span, chosen, names, is_value, is_matrix, is_call)

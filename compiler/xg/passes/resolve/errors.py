@@ -14,6 +14,7 @@ from xg.syntax.leave_out import left_out
 from xg.syntax.spelling import ascii_name, greek_name
 
 NEAR = 200  # characters before a name that are looked at
+NEAR_BELOW = 10_000  # characters behind a name that are looked at
 
 
 class Refused(Exception):
@@ -32,7 +33,7 @@ class UnknownValue(ProblemAt):
     label = "not made above"
     name: str
     known: tuple[str, ...]
-    other: Literal["operator", "dim", "nothing"] = "nothing"  # that is called so
+    other: Literal["operator", "dim", "number", "nothing"] = "nothing"  # that is called so
     input: str = ""  # as an input it would be written so
     declaration: str = ""  # the line that declares it as a parameter
     is_own: bool = False  # a parameter in the parentheses of its operator, and no edge
@@ -42,6 +43,11 @@ class UnknownValue(ProblemAt):
             return (f"{self.name} is an operator: write it behind an arrow, -> {self.name}",)
         if self.other == "dim":
             return (f"{self.name} is a dim: sizes stand in shapes, and shapes say them",)
+        if self.other == "number":
+            own = f"`op f(x; {self.name}) = x + {self.name}` and `-> f({self.name})`"
+            return (f"{self.name} is a number, which operators take in parentheses: {own}",)
+        if self._is_made_below:
+            return (f"{self.name} is made further down: this line belongs behind that one",)
         if self.name.endswith(".T"):
             return (f"a matrix is transposed by T: T({self.name[:-2]})",)
         close = similar(self.name, self.known)
@@ -49,6 +55,12 @@ class UnknownValue(ProblemAt):
             return nearest(self.name, self.known)
         slip = f"did you mean {close}? if not, " if close else ""
         return (f"{slip}{self._made}",)
+
+    @property
+    def _is_made_below(self) -> bool:
+        """Whether a line of the same block ends in the name."""
+        rest = self.span.source.text[self.span.end :].partition("\n}")[0][:NEAR_BELOW]
+        return bool(re.search(rf":[^\n]*\b{re.escape(self.name)}\b *(\[|,|\n|$)", rest))
 
     @property
     def _made(self) -> str:
@@ -100,10 +112,15 @@ class UnknownOperator(ProblemAt):
     known: tuple[str, ...]
     value: bool = False
     matrix: bool = False  # a parameter of two axes
+    call: bool = False
 
     def helps(self) -> tuple[str, ...]:
+        if self.call:
+            return (f"{self.name} is a call: it is made again by `-> {self.name}`, without `as`",)
         behind = self.span.source.text[self.span.end :]
-        help = meant(self.name, behind) or nearest(self.name, self.known)
+        close = nearest(self.name, self.known)
+        alike = any(each.lower() == self.name.lower() for each in self.known)
+        help = close if alike else meant(self.name, behind) or close
         if self.value:
             product = f"`•<={self.name}` multiplies by it, " if self.matrix else ""
             uses = f"{product}`: {self.name}` names an edge, `<-{self.name}` uses it"
@@ -115,6 +132,8 @@ class UnknownOperator(ProblemAt):
         before = self.span.source.text[max(0, self.span.start - NEAR) : self.span.start]
         if row := re.search(r"(\w+) *[×*] *$", before):
             help = (f"the number of calls stands first: {self.name} × {row[1]}",)
+            if self.value:
+                help = (f"a product with {self.name} is a node: `-> {row[1]} -> ⊙<-{self.name}`",)
         own = f"`op {self.name}(x) = …` defines an operator, `: {self.name}` names an edge"
         return help or ((own,) if self.name.isidentifier() else ())
 

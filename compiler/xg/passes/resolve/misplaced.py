@@ -31,6 +31,8 @@ def to_operator(scope: BlockScope, use: ast.NodeUse, op: Op, argument: ast.Argum
     node, written = use.operator.name, argument.value.span.text
     if argument.name is None and _is_size(scope, written) and op.brackets == "axes":
         return f"an axis is named in brackets: {node}[{written}]"
+    if op.name == "reshape":
+        return "the label says the shape: write `-> R : NAME [B, S, D]`"
     if node == "S" and written == "causal":
         return "a mask is a part of SM: write `SM(causal) -> S`"
     if not isinstance(argument.value, ast.Path | ast.Call):  # a number, as torch has
@@ -158,7 +160,7 @@ def number_of_values(
         if node in ("scale", "SM"):
             return f"{told}: {_scaled(scope, value, shape, written)}{' in front' * (node == 'SM')}"
         if find(node) is None:
-            return f"{told}: {_as_operand(node, name)}"
+            return f"{told}: {_as_operand(op, node, value)}"
         taken = f": where {node} takes it, it arrives by an arrow, {node}<-{name}"
         return told + (taken if len(op.data) > 1 else "")
 
@@ -196,13 +198,18 @@ def made_elsewhere(use: ast.NodeUse, op: Op, own: Tensor, value: Value, written:
     if op.name in _NORMS:
         return f"those that are made scale and shift behind it: `{node} -> ⊙<-BC(…) -> ⊕<-BC(…)`"
     if find(node) is None:
-        return _as_operand(node, written)
+        return _as_operand(op, node, value)
     return f"let it arrive by an arrow: {node}<-{written}" if len(op.data) > 1 else ""
 
 
-def _as_operand(node: str, name: str) -> str:
+def _as_operand(op: Op, node: str, value: Value) -> str:
     """How a defined operator takes a value."""
-    return f"operands are in front of the `;`, `op {node}(x, {name})`, and arrive: `{node}<-{name}`"
+    shape = "" if value.declared is None else f" [{', '.join(map(str, value.declared.shape))}]"
+    taken = [f"{data.name} [{', '.join(data.axes or ('..',))}]" for data in op.data]
+    head = ", ".join([*taken, f"{value.name}{shape}"])
+    return (
+        f"operands are in front of the `;`, `op {node}({head})`, and arrive: `{node}<-{value.name}`"
+    )
 
 
 def over_values(ports: ast.Block, data: Sequence[Value], refused: Refused) -> Refused:

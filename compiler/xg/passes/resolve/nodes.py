@@ -24,6 +24,16 @@ from xg.syntax import ast
 from xg.syntax.spelling import greek_name
 
 
+def _of_calls_alone(use: ast.NodeUse, op: Op) -> NotYet:
+    """An operator that is repeated or named as a call is; `0.5 * tanh` is meant as a product."""
+    what, name = ("repeated", "repeat") if use.repeat else ("named", "name")
+    help = (f"put {op.glyph} into a block, and {name} the call of that",)
+    if use.repeat and not use.repeat.span.text.isdigit():
+        product = f"-> {op.glyph} -> scale({use.repeat.span.text})"
+        help = (f"a product with a number is a node: `{product}`", *help)
+    return NotYet(use.span, f"an operator that is {what}", help)
+
+
 def apply_operator(
     scope: BlockScope,
     use: ast.NodeUse,
@@ -34,9 +44,7 @@ def apply_operator(
 ) -> tuple[Value, ...]:
     """One use of an operator on its data operands; the values that leave it."""
     if use.repeat or use.instance:
-        what, name = ("repeated", "repeat") if use.repeat else ("named", "name")
-        help = (f"put {op.glyph} into a block, and {name} the call of that",)
-        raise Refused(NotYet(use.span, f"an operator that is {what}", help))
+        raise Refused(_of_calls_alone(use, op))
     required = len([d for d in op.data if not d.optional])
     if not op.variadic and not required <= len(data) <= len(op.data):
         takes = _takes(required, [operand.name for operand in op.data])

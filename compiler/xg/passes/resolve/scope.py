@@ -117,6 +117,7 @@ class BlockScope:
             if first in self.spoiled or self.unlabelled:
                 raise Refused()
             other = "dim" if first in self.reader.dims else "nothing"
+            other = "number" if first in self.reader.numbers else other
             if isinstance(self.operator(path.segments[0]), Op):
                 other = "operator"
             name = path.span.text

@@ -82,7 +82,7 @@ class DefinedSignature:
         try:
             return self._bound(shapes, spell)
         except Misuse as misuse:
-            if len(self.slots) == len(self.data) == PAIR and self._fits_turned(shapes, spell):
+            if len(self.data) == PAIR and self._fits_turned(shapes, spell):
                 order = " and ".join(slot.name for slot in self.data)
                 help = (f"turn the operands round: they are {order}",)
                 raise Misuse(misuse.message, misuse.notes, help) from None
@@ -90,7 +90,7 @@ class DefinedSignature:
 
     def _fits_turned(self, shapes: Sequence[Shape], spell: Callable[[Shape], str]) -> bool:
         try:
-            self._bound(tuple(reversed(shapes)), spell)
+            self._bound((*shapes[:PAIR][::-1], *shapes[PAIR:]), spell)
         except Misuse:
             return False
         return len({slot.kind for slot in self.data}) == 1
@@ -117,8 +117,10 @@ class DefinedSignature:
         first = next(each for each in self.slots if REST in each.axes)
         has, lacks = (first, slot) if len(length) < len(earlier) else (slot, first)
         few, many = sorted((earlier, length), key=len)
-        if few and few == many[: len(few)] and not any(axis != REST for axis in slot.axes):
-            own = f"`{has.name} [.., {spell(many[len(few) :])[1:-1]}]` and `{lacks.name} [..]`"
+        if few == many[: len(few)] and (few or not named):
+            behind = [*spell(many[len(few) :])[1:-1].split(", "), *has.axes[1:]]
+            own = f"`{has.name} [.., {', '.join(behind)}]` and `{lacks}`"
+            own = own if few else f"`{has.name} [..]` and `{lacks.name} []`"
             return (f"`..` is the same axes in every operand: name those of {has.name}, {own}",)
         meant = f"`{slot.name} [{named or 'D'}]`"
         return (
