@@ -23,16 +23,17 @@ HERE = Path(__file__).parent
 MAKER, WARM_UP = HERE / "make_snapshot.mjs", HERE / "warm_up.py"
 FILES = ("memory.bin", "memory.json")
 SECONDS = 300
-# What a page cannot ask for, as it needs NumPy, torch or a terminal: how names begin in a folder.
+# What a page cannot ask for, as it needs NumPy, torch or a terminal, or as the memory has read it:
+# how names begin in a folder.
 LEFT_OUT = {
     "lark": ("",),
     "xg_runtime": ("",),
-    "xg_grammar": ("build", "xg.lark", "pygments"),
+    "xg_grammar": ("build", "parser.json", "xg.lark", "pygments"),
     "xg": ("notebook.py", "sphinx.py", "testing.py", "__main__", "importing/", "verify/"),
     "xg/cli": (
         "actions/", "backend_argument", "checking", "commands/", "compiling", "computing",
         "counterpart", "dumped", "effects", "export", "foreign_", "input_arrays", "kept_edges",
-        "live/", "module_ranks", "naming_modules", "new_project/", "placed_module", "plan_",
+        "lacking_sizes", "live/", "module_ranks", "naming_modules", "new_project/", "placed_module", "plan_",
         "published", "rank", "shells/", "sources", "stages_of_module", "target", "training/",
         "watch", "writer",
     ),
