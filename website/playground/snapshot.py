@@ -33,7 +33,8 @@ LEFT_OUT = {
     "xg/cli": (
         "actions/", "backend_argument", "checking", "commands/", "compiling", "computing",
         "counterpart", "dumped", "effects", "export", "foreign_", "input_arrays", "kept_edges",
-        "lacking_sizes", "live/", "module_ranks", "naming_modules", "new_project/", "placed_module", "plan_",
+        "lacking_sizes", "live/", "module_ranks", "naming_modules", "new_project/",
+        "placed_module", "plan_",
         "published", "rank", "shells/", "sources", "stages_of_module", "target", "training/",
         "watch", "writer",
     ),
