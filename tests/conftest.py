@@ -101,7 +101,7 @@ SHARING = (
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Allow the tests that wait for others a second run, and begin with those that share much.
 
-    A process that has nothing left takes tests from the ends of others' lists: what stands at the
+    A process that has nothing left takes tests from the ends of others' lists: what is at the
     beginning of one is not parted, and makes once what its tests share.
     """
     here = Path(__file__).parent
