@@ -90,11 +90,10 @@ def pytest_xdist_auto_num_workers() -> int:
     return (os.cpu_count() or 1) + 1
 
 
-# Their tests share a model that is trained, a site, runs of processes: each takes many seconds.
+# Their tests share a model that is trained, and a site: each takes many seconds.
 SHARING = (
     "examples/sentiment/test_commands.py",
     "browser/test_playground.py",
-    "codegen/dtensor/test_divided.py",
 )
 
 
