@@ -70,6 +70,11 @@ def _help(use: Use, first: Shape, second: Shape) -> tuple[str, ...]:
         return ("the second operand fits transposed: <=T(…)",)
     if second[-1] == first[-2] and len(first) == 2:
         return ("they fit turned round: the second one goes on, … -> •<=…",)
+    if len(second) > len(first) and second[0] == first[-1]:
+        axes = use.spell(second)
+        rest = use.spell(second[:1])
+        own = f"op f(x [.., {rest[1:-1]}], w {axes}) = sum{rest}(x * w)"
+        return (f"sums of products over other axes are an operator of yours: `{own}`",)
     taken = f"it has to be {use.spell((*second[:-2], first[-1], second[-1]))}"
     if first[-2] == second[-2] and len(second) == 2:
         return (f"along {use.axis(first, -2)}: `-> T -> •<=… -> T`; along the last axis {taken}",)

@@ -19,6 +19,8 @@ _MODULES: Final = r"(?:torch|np|numpy|nn|F|functional|math|tf|jnp|jax|mx|keras|l
 _SIZE: Final = r"[\w\s+*/-]"
 _NEAR: Final = 300  # characters at either side of a token that are looked at, at most
 
+_FILLED: Final = {"zeros": 0, "ones": 1}
+
 
 def _near(stop: Stop) -> tuple[str, str]:
     """The text of the line before the token and behind it: a line may be of any length."""
@@ -105,6 +107,9 @@ def _indexed_head(stop: Stop) -> Repair | None:
         meant = f"{inside} -> {name} {stop.here.text} {behind}".rstrip()
         reason = "operands stand in front of their node, and brackets name axes"
         return _elsewhere(stop, reason, meant)
+    if name in _FILLED:
+        meant = f"fill[{inside}]({_FILLED[name]})"
+        return _elsewhere(stop, "a source has its numbers in parentheses behind its axes", meant)
     if is_value(above, name):
         part = f"{name} -> pick[S]({inside})"
         meant = f"({part})" if re.search(r"<[-=]\s*\w+\[[^\]]*\]$", front) else part

@@ -115,6 +115,9 @@ class UnknownOperator(ProblemAt):
     call: bool = False
 
     def helps(self) -> tuple[str, ...]:
+        below = self.span.source.text[self.span.end :].partition("\n}")[0][:NEAR_BELOW]
+        if re.search(rf"\bas {re.escape(self.name)}\b", below):
+            return (f"{self.name} is a call further down: this line belongs behind that one",)
         if self.call:
             return (f"{self.name} is a call: it is made again by `-> {self.name}`, without `as`",)
         behind = self.span.source.text[self.span.end :]

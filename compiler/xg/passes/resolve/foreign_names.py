@@ -138,6 +138,7 @@ ACTIVATIONS: Final[dict[str, str]] = {  # and other functions of one tensor: a l
 }
 _IN_BODIES: Final[dict[str, str]] = {  # of nodes and of axes: in a body, or in a line of a chain
     **dict.fromkeys(("s", "softmax"), "exp(x - m) / sum[D](exp(x - m)) where m = max[D](x)"),
+    **dict.fromkeys(("clamp", "clip"), "max(x, 0), min(x, 1), or both: min(max(x, 0), 1)"),
     "relu": "max(x, 0)", "silu": "x * sigmoid(x)", "gelu": "x * (1 + erf(x / sqrt(2))) / 2",
     "norm": "sqrt(sum[D](x^2))", "var": "mean[D]((x - mean[D](x))^2)", "arange": "range[D]",
     "detach": "stop(x)", "ln": "log(x)", "log2": "log(x)/log(2)", "log10": "log(x)/log(10)",
@@ -186,7 +187,7 @@ def in_a_body(name: str) -> str:
     """The formula that has the value of a function that bodies do not know, "" if none is known."""
     plain = name.lower()
     line = ACTIVATIONS.get(plain, "").partition(" = ")[2]
-    return line or _FUNCTIONS.get(plain) or _IN_BODIES.get(plain, "")
+    return line or _IN_BODIES.get(plain) or _FUNCTIONS.get(plain, "")
 
 
 def in_a_chain(name: str) -> tuple[str, ...]:
