@@ -138,7 +138,7 @@ def attributes(
     return {"axes": tuple(axes), "cuts": cuts, "behind": tuple(each.behind for each in numbers)}
 
 
-def _check(use: Use, numbers: Cutting, length: Dim, count: Dim, spans: Sequence[str] = ()) -> None:
+def _check(use: Use, numbers: Cutting, length: Dim, count: Dim, spans: Sequence[str]) -> None:
     """Refuse a number of windows that no sizes can have; `spans` are those along all axes."""
     short = (length + numbers.before + numbers.behind - numbers.span).constant
     axis = f"an axis of {use.sizes.fold(length)}"

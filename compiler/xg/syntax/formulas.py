@@ -67,6 +67,8 @@ def as_operator(text: str, shapes: Shapes | None = None) -> tuple[str, str] | No
     ('op f(x, y) = x^2 - y', 'x -> f<-y')
     >>> as_operator("-mean(p*log(p))", {"p": "B, D"})
     ('op f(p [B, D]) = -mean[B, D](p * log(p))', 'p -> f')
+    >>> as_operator("mean(x)/a", {"x": "B, S", "a": ""})
+    ('op f(x [B, S], a []) = mean[B, S](x) / a', 'x -> f<-a')
     """
     try:
         tree = _parsed(text)
@@ -80,12 +82,13 @@ def as_operator(text: str, shapes: Shapes | None = None) -> tuple[str, str] | No
     used = "".join(f"<-{name}" for name in others)
     heads = [first, *others]
     scalars = {name for name in heads if (shapes or {}).get(name) == ""}
-    if scalars and len(scalars) < len(heads):
-        heads = [f"{name} {'[]' if name in scalars else '[..]'}" for name in heads]
-    elif _REDUCED.search(written):
-        known = [_named_axes((shapes or {}).get(name, "")) for name in heads]
-        heads = [f"{name} [{axes or '.., D'}]" for name, axes in zip(heads, known, strict=True)]
-        written = _REDUCED.sub(rf"\1[{known[0] or 'D'}](", written)
+    if _REDUCED.search(written):
+        known = [_named_axes((shapes or {}).get(name, "")) or ".., D" for name in heads]
+        written = _REDUCED.sub(rf"\1[{known[0].removeprefix('.., ')}](", written)
+    else:
+        known = [".."] * len(heads) if scalars and len(scalars) < len(heads) else []
+    axes = [("" if name in scalars else each) for name, each in zip(heads, known, strict=False)]
+    heads = [f"{name} [{each}]" for name, each in zip(heads, axes, strict=False)] or heads
     defined = f"op f({', '.join(heads)}) = {written}", f"{first} -> f{used}"
     return defined[0].translate(_SPELLED), defined[1].translate(_SPELLED)
 

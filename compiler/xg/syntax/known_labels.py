@@ -278,9 +278,10 @@ def _name_without_colon(stop: Stop) -> Repair | None:
     shape = re.match(r"\[[^\]]*\]", stop.line[1])
     if stop.here.text == "else":
         reason = "an `if` has no `else`: one of two nodes is an option"
-        return Repair(
-            errors.ShapeElsewhere(stop.here, reason, "option act = tanh | ReLU` and `-> act")
-        )
+        first, other = re.search(r"->\s*(\w+)\s+if\b", front), re.match(r"\w+", stop.line[1])
+        nodes = f"{first[1] if first else 'tanh'} | {other[0] if other else 'ReLU'}"
+        meant = f"option either = {nodes}` and `-> either"
+        return Repair(errors.ShapeElsewhere(stop.here, reason, meant))
     meant = f"{front[front.rindex('->') :]} : {stop.here.text} {shape[0] if shape else ''}".rstrip()
     reason = "the name of an edge has a colon before it"
     return Repair(errors.ShapeElsewhere(stop.here, reason, meant), ("COLON",))

@@ -25,6 +25,11 @@ class Refused(Exception):
         self.problems = problems
 
 
+def _below(span: Span) -> str:
+    """The text of a block behind a place in it."""
+    return span.source.text[span.end :].partition("\n}")[0][:NEAR_BELOW]
+
+
 class UnknownValue(ProblemAt):
     """A value that nothing above makes."""
 
@@ -59,8 +64,8 @@ class UnknownValue(ProblemAt):
     @property
     def _is_made_below(self) -> bool:
         """Whether a line of the same block ends in the name."""
-        rest = self.span.source.text[self.span.end :].partition("\n}")[0][:NEAR_BELOW]
-        return bool(re.search(rf":[^\n]*\b{re.escape(self.name)}\b *(\[|,|\n|$)", rest))
+        ends = rf":[^\n]*\b{re.escape(self.name)}\b *(\[|,|\n|$)"
+        return bool(re.search(ends, _below(self.span)))
 
     @property
     def _made(self) -> str:
@@ -115,8 +120,7 @@ class UnknownOperator(ProblemAt):
     call: bool = False
 
     def helps(self) -> tuple[str, ...]:
-        below = self.span.source.text[self.span.end :].partition("\n}")[0][:NEAR_BELOW]
-        if re.search(rf"\bas {re.escape(self.name)}\b", below):
+        if re.search(rf"\bas {re.escape(self.name)}\b", _below(self.span)):
             return (f"{self.name} is a call further down: this line belongs behind that one",)
         if self.call:
             return (f"{self.name} is a call: it is made again by `-> {self.name}`, without `as`",)
