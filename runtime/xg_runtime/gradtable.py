@@ -12,7 +12,7 @@ from xg_runtime.gradcheck import UNEXPLAINED, Report, Row
 _OF_ZEROS = """
 note: differences are zero there, too, so they prove nothing: either no result depends on it,
 or what it chooses among is equal, such as rows of a state that all start as one number,
-or it shifts alike what is compared, such as a bias in front of BN or in both of two towers"""
+or it shifts alike what is compared, such as a bias of two towers in front of a matrix of both"""
 _HEAD = ("gradient of", "shape", "compared", "error", "tolerance", "verdict")
 
 

@@ -152,10 +152,9 @@ def _differences_at(program: Program, seed: int, *, kernels: bool) -> gradcheck.
 
 def _behind_calls(program: Program, name: str) -> str | None:
     """Why the gradient of a parameter or an input is zero, looked for in all that is called."""
-    graphs = program.graphs
     if name.rpartition(".")[2] in _shared(program):
         return None
-    return why_zero_through_calls(graphs.graphs, graphs.entry, name)
+    return why_zero_through_calls(program.graphs, name)
 
 
 def _shared(program: Program) -> set[str]:

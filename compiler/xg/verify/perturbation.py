@@ -2,8 +2,8 @@
 
 A bias added to every key changes each row of scores by one number; softmax subtracts the row's
 maximum, which changes by the same number, and nothing is left. This analysis follows such changes
-primitive by primitive: a change is known by its source and by the axes along which it is uniform.
-Positions that are -inf stay so, whatever is added.
+primitive by primitive: a change is known by its source, by the axes along which it is uniform, and
+by the part of a concatenation that it stays in. Positions that are -inf stay so, whatever is added.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from typing import Final
 
 from xg.diagnostics.lazy_dataclass import dataclass
 from xg.ir.body import topological
-from xg.ir.dim import ONE, product
+from xg.ir.dim import ONE, ZERO, Dim, product
 from xg.ir.prim import COMPARE, RANDOM, Expr, batch_of
 from xg.ir.tensor import Shape
 
@@ -21,11 +21,29 @@ Axes = frozenset[int]  # counted from the end: -1 is the last
 
 
 @dataclass(frozen=True, slots=True)
+class Part:
+    """Positions start … stop-1 of an axis counted from the end."""
+
+    axis: int
+    start: Dim
+    stop: Dim
+
+    def misses(self, axis: int, start: Dim, stop: Dim) -> bool:
+        """Whether these positions are certainly none of the part's."""
+        gaps = ((start - self.stop).constant, (self.start - stop).constant)
+        return axis == self.axis and any(gap is not None and gap >= 0 for gap in gaps)
+
+
+@dataclass(frozen=True, slots=True)
 class Perturbation:
-    """A change. Equal `source` means an equal change, up to repetition along `uniform` axes."""
+    """A change. Equal `source` means an equal change, up to repetition along `uniform` axes.
+
+    With a `part` nothing changes outside it.
+    """
 
     source: object
     uniform: Axes
+    part: Part | None = None
 
 
 Perturbations = Mapping[
@@ -105,8 +123,13 @@ def _negated(expr: Expr, known: Perturbations) -> Perturbation | None:
 
 
 def _where(expr: Expr, known: Perturbations) -> Perturbation | None:
-    """A branch of -inf takes no part; a test against -inf replaces nothing that counts."""
+    """A branch of -inf takes no part; a test against -inf replaces nothing that counts.
+
+    Of a choice between a run of training and another, it is the run of training.
+    """
     condition, yes, no = expr.args
+    if _tests_training(condition):
+        return known.get(id(yes))
     if id(yes) in known and (_is_minus_infinity(no) or _tests_infinity(condition, yes)):
         return Perturbation(known[id(yes)].source, _uniform_axes(yes, expr, known))
     if id(yes) not in known and id(no) not in known:
@@ -133,17 +156,30 @@ def _tests_infinity(condition: Expr, value: Expr) -> bool:
     )
 
 
+def _tests_training(condition: Expr) -> bool:
+    """Whether this holds in every run with a seed: a number is drawn as 1, and else as its mean."""
+    if condition.prim != "gt" or condition.args[0].prim != "draw":
+        return False
+    drawn = condition.args[0]
+    scale = getattr(drawn.attr("scale"), "constant", None)
+    return (drawn.attr("law"), scale) == ("bernoulli", 1)
+
+
 def _reduced(expr: Expr, known: Perturbations) -> Perturbation | None:
-    """The mean and the maximum of numbers that change uniformly change as they do."""
+    """The mean and the maximum of numbers that change uniformly change as they do.
+
+    Without `keep` that is so where the axes that are left stay where they are, counted from the end.
+    """
     (arg,) = expr.args
     change = known[id(arg)]
     gone = frozenset(axis for axis in expr.axes())
-    same = expr.prim in ("mean", "max") and gone <= change.uniform and bool(expr.attr("keep"))
-    if not expr.attr("keep"):
-        left = [axis for axis in range(-arg.rank, 0) if axis not in gone]
-        uniform = frozenset(i - len(left) for i, axis in enumerate(left) if axis in change.uniform)
-        return Perturbation(expr, uniform)
-    return Perturbation(change.source if same else expr, change.uniform | gone)
+    same = expr.prim in ("mean", "max") and gone <= change.uniform
+    if expr.attr("keep"):
+        return Perturbation(change.source if same else expr, change.uniform | gone)
+    left = [axis for axis in range(-arg.rank, 0) if axis not in gone]
+    uniform = frozenset(i - len(left) for i, axis in enumerate(left) if axis in change.uniform)
+    same = same and all(axis < left[0] for axis in gone) if left else False
+    return Perturbation(change.source if same else expr, uniform)
 
 
 def _contraction(expr: Expr, known: Perturbations) -> Perturbation | None:
@@ -214,6 +250,30 @@ def _gathered(expr: Expr, known: Perturbations) -> Perturbation | None:
     return Perturbation(expr, frozenset(uniform))
 
 
+def _concatenated(expr: Expr, known: Perturbations) -> Perturbation | None:
+    """Changes from the first part that changes to the last."""
+    axis = expr.typed("axis", int)
+    start = ZERO
+    ends: list[Dim] = []
+    for arg in expr.args:
+        stop = start + arg.shape[axis]
+        if change := known.get(id(arg)):
+            inner = change.part if change.part and change.part.axis == axis else None
+            ends += (start + inner.start, start + inner.stop) if inner else (start, stop)
+        start = stop
+    uniform = _all_axes(expr).intersection(*(_uniform_axes(a, expr, known) for a in expr.args))
+    return Perturbation(expr, uniform - {axis}, Part(axis, ends[0], ends[-1]))
+
+
+def _cut(expr: Expr, known: Perturbations) -> Perturbation | None:
+    """Does not change if only other positions do."""
+    change = known[id(expr.args[0])]
+    start, stop = expr.typed("start", Dim), expr.typed("stop", Dim)
+    if change.part and change.part.misses(expr.typed("axis", int), start, stop):
+        return None
+    return Perturbation(expr, change.uniform)
+
+
 Rule = Callable[[Expr, Perturbations], Perturbation | None]
 _RULES: Final[Mapping[str, Rule]] = {
     **dict.fromkeys(COMPARE, _none),
@@ -236,4 +296,6 @@ _RULES: Final[Mapping[str, Rule]] = {
     "reshape": _reshaped,
     "broadcast": _broadcast,
     "gather": _gathered,
+    "concat": _concatenated,
+    "cut": _cut,
 }

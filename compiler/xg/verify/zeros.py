@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Container, Mapping
+from collections.abc import Container, Iterator, Mapping
 
-from xg.diagnostics.lazy_dataclass import dataclass
-from xg.ir.graph import Apply, Call, Graph, Value
+from xg.diagnostics.lazy_dataclass import dataclass, replace
+from xg.ir.graph import Apply, Call, Graph, Program, Value
+from xg.ir.parameters import param_specs
 from xg.verify.perturbation import Perturbation, propagate
 
 Changes = dict[Value, Perturbation]
+Path = tuple[str, ...]
 ANYHOW = frozenset[int]()
 
 
@@ -18,33 +20,48 @@ def why_zero(graph: Graph, value: Value) -> str | None:
     None if that cannot be shown: then a gradient that is zero is an error. Calls are not looked
     into: what goes into one may change all that comes out.
     """
-    return _Walk({}).why(graph, str(value.name), {value: Perturbation(value, ANYHOW)})
+    return _Walk({}).why(graph, (str(value.name),), {value: Perturbation(value, ANYHOW)})
 
 
-def why_zero_through_calls(graphs: Mapping[str, Graph], entry: str, path: str) -> str | None:
+def why_zero_through_calls(program: Program, path: str) -> str | None:
     """`why_zero` of a parameter or an input by its path, followed through every call."""
-    return _Walk(graphs).why(graphs[entry], path, {})
+    names = tuple(path.split("."))
+    last = frozenset(_last_rounds(program, names))
+    return _Walk(program.graphs, last).why(program.main, names, {})
+
+
+def _last_rounds(program: Program, path: Path) -> Iterator[Path]:
+    """The ends of a parameter's path that begin with the number of its row's last round."""
+    paths = {path for path, *_ in param_specs(program)}
+    for place, name in enumerate(path):
+        after = (*path[:place], str(int(name) + 1), *path[place + 1 :]) if name.isdigit() else ()
+        if after and ".".join(after) not in paths:
+            yield path[place:]
 
 
 class _Walk:
     """Follows a change through steps, and into the calls of graphs that it knows."""
 
-    def __init__(self, graphs: Mapping[str, Graph]) -> None:
+    def __init__(self, graphs: Mapping[str, Graph], last: Container[Path] = ()) -> None:
         self.graphs = graphs
+        self.last = last
         self.ends: dict[str, None] = {}  # why the change does not go on where it ends
+        self.begins: set[object] = set()
 
-    def why(self, graph: Graph, path: str, changes: Changes) -> str | None:
+    def why(self, graph: Graph, path: Path, changes: Changes) -> str | None:
         """The reason, if no output of the graph changes."""
-        reached = self._through_graph(graph, changes, tuple(path.split(".")))
+        reached = self._through_graph(graph, changes, path)
         if any(output in reached for output in graph.outputs):
             return None
         return "; ".join(self.ends) or "it is not used"
 
-    def _through_graph(self, graph: Graph, changes: Changes, path: tuple[str, ...]) -> Changes:
+    def _through_graph(self, graph: Graph, changes: Changes, path: Path) -> Changes:
         """Every value of a graph that changes, by its inputs and by what `path` leads to."""
         changed = dict(changes)
-        begins = [*graph.inputs, *(param.value for param in graph.params)]
-        changed |= {v: Perturbation(v, ANYHOW) for v in begins if path == (v.name,)}
+        named = [*graph.inputs, *(param.value for param in graph.params)]
+        begins = [value for value in named if path == (value.name,)]
+        self.begins.update(begins)
+        changed |= {value: Perturbation(value, ANYHOW) for value in begins}
         for step in graph.steps:
             inside = isinstance(step, Call) and path[:1] == (step.path,) and len(path) > 1
             if not inside and not any(each in changed for each in step.inputs):
@@ -55,36 +72,35 @@ class _Walk:
             reached = _through(step, graph, changed)
             changed |= reached
             if not reached:
-                self.ends[_said(step, graph)] = None
+                self.ends[_said(step, graph, changed)] = None
         return changed
 
-    def _through_call(self, call: Call, changed: Changes, path: tuple[str, ...]) -> Changes:
-        """The outputs of a call that change; in a row, after any round and all that follow it."""
+    def _through_call(self, call: Call, changed: Changes, path: Path) -> Changes:
+        """The outputs of a call that change; in a row, after its round and all that follow it."""
         callee = self.graphs.get(call.callee)
         if callee is None:
             return {each: Perturbation(each, ANYHOW) for each in call.outputs}
+        last = path in self.last
         if call.count is not None and path:
-            path = path[1:]  # whichever round it is
+            path = path[1:]  # of the other rounds it does not matter which it is
         inputs = zip(callee.inputs, call.inputs, strict=True)
         ports = {port: changed[value] for port, value in inputs if value in changed}
         if call.loop is not None:
             results = self._over(callee, call.loop.states, ports, path)
         else:
             results = self._outputs(callee, ports, path)
-        if call.count is not None:
+        if call.count is not None and (ports or not last):
             results = self._rounds(callee, ports, results)
-        given = {change.source for change in ports.values()}
+        given = {change.source for change in ports.values()} | self.begins
         pairs = zip(call.outputs, results, strict=True)
         return {value: _of_call(call, change, given) for value, change in pairs if change}
 
-    def _outputs(
-        self, callee: Graph, ports: Changes, path: tuple[str, ...]
-    ) -> list[Perturbation | None]:
+    def _outputs(self, callee: Graph, ports: Changes, path: Path) -> list[Perturbation | None]:
         reached = self._through_graph(callee, ports, path)
         return [reached.get(output) for output in callee.outputs]
 
     def _over(
-        self, callee: Graph, states: int, ports: Changes, path: tuple[str, ...]
+        self, callee: Graph, states: int, ports: Changes, path: Path
     ) -> list[Perturbation | None]:
         """The outputs of a loop that change; a state that does so changes in all rounds behind."""
         carried = callee.inputs[len(callee.inputs) - states :]
@@ -125,10 +141,13 @@ class _Round:
 
 
 def _of_call(call: Call, change: Perturbation, given: Container[object]) -> Perturbation:
-    """A change that begins in a call: another call of the same block begins another."""
+    """A change that a call makes: another call of the same block makes another.
+
+    One that comes out as it was given, or as the parameter itself, is the same in all calls.
+    """
     if change.source in given:
         return change
-    return Perturbation((id(call), change.source), change.uniform)
+    return replace(change, source=(id(call), change.source))
 
 
 def _through(step: Apply, graph: Graph, changes: Mapping[Value, Perturbation]) -> Changes:
@@ -140,10 +159,15 @@ def _through(step: Apply, graph: Graph, changes: Mapping[Value, Perturbation]) -
     return {each: change for each, change in results if change and each.role != "cache"}
 
 
-def _said(step: Apply, graph: Graph) -> str:
-    """Why a change ends here: any change would, or only one of whole rows."""
-    glyph, line = step.op.glyph, step.span.line
-    anyhow = {value: Perturbation(value, frozenset()) for value in step.inputs}
-    if not _through(step, graph, anyhow):
-        return f"{glyph} in line {line} has no slope"
-    return f"it shifts whole rows alike, which {glyph} in line {line} does not see"
+def _said(step: Apply, graph: Graph, changed: Changes) -> str:
+    """Why a change ends here: any change would, or only one that is alike in rows or operands."""
+    where = f"{step.op.glyph} in line {step.span.line}"
+    alike = {value: changed[value] for value in step.inputs if value in changed}
+    if not _through(step, graph, {value: Perturbation(value, ANYHOW) for value in alike}):
+        return f"{where} has no slope"
+    if any(change.part for change in alike.values()):
+        return f"it changes a part that {where} leaves out"
+    if len(alike) > 1:
+        return f"it shifts operands of {where} alike, and they are subtracted"
+    rows = "channels" if step.op.name == "batch_norm" else "rows"
+    return f"it shifts whole {rows} alike, which {where} does not see"

@@ -36,7 +36,7 @@ def compiled(name: str, block: str | None = None) -> Program:
 def zeros(program: Program) -> Iterator[str]:
     """Gradients that are zero for a reason."""
     for path, param, graph, _ in param_specs(program):
-        through = why_zero_through_calls(program.graphs, program.entry, path)
+        through = why_zero_through_calls(program, path)
         if not param.value.frozen and (why_zero(graph, param.value) or through):
             yield path
     for value in program.main.inputs:
