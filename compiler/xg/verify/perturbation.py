@@ -168,7 +168,7 @@ def _tests_training(condition: Expr) -> bool:
 def _reduced(expr: Expr, known: Perturbations) -> Perturbation | None:
     """The mean and the maximum of numbers that change uniformly change as they do.
 
-    Without `keep` that is so where the axes that are left stay where they are, counted from the end.
+    Without `keep` that is so where the axes in front are reduced: others would move.
     """
     (arg,) = expr.args
     change = known[id(arg)]

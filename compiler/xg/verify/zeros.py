@@ -160,14 +160,14 @@ def _through(step: Apply, graph: Graph, changes: Mapping[Value, Perturbation]) -
 
 
 def _said(step: Apply, graph: Graph, changed: Changes) -> str:
-    """Why a change ends here: any change would, or only one that is alike in rows or operands."""
+    """Why a change ends here: any change would, or only one that is equal in rows or operands."""
     where = f"{step.op.glyph} in line {step.span.line}"
-    alike = {value: changed[value] for value in step.inputs if value in changed}
-    if not _through(step, graph, {value: Perturbation(value, ANYHOW) for value in alike}):
+    shifts = {value: changed[value] for value in step.inputs if value in changed}
+    if not _through(step, graph, {value: Perturbation(value, ANYHOW) for value in shifts}):
         return f"{where} has no slope"
-    if any(change.part for change in alike.values()):
+    if any(change.part for change in shifts.values()):
         return f"it changes a part that {where} leaves out"
-    if len(alike) > 1:
-        return f"it shifts operands of {where} alike, and they are subtracted"
+    if len(shifts) > 1:
+        return f"it shifts operands of {where} equally, which cancels in their difference"
     rows = "channels" if step.op.name == "batch_norm" else "rows"
     return f"it shifts whole {rows} alike, which {where} does not see"

@@ -258,7 +258,7 @@ block Apart(x, z, q [B, D]) -> d [], e [B, E] {
 )
 def test_a_bias_of_both_towers(block: str, name: str, zero: bool) -> None:
     program = xg.compile(source=TOWERS, block=block).graphs
-    said = "it shifts operands of MSE in line 11 alike, and they are subtracted"
+    said = "it shifts operands of MSE in line 11 equally, which cancels in their difference"
     assert why_zero_through_calls(program, name) == (said if zero else None)
 
 
