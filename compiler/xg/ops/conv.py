@@ -36,17 +36,7 @@ def configure(use: Use) -> Attrs:
         help = (f"[{widths}, C/groups, D]: the widths, then the channels that go in and out",)
         raise Misuse(f"conv along {along} has a kernel of {len(axes) + 2} axes", notes, help)
     groups: Dim = use.own["groups"] or ONE
-    if kernel[-2] * groups != shape[-1]:
-        notes = {0: f"this is {use.spell(shape)}", 1: f"this is {use.spell(kernel)}"}
-        found, taken = use.sizes.fold(shape[-1]), use.sizes.fold(kernel[-2] * groups)
-        help = _of_elsewhere(len(axes))
-        if kernel[-1] * groups == shape[-1]:
-            meant = use.spell((*kernel[:-2], kernel[-1], kernel[-2]))
-            help = f"the channels that go in are in front of those that go out: {meant}"
-        raise Misuse(f"conv of {found} channels with a kernel for {taken}", notes, (help,))
-    if any(bias.shape != kernel[-1:] for bias in use.types[2:]):
-        notes = {2: f"this is {use.spell(use.types[2].shape)}"}
-        raise Misuse(f"conv adds a bias of {use.sizes.fold(kernel[-1])}", notes)
+    _refuse_channels(use, len(axes), groups)
     numbers = [Cutting.of(use, width) for width in kernel[: len(axes)]]
     same = numbers[0]
     attrs = {**configured(use, numbers, axes, channels=kernel[-1]), "groups": groups}
@@ -57,6 +47,27 @@ def configure(use: Use) -> Attrs:
         return attrs
     words = {"stride": same.stride, "padding": same.before, "dilation": same.dilation}
     return {**attrs, **{name: size(dim) for name, dim in words.items()}, "parts": size(groups)}
+
+
+def _refuse_channels(use: Use, along: int, groups: Dim) -> None:
+    """Refuse a kernel for other channels than those that arrive, leave or have a bias."""
+    shape, kernel = use.types[0].shape, use.types[1].shape
+    if kernel[-2] * groups != shape[-1]:
+        notes = {0: f"this is {use.spell(shape)}", 1: f"this is {use.spell(kernel)}"}
+        found, taken = use.sizes.fold(shape[-1]), use.sizes.fold(kernel[-2] * groups)
+        help = _of_elsewhere(along)
+        if kernel[-1] * groups == shape[-1]:
+            meant = use.spell((*kernel[:-2], kernel[-1], kernel[-2]))
+            help = f"the channels that go in are in front of those that go out: {meant}"
+        raise Misuse(f"conv of {found} channels with a kernel for {taken}", notes, (help,))
+    if _as_torch_has_it(use, groups):
+        notes = {1: f"this is {use.spell(kernel)}"}
+        given, named = (use.sizes.fold(each) for each in (kernel[-1], kernel[0]))
+        said = f"conv gives {given} channels, the label says {named}"
+        raise Misuse(said, notes, (_of_elsewhere(along),))
+    if any(bias.shape != kernel[-1:] for bias in use.types[2:]):
+        notes = {2: f"this is {use.spell(use.types[2].shape)}"}
+        raise Misuse(f"conv adds a bias of {use.sizes.fold(kernel[-1])}", notes)
 
 
 def _in_order(use: Use, axes: tuple[int, ...]) -> tuple[str, ...]:
@@ -94,6 +105,14 @@ def _in_order(use: Use, axes: tuple[int, ...]) -> tuple[str, ...]:
 def _along(use: Use, shape: Shape, count: int) -> str:
     """A convolution along so many axes in front of the last."""
     return f"conv[{', '.join(use.axis(shape, at) for at in range(-1 - count, -1))}](…)"
+
+
+def _as_torch_has_it(use: Use, groups: Dim) -> bool:
+    """Whether the label has the channels of a kernel in torch's order, and not in this one."""
+    shape, kernel, target = use.types[0].shape, use.types[1].shape, use.target
+    if not target or target[-1] == kernel[-1]:
+        return False
+    return target[-1] == kernel[0] and kernel[1] * groups == shape[-1]
 
 
 def _of_elsewhere(along: int) -> str:

@@ -22,6 +22,7 @@ from xg.syntax.known_labels import (
     repeated,
 )
 from xg.syntax.known_python import PYTHON
+from xg.syntax.known_signs import SIGNS_ELSEWHERE
 from xg.syntax.known_words import DECLARING, WORDS
 from xg.syntax.line_ends import CLOSES, OPENS
 from xg.syntax.reader import Reader
@@ -305,6 +306,7 @@ _KNOWN: tuple[Callable[[Stop], Repair | None], ...] = (
     chain_in_a_node,
     *PYTHON,
     *WORDS,
+    *SIGNS_ELSEWHERE,
     _unclosed_bracket,
     _wrong_bracket,
     _stray_bracket,

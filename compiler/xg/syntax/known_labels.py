@@ -92,7 +92,7 @@ def _block_above(stop: Stop) -> str:
     return text[max(0, text.rfind("\nblock")) :]
 
 
-def _own_operator(formula: str, stop: Stop) -> tuple[str, str] | None:
+def own_operator(formula: str, stop: Stop) -> tuple[str, str] | None:
     """An operator that computes a formula of names whose shapes the block may say."""
     return as_operator(formula, shapes_written(_block_above(stop)))
 
@@ -101,7 +101,7 @@ def _written(formula: str, label: str, stop: Stop) -> tuple[str, ...]:
     """The help that writes a formula as a chain with that label."""
     if chain := formula if "->" in formula else as_chain(formula, _axes_above(stop)):
         return (f"write `{chain}{label}`",)
-    if defined := _own_operator(formula, stop):
+    if defined := own_operator(formula, stop):
         return (f"define it, `{defined[0]}`, and write `{defined[1]}{label}`",)
     return (f"write its steps, each behind an arrow: `x -> f -> g{label}`",)
 
@@ -115,7 +115,8 @@ def infix_in_chain(stop: Stop) -> Repair | None:
         return _sign_as_node(stop)
     if right is not None and right.type == "EQUAL" and right.start == stop.token.end:
         return _added_to(stop)
-    if left.type != "NAME":
+    ends_node = left.type in _NODE and "->" in stop.line[0]
+    if left.type != "NAME" and not ends_node:
         return None
     between = "ARROW" in stop.expected and "SLASH" not in stop.expected
     if not between and not _inside_a_call(stop):
@@ -135,7 +136,7 @@ def infix_in_chain(stop: Stop) -> Repair | None:
         operand = f"BC({operand})"
     if "->" in before and not stop.opening:
         return Repair(_after_a_chain(stop, before, operand))
-    if not chain and "->" not in before and (defined := _own_operator(_first(formula, end), stop)):
+    if not chain and "->" not in before and (defined := own_operator(_first(formula, end), stop)):
         rest = rest if _first(formula, end) == formula[: end.start() if end else None] else ": NAME"
         problem = errors.InfixInChain(
             stop.here, "", "", f"{defined[1]} {rest}".strip(), define=defined[0]
@@ -171,19 +172,23 @@ def _after_a_chain(stop: Stop, before: str, operand: str) -> errors.InfixInChain
     if attached and (chain := as_chain(formula)):
         meant = f"{before[: attached.start(2)]}({chain})"
         return errors.InfixInChain(stop.here, "", "", meant)
-    if attached and (defined := _own_operator(formula, stop)):
+    if attached and (defined := own_operator(formula, stop)):
         meant = f"{before[: attached.start(2)]}({defined[1]})"
         return errors.InfixInChain(stop.here, "", "", meant, define=defined[0])
     if stop.here.text not in INFIX and operand == "…":
         before = ""
+    if stop.here.text in "-/" and shapes_written(_block_above(stop)).get(operand) == "":
+        define = f"op f(x [..], y []) = x {stop.here.text} y"
+        return errors.InfixInChain(stop.here, "", "", f"{before} -> f<-{operand}", define)
     return errors.InfixInChain(stop.here, before, repeated(stop, operand))
 
 
 def repeated(stop: Stop, operand: str) -> str:
     """An operand of a sum or a product, with BC where it has fewer axes than the chain before."""
     axes, front = _axes_above(stop), stop.line[0]
-    head = re.match(r"\w+", front)
-    count = axes.get(head[0]) if head else None
+    head, *nodes = front.split("->")
+    reduced = any("[" in node for node in nodes)
+    count = None if reduced else axes.get(head.strip())
     sums = stop.here.text in ("+", "⊕", "*", "⊙") or stop.token.type == "NAME"
     fewer = sums and axes.get(operand, 2) < (count if count is not None else 2)
     return f"BC({operand})" if fewer else operand
@@ -192,7 +197,7 @@ def repeated(stop: Stop, operand: str) -> str:
 def _sign_as_node(stop: Stop) -> Repair | None:
     """`-> -<-z`, `-> -z`, `-> /2`: a sign that is no operator; a number divides by scale."""
     front, behind = stop.line
-    if stop.token.type == "SLASH" and (size := _size_behind(stop, behind)):
+    if stop.token.type == "SLASH" and (size := size_behind(stop, behind)):
         meant = f"{front} scale(1/{size})"
         return Repair(errors.InfixInChain(stop.here, "", "", meant, fault=_NO_OPERATOR))
     operand = re.match(r"(?:<-)?\s*(\w[\w.]*)", behind)
@@ -207,7 +212,7 @@ def _sign_as_node(stop: Stop) -> Repair | None:
     return Repair(errors.InfixInChain(stop.here, left, operand[1], fault=_NO_OPERATOR))
 
 
-def _size_behind(stop: Stop, behind: str) -> str:
+def size_behind(stop: Stop, behind: str) -> str:
     """The number made of dims behind a sign, `sqrt(D)` or a dim by its name."""
     written = re.match(r"(?:<-)?\s*((?:sqrt|exp|log)\([^()]*\)|\w+)", behind)
     if written is None:
@@ -225,7 +230,7 @@ def _formula_as_operand(stop: Stop) -> Repair | None:
     formula = f"{begun} {stop.here.text} {behind[:end]}"
     if not dot or end < 0 or (not opened.endswith("<-") and not opened.endswith("<=")):
         return None
-    chain, defined = as_chain(formula, _axes_above(stop)), _own_operator(formula, stop)
+    chain, defined = as_chain(formula, _axes_above(stop)), own_operator(formula, stop)
     if not chain and not defined:
         return None
     meant, first = (chain, "") if chain else (defined or ("", ""))[::-1]

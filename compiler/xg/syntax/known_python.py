@@ -13,6 +13,7 @@ from xg.diagnostics.source import Span
 from xg.syntax import errors
 from xg.syntax.errors.grammar import INFIX
 from xg.syntax.formulas import as_chain
+from xg.syntax.known_labels import own_operator, size_behind
 from xg.syntax.stop import Repair, Stop
 
 _MODULES: Final = r"(?:torch|np|numpy|nn|F|functional|math|tf|jnp|jax|mx|keras|layers)"
@@ -341,14 +342,16 @@ def _sum_of_calls(stop: Stop) -> Repair | None:
     before, behind = _near(stop)
     formula = f"{before} {stop.here.text} {behind}"
     end = re.search(":|->", formula)
-    chain = as_chain(formula[: end.start()] if end else formula)
-    divisor = re.search(r"/\s*(\w+)\s*$", formula[: end.start()] if end else formula)
-    if stop.token.type == "SLASH" and divisor:
-        chain = f"{before} -> scale(1/{divisor[1]})"
+    written = formula[: end.start()] if end else formula
+    define, chain = "", as_chain(written)
+    if stop.token.type == "SLASH" and (divisor := re.match(r"[\w.]+", behind)):
+        number = divisor[0] if divisor[0][0].isdigit() else size_behind(stop, behind)
+        defined = None if number else own_operator(written, stop)
+        define, chain = defined or ("", f"{before} -> scale(1/{number or divisor[0]})")
     if "->" in before or chain is None:
         return None
     meant = f"{chain} {formula[end.start() :] if end else ': NAME'}"
-    return Repair(errors.InfixInChain(stop.here, before, "", meant))
+    return Repair(errors.InfixInChain(stop.here, before, "", meant, define))
 
 
 PYTHON: tuple[Callable[[Stop], Repair | None], ...] = (

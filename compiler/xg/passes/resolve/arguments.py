@@ -55,6 +55,7 @@ def op_arguments(
     absent: list[str] = []
     others: dict[str, Any] = {}
     unknown: list[Problem] = []
+    place = Beside(scope, use, data, targets)
     for own in op.own:
         argument = expressions.get(own.name)
         if isinstance(own, Tensor):
@@ -64,9 +65,7 @@ def op_arguments(
                 except Refused as refused:
                     if not any(isinstance(each, UnknownValue) for each in refused.problems):
                         raise
-                    unknown += own_declared(
-                        Beside(scope, use, data, targets), own, refused
-                    ).problems
+                    unknown += own_declared(place, own, refused).problems
             elif own.optional:
                 absent.append(own.name)
             else:
@@ -74,7 +73,7 @@ def op_arguments(
                     BadArgument(use.span, f"{use.operator.name} needs {own.name} in parentheses")
                 )
         else:
-            others[own.name] = _own(scope, use, op, own, argument)
+            others[own.name] = _own(place, op, own, argument)
     if unknown:
         raise Refused(*unknown)
     return tuple(tensors), others, tuple(absent)
@@ -128,20 +127,19 @@ def _tensor(scope: BlockScope, use: ast.NodeUse, op: Op, own: Tensor, expr: ast.
     return value
 
 
-def _own(
-    scope: BlockScope, use: ast.NodeUse, op: Op, own: Own, expr: ast.Expr | None
-) -> Scalar | Dim | str | None:
+def _own(place: Beside, op: Op, own: Own, expr: ast.Expr | None) -> Scalar | Dim | str | None:
+    scope, use = place.scope, place.use
     match own:
         case Number():
             if expr is not None:
-                return _number(scope, use, op, expr)
+                return _number(place, op, expr)
             if own.default is not None or own.optional:
                 return None if own.default is None else as_scalar(own.default)
         case Word():
             return _word(scope, own, expr) if expr is not None else own.choices[0]
         case Length():
             if expr is not None:
-                return _length(scope, use, op, expr)
+                return _length(place, op, expr)
             if own.optional:
                 return None
         case MeshAxis():
@@ -156,18 +154,18 @@ def _own(
     raise Refused(BadArgument(use.span, message, help))
 
 
-def _length(scope: BlockScope, use: ast.NodeUse, op: Op, expr: ast.Expr) -> Dim:
+def _length(place: Beside, op: Op, expr: ast.Expr) -> Dim:
     try:
-        return scope.reader.dim(expr)
+        return place.scope.reader.dim(expr)
     except Refused as refused:
-        raise number_of_values(scope, use, op, expr, refused) from None
+        raise number_of_values(place, op, expr, refused) from None
 
 
-def _number(scope: BlockScope, use: ast.NodeUse, op: Op, expr: ast.Expr) -> Scalar:
+def _number(place: Beside, op: Op, expr: ast.Expr) -> Scalar:
     try:
-        return scope.reader.scalar(expr)
+        return place.scope.reader.scalar(expr)
     except Refused as refused:
-        raise number_of_values(scope, use, op, expr, refused) from None
+        raise number_of_values(place, op, expr, refused) from None
 
 
 def _mesh_axis(scope: BlockScope, expr: ast.Expr) -> str:

@@ -28,7 +28,7 @@ from xg.passes.resolve.lookups import Lookups
 from xg.passes.resolve.mentions import Mentions
 from xg.passes.resolve.remarks import remarks
 from xg.passes.resolve.scope import BlockScope
-from xg.passes.resolve.size_errors import told_once
+from xg.passes.resolve.size_errors import UnknownSize, told_once
 from xg.passes.resolve.states import carries, declare_state
 from xg.syntax import ast
 from xg.syntax.spelling import ascii_name
@@ -249,8 +249,10 @@ class _BlockResolver:
         """Names that are read, in any choice of options; maybe, where that cannot be known."""
         mentions = Mentions.of(*self.block.chains, *self.block.nexts)
         own = {own.name.name for own in self.block.own if own.words}
+        told = (problem for refused in self.problems for problem in refused.problems)
+        as_sizes = {problem.name for problem in told if isinstance(problem, UnknownSize)}
         if self.problems or mentions.nodes & (own | self.scope.linked.options.keys()):
-            return mentions.values
+            return mentions.values | as_sizes
         return {str(v.name) for v in self.scope.read} | Mentions.of(*self.block.nexts).values
 
     def _find_unfinished(self) -> None:
@@ -278,7 +280,7 @@ class _BlockResolver:
         """The parameters that nothing reads; an unknown name of the block may be the reason."""
         used = self._used()
         return [
-            UnusedParam(decl.span, decl.name.name)
+            UnusedParam(decl.span, decl.name.span.text)
             for decl in self.block.params
             if decl.name.name not in used
         ]

@@ -8,16 +8,18 @@ from typing import Final
 
 from xg.diagnostics.lazy_dataclass import replace
 from xg.diagnostics.similar import similar
-from xg.ir.dim import Dim
 from xg.ir.graph import Value
 from xg.ir.op import Op
+from xg.ir.tensor import Shape
 from xg.ir.use import Tensor, Word
 from xg.ops import find
 from xg.passes.resolve.errors import BadArgument, Refused
 from xg.passes.resolve.scope import BlockScope
 from xg.passes.resolve.size_errors import UnknownSize
+from xg.passes.resolve.undeclared import Beside
 from xg.passes.resolve.units import LocatedBlock
 from xg.syntax import ast
+from xg.syntax.spelling import ascii_name, greek_name
 
 _NORMS: Final = frozenset({"layer_norm", "batch_norm"})
 _WINDOW: Final = (
@@ -140,10 +142,9 @@ def _names(shape: ast.Shape) -> tuple[str, ...]:
     return tuple(dim.name for dim in shape.dims if isinstance(dim, ast.Path))
 
 
-def number_of_values(
-    scope: BlockScope, use: ast.NodeUse, op: Op, expr: ast.Expr, refused: Refused
-) -> Refused:
+def number_of_values(place: Beside, op: Op, expr: ast.Expr, refused: Refused) -> Refused:
     """A value in the place of a number, with the operator that takes it."""
+    scope, use = place.scope, place.use
     node, axes = use.operator.name, use.axes.span.text if use.axes else "[S]"
     written = expr.span.text
 
@@ -154,11 +155,13 @@ def number_of_values(
             )
         value = scope.values[name]
         shape = value.declared.shape if value.declared else ()
-        if node == "scale" and written == name:
-            return f"{name} is a value: write `⊙<-{name if shape else f'BC({name})'}`"
-        told = f"{name} is a value, and numbers are made of dims"
+        whole = place.shape or place.target
+        if node == "scale" and ascii_name(written) == name and _fits(shape, whole):
+            operand = greek_name(name) if shape and shape == (whole or shape) else f"BC({written})"
+            return f"{greek_name(name)} is a value: write `⊙<-{operand}`"
+        told = f"{greek_name(name)} is a value, and numbers are made of dims"
         if node in ("scale", "SM"):
-            return f"{told}: {_scaled(scope, value, shape, written)}{' in front' * (node == 'SM')}"
+            return f"{told}: {_scaled(place, value, shape, written)}{' in front' * (node == 'SM')}"
         if find(node) is None:
             return f"{told}: {_as_operand(op, node, value)}"
         taken = f": where {node} takes it, it arrives by an arrow, {node}<-{name}"
@@ -175,17 +178,28 @@ def number_of_values(
     return Refused(*problems)
 
 
-def _scaled(scope: BlockScope, value: Value, shape: Sequence[Dim], formula: str) -> str:
+def _scaled(place: Beside, value: Value, shape: Shape, formula: str) -> str:
     """An operator that multiplies by a formula of a value, and its use."""
-    name, axes = value.name, ", ".join(map(str, shape))
-    others = {*re.findall(r"[^\W\d]\w*", formula)} & {*scope.reader.dims}
+    name, axes = greek_name(str(value.name)), ", ".join(map(str, shape))
+    others = {*re.findall(r"[^\W\d]\w*", formula)} & {*place.scope.reader.dims}
     times = formula if formula == name else "(…)" if others else f"({formula})"
     is_param = value.role == "param"
-    head = (
-        f"op Scaled(x [..{', ' if axes else ''}{axes}]{';' if is_param else ','} {name} [{axes}])"
-    )
+    operand = ", ".join(("..", *map(str, _from_first(shape, place.shape or place.target))))
+    head = f"op Scaled(x [{operand}]{';' if is_param else ','} {name} [{axes}])"
     use = f"-> Scaled({name})" if is_param else f"-> Scaled<-{name}"
     return f"write `{head} = x * {times}`, and `{use}`"
+
+
+def _fits(shape: Shape, whole: Shape | None) -> bool:
+    """Whether these are the last axes of an operand, as far as its axes are known."""
+    return whole is None or not shape or whole[-len(shape) :] == shape
+
+
+def _from_first(shape: Shape, whole: Shape | None) -> Shape:
+    """All axes of an operand behind the first of these; these alone where it has others."""
+    if not shape or whole is None or not {*shape} <= {*whole}:
+        return shape
+    return whole[min(map(whole.index, shape)) :]
 
 
 def made_elsewhere(use: ast.NodeUse, op: Op, own: Tensor, value: Value, written: str) -> str:

@@ -10,11 +10,17 @@ from xg.diagnostics.similar import similar
 from xg.diagnostics.source import Span
 from xg.passes.resolve.errors_of_names import corrected
 from xg.syntax.declare import declaration
+from xg.syntax.spelling import ascii_name
 
 _NUMBERS: Final = {
     "inf": "numbers are finite: -1e30 in its place hides a score as well",
     "pi": "write the number, 3.141592653589793",
 }
+
+
+def _as_written(name: str, span: Span) -> str:
+    """A name with the letters of the author, who may have written β or beta."""
+    return span.text if ascii_name(span.text) == name else name
 
 
 class UnknownSize(ProblemAt):
@@ -40,7 +46,8 @@ class UnknownSize(ProblemAt):
         return self.name, *(name for name, _ in self.beside)
 
     def diagnostic(self) -> Diagnostic:
-        *most, last = self.names
+        spans = (self.span, *(span for _, span in self.beside))
+        *most, last = map(_as_written, self.names, spans)
         told = f"no dims are called {', '.join(most)} and {last}" if most else ""
         others = (Label(span, primary=False) for _, span in self.beside)
         told = told or f"no dim is called {last}"

@@ -6,7 +6,7 @@ gradient, figure box and code follow.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Container, Sequence
 from itertools import count
 
 from xg.diagnostics.diagnostic import DiagnosticError
@@ -53,7 +53,20 @@ def _refuse_unknown(definition: ast.OpDef) -> None:
     ]
     calls.sort(key=lambda call: call.span.start)
     if calls:
-        raise DiagnosticError.of(*(UnknownFunction(call.operator.span, NAMES) for call in calls))
+        named = (*definition.data, *definition.own, *definition.bindings)
+        values = {each.name.name for each in named}
+        raise DiagnosticError.of(
+            *(UnknownFunction(call.operator.span, NAMES, _product(call, values)) for call in calls)
+        )
+
+
+def _product(call: ast.Call, values: Container[str]) -> str:
+    """The product that `x(1 + g)` is meant as, where x is a value."""
+    name, arguments = call.operator, [argument.value.span.text for argument in call.arguments]
+    if name.name not in values or call.axes is not None or len(arguments) != 1:
+        return ""
+    (factor,) = arguments
+    return f"{name.span.text} * {factor if factor.isalnum() else f'({factor})'}"
 
 
 def _operator(

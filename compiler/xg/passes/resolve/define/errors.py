@@ -62,9 +62,12 @@ class UnknownFunction(ProblemAt):
     code = "XG0252"
     title = "the body of an op has no function {span.text}"
     known: tuple[str, ...]
+    product: str = ""  # of an operand and its parentheses
 
     def helps(self) -> tuple[str, ...]:
         """How it is written here, or all that there are."""
+        if self.product:
+            return (f"a product is written with `*`: `{self.product}`",)
         formula = in_a_body(self.span.text)
         meant = (f"write it out: {formula}",) if formula else in_a_chain(self.span.text)
         return (*meant, f"there are {', '.join(self.known)}")
