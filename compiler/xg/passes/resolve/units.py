@@ -14,7 +14,7 @@ from xg.ir.recent import Recent
 from xg.ir.tensor import LargeDefinition, NoQuotient, Sizes
 from xg.ir.walk import callees_first
 from xg.passes.resolve.declarations import declared_in_vain
-from xg.passes.resolve.define import define
+from xg.passes.resolve.define import define, refuse_hidden_ops
 from xg.passes.resolve.errors import NotInFile, Refused, UnknownOption, UnknownWord
 from xg.passes.resolve.expressions import ExpressionReader
 from xg.passes.resolve.mentions import dims_mentioned
@@ -229,6 +229,7 @@ def _unit(
             wrong += error.diagnostics
     if wrong:
         raise DiagnosticError(wrong)
+    refuse_hidden_ops(module.ops, operators)
     unit = Unit(number, module, blocks, operators)
     blocks.update({block.name.name: LocatedBlock(block, unit) for block in module.blocks})
     return unit

@@ -19,6 +19,7 @@ from xg.ir.use import Attrs, Data, Misuse, Number, Own, Tensor, Use
 from xg.passes.resolve.define.defined_body import Trace, finish, trace
 from xg.passes.resolve.define.errors import (
     BadSignature,
+    FunctionAndOp,
     NotUsed,
     UnknownFunction,
     WholeResult,
@@ -43,15 +44,39 @@ def define(definition: ast.OpDef) -> Op:
     return _operator(definition, signature, own, rehearsal)
 
 
+def refuse_hidden_ops(definitions: Sequence[ast.OpDef], ops: Container[str]) -> None:
+    """Raise DiagnosticError for functions that expressions call, and that other ops are named like.
+
+    An expression calls functions alone. `op exp(x) = exp(x)` makes a node of one, and hides none.
+    """
+    same = {each.name.name for each in definitions if _is_its_function(each.body, each)}
+    first: dict[str, ast.Call] = {}
+    for definition in definitions:
+        for call in _calls(definition):
+            name = call.operator.name
+            if name in FUNCTIONS and name in ops and name not in (*same, definition.name.name):
+                first.setdefault(name, call)
+    if first:
+        raise DiagnosticError.of(*(FunctionAndOp(call.operator.span) for call in first.values()))
+
+
+def _is_its_function(body: ast.Expr, definition: ast.OpDef) -> bool:
+    if not isinstance(body, ast.Call) or body.operator.name != definition.name.name:
+        return False
+    operands = [port.name.span.text for port in definition.data]
+    return [argument.value.span.text for argument in body.arguments] == operands
+
+
+def _calls(definition: ast.OpDef) -> list[ast.Call]:
+    """The calls in the expressions of a definition, in the order of the text."""
+    trees = (definition.body, *definition.bindings)
+    calls = [part for tree in trees for part in walk(tree) if isinstance(part, ast.Call)]
+    return sorted(calls, key=lambda call: call.span.start)
+
+
 def _refuse_unknown(definition: ast.OpDef) -> None:
     """Raise DiagnosticError with every function that bodies do not know, not with the first."""
-    calls = [
-        part
-        for tree in (definition.body, *definition.bindings)
-        for part in walk(tree)
-        if isinstance(part, ast.Call) and part.operator.name not in FUNCTIONS
-    ]
-    calls.sort(key=lambda call: call.span.start)
+    calls = [call for call in _calls(definition) if call.operator.name not in FUNCTIONS]
     if calls:
         named = (*definition.data, *definition.own, *definition.bindings)
         values = {each.name.name for each in named}

@@ -73,6 +73,14 @@ class UnknownFunction(ProblemAt):
         return (*meant, f"there are {', '.join(self.known)}")
 
 
+class FunctionAndOp(ProblemAt):
+    """A call of a function of expressions, where an op has the same name."""
+
+    code = "XG0265"
+    title = "{span.text} is a function here, and not the op {span.text}"
+    fix = "give the op another name: an expression calls no ops"
+
+
 class WrongArguments(ProblemAt):
     """A function with other arguments than it takes."""
 

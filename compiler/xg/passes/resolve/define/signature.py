@@ -142,12 +142,24 @@ class DefinedSignature:
 def read(definition: ast.OpDef) -> DefinedSignature:
     """The signature of a definition; raises Wrong."""
     _refuse_same_names(definition)
-    return DefinedSignature(
+    signature = DefinedSignature(
         operator=definition.name.name,
         data=tuple(_data(port) for port in definition.data),
         tensors=tuple(_tensor(own, own.shape) for own in definition.own if own.shape),
         numbers=tuple(_number(own) for own in definition.own if not own.shape),
     )
+    _refuse_names_of_axes(definition, signature)
+    return signature
+
+
+def _refuse_names_of_axes(definition: ast.OpDef, signature: DefinedSignature) -> None:
+    """Refuse `op F(x [.., D]; D = 3) = x * D`, where D is a length as well."""
+    for part in (*definition.data, *definition.own, *definition.bindings):
+        if part.name.name in signature.axes:
+            name, operator = part.name.span.text, signature.operator
+            what = f"{name} is an axis of {operator}, and in an expression its length"
+            help = (f"give {'the part' if isinstance(part, ast.Binding) else 'this'} another name",)
+            raise Wrong(BadSignature(part.name.span, what, help))
 
 
 def _refuse_same_names(definition: ast.OpDef) -> None:
