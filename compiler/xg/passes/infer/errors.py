@@ -67,8 +67,17 @@ class LabelMismatch(ProblemAt):
             return (f"a name without a shape takes all that the next one says: {written}",)
         if " in " in self.written and " in " not in self.found:
             made = "integers come from inputs, range and topk, masks from comparisons in an op"
-            return (f"the edge has floats: {made}",)
+            return (f"the edge has floats: {made}", *self._of_one_integer())
         return (self.advice or "a label names a shape and changes nothing",)
+
+    def _of_one_integer(self) -> tuple[str, ...]:
+        """How one integer everywhere is made, behind `fill[B](0)`."""
+        line = self.span.source.line_text(self.span.line)
+        made = re.search(r"\bfill(\[[^\]]*\])\((\w+)\)\s*:", line)
+        if made is None:
+            return ()
+        below = self.written.rpartition(" in ")[2]
+        return (f"one everywhere is `range({below}) -> pick[{below}]({made[2]}) -> BC{made[1]}`",)
 
     def fixes(self) -> tuple[Fix, ...]:
         """The shape that the edge has, in place of the one that is written."""
