@@ -36,23 +36,18 @@ class Expected:
 
 
 def fit(
-    arrays: Arrays,
-    expected: Mapping[str, Expected],
-    *,
-    dtype: DTypeLike,
-    source: str,
-    sizes: Mapping[str, int] | None = None,
+    arrays: Arrays, expected: Mapping[str, Expected], *, dtype: DTypeLike, source: str
 ) -> Arrays:
     """Return `arrays` in the order of `expected`; raises InputError.
 
-    `source` says in messages where the arrays come from; `sizes` holds symbols known beforehand.
+    `source` says in messages where the arrays come from.
     """
     _check_names(arrays, expected, source)
-    bound = {symbol: (size, "") for symbol, size in (sizes or {}).items()}
+    known: dict[str, tuple[int, str]] = {}
     fitted: Arrays = {}
     for name, want in expected.items():
         where = f"{source}: {name}"
-        _check_shape(where, name, arrays[name], want, bound)
+        _check_shape(where, name, arrays[name], want, known)
         to_type = _as_float if want.below is None else _as_ids
         fitted[name] = to_type(where, arrays[name], want, dtype)
     return fitted
@@ -94,9 +89,8 @@ def _check_shape(
     for size, axis in zip(array.shape, want.axes, strict=True):
         held, by = known.setdefault(axis, (size, name)) if isinstance(axis, str) else (axis, "")
         if size != held:
-            because = f" with {axis} = {held}" if isinstance(axis, str) else ""
-            of = f" from {by}" if by else ""
-            raise InputError(f"{where} has shape {shape}, expected {want}{because}{of}")
+            because = f" with {axis} = {held} from {by}" if isinstance(axis, str) else ""
+            raise InputError(f"{where} has shape {shape}, expected {want}{because}")
 
 
 def _check_float(where: str, array: Array | Later, want: Expected) -> None:
