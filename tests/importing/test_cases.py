@@ -166,6 +166,7 @@ ARITHMETIC: list[tuple[Map, str]] = [
     (lambda x: x.clamp(min=0), "-> ReLU"),
     (lambda x: 3 * x, "-> scale(3)"),
     (lambda x: torch.exp(-x) + 2, "op Elementwise(x) = exp(-x) + 2"),
+    (lambda x: torch.abs(x) - 1, "op Elementwise(x) = abs(x) - 1"),
     (lambda x: x - x.mean(-1, keepdim=True), "op Elementwise(x [.., D]) = x - mean[D](x)"),
 ]
 

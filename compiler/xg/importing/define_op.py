@@ -139,7 +139,7 @@ FUNCTIONS: Final[Mapping[str, Callable[..., Any]]] = {
     "maximum": np.maximum,
     "minimum": np.minimum,
     "neg": np.negative,
-    **{name: getattr(np, name) for name in ("exp", "log", "sqrt", "tanh", "sin", "cos")},
+    **{name: getattr(np, name) for name in ("exp", "log", "sqrt", "tanh", "sin", "cos", "abs")},
     "rsqrt": _rsqrt,
     "erf": _erf,
     "sigmoid": _sigmoid,

@@ -32,7 +32,7 @@ FILLS: Final[Mapping[str, int | None]] = {
 # Of one number, which the operators of the language call the same.
 FUNCTIONS: Final = (
     *("relu", "relu_", "silu", "silu_", "tanh", "sigmoid", "neg", "exp", "log"),
-    *("sqrt", "rsqrt", "erf", "sin", "cos"),
+    *("sqrt", "rsqrt", "erf", "sin", "cos", "abs"),
 )
 
 RULES: Final[Mapping[str, Rule]] = {
