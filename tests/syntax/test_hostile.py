@@ -17,6 +17,7 @@ from xg_grammar import literals
 
 MIB = SourceBytes.maximum
 MUCH = MIB if THOROUGH else MIB // 4  # of what takes a second for each MiB
+BLANK = b"\n" * (MUCH // 2)  # lines, each of which begins with all that are below it
 WORDS = [*literals(), *["X", "γ", "1", "2.5", '"t"', "\n", "\n", "# c\n", "é", "$", "=="]]
 
 
@@ -116,6 +117,11 @@ def test_the_invisible_characters_are_those_of_unicode() -> None:
         ("é".encode() * (MIB // 2), "XG0105"),
         (b"dim " + b"a b " * (MUCH // 4 - 1), "XG0115"),
         (b"dim\n" * (MUCH // 4), "XG0110"),
+        (b"option " + b"a" * MUCH + b" = b, c", "XG0009"),
+        (BLANK + b"block A(X []) -> Y [] {\n X -> LN if a : Y\n}", "XG0146"),
+        (BLANK + b"block A(X []) -> Y [] {\n X -> /2 : Y\n}", "XG0128"),
+        (b"block A(X []) -> Y [] {\n" + BLANK + b" h = X\n}", "XG0119"),
+        (b"block A(X []) -> Y [] {\n h = X\n" + BLANK + b"}", "XG0119"),
     ],
 )
 def test_large(data: bytes, code: str) -> None:

@@ -57,13 +57,13 @@ def _is_state(stop: Stop, name: str) -> bool:
     """Whether the block around declares a state of this name above."""
     begin = stop.brace.end if stop.brace else 0
     above = stop.source.text[begin : stop.token.start]
-    return re.search(rf"^\s*state\b[^\n#]*\b{re.escape(name)}\s*[\[,]", above, re.M) is not None
+    return re.search(rf"^[ \t]*state\b[^\n#]*\b{re.escape(name)}\s*[\[,]", above, re.M) is not None
 
 
 def _is_set(stop: Stop, name: str) -> bool:
     """Whether the block around has a `next` of this name below."""
     below = stop.source.text[stop.token.end :].partition("\n}")[0]
-    return re.search(rf"^\s*next\b[^\n#]*\b{re.escape(name)}\s*[=,]", below, re.M) is not None
+    return re.search(rf"^[ \t]*next\b[^\n#]*\b{re.escape(name)}\s*[=,]", below, re.M) is not None
 
 
 def _assigned_state(stop: Stop, state: str, formula: str) -> errors.AssignedChain:
@@ -217,7 +217,7 @@ def size_behind(stop: Stop, behind: str) -> str:
     written = re.match(r"(?:<-)?\s*((?:sqrt|exp|log)\([^()]*\)|\w+)", behind)
     if written is None:
         return ""
-    dims = re.findall(r"^\s*dim\b([^#\n]*)", stop.source.text, re.M)
+    dims = re.findall(r"^[ \t]*dim\b([^#\n]*)", stop.source.text, re.M)
     is_dim = any(re.search(rf"\b{written[1]}\b", line) for line in dims if "(" not in written[1])
     return written[1] if "(" in written[1] or is_dim else ""
 

@@ -12,6 +12,8 @@ from xg.syntax import errors
 from xg.syntax.known_labels import own_operator
 from xg.syntax.stop import Repair, Stop
 
+_LINE = 400  # characters of a line that are looked at, at most
+
 
 def _bars(stop: Stop) -> Repair | None:
     """`|a - b| : y`, and `op F(x [..]) = |x|`."""
@@ -50,7 +52,7 @@ def _words_by_commas(stop: Stop) -> Repair | None:
     """`option norm = pre, post`, and `option norm = [pre, post]` or `{pre, post}`."""
     if stop.previous is None:
         return None
-    line = stop.source.line_text(stop.span(stop.previous).line).partition("#")[0].rstrip()
+    line = stop.source.line_text(stop.span(stop.previous).line)[:_LINE].partition("#")[0]
     listed = re.match(r"option\b.*?(\w+)\s*=\s*[\[({]?\s*(\w+(?:\s*,\s*\w+)+)[\s\])}]*$", line)
     if listed is None:
         return None
@@ -67,7 +69,7 @@ def _guard_without_word(stop: Stop) -> Repair | None:
     guard = re.search(r"\bif\s+(not\s+)?(\w+)$", front)
     if guard is None or "EQUAL" not in stop.expected:
         return None
-    declared = re.search(rf"^\s*option\s+{guard[2]}\s*=\s*([^#\n]*)", stop.source.text, re.M)
+    declared = re.search(rf"^[ \t]*option[ \t]+{guard[2]}[ \t]*=([^#\n]*)", stop.source.text, re.M)
     words = re.findall(r"\w+", declared[1]) if declared else ["yes", "no"]
     word = words[-1] if guard[1] else words[0]
     defined = "" if declared else f"option {guard[2]} = {' | '.join(words)}` and `"

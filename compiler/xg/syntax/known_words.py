@@ -242,7 +242,7 @@ def _formula_as_axis(stop: Stop) -> Repair | None:
     )
     if is_value(text[: opening.start], node[0]):
         block = text[max(0, text.rfind("\nblock", 0, opening.start)) : opening.start]
-        states = re.findall(r"^\s*state\b.*", block, re.M)
+        states = re.findall(r"^[ \t]*state\b.*", block, re.M)
         if re.fullmatch(r"\w+ ?- ?1", formula) and any(node[0] in each for each in states):
             reason = "a round finds the state as the one before left it"
             return Repair(errors.ShapeElsewhere(span, reason, node[0]))

@@ -140,11 +140,11 @@ def _goes_on_at(reader: Reader, tokens: list[Token], index: int, depth: int) -> 
         return True
     if kind == "RBRACE":
         return reader.fits([kind])
-    if kind != "_NL" or not reader.fits([kind]):
+    if kind != "_NL" or tokens[index + 1].type == "_NL" or not reader.fits([kind]):
         return False
     behind = [token.type for token in tokens[index + 1 : index + 3]]
     if behind[0] in ITEM_WORDS | STATEMENT_WORDS:
         return True
     is_chain = behind == ["NAME", "ARROW"]
     in_list = depth > 0 or (index > 0 and tokens[index - 1].type in GOES_ON_AFTER)
-    return is_chain or not (in_list or behind[0] in GOES_ON_BEFORE or behind[0] == "_NL")
+    return is_chain or not (in_list or behind[0] in GOES_ON_BEFORE)

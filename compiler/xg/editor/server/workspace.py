@@ -16,7 +16,7 @@ from xg.frontend.project import KnownFiles, read_edited
 from xg.frontend.project.lookup import UnreadableFile, library, project_root, read
 
 FILES_AT_MOST = 2_000
-_USE = re.compile(r"^\s*use\b[^#\n]*\bfrom\s+(?:\"([^\"\n]*)\"|(\w+))", re.MULTILINE)
+_USE = re.compile(r"^[ \t]*use\b[^#\n]*\bfrom\s+(?:\"([^\"\n]*)\"|(\w+))", re.MULTILINE)
 _BUILT = {"node_modules", "build", "dist", "__pycache__"}
 
 
