@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
+from typing import Any
 
 from xg.ir.dim import Dim, symbol
 from xg.ir.op import Op
@@ -94,12 +95,17 @@ def _axis(word: str) -> Axis:
 
 def settle(op: Op, sample: Sample) -> Attrs:
     """The attributes of a use, as resolving and inferring make them."""
-    own = {arg.name: _own(arg, sample) for arg in op.own if not isinstance(arg, Tensor)}
+    own: dict[str, Any] = {
+        arg.name: _own(arg, sample) for arg in op.own if not isinstance(arg, Tensor)
+    }
     if op.variadic:
         own["count"] = len(sample.operands)
     else:
         named = [*op.data, *(arg for arg in op.own if isinstance(arg, Tensor))]
         own["absent"] = tuple(arg.name for arg in named if arg.name not in sample.operands)
+    numbers = [arg.name for arg in op.own if isinstance(arg, Number)]
+    if op.limits and (misuse := op.limits({name: own[name].evaluate({}) for name in numbers})):
+        raise misuse
     use = Use(sample.types, own, sample.axes, sample.targets, sample.peer, Sizes())
     configured = op.configure(use) if op.configure else own
     return {**configured, **{key: own[key] for key in ("absent",) if key in own}}

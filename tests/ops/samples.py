@@ -256,7 +256,7 @@ SAMPLES: Mapping[str, tuple[Sample, ...]] = {
     ),
     "normal": (
         Sample(own={"sigma": 0.5}, axes=axes("B, S, 1")),
-        Sample(own={"sigma": 0, "mean": -2}, axes=axes("")),
+        Sample(own={"sigma": 0.25, "mean": -2}, axes=axes("")),
     ),
     "uniform": (Sample(own={"low": -1, "high": 0.5}, axes=axes("B, S")),),
     "bernoulli": tuple(Sample(own={"p": p}, axes=axes("S, D")) for p in (0, 0.3, 1)),

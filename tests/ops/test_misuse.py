@@ -43,6 +43,10 @@ CASES = [
     ("fill", Sample(own={"value": 1}), "fill needs its axes in brackets"),
     ("normal", Sample(own={"sigma": 1}), "normal needs its axes in brackets"),
     ("normal", Sample(own={"sigma": -1}), "normal has the deviation -1"),
+    ("normal", Sample(own={"sigma": 0, "mean": 1}), "normal has the deviation 0"),
+    ("LN", Sample({"x": BSD}, {"eps": -1}), "LN adds eps = -1 to a variance"),
+    ("BN", Sample({"x": BSD}, {"eps": -1}), "BN adds eps = -1 to a variance"),
+    ("BN", Sample({"x": BSD}, {"momentum": 3}), "BN moves running statistics by a share of 3"),
     ("uniform", Sample(own={"low": 2, "high": 2}), "from 2 on and below 2: there is nothing"),
     ("bernoulli", Sample(own={"p": 1.5}), "bernoulli gives 1 with probability 1.5"),
     ("BN", Sample({"x": floats(D)}), "BN needs an axis of channels, and others"),
@@ -187,7 +191,7 @@ def test_a_misuse_is_told_in_the_words_of_the_file(
 
 
 def test_every_operator_that_can_refuse_does() -> None:
-    refusing = {op.glyph for op in ops.table().values() if op.configure}
+    refusing = {op.glyph for op in ops.table().values() if op.configure or op.limits}
     silent = {"range", "buckets"}  # their arguments cannot be wrong alone
     assert refusing - silent == {glyph for glyph, _, _ in CASES}
 

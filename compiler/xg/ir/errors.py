@@ -77,6 +77,15 @@ class WrongWindows(ProblemAt):
     help: tuple[str, ...]
 
 
+class BeyondLimits(ProblemAt):
+    """A number of an operator that it cannot have, made of sizes."""
+
+    code = "XG0407"
+    title = "{message}"
+    message: str
+    help: tuple[str, ...]  # the numbers that it may have, and what made this one
+
+
 class NoValue(ProblemAt):
     """A number of an operator that has no value for these sizes."""
 

@@ -21,7 +21,7 @@ from xg.ir.dim import Dim
 from xg.ir.prim import Expr, operand
 from xg.ir.primitive_gradients import pullback as derive
 from xg.ir.tensor import TensorType
-from xg.ir.use import Attrs, Data, Own, Tensor, Use
+from xg.ir.use import Attrs, Data, Misuse, Own, Tensor, Use
 
 Family = Literal[
     "matmul", "add", "multiply", "nonlinear", "layout", "reduce", "source", "loss", "collective"
@@ -87,6 +87,7 @@ class Op:
     A `derived` operator is one that only the compiler inserts; a `local` one computes on a rank's
     part what on the whole another body does. The body of one that `sums_over_ranks` does so where a
     nonlinear primitive needs the global value, in both passes.
+    `limits` refuses numbers that it cannot have: those of a text, and of sizes that have theirs.
     `moves` says of own tensors which cache each approaches in training, by the `momentum`.
     `forward` takes the operands in order (None for an absent one) and the attributes by name;
     `configure` makes these of one use, without it they are the own arguments. `adjoint` takes by
@@ -109,6 +110,7 @@ class Op:
     local: bool = False
     sums_over_ranks: bool = False
     moves: Mapping[str, str] = field(default_factory=dict[str, str])
+    limits: Callable[[Mapping[str, float]], Misuse | None] | None = None
     configure: Callable[[Use], Attrs] | None = None
     pullback: Callable[[Attrs], Mapping[str, Gradient]] | None = None
     adjoint: Callable[..., tuple[Expr | None, ...]] | None = None
@@ -143,6 +145,7 @@ class Op:
             data=tuple(Data(name, "any") for name in data),
             own=tuple(Tensor(name) for name in own),
             variadic=False,
+            limits=None,
             configure=None,
             pullback=None,
             adjoint=None,

@@ -14,13 +14,14 @@ from xg.diagnostics.limits import DimSize
 from xg.diagnostics.source import Span
 from xg.ir.axes import axes_of
 from xg.ir.dim import Dim, DimError, number
-from xg.ir.errors import NotWhole, NoValue, TooLong, TooShort, WrongWindows
+from xg.ir.errors import BeyondLimits, NotWhole, NoValue, TooLong, TooShort, WrongWindows
 from xg.ir.graph import Apply, Graph, Program
 from xg.ir.instances import instances
 from xg.ir.op import WindowCount
 from xg.ir.recent import Recent
 from xg.ir.scalar import Scalar, ScalarError
 from xg.ir.size_constraints import facts_of
+from xg.ir.use import Misuse, Number
 
 Numbers = Mapping[str, int]
 Places = Mapping[str, Span]  # where the file declares each dim
@@ -185,13 +186,44 @@ def _wrong_windows(
 
 def _no_value(graph: Graph, numbers: Numbers) -> Iterator[Problem]:
     for step in graph.steps:
-        scalars = step.attrs.values() if isinstance(step, Apply) else ()
-        for scalar in scalars:
+        if not isinstance(step, Apply):
+            continue
+        for scalar in step.attrs.values():
             if isinstance(scalar, Scalar) and all(name in numbers for name in scalar.symbols()):
                 try:
                     scalar.evaluate(numbers)
                 except (DimError, ScalarError) as error:
                     yield NoValue(step.span, str(scalar), str(error))
+                    break
+        else:
+            if misuse := beyond_limits(step, numbers):
+                made = tuple(_computed(graph, step, numbers))
+                yield BeyondLimits(step.span, misuse.message, (*misuse.help, *made))
+
+
+def beyond_limits(step: Apply, numbers: Numbers) -> Misuse | None:
+    """Why an operator cannot have its own numbers, as far as all of them are known."""
+    if step.op.limits is None:
+        return None
+    own: dict[str, Scalar] = {
+        n.name: step.attrs[n.name] for n in step.op.own if isinstance(n, Number)
+    }
+    if not all(name in numbers for scalar in own.values() for name in scalar.symbols()):
+        return None
+    return step.op.limits({name: scalar.evaluate(numbers) for name, scalar in own.items()})
+
+
+def _computed(graph: Graph, step: Apply, numbers: Numbers) -> Iterator[str]:
+    """``p is 8*D with D = 2``, of each number of an operator that sizes make."""
+    for name, scalar in step.attrs.items():
+        of_own = any(isinstance(own, Number) and own.name == name for own in step.op.own)
+        if not of_own or not isinstance(scalar, Scalar) or not scalar.symbols():
+            continue
+        if graph.sizes.local.intersection(scalar.symbols()):
+            yield f"{name} is {scalar.evaluate(numbers):g}, as a call gives it"
+        else:
+            sizes = ", ".join(f"{size} = {numbers[size]}" for size in sorted(scalar.symbols()))
+            yield f"{name} is {scalar} with {sizes}"
 
 
 def _said(dim: Dim, number: int) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Final
 
 from xg.ir.dim import ONE, product
@@ -42,6 +42,16 @@ def configure(use: Use) -> Attrs:
     if ("mean" in absent) != ("variance" in absent):
         raise Misuse("BN has both running statistics or none", help=("BN(γ, β, μ, v)",))
     return {**use.own, "axes": axes, "count": size(product([x.shape[i] for i in axes]))}
+
+
+def limits(numbers: Mapping[str, float]) -> Misuse | None:
+    """Refuse an ε below 0, and a momentum that is no share."""
+    if numbers["eps"] < 0:
+        return Misuse(f"BN adds eps = {numbers['eps']:g} to a variance", help=("eps >= 0",))
+    if not 0 <= numbers["momentum"] <= 1:
+        message = f"BN moves running statistics by a share of {numbers['momentum']:g}"
+        return Misuse(message, help=("0 <= momentum <= 1",))
+    return None
 
 
 def forward(
@@ -150,6 +160,7 @@ OP: Final = Op(
     forward=forward,
     keeps_shape=True,
     sums_over_ranks=True,
+    limits=limits,
     configure=configure,
     describe=describe,
     brackets="axes",

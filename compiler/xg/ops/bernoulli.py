@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Final
 
 from xg.ir.op import Op
@@ -12,11 +13,15 @@ from xg.ir.use import Attrs, Misuse, Number, Use
 
 
 def configure(use: Use) -> Attrs:
-    """The shape that the brackets list; refuse what is no probability."""
-    p = use.own["p"].constant
-    if p is not None and not 0 <= p <= 1:
-        raise Misuse(f"bernoulli gives 1 with probability {use.own['p']}", help=("0 <= p <= 1",))
+    """The shape that the brackets list."""
     return {**use.own, "shape": use.bracketed("bernoulli", "bernoulli[B, S](0.5)")}
+
+
+def limits(numbers: Mapping[str, float]) -> Misuse | None:
+    """Refuse what is no probability."""
+    p = numbers["p"]
+    message = f"bernoulli gives 1 with probability {p:g}"
+    return None if 0 <= p <= 1 else Misuse(message, help=("0 <= p <= 1",))
 
 
 def forward(*, p: Scalar, shape: Shape) -> Expr:
@@ -32,6 +37,7 @@ OP: Final = Op(
     own=(Number("p"),),
     brackets="new axes",
     forward=forward,
+    limits=limits,
     configure=configure,
     meaning="draws 1 with probability p and else 0, as dropout its mask; without a seed p",
     formula="Y[i, ...] = 1 with probability p, else 0",

@@ -2,20 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Final
 
 from xg.ir.op import Description, Op
 from xg.ir.prim import Cuts, Expr, dropout_apply, dropout_keep
 from xg.ir.scalar import Scalar
-from xg.ir.use import Attrs, Misuse, Number, Use, Word
+from xg.ir.use import Attrs, Misuse, Number, Word
 
 
-def configure(use: Use) -> Attrs:
+def limits(numbers: Mapping[str, float]) -> Misuse | None:
     """Refuse what is no probability, and 1, which would keep nothing."""
-    p = use.own["p"].constant
-    if p is not None and not 0 <= p < 1:
-        raise Misuse(f"DO drops with probability {use.own['p']}", help=("0 <= p < 1",))
-    return use.own
+    p = numbers["p"]
+    fits = 0 <= p < 1
+    return None if fits else Misuse(f"DO drops with probability {p:g}", help=("0 <= p < 1",))
 
 
 def forward(x: Expr, *, p: Scalar, scaling: str, cuts: Cuts = ()) -> tuple[Expr, dict[str, Expr]]:
@@ -49,7 +49,7 @@ OP: Final = Op(
     own=(Number("p"), Word("scaling", ("scaled", "unscaled"))),
     forward=forward,
     keeps_shape=True,
-    configure=configure,
+    limits=limits,
     describe=describe,
     adjoint=adjoint,
     meaning="drops numbers with probability p; `scaled` keeps the mean, `unscaled` is the seed's",

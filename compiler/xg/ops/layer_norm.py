@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Final
 
 from xg.ir.cotangent import unbroadcast
@@ -31,6 +32,13 @@ def configure(use: Use) -> Attrs:
                 },
             )
     return own
+
+
+def limits(numbers: Mapping[str, float]) -> Misuse | None:
+    """Refuse an ε below 0."""
+    eps = numbers["eps"]
+    message = f"LN adds eps = {eps:g} to a variance"
+    return None if eps >= 0 else Misuse(message, help=("eps >= 0",))
 
 
 def forward(
@@ -108,6 +116,7 @@ OP: Final = Op(
     ),
     forward=forward,
     keeps_shape=True,
+    limits=limits,
     configure=configure,
     describe=describe,
     brackets="axes",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Final
 
 from xg.ir.op import Op
@@ -12,11 +13,18 @@ from xg.ir.use import Attrs, Misuse, Number, Use
 
 
 def configure(use: Use) -> Attrs:
-    """The shape that the brackets list; refuse a deviation below 0."""
-    sigma = use.own["sigma"].constant
-    if sigma is not None and sigma < 0:
-        raise Misuse(f"normal has the deviation {use.own['sigma']}", help=("sigma >= 0",))
+    """The shape that the brackets list."""
     return {**use.own, "shape": use.bracketed("normal", "normal[B, S](1)")}
+
+
+def limits(numbers: Mapping[str, float]) -> Misuse | None:
+    """Refuse a deviation that is not above 0; the mean is the second number."""
+    sigma, mean = numbers["sigma"], numbers["mean"]
+    if sigma > 0:
+        return None
+    turned = (f"the deviation is in front of the mean: normal[…]({mean:g}, 0)",)
+    help = turned if sigma == 0 and mean > 0 else ("sigma > 0; one number everywhere is fill",)
+    return Misuse(f"normal has the deviation {sigma:g}", help=help)
 
 
 def forward(*, sigma: Scalar, mean: Scalar, shape: Shape) -> Expr:
@@ -32,6 +40,7 @@ OP: Final = Op(
     own=(Number("sigma"), Number("mean", 0)),
     brackets="new axes",
     forward=forward,
+    limits=limits,
     configure=configure,
     meaning="draws normal numbers, as dropout draws its mask; without a seed each is the mean",
     formula="Y[i, ...] = mean + sigma z, z of deviation 1",

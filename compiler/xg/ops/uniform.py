@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Final
 
 from xg.ir.op import Op
@@ -12,12 +13,17 @@ from xg.ir.use import Attrs, Misuse, Number, Use
 
 
 def configure(use: Use) -> Attrs:
-    """The shape that the brackets list; refuse an empty range."""
-    low, high = use.own["low"], use.own["high"]
-    if low.constant is not None and high.constant is not None and low.constant >= high.constant:
-        message = f"uniform draws from {low} on and below {high}: there is nothing between"
-        raise Misuse(message, help=(f"for example uniform[...]({high}, {low})",))
+    """The shape that the brackets list."""
     return {**use.own, "shape": use.bracketed("uniform", "uniform[B, S](0, 1)")}
+
+
+def limits(numbers: Mapping[str, float]) -> Misuse | None:
+    """Refuse an empty range."""
+    low, high = numbers["low"], numbers["high"]
+    if low < high:
+        return None
+    message = f"uniform draws from {low:g} on and below {high:g}: there is nothing between"
+    return Misuse(message, help=(f"for example uniform[...]({high:g}, {low:g})",))
 
 
 def forward(*, low: Scalar, high: Scalar, shape: Shape) -> Expr:
@@ -34,6 +40,7 @@ OP: Final = Op(
     own=(Number("low"), Number("high")),
     brackets="new axes",
     forward=forward,
+    limits=limits,
     configure=configure,
     meaning="draws numbers between two, as dropout draws its mask; without a seed their mean",
     formula="Y[i, ...] = low + (high - low) u, 0 <= u < 1",

@@ -21,6 +21,7 @@ from xg.ir.instances import too_many_operators
 from xg.ir.loop import stacked
 from xg.ir.op import Op
 from xg.ir.scalar import ScalarError
+from xg.ir.size_checks import beyond_limits
 from xg.ir.tensor import Shape, Sizes, TensorType
 from xg.ir.use import Attrs, Misuse, Use
 from xg.passes.infer.calls import CallBinding, bind, bound_names, check_repeat, output_types
@@ -240,6 +241,8 @@ class _Typist:
         return any(value in said and self.types[value].is_float for value in values)
 
     def _configured(self, node: Apply, types: tuple[TensorType, ...]) -> Attrs:
+        if misuse := beyond_limits(node, {}):
+            raise Mistyped(_refused(node, misuse, ()))
         if node.op.configure is None:
             return self._own(node)
         peer = node.pending.peer
