@@ -74,6 +74,22 @@ class LossOperand(ProblemAt):
         return self.report(title, Label(self.span), help=(advice,))
 
 
+class ExchangedNames(ProblemAt):
+    """Results or parameters of a node under each other's names: a warning."""
+
+    code = "XG0271"
+    title = "{node} {gives} {names} in this order, and the text has these names in another"
+    severity = "warning"
+    node: str
+    gives: str
+    names: str
+    meant: str
+
+    def helps(self) -> tuple[str, ...]:
+        """Their order, and how to say that the other one is meant."""
+        return (f"write {self.meant}", "if the order is meant, give them other names")
+
+
 class ExchangedAxes(ProblemAt):
     """An operand that has the names of a port's axes in another order: a warning."""
 

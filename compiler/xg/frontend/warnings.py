@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 from xg.diagnostics.diagnostic import Diagnostic
 from xg.frontend.exchanged_axes import exchanged_axes
+from xg.frontend.exchanged_names import exchanged_names
 from xg.frontend.loss_operands import loss_operands
 from xg.frontend.unnumbered import unnumbered
 from xg.ir.graph import Program
@@ -13,7 +14,7 @@ from xg.ir.graph import Program
 
 def warnings_of(program: Program, *, is_compiled: bool) -> Iterator[Diagnostic]:
     """All warnings; of sizes without numbers only where the program is one to be compiled."""
-    for found in (loss_operands(program), exchanged_axes(program)):
+    for found in (loss_operands(program), exchanged_axes(program), exchanged_names(program)):
         yield from (each.diagnostic() for each in found)
     if is_compiled:
         yield from unnumbered(program)

@@ -16,6 +16,7 @@ from xg.ir.prim import Expr, const, integer, iota, reshape, transpose, where
 from xg.ir.scalar import Scalar, as_scalar, size
 from xg.ir.tensor import Shape
 from xg.passes.resolve.define.errors import (
+    LengthAsTranspose,
     MisplacedComparison,
     UndefinedNumber,
     UnknownPart,
@@ -72,7 +73,11 @@ class Trace:
                 operand = self.number(expr.operand)
                 return replace(operand, value=-operand.value)
             case ast.Power():
-                return power(self.number(expr.base), self.number(expr.exponent), expr)
+                base, exponent = self.number(expr.base), self.number(expr.exponent)
+                turned = isinstance(base.value, Expr) and expr.exponent.span.text == "T"
+                if turned and "T" in self.lengths and "T" not in self.known:
+                    raise Wrong(LengthAsTranspose(expr.span, expr.base.span.text))
+                return power(base, exponent, expr)
             case ast.Comparison():
                 return elementwise(
                     COMPARISONS[expr.sign], self.number(expr.left), self.number(expr.right)

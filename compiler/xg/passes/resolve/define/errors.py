@@ -81,6 +81,21 @@ class FunctionAndOp(ProblemAt):
     fix = "give the op another name: an expression calls no ops"
 
 
+class LengthAsTranspose(ProblemAt):
+    """`k^T` where T is an axis: a power by its length, which is read as a transpose."""
+
+    code = "XG0270"
+    title = "{span.text!q} is a power: T is the length of an axis here"
+    base: str
+
+    def helps(self) -> tuple[str, ...]:
+        """What needs no transpose, and how the power is written."""
+        return (
+            f"axes go by their names, whatever their order: write `{self.base}`",
+            f"a power by the length is `{self.base}^(1*T)`",
+        )
+
+
 class WrongArguments(ProblemAt):
     """A function with other arguments than it takes."""
 
