@@ -37,6 +37,7 @@ IMPORTED = (
     "torch._dynamo",
     "torch.distributed",
     "torch.distributed.checkpoint",
+    "torch.distributed.run",
     "torch.distributed.fsdp",
     "torch.distributed.tensor",
     "torch._export.serde.serialize",
@@ -54,6 +55,7 @@ IMPORTED = (
 # And all modules of these packages but those of JAX, which is not to be forked, and the one that
 # `python -m` runs, which warns where it is imported already.
 WHOLE = ("xg.cli", "xg.codegen", "xg.figures", "xg.frontend", "xg.ops", "xg.verify", "xg_runtime")
+RENDEZVOUS = "torch.distributed.elastic.rendezvous.dynamic_rendezvous"
 # `CLIENT SOCKET WORD...` is `python WORD...`; it imports little, since it starts for every command.
 CLIENT = """\
 import os, sys
@@ -94,6 +96,8 @@ def _serve(path: str, owner: int) -> tuple[socket.socket, Sequence[str]]:
         importlib.import_module(name)
     for end in [*weakref.finalize._registry]:  # pyright: ignore # what torch would take apart
         end.atexit = False
+    # Its launcher reads the sources of a whole stack for each line of a log that is not kept.
+    sys.modules[RENDEZVOUS].__dict__["get_method_name"] = _caller
     gc.collect()
     gc.freeze()
     gc.set_threshold(200_000, 50, 10)  # as in the tests themselves
@@ -115,6 +119,11 @@ def _serve(path: str, owner: int) -> tuple[socket.socket, Sequence[str]]:
             listening.close()
             return connection, _become(connection)
         connection.close()
+
+
+def _caller(depth: int = 2) -> str:
+    """The name of a function that is called, as torch finds it among the frames."""
+    return sys._getframe(depth).f_code.co_name  # pyright: ignore[reportPrivateUsage]
 
 
 def _modules() -> Iterator[str]:
