@@ -28,8 +28,9 @@ def boxes(placed: PlacedFigure) -> dict[str | int, Box]:
 
 
 def overlaps(placed: PlacedFigure) -> list[tuple[str | int, str | int]]:
-    pairs = combinations(boxes(placed).items(), 2)
-    return [(a, b) for (a, one), (b, other) in pairs if one.grown(-0.5).overlaps(other)]
+    around = [(owner, box.grown(-0.5), box) for owner, box in boxes(placed).items()]
+    pairs = combinations(around, 2)
+    return [(a, b) for (a, one, _), (b, _, other) in pairs if one.overlaps(other)]
 
 
 def struck(placed: PlacedFigure) -> list[tuple[int, str | int]]:
@@ -43,11 +44,12 @@ def struck(placed: PlacedFigure) -> list[tuple[int, str | int]]:
     found: list[tuple[int, str | int]] = []
     for number, path in placed.paths.items():
         edge, around = placed.figure.edges[number], path.bounds().grown(1.0)
-        points = flattened(path, steps=24)
-        for owner, text in texts.items():
+        near = [(owner, text) for owner, text in texts.items() if around.overlaps(text)]
+        points = flattened(path, steps=24) if near else ()
+        for owner, text in near:
             if owner in (edge.tail, edge.head, number) or is_partner(placed, number, owner):
                 continue
-            if around.overlaps(text) and any(crosses(a, b, text) for a, b in pairwise(points)):
+            if any(crosses(a, b, text) for a, b in pairwise(points)):
                 found.append((number, owner))
     return found
 
@@ -62,9 +64,13 @@ def is_partner(placed: PlacedFigure, number: int, owner: str | int) -> bool:
 
 def crosses(a: tuple[float, float], b: tuple[float, float], box: Box) -> bool:
     """Tell whether a short line touches a box, by points along it."""
+    left, right, top, bottom = box.left, box.right, box.top, box.bottom
+    beside = max(a[0], b[0]) <= left or min(a[0], b[0]) >= right
+    if beside or max(a[1], b[1]) <= top or min(a[1], b[1]) >= bottom:
+        return False
     steps = 1 + int(max(abs(a[0] - b[0]), abs(a[1] - b[1])))
     line = (
         (a[0] + (b[0] - a[0]) * k / steps, a[1] + (b[1] - a[1]) * k / steps)
         for k in range(steps + 1)
     )
-    return any(box.left < x < box.right and box.top < y < box.bottom for x, y in line)
+    return any(left < x < right and top < y < bottom for x, y in line)
