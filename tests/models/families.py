@@ -71,7 +71,8 @@ class Family:
 def in_double() -> Generator[None]:
     """Let transformers compute in float64 where it asks for float32: in norms, softmax, RoPE."""
     torch: Any = import_module("torch")
-    import_module("safetensors.torch")  # it would keep a table without float32
+    for table in ("safetensors.torch", "torch._export.serde.serialize"):
+        import_module(table)  # it would keep a table without float32
     kept = torch.float32, torch.float, torch.Tensor.float, torch.get_default_dtype()
     torch.float32 = torch.float = torch.float64
     torch.Tensor.float = torch.Tensor.double
