@@ -14,6 +14,7 @@ from pathlib import Path
 from zipfile import ZipFile
 
 import pytest
+from tier import THOROUGH
 from website.playground.build import PACKAGES, playground_files
 from website.playground.snapshot import PREFIXES, USED, is_sent
 
@@ -31,6 +32,7 @@ def read():
 def ask(do, **more):
     return json.loads(page.answer(json.dumps({"do": do, **about, **more})))
 first, *texts = json.loads(sys.argv[1])
+every, seen = sys.argv[2:] == ["every plan"], set()
 about = {"name": "mha", "text": first}  # as before the memory is kept
 for view in ("forward", "backward"):
     ask("draw", view=view)
@@ -41,7 +43,8 @@ kept = read()
 for text in texts:
     about = {"name": "net", "text": text}
     plans = ask("draw", view="forward").get("plans", [])
-    for plan in ["", *plans[:1]]:
+    for plan in ["", *(plan for plan in plans[:1] if every or plan not in seen)]:
+        seen.add(plan)
         for view in ask("draw", view="forward", plan=plan).get("views", []):
             ask("draw", view=view, plan=plan)
         while "plans" in ask("deepen", view="explorer", plan=plan):
@@ -63,10 +66,13 @@ def members() -> set[str]:
 
 @pytest.fixture(scope="module")
 def asked_for(members: set[str]) -> set[str]:
-    """The files that a page reads behind its memory, for every view of some programs."""
-    shown = ("notation/mha", "notation/mlp", "examples/lstm", "examples/moe", "notation/flow")
+    """The files that a page reads behind its memory, for every view of some programs.
+
+    Daily each plan is drawn of the first program that has it.
+    """
+    shown = ("notation/mha", "notation/mlp", "examples/lstm", "notation/flow", "examples/moe")
     texts = [Path(f"diagrams/{name}.xg").read_text(encoding="utf-8") for name in shown]
-    command = [sys.executable, "-c", ASKING, json.dumps(texts)]
+    command = [sys.executable, "-c", ASKING, json.dumps(texts), *["every plan"][: int(THOROUGH)]]
     done = subprocess.run(command, capture_output=True, text=True, check=True)
     read: list[str] = json.loads(done.stdout)
     name = re.compile(rf"(?:^|/)((?:{'|'.join(PACKAGES)})/.+)$")

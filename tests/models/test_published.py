@@ -69,6 +69,13 @@ def misses(
     return {name: error for name, error in errors.items() if not error <= tolerance}
 
 
+def is_noticed(witness: Witness, module: Module, params: Arrays) -> bool:
+    """Whether anything misses the witness; where the logits do, gradients need not be computed."""
+    outputs, _ = module.forward(params, witness.inputs)
+    agrees = agreement.error(outputs["Z"], witness.logits, 0.0) <= TOLERANCE
+    return not agrees or bool(misses(witness, module, params))
+
+
 @pytest.mark.parametrize("backend", with_calls())  # the others: see the gallery
 def test_logits_loss_and_every_gradient_agree(witness: Witness, backend: str) -> None:
     """With kernels in one backend and without in the other, turned from one family to the next."""
@@ -92,17 +99,21 @@ def test_further_configurations_agree(family: Family, tmp_path: Path) -> None:
 def test_every_config_of_a_relative_agrees(
     name: str, config: Mapping[str, Any], tmp_path: Path
 ) -> None:
-    """Configs of one family differ in heads, sizes, windows, biases, turns and tied heads."""
+    """Configs of one family differ in heads, sizes, windows, biases, turns and tied heads.
+
+    Daily by turns with kernels and without, in both backends.
+    """
     witness = Witness.of(relative(name, config), tmp_path)
-    for backend, kernels in product(("numpy", "torch"), (False, True)):
+    ways, turn = list(product(("numpy", "torch"), (False, True))), list(LIKE_LLAMA).index(name) % 2
+    for backend, kernels in ways if THOROUGH else ways[turn::2]:
         module = witness.held.program.on_arrays(backend, kernels=kernels)
         assert misses(witness, module, witness.held.params) == {}, (backend, kernels)
 
 
 def test_narrow_numbers_stay_within_their_rounding(one_of_each: Witness) -> None:
-    """Every other way of a family, those between of the next one; where thorough, all."""
-    turn = list(EVERY.values()).index(one_of_each.family) % 2
-    for backend, kernels, dtype, bound in NARROW if THOROUGH else NARROW[turn::2]:
+    """One way of each family, by turns; where thorough, all."""
+    turn = list(EVERY.values()).index(one_of_each.family) % len(NARROW)
+    for backend, kernels, dtype, bound in NARROW if THOROUGH else NARROW[turn : turn + 1]:
         half = dtype if dtype == "bfloat16" else None
         module = one_of_each.held.program.on_arrays(backend, half, kernels=kernels)
         params = {name: array.astype(np.float32) for name, array in one_of_each.held.params.items()}
@@ -164,7 +175,7 @@ def test_a_transpose_too_many_or_too_few_is_noticed(one_of_each: Witness) -> Non
     assert turned
     module = one_of_each.held.program.on_arrays()
     for line, params in readings(one_of_each, turned):
-        assert misses(one_of_each, module, params), line
+        assert is_noticed(one_of_each, module, params), line
 
 
 def test_lines_that_changed_places_are_noticed(one_of_each: Witness) -> None:
@@ -187,7 +198,7 @@ def test_lines_that_changed_places_are_noticed(one_of_each: Witness) -> None:
     module, noticed = one_of_each.held.program.on_arrays(), 0
     for line, params in readings(one_of_each, swapped):
         with np.errstate(invalid="ignore"):  # of a variance that is none
-            assert misses(one_of_each, module, params), line
+            assert is_noticed(one_of_each, module, params), line
         noticed += 1
     assert noticed
 
@@ -200,4 +211,4 @@ def test_fused_parts_in_another_order_are_noticed(witness: Witness) -> None:
     ]
     module = witness.held.program.on_arrays()
     for line, params in readings(witness, turned):
-        assert misses(witness, module, params), line
+        assert is_noticed(witness, module, params), line
