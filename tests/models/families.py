@@ -73,6 +73,7 @@ def in_double() -> Generator[None]:
     torch: Any = import_module("torch")
     for table in ("safetensors.torch", "torch._export.serde.serialize"):
         import_module(table)  # it would keep a table without float32
+    import_module("torch.storage")._dtype_to_storage_type_map()  # as this would, when first called
     kept = torch.float32, torch.float, torch.Tensor.float, torch.get_default_dtype()
     torch.float32 = torch.float = torch.float64
     torch.Tensor.float = torch.Tensor.double
