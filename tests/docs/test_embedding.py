@@ -153,7 +153,27 @@ inside another block
 """
 
 
-def test_a_site_of_mkdocs(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+class Records(logging.Handler):
+    """Everything that is logged."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.found: list[logging.LogRecord] = []
+
+    def emit(self, record: logging.LogRecord) -> None:
+        self.found.append(record)
+
+
+@pytest.fixture
+def logged() -> Iterator[list[logging.LogRecord]]:
+    """The records of a test, by a handler of its own: see the options of pytest."""
+    records, root = Records(), logging.getLogger()
+    root.addHandler(records)
+    yield records.found
+    root.removeHandler(records)
+
+
+def test_a_site_of_mkdocs(tmp_path: Path, logged: list[logging.LogRecord]) -> None:
     (tmp_path / "docs").mkdir()
     (tmp_path / "docs" / "index.md").write_text(PAGE, "utf-8")
     (tmp_path / "theme").mkdir()
@@ -170,7 +190,7 @@ def test_a_site_of_mkdocs(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> N
     assert all(base64.b64decode(data).startswith(b"<svg ") for _, data in drawn)
     assert "X -&gt; S : Y" in page
     assert "```xg figure\ninside another block\n```" in page
-    assert not [one for one in caplog.records if one.levelno >= logging.WARNING]
+    assert not [one for one in logged if one.levelno >= logging.WARNING]
 
 
 @pytest.mark.parametrize(
@@ -185,11 +205,11 @@ def test_a_site_of_mkdocs(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> N
     ],
 )
 def test_a_wrong_fence_is_an_error_on_the_page(
-    words: str, expected: str, caplog: pytest.LogCaptureFixture
+    words: str, expected: str, logged: list[logging.LogRecord]
 ) -> None:
     made = Markdown(extensions=[XgFigures()]).convert(f"```xg figure {words}\n{SNIPPET}```\n")
     assert made.startswith('<pre class="xg-error">')
-    (record,) = caplog.records
+    (record,) = logged
     assert expected in record.getMessage()
     assert record.name.startswith("mkdocs.")  # which --strict counts
 
