@@ -89,7 +89,7 @@ class LengthAsTranspose(ProblemAt):
     base: str
 
     def helps(self) -> tuple[str, ...]:
-        """What needs no transpose, and how the power is written."""
+        """The operand without it, and the power in another spelling."""
         return (
             f"axes go by their names, whatever their order: write `{self.base}`",
             f"a power by the length is `{self.base}^(1*T)`",
