@@ -15,7 +15,7 @@ from figures.shipped_figures import CASES, figures
 from fuzz.program import generate
 from fuzz.proof import check_layout, compiled
 from fuzz.recorded import Provable, read, recorded
-from library import shipped
+from library import shipped, varied
 from tier import THOROUGH, some
 
 import xg
@@ -34,8 +34,8 @@ PROGRAMS = 200 if THOROUGH else 40  # `python -m figures.sweep` looks at more, i
 RECORDED: dict[str, int] = json.loads(RECORD.read_text(encoding="utf-8"))
 
 
-# Every diagram without a plan, and every plan with the smallest file that names it, or with one
-# whose figures are drawn sooner.
+# Diagrams with every construct without a plan, and every plan with the smallest file that names it,
+# or with one whose figures are drawn sooner.
 AS_FSDP = ("ZeRO1", "ZeRO2")  # whose figures differ in their prices alone
 SOONER = {"EP": "deepseek2"}
 
@@ -47,7 +47,8 @@ def _as(plan: str) -> str:
 
 DAILY = some(
     sorted(
-        CASES, key=lambda case: (SOONER.get(case[1] or "") != case[0].stem, case[0].stat().st_size)
+        (case for case in CASES if THOROUGH or case[1] or varied(case[0])),
+        key=lambda case: (SOONER.get(case[1] or "") != case[0].stem, case[0].stat().st_size),
     ),
     kind=lambda case: case[0] if case[1] is None else _as(case[1]),
 )
