@@ -90,6 +90,24 @@ class ExchangedNames(ProblemAt):
         return (f"write {self.meant}", "if the order is meant, give them other names")
 
 
+class ReorderedAxes(ProblemAt):
+    """An axis that is merged from two and split into them in the other order: a warning."""
+
+    code = "XG0272"
+    title = "R keeps the order of elements: {last} behind {merged} is not {first} with axes moved"
+    severity = "warning"
+    first: str
+    merged: str
+    last: str
+
+    def helps(self) -> tuple[str, ...]:
+        """One step that moves the axes, and how this is said to be meant."""
+        return (
+            f"`-> T : {self.last}` of {self.first} moves them",
+            "if this order is meant, name the axes in a map: R[b, (d, s) -> b, d, s]",
+        )
+
+
 class ExchangedAxes(ProblemAt):
     """An operand that has the names of a port's axes in another order: a warning."""
 
