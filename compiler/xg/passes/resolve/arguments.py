@@ -7,15 +7,13 @@ from functools import partial
 from typing import Any, Final
 
 from xg.diagnostics.diagnostic import Problem
-from xg.diagnostics.similar import SLIP, similar
 from xg.ir.dim import Dim, symbol
-from xg.ir.graph import Start, Value
+from xg.ir.graph import Value
 from xg.ir.op import Op
 from xg.ir.scalar import Scalar, as_scalar
 from xg.ir.tensor import Shape
 from xg.ir.use import Length, MeshAxis, Number, Own, Tensor, Word
 from xg.passes.resolve.errors import BadArgument, Refused, UnknownValue, UnknownWord
-from xg.passes.resolve.expressions import ExpressionReader
 from xg.passes.resolve.instance import BlockInstance
 from xg.passes.resolve.misplaced import (
     axis_in_brackets,
@@ -264,42 +262,3 @@ def _renamed_apart(
         fresh[other] = symbol(each)
     renamed = dict(zip(symbols, map(symbol, fresh), strict=True))
     return number.substitute(renamed), fresh
-
-
-def start(reader: ExpressionReader, expr: ast.Expr) -> Start:
-    """The initial value of a parameter: a word, the law that it is drawn from, or a number."""
-    match expr:
-        case ast.Path(name="ones" | "zeros" as word):
-            return word
-        case ast.Number(value=0 | 1 as number):
-            return "ones" if number else "zeros"
-        case ast.Call(
-            operator=ast.Name(name="normal"),
-            axes=None,
-            arguments=(ast.Argument(name=None, value=deviation),),
-        ):
-            return reader.scalar(deviation)
-        case ast.Call(
-            operator=ast.Name(name="uniform"),
-            axes=None,
-            arguments=(
-                ast.Argument(name=None, value=low),
-                ast.Argument(name=None, value=high),
-            ),
-        ):
-            return reader.scalar(low), reader.scalar(high)
-        case ast.Path() | ast.Call(operator=ast.Name(name="normal" | "uniform")) | ast.Array():
-            raise Refused(_no_start(expr))
-        case _:
-            number = reader.scalar(expr)
-            return number, number
-
-
-def _no_start(expr: ast.Expr) -> BadArgument:
-    written, starts = expr.span.text, "ones, zeros, a number, normal(0.02) or uniform(-0.1, 0.1)"
-    return BadArgument(
-        expr.span,
-        f"a parameter cannot start as {written}",
-        (f"it may start as {starts}",),
-        meant=similar(written, ("ones", "zeros"), SLIP) if isinstance(expr, ast.Path) else None,
-    )

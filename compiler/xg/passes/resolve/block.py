@@ -13,7 +13,6 @@ from xg.diagnostics.source import Span
 from xg.ir.graph import Apply, Graph, Param, Remark, Value
 from xg.ir.scalar import as_scalar, size
 from xg.ir.tensor import TensorType
-from xg.passes.resolve.arguments import start
 from xg.passes.resolve.chains import read_statement
 from xg.passes.resolve.errors import (
     NameTwice,
@@ -29,6 +28,7 @@ from xg.passes.resolve.mentions import Mentions
 from xg.passes.resolve.remarks import remarks
 from xg.passes.resolve.scope import BlockScope
 from xg.passes.resolve.size_errors import UnknownSize, told_once
+from xg.passes.resolve.starts import start
 from xg.passes.resolve.states import carries, declare_state
 from xg.syntax import ast
 from xg.syntax.spelling import ascii_name
