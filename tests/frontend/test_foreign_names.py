@@ -53,7 +53,7 @@ FORMULAS = {
     "X / W : Y": "X -> f<-W",
     "X -> X^2 : Y": "op power(x) = x^2",
     "X -> S(dim=-1) : Y": "brackets: `S[T]`",
-    "X -> S(axis=1) : Y": "S[-1] is the last",
+    "X -> S(axis=1) : Y": "brackets: S[D]",
     "Y = X -> tanh": "`X -> tanh : Y`",
     "W_1 = param(D, D)": "`param W_1 [D, D]`",
     "X -> mean(-1) : Y": "brackets: mean[-1]",

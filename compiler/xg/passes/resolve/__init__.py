@@ -20,6 +20,7 @@ from xg.passes.resolve.instance import BlockInstance
 from xg.passes.resolve.lookups import Lookups
 from xg.passes.resolve.resolved import ResolvedGraphs
 from xg.passes.resolve.scope import BlockScope
+from xg.passes.resolve.undeclared import Beside
 from xg.passes.resolve.units import Linked, Linker, Load
 from xg.syntax import ast
 
@@ -119,7 +120,7 @@ def _entry(linked: Linked, block: ast.Block, chosen: Mapping[str, str | int]) ->
     use = ast.NodeUse(span, block.name, None, arguments, (), None, None, None, None, None)
     located = linked.unit.blocks[block.name.name]
     scope = BlockScope(Lookups(linked, BlockInstance(located)), lambda instance: instance.name)
-    instance, _ = block_arguments(scope, use, located)
+    instance, _ = block_arguments(use, located, Beside(scope, use, (), ()))
     return instance
 
 

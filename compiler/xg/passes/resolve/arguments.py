@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
-from typing import Any, Final
+from typing import Any
 
 from xg.diagnostics.diagnostic import Problem
 from xg.ir.dim import Dim, symbol
@@ -14,26 +14,23 @@ from xg.ir.scalar import Scalar, as_scalar
 from xg.ir.tensor import Shape
 from xg.ir.use import Length, MeshAxis, Number, Own, Tensor, Word
 from xg.passes.resolve.errors import BadArgument, Refused, UnknownValue, UnknownWord
+from xg.passes.resolve.in_parentheses import (
+    instead_of_tensor,
+    refuse_option,
+    to_operator,
+    words_of,
+)
 from xg.passes.resolve.instance import BlockInstance
 from xg.passes.resolve.misplaced import (
-    axis_in_brackets,
     made_elsewhere,
     number_of_values,
-    other_argument,
     refuse_padding,
-    to_block,
-    to_operator,
 )
+from xg.passes.resolve.named_otherwise import other_argument, to_block
 from xg.passes.resolve.scope import BlockScope
 from xg.passes.resolve.undeclared import Beside, own_declared
 from xg.passes.resolve.units import LocatedBlock
 from xg.syntax import ast
-
-_COMPUTED: Final = (
-    "a kernel that is computed multiplies windows: window[H, W](k=3, pad=1) -> "
-    "R[b, h, p, w, q, c -> b, h, w, (p, q, c)] -> •<=K, with K [9*C, D]",
-)
-AXES: Final = ("axis", "axes", "dims", "keepdim", "keepdims")  # as NumPy and torch call them
 
 
 def op_arguments(
@@ -46,20 +43,21 @@ def op_arguments(
     """Own tensors as values, other own arguments by name, and the names of absent tensors."""
     refuse_padding(scope, use, op)
     words = {word: own.name for own in op.own if isinstance(own, Word) for word in own.choices}
-    elsewhere = partial(to_operator, scope, use, op)
-    named = partial(other_argument, op)
+    place = Beside(scope, use, data, targets)
+    elsewhere, named = partial(to_operator, place, op), partial(other_argument, place, op)
     expressions = _matched(use, [own.name for own in op.own], words, elsewhere, named)
     tensors: list[Value] = []
     absent: list[str] = []
     others: dict[str, Any] = {}
     unknown: list[Problem] = []
-    place = Beside(scope, use, data, targets)
     for own in op.own:
         argument = expressions.get(own.name)
+        if argument is not None and not isinstance(own, Word):
+            refuse_option(place, words_of(op), own.name, argument)
         if isinstance(own, Tensor):
             if argument is not None:
                 try:
-                    tensors.append(_tensor(scope, use, op, own, argument))
+                    tensors.append(_tensor(place, op, own, argument))
                 except Refused as refused:
                     if not any(isinstance(each, UnknownValue) for each in refused.problems):
                         raise
@@ -82,7 +80,7 @@ def _matched(
     names: Sequence[str],
     words: Mapping[str, str],
     elsewhere: Callable[[ast.Argument], str],
-    named: Callable[[ast.Argument], str] | None = None,
+    named: Callable[[ast.Argument], str],
 ) -> dict[str, ast.Expr]:
     """Arguments by the name of their parameter.
 
@@ -100,20 +98,19 @@ def _matched(
             free = (name for name in names if name not in matched)
             name = words.get(argument.value.span.text) or next(free, None)
         if name is None:
-            help = (elsewhere(argument),)
+            help = tuple(filter(None, (elsewhere(argument),)))
             raise Refused(BadArgument(argument.span, f"{node} takes {takes}", help))
         if name not in names or name in matched:
             wrong = f"is given {name} twice" if name in matched else f"takes {takes}, not {name}"
-            help = (axis_in_brackets(node, argument),) if name in AXES else ()
-            if not help and name not in matched and named is not None:
-                help = tuple(filter(None, (named(argument),)))
+            help = () if name in matched else tuple(filter(None, (named(argument),)))
             raise Refused(BadArgument(argument.span, f"{node} {wrong}", help))
         matched[name] = argument.value
     return matched
 
 
-def _tensor(scope: BlockScope, use: ast.NodeUse, op: Op, own: Tensor, expr: ast.Expr) -> Value:
-    computed = _COMPUTED if use.operator.name == "conv" else ()
+def _tensor(place: Beside, op: Op, own: Tensor, expr: ast.Expr) -> Value:
+    scope, use = place.scope, place.use
+    computed = instead_of_tensor(place, op, own, expr)
     if not isinstance(expr, ast.Path):
         what = f"{own.name} of {use.operator.name} is a parameter"
         raise Refused(BadArgument(expr.span, what, computed))
@@ -192,27 +189,29 @@ def _word(scope: BlockScope, own: Word, expr: ast.Expr) -> str:
 
 
 def block_arguments(
-    scope: BlockScope, use: ast.NodeUse, located: LocatedBlock
+    use: ast.NodeUse, located: LocatedBlock, called: Beside
 ) -> tuple[BlockInstance, dict[str, Dim]]:
     """The instance that a call asks for, and the symbols that the call gives it.
 
+    `called` is the call with its operands, and with the starts of states that `use` is without.
     Sizes at a call are the caller's, even where the callee has the same names.
     """
-    block = located.block
+    scope, block = called.scope, located.block
     formals = {own.name.name: own for own in block.own}
     sizes, rest = _sizes(scope, use, located)
     trimmed = ast.NodeUse(use.span, use.operator, None, rest, (), None, None, None, None, None)
     listed = {word.name: name for name, own in formals.items() for word in own.words}
-    elsewhere = partial(to_block, scope, located)
-    expressions = _matched(trimmed, tuple(formals), listed, elsewhere)
+    elsewhere = partial(to_block, called, located)
+    expressions = _matched(trimmed, tuple(formals), listed, elsewhere, elsewhere)
+    choosing = [Word(name, tuple(w.name for w in own.words)) for name, own in formals.items()]
     words: dict[str, str] = {}
     numbers: dict[str, Scalar] = {}
     for name, own in formals.items():
         if own.words:
-            choices = tuple(word.name for word in own.words)
-            expr = expressions.get(name)
-            words[name] = _word(scope, Word(name, choices), expr) if expr else choices[0]
+            word, expr = next(each for each in choosing if each.name == name), expressions.get(name)
+            words[name] = _word(scope, word, expr) if expr else word.choices[0]
         elif name in expressions:
+            refuse_option(called, choosing, name, expressions[name])
             number = scope.reader.scalar(expressions[name])
             numbers[name], apart = _renamed_apart(number, name, located, scope)
             sizes |= apart

@@ -7,67 +7,19 @@ from collections.abc import Callable, Sequence
 from typing import Final
 
 from xg.diagnostics.lazy_dataclass import replace
-from xg.diagnostics.similar import similar
 from xg.ir.graph import Value
 from xg.ir.op import Op
 from xg.ir.tensor import Shape
-from xg.ir.use import Tensor, Word
+from xg.ir.use import Tensor
 from xg.ops import find
 from xg.passes.resolve.errors import BadArgument, Refused
 from xg.passes.resolve.scope import BlockScope
 from xg.passes.resolve.size_errors import UnknownSize
 from xg.passes.resolve.undeclared import Beside
-from xg.passes.resolve.units import LocatedBlock
 from xg.syntax import ast
 from xg.syntax.spelling import ascii_name, greek_name
 
-_NORMS: Final = frozenset({"layer_norm", "batch_norm"})
-_WINDOW: Final = (
-    "an op of your own: op Window(a [.., S, T]; w) = select(and(i >= j, w > i - j), a, -inf) "
-    "where i = range[S](T - S), j = range[T]"
-)
-
-
-def to_operator(scope: BlockScope, use: ast.NodeUse, op: Op, argument: ast.Argument) -> str:
-    """Where an argument belongs that an operator does not take."""
-    node, written = use.operator.name, argument.value.span.text
-    if argument.name is None and _is_size(scope, written) and op.brackets == "axes":
-        return f"an axis is named in brackets: {node}[{written}]"
-    if op.name == "reshape":
-        return "the label says the shape: write `-> R : NAME [B, S, D]`"
-    if node == "S" and written == "causal":
-        return "a mask is a part of SM: write `SM(causal) -> S`"
-    if not isinstance(argument.value, ast.Path | ast.Call):  # a number, as torch has
-        return axis_in_brackets(node, argument)
-    return _by_an_arrow(node)
-
-
-def axis_in_brackets(node: str, argument: ast.Argument) -> str:
-    """The axis that an argument means, as brackets name it; torch counts from the front, too."""
-    written = argument.value.span.text
-    if written.isidentifier() or re.fullmatch(r"-\d+", written):
-        return f"an axis is named in brackets: {node}[{written}]"
-    return f"an axis is named in brackets, or counted from the end: {node}[-1] is the last"
-
-
-def other_argument(op: Op, argument: ast.Argument) -> str:
-    """The argument that has another name in torch, or what says the same here; else nothing."""
-    name, names = argument.name.name if argument.name else "", [own.name for own in op.own]
-    plain = name.lower()
-    if op.glyph == "SM" and "window" in plain:
-        return f"a window is {_WINDOW}, and then -> Window({argument.value.span.text})"
-    if plain in ("kernel_size", "kernel", "out_channels", "in_channels") and "K" in names:
-        return "the shape of the kernel says it: param K [3, 3, C, D]"
-    if plain in ("kernel_size", "kernel") and "k" in names:
-        return "here it is k"
-    words = (own for own in op.own if isinstance(own, Word) and plain in own.choices)
-    if next(words, None):
-        return f"a word stands alone: write `{plain}`"
-    meant = {"padding": "pad", "scale_factor": "k", "approximate": "form"}.get(plain)
-    meant = meant or similar(name, names)
-    own = next((own for own in op.own if own.name == meant), None)
-    words = f", one of {', '.join(own.choices)}" if isinstance(own, Word) else ""
-    return f"here it is {meant}{words}" if own else ""
+NORMS: Final = frozenset({"layer_norm", "batch_norm"})
 
 
 def refuse_padding(scope: BlockScope, use: ast.NodeUse, op: Op) -> None:
@@ -113,31 +65,7 @@ def _number(expr: ast.Expr | None) -> int | None:
     return expr.value if isinstance(expr, ast.Number) and isinstance(expr.value, int) else None
 
 
-def to_block(scope: BlockScope, located: LocatedBlock, argument: ast.Argument) -> str:
-    """Where an argument belongs that a block does not take."""
-    node, written = located.block.name.name, argument.value.span.text
-    if argument.name is not None or written in scope.values:
-        return _by_an_arrow(node, written if written in scope.values else "…")
-    bound = {dim for port in located.block.data if port.shape for dim in _names(port.shape)}
-    free = [name for name in scope.linked.mentioned(located) if name not in bound]
-    if not isinstance(argument.value, ast.Path) or _is_size(scope, written):
-        if not free:
-            return "its inputs say all its sizes"
-        made = [n for out in located.block.outputs if out.shape for n in _names(out.shape)]
-        meant = written if written in free else next((n for n in made if n in free), free[-1])
-        return f"a size has its name before it: {node}({meant}={written})"
-    return f"a call is named behind it: {node} as {written}"
-
-
-def _by_an_arrow(node: str, value: str = "…") -> str:
-    return f"a value made by another node arrives by an arrow: {node}<-{value}"
-
-
-def _is_size(scope: BlockScope, written: str) -> bool:
-    return written in scope.reader.dims
-
-
-def _names(shape: ast.Shape) -> tuple[str, ...]:
+def names_of(shape: ast.Shape) -> tuple[str, ...]:
     """The sizes that an axis of their own gives."""
     return tuple(dim.name for dim in shape.dims if isinstance(dim, ast.Path))
 
@@ -163,7 +91,7 @@ def number_of_values(place: Beside, op: Op, expr: ast.Expr, refused: Refused) ->
         if node in ("scale", "SM"):
             return f"{told}: {_scaled(place, value, shape, written)}{' in front' * (node == 'SM')}"
         if find(node) is None:
-            return f"{told}: {_as_operand(op, node, value)}"
+            return f"{told}: {as_operand(op, node, value)}"
         taken = f": where {node} takes it, it arrives by an arrow, {node}<-{name}"
         return told + (taken if len(op.data) > 1 else "")
 
@@ -209,14 +137,14 @@ def made_elsewhere(use: ast.NodeUse, op: Op, own: Tensor, value: Value, written:
         if value.declared and value.declared.range is not None:
             return f"integers go in, and the table stands in parentheses: `{written} -> Emb(…)`"
         return f"rows of a table that is made are `{written} -> gather[V]<-ids`"
-    if op.name in _NORMS:
+    if op.name in NORMS:
         return f"those that are made scale and shift behind it: `{node} -> ⊙<-BC(…) -> ⊕<-BC(…)`"
     if find(node) is None:
-        return _as_operand(op, node, value)
+        return as_operand(op, node, value)
     return f"let it arrive by an arrow: {node}<-{written}" if len(op.data) > 1 else ""
 
 
-def _as_operand(op: Op, node: str, value: Value) -> str:
+def as_operand(op: Op, node: str, value: Value) -> str:
     """How a defined operator takes a value."""
     shape = "" if value.declared is None else f" [{', '.join(map(str, value.declared.shape))}]"
     taken = [f"{data.name} [{', '.join(data.axes or ('..',))}]" for data in op.data]
@@ -229,7 +157,7 @@ def _as_operand(op: Op, node: str, value: Value) -> str:
 def over_values(ports: ast.Block, data: Sequence[Value], refused: Refused) -> Refused:
     """A value or an unknown name as the axis of a loop, with an axis that an operand has."""
     known = [str(dim) for value in data if value.declared for dim in value.declared.shape]
-    ends = {name for port in ports.data if port.shape for name in _names(port.shape)}
+    ends = {name for port in ports.data if port.shape for name in names_of(port.shape)}
     axis = next((name for name in known if name not in ends), "S")
     told = "an axis stands there, and {} is a value: write `over {}`"
     if axis in known:

@@ -19,6 +19,7 @@ from xg.passes.resolve.loop_errors import OverOperator, OverRow, StateOutsideLoo
 from xg.passes.resolve.misplaced import over_values
 from xg.passes.resolve.scope import BlockScope
 from xg.passes.resolve.states import given_start
+from xg.passes.resolve.undeclared import Beside
 from xg.passes.resolve.units import LocatedBlock
 from xg.syntax import ast
 from xg.syntax.spelling import greek_name
@@ -86,7 +87,7 @@ def first_call(
         named = use.instance is not None
         raise Refused(UnnamedTwice(use.span, name, scope.calls[name].span, named))
     starts, rest = _starts(scope, use, located.block)
-    instance, sizes = block_arguments(scope, rest, located)
+    instance, sizes = block_arguments(rest, located, Beside(scope, use, data, ()))
     named, row = use.instance is not None, use.repeat is not None
     scope.calls[name] = ResolvedCall(instance, sizes, use.span, named, row)
     return _call(scope, use, name, data, starts)
@@ -237,6 +238,12 @@ def _operand_help(use: ast.NodeUse, op: Op, found: int) -> tuple[str, ...]:
         axes = use.axes.span.text if use.axes else ""
         return (f"an operand arrives by an arrow: {op.glyph}{axes}<-{given[0].span.text}",)
     names = [data.name for data in op.data]
+    if found == len(names) - len(given) and given and op.name in ("add", "multiply"):
+        number = given[0].span.text
+        own = f"`op plus(x; a) = x + a`, and `-> plus({number})`"
+        return (
+            f"write `scale({number})`" if op.name == "multiply" else f"an op of your own: {own}",
+        )
     if found == len(names) - len(given) and given:
         own = f"op {op.glyph}({', '.join(names[:found])}; {', '.join(names[found:])}) = …"
         return (f"what stands in parentheses is right of a semicolon: {own}",)

@@ -1,0 +1,310 @@
+"""Help for arguments in the parentheses of an operator that takes no such argument there."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping, Sequence
+from typing import Final
+
+from xg.ir.dim import DimError, number
+from xg.ir.op import Op
+from xg.ir.tensor import Shape, spell_shape
+from xg.ir.use import LETTERS, Own, Word
+from xg.ops import find
+from xg.passes.resolve.errors import BadArgument, Refused
+from xg.passes.resolve.misplaced import NORMS, as_operand
+from xg.passes.resolve.undeclared import Beside
+from xg.syntax import ast
+from xg.syntax.spelling import greek_name
+
+_NO_STEP: Final = "slice takes every position from one to another: it has no step"
+_MAP: Final = "axes change places by T, or by a map: T[b, s, d -> b, d, s]"
+_KERNEL: Final = ("stride", "pad", "dilation")  # behind the kernel and the bias, as in torch
+_COMPUTED: Final = (
+    "a kernel that is computed multiplies windows: window[H, W](k=3, pad=1) -> "
+    "R[b, h, p, w, q, c -> b, h, w, (p, q, c)] -> •<=K, with K [9*C, D]"
+)
+
+
+def to_operator(place: Beside, op: Op, argument: ast.Argument) -> str:
+    """Where an argument belongs that an operator does not take."""
+    scope, use, written = place.scope, place.use, argument.value.span.text
+    node = use.operator.name
+    if node == "S" and written == "causal":
+        return "a mask is a part of SM: write `SM(causal) -> S`"
+    option = _option_instead(place, words_of(op), argument)
+    meant = option or (_OF[op.name](place) if op.name in _OF else "")
+    if meant:
+        return meant
+    is_axis = written in scope.reader.dims or _whole(argument.value) is not None
+    if is_axis and op.brackets == "axes" and argument.name is None and use.axes is None:
+        return axis_in_brackets(place, argument)
+    if find(node) is None:
+        return _of_ones_own(place, op, argument)
+    takes_more = op.variadic or len(place.arriving) < len(op.data)
+    if isinstance(argument.value, ast.Path | ast.Call) and takes_more:
+        return f"a value made by another node arrives by an arrow: {node}<-{written}"
+    return ""
+
+
+def axis_in_brackets(place: Beside, argument: ast.Argument) -> str:
+    """The axis that an argument means, as brackets name it; torch counts from the front, too."""
+    written, use = argument.value.span.text, place.use
+    others = [each.span.text for each in use.arguments if each is not argument]
+    node, behind = use.operator.name, f"({', '.join(others)})" if others else ""
+    if written.isidentifier() or re.fullmatch(r"-\d+", written):
+        return f"an axis is named in brackets: {node}[{written}]{behind}"
+    named, shape = _whole(argument.value), place.shape or ()
+    if named is not None and named < len(shape):
+        return f"an axis is named in brackets: {node}[{_axis(shape, named)}]{behind}"
+    if named is not None and shape:
+        return ""  # there is no such axis
+    return f"an axis is named in brackets, or counted from the end: {node}[-1] is the last"
+
+
+def kept_axes(place: Beside, argument: ast.Argument) -> str:
+    """The way to an axis of 1, which other libraries keep where an axis is reduced."""
+    use, shape, out = place.use, place.shape, argument.span.text
+    axes = use.axes.span.text if use.axes and use.axes.target is None else ""
+    if argument.value.span.text not in ("True", "1") or not axes or shape is None:
+        return f"leave `{out}` out: axes go by their names, and a reduced one is gone"
+    gone = axes[1:-1].replace(" ", "").split(",")
+    names = [str(dim) for dim in shape]
+    places = [names.index(each) if each in names else len(names) + int(each) for each in gone
+              if each in names or re.fullmatch(r"-\d+", each)]  # fmt: skip
+    kept = ", ".join("1" if i in places else name for i, name in enumerate(names))
+    node = f"-> {use.operator.name}{axes}"
+    return f"leave `{out}` out: `{node}` is without the axis, `{node} -> R : [{kept}]` keeps a 1"
+
+
+def refuse_option(place: Beside, words: Sequence[Word], name: str, expr: ast.Expr) -> None:
+    """Refuse an option in the place of a number or a tensor, with the argument that it chooses."""
+    if not isinstance(expr, ast.Path):
+        return
+    argument = next(each for each in place.use.arguments if each.value is expr)
+    help = _option_instead(place, words, argument)
+    word = _word_of(place, words, expr)
+    if help:
+        word = word if "write" in help else None
+        what = f"{expr.span.text} is an option, and {name} of {place.use.operator.name} is none"
+        meant = f"{word.name}={expr.span.text}" if word and argument.name is None else None
+        raise Refused(BadArgument(argument.span, what, (help,), meant=meant))
+
+
+def _option_instead(place: Beside, own: Sequence[Word], argument: ast.Argument) -> str:
+    """The use with a name in front of an option, "" for what is no option."""
+    scope, written = place.scope, argument.value.span.text
+    known = {*scope.values, *scope.reader.dims, *scope.reader.numbers}
+    if written in known or not isinstance(argument.value, ast.Path) or not scope.option(written):
+        return ""
+    word = _word_of(place, own, argument.value)
+    if word is None:
+        return (
+            f"{written} is an option, of which no argument of {place.use.operator.name} has a word"
+        )
+    given = {*word.choices} & {each.value.span.text for each in place.use.arguments}
+    if given:
+        return f"{written} is an option, and {word.name} is given by `{given.pop()}`"
+    return f"an option is given by name: write `{_with(place, argument, f'{word.name}={written}')}`"
+
+
+def words_of(op: Op) -> list[Word]:
+    """The arguments of an operator that are words."""
+    return [own for own in op.own if isinstance(own, Word)]
+
+
+def _word_of(place: Beside, own: Sequence[Word], expr: ast.Path) -> Word | None:
+    """The argument that takes words of an option, None where there is no such."""
+    words, _ = place.scope.option(expr.span.text) or ((), "")
+    return next((each for each in own if {*each.choices} & {*words}), None)
+
+
+def instead_of_tensor(place: Beside, op: Op, own: Own, expr: ast.Expr) -> tuple[str, ...]:
+    """The way to write a number in the place of a parameter, or for a computed kernel."""
+    use, written = place.use, expr.span.text
+    if not isinstance(expr, ast.Number | ast.Negation):
+        return (_COMPUTED,) if op.name == "convolution" else ()
+    if op.name == "embedding":
+        return (_table(place),)
+    if op.name in NORMS:
+        argument = next(each for each in use.arguments if each.value is expr)
+        given = f"numbers go by name: write `{_with(place, argument, f'eps={written}')}`"
+        plain = f"a norm finds the length itself: write `{op.glyph}`"
+        return (plain if _whole(expr) is not None else given,)
+    if op.name != "convolution" or not isinstance(expr, ast.Number):
+        return ()
+    node = f"{op.glyph}{use.axes.span.text if use.axes else '[H, W]'}"
+    if own.name == "K":
+        size = ", ".join(["3"] * (len(use.axes.source) if use.axes else 2))
+        return (f"a kernel is a parameter: `param K [{size}, C, D]`, and `{node}(K)`",)
+    first, *rest = (each.span.text for each in use.arguments)
+    if len(rest) == 1:
+        return (f"numbers go by name: `{node}({first}, stride={written})`, or `pad={written}`",)
+    names = zip(_KERNEL, rest, strict=False)
+    listed = ", ".join([first, *(f"{name}={each}" for name, each in names)])
+    return (f"numbers go by name: write `{node}({listed})`",) if rest[0] == written else ()
+
+
+def _with(place: Beside, argument: ast.Argument, written: str) -> str:
+    """The use with one argument written otherwise."""
+    use = place.use
+    axes = use.axes.span.text if use.axes else ""
+    texts = [written if each is argument else each.span.text for each in use.arguments]
+    return f"{use.operator.span.text}{axes}({', '.join(texts)})"
+
+
+def _whole(expr: ast.Expr) -> int | None:
+    """A whole number as it is written, negative or not; None of anything else."""
+    inner = expr.operand if isinstance(expr, ast.Negation) else expr
+    if not isinstance(inner, ast.Number) or not isinstance(inner.value, int):
+        return None
+    return inner.value if inner is expr else -inner.value
+
+
+def _axis(shape: Shape, axis: int) -> str:
+    name = str(shape[axis])
+    return name if name.isidentifier() and shape.count(shape[axis]) == 1 else str(axis - len(shape))
+
+
+def _of_ones_own(place: Beside, op: Op, argument: ast.Argument) -> str:
+    """How an operator of the file takes what its signature does not have."""
+    use, written = place.use, argument.value.span.text
+    value = place.scope.values.get(written)
+    if value is not None:
+        return as_operand(op, use.operator.name, value)
+    if not isinstance(argument.value, ast.Number | ast.Negation):
+        return ""
+    names = [own.name for own in op.own]
+    taken = {*names, *(data.name for data in op.data)}
+    free = (letter for letter in "abc" + LETTERS if letter not in taken)
+    more = [*names, *(next(free) for _ in use.arguments[len(names) :])]
+    head = f"op {op.glyph}({', '.join(data.name for data in op.data)}; {', '.join(more)}) = …"
+    return f"numbers of a use are right of a semicolon: `{head}`, or leave out what it has not"
+
+
+# ---- single operators ---------------------------------------------------------------------------
+
+
+def _split(place: Beside) -> str:
+    """Parts whose shapes say where they are cut."""
+    label = place.use.label
+    names = [greek_name(port.name.name) for port in label.ports] if label else []
+    names = names if len(names) > 1 else ["u", "v"]
+    if len(place.targets) == len(names) and None not in place.targets:
+        return f"the shapes of its parts say where it cuts: write `split : {', '.join(names)}`"
+    shape = place.shape
+    try:
+        part = None if not shape else (*shape[:-1], shape[-1] / number(len(names)))
+    except DimError:
+        part = None
+    written = spell_shape(part) if part else "[…]"
+    parts = ", ".join(f"{name} {written}" for name in names)
+    return f"the shapes of its parts say where it cuts: write `split : {parts}`"
+
+
+def _transpose(place: Beside) -> str:
+    """T alone, or the map that numbers mean."""
+    order = [_whole(each.value) for each in place.use.arguments]
+    if order in ([-1, -2], [-2, -1]):
+        return "T exchanges the last two axes: write `T`"
+    shape = place.shape
+    if shape is None or None in order:
+        return _MAP
+    places = [each % len(shape) for each in order if each is not None and each < len(shape)]
+    if len(places) == 2 != len(shape):
+        first, second = places
+        places = [*range(len(shape))]
+        places[first], places[second] = second, first
+    if sorted(places) != [*range(len(shape))]:
+        return _MAP
+    if places == [*range(len(shape) - 2), len(shape) - 1, len(shape) - 2]:
+        return "T exchanges the last two axes: write `T`"
+    letters = _letters(shape)
+    moved = ", ".join(letters[each] for each in places)
+    return f"axes change places by a map: write `T[{', '.join(letters)} -> {moved}]`"
+
+
+def _letters(shape: Shape) -> list[str]:
+    """A letter for each axis."""
+    letters: list[str] = []
+    for dim in shape:
+        first = str(dim)[:1].lower()
+        fits = first.isascii() and first.isalpha() and first not in letters
+        letters.append(first if fits else next(i for i in LETTERS if i not in letters))
+    return letters
+
+
+def _concat(place: Beside) -> str:
+    """Operands that arrive by arrows."""
+    values: list[ast.Expr] = []
+    for each in place.use.arguments:
+        items = each.value.items if isinstance(each.value, ast.Array) else (each.value,)
+        values += [item for item in items if isinstance(item, ast.Path | ast.Call)]
+    written = [value.span.text for value in values]
+    if not written:
+        return ""
+    axes = place.use.axes.span.text if place.use.axes else ""
+    if place.arriving:
+        return f"operands arrive by arrows: write `C{axes}{''.join(f'<-{e}' for e in written)}`"
+    if len(written) < 2:
+        return ""
+    return f"operands arrive by arrows: write `{', '.join(written)} -> C{axes}`"
+
+
+def _slice(place: Beside) -> str:
+    """A step that slice has not."""
+    use, given = place.use, [each.span.text for each in place.use.arguments]
+    step = _whole(use.arguments[-1].value) if len(given) == 3 else None
+    axes = use.axes.span.text if use.axes else ""
+    if step is None or step < 2 or given[0] != "0" or axes[1:-1] != given[1]:
+        return _NO_STEP if len(given) == 3 else ""
+    return f"{_NO_STEP}; one position in {step} is maxpool{axes}(k=1, stride={step})"
+
+
+def _upsample(place: Beside) -> str:
+    """One upsample for each axis."""
+    use, given = place.use, [each.span.text for each in place.use.arguments]
+    axes = [each.span.text for each in use.axes.source] if use.axes else []
+    if len(axes) != len(given) or len(axes) < 2:
+        return ""
+    each = " -> ".join(f"upsample[{axis}]({k})" for axis, k in zip(axes, given, strict=True))
+    return f"one number is for all its axes: write `{each}`"
+
+
+def _broadcast(place: Beside) -> str:
+    """New axes in brackets, or the shape of the label."""
+    sizes = [each.span.text for each in place.use.arguments]
+    if place.target is not None:
+        return "the shape of its edge says where it repeats: write `BC`"
+    if not {*sizes} <= {*place.scope.reader.dims}:
+        return "the shape of its edge says where it repeats: write `BC : NAME [B, S, D]`"
+    return f"new axes are named in brackets, and come in front: write `BC[{', '.join(sizes)}]`"
+
+
+def _table(place: Beside) -> str:
+    """The declaration of a table, of which other libraries give the sizes."""
+    sizes = [each.value for each in place.use.arguments]
+    dims = place.scope.reader.dims
+    are_sizes = all(_whole(each) is not None or each.span.text in dims for each in sizes)
+    if len(sizes) != 2 or not are_sizes:
+        return ""
+    name = next(each for each in ("E", "E_1", "E_2") if each not in place.scope.values)
+    shape = ", ".join(each.span.text for each in sizes)
+    return f"a table is a parameter: declare it, param {name} [{shape}], and write `Emb({name})`"
+
+
+def _reshape(place: Beside) -> str:
+    del place  # it is the same for all
+    return "the label says the shape: write `-> R : NAME [B, S, D]`"
+
+
+_OF: Final[Mapping[str, Callable[[Beside], str]]] = {
+    "split": _split,
+    "transpose": _transpose,
+    "concat": _concat,
+    "slice": _slice,
+    "upsample": _upsample,
+    "broadcast": _broadcast,
+    "embedding": _table,
+    "reshape": _reshape,
+}
