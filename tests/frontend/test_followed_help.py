@@ -265,7 +265,7 @@ def test_the_program_that_a_help_leads_to_compiles(case: str) -> None:
     dims = "dim B = 2, S = 3, D = 4\n"
     (found, *_) = wrong_in(f"{dims}{head}\nblock {block}\n")
     help = "\n".join(found.help)
-    op = re.search(r"op f\([^`]*?\) = [^`]*?(?=`|, and then)", help)
+    op = re.search(r"op \w+\([^`]*?\) = [^`]*?(?=`|, and then)", help)
     lines = WRITTEN.findall(help)
     assert lines, help
     block = f"block {block}"

@@ -77,6 +77,10 @@ TORCH: dict[str, Callable[[Any], Any]] = {
     "relu6": functional.relu6, "leakyrelu": functional.leaky_relu,
     "leaky_relu": functional.leaky_relu, "elu": functional.elu, "celu": functional.celu,
     "prelu": lambda x: functional.leaky_relu(x, 0.25), "mish": functional.mish,
+    "softplus": functional.softplus,
+    **dict.fromkeys(("logsigmoid", "log_sigmoid"), functional.logsigmoid),
+    **dict.fromkeys(("var", "variance"), lambda x: x.var(-1, unbiased=False)),
+    **dict.fromkeys(("std", "stdev", "stddev"), lambda x: x.std(-1, unbiased=False)),
     "selu": functional.selu, "hardtanh": functional.hardtanh, "softsign": functional.softsign,
     "hardsigmoid": functional.hardsigmoid, "hardswish": functional.hardswish,
     "quickgelu": lambda x: x * (1.702 * x).sigmoid(),
@@ -90,13 +94,29 @@ TORCH: dict[str, Callable[[Any], Any]] = {
 def test_an_op_that_a_help_writes_is_the_function_of_that_name(name: str) -> None:
     (help,) = meant(name)
     op = help.partition(": ")[2].partition(", and then")[0]
-    shape = "[B]" if "max[D](x)" in op else "[B, D]"
+    shape = "[B]" if any(f"= {each}" in op for each in ("m +", "mean", "sqrt")) else "[B, D]"
     text = f"dim B, D\n{op}\nblock F(X [B, D]) -> Y {shape} {{\n    X -> {name} : Y\n}}\n"
     module = xg.compile(source=text).load("numpy")
     X = np.random.default_rng(0).standard_normal((3, 5)) * 3
     found = module.forward({}, {"X": X}, seed=None)[0]["Y"]
     wanted = TORCH[name](torch.tensor(X)).tolist()
     assert np.allclose(found, wanted, rtol=1e-5)
+
+
+@pytest.mark.parametrize("name", ["softplus", "logsigmoid", "mish", "elu", "celu", "selu"])
+def test_an_op_that_a_help_writes_does_not_overflow(name: str) -> None:
+    op = meant(name)[0].partition(": ")[2].partition(", and then")[0]
+    text = f"dim B\n{op}\nblock F(X [B]) -> Y [B] {{\n    X -> {name} : Y\n}}\n"
+    module = xg.compile(source=text).load("numpy")
+    X = np.array([-100, -1, 0, 1, 100], dtype=np.float32)
+    found, saved = module.forward({}, {"X": X}, seed=None)
+    dX = module.backward({}, saved, {"Y": np.ones_like(X)})["X"]
+    x = torch.tensor(X, requires_grad=True)
+    wanted = TORCH[name](x)
+    wanted.sum().backward()
+    assert np.allclose(found["Y"], wanted.tolist(), rtol=1e-5)
+    assert x.grad is not None
+    assert np.allclose(dX, x.grad.tolist(), rtol=1e-5, atol=1e-7)
 
 
 def test_a_mark_over_a_letter_is_answered_by_a_word() -> None:

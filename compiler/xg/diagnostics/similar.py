@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Final
 
+CUTOFF: Final = 0.6  # what two names have the same, at least, of which one may be meant
 SLIP: Final = 0.65  # what a typing slip leaves the same: of three letters two, of four all but one
 
 
-def similar(name: str, known: Iterable[str], cutoff: float = 0.6) -> str | None:
+def similar(name: str, known: Iterable[str], cutoff: float = CUTOFF) -> str | None:
     """The known name most similar to one, in capitals or not; None if none is close.
 
     `cutoff` is the part of both that has to be the same: `SLIP` where only a slip is to count.

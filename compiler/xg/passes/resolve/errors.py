@@ -6,10 +6,10 @@ import re
 from typing import Literal
 
 from xg.diagnostics.diagnostic import Diagnostic, Fix, Label, Problem, ProblemAt
-from xg.diagnostics.similar import similar, there_are
+from xg.diagnostics.similar import SLIP, similar, there_are
 from xg.diagnostics.source import Span
 from xg.passes.resolve.errors_of_names import UnknownName, corrected, nearest
-from xg.passes.resolve.foreign_names import in_place, meant
+from xg.passes.resolve.foreign_names import FUNCTIONS_ELSEWHERE, in_place, meant
 from xg.syntax.leave_out import left_out
 from xg.syntax.spelling import ascii_name, greek_name
 
@@ -125,7 +125,7 @@ class UnknownOperator(ProblemAt):
         if self.call:
             return (f"{self.name} is a call: it is made again by `-> {self.name}`, without `as`",)
         behind = self.span.source.text[self.span.end :]
-        close = nearest(self.name, self.known)
+        close = nearest(self.name, self._near, SLIP)
         alike = any(each.lower() == self.name.lower() for each in self.known)
         help = close if alike else meant(self.name, behind) or close
         if self.value:
@@ -149,7 +149,12 @@ class UnknownOperator(ProblemAt):
             return ()
         if meant(self.name):
             return in_place(self.span, self.name)
-        return corrected(self.span, self.name, self.known)
+        return corrected(self.span, self.name, self._near, SLIP)
+
+    @property
+    def _near(self) -> tuple[str, ...]:
+        """The known names, none for a function of other libraries, which no slip has made."""
+        return () if self.name.lower() in FUNCTIONS_ELSEWHERE else self.known
 
 
 class NameTwice(ProblemAt):

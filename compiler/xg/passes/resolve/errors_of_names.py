@@ -5,22 +5,24 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from xg.diagnostics.diagnostic import Fix, Problem
-from xg.diagnostics.similar import similar
+from xg.diagnostics.similar import CUTOFF, similar
 from xg.diagnostics.source import Span
 from xg.syntax.spelling import ascii_name, greek_name
 
 
-def nearest(name: str, known: Iterable[str]) -> tuple[str, ...]:
+def nearest(name: str, known: Iterable[str], cutoff: float = CUTOFF) -> tuple[str, ...]:
     """A help line with the most similar known name, or none."""
-    other = similar(name, known)
+    other = similar(name, known, cutoff)
     return () if other is None else (f"did you mean {other}?",)
 
 
-def corrected(span: Span | None, name: str, known: Iterable[str]) -> tuple[Fix, ...]:
+def corrected(
+    span: Span | None, name: str, known: Iterable[str], cutoff: float = CUTOFF
+) -> tuple[Fix, ...]:
     """The most similar known name in place of the one at a span, or nothing."""
     if span is None or ascii_name(span.text) != name:
         return ()
-    other = similar(name, known)
+    other = similar(name, known, cutoff)
     return () if other is None else (Fix.replace(span, greek_name(other)),)
 
 

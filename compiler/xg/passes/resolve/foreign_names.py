@@ -71,6 +71,17 @@ _HINTS: Final[dict[str, tuple[str, ...]]] = {  # of names that are not one opera
     ),
     "a running sum is an op of positions: op upto(x [.., S], j [T] in T) = sum[S](select("
     "j >= range[S], x, 0)), and then -> upto<-range(S)": ("cumsum", "cumulative_sum"),
+    "positions go the other way round by an op: op flip(x [.., S], j [T] in T) = sum[S](select("
+    "equal(range[S] + j, S - 1), x, 0)), and then -> flip<-range(S)": ("flip", "reverse"),
+    "zeros at an end are joined, X -> C[S]<-fill[B, 1, D](0); windows have pad=1": (
+        "pad", "zeropad", "zeropad2d", "constantpad1d",
+    ),
+    "an op makes it of classes: op one_hot(i [..] in K, k [K] in K) = select(equal(i, k), 1, 0), "
+    "and then -> one_hot<-range(K)": ("one_hot", "onehot"),
+    "a hinge is an op: op hinge(x, t) = max(1 - x*t, 0), and then -> hinge<-t": (
+        "hinge", "hingeloss", "hinge_loss",
+    ),
+    "the place of the largest is the second result: -> topk(1) : largest, place": ("argmax",),
     "a tensor of one number is fill[B, D](1)": (
         "ones", "zeros", "full", "ones_like", "zeros_like", "full_like",
     ),
@@ -112,16 +123,23 @@ _FUNCTIONS: Final[dict[str, str]] = {  # of numbers: they stand in an operator o
     "pow": "x^2", "square": "x^2", "neg": "-x", "rsqrt": "1/sqrt(x)", "reciprocal": "1/x",
     "clamp": "min(max(x, 0), 1)", "clip": "min(max(x, 0), 1)",
     "max": "max(x, 0)", "min": "min(x, 0)", "maximum": "max(x, y)", "minimum": "min(x, y)",
-    "where": "select(x > 0, x, 0)", "softplus": "log(1 + exp(x))", "sign": "select(x > 0, 1, -1)",
+    "where": "select(x > 0, x, 0)", "logit": "log(x/(1 - x))",
+    "sign": "select(x > 0, 1, -1)",
 }  # fmt: skip
+_VARIANCE: Final = "mean[D]((x - mean[D](x))^2)"
+# These do not overflow at 100, and have the right gradient at 0, where min(x, 0) would have 0.
+_SOFTPLUS: Final = "max(x, 0) + log(1 + exp(-abs(x)))"
+_BELOW: Final = "x - max(x, 0)"
 ACTIVATIONS: Final[dict[str, str]] = {  # and other functions of one tensor: a line each
     "relu6": "(x) = min(max(x, 0), 6)",
     **dict.fromkeys(("leakyrelu", "leaky_relu"), "(x) = select(x > 0, x, 0.01*x)"),
     "prelu": "(x; a = 0.25) = select(x > 0, x, a*x)",
-    "elu": "(x) = select(x > 0, x, exp(x) - 1)",
-    "celu": "(x; a = 1) = select(x > 0, x, a*(exp(x/a) - 1))",
-    "selu": "(x) = 1.0507*select(x > 0, x, 1.67326*(exp(x) - 1))",
-    "mish": "(x) = x*tanh(log(1 + exp(x)))",
+    "elu": f"(x) = select(x > 0, x, exp({_BELOW}) - 1)",
+    "celu": f"(x; a = 1) = select(x > 0, x, a*(exp(({_BELOW})/a) - 1))",
+    "selu": f"(x) = 1.0507*select(x > 0, x, 1.67326*(exp({_BELOW}) - 1))",
+    "softplus": f"(x) = {_SOFTPLUS}",
+    **dict.fromkeys(("logsigmoid", "log_sigmoid"), f"(x) = {_BELOW} - log(1 + exp(-abs(x)))"),
+    "mish": f"(x) = x*tanh({_SOFTPLUS})",
     "hardtanh": "(x) = min(max(x, -1), 1)",
     "softsign": "(x) = x/(1 + abs(x))",
     "hardsigmoid": "(x) = min(max(x + 3, 0), 6)/6",
@@ -135,12 +153,14 @@ ACTIVATIONS: Final[dict[str, str]] = {  # and other functions of one tensor: a l
     **dict.fromkeys(
         ("normalize", "l2norm", "l2_norm"), "(x [.., D]) = x/sqrt(sum[D](x^2) + 1e-12)"
     ),
+    **dict.fromkeys(("var", "variance"), f"(x [.., D]) = {_VARIANCE}"),
+    **dict.fromkeys(("std", "stdev", "stddev"), f"(x [.., D]) = sqrt({_VARIANCE} + 1e-12)"),
 }
 _IN_BODIES: Final[dict[str, str]] = {  # of nodes and of axes: in a body, or in a line of a chain
     **dict.fromkeys(("s", "softmax"), "exp(x - m) / sum[D](exp(x - m)) where m = max[D](x)"),
     **dict.fromkeys(("clamp", "clip"), "max(x, 0), min(x, 1), or both: min(max(x, 0), 1)"),
     "relu": "max(x, 0)", "silu": "x * sigmoid(x)", "gelu": "x * (1 + erf(x / sqrt(2))) / 2",
-    "norm": "sqrt(sum[D](x^2))", "var": "mean[D]((x - mean[D](x))^2)", "arange": "range[D]",
+    "norm": "sqrt(sum[D](x^2))", "arange": "range[D]",
     "detach": "stop(x)", "ln": "log(x)", "log2": "log(x)/log(2)", "log10": "log(x)/log(10)",
     "cumsum": "sum[D](select(j >= range[D], x, 0)), with an operand j [T] in T beside x [.., D]",
 }  # fmt: skip
@@ -152,6 +172,9 @@ _PLACED: Final[dict[str, str]] = {  # functions of places, which a chain has alo
     **dict.fromkeys(("gather", "take", "index_select"), "-> gather[S]<-i"),
     **dict.fromkeys(("matmul", "dot", "mm", "bmm"), "-> •<=W"),
 }  # fmt: skip
+FUNCTIONS_ELSEWHERE: Final = frozenset(
+    ("median", "mod", "fmod", "prod", "quantile", "mode", "logaddexp", "logits", "round", "ceil")
+)  # that no operator has the value of, and that names of operators are similar to
 _ARROWS: Final = {"•": "<=", "⊕": "<-", "⊙": "<-"}
 _BY_NAME: Final = {
     **{name: hint for glyph, hint in _OPERATORS.items() for name in FOREIGN_NAMES[glyph]},
