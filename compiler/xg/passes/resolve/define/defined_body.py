@@ -24,6 +24,7 @@ from xg.passes.resolve.define.errors import (
     WrongArguments,
 )
 from xg.passes.resolve.define.functions import LOGIC, BodyValue, apply, elementwise, power
+from xg.passes.resolve.define.habits import compared, refuse_habits
 from xg.passes.resolve.define.signature import REST, DefinedSignature, Lengths, Slot
 from xg.syntax import ast
 
@@ -106,13 +107,17 @@ class Trace:
     def _call(self, call: ast.Call) -> BodyValue:
         values = [argument.value for argument in call.arguments]
         name = call.operator.name
+        refuse_habits(call, self.signature)
         if name == "range":
             return self._range(call)
         if name == "select" and values:
             arguments = [self.part(values[0]), *map(self._chosen, values[1:])]
         else:
             arguments = [(self.part if name in LOGIC else self.number)(value) for value in values]
-        return apply(call, arguments, self._places)
+        try:
+            return apply(call, arguments, self._places)
+        except Wrong as wrong:
+            raise Wrong(compared(call, self.signature, wrong.problem)) from None
 
     def _chosen(self, expr: ast.Expr) -> BodyValue:
         """A number, or ``-inf``, with which masks hide scores."""

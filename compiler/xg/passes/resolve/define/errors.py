@@ -145,13 +145,14 @@ class MisplacedComparison(ProblemAt):
 
     code = "XG0257"
     wanted: bool
+    written: str = ""  # the call with a comparison in its place
 
     def diagnostic(self) -> Diagnostic:
         """Show where comparisons belong."""
         what = "a comparison is needed here" if self.wanted else "a comparison is no number"
         condition = "x > 0" if self.wanted or len(self.span.text) > 60 else self.span.text
         help = f"select({condition}, x, 0)" if self.wanted else f"select({condition}, 1, 0) is one"
-        return self.report(what, Label(self.span), help=(help,))
+        return self.report(what, Label(self.span), help=(self.written or help,))
 
 
 class WholeResult(ProblemAt):

@@ -45,8 +45,6 @@ class BodyValue:
 def apply(call: ast.Call, arguments: Sequence[BodyValue], places: Places) -> BodyValue:
     """The value of a call; raises Wrong."""
     name = call.operator.name
-    if any(argument.name for argument in call.arguments):
-        raise Wrong(WrongArguments(call.span, "arguments in order, without names"))
     if call.axes is not None:
         return _reduction(call, call.axes, arguments, places)
     match name, arguments:
