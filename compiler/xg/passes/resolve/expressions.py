@@ -50,6 +50,9 @@ class ExpressionReader:
                 return self.dim(expr.operand) * -1
             case ast.Power(exponent=ast.Number(value=int() as power)):
                 return self._power(expr, power)
+            case ast.Number(value=value) if float(value).is_integer() and 0 < value < LARGE:
+                instead = f"sizes are whole numbers: write `{int(value)}`"
+                raise Refused(BadSize(expr.span, f"{expr.span.text} is not a size", instead))
             case _:
                 raise Refused(BadSize(expr.span, f"{expr.span.text} is not a size"))
 

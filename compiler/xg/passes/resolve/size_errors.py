@@ -16,6 +16,17 @@ _NUMBERS: Final = {
     "inf": "numbers are finite: -1e30 in its place hides a score as well",
     "pi": "write the number, 3.141592653589793",
 }
+_KINDS: Final = {  # as other languages call what a range says
+    **dict.fromkeys(("bool", "boolean"), "a mask is of integers below 2: write `in 2`"),
+    **dict.fromkeys(
+        ("int", "int32", "int64", "long", "integer"),
+        "integers say below what they are: write `in V`, with dim V",
+    ),
+    **dict.fromkeys(
+        ("float", "float32", "float64", "double"),
+        "numbers are floats where no range is: leave `in {}` out",
+    ),
+}
 
 
 def _as_written(name: str, span: Span) -> str:
@@ -37,7 +48,8 @@ class UnknownSize(ProblemAt):
     @property
     def is_new(self) -> bool:
         """Whether a declaration is all that is missing: no known name is like it."""
-        told = self.other != "nothing" or self.name in _NUMBERS or bool(self.instead)
+        known = {*_NUMBERS, *_KINDS}
+        told = self.other != "nothing" or self.name in known or bool(self.instead)
         return not told and similar(self.name, self.known) is None
 
     @property
@@ -66,6 +78,8 @@ class UnknownSize(ProblemAt):
             return (self.instead,)
         if name in _NUMBERS and not self.beside:
             return (_NUMBERS[name],)
+        if name in _KINDS and not self.beside:
+            return (_KINDS[name].format(name),)
         if self.beside:
             return (f"declare them in a line above the block: {line}",)
         close = similar(name, self.known)
@@ -74,7 +88,7 @@ class UnknownSize(ProblemAt):
         return (f"{slip}declare it: {line}", *((taken,) if self.gathered else ()))
 
     def fixes(self) -> tuple[Fix, ...]:
-        if self.other != "nothing" or self.name in _NUMBERS or self.instead:
+        if self.other != "nothing" or self.name in {*_NUMBERS, *_KINDS} or self.instead:
             return ()
         close = corrected(self.span, self.name, self.known)
         return (*close, declaration(self.span, "dim", *self.names))
