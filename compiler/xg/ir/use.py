@@ -232,6 +232,17 @@ class Use:
         places = range(max(first, 0), len(shape) - 1) or range(len(shape))[-1:]
         return ", ".join(self.axis(shape, place) for place in places)
 
+    def channels(self, own: Sequence[TensorType], glyph: Literal["LN", "BN"]) -> tuple[str, ...]:
+        """The brackets with which a norm has parameters along the one axis that theirs is."""
+        shape, first = self.types[0].shape, own[0].shape
+        if len(first) != 1 or shape.count(first[0]) != 1 or any(t.shape != first for t in own):
+            return ()
+        others = [place for place, dim in enumerate(shape) if dim != first[0]]
+        if glyph == "LN":
+            return (f"a norm of another axis names it: write `LN[{self.spell(first)[1:-1]}](…)`",)
+        named = ", ".join(self.axis(shape, place) for place in others)
+        return (f"the axes of its statistics go in brackets: write `BN[{named}](…)`",)
+
     def named_axes(self) -> tuple[int, ...]:
         """The axes of the first operand that the brackets list, counted from the end."""
         shape = self.types[0].shape
@@ -290,6 +301,18 @@ class Use:
         return places[0]
 
 
+def without_ones(use: Use) -> tuple[str, ...]:
+    """How the one of two operands that has axes of 1 more gets the shape of the other."""
+    shapes = [type_.shape for type_ in use.types[:2]]
+    plain = [tuple(dim for dim in shape if dim != ONE) for shape in shapes]
+    if plain[0] != plain[1] or plain[0] not in shapes:
+        return ()
+    fewer = use.spell(plain[0])
+    if shapes[0] == plain[0]:
+        return (f"R takes an axis of 1 away: put the second operand into R, `(… -> R : {fewer})`",)
+    return (f"R takes an axis of 1 away: write `-> R : {fewer}` in front of it",)
+
+
 def equal_shapes(message: str, sign: str = "") -> Callable[[Use], Attrs]:
     """A `configure` that refuses two operands of different shapes, for which `message` has places.
 
@@ -301,7 +324,7 @@ def equal_shapes(message: str, sign: str = "") -> Callable[[Use], Attrs]:
         if shapes[0] != shapes[1]:
             first, second = map(use.spell, shapes)
             notes = {0: f"this is {first}", 1: f"this is {second}"}
-            help = unequal_operands(sign, *shapes, use.spell) if sign else ()
+            help = unequal_operands(sign, *shapes, use.spell) if sign else without_ones(use)
             raise Misuse(message.format(first, second), notes, help)
         return use.own
 

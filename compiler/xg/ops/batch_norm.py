@@ -37,7 +37,8 @@ def configure(use: Use) -> Attrs:
     for place, type_ in enumerate(own, 1):
         if type_.shape != kept:
             notes = {0: f"this is {use.spell(x.shape)}", place: f"this is {use.spell(type_.shape)}"}
-            raise Misuse(f"BN has a number for each of {use.spell(kept)}", notes)
+            help = use.channels(own, "BN")
+            raise Misuse(f"BN has a number for each of {use.spell(kept)}", notes, help)
     absent = use.own.get("absent", ())
     if ("mean" in absent) != ("variance" in absent):
         raise Misuse("BN has both running statistics or none", help=("BN(γ, β, μ, v)",))

@@ -30,6 +30,7 @@ def configure(use: Use) -> Attrs:
                     0: f"{use.spell(x.shape)} {ends} {use.sizes.fold(length)}",
                     place: f"this is {use.spell(type_.shape)}",
                 },
+                use.channels(affine, "LN"),
             )
     return own
 
