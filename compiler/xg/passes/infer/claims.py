@@ -17,6 +17,7 @@ from xg.ir.graph import Apply, Call, Graph, Value
 from xg.ir.loop import meant_axis
 from xg.ir.tensor import TensorType, spell_shape
 from xg.passes.infer.errors import ExchangedResults, LabelMismatch, StateMismatch
+from xg.passes.infer.own_ops import own_op
 from xg.syntax.spelling import greek_name
 
 EXCHANGED: Final = 2  # labels, at least
@@ -90,7 +91,36 @@ def _exchanged(
     names = ", ".join(
         greek_name(value.name) if value.name else labels[value].span.text for value in order[:last]
     )
-    yield ExchangedResults(step.span, node, ", ".join(types), names), apart
+    order_of = _order_of(callees, step)
+    yield ExchangedResults(step.span, node, ", ".join(types), names, order_of), apart
+
+
+def _order_of(callees: Mapping[str, Graph], step: Apply | Call) -> str:
+    """In which order a step gives its results."""
+    if isinstance(step, Apply) and step.op.name == "topk":
+        return "the largest come first, then their places"
+    if isinstance(step, Call) and step.loop and callees[step.path].carries:
+        return "results come first, then the states in the order of their declarations"
+    return "results have their order"
+
+
+def _turned(callees: Mapping[str, Graph], graph: Graph, wrong: _WrongLabel) -> str:
+    """The label with two names exchanged, where the other result has the promised type."""
+    step = next((step for step in graph.steps if wrong.value in step.outputs), None)
+    if step is None or not wrong.value.name:
+        return ""
+    labelled = {value for value, _, _ in graph.claims}
+    fits = [
+        value
+        for value in step.outputs
+        if value.name and value not in labelled and graph.types.get(value) == wrong.expected
+    ]
+    if len(fits) != 1:
+        return ""
+    turned = {wrong.value: fits[0], fits[0]: wrong.value}
+    named = (turned.get(value, value) for value in step.outputs if value.name)
+    names = ", ".join(greek_name(value.name or "") for value in named)
+    return f"{_order_of(callees, step)}: write `: {names}`"
 
 
 def _behind(steps: Sequence[Apply | Call], values: set[Value]) -> set[Value]:
@@ -110,10 +140,14 @@ def _problem(callees: Mapping[str, Graph], graph: Graph, wrong: _WrongLabel) -> 
             larger = len(found.shape) > len(wrong.expected.shape)
             line = f"write `state {greek_name(carry.name)} {actual}`" if larger else ""
             return StateMismatch(wrong.span, *told, line)
+    turned = _turned(callees, graph, wrong)
+    if turned:
+        return LabelMismatch(wrong.span, written, actual, turned, is_turned=True)
     help = "" if wrong.expected.range else f"an output says its range: {actual}"
     if wrong.expected.shape != found.shape:
         names = [str(sizes.fold(dim)) for dim in found.shape]
         help = _over(callees, graph, wrong) or _last(graph, wrong) or _windows(graph, wrong)
+        help = help or own_op(graph, wrong.value, wrong.expected.shape)
         help = help or advice(found.shape, wrong.expected.shape, names)
     return LabelMismatch(wrong.span, written, actual, help)
 

@@ -54,6 +54,7 @@ class LabelMismatch(ProblemAt):
     written: str
     found: str
     advice: str
+    is_turned: bool = False  # whether it is the name of another result
 
     @property
     def _of_the_next(self) -> bool:
@@ -62,6 +63,8 @@ class LabelMismatch(ProblemAt):
         return self.span.text.isidentifier() and bool(re.match(r"\s*,[^\n]*\[", behind))
 
     def helps(self) -> tuple[str, ...]:
+        if self.is_turned:
+            return (self.advice,)
         if self._of_the_next:
             written = f"write {self.span.text} {self.found}"
             return (f"a name without a shape takes all that the next one says: {written}",)
@@ -81,6 +84,8 @@ class LabelMismatch(ProblemAt):
 
     def fixes(self) -> tuple[Fix, ...]:
         """The shape that the edge has, in place of the one that is written."""
+        if self.is_turned:
+            return ()
         if self._of_the_next:
             return (Fix.replace(self.span, f"{self.span.text} {self.found}"),)
         start = self.span.text.rfind("[")
@@ -95,10 +100,11 @@ class ExchangedResults(ProblemAt):
 
     code = "XG0326"
     title = "{node} gives {found} in this order, and the labels say another"
-    fix = "results have their order: write `: {names}`"
+    fix = "{order}: write `: {names}`"
     node: str
     found: str
     names: str
+    order: str
 
 
 class PortMismatch(ProblemAt):

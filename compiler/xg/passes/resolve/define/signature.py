@@ -25,12 +25,14 @@ Lengths = Mapping[str, Shape]  # the sizes of an axis: one, of `..` any number
 class Slot:
     """An operand with the names of its axes; without a shape it is ``[..]``.
 
-    Integers are below a size: `range` is its name, or the number that it has to be.
+    Integers are below a size: `range` is its name, or the number that it has to be. One in a list
+    has its shape from the next one, `op f(x, b [D])`.
     """
 
     name: str
     axes: tuple[str, ...]
     range: str | int | None = None
+    is_listed: bool = False
 
     @property
     def kind(self) -> Literal["float", "int"]:
@@ -123,6 +125,8 @@ class DefinedSignature:
             own = own if few else f"`{has.name} [..]` and `{lacks.name} []`"
             return (f"`..` is the same axes in every operand: name those of {has.name}, {own}",)
         meant = f"`{slot.name} [{named or 'D'}]`"
+        if first.is_listed and first.axes == slot.axes and not length:
+            meant = f"`{first.name} [{', '.join(first.axes)}], {slot.name} [{named or 'D'}]`"
         return (
             f"`..` is the same axes in every operand: leave it out where there are none, {meant}",
         )
@@ -133,7 +137,11 @@ class DefinedSignature:
         named = [axis for axis in slot.axes if axis != REST]
         rest = len(shape) - len(named)
         if rest < 0 or (rest > 0 and REST not in slot.axes):
-            raise Misuse(f"{self.operator} takes {slot}", {place: f"this is {spell(shape)}"})
+            help: tuple[str, ...] = ()
+            if slot.is_listed and rest > 0:
+                own = f"{slot.name} [{', '.join((REST, *named))}]"
+                help = (f"a name without a shape takes the next one's: write `{own}`",)
+            raise Misuse(f"{self.operator} takes {slot}", {place: f"this is {spell(shape)}"}, help)
         if REST in slot.axes:
             yield REST, shape[:rest]
         yield from ((axis, (dim,)) for axis, dim in zip(named, shape[rest:], strict=True))
@@ -172,13 +180,14 @@ def _refuse_same_names(definition: ast.OpDef) -> None:
 
 def _data(port: ast.Port) -> Slot:
     axes = _axes(port.shape) if port.shape else (REST,)
+    listed = port.shape is not None and port.shape.span.end > port.span.end
     match port.range:
         case None:
-            return Slot(port.name.name, axes)
+            return Slot(port.name.name, axes, is_listed=listed)
         case ast.Path(segments=(name,)):
-            return Slot(port.name.name, axes, name.name)
+            return Slot(port.name.name, axes, name.name, listed)
         case ast.Number(value=value) if float(value).is_integer() and value > 0:
-            return Slot(port.name.name, axes, int(value))
+            return Slot(port.name.name, axes, int(value), listed)
         case below:
             what = "the range of an operand is a name, or a number: m [S] in 2"
             raise Wrong(BadSignature(below.span, what))
