@@ -226,6 +226,8 @@ class BlockScope:
         takes = f"{len(label.ports)} value{'s' if len(label.ports) != 1 else ''}"
         named = [greek_name(port.name.name) for port in label.ports]
         names = [*named, *called[len(named) :]][:count]
+        if len(named) == 1 and any(each.range for each in self._written(label.ports[0])):
+            names = [*called[: count - 1], *named]  # places are behind values
         names = names if len({*names}) == count else called
         help = (f"name all of them: `: {', '.join(names)}`",) if len(called) == count > 1 else ()
         return Refused(WrongOperands(label.span, "this label", takes, count, help=help))
