@@ -16,6 +16,7 @@ from xg.ir.use import Length, MeshAxis, Number, Own, Tensor, Word
 from xg.passes.resolve.errors import BadArgument, Refused, UnknownValue, UnknownWord
 from xg.passes.resolve.in_parentheses import (
     instead_of_tensor,
+    refuse_none,
     refuse_option,
     to_operator,
     words_of,
@@ -44,6 +45,7 @@ def op_arguments(
     refuse_padding(scope, use, op)
     words = {word: own.name for own in op.own if isinstance(own, Word) for word in own.choices}
     place = Beside(scope, use, data, targets)
+    refuse_none(place, op)
     elsewhere, named = partial(to_operator, place, op), partial(other_argument, place, op)
     expressions = _matched(use, [own.name for own in op.own], words, elsewhere, named)
     tensors: list[Value] = []
@@ -52,8 +54,7 @@ def op_arguments(
     unknown: list[Problem] = []
     for own in op.own:
         argument = expressions.get(own.name)
-        if argument is not None and not isinstance(own, Word):
-            refuse_option(place, words_of(op), own.name, argument)
+        refuse_option(place, words_of(op), own, argument)
         if isinstance(own, Tensor):
             if argument is not None:
                 try:
@@ -211,7 +212,7 @@ def block_arguments(
             word, expr = next(each for each in choosing if each.name == name), expressions.get(name)
             words[name] = _word(scope, word, expr) if expr else word.choices[0]
         elif name in expressions:
-            refuse_option(called, choosing, name, expressions[name])
+            refuse_option(called, choosing, Number(name), expressions[name])
             number = scope.reader.scalar(expressions[name])
             numbers[name], apart = _renamed_apart(number, name, located, scope)
             sizes |= apart

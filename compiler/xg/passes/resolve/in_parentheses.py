@@ -17,6 +17,7 @@ from xg.passes.resolve.undeclared import Beside
 from xg.syntax import ast
 from xg.syntax.spelling import greek_name
 
+KEPT: Final = ("keepdim", "keepdims")  # as torch and NumPy call that a reduced axis becomes 1
 _NO_STEP: Final = "slice takes every position from one to another: it has no step"
 _MAP: Final = "axes change places by T, or by a map: T[b, s, d -> b, d, s]"
 _KERNEL: Final = ("stride", "pad", "dilation")  # behind the kernel and the bias, as in torch
@@ -50,7 +51,7 @@ def to_operator(place: Beside, op: Op, argument: ast.Argument) -> str:
 def axis_in_brackets(place: Beside, argument: ast.Argument) -> str:
     """The axis that an argument means, as brackets name it; torch counts from the front, too."""
     written, use = argument.value.span.text, place.use
-    others = [each.span.text for each in use.arguments if each is not argument]
+    others = [each.span.text for each in use.arguments if each is not argument and not _kept(each)]
     node, behind = use.operator.name, f"({', '.join(others)})" if others else ""
     if written.isidentifier() or re.fullmatch(r"-\d+", written):
         return f"an axis is named in brackets: {node}[{written}]{behind}"
@@ -60,6 +61,10 @@ def axis_in_brackets(place: Beside, argument: ast.Argument) -> str:
     if named is not None and shape:
         return ""  # there is no such axis
     return f"an axis is named in brackets, or counted from the end: {node}[-1] is the last"
+
+
+def _kept(argument: ast.Argument) -> bool:
+    return argument.name is not None and argument.name.name in KEPT
 
 
 def kept_axes(place: Beside, argument: ast.Argument) -> str:
@@ -77,18 +82,35 @@ def kept_axes(place: Beside, argument: ast.Argument) -> str:
     return f"leave `{out}` out: `{node}` is without the axis, `{node} -> R : [{kept}]` keeps a 1"
 
 
-def refuse_option(place: Beside, words: Sequence[Word], name: str, expr: ast.Expr) -> None:
+def refuse_option(place: Beside, words: Sequence[Word], own: Own, expr: ast.Expr | None) -> None:
     """Refuse an option in the place of a number or a tensor, with the argument that it chooses."""
-    if not isinstance(expr, ast.Path):
+    if isinstance(own, Word) or not isinstance(expr, ast.Path):
         return
     argument = next(each for each in place.use.arguments if each.value is expr)
     help = _option_instead(place, words, argument)
     word = _word_of(place, words, expr)
     if help:
         word = word if "write" in help else None
-        what = f"{expr.span.text} is an option, and {name} of {place.use.operator.name} is none"
+        what = f"{expr.span.text} is an option, and {own.name} of {place.use.operator.name} is none"
         meant = f"{word.name}={expr.span.text}" if word and argument.name is None else None
         raise Refused(BadArgument(argument.span, what, (help,), meant=meant))
+
+
+def refuse_none(place: Beside, op: Op) -> None:
+    """Refuse `None` for a parameter that is left out, with names for those behind it."""
+    given = [each.value.span.text for each in place.use.arguments]
+    if "None" not in given or "None" in place.scope.values:
+        return
+    first, names = given.index("None"), [own.name for own in op.own]
+    written = [
+        each.span.text if each.name or i < first or i >= len(names) else f"{names[i]}={text}"
+        for i, (each, text) in enumerate(zip(place.use.arguments, given, strict=True))
+        if text != "None"
+    ]
+    called = _called(place, written)
+    span = place.use.arguments[first].span
+    help = f"leave out what there is none of: write `{called}`"
+    raise Refused(BadArgument(span, "no parameter is called None", (help,)))
 
 
 def _option_instead(place: Beside, own: Sequence[Word], argument: ast.Argument) -> str:
@@ -147,10 +169,16 @@ def instead_of_tensor(place: Beside, op: Op, own: Own, expr: ast.Expr) -> tuple[
 
 def _with(place: Beside, argument: ast.Argument, written: str) -> str:
     """The use with one argument written otherwise."""
+    arguments = place.use.arguments
+    return _called(place, [written if each is argument else each.span.text for each in arguments])
+
+
+def _called(place: Beside, arguments: Sequence[str]) -> str:
+    """The use with these arguments."""
     use = place.use
     axes = use.axes.span.text if use.axes else ""
-    texts = [written if each is argument else each.span.text for each in use.arguments]
-    return f"{use.operator.span.text}{axes}({', '.join(texts)})"
+    behind = f"({', '.join(arguments)})" if arguments else ""
+    return f"{use.operator.span.text}{axes}{behind}"
 
 
 def _whole(expr: ast.Expr) -> int | None:
@@ -172,7 +200,8 @@ def _of_ones_own(place: Beside, op: Op, argument: ast.Argument) -> str:
     value = place.scope.values.get(written)
     if value is not None:
         return as_operand(op, use.operator.name, value)
-    if not isinstance(argument.value, ast.Number | ast.Negation):
+    is_number = isinstance(argument.value, ast.Number | ast.Negation)
+    if argument.name is not None or not (is_number or written in place.scope.reader.dims):
         return ""
     names = [own.name for own in op.own]
     taken = {*names, *(data.name for data in op.data)}

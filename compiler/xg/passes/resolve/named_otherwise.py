@@ -8,15 +8,14 @@ from typing import Final
 from xg.diagnostics.similar import similar
 from xg.ir.op import Op
 from xg.ir.use import Word
-from xg.passes.resolve.in_parentheses import axis_in_brackets, kept_axes, to_operator
-from xg.passes.resolve.misplaced import names_of
+from xg.passes.resolve.in_parentheses import KEPT, axis_in_brackets, kept_axes, to_operator
+from xg.passes.resolve.misplaced import NORMS, names_of
 from xg.passes.resolve.undeclared import Beside
 from xg.passes.resolve.units import LocatedBlock
 from xg.syntax import ast
 from xg.syntax.spelling import greek_name
 
 AXES: Final = ("axis", "axes", "dims")  # as NumPy and torch call them
-KEPT: Final = ("keepdim", "keepdims")
 _WINDOW: Final = (
     "an op of your own: op Window(a [.., S, T]; w) = select(and(i >= j, w > i - j), a, -inf) "
     "where i = range[S](T - S), j = range[T]"
@@ -47,6 +46,8 @@ def other_argument(place: Beside, op: Op, argument: ast.Argument) -> str:
         return "the shape of the kernel says it: param K [3, 3, C, D]"
     if plain in ("kernel_size", "kernel") and "k" in names:
         return "here it is k"
+    if plain in ("normalized_shape", "num_features") and op.name in NORMS:
+        return f"a norm finds the length itself: leave `{argument.span.text}` out"
     words = (own for own in op.own if isinstance(own, Word) and plain in own.choices)
     if next(words, None):
         return f"a word stands alone: write `{plain}`"
@@ -93,6 +94,10 @@ def to_block(place: Beside, located: LocatedBlock, argument: ast.Argument) -> st
         return start or f"{_BY_ARROW}: {node}<-{written}"
     bound = {dim for port in block.data if port.shape for dim in names_of(port.shape)}
     free = [name for name in scope.linked.mentioned(located) if name not in bound]
+    if block.states and isinstance(argument.value, ast.Number | ast.Negation):
+        state = block.states[0]
+        line = f"state {greek_name(state.name.name)} {state.shape.span.text} = {written}"
+        return f"a number is where the state is declared: `{line}`, and `{node}` without it"
     if not isinstance(argument.value, ast.Path) or written in scope.reader.dims:
         if not free:
             return "its inputs say all its sizes"
