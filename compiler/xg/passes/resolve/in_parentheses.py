@@ -237,7 +237,7 @@ def _transpose(place: Beside) -> str:
     if order in ([-1, -2], [-2, -1]):
         return "T exchanges the last two axes: write `T`"
     shape = place.shape
-    if shape is None or None in order:
+    if not shape or None in order:
         return _MAP
     places = [each % len(shape) for each in order if each is not None and each < len(shape)]
     if len(places) == 2 != len(shape):
