@@ -12,6 +12,8 @@ from xg.diagnostics.source import Span
 from xg.syntax import errors
 from xg.syntax.comparisons import turned_round
 from xg.syntax.expected import describe_expected, describe_token
+from xg.syntax.known_guards import GUARDS
+from xg.syntax.known_heads import HEADS
 from xg.syntax.known_labels import (
     LABELS,
     SIGNS,
@@ -301,9 +303,11 @@ def _lines_in_one(stop: Stop) -> Repair | None:
 
 _KNOWN: tuple[Callable[[Stop], Repair | None], ...] = (
     _unclosed_block,
+    *HEADS,
     _colon_before_shape,
     _named_by_a_word,
     chain_in_a_node,
+    *GUARDS,
     *PYTHON,
     *WORDS,
     *SIGNS_ELSEWHERE,

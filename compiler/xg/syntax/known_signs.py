@@ -42,7 +42,12 @@ def _point_alone(stop: Stop) -> Repair | None:
     reason = "a point of a number has digits on both sides"
     if before and before.type == "NUMBER" and before.end == stop.token.start:
         digits = stop.span(before).text
-        return Repair(errors.ShapeElsewhere(stop.here, reason, f"{digits}.0"), drop=True)
+        sizes = stop.opening is not None and stop.opening.type == "LSQB"
+        if sizes or (stop.statement and stop.statement.type in ("DIM", "MESH")):
+            reason, meant = "a size is a whole number", digits
+        else:
+            meant = f"{digits}.0"
+        return Repair(errors.ShapeElsewhere(stop.here, reason, meant), drop=True)
     if behind and behind.type == "NUMBER" and behind.start == stop.token.end:
         return Repair(errors.ShapeElsewhere(stop.here, reason, f"0.{stop.span(behind).text}"))
     return None
