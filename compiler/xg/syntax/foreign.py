@@ -40,6 +40,7 @@ FOREIGN = {
     "<--": _ATTACH,
     "⇐": Meant("DOUBLE", "the second operand of a matmul is attached with `<=`"),
     "&": Meant("COMMA", "operands in front of a chain are separated by commas"),
+    "&&": Meant("COMMA", "operands in front of a chain are separated by commas"),
     "==": Meant(
         "EQUAL", "one `=` is enough after `if`; an op compares: `op same(x, y) = equal(x, y)`"
     ),

@@ -12,6 +12,7 @@ from xg.diagnostics.source import Span
 from xg.syntax import errors
 from xg.syntax.comparisons import turned_round
 from xg.syntax.expected import describe_expected, describe_token
+from xg.syntax.known_expressions import behind_a_sign, in_expression
 from xg.syntax.known_guards import GUARDS
 from xg.syntax.known_heads import HEADS
 from xg.syntax.known_labels import (
@@ -122,7 +123,9 @@ def _missing_comma(stop: Stop) -> Repair | None:
     if stop.repaired:
         return Repair(None, ("COMMA",))
     if stop.here.text in ("and", "or") and stop.following and stop.following.type != "LPAR":
-        return Repair(errors.InfixWord(stop.here), ("COMMA",), drop=True)
+        return Repair(
+            errors.InfixWord(stop.here, f"{stop.here.text}(a > b, c > d)"), ("COMMA",), drop=True
+        )
     return Repair(errors.MissingComma(stop.span(before), stop.here, _list(stop)), ("COMMA",))
 
 
@@ -307,7 +310,9 @@ _KNOWN: tuple[Callable[[Stop], Repair | None], ...] = (
     _colon_before_shape,
     _named_by_a_word,
     chain_in_a_node,
+    behind_a_sign,
     *GUARDS,
+    in_expression,
     *PYTHON,
     *WORDS,
     *SIGNS_ELSEWHERE,

@@ -18,10 +18,8 @@ from xg.syntax.errors.grammar import (
     ColonBeforeShape,
     ColonForBrace,
     DefaultAmongData,
-    FileBeforeNames,
     InfixInChain,
     InfixWord,
-    LinesInOne,
     MissingComma,
     MissingTimes,
     NumberInChain,
@@ -32,14 +30,13 @@ from xg.syntax.errors.grammar import (
     ShapeElsewhere,
     StackedPower,
     StackedSign,
-    StatementOutside,
     StrayBracket,
     UnclosedBlock,
     UnclosedBracket,
     Unexpected,
-    UnquotedFile,
     WrongBracket,
 )
+from xg.syntax.errors.lines import FileBeforeNames, LinesInOne, StatementOutside, UnquotedFile
 from xg.syntax.errors.trees import (
     ArgumentOrder,
     FractionInPath,

@@ -32,8 +32,6 @@ class ForbiddenCharacter(ProblemAt):
 
     def diagnostic(self) -> Diagnostic:
         """Name the character."""
-        import unicodedata  # only this error pays for it
-
         character = self.span.text[0]
         name = unicodedata.name(character, "control character")
         message = f"U+{ord(character):04X} ({name}) may not stand in a file"
@@ -57,8 +55,16 @@ _MARKS: Final = {
 }  # fmt: skip
 
 
+_JOINING: Final = ("&", "&&")
 _PRIMES: Final = ("'", "′", "’")
 _DEFINED: Final = {"⊖": "-", "⊘": "/"}
+
+
+def _in_place(span: Span) -> str:
+    """The remark about a sign that depends on its place, or nothing."""
+    from xg.syntax.signs_in_place import remark  # only this error pays for it
+
+    return remark(span)
 
 
 class UnknownCharacter(ProblemAt):
@@ -71,6 +77,8 @@ class UnknownCharacter(ProblemAt):
         """Define the sign, or name the mark, if it is one over the letter before it."""
         if sign := _DEFINED.get(self.span.text):
             return (f"define it: `op f(x, y) = x {sign} y`, and write `-> f<-…`",)
+        if said := _in_place(self.span):
+            return (said,)
         if self.span.text in _PRIMES:
             return ("names have no primes: a number behind it tells `x_2` from `x`",)
         word = _MARKS.get(self.span.text)
@@ -89,13 +97,19 @@ class ForeignSpelling(ProblemAt):
         text = self.span.text
         sign = "//" if text.startswith("//") else text if len(text) <= 4 else text[0]
         message = f"{quoted(sign)} is not a sign of this language"
-        return self.report(message, Label(self.span), help=(self.said,))
+        return self.report(message, Label(self.span), help=(self._in_place or self.said,))
+
+    @property
+    def _in_place(self) -> str:
+        return _in_place(self.span) if self.span.text in _JOINING else ""
 
     def fixes(self) -> tuple[Fix, ...]:
         """Write it as the language does."""
         text = self.span.text
         if text.startswith("//") and self.sign == "COMMENT":
             return (Fix("begin the comment with #", ((self.span, f"#{text[2:]}"),)),)
+        if self._in_place:
+            return ()
         if self.sign == "STRING":
             return (Fix("write double quotes", ((self.span, f'"{text[1:-1]}"'),)),)
         signs = {name: sign for sign, name in literals().items()}
@@ -133,6 +147,8 @@ class ForeignLetters(ProblemAt):
             help = f"write {quoted(spelled)}: this letter is easily taken for another"
         elif (spelled := _without_accents(text)) != text:
             help = f"write {quoted(spelled)}: names have no accents"
+        elif said := _in_place(self.span):
+            help = said
         return self.report(message, Label(self.span), help=(help,))
 
     def fixes(self) -> tuple[Fix, ...]:

@@ -128,8 +128,9 @@ class InfixWord(ProblemAt):
     """`i > j and j > k`, where comparisons are joined by a function."""
 
     code = "XG0141"
+    fix = "write `{meant}`"
     title = "{span.text!q} is written in front of the comparisons that it joins"
-    fix = "write `{span.text}(i >= j, w > i - j)`"
+    meant: str
 
 
 class MissingTimes(Problem):
@@ -334,67 +335,3 @@ class Semicolon(ProblemAt):
     def fixes(self) -> tuple[Fix, ...]:
         """Write it as the language does."""
         return (Fix("leave the semicolon out", ((self.span, ""),)),)
-
-
-class LinesInOne(ProblemAt):
-    """Several lines of a plan in one, as `param` lists its tensors."""
-
-    code = "XG0148"
-    title = "a line of a plan says one shape"
-
-    def helps(self) -> tuple[str, ...]:
-        """The lines that are meant."""
-        comma = ", without a comma" if self.span.text == "," else ""
-        return (f"write each tensor with its shape in a line of its own{comma}",)
-
-    def fixes(self) -> tuple[Fix, ...]:
-        """End the line where the comma is, or begin one at the name, as deep as this one."""
-        source, behind = self.span.source, self.span.end
-        if self.span.text != ",":
-            front = source.text[: self.span.start].rstrip(" \t")
-            return (self._begin(Span(source, len(front), self.span.start)),)
-        gap = re.compile(r"[ \t]*").match(source.text, behind)
-        end = gap.end() if gap else behind
-        if source.text[end : end + 1] in ("", "\n", "#", "}"):
-            return (Fix("leave the comma out", ((self.span, ""),)),)
-        return (self._begin(Span(source, self.span.start, end)),)
-
-    def _begin(self, between: Span) -> Fix:
-        line = between.source.line_text(self.span.line)
-        depth = "    " if "{" in line else line[: len(line) - len(line.lstrip())]
-        return Fix("begin a line here", ((between, f"\n{depth}"),))
-
-
-ELSEWHERE: Final = frozenset({  # what files of Mermaid, Graphviz and Python begin with
-    "graph", "flowchart", "digraph", "subgraph", "import", "class", "def", "module", "model",
-})  # fmt: skip
-
-
-class StatementOutside(ProblemAt):
-    """A line of a block, an example or a plan outside of one."""
-
-    code = "XG0126"
-    title = "this line belongs inside {owner}"
-    owner: str
-
-    def helps(self) -> tuple[str, ...]:
-        """A block in short, for those who come from other tools."""
-        if self.span.text in ELSEWHERE:
-            return ("a diagram is a block: `block F(X [B, D]) -> Y [B, D] {` … `}`",)
-        return ()
-
-
-class FileBeforeNames(ProblemAt):
-    """A used file before the names that are taken from it, or without any."""
-
-    code = "XG0145"
-    title = "the names that are used stand before their file"
-    fix = "write `use NAME from {span.text}`"
-
-
-class UnquotedFile(ProblemAt):
-    """A file's path without quotes."""
-
-    code = "XG0127"
-    title = "the path of a file stands in quotes"
-    fix = 'write `use NAME from "layers.xg"`; a bare name is a file of the shipped library'
