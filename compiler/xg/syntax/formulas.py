@@ -19,6 +19,7 @@ _SOURCES: Final = {
     **dict.fromkeys(("randn", "normal"), "normal[{}](1)"),
     "rand": "uniform[{}](0, 1)", "zeros": "fill[{}](0)", "ones": "fill[{}](1)",
 }  # fmt: skip
+_TRANSPOSED: Final = re.compile(r" ?\^ ?[Tt](?!\w)| ?\^⊤|ᵀ")
 _SIGNS: Final = str.maketrans({"•": "@", "⊕": "+", "⊙": "*", "^": "**"})
 _INFIX: Final[dict[type[ast.operator], str]] = {
     ast.MatMult: "•<=",
@@ -99,7 +100,8 @@ def _parsed(text: str) -> ast.expr:
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # of Python, about strings and signs in the text
-            return ast.parse(text.strip().translate(_SIGNS), mode="eval").body
+            plain = _TRANSPOSED.sub(".T", text.strip())
+            return ast.parse(plain.translate(_SIGNS), mode="eval").body
     except (SyntaxError, ValueError, RecursionError, MemoryError):
         raise _NoChain from None
 

@@ -26,6 +26,8 @@ from xg.syntax.known_labels import (
 )
 from xg.syntax.known_python import PYTHON
 from xg.syntax.known_signs import SIGNS_ELSEWHERE
+from xg.syntax.known_steps import in_chain
+from xg.syntax.known_uses import USES
 from xg.syntax.known_words import DECLARING, WORDS
 from xg.syntax.line_ends import CLOSES, OPENS
 from xg.syntax.reader import Reader
@@ -172,7 +174,9 @@ def _operand_without_arrow(stop: Stop) -> Repair | None:
     if sign.type not in SIGNS - UNATTACHED or stop.begins_line:
         return None
     called = re.match(r"\([^()]*\)", stop.line[1])
-    operand = stop.here.text + called[0] if called else repeated(stop, stop.here.text)
+    turned = re.match(r"\^ ?T\b|\.T\b", stop.line[1])
+    operand = f"T({stop.here.text})" if turned else repeated(stop, stop.here.text)
+    operand = stop.here.text + called[0] if called else operand
     return Repair(errors.OperandWithoutArrow(stop.here, stop.span(sign).text, operand))
 
 
@@ -270,14 +274,15 @@ def _statement_outside(stop: Stop) -> Repair | None:
 def _unquoted_file(stop: Stop) -> Repair | None:
     in_use = stop.statement and stop.statement.type == "USE"
     if in_use and stop.token.type in ("DOT", "DOTS", "SLASH", "MINUS"):
-        return Repair(errors.UnquotedFile(stop.here))
+        help = 'write `use NAME from "layers.xg"`; a bare name is a file of the shipped library'
+        return Repair(errors.UnquotedFile(stop.here, help))
     return None
 
 
 def _file_before_names(stop: Stop) -> Repair | None:
     in_use = stop.statement and stop.statement.type == "USE"
     if in_use and stop.token.type == "STRING" and "NAME" in stop.expected:
-        return Repair(errors.FileBeforeNames(stop.here))
+        return Repair(errors.FileBeforeNames(stop.here, f"use NAME from {stop.here.text}"))
     return None
 
 
@@ -313,6 +318,8 @@ _KNOWN: tuple[Callable[[Stop], Repair | None], ...] = (
     behind_a_sign,
     *GUARDS,
     in_expression,
+    in_chain,
+    *USES,
     *PYTHON,
     *WORDS,
     *SIGNS_ELSEWHERE,

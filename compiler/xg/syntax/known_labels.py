@@ -200,7 +200,7 @@ def _sign_as_node(stop: Stop) -> Repair | None:
     if stop.token.type == "SLASH" and (size := size_behind(stop, behind)):
         meant = f"{front} scale(1/{size})"
         return Repair(errors.InfixInChain(stop.here, "", "", meant, fault=_NO_OPERATOR))
-    operand = re.match(r"(?:<-)?\s*(\w[\w.]*)", behind)
+    operand = re.match(r"(?:<-)?\s*(?:\((?=[\d.]+\)))?(\w[\w.]*)", behind)
     if stop.token.type not in UNATTACHED or not operand:
         return None
     if stop.token.type == "MINUS" and (negated := _NEGATED.match(behind)):

@@ -12,7 +12,7 @@ from typing import Final
 from xg.diagnostics.source import Span
 from xg.syntax import errors
 from xg.syntax.errors.grammar import INFIX
-from xg.syntax.formulas import as_chain
+from xg.syntax.formulas import as_chain, shapes_written
 from xg.syntax.known_labels import own_operator, size_behind
 from xg.syntax.stop import Repair, Stop
 
@@ -20,6 +20,7 @@ _MODULES: Final = r"(?:torch|np|numpy|nn|F|functional|math|tf|jnp|jax|mx|keras|l
 _SIZE: Final = r"[\w\s+*/-]"
 _NEAR: Final = 300  # characters at either side of a token that are looked at, at most
 
+_ABOVE: Final = 4_000  # characters above a token that are looked at, at most
 _FILLED: Final = {"zeros": 0, "ones": 1}
 
 
@@ -104,6 +105,13 @@ def _indexed_head(stop: Stop) -> Repair | None:
         axes = re.findall(rf"\b{re.escape(name)}[\w, ]* ?\[(\w+)", above)
         meant = f"({name} -> gather[{axes[-1] if axes else 'N'}]<-{inside})"
         return _elsewhere(stop, "positions that integers name are taken by gather", meant)
+    if made and re.search(rf"\bparam\b[^\n#]{{0,200}}\b{re.escape(name)}\b", above[-_ABOVE:]):
+        meant = f"{inside} -> Emb({name}) {stop.here.text} {behind}".rstrip()
+        return _elsewhere(stop, "rows of a table are taken by Emb", meant)
+    shape = shapes_written(above[max(0, above.rfind("\nblock")) :]).get(name)
+    if made and shape and inside.isidentifier():
+        meant = f"{name} -> gather[{shape.partition(',')[0]}]<-{inside} {stop.here.text} {behind}"
+        return _elsewhere(stop, "positions that integers name are taken by gather", meant.rstrip())
     if made:
         meant = f"{inside} -> {name} {stop.here.text} {behind}".rstrip()
         reason = "operands stand in front of their node, and brackets name axes"

@@ -30,7 +30,7 @@ _BY_NAME: Final = (
     "an expression knows axes by their names: what has an axis less is repeated along it",
     "op f(x [.., S, D], s [.., S]) = x * s",
 )
-_FUNCTION: Final = re.compile(r"(\w+\([^()]*\))\s*:\s*return\s+(.+)")
+_FUNCTION: Final = re.compile(r"(\w+\([^()]*\))\s*(?::\s*return\s|=)\s*(.+)")
 _RETURN: Final = (
     "the head names the outputs; a line makes one where it ends in its name: `-> tanh : Y`"
 )

@@ -9,7 +9,7 @@ from xg.diagnostics.diagnostic import Diagnostic, Fix, Label, Problem, ProblemAt
 from xg.diagnostics.similar import SLIP, similar, there_are
 from xg.diagnostics.source import Span
 from xg.passes.resolve.errors_of_names import UnknownName, corrected, nearest
-from xg.passes.resolve.foreign_names import FUNCTIONS_ELSEWHERE, in_place, meant
+from xg.passes.resolve.foreign_names import FUNCTIONS_ELSEWHERE, filled, in_place, meant
 from xg.syntax.leave_out import left_out
 from xg.syntax.spelling import ascii_name, greek_name
 
@@ -44,6 +44,8 @@ class UnknownValue(ProblemAt):
     is_own: bool = False  # a parameter in the parentheses of its operator, and no edge
 
     def helps(self) -> tuple[str, ...]:
+        if made := filled(self.span):
+            return (f"a source has its axes in brackets: `{made}`",)
         if self.other == "operator":
             return (f"{self.name} is an operator: write it behind an arrow, -> {self.name}",)
         if self.other == "dim":
@@ -137,9 +139,13 @@ class UnknownOperator(ProblemAt):
                 place = f"one position is {self.name} -> pick[S]({indexed[1]})"
                 help = (f"{self.name} is a value: {table}, {place}",)
         before = self.span.source.text[max(0, self.span.start - NEAR) : self.span.start]
-        if row := re.search(r"(\w+) *[×*] *$", before):
+        if row := re.search(r"((?:\d+(?:\.\d+)?e[+-]?)?\d+(?:\.\d+)?|\w+) *[×*] *$", before):
             help = (f"the number of calls stands first: {self.name} × {row[1]}",)
-            if self.value:
+            if self.value and row[1][0].isdigit():
+                own = re.search(rf"(^|\n)\s{{0,80}}{re.escape(self.name)} *->[^\n:]*$", before)
+                chain = f"{'' if own else f'{self.name} '}-> scale({row[1]})"
+                help = (f"a product with a number is a node: `{chain}`",)
+            elif self.value:
                 help = (f"a product with {self.name} is a node: `-> {row[1]} -> ⊙<-{self.name}`",)
         own = f"`op {self.name}(x) = …` defines an operator, `: {self.name}` names an edge"
         return help or ((own,) if self.name.isidentifier() else ())

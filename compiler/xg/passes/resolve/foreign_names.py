@@ -242,3 +242,28 @@ def in_place(span: Span, name: str) -> tuple[Fix, ...]:
             return ()
         taken = empty.end()
     return (Fix.replace(Span(span.source, span.start, span.end + taken), text),)
+
+
+_SOURCES: Final = {  # of each, its name here and its numbers
+    **dict.fromkeys(("normal", "randn", "noise"), ("normal", "1")),
+    **dict.fromkeys(("uniform", "rand"), ("uniform", "0, 1")),
+    **dict.fromkeys(("fill", "zeros"), ("fill", "0")),
+    "ones": ("fill", "1"),
+    "bernoulli": ("bernoulli", "0.5"),
+}
+_BEHIND: Final = re.compile(r" *(?:: *(\w+) *(\[[^\[\]\n]{1,200}\])?|(->))")
+
+
+def filled(span: Span) -> str:
+    """`normal : e [B, D]` at the start of a line, as a source of these axes; else nothing."""
+    text = span.source.text
+    behind, name = _BEHIND.match(text, span.end), span.text
+    line = text[text.rfind("\n", 0, span.start) + 1 : span.start]
+    if name not in _SOURCES or behind is None or line.strip():
+        return ""
+    block = text[text.rfind("\nblock", 0, span.start) + 1 : span.start]
+    port = re.search(r"\[[^\[\]\n]{1,200}\]", block)
+    axes = behind[2] or (port[0] if port else "[B, D]")
+    source, numbers = _SOURCES[name]
+    rest = "-> …" if behind[3] else f": {behind[1]}"
+    return f"{source}{axes}({numbers}) {rest}"

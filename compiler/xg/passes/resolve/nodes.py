@@ -238,12 +238,11 @@ def _operand_help(use: ast.NodeUse, op: Op, found: int) -> tuple[str, ...]:
         axes = use.axes.span.text if use.axes else ""
         return (f"an operand arrives by an arrow: {op.glyph}{axes}<-{given[0].span.text}",)
     names = [data.name for data in op.data]
-    if found == len(names) - len(given) and given and op.name in ("add", "multiply"):
+    if found == 1 and len(given) == 1 and op.glyph in "⊕⊙":
         number = given[0].span.text
-        own = f"`op plus(x; a) = x + a`, and `-> plus({number})`"
-        return (
-            f"write `scale({number})`" if op.name == "multiply" else f"an op of your own: {own}",
-        )
+        if op.glyph == "⊙":
+            return (f"a number multiplies by scale: `-> scale({number})`",)
+        return (f"define it: `op f(x; c) = x + c`, and write `-> f({number})`",)
     if found == len(names) - len(given) and given:
         own = f"op {op.glyph}({', '.join(names[:found])}; {', '.join(names[found:])}) = …"
         return (f"what stands in parentheses is right of a semicolon: {own}",)

@@ -238,13 +238,16 @@ class InfixInChain(ProblemAt):
         if self.meant:
             define = f"define it: `{self.define}`, and " if self.define else ""
             return (f"{define}write `{self.meant}`",)
-        sign = self.span.text
-        if sign in INFIX:
+        sign, number = self.span.text, self.right[:1].isdigit()
+        if sign in ("*", "⊙") and number:
+            return (f"write `{self.left} -> scale({self.right})`".replace("` ", "`"),)
+        if sign in INFIX and not number:
             return (f"write `{self.left} {INFIX[sign]}{self.right}`",)
         if sign == "^" and self.right[:1] in ("2", ""):
             return ("define it: `op power(x) = x^2`, and write `-> power`",)
-        if self.right[:1].isdigit():
-            own, used = f"op f(x) = x {sign} {self.right}", f"{self.left} -> f"
+        if number:
+            plus = sign.replace("⊕", "+")
+            own, used = f"op f(x) = x {plus} {self.right}", f"{self.left} -> f"
         else:
             own, used = f"op f(x, y) = x {sign} y", f"{self.left} -> f<-{self.right}"
         return (f"define it: `{own}`, and write `{used.strip()}`",)

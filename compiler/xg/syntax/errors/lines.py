@@ -62,7 +62,8 @@ class FileBeforeNames(ProblemAt):
 
     code = "XG0145"
     title = "the names that are used stand before their file"
-    fix = "write `use NAME from {span.text}`"
+    fix = "write `{meant}`"
+    meant: str
 
 
 class UnquotedFile(ProblemAt):
@@ -70,4 +71,4 @@ class UnquotedFile(ProblemAt):
 
     code = "XG0127"
     title = "the path of a file stands in quotes"
-    fix = 'write `use NAME from "layers.xg"`; a bare name is a file of the shipped library'
+    help: str
