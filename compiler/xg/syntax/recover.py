@@ -90,9 +90,9 @@ def _give_up(reader: Reader, tokens: list[Token], stop: Stop, index: int, depth:
         reader.assume("item")
         return index - (stop.token.type != "$END")
     begun = reader.unwind(_STATEMENTS)
-    brace = _end_of_head(tokens, index)
-    head = _head(tokens, index, begun)
-    if "item" in reader.choices and head and brace:
+    head = _head(tokens, index, begun) if "item" in reader.choices else None
+    brace = _end_of_head(tokens, index) if head else None
+    if head and brace:
         at = tokens[brace].start
         tokens[index:brace] = [Token(kind, "", at) for kind in _HEADS[head].split()]
         return index
