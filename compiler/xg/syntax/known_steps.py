@@ -158,15 +158,30 @@ def _number_times_a_value(stop: Stop) -> Repair | None:
     return _elsewhere(stop, SCALED, f"{chain[1]} -> scale({chain[2].replace(' ', '')})")
 
 
+def _state_of(stop: Stop, block: str, value: str) -> str:
+    """The state of a block that a value is a start of, as `h_0` is of `h`; "" if it has none."""
+    text = stop.source.text
+    head = re.search(rf"^block {re.escape(block)}\b", text, re.MULTILINE)
+    if head is None:
+        return value.removesuffix("_0") if value.endswith("_0") else ""
+    body = text[head.end() : head.end() + _ABOVE].partition("\n}")[0]
+    lines = re.findall(r"\bstate ([^\n#]{1,200})", body)
+    states = [name for line in lines for name in re.findall(r"(\w+) ?[\[,]", line)]
+    return next((each for each in states if value.startswith(each)), states[0] if states else "")
+
+
 def _operand_behind_over(stop: Stop) -> Repair | None:
     """`-> Cell over S<-h_0`."""
     front, behind = _near(stop)
     call = re.search(rf"->\s*({_NODE})\s+(over\s+\w+(?:\s+reversed)?)$", front)
-    operands = re.match(r"(?:<[-=]\s*\w+)+", behind)
-    if stop.token.type not in ("SINGLE", "DOUBLE") or call is None or operands is None:
+    operand = re.match(r"<[-=]\s*(\w+)", behind)
+    if stop.token.type not in ("SINGLE", "DOUBLE") or call is None or operand is None:
         return None
+    if "(" not in call[1] and (state := _state_of(stop, call[1], operand[1])):
+        reason = "a state begins with a value that the call names in parentheses"
+        return _elsewhere(stop, reason, f"-> {call[1]}({state}={operand[1]}) {call[2]}")
     reason = "an operand is attached to its node, in front of `over`"
-    return _elsewhere(stop, reason, f"-> {call[1]}{operands[0]} {call[2]}")
+    return _elsewhere(stop, reason, f"-> {call[1]}{operand[0]} {call[2]}")
 
 
 def _return_in_a_chain(stop: Stop) -> Repair | None:
