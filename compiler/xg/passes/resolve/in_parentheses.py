@@ -56,7 +56,7 @@ def axis_in_brackets(place: Beside, argument: ast.Argument) -> str:
     if written.isidentifier() or re.fullmatch(r"-\d+", written):
         return f"an axis is named in brackets: {node}[{written}]{behind}"
     named, shape = _whole(argument.value), place.shape or ()
-    if named is not None and named < len(shape):
+    if named is not None and -len(shape) <= named < len(shape):
         return f"an axis is named in brackets: {node}[{_axis(shape, named)}]{behind}"
     if named is not None and shape:
         return ""  # there is no such axis
