@@ -37,7 +37,7 @@ IMPORTED = (
     "torch._dynamo",
     "torch.distributed",
     "torch.distributed.checkpoint",
-    "torch.distributed.run",
+    "torch.distributed.elastic.rendezvous.dynamic_rendezvous",
     "torch.distributed.fsdp",
     "torch.distributed.tensor",
     "torch._export.serde.serialize",

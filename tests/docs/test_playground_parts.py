@@ -36,9 +36,8 @@ every, seen = sys.argv[2:] == ["every plan"], set()
 about = {"name": "mha", "text": first}  # as before the memory is kept
 for view in ("forward", "backward"):
     ask("draw", view=view)
-for each in (first, first.replace("-> R", "-> RR"), first[:200]):
-    for do in ("check", "format"):
-        ask(do, text=each)
+for do in ("check", "format"):
+    ask(do, text=first)
 kept = read()
 for text in texts:
     about = {"name": "net", "text": text}

@@ -14,8 +14,7 @@ from xg.diagnostics.lazy_dataclass import replace
 from xg.diagnostics.source import Source
 from xg.syntax import ast
 from xg.syntax.build import ModuleBuilder
-from xg.syntax.known_errors import ITEM_WORDS
-from xg.syntax.line_ends import CLOSES, OPENS, StatementTokens
+from xg.syntax.line_ends import CLOSES, ITEM_WORDS, OPENS, StatementTokens
 from xg.syntax.reader import Reader
 from xg.syntax.tokens import Token, tokenize
 

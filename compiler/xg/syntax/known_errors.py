@@ -29,13 +29,11 @@ from xg.syntax.known_signs import SIGNS_ELSEWHERE
 from xg.syntax.known_steps import in_chain
 from xg.syntax.known_uses import USES
 from xg.syntax.known_words import DECLARING, WORDS
-from xg.syntax.line_ends import CLOSES, OPENS
+from xg.syntax.line_ends import CLOSES, ITEM_WORDS, OPENS, STATEMENT_WORDS
 from xg.syntax.reader import Reader
 from xg.syntax.stop import Repair, Stop
 from xg_grammar import literals
 
-ITEM_WORDS = {"EDITION", "USE", "MESH", "OPTION", "OP", "BLOCK", "PLAN", "EXAMPLE"}
-STATEMENT_WORDS = {"DIM", "PARAM", "STATE", "NEXT", "GIVEN", "EXPECT", "HIGHLIGHT", "NOTE"}
 _ENDS = (
     {"$END", "LBRACE", "RBRACE", "COLON", "ARROW", "OVER", "IF", "AS"}
     | ITEM_WORDS

@@ -8,6 +8,8 @@ from xg.diagnostics.limits import Nesting
 from xg.diagnostics.source import Source, Span
 from xg.syntax.tokens import Token
 
+ITEM_WORDS = {"EDITION", "USE", "MESH", "OPTION", "OP", "BLOCK", "PLAN", "EXAMPLE"}
+STATEMENT_WORDS = {"DIM", "PARAM", "STATE", "NEXT", "GIVEN", "EXPECT", "HIGHLIGHT", "NOTE"}
 OPENS = {"LPAR": "RPAR", "LSQB": "RSQB"}
 CLOSES = set(OPENS.values())
 GOES_ON_AFTER = {"COMMA", "ARROW", "SINGLE", "DOUBLE", "EQUAL", "COLON", "VBAR", "LBRACE"}

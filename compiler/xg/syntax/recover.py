@@ -13,8 +13,16 @@ from itertools import takewhile
 
 from xg.diagnostics.diagnostic import Problem
 from xg.diagnostics.source import Source
-from xg.syntax.known_errors import ITEM_WORDS, STATEMENT_WORDS, find
-from xg.syntax.line_ends import CLOSES, GOES_ON_AFTER, GOES_ON_BEFORE, OPENS, StatementTokens
+from xg.syntax.known_errors import find
+from xg.syntax.line_ends import (
+    CLOSES,
+    GOES_ON_AFTER,
+    GOES_ON_BEFORE,
+    ITEM_WORDS,
+    OPENS,
+    STATEMENT_WORDS,
+    StatementTokens,
+)
 from xg.syntax.reader import Reader
 from xg.syntax.stop import Repair, Stop
 from xg.syntax.tokens import Token

@@ -45,14 +45,13 @@ def _module_path() -> Path:
 
 @cache
 def _module() -> tuple[Runtime, Module]:
-    from wasmtime import Config  # a large library, for drawing only
-    from wasmtime import Engine as Runtime  # as above
+    import wasmtime  # a large library, for drawing only
 
-    config = Config()
+    config = wasmtime.Config()
     config.consume_fuel = True
     config.cranelift_opt_level = "none"  # compiling takes longer than any figure
     config.max_wasm_stack = _STACK  # Graphviz recurses along edges
-    runtime = Runtime(config)
+    runtime = wasmtime.Engine(config)
     # What is freed only when Python has taken its modules apart complains on standard error.
     atexit.register(_module.cache_clear)
     return runtime, compiled(runtime, _module_path().read_bytes(), f"none fuel {_STACK}")

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from xg.diagnostics.diagnostic import Problem
 from xg.ir.dim import Dim, symbol
@@ -14,24 +13,19 @@ from xg.ir.scalar import Scalar, as_scalar
 from xg.ir.tensor import Shape
 from xg.ir.use import Length, MeshAxis, Number, Own, Tensor, Word
 from xg.passes.resolve.errors import BadArgument, Refused, UnknownValue, UnknownWord
-from xg.passes.resolve.in_parentheses import (
-    instead_of_tensor,
-    refuse_none,
-    refuse_option,
-    to_operator,
-    words_of,
-)
 from xg.passes.resolve.instance import BlockInstance
 from xg.passes.resolve.misplaced import (
     made_elsewhere,
     number_of_values,
     refuse_padding,
 )
-from xg.passes.resolve.named_otherwise import other_argument, to_block
 from xg.passes.resolve.scope import BlockScope
 from xg.passes.resolve.undeclared import Beside, own_declared
 from xg.passes.resolve.units import LocatedBlock
 from xg.syntax import ast
+
+if TYPE_CHECKING:
+    from xg.passes.resolve.argument_helps import Helps
 
 
 def op_arguments(
@@ -43,18 +37,15 @@ def op_arguments(
 ) -> tuple[tuple[Value, ...], dict[str, Any], tuple[str, ...]]:
     """Own tensors as values, other own arguments by name, and the names of absent tensors."""
     refuse_padding(scope, use, op)
-    words = {word: own.name for own in op.own if isinstance(own, Word) for word in own.choices}
     place = Beside(scope, use, data, targets)
-    refuse_none(place, op)
-    elsewhere, named = partial(to_operator, place, op), partial(other_argument, place, op)
-    expressions = _matched(use, [own.name for own in op.own], words, elsewhere, named)
+    expressions = _given(place, op)
     tensors: list[Value] = []
     absent: list[str] = []
     others: dict[str, Any] = {}
     unknown: list[Problem] = []
     for own in op.own:
         argument = expressions.get(own.name)
-        refuse_option(place, words_of(op), own, argument)
+        _refuse_option(place, [each for each in op.own if isinstance(each, Word)], own, argument)
         if isinstance(own, Tensor):
             if argument is not None:
                 try:
@@ -74,6 +65,24 @@ def op_arguments(
     if unknown:
         raise Refused(*unknown)
     return tuple(tensors), others, tuple(absent)
+
+
+def _given(place: Beside, op: Op) -> dict[str, ast.Expr]:
+    """The own arguments of a use by their names."""
+    use, words = (
+        place.use,
+        {w: own.name for own in op.own if isinstance(own, Word) for w in own.choices},
+    )
+
+    def elsewhere(argument: ast.Argument) -> str:
+        return _helps().to_operator(place, op, argument)
+
+    def named(argument: ast.Argument) -> str:
+        return _helps().other_argument(place, op, argument)
+
+    if any(argument.value.span.text == "None" for argument in use.arguments):
+        _helps().refuse_none(place, op)
+    return _matched(use, [own.name for own in op.own], words, elsewhere, named)
 
 
 def _matched(
@@ -109,18 +118,30 @@ def _matched(
     return matched
 
 
+def _helps() -> Helps:
+    from xg.passes.resolve.argument_helps import HELPS  # for errors alone
+
+    return HELPS
+
+
+def _refuse_option(place: Beside, words: Sequence[Word], own: Own, expr: ast.Expr | None) -> None:
+    """Refuse an option in the place of a number or a tensor."""
+    if isinstance(expr, ast.Path) and place.scope.option(expr.span.text):
+        _helps().refuse_option(place, words, own, expr)
+
+
 def _tensor(place: Beside, op: Op, own: Tensor, expr: ast.Expr) -> Value:
-    scope, use = place.scope, place.use
-    computed = instead_of_tensor(place, op, own, expr)
-    if not isinstance(expr, ast.Path):
+    value = place.scope.path(expr) if isinstance(expr, ast.Path) else None
+    if value is not None and value.role == "param":
+        return value
+    use, help = place.use, _helps().instead_of_tensor(place, op, own, expr)
+    if value is None:
         what = f"{own.name} of {use.operator.name} is a parameter"
-        raise Refused(BadArgument(expr.span, what, computed))
-    value, written = scope.path(expr), expr.span.text
-    if value.role != "param":
-        what = f"{written} is made by another node: it cannot stand in parentheses"
-        help = computed or tuple(filter(None, (made_elsewhere(use, op, own, value, written),)))
-        raise Refused(BadArgument(expr.span, what, help, value.span))
-    return value
+        raise Refused(BadArgument(expr.span, what, help))
+    written = expr.span.text
+    what = f"{written} is made by another node: it cannot stand in parentheses"
+    help = help or tuple(filter(None, (made_elsewhere(use, op, own, value, written),)))
+    raise Refused(BadArgument(expr.span, what, help, value.span))
 
 
 def _own(place: Beside, op: Op, own: Own, expr: ast.Expr | None) -> Scalar | Dim | str | None:
@@ -202,7 +223,10 @@ def block_arguments(
     sizes, rest = _sizes(scope, use, located)
     trimmed = ast.NodeUse(use.span, use.operator, None, rest, (), None, None, None, None, None)
     listed = {word.name: name for name, own in formals.items() for word in own.words}
-    elsewhere = partial(to_block, called, located)
+
+    def elsewhere(argument: ast.Argument) -> str:
+        return _helps().to_block(called, located, argument)
+
     expressions = _matched(trimmed, tuple(formals), listed, elsewhere, elsewhere)
     choosing = [Word(name, tuple(w.name for w in own.words)) for name, own in formals.items()]
     words: dict[str, str] = {}
@@ -212,7 +236,7 @@ def block_arguments(
             word, expr = next(each for each in choosing if each.name == name), expressions.get(name)
             words[name] = _word(scope, word, expr) if expr else word.choices[0]
         elif name in expressions:
-            refuse_option(called, choosing, Number(name), expressions[name])
+            _refuse_option(called, choosing, Number(name), expressions[name])
             number = scope.reader.scalar(expressions[name])
             numbers[name], apart = _renamed_apart(number, name, located, scope)
             sizes |= apart
