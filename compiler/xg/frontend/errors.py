@@ -103,7 +103,7 @@ class ReorderedAxes(ProblemAt):
     def helps(self) -> tuple[str, ...]:
         """One step that moves the axes, and how this is said to be meant."""
         return (
-            f"`-> T : {self.last}` of {self.first} moves them",
+            f"`-> T : NAME {self.last}` of {self.first} moves them",
             "if this order is meant, name the axes in a map: R[b, (d, s) -> b, d, s]",
         )
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from xg.frontend.errors import ReorderedAxes
+from xg.ir.dim import ONE
 from xg.ir.graph import Apply, Program
 from xg.ir.tensor import spell_shape
 
@@ -22,11 +23,11 @@ def reordered_axes(program: Program) -> Iterator[ReorderedAxes]:
             before = makers.get(step.inputs[0]) if step.inputs else None
             if not (_is_reshape(step) and _is_reshape(before)) or before is None:
                 continue
-            first, merged = graph.types[before.inputs[0]], graph.types[step.inputs[0]]
-            last = graph.types[step.outputs[0]]
-            same = sorted(map(str, first.shape)) == sorted(map(str, last.shape))
-            if same and first.shape != last.shape and len(merged.shape) < len(last.shape):
-                shapes = (first.shape, merged.shape, last.shape)
+            values = before.inputs[0], step.inputs[0], step.outputs[0]
+            shapes = [graph.types[value].shape for value in values]
+            first, merged, last = ([dim for dim in shape if dim != ONE] for shape in shapes)
+            same = sorted(map(str, first)) == sorted(map(str, last))
+            if same and first != last and len(merged) < len(last):
                 spelled = (spell_shape(tuple(map(graph.sizes.fold, each))) for each in shapes)
                 yield ReorderedAxes(step.span, *spelled)
 

@@ -205,19 +205,22 @@ def beyond_limits(step: Apply, numbers: Numbers) -> Misuse | None:
     """Why an operator cannot have its own numbers, as far as all of them are known."""
     if step.op.limits is None:
         return None
-    own: dict[str, Scalar] = {
-        n.name: step.attrs[n.name] for n in step.op.own if isinstance(n, Number)
-    }
+    own = _own_numbers(step)
     if not all(name in numbers for scalar in own.values() for name in scalar.symbols()):
         return None
     return step.op.limits({name: scalar.evaluate(numbers) for name, scalar in own.items()})
 
 
+def _own_numbers(step: Apply) -> dict[str, Scalar]:
+    """The numbers of an operator that are given or have a default."""
+    given = {own.name: step.attrs[own.name] for own in step.op.own if isinstance(own, Number)}
+    return {name: number for name, number in given.items() if number is not None}
+
+
 def _computed(graph: Graph, step: Apply, numbers: Numbers) -> Iterator[str]:
     """``p is 8*D with D = 2``, of each number of an operator that sizes make."""
-    for name, scalar in step.attrs.items():
-        of_own = any(isinstance(own, Number) and own.name == name for own in step.op.own)
-        if not of_own or not isinstance(scalar, Scalar) or not scalar.symbols():
+    for name, scalar in _own_numbers(step).items():
+        if not scalar.symbols():
             continue
         if graph.sizes.local.intersection(scalar.symbols()):
             yield f"{name} is {scalar.evaluate(numbers):g}, as a call gives it"

@@ -13,9 +13,8 @@ from xg.diagnostics.source import Span
 from xg.syntax import errors
 from xg.syntax.formulas import shapes_written
 from xg.syntax.logic import as_expression, expression_around
-from xg.syntax.stop import Repair, Stop
+from xg.syntax.stop import NEAR, Repair, Stop
 
-_NEAR: Final = 300  # characters at either side of a token that are looked at, at most
 _WORDS: Final = ("and", "or", "not")
 _REDUCING: Final = r"(sum|mean|max|min)"
 _FUNCTIONS: Final = ("exp", "log", "sqrt", "tanh", "erf", "sin", "cos", "abs", "sigmoid", "stop")
@@ -23,13 +22,6 @@ _ATOM: Final = r"[\w.]+(?:\([^()\n]{0,100}\))?"
 JOINED: Final = "comparisons are joined by a function"
 CHOSEN: Final = "a choice between two numbers is a function"
 NEGATED: Final = "a condition is turned round by its comparison"
-
-
-def _near(stop: Stop) -> tuple[str, str]:
-    """The text of the line before the token and from it on, a part of each."""
-    text, start = stop.source.text, stop.token.start
-    front = text[max(0, start - _NEAR) : start].rpartition("\n")[2]
-    return front, re.split(r"[\n#]", text[start : start + _NEAR], maxsplit=1)[0]
 
 
 def _elsewhere(span: Span, reason: str, meant: str) -> Repair:
@@ -47,7 +39,7 @@ def behind_a_sign(stop: Stop) -> Repair | None:
 
 def _next_part(stop: Stop) -> Repair | None:
     """`where m = … and s = …`, `where m = … where s = …` and `where m = …; s = …`."""
-    front, behind = _near(stop)
+    front, behind = stop.near
     joins = stop.here.text in ("and", "where", ";", "&", "&&")
     bound = re.match(r"(?:and|where|;|&&?)\s*(\w+\s*=(?!=).*)$", behind)
     if not joins or bound is None or stop.opening or "COMMA" not in stop.expected:
@@ -91,12 +83,12 @@ def _chosen(stop: Stop) -> Repair | None:
 
 def _matmul(stop: Stop) -> Repair | None:
     """`x @ w`, where axes have names."""
-    front, behind = _near(stop)
+    front, behind = stop.near
     left, right = re.search(r"(\w+)\s*$", front), re.match(r"[@•]\s*(\w+)", behind)
     if stop.token.type not in ("AT", "MATMUL") or left is None or right is None:
         return None
     begin = stop.statement.start if stop.statement else stop.token.start
-    shapes = shapes_written(stop.source.text[begin : min(begin + _NEAR, stop.token.start)])
+    shapes = shapes_written(stop.source.text[begin : min(begin + NEAR, stop.token.start)])
     axis = shapes.get(left[1], "").rpartition(",")[2].strip()
     others = [each.strip() for each in shapes.get(right[1], "").split(",")]
     reason = "an expression knows axes by their names, and sums over those in brackets"
@@ -109,7 +101,7 @@ def _matmul(stop: Stop) -> Repair | None:
 
 def _reduced(stop: Stop) -> Repair | None:
     """`sum(D)(x)`, `sum_{D}(x)`, `sum[D] x` and `sum_D x`."""
-    front, behind = _near(stop)
+    front, behind = stop.near
     operand = rf"(?:\(([^()\n]{{1,100}})\)|({_ATOM}(?:\s*[*^]\s*{_ATOM}){{0,9}}))"
     before = re.search(rf"\b{_REDUCING}(?:\(([\w, ]+)\)|\[([\w, .]+)\]|_(\w+))\s*$", front)
     taken = re.match(operand, behind)
@@ -129,7 +121,7 @@ def _reduced(stop: Stop) -> Repair | None:
 
 def _applied(stop: Stop) -> Repair | None:
     """`exp x`."""
-    before, behind = stop.previous, _near(stop)[1]
+    before, behind = stop.previous, stop.near[1]
     if before is None or before.type != "NAME" or stop.token.type not in ("NAME", "NUMBER"):
         return None
     name, operand = stop.span(before).text, re.match(rf"{_ATOM}(?:\^[\w.]+)?", behind)

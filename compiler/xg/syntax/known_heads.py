@@ -12,9 +12,8 @@ from typing import Final
 from xg.diagnostics.source import Span
 from xg.syntax import errors
 from xg.syntax.known_words import DECLARING
-from xg.syntax.stop import Repair, Stop
+from xg.syntax.stop import NEAR, Repair, Stop
 
-_NEAR: Final = 300  # characters at either side of a token that are looked at, at most
 _ABOVE: Final = 4_000  # characters above a token that are looked at, at most
 _FLOATS: Final = re.compile(
     r"(?:b?float|fp|f)(?:16|32|64)|bfloat16|bf16|float|double|half"
@@ -25,13 +24,6 @@ _MASKS: Final = re.compile(r"bool(?:ean)?|BoolTensor")
 _SHAPE: Final = r"\[[^\[\]\n]{0,200}\]"
 _LISTED: Final = {"DIM", "MESH"}
 _PREFIXES: Final = {"x": 16, "b": 2, "o": 8}
-
-
-def _near(stop: Stop) -> tuple[str, str]:
-    """The text of the line before the token and from it on, a part of each."""
-    text, start = stop.source.text, stop.token.start
-    front = text[max(0, start - _NEAR) : start].rpartition("\n")[2]
-    return front, text[start : start + _NEAR].partition("\n")[0]
 
 
 # ---- types of tensors ----------------------------------------------------------------------------
@@ -58,7 +50,7 @@ def _type_of_a_tensor(stop: Stop) -> Repair | None:
         return None
     if not declares and (stop.opening is None or stop.opening.type != "LPAR"):
         return None
-    front, behind = _near(stop)
+    front, behind = stop.near
     if stop.source.text[stop.previous.end : stop.token.start].strip() == ":":
         return Repair(None, drop=True)  # the colon was reported with this word
     before = re.search(rf"(\w+)(?:\s*({_SHAPE}))?\s*$", front)
@@ -85,7 +77,7 @@ def _times_between_axes(stop: Stop) -> Repair | None:
     opening = stop.opening
     if opening is None or opening.type != "LSQB" or not {"COMMA", "RSQB"} <= stop.expected:
         return None
-    inside = re.match(r"\[([^\[\]\n]{0,200})\]", stop.source.text[opening.start :][:_NEAR])
+    inside = re.match(r"\[([^\[\]\n]{0,200})\]", stop.source.text[opening.start :][:NEAR])
     if inside is None:
         return None
     axes = re.split(r"\s+x\s+|\s*×\s*|(?<=\d)x(?=\d)", inside[1])
@@ -110,7 +102,7 @@ def _size_behind_a_colon(stop: Stop) -> Repair | None:
     declares = stop.statement is not None and stop.statement.type in _LISTED | {"OPTION"}
     if not declares or stop.opening or "EQUAL" not in stop.expected:
         return None
-    front, behind = _near(stop)
+    front, behind = stop.near
     name = re.search(r"(\w+)\s*$", front)
     if stop.token.type not in ("COLON", "NUMBER") or name is None or stop.statement is None:
         return None
@@ -124,7 +116,7 @@ def _size_behind_a_colon(stop: Stop) -> Repair | None:
 
 def _number_of_code(stop: Stop) -> Repair | None:
     """`0x10` and `1_000`."""
-    before, behind = stop.previous, _near(stop)[1]
+    before, behind = stop.previous, stop.near[1]
     if before is None or before.type != "NUMBER" or before.end != stop.token.start:
         return None
     written = re.match(r"([xbo])([0-9a-fA-F]+)\b", behind)
@@ -157,14 +149,14 @@ def _product_of_sizes(stop: Stop) -> Repair | None:
         return None
     if stop.token.type not in ("NAME", "LPAR") or "STAR" not in stop.expected:
         return None
-    front, behind = _near(stop)
+    front, behind = stop.near
     if "=" not in front.rpartition(",")[2] or re.match(r"\w+\s*=", behind):
         return None
     if before.type == "NUMBER" and not _is_dim(stop, front):
         return None
     start = before.start
     if before.type == "RPAR":
-        start = stop.source.text.rfind("(", max(0, start - _NEAR), start)
+        start = stop.source.text.rfind("(", max(0, start - NEAR), start)
         if start < 0:
             return None
     elif before.type not in ("NAME", "NUMBER"):

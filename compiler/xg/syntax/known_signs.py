@@ -67,25 +67,8 @@ def _words_by_commas(stop: Stop) -> Repair | None:
     return Repair(errors.ShapeElsewhere(last, reason, f"option {listed[1]} = {words}"))
 
 
-def _guard_without_word(stop: Stop) -> Repair | None:
-    """`-> LN if norm`: a guard names the word for which its node is there."""
-    negated = re.search(r"\bif\s+not$", stop.line[0])
-    front = f"{stop.line[0]} {stop.here.text}" if negated else stop.line[0]
-    guard = re.search(r"\bif\s+(not\s+)?(\w+)$", front)
-    if guard is None or "EQUAL" not in stop.expected:
-        return None
-    declared = re.search(rf"^[ \t]*option[ \t]+{guard[2]}[ \t]*=([^#\n]*)", stop.source.text, re.M)
-    words = re.findall(r"\w+", declared[1]) if declared else ["yes", "no"]
-    word = words[-1] if guard[1] else words[0]
-    defined = "" if declared else f"option {guard[2]} = {' | '.join(words)}` and `"
-    meant = f"{defined}if {guard[2]} = {word}"
-    reason = "an `if` names an option, and the word of it for which the node is there"
-    return Repair(errors.ShapeElsewhere(stop.here, reason, meant))
-
-
 SIGNS_ELSEWHERE: tuple[Callable[[Stop], Repair | None], ...] = (
     _bars,
     _point_alone,
     _words_by_commas,
-    _guard_without_word,
 )

@@ -12,9 +12,8 @@ from typing import Final
 from xg.syntax import errors
 from xg.syntax.formulas import shapes_written
 from xg.syntax.known_python import is_value
-from xg.syntax.stop import Repair, Stop
+from xg.syntax.stop import NEAR, Repair, Stop
 
-_NEAR: Final = 300  # characters at either side of a token that are looked at, at most
 _ABOVE: Final = 4_000  # characters above a token that are looked at, at most
 _FUNCTIONS: Final = ("sqrt", "exp", "log")
 _NODE: Final = r"[\w.]+(?:\[[^\[\]\n]{0,100}\])?(?:\([^()\n]{0,100}\))?(?:<[-=]\s*\w+)*"
@@ -25,10 +24,8 @@ TURNED: Final = "a matrix is transposed by T"
 
 
 def _near(stop: Stop) -> tuple[str, str]:
-    """The text of the line before the token and from it on, a part of each."""
-    text, start = stop.source.text, stop.token.start
-    front = text[max(0, start - _NEAR) : start].rpartition("\n")[2].strip()
-    return front, re.split(r"[\n#]", text[start : start + _NEAR], maxsplit=1)[0].strip()
+    front, behind = stop.near
+    return front.strip(), behind.strip()
 
 
 def _elsewhere(stop: Stop, reason: str, meant: str) -> Repair:
@@ -143,7 +140,7 @@ def _number_times_a_value(stop: Stop) -> Repair | None:
     """`0.5*x : y`, `x -> 1/2*x`, `x -> -0.5*x` and `x -> 2x`."""
     front, behind = _near(stop)
     whole = f"{front} {behind}"
-    if not stop.reader.awaits("statement") or stop.opening or len(whole) > _NEAR:
+    if not stop.reader.awaits("statement") or stop.opening or len(whole) > NEAR:
         return None
     if stop.begins_line:
         formula = re.match(r"(-?[\d.]+(?:/[\d.]+)?)\s*[*⊙]\s*([^\W\d]\w*)\s*((?:->|:).*)$", behind)

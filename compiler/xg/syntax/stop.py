@@ -5,11 +5,16 @@ Imported only when a file has an error.
 
 from __future__ import annotations
 
+import re
+from typing import Final
+
 from xg.diagnostics.diagnostic import Problem
 from xg.diagnostics.lazy_dataclass import dataclass
 from xg.diagnostics.source import Source, Span
 from xg.syntax.reader import Reader
 from xg.syntax.tokens import Token
+
+NEAR: Final = 300  # characters at either side of a token that are looked at, at most
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,6 +52,16 @@ class Stop:
         """The text of the line before the token, and behind it."""
         text, start = self.source.line_text(self.here.line), self.here.column - 1
         return text[:start].strip(), text[start + len(self.here.text) :].partition("#")[0].strip()
+
+    @property
+    def near(self) -> tuple[str, str]:
+        """The text of the line before the token, and from it on without a comment; parts of each.
+
+        A line may be of any length.
+        """
+        text, start = self.source.text, self.token.start
+        front = text[max(0, start - NEAR) : start].rpartition("\n")[2]
+        return front, re.split(r"[\n#]", text[start : start + NEAR], maxsplit=1)[0]
 
     def span(self, token: Token) -> Span:
         """The place of a token nearby."""

@@ -69,10 +69,8 @@ def op_arguments(
 
 def _given(place: Beside, op: Op) -> dict[str, ast.Expr]:
     """The own arguments of a use by their names."""
-    use, words = (
-        place.use,
-        {w: own.name for own in op.own if isinstance(own, Word) for w in own.choices},
-    )
+    use = place.use
+    words = {word: own.name for own in op.own if isinstance(own, Word) for word in own.choices}
 
     def elsewhere(argument: ast.Argument) -> str:
         return _helps().to_operator(place, op, argument)
