@@ -14,15 +14,15 @@ from browser.playground import DIAGRAMS, compare, served, written
 from selenium.webdriver import ActionChains, Chrome
 from selenium.webdriver.common.keys import Keys
 from selenium.webdriver.support.ui import Select, WebDriverWait
+from tier import THOROUGH
 
 from xg.cli import main
 
-# Of each kind one: notation, a plan, a model, routing, a convolution, recurrence, random numbers.
+# Notation, a plan, random numbers; where thorough also several blocks and a loop.
 SAMPLE: dict[str, tuple[str, ...]] = {
     "notation/mlp.xg": ("", "TP"),
-    "notation/attention.xg": ("",),
-    "examples/gru.xg": ("",),
     "examples/vae.xg": ("",),
+    **({"notation/attention.xg": ("",), "examples/gru.xg": ("",)} if THOROUGH else {}),
 }
 SOON = 40  # seconds, on a machine that does much else
 

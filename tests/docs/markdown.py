@@ -3,6 +3,8 @@
 `<!-- file: NAME -->` in front: the block is a file that later commands of the document read.
 `<!-- part of: COMMAND -->`: every piece of the block, between lines `…`, is in what that prints.
 `<!-- numbers vary -->`: of the outputs of a console block, numbers are not compared.
+`<!-- thorough -->`: a console block takes seconds, and its kind of command is tried elsewhere too:
+it is run by `./dev verify-all`, and wherever the outputs are written anew.
 A `console` block: lines after `$ ` are run, and what follows each is what it prints. There `…`
 matches anything, and alone on a line any lines; all rounding errors (4.2e-10) count as equal.
 """
@@ -13,7 +15,7 @@ import re
 from dataclasses import dataclass
 
 FENCE = re.compile(
-    r"(?:^<!-- (?P<how>file|part of|numbers vary)(?:: (?P<what>[^\n]*?))? -->\n)?"
+    r"(?:^<!-- (?P<how>file|part of|numbers vary|thorough)(?:: (?P<what>[^\n]*?))? -->\n)?"
     r"^(?P<sign>`{3,})(?P<language>[^`\n]*)\n(?P<text>.*?)^(?P=sign)$",
     re.MULTILINE | re.DOTALL,
 )

@@ -67,9 +67,11 @@ def members() -> set[str]:
 def asked_for(members: set[str]) -> set[str]:
     """The files that a page reads behind its memory, for every view of some programs.
 
-    Daily each plan is drawn of the first program that has it.
+    Daily each plan is drawn of the first program that has it, and larger programs, which read the
+    same files, are left out.
     """
-    shown = ("notation/mha", "notation/mlp", "examples/lstm", "notation/flow", "examples/moe")
+    larger = ("notation/flow", "examples/moe") if THOROUGH else ()
+    shown = ("notation/mha", "notation/mlp", "examples/lstm", *larger)
     texts = [Path(f"diagrams/{name}.xg").read_text(encoding="utf-8") for name in shown]
     command = [sys.executable, "-c", ASKING, json.dumps(texts), *["every plan"][: int(THOROUGH)]]
     done = subprocess.run(command, capture_output=True, text=True, check=True)

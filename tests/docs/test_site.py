@@ -19,6 +19,7 @@ from browser.looks import faults
 from browser.test_contrast import LEAST, TEXTS
 from pygments.token import Error
 from selenium.webdriver.support.wait import WebDriverWait
+from tier import THOROUGH
 from website.documents import staged
 from website.links import problems
 from website.navigation import contents
@@ -26,7 +27,8 @@ from website.navigation import contents
 from xg_grammar.pygments_lexer import XgLexer
 
 ROOT = Path(__file__).parents[2]
-PAGES = ("index", "gallery/index", "gallery/mlp", "docs/tutorial", "docs/seeds", "docs/errors")
+PAGES = ("index", "gallery/mlp", "docs/tutorial")
+MORE = ("gallery/index", "docs/seeds", "docs/errors") if THOROUGH else ()
 FRAMED = "return document.documentElement.scrollWidth - document.documentElement.clientWidth"
 FOUND = "return [...document.querySelectorAll('ul.search li a')].map((a) => a.href)"
 REACHED = "fetch('http://127.0.0.2:1/').finally(arguments[arguments.length - 1]).catch(() => {})"
@@ -99,7 +101,7 @@ def test_the_site_has_no_dead_link_and_reads_on_a_phone(tmp_path: Path) -> None:
 def _looked_at(site: Path) -> Iterator[str]:
     """The problems of pages in a browser, on a phone and on a screen, light and dark."""
     with chromium() as driver:
-        for name in PAGES:
+        for name in (*PAGES, *MORE):
             seen: set[str] = set()
             for width, scheme in ((390, "light"), (1280, "dark")):
                 view(driver, width, 800, scheme)

@@ -8,12 +8,13 @@ from pathlib import Path
 from time import process_time
 
 from bench.programs import chosen, deep, flat, placed
+from tier import THOROUGH
 
 import xg
 from xg.frontend.choices import checked
 from xg.frontend.project import read_project
 
-FEW, MANY = 400, 1_600
+FEW, MANY = (400, 1_600) if THOROUGH else (200, 800)
 ROUNDS = 3
 
 

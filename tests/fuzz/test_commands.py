@@ -8,7 +8,7 @@ from tier import THOROUGH
 
 from xg.cli.actions import run_cost
 
-SEEDS = range(300 if THOROUGH else 30)
+SEEDS = range(300 if THOROUGH else 15)
 CHUNK = 15
 
 

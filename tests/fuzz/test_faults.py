@@ -7,8 +7,9 @@ from pathlib import Path
 import pytest
 from fuzz import faults
 from fuzz.faults import fault_failure, tried
+from tier import THOROUGH
 
-SEEDS = 24
+SEEDS = 24 if THOROUGH else 12
 EVERY_STEP = ("fmt", "save")  # a build takes longer; the seeds have some
 
 

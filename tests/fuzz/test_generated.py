@@ -16,9 +16,9 @@ from tier import THOROUGH
 
 from xg.codegen.numpy.module import emit
 
-PROGRAMS = 2_000 if THOROUGH else 120
+PROGRAMS = 2_000 if THOROUGH else 80
 CHUNK = 40
-FORMATTED = 150 if THOROUGH else 50  # of them are shown to the formatter and the linter
+FORMATTED = 150 if THOROUGH else 30  # of them are shown to the formatter and the linter
 
 
 @pytest.mark.parametrize("start", range(0, PROGRAMS, CHUNK))

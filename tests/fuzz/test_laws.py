@@ -8,7 +8,7 @@ from fuzz.program import generate
 from fuzz.proof import Failure
 from tier import THOROUGH
 
-PROGRAMS = 24 if THOROUGH else 16
+PROGRAMS = 24 if THOROUGH else 8
 
 
 @pytest.mark.parametrize("start", range(0, PROGRAMS, 8))

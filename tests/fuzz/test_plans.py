@@ -13,7 +13,7 @@ from tier import THOROUGH
 
 from xg.passes.shard.moves import Moves
 
-PLANS = 100 if THOROUGH else 60  # beside those of random programs that are tried with a plan, too
+PLANS = 100 if THOROUGH else 40  # beside those of random programs that are tried with a plan, too
 CHUNK = 20
 
 

@@ -8,7 +8,7 @@ from fuzz.shrink_text import shrink_text
 from fuzz.texts import text_failure, text_of
 from tier import THOROUGH
 
-TEXTS = 4_000 if THOROUGH else 300
+TEXTS = 4_000 if THOROUGH else 200
 CHUNK = 100
 
 
