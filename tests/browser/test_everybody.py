@@ -10,6 +10,7 @@ from browser.looks import TO_THE_TOP
 from pages.explorer.pages import HOSTILE, HOSTILE_TITLE, page, page_of
 from selenium.webdriver.common.by import By
 from selenium.webdriver.common.keys import Keys
+from tier import THOROUGH
 
 # ---- everybody ----------------------------------------------------------------------------------
 
@@ -53,7 +54,9 @@ def test_lines_of_code_go_without_a_pointer(opened: Open) -> None:
     assert one(driver, "#detail .equation").text == kept
 
 
-@pytest.mark.parametrize(("name", "plan"), [("mlp", "TP"), ("transformer", None)])
+@pytest.mark.parametrize(
+    ("name", "plan"), [("mlp", "TP"), ("transformer" if THOROUGH else "mha", None)]
+)
 def test_everything_that_can_be_reached_has_a_name(
     opened: Open, name: str, plan: str | None
 ) -> None:
