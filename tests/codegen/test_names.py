@@ -9,6 +9,7 @@ from pathlib import Path
 from string import Template
 from typing import Any, Final
 
+import jax
 import numpy as np
 import pytest
 from backends import in_words_alone, with_kernels, writing
@@ -113,8 +114,9 @@ def results(program: Program, roles: Mapping[str, str], form: str, backend: str)
         for name, shape in drawn.items()
     }
     module = program.on_arrays(backend, "float64", kernels=form == "kernels")
-    outputs, saved = module.forward(params, inputs, seed=None)
-    gradients = module.backward(params, saved, outputs)
+    with jax.disable_jit():  # XLA, which does not see names, would take most of the time
+        outputs, saved = module.forward(params, inputs, seed=None)
+        gradients = module.backward(params, saved, outputs)
     return [*outputs.values(), *(gradients[name] for name in (*params, *inputs))]
 
 

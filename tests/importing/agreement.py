@@ -15,7 +15,7 @@ from importing.sources import Case
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from xg.driver import compile_project
+from xg.driver import Program, compile_project
 from xg.frontend.project import parse_project
 from xg.importing import Imported, import_archive
 from xg.importing.proof import as_stored
@@ -34,28 +34,50 @@ def build(case: Case) -> nn.Module:
     return model
 
 
-def exported(case: Case, model: nn.Module) -> bytes:
-    """The model as `torch.export.save` writes it, in evaluation mode, sizes of axes free."""
+def program_of(case: Case, model: nn.Module) -> torch.export.ExportedProgram:
+    """The model as `torch.export.export` gives it, in evaluation mode, sizes of axes free."""
     names = {name: torch.export.Dim(name, min=3, max=31) for axes in case.dynamic for name in axes}
     shapes = tuple({i: names[name] for i, name in enumerate(axes)} for axes in case.dynamic)
-    program = torch.export.export(model.eval(), case.inputs(3, 5), dynamic_shapes=shapes)
+    return torch.export.export(model.eval(), case.inputs(3, 5), dynamic_shapes=shapes)
+
+
+def saved(program: torch.export.ExportedProgram) -> bytes:
+    """The file that `torch.export.save` writes."""
     buffer = io.BytesIO()
     torch.export.save(program, buffer)
     return buffer.getvalue()
 
 
+def exported(case: Case, model: nn.Module) -> bytes:
+    """The file of a model."""
+    return saved(program_of(case, model))
+
+
+@cache
+def traced(case: Case) -> tuple[nn.Module, torch.export.ExportedProgram]:
+    """A model and its program, of which no one changes a weight; torch exports it for a second."""
+    model = build(case)
+    return model, program_of(case, model)
+
+
 @cache
 def imported(case: Case) -> tuple[nn.Module, Imported]:
-    """A model and its diagram, of which no one changes a weight; torch exports it for a second."""
-    model = build(case)
-    return model, import_archive(exported(case, model), "model.pt2")
+    """A model and its diagram."""
+    model, program = traced(case)
+    return model, import_archive(saved(program), "model.pt2")
+
+
+@cache
+def _compiled(text: str) -> Program:
+    """The program of a text, which is compared at several sizes."""
+    return compile_project(parse_project(text.encode()))
 
 
 def compare(
     model: nn.Module, made: Imported, inputs: Sequence[Tensor], params: dict[str, Array]
 ) -> tuple[float, float]:
     """How far outputs and gradients of the generated code are from torch's, at worst."""
-    program = compile_project(parse_project(made.text.encode()))
+    program = _compiled(made.text)
     arrays = {
         name: tensor.detach().numpy() if tensor.dtype != torch.bool else tensor.numpy().astype(int)
         for name, tensor in zip(program.inputs, inputs, strict=True)

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 from importing.families import FAMILIES
-from importing.sweep import TABLE, outcome
+from importing.sweep import TABLE, outcome_of
 from tier import THOROUGH
 
 RECORDED = {
@@ -17,6 +19,9 @@ FEW = ("albert", "bart", "qwen3", "gemma", "phi", "clip-vision")
 # speeds of turns that are scaled: another buffer; sinks of attention, and experts with biases;
 # latents and groups of experts, which tests/cli/test_import_command.py imports with one layer more
 MORE = ("llama-3.1", "gpt-oss", "deepseek-v3")
+# Daily these have one layer, in which all is that they are here for; others show repetitions.
+ONE_LAYER = {"bart", "gemma", "phi"}
+ONE = dict.fromkeys(("encoder_layers", "decoder_layers", "num_hidden_layers"), 1)
 
 
 def test_the_table_has_every_family_and_no_defect() -> None:
@@ -27,4 +32,7 @@ def test_the_table_has_every_family_and_no_defect() -> None:
 
 @pytest.mark.parametrize("name", [*FEW, *(MORE if THOROUGH else [])])
 def test_a_family_is_as_recorded(name: str) -> None:
-    assert outcome(name)[0] == RECORDED[name]
+    family = FAMILIES[name]
+    if name in ONE_LAYER and not THOROUGH:
+        family = replace(family, config={**family.config, **ONE})
+    assert outcome_of(family)[0] == RECORDED[name]

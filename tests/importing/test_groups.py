@@ -5,6 +5,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cache
 
 import pytest
 import torch
@@ -75,6 +76,7 @@ class Experts(nn.Module):
         return one.view(h.shape[0], k, 6).sum(1).reshape(x.shape)
 
 
+@cache
 def routed(routing: Routing) -> Case:
     return Case(
         lambda: Experts(routing), lambda b, s: (torch.randn(b, s, 6).double(),), (("B", "S"),)

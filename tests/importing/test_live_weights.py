@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import io
 import tracemalloc
 from collections.abc import Callable
 from typing import Any
@@ -10,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from importing.agreement import build
+from importing.agreement import build, saved, traced
 from importing.sources import CASES
 from torch import Tensor, nn
 
@@ -24,18 +23,15 @@ from xg.importing.proof import part
 from xg.importing.small_pages import small_pages
 
 
-def programs(model: nn.Module, *inputs: Tensor) -> tuple[Exported, Exported]:
+def programs(program: torch.export.ExportedProgram) -> tuple[Exported, Exported]:
     """A program read in memory, and by the whole file that torch writes of it."""
-    program = torch.export.export(model.eval(), inputs)
-    buffer = io.BytesIO()
-    torch.export.save(program, buffer)
-    return read_program(program, equal_sizes=False), read_exported(read_archive(buffer.getvalue()))
+    filed = read_exported(read_archive(saved(program)))
+    return read_program(program, equal_sizes=False), filed
 
 
 def test_weights_are_read_without_a_copy() -> None:
-    case = CASES["old_gpt"]
-    model = build(case)
-    held, _ = programs(model, *case.inputs(3, 5))
+    model, program = traced(CASES["old_gpt"])
+    held, _ = programs(program)
     for name, parameter in model.named_parameters():
         target = held.tied.get(name, name)
         assert np.shares_memory(held.arrays[target], parameter.detach().numpy()), name
@@ -43,8 +39,7 @@ def test_weights_are_read_without_a_copy() -> None:
 
 @pytest.mark.parametrize("name", CASES)
 def test_a_program_in_memory_is_that_of_its_file(name: str) -> None:
-    case = CASES[name]
-    live, filed = programs(build(case), *case.inputs(3, 5))
+    live, filed = programs(traced(CASES[name])[1])
     assert list(live.arrays) == list(filed.arrays)
     assert live.tied == filed.tied
     for each, array in filed.arrays.items():
@@ -73,7 +68,7 @@ class Kinds(nn.Module):
 
 @pytest.mark.filterwarnings("ignore:No complete tensor")  # torch's, of the file
 def test_weights_of_all_kinds_are_those_of_the_file() -> None:
-    live, filed = programs(Kinds(), torch.randn(2, 6))
+    live, filed = programs(torch.export.export(Kinds(), (torch.randn(2, 6),)))
     assert live.tied == filed.tied == {}
     assert live.arrays.keys() == filed.arrays.keys()
     for name, array in filed.arrays.items():
@@ -126,7 +121,7 @@ def test_a_part_of_a_tensor_is_a_view() -> None:
 def test_a_file_of_names_needs_no_memory_of_weights() -> None:
     model = nn.Linear(1000, 1000)
     made = xg.trace(model, torch.randn(2, 1000))
-    held, _ = programs(model, torch.randn(2, 1000))
+    held, _ = programs(torch.export.export(model, (torch.randn(2, 1000),)))
     tracemalloc.start()
     names_file(made.sources, held)
     peak = tracemalloc.get_traced_memory()[1]

@@ -5,10 +5,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import partial
+from functools import cache, partial
 
 import pytest
 import torch
+from importing.sources import Case
 from importing.test_cases import agree, case, told
 from torch import Tensor
 
@@ -93,21 +94,26 @@ def attention(x: Tensor, *, kept: int = 0, beside: bool = False) -> Tensor:
     return (weights @ v).transpose(1, 2).flatten(2)
 
 
+@cache
+def attending(kept: int, *, beside: bool = False) -> Case:
+    return case(partial(attention, kept=kept, beside=beside), 48)
+
+
 @pytest.mark.parametrize("kept", [0, 4])
 def test_an_order_that_queries_and_keys_share_is_left_out(kept: int) -> None:
-    text = agree(case(partial(attention, kept=kept), 48))
+    text = agree(attending(kept))
     assert text.count("RoPE(base=500, layout=interleaved)") == 2
     assert "R[" not in text
 
 
 @pytest.mark.parametrize("kept", [0, 4])
 def test_an_order_that_only_queries_have_is_said(kept: int) -> None:
-    text = agree(case(partial(attention, kept=kept, beside=True), 48))
+    text = agree(attending(kept, beside=True))
     assert text.count("R[b, h, s, (x=") == 1
 
 
 def test_parts_that_are_all_of_a_head_are_one_split() -> None:
-    text = agree(case(partial(attention, kept=4), 48))
+    text = agree(attending(4))
     assert text.count("-> split") == 2
     assert "D_h = D_p + D_r" in text
     assert "slice" not in text

@@ -2,20 +2,26 @@
 
 from __future__ import annotations
 
-import pytest
-from models.more_families import EVERY
-from models.witness import Witness
-from tier import some
+from collections.abc import Callable
 
-# Of the families that one file of names describes, which differ in what configs say, the first.
-ONE_OF_EACH = some(EVERY, lambda name: (EVERY[name].diagram, EVERY[name].names))
+import pytest
+from models.families import Family
+from models.more_families import EVERY, ONE_OF_EACH
+from models.witness import Witness
+
 MADE: dict[str, Witness] = {}
 
 
-def _made(name: str, folders: pytest.TempPathFactory) -> Witness:
+def _made(name: str, folders: pytest.TempPathFactory, family: Family | None = None) -> Witness:
     if name not in MADE:
-        MADE[name] = Witness.of(EVERY[name], folders.mktemp("witness"))
+        MADE[name] = Witness.of(family or EVERY[name], folders.mktemp("witness"))
     return MADE[name]
+
+
+@pytest.fixture(scope="session")
+def witness_of(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str, Family], Witness]:
+    """Gives a family's witness by its name; no two families have one name."""
+    return lambda name, family: _made(name, tmp_path_factory, family)
 
 
 @pytest.fixture(scope="session", params=list(EVERY))

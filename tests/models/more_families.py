@@ -27,6 +27,7 @@ from models.families import (
     words,
 )
 from models.resnets import RESNET, resnets
+from tier import THOROUGH, some
 
 PAD: Final = 1
 
@@ -327,6 +328,9 @@ EVERY: Final[Mapping[str, Family]] = {
     **{name: of(configs[0]) for name, (of, configs) in KINDS.items()},
     "mixtral, 2 of 3, tied": mixtrals(FEWER),
 }
+# Of the families that one file of names describes, which differ in what configs say, the first.
+FIRST: Final = some(EVERY, lambda name: (EVERY[name].diagram, EVERY[name].names), thorough=False)
+ONE_OF_EACH: Final = list(EVERY) if THOROUGH else FIRST
 CONFIGURED: Final[Mapping[str, Family]] = {
     f"{name}-{place}": of(config)
     for name, (of, configs) in KINDS.items()

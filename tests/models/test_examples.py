@@ -64,10 +64,15 @@ WHOLE: Final = ("lora", "dpo")  # whose tests follow below
 examples = pytest.mark.parametrize("example", EXAMPLES, ids=lambda example: example.name)
 
 
+@cache
+def as_shipped(place: int) -> xg.Program:
+    example = EXAMPLES[place]
+    return xg.compile(shipped(example.name), example.block, sizes=dict(example.sizes))
+
+
 def compiled(example: Example, source: str | None = None) -> xg.Program:
-    path = shipped(example.name)
     if source is None:
-        return xg.compile(path, example.block, sizes=dict(example.sizes))
+        return as_shipped(EXAMPLES.index(example))
     return xg.compile(None, example.block, source=source, sizes=dict(example.sizes))
 
 

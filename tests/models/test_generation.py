@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 from importlib import import_module
 from itertools import product
-from pathlib import Path
 from typing import Any, Final
 
 import numpy as np
 import pytest
-from models.families import FURTHER, LIKE_LLAMA, V, in_double, relative
+from models.families import FURTHER, LIKE_LLAMA, Family, V, in_double, relative
 from models.more_families import CONFIGURED, EVERY
 from models.witness import Witness, quietly
 from tier import THOROUGH, some
@@ -20,6 +20,7 @@ from xg_runtime.generate import StepModule
 from xg_runtime.sample import Sampling
 
 PROMPT = np.array([3, 1, 4, 1])
+Made = Callable[[str, Family], Witness]
 
 
 WITNESSES = {**EVERY, "Qwen3, YaRN": relative("Qwen3", LIKE_LLAMA["Qwen3"][1])}
@@ -49,10 +50,10 @@ GENERATED: Final = (
 
 
 @pytest.mark.parametrize("name", GENERATED)
-def test_the_same_tokens_as_transformers(name: str, tmp_path: Path) -> None:
+def test_the_same_tokens_as_transformers(name: str, witness_of: Made) -> None:
     """As by default, and in one of three other ways by turns; where thorough in all."""
     torch: Any = import_module("torch")
-    witness = Witness.of(WITNESSES[name], tmp_path)
+    witness = witness_of(name, WITNESSES[name])
     with quietly(), in_double():
         model = witness.family.model().from_pretrained(
             witness.folder,
@@ -87,9 +88,9 @@ CONFIGURATIONS: Final = {
 
 
 @pytest.mark.parametrize("name", some(CONFIGURATIONS, kind_of))
-def test_steps_say_what_transformers_says_of_the_whole(name: str, tmp_path: Path) -> None:
+def test_steps_say_what_transformers_says_of_the_whole(name: str, witness_of: Made) -> None:
     """Five positions in parts of two, one and two, in each way; where not thorough in one."""
-    witness = Witness.of(CONFIGURATIONS[name], tmp_path)
+    witness = witness_of(name, CONFIGURATIONS[name])
     program, params = witness.held.program, witness.held.params
     ways = list(product(("numpy", "torch"), (False, True)))
     turn = list(CONFIGURATIONS).index(name) % len(ways)
@@ -112,10 +113,10 @@ def test_steps_say_what_transformers_says_of_the_whole(name: str, tmp_path: Path
     ],
 )
 def test_a_decoder_beside_an_encoder_goes_step_by_step(
-    name: str, read: tuple[str, ...], parts: tuple[tuple[int, int], ...], tmp_path: Path
+    name: str, read: tuple[str, ...], parts: tuple[tuple[int, int], ...], witness_of: Made
 ) -> None:
     """Also where positions are relative, as those of T5."""
-    witness = Witness.of(EVERY[name], tmp_path)
+    witness = witness_of(name, EVERY[name])
     program, params = witness.held.program, witness.held.params
     once = program.prologue()
     assert once is not None

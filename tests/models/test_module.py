@@ -7,9 +7,10 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from models.families import Family, in_double
+from models.families import in_double
 from models.more_families import EVERY, unpadded
 from models.witness import quietly
+from tier import some
 
 from xg.cli.counterpart import Counterpart, compare_module
 from xg.cli.opening import open_project
@@ -18,12 +19,15 @@ from xg.cli.opening import open_project
 # a file of names says the second, so that such a module is refused with what is missing.
 ROUTED = ("mixtral", "deepseek2")
 WHOLE = {name: each for name, each in EVERY.items() if each.diagram not in ROUTED}
+TRIED = some(WHOLE, lambda name: (WHOLE[name].diagram, WHOLE[name].names))
 # torch holds the gradient of the row of padding at zero, although places that pad read it.
 WHOLE["roberta"] = replace(WHOLE["roberta"], inputs=unpadded)
 
 
-@pytest.mark.parametrize("family", WHOLE.values(), ids=list(WHOLE))
-def test_a_module_agrees_on_every_edge(family: Family) -> None:
+@pytest.mark.parametrize("name", TRIED)
+def test_a_module_agrees_on_every_edge(name: str) -> None:
+    """Of the families of one file of names the first; where tests are thorough all."""
+    family = WHOLE[name]
     file = str(family.path)
     options = Namespace(file=file, block=None, settings=[], names=None, plan=None)
     given = family.inputs(np.random.default_rng(1))

@@ -18,6 +18,7 @@ from xg.cli.published import size_numbers as sizes_of
 from xg.driver import Program, compile_project
 from xg.frontend.project import read_project
 from xg.frontend.typed import type_project
+from xg.verify.facts import size_facts
 from xg.verify.proof_sizes import verification_sizes
 from xg.verify.reference.interpret import initial
 from xg_runtime import model_config, names, rename
@@ -77,9 +78,15 @@ def programs(path: Path) -> list[Program]:
         apart = [sum(choice[name] != choices[0][name] for name in options) for choice in choices]
         kept = {0, 1, len(options)}
         choices = [c for c, count in zip(choices, apart, strict=True) if count in kept]
-    drafts = [(choice, compile_project(project, None, choice)) for choice in choices]
-    sized = [{**choice, **verification_sizes(draft.graphs, {})} for choice, draft in drafts]
-    return [Program(type_project(project, None, each), project) for each in sized]
+    sized: dict[frozenset[str], dict[str, int]] = {}  # for choices with the same sizes once
+    found: list[Program] = []
+    for choice in choices:
+        draft = compile_project(project, None, choice).graphs
+        sizes = frozenset(name for dim in size_facts(draft).dims for name in dim.symbols())
+        if sizes not in sized:
+            sized[sizes] = verification_sizes(draft, {})
+        found.append(Program(type_project(project, None, {**choice, **sized[sizes]}), project))
+    return found
 
 
 def test_every_model_has_its_names() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from importlib import import_module
 from pathlib import Path
 from typing import Any
@@ -14,15 +15,25 @@ from models.families import Arrays, cross_entropy, in_double, randomised
 from models.resnets import RESNET, resnets
 from models.witness import published, quietly
 
-from xg.cli.published import size_numbers
+from xg.cli.published import Published, size_numbers
 from xg_runtime import agreement, rename
 from xg_runtime.norm import global_norm
 
 COUNTED = "num_batches_tracked"
 
 
-def trained(config: Mapping[str, Any], folder: Path) -> tuple[Arrays, float, Arrays, Arrays]:
-    """Inputs, loss and gradients of a step in training, and the statistics behind it."""
+@dataclass(frozen=True)
+class Trained:
+    """Inputs, loss and gradients of a step in training, the statistics behind it, and the model."""
+
+    inputs: Arrays
+    loss: float
+    gradients: Arrays
+    statistics: Arrays
+    held: Published
+
+
+def trained(config: Mapping[str, Any], folder: Path) -> Trained:
     torch: Any = import_module("torch")
     family = resnets(config)
     with quietly(), in_double():
@@ -34,20 +45,27 @@ def trained(config: Mapping[str, Any], folder: Path) -> tuple[Arrays, float, Arr
         loss.backward()
     gradients = {name: param.grad.numpy() for name, param in model.named_parameters()}
     buffers = {name: each.numpy() for name, each in model.named_buffers() if COUNTED not in name}
-    return inputs, loss.item(), gradients, buffers
+    held = published(family.path, folder)
+    return Trained(inputs, loss.item(), gradients, buffers, held)
+
+
+PLACES = {"Bottleneck": 0, "Basic": 1, "as wide as the stem": 6}
+
+
+@pytest.fixture(scope="module", params=PLACES)
+def resnet(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Trained:
+    return trained(RESNET[PLACES[request.param]], tmp_path_factory.mktemp("resnet"))
 
 
 @pytest.mark.parametrize("kernels", [False, True], ids=["readable", "kernels"])
 @pytest.mark.parametrize("backend", with_calls())
-@pytest.mark.parametrize("place", [0, 1, 6], ids=["Bottleneck", "Basic", "as wide as the stem"])
 def test_a_step_in_training_is_that_of_transformers(
-    place: int, backend: str, kernels: bool, tmp_path: Path
+    resnet: Trained, backend: str, kernels: bool
 ) -> None:
-    config = RESNET[place]
-    inputs, loss, gradients, statistics = trained(config, tmp_path)
-    held = published(resnets(config).path, tmp_path)
+    loss, gradients, statistics = resnet.loss, resnet.gradients, resnet.statistics
+    held = resnet.held
     module: Any = held.program.on_arrays(backend, kernels=kernels)
-    outputs, saved = module.forward(held.params, inputs, seed=1)
+    outputs, saved = module.forward(held.params, resnet.inputs, seed=1)
     moved = module.moved(held.params, saved)
     d_outputs = {"Z": np.zeros_like(outputs["Z"]), "loss": np.ones_like(outputs["loss"])}
     found = module.backward(held.params, saved, d_outputs)

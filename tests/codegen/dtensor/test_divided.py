@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from dataclasses import dataclass, field, replace
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -81,8 +82,13 @@ BROKEN = [
 
 def diagram(trial: Trial, plan: str | None) -> xg.Program:
     settings = {**SIZES[trial.kind], **(trial.mesh if plan else {})}
-    file = FILES.get(trial.kind, "models/transformer.xg")
-    return xg.compile(str(ROOT / "diagrams" / file), plan=plan, sizes=settings)
+    return compiled(FILES.get(trial.kind, "models/transformer.xg"), plan, **settings)
+
+
+@cache
+def compiled(file: str, plan: str | None, **sizes: int) -> xg.Program:
+    """A program, which several kinds of modules and trials share."""
+    return xg.compile(str(ROOT / "diagrams" / file), plan=plan, sizes=sizes)
 
 
 def names_of(trial: Trial, program: xg.Program) -> ModuleNames:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import cache
 from typing import Any, cast
 
 import numpy as np
@@ -21,6 +22,11 @@ NUMBERS = {**SIZES, "D_h": 4, "D_ff": 32, "N_D": 1}
 PLANS = ("Checkpoints", "Scores", "Scores × Checkpoints")
 
 
+@cache
+def compiled(plan: str | None) -> xg.Program:
+    return xg.compile(shipped("transformer"), sizes=SIZES, plan=plan)
+
+
 def kept(saved: object) -> Iterator[int]:
     """The bytes of every array that a forward pass kept."""
     if isinstance(saved, list | tuple):
@@ -36,7 +42,7 @@ def kept(saved: object) -> Iterator[int]:
     ("backend", "kernels"), [(name, form) for name in backends() for form in forms_of_code(name)]
 )
 def test_the_same_bits_from_less_that_is_kept(backend: str, kernels: bool) -> None:
-    one = xg.compile(shipped("transformer"), sizes=SIZES)
+    one = compiled(None)
     params = initial(one.graphs, 1)
     draw = np.random.default_rng(0)
     inputs = {name: draw.integers(0, 12, (2, 4)) for name in ("ids", "t")}
@@ -50,8 +56,7 @@ def test_the_same_bits_from_less_that_is_kept(backend: str, kernels: bool) -> No
         (params, inputs), ones = tensors, torch.ones((), dtype=torch.float64)
     results: dict[str, tuple[Any, Any, int]] = {}
     for plan in (None, *(PLANS[2:] if backend == "jax" else PLANS)):  # jax compiles for seconds
-        program = xg.compile(shipped("transformer"), sizes=SIZES, plan=plan)
-        module: Any = program.load(backend, kernels=kernels)
+        module: Any = compiled(plan).load(backend, kernels=kernels)
         outputs, saved = module.forward(params, inputs, seed=3)
         results[str(plan)] = (
             outputs,

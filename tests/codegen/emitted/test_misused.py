@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
+from functools import cache
 from types import ModuleType
 from typing import Any
 
@@ -115,11 +116,16 @@ CASES: dict[str, Case] = {
 }
 
 
+@cache
+def loaded(backend: str) -> ModuleType:
+    return xg.compile(source=FILE).load(backend)
+
+
 @pytest.mark.parametrize("backend", BACKENDS)
 @pytest.mark.parametrize("what", CASES)
 def test_what_is_wrong_with_an_argument(backend: str, what: str) -> None:
     call, kind, said = CASES[what]
-    module = xg.compile(source=FILE).load(backend)
+    module = loaded(backend)
     inputs = {"h": numbers(backend, 2, 3, 8), "m": numbers(backend, 2, 3)}
     params = module.init()
     assert module.backward(params, module.forward(params, inputs, seed=1)[1], {}).keys()
@@ -129,7 +135,7 @@ def test_what_is_wrong_with_an_argument(backend: str, what: str) -> None:
 
 @pytest.mark.parametrize("backend", BACKENDS)
 def test_parameters_are_floats(backend: str) -> None:
-    module = xg.compile(source=FILE).load(backend)
+    module = loaded(backend)
     for dtype in (whole(backend), {"torch": torch.complex64}.get(backend, complex)):
         with pytest.raises(TypeError, match=r"^dtype should be a type of floats"):
             module.init(dtype=dtype)

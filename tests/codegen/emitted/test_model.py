@@ -8,6 +8,7 @@ import gc
 import inspect
 import io
 import pickle
+from functools import cache
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -37,10 +38,11 @@ FILES: dict[str, tuple[str | None, dict[str, int]]] = {
 Tensors = dict[str, torch.Tensor]
 
 
-def compiled(name: str) -> xg.Program:
+@cache
+def compiled(name: str, **own: int) -> xg.Program:
     block, sizes = FILES[name]
     (path,) = DIAGRAMS.rglob(f"{name}.xg")
-    return xg.compile(path, block=block, sizes=sizes)
+    return xg.compile(path, block=block, sizes={**sizes, **own})
 
 
 def drawn(program: xg.Program) -> tuple[Tensors, Tensors]:
@@ -195,7 +197,7 @@ def test_it_is_copied_pickled_and_saved_whole(language_model: Lm) -> None:
 def test_a_pickle_is_read_where_the_same_text_was_loaded() -> None:
     program = compiled("mha")
     data = pickle.dumps(program.load("torch").Model(3))
-    gc.collect()
+    gc.collect(1)  # where it would be: all of it would take a second
     again = program.load("torch").Model(3)
     assert torch.equal(pickle.loads(data).W_Q, again.W_Q)
 
@@ -259,10 +261,12 @@ def test_it_trains_in_mixed_precision(language_model: Lm) -> None:
 
 
 @pytest.mark.filterwarnings("ignore::DeprecationWarning")  # of torch, while it traces
-def test_it_compiles_whole_and_once(language_model: Lm) -> None:
+def test_it_compiles_whole_and_once() -> None:
+    """One layer, which takes torch a second; `Named` below has a row of two."""
     from torch._dynamo.testing import CompileCounterWithBackend
 
-    module, params, inputs = language_model
+    program = compiled("transformer", N_L=1)
+    module, (params, inputs) = program.load("torch"), drawn(program)
     model, plain = model_of(module, params), model_of(module, params)
     counter = CompileCounterWithBackend("aot_eager")
     fast = torch.compile(model, fullgraph=True, backend=counter)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 from importlib import import_module
+from types import ModuleType
 from typing import Any
 
 import numpy as np
@@ -50,6 +51,17 @@ def program(tmp_path_factory: pytest.TempPathFactory) -> xg.Program:
     return xg.compile(path, block="LM")
 
 
+MADE: dict[tuple[str, bool], tuple[ModuleType, Any]] = {}
+
+
+def ready(program: xg.Program, backend: str, kernels: bool) -> tuple[ModuleType, Any]:
+    """The module of a backend and its parameters, made once."""
+    if (backend, kernels) not in MADE:
+        module = program.load(backend, kernels=kernels)
+        MADE[backend, kernels] = module, module.init()
+    return MADE[backend, kernels]
+
+
 def arrays_of(backend: str) -> Callable[[Any], Any]:
     """The function that makes an array of the library that a backend computes with."""
     library = backends()[backend].runs.library
@@ -65,11 +77,11 @@ FORMS = [(name, False) for name in backends()] + [(name, True) for name in with_
 def test_integers_outside_their_range_are_refused(
     program: xg.Program, backend: str, kernels: bool, what: str
 ) -> None:
-    module, array = program.load(backend, kernels=kernels), arrays_of(backend)
+    (module, params), array = ready(program, backend, kernels), arrays_of(backend)
     changes, said = BAD[what]
     inputs = {name: array(value) for name, value in (GOOD | changes).items()}
     with pytest.raises(ValueError, match=re.escape(said)):
-        module.forward(module.init(), inputs)
+        module.forward(params, inputs)
 
 
 @pytest.mark.parametrize(("backend", "kernels"), FORMS)
@@ -77,8 +89,8 @@ def test_targets_that_a_loss_ignores_are_not(
     program: xg.Program, backend: str, kernels: bool
 ) -> None:
     """Also where the loss is in a block, behind a reshape; a range without a size has no end."""
-    module, array = program.load(backend, kernels=kernels), arrays_of(backend)
-    outputs, _ = module.forward(module.init(), {name: array(v) for name, v in GOOD.items()})
+    (module, params), array = ready(program, backend, kernels), arrays_of(backend)
+    outputs, _ = module.forward(params, {name: array(v) for name, v in GOOD.items()})
     assert np.isfinite(float(outputs["loss"]))
 
 

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import re
+from functools import cache
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -46,13 +47,19 @@ def one() -> One:
     return params | inputs, {name: tensor.detach().numpy() for name, tensor in found.items()}
 
 
+@cache
+def compiled(plan: str) -> xg.Program:
+    """The language model on two ranks along each axis of a plan."""
+    axes = xg.compile(LM, plan=plan, sizes=SIZES, mesh={}).mesh
+    return xg.compile(LM, plan=plan, sizes=SIZES, mesh={axis: MESH[axis] for axis in axes})
+
+
 def ranks(
     one: One, plan: str, folder: Path, *, kernels: bool, on: Place = "simulated", without: str = ""
 ) -> list[Arrays]:
     """The results of every rank; `without` is a call of the code to be left out."""
-    program = xg.compile(LM, plan=plan, sizes=SIZES, mesh={})
-    sizes = {axis: MESH[axis] for axis in program.mesh}
-    program = xg.compile(LM, plan=plan, sizes=SIZES, mesh=sizes)
+    program = compiled(plan)
+    sizes = dict(program.mesh)
     source, file = program.source("torch", kernels=kernels), folder / "lm_rank.py"
     if without:
         source, times = re.subn(rf"= {without}\((\w+), \"N_\w\"\)", r"= \1", source, count=1)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +16,7 @@ from xg.driver import BACKENDS
 from xg.ir.graph import Apply, Program
 from xg.passes.ir_text.printer import spell_program
 from xg.verify.reference.interpret import Interpreter, initial
+from xg_runtime.module import Module
 
 Arrays = dict[str, NDArray[Any]]
 DIAGRAMS = Path(__file__).parents[3] / "diagrams"
@@ -64,10 +66,23 @@ def inputs_of(program: xg.Program) -> Arrays:
     return {name: draw.integers(0, SIZES["V"], (2, 5)) for name in program.inputs}
 
 
+@cache
+def chosen(backend: str = "numpy", **options: str) -> xg.Program:
+    """A language model, for JAX of one layer: XLA compiles each for a while."""
+    sizes = {**SIZES, "N_L": 1} if backend == "jax" else SIZES
+    return xg.compile(DIAGRAMS / "models" / "transformer.xg", sizes=sizes, options=options)
+
+
+@cache
+def on_arrays(backend: str, **options: str) -> Module:
+    """A module with kernels, compiled once for all tests of it."""
+    return chosen(backend, **options).on_arrays(backend, kernels=True)
+
+
 @pytest.mark.parametrize("seed", [None, 4], ids=["eval", "train"])
 @pytest.mark.parametrize("choice", CHOICES, ids=lambda choice: "-".join(choice.values()) or "-")
 def test_a_fused_transformer_computes_the_same(choice: dict[str, str], seed: int | None) -> None:
-    program = xg.compile(DIAGRAMS / "models" / "transformer.xg", sizes=SIZES, options=choice)
+    program = chosen(**choice)
     assert {"attention", "linear"} <= set(names(program.fused))
     params, inputs = initial(program.graphs, 1), inputs_of(program)
     wanted = both_passes(program.graphs, params, inputs, seed)
@@ -81,10 +96,10 @@ def test_a_fused_transformer_computes_the_same(choice: dict[str, str], seed: int
 @pytest.mark.parametrize("seed", [None, 4], ids=["eval", "train"])
 @pytest.mark.parametrize(("backend", "choice"), IN_CODE)
 def test_its_modules_do_too(backend: str, choice: dict[str, str], seed: int | None) -> None:
-    program = xg.compile(DIAGRAMS / "models" / "transformer.xg", sizes=SIZES, options=choice)
+    program = chosen(backend, **choice)
     params, inputs = initial(program.graphs, 1), inputs_of(program)
     wanted = both_passes(program.graphs, params, inputs, seed)
-    module = program.on_arrays(backend, kernels=True)
+    module = on_arrays(backend, **choice)
     outputs, saved = module.forward(params, inputs, seed=seed)
     draw = np.random.default_rng(3)
     d_outputs = {n: draw.standard_normal(np.shape(array)) for n, array in outputs.items()}
@@ -99,8 +114,7 @@ def test_its_modules_do_too(backend: str, choice: dict[str, str], seed: int | No
 
 @pytest.mark.parametrize("backend", BACKENDS)
 def test_a_cotangent_that_is_not_given_is_zero(backend: str) -> None:
-    program = xg.compile(DIAGRAMS / "models" / "transformer.xg", sizes=SIZES)
-    module = program.on_arrays(backend, kernels=True)
+    program, module = chosen(backend), on_arrays(backend)
     params, inputs = initial(program.graphs, 1), inputs_of(program)
     outputs, saved = module.forward(params, inputs, seed=None)
     one = {"loss": np.ones(())}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -105,11 +106,13 @@ def stepping(whole: Program, axis: str = "S", output: str | None = None) -> Step
     return Stepping(whole, whole.step(output), params, inputs, given, axis)
 
 
+@cache
 def transformer(**options: str) -> Program:
     """A variant of the library's language model."""
     return xg.compile(LIBRARY / "models" / "transformer.xg", sizes=TRANSFORMER, options=options)
 
 
+@cache
 def llama(**options: str) -> Program:
     """The library's Llama, with grouped queries; a window has three positions."""
     sizes = {**LLAMA, "S_w": 3} if options else LLAMA

@@ -19,6 +19,7 @@ from passes.decode_step.stepping import (
     transformer,
     written,
 )
+from tier import some
 
 import xg
 from xg.ir.dim import ONE, ZERO
@@ -35,7 +36,17 @@ WORDS = {
     "pos": ("learned", "sinusoidal", "rope"),
     "head": ("tied", "own"),
 }
-VARIANTS = [dict(zip(WORDS, words, strict=True)) for words in product(*WORDS.values())]
+EVERY = [dict(zip(WORDS, words, strict=True)) for words in product(*WORDS.values())]
+FIRST = EVERY[0]
+
+
+def apart(options: dict[str, str]) -> object:
+    """Daily each option with the first of the others, and a variant without any of the first."""
+    others = {name: word for name, word in options.items() if word != FIRST[name]}
+    return tuple(others.items()) if len(others) < 2 else len(others) == len(WORDS)
+
+
+VARIANTS = some(EVERY, apart)
 
 
 def error(one: Stepping, pieces: tuple[int, ...] = (2, 1, 4)) -> float:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import cache
 
 import numpy as np
 import pytest
@@ -45,6 +46,12 @@ MODELS = {
 }
 
 
+@cache
+def reader(name: str) -> Writer:
+    """One of the models, with a cache."""
+    return writer(MODELS[name]())
+
+
 def tokens(model: Writer, how: Sampling, count: int = 30) -> list[int]:
     return list(model.tokens(PROMPT, count, how))
 
@@ -52,7 +59,7 @@ def tokens(model: Writer, how: Sampling, count: int = 30) -> list[int]:
 @pytest.mark.parametrize("how", WAYS.values(), ids=WAYS)
 @pytest.mark.parametrize("name", MODELS)
 def test_both_readers_give_the_same_tokens(name: str, how: Sampling) -> None:
-    cached = writer(MODELS[name]())
+    cached = reader(name)
     found = tokens(cached, how)
     assert len(found) == 30
     assert len(set(found)) > 2, "a model that says one thing over and over proves little"
@@ -69,7 +76,7 @@ def test_a_text_may_be_longer_than_the_window() -> None:
 
 
 def test_a_text_may_be_longer_than_the_table() -> None:
-    cached = writer(lm())
+    cached = reader("learned")
     assert longest(cached.program.step()) == 40
     found = tokens(cached, WAYS["sampled"], 50)
     assert len(found) == 50
@@ -77,13 +84,13 @@ def test_a_text_may_be_longer_than_the_table() -> None:
 
 
 def test_without_a_table_there_is_no_end() -> None:
-    assert longest(MODELS["llama"]().step()) is None
+    assert longest(reader("llama").program.step()) is None
 
 
 def test_a_forgetful_cache_is_seen(monkeypatch: pytest.MonkeyPatch) -> None:
     from xg_runtime.generate import Stepping
 
-    cached = writer(lm())
+    cached = reader("learned")
     found = tokens(cached, WAYS["sampled"])
     read = Stepping.read
 
