@@ -30,6 +30,7 @@ from xg_runtime.tensor_layout import TensorLayout
 
 TOLERANCE: Final = 1e-8
 NARROW: Final = narrow(1e-4, 0.2)
+LIKE_WIDE: Final = (1, 0, 2, 3)  # by turns, of the ways that a family goes in float64 as well
 RELATIVES: Final = [
     pytest.param(name, config, id=f"{name}-{place}")
     for name, configs in LIKE_LLAMA.items()
@@ -123,7 +124,7 @@ def test_every_config_of_a_relative_agrees(
 
 def test_narrow_numbers_stay_within_their_rounding(one_of_each: Witness) -> None:
     """One way of each family, by turns; where thorough, all."""
-    turn = list(EVERY.values()).index(one_of_each.family) % len(NARROW)
+    turn = LIKE_WIDE[list(EVERY.values()).index(one_of_each.family) % len(NARROW)]
     for backend, kernels, dtype, bound in NARROW if THOROUGH else NARROW[turn : turn + 1]:
         half = dtype if dtype == "bfloat16" else None
         module = one_of_each.held.program.on_arrays(backend, half, kernels=kernels)

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 from backends import with_kernels
 from numpy.typing import NDArray
+from tier import THOROUGH
 
 import xg
 from xg.driver import BACKENDS
@@ -214,7 +215,10 @@ def routed(text: str, tmp_path: Path) -> xg.Program:
 
 @pytest.mark.parametrize("text", EXPERTS.values(), ids=list(EXPERTS))
 def test_routed_experts_compute_the_rows_that_chose_them(text: str, tmp_path: Path) -> None:
-    """The readable form computes all; expert 2 is chosen by none."""
+    """The readable form computes all; expert 2 is chosen by none.
+
+    Daily backends without functions by hand, which have one way for all, compute the first text.
+    """
     program = routed(text, tmp_path)
     assert names(program.fused).count("experts") == 1
     params = initial(program.graphs, 1)
@@ -222,7 +226,7 @@ def test_routed_experts_compute_the_rows_that_chose_them(text: str, tmp_path: Pa
     inputs = {"X": np.abs(np.random.default_rng(0).standard_normal((2, 3, 5)))}
     wanted = both_passes(program.graphs, params, inputs, None)
     d_outputs = {"Y": np.random.default_rng(3).standard_normal((2, 3, 5))}
-    for backend in BACKENDS:
+    for backend in BACKENDS if THOROUGH or text == GATED else with_kernels():
         module = program.on_arrays(backend, kernels=True)
         outputs, saved = module.forward(params, inputs, seed=None)
         gradients = module.backward(params, saved, d_outputs)
