@@ -44,7 +44,7 @@ class Encoder(nn.Module):
         super().__init__()
         self.words, self.places = nn.Embedding(23, 12), nn.Embedding(32, 12)
         layer = nn.TransformerEncoderLayer(12, 3, 20, activation="gelu", batch_first=True)
-        self.body = nn.TransformerEncoder(layer, 2, enable_nested_tensor=False)
+        self.body = nn.TransformerEncoder(layer, 1, enable_nested_tensor=False)
 
     def forward(self, ids: Tensor) -> Tensor:
         return self.body(self.words(ids) + self.places(torch.arange(ids.shape[1])))

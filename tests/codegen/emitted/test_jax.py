@@ -15,6 +15,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from numpy.typing import NDArray
+from tier import THOROUGH
 
 import xg
 from xg.codegen.jax import support
@@ -150,8 +151,8 @@ def test_words_multiply_and_add_as_whole_numbers() -> None:
 
 
 def test_parameters_start_as_in_numpy(program: xg.Program, module: ModuleType) -> None:
-    """The same bits in 64 bits; without them JAX rounds the last one."""
-    for dtype in (np.float32, np.float64):
+    """The same bits in 64 bits, daily of float64; without them JAX rounds the last one."""
+    for dtype in (np.float32, np.float64) if THOROUGH else (np.float64,):
         expected = program.load("numpy").init(5, dtype)
         found = program.on_arrays("jax").init(5, dtype)
         assert list(found) == list(expected)
@@ -159,7 +160,7 @@ def test_parameters_start_as_in_numpy(program: xg.Program, module: ModuleType) -
             assert found[name].dtype == dtype
             np.testing.assert_array_equal(found[name], array)
     for name, array in module.init(5).items():
-        np.testing.assert_allclose(array, expected[name], rtol=3e-7)
+        np.testing.assert_allclose(array, expected[name].astype(np.float32), rtol=3e-7)
 
 
 # ---- on arrays of NumPy --------------------------------------------------------------------------

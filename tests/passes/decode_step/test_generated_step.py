@@ -23,6 +23,7 @@ from passes.decode_step.stepping import (
     transformer,
     written,
 )
+from tier import some
 
 import xg
 
@@ -61,8 +62,16 @@ def test_pieces_agree_with_the_whole(name: str, backend: str) -> None:
         assert np.abs(generated(one, pieces, backend) - one.expected()).max() < EXACT
 
 
-@pytest.mark.parametrize("backend", writing("step"))
-@pytest.mark.parametrize("name", MODELS)
+# Daily each model with the kernels of one backend, by turns.
+STEPPING = writing("step")
+TURNED = [
+    (name, STEPPING[(place + turn) % len(STEPPING)])
+    for place, name in enumerate(MODELS)
+    for turn in range(len(STEPPING))
+]
+
+
+@pytest.mark.parametrize(("name", "backend"), some(TURNED, lambda each: each[0]))
 def test_pieces_agree_with_kernels_too(name: str, backend: str) -> None:
     one = model(name)
     for pieces in ((LENGTH,), (3, 1, 3)):

@@ -153,8 +153,9 @@ def _code(program: Program, backend: str, *, kernels: bool) -> str:
 @pytest.mark.parametrize("plan", [None, "TP"])
 @pytest.mark.parametrize("backend", with_calls())
 def test_what_was_read_gives_the_same_code(plan: str | None, backend: str) -> None:
-    for program, again in _read_again(plan):
-        for kernels in (False, True):
+    """Plain and fused; with kernels by turns, or where tests are thorough both ways."""
+    for turn, (program, again) in enumerate(_read_again(plan), with_calls().index(backend)):
+        for kernels in (False, True) if THOROUGH else (turn % 2 == 1,):
             expected = _code(program, backend, kernels=kernels)
             assert _code(again, backend, kernels=kernels) == expected
 
