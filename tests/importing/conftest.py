@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Generator
+from importlib import import_module
+from typing import Any
 
 import pytest
 
@@ -10,7 +12,6 @@ import pytest
 @pytest.fixture(autouse=True)
 def without_a_memory_of_operators() -> Generator[None]:
     """It pays in large models: to fill it takes a third of the time of an export of a small one."""
-    import torch._dynamo.config as settings
-
+    settings: Any = import_module("torch._dynamo.config")
     with settings.patch(fake_tensor_cache_enabled=False):
         yield

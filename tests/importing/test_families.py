@@ -20,7 +20,7 @@ FEW = ("albert", "bart", "qwen3", "gemma", "phi", "clip-vision")
 # latents and groups of experts, which tests/cli/test_import_command.py imports with one layer more
 MORE = ("llama-3.1", "gpt-oss", "deepseek-v3")
 # Daily these have one layer, in which all is that they are here for; others show repetitions.
-ONE_LAYER = {"bart", "gemma", "phi", "clip-vision"}
+ONE_LAYER = {"bart", "qwen3", "gemma", "phi", "clip-vision"}
 ONE = dict.fromkeys(("encoder_layers", "decoder_layers", "num_hidden_layers"), 1)
 
 

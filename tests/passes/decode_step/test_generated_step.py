@@ -71,7 +71,10 @@ TURNED = [
 ]
 
 
-@pytest.mark.parametrize(("name", "backend"), some(TURNED, lambda each: each[0]))
+KERNELS = some(TURNED, lambda each: each[0])
+
+
+@pytest.mark.parametrize(("name", "backend"), KERNELS)
 def test_pieces_agree_with_kernels_too(name: str, backend: str) -> None:
     one = model(name)
     for pieces in ((LENGTH,), (3, 1, 3)):

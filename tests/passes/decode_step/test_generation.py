@@ -59,11 +59,10 @@ def tokens(model: Writer, how: Sampling, count: int = 30) -> list[int]:
 
 # Daily each model in a way, and each way with one model.
 EVERY = [(name, way) for name in MODELS for way in WAYS]
+TRIED = some(EVERY, lambda each: each if each[0] == "learned" else each[0])
 
 
-@pytest.mark.parametrize(
-    ("name", "way"), some(EVERY, lambda each: each if each[0] == "learned" else each[0])
-)
+@pytest.mark.parametrize(("name", "way"), TRIED)
 def test_both_readers_give_the_same_tokens(name: str, way: str) -> None:
     cached, how = reader(name), WAYS[way]
     found = tokens(cached, how)

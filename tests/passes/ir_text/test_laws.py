@@ -42,13 +42,17 @@ from xg.syntax.tree import only
 from xg.verify.reference.interpret import Interpreter, initial
 
 EVERYTHING = "XG_EVERY_IR" in os.environ
-# Where tests are thorough: a block of Llama is under a product of these plans anyway.
-MORE = [("models/transformer", "LM", "TP"), ("models/bert", "BERT", "DP")]
-PASSES = {each.name: each for each in EVERY_PASS}
-SOME = [
+# Where tests are thorough: a block of Llama is under a product of these plans anyway, and has the
+# steps of these layers.
+MORE = [
     ("notation/mlp", "MLP", None),
     ("notation/mlp", "MLP", "TP × DP"),
     ("models/transformer", "Layer", None),
+    ("models/transformer", "LM", "TP"),
+    ("models/bert", "BERT", "DP"),
+]
+PASSES = {each.name: each for each in EVERY_PASS}
+SOME = [
     ("models/transformer", "LM", "Zigzag"),
     ("models/llama", "GQA", None),
     ("models/llama", "GQA", "TP × DP"),
