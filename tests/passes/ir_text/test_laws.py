@@ -157,9 +157,9 @@ def _code(program: Program, backend: str, *, kernels: bool) -> str:
 @pytest.mark.parametrize("plan", [None, "TP"])
 @pytest.mark.parametrize("backend", with_calls())
 def test_what_was_read_gives_the_same_code(plan: str | None, backend: str) -> None:
-    """Plain and fused; with kernels by turns, or where tests are thorough both ways."""
-    for turn, (program, again) in enumerate(_read_again(plan), with_calls().index(backend)):
-        for kernels in (False, True) if THOROUGH else (turn % 2 == 1,):
+    """With kernels where it is fused; where tests are thorough with and without in both."""
+    for is_fused, (program, again) in zip((False, True), _read_again(plan), strict=True):
+        for kernels in (False, True) if THOROUGH else (is_fused,):
             expected = _code(program, backend, kernels=kernels)
             assert _code(again, backend, kernels=kernels) == expected
 
