@@ -7,6 +7,8 @@ from functools import cache
 from pathlib import Path
 from typing import Final
 
+from frontend.plans.shipped import products
+
 from xg.diagnostics.diagnostic import DiagnosticError
 from xg.driver import Program, compile_project
 from xg.figures.model.figure import Figure
@@ -28,6 +30,11 @@ def plans(project: Project) -> list[str]:
     """The plans that a file names itself."""
     main = project.main
     return list(dict.fromkeys(each.name.name for each in main.plan_decls))
+
+
+def is_product(path: Path, plan: str) -> bool:
+    """Whether a file says that a plan is a product of others."""
+    return plan in products(_read(path))
 
 
 def programs(path: Path, plan: str | None = None) -> Iterator[tuple[str, Program]]:

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from functools import cache
 
 import pytest
 from figures.flaws import crossings, flaws
@@ -17,6 +18,7 @@ from xg.figures.model.legend import meanings
 from xg.figures.model.richtext import characters
 
 
+@cache
 def drawn(name: str, plan: str, **mesh: int) -> Figure:
     return xg.compile(shipped(name), plan=plan, mesh=mesh or None).figure("overview")
 

@@ -11,7 +11,7 @@ import pytest
 from figures.flaws import Flaw, Picture, crossings, flaws
 from figures.hand_made import mha_forward, overview
 from figures.layout_checks import dead_ends, overlaps, struck
-from figures.shipped_figures import CASES, figures
+from figures.shipped_figures import CASES, figures, is_product
 from fuzz.program import generate
 from fuzz.proof import check_layout, compiled
 from fuzz.recorded import Provable, read, recorded
@@ -30,27 +30,39 @@ from xg.ir.graph import Call, Program
 
 RECORD = Path(__file__).with_name("crossings.json")
 CHUNK = 20
-PROGRAMS = 200 if THOROUGH else 40  # `python -m figures.sweep` looks at more, in all options
+PROGRAMS = 200 if THOROUGH else 20  # `python -m figures.sweep` looks at more, in all options
 RECORDED: dict[str, int] = json.loads(RECORD.read_text(encoding="utf-8"))
 
 
-# Diagrams with every construct without a plan, and every plan with the smallest file that names it,
-# or with one whose figures are drawn sooner.
-AS_FSDP = ("ZeRO1", "ZeRO2")  # whose figures differ in their prices alone
+# Diagrams with every construct without a plan but those whose boxes others have too, and every plan
+# with the smallest file that names it, or with one whose figures are drawn sooner. Of plans with
+# the same moves, or that both compute steps again, the first is drawn.
+LARGE = ("rwkv", "t5")
+ALIKE = {
+    "ZeRO1": "FSDP",
+    "ZeRO2": "FSDP",
+    "Zigzag": "Ring",
+    "CP": "Stream",
+    "Scores": "Checkpoints",
+}
 SOONER = {"EP": "deepseek2"}
 
 
-def _as(plan: str) -> str:
-    """The kind of a plan in figures: FSDP draws what ZeRO draws, a product what its plans draw."""
-    return "FSDP" if plan in AS_FSDP else "product" if "_" in plan else plan
+def _as(path: Path, plan: str) -> str:
+    """The kind of a plan in figures: a product draws what its plans draw."""
+    return "product" if is_product(path, plan) else ALIKE.get(plan, plan)
+
+
+def _is_daily(path: Path) -> bool:
+    return varied(path) and path.stem not in LARGE
 
 
 DAILY = some(
     sorted(
-        (case for case in CASES if THOROUGH or case[1] or varied(case[0])),
+        (case for case in CASES if THOROUGH or case[1] or _is_daily(case[0])),
         key=lambda case: (SOONER.get(case[1] or "") != case[0].stem, case[0].stat().st_size),
     ),
-    kind=lambda case: case[0] if case[1] is None else _as(case[1]),
+    kind=lambda case: case[0] if case[1] is None else _as(case[0], case[1]),
 )
 
 

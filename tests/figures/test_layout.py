@@ -3,6 +3,7 @@
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from functools import cache
 from types import FrameType
 
 import pytest
@@ -18,6 +19,7 @@ from figures.hand_made import (
 )
 from figures.layout_checks import overlaps, struck
 from library import shipped
+from tier import THOROUGH
 
 import xg
 from xg.diagnostics.diagnostic import DiagnosticError
@@ -29,6 +31,7 @@ from xg.figures.layout import route_edges, run_engine
 from xg.figures.layout.choose_routes import Router
 from xg.figures.layout.columns import first_column
 from xg.figures.layout.field import FAR, Route
+from xg.figures.layout.placed import PlacedFigure
 from xg.figures.layout.request import RouteRequest
 from xg.figures.layout.run_engine import ENGINES, layout, probe
 from xg.figures.layout.tangles import tangles
@@ -38,8 +41,20 @@ from xg.figures.model.geometry import Box
 from xg.figures.model.richtext import characters
 from xg.figures.model.structure import structure
 from xg.figures.model.through_bars import through_bars
+from xg.figures.views import View
 
 FIGURES = [mha_forward(), mha_backward(), mlp_backward(), gated_mlp(), overview(), long_chain(3)]
+
+
+@cache
+def shown(name: str, view: View, block: str | None = None, plan: str | None = None) -> Figure:
+    return xg.compile(shipped(name), block, plan).figure(view)
+
+
+@cache
+def placed_once(figure: Figure) -> PlacedFigure:
+    """The layout of a figure that several tests look at."""
+    return layout(figure)
 
 
 def crash(_: str) -> str:
@@ -57,7 +72,7 @@ def test_nothing_overlaps(figure: Figure) -> None:
     assert struck(placed) == []
 
 
-@pytest.mark.parametrize("seed", range(6))
+@pytest.mark.parametrize("seed", range(6 if THOROUGH else 3))
 def test_boxes_of_random_figures_stand_apart(seed: int) -> None:
     assert overlaps(layout(messy(25, seed))) == []
 
@@ -130,10 +145,9 @@ def test_without_an_engine_there_is_still_a_figure(run: Callable[[str], str], fi
 
 
 def test_results_of_what_is_sent_come_closer_where_edges_would_cross() -> None:
-    crossing = xg.compile(shipped("mha"), plan="DP").figure("backward")
-    assert tangles(layout(crossing)) == 0
-    clear = xg.compile(shipped("mlp"), plan="DP").figure("backward")
-    assert layout(clear).facts.places == structure(clear).places
+    assert tangles(layout(shown("mha", "backward", plan="DP"))) == 0
+    clear = shown("mlp", "backward", plan="DP")
+    assert placed_once(clear).facts.places == structure(clear).places
 
 
 def test_a_large_figure_is_placed() -> None:
@@ -261,8 +275,10 @@ def test_saved_values_are_at_the_left() -> None:
 def test_a_label_moves_where_its_line_bends_only_for_it(monkeypatch: pytest.MonkeyPatch) -> None:
     """So do the labels of two lines of one node, where one is in the other's way."""
 
-    def corners(block: str, *tails: str) -> dict[tuple[str, str], int]:
-        placed = layout(xg.compile(shipped("moe"), block).figure("forward"))
+    def corners(
+        place: Callable[[Figure], PlacedFigure], block: str, *tails: str
+    ) -> dict[tuple[str, str], int]:
+        placed = place(shown("moe", "forward", block))
         edges = enumerate(placed.figure.edges)
         return {
             (edge.tail, edge.head): sum(p.controls is not None for p in placed.paths[n].segments)
@@ -270,7 +286,7 @@ def test_a_label_moves_where_its_line_bends_only_for_it(monkeypatch: pytest.Monk
             if edge.tail in tails
         }
 
-    moved = corners("Experts", "g"), corners("MoE", "second")
+    moved = corners(placed_once, "Experts", "g"), corners(placed_once, "MoE", "second")
     assert moved[0] == {("g", "x_E"): 2, ("g", "Y"): 1, ("g", "scatter_1"): 2}
     assert max(moved[1].values()) == 2
 
@@ -278,17 +294,25 @@ def test_a_label_moves_where_its_line_bends_only_for_it(monkeypatch: pytest.Monk
         return router.placed.labels
 
     monkeypatch.setattr(route_edges, "slide_labels", stay)
-    stayed = corners("Experts", "g"), corners("MoE", "second")
+    stayed = corners(layout, "Experts", "g"), corners(layout, "MoE", "second")
     assert sum(stayed[0].values()) > sum(moved[0].values())
     assert sum(stayed[1].values()) > sum(moved[1].values())
 
 
+# Of Experts, forward, all routes of fourteen hundred places are searched for two seconds.
+OF_LABELS: list[tuple[str, View, str | None]] = [
+    *(("moe", "backward", "Experts"), ("moe", "forward", "MoE"), ("ops", "backward", None)),
+    *([("moe", "forward", "Experts")] if THOROUGH else []),
+]
+
+
+@pytest.mark.parametrize(("name", "view", "block"), OF_LABELS)
 def test_routes_that_are_given_up_would_not_have_been_taken(
-    monkeypatch: pytest.MonkeyPatch,
+    name: str, view: View, block: str | None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """With all routes for all places of labels the figure is the same."""
-    figure = xg.compile(shipped("moe"), "Experts").figure("forward")
-    placed, given_up = layout(figure), list[bool]()
+    figure = shown(name, view, block)
+    placed, given_up = placed_once(figure), list[bool]()
     cheaper, slide = Router.cheaper, route_edges.slide_labels
 
     def whole(self: Router, request: RouteRequest, limit: float) -> Route | None:
@@ -306,9 +330,9 @@ def test_routes_that_are_given_up_would_not_have_been_taken(
 
 
 def test_the_lines_of_others_pass_beside_a_lane() -> None:
-    figure = xg.compile(shipped("moe"), "Experts").figure("forward")
+    figure = shown("moe", "forward", "Experts")
     for wanted, is_beside in ((figure, True), (replace(figure, groups=()), False)):
-        placed = layout(wanted)
+        placed = placed_once(wanted)
         (number,) = (n for n, e in enumerate(figure.edges) if (e.tail, e.head) == ("x_E", "Y"))
         reach = placed.nodes["W_1"].left - style.GROUP_PADDING
         assert (placed.paths[number].bounds().left < reach) == is_beside
@@ -352,8 +376,7 @@ def test_a_sum_goes_on_below_the_column_from_which_others_branch() -> None:
 
 def test_columns_wait_for_the_ends_of_those_beside_them() -> None:
     """Sums of gradients over ranks are high: what branches off later is below them."""
-    figure = xg.compile(shipped("mlp"), plan="DP").figure("backward")
-    placed = layout(figure)
+    placed = placed_once(shown("mlp", "backward", plan="DP"))
     assert placed.nodes["db_down"].bottom < placed.nodes["dGELU dU_1"].top
     assert placed.nodes["sum db_down,i"].center[0] < placed.nodes["• dW_up,i"].center[0]
     assert not layout(xg.compile(shipped("mlp")).figure("backward")).facts.waits

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 from figures.flaws import Picture
 from library import shipped
+from tier import some
 
 import xg
 from xg.cli import main
@@ -25,7 +26,11 @@ def _display(name: str, depth: int | None, paper: Paper) -> Display:
     return painted(replace(figure, width=paper.room[0]))[0]
 
 
-@pytest.mark.parametrize(("name", "depth"), [("gpt2", 3), ("bert", 3), ("transformer", 1)])
+OPENED = [("gpt2", 3), ("bert", 3), ("transformer", 1)]
+TRIED = some(OPENED, lambda each: each[1])
+
+
+@pytest.mark.parametrize(("name", "depth"), TRIED)
 def test_sheets_cut_lines_and_frames_alone(name: str, depth: int) -> None:
     display = _display(name, depth, Paper.a4)
     sheets = sheets_of(display, Paper.a4)

@@ -75,14 +75,18 @@ def test_a_killed_run_continues_bit_for_bit(
 
 # While the second checkpoint is filled; around the renames that publish one and retire the oldest.
 CALLS = [
-    *(("fsync", number) for number in (8, 12, 17)),
-    *(("rename", number) for number in (2, 3, 4)),
+    ("fsync", 12),
+    ("rename", 2),
+    ("rename", 4),
     ("unlink", 4),
     ("mkdir", 6),
     ("rmdir", 1),
 ]
 # More files of the same checkpoints.
-MORE = [*(("fsync", number) for number in (11, 13, 14)), ("unlink", 5), ("unlink", 6)]
+MORE = [
+    *(("fsync", number) for number in (8, 11, 13, 14, 17)),
+    *(("rename", 3), ("unlink", 5), ("unlink", 6)),
+]
 
 
 @pytest.mark.parametrize(("call", "number"), [*CALLS, *(MORE if THOROUGH else [])])

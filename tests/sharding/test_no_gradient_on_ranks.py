@@ -5,12 +5,13 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from tier import THOROUGH
+from verify.proof.daily import proof_of
 
 import xg
 from xg.cost.traffic import traffic
 from xg.frontend.project import read_project
 from xg.verify.gradient_proof import prove
-from xg.verify.plan_proof import prove_ranks
 
 STOPPED = """\
 dim B, D = 4
@@ -44,7 +45,7 @@ plan Both of Net {
 def proven(folder: Path, text: str, block: str, plan: str) -> bool:
     """Whether ranks agree with one device."""
     (folder / "net.xg").write_text(text, encoding="utf-8")
-    return prove_ranks(read_project(folder / "net.xg"), block, plan, {}, 0).passed
+    return proof_of(read_project(folder / "net.xg"), block, plan, {}).passed
 
 
 @pytest.mark.parametrize("plan", ["DP", "TP", "Both"])
@@ -125,8 +126,16 @@ CALLED = {
 }
 
 
-@pytest.mark.parametrize("plan", ["TP", "Both"])
-@pytest.mark.parametrize("block", CALLED)
+# Daily a plan each, by turns.
+TAKING = [
+    (block, plan)
+    for place, block in enumerate(CALLED)
+    for p, plan in enumerate(("TP", "Both"))
+    if THOROUGH or place % 2 == p
+]
+
+
+@pytest.mark.parametrize(("block", "plan"), TAKING)
 def test_a_call_with_rows_on_ranks_takes_numbers(block: str, plan: str, tmp_path: Path) -> None:
     """The sum behind the rows is whole, be it added to what has a gradient or to what has none."""
     text = GIVEN.replace("CALLED", CALLED[block]).replace("MAIN", block)

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from random import Random
+from collections.abc import Callable, Iterable, Iterator
 
 import numpy as np
 import pytest
 from ops.samples import SAMPLES
 from sharding.naive import sound_states
 from sharding.trial import States, Trial
-from tier import THOROUGH
 
 from xg import ops
 from xg.ir.placement import CONSTANT, shard
@@ -19,7 +17,6 @@ from xg.sharding import primitive_rules
 from xg.sharding.argument import IllTyped, PlacedArgument
 
 CLOSE = 1e-9
-MANY = 150  # choices of states; only operators of five operands have more
 
 
 def trials(glyph: str) -> Iterator[Trial]:
@@ -29,7 +26,7 @@ def trials(glyph: str) -> Iterator[Trial]:
 
 
 def wrong(
-    glyph: str, choices: Callable[[Trial], Iterator[States]] = Trial.choices
+    glyph: str, choices: Callable[[Trial], Iterable[States]] = Trial.tried
 ) -> tuple[int, list[str]]:
     """How many choices of states are accepted, and which of them are wrong."""
     accepted, found = 0, list[str]()
@@ -41,13 +38,18 @@ def wrong(
                 continue
             accepted += 1
             try:
-                error = max(each.error(states, typing) for each in (trial, trial.in_evaluation))
+                error = max(each.error(states, typing) for each in trial.forms)
             except (ValueError, IndexError) as failure:
                 found.append(f"{glyph} {[str(s) for s in states]}: {failure!r}")
                 continue
             if not error <= CLOSE:
                 found.append(f"{glyph} {[str(s) for s in states]}: {error:.1e}")
     return accepted, found
+
+
+def test_what_differs_in_evaluation_is_tried_there_too() -> None:
+    found = {glyph for glyph in SAMPLES if any(len(each.forms) > 1 for each in trials(glyph))}
+    assert found == {"BN", "DO", "bernoulli", "normal", "uniform"}
 
 
 @pytest.mark.parametrize("glyph", sorted(SAMPLES))
@@ -72,22 +74,16 @@ def test_parts_of_numbers_without_a_gradient_are_the_right_ones() -> None:
 REFUSED_ALL_THE_SAME = {("SM", "P"), ("conv", "S(-1)")}
 
 
-def not_too_many(trial: Trial) -> list[States]:
-    """All choices, or some where there are many and tests are not thorough."""
-    every = [*trial.choices()]
-    return every if THOROUGH or len(every) <= MANY else Random(0).sample(every, MANY)
-
-
 @pytest.mark.parametrize("glyph", sorted(SAMPLES))
 def test_nothing_sound_is_refused(glyph: str) -> None:
     found: set[tuple[str, str]] = set()
     for trial in trials(glyph):
-        for states in not_too_many(trial):
+        for states in trial.tried():
             try:
                 trial.typed(states)
             except IllTyped:
                 with np.errstate(all="ignore"):
-                    if all(sound_states(t, states) for t in (trial, trial.in_evaluation)):
+                    if all(sound_states(each, states) for each in trial.forms):
                         found.add((glyph, str(states[0])))
     assert found == {case for case in REFUSED_ALL_THE_SAME if case[0] == glyph}
 

@@ -6,11 +6,13 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import product
-from typing import Any
+from random import Random
+from typing import Any, Final
 
 import numpy as np
 from numpy.typing import NDArray
 from ops.sample import Sample, settle
+from tier import THOROUGH
 
 from xg.ir.body import Body
 from xg.ir.op import Op
@@ -26,6 +28,7 @@ from xg.verify.reference.rank_bodies import join, run, split
 Array = NDArray[Any]
 Arrays = dict[str, Array]
 States = tuple[AxisState, ...]
+MANY: Final = 60  # choices of states
 
 SIZES: Mapping[str, int] = {
     "B": 6, "S": 12, "S_k": 18, "D": 24, "N_H": 6, "D_h": 12, "V": 30, "S_max": 36, "T": 6,
@@ -57,6 +60,11 @@ class Trial:
         """Every state of every operand that its sizes allow."""
         return product(*(list(self._states(type_)) for type_ in self.sample.operands.values()))
 
+    def tried(self) -> list[States]:
+        """All of these, or some where there are many and tests are not thorough."""
+        every = [*self.choices()]
+        return every if THOROUGH or len(every) <= MANY else Random(0).sample(every, MANY)
+
     def constants_and_parts(self) -> Iterator[States]:
         """Every choice of cuts beside numbers that are whole and have no gradient."""
         types = self.sample.operands.values()
@@ -79,6 +87,14 @@ class Trial:
     def in_evaluation(self) -> Trial:
         """The same without a seed: nothing is drawn."""
         return replace(self, context=replace(self.context, key=None))
+
+    @cached_property
+    def forms(self) -> tuple[Trial, ...]:
+        """In training, and in evaluation where anything is computed otherwise there."""
+        other = self.in_evaluation
+        pairs = zip(self.results, other.results, strict=True)
+        same = all(np.array_equal(a, b, equal_nan=a.dtype.kind == "f") for a, b in pairs)
+        return (self,) if same else (self, other)
 
     # ---- on one rank ----------------------------------------------------------------------------
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from argparse import Namespace
+from collections.abc import Callable
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -10,9 +11,11 @@ from typing import Any
 import pytest
 from verify.counterpart.planted import BACKWARD, FORWARD, Planted, model
 
+from xg.cli import published
 from xg.cli.counterpart import Counterpart, compare_module
 from xg.cli.opening import open_project
 from xg.frontend.project import Project
+from xg.frontend.typed import Settings
 from xg.verify.counterpart.comparison import TOLERANCE, ModuleAgreement
 
 ROOT = Path(__file__).parents[3]
@@ -20,9 +23,34 @@ FILE = ROOT / "diagrams" / "models" / "transformer.xg"
 NAMES = ROOT / "examples" / "minigpt" / "minigpt.names.toml"
 
 
+def once(call: Callable[..., Any]) -> Callable[..., Any]:
+    """A function of a project, a block, settings and a plan that calls another once for each."""
+    found: dict[object, Any] = {}
+
+    def called(project: Project, block: str | None, settings: Settings, *plan: str | None) -> Any:  # noqa: ANN401
+        key = (id(project), block, frozenset(settings.items()), plan)
+        if key not in found:
+            found[key] = call(project, block, settings, *plan)
+        return found[key]
+
+    return called
+
+
+SHAPED, COMPILED = once(published.shape_project), once(published.compile_project)
+
+
 @cache
 def opened() -> Project:
     return open_project(str(FILE))
+
+
+@pytest.fixture(autouse=True)
+def _compiled_once(  # pyright: ignore[reportUnusedFunction]
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Let all models that differ in an error alone be compared with one compiled diagram."""
+    monkeypatch.setattr(published, "shape_project", SHAPED)
+    monkeypatch.setattr(published, "compile_project", COMPILED)
 
 
 def compared(module: Any, settings: dict[str, str] | None = None) -> ModuleAgreement:  # noqa: ANN401

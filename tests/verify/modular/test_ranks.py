@@ -19,12 +19,12 @@ from xg.verify.reference.modular.residues import Undefined
 
 
 def typed(glyph: str, ranks: int, *, collects: bool) -> Iterator[tuple[Trial, States, Typing]]:
-    """Every choice of states that types; with `collects` those that need sums inside of the body.
+    """Choices of states that type; with `collects` all that need sums inside of the body.
 
     An operand that is a term of a sum is brought together before the body.
     """
     for trial in trials(glyph, ranks):
-        for states in trial.choices():
+        for states in trial.choices() if collects else trial.tried():
             try:
                 typing = trial.typed(states, collects=collects)
             except IllTyped:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 from frontend.plans.shipped import MODELS
+from tier import THOROUGH
 from verify.proof import products
 from verify.proof.products import Drawn, Outcome, drawn, proof_of, proven
 
@@ -11,7 +12,7 @@ from verify.proof.products import Drawn, Outcome, drawn, proof_of, proven
 @pytest.mark.parametrize(
     "one",
     [
-        Drawn("models/transformer.xg", "TP × DP × CP"),
+        *([Drawn("models/transformer.xg", "TP × DP × CP")] if THOROUGH else []),
         Drawn("models/gpt2.xg", "TP × DP × FSDP × Stream"),
     ],
     ids=str,

@@ -1,10 +1,14 @@
 """The sizes chosen for verification."""
 
+from collections.abc import Mapping
+from functools import cache
 from itertools import combinations
 from math import prod
 from pathlib import Path
 
 import pytest
+from library import varied
+from tier import THOROUGH
 
 import xg
 from xg.frontend.project import read_project
@@ -19,6 +23,7 @@ from xg.verify.proof_sizes import (
 )
 
 DIAGRAMS = sorted((Path(__file__).parents[3] / "diagrams").rglob("*.xg"))
+TRIED = [path for path in DIAGRAMS if THOROUGH or varied(path)]
 
 
 def sizes_of(text: str, folder: Path, given: dict[str, int] | None = None) -> dict[str, int]:
@@ -26,13 +31,20 @@ def sizes_of(text: str, folder: Path, given: dict[str, int] | None = None) -> di
     return verification_sizes(xg.compile(folder / "net.xg").graphs, given or {})
 
 
+@cache
+def whole(path: Path) -> tuple[xg.Program, Mapping[str, int]]:
+    """A diagram at sizes of its own, and those that are chosen for its verification."""
+    program = xg.compile(path)
+    return program, verification_sizes(program.graphs, {})
+
+
 HALVED = {"resnet": 64}  # images whose sides are halved five times: twice that
 
 
-@pytest.mark.parametrize("path", DIAGRAMS, ids=lambda path: path.stem)
+@pytest.mark.parametrize("path", TRIED, ids=lambda path: path.stem)
 def test_every_element_of_every_diagram_can_be_tried(path: Path) -> None:
     """Where the image alone has more, its sides are as short as may be."""
-    sizes = verification_sizes(xg.compile(path).graphs, {})
+    sizes = whole(path)[1]
     program = xg.compile(path, sizes=sizes)
     specs = {**program.params, **program.inputs}.values()
     shapes = [[int(axis) for axis in spec.shape] for spec in specs if spec.dtype == "float"]
@@ -42,11 +54,10 @@ def test_every_element_of_every_diagram_can_be_tried(path: Path) -> None:
         assert sum(map(prod, shapes)) <= SCALARS_AT_MOST
 
 
-@pytest.mark.parametrize("path", DIAGRAMS, ids=lambda path: path.stem)
+@pytest.mark.parametrize("path", TRIED, ids=lambda path: path.stem)
 def test_axes_that_differ_have_different_lengths(path: Path) -> None:
     """Else an exchange of two axes would not be seen."""
-    program = xg.compile(path)
-    sizes = verification_sizes(program.graphs, {})
+    program, sizes = whole(path)
     for type_ in program.graphs.main.types.values():
         for one, other in combinations(set(type_.shape), 2):
             if one.constant is None or other.constant is None:
