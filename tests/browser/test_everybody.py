@@ -116,7 +116,7 @@ def test_no_part_that_stays_covers_what_has_the_focus(opened: Open, width: int) 
 
 
 @widths
-@pytest.mark.parametrize("name", ["mha", "transformer"])
+@pytest.mark.parametrize("name", ["mha", *(["transformer"] if THOROUGH else [])])
 def test_no_window_needs_sideways_scrolling(opened: Open, name: str, width: int) -> None:
     driver = opened(name, width=width, height=844)
     for tab in TABS:

@@ -110,13 +110,15 @@ def test_every_operator_computes_what_numpy_does(
 
 # ---- programs -----------------------------------------------------------------------------------
 
-MORE = [("moe", None, None), ("transformer", "FSDP_TP", None), ("transformer", "Ring", None)]
+MORE = [
+    *(("moe", None, None), ("transformer", "FSDP_TP", None), ("transformer", "Ring", None)),
+    ("encoder_decoder", None, None),  # one block at two sizes
+]
 PAGES = [
     ("mlp", None, None),  # dropout
     ("gru", None, None),  # a loop
     ("vae", None, None),  # random numbers
     ("convnet", None, None),
-    ("encoder_decoder", None, None),  # one block at two sizes
     ("mlp", "DP × TP", None),
     ("node_i", None, "MLP_sp"),
     ("transformer", "Zigzag", None),

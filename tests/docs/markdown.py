@@ -4,7 +4,7 @@
 `<!-- part of: COMMAND -->`: every piece of the block, between lines `…`, is in what that prints.
 `<!-- numbers vary -->`: of the outputs of a console block, numbers are not compared.
 `<!-- thorough -->`: a console block takes seconds, and its kind of command is tried elsewhere too:
-it is run by `./dev verify-all`, and wherever the outputs are written anew.
+it is run by `./dev verify-all`, and wherever outputs are written by `./dev docs`.
 A `console` block: lines after `$ ` are run, and what follows each is what it prints. There `…`
 matches anything, and alone on a line any lines; all rounding errors (4.2e-10) count as equal.
 """

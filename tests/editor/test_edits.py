@@ -214,12 +214,14 @@ def fresh(
 
 
 def test_answers_after_edits_are_those_of_a_fresh_server(tmp_path: Path) -> None:
-    took = run_edits(tmp_path, count=12 if THOROUGH else 4, seed=1, every=6 if THOROUGH else 4)
+    took = run_edits(tmp_path, count=12 if THOROUGH else 3, seed=1, every=6 if THOROUGH else 3)
     assert statistics.median(chain(*took.values())) < 0.5  # of a busy machine; a sweep is stricter
 
 
 def test_answers_after_edits_of_numbers_options_and_uses_are(tmp_path: Path) -> None:
-    run_edits(tmp_path, count=9 if THOROUGH else 3, seed=7, every=3, kinds=MEANING)
+    run_edits(
+        tmp_path, count=9 if THOROUGH else 2, seed=7, every=3 if THOROUGH else 2, kinds=MEANING
+    )
 
 
 SIZES = """\

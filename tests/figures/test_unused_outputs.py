@@ -1,6 +1,7 @@
 """The gradient of an output beside a loss: a figure says where it enters that it may be zero."""
 
 import pytest
+from figures.layout_checks import dead_ends
 from library import shipped
 
 import xg
@@ -65,6 +66,15 @@ def test_no_gradient_flows_from_a_count() -> None:
         labels = [characters(one.label) for one in (*figure.nodes, *figure.edges)]
         assert not any(label.startswith("ddropped") for label in labels)
         assert any(label.startswith("dbalance") for label in labels)
+
+
+def test_zeros_for_a_count_are_not_drawn() -> None:
+    """On ranks a call takes zeros for the gradient of a count, which it does not read."""
+    program = xg.compile(shipped("moe"), plan="TP")
+    backward = program.graphs.backwards[program.graphs.main.key]
+    zeros = [step for step in backward.steps if step.outputs and not step.inputs]
+    assert len(zeros) == 2
+    assert dead_ends(program.figure("backward")) == []
 
 
 def test_a_block_that_is_computed_again_takes_what_it_took() -> None:

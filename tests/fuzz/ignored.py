@@ -58,7 +58,8 @@ FRAGMENTS = (*BRACKETS, *PARENTHESES, *ITEMS, *OPERANDS, *WORDS, *SIGNS, *LINES)
 # would take, a name for an axis that only brackets have, the true shape of a source, an empty line.
 RESTATED = re.compile(
     r"(?:-|\w+ \*) behind .*\((?:0|index=)?|[\d.]+,? .*\(.*|\[(?:B|-2)\] behind .*[CB]C?"
-    r"|again: \s*|zz = behind .*BC\[.*|\[B\] behind .*: y|: \[B\] behind +(?:x|ids)"
+    r"|again: \s*|zz = behind .*(?:BC|fill|normal|uniform|bernoulli)\[.*"
+    r"|\[B\] behind .*: y|: \[B\] behind +(?:x|ids)"
     r"|\w+ instead of .*\[[^\]=]*->[^\]]*[ (]\w+"
 )
 

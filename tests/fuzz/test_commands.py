@@ -8,8 +8,8 @@ from tier import THOROUGH
 
 from xg.cli.actions import run_cost
 
-SEEDS = range(300 if THOROUGH else 15)
-CHUNK = 15
+SEEDS = range(300 if THOROUGH else 10)
+CHUNK = 10
 
 
 @pytest.mark.parametrize("start", range(0, len(SEEDS), CHUNK))

@@ -16,8 +16,8 @@ from tier import THOROUGH
 
 from xg.codegen.numpy.module import emit
 
-PROGRAMS = 2_000 if THOROUGH else 80
-CHUNK = 40
+PROGRAMS = 2_000 if THOROUGH else 60
+CHUNK = 20
 FORMATTED = 150 if THOROUGH else 30  # of them are shown to the formatter and the linter
 
 

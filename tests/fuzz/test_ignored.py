@@ -7,8 +7,10 @@ from random import Random
 import pytest
 from fuzz.ignored import PROGRAMS, Change, changes, ignored, meaning
 from fuzz.operator_programs import operator_programs
+from tier import THOROUGH
 
-EACH = 220  # changes of each program; `python -m fuzz.ignored` tries all
+EACH = 220 if THOROUGH else 110  # changes of each program; `python -m fuzz.ignored` tries all
+AROUND = 12 if THOROUGH else 6  # changes around each sample of an operator
 
 
 @pytest.mark.parametrize("name", PROGRAMS)
@@ -21,7 +23,7 @@ def test_nothing_at_an_operator_is_ignored() -> None:
     """Each sample of each operator, with some changes around it."""
     random = Random(0)
     for text, use in operator_programs():
-        assert ignored(text, random.sample(changes(text, use), 12)) == []
+        assert ignored(text, random.sample(changes(text, use), AROUND)) == []
 
 
 @pytest.mark.parametrize(

@@ -16,7 +16,7 @@ from xg.syntax.parse import parse
 from xg_grammar import literals
 
 MIB = SourceBytes.maximum
-MUCH = MIB if THOROUGH else MIB // 4  # of what takes a second for each MiB
+MUCH = MIB if THOROUGH else MIB // 8  # of what takes a second for each MiB
 BLANK = b"\n" * (MUCH // 2)  # lines, each of which begins with all that are below it
 WORDS = [*literals(), *["X", "γ", "1", "2.5", '"t"', "\n", "\n", "# c\n", "é", "$", "=="]]
 

@@ -27,7 +27,7 @@ from xg.figures.views.inner_collectives import (
     with_inner_collectives,
 )
 from xg.figures.views.notation import Notation, kind
-from xg.figures.views.passed_on import Read, read_cotangents, taken_by
+from xg.figures.views.passed_on import Read, leads_on, read_cotangents, taken_by
 from xg.figures.views.steps import (
     Drawn,
     Ids,
@@ -71,7 +71,8 @@ def backward_drawn(
         _ambiguous(program, backward),
         read_cotangents(program),
     )
-    drawn = {step: drawing.drawn(step) for step in backward.steps}
+    read = drawing.read[backward.forward.key]
+    drawn = {step: drawing.drawn(step) for step in backward.steps if leads_on(step, read)}
     operations = [operation for some in drawn.values() for operation in some]
     arranged = arrange(drawing.sources(), operations, drawing.results(), drawing.notation)
     notation = drawing.notation

@@ -17,9 +17,20 @@ def read_cotangents(program: Program) -> Read:
     """Return the cotangents that each backward pass reads, or gives as a gradient."""
     found: dict[str, frozenset[Value]] = {}
     for key, backward in program.backwards.items():  # callees first
-        taken = {value for step in backward.steps for value in taken_by(step, program, found)}
-        found[key] = frozenset({*taken, *backward.gradients.values()})
+        read = set(backward.gradients.values())
+        for step in reversed(backward.steps):
+            if leads_on(step, read):
+                read.update(taken_by(step, program, found))
+        found[key] = frozenset(read)
     return found
+
+
+def leads_on(step: Step, read: Collection[Value]) -> bool:
+    """Return whether something reads what a step makes: not zeros for an output without a gradient.
+
+    A call may make gradients of parameters alone, which are no outputs of it.
+    """
+    return isinstance(step, Call) or any(value in read for value in step.outputs)
 
 
 def taken_by(step: Step, program: Program, read: Read) -> Sequence[Value]:
