@@ -18,7 +18,7 @@ from xg.frontend.project import parse_project
 
 AT_MOST = 6.0  # times as long for a program four times as large; 16 would be quadratic
 TRIES = 5
-PART = 1 if THOROUGH else 2  # of each program
+PART = 1 if THOROUGH else 3  # of each program
 PLANS = {
     "DP": {"N_D": 2**14},
     "ZeRO1": {"N_D": 2**14},

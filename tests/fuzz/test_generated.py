@@ -16,7 +16,7 @@ from tier import THOROUGH
 
 from xg.codegen.numpy.module import emit
 
-PROGRAMS = 2_000 if THOROUGH else 60
+PROGRAMS = 2_000 if THOROUGH else 40
 CHUNK = 20
 FORMATTED = 150 if THOROUGH else 30  # of them are shown to the formatter and the linter
 

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 from codegen.dtensor.divided_rank import built
+from tier import THOROUGH
 from torch import nn
 
 import xg
@@ -56,21 +57,26 @@ class Trial:
         return f"{self.kind} {self.plan} {self.mesh} {self.without}"
 
 
+# Each plan daily with one kind of model, each kind with some; what joins two plans on four ranks.
+MORE_ON_2 = [
+    *(Trial("minigpt", plan) for plan in ("TP", "SP_VP")),
+    *(Trial("mlp", "DP"), Trial("keyword", "TP"), Trial("keyword", "SP")),
+    *(Trial("llama", plan) for plan in ("TP", "SP", "FSDP", "DP")),
+]
+MORE_ON_4 = [
+    *(Trial("minigpt", plan, {"N_T": 4}) for plan in ("TP", "SP")),
+    *(Trial("minigpt", plan, {"N_D": 4}) for plan in ("FSDP", "DP")),
+    *(Trial("minigpt", plan) for plan in ("DP_TP", "FSDP_TP")),
+]
 ON_2 = [
-    *(Trial("minigpt", plan) for plan in ("TP", "SP", "FSDP", "ZeRO2", "DP", "VP", "SP_VP")),
-    *(Trial("mlp", plan) for plan in ("TP", "DP")),
-    *(Trial("llama", plan) for plan in ("TP", "SP", "SP_VP", "FSDP", "DP")),
-    *(Trial("keyword", plan) for plan in ("TP", "SP", "SP_VP")),
+    *(Trial("minigpt", plan) for plan in ("SP", "FSDP", "ZeRO2", "DP", "VP")),
+    *(Trial("mlp", "TP"), Trial("llama", "SP_VP"), Trial("keyword", "SP_VP")),
+    *(MORE_ON_2 if THOROUGH else []),
 ]
 ON_4 = [
-    Trial("minigpt", "TP", {"N_T": 4}),
-    Trial("minigpt", "SP", {"N_T": 4}),
-    Trial("minigpt", "FSDP", {"N_D": 4}),
-    Trial("minigpt", "DP", {"N_D": 4}),
-    *(Trial("minigpt", plan) for plan in ("DP_TP", "FSDP_TP", "HSDP", "DP_SP", "All")),
-    Trial("minigpt", "FSDP × SP_VP"),
-    Trial("mlp", "DP_TP"),
-    Trial("llama", "FSDP_TP"),
+    *(Trial("minigpt", plan) for plan in ("HSDP", "DP_SP", "All", "FSDP × SP_VP")),
+    *(Trial("mlp", "DP_TP"), Trial("llama", "FSDP_TP")),
+    *(MORE_ON_4 if THOROUGH else []),
 ]
 BROKEN = [
     Trial("minigpt", "SP", without='"layers.*.norm_1": SequenceParallel(use_local_output=True),'),
