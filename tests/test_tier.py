@@ -32,6 +32,23 @@ def test_varied_diagrams_have_all_that_diagrams_have() -> None:
     assert every > {one for name in others for one in constructs(shipped(name))}
 
 
+def test_every_file_that_tries_a_part_is_listed() -> None:
+    """Where the list says what CI leaves out, a file that it does not know would be forgotten."""
+    folder = Path(__file__).parent
+    listed = {
+        (room, name)
+        for row in re.findall(r"^\| (\*\*.*?) \|", (folder / "README.md").read_text("utf-8"), re.M)
+        for room, names in re.findall(r"\*\*(\w+)\*\*: ([\w, ]+)", row)
+        for name in names.split(", ")
+    }
+    asking = {
+        (path.relative_to(folder).parts[0], path.stem.removeprefix("test_"))
+        for path in folder.rglob("*.py")
+        if path != Path(__file__) and "\nfrom tier import" in path.read_text("utf-8")
+    }
+    assert listed == asking
+
+
 SKIPS = re.compile(r"importorskip|\bskip(if)?\(|mark\.skip\b|SkipTest|\bxfail\b|\+SKIP")
 ROOT = Path(__file__).parents[1]
 

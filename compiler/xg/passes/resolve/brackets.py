@@ -29,6 +29,8 @@ def refuse_brackets(
             _refuse(node, _counted(axes.source), "counted")
         if takes == "axes":
             _refuse(node, _sized(axes.source), "size")
+        for axis in _sized(axes.source):
+            _refuse_twice(node, axis, axes.source, "same name")
     else:
         _refuse(node, _counted((*axes.source, *axes.target)), "counted")
         old = {axis.name.name for axis in _axes(axes.source)}
@@ -36,8 +38,13 @@ def refuse_brackets(
             if axis.name.name in old:
                 group = _group_with(axes.source, axis)
                 raise Refused(BadBrackets(axis.span, node, "again", group))
-            if [other.name.name for other in _axes(axes.target)].count(axis.name.name) > 1:
-                raise Refused(BadBrackets(axis.span, node, "twice", axis.name.name))
+            _refuse_twice(node, axis, axes.target, "twice")
+
+
+def _refuse_twice(node: str, axis: ast.Axis, items: tuple[ast.AxisItem, ...], why: Wrong) -> None:
+    """Refuse a new axis whose name another one of these has, too."""
+    if [other.name.name for other in _axes(items)].count(axis.name.name) > 1:
+        raise Refused(BadBrackets(axis.span, node, why, axis.name.name))
 
 
 def _refuse(node: str, items: Iterator[ast.AxisItem], why: Wrong) -> None:

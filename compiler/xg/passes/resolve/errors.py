@@ -268,7 +268,7 @@ class BadArgument(ProblemAt):
         return (Fix.replace(self.span, self.meant),) if self.meant else ()
 
 
-Wrong = Literal["axes", "map", "list", "size", "again", "twice", "counted"]
+Wrong = Literal["axes", "map", "list", "size", "again", "twice", "same name", "counted"]
 
 
 class BadBrackets(ProblemAt):
@@ -294,6 +294,7 @@ class BadBrackets(ProblemAt):
             "counted": f"{node} names its axes here: {written} counts them",
             "again": f"{written} says the size of an axis that stands left of the arrow, too",
             "twice": f"{self.takes} stands twice right of the arrow",
+            "same name": f"{node} has two axes called {self.takes}",
         }[self.wrong]
         shape = f"a shape stands behind the name of an edge: `-> {node} : NAME {written}`"
         if self.takes == "own":
@@ -304,6 +305,7 @@ class BadBrackets(ProblemAt):
             "size": ("a size stands behind a new axis alone",),
             "again": (self.takes or "a size stands behind a new axis alone",),
             "twice": (f"each axis stands there once, a new one with its size: {written}",),
+            "same name": ("axes are told apart by their names: call one of them otherwise",),
         }.get(self.wrong, ())
         return self.report(message, Label(self.span), help=help)
 
