@@ -117,7 +117,7 @@ def test_the_invisible_characters_are_those_of_unicode() -> None:
         ("é".encode() * (MIB // 2), "XG0105"),
         (b"dim " + b"a b " * (MUCH // 4 - 1), "XG0115"),
         (b"dim\n" * (MUCH // 4), "XG0110"),
-        (b"option " + b"a" * MUCH + b" = b, c", "XG0009"),
+        (b"option " + b"a" * (MUCH - 14) + b" = b, c", "XG0009"),
         (BLANK + b"block A(X []) -> Y [] {\n X -> LN if a : Y\n}", "XG0146"),
         (BLANK + b"block A(X []) -> Y [] {\n X -> /2 : Y\n}", "XG0128"),
         (b"block A(X []) -> Y [] {\n" + BLANK + b" h = X\n}", "XG0119"),
