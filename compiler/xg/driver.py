@@ -22,7 +22,7 @@ from xg.frontend.project import Project, parse_project, read_project
 from xg.frontend.typed import Settings, type_project
 from xg.ir.dim import Dim
 from xg.ir.graph import Program as Graphs
-from xg.ir.parameters import how_many_params, param_specs
+from xg.ir.parameters import how_many_params, param_specs, refuse_endless
 from xg.ir.tensor import TensorType, spell_shape
 from xg.passes.pipelines import (
     BLOCKS,
@@ -264,6 +264,7 @@ class Program:
         """The generated module, imported, and not entered in `sys.modules`."""
         chosen = find(backend)
         chosen.require()
+        refuse_endless(self.graphs)
         source = self.source(chosen.name, kernels=kernels)
         return load(source, f"{self.graphs.main.block}_{chosen.name}")
 

@@ -100,6 +100,8 @@ ELSEWHERE = {  # limit: the test that passes it
     limits.FigureNodes: "tests/figures/test_layout.py",
     limits.LayoutSeconds: "tests/figures/test_layout.py",
     limits.LayoutMebibytes: "tests/figures/test_layout.py",
+    limits.ListedRounds: "tests/cli/test_endless_repeats.py",
+    limits.Executions: "tests/cli/test_endless_repeats.py",
     limits.Processes: "tests/cli/test_ranks_command.py",
     limits.SimulatedRanks: "tests/cli/test_ranks_command.py",
 }
@@ -193,3 +195,29 @@ def test_no_layout_is_looked_for_of_more_axes_than_a_shape_may_have() -> None:
     start = process_time()
     typed(read_text(None, text, {}), CheckMemory())
     assert process_time() - start < SECONDS
+
+
+MANY = 2_500  # a quarter of what took half a minute
+DECLARATIONS: dict[str, str] = {
+    "parameters": "dim D = 4\nblock F(x [D]) -> y [D] {\n"
+    + "".join(f"    param w{i} [D]\n" for i in range(4 * MANY))
+    + "    x -> ReLU : y\n}\n",
+    "options": "dim S = 4\n"
+    + "".join(f"option o{i} = on | off\n" for i in range(4 * MANY))
+    + "block F(x [S]) -> y [S] {\n    x -> tanh : y\n}\n",
+    "words": "dim S = 4\n"
+    + "".join(
+        f"option o{j} = " + " | ".join(f"a{j}_{i}" for i in range(250)) + "\n" for j in range(5)
+    )
+    + "block F(x [S]) -> y [S] {\n    x"
+    + "".join(f" -> ReLU if o{j} = a{j}_1" for j in range(5))
+    + " -> tanh : y\n}\n",
+}
+
+
+@pytest.mark.parametrize("kind", DECLARATIONS)
+def test_many_declarations_take_linear_time(kind: str) -> None:
+    """What is said of each does not look through all of the text, or through all choices."""
+    start = process_time()
+    codes(DECLARATIONS[kind])
+    assert process_time() - start < 2

@@ -189,6 +189,24 @@ class LayoutMebibytes(Limit):
     fix = "draw one of its blocks with `--block NAME`"
 
 
+class ListedRounds(Limit):
+    """Parameters or states that a command lists one by one, in every round of every repeat."""
+
+    code = "XG0019"
+    maximum = 1_000_000
+    said = "the repeats of this block make {} parameters or states"
+    fix = "repeat less often, for example with `--set N=4`"
+
+
+class Executions(Limit):
+    """Calls of blocks in one run, every round of every repeat."""
+
+    code = "XG0020"
+    maximum = 10_000_000
+    said = "one run of this block executes blocks {} times"
+    fix = "repeat less often, for example with `--set N=4`"
+
+
 class Processes(Limit):
     """Processes that one command starts, one for each rank."""
 

@@ -8,14 +8,16 @@ from typing import Final
 
 from xg.diagnostics.diagnostic import DiagnosticError
 from xg.diagnostics.lazy_dataclass import dataclass, replace
+from xg.diagnostics.limits import Executions, ListedRounds
 from xg.ir.dim import Dim
 from xg.ir.errors import UnboundSize
 from xg.ir.graph import Call, Graph, Param, Program
 from xg.ir.instances import inside
 from xg.ir.moving import moving
 from xg.ir.tensor import TensorType
-from xg.ir.walk import callers_first
+from xg.ir.walk import callers_first, having
 
+Calls = Callable[[Graph], Iterable[Call]]
 PREPARED: Final = "prepared"  # the glyph of a step that computes from parameters alone
 
 
@@ -40,10 +42,15 @@ def entry(program: Program) -> CallSite:
 
 
 def param_specs(program: Program) -> Iterator[tuple[str, Param, Graph, Mapping[str, Dim]]]:
-    """Every parameter with its path, in file order; rows of calls are counted by the numbers."""
-    for site in _sites(program, lambda graph: graph.named_calls()):
+    """List every parameter with its path, in file order, each round of a repeat by itself."""
+    for site in _sites(program, Graph.named_calls, lambda graph: len(graph.params)):
         for param in site.graph.params:
             yield join(site.path, str(param.value.name)), param, site.graph, site.symbols
+
+
+def has_params(program: Program) -> bool:
+    """Tell whether a program has a parameter, without a walk over the rounds of its repeats."""
+    return any(_counts(program, Graph.named_calls, lambda graph: len(graph.params)))
 
 
 def param_patterns(program: Program) -> frozenset[str]:
@@ -63,45 +70,89 @@ def frozen_paths(program: Program) -> frozenset[str]:
 
 
 def how_many_params(program: Program) -> str:
-    """The number of its parameters, or ? where that of a row of calls is not given yet."""
+    """Count the parameters; ? if the number of rounds of a repeat is not given yet."""
     try:
-        return str(sum(1 for _ in param_specs(program)))
+        return str(sum(_counts(program, Graph.named_calls, lambda graph: len(graph.params))))
     except DiagnosticError:
         return "?"
 
 
 def moving_paths(program: Program) -> Counter[str]:
-    """How many steps move each running statistic, those of calls that are made again too."""
-    sites = _sites(program, lambda graph: graph.calls)
+    """Count the steps that move each running statistic, also those of calls that run again."""
+    sites = _sites(program, lambda graph: graph.calls, lambda graph: len(list(moving(graph))))
     return Counter(join(s.path, str(each.param.name)) for s in sites for each in moving(s.graph))
 
 
 def state_shapes(program: Program) -> Iterator[tuple[str, TensorType]]:
-    """Every state with its path, in the sizes of the entry; rows of calls are counted."""
-    for site in _sites(program, lambda graph: graph.calls):
+    """List every state with its path, in the sizes of the entry, each round by itself."""
+    for site in _sites(program, lambda graph: graph.calls, lambda graph: len(graph.states)):
         for state in site.graph.states:
             type_ = site.graph.sizes.expand_type(site.graph.types[state.past])
             yield join(site.path, state.name), type_.substitute(site.symbols)
 
 
-def _sites(program: Program, calls: Callable[[Graph], Iterable[Call]]) -> Iterator[CallSite]:
-    """Every graph wherever it is called, each round of a row by itself, callers first."""
+def refuse_endless(program: Program) -> None:
+    """Raise DiagnosticError if one run would call blocks more often than anybody can wait for."""
+    try:
+        found = sum(_counts(program, lambda graph: graph.calls, lambda _: 1)) - 1  # the entry
+    except DiagnosticError:
+        return  # the number of rounds is not known before there are arrays
+    Executions.check(found, program.main.span)
+
+
+def _sites(program: Program, calls: Calls, count: Callable[[Graph], int]) -> Iterator[CallSite]:
+    """List every place of the graphs that have something to `count`, callers first.
+
+    Each round of a repeat is a place of its own, so their number is checked before the walk.
+    """
+    for found in _counts(program, calls, count):
+        ListedRounds.check(found, program.main.span)
+    return (site for site, _ in _walk(program, calls, count, each_round=True))
+
+
+def _counts(program: Program, calls: Calls, count: Callable[[Graph], int]) -> Iterator[int]:
+    """Count something at each place of a graph, in all rounds of the repeats around it."""
+    for site, rounds in _walk(program, calls, count, each_round=False):
+        yield rounds * count(site.graph)
+
+
+def _walk(
+    program: Program, calls: Calls, count: Callable[[Graph], int], *, each_round: bool
+) -> Iterator[tuple[CallSite, int]]:
+    """Walk over the places of graphs that have something to `count`, themselves or in a call.
+
+    Each place comes with the number of rounds that it stands for: one with `each_round`.
+    """
     numbers = program.main.sizes.bind(program.numbers)
+    present = having(program, lambda graph: count(graph) > 0)
 
-    def below(site: CallSite) -> Iterator[CallSite]:
+    def below(place: tuple[CallSite, int]) -> Iterator[tuple[CallSite, int]]:
+        site, rounds = place
         for call in calls(site.graph):
+            if call.callee not in present:
+                continue
             inner = site.enter(call, program.graphs)
-            count = call.count and call.count.substitute(site.symbols)
-            for name in count.symbols() if count else ():
-                if name not in numbers:
-                    raise DiagnosticError.of(UnboundSize(call.span, name, "called so often"))
-            rounds = count and range(call.first, call.first + count.evaluate(numbers))
-            names = [""] if rounds is None else [f".{n}" for n in rounds]
-            yield from (replace(inner, path=f"{inner.path}{each}") for each in names)
+            if call.count is None:
+                yield inner, rounds
+                continue
+            number = _rounds(call, call.count.substitute(site.symbols), numbers)
+            if not each_round:
+                yield inner, rounds * number
+                continue
+            for each in range(call.first, call.first + number):
+                yield replace(inner, path=f"{inner.path}.{each}"), 1
 
-    return callers_first(entry(program), below)
+    return callers_first((entry(program), 1), below)
+
+
+def _rounds(call: Call, count: Dim, numbers: Mapping[str, int]) -> int:
+    """Evaluate the number of rounds of a repeat; raises DiagnosticError if a size is open."""
+    for name in count.symbols():
+        if name not in numbers:
+            raise DiagnosticError.of(UnboundSize(call.span, name, "called so often"))
+    return count.evaluate(numbers)
 
 
 def join(path: str, name: str) -> str:
-    """A path below another; the top has the empty path."""
+    """Join a path and a name below it; the top has the empty path."""
     return f"{path}.{name}" if path else name

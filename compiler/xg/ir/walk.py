@@ -21,12 +21,18 @@ class Circular(Exception):
 
 
 def callers_first(start: Node, below: Callable[[Node], Iterable[Node]]) -> Iterator[Node]:
-    """Every use of a node, each before those below it, which follow at once and in order."""
-    stack = [start]
+    """Walk over every use of a node, each before those below it, which follow in order.
+
+    What is below a node is asked for one by one: it may be more than fits into memory.
+    """
+    stack = [iter((start,))]
     while stack:
-        node = stack.pop()
-        yield node
-        stack.extend(reversed(list(below(node))))
+        for node in stack[-1]:
+            yield node
+            stack.append(iter(below(node)))
+            break
+        else:
+            stack.pop()
 
 
 def level_by_level(

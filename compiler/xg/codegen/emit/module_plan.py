@@ -11,7 +11,7 @@ from xg.codegen.emit.statements import Functions, Mark
 from xg.diagnostics.lazy_dataclass import dataclass, field
 from xg.ir.graph import Apply, Call, Graph, Program, Step
 from xg.ir.moving import moves
-from xg.ir.parameters import param_specs
+from xg.ir.parameters import has_params
 from xg.ir.prim import RANDOM
 from xg.ir.size_sources import SizeSources, carried_symbols
 from xg.ir.walk import having
@@ -70,7 +70,7 @@ class ModulePlan:
         graphs = self.program.graphs.items() if self.kernels else ()
         self.recurrences = frozenset(key for key, graph in graphs if _is_recurrence(graph))
         self.gradients = frozenset(f"d_{plain(name)}" for name in self.functions.values())
-        self.has_params = any(True for _ in param_specs(self.program))
+        self.has_params = has_params(self.program)
 
     @classmethod
     def start(
