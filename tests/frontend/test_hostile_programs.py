@@ -207,7 +207,7 @@ DECLARATIONS: dict[str, str] = {
     + "block F(x [S]) -> y [S] {\n    x -> tanh : y\n}\n",
     "words": "dim S = 4\n"
     + "".join(
-        f"option o{j} = " + " | ".join(f"a{j}_{i}" for i in range(250)) + "\n" for j in range(5)
+        f"option o{j} = " + " | ".join(f"a{j}_{i}" for i in range(500)) + "\n" for j in range(5)
     )
     + "block F(x [S]) -> y [S] {\n    x"
     + "".join(f" -> ReLU if o{j} = a{j}_1" for j in range(5))

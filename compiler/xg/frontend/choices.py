@@ -265,12 +265,12 @@ class _Checker:
         all_settings = {**self.default, **self.settings, **together}
         if self.options.keys() - self.settings.keys() and not self.is_partial:
             self.demands.read(typed, {name: str(all_settings[name]) for name in self.options})
+        met = all_settings.items()
         for block in {graph.span for graph in graphs.values()}:
             self.entries.setdefault(block, entry)
             if block not in self.apart or block == typed.main.span:
-                self.waiting[block] = [
-                    c for c in self.waiting[block] if not c.items() <= all_settings.items()
-                ]
+                waiting = self.waiting[block]
+                self.waiting[block] = [each for each in waiting if not each.items() <= met]
 
     def _settings(self, block: str) -> Settings:
         if block == self.asked:

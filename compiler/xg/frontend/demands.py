@@ -117,12 +117,13 @@ class Demands:
         below = dict.fromkeys(name for each in sorted(callees) for name in known[each].deciding())
         words = {**own, **{name: self.options[name] for name in below}}
         found, changed = _Known(words), Table()
+        first: dict[tuple[str | None, ...], _Met] = {}  # for each words of the block's own options
+        for met in self._met[block]:
+            first.setdefault(tuple(map(met.words.get, own)), met)
         for choice in _choices(words):
-            for each in self._met[block]:
-                if {name: choice[name] for name in own}.items() <= each.words.items():
-                    key = tuple(choice.values())
-                    found.demands[key], changed[key] = self._demanded(each, choice, known)
-                    break
+            if met := first.get(tuple(choice[name] for name in own)):
+                key = tuple(choice.values())
+                found.demands[key], changed[key] = self._demanded(met, choice, known)
         return found, [name for name in below if name not in own and _decides(name, words, changed)]
 
     def _demanded(

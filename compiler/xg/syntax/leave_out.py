@@ -8,7 +8,6 @@ from xg.diagnostics.diagnostic import Fix
 from xg.diagnostics.source import Span
 
 _COMMA_BEHIND = re.compile(r"[ \t]*,[ \t]*")
-_COMMA_BEFORE = re.compile(r"[ \t]*,\s*$")
 _ALONE = re.compile(r"[ \t]*(?:param|dim|mesh|state|option|use)[ \t]+$|[ \t]*$")
 _BEHIND = re.compile(r"[ \t]*(?:from[ \t]+\S+[ \t]*)?(?:\n|$)")
 
@@ -25,8 +24,8 @@ def left_out(item: Span, name: str) -> tuple[Fix, ...]:
     gone: Span | None = None
     if behind := _COMMA_BEHIND.match(text, end):
         gone = Span(item.source, item.start, behind.end())
-    elif comma := _COMMA_BEFORE.search(text, 0, item.start):
-        gone = Span(item.source, comma.start(), end)
+    elif (comma := _comma_before(text, item.start)) is not None:
+        gone = Span(item.source, comma, end)
     elif _ALONE.fullmatch(before) and (rest := _BEHIND.match(text, end)):
         gone = Span(item.source, item.start - len(before), rest.end())
     return (Fix(f"leave {name} out", ((gone, ""),)),) if gone else ()
@@ -35,6 +34,20 @@ def left_out(item: Span, name: str) -> tuple[Fix, ...]:
 def _lends_shape(item: Span) -> bool:
     """Whether a name before this one has its shape from it."""
     text = item.source.text
-    comma = _COMMA_BEFORE.search(text, 0, item.start)
-    shaped = "[" in item.text
-    return bool(shaped and comma and re.search(r"\w$", text[: comma.start()]))
+    comma = _comma_before(text, item.start) if "[" in item.text else None
+    return bool(comma) and (text[comma - 1].isalnum() or text[comma - 1] == "_")
+
+
+def _comma_before(text: str, start: int) -> int | None:
+    """Find the comma right before a place, with the blanks around it: where these begin.
+
+    A search with a pattern would read the text from its beginning for each item.
+    """
+    while start and text[start - 1].isspace():
+        start -= 1
+    if not start or text[start - 1] != ",":
+        return None
+    start -= 1
+    while start and text[start - 1] in " \t":
+        start -= 1
+    return start

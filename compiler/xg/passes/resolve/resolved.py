@@ -7,7 +7,7 @@ only the number of a size is another, the graph keeps the old one and `Program.n
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Mapping
+from collections.abc import Hashable, Iterator, Mapping
 
 from xg.diagnostics.diagnostic import Problem
 from xg.diagnostics.lazy_dataclass import dataclass, field
@@ -62,6 +62,28 @@ class _Resolved:
 
 
 @dataclass(slots=True)
+class _Entries:
+    """The graphs of one block, found by the options that they depend on and the words of these.
+
+    A block with many options has a graph for each choice; only a few of them can be the answer.
+    """
+
+    tables: dict[tuple[str, ...], dict[Hashable, list[_Resolved]]] = field(
+        default_factory=dict[tuple[str, ...], dict[Hashable, "list[_Resolved]"]]
+    )
+
+    def candidates(self, key: str, lookups: Lookups) -> Iterator[_Resolved]:
+        """List the graphs under a key whose options have the same words now."""
+        for names, table in self.tables.items():
+            yield from table.get((key, *map(lookups.option, names)), ())
+
+    def add(self, entry: _Resolved) -> None:
+        """Remember a graph."""
+        table = self.tables.setdefault((*entry.options,), {})
+        table.setdefault((entry.graph.key, *entry.options.values()), []).append(entry)
+
+
+@dataclass(slots=True)
 class ResolvedGraphs:
     """Graphs by their blocks.
 
@@ -69,7 +91,7 @@ class ResolvedGraphs:
     """
 
     keeps_rests: bool = False
-    known: Recent[int, list[_Resolved]] = field(default_factory=Recent[int, "list[_Resolved]"])
+    known: Recent[int, _Entries] = field(default_factory=Recent[int, _Entries])
     headers: Recent[int, tuple[ast.Block, Header]] = field(
         default_factory=Recent[int, "tuple[ast.Block, Header]"]
     )
@@ -84,9 +106,10 @@ class ResolvedGraphs:
             {name: choice.words for name, choice in linked.options.items()},
         )
         block = instance.located.block
-        entries = self.known.get(id(block)) or self.known.put(id(block), [])
-        for entry in entries:
-            if entry.graph.key == key and self._answers(entry, program, linked, instance, request):
+        entries = self.known.get(id(block)) or self.known.put(id(block), _Entries())
+        lookups = Lookups(linked, instance)
+        for entry in entries.candidates(key, lookups):
+            if self._answers(entry, program, lookups, request):
                 if entry.problems:
                     raise Incomplete(entry.graph, *entry.problems)
                 return entry.graph
@@ -101,17 +124,14 @@ class ResolvedGraphs:
         self,
         entry: _Resolved,
         program: _Program,
-        linked: Linked,
-        instance: BlockInstance,
+        lookups: Lookups,
         request: Request,
     ) -> bool:
-        """Whether all that a graph was made from is the same now."""
+        """Tell whether all that a graph was made from, beside its options, is the same now."""
+        instance = lookups.instance
         if (entry.words, entry.numbers) != (instance.words, instance.numbers):
             return False
         if entry.program != program:
-            return False
-        lookups = Lookups(linked, instance)
-        if any(lookups.option(name) != words for name, words in entry.options.items()):
             return False
         for name, operator in entry.operators.items():
             seen = self._seen(lookups.operator(name))
@@ -121,7 +141,7 @@ class ResolvedGraphs:
 
     def _resolved(
         self,
-        entries: list[_Resolved],
+        entries: _Entries,
         program: _Program,
         linked: Linked,
         instance: BlockInstance,
@@ -141,7 +161,7 @@ class ResolvedGraphs:
             _Asked(names[id(callee.located)], callee.words, callee.numbers, key)
             for callee, key in asked
         )
-        entries.append(
+        entries.add(
             _Resolved(
                 block=instance.located.block,
                 words=instance.words,
