@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from fuzz import plans, texts
 from fuzz.again import again_failure
 from fuzz.commands import command_failure
+from fuzz.edge_proof import edge_failure
 from fuzz.faults import fault_failure
 from fuzz.generation import generation_program, prove_generation
 from fuzz.hunt import Found, failure, hunt, smallest
@@ -42,6 +43,11 @@ def _failed(found: Found | None) -> Failed | None:
 
 def _program(seed: int) -> Failed | None:
     return _failed(next(hunt([seed]), None))
+
+
+def _edge(seed: int) -> Failed | None:
+    found = edge_failure(seed)
+    return Failed(as_file(found[0], seed).encode(), found[1]) if found else None
 
 
 def _law(seed: int) -> Failed | None:
@@ -96,6 +102,7 @@ KINDS = {
     kind.name: kind
     for kind in (
         Kind("programs", "random programs, against every reference", 200_000, _program),
+        Kind("edges", "programs of stops, ties, views and axes of 0", 40_000, _edge),
         Kind("laws", "programs rewritten as changes nothing", 20_000, _law),
         Kind("plans", "random plans, against one device", 20_000, _plan),
         Kind("steps", "models that generate, in pieces against whole", 20_000, _step),

@@ -1,0 +1,275 @@
+"""What has to hold of a program of edges: every form, and every witness, says the same."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any, Protocol, cast
+
+import numpy as np
+from fuzz.edge_programs import Edge, generate, smaller
+from fuzz.edge_witness import autograd
+from fuzz.hunt import failure
+from fuzz.proof import Array, Arrays, Failure, compiled
+from fuzz.recorded import Provable
+
+from xg.codegen.backend import Backend, backends
+from xg.codegen.load import load
+from xg.diagnostics.source import Source
+from xg.ir.graph import Program
+from xg.passes.pipelines import BLOCKS, FUSED, FUSED_BLOCKS
+from xg.passes.runner import run
+from xg.syntax.parse import parse
+from xg.verify.reference.bind_sizes import bind_sizes
+from xg.verify.reference.evaluate import Stopped
+from xg.verify.reference.interpret import Interpreter, initial
+
+CLOSE = 1e-9
+SLOPE = 1e-6
+JAX_OF = 4  # so many programs for one that JAX compiles
+TIES_OF = 3  # so many programs for one whose numbers are a few, with zeros among them
+LEVELS = np.array([-1.5, -1.0, 0.0, 0.0, 0.5, 1.0])  # numbers that meet each other, and kinks
+TRIALS_AT_MOST = 300
+
+
+class Passes(Protocol):
+    """Both passes of a program on arrays."""
+
+    def forward(self, params: Arrays, inputs: Arrays) -> tuple[Arrays, Any]: ...
+    def backward(self, params: Arrays, saved: Any, d_outputs: Arrays) -> Arrays: ...  # noqa: ANN401
+
+
+@dataclass(frozen=True)
+class Form:
+    """A module of a program, and what it is called in messages."""
+
+    name: str
+    module: Passes
+
+
+def prove_edges(edge: Provable, seed: int, *, every: bool = False) -> int:
+    """Prove a program; the number of forms that were run. `every` also compiles with JAX.
+
+    With numbers in general position the interpreter, torch's autograd and differences say what is
+    right. At ties and zeros a gradient is a convention: there all forms agree with the interpreter.
+    """
+    tree = parse(Source("case.xg", str(edge)))
+    program = compiled(tree, edge, dead=seed % 2 == 0)
+    case = EdgeCase.draw(program, edge.numbers, seed)
+    case.check_witness()
+    case.check_slopes()
+    forms = list(written(program, jax=every or seed % JAX_OF == 0))
+    draws = [case]
+    if every or seed % TIES_OF == 0:
+        draws.append(case.tied())
+    for draw in draws:
+        for form in forms:
+            draw.check(form)
+    return len(forms)
+
+
+def written(program: Program, *, jax: bool) -> Iterator[Form]:
+    """The forms of a program: each backend, with kernels and without; torch's as a Model too."""
+    fused = run(FUSED, program).result
+    for name, backend in backends().items():
+        if name == "jax" and not jax:
+            continue
+        for kernels in (False, True):
+            module = _module(backend, fused if kernels else program, kernels=kernels)
+            said = f"{name}{' --kernels' if kernels else ''}"
+            arrays = cast(Passes, backend.on_arrays(module))
+            yield Form(said, arrays)
+            if hasattr(module, "Model"):
+                yield Form(f"{said} Model", _Model(module))
+
+
+def _module(backend: Backend, program: Program, *, kernels: bool) -> Any:  # noqa: ANN401
+    blocks = FUSED_BLOCKS if kernels else BLOCKS
+    derived = run(blocks, program).result if backend.pipeline else None
+    return load(backend.source(program, derived, kernels=kernels), f"edge_{backend.name}")
+
+
+class _Model:
+    """The `torch.nn.Module` of a module, under autograd."""
+
+    def __init__(self, module: Any) -> None:  # noqa: ANN401
+        self.module = module
+
+    def forward(self, params: Arrays, inputs: Arrays) -> tuple[Arrays, Any]:
+        return self._both(params, inputs, {})[0], inputs
+
+    def backward(self, params: Arrays, saved: Arrays, d_outputs: Arrays) -> Arrays:
+        return self._both(params, saved, d_outputs)[1]
+
+    def _both(self, params: Arrays, inputs: Arrays, cotangents: Arrays) -> tuple[Arrays, Arrays]:
+        from fuzz.model import model_gradients  # torch, as in `fuzz.proof`
+
+        return model_gradients(self.module, {}, params, inputs, cotangents, 0)
+
+
+@dataclass(frozen=True)
+class EdgeCase:
+    """A program at one draw of its arrays."""
+
+    program: Program
+    sizes: Mapping[str, int]
+    params: Arrays
+    inputs: Arrays
+    seed: int
+
+    @classmethod
+    def draw(cls, program: Program, numbers: Mapping[str, int], seed: int) -> EdgeCase:
+        """Random arrays; integers are as narrow as they can be, masks sometimes bool."""
+        random = np.random.default_rng(seed)
+        graph = program.main
+        sizes = graph.sizes.bind(numbers)
+        inputs: Arrays = {}
+        for value in graph.inputs:
+            type_ = graph.types[value]
+            shape = tuple(dim.evaluate(sizes) for dim in type_.shape)
+            if type_.range is None:
+                inputs[str(value.name)] = random.standard_normal(shape)
+            else:
+                below = type_.range.evaluate(sizes)
+                drawn = random.integers(0, below, shape)
+                inputs[str(value.name)] = drawn.astype(_narrow(below, seed))
+        counted = replace(program, numbers=numbers)
+        params = initial(counted, seed)
+        return cls(counted, bind_sizes(counted, {**params, **inputs}), params, inputs, seed)
+
+    def tied(self) -> EdgeCase:
+        """The same with numbers of a few levels, so that many are equal and many are zero."""
+        random = np.random.default_rng(self.seed + 1)
+
+        def level(x: Array) -> Array:
+            return random.choice(LEVELS, x.shape) if x.dtype.kind == "f" else x
+
+        inputs = {name: level(x) for name, x in self.inputs.items()}
+        params = {name: level(x) for name, x in self.params.items()}
+        return replace(self, inputs=inputs, params=params)
+
+    @property
+    def exact(self) -> Arrays:
+        """The inputs with whole numbers of 64 bits, as the witnesses take them."""
+        return {
+            name: x if x.dtype.kind == "f" else x.astype(np.int64)
+            for name, x in self.inputs.items()
+        }
+
+    @cached_property
+    def cotangents(self) -> Arrays:
+        """A random cotangent of each float output; a third of the programs lack one of several."""
+        random = np.random.default_rng(self.seed + 2)
+        outputs = self.interpret()[0]
+        names = [name for name, x in outputs.items() if x.dtype.kind == "f"]
+        if len(names) > 1 and self.seed % 3 == 1:
+            names = names[1:]
+        return {name: random.standard_normal(outputs[name].shape) for name in names}
+
+    def interpret(self, stopped: Stopped | None = None, moved: Arrays | None = None) -> Any:  # noqa: ANN401
+        """A run of the interpreter, and the interpreter."""
+        arrays = {**self.params, **self.exact, **(moved or {})}
+        params = {name: arrays[name] for name in self.params}
+        interpreter = Interpreter(self.program, params, None, stopped=stopped)
+        outputs, record = interpreter.forward({name: arrays[name] for name in self.inputs})
+        return outputs, record, interpreter
+
+    @cached_property
+    def expected(self) -> tuple[Arrays, Arrays]:
+        """Outputs and gradients of the interpreter."""
+        outputs, record, interpreter = self.interpret()
+        return outputs, interpreter.backward(record, self.cotangents)
+
+    def check_witness(self) -> None:
+        """The interpreter is right: torch's autograd says the same."""
+        outputs, gradients = autograd(
+            self.program, self.sizes, self.params, self.exact, self.cotangents
+        )
+        self.compare("witness", outputs, gradients)
+
+    def compare(self, form: str, outputs: Arrays, gradients: Arrays) -> None:
+        """Compare outputs and gradients with the interpreter's."""
+        wanted, derived = self.expected
+        for kind, found, right in (("value", outputs, wanted), ("gradient", gradients, derived)):
+            if set(found) != set(right):
+                raise Failure(f"{form} {kind}s", f"{sorted(found)} instead of {sorted(right)}")
+            scale = 1e-2 * max((float(np.abs(x).max(initial=0)) for x in right.values()), default=0)
+            for name, want in right.items():
+                have = np.asarray(found[name])
+                if have.shape != want.shape:
+                    raise Failure(f"{form} {kind}", f"{name} is {have.shape}, not {want.shape}")
+                with np.errstate(all="ignore"):
+                    close = np.allclose(have, want, CLOSE, CLOSE * (1 + scale), equal_nan=True)
+                if not close:
+                    raise Failure(f"{form} {kind}", f"{name} is\n{have}\nnot\n{want}")
+
+    def check_slopes(self) -> None:
+        """Differences along a direction are what the gradients say; stopped values are held."""
+        random = np.random.default_rng(self.seed + 3)
+        floats = {n: x for n, x in {**self.params, **self.inputs}.items() if x.dtype.kind == "f"}
+        direction = {name: random.standard_normal(x.shape) for name, x in floats.items()}
+        gradients = self.expected[1]
+        parts = [float(np.sum(gradients[name] * direction[name])) for name in floats]
+        stopped = Stopped()
+        self.interpret(stopped)
+        measured: list[float] = []
+        for step in (1e-4, 1e-5, 1e-6, 1e-7):
+            ends = (self._moved(floats, direction, by, stopped) for by in (step, -step))
+            above, below = ends
+            measured.append((above - below) / (2 * step))
+            noise = 1e-15 * (abs(above) + abs(below) + 1) / step
+            close = SLOPE * (sum(map(abs, parts)) + 1e-3) + 10 * noise
+            if abs(measured[-1] - sum(parts)) <= close:
+                return
+        raise Failure("slope", f"{sum(parts)} along a direction, measured {measured}")
+
+    def _moved(self, floats: Arrays, direction: Arrays, by: float, stopped: Stopped) -> float:
+        arrays = {name: x + by * direction[name] for name, x in floats.items()}
+        outputs = self.interpret(stopped.replayed(), arrays)[0]
+        return sum(float(np.sum(outputs[name] * c)) for name, c in self.cotangents.items())
+
+    def check(self, form: Form) -> None:
+        """A form gives what the interpreter gives, and leaves its arrays as they were."""
+        given = {**self.params, **self.inputs, **self.cotangents}
+        before = {name: x.copy() for name, x in given.items()}
+        outputs, saved = form.module.forward(dict(self.params), dict(self.inputs))
+        kept = {name: np.array(x) for name, x in outputs.items()}
+        gradients = form.module.backward(dict(self.params), saved, dict(self.cotangents))
+        for name, x in given.items():
+            if not np.array_equal(x, before[name], equal_nan=True):
+                raise Failure(f"{form.name} changes", f"{name} is\n{x}\nnot\n{before[name]}")
+        self.compare(form.name, kept, dict(gradients))
+
+
+def _narrow(below: int, seed: int) -> Any:  # noqa: ANN401
+    """A type that holds the integers below a number: bool for masks, else one of few bits."""
+    if below == 2 and seed % 2:
+        return np.bool_
+    narrow = [np.uint8, np.int32, np.int64] if below > 128 else [np.uint8, np.int8, np.int32]
+    return narrow[seed % 3]
+
+
+def edge_failure(seed: int, *, every: bool = False) -> tuple[Edge, str] | None:
+    """The smallest program found that fails as that of a seed does, and how."""
+    edge = generate(seed)
+
+    def outcome(case: Edge) -> tuple[str, str]:
+        with np.errstate(all="ignore"):
+            return failure(lambda: prove_edges(case, seed, every=every))
+
+    kind, message = outcome(edge)
+    if not kind:
+        return None
+    trials, progress = 0, True
+    while progress and trials < TRIALS_AT_MOST:
+        progress = False
+        for candidate in smaller(edge):
+            trials += 1
+            found, said = outcome(candidate)
+            if found == kind:
+                edge, message, progress = candidate, said, True
+                break
+            if trials >= TRIALS_AT_MOST:
+                break
+    return edge, message
