@@ -22,7 +22,12 @@ from xg_runtime.held import Held
 from xg_runtime.module import Array, Arrays, Later, Move, Saved, is_float, move_of
 
 Tensors = dict[str, torch.Tensor]
-_TYPES: Final = {"float32": torch.float32, "float64": torch.float64, "bfloat16": torch.bfloat16}
+_TYPES: Final = {
+    "float16": torch.float16,
+    "bfloat16": torch.bfloat16,
+    "float32": torch.float32,
+    "float64": torch.float64,
+}
 
 
 class TorchModule(Protocol):
@@ -57,7 +62,9 @@ class OnArrays:
 
     def init(self, seed: int = 0, dtype: DTypeLike = np.float32, **sizes: int) -> Arrays:
         """Return the parameters by their diagram names."""
-        float_type = _TYPES[np.dtype(dtype).name]
+        float_type = _TYPES.get(np.dtype(dtype).name)
+        if float_type is None:
+            raise TypeError(f"dtype should be a type of floats, not {np.dtype(dtype)}")
         return as_arrays(self.module.init(seed, float_type, **sizes))
 
     def forward(

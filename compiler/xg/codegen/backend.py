@@ -6,7 +6,7 @@ folders. Nothing of a backend but its record is imported before its code is aske
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from functools import cache
 from importlib import import_module
 from importlib.util import find_spec
@@ -28,6 +28,8 @@ Form = Literal["step", "ranks"]  # what a module may be besides both passes on o
 FORMS: Final[tuple[Form, ...]] = get_args(Form)
 
 CPU: Final = "cpu"
+HALF: Final = "bfloat16"
+FLOATS: Final = ("float16", HALF, "float32", "float64")  # that a module may compute in
 _UNWRITTEN: Final = {"step": NoDecodeStep, "ranks": NoRanks}
 
 
@@ -135,6 +137,11 @@ class Backend:
 
     def on_arrays(self, module: ModuleType, dtype: str | None = None, **where: str) -> object:
         """A generated module on NumPy arrays; `where` may name a device and a type of autocast."""
+        if dtype not in (None, *FLOATS):
+            raise ValueError(f"dtype should be {listed(FLOATS)}, not {dtype!r}")
+        if dtype == HALF and not self.runs.half:
+            others = listed([name for name in FLOATS if name != HALF])
+            raise ValueError(f"{self.title} has no {HALF}: choose {others}, or another backend")
         if not self.runs.arrays:
             return module
         return named(self.runs.arrays)(module, dtype, **where)
@@ -142,6 +149,11 @@ class Backend:
     def step_on_arrays(self, module: ModuleType, **where: str) -> object:
         """A generated module of a step on NumPy arrays."""
         return named(self.runs.steps)(module, **where) if self.runs.steps else module
+
+
+def listed(names: Sequence[str]) -> str:
+    """Join names as ``a, b or c``."""
+    return f"{', '.join(names[:-1])} or {names[-1]}"
 
 
 def _form(program: Program) -> Form | None:

@@ -1,4 +1,4 @@
-"""Lines that refuse integers outside the range that the file declares: `ids [B, S] in V`."""
+"""Lines that widen the integers of a caller, and refuse those outside `ids [B, S] in V`."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from xg.ir.known_sizes import closure
 from xg.ir.loss import ignored
 from xg.ir.size_sources import carried_symbols
 
-CHECK = "check_range"
+WIDEN = "integers"
 
 
-def ranges(plan: ModulePlan, graph: Graph) -> Iterator[tuple[Value, Dim]]:
-    """The integer inputs of a block whose range has a number once arrays are given."""
+def ranges(plan: ModulePlan, graph: Graph) -> Iterator[tuple[Value, Dim | None]]:
+    """The integer inputs of a block, with their range if arrays give it a number."""
     carried = carried_symbols(graph) | plan.sources.implied(graph)
     for value in graph.inputs:
         below = graph.types[value].range
@@ -26,27 +26,29 @@ def ranges(plan: ModulePlan, graph: Graph) -> Iterator[tuple[Value, Dim]]:
             continue
         names, defined = closure(graph.sizes.computed(below).symbols(), carried, graph.sizes)
         known = {*carried, *defined, *graph.sizes.defaults}
-        if known.issuperset(names):
-            yield value, below
+        yield value, below if known.issuperset(names) else None
 
 
 def range_lines(plan: ModulePlan, scope: Scope, texts: Sequence[str], indent: int) -> list[str]:
-    """A check of each integer input; `texts` are those of all inputs of the entry."""
+    """A line for each integer input, by its variable; `texts` are those of all inputs."""
     graph = plan.program.main
     by_value = dict(zip(graph.inputs, texts, strict=True))
     lines: list[str] = []
     for value, below in ranges(plan, graph):
-        plan.operators.support[CHECK] = None
-        length = plan.program.lengths.get(below.name or "")
-        limit = scope.size(below).text if length is None else str(length)
+        plan.operators.support[WIDEN] = None
+        limit = "None"
+        if below is not None:
+            length = plan.program.lengths.get(below.name or "")
+            limit = scope.size(below).text if length is None else str(length)
         items = [by_value[value], f'"{value.name}"', limit]
-        left_out = ignored(plan.program, value)
+        left_out = None if below is None else ignored(plan.program, value)
         items += [] if left_out is None else [str(left_out)]
-        lines += bracketed(f"{private(CHECK)}(", items, ")", indent)
+        lines += bracketed(f"{by_value[value]} = {private(WIDEN)}(", items, ")", indent)
     return lines
 
 
 def given_range_lines(plan: ModulePlan, scope: Scope) -> list[str]:
     """The same for inputs as they come from outside, in a dict."""
     texts = [f'inputs["{value.name}"]' for value in plan.program.main.inputs]
-    return range_lines(plan, scope, texts, 4)
+    lines = range_lines(plan, scope, texts, 4)
+    return ["inputs = dict(inputs)", *lines] if lines else []

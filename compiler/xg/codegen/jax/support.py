@@ -26,19 +26,29 @@ class Size(int):
     """A size that is saved: part of the structure, so `jax.jit` does not trace it."""
 
 
-def check_range(ids: Array, name: str, below: int, *left_out: int) -> None:
-    """Refuse integers outside 0 … below - 1, which JAX moves; `jit` knows no number."""
+def integers(ids: Array, name: str, below: int | None, *left_out: int) -> Array:
+    """Widen integers as far as JAX is set to, and refuse those outside 0 … below - 1.
+
+    JAX counts negatives from the end. In a narrow type `k - 1` and `k * k` wrap.
+    `jit` knows no number: there they become the largest integer, which no axis has, so that what
+    is looked up by it is NaN and its gradient goes nowhere.
+    """
     if jnp.issubdtype(ids.dtype, jnp.floating):
         raise ValueError(f"{name} should be integers, not {ids.dtype}")
-    if isinstance(ids, jax.core.Tracer):
-        return
-    outside = (ids < 0) | (ids >= below)
+    wide = jnp.asarray(ids, int)
+    if below is None:
+        return wide
+    known = ids if ids.dtype.itemsize == 8 else wide  # JAX would cut int64 of NumPy to int32
+    outside = (known < 0) | (known > below - 1)
     for number in left_out:
-        outside &= ids != number
+        outside &= known != number
+    if isinstance(outside, jax.core.Tracer):
+        return jnp.where(outside, jnp.iinfo(wide.dtype).max, wide)
     if outside.any():
         place = [int(axis) for axis in jnp.argwhere(outside)[0]]
-        found = f"{name}{place} is {ids[tuple(place)]}"
+        found = f"{name}{place} is {int(ids[tuple(place)])}"
         raise ValueError(f"{found}, expected integers from 0 to {below - 1}")
+    return wide
 
 
 def pad(x: Array, axis: int, start: int, length: int) -> Array:
@@ -110,7 +120,8 @@ def row_numbers(ids: Array, rows: int, batch: int) -> Array:
     """The ids of rows of many tables as numbers in one that has the rows of all of them."""
     tables = ids.shape[:batch]
     first = rows * jnp.arange(math.prod(tables))
-    return ids + first.reshape(*tables, *[1] * (ids.ndim - batch))
+    numbers = ids + first.reshape(*tables, *[1] * (ids.ndim - batch))
+    return jnp.where(ids < rows, numbers, jnp.iinfo(numbers.dtype).max)  # another table has them
 
 
 def top(x: Array, count: int) -> Array:

@@ -10,15 +10,15 @@ from xg.codegen.emit.mentions import words
 IMPORTS: Final = STANDARD | {"import jax", "import jax.numpy as jnp"}
 FUNCTIONS: Final = words(
     """
-    arange argsort argwhere broadcast_to concatenate stack cos diff einsum exp float32 floating
-    full inf int32 issubdtype log maximum minimum moveaxis ones pad sin sqrt take take_along_axis
-    tanh uint32 where zeros zeros_like
+    arange argsort argwhere asarray broadcast_to concatenate stack cos diff einsum exp float32
+    floating full iinfo inf int32 issubdtype log maximum minimum moveaxis ones pad sin sqrt take
+    take_along_axis tanh uint32 where zeros zeros_like
     """
 )
 METHODS: Final = words(
     """
-    T Tracer add any append astype at cummax dtype encode get isdigit items join max mean erf ndim
-    mT register_static reshape setdefault shape split stop_gradient sum swapaxes transpose
+    T Tracer add any append astype at cummax dtype encode get isdigit items itemsize join max mean
+    erf ndim mT register_static reshape setdefault shape split stop_gradient sum swapaxes transpose
     values
     """
 )

@@ -9,6 +9,6 @@ BACKEND: Final = Backend(
     title="NumPy",
     emit="xg.codegen.numpy.module:emit",
     dialect="xg.codegen.numpy.dialect:NUMPY",
-    runs=Runs(library="numpy"),
+    runs=Runs(library="numpy", arrays="xg.codegen.numpy.on_arrays:on_arrays"),
     is_default=True,
 )

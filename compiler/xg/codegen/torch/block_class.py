@@ -7,7 +7,9 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from xg.codegen.emit.line_breaks import bracketed, indented, wrapped
 from xg.codegen.emit.module_plan import ModulePlan
 from xg.codegen.emit.names import safe
+from xg.codegen.emit.ranges import WIDEN
 from xg.codegen.emit.statements import place_of
+from xg.codegen.emit.support import private
 from xg.codegen.emit.text import WIDTH
 from xg.codegen.torch.members import is_attribute
 from xg.codegen.torch.step import returned_type, variables
@@ -78,15 +80,25 @@ class BlockModule:
         function = self.plan.functions[graph.key]
         if graph.key not in self.steps:
             doc = f'"""Run `{function}`, through which no gradient goes."""'
-            return [*head, *indented([doc, *self._plain_call(inputs, sizes, seeded)])]
+            plain = self._plain_call(inputs, sizes, seeded)
+            return [*head, *indented([doc, *self._widened(inputs), *plain])]
         args = ["self._at", "tuple(weights)", *(["seed"] if seeded else []), *sizes, *inputs]
         call = f"return {self.steps[graph.key]}.apply("
         body = [
             f'"""Run `{function}` as one step of autograd."""',
+            *self._widened(inputs),
             "weights = _weights(self, self._at)",
             *bracketed(call, [*args, "*weights.values()"], ")", 8),
         ]
         return [*head, *indented(body)]
+
+    def _widened(self, inputs: Sequence[str]) -> Iterator[str]:
+        """Lines that widen integers: a caller may run the block on its own."""
+        for name, value in zip(inputs, self.graph.inputs, strict=True):
+            if not self.graph.types[value].is_float:
+                self.plan.operators.support[WIDEN] = None
+                items = [name, f'"{value.name or name}"', "None"]
+                yield from bracketed(f"{name} = {private(WIDEN)}(", items, ")", 8)
 
     def _plain_call(self, inputs: list[str], sizes: Iterable[str], seeded: bool) -> list[str]:
         """The function itself, of a block without gradients."""

@@ -16,24 +16,31 @@ Device = torch.device | None
 Seed = int | torch.Tensor | None
 
 
-def check_range(ids: Array, name: str, below: int, *left_out: int) -> None:
-    """Refuse integers outside 0 … below - 1: torch counts negatives from the end.
+def integers(ids: Array, name: str, below: int | None, *left_out: int) -> Array:
+    """Widen integers to int64, and refuse those outside 0 … below - 1.
 
-    A GPU reports them later, so that nothing waits for it. Traces are not checked.
+    torch counts negatives from the end. In a narrow type `k - 1` and `k * k` wrap.
+    A GPU reports them later, so that nothing waits for it. A trace knows no number:
+    there they become 2**31 - 1, which no axis has, so that a lookup fails.
     """
     if ids.is_floating_point():
         raise ValueError(f"{name} should be integers, not {ids.dtype}")
-    if torch.compiler.is_compiling() or ids.is_meta:
-        return
-    outside = (ids < 0) | (ids >= below)
+    wide = ids.to(torch.int64)
+    if below is None or wide.is_meta:
+        return wide
+    outside = (wide < 0) | (wide >= below)
     for number in left_out:
-        outside &= ids != number
+        outside &= wide != number
+    if torch.compiler.is_compiling():
+        return torch.where(outside, 2**31 - 1, wide)
     expected = f"expected integers from 0 to {below - 1}"
-    if ids.is_cuda:
+    if wide.is_cuda:
         torch.ops.aten._assert_async.msg(outside.sum() == 0, f"{name}: {expected}")
     elif outside.any():
         place = [int(axis) for axis in outside.nonzero()[0]]
-        raise ValueError(f"{name}{place} is {ids[tuple(place)].item()}, {expected}")
+        found = f"{name}{place} is {int(ids[tuple(place)].item())}"
+        raise ValueError(f"{found}, {expected}")
+    return wide
 
 
 def pad(x: Array, axis: int, start: int, length: int) -> Array:
@@ -120,7 +127,10 @@ def row_numbers(ids: Array, rows: int, batch: int) -> Array:
     """The ids of rows of many tables as numbers in one that has the rows of all of them."""
     tables = ids.shape[:batch]
     first = rows * torch.arange(math.prod(tables), device=ids.device)
-    return ids + first.reshape(*tables, *[1] * (ids.ndim - batch))
+    numbers = ids + first.reshape(*tables, *[1] * (ids.ndim - batch))
+    if torch.compiler.is_compiling():  # a number beyond a table would be one of the next
+        return torch.where(ids < rows, numbers, 2**31 - 1)
+    return numbers
 
 
 def top(x: Array, count: int) -> Array:

@@ -438,8 +438,9 @@ def forward(
     shapes["t"] = (B, S)
     _check(inputs, params, shapes)
     _check_names(params, *table)
-    _check_range(inputs["ids"], "ids", V)
-    _check_range(inputs["t"], "t", V)
+    inputs = dict(inputs)
+    inputs["ids"] = _integers(inputs["ids"], "ids", V)
+    inputs["t"] = _integers(inputs["t"], "t", V)
     if S > S_max:
         excess = f"S = {S} is more than S_max = {S_max}"
         raise ValueError(f"{excess}: the table must have a row for every position")
@@ -708,17 +709,24 @@ def _array(arrays: Mapping[str, Array], name: str, axes: int) -> Array:
     return arrays[name]
 
 
-def _check_range(ids: Array, name: str, below: int, *left_out: int) -> None:
-    """Refuse integers outside 0 … below - 1: NumPy counts negatives from the end."""
+def _integers(ids: Array, name: str, below: int | None, *left_out: int) -> Array:
+    """Widen integers to int64, and refuse those outside 0 … below - 1.
+
+    NumPy counts negatives from the end. In a narrow type `k - 1` and `k * k` wrap.
+    """
     if ids.dtype.kind not in "iub":
         raise ValueError(f"{name} should be integers, not {ids.dtype}")
-    outside = (ids < 0) | (ids >= below)
+    wide = ids.astype(np.int64, copy=False)
+    if below is None:
+        return wide
+    outside = (wide < 0) | (wide >= below)
     for number in left_out:
-        outside &= ids != number
+        outside &= wide != number
     if outside.any():
         place = [int(axis) for axis in np.argwhere(outside)[0]]
-        found = f"{name}{place} is {ids[tuple(place)]}"
+        found = f"{name}{place} is {int(ids[tuple(place)])}"
         raise ValueError(f"{found}, expected integers from 0 to {below - 1}")
+    return wide
 
 
 def _pick(x: Array, ids: Array) -> Array:

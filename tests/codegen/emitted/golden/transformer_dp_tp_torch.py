@@ -510,8 +510,9 @@ def forward(
     shapes["t"] = (B // N_D, S)
     _check(inputs, params, shapes)
     _check_names(params, *table)
-    _check_range(inputs["ids"], "ids", V)
-    _check_range(inputs["t"], "t", V)
+    inputs = dict(inputs)
+    inputs["ids"] = _integers(inputs["ids"], "ids", V)
+    inputs["t"] = _integers(inputs["t"], "t", V)
     if D % N_T:
         raise ValueError(f"D/N_T = {D}/{N_T} is not a whole number")
     if D % N_H:
@@ -990,24 +991,31 @@ def _unpacked(kept: Any, tensors: Iterator[Array]) -> Any:
     return kept
 
 
-def _check_range(ids: Array, name: str, below: int, *left_out: int) -> None:
-    """Refuse integers outside 0 … below - 1: torch counts negatives from the end.
+def _integers(ids: Array, name: str, below: int | None, *left_out: int) -> Array:
+    """Widen integers to int64, and refuse those outside 0 … below - 1.
 
-    A GPU reports them later, so that nothing waits for it. Traces are not checked.
+    torch counts negatives from the end. In a narrow type `k - 1` and `k * k` wrap.
+    A GPU reports them later, so that nothing waits for it. A trace knows no number:
+    there they become 2**31 - 1, which no axis has, so that a lookup fails.
     """
     if ids.is_floating_point():
         raise ValueError(f"{name} should be integers, not {ids.dtype}")
-    if torch.compiler.is_compiling() or ids.is_meta:
-        return
-    outside = (ids < 0) | (ids >= below)
+    wide = ids.to(torch.int64)
+    if below is None or wide.is_meta:
+        return wide
+    outside = (wide < 0) | (wide >= below)
     for number in left_out:
-        outside &= ids != number
+        outside &= wide != number
+    if torch.compiler.is_compiling():
+        return torch.where(outside, 2**31 - 1, wide)
     expected = f"expected integers from 0 to {below - 1}"
-    if ids.is_cuda:
+    if wide.is_cuda:
         torch.ops.aten._assert_async.msg(outside.sum() == 0, f"{name}: {expected}")
     elif outside.any():
         place = [int(axis) for axis in outside.nonzero()[0]]
-        raise ValueError(f"{name}{place} is {ids[tuple(place)].item()}, {expected}")
+        found = f"{name}{place} is {int(ids[tuple(place)].item())}"
+        raise ValueError(f"{found}, {expected}")
+    return wide
 
 
 def _pick(x: Array, ids: Array) -> Array:

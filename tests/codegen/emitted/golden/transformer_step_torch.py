@@ -162,7 +162,8 @@ def step(
     _check({}, cache, {name: shape for name, (shape, _) in cached.items()})
     _check_names(params, *table)
     _check_names(cache, *cached)
-    _check_range(inputs["ids"], "ids", V)
+    inputs = dict(inputs)
+    inputs["ids"] = _integers(inputs["ids"], "ids", V)
     if S + T > S_max:
         excess = f"S + T = {S + T} is more than S_max = {S_max}"
         raise ValueError(f"{excess}: the table must have a row for every position")
@@ -330,21 +331,28 @@ def _array(arrays: Mapping[str, Array], name: str, axes: int) -> Array:
     return arrays[name]
 
 
-def _check_range(ids: Array, name: str, below: int, *left_out: int) -> None:
-    """Refuse integers outside 0 … below - 1: torch counts negatives from the end.
+def _integers(ids: Array, name: str, below: int | None, *left_out: int) -> Array:
+    """Widen integers to int64, and refuse those outside 0 … below - 1.
 
-    A GPU reports them later, so that nothing waits for it. Traces are not checked.
+    torch counts negatives from the end. In a narrow type `k - 1` and `k * k` wrap.
+    A GPU reports them later, so that nothing waits for it. A trace knows no number:
+    there they become 2**31 - 1, which no axis has, so that a lookup fails.
     """
     if ids.is_floating_point():
         raise ValueError(f"{name} should be integers, not {ids.dtype}")
-    if torch.compiler.is_compiling() or ids.is_meta:
-        return
-    outside = (ids < 0) | (ids >= below)
+    wide = ids.to(torch.int64)
+    if below is None or wide.is_meta:
+        return wide
+    outside = (wide < 0) | (wide >= below)
     for number in left_out:
-        outside &= ids != number
+        outside &= wide != number
+    if torch.compiler.is_compiling():
+        return torch.where(outside, 2**31 - 1, wide)
     expected = f"expected integers from 0 to {below - 1}"
-    if ids.is_cuda:
+    if wide.is_cuda:
         torch.ops.aten._assert_async.msg(outside.sum() == 0, f"{name}: {expected}")
     elif outside.any():
         place = [int(axis) for axis in outside.nonzero()[0]]
-        raise ValueError(f"{name}{place} is {ids[tuple(place)].item()}, {expected}")
+        found = f"{name}{place} is {int(ids[tuple(place)].item())}"
+        raise ValueError(f"{found}, {expected}")
+    return wide

@@ -432,8 +432,9 @@ def forward(
     shapes["t"] = (B, S)
     _check(inputs, params, shapes)
     _check_names(params, *table)
-    _check_range(inputs["ids"], "ids", V)
-    _check_range(inputs["t"], "t", V)
+    inputs = dict(inputs)
+    inputs["ids"] = _integers(inputs["ids"], "ids", V)
+    inputs["t"] = _integers(inputs["t"], "t", V)
     if S > S_max:
         excess = f"S = {S} is more than S_max = {S_max}"
         raise ValueError(f"{excess}: the table must have a row for every position")
@@ -493,8 +494,8 @@ class Model(torch.nn.Module):
         V = self.E.shape[0]
         B, S = _array(inputs, "ids", 2).shape
         _check(inputs, {}, {"ids": (B, S), "t": (B, S)})
-        _check_range(ids, "ids", V)
-        _check_range(t, "t", V)
+        ids = _integers(ids, "ids", V)
+        t = _integers(t, "t", V)
         if seed is None and self.training:
             seed = torch.randint(2**62, (), device=ids.device)
         X = LMPart1Step.apply(("E", "P"), ids, self.E, self.P)
@@ -1180,24 +1181,31 @@ def _unpacked(kept: Any, tensors: Iterator[Array]) -> Any:
     return kept
 
 
-def _check_range(ids: Array, name: str, below: int, *left_out: int) -> None:
-    """Refuse integers outside 0 … below - 1: torch counts negatives from the end.
+def _integers(ids: Array, name: str, below: int | None, *left_out: int) -> Array:
+    """Widen integers to int64, and refuse those outside 0 … below - 1.
 
-    A GPU reports them later, so that nothing waits for it. Traces are not checked.
+    torch counts negatives from the end. In a narrow type `k - 1` and `k * k` wrap.
+    A GPU reports them later, so that nothing waits for it. A trace knows no number:
+    there they become 2**31 - 1, which no axis has, so that a lookup fails.
     """
     if ids.is_floating_point():
         raise ValueError(f"{name} should be integers, not {ids.dtype}")
-    if torch.compiler.is_compiling() or ids.is_meta:
-        return
-    outside = (ids < 0) | (ids >= below)
+    wide = ids.to(torch.int64)
+    if below is None or wide.is_meta:
+        return wide
+    outside = (wide < 0) | (wide >= below)
     for number in left_out:
-        outside &= ids != number
+        outside &= wide != number
+    if torch.compiler.is_compiling():
+        return torch.where(outside, 2**31 - 1, wide)
     expected = f"expected integers from 0 to {below - 1}"
-    if ids.is_cuda:
+    if wide.is_cuda:
         torch.ops.aten._assert_async.msg(outside.sum() == 0, f"{name}: {expected}")
     elif outside.any():
         place = [int(axis) for axis in outside.nonzero()[0]]
-        raise ValueError(f"{name}{place} is {ids[tuple(place)].item()}, {expected}")
+        found = f"{name}{place} is {int(ids[tuple(place)].item())}"
+        raise ValueError(f"{found}, {expected}")
+    return wide
 
 
 def _pick(x: Array, ids: Array) -> Array:
