@@ -25,7 +25,14 @@ _LEFTOVER: Final = re.compile(r"\..*\.(\d+)\.xg-(?:new|old)")
 def read(path: Path) -> bytes:
     """Return the bytes of `path`; raises FileError."""
     with file_errors("read"):
+        refuse_special(path)
         return path.read_bytes()
+
+
+def refuse_special(path: Path) -> None:
+    """Raise FileError for a pipe, a socket or a device, which may never end."""
+    if path.exists() and not path.is_file() and not path.is_dir():
+        raise FileError(f"cannot read {path}: it is not an ordinary file")
 
 
 def write(path: Path, data: Content) -> None:

@@ -161,6 +161,10 @@ def read(path: Path) -> Names:
     """Return what a file of names says; raises FileError, InputError where it makes no sense."""
     try:
         return _names(path, tomllib.loads(files.read(path).decode()))
+    except RecursionError:
+        raise InputError(
+            f"{path} is no file of names: its brackets are nested too deeply"
+        ) from None
     except (ValueError, TypeError, AttributeError) as error:
         raise InputError(f"{path} is no file of names: {error}") from error
 

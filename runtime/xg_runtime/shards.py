@@ -17,7 +17,7 @@ from typing import Final, Literal, TypeAlias
 import numpy as np
 
 from xg_runtime.errors import InputError
-from xg_runtime.files import file_errors
+from xg_runtime.files import file_errors, refuse_special
 from xg_runtime.module import Array
 
 TokenType: TypeAlias = Literal["uint16", "uint32"]
@@ -60,6 +60,7 @@ def read(paths: Sequence[Path], type_: TokenType | None, size: int) -> Shards:
     parts: list[Array] = []
     for path in paths:
         with file_errors("read"):
+            refuse_special(path)
             content = np.fromfile(path, np.uint8)
         sha256.update(content.data)
         ids = _tokens(path, content, type_)

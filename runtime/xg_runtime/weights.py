@@ -146,6 +146,7 @@ def _one_file(path: Path) -> Arrays:
         raise FileError(f"{path}: weights are a .safetensors file, its index, a folder, or an .npz")
     try:
         with files.file_errors("read"):
+            files.refuse_special(path)
             # Windows replaces no file that is mapped.
             is_mapped = os.name == "posix"
             return tensorfile.mapped(path) if is_mapped else tensorfile.unpack(path.read_bytes())
@@ -155,6 +156,7 @@ def _one_file(path: Path) -> Arrays:
 
 def _settings(path: Path) -> dict[str, str | int]:
     """The settings that `write_params` has stored in a file."""
+    files.refuse_special(path)
     with files.file_errors("read"), path.open("rb") as file:
         length = file.read(8)
         header = length + file.read(int.from_bytes(length, "little"))

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import signal
 from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
 import pytest
 from cli.conftest import Xg
+from deadline import deadline
 
 from xg.diagnostics.limits import Executions, ListedRounds
 from xg_runtime import arrays
@@ -39,9 +39,8 @@ NUMBERS = "10^9", "2^63"
 
 @pytest.fixture(autouse=True)
 def _deadline() -> Iterator[None]:
-    signal.alarm(SECONDS)
-    yield
-    signal.alarm(0)
+    with deadline(SECONDS):
+        yield
 
 
 def write(folder: Path, text: str, rounds: str) -> None:

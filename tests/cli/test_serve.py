@@ -12,7 +12,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Generator, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -24,7 +24,7 @@ from pages.explorer.pages import later
 from xg.cli.dispatch import command_of, parser_of
 from xg.cli.live.board import Board, LiveFile, LivePage
 from xg.cli.live.drawing import LiveDrawing
-from xg.cli.live.server import LiveServer
+from xg.cli.live.server import CONNECTIONS, PATIENCE, LiveServer
 from xg.driver import compile_project
 from xg.frontend.project import read_project
 from xg.pages.explorer import NOT_YET, explore
@@ -39,6 +39,7 @@ class Client:
 
     port: int
     secret: str
+    board: Board = field(default_factory=lambda: Board([]))
 
     def get(
         self, path: str = "", method: str = "GET", host: str | None = None, **headers: str
@@ -78,9 +79,35 @@ def client() -> Iterator[Client]:
     board.put(0, LiveFile("a.xg", pages=(LivePage("A", PAGE, 7, is_quick=True),)))
     server = LiveServer(board)
     server.start()
-    yield Client(server.server_port, server.secret)
+    yield Client(server.server_port, server.secret, board)
     server.shutdown()
     server.server_close()
+
+
+@pytest.mark.parametrize("said", [b"", b"GET / HTTP/1.1\r\nX: "], ids=["idle", "unfinished"])
+def test_connections_that_ask_nothing_keep_nobody_out(client: Client, said: bytes) -> None:
+    idle = [socket.create_connection(("127.0.0.1", client.port)) for _ in range(2 * CONNECTIONS)]
+    for each in idle:
+        with suppress(OSError):
+            each.sendall(said)
+    begun = time.perf_counter()
+    assert client.get()[0] == 200
+    states = client.states()
+    assert next(states)
+    assert time.perf_counter() - begun < PATIENCE / 4
+    for each in idle:
+        each.close()
+
+
+def test_who_reads_the_news_is_not_sent_away(client: Client) -> None:
+    states = client.states()
+    assert next(states)
+    idle = [socket.create_connection(("127.0.0.1", client.port)) for _ in range(2 * CONNECTIONS)]
+    assert client.get()[0] == 200
+    for each in idle:
+        each.close()
+    client.board.put(0, LiveFile("b.xg"))
+    assert next(states)[0]["name"] == "b.xg"
 
 
 # ---- who gets what ------------------------------------------------------------------------------

@@ -59,6 +59,35 @@ def test_rubbish_is_answered_and_survived(tmp_path: Path) -> None:
     assert editor.quit() == (0, "")
 
 
+@pytest.mark.parametrize(
+    ("message", "identity", "code"),
+    [
+        (b"{not json", None, -32700),
+        (b"[" * 100_000, None, -32700),
+        (b"\xff\xfe", None, -32700),
+        (b"[1, 2]", None, -32600),
+        (b"3", None, -32600),
+        (b'{"id": 7, "method": "textDocument/hover", "params": {}}', 7, -32600),
+        (b'{"jsonrpc": "1.0", "id": 8, "method": "shutdown"}', 8, -32600),
+        (
+            b'{"jsonrpc": "2.0", "id": 9, "method": "textDocument/hover", "params": {"a": 3}}',
+            9,
+            -32602,
+        ),
+        (b'{"jsonrpc": "2.0", "id": "a", "method": ["no text"]}', "a", -32603),
+    ],
+)
+def test_a_malformed_request_is_answered(
+    tmp_path: Path, message: bytes, identity: int | str | None, code: int
+) -> None:
+    editor = Editor(tmp_path)
+    editor.send_bytes(b"Content-Length: %d\r\n\r\n" % len(message) + message)
+    found = editor.wait(lambda each: "error" in each)
+    assert (found["id"], found["error"]["code"]) == (identity, code)
+    assert editor.open("good.xg", GOOD) == []
+    assert editor.quit() == (0, "")
+
+
 def test_leaving_without_a_goodbye_is_an_error(tmp_path: Path) -> None:
     editor = Editor(tmp_path)
     editor.tell("exit")

@@ -81,7 +81,7 @@ def _named(file: str) -> Iterator[Path]:
     """The files that a file with errors uses, in any folder, those too that are not there yet."""
     path = named_file(file)
     try:
-        source = read(path, file, regular=False)
+        source = read(path, file)
     except (UnreadableFile, DiagnosticError):
         return
     reading = read_edited(path.resolve(), source, {})

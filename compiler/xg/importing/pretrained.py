@@ -95,7 +95,7 @@ def _config(folder: Path) -> Mapping[str, Any]:
         raise _refusal(folder, f"it has no {CONFIG}, which says what the model is")
     try:
         config: Any = json.loads(path.read_bytes())
-    except ValueError:
+    except (ValueError, RecursionError):
         raise _refusal(folder, f"its {CONFIG} is no JSON") from None
     if not isinstance(config, dict):
         raise _refusal(folder, f"its {CONFIG} is no table of names")

@@ -12,7 +12,6 @@ from types import SimpleNamespace
 from typing import Any, TypeAlias, cast
 
 from lark import Tree, UnexpectedToken
-from lark.lexer import LexerThread
 from lark.parse_tree_builder import ParseTreeBuilder
 from lark.parsers.lalr_interactive_parser import InteractiveParser
 from lark.parsers.lalr_parser_state import ParseConf, ParserState
@@ -100,7 +99,7 @@ class Reader:
 
     def expected(self) -> frozenset[str]:
         """The kinds of all tokens that could come next."""
-        return frozenset(self._parser.accepts())
+        return frozenset(kind for kind in self.choices if kind.isupper() and self.fits([kind]))
 
     def awaits(self, symbol: str) -> bool:
         """Whether a `symbol` of the grammar could begin at some place that is still open."""
@@ -141,8 +140,11 @@ class _Language(local):
 
     def parser(self) -> _Parser:
         """A parser at the start of a text."""
-        tokens = LexerThread.from_custom_input(cast("Any", None), "")  # they are fed one by one
-        return InteractiveParser(None, ParserState(self._conf, tokens), tokens)
+        # Lark's own `parse_interactive` would need its `Lark`, which takes much longer to load than
+        # our table. Tokens are fed one by one, so there is no lexer, whose interface is not public.
+        return cast("_Parser", InteractiveParser)(
+            None, cast("Any", ParserState)(self._conf, None), None
+        )
 
     def _action(self, rule: str) -> Callable[[list[object]], object]:
         action = getattr(ModuleBuilder, rule)

@@ -16,14 +16,16 @@ from http import HTTPStatus
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from importlib.resources import files
 from secrets import token_urlsafe
+from socket import SHUT_RDWR
 from socketserver import TCPServer
-from threading import BoundedSemaphore, Thread
+from threading import BoundedSemaphore, Lock, Thread
 from typing import Any, Final
 
 from xg.cli.live.board import Board
 
 ADDRESS: Final = "127.0.0.1"
 CONNECTIONS: Final = 64  # at a time; others wait for the operating system
+HASTE: Final = 0.01  # seconds until an idle connection makes room for a new one
 PATIENCE: Final = 20.0  # seconds, for a client that neither sends nor reads
 BEAT: Final = 5.0  # seconds until a client without news hears that it is still served
 ASSETS: Final[Mapping[str, tuple[str, str]]] = {
@@ -58,6 +60,8 @@ class LiveServer(ThreadingHTTPServer):
         self.secret = token_urlsafe(24)
         self.ticket: str | None = None
         self._free = BoundedSemaphore(CONNECTIONS)
+        self._idle: dict[Any, None] = {}  # connections without a request, the oldest first
+        self._lock = Lock()
         super().__init__((ADDRESS, port), _Handler)
 
     @property
@@ -88,8 +92,18 @@ class LiveServer(ThreadingHTTPServer):
         self.server_name, self.server_port = ADDRESS, self.server_address[1]
 
     def process_request(self, request: Any, client_address: Any) -> None:  # noqa: ANN401 - as there
-        """Answer in a thread, when there may be one more."""
-        self._free.acquire()
+        """Answer in a thread; if there are too many, end the one that has been idle longest.
+
+        Otherwise connections that say nothing, of anybody on this machine, keep the owner out.
+        """
+        self.set_idle(request, is_idle=True)
+        while not self._free.acquire(timeout=HASTE):
+            with self._lock:
+                oldest = next((each for each in self._idle if each is not request), None)
+            if oldest is not None:
+                self.set_idle(oldest, is_idle=False)
+                with suppress(OSError):
+                    oldest.shutdown(SHUT_RDWR)
         super().process_request(request, client_address)
 
     def process_request_thread(self, request: Any, client_address: Any) -> None:  # noqa: ANN401
@@ -97,7 +111,15 @@ class LiveServer(ThreadingHTTPServer):
         try:
             super().process_request_thread(request, client_address)
         finally:
+            self.set_idle(request, is_idle=False)
             self._free.release()
+
+    def set_idle(self, request: Any, *, is_idle: bool) -> None:  # noqa: ANN401 - a socket
+        """Note whether a connection waits for a request of somebody who knows the secret."""
+        with self._lock:
+            self._idle.pop(request, None)
+            if is_idle:
+                self._idle[request] = None
 
     def handle_error(self, request: Any, client_address: Any) -> None:  # noqa: ANN401 - as there
         """Nothing: a client that is gone needs no answer, and no one else one about it."""
@@ -108,9 +130,17 @@ class _Handler(BaseHTTPRequestHandler):
     protocol_version = "HTTP/1.1"
     timeout = PATIENCE
 
+    def handle_one_request(self) -> None:
+        """Wait for a request and answer it."""
+        self.server.set_idle(self.connection, is_idle=True)
+        super().handle_one_request()
+
     def do_GET(self) -> None:
+        """Answer a request, if it is of somebody who may ask."""
         ticket = self.server.ticket
         rest = self._within() if self._is_asked_here() else None
+        if rest is not None:
+            self.server.set_idle(self.connection, is_idle=False)
         if self._is_asked_here() and ticket and _equal(self.path, f"/{ticket}"):
             self.server.ticket = None
             self._answer(HTTPStatus.SEE_OTHER, b"", {"Location": f"/{self.server.secret}/"})

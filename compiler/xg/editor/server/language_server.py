@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Iterator, Mapping
-from typing import Any, Final
+from typing import Any, Final, cast
 
 from lsprotocol import types
 from pygls.capabilities import get_capability
-from pygls.exceptions import JsonRpcInvalidParams
+from pygls.exceptions import JsonRpcException, JsonRpcInvalidParams
 from pygls.lsp.server import LanguageServer
+from pygls.protocol import LanguageServerProtocol
 
 from xg.diagnostics.source import Span
 from xg.editor.meaning.complete import called_in, complete, word_before
@@ -28,6 +29,46 @@ from xg.editor.server.report import actions, completion_item, hint, signature_of
 from xg.editor.server.session import Client, Session
 from xg.editor.server.workspace import is_shipped
 
+PARSE_ERROR: Final = -32700  # JSON-RPC's codes
+INVALID_REQUEST: Final = -32600
+
+
+class XgProtocol(LanguageServerProtocol):
+    """The protocol of pygls, which also answers messages that are no proper requests."""
+
+    def structure_message(self, data: dict[str, Any]) -> Any:  # noqa: ANN401 - as there
+        """Read a message; a request that cannot be read is answered with an error."""
+        try:
+            return super().structure_message(data)
+        except JsonRpcException as error:
+            if "id" in data and "method" in data:
+                self.refuse(data["id"], error.code, error.message)
+            raise
+
+    def handle_message(self, message: Any) -> None:  # noqa: ANN401 - as there
+        """Handle a message; answer with an error if it is not JSON-RPC."""
+        fields = message_fields(message)
+        if fields.get("jsonrpc") != self.VERSION:
+            self.refuse(fields.get("id"), INVALID_REQUEST, 'a message has "jsonrpc": "2.0"')
+        elif self._shutdown and "id" in fields and "method" in fields:
+            self.refuse(fields["id"], INVALID_REQUEST, "the server is about to end")
+        else:
+            super().handle_message(message)
+
+    def refuse(self, identity: object, code: int, message: str) -> None:
+        """Answer with an error; to what has no usable id of its own, with null."""
+        usable = identity if isinstance(identity, int | str) else None
+        error = {"code": code, "message": message}
+        self._send_data({"jsonrpc": self.VERSION, "id": usable, "error": error})
+
+
+def message_fields(message: Any) -> dict[str, object]:  # noqa: ANN401 - anything of JSON
+    """List what a message says of itself, whether it could be read or not."""
+    if isinstance(message, dict):
+        return cast("dict[str, object]", message)
+    names = ("jsonrpc", "id", "method")
+    return {name: getattr(message, name) for name in names if hasattr(message, name)}
+
 
 class XgServer(LanguageServer):
     """A language server for one editor; `ended_well` once the editor has said good-bye."""
@@ -35,12 +76,14 @@ class XgServer(LanguageServer):
     def __init__(self, version: str) -> None:
         # whole texts: they are small, and no change can be applied differently
         kind = types.TextDocumentSyncKind.Full
-        super().__init__("xg", version, kind)  # pyright: ignore[reportUnknownMemberType] # pygls
+        super().__init__("xg", version, kind, protocol_cls=XgProtocol)  # pyright: ignore[reportUnknownMemberType] # pygls
         self.session = Session(self.text_document_publish_diagnostics, self.report_server_error)
         self.ended_well = False
 
     def report_server_error(self, error: Exception, source: object = None) -> None:
         """Report an error of the server in the editor's log; the session continues."""
+        if source is JsonRpcException and isinstance(error, ValueError | RecursionError):
+            cast("XgProtocol", self.protocol).refuse(None, PARSE_ERROR, "the message is no JSON")
         message = f"xg lsp: {type(error).__name__}: {error}"
         self.window_log_message(types.LogMessageParams(types.MessageType.Error, message))
 

@@ -65,9 +65,7 @@ class Workspace:
         """The program of a file, the same as before where nothing of it has changed."""
         text = texts.get(path)
         try:
-            source = (
-                read(path, path.name, regular=True) if text is None else Source(path.name, text)
-            )
+            source = read(path, path.name) if text is None else Source(path.name, text)
         except (UnreadableFile, DiagnosticError):
             return None
         reading = read_edited(path, source, texts, self.parsed)
@@ -87,7 +85,7 @@ class Workspace:
                 continue
             if known is None or known.stamp != stamp:
                 try:
-                    text = read(path, path.name, regular=True).text
+                    text = read(path, path.name).text
                 except (UnreadableFile, DiagnosticError):  # it uses nothing that anybody knows
                     text = ""
                 known = self._known[path] = KnownFile(stamp, _used(text))

@@ -93,7 +93,7 @@ def read_project(path: str | os.PathLike[str]) -> Project:
     file = named_file(path)
     name = Path(path).as_posix() if file == Path(path) else file.name
     try:
-        source = read(file, name, regular=False)
+        source = read(file, name)
     except UnreadableFile as unfit:
         missing = isinstance(unfit, MissingFile)
         beside = programs_of(file.parent) if missing else ()
@@ -240,7 +240,7 @@ class _ProjectReader:
 
     def _source(self, place: Path, name: str) -> Source:
         text = self.texts.get(place)
-        return read(place, name, regular=True) if text is None else Source(name, text)
+        return read(place, name) if text is None else Source(name, text)
 
     def _follow(self, use: ast.Use, folder: Path, root: Path) -> Path | None:
         """Read the used file, if it is new; return its place, None for an error."""

@@ -87,10 +87,10 @@ class Misplaced(Exception):
         self.problem = problem
 
 
-def read(path: Path, name: str, *, regular: bool) -> Source:
+def read(path: Path, name: str) -> Source:
     """The file as a source called `name`; raises Unfit, and DiagnosticError for a file too long.
 
-    `regular` refuses pipes and devices, which may never end.
+    Pipes and devices are refused, because they may never end; `-` reads standard input.
     """
     try:
         status = path.stat()
@@ -98,7 +98,7 @@ def read(path: Path, name: str, *, regular: bool) -> Source:
             raise UnreadableFile("it is a folder")
         if path.suffix in WRITTEN:
             raise UnreadableFile(f"a file {path.suffix} is no program: those are .xg files")
-        if regular and not stat.S_ISREG(status.st_mode):
+        if not stat.S_ISREG(status.st_mode):
             raise UnreadableFile("it is not an ordinary file")
         with path.open("rb") as file:
             data = file.read(SourceBytes.maximum + 1)
