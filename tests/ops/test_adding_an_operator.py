@@ -14,7 +14,9 @@ from ops.trial import Array, Trial
 
 import xg
 from xg import Program, ops
+from xg.frontend.project import Project, parse_project
 from xg.ir.op import Op
+from xg.verify.plan_proof import prove_ranks
 from xg.verify.reference.interpret import Interpreter
 
 DOCUMENT = Path(__file__).parents[2] / "docs" / "adding-an-operator.md"
@@ -130,3 +132,61 @@ def _arrays() -> tuple[dict[str, Array], dict[str, Array], dict[str, Array]]:
 
 def test_it_is_gone_without_its_file() -> None:
     assert ops.find("RMS") is None
+
+
+# ---- an operator that sums over ranks, its gradient derived --------------------------------------
+
+LOG_SUM_EXP = """\
+from xg.ir.op import Op
+from xg.ir.prim import exp, log, reduce_max, reduce_sum, reshape, {imports}
+from xg.ir.use import Data
+
+def forward(z):
+    peak = reduce_max(z)
+    top = {top}
+    return reshape(log(reduce_sum(exp(z - top))) + top, z.shape[:-1])
+
+OP = Op(glyph="LSE", name="log_sum_exp", family="reduce", data=(Data("z"),), forward=forward,
+        sums_over_ranks=True)
+"""
+LOGITS = """\
+dim B, D, V
+mesh N_D = 2, N_T = 2
+
+block Logits(X [B, D]) -> Y [B] {
+    param W [D, V]
+    X -> •<=W -> LSE : Y
+}
+plan Vocabulary of Logits {
+    W [D, V/N_T]
+}
+plan Rows of Logits {
+    X [B/N_D, D]
+}
+plan Inner of Logits {
+    W [D/N_T, V]
+}
+plan Both = Rows × Vocabulary
+"""
+
+
+@pytest.fixture(params=["peak", "stop(peak)", 'where(peak > float("-inf"), peak, 0.0)'])
+def log_sum_exp(
+    request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> Iterator[Project]:
+    text = LOG_SUM_EXP.format(imports="stop, where", top=request.param)
+    (tmp_path / "log_sum_exp.py").write_text(text, encoding="utf-8")
+    monkeypatch.setattr(ops, "__path__", [*ops.__path__, str(tmp_path)])
+    ops.table.cache_clear()
+    yield parse_project(LOGITS.encode())
+    sys.modules.pop("xg.ops.log_sum_exp", None)
+    monkeypatch.undo()
+    ops.table.cache_clear()
+
+
+@pytest.mark.parametrize("plan", ["Vocabulary", "Rows", "Inner", "Both"])
+def test_a_derived_gradient_is_proven_where_it_sums_over_ranks(
+    log_sum_exp: Project, plan: str
+) -> None:
+    proof = prove_ranks(log_sum_exp, "Logits", plan, {}, 0, exact=False)
+    assert proof.passed

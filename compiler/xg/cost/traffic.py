@@ -25,7 +25,7 @@ from xg.ir.instances import Symbols, inside
 from xg.ir.mesh_axes import axes_over, axis_of, ranks_over
 from xg.ir.placement import PARTIAL, AxisState, Placement
 from xg.ir.tensor import Shape, TensorType
-from xg.sharding.type_body import type_body
+from xg.sharding.type_body import type_body, type_step
 
 Pass = Literal["forward", "backward", "shared"]
 Kind = Literal[
@@ -165,9 +165,7 @@ class _Pass:
             yield from self._around(step, body)
             return
         typings = {
-            axis: type_body(
-                body, [self._placement(v)[axis] for v in step.inputs], axis, collects=True
-            )
+            axis: type_step(step.op, body, [self._placement(v)[axis] for v in step.inputs], axis)
             for axis in self.program.mesh
         }
         for expr in body.order():

@@ -86,7 +86,8 @@ class Op:
     `brackets` says whether a file may name axes behind it, or map them to others.
     A `derived` operator is one that only the compiler inserts; a `local` one computes on a rank's
     part what on the whole another body does. The body of one that `sums_over_ranks` does so where a
-    nonlinear primitive needs the global value, in both passes.
+    nonlinear primitive needs the global value, in both passes. One that `is_adjoint` belongs to a
+    backward pass, so nothing in its body is differentiated again.
     `limits` refuses numbers that it cannot have: those of a text, and of sizes that have theirs.
     `moves` says of own tensors which cache each approaches in training, by the `momentum`.
     `forward` takes the operands in order (None for an absent one) and the attributes by name;
@@ -109,6 +110,7 @@ class Op:
     derived: bool = False
     local: bool = False
     sums_over_ranks: bool = False
+    is_adjoint: bool = False
     moves: Mapping[str, str] = field(default_factory=dict[str, str])
     limits: Callable[[Mapping[str, float]], Misuse | None] | None = None
     configure: Callable[[Use], Attrs] | None = None
@@ -232,6 +234,7 @@ class Op:
             data=tuple(Data(str(expr.name), "any") for expr in free),
             outputs=tuple(f"d{name}" for name in chosen),
             sums_over_ranks=self.sums_over_ranks,
+            is_adjoint=True,
             describe=lambda _: Description(
                 f"gradient of {self.name}", self.description(attrs).gradient, ""
             ),

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 
 from xg.diagnostics.lazy_dataclass import dataclass, field
 from xg.ir.body import Body
 from xg.ir.collective_prims import AROUND
 from xg.ir.mesh_axes import axes_over
-from xg.ir.placement import CONSTANT, GATE, INVARIANT, REPLICATED, AxisState
+from xg.ir.op import Op
+from xg.ir.placement import CONSTANT, GATE, INVARIANT, LARGEST, REPLICATED, AxisState
 from xg.ir.prim import COMPARE, RANDOM, Expr
 from xg.sharding.argument import IllTyped, PlacedArgument, Rule
 from xg.sharding.gates import gate_rule
@@ -35,42 +37,59 @@ class Typing:
         return self.collected.get(id(expr), self.states[id(expr)])
 
 
+def type_step(op: Op, body: Body, operands: Sequence[AxisState], axis: str) -> Typing:
+    """Type the body of one use of an operator, or raise IllTyped."""
+    collects, adjoint = op.sums_over_ranks, op.is_adjoint
+    return type_body(body, operands, axis, collects=collects, adjoint=adjoint)
+
+
 def type_body(
-    body: Body, operands: Sequence[AxisState], axis: str, *, collects: bool = False
+    body: Body,
+    operands: Sequence[AxisState],
+    axis: str,
+    *,
+    collects: bool = False,
+    adjoint: bool = False,
 ) -> Typing:
-    """The states of a body's expressions over a mesh axis, or IllTyped.
+    """Type a body's expressions over a mesh axis, or raise IllTyped.
 
     `collects` lets the body sum over ranks where a nonlinear primitive needs the global value. The
-    sum is computed once in meaning, if its result is, as a loss; else each rank uses it. Operands
-    are not summed here, nor expressions linear in them: both passes read them, so that is done
-    once, before the step.
+    sum is computed once in meaning, if its result is, as a loss; else each rank uses it. In an
+    `adjoint` nothing is differentiated again, so both mean the same. Operands are not summed here,
+    nor expressions linear in them: both passes read them, so that is done once, before the step.
     """
     if not collects or any(state.kind in "PM" for state in operands):
-        return _typed(body, operands, axis, None)
-    try:
-        return _typed(body, operands, axis, INVARIANT)
-    except IllTyped:
-        return _typed(body, operands, axis, REPLICATED)
-
-
-def _typed(body: Body, operands: Sequence[AxisState], axis: str, whole: AxisState | None) -> Typing:
-    typer = _Typer(axis, whole)
-    for expr, state in zip(body.operands, operands, strict=True):
-        typer.states[id(expr)] = state
-        typer.active[id(expr)] = state != CONSTANT and expr.kind == "float"
-    for expr in body.order():
-        if id(expr) not in typer.states:
-            typer.settle(expr)
-    return Typing(typer.states, typer.collected)
+        return _Typer(axis, None).typing(body, operands)
+    if not adjoint:
+        with suppress(IllTyped):
+            return _Typer(axis, INVARIANT).typing(body, operands)
+        return _Typer(axis, REPLICATED).typing(body, operands)
+    with suppress(IllTyped):
+        return _Typer(axis, CONSTANT).typing(body, operands)
+    # A gate shuts a term on each rank. Where the gradient reads the whole sum instead, as that of
+    # a log-sum-exp does, no term is left to shut, and ranks have to agree on the condition.
+    return _Typer(axis, CONSTANT, gated=False).typing(body, operands)
 
 
 @dataclass(slots=True)
 class _Typer:
     axis: str
     whole: AxisState | None  # of what is brought together, None where nothing may be
+    gated: bool = True  # whether each rank shuts its own terms
     states: dict[int, AxisState] = field(default_factory=dict[int, AxisState])
     active: dict[int, bool] = field(default_factory=dict[int, bool])  # a gradient goes through
     collected: dict[int, AxisState] = field(default_factory=dict[int, AxisState])
+
+    def typing(self, body: Body, operands: Sequence[AxisState]) -> Typing:
+        """Type a whole body."""
+        for expr, state in zip(body.operands, operands, strict=True):
+            self.states[id(expr)] = state
+            varies = state != CONSTANT and self.whole != CONSTANT
+            self.active[id(expr)] = varies and expr.kind == "float"
+        for expr in body.order():
+            if id(expr) not in self.states:
+                self.settle(expr)
+        return Typing(self.states, self.collected)
 
     def settle(self, expr: Expr) -> None:
         """Type one expression whose arguments are typed."""
@@ -87,7 +106,8 @@ class _Typer:
             try:
                 if any(arg.state == GATE for arg in args):
                     return gate_rule(expr, args)
-                return self._rule(expr)(expr, args)
+                found = self._rule(expr)(expr, args)
+                return found if self.gated or found != GATE else LARGEST
             except IllTyped as error:
                 every = [place for place, arg in enumerate(args) if arg.state.kind in "PM"]
                 parts = [place for place in error.places if place in every] or every

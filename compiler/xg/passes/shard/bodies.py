@@ -17,7 +17,7 @@ from xg.ir.recent import Recent
 from xg.ir.tensor import TensorType
 from xg.ir.use import Attrs
 from xg.sharding.argument import IllTyped
-from xg.sharding.type_body import type_body
+from xg.sharding.type_body import type_step
 
 
 @dataclass(slots=True)
@@ -81,7 +81,7 @@ class Bodies:
         asked: Asked, axis: str, states: tuple[AxisState, ...]
     ) -> list[AxisState] | IllTyped:
         try:
-            typing = type_body(asked.body, states, axis, collects=asked.op.sums_over_ranks)
+            typing = type_step(asked.op, asked.body, states, axis)
         except IllTyped as refused:
             return refused.with_traceback(None)
         return [typing.of(out) for out in asked.body.outputs]

@@ -16,7 +16,7 @@ from xg.ir.placement import CONSTANT, PARTIAL, AxisState, dual, same, serves
 from xg.ir.tensor import TensorType
 from xg.passes.shard.loop_placement import in_all_rounds, stacked_along, taken_along
 from xg.sharding.argument import IllTyped
-from xg.sharding.type_body import type_body
+from xg.sharding.type_body import type_step
 
 
 class Unsound(Exception):
@@ -152,7 +152,7 @@ class _PlacementChecker:
             return [self._moved(step, states[0])]
         body = step.body(self.types)
         try:
-            typing = type_body(body, states, self.axis, collects=step.op.sums_over_ranks)
+            typing = type_step(step.op, body, states, self.axis)
         except IllTyped as error:
             listing = ", ".join(map(str, states))
             raise Unsound(f"{step.op.glyph} cannot take {listing} over {self.axis}") from error

@@ -26,7 +26,7 @@ from xg.ir.use import Attrs, Misuse, Tensor
 from xg.passes.shard.errors import CutApart
 from xg.sharding.argument import IllTyped
 from xg.sharding.local import localise as local_body
-from xg.sharding.type_body import type_body
+from xg.sharding.type_body import type_step
 
 
 def localise(program: Program, axis: str) -> Program:
@@ -191,7 +191,7 @@ class _LocalGraph:
         states = [self._state(value) for value in step.inputs]
         output_states = [self._state(value) for value in step.outputs]
         try:
-            typing = type_body(body, states, self.axis, collects=step.op.sums_over_ranks)
+            typing = type_step(step.op, body, states, self.axis)
         except IllTyped as error:  # what another mesh axis has made of it before
             raise DiagnosticError.of(self._apart(step, error)) from error
         if not typing.collected and all(state.kind != "S" for state in (*states, *output_states)):
