@@ -226,3 +226,44 @@ def test_parameters_that_a_loop_gives_on_are_summed_once_for_all_rounds(text: st
     assert proof.passed
     assert proof.floats is not None
     assert len(proof.floats.controls) == 2  # of W and of b
+
+
+# ---- states that begin at a number ---------------------------------------------------------------
+
+LATER = """\
+dim B, S, D
+mesh N_T = 2
+
+block Cell(x [B, D], p [D]) -> y [B, D] {
+    state h [B, D] = 0.5
+    state n [B, D] = ones
+
+    h -> tanh                   : a
+    x -> ⊕<-a -> ⊙<-BC(p)       : y
+    next h = y
+    next n = a
+}
+
+block Net(X [B, S, D]) -> Y [B, S, D] {
+    param W [D, D], p [D]
+    X -> •<=W                : A [B, S, D]
+    A, p -> Cell over S as cell : Y, h_S, n_S
+}
+
+plan Columns of Net {
+    W [D, D/N_T]
+    p [D/N_T]
+}
+plan Stored of Net {
+    * [_/N_T, ..] -> [..]
+    X [B/N_T, S, D]
+}
+plan Rows of Net {
+    X [B/N_T, S, D]
+}
+"""
+
+
+@pytest.mark.parametrize("plan", ["Columns", "Stored", "Rows"])
+def test_a_state_takes_what_another_becomes_in_a_later_round(plan: str) -> None:
+    assert prove_ranks(parse_project(LATER.encode()), "Net", plan, {}, 0, exact=False).passed

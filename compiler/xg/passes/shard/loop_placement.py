@@ -8,7 +8,15 @@ from xg.diagnostics.diagnostic import DiagnosticError, Problem
 from xg.ir.collective import FAMILY
 from xg.ir.graph import Apply, Call, Graph, Program, Value
 from xg.ir.loop import Loop
-from xg.ir.placement import CONSTANT, REPLICATED, AxisState, serves, shard
+from xg.ir.placement import (
+    CONSTANT,
+    INVARIANT,
+    PARTIAL,
+    REPLICATED,
+    AxisState,
+    serves,
+    shard,
+)
 from xg.ir.walk import reached
 from xg.passes.shard.calls import (
     CallRequest,
@@ -93,20 +101,29 @@ def _place_loop(loop: Loop, callee: Graph, states: Sequence[AxisState]) -> Placi
         pairs = zip(inputs[fixed:], placed.outputs[kept:], strict=True)
         states = tuple(_going_round(found, left) for found, left in pairs)
         now = (*cast_where(inputs, placed.within & {*range(fixed)})[:fixed], *states)
-        if now == inputs and all(map(serves, placed.outputs[kept:], states)):
+        settled = now == inputs
+        if settled and all(map(serves, placed.outputs[kept:], states)):
             return placed
+        # Every state can become S or R. What is I or C now may still become R when other states
+        # change, and nothing brings R back, so it is prescribed only after all have settled.
+        asked = (state if settled or state.kind in "SR" else None for state in states)
         before = inputs, leaving
-        inputs, leaving = now, (*leaving[:kept], *states)
+        inputs, leaving = now, (*leaving[:kept], *asked)
         assert (inputs, leaving) != before, f"no states of {callee.block} settle over {loop.length}"
 
 
 def _going_round(found: AxisState, left: AxisState) -> AxisState:
-    """The state of what goes round, from those in which a round found it and left it.
+    """Choose the state of what goes round, from those in which a round found it and left it.
 
     One that begins at a number has no gradient there, and one in each later round, unless no
-    operand changes it, as a count of rounds.
+    operand changes it, as a count of rounds. One that is computed once in meaning is cast before
+    the first round if a round leaves what each rank uses.
     """
-    return left if left.kind == "S" or serves(found, left) else found
+    if found == CONSTANT and left == PARTIAL:
+        return INVARIANT
+    if left.kind == "S" or serves(found, left) or (found == INVARIANT and left == REPLICATED):
+        return left
+    return found
 
 
 def refuse_sends(program: Program) -> Iterator[Problem]:
