@@ -27,7 +27,7 @@ from xg.sharding.cut_rows import cut_row
 from xg.sharding.divisibility import check_shares
 from xg.sharding.padding import PaddedCut, padded_cuts, padded_numbers
 from xg.verify.facts import bounds, shard_sizes
-from xg.verify.proof_sizes import verification_sizes
+from xg.verify.proof_sizes import lengths_left_out, verification_sizes
 from xg_runtime.errors import InputError
 
 RANKS: Final = (2, 3)  # along the axes of a mesh, in turn
@@ -67,7 +67,8 @@ def case(project: Project, block: str | None, plan: str | None, settings: Settin
         # What a choice of options leaves unused is cut and bounded as well.
         unused = tuple(dim for dim in shard_sizes(free) if dim.constant is None)
         even, shared = {**own, **padded}, (*_shared(free), *unused)
-        sizes = verification_sizes(whole, even, shared, tuple(bounds(free)))
+        bounded = (*bounds(free), *lengths_left_out(free, whole))  # the file is refused without
+        sizes = verification_sizes(whole, even, shared, bounded)
     except DimError as error:
         raise InputError(f"no sizes that the ranks can share: {error}") from error
     declared = dims_of(project, block)

@@ -42,13 +42,19 @@ def sizes_of_proof(compiled: Compiled, given: Mapping[str, int]) -> Numbers:
     whole = compiled.single_device or compiled.graphs
     assert compiled.history is not None
     _, typed = compiled.history.stages[0]
+    return verification_sizes(
+        whole, given, bounded=(*bounds(typed), *lengths_left_out(typed, whole))
+    )
+
+
+def lengths_left_out(typed: Program, whole: Program) -> tuple[tuple[Dim, Dim], ...]:
+    """Bound by 1 the axes of steps and parameters that no output needs; `whole` has them not."""
     left_out = {
         graph.sizes.expand(dim).substitute(symbols)
         for graph, symbols in instances(typed)
         for dim in axes_of(graph)
     }.difference(size_facts(whole).dims)
-    lengths = ((ONE, dim) for dim in sorted(left_out, key=str))
-    return verification_sizes(whole, given, bounded=(*bounds(typed), *lengths))
+    return tuple((ONE, dim) for dim in sorted(left_out, key=str))
 
 
 def verification_sizes(

@@ -284,3 +284,25 @@ def test_axes_of_one_tensor_differ(plan: str) -> None:
 def test_sizes_that_are_set_have_to_fit() -> None:
     with pytest.raises(DiagnosticError, match="B = 4 is not divisible by N_D = 3"):
         case(project(MODEL), "LM", "DP", {"N_D": 3, "B": 4})
+
+
+DEAD_LINES = """\
+dim B, S, D
+mesh N_T = 2
+
+block Main(X [B, S, D]) -> Y [B, S, D] {
+    param K [3, D/2, D], W [D, D/5]
+    X -> conv[S](K, pad=1, groups=2) : Z
+    X -> •<=W                        : A [B, S, D/5]
+    X -> tanh                        : Y
+}
+plan P of Main {
+    X [B/N_T, S, D]
+}
+"""
+
+
+def test_sizes_are_whole_in_lines_that_no_output_needs() -> None:
+    found = case(parse_project(DEAD_LINES.encode()), "Main", "P", {})
+    assert found.sizes["D"] % 10 == 0
+    assert proof_of(parse_project(DEAD_LINES.encode()), "Main", "P", {}).passed
