@@ -56,7 +56,6 @@ class ProcessMesh(RankMesh):
         super().__init__(grid, grid.number(devices.get_coordinate() or ()))
         self.devices = devices
         self.again = again
-        self._joint: dict[str, Any] = {}
         # By torch's number of a rank and the name of what is sent:
         self._sent: defaultdict[tuple[int, str], Lengths] = defaultdict(Lengths)
         self._received: defaultdict[tuple[int, str], Lengths] = defaultdict(Lengths)
@@ -64,6 +63,7 @@ class ProcessMesh(RankMesh):
         self._watched = watched or Watched()
         self._record = self._watched.record
         self._agreement = self._watched.agreement
+        self._groups = self._all_groups()
 
     def __enter__(self) -> ProcessMesh:
         set_process_mesh(self)  # autograd runs code in threads of its own, without our context
@@ -88,29 +88,28 @@ class ProcessMesh(RankMesh):
         with self._failures(call, number):
             copy = not donate and call.kind != "all_gather"  # which copies it by itself
             buffer = flat(x, self.devices.device_type, copy=copy)
-            work, result = begin(call, buffer, self._group(call, number))
+            work, result = begin(call, buffer, self._groups[self.grid.group(self.place, call.axis)])
         self._record.note("runs", self.begun, str(call))
         tensor = shaped(call, result, tuple(x.shape), self.size(call.axis))
         return _UnderWay(self, number, work, tensor, x.dtype)
 
-    def _group(self, call: Call, number: int) -> Any:  # noqa: ANN401 - torch does not name its type
-        """The process group of an axis, or of several together, made when it is first used.
+    def _all_groups(self) -> dict[tuple[int, ...], Any]:
+        """Make the process groups of this rank, by their members: of each axis, and of several.
 
-        To make one, all processes have to come: a rank waits here as in the collective.
+        To make one, all processes have to come, and torch names it by how many each process has
+        made. So every rank makes all of them before its program starts, in the order of the grid:
+        stages of a pipeline run programs of their own, which use groups in another order.
         """
-        over = call.axis
-        if over in self.grid.sizes:
-            return self.devices.get_group(over)
-        if over not in self._joint:
-            self._record.note("waits", number + 1, str(call))
-            timeout = timedelta(seconds=self._watched.timeout)
-            names = [int(name) for name in self.devices.mesh.flatten()]
-            groups = dict.fromkeys(self.grid.group(place, over) for place in range(len(names)))
-            for members in groups:  # every process has to make every group, in this order
-                group = _dist.new_group([names[place] for place in members], timeout=timeout)
-                if self.place in members:
-                    self._joint[over] = group
-        return self._joint[over]
+        timeout = timedelta(seconds=self._watched.timeout)
+        names = [int(name) for name in self.devices.mesh.flatten()]
+        groups: dict[tuple[int, ...], Any] = {}
+        for axis in self.grid.sizes:
+            groups.setdefault(self.grid.group(self.place, axis), self.devices.get_group(axis))
+        for members in self.grid.joint_groups():
+            group = _dist.new_group([names[place] for place in members], timeout=timeout)
+            if self.place in members:
+                groups[members] = group
+        return groups
 
     def diverge(self, axis: str) -> None:
         """Note that from now on ranks along an axis run programs of their own: a pipeline.

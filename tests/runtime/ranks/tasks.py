@@ -176,3 +176,13 @@ def _misbehave(how: str) -> None:
             raise ZeroDivisionError("division by zero")
         case _:
             pass
+
+
+def sums_of_a_stage(options: Json, arrays: Arrays) -> Answer:
+    """The first stage sums over the other axes, as the second never does; then all do."""
+    current().diverge("N_P")
+    found: Arrays = {}
+    if rank("N_P") == 0:
+        found["stage"] = all_reduce(np.array([1.0 + number()]), "N_A*N_B")
+    found["all"] = all_reduce(np.array([1.0 + number()]), "N_P*N_A*N_B")
+    return Answer(found)

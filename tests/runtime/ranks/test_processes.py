@@ -77,6 +77,14 @@ def test_processes_do_what_simulated_ranks_do(
             assert same(answer.arrays[f"{name} N_T float64 torch"], whole)
 
 
+@pytest.mark.usefixtures("warm_ranks")
+def test_stages_use_joint_groups_in_orders_of_their_own() -> None:
+    sizes = {"N_P": 2, "N_A": 2, "N_B": 2}
+    answers = launch(task("sums_of_a_stage"), sizes, Terms(timeout=20))
+    found = [{name: array.tolist() for name, array in each.arrays.items()} for each in answers]
+    assert found == [{"stage": [10.0], "all": [36.0]}] * 4 + [{"all": [36.0]}] * 4
+
+
 def test_a_rank_that_is_killed_ends_the_job_and_loses_no_checkpoint(tmp_path: Path) -> None:
     mark, run = tmp_path / "mark", tmp_path / "run"
     asked = task("saves", {"mark": str(mark), "run": str(run)})
