@@ -18,6 +18,9 @@ import torch
 from tier import some
 
 import xg
+from xg.diagnostics.diagnostic import DiagnosticError
+from xg.diagnostics.lazy_dataclass import replace
+from xg.ir.verify import violations
 
 INTEGERS: Final = (
     *("bool", "uint8", "int32", "int64"),
@@ -122,6 +125,67 @@ def test_products_of_integers_have_64_bits(backend: str) -> None:
     given = {"x": np.zeros(1), "i": np.array([50000], np.int32)}
     outputs, _ = xg.compile(source=text).on_arrays(backend).forward({}, given)
     assert outputs["y"] == [2.5e9]
+
+
+POSITIONS: Final = """
+    dim S
+    op P(x [S]) = x + range[S]*range[S]
+    block R(x [S]) -> y [S] {
+        x -> P : y
+    }
+"""
+CUBE: Final = """
+    dim B, V = SIZE
+    op F(x [B], i [B] in V) = x + i*i*i
+    block C(x [B], i [B] in V) -> y [B] {
+        x -> F<-i : y
+    }
+"""
+
+
+def test_jax_refuses_positions_beyond_its_integers() -> None:
+    program = xg.compile(source=POSITIONS)
+    given = {"x": np.zeros(50_000, np.float32)}
+    module = cast(Any, program.load("jax"))
+    for forward in (module.forward, cast(Any, jax).jit(module.forward)):
+        with pytest.raises(ValueError, match="P computes integers up to 2500000000, and they are"):
+            forward({}, given)
+    outputs, _ = program.on_arrays("jax").forward({}, given)  # in 64 bits
+    assert outputs["y"][-1] == np.float32(49_999**2)
+
+
+def test_integers_beyond_int64_are_refused() -> None:
+    xg.compile(source=CUBE.replace("SIZE", "1000"))
+    with pytest.raises(DiagnosticError, match="V\\^3 = 1000000000000000000000 is more than"):
+        xg.compile(source=CUBE.replace("SIZE", "10000000"))
+
+
+@pytest.mark.parametrize("backend", ["numpy", "torch"])
+def test_a_module_refuses_sizes_with_integers_beyond_int64(backend: str) -> None:
+    text = """
+        dim S
+        op P(x [S]) = x + range[S]*range[S]*range[S]
+        block R(x [S]) -> y [S] {
+            x -> P : y
+        }
+    """
+    source = xg.compile(source=text).source(backend)
+    assert "if S**3 > 9223372036854775807:" in source
+
+
+def test_the_verifier_refuses_integers_without_a_range() -> None:
+    text = """
+        dim B
+        block N(k [B] in 2) -> m [B] in 2 {
+            k -> not : m
+        }
+    """
+    program = xg.compile(source=text).graphs
+    graph = program.main
+    (out,) = graph.outputs
+    types = {**graph.types, out: replace(graph.types[out], range=None)}
+    broken = replace(program, graphs={program.entry: replace(graph, types=types)}, backwards={})
+    assert any("gives m integers without a range" in each for each in violations(broken))
 
 
 def test_a_model_and_its_blocks_widen_integers() -> None:

@@ -126,6 +126,9 @@ class _GraphRules:
             yield f"gives {len(outputs)} results, not {len(step.outputs)}"
             return
         for value, out in zip(step.outputs, outputs, strict=True):
+            if (out.kind == "int") == types[value].is_float:
+                found = "integers without a range" if out.kind == "int" else "a range for floats"
+                yield f"gives {_name(value)} {found}"
             if not self._same(types[value], TensorType(out.shape, types[value].range)):
                 yield f"gives {TensorType(out.shape)}, but {_name(value)} is {types[value]}"
 

@@ -25,7 +25,7 @@ class Dialect:
     without asking, for operators that no expression spells; `prelude` are statements before modules
     with them. `ready` is the function of `kernels` that lays out a parameter as steps read it
     fastest; where it `readies_tied` ones that is done to tables, too, if something else than a
-    look-up reads them.
+    look-up reads them. One that `checks_width` may be set to integers narrower than int64.
     """
 
     spelling: Spelling
@@ -47,3 +47,4 @@ class Dialect:
     prelude: str = ""
     ready: str = ""
     readies_tied: bool = False
+    checks_width: bool = False

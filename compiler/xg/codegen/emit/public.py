@@ -24,7 +24,7 @@ from xg.codegen.emit.module_plan import ModulePlan
 from xg.codegen.emit.moved import moved_function
 from xg.codegen.emit.names import Names, mentioned, spell_symbol
 from xg.codegen.emit.public_params import ParamsWriter
-from xg.codegen.emit.ranges import given_range_lines
+from xg.codegen.emit.ranges import given_range_lines, width_lines
 from xg.codegen.emit.releasing import Releasing
 from xg.codegen.emit.size_limits import limit_lines
 from xg.codegen.emit.spelling import Scope
@@ -82,6 +82,7 @@ class PublicWriter:
         given = self._given_arrays()
         limits = [*limit_lines(self.plan.program, scope), *self.params.whole.lines(given, scope)]
         inside = [*checked_names(self.plan.program), *given_range_lines(self.plan, scope), *limits]
+        inside += width_lines(self.plan, scope) if self.dialect.checks_width else []
         lines = [*self._checked(given, tuple(scope.needed)), *inside]
         fresh = Names(mentioned(lines))
         names = [fresh.fresh(name) for name in graph.output_names]

@@ -6,15 +6,19 @@ from collections.abc import Iterator, Sequence
 
 from xg.codegen.emit.line_breaks import bracketed
 from xg.codegen.emit.module_plan import ModulePlan
+from xg.codegen.emit.names import safe
 from xg.codegen.emit.spelling import Scope
 from xg.codegen.emit.support import private
 from xg.ir.dim import Dim
-from xg.ir.graph import Graph, Value
+from xg.ir.graph import Apply, Graph, Value
+from xg.ir.instances import instances
 from xg.ir.known_sizes import closure
 from xg.ir.loss import ignored
+from xg.ir.size_constraints import reaches_of
 from xg.ir.size_sources import carried_symbols
 
 WIDEN = "integers"
+CHECK = "check_width"
 
 
 def ranges(plan: ModulePlan, graph: Graph) -> Iterator[tuple[Value, Dim | None]]:
@@ -45,6 +49,27 @@ def range_lines(plan: ModulePlan, scope: Scope, texts: Sequence[str], indent: in
         items += [] if left_out is None else [str(left_out)]
         lines += bracketed(f"{by_value[value]} = {private(WIDEN)}(", items, ")", indent)
     return lines
+
+
+def width_lines(plan: ModulePlan, scope: Scope) -> Iterator[str]:
+    """Lines that refuse integers which the narrowest type of the backend may not hold."""
+    graph, seen = plan.program.main, set[Dim]()
+    carried = carried_symbols(graph) | plan.sources.implied(graph)
+    for each, symbols in instances(plan.program):
+        for step in each.steps:
+            bounds = reaches_of(each, step) if isinstance(step, Apply) else []
+            for bound in bounds:
+                reach = graph.sizes.expand(each.sizes.expand(bound).substitute(symbols))
+                names, defined = closure(reach.symbols(), carried, graph.sizes)
+                known = {*carried, *defined, *graph.sizes.defaults}
+                narrow = reach.constant is not None and reach.constant < 2**31
+                if narrow or reach in seen or not known.issuperset(names):
+                    continue
+                seen.add(reach)
+                plan.operators.support[CHECK] = None
+                assert isinstance(step, Apply)
+                items = [scope.size(reach).text, f'"{safe(step.op.glyph)}"']
+                yield from bracketed(f"{private(CHECK)}(", items, ")", 4)
 
 
 def given_range_lines(plan: ModulePlan, scope: Scope) -> list[str]:

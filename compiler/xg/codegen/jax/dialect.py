@@ -34,4 +34,5 @@ JAX: Final = Dialect(
     types=("dtype: DType = jnp.float32",),
     empty="",
     like={"dtype": "dtype"},
+    checks_width=True,
 )

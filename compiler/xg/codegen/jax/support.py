@@ -51,6 +51,15 @@ def integers(ids: Array, name: str, below: int | None, *left_out: int) -> Array:
     return wide
 
 
+def check_width(reach: int, what: str) -> None:
+    """Refuse integers that may become larger than those that JAX is set to."""
+    widest = jnp.iinfo(jnp.asarray(0, int).dtype).max
+    if reach > widest:
+        found = f"{what} computes integers up to {reach}, and they are exact up to {widest}"
+        set_to = "set jax_enable_x64, or write float(i) where they may be larger"
+        raise ValueError(f"{found}: {set_to}")
+
+
 def pad(x: Array, axis: int, start: int, length: int) -> Array:
     """Zeros of the given length along an axis, with `x` from `start` on."""
     widths = [(0, 0)] * x.ndim
