@@ -116,7 +116,7 @@ def test_the_description_has_no_link_that_leads_nowhere(wheel: Path) -> None:
 def test_what_runs_code_is_asked_for_by_nobody_who_does_not_want_it(wheel: Path) -> None:
     needed = _metadata(wheel).get_all("Requires-Dist", [])
     assert any(line.startswith("lark") for line in needed)
-    torch = ["torch; extra == 'onnx'", "torch; extra == 'torch'"]
+    torch = [f"torch>=2.13; extra == '{extra}'" for extra in ("onnx", "torch")]
     assert sorted(line for line in needed if "torch" in line) == torch
     assert [line for line in needed if "jax" in line] == ["jax>=0.10; extra == 'jax'"]
     extras = {backend.runs.extra for backend in backends().values()} - {None}
