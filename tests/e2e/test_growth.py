@@ -15,6 +15,7 @@ from tier import THOROUGH, some
 from xg.driver import Program, compile, compile_project
 from xg.frontend.choices import check_choices
 from xg.frontend.project import parse_project
+from xg.ir.labels import saved_names
 
 AT_MOST = 6.0  # times as long for a program four times as large; 16 would be quadratic
 TRIES = 5
@@ -45,6 +46,15 @@ def compiled(do: Callable[[Program], object]) -> Callable[[str], Callable[[], ob
     return prepare
 
 
+def name_saved(program: Program) -> object:
+    return saved_names(program.graphs, program.graphs.entry)
+
+
+def flat(count: int) -> str:
+    """A chain without labels."""
+    return "dim B\nblock F(X [B]) -> Y [B] {\n    X" + " -> tanh" * count + " : Y\n}\n"
+
+
 def seconds(do: Callable[[], object]) -> float:
     gc.collect(1)  # all that other tests have kept would take longer than what is measured
     began = time.process_time()
@@ -59,6 +69,7 @@ def seconds(do: Callable[[], object]) -> float:
         pytest.param(blocks, 200, check, id="check blocks"),
         pytest.param(calls, 250, check, id="check calls"),
         pytest.param(chain, 200, compiled(lambda p: p.source("numpy")), id="emit a chain"),
+        pytest.param(flat, 1_000, compiled(name_saved), id="name what a flat chain saves"),
         pytest.param(calls, 64, compiled(lambda p: p.source("torch")), id="emit calls"),
         pytest.param(chain, 250, compiled(lambda p: p.dot("backward")), id="draw a chain"),
         pytest.param(chain, 100, compiled(lambda p: p.cost()), id="count a chain"),

@@ -49,6 +49,7 @@ def saved_names(program: Program, key: str) -> dict[Value, str]:
     bases = names_by_label(graph)
     taken = {value.name for value in graph.types if value.name}
     names: dict[Value, str] = {}
+    free: dict[tuple[str, int], int] = {}  # from a number on, the first that may be free
     values = [value for step in graph.steps for value in step.outputs if value in read]
     caches = Counter(value.name for value in values if value.role == "cache")
     for value in values:
@@ -56,9 +57,11 @@ def saved_names(program: Program, key: str) -> dict[Value, str]:
         if not stem or (value.name is not None and caches[value.name] < 2):
             continue
         name, stem, number = _in_front_of(stem) if value.name is None else (stem, stem, 2)
+        first, number = number, free.get((stem, number), number)
         while name in taken:
             name = f"{stem}_{number}"
             number += 1
+        free[stem, first] = number
         names[value] = name
         taken.add(name)
     return names
