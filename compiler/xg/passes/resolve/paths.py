@@ -15,11 +15,12 @@ from xg.syntax.tree import walk
 
 @dataclass(frozen=True, slots=True)
 class End:
-    """Where a path ends: the dims that its blocks have of their own, if at parameters or calls."""
+    """The end of a path: the dims that its blocks have of their own, and what is there."""
 
     dims: frozenset[str]
     is_param: bool
     is_call: bool = False
+    is_input: bool = False  # of every block that the path reaches
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,7 +59,8 @@ class Places:
             names = [name for place in places for name in sorted(self._of(place)[1])]
             raise Refused(_nothing(steps, last, "value", tuple(names)))
         is_param = any(param.name.name == last.name for block in blocks for param in block.params)
-        return End(dims, is_param)
+        is_input = all(any(port.name.name == last.name for port in b.data) for b in blocks)
+        return End(dims, is_param, is_input=is_input)
 
     def _of(self, located: LocatedBlock) -> tuple[list[tuple[str, _Step]], frozenset[str]]:
         """The calls and the values of a block."""

@@ -199,6 +199,16 @@ class MemoryOfParam(ProblemAt):
         return gathered, f"name an edge by its label, or a call: layers {self.word}"
 
 
+class AgainOfInput(ProblemAt):
+    """An input that is to be computed again: the block that it arrives in does not compute it."""
+
+    code = "XG0279"
+    title = "{name} is an input, which its block does not compute"
+    label = "the backward pass finds it as it arrived"
+    fix = "write `again` for an edge inside the block, or for a call: layers again"
+    name: str
+
+
 class HoldOfNoParam(ProblemAt):
     """Something that is to be held for all passes of a step, and is no parameter."""
 

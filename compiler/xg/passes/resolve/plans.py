@@ -13,6 +13,7 @@ from xg.passes.resolve.errors import Refused
 from xg.passes.resolve.expressions import ExpressionReader
 from xg.passes.resolve.paths import End, Places, reachable
 from xg.passes.resolve.plan_errors import (
+    AgainOfInput,
     CircularPlan,
     HoldOfNoParam,
     MemoryOfParam,
@@ -220,6 +221,8 @@ class _Plans:
             raise Refused(PadOfNoParam(path.span, path.name))
         if placement.memory and end.is_param and not placement.in_use and not pads:
             raise Refused(MemoryOfParam(placement.memory.span, path.name, placement.memory.name))
+        if placement.memory and placement.memory.name == "again" and end.is_input:
+            raise Refused(AgainOfInput(placement.memory.span, path.name))
         if placement.memory and placement.memory.name == "hold" and not placement.in_use:
             raise Refused(HoldOfNoParam(placement.memory.span, path.name))
         return Entry(
