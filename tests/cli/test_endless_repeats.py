@@ -80,7 +80,7 @@ def test_a_repeat_of_any_length_costs_what_one_round_costs(
 def test_a_run_of_too_many_rounds_is_refused(
     xg: Xg, folder: Path, text: str, rounds: str, lister: type[ListedRounds | Executions]
 ) -> None:
-    """What runs, exports or reads each round says how many there are, and how many may be."""
+    """A command that visits each round says how many there are, and how many may be."""
     write(folder, text, rounds)
     commands: list[tuple[object, ...]] = [
         ("run", "--inputs", "in.npz", "-o", "out.npz"),

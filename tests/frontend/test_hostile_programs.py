@@ -217,7 +217,7 @@ DECLARATIONS: dict[str, str] = {
 
 @pytest.mark.parametrize("kind", DECLARATIONS)
 def test_many_declarations_take_linear_time(kind: str) -> None:
-    """What is said of each does not look through all of the text, or through all choices."""
+    """No message makes xg search the whole text, or all choices, for each declaration."""
     start = process_time()
     codes(DECLARATIONS[kind])
     assert process_time() - start < 2

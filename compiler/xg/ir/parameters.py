@@ -121,7 +121,7 @@ def _walk(
 ) -> Iterator[tuple[CallSite, int]]:
     """Walk over the places of graphs that have something to `count`, themselves or in a call.
 
-    Each place comes with the number of rounds that it stands for: one with `each_round`.
+    Each place comes with the number of its rounds, which is one with `each_round`.
     """
     numbers = program.main.sizes.bind(program.numbers)
     present = having(program, lambda graph: count(graph) > 0)

@@ -23,7 +23,7 @@ class Circular(Exception):
 def callers_first(start: Node, below: Callable[[Node], Iterable[Node]]) -> Iterator[Node]:
     """Walk over every use of a node, each before those below it, which follow in order.
 
-    What is below a node is asked for one by one: it may be more than fits into memory.
+    The nodes below are asked for one by one, because they may not all fit into memory.
     """
     stack = [iter((start,))]
     while stack:
