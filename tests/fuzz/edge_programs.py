@@ -333,7 +333,7 @@ class _Author:
             self.add(f"{y.name} -> overlap[{axis}]({given})", x.shape, "overlaps")
 
     def view(self) -> None:
-        """What gives another view of the same numbers, with something done in place behind it."""
+        """Write another view of the same numbers, then an addition that a kernel does in place."""
         x = self.some(2)
         if not x:
             return

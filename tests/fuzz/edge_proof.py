@@ -1,4 +1,4 @@
-"""What has to hold of a program of edges: every form, and every witness, says the same."""
+"""Compare every form of a program of edges, and every witness: all must agree."""
 
 from __future__ import annotations
 

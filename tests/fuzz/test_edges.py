@@ -1,4 +1,4 @@
-"""Programs of edges agree with their witnesses, and mistakes planted at edges are found."""
+"""Programs of edges agree with their witnesses, and faults planted at edges are found."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def test_a_seed_gives_the_same_program_always() -> None:
 
 
 def test_a_wrong_slope_of_the_compiler_is_seen_by_the_witness(monkeypatch: Patch) -> None:
-    """The planted mistake is on the side of the witness, which must not share a rule."""
+    """The planted fault is on the side of the witness, which must not share a rule."""
     wrong = {**edge_witness.MEANING, "tanh": _flat_tanh}
     monkeypatch.setattr(edge_witness, "MEANING", wrong)
     assert any(_kind(seed) == "witness gradient" for seed in DAILY)

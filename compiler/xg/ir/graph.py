@@ -303,7 +303,9 @@ class Backward(Graph):
     belong to paths, as parameters do, and are no outputs. `cotangents` and `gradients` find both by
     the forward value; `of` names for every cotangent, whole or part of a sum, its forward value,
     and `totals` the whole one of every forward value that has one. `rows` are values that a loop
-    gives its caller of all rounds, each with the axis along which it stacks them.
+    gives its caller of all rounds, each with the axis along which it stacks them. `zeros` are the
+    forward inputs whose gradient is zero by structure: nothing flows through them, and a repeat or
+    a loop still hands a gradient from one round to the round before.
     """
 
     forward: Graph
@@ -313,6 +315,7 @@ class Backward(Graph):
     of: Mapping[Value, Value]
     totals: Mapping[Value, Value]
     rows: tuple[Port, ...] = ()
+    zeros: frozenset[Value] = frozenset()
 
     def param_values(self) -> Iterator[Value]:
         """Every parameter of the forward pass: its steps may read them all."""
@@ -375,6 +378,15 @@ class Program:
     def main(self) -> Graph:
         """The graph of the block that was compiled."""
         return self.graphs[self.entry]
+
+
+def carried_inputs(call: Call, callee: Graph) -> tuple[Value, ...]:
+    """Return the float inputs of a callee that one round of a call hands to the next one."""
+    if call.loop:
+        inputs = callee.inputs[len(callee.inputs) - call.loop.states :]
+    else:
+        inputs = callee.inputs[:1] if call.count is not None else ()
+    return tuple(value for value in inputs if callee.types[value].is_float)
 
 
 def ports(call: Call, callee: Graph) -> tuple[tuple[Port, ...], tuple[Port, ...]]:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Container, Iterable, Iterator, Mapping
 
-from xg.ir.graph import Apply, Backward, Call, Graph, Program, Step, Value, ports
+from xg.ir.graph import Apply, Backward, Call, Graph, Program, Step, Value, carried_inputs, ports
 from xg.ir.instances import inside
 from xg.ir.loop import stacked
 from xg.ir.prim import ShapeError
@@ -137,6 +137,10 @@ class _GraphRules:
             yield "its callee does not come before it"
             return
         callee = self.program.callee(call)
+        if isinstance(callee, Backward):
+            for value in carried_inputs(call, callee.forward):
+                if value not in callee.gradients:
+                    yield f"its rounds hand on {_name(value)}, which has no gradient and no zero"
         takes, gives = map(len, ports(call, callee))
         if len(call.inputs) != takes:
             yield f"takes {takes} inputs, not {len(call.inputs)}"
@@ -206,6 +210,9 @@ class _GraphRules:
         for value in (*backward.gradients.values(), *backward.totals.values()):
             if value not in self.all:
                 yield f"the gradient {_name(value)} is made by nothing"
+        for value in backward.zeros:
+            if value not in backward.gradients:
+                yield f"{_name(value)} has no zero, though nothing flows through it"
         for value, _ in backward.rows:
             if value not in self.all:
                 yield f"the row {_name(value)} is made by nothing"

@@ -12,7 +12,7 @@ from collections.abc import Container, Mapping, Sequence
 from xg import ops
 from xg.diagnostics.lazy_dataclass import dataclass, field, replace
 from xg.diagnostics.source import Span
-from xg.ir.graph import Apply, Backward, Call, Graph, Program, Step, Value
+from xg.ir.graph import Apply, Backward, Call, Graph, Program, Step, Value, carried_inputs
 from xg.ir.moving import moves, moving
 from xg.ir.op import Gradient, Op, Term
 from xg.ir.placement import CONSTANT
@@ -27,13 +27,26 @@ def differentiate(program: Program) -> Program:
     """The program with a backward graph for each of its graphs."""
     backwards: dict[str, Backward] = {}
     learning: set[str] = set()
-    moved = moves(program)
+    moved, carried = moves(program), _carried(program)
     for key, graph in program.graphs.items():
-        backward = _Reverse(graph, program.graphs, backwards, learning, moved).backward()
+        backward = _Reverse(
+            graph, program.graphs, backwards, learning, moved, carried.get(key, ())
+        ).backward()
         backwards[key] = backward
         if any(backward.param_gradients()) or any(s.callee in learning for s in backward.calls):
             learning.add(key)
     return replace(program, backwards=backwards)
+
+
+def _carried(program: Program) -> dict[str, tuple[Value, ...]]:
+    """Return the float inputs of each callee that a repeat or a loop carries between rounds."""
+    found: dict[str, dict[Value, None]] = {}
+    for graph in program.graphs.values():
+        for call in graph.calls:
+            callee = program.graphs[call.callee]
+            carried = dict.fromkeys(carried_inputs(call, callee))
+            found.setdefault(call.callee, {}).update(carried)
+    return {key: tuple(values) for key, values in found.items()}
 
 
 def _zeros(*, shape: Shape) -> Expr:
@@ -48,7 +61,9 @@ class _Reverse:
     """The backward graph of one graph, while it is made.
 
     `learning` are the graphs below with a parameter that has a gradient, their own or of a call;
-    `moved` are those with running statistics.
+    `moved` are those with running statistics. `carried` are the inputs that a repeat or a loop
+    carries: each gets a gradient, a zero where nothing flows, because a round hands it to the round
+    before.
     """
 
     graph: Graph
@@ -56,6 +71,7 @@ class _Reverse:
     backwards: Mapping[str, Backward]
     learning: Container[str]
     moved: Container[str]
+    carried: Sequence[Value]
     types: dict[Value, TensorType] = field(default_factory=dict[Value, TensorType])
     steps: list[Step] = field(default_factory=list[Step])
     parts: dict[Value, list[Value]] = field(default_factory=dict[Value, list[Value]])
@@ -74,6 +90,7 @@ class _Reverse:
                     self._apply(step)
                 else:
                     self._call(step)
+        zeros = self._carry_zeros()
         gradients = {value: self._named(total) for value, total in self._gradients().items()}
         steps = tuple(self._renamed(step) for step in self.steps)
         graph, types = self.graph, {self._named(v): type_ for v, type_ in self.types.items()}
@@ -100,6 +117,7 @@ class _Reverse:
             gradients=gradients,
             of={self._named(part): value for part, value in self.of.items()},
             totals=self._totals(),
+            zeros=zeros,
         )
 
     def _seeds(self) -> dict[Value, Value]:
@@ -114,9 +132,18 @@ class _Reverse:
                 self.of[seed] = value
         return seeds
 
+    def _carry_zeros(self) -> frozenset[Value]:
+        """Give a zero to every carried input through which no gradient flows; return these."""
+        zeros = [v for v in self.carried if v.frozen or v not in self.active or v not in self.parts]
+        for value in zeros:
+            self.parts.pop(value, None)
+            self.parts[value] = self._cotangents([value], value.span)
+        return frozenset(zeros)
+
     def _gradients(self) -> dict[Value, Value]:
         leaves = (*self.graph.inputs, *self.graph.param_values())
-        return {v: self._total(v) for v in leaves if v in self.parts and not v.frozen}
+        asked = [v for v in leaves if (v in self.parts and not v.frozen) or v in self.carried]
+        return {value: self._total(value) for value in asked}
 
     def _totals(self) -> dict[Value, Value]:
         """The cotangent of each forward value that some step asked for."""
@@ -251,14 +278,17 @@ class _Reverse:
         callee, backward = self.graphs[call.callee], self.backwards[call.callee]
         cotangents = self._cotangents(self._left(call, callee), call.span)
         gradients: list[tuple[Value, Value]] = []
+        flowing: list[tuple[Value, Value]] = []
         for port, value in zip(callee.inputs, call.inputs, strict=True):
             if port in backward.gradients:
                 gradient = Value(None, "cotangent", call.span)
                 self.types[gradient] = self.graph.types[value]
                 gradients.append((value, gradient))
+                if port not in backward.zeros:
+                    flowing.append((value, gradient))
         outputs = tuple(gradient for _, gradient in gradients)
         self.steps.append(replace(call, inputs=tuple(cotangents), outputs=outputs, origin=call))
-        for value, gradient in gradients:
+        for value, gradient in flowing:
             if value in self.active:
                 self._contribute(value, gradient)
 
@@ -309,7 +339,8 @@ def _active(
             backward = backwards[step.callee]
             taken = zip(backward.forward.inputs, step.inputs, strict=True)
             varies = step.callee in learning or any(
-                port in backward.gradients and value in active for port, value in taken
+                port in backward.gradients and port not in backward.zeros and value in active
+                for port, value in taken
             )
         active.update(filter(may, step.outputs if varies else ()))
     return active

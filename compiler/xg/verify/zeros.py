@@ -90,7 +90,7 @@ class _Walk:
         else:
             results = self._outputs(callee, ports, path)
         if call.count is not None and (ports or not last):
-            results = self._rounds(callee, ports, results)
+            results = self._rounds(callee, ports, results, inside=bool(path))
         given = {change.source for change in ports.values()} | self.begins
         pairs = zip(call.outputs, results, strict=True)
         return {value: _of_call(call, change, given) for value, change in pairs if change}
@@ -116,9 +116,20 @@ class _Walk:
         return [Perturbation(output, ANYHOW) if change else None for output, change in outputs]
 
     def _rounds(
-        self, callee: Graph, ports: Changes, results: list[Perturbation | None]
+        self,
+        callee: Graph,
+        ports: Changes,
+        results: list[Perturbation | None],
+        *,
+        inside: bool,
     ) -> list[Perturbation | None]:
-        """The outputs of a row, wherever in it a change begins and however long it is."""
+        """Return the outputs of a repeat that change, for any number of rounds.
+
+        The change begins in the operands, or `inside` a round that is not the last one.
+        """
+        every_round = ports.keys() - {callee.inputs[0]}
+        if not every_round and not any(results):
+            return results  # it ends in the round where it begins
         first = [change for change in (*results, ports.get(callee.inputs[0])) if change]
         if not first:
             return results
@@ -127,6 +138,8 @@ class _Walk:
             round_ = _Round(callee)
             state = {callee.inputs[0]: Perturbation(round_, uniform)}
             (after,) = self._outputs(callee, ports | state, ())
+            if after is None and inside and not every_round:
+                return [None]  # the next round stops what it carries
             narrower = uniform & after.uniform if after else uniform
             if narrower == uniform:
                 return [Perturbation(round_, uniform)]

@@ -123,7 +123,9 @@ class Assembler:
             cache = place >= caches
             name = body.caches[place - caches] if cache else None
             outputs.append(Value(name, "cache" if cache else "edge", step.span))
-            self.types[outputs[-1]] = TensorType(expr.shape)
+            below = None if cache else self.plan.type_of(step.outputs[place]).range
+            range_ = below if below is None else self.plan.positions.grown(below)
+            self.types[outputs[-1]] = TensorType(expr.shape, range_)
         return replace(step, op=use.op, inputs=inputs, outputs=tuple(outputs), attrs=use.attrs)
 
     def _append(self, part: Kept) -> list[Apply]:

@@ -66,6 +66,8 @@ class Unrolled(Lifting):
             visible = len(callee.outputs) - self.loop.states
             for number, value in enumerate(callee.outputs[:visible]):
                 self._give(value, self.call.outputs[number], self.loop.outputs[number])
+            if not {v for step in self.made for v in step.outputs}.issuperset(self.call.outputs):
+                raise NotForAllRounds  # a state that rounds only fill has a last value, too
         except NotForAllRounds:
             return None
         return self.made

@@ -110,6 +110,7 @@ def backward_graph(text: GraphText, builder: StepBuilder) -> Backward:
         of=values.of,
         totals={**totals, **gradients},
         rows=tuple(rows.items()),
+        zeros=frozenset(scope.all(lines.names("zeros"))),
     )
 
 

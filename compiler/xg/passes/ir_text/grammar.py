@@ -10,7 +10,7 @@ from typing import Final
 # Words that begin a line: a value of such a name is printed with a number behind it.
 LINE_WORDS: Final = frozenset({
     "graph", "backward", "param", "foreign", "state", "carry", "saved", "return", "d", "totals",
-    "rows", "alias", "layout", "memory", "again", "block", "title", "sizes", "op", "part",
+    "rows", "zeros", "alias", "layout", "memory", "again", "block", "title", "sizes", "op", "part",
 })  # fmt: skip
 CONSTANTS: Final = frozenset({"true", "false", "none"})  # no size is printed so by itself
 PLAIN_NAME: Final = r"[A-Za-z_]\w*(\.\w+)*"
@@ -50,6 +50,7 @@ result: NAME type
     | "d" NAME "=" NAME _NL -> gradient
     | (TOTALS | ALIAS) pairs _NL -> pairs_of
     | "rows" bindings _NL -> rows
+    | "zeros" names _NL -> zeros
     | "layout" NAME bindings _NL -> layout
     | "memory" STRING NAME ("," STRING NAME)* _NL -> memory
     | "block" NAME _NL -> block

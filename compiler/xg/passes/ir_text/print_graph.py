@@ -89,6 +89,8 @@ class GraphPrinter:
         if isinstance(graph, Backward):
             rows = ", ".join(f"{self._name(value)} = {axis}" for value, axis in graph.rows)
             yield from [f"rows {rows}"] if rows else []
+            zeros = [value for value in graph.forward.inputs if value in graph.zeros]
+            yield from [f"zeros {self._all(zeros)}"] if zeros else []
             for value, gradient in graph.gradients.items():
                 yield f"d {self._name(value)} = {self._name(gradient)}"
             forward, mine = graph.forward.types, graph.types

@@ -154,6 +154,9 @@ class TreeOfProgram(Transformer[Token, r.ProgramText]):
     def returned(self, names: r.Names | None) -> r.NamesText:
         return r.NamesText("return", names or ())
 
+    def zeros(self, names: r.Names) -> r.NamesText:
+        return r.NamesText("zeros", names)
+
     def gradient(self, value: Token, gradient: Token) -> r.PairsText:
         return r.PairsText("d", ((value, gradient),))
 

@@ -104,8 +104,8 @@ def _place_loop(loop: Loop, callee: Graph, states: Sequence[AxisState]) -> Placi
         settled = now == inputs
         if settled and all(map(serves, placed.outputs[kept:], states)):
             return placed
-        # Every state can become S or R. What is I or C now may still become R when other states
-        # change, and nothing brings R back, so it is prescribed only after all have settled.
+        # Every state can become S or R. An I or C may still become R when other states change,
+        # and nothing brings R back, so it is prescribed only after all have settled.
         asked = (state if settled or state.kind in "SR" else None for state in states)
         before = inputs, leaving
         inputs, leaving = now, (*leaving[:kept], *asked)
