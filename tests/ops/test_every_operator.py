@@ -159,10 +159,8 @@ def test_edge_values_give_finite_numbers(op: Op, sample: Sample) -> None:
         trial = replace(trial, arrays={**trial.arrays, **arrays})
         for value in trial.outputs().values():
             assert np.all(np.isfinite(value) | (op.glyph == "SM") & np.isneginf(value)), edge
-        assert (
-            trial.distance(trial.gradients(), trial.without_closed_form().gradients())
-            <= CLOSED_FORM
-        ), edge
+        other = trial.distance(trial.gradients(), trial.without_closed_form().gradients())
+        assert (other > CLOSED_FORM) if edge in op.kinks else (other <= CLOSED_FORM), edge
 
 
 @pytest.mark.parametrize(("op", "sample"), DIFFERENTIABLE)

@@ -93,6 +93,7 @@ class Op:
     `forward` takes the operands in order (None for an absent one) and the attributes by name;
     `configure` makes these of one use, without it they are the own arguments. `adjoint` takes by
     name what it needs and gives one gradient per declared float operand, None for no gradient.
+    `kinks` are the numbers at which that gradient takes another slope than the body has there.
     `describe` describes one form of it by its attributes, where that says more than the texts here.
     `legend` is what legends of figures say, where the name says too little.
     """
@@ -116,6 +117,7 @@ class Op:
     configure: Callable[[Use], Attrs] | None = None
     pullback: Callable[[Attrs], Mapping[str, Gradient]] | None = None
     adjoint: Callable[..., tuple[Expr | None, ...]] | None = None
+    kinks: tuple[float, ...] = ()
     facts: Callable[[Sequence[TensorType], Attrs], tuple[AtMost, ...]] | None = None
     describe: Callable[[Attrs], Description] | None = None
     meaning: str = ""

@@ -25,6 +25,7 @@ from xg.ir.prim import (
     cos,
     cut,
     dropout_apply,
+    equal,
     exp,
     gather,
     pad,
@@ -45,6 +46,7 @@ Rule = Callable[[Expr, Expr], Cotangents]
 
 STOPPING: Final = frozenset({"as_float", "stop", "top", "earlier", *RANDOM})  # no gradient goes on
 TWO_OVER_SQRT_PI: Final = 1.1283791670955126
+UNIT: Final = 2.0**-10  # in which equal maxima are counted
 
 
 def pullback(
@@ -125,16 +127,22 @@ def _div(y: Expr, d: Expr) -> Cotangents:
 def _pow(y: Expr, d: Expr) -> Cotangents:
     exponent = y.typed("exponent", Scalar)
     slope = exponent - 1
-    base = y.args[0] if slope == as_scalar(1.0) else y.args[0] ** slope
+    if exponent == as_scalar(0.0):  # x^0 is 1 everywhere, also at 0, where x^-1 is infinite
+        return (d * 0.0,)
+    x = y.args[0]
+    if exponent.constant is None and not exponent.is_positive:  # sizes may make it 0
+        x = where(equal(exponent, 0.0), 1.0, x)
+    base = x if slope == as_scalar(1.0) else x**slope
     return (d * exponent * base,)
 
 
 def _larger(y: Expr, d: Cotangent) -> Sequence[Cotangent | None]:
-    # At a tie the first argument takes the gradient, as relu'(0) = 0 for max(x, 0) does not:
-    # the comparison is strict, so a tie with a constant gives the variable nothing.
+    # As torch.maximum: two equal arguments take half each, so their order does not matter. The
+    # slope of |x| = max(x, -x) at 0 is then 0.
     a, b = y.args
-    first = a > b if y.prim == "maximum" else b > a
-    return d.through(Gate(first)), d.through(Gate(first, holds=False))
+    half = d.sloped(where(equal(a, b), 0.5 * d.value, d.value))
+    below, above = (b > a, a > b) if y.prim == "maximum" else (a > b, b > a)
+    return half.through(Gate(below, holds=False)), half.through(Gate(above, holds=False))
 
 
 def _where(y: Expr, d: Cotangent) -> Sequence[Cotangent | None]:
@@ -156,11 +164,12 @@ def _mean(y: Expr, d: Expr) -> Cotangents:
 
 
 def _largest(y: Expr, d: Cotangent) -> Sequence[Cotangent | None]:
-    # Equal maxima share the gradient, so that their order does not matter.
+    # As torch.amax: equal maxima share the gradient, so that their order does not matter. A float16
+    # holds no number above 65504, so the count is one of 1024ths: scaling by a power of 2 is exact.
     x = y.args[0]
     hit = x >= _spread(y, y)
-    count = reduce_sum(where(hit, 1.0, 0.0), y.axes())
-    return (Cotangent(_spread(y, d.closed) / count, (Gate(hit),)),)
+    count = reduce_sum(where(hit, UNIT, 0.0), y.axes())
+    return (Cotangent(_spread(y, d.closed) * (UNIT / count), (Gate(hit),)),)
 
 
 def _contract(y: Expr, d: Expr) -> Cotangents:

@@ -7,8 +7,10 @@ from xg.ir.prim import Expr, exp, log, maximum, minimum, where
 
 def sigmoid(x: Expr) -> Expr:
     """``1 / (1 + exp(-x))``; only the exponential of a negative number is taken."""
-    e = exp(minimum(x, -x)).named("e")
-    return where(x >= 0.0, 1.0, e) / (1.0 + e)
+    # Not -|x|: that has slope 0 at 0, where both terms below have to take one and the same side.
+    positive = (x >= 0.0).named("positive")
+    e = exp(where(positive, -x, x)).named("e")
+    return where(positive, 1.0, e) / (1.0 + e)
 
 
 def of_sigmoid(expr: Expr) -> Expr | None:
@@ -18,11 +20,15 @@ def of_sigmoid(expr: Expr) -> Expr | None:
     e, one_and_e = expr.args[0].args[2], expr.args[1]
     if e.prim != "exp" or one_and_e.prim != "add" or all(arg is not e for arg in one_and_e.args):
         return None
-    return e.args[0].args[0] if is_negative_size(e.args[0]) else None
+    size = e.args[0]
+    return size.args[-1] if size.prim == "where" and is_negative_size(size) else None
 
 
 def is_negative_size(expr: Expr) -> bool:
     """Whether an expression is ``-|x|``, the smaller one of a number and its negative."""
+    if expr.prim == "where":
+        condition, b, a = expr.args
+        return condition.args[0] is a and b.prim == "neg" and b.args[0] is a
     if expr.prim != "minimum":
         return False
     a, b = expr.args
@@ -31,5 +37,5 @@ def is_negative_size(expr: Expr) -> bool:
 
 def softplus(x: Expr) -> Expr:
     """``log(1 + exp(x))``."""
-    # At 0 the derivatives of both terms choose one side; -x comes first so that it is one side.
-    return maximum(x, 0.0) + log(1.0 + exp(minimum(-x, x)))
+    # At 0 the first term has slope 1/2, the second 0: the sum has the sigmoid's.
+    return maximum(x, 0.0) + log(1.0 + exp(minimum(x, -x)))

@@ -25,6 +25,7 @@ OP: Final = Op(
     forward=forward,
     keeps_shape=True,
     adjoint=adjoint,
+    kinks=(0.0,),  # as torch.relu; max(x, 0) has slope 1/2 at 0, as torch.maximum
     meaning="zero for negative numbers",
     formula="Y = max(X, 0)",
     gradient="dX = dY where X > 0, else 0",

@@ -432,8 +432,9 @@ def rms(x: Array, g: Array, eps: float) -> Array:
 
 def swiglu(g: Array, u: Array) -> Array:
     """U times the SiLU of the gate g: Y = G ⊙ σ(G) ⊙ U, σ the sigmoid."""
-    e = np.exp(np.minimum(g, -g))
-    return g * (np.where(g >= 0, 1, e) / (1 + e)) * u
+    positive = g >= 0
+    e = np.exp(np.where(positive, -g, g))
+    return g * (np.where(positive, 1, e) / (1 + e)) * u
 
 
 def d_swiglu(dy: Array, g: Array, u: Array) -> tuple[Array, Array]:
@@ -441,8 +442,9 @@ def d_swiglu(dy: Array, g: Array, u: Array) -> tuple[Array, Array]:
 
     dG = dY ⊙ U ⊙ σ(G) ⊙ (1 + G ⊙ (1 - σ(G))), dU = dY ⊙ G ⊙ σ(G).
     """
-    e = np.exp(np.minimum(g, -g))
-    s = np.where(g >= 0, 1, e) / (1 + e)
+    positive = g >= 0
+    e = np.exp(np.where(positive, -g, g))
+    s = np.where(positive, 1, e) / (1 + e)
     dg = dy * u * s * (1 + g * (1 - s))
     du = dy * g * s
     return dg, du

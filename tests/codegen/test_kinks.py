@@ -1,0 +1,77 @@
+"""Slopes at kinks and ties, where two are possible: those that torch takes, in every backend."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pytest
+from backends import forms_of_code
+
+import xg
+from xg.driver import BACKENDS
+from xg.verify.reference.interpret import Interpreter
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from torch import Tensor
+
+# Formulas of x [S, D], and the same in torch; every element is at a kink or beside one.
+X = np.array([[0.0, 0.0, -1.0, 2.0], [3.0, -0.0, 3.0, 0.0]])
+FORMULAS: dict[str, Callable[[Any, Tensor], Tensor]] = {
+    "(x) = abs(x)": lambda torch, x: torch.abs(x),
+    "(x) = x^0": lambda torch, x: x**0,
+    "(x [S, D]) = x^(D - 4)": lambda torch, x: x**0,
+    "(x) = x^2": lambda torch, x: x**2,
+    "(x) = max(x, 0)": lambda torch, x: torch.maximum(x, torch.zeros_like(x)),
+    "(x) = max(0, x)": lambda torch, x: torch.maximum(torch.zeros_like(x), x),
+    "(x) = min(x, 0)": lambda torch, x: torch.minimum(x, torch.zeros_like(x)),
+    "(x) = min(0, x)": lambda torch, x: torch.minimum(torch.zeros_like(x), x),
+    "(x) = max(x, 2*x)": lambda torch, x: torch.maximum(x, 2 * x),
+    "(x) = sigmoid(x)": lambda torch, x: torch.sigmoid(x),
+    "(x) = x * sigmoid(x)": lambda torch, x: torch.nn.functional.silu(x),
+    "(x) = max(x, 0) + log(1 + exp(-abs(x)))": lambda torch, x: torch.nn.functional.softplus(x),
+    "(x [.., D]) = x - max[D](x)": lambda torch, x: x - x.amax(-1, keepdim=True),
+    "(x [.., D]) = x * min[D](x)": lambda torch, x: x * x.amin(-1, keepdim=True),
+}
+
+
+@pytest.mark.parametrize("formula", FORMULAS)
+def test_slopes_at_kinks_are_those_of_torch(formula: str, tmp_path: Path) -> None:
+    import torch
+
+    path = tmp_path / "kink.xg"
+    path.write_text(
+        f"op F{formula}\ndim S, D\nblock N(x [S, D]) -> y [S, D] {{\n    x -> F : y\n}}\n",
+        encoding="utf-8",
+    )
+    program = xg.compile(path)
+    x = torch.tensor(X, requires_grad=True)
+    (slope,) = torch.autograd.grad(FORMULAS[formula](torch, x).sum(), x)
+    expected = slope.numpy()
+    interpreter = Interpreter(program.graphs, {})
+    outputs, record = interpreter.forward({"x": X})
+    ones = {"y": np.ones_like(outputs["y"])}
+    found = {"interpreter": interpreter.backward(record, ones)["x"]}
+    for backend in BACKENDS:
+        for kernels in forms_of_code(backend):
+            module = program.on_arrays(backend, "float64", kernels=kernels)
+            _, saved = module.forward({}, {"x": X})
+            found[f"{backend} {kernels}"] = module.backward({}, saved, ones)["x"]
+    for form, gradient in found.items():
+        np.testing.assert_allclose(gradient, expected, atol=1e-15, err_msg=form)
+
+
+def test_70000_equal_float16_numbers_share_the_gradient_of_their_maximum(tmp_path: Path) -> None:
+    path = tmp_path / "peak.xg"
+    path.write_text(
+        "op F(x [.., D]) = max[D](x)\ndim D\nblock N(x [D]) -> y [] {\n    x -> F : y\n}\n",
+        encoding="utf-8",
+    )
+    module = xg.compile(path).on_arrays("numpy")
+    x = np.ones(70_000, np.float16)
+    outputs, saved = module.forward({}, {"x": x})
+    gradient = module.backward({}, saved, {"y": np.ones_like(outputs["y"])})["x"]
+    np.testing.assert_allclose(gradient.astype(float).sum(), 1.0, rtol=4e-3)
