@@ -17,7 +17,7 @@ from xg.ir.body import Body
 from xg.ir.dim import Dim
 from xg.ir.loop import Loop
 from xg.ir.op import Op
-from xg.ir.placement import Placement, PlacementRequest
+from xg.ir.placement import CONSTANT, Placement, PlacementRequest
 from xg.ir.scalar import Scalar
 from xg.ir.stage import Stage
 from xg.ir.tensor import Shape, Sizes, TensorType
@@ -381,12 +381,20 @@ class Program:
 
 
 def carried_inputs(call: Call, callee: Graph) -> tuple[Value, ...]:
-    """Return the float inputs of a callee that one round of a call hands to the next one."""
+    """Return the inputs of a callee whose gradient one round of a call hands to another.
+
+    Integers have none, nor have values that a plan places as constants.
+    """
     if call.loop:
         inputs = callee.inputs[len(callee.inputs) - call.loop.states :]
     else:
         inputs = callee.inputs[:1] if call.count is not None else ()
-    return tuple(value for value in inputs if callee.types[value].is_float)
+    return tuple(
+        value
+        for value in inputs
+        if callee.types[value].is_float
+        if CONSTANT not in callee.placements.get(value, {}).values()
+    )
 
 
 def ports(call: Call, callee: Graph) -> tuple[tuple[Port, ...], tuple[Port, ...]]:
