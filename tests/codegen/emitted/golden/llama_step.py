@@ -203,9 +203,9 @@ def rms(x: Array, g: Array, eps: float) -> Array:
 
 def swiglu(g: Array, u: Array) -> Array:
     """U times the SiLU of the gate g: Y = G ⊙ σ(G) ⊙ U, σ the sigmoid."""
-    part = g >= 0
-    e = np.exp(np.where(part, -g, g))
-    return g * (np.where(part, 1, e) / (1 + e)) * u
+    positive = g >= 0
+    e = np.exp(np.where(positive, -g, g))
+    return g * (np.where(positive, 1, e) / (1 + e)) * u
 
 
 # ---- support -------------------------------------------------------------------------
