@@ -127,9 +127,9 @@ _FUNCTIONS: Final[dict[str, str]] = {  # of numbers: they stand in an operator o
     "sign": "select(x > 0, 1, -1)",
 }  # fmt: skip
 _VARIANCE: Final = "mean[D]((x - mean[D](x))^2)"
-# These do not overflow at 100, and have the right gradient at 0, where min(x, 0) would have 0.
+# These do not overflow at 100, and have the right gradient at 0, where min(x, 0) has 1/2.
 _SOFTPLUS: Final = "max(x, 0) + log(1 + exp(-abs(x)))"
-_BELOW: Final = "x - max(x, 0)"
+_BELOW: Final = "select(x > 0, 0, x)"
 ACTIVATIONS: Final[dict[str, str]] = {  # and other functions of one tensor: a line each
     "relu6": "(x) = min(max(x, 0), 6)",
     **dict.fromkeys(("leakyrelu", "leaky_relu"), "(x) = select(x > 0, x, 0.01*x)"),
@@ -138,7 +138,7 @@ ACTIVATIONS: Final[dict[str, str]] = {  # and other functions of one tensor: a l
     "celu": f"(x; a = 1) = select(x > 0, x, a*(exp(({_BELOW})/a) - 1))",
     "selu": f"(x) = 1.0507*select(x > 0, x, 1.67326*(exp({_BELOW}) - 1))",
     "softplus": f"(x) = {_SOFTPLUS}",
-    **dict.fromkeys(("logsigmoid", "log_sigmoid"), f"(x) = {_BELOW} - log(1 + exp(-abs(x)))"),
+    **dict.fromkeys(("logsigmoid", "log_sigmoid"), "(x) = min(x, 0) - log(1 + exp(-abs(x)))"),
     "mish": f"(x) = x*tanh({_SOFTPLUS})",
     "hardtanh": "(x) = min(max(x, -1), 1)",
     "softsign": "(x) = x/(1 + abs(x))",
