@@ -33,6 +33,7 @@ from xg.passes.pipelines import (
     FUSED_STEP,
     PARALLEL,
     PLACED,
+    REUSE,
     SINGLE,
     STEP,
     stage_histories,
@@ -210,7 +211,7 @@ class Program:
     @cached_property
     def _fused_stages(self) -> tuple[History, ...]:
         assert self.single_device is not None
-        return stage_histories((FUSE, *PLACED), self.single_device)
+        return stage_histories((FUSE, *PLACED), self.single_device, (REUSE,))
 
     def figure(self, view: View, *, legend: bool = False, depth: int | None = None) -> Figure:
         """One view of the block as a figure that is not drawn yet.

@@ -230,8 +230,10 @@ class Case:
         return outputs, interpreter.backward(record, self.cotangents)
 
     def check_values(self) -> None:
-        """Outputs and gradients of the module are those of the interpreter."""
+        """Outputs and gradients are those of the interpreter, and no array of a caller changes."""
         outputs, gradients = self.interpreted
+        given = {**self.params, **self.inputs, **{f"d{n}": a for n, a in self.cotangents.items()}}
+        before = {name: array.copy() for name, array in given.items()}
         found, saved = self.module.forward(self.params, self.inputs, seed=DROPOUT)
         if list(found) != list(outputs):
             raise Failure("outputs", f"{list(found)} instead of {list(outputs)}")
@@ -243,6 +245,9 @@ class Case:
         self.check_moved(saved)
         derived = self.module.backward(self.params, saved, self.cotangents)
         self.compare(derived, gradients)
+        for name, array in given.items():
+            if not np.array_equal(array, before[name]):
+                raise Failure("overwritten", f"{name} is {array}, and was {before[name]}")
 
     def check_moved(self, saved: object) -> None:
         """Every running statistic is moved, and as by the first module on these arrays."""

@@ -27,6 +27,7 @@ from xg.passes.pipelines import (
     OUTLINE,
     PARALLEL,
     PREPARE,
+    REUSE,
     SHARE,
     SINGLE,
 )
@@ -58,6 +59,8 @@ def _pipeline(name: str, program: Program) -> tuple[Pass, ...]:
         pipeline = (DROP_MESH, ELIMINATE_DEAD, FUSE, GROUP)
     if name == COLLECT.name:
         pipeline = (DROP_MESH, ELIMINATE_DEAD, DIFFERENTIATE, COLLECT)
+    if name == REUSE.name:
+        pipeline = (DROP_MESH, ELIMINATE_DEAD, DIFFERENTIATE, REUSE)
     end = [each.name for each in pipeline].index(name)
     return pipeline[: end + 1]
 

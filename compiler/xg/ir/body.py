@@ -7,10 +7,13 @@ from collections.abc import Mapping, Sequence
 from typing import Final
 
 from xg.diagnostics.lazy_dataclass import dataclass, field, replace
+from xg.ir.collective_prims import COLLECTIVES
 from xg.ir.prim import RANDOM, Expr
+from xg.ir.scalar import Scalar
 
 VIEWS: Final = frozenset({"reshape", "transpose", "broadcast", "cut"})
 LEAVES: Final = frozenset({"operand", "const"})
+PARTIAL: Final = frozenset({"log", "sqrt", "exp"})  # no number, or infinity, for some numbers
 
 
 def topological(roots: Sequence[Expr]) -> list[Expr]:
@@ -132,3 +135,28 @@ def is_inline(body: Body) -> bool:
     return len([expr for expr in inner if expr.prim not in VIEWS]) <= 2 and not any(
         uses[id(expr)] > 1 for expr in inner
     )
+
+
+def has_unsafe_choice(body: Body) -> bool:
+    """Whether a branch of a choice has no finite value for some numbers: both are computed."""
+    always: set[int] = set()  # what is read whatever is chosen
+    waiting = [*body.outputs]
+    while waiting:
+        expr = waiting.pop()
+        if id(expr) not in always:
+            always.add(id(expr))
+            waiting += expr.args[:1] if expr.prim == "where" else expr.args
+    order = body.order()
+    if any(expr.prim in COLLECTIVES for expr in order):
+        return False  # a sum over ranks that is missing there may show by its warning alone
+    return any(_is_partial(expr) for expr in order if id(expr) not in always)
+
+
+def _is_partial(expr: Expr) -> bool:
+    """Whether a primitive has no finite value for some finite arguments."""
+    if expr.prim == "div":
+        return expr.args[1].prim != "const"
+    if expr.prim == "pow":
+        exponent = expr.typed("exponent", Scalar)
+        return exponent.constant is None or exponent.constant < 0 or exponent.constant % 1 != 0
+    return expr.prim in PARTIAL and expr.args[0].prim != "const"

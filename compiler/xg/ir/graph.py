@@ -206,7 +206,8 @@ class Graph:
     of values by mesh axis, `placements` the actual ones. `memory` is what a plan says about values
     by name, and about all of them: whether the backward pass computes them again. `file` is the
     number of its file among those of the program. `remarks` are for figures. `unused` are the
-    parameters that no chain reads, of a graph that is refused.
+    parameters that no chain reads, of a graph that is refused. `reusable` are the values that the
+    one step that reads them may write into.
     """
 
     key: str
@@ -236,6 +237,7 @@ class Graph:
     file: int = 0
     remarks: tuple[Remark, ...] = ()
     unused: tuple[Param, ...] = ()
+    reusable: tuple[Value, ...] = ()
     _calls: list[tuple[Call, ...]] = field(default_factory=list["tuple[Call, ...]"], init=False)
 
     @property

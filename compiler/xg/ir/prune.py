@@ -49,4 +49,5 @@ def prune(graph: G) -> G:
         placement_requests=kept(graph.placement_requests),
         placements=kept(graph.placements),
         aliases=tuple((name, value) for name, value in graph.aliases if value in present),
+        reusable=tuple(value for value in graph.reusable if value in present),
     )

@@ -14,6 +14,7 @@ from xg.ir.instances import inside
 from xg.ir.loop import stacked
 from xg.ir.prim import ShapeError
 from xg.ir.prune import entering, made, values
+from xg.ir.reuse import Reuse
 from xg.ir.tensor import TensorType
 from xg.ir.use import Misuse
 
@@ -64,6 +65,9 @@ def _is_kept(
 ) -> bool:
     """Whether both programs have a graph, and its calls have the same callees in both."""
     graphs = verified.backwards if isinstance(graph, Backward) else verified.graphs
+    saves_as_before = program.backwards.get(key) is verified.backwards.get(key)
+    if graph.reusable and not saves_as_before:
+        return False  # a value that the backward pass reads now may not be written into
     return graphs.get(key) is graph and all(
         call.callee in before and program.callee(call) is verified.callee(call)
         for call in graph.calls
@@ -92,6 +96,7 @@ class _GraphRules:
             yield from (f"step {number}, {label}: {what}" for what in self._step(step))
         yield from self._results()
         yield from self._tables()
+        yield from self._reuse()
         if isinstance(self.graph, Backward):
             yield from self._links(self.graph)
 
@@ -198,6 +203,14 @@ class _GraphRules:
             for value in entries:
                 if value not in self.all:
                     yield f"{table} have {_name(value)}, which no step reads or makes"
+
+    def _reuse(self) -> Iterator[str]:
+        """A value that a step may write into is an array of its own, and has no other reader."""
+        if self.graph.reusable:
+            known = Reuse.of(self.program, self.graph)
+            for value in self.graph.reusable:
+                if refusal := known.refusal(value):
+                    yield f"{_name(value)} is to be reused, but {refusal}"
 
     def _links(self, backward: Backward) -> Iterator[str]:
         """A backward graph and the forward graph that it differentiates know each other."""

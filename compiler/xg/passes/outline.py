@@ -22,6 +22,7 @@ def outline(program: Program) -> Program:
 
     An entry without calls is one piece: itself. A call over an axis becomes a block that makes it.
     """
+    program = _without_reuse(program)
     main = program.main
     pieces: list[Graph] = []
     steps: list[Apply | Call] = []
@@ -50,6 +51,12 @@ def outline(program: Program) -> Program:
     entry = prune(outlined)
     graphs = {**callees, **named, entry.key: entry}
     return replace(program, graphs=graphs, entry=entry.key, backwards={})
+
+
+def _without_reuse(program: Program) -> Program:
+    """The program that reuses no array: its pieces have other readers, and save other values."""
+    graphs = {key: replace(graph, reusable=()) for key, graph in program.graphs.items()}
+    return replace(program, graphs=graphs, backwards={})
 
 
 def _runs(main: Graph) -> Iterator[list[Apply | Call]]:

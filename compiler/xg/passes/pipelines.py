@@ -16,6 +16,7 @@ from xg.passes.fuse import fuse, group, ring
 from xg.passes.hoist import hoist
 from xg.passes.outline import outline
 from xg.passes.recomputation import recompute
+from xg.passes.reuse import reuse
 from xg.passes.runner import History, Pass, run
 from xg.passes.shard import annotate, check, join, localise, place
 from xg.passes.share import share
@@ -54,6 +55,9 @@ PREPARE: Final = Pass(
 COLLECT: Final = Pass(
     "collect", "multiplies once behind a loop for the gradients of parameters", collect
 )
+REUSE: Final = Pass(
+    "reuse", "records which arrays kernels may write into: each its own, read once", reuse
+)
 OUTLINE: Final = Pass("outline", "makes the entry a sequence of calls", outline)
 
 SINGLE: Final = (DROP_MESH, ELIMINATE_DEAD, DIFFERENTIATE)
@@ -63,23 +67,28 @@ PLACED: Final = (ELIMINATE_DEAD, PAD, ANNOTATE, RING, PLACE)
 AFTER_PLACE: Final = (DIFFERENTIATE, RECOMPUTE, CHECK, JOIN, LOCALIZE)
 RANK: Final = (*PLACED, *AFTER_PLACE)
 PARALLEL: Final = (NUMBER_MESH, *RANK)
-FUSED: Final = (HOIST, FUSE, DIFFERENTIATE, COLLECT)
-FUSED_STEP: Final = (HOIST, FUSE, GROUP, SHARE, PREPARE)
-FUSED_RANK: Final = (PAD, FUSE, *RANK)
+FUSED: Final = (HOIST, FUSE, DIFFERENTIATE, COLLECT, REUSE)
+FUSED_STEP: Final = (HOIST, FUSE, GROUP, SHARE, PREPARE, REUSE)
+FUSED_RANK: Final = (PAD, FUSE, *RANK, REUSE)
 STEP: Final = (ELIMINATE_DEAD, DIFFERENTIATE)  # what a decoder computes before its steps
 BLOCKS: Final = (OUTLINE, DIFFERENTIATE)  # what an `nn.Module` runs under autograd
-FUSED_BLOCKS: Final = (*BLOCKS, COLLECT)
+FUSED_BLOCKS: Final = (*BLOCKS, COLLECT, REUSE)
 EVERY_PASS: Final = (
     *(DROP_MESH, NUMBER_MESH, ELIMINATE_DEAD, PAD, ANNOTATE, RING, PLACE),
     *(DIFFERENTIATE, RECOMPUTE, CHECK, JOIN, LOCALIZE, HOIST, FUSE, GROUP, SHARE, PREPARE),
-    *(COLLECT, OUTLINE),
+    *(COLLECT, OUTLINE, REUSE),
 )
 
 
-def stage_histories(pipeline: tuple[Pass, ...], single_device: Program) -> tuple[History, ...]:
-    """The program of every stage after each pass; `pipeline` ends with the whole one placed."""
+def stage_histories(
+    pipeline: tuple[Pass, ...], single_device: Program, last: tuple[Pass, ...] = ()
+) -> tuple[History, ...]:
+    """The program of every stage after each pass.
+
+    `pipeline` ends with the whole one placed; the `last` passes run on each stage's local program.
+    """
     split = split_stages(run(pipeline, single_device).result)
-    derived = run(AFTER_PLACE, joint(split), "place")
+    derived = run((*AFTER_PLACE, *last), joint(split), "place")
     passes = [(name, tuple(apart(each, split))) for name, each in derived.stages]
     return tuple(
         History(tuple((name, stages[place]) for name, stages in passes))

@@ -180,7 +180,7 @@ def broadcast(library: str) -> Spell:
 
     def spell(expr: Expr, args: Sequence[Text], scope: Scope) -> Text:
         shape = tuple_of(scope.shape(expr.shape))
-        if expr.args[0].prim != "const":
+        if not is_plain(expr.args[0]):
             return call(f"{library}.broadcast_to", args[0].text, shape)
         if args[0].text == "0":
             return call(f"{library}.zeros", shape, scope.float_type())

@@ -84,6 +84,7 @@ class _BackwardWriter(PassWriter):
             uses=count_uses(backward.steps, (*backward.gradients.values(), *_rows(backward))),
             backward=True,
             place=place_text(plan, graph),
+            reusable=frozenset(backward.reusable),
             again=sums_with_seeds(backward),
         )
         return cls(plan, graph, names, scope, statements, backward, forward.fields)

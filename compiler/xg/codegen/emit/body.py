@@ -55,7 +55,7 @@ def element_types(order: Iterable[Expr]) -> dict[int, bool | None]:
 
 def _is_filled(expr: Expr) -> bool:
     """Whether an expression is one number everywhere, made in the model's float type."""
-    return expr.prim == "broadcast" and expr.args[0].prim == "const"
+    return expr.prim == "broadcast" and all(e.prim in PLAIN for e in topological(expr.args))
 
 
 def _float_arguments(expr: Expr) -> Sequence[Expr]:

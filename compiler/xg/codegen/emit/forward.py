@@ -80,6 +80,7 @@ class _ForwardWriter(PassWriter):
             uses=count_uses(graph.steps, (*graph.outputs, *saved, *values)),
             backward=False,
             place=place_text(plan, graph),
+            reusable=frozenset(graph.reusable),
         )
         scope.needed.update(dict.fromkeys(sizes))
         return cls(plan, graph, names, scope, statements, saved, sizes)

@@ -12,7 +12,7 @@ from xg.codegen.emit.names import Names, mentioned, spell_symbol
 from xg.codegen.emit.spelling import Scope, Spelling
 from xg.codegen.emit.text import WIDTH, Text
 from xg.diagnostics.lazy_dataclass import dataclass
-from xg.ir.body import Body, topological
+from xg.ir.body import Body, has_unsafe_choice, topological
 from xg.ir.op import Description, Op
 from xg.ir.prim import RANDOM, Expr
 from xg.ir.scalar import Scalar
@@ -42,10 +42,12 @@ class OperatorFunction:
     absent: tuple[int, ...] = ()
     cuts: str = ""
     turns: bool = False
+    decorator: str = ""
 
     def source(self, name: str) -> list[str]:
         """The function under a name."""
-        return [f"def {name}{self.head}", *(f"    {line}".rstrip() for line in self.lines)]
+        above = [self.decorator] if self.decorator else []
+        return [*above, f"def {name}{self.head}", *(f"    {line}".rstrip() for line in self.lines)]
 
 
 def operator_function(
@@ -85,6 +87,7 @@ def operator_function(
         random=bool(needs.seed),
         support=tuple(scope.support),
         results=len(results),
+        decorator=spelling.quiet if has_unsafe_choice(body) else "",
     )
 
 

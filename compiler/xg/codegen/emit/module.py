@@ -224,7 +224,8 @@ def _joined(parts: Sequence[Sequence[str]]) -> list[str]:
 
 def _wrapped(lines: Sequence[str]) -> list[str]:
     """A function whose head may be too long for a line."""
-    head, *body = lines
+    count = int(lines[0].startswith("@"))
+    above, (head, *body) = lines[:count], lines[count:]
     opening, rest = head.split("(", 1)
     inside, closing = rest.rsplit(") -> ", 1)
-    return [*bracketed(f"{opening}(", arguments(inside), f") -> {closing}"), *body]
+    return [*above, *bracketed(f"{opening}(", arguments(inside), f") -> {closing}"), *body]

@@ -92,13 +92,16 @@ Spell = Callable[[Expr, Sequence[Text], Scope], Text]
 class Spelling(Protocol):
     """A backend's words. `seed` is the type of a seed; `empty` a float tensor without elements.
 
-    `saved_size` is the support class of a size that is saved as a number, if it needs one.
+    `quiet` is the decorator of a function that computes both branches of a choice: the one that is
+    not chosen is to give no warning. `saved_size` is the support class of a size that is saved as a
+    number, if it needs one.
     """
 
     name: str
     seed: str
     empty: str
     saved_size: str
+    quiet: str
 
     def primitive(self, expr: Expr, args: Sequence[Text], scope: Scope) -> Text:
         """The text of one primitive, its arguments given as text."""

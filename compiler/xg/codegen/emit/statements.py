@@ -15,15 +15,10 @@ from xg.codegen.emit.spelling import Scope, Spelling
 from xg.codegen.emit.text import WIDTH, Text, call
 from xg.diagnostics.lazy_dataclass import dataclass, field
 from xg.diagnostics.source import Span
-from xg.ir.body import VIEWS, Body, is_inline, unstopped
+from xg.ir.body import Body, has_unsafe_choice, is_inline, unstopped
 from xg.ir.graph import Apply, Step, Value
 from xg.ir.tensor import TensorType
 
-# What these give may be one of their operands, or a view of it.
-ALIASING = VIEWS | frozenset(
-    {"operand", "const", "stop", "as_float", "dropout_apply", "where", "maximum", "minimum"}
-    | {"shard_slice", "pad_from_shard", "first_rank_only"}
-)
 PENDING_WIDTH = 56  # an expression that waits to be used is not longer than this
 
 
@@ -102,8 +97,8 @@ class Statements:
     `fixed` are values that must have a name of their own: outputs, labelled or saved ones.
     `texts` say how a value is mentioned, `begun` what has to be awaited before; `wanted` what it
     should be called, `again` which value takes over the name of which; `unread` values get none;
-    `direct` is the text of a step that is no operator's; `marks` say which lines compute which
-    steps.
+    `reusable` may be overwritten; `direct` is the text of a step that is no operator's; `marks`
+    say which lines compute which steps.
     """
 
     spelling: Spelling
@@ -116,6 +111,7 @@ class Statements:
     uses: Counter[Value]
     backward: bool
     place: str = '"{}"'
+    reusable: frozenset[Value] = frozenset()
     again: Mapping[Value, Value] = field(default_factory=dict[Value, Value])
     unread: set[Value] = field(default_factory=set[Value])
     direct: dict[Apply, Text] = field(default_factory=dict[Apply, Text])
@@ -216,21 +212,15 @@ class Statements:
 
     def _inline(self, step: Apply, body: Body) -> bool:
         """Whether a step is written in place; what a kernel computes is not."""
+        if self.spelling.quiet and has_unsafe_choice(body):
+            return False
         return is_inline(body) and self._kernel(step, body) is None
 
     def _kernel(self, step: Apply, body: Body) -> tuple[str, OperatorFunction] | None:
-        """The kernel for a step; it may overwrite values of this function without other readers."""
+        """The kernel for a step; it may overwrite the values that the graph says are reusable."""
         pairs = zip(body.operands, step.inputs, strict=True)
-        spent = {str(expr.name) for expr, value in pairs if self._is_spent(value)}
+        spent = {str(expr.name) for expr, value in pairs if value in self.reusable}
         return self.functions.kernel(step, body, spent)
-
-    def _is_spent(self, value: Value) -> bool:
-        """Whether a value is an array of its own, not a view of another, read once, and here."""
-        producer = self.producers.get(value)
-        if producer is None or self.uses[value] != 1:
-            return False
-        prim = producer.body(self.types).outputs[producer.outputs.index(value)].prim
-        return prim not in ALIASING
 
     def _in_steps(self, step: Apply, body: Body) -> Text:
         """The text of an operator that is too long for one line, its first parts on lines."""

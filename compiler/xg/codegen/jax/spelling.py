@@ -23,6 +23,7 @@ class JaxSpelling:
     seed = "Seed"
     empty = "jnp.zeros(0)"
     saved_size = "Size"
+    quiet = ""
 
     def primitive(self, expr: Expr, args: Sequence[Text], scope: Scope) -> Text:
         """The text of one primitive."""

@@ -50,13 +50,17 @@ def tall_by_columns(w: Array) -> Array:
 
 
 def add_to_first(a: Array, b: Array) -> Array:
-    """A + B in place of A, which nothing else reads."""
+    """A + B in place of A, which nothing else reads, if it has the type of the sum."""
+    if np.result_type(a, b) != a.dtype:
+        return a + b
     a += b
     return a
 
 
 def add_to_second(a: Array, b: Array) -> Array:
-    """A + B in place of B, which nothing else reads."""
+    """A + B in place of B, which nothing else reads, if it has the type of the sum."""
+    if np.result_type(a, b) != b.dtype:
+        return a + b
     b += a
     return b
 

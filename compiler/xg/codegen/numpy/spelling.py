@@ -24,6 +24,7 @@ class NumpySpelling:
     seed = "int | None"
     empty = "np.zeros(0)"
     saved_size = ""
+    quiet = '@np.errstate(all="ignore")'
 
     def primitive(self, expr: Expr, args: Sequence[Text], scope: Scope) -> Text:
         """The text of one primitive."""

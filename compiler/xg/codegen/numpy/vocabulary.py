@@ -13,7 +13,8 @@ FUNCTIONS: Final = words(
     abs add arange argsort argwhere ascontiguousarray bincount broadcast_to clip concatenate stack
     copysign copyto cos cumsum diff dtype einsum empty empty_like errstate exp float32 full inf
     int64 isfinite lib log matmul maximum minimum moveaxis multiply ndindex ones pad prod
-    put_along_axis sin split sqrt take_along_axis tanh uint64 unique where zeros zeros_like
+    put_along_axis result_type sin split sqrt take_along_axis tanh uint64 unique
+    where zeros zeros_like
     """
 )
 METHODS: Final = words(
@@ -24,5 +25,9 @@ METHODS: Final = words(
     """
 )
 VOCABULARY: Final = Allowlist(
-    IMPORTS, {"np": FUNCTIONS, "math": MATH}, METHODS, callables=frozenset({"part"})
+    IMPORTS,
+    {"np": FUNCTIONS, "math": MATH},
+    METHODS,
+    frozenset({"np.errstate(all='ignore')"}),
+    frozenset({"part"}),
 )

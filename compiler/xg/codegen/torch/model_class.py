@@ -35,6 +35,7 @@ from xg.ir.dim import symbol
 from xg.ir.graph import Call, Graph, Program, Value
 from xg.ir.known_sizes import symbols_of
 from xg.ir.labels import names_by_label
+from xg.ir.walk import reached
 
 
 def model_section(writer: ModuleWriter, outlined: Program) -> Sections:
@@ -53,13 +54,15 @@ class _Section:
         """The classes of a reader's interest first, and what they call."""
         graphs, written = self.writer.program.graphs, {*self.writer.saved, *self.plan.recurrences}
         keys = self._callees()
-        pieces = {key: list(self.writer.block(key)) for key in keys if key not in written}
+        below = {key for each in keys for key in reached(graphs, each)}
+        own = [key for key in graphs if key in below and key not in written]  # callees first
+        pieces = {key: list(self.writer.block(key)) for key in own}
         for key in keys:
             self._name(key)
         public = [self._model()]
         steps: list[list[str]] = []
         for key in keys:
-            steps += pieces.get(key, [])
+            steps += pieces.pop(key, [])
             if key in self.steps:
                 backward = self.writer.program.backwards[key]
                 steps.append(
@@ -70,6 +73,7 @@ class _Section:
                     self.plan, graphs[key], self._held(key), self.modules, self.steps
                 )
                 public.append(block.lines())
+        steps = [*(line for inner in pieces.values() for line in inner), *steps]
         several = any(len(graphs[key].outputs) > 1 for key in self.steps)
         support = [SHAPES, *([WEIGHTS] if self.modules else [])]
         support += [PATHS] if "paths" in self.plan.helpers else []

@@ -24,6 +24,7 @@ class TorchSpelling:
     seed = "Seed"
     empty = "torch.zeros(0, dtype=torch.float64)"  # as in NumPy
     saved_size = ""
+    quiet = ""
 
     def primitive(self, expr: Expr, args: Sequence[Text], scope: Scope) -> Text:
         """The text of one primitive."""
@@ -104,7 +105,7 @@ def _tensor(number: str) -> str:
 
 def _broadcast(expr: Expr, args: Sequence[Text], scope: Scope) -> Text:
     shape = tuple_of(scope.shape(expr.shape))
-    if expr.args[0].prim == "const":
+    if array_ops.is_plain(expr.args[0]):
         if args[0].text == "0":
             return Text(f"torch.zeros({shape}, {_made(scope)})")
         return call("torch.full", shape, args[0].text, _made(scope))

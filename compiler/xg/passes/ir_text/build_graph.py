@@ -72,6 +72,7 @@ def forward_graph(text: GraphText, builder: StepBuilder, block: BlockId, title: 
             for line in lines.of(MemoryText)
             for name, word in line.said.items()
         },
+        reusable=scope.all(lines.names("reusable")),
     )
 
 
@@ -111,6 +112,7 @@ def backward_graph(text: GraphText, builder: StepBuilder) -> Backward:
         totals={**totals, **gradients},
         rows=tuple(rows.items()),
         zeros=frozenset(scope.all(lines.names("zeros"))),
+        reusable=scope.all(lines.names("reusable")),
     )
 
 

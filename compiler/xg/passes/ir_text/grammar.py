@@ -10,7 +10,8 @@ from typing import Final
 # Words that begin a line: a value of such a name is printed with a number behind it.
 LINE_WORDS: Final = frozenset({
     "graph", "backward", "param", "foreign", "state", "carry", "saved", "return", "d", "totals",
-    "rows", "zeros", "alias", "layout", "memory", "again", "block", "title", "sizes", "op", "part",
+    "rows", "zeros", "alias", "layout", "memory", "again", "reusable", "block", "title", "sizes",
+    "op", "part",
 })  # fmt: skip
 CONSTANTS: Final = frozenset({"true", "false", "none"})  # no size is printed so by itself
 PLAIN_NAME: Final = r"[A-Za-z_]\w*(\.\w+)*"
@@ -47,6 +48,7 @@ result: NAME type
     | "carry" NAME "=" NAME "next" NAME "start" expr _NL -> carry
     | "saved" [names] _NL -> saved
     | "return" [names] _NL -> returned
+    | "reusable" names _NL -> reusable
     | "d" NAME "=" NAME _NL -> gradient
     | (TOTALS | ALIAS) pairs _NL -> pairs_of
     | "rows" bindings _NL -> rows

@@ -104,6 +104,8 @@ class GraphPrinter:
         if graph.aliases:
             pairs = [f"{name} = {self._name(value)}" for name, value in graph.aliases]
             yield f"alias {', '.join(pairs)}"
+        if graph.reusable:
+            yield f"reusable {self._all(graph.reusable)}"
         for value, cuts in graph.layouts.items():
             axes = ", ".join(f"{axis} = {place}" for axis, place in cuts.items())
             yield f"layout {self._name(value)} {axes}"

@@ -210,7 +210,7 @@ class StateText:
 
 @dataclass(frozen=True, slots=True)
 class NamesText:
-    """A line of names: ``saved`` or ``return``."""
+    """A line of names: ``saved``, ``return`` or ``reusable``."""
 
     kind: str
     names: Names

@@ -157,6 +157,9 @@ class TreeOfProgram(Transformer[Token, r.ProgramText]):
     def zeros(self, names: r.Names) -> r.NamesText:
         return r.NamesText("zeros", names)
 
+    def reusable(self, names: r.Names) -> r.NamesText:
+        return r.NamesText("reusable", names)
+
     def gradient(self, value: Token, gradient: Token) -> r.PairsText:
         return r.PairsText("d", ((value, gradient),))
 
