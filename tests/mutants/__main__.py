@@ -1,177 +1,227 @@
-"""Plant errors and count those that no test sees: ``python -m mutants emission --count 50``."""
+"""Plant errors and count those that no test sees: ``./dev mutants ir passes/shard --count 50``."""
 
 from __future__ import annotations
 
 import argparse
+import importlib
+import os
+import re
 import sys
 import time
 import tomllib
-from collections.abc import Collection, Iterator, Sequence
+from collections import Counter
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from functools import cache
 from hashlib import sha256
 from multiprocessing.connection import Connection
 from pathlib import Path
 
-# Imported here once, and not in the process of each mutant.
-import jax  # noqa: F401  # pyright: ignore
-import lark  # noqa: F401  # pyright: ignore
-import numpy  # noqa: F401  # pyright: ignore
-import torch  # noqa: F401  # pyright: ignore
-import wasmtime  # noqa: F401  # pyright: ignore
 from mutants import seen
 from mutants.plant import Mutant, mutants
-from mutants.reach import Block
-from mutants.rooms import ROOMS, ROOT
+from mutants.rooms import ROOT, files, rooms, sources
 from mutants.seen import Record
-from mutants.trial import Verdict, is_text, judge_imported, record, serve
+from mutants.trial import Verdict, judge_imported, record, serve
 
 EQUIVALENT = Path(__file__).with_name("equivalent.toml")
 RESULTS = seen.FOLDER / "results.tsv"
-WRITER = Block("compiler/xg/codegen/emit/support.py", "SupportFile.closure", 0)
-Kills = dict[str, dict[str, int]]
+COLUMNS = ("planted", "killed", "survived", "equivalent", "not tested")
 WORTH = 12.0  # seconds of tests for one mutant
-OUTSIDE = 5  # times as many for a change of which nothing says which tests run it
+OUTSIDE = 3  # times as many for a value of a module, of which nothing says which tests use it
+PRELOADED = ("jax", "lark", "torch", "wasmtime")  # once, and not in the process of each mutant
+Kills = dict[str, dict[str, int]]
 
 
 def main() -> int:
     """Try mutants room by room; 1 if one survived that is not known to be equivalent."""
+    options = _options()
+    sample = _sample(options)
+    _record(None if options.record is None else 60 * options.record)
+    verdicts = {} if options.again else _verdicts()
+    known = equivalents()
+    if options.survivors:
+        sample = [each for each in sample if verdicts.get(each.key) in {"survived", "not tested"}]
+        verdicts = {}
+    left = [each for each in sample if str(each) not in known and each.key not in verdicts]
+    _try(left, options.seconds, time.monotonic() + 60 * options.minutes)
+    return _report(sample, known)
+
+
+def _options() -> argparse.Namespace:
     parser = argparse.ArgumentParser(
         prog="./dev mutants",
-        description="Plant one change at a time and run the tests that should see it.",
+        description="Plant one change at a time and run the tests that should see it. "
+        "Verdicts are kept in build/mutants, so a run goes on where the last one ended.",
     )
-    parser.add_argument("rooms", nargs="*", metavar="ROOM", help=f"of {', '.join(ROOMS)}")
-    parser.add_argument("--count", type=int, default=100, help="mutants in each room")
-    parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--first", type=int, default=0, help="leave out so many of the sample")
-    parser.add_argument("--minutes", type=float, help="at most; half for the record")
+    names = ", ".join(rooms())
     parser.add_argument(
-        "--seconds", type=float, default=WORTH, help="of tests for one mutant, the quick ones first"
+        "places",
+        nargs="*",
+        metavar="ROOM",
+        help=f"one of {names}; or a folder or file, such as passes/shard or ir/dim.py",
     )
-    parser.add_argument("--record", action="store_true", help="see anew which tests call what")
-    parser.add_argument("--resume", action="store_true", help="keep the verdicts of earlier runs")
-    parser.add_argument("--survivors", action="store_true", help="only those that survived before")
-    parser.add_argument("--again", metavar="TEXT", help="only mutants whose line has this text")
+    parser.add_argument("--count", type=int, default=100, help="mutants in each room")
+    parser.add_argument("--sample", type=int, help="so many of all rooms together instead")
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--minutes", type=float, default=float("inf"), help="at most")
+    parser.add_argument("--seconds", type=float, default=WORTH, help="of tests for one mutant")
+    parser.add_argument(
+        "--record",
+        type=float,
+        metavar="MINUTES",
+        help="first record what tests run, of those that the record lacks",
+    )
+    parser.add_argument("--survivors", action="store_true", help="try those again that survived")
+    parser.add_argument("--again", action="store_true", help="try all again")
+    parser.add_argument("--line", metavar="TEXT", help="only mutants whose change has this text")
     options = parser.parse_args()
-    unknown = [room for room in options.rooms if room not in ROOMS]
-    if unknown:
-        parser.error(f"no room is called {unknown[0]}")
-    began, length = time.monotonic(), 60 * (options.minutes or float("inf"))
-    rooms = options.rooms or list(ROOMS)
-    if options.record:
-        seen.BLOCKS.unlink(missing_ok=True)
-    tests = list(dict.fromkeys(test for room in rooms for test in ROOMS[room].tests))
-    record(tests, began + length / 2)
-    server, known, survivors = serve(tests), _known(), 0
+    for place in options.places:
+        if not list(files(place)):
+            parser.error(f"no room, folder or file is called {place}; the rooms are {names}")
+    return options
+
+
+def _sample(options: argparse.Namespace) -> list[Mutant]:
+    """Draw mutants. A change of the code elsewhere leaves the order as it was."""
+    places = {place: list(files(place)) for place in options.places} or rooms()
+    if options.sample is not None:
+        places = {"": list(dict.fromkeys(path for each in places.values() for path in each))}
+    drawn: list[Mutant] = []
+    for paths in places.values():
+        every = [each for path in paths for each in mutants(path)]
+        if options.line:
+            every = [each for each in every if options.line in str(each)]
+        every.sort(key=lambda each: sha256(f"{options.seed} {each.key}".encode()).digest())
+        drawn += every[: options.count if options.sample is None else options.sample]
+    return list({each.key: each for each in drawn}.values())
+
+
+def _record(seconds: float | None) -> None:
+    """Record what tests run: the changed files of tests, and those that the record lacks."""
+    if seconds is None and seen.TESTS.exists():
+        changed = seen.forget_changed()
+        if changed:
+            record(changed, time.monotonic() + 300)
+        seen.begin()
+        return
+    _say("recording which tests run what; this is done once")
+    record(["tests"], time.monotonic() + (1200 if seconds is None else seconds))
+
+
+def _try(left: Sequence[Mutant], seconds: float, end: float) -> None:
+    """Judge mutants on every processor."""
+    if not left:
+        return
     recorded = seen.read()
-    for room in rooms:
-        before = _verdicts(f"{room}\t{options.seed}")
-        sample = _sampled(room, options.count, options.seed, before)[options.first :]
-        if options.again:
-            sample = [each for each in sample if options.again in str(each)]
-        if options.survivors:
-            sample = [each for each in sample if before.get(str(each)) == "survived"]
-        trial = _Trial(server, recorded, known, f"{room}\t{options.seed}", options.seconds)
-        trial.before = before if options.resume else {}
-        survivors += trial.run(room, _until(began + length, sample))
-    server.send(None)
-    return 1 if survivors else 0
+    trials = {each.key: near(each, recorded, seconds) for each in left}
+    tests = {name.partition("::")[0] for names in trials.values() for name in names}
+    count = len(os.sched_getaffinity(0))
+    servers = serve(sorted(tests), count)
+    for name in PRELOADED:
+        importlib.import_module(name)
+    children: list[int] = []
+    for place, server in enumerate(servers):
+        if child := os.fork():
+            children.append(child)
+            continue
+        for mutant in left[place::count]:
+            if time.monotonic() < end:
+                _keep(mutant, *judge(mutant, trials[mutant.key], recorded, server))
+        os._exit(0)
+    failed = [child for child in children if os.waitpid(child, 0)[1]]
+    for server in servers:
+        try:
+            server.send(None)
+        except OSError:
+            failed.append(0)
+    if failed:
+        _say("a process that tries mutants ended early: what it had left is not tried")
 
 
-class _Trial:
-    """The trial of a sample of mutants: counts, and a line of the results for each."""
-
-    def __init__(
-        self,
-        server: Connection,
-        record: Record,
-        known: set[str],
-        label: str,
-        seconds: float,
-    ) -> None:
-        self.server, self.record, self.known, self.label = server, record, known, label
-        self.seconds = seconds
-        self.before: dict[str, str] = {}  # verdicts that hold without a trial
-        self.kills = _kills()  # by file: how many mutants each test saw
-
-    def run(self, room: str, sample: Iterator[Mutant]) -> int:
-        """Say who survives, and return how many."""
-        tried = killed = equivalent = 0
-        for mutant in sample:
-            if str(mutant) in self.known:
-                equivalent += 1
-                continue
-            tried += 1
-            if kept := self.before.get(str(mutant)):
-                killed += kept != "survived"
-                continue
-            verdict, seconds, word, count = self.judge(mutant, ROOMS[room].tests)
-            killed += verdict != "survived"
-            with RESULTS.open("a", encoding="utf-8") as file:
-                spent = f"{verdict}\t{seconds:.1f}\t{count}"
-                file.write(f"{self.label}\t{spent}\t{mutant}\t{word}\n")
-            _add(self.kills, str(mutant), word)
-            if verdict == "survived":
-                _say(f"{mutant.start[0]}: {mutant}  ({count} tests, {seconds:.0f} s)")
-        if tried:
-            share = 100 * killed / tried
-            _say(f"{room}: {killed} of {tried} killed, {share:.1f} %; {equivalent} equivalent")
-        return tried - killed
-
-    def judge(self, mutant: Mutant, own: Sequence[str]) -> tuple[Verdict, float, str, int]:
-        """The verdict of the nearest tests, their seconds, which one saw it, how many they are."""
-        path = mutant.path.relative_to(ROOT).as_posix()
-        near = self.record.near(mutant.block, path)
-        if is_text(mutant.path):
-            near += sorted(set(self.record.near(WRITER, path)) - set(near))
-        unknown = mutant.block is None or is_text(mutant.path)
-        left = self.seconds * (OUTSIDE if unknown else 1)
-        names = self.worth(seen.ordered(near, self.record, self.kills.get(path, {}), own), left)
-        if not names:
-            return "survived", 0.0, "", 0
-        if mutant.block is not None:
-            self.server.send((mutant, {name: self.record.tests[name].seconds for name in names}))
-            verdict, seconds, word = self.server.recv()
-            if verdict != "no swap":
-                return verdict, seconds, word, len(names)
-        return *judge_imported(mutant, names), len(names)
-
-    def worth(self, names: Sequence[str], left: float) -> list[str]:
-        """As many tests as so many seconds are enough for."""
-        kept: list[str] = []
-        for name in names:
-            left -= self.record.tests[name].seconds + seen.COLLECTED
-            if left < 0 and kept:
-                break
-            kept.append(name)
-        return kept
+def near(mutant: Mutant, record: Record, seconds: float) -> list[str]:
+    """Choose the tests of a mutant: the quickest of those that reach it, worth so many seconds."""
+    path = mutant.path.relative_to(ROOT).as_posix()
+    if mutant.block is not None and not record.at_import(mutant.block):
+        names = record.near(mutant.block, path)
+    else:
+        names = record.near(mutant.block, path) if mutant.block else []
+        names = list(dict.fromkeys([*names, *record.near(None, path, importers(mutant.path))]))
+        seconds *= OUTSIDE
+    kept: list[str] = []
+    for name in seen.ordered(names, record, _kills().get(path, {}), [f"tests/{mutant.room}/"]):
+        seconds -= record.tests[name].seconds + seen.COLLECTED
+        if seconds < 0 and kept:
+            break
+        kept.append(name)
+    return kept
 
 
-def _sampled(room: str, count: int, seed: int, before: Collection[str]) -> list[Mutant]:
-    """So many of a room: those that were tried before, the others in an order that is drawn.
+def judge(
+    mutant: Mutant, names: Sequence[str], record: Record, server: Connection
+) -> tuple[Verdict, float, str, int]:
+    """Return the verdict of tests, their seconds, which one saw it, and how many they are."""
+    if not names:
+        return "not tested", 0.0, "", 0
+    if mutant.block is not None and not record.at_import(mutant.block):
+        server.send((mutant, {name: record.tests[name].seconds for name in names}))
+        verdict, seconds, word = server.recv()
+        if verdict != "no swap":
+            return verdict, seconds, word, len(names)
+    return *judge_imported(mutant, names), len(names)
 
-    A change of the code elsewhere leaves the sample as it was.
-    """
-    every = [each for path in dict.fromkeys(ROOMS[room].paths()) for each in mutants(path, ROOT)]
 
-    def place(mutant: Mutant) -> tuple[bool, bytes]:
-        return str(mutant) not in before, sha256(f"{seed} {mutant}".encode()).digest()
+def importers(path: Path) -> list[str]:
+    """List the files that import a module."""
+    module = ".".join(path.relative_to(ROOT).with_suffix("").parts[1:]).removesuffix(".__init__")
+    package, _, name = module.rpartition(".")
+    named = rf"^\s*(from {re.escape(module)} import |import {re.escape(module)}\b"
+    pattern = re.compile(rf"{named}|from {re.escape(package)} import [^\n]*\b{name}\b)", re.M)
+    return [user for user, text in _texts().items() if pattern.search(text)]
 
-    return sorted(every, key=place)[:count]
+
+@cache
+def _texts() -> Mapping[str, str]:
+    return {path.relative_to(ROOT).as_posix(): path.read_text("utf-8") for path in sources()}
 
 
-def _until(end: float, sample: Sequence[Mutant]) -> Iterator[Mutant]:
+def _keep(mutant: Mutant, verdict: Verdict, seconds: float, word: str, count: int) -> None:
+    with RESULTS.open("a", encoding="utf-8") as file:
+        file.write(f"{verdict}\t{seconds:.1f}\t{count}\t{mutant.key}\t{word}\n")
+    if verdict in {"survived", "not tested"}:
+        line = f"{mutant.path.relative_to(ROOT)}:{mutant.start[0]}"
+        _say(f"{verdict}: {line}: {mutant}  ({count} tests, {seconds:.0f} s)")
+
+
+def _report(sample: Sequence[Mutant], known: Collection[str]) -> int:
+    """Print the counts of each room and of all; return 1 if a mutant survived."""
+    verdicts = _verdicts()
+    counts: dict[str, Counter[str]] = {}
     for mutant in sample:
-        if time.monotonic() > end:
-            return
-        yield mutant
+        verdict = "equivalent" if str(mutant) in known else verdicts.get(mutant.key)
+        if verdict is not None:  # otherwise the time was over before its turn
+            verdict = "killed" if verdict == "slow" else verdict
+            counts.setdefault(mutant.room, Counter())[verdict] += 1
+            counts[mutant.room]["planted"] += 1
+    counts = dict(sorted(counts.items()))
+    if len(counts) != 1:
+        total: Counter[str] = Counter()
+        for count in counts.values():
+            total.update(count)
+        counts["all rooms"] = total
+    _say("".join([f"{'room':14}", *(f"{each:>12}" for each in (*COLUMNS, "score"))]))
+    for room, count in counts.items():
+        _say("".join([f"{room:14}", *(f"{count[each]:12}" for each in COLUMNS), score(count)]))
+    return int(any(count["survived"] for count in counts.values()))
 
 
-def _verdicts(label: str) -> dict[str, str]:
-    """The last verdict of each mutant of a sample, by what the results call it."""
-    return {
-        mutant: verdict
-        for room, seed, verdict, _, _, mutant, _ in _results()
-        if f"{room}\t{seed}" == label
-    }
+def score(count: Mapping[str, int]) -> str:
+    """Write the share that was killed of all but the equivalent ones: what is not tested counts."""
+    told = count["planted"] - count["equivalent"]
+    return f"{100 * count['killed'] / told:10.1f} %" if told else f"{'–':>12}"
+
+
+def _verdicts() -> dict[str, str]:
+    """Return the last verdict of each mutant."""
+    return {key: verdict for verdict, _, _, key, _ in _results()}
 
 
 def _results() -> Iterator[list[str]]:
@@ -180,26 +230,22 @@ def _results() -> Iterator[list[str]]:
             yield line.split("\t")
 
 
+@cache
 def _kills() -> Kills:
+    """Count by file how many mutants each test saw, for it and for the test it is a case of."""
     found: Kills = {}
-    for *_, mutant, word in _results():
-        _add(found, mutant, word)
+    for *_, key, word in _results():
+        if word:
+            counts = found.setdefault(key.partition(":")[0], {})
+            for name in (word, word.partition("[")[0]):
+                counts[name] = counts.get(name, 0) + 1
     return found
 
 
-def _add(kills: Kills, mutant: str, word: str) -> None:
-    """Count that a test saw a mutant, for it and for the test that it is a case of."""
-    if word:
-        counts = kills.setdefault(mutant.partition(":")[0], {})
-        for name in (word, word.partition("[")[0]):
-            counts[name] = counts.get(name, 0) + 1
-
-
-def _known() -> set[str]:
-    """Mutants that change nothing that anyone could see, each with the reason in the file."""
-    if not EQUIVALENT.exists():
-        return set()
-    return {each["mutant"] for each in tomllib.loads(EQUIVALENT.read_text("utf-8"))["equivalent"]}
+def equivalents() -> dict[str, str]:
+    """Read the mutants that change nothing that anyone could see, each with the reason."""
+    rows = tomllib.loads(EQUIVALENT.read_text("utf-8"))["equivalent"]
+    return {each["mutant"]: each["why"] for each in rows}
 
 
 def _say(text: str) -> None:

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import ast
 import copy
+from collections import Counter
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 
 from mutants.reach import Block, block_at
+from mutants.rooms import ROOT, room_of
 
 _SWAPPED: dict[type[ast.AST], type[ast.AST]] = {
     ast.Eq: ast.NotEq,
@@ -41,14 +43,23 @@ class Mutant:
     """One change: the text of a node in a file, and what replaces it."""
 
     path: Path
-    place: str
+    root: Path
+    room: str
+    place: str  # the function, or the name of a module or class that the value is given
     start: tuple[int, int]  # line from 1, bytes into it
     end: tuple[int, int]
     before: str
     after: str
+    number: int = 1  # of those that are written alike in one place
 
     def __str__(self) -> str:
-        return f"{self.place}: {_line(self.before)} => {_line(self.after)}"
+        return f"{self.room}: {self.place}: {_line(self.before)} => {_line(self.after)}"
+
+    @property
+    def key(self) -> str:
+        """Name this mutant and no other one, as the results do."""
+        again = f" #{self.number}" if self.number > 1 else ""
+        return f"{self.path.relative_to(self.root).as_posix()}: {self}{again}"
 
     @cached_property
     def block(self) -> Block | None:
@@ -70,11 +81,13 @@ def _line(text: str) -> str:
     return " ".join(text.split())
 
 
-def mutants(path: Path, root: Path) -> list[Mutant]:
-    """Every change of a file that is tried."""
+def mutants(path: Path, root: Path = ROOT) -> list[Mutant]:
+    """Make every change of a file that is tried."""
     text = path.read_text(encoding="utf-8")
     lines = text.encode().split(b"\n")
+    room = room_of(path) if root == ROOT else path.stem
     found: list[Mutant] = []
+    alike: Counter[str] = Counter()
     for place, node in _computing(ast.parse(text)):
         unchanged = ast.dump(node)
         for changed in _changes(node):
@@ -82,9 +95,10 @@ def mutants(path: Path, root: Path) -> list[Mutant]:
                 continue
             start = node.lineno, node.col_offset
             end = node.end_lineno or 0, node.end_col_offset or 0
-            named = f"{path.relative_to(root)}:{place}"
             before = _between(lines, start, end)
-            found.append(Mutant(path, named, start, end, before, ast.unparse(changed)))
+            each = Mutant(path, root, room, place, start, end, before, ast.unparse(changed))
+            alike[str(each)] += 1
+            found.append(replace(each, number=alike[str(each)]))
     return found
 
 
@@ -98,16 +112,28 @@ def _between(lines: list[bytes], start: tuple[int, int], end: tuple[int, int]) -
 
 def _computing(tree: ast.Module) -> Iterator[tuple[str, ast.expr]]:
     """The expressions that compute, each with the function it is in: no types, texts, checks."""
-    stack: list[tuple[str, ast.AST]] = [("", tree)]
+    stack: list[tuple[str, bool, ast.AST]] = [("", False, tree)]
     while stack:
-        place, node = stack.pop()
+        place, inner, node = stack.pop()
         if isinstance(node, ast.FunctionDef | ast.ClassDef):
             place = f"{place}.{node.name}".lstrip(".")
+            inner = inner or isinstance(node, ast.FunctionDef)
+        if not inner and (name := _target(node)):
+            place = f"{place}.{name}".lstrip(".")
         if isinstance(node, ast.Call) and ast.unparse(node.func) == "os.kill":
             continue  # another signal, or another process, would end who asks
         if isinstance(node, ast.expr):
             yield place, node
-        stack += [(place, child) for child in reversed(list(_children(node)))]
+        stack += [(place, inner, child) for child in reversed(list(_children(node)))]
+
+
+def _target(node: ast.AST) -> str:
+    """Return the name that a statement of a module or class gives its value."""
+    match node:
+        case ast.Assign(targets=[ast.Name(id=name)]) | ast.AnnAssign(target=ast.Name(id=name)):
+            return name
+        case _:
+            return ""
 
 
 def _children(node: ast.AST) -> Iterator[ast.AST]:

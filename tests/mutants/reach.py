@@ -6,7 +6,8 @@ import ast
 import builtins
 import mmap
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from hashlib import sha256
 from importlib.abc import MetaPathFinder, SourceLoader
 from importlib.machinery import ModuleSpec
 from importlib.util import spec_from_loader
@@ -14,7 +15,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import NamedTuple
 
-from mutants.rooms import ROOMS, ROOT
+from mutants.rooms import ROOT, sources
 
 NAME = "_blocks_that_ran"
 
@@ -31,6 +32,7 @@ class Part(NamedTuple):
     """The statements of a block, in a tree that can be changed."""
 
     block: Block
+    digest: str  # of the whole function, wherever it stands
     body: list[ast.stmt]
 
 
@@ -51,9 +53,10 @@ def outermost(tree: ast.Module) -> Iterator[tuple[str, ast.FunctionDef]]:
 def parts(tree: ast.Module, path: str) -> Iterator[Part]:
     """Every block of a file's functions, an outer one before those in it."""
     for name, function in outermost(tree):
+        digest = sha256(ast.dump(function).encode()).hexdigest()[:16]
         bodies = (body for node in ast.walk(function) for body in _bodies(node))
         for number, body in enumerate(list(bodies)):
-            yield Part(Block(path, name, number), body)
+            yield Part(Block(path, name, number), digest, body)
 
 
 def _bodies(node: ast.AST) -> Iterator[list[ast.stmt]]:
@@ -78,33 +81,36 @@ def block_at(
     return found
 
 
-def paths() -> list[Path]:
-    """Every file that a mutant may be planted in."""
-    return sorted({path for room in ROOMS.values() for path in room.paths()})
-
-
-def table() -> list[Block]:
-    """Every block, in the order of their numbers."""
-    return [
-        part.block
-        for path in paths()
+def table() -> dict[Block, str]:
+    """Map every block, in the order of their numbers, to a digest of its function's code."""
+    return {
+        part.block: part.digest
+        for path in sources()
         for part in parts(ast.parse(path.read_text("utf-8")), path.relative_to(ROOT).as_posix())
-    ]
+    }
 
 
 class Watch(MetaPathFinder):
     """Imports files of the rooms so that their blocks say that they run."""
 
-    def __init__(self, blocks: Sequence[Block]) -> None:
+    def __init__(self, blocks: Collection[Block]) -> None:
         self.ran = mmap.mmap(-1, len(blocks))  # also what forked processes run
         self.places = {block: place for place, block in enumerate(blocks)}
-        self.modules = {_module(path): path for path in paths()}
+        self.functions: dict[tuple[str, str], list[int]] = {}
+        for block, place in self.places.items():
+            self.functions.setdefault((block.path, block.function), []).append(place)
+        self.modules = {_module(path): path for path in sources()}
 
     def another(self) -> mmap.mmap:
         """Give this process marks that it does not share with the one it was forked from."""
         ran = mmap.mmap(-1, len(self.ran))
         setattr(builtins, NAME, ran)
         return ran
+
+    def mark(self, path: str, function: str) -> None:
+        """Note that the text of a function reached a generated module."""
+        for place in self.functions.get((path, function), ()):
+            self.ran[place] = 1
 
     def install(self) -> None:
         """Watch what is imported from now on."""
@@ -145,7 +151,7 @@ class _Watched(SourceLoader):
 
 def watched(tree: ast.Module, path: str, places: Mapping[Block, int]) -> ast.Module:
     """Let each block of a file note that it runs, before its first statement."""
-    for block, body in parts(tree, path):
+    for block, _, body in parts(tree, path):
         after = int(len(body) > 1 and _is_text(body[0]))
         mark = ast.parse(f"{NAME}[{places[block]}] = 1").body[0]
         for node in ast.walk(mark):

@@ -1,43 +1,41 @@
-"""Where mutants are planted, and which tests should see them: the table of ``rooms.toml``."""
+"""Name the rooms that mutants are planted in: the folders of the source tree.
+
+No list of files or tests stands here, so that a file that is renamed, merged or added is found
+without a change: `seen` records which tests run it.
+"""
 
 from __future__ import annotations
 
-import tomllib
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Iterator
 from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
-PROGRAMS = (  # random programs: fifty, and those that were wrong once
-    "tests/fuzz/test_generated.py::test_random_programs[50]",
-    "tests/fuzz/test_generated.py::test_programs_that_were_wrong_once",
-)
+SOURCES = ("compiler", "runtime", "grammar")  # each holds packages
+CORE = "xg"  # the package whose folders are rooms; any other package is one room
 
 
-@dataclass(frozen=True)
-class Room:
-    """Patterns of files below the root, and tests."""
-
-    files: tuple[str, ...]
-    tests: tuple[str, ...]
-
-    def paths(self) -> Iterator[Path]:
-        """The files, but for tables of errors, whose texts have goldens."""
-        for pattern in self.files:
-            for path in sorted(ROOT.glob(pattern)):
-                if not path.stem.endswith("errors"):
-                    yield path
+def room_of(path: Path) -> str:
+    """Return the room of a source file: `ir`, or `xg_runtime`; `xg` for files beside the rooms."""
+    _, package, *inner = path.relative_to(ROOT).parts
+    return inner[0] if package == CORE and len(inner) > 1 else package
 
 
-def _room(table: Mapping[str, list[str]]) -> Room:
-    groups = (PROGRAMS if test == "PROGRAMS" else (test,) for test in table["tests"])
-    return Room(tuple(table["files"]), tuple(test for group in groups for test in group))
+def sources() -> list[Path]:
+    """List every source file, in the order of their paths."""
+    return sorted(path for name in SOURCES for path in (ROOT / name).glob("*/**/*.py"))
 
 
-def rooms() -> dict[str, Room]:
-    """Every room by its name."""
-    text = Path(__file__).with_name("rooms.toml").read_text(encoding="utf-8")
-    return {name: _room(table) for name, table in tomllib.loads(text).items()}
+def rooms() -> dict[str, list[Path]]:
+    """Group the source files by room."""
+    found: dict[str, list[Path]] = {}
+    for path in sources():
+        found.setdefault(room_of(path), []).append(path)
+    return dict(sorted(found.items()))
 
 
-ROOMS = rooms()
+def files(name: str) -> Iterator[Path]:
+    """Find the files of a room, or of a folder or file such as `passes/shard` or `ir/dim.py`."""
+    named = tuple(ROOT / start / name for start in ("", f"compiler/{CORE}", *SOURCES))
+    for path in sources():
+        if room_of(path) == name or any(path.is_relative_to(each) for each in named):
+            yield path

@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import ast
 import operator
-import tomllib
+from importlib import import_module
+from multiprocessing import Pipe
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-from mutants import reach
+from mutants import reach, seen
+from mutants.__main__ import equivalents, judge, score
 from mutants.plant import Mutant, mutants
-from mutants.rooms import ROOMS, ROOT
+from mutants.rooms import ROOT, SOURCES, files, rooms
 from mutants.seen import Record, Seen, ordered
+from mutants.trial import SUPPORT, copied_texts
 
 SOURCE = '''\
 """A module."""
@@ -32,7 +35,7 @@ def test_every_change_is_one_place_of_code(tmp_path: Path) -> None:
     path = tmp_path / "case.py"
     path.write_text(SOURCE, encoding="utf-8")
     found = mutants(path, tmp_path)
-    assert [f"{each}".partition(": ")[2] for each in found] == [
+    assert [f"{each}".split(": ", 2)[2] for each in found] == [
         "3 => 4",
         "x is None or g(x, 2) < LIMIT => x is None and g(x, 2) < LIMIT",
         "x is None => x is not None",
@@ -55,16 +58,44 @@ def test_nothing_is_planted_that_changes_nothing(tmp_path: Path) -> None:
     assert mutants(path, tmp_path) == []
 
 
-def test_tables_name_what_exists() -> None:
-    for room in ROOMS.values():
-        assert all(any(ROOT.glob(pattern)) for pattern in room.files)
-        assert all((ROOT / test.partition("::")[0]).exists() for test in room.tests)
-    record = tomllib.loads(Path(__file__).with_name("equivalent.toml").read_text("utf-8"))
-    places = {each["mutant"].partition(":")[0] for each in record["equivalent"]}
-    found = {place: {str(each) for each in mutants(ROOT / place, ROOT)} for place in places}
-    for each in record["equivalent"]:
-        assert each["mutant"] in found[each["mutant"].partition(":")[0]], each["mutant"]
-        assert each["why"]
+def test_every_source_file_belongs_to_a_room() -> None:
+    written = {path for name in SOURCES for path in (ROOT / name).rglob("*.py")}
+    grouped = [path for paths in rooms().values() for path in paths]
+    assert sorted(grouped) == sorted(written)
+    assert set(files("passes/shard")) == set((ROOT / "compiler/xg/passes/shard").rglob("*.py"))
+    assert list(files("ir/dim.py")) == [ROOT / "compiler/xg/ir/dim.py"]
+    assert list(files("no_such_room")) == []
+
+
+def test_every_equivalent_mutant_exists() -> None:
+    for name, why in equivalents().items():
+        room, place, _ = name.split(": ", 2)
+        word = place.rpartition(".")[2]
+        near = (path for path in files(room) if word in path.read_text("utf-8"))
+        assert any(name == str(each) for path in near for each in mutants(path)), name
+        assert why
+
+
+def test_the_writer_of_copied_functions_is_where_the_record_looks() -> None:
+    import_module("xg.codegen.numpy.spelling")
+    assert import_module(SUPPORT).SupportFile.source
+    paths = {path for path in copied_texts() if path.is_relative_to(ROOT)}
+    assert ROOT / "compiler/xg/codegen/numpy/support.py" in paths
+
+
+def test_a_mutant_that_no_test_reaches_is_not_killed(tmp_path: Path) -> None:
+    path = tmp_path / "case.py"
+    path.write_text(SOURCE, encoding="utf-8")
+    here, _ = Pipe()
+    assert judge(mutants(path, tmp_path)[0], [], Record([], []), here)[0] == "not tested"
+    assert score({"planted": 5, "killed": 3, "equivalent": 1, "not tested": 1}).strip() == "75.0 %"
+
+
+def test_a_record_outlives_moves_and_changes() -> None:
+    old = {reach.Block("a.py", "f", 0): "x", reach.Block("a.py", "g", 0): "y"}
+    moved = {reach.Block("b.py", "f", 0): "x", reach.Block("a.py", "g", 1): "changed"}
+    new = {reach.Block("c.py", "h", 0): "z"}
+    assert list(seen.matches(old, {**moved, **new})) == [[0], [1], []]
 
 
 def test_what_ran_is_known_by_block(tmp_path: Path) -> None:
@@ -104,8 +135,8 @@ def test_the_order_of_tests() -> None:
     near = record.near(other, "a.py")
     assert set(near) == set(ran)
     assert set(record.near(None, "a.py")) == {*ran, "elsewhere"}
-    assert set(record.near(reach.Block("a.py", "f", 2), "a.py")) == {*ran, "elsewhere"}
-    assert record.near(reach.Block("b.py", "g", 0), "b.py") == []
-    assert set(record.near(None, "b.py")) == {*ran, "elsewhere"}
+    assert record.near(reach.Block("a.py", "f", 2), "a.py") == []
+    assert record.near(None, "b.py") == []
+    assert set(record.near(None, "b.py", ["a.py"])) == {*ran, "elsewhere"}
     order = ordered(near, record, {"killer": 3}, ["own"])
     assert order == ["killer", "own", "quick[a]", "quick[b]", "slow"]

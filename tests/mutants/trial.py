@@ -12,7 +12,10 @@ import resource
 import signal
 import sys
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
+from contextlib import suppress
+from hashlib import sha256
+from importlib import import_module
 from importlib.abc import MetaPathFinder, SourceLoader
 from importlib.machinery import ModuleSpec
 from importlib.util import spec_from_loader
@@ -30,25 +33,22 @@ from mutants.reach import Watch
 from mutants.rooms import ROOT
 from mutants.swap import Functions, functions, swap
 
-SECONDS = 60  # of CPU; a mutant that needs more is taken to be in an endless loop
+SECONDS = 40  # of CPU; a mutant that needs more is taken to be in an endless loop
 PATIENCE = 3.0  # and so is one under which a test takes so many times a second and its own time
-LONGEST = 10  # seconds of a test that is worth its time
+LONGEST = 4  # seconds of a test that is worth its time
 # By the clock, for a mutant that waits for ever; on a busy machine a second of CPU takes many.
-WAITING = 20
+WAITING = 6
 LATE = (signal.SIGXCPU, signal.SIGPROF, signal.SIGALRM, signal.SIGKILL)
-# Files of a backend whose functions are copied into modules.
-TEXTS = (
-    "support.py",
-    "kernels.py",
-    "attention.py",
-    "experts.py",
-    "recurrence.py",
-    "ring.py",
-    "ring_kernels.py",
-    "flash.py",
-)
-Verdict = Literal["killed", "slow", "survived", "no swap"]
-_CODES: dict[int, Verdict] = {0: "survived", 1: "killed", 2: "no swap"}
+SUPPORT = "xg.codegen.emit.support"
+OTHER_PROCESSES = ("warm_python", "warm_program", "warm_ranks", "driver")
+Verdict = Literal["killed", "slow", "survived", "not tested", "no swap", "broken"]
+_CODES: dict[int, Verdict] = {
+    0: "survived",
+    1: "killed",
+    2: "no swap",
+    3: "not tested",
+    4: "broken",
+}
 
 
 class _Planted(MetaPathFinder, SourceLoader):
@@ -83,6 +83,12 @@ class Ordered:
 
     def __init__(self, names: Sequence[str]) -> None:
         self.names = names
+        self.failed = ""
+
+    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
+        """Remember which test failed."""
+        if report.failed:
+            self.failed = report.nodeid
 
     def pytest_collection_modifyitems(self, items: list[pytest.Item]) -> None:
         """Keep what is named."""
@@ -93,30 +99,56 @@ class Ordered:
 class Server:
     """A plugin of pytest that judges mutants instead of running the tests."""
 
-    def __init__(self, asked: Connection) -> None:
+    def __init__(self, asked: Sequence[Connection]) -> None:
         self.asked = asked
         self.failed = ""
+        self.ran = 0
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
         """Remember which test failed."""
+        self.ran += report.when == "call"
         if report.failed:
             self.failed = report.nodeid
 
     def pytest_runtestloop(self, session: pytest.Session) -> bool:
-        """Answer each question: a mutant, and tests with the seconds that they take."""
+        """Answer on each connection in a process of its own."""
         items = {item.nodeid: item for item in session.items}
         live = functions()
-        while (question := self.asked.recv()) is not None:
-            mutant, times = question
-            tests = {items[name]: time for name, time in times.items() if name in items}
-            self.asked.send(forked(lambda m=mutant, t=tests: self._try(m, t, live), SECONDS))
+        texts = copied_texts()
+        for asked in self.asked:
+            if os.fork() == 0:
+                for other in self.asked:
+                    if other is not asked:
+                        other.close()
+                self._answer(asked, items, live, texts)
+                os._exit(0)
+        for asked in self.asked:
+            asked.close()
+        for _ in self.asked:
+            os.wait()
         return True
 
+    def _answer(
+        self,
+        asked: Connection,
+        items: Mapping[str, pytest.Item],
+        live: Functions,
+        texts: Collection[Path],
+    ) -> None:
+        """Answer each question: a mutant, and tests with the seconds that they take."""
+        while (question := asked.recv()) is not None:
+            mutant, times = question
+            tests = {items[name]: time for name, time in times.items() if name in items}
+            is_text = mutant.path in texts
+            asked.send(
+                forked(lambda m=mutant, t=tests, i=is_text: self._try(m, t, live, i), SECONDS)
+            )
+
     def _try(
-        self, mutant: Mutant, tests: Mapping[pytest.Item, float], live: Functions
+        self, mutant: Mutant, tests: Mapping[pytest.Item, float], live: Functions, is_text: bool
     ) -> tuple[int, str]:
         swapped = swap(mutant, live)
-        if is_text(mutant.path):
+        if is_text:
             _plant_text(mutant)
         elif not swapped:
             return 2, ""
@@ -125,7 +157,7 @@ class Server:
             test.config.hook.pytest_runtest_protocol(item=test, nextitem=None)
             if self.failed:
                 return 1, self.failed
-        return 0, ""
+        return (0 if self.ran else 3), ""
 
 
 class Recorder:
@@ -144,7 +176,11 @@ class Recorder:
     def pytest_runtestloop(self, session: pytest.Session) -> bool:
         """Record the tests that the record has not, on every processor."""
         known = seen.recorded()
-        left = [item for item in session.items if item.nodeid not in known]
+        if seen.IMPORT not in known:
+            ran = np.frombuffer(bytes(self.watch.ran), np.uint8)
+            seen.add(seen.Seen(seen.IMPORT, 0.0, ran, True))
+        left = [item for item in _spread(session.items) if item.nodeid not in known]
+        watch_texts(self.watch)
         workers = len(os.sched_getaffinity(0))
         for first in range(1, workers):
             if os.fork() == 0:
@@ -164,9 +200,7 @@ class Recorder:
             verdict, _, spent = forked(lambda item=item: self._run(item), LONGEST)
             ran = np.frombuffer(self.watch.ran, np.uint8)
             useful = verdict == "survived"
-            each = seen.Seen(item.nodeid, float(spent or LONGEST), ran, useful)
-            with seen.TESTS.open("a", encoding="utf-8") as file:
-                file.write(seen.line(each))
+            seen.add(seen.Seen(item.nodeid, float(spent or LONGEST), ran, useful))
 
     def _run(self, item: pytest.Item) -> tuple[int, str]:
         began = time.process_time()
@@ -174,10 +208,44 @@ class Recorder:
         return int(self.failed), f"{time.process_time() - began:.3f}"
 
 
-def is_text(path: Path) -> bool:
-    """Whether written modules carry functions of a file, which is read as text."""
-    of_backend = path.parents[1].name == "codegen" and path.parent.name != "emit"
-    return of_backend and path.name in TEXTS
+def watch_texts(watch: Watch) -> None:
+    """Note each function that is copied, as text, into a module that a backend writes."""
+    writer = import_module(SUPPORT).SupportFile
+    source = writer.source
+
+    def watched(support: object, function: str) -> str:
+        for path in support.__dict__["_paths"]:
+            watch.mark(Path(path).relative_to(ROOT).as_posix(), function)
+        return source(support, function)
+
+    writer.source = watched
+
+
+def copied_texts() -> set[Path]:
+    """Find the files whose functions are copied, as text, into the modules that backends write."""
+    gc.unfreeze()
+    every: list[Any] = gc.get_objects()
+    writers = [each for each in every if type(each).__name__ == "SupportFile"]
+    gc.freeze()
+    return {path for each in writers for path in each._paths}
+
+
+def _spread(items: Sequence[pytest.Item]) -> list[pytest.Item]:
+    """Put the first case of every test before any second one, and files in a mixed order.
+
+    So a record that was stopped is of all rooms. Tests in other processes would see no change.
+    """
+    ranks: dict[str, int] = {}
+    places: list[tuple[int, bytes, pytest.Item]] = []
+    for item in items:
+        if item.path.is_relative_to(ROOT / "tests" / "mutants") or any(
+            name in OTHER_PROCESSES for name in getattr(item, "fixturenames", ())
+        ):
+            continue
+        family = item.nodeid.partition("[")[0]
+        ranks[family] = ranks.get(family, -1) + 1
+        places.append((ranks[family], sha256(item.nodeid.encode()).digest(), item))
+    return [item for *_, item in sorted(places, key=lambda each: each[:2])]
 
 
 def _plant_text(mutant: Mutant) -> None:
@@ -202,6 +270,7 @@ def forked(work: Callable[[], tuple[int, str]], seconds: int) -> tuple[Verdict, 
     child = os.fork()
     if child == 0:
         code = 1
+        os.setsid()
         try:
             resource.setrlimit(resource.RLIMIT_CPU, (seconds, seconds + 5))
             signal.alarm(WAITING * seconds)
@@ -211,6 +280,8 @@ def forked(work: Callable[[], tuple[int, str]], seconds: int) -> tuple[Verdict, 
             os._exit(code)
     os.close(said)
     _, status = os.waitpid(child, 0)
+    with suppress(ProcessLookupError):
+        os.killpg(child, signal.SIGKILL)  # what it started and left behind
     os.set_blocking(heard, False)  # a process that the child left behind may have it open
     try:
         word = os.read(heard, 4096).decode()
@@ -236,31 +307,42 @@ def record(tests: Sequence[str], end: float) -> None:
     forked(work, 3600)
 
 
-def serve(tests: Sequence[str]) -> Connection:
-    """Start a server that has collected some tests, and give the connection to it."""
-    here, there = Pipe()
+def serve(tests: Sequence[str], count: int) -> list[Connection]:
+    """Start servers that have collected some tests, and give the connections to them."""
+    pipes = [Pipe() for _ in range(count)]
     if os.fork() == 0:
-        here.close()
+        for here, _ in pipes:
+            here.close()
         code = 1
         try:
-            code = _pytest(tests, Server(there))
+            code = _pytest(tests, Server([there for _, there in pipes]))
         finally:
             os._exit(code)
-    there.close()
-    return here
+    for _, there in pipes:
+        there.close()
+    return [here for here, _ in pipes]
 
 
 def judge_imported(mutant: Mutant, names: Sequence[str]) -> tuple[Verdict, float, str]:
     """Try a mutant in a process that imports it; nothing of the compiler may be imported here."""
+    # Collecting a doctest imports its file by its path, as it is on the disk.
+    tests = [name for name in names if name.startswith("tests/")]
+    if not tests:
+        return "not tested", 0.0, ""
 
-    def work() -> tuple[int, str]:
-        sys.meta_path.insert(0, _Planted(mutant))
-        # Collecting a doctest imports its file by its path, as it is on the disk.
-        tests = [name for name in names if not name.startswith("compiler/")]
-        files = dict.fromkeys(name.partition("::")[0] for name in tests)
-        return min(_pytest(["-x", *files], Ordered(tests)), 1), ""
+    def work(planted: bool) -> tuple[int, str]:
+        if planted:
+            sys.meta_path.insert(0, _Planted(mutant))
+        code = _pytest(["-x", *dict.fromkeys(name.partition("::")[0] for name in tests)], only)
+        return (code if code <= 1 else 4), only.failed
 
-    return forked(work, 2 * SECONDS)
+    only = Ordered(tests)
+    verdict, seconds, word = forked(lambda: work(True), 2 * SECONDS)
+    if verdict == "broken":  # pytest could not collect or start
+        control, more, _ = forked(lambda: work(False), 2 * SECONDS)
+        seconds += more
+        verdict = "killed" if control == "survived" else "not tested"
+    return verdict, seconds, word
 
 
 def _pytest(arguments: Sequence[str], plugin: object) -> int:
