@@ -6,10 +6,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
+import numpy as np
 import pytest
 from fuzz.edge_proof import prove_edges
 
 import xg
+from xg.driver import BACKENDS
 from xg.frontend.project import read_project
 from xg.ir.graph import Backward, Value
 from xg.ir.verify import violations
@@ -85,6 +87,18 @@ class Case:
 @pytest.mark.parametrize("name", CASES)
 def test_every_form_agrees_with_autograd(name: str) -> None:
     prove_edges(Case(CASES[name]), seed=0, every=True)
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_no_rounds_pass_the_gradient_on(backend: str, tmp_path: Path) -> None:
+    """Without a round nothing is stopped: Y is H, and dX the slope of tanh."""
+    text = CASES["stop of what goes round"].replace("3 ×", "N ×").replace("D = 2", "D = 2, N = 0")
+    (tmp_path / "net.xg").write_text(text, encoding="utf-8")
+    module = xg.compile(tmp_path / "net.xg").on_arrays(backend, "float64")
+    x = np.array([[0.3, -0.2], [1.0, 0.5], [-2.0, 0.1]])
+    outputs, saved = module.forward({}, {"X": x})
+    gradient = module.backward({}, saved, {"Y": np.ones_like(outputs["Y"])})["X"]
+    np.testing.assert_allclose(gradient, 1 - np.tanh(x) ** 2, rtol=1e-12)
 
 
 def test_a_parameter_of_a_stopped_round_is_zero_for_a_reason(tmp_path: Path) -> None:

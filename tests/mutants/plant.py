@@ -50,7 +50,7 @@ class Mutant:
     end: tuple[int, int]
     before: str
     after: str
-    number: int = 1  # of those that are written alike in one place
+    number: int = 1  # of those that are written the same way in one place
 
     def __str__(self) -> str:
         return f"{self.room}: {self.place}: {_line(self.before)} => {_line(self.after)}"

@@ -32,7 +32,7 @@ class Part(NamedTuple):
     """The statements of a block, in a tree that can be changed."""
 
     block: Block
-    digest: str  # of the whole function, wherever it stands
+    digest: str  # of the whole function, in whatever file it is
     body: list[ast.stmt]
 
 

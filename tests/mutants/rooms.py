@@ -1,6 +1,6 @@
 """Name the rooms that mutants are planted in: the folders of the source tree.
 
-No list of files or tests stands here, so that a file that is renamed, merged or added is found
+There is no list of files or tests here, so that a file that is renamed, merged or added is found
 without a change: `seen` records which tests run it.
 """
 

@@ -278,17 +278,14 @@ class _Reverse:
         callee, backward = self.graphs[call.callee], self.backwards[call.callee]
         cotangents = self._cotangents(self._left(call, callee), call.span)
         gradients: list[tuple[Value, Value]] = []
-        flowing: list[tuple[Value, Value]] = []
         for port, value in zip(callee.inputs, call.inputs, strict=True):
             if port in backward.gradients:
                 gradient = Value(None, "cotangent", call.span)
                 self.types[gradient] = self.graph.types[value]
                 gradients.append((value, gradient))
-                if port not in backward.zeros:
-                    flowing.append((value, gradient))
         outputs = tuple(gradient for _, gradient in gradients)
         self.steps.append(replace(call, inputs=tuple(cotangents), outputs=outputs, origin=call))
-        for value, gradient in flowing:
+        for value, gradient in gradients:
             if value in self.active:
                 self._contribute(value, gradient)
 
@@ -339,8 +336,7 @@ def _active(
             backward = backwards[step.callee]
             taken = zip(backward.forward.inputs, step.inputs, strict=True)
             varies = step.callee in learning or any(
-                port in backward.gradients and port not in backward.zeros and value in active
-                for port, value in taken
+                port in backward.gradients and value in active for port, value in taken
             )
         active.update(filter(may, step.outputs if varies else ()))
     return active
