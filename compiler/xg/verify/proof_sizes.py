@@ -2,8 +2,9 @@
 
 An error between two axes shows only where their lengths differ, so every symbol gets a prime of its
 own. Sizes that must divide do: where ``D/N_H`` is a size, D is its prime times N_H. Repetitions
-happen twice, also the rest of them: N_L - N_0 where N_0 come first. Primes are dealt so that the
-proof is as little work as possible.
+happen twice, also the rest of them: N_L - N_0 where N_0 come first. One that the file makes none of
+happens not at all: its rounds would be another program. Primes are dealt so that the proof is as
+little work as possible.
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ from xg.ir.dim import ONE, Coefficient, Dim, DimError, Monomial, number, symbol
 from xg.ir.graph import Program
 from xg.ir.instances import instances
 from xg.ir.scalar import Scalar, ScalarError
+from xg.ir.size_checks import value_of
 from xg.verify.facts import SizeFacts, bounds, divisor_of, size_facts
 
 PRIMES: Final = tuple(n for n in range(2, 80) if all(n % divisor for divisor in range(2, n)))
@@ -74,7 +76,8 @@ def verification_sizes(
     taken = [(ONE, dim) for dim in dims if any(count < 0 for _, count in dim.terms)]
     bounds = tuple(dict.fromkeys((*facts.bounds, *bounded, *taken)))  # S - 4 is at least 1
     written = program.main.sizes.defaults
-    search = _Search(replace(facts, dims=dims, bounds=bounds).written(written), dict(given))
+    none = tuple(count for count in facts.counts if value_of(count, written | given) == 0)
+    search = _Search(replace(facts, dims=dims, bounds=bounds).written(written), dict(given), none)
     while (stuck := search.stuck()) is not None:
         for name in stuck:  # no multiple helps: keep the file's own numbers there
             divisor = divisor_of(name, search.known_wholes(), (*PRIMES, 1))
@@ -95,11 +98,13 @@ def verification_sizes(
 class _Search:
     """The sizes of a program, which symbols are settled, and what each other is a multiple of.
 
-    `strict` is where different primes are not enough, as the multiples of ranks may meet.
+    `none` are the counts of repetitions that are 0 in the file. `strict` is where different primes
+    are not enough, as the multiples of ranks may meet.
     """
 
     facts: SizeFacts
     fixed: Numbers
+    none: tuple[Dim, ...] = ()
     factors: dict[str, Dim] = field(default_factory=dict[str, Dim])
     formulas: dict[str, Dim] = field(default_factory=dict[str, Dim], init=False)
     work: list[Callable[[Numbers], int]] = field(
@@ -202,12 +207,16 @@ class _Search:
         return self._values(primes)
 
     def _rounds(self, names: Sequence[str]) -> Numbers:
-        """Every repetition twice, and the whole of which some are apart as often as leaves two."""
-        rounds = dict.fromkeys(names, ROUNDS)
+        """Every repetition twice, and the whole of which some are apart as often as leaves two.
+
+        Of those that are none in the file, none.
+        """
+        rounds = {name: 0 if symbol(name) in self.none else ROUNDS for name in names}
         for count in self.facts.counts:
             numbers, lone = {**self.fixed, **rounds}, dict(_lone(count))
             if set(count.symbols()) <= numbers.keys() and any(n < 0 for n in lone.values()):
-                lacking = max(ROUNDS - count.evaluate(numbers), 0)
+                found = count.evaluate(numbers)
+                lacking = -found if count in self.none else max(ROUNDS - found, 0)
                 whole = [name for name, n in lone.items() if n > 0 and name in rounds]
                 parts = [name for name, n in lone.items() if n < 0 and name in rounds]
                 if whole:

@@ -137,7 +137,7 @@ block Net(X [B, D]) -> Y [B, D] {
         ({"N_L": 7}, (2, 5)),
         ({"N_L": 3}, (1, 2)),
         ({"N_L": 2}, (1, 1)),
-        ({"N_L": 1}, (0, 1)),
+        ({"N_L": 1}, (1, 0)),  # as the file has it: of its one layer N_0 is one
     ],
 )
 def test_what_is_left_of_repetitions_is_tried_too(
@@ -145,6 +145,21 @@ def test_what_is_left_of_repetitions_is_tried_too(
 ) -> None:
     sizes = {**sizes_of(APART, tmp_path, given), **given}
     assert (sizes["N_0"], sizes["N_L"] - sizes["N_0"]) == counts
+
+
+@pytest.mark.parametrize(
+    ("written", "counts"),
+    [("N_L = 12, N_0 = 0", (0, 2)), ("N_L = 4, N_0 = 4", (2, 0)), ("N_L = 0, N_0 = 0", (0, 0))],
+)
+def test_no_rounds_in_the_file_are_none_in_the_proof(
+    written: str, counts: tuple[int, int], tmp_path: Path
+) -> None:
+    sizes = sizes_of(APART.replace("N_L = 12, N_0 = 1", written), tmp_path)
+    assert (sizes["N_0"], sizes["N_L"] - sizes["N_0"]) == counts
+    proof = prove(read_project(tmp_path / "net.xg"), None, {}, 0)
+    assert proof.passed
+    paths = [f"{name}.{n}" for name, count in zip("ab", counts, strict=True) for n in range(count)]
+    assert len(proof.gradients.rows) == 1 + len(paths)
 
 
 def test_a_loop_goes_far_enough_for_all_that_is_done_between_rounds() -> None:
