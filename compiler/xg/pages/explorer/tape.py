@@ -31,21 +31,20 @@ Data = list[object]
 
 @dataclass(frozen=True, slots=True, eq=False)
 class TapeSlot:
-    """The place of an array on a tape; NumPy's functions on it are written down."""
+    """The place of an array on a tape; NumPy's functions on it are written down.
+
+    The interpreter asks what it is given for its `dtype`.
+    """
 
     tape: Tape
     place: int
     shape: tuple[int, ...]
+    dtype: np.dtype[Any]
 
     @property
     def ndim(self) -> int:
         """The number of axes."""
         return len(self.shape)
-
-    @property
-    def dtype(self) -> np.dtype[np.float64]:
-        """That of floats: the interpreter asks a parameter for it."""
-        return np.dtype(np.float64)
 
     def __array_function__(
         self,
@@ -114,7 +113,7 @@ class Tape:
             for axis, over, *_ in cuts.get(name, ()):
                 shape[axis] //= mesh[axis_of(over)]
             self.drawn.append((draw, cuts.get(name, ())))
-            slots[name] = self._slot(tuple(shape))
+            slots[name] = self._slot(tuple(shape), whole=draw.below is not None)
         return cast("dict[str, Array]", slots)
 
     def compute(
@@ -153,9 +152,10 @@ class Tape:
     def _sum(self, a: TapeSlot, b: TapeSlot) -> TapeSlot:
         return self.apply(_add, [a, b])
 
-    def _slot(self, shape: tuple[int, ...]) -> TapeSlot:
+    def _slot(self, shape: tuple[int, ...], *, whole: bool = False) -> TapeSlot:
         self.places += 1
-        return TapeSlot(self, self.places - 1, shape)
+        dtype = np.dtype(np.int64 if whole else np.float64)
+        return TapeSlot(self, self.places - 1, shape, dtype)
 
     def data(self) -> dict[str, object]:
         """The tape for the page's script."""

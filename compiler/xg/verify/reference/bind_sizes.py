@@ -1,8 +1,10 @@
-"""Numbers for the symbols of a program, read from arrays and bound at calls."""
+"""Arrays as a program reads them: integers widened, and numbers for its symbols by their shapes."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+
+import numpy as np
 
 from xg.ir.dim import Dim, symbol
 from xg.ir.graph import Call, Graph, Program, Value
@@ -45,6 +47,19 @@ def bind_sizes(
     for value, array in given.items():
         _check(graph, value, array, numbers)
     return numbers
+
+
+def widen(graph: Graph, value: Value, array: Array) -> Array:
+    """Return integers as int64: in a narrow type `k - 1` and `k * k` would wrap.
+
+    Raises:
+        BadInput: an array of floats where the program has integers.
+    """
+    if graph.types[value].is_float:
+        return array
+    if array.dtype.kind not in "iub":
+        raise BadInput(f"{value.name} should be integers, not {array.dtype}")
+    return array if array.dtype == np.int64 else array.astype(np.int64)
 
 
 def rebind(call: Call, caller: Graph, callee: Graph, numbers: Mapping[str, int]) -> dict[str, int]:

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from functools import reduce
 from itertools import chain
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import numpy as np
 
@@ -20,7 +20,7 @@ from xg.ir.loop import Loop
 from xg.ir.parameters import frozen_paths, join
 from xg.ir.tensor import TensorType
 from xg.ir.walk import level_by_level
-from xg.verify.reference.bind_sizes import bind_sizes, rebind
+from xg.verify.reference.bind_sizes import bind_sizes, rebind, widen
 from xg.verify.reference.body_cache import BodyCache
 from xg.verify.reference.evaluate import (
     FLOATS,
@@ -35,6 +35,7 @@ from xg.verify.reference.random_inputs import parameter_draws
 from xg_runtime.module import Array
 
 Arrays = Mapping[str, Array]
+DType = type[np.floating[Any]]
 Edge = tuple[str, Value]  # the path of a call, and a value of its graph or of its backward pass
 Key = TypeVar("Key")
 
@@ -44,13 +45,14 @@ class Record:
     """The record of one run of a graph: every value, and the records of its calls.
 
     After the backward pass `reverse` has every value again, and every cotangent. `seed` draws its
-    dropout.
+    dropout, and `dtype` is the type of every float.
     """
 
     graph: Graph
     path: str
     sizes: Mapping[str, int]
     seed: int | None = None
+    dtype: DType = np.float64
     values: dict[Value, Array] = field(default_factory=dict[Value, Array])
     calls: dict[Value, list[Record]] = field(default_factory=dict["Value", "list[Record]"])
     reverse: dict[Value, Array] = field(default_factory=dict[Value, Array])
@@ -90,8 +92,8 @@ class Interpreter:
         """Outputs by name, and the record that `backward` needs."""
         graph = self.program.main
         sizes = bind_sizes(self.program, {**self.params, **inputs}, self.states)
-        arrays = [inputs[str(v.name)] for v in graph.inputs]
-        record = self._run(graph, "", sizes, arrays, self.seed)
+        arrays = [widen(graph, value, inputs[str(value.name)]) for value in graph.inputs]
+        record = self._run(graph, "", sizes, arrays, self.seed, self._dtype(arrays))
         outputs = [record.values[value] for value in graph.outputs]
         return dict(zip(graph.output_names, outputs, strict=True)), record
 
@@ -130,12 +132,15 @@ class Interpreter:
         sizes: Mapping[str, int],
         inputs: list[Array],
         seed: int | None,
+        dtype: DType,
     ) -> Record:
-        record = Record(graph, path, sizes, seed, dict(zip(graph.inputs, inputs, strict=True)))
+        values = dict(zip(graph.inputs, inputs, strict=True))
+        record = Record(graph, path, sizes, seed, dtype, values)
         for value in graph.param_values():
             record.values[value] = self.params[join(path, str(value.name))]
         for state in graph.states:
-            record.values[state.past] = self.states[join(path, state.name)]
+            past = self.states[join(path, state.name)]
+            record.values[state.past] = widen(graph, state.past, past)
         for step in graph.steps:
             if isinstance(step, Apply):
                 self._apply(step, record, graph.types)
@@ -143,6 +148,11 @@ class Interpreter:
                 self._call(step, record)
             self._override(record.path, step.outputs, record.values)
         return record
+
+    def _dtype(self, inputs: Iterable[Array]) -> DType:
+        """The type of the first parameter, else of the first float input."""
+        floats = (array for array in inputs if array.dtype.kind == "f")
+        return next(chain(self.params.values(), floats), np.zeros(())).dtype.type
 
     def _override(self, path: str, made: Iterable[Value], values: dict[Value, Array]) -> None:
         """Put the arrays that override these values in their place."""
@@ -152,9 +162,8 @@ class Interpreter:
                     values[value] = self.overrides[path, value]
 
     def _context(self, record: Record, place: str) -> Context:
-        dtype = next(iter(self.params.values()), np.zeros(())).dtype.type
         drawn = drawing_key(record.seed, join(record.path, place))
-        return Context(record.sizes, dtype, drawn, self.arithmetic, self.mesh, self.stopped)
+        return Context(record.sizes, record.dtype, drawn, self.arithmetic, self.mesh, self.stopped)
 
     def _apply(
         self,
@@ -181,7 +190,7 @@ class Interpreter:
             return
         records: list[Record] = []
         for path in _paths(call, record):
-            records.append(self._run(callee, path, sizes, inputs, record.seed))
+            records.append(self._run(callee, path, sizes, inputs, record.seed, record.dtype))
             outputs = [records[-1].values[value] for value in callee.outputs]
             inputs = [outputs[0], *inputs[1:]] if call.count is not None else inputs
         outputs = [records[-1].values[value] for value in callee.outputs] if records else inputs[:1]
@@ -199,7 +208,7 @@ class Interpreter:
         for position in _positions(loop, record.sizes):
             arrays = [_at(x, axis, position) for x, axis in zip(inputs, loop.inputs, strict=True)]
             seed = None if record.seed is None else key(record.seed, f"round {position}")
-            records.append(self._run(callee, path, sizes, arrays, seed))
+            records.append(self._run(callee, path, sizes, arrays, seed, record.dtype))
             rounds[position] = [records[-1].values[value] for value in callee.outputs]
             _go_round(inputs, rounds[position], loop.states)
         record.calls[call.saved] = records
