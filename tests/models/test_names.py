@@ -20,7 +20,7 @@ from xg.diagnostics.diagnostic import DiagnosticError
 from xg.driver import Program, compile_project
 from xg.frontend.project import Project, read_project
 from xg.frontend.typed import type_project
-from xg.verify.proof_sizes import verification_sizes
+from xg.verify.proof_sizes import ROUNDS, verification_sizes
 from xg.verify.reference.interpret import initial
 from xg_runtime import model_config, names, rename
 from xg_runtime.errors import InputError
@@ -84,7 +84,9 @@ def programs(path: Path) -> list[Program]:
     for choice in choices:
         program = at_sizes(project, choice, sizes) if sizes else None
         if program is None:
-            sizes = verification_sizes(compile_project(project, None, choice).graphs, {})
+            graphs = compile_project(project, None, choice).graphs
+            none = {name: ROUNDS for name, n in graphs.all_numbers.items() if n == 0}
+            sizes = verification_sizes(graphs, none)  # a layer that a file has none of has names
             program = at_sizes(project, choice, sizes)
         assert program is not None
         found.append(program)

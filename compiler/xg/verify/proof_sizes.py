@@ -76,7 +76,7 @@ def verification_sizes(
     taken = [(ONE, dim) for dim in dims if any(count < 0 for _, count in dim.terms)]
     bounds = tuple(dict.fromkeys((*facts.bounds, *bounded, *taken)))  # S - 4 is at least 1
     written = program.main.sizes.defaults
-    none = tuple(count for count in facts.counts if value_of(count, written | given) == 0)
+    none = tuple(count for count in facts.counts if value_of(count, {**written, **given}) == 0)
     search = _Search(replace(facts, dims=dims, bounds=bounds).written(written), dict(given), none)
     while (stuck := search.stuck()) is not None:
         for name in stuck:  # no multiple helps: keep the file's own numbers there
