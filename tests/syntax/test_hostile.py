@@ -11,14 +11,17 @@ from tier import THOROUGH
 from xg.diagnostics.diagnostic import DiagnosticError, render
 from xg.diagnostics.limits import SourceBytes
 from xg.diagnostics.source import Source
+from xg.syntax.foreign import FOREIGN, native
 from xg.syntax.format import format
-from xg.syntax.parse import parse
+from xg.syntax.parse import parse, parse_partly
+from xg.syntax.tokens import tokenize
 from xg_grammar import literals
 
 MIB = SourceBytes.maximum
 MUCH = MIB if THOROUGH else MIB // 8  # of what takes a second for each MiB
 BLANK = b"\n" * (MUCH // 2)  # lines, each of which begins with all that are below it
-WORDS = [*literals(), *["X", "γ", "1", "2.5", '"t"', "\n", "\n", "# c\n", "é", "$", "=="]]
+SIGNS = sorted({*literals(), *FOREIGN})
+WORDS = [*SIGNS, *["X", "γ", "1", "2.5", '"t"', "\n", "\n", "# c\n", "é", "$"]]
 
 
 def told(data: bytes) -> list[str]:
@@ -57,6 +60,41 @@ def test_programs_with_random_damage(seed: int) -> None:
         at = rng.randrange(len(data))
         data[at : at + rng.randrange(4)] = rng.choice([b"(", b"}", b"\n", b"->", b"if", b" ", b""])
         told(bytes(data))
+
+
+EVERY_PLACE = """dim B = 2, C = B*(B + 1)
+op f(x [B, C]; p = 0.5) = max(x, -1)*x^2/p where k = x > p
+block F(X [B, C]) -> Y [B, C] {
+    param W [C, C] = 2
+    X -> •<=W -> 2 × f(p = 1) as l -> ⊕<-(X -> ⊙<-X) -> mean[B](3), T[b, c -> c, b] : Y [B, C]
+}
+"""
+
+
+@pytest.mark.parametrize("sign", SIGNS)
+def test_a_sign_in_every_place(sign: str) -> None:
+    # each help that looks a sign up meets all that the lexer makes a token of
+    tokens = tokenize(Source("hostile.xg", EVERY_PLACE)).tokens
+    for token in tokens if THOROUGH else tokens[SIGNS.index(sign) % 6 :: 6]:
+        before, behind = EVERY_PLACE[: token.start], EVERY_PLACE[token.end :]
+        told(f"{before}{sign}{token}{behind}".encode())
+        told(f"{before} {sign} {behind}".encode())
+
+
+ARITHMETIC = [sign for sign in FOREIGN if native(sign) in ("•", "⊙", "-", "/") and sign != "//"]
+
+
+@pytest.mark.parametrize("sign", ARITHMETIC)
+def test_a_sign_of_elsewhere_gets_the_help_of_our_own(sign: str) -> None:
+    def helps(line: str) -> list[tuple[str, ...]]:
+        text = f"block F(X [B]) -> Y [B] {{\n    {line}\n}}"
+        found = parse_partly(Source("hostile.xg", text)).diagnostics
+        return [each.help for each in found if each.code != "XG0104"]
+
+    for line in ("a {} b : Y", "X -> 2 × {}x as l : Y", "X -> f {} y", "X -> f {} a*b"):
+        own = helps(line.format(native(sign)))
+        assert set(helps(line.format(sign))) <= set(own), line
+    assert helps(f"a {sign} b : Y") == helps(f"a {native(sign)} b : Y") != []
 
 
 @pytest.mark.parametrize(

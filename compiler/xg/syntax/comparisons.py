@@ -5,6 +5,8 @@ from __future__ import annotations
 import re
 from typing import Final
 
+from xg.syntax.foreign import native
+
 _LINE: Final = 200  # characters at each side of a sign that are looked at, at most
 _SIGN: Final = re.compile(r"<=|>=|≤|≥|<-(?!\s)|<|(?<![-=])>")
 _TURNED: Final = {"<": ">", "<-": ">", "<=": ">=", "≤": ">=", ">": "<", ">=": "<=", "≥": "<="}
@@ -16,12 +18,13 @@ _ENDS: Final = (",", ";", ":", "#", "->", "|", "&", " if ", " where ", " and ", 
 def turned_round(text: str, start: int, end: int) -> str:
     """The help for a sign of a comparison that begins an arrow here, at these offsets."""
     before, behind = _before(text, start), _behind(text, end)
-    compared = before + text[start:end] + behind
+    written = native(text[start:end])  # `←` is an arrow too
+    compared = before + written + behind
     if not before.strip() or not behind.strip():
         return "turn the comparison round: `b > a`, `b >= a`"
     if _in_operator(text, start):
         return f"turn the comparison round: `{_written(compared)}`"
-    left, right, sign = before.strip(), behind.strip(), _TURNED[text[start:end]]
+    left, right, sign = before.strip(), behind.strip(), _TURNED[written]
     defined, used = f"op f(x, y) = y {sign} x", "-> f<-…"
     if _is_number(right):
         defined, used = f"op f(x) = {right} {sign} x", "-> f"

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import re
+from functools import cache
 from itertools import islice
 from typing import NamedTuple
+
+from xg_grammar import literals
 
 
 class Meant(NamedTuple):
@@ -68,6 +71,23 @@ FOREIGN = {
 COMPARISONS = ("==", "!=")  # where they may not stand, their parts have no meaning
 TURNED = ("<", "≤")
 REPHRASED = (*TURNED, "!=")  # another sign alone would say something else
+
+
+@cache
+def native(sign: str) -> str:
+    """Return the language's own sign for one known from elsewhere, and any other text as it is.
+
+    A token keeps the text that the author wrote, so a table of signs is asked for this.
+    `!=` and the turned comparisons stay: another sign alone would say something else.
+
+    >>> native("∙"), native("−"), native("•"), native("<")
+    ('•', '-', '•', '<')
+    """
+    if sign not in FOREIGN or sign in REPHRASED:
+        return sign
+    kind = FOREIGN[sign].kind
+    return next(text for text, name in literals().items() if name == kind)
+
 
 # Letters that look Latin: the name to write instead.
 SPELLED_OUT = {

@@ -11,7 +11,7 @@ import warnings
 from collections.abc import Iterator, Mapping
 from typing import Final
 
-from xg.syntax.foreign import SPELLED_OUT
+from xg.syntax.foreign import FOREIGN, SPELLED_OUT, native
 
 READ_AT_MOST: Final = 200  # characters: a help of more is not read, and a tree of more is deep
 _SPELLED: Final = str.maketrans(SPELLED_OUT)
@@ -20,7 +20,17 @@ _SOURCES: Final = {
     "rand": "uniform[{}](0, 1)", "zeros": "fill[{}](0)", "ones": "fill[{}](1)",
 }  # fmt: skip
 _TRANSPOSED: Final = re.compile(r" ?\^ ?[Tt](?!\w)| ?\^⊤|ᵀ")
-_SIGNS: Final = str.maketrans({"•": "@", "⊕": "+", "⊙": "*", "^": "**"})
+_OWN: Final = {"•": "@", "⊕": "+", "⊙": "*", "^": "**", "×": "*"}
+_SIGNS: Final = str.maketrans(
+    {
+        **_OWN,
+        **{
+            text: _OWN.get(native(text), native(text))
+            for text in FOREIGN
+            if len(text) == 1 and native(text) in (*_OWN, "-", "/")
+        },
+    }
+)
 _INFIX: Final[dict[type[ast.operator], str]] = {
     ast.MatMult: "•<=",
     ast.Add: "⊕<-",

@@ -240,7 +240,7 @@ def _chained_comparison(stop: Stop) -> Repair | None:
     if before is None or last is None:
         return None
     first, sign, middle = (part.strip() for part in before.groups())
-    meant = f"and({first} {sign} {middle}, {middle} {stop.here.text} {last[0].strip()})"
+    meant = f"and({first} {sign} {middle}, {middle} {stop.sign} {last[0].strip()})"
     reason = "comparisons are joined by a function"
     return Repair(errors.ShapeElsewhere(stop.here, reason, meant))
 

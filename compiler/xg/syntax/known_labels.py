@@ -122,7 +122,7 @@ def infix_in_chain(stop: Stop) -> Repair | None:
     if not between and not _inside_a_call(stop):
         return None
     before, behind = stop.line
-    formula = f"{before} {stop.here.text} {behind}"
+    formula = f"{before} {stop.sign} {behind}"
     end, axes = re.search(":|->", formula), _axes_above(stop)
     chain = None if "->" in before else as_chain(formula[: end.start()] if end else formula, axes)
     if stop.opening and not chain:
@@ -150,7 +150,7 @@ def _added_to(stop: Stop) -> Repair | None:
     front, behind = stop.line
     if not front.isidentifier():
         return None
-    formula = f"{front} {stop.here.text} ({behind[1:].strip()})"
+    formula = f"{front} {stop.sign} ({behind[1:].strip()})"
     reason = f"a name is made once: what becomes of {front} has a name of its own"
     return Repair(errors.AssignedChain(stop.here, _written(formula, f" : {front}_2", stop), reason))
 
@@ -166,19 +166,19 @@ def _first(formula: str, end: re.Match[str] | None) -> str:
 def _after_a_chain(stop: Stop, before: str, operand: str) -> errors.InfixInChain:
     """`x -> f + y`, and `x -> ⊕<-h•W`, where the sign is between the operand and another."""
     attached = re.search(r"([⊕+]\s*<-\s*)(\w+)$", before)
-    if stop.here.text in ("+", "⊕", "-"):  # which bind no tighter than the sum in front
+    if stop.sign in ("+", "⊕", "-"):  # which bind no tighter than the sum in front
         attached = None
-    formula = f"{attached[2]} {stop.here.text} {operand}" if attached else ""
+    formula = f"{attached[2]} {stop.sign} {operand}" if attached else ""
     if attached and (chain := as_chain(formula)):
         meant = f"{before[: attached.start(2)]}({chain})"
         return errors.InfixInChain(stop.here, "", "", meant)
     if attached and (defined := own_operator(formula, stop)):
         meant = f"{before[: attached.start(2)]}({defined[1]})"
         return errors.InfixInChain(stop.here, "", "", meant, define=defined[0])
-    if stop.here.text not in INFIX and operand == "…":
+    if stop.sign not in INFIX and operand == "…":
         before = ""
-    if stop.here.text in "-/" and shapes_written(_block_above(stop)).get(operand) == "":
-        define = f"op f(x [..], y []) = x {stop.here.text} y"
+    if stop.sign in ("-", "/") and shapes_written(_block_above(stop)).get(operand) == "":
+        define = f"op f(x [..], y []) = x {stop.sign} y"
         return errors.InfixInChain(stop.here, "", "", f"{before} -> f<-{operand}", define)
     return errors.InfixInChain(stop.here, before, repeated(stop, operand))
 
@@ -189,7 +189,7 @@ def repeated(stop: Stop, operand: str) -> str:
     head, *nodes = front.split("->")
     reduced = any("[" in node for node in nodes)
     count = None if reduced else axes.get(head.strip())
-    sums = stop.here.text in ("+", "⊕", "*", "⊙") or stop.token.type == "NAME"
+    sums = stop.sign in ("+", "⊕", "*", "⊙") or stop.token.type == "NAME"
     fewer = sums and axes.get(operand, 2) < (count if count is not None else 2)
     return f"BC({operand})" if fewer else operand
 
@@ -227,7 +227,7 @@ def _formula_as_operand(stop: Stop) -> Repair | None:
     front, behind = stop.line
     end = behind.find(")")
     opened, dot, begun = front.rpartition("(")
-    formula = f"{begun} {stop.here.text} {behind[:end]}"
+    formula = f"{begun} {stop.sign} {behind[:end]}"
     if not dot or end < 0 or (not opened.endswith("<-") and not opened.endswith("<=")):
         return None
     chain, defined = as_chain(formula, _axes_above(stop)), own_operator(formula, stop)

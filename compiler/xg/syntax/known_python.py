@@ -84,9 +84,9 @@ _BACK: Final = r"(?i:backwards?|reversed?|descending|inverse)\b"
 def _sign_in_front(stop: Stop) -> Repair | None:
     """`⊕<-•(h, U)`, as a function."""
     operands = re.match(r"\(\s*(\w+)\s*,\s*(\w+)\s*\)", _near(stop)[1])
-    if stop.here.text not in INFIX or operands is None or "NAME" not in stop.expected:
+    if stop.sign not in INFIX or operands is None or "NAME" not in stop.expected:
         return None
-    meant = f"({operands[1]} {INFIX[stop.here.text]}{operands[2]})"
+    meant = f"({operands[1]} {INFIX[stop.sign]}{operands[2]})"
     return _elsewhere(stop, "a sign stands behind its first operand", meant)
 
 
@@ -345,10 +345,10 @@ def _operand_behind_its_node(stop: Stop) -> Repair | None:
 def _sum_of_calls(stop: Stop) -> Repair | None:
     """`ReLU(a) + ReLU(b) : y` and `range(N)/N : t`."""
     left = stop.previous
-    if left is None or left.type != "RPAR" or stop.here.text not in (*INFIX, "/"):
+    if left is None or left.type != "RPAR" or stop.sign not in (*INFIX, "/"):
         return None
     before, behind = _near(stop)
-    formula = f"{before} {stop.here.text} {behind}"
+    formula = f"{before} {stop.sign} {behind}"
     end = re.search(":|->", formula)
     written = formula[: end.start()] if end else formula
     define, chain = "", as_chain(written)

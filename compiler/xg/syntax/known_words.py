@@ -288,7 +288,7 @@ def _number_as_node(stop: Stop) -> Repair | None:
     if not re.search(rf"->\s*{re.escape(number)}$", front):
         return None
     if token.type in _SIGNS:
-        return _of_a_number(stop.span(before), f"{number} {stop.here.text} x")
+        return _of_a_number(stop.span(before), f"{number} {stop.sign} x")
     if token.type not in ("COLON", "ARROW", "_NL", "RBRACE"):
         return None
     reason = "a number is no node of a chain: scale multiplies by one"

@@ -11,6 +11,7 @@ from typing import Final
 from xg.diagnostics.diagnostic import Problem
 from xg.diagnostics.lazy_dataclass import dataclass
 from xg.diagnostics.source import Source, Span
+from xg.syntax.foreign import native
 from xg.syntax.reader import Reader
 from xg.syntax.tokens import Token
 
@@ -46,6 +47,11 @@ class Stop:
     def here(self) -> Span:
         """The place of the token."""
         return self.span(self.token)
+
+    @property
+    def sign(self) -> str:
+        """The text of the token, in the language's own signs."""
+        return native(self.here.text)
 
     @property
     def line(self) -> tuple[str, str]:

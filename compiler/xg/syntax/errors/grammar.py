@@ -15,6 +15,7 @@ from xg.diagnostics.diagnostic import (
     quoted,
 )
 from xg.diagnostics.source import Span
+from xg.syntax.foreign import native
 
 
 class Unexpected(ProblemAt):
@@ -238,7 +239,7 @@ class InfixInChain(ProblemAt):
         if self.meant:
             define = f"define it: `{self.define}`, and " if self.define else ""
             return (f"{define}write `{self.meant}`",)
-        sign, number = self.span.text, self.right[:1].isdigit()
+        sign, number = native(self.span.text), self.right[:1].isdigit()
         if sign in ("*", "⊙") and number:
             return (f"write `{self.left} -> scale({self.right})`".replace("` ", "`"),)
         if sign in INFIX and not number:
@@ -264,7 +265,7 @@ class OperandWithoutArrow(ProblemAt):
 
     def helps(self) -> tuple[str, ...]:
         """The same with the arrow that the operator takes."""
-        return (f"write `{INFIX[self.sign]}{self.operand}`",)
+        return (f"write `{INFIX[native(self.sign)]}{self.operand}`",)
 
 
 class NumberInChain(ProblemAt):
