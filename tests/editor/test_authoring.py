@@ -53,6 +53,8 @@ OFFERED = {
     "    pa": {"param", "X", "W"},
     "    X -> S : Y\n}\nplan P of ": {"Layer"},
     "    X -> S : Y\n}\nplan P of Layer {\n    ": {"X", "W", "Y"},
+    "    X -> S : Y\n}\nplan P of Layer {\n    Y [B, D] ": {"again", "keep"},
+    "    X -> S : Y\n}\nplan P of Layer {\n    schedule ": {"1F1B", "GPipe"},
     "    X -> S : Y\n}\nplan R = ": {"Q"},
     "    X -> S : Y\n}\nuse GQA from ": {"llama", "mha"},
     "    X -> S : Y\n}\nblo": {"block", "plan"},
@@ -65,6 +67,12 @@ def test_the_names_that_fit_are_offered(editor: Editor, words: str) -> None:
     assert OFFERED[words] - found == set()
     if words.rstrip().endswith(("<=", "if", "of", "from")):
         assert not found & {"LN", "dim", "B"}
+
+
+def test_an_operator_of_another_file_is_offered_with_its_signature(editor: Editor) -> None:
+    (editor.folder / "steps.xg").write_text("op Twice(x) = 2*x\n", "utf-8")
+    found = typed(editor, "t.xg", 'use Twice from "steps.xg"\n' + HEAD, "    X -> Tw", "\n}\n")
+    assert [(each["label"], each["detail"]) for each in found][:1] == [("Twice", "(x) = 2*x")]
 
 
 UNCLOSED = "dim D = 4\nblock F(X [D]) -> Y [D] {\n    param W [D, D]\n    X -> •<="

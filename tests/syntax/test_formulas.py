@@ -69,6 +69,31 @@ def test_a_formula_of_numbers_is_answered_by_an_operator_that_compiles(formula: 
     xg.compile(source=HEAD.format(op=operator, line=used))
 
 
+def test_an_attached_formula_of_numbers_is_answered_by_an_operator_that_compiles() -> None:
+    wrong = HEAD.format(op="", line="x -> ⊕<-(z + x*2) : y")
+    with pytest.raises(xg.DiagnosticError) as caught:
+        xg.compile(source=wrong)
+    (told,) = caught.value.diagnostics
+    assert told.help == ("define it: `op f(z, x) = z + x * 2`, and write `(z -> f<-x)`",)
+    right = HEAD.format(op="op f(z, x) = z + x * 2", line=f"{USED} -> ⊕<-(z -> f<-x) : y")
+    xg.compile(source=right)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "dim N = 4 if D > 3 else 5\n",
+        "op f(x) = x if x in 3 else 0\n",
+        "block G(x [B]; k = 1 if B > 0 else 2) -> y [B] {\n    x -> scale(k) : y\n}\n",
+        HEAD.format(op="", line="x -> scale(2 if D > 3 else 3) : y"),
+    ],
+)
+def test_a_choice_that_no_operator_can_make_is_not_answered_by_select(text: str) -> None:
+    with pytest.raises(xg.DiagnosticError) as caught:
+        xg.compile(source=text)
+    assert not any("select" in help for told in caught.value.diagnostics for help in told.help)
+
+
 @pytest.mark.parametrize(
     "formula", ["W[0]", "relu(x", "f(x, axis=1)", "x if z else W", "", "3", "x" + " + x" * 5_000]
 )

@@ -166,14 +166,8 @@ def _results_behind_an_arrow(stop: Stop) -> Repair | None:
 
 
 def _choice(stop: Stop) -> Repair | None:
-    """`x if x > 0 else 0` and `where(x > 0, x, 0)` in an expression; `-> where(…)`."""
-    front, behind = _near(stop)
-    if stop.token.type == "IF" and (other := re.match(r"(.*?)\s+else\s+(.*)$", behind)):
-        chosen = re.search(r"=\s*([^=]*)$", front)  # behind the signature, whose numbers have one
-        if chosen is None:
-            return None
-        meant = f"select({other[1]}, {chosen[1]}, {other[2]})"
-        return _elsewhere(stop, "a choice between two numbers is a function", meant)
+    """`where(x > 0, x, 0)` in an expression; `-> where(…)`."""
+    behind = _near(stop)[1]
     if stop.token.type != "WHERE" or not behind.startswith("("):
         return None
     reason = "a choice between two numbers is select, in an expression"

@@ -31,6 +31,8 @@ block Outer(X [B, D]) -> Z [B, D], A [B, B] {
       -> •<=T(first.W) -> act              : Z
     X -> Inner(B=2)
       -> •<=(X -> T)                       : A
+    highlight F
+    note first "the same mask again"
 }
 
 plan P of Outer {
@@ -69,10 +71,12 @@ LINES = {  # the marked name is declared in that line; 0: in no file
     "Inner(|B=2)": 1,
     "-> |Inner(B": 6,
     ") -> |Z [": 17,
+    "highlight |F": 15,
+    "note |first": 15,
     "    |first.W [": 15,
     "first.|W [": 8,
     "plan P of |Outer": 14,
-    "plan Q = |P": 22,
+    "plan Q = |P": 24,
     "of |Inner {": 6,
     "given |W": 8,
     "expect |dW": 8,
