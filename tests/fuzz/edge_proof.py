@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -51,25 +52,25 @@ class Form:
 def prove_edges(edge: Provable, seed: int, *, every: bool = False) -> int:
     """Prove a program; the number of forms that were run. `every` also compiles with JAX.
 
-    With numbers in general position the interpreter, torch's autograd and differences say what is
-    right. At ties and zeros a gradient is a convention: there all forms agree with the interpreter.
+    The interpreter, torch's autograd and, with numbers in general position, differences say what is
+    right. At ties and kinks a gradient is a convention, which is torch's.
     """
     tree = parse(Source("case.xg", str(edge)))
     program = compiled(tree, edge, dead=seed % 2 == 0)
     case = EdgeCase.draw(program, edge.numbers, seed)
-    case.check_witness()
     case.check_slopes()
-    forms = list(written(program, jax=every or seed % JAX_OF == 0))
+    forms = list(written(program, case.sizes, jax=every or seed % JAX_OF == 0))
     draws = [case]
     if every or seed % TIES_OF == 0:
         draws.append(case.tied())
     for draw in draws:
+        draw.check_witness()
         for form in forms:
             draw.check(form)
     return len(forms)
 
 
-def written(program: Program, *, jax: bool) -> Iterator[Form]:
+def written(program: Program, sizes: Mapping[str, int], *, jax: bool) -> Iterator[Form]:
     """The forms of a program: each backend, with kernels and without; torch's as a Model too."""
     fused = run(FUSED, program).result
     for name, backend in backends().items():
@@ -81,7 +82,7 @@ def written(program: Program, *, jax: bool) -> Iterator[Form]:
             arrays = cast(Passes, backend.on_arrays(module))
             yield Form(said, arrays)
             if hasattr(module, "Model"):
-                yield Form(f"{said} Model", _Model(module))
+                yield Form(f"{said} Model", _Model(module, sizes))
 
 
 def _module(backend: Backend, program: Program, *, kernels: bool) -> Any:  # noqa: ANN401
@@ -93,8 +94,10 @@ def _module(backend: Backend, program: Program, *, kernels: bool) -> Any:  # noq
 class _Model:
     """The `torch.nn.Module` of a module, under autograd."""
 
-    def __init__(self, module: Any) -> None:  # noqa: ANN401
+    def __init__(self, module: Any, sizes: Mapping[str, int]) -> None:  # noqa: ANN401
         self.module = module
+        wanted = inspect.signature(module.init).parameters
+        self.sizes = {name: sizes[name] for name in wanted if name in sizes}
 
     def forward(self, params: Arrays, inputs: Arrays) -> tuple[Arrays, Any]:
         return self._both(params, inputs, {})[0], inputs
@@ -105,7 +108,7 @@ class _Model:
     def _both(self, params: Arrays, inputs: Arrays, cotangents: Arrays) -> tuple[Arrays, Arrays]:
         from fuzz.model import model_gradients  # torch, as in `fuzz.proof`
 
-        return model_gradients(self.module, {}, params, inputs, cotangents, 0)
+        return model_gradients(self.module, self.sizes, params, inputs, cotangents, 0)
 
 
 @dataclass(frozen=True)

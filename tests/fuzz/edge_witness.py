@@ -129,6 +129,8 @@ class _Walk:
 
 
 def _apply(step: Apply, graph: Graph, sizes: Sizes, operands: list[Tensor]) -> list[Tensor]:
+    if step.op.name in WHOLE:
+        return [WHOLE[step.op.name](*operands)]
     body = step.body(graph.types)
     names = (str(each.attr("name")) for each in body.operands)
     given = dict(zip(names, operands, strict=True))
@@ -301,6 +303,9 @@ def _unary(function: Callable[..., Tensor]) -> Callable[..., Tensor]:
 def _floating(function: Callable[..., Tensor]) -> Callable[..., Tensor]:
     return lambda expr, sizes, x: function(_float(x))
 
+
+# Operators whose slope at a kink is their own and not that of their body.
+WHOLE: Mapping[str, Callable[..., Tensor]] = {"relu": torch.relu}
 
 MEANING: Mapping[str, Callable[..., Tensor]] = {
     "const": _const,

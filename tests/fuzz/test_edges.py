@@ -19,6 +19,7 @@ from xg.codegen.emit import array_ops
 from xg.codegen.numpy import spelling
 from xg.diagnostics.source import Source
 from xg.ir.prim import Expr
+from xg.ops import table
 from xg.syntax.parse import parse
 
 # Seeds whose programs agree in every form, JAX's among them where four divides the seed.
@@ -62,6 +63,10 @@ def test_a_word_that_a_backend_loses_is_found(monkeypatch: Patch) -> None:
     words = cast("dict[str, object]", spelling.WORDS)
     monkeypatch.setitem(words, "tanh", array_ops.bare)
     assert any(_kind(seed).startswith("numpy") for seed in DAILY)
+
+
+def test_the_witness_knows_every_operator_with_a_slope_of_its_own_at_a_kink() -> None:
+    assert {op.name for op in table().values() if op.kinks} == {*edge_witness.WHOLE}
 
 
 def _flat_tanh(expr: Expr, sizes: edge_witness.Sizes, x: torch.Tensor) -> torch.Tensor:
