@@ -2,8 +2,8 @@
 
 import re
 import sys
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
@@ -14,9 +14,13 @@ from ops.trial import Array, Trial
 
 import xg
 from xg import Program, ops
-from xg.frontend.project import Project, parse_project
+from xg.frontend.project import parse_project
 from xg.ir.op import Op
+from xg.verify import plan_proof
+from xg.verify.controls import Control, controls
+from xg.verify.controls import Trial as Controlled
 from xg.verify.plan_proof import prove_ranks
+from xg.verify.rank_comparison import ArrayDifference, RankRun
 from xg.verify.reference.interpret import Interpreter
 
 DOCUMENT = Path(__file__).parents[2] / "docs" / "adding-an-operator.md"
@@ -170,23 +174,89 @@ plan Both = Rows × Vocabulary
 """
 
 
-@pytest.fixture(params=["peak", "stop(peak)", 'where(peak > float("-inf"), peak, 0.0)'])
-def log_sum_exp(
-    request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> Iterator[Project]:
-    text = LOG_SUM_EXP.format(imports="stop, where", top=request.param)
-    (tmp_path / "log_sum_exp.py").write_text(text, encoding="utf-8")
+# Its gradient does go through the maximum, which several elements of several ranks have at once.
+PEAK_SUM = """\
+from xg.ir.op import Op
+from xg.ir.prim import exp, reduce_max, reduce_sum, reshape
+from xg.ir.use import Data
+
+def forward(z):
+    peak = reduce_max(z)
+    return reshape(reduce_sum(exp(z - peak)) * peak, z.shape[:-1])
+
+OP = Op(glyph="PS", name="peak_sum", family="reduce", data=(Data("z"),), forward=forward,
+        sums_over_ranks=True)
+"""
+TIES = """\
+dim B, V
+mesh N_D = 2, N_T = 2
+
+op Raise(x [B, V], k [V] in 2) = x + k
+
+block Ties(X [B], K [V] in 2) -> Y [B] {
+    X -> BC : x [B, V] -> Raise<-K -> PS : Y
+}
+plan Vocabulary of Ties {
+    K [V/N_T]
+}
+plan Rows of Ties {
+    X [B/N_D]
+}
+plan Both = Rows × Vocabulary
+"""
+
+
+@pytest.fixture
+def operators(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """A folder of more operators."""
     monkeypatch.setattr(ops, "__path__", [*ops.__path__, str(tmp_path)])
     ops.table.cache_clear()
-    yield parse_project(LOGITS.encode())
-    sys.modules.pop("xg.ops.log_sum_exp", None)
+    yield tmp_path
+    for file in tmp_path.iterdir():
+        sys.modules.pop(f"xg.ops.{file.stem}", None)
     monkeypatch.undo()
     ops.table.cache_clear()
 
 
+TOPS = ["peak", "stop(peak)", 'where(peak > float("-inf"), peak, 0.0)']
+
+
 @pytest.mark.parametrize("plan", ["Vocabulary", "Rows", "Inner", "Both"])
+@pytest.mark.parametrize("top", TOPS)
 def test_a_derived_gradient_is_proven_where_it_sums_over_ranks(
-    log_sum_exp: Project, plan: str
+    top: str, plan: str, operators: Path
 ) -> None:
-    proof = prove_ranks(log_sum_exp, "Logits", plan, {}, 0, exact=False)
+    text = LOG_SUM_EXP.format(imports="stop, where", top=top)
+    (operators / "log_sum_exp.py").write_text(text, encoding="utf-8")
+    proof = prove_ranks(parse_project(LOGITS.encode()), "Logits", plan, {}, 0, exact=False)
     assert proof.passed
+    assert proof.floats
+    # The gradient through the maximum is zero but for rounding, and so is what the count divides.
+    zeros = [each.code for each in proof.floats.controls if each.verdict == "zeros"]
+    counts = top != "stop(peak)" and plan in ("Vocabulary", "Both")
+    assert [code.endswith('all_reduce(total, "N_T")') for code in zeros] == [True] * counts
+
+
+@pytest.mark.parametrize("plan", ["Vocabulary", "Rows", "Both"])
+def test_a_gradient_through_equal_maxima_of_many_ranks_is_proven(
+    plan: str, operators: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (operators / "peak_sum.py").write_text(PEAK_SUM, encoding="utf-8")
+    errors: list[float] = []
+
+    def with_errors(
+        trial: Controlled[RankRun], others: Iterable[Controlled[RankRun]]
+    ) -> Iterator[Control]:
+        def differences(runs: Sequence[RankRun]) -> Iterator[ArrayDifference]:
+            for each in trial.differences(runs):
+                errors.append(each.error)
+                yield each
+
+        return controls(replace(trial, differences=differences), others)
+
+    monkeypatch.setattr(plan_proof, "controls", with_errors)
+    proof = prove_ranks(parse_project(TIES.encode()), "Ties", plan, {}, 0, exact=False)
+    assert proof.passed
+    assert proof.floats
+    assert {each.verdict for each in proof.floats.controls} <= {"needed"}
+    assert np.isfinite(errors).all(), "a control rests on a number"

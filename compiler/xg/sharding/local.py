@@ -153,13 +153,17 @@ class _LocalBody:
             return self._part(expr, state, args)
         expression = self._whole_or_part(expr, before, args)
         if id(expr) in self.typing.collected:
-            collect = all_reduce if before == PARTIAL else all_reduce_max
-            expression = collect(expression, self.mesh_axis)
+            expression = self._collected(expression, before, state)
         return (
             expression.named(expr.name)
             if expr.name and expression.prim != "operand"
             else expression
         )
+
+    def _collected(self, part: Expr, before: AxisState, state: AxisState) -> Expr:
+        """What ranks have apart, together: whole, or a part of it if that is all that is read."""
+        whole = (all_reduce if before == PARTIAL else all_reduce_max)(part, self.mesh_axis)
+        return shard_slice(whole, self.over, state.axis) if state.kind == "S" else whole
 
     def _part(self, expr: Expr, state: AxisState, args: list[Expr]) -> Expr:
         shape = local_shape(expr.shape, state, self.mesh_axis)

@@ -6,8 +6,8 @@ from that of one device; one that does not need it sends too much, and that is r
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, nullcontext
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from inspect import currentframe
 from types import ModuleType
 from typing import Any, Final, Generic, Literal, TypeVar
@@ -39,10 +39,11 @@ class Control:
 
     A send, which has no line, is taken away by sending zeros.
 
-    It is needed if the check failed, of these numbers or of others: a ReLU that is dead at all of
-    one draw hides what goes into it. Else all that it sums may be zeros, or terms of gradients that
-    are zero; or no rank may use the data that it receives, as where a plan gathers more than is
-    used.
+    It is needed if a number is wrong without it, of these draws or of others: a ReLU that is dead
+    at all of one draw hides what goes into it. A warning of NumPy or an exception is no number, and
+    shows nothing. Otherwise all that it sums may be zeros, or what it sends may only reach terms
+    that are zero; or no rank may use the data that it receives, as where a plan gathers more than
+    is used.
     """
 
     line: int
@@ -86,9 +87,11 @@ class _Watch:
     disturbed: Site | None = None
     sites: dict[Site, _Traffic] = field(default_factory=dict[Site, _Traffic])
 
-    def around(self) -> _Watched:
-        """The mesh of the running rank, watched."""
-        return _Watched(ranks.current(), self)
+    @contextmanager
+    def around(self) -> Generator[None]:
+        """Watch the mesh of the running rank; NumPy's warnings, which may be errors, are off."""
+        with np.errstate(all="ignore"), _Watched(ranks.current(), self):
+            yield
 
 
 class _Watched(Entered):
@@ -195,6 +198,8 @@ def controls(trial: Trial[R], others: Iterable[Trial[R]] = ()) -> Iterator[Contr
                 verdict = "zeros"
             if verdict == "not needed" and any(_differs(each, site) for each in draws.sound()):
                 verdict = "needed"
+            if verdict == "not needed" and _reaches_rounding(trial, site):
+                verdict = "zeros"
         module, line, _, _ = site
         code = _ends(site) if module == SEND else trial.sources[module].splitlines()[line - 1]
         yield Control(0 if module == SEND else line, seen.kind, seen.over, code.strip(), verdict)
@@ -249,7 +254,7 @@ def _differs(trial: Trial[R], site: Site) -> bool:
     try:
         return trial.differs(trial.run(watch.around))
     except RankError:
-        return True
+        return False
 
 
 def _is_of_zeros(trial: Trial[R], site: Site) -> bool:
@@ -266,6 +271,22 @@ def _is_of_zeros(trial: Trial[R], site: Site) -> bool:
     zero = {f"d{n}" for n, g in trial.gradients.items() if np.abs(g).max(initial=0.0) <= bound}
     wrong = {each.name for each in trial.differences(runs) if each.is_wrong}
     return bool(wrong) and wrong <= zero
+
+
+def _reaches_rounding(trial: Trial[R], site: Site) -> bool:
+    """Whether something else in place of what is sent at a site changes rounding alone.
+
+    The gradient of log-sum-exp through its maximum is such a term: zero but for rounding, and
+    divided by the number of equal maxima, which ranks sum.
+    """
+    watch = _Watch(trial.modules, disturbed=site)
+    try:
+        wrong = list(trial.differences(trial.run(watch.around)))
+    except RankError:
+        return False
+    right = trial.differences(trial.run(nullcontext))
+    rounding = [each.error for each in wrong] != [each.error for each in right]
+    return rounding and not any(each.is_wrong for each in wrong)
 
 
 def _scale(trial: Trial[R]) -> float:

@@ -80,3 +80,20 @@ def test_a_draw_at_which_ranks_are_wrong_says_nothing(monkeypatch: pytest.Monkey
     floats = proven(DEAD).floats
     assert floats
     assert said(floats.controls)["c"] == "not needed"
+
+
+def test_an_exception_or_a_warning_is_no_number(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Without one of its collectives a rank raises, or divides by zero: no number is wrong."""
+    real, last = driver.load, "return Y, NetSaved"
+    raises = 'if all_reduce(np.ones(1), "N_S") < 2: raise ValueError("alone")'
+    divides = 'quotient = 1 / (all_reduce(np.ones(1), "N_S") - 1)'
+
+    def sabotaged(source: str, name: str) -> ModuleType:
+        more = f"{raises}\n    {divides}\n    {last}"
+        return real(source.replace(last, more) if "xg_runtime.ranks" in source else source, name)
+
+    monkeypatch.setattr(driver, "load", sabotaged)
+    floats = proven(DEAD).floats
+    assert floats
+    verdicts = [each.verdict for each in floats.controls]
+    assert verdicts == ["needed", "zeros", "not needed", "not needed", "zeros", "zeros"]

@@ -26,7 +26,7 @@ PLACES: Final[Mapping[Place, str]] = {
     "processes": "{} ranks that are processes",
 }
 WHY: Final[Mapping[str, str]] = {
-    "zeros": "sums nothing but zeros",
+    "zeros": "only adds to what is zero",
     "unused": "brings what no output or gradient depends on",
     "not needed": "NOT NEEDED: without it nothing differs",
 }
