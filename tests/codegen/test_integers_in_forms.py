@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 
 import xg
 import xg_runtime.ranks as ranks
+from xg.diagnostics.diagnostic import DiagnosticError
 from xg.sharding.shard_spec import cuts
 from xg.verify.reference.bind_sizes import BadInput
 from xg.verify.reference.interpret import Interpreter
@@ -190,3 +191,70 @@ def test_a_model_on_ranks_widens_integers(plan: str) -> None:
 
     for kind in ("bool", "uint8", "int16"):
         on_ranks(plan, integers(kind), module.cuts(), rank)
+
+
+# ---- states -------------------------------------------------------------------------------------
+
+CELL: Final = """
+dim B, S, D = 1, V = 300
+
+op Product(x [B, D], p [B] in V, k [B] in V) = x + float(p*k)
+
+block Cell(k [B] in V, x [B, D]) -> y [B, D] {
+    state past [B] in V = START
+    x -> Product<-past<-k : y
+    next past = k
+}
+block A(x [B, S, D], k [B, S] in V) -> y [B, S, D] {
+    k, x -> Cell over S as cell : y, last
+}
+"""
+IDS: Final = np.array([[255, 255, 2]])
+ZERO: Final = np.zeros((1, 3, 1))
+PRODUCTS: Final = [[[7.0 * 255], [255.0 * 255], [510.0]]]
+
+
+def cell(start: str = "7") -> xg.Program:
+    return xg.compile(source=CELL.replace("START", start), block="A")
+
+
+def test_integers_can_be_states() -> None:
+    inputs = {"x": ZERO, "k": IDS.astype(np.uint8)}
+    outputs, _ = Interpreter(cell().graphs, {}).forward(inputs)
+    assert outputs["y"].tolist() == PRODUCTS
+    for backend in ("numpy", "torch", "jax"):
+        for kernels in (False, True):
+            module = cell().on_arrays(backend, kernels=kernels)
+            outputs, saved = module.forward({}, inputs)
+            assert outputs["y"].tolist() == PRODUCTS
+            assert module.backward({}, saved, {"y": ZERO + 1})["x"].tolist() == [[[1], [1], [1]]]
+    model = cast(Any, cell().load("torch")).Model()
+    assert model(*(torch.tensor(x) for x in inputs.values()))["y"].tolist() == PRODUCTS
+
+
+@pytest.mark.parametrize("kernels", [False, True])
+@pytest.mark.parametrize("backend", ["numpy", "torch"])
+def test_a_step_widens_the_integers_of_its_cache(backend: str, kernels: bool) -> None:
+    module = cast(Any, cell("0").step().load(backend, kernels=kernels))
+    array: Any = torch.tensor if backend == "torch" else np.asarray
+    cache, found = module.empty_cache({}), list[float]()
+    inputs: dict[str, Any] = {}
+    for position in range(3):
+        cache = {name: array(np.asarray(x).astype(np.uint8)) for name, x in cache.items()}
+        inputs = {"x": array(ZERO[:, :1]), "k": array(IDS[:, position : position + 1])}
+        outputs, cache = module.step({}, cache, inputs)
+        found += outputs["y"].flatten().tolist()
+    assert found == [0, 255 * 255, 510]
+    with pytest.raises(ValueError, match=r"cell.past should be integers, not .*float64"):
+        module.step({}, {"cell.past": array(ZERO[0, :1, 0])}, inputs)
+
+
+@pytest.mark.parametrize("start", ["-1", "0.5", "1/S"])
+def test_states_of_integers_start_as_integers(start: str) -> None:
+    with pytest.raises(DiagnosticError, match=r"a whole number, 0 or more: state past \[B\] in V"):
+        cell(start)
+
+
+def test_states_of_integers_start_in_their_range() -> None:
+    with pytest.raises(DiagnosticError, match="301 is more than V = 300"):
+        cell("300")

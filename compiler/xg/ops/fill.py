@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Final
 
-from xg.ir.op import Op
-from xg.ir.prim import Expr, const
+from xg.ir.dim import ONE, Dim
+from xg.ir.op import AtMost, Op
+from xg.ir.prim import Expr, const, integer
 from xg.ir.scalar import Scalar
-from xg.ir.tensor import Shape
+from xg.ir.tensor import Shape, TensorType
 from xg.ir.use import Attrs, Number, Use
 
 
@@ -16,9 +18,17 @@ def configure(use: Use) -> Attrs:
     return {**use.own, "shape": use.bracketed("fill", "fill[B, S](0)")}
 
 
-def forward(*, value: Scalar, shape: Shape) -> Expr:
-    """`value` everywhere."""
-    return Expr("broadcast", (const(value),), shape)  # an array, also where it has no axes
+def facts(types: Sequence[TensorType], attrs: Attrs) -> tuple[AtMost, ...]:
+    """An integer is below the end of its range."""
+    if "range" not in attrs:
+        return ()
+    return (AtMost(attrs["value"].as_dim() + ONE, attrs["range"], "a state starts in its range"),)
+
+
+def forward(*, value: Scalar, shape: Shape, range: Dim | None = None) -> Expr:
+    """`value` everywhere; with a `range` it is an integer, as the start of a state may be."""
+    number = const(value) if range is None else integer(value)
+    return Expr("broadcast", (number,), shape, number.kind)  # an array, also where it has no axes
 
 
 OP: Final = Op(
@@ -30,6 +40,7 @@ OP: Final = Op(
     brackets="new axes",
     forward=forward,
     configure=configure,
+    facts=facts,
     meaning="one number at every position of the axes in brackets",
     formula="Y[i, ...] = value",
     gradient="none: nothing is learned",

@@ -182,9 +182,10 @@ def broadcast(library: str) -> Spell:
         shape = tuple_of(scope.shape(expr.shape))
         if not is_plain(expr.args[0]):
             return call(f"{library}.broadcast_to", args[0].text, shape)
+        kind = "int" if expr.kind == "int" else scope.float_type()
         if args[0].text == "0":
-            return call(f"{library}.zeros", shape, scope.float_type())
-        return call(f"{library}.full", shape, args[0].text, scope.float_type())
+            return call(f"{library}.zeros", shape, kind)
+        return call(f"{library}.full", shape, args[0].text, kind)
 
     return spell
 

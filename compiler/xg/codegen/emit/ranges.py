@@ -51,6 +51,17 @@ def range_lines(plan: ModulePlan, scope: Scope, texts: Sequence[str], indent: in
     return lines
 
 
+def cache_lines(plan: ModulePlan) -> list[str]:
+    """Lines that widen the integers of a cache, which may have been stored in a narrow type."""
+    graphs = plan.program.graphs.values()
+    if all(each.types[state.past].is_float for each in graphs for state in each.states):
+        return []
+    plan.operators.support[WIDEN] = None
+    widened = f'{private(WIDEN)}(cache[name], name, None) if kind == "int" else cache[name]'
+    rounds = "for name, (_, kind) in cached.items()"
+    return ["cache = {", f"    name: {widened}", f"    {rounds}", "}"]
+
+
 def width_lines(plan: ModulePlan, scope: Scope) -> Iterator[str]:
     """Lines that refuse integers which the narrowest type of the backend may not hold."""
     graph, seen = plan.program.main, set[Dim]()

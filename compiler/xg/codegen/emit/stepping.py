@@ -12,7 +12,7 @@ from xg.codegen.emit.names import Names, mentioned, spell_symbol
 from xg.codegen.emit.param_table import state_lines
 from xg.codegen.emit.prepared import PreparedNumbers
 from xg.codegen.emit.public import PublicWriter, given_inner
-from xg.codegen.emit.ranges import given_range_lines
+from xg.codegen.emit.ranges import cache_lines, given_range_lines
 from xg.codegen.emit.size_limits import limit_lines
 from xg.codegen.emit.spelling import Scope
 from xg.codegen.emit.support import private
@@ -235,6 +235,7 @@ class StepWriter(PublicWriter):
             *self._completed(),
             "_check_names(cache, *cached)",
             *refusals,
+            *cache_lines(self.plan),
             "kept: Params = {}",
             *bracketed(call, arguments, ")", 4),
             f"return {{{', '.join(results)}}}, kept",

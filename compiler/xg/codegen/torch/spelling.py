@@ -106,9 +106,11 @@ def _tensor(number: str) -> str:
 def _broadcast(expr: Expr, args: Sequence[Text], scope: Scope) -> Text:
     shape = tuple_of(scope.shape(expr.shape))
     if array_ops.is_plain(expr.args[0]):
+        whole = f"dtype=torch.int64, device={scope.place()}"
+        kind = whole if expr.kind == "int" else _made(scope)
         if args[0].text == "0":
-            return Text(f"torch.zeros({shape}, {_made(scope)})")
-        return call("torch.full", shape, args[0].text, _made(scope))
+            return Text(f"torch.zeros({shape}, {kind})")
+        return call("torch.full", shape, args[0].text, kind)
     return Text(f"{args[0].atom}.expand({', '.join(scope.shape(expr.shape)) or '()'})")
 
 

@@ -355,7 +355,9 @@ class _Typist:
             return value
         value = Value(None, "edge", call.span)
         self.types[value] = type_
-        attrs = {"shape": type_.shape, "value": state.start}
+        attrs: Attrs = {"shape": type_.shape, "value": state.start}
+        if type_.range is not None:
+            attrs["range"] = type_.range
         self.steps.append(Apply(ops.table()["fill"], (), (value,), attrs, call.span))
         return value
 

@@ -42,7 +42,7 @@ def carries(scope: BlockScope, pasts: list[Value]) -> Iterator[Carry]:
         if name not in nexts:
             help = f"say what the next round finds: next {name} = …"
             raise Refused(NextOfState(state.name.span, name, "never changes", help))
-        yield Carry(name, past, _next(scope, nexts[name], past), _start(scope, state))
+        yield Carry(name, past, _next(scope, nexts[name], past), _start(scope, state, past))
 
 
 def _no_state(block: ast.Block, name: str, states: Sequence[str]) -> str:
@@ -89,7 +89,20 @@ def _next(scope: BlockScope, binding: ast.Binding, past: Value) -> Value:
     return edge
 
 
-def _start(scope: BlockScope, state: ast.State) -> Scalar:
+def _start(scope: BlockScope, state: ast.State, past: Value) -> Scalar:
+    """The number that a state begins as; of integers a whole one from 0 on."""
+    start = _number(scope, state)
+    if past.declared is not None and past.declared.range is not None and state.init is not None:
+        number = start.constant
+        if number is None or number < 0 or not number.is_integer():
+            name = greek_name(state.name.name)
+            declared = f"state {name} {state.shape.span.text} in {past.declared.range} = 0"
+            told = f"its integers start as a whole number, 0 or more: {declared}"
+            raise Refused(StateStart(state.init.span, state.name.name, told))
+    return start
+
+
+def _number(scope: BlockScope, state: ast.State) -> Scalar:
     match state.init:
         case None | ast.Path(name="zeros"):
             return as_scalar(0.0)
