@@ -148,6 +148,10 @@ def step(
     inputs["ids"] = _integers(inputs["ids"], "ids", V)
     if D % (2 * N_H):
         raise ValueError(f"D_h/2 = {D}/{2 * N_H} is not a whole number")
+    cache = {
+        name: _integers(cache[name], name, None) if kind == "int" else cache[name]
+        for name, (_, kind) in cached.items()
+    }
     kept: Params = {}
     Z = llama(params, cache, kept, inputs["ids"])
     return {"Z": Z}, kept
