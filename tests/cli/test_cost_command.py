@@ -23,6 +23,10 @@ def test_in_full_every_operator_follows_the_same_totals(xg: Xg) -> None:
                          "computed again\n")  # fmt: skip
     assert "operator" not in rest.rpartition("\n\n")[0]
     assert "in numbers: B = 3, D = 4" in full
+    table = [line.split() for line in full.splitlines()]
+    parameters = next(words for words in table if words[:1] == ["total"])
+    assert parameters == ["total", "parameters", "2*D", "+", "4*D^2"]
+    assert ["communication", "0"] in table
     assert "moments of Adam or AdamW" in full
     assert len(full.splitlines()) > 2 * len(short.splitlines())
 

@@ -47,6 +47,16 @@ def test_a_false_claim_fails_until_it_is_marked(xg: Xg, scaled: Path) -> None:
     assert "  marked wrong: a misprint\n" in said.out
 
 
+def test_only_false_claims_are_summed_up(xg: Xg, scaled: Path) -> None:
+    """The summary names claims by how they stand; a true one beside them is in none of its rows."""
+    claims = '[1.0, 1.0] "Step 1"\n    expect y = [1.0, 1.2] "Step 2"'
+    scaled.write_text(SCALED.replace('[1.0, 1.0] "Step 1"', claims), encoding="utf-8")
+    said = xg("verify", "scaled.xg", "--against", "document")
+    assert said.code == 1
+    assert "\nfalse: y (Step 2)\n" in said.out
+    assert "marked wrong, but true" not in said.out
+
+
 def test_a_mark_on_a_true_claim_fails(xg: Xg, scaled: Path) -> None:
     scaled.write_text(SCALED.replace('"Step 1"', 'wrong "no"'), encoding="utf-8")
     said = xg("verify", "scaled.xg", "--against", "document")
