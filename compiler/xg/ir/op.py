@@ -17,6 +17,7 @@ from typing import Any, Literal
 
 from xg.diagnostics.lazy_dataclass import dataclass, field, replace
 from xg.ir.body import Body, substitute
+from xg.ir.convention import Convention
 from xg.ir.dim import Dim
 from xg.ir.prim import Expr, operand
 from xg.ir.primitive_gradients import pullback as derive
@@ -94,6 +95,8 @@ class Op:
     `configure` makes these of one use, without it they are the own arguments. `adjoint` takes by
     name what it needs and gives one gradient per declared float operand, None for no gradient.
     `kinks` are the numbers at which that gradient takes another slope than the body has there.
+    `conventions` state the value and the gradient at edges, such as ties and empty axes; without
+    any it is smooth everywhere.
     `describe` describes one form of it by its attributes, where that says more than the texts here.
     `legend` is what legends of figures say, where the name says too little.
     """
@@ -118,6 +121,7 @@ class Op:
     pullback: Callable[[Attrs], Mapping[str, Gradient]] | None = None
     adjoint: Callable[..., tuple[Expr | None, ...]] | None = None
     kinks: tuple[float, ...] = ()
+    conventions: tuple[Convention, ...] = ()
     facts: Callable[[Sequence[TensorType], Attrs], tuple[AtMost, ...]] | None = None
     describe: Callable[[Attrs], Description] | None = None
     meaning: str = ""

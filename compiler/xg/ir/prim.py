@@ -202,6 +202,14 @@ def maximum(a: Operand, b: Operand) -> Expr:
     return binary("maximum", a, b)
 
 
+def is_absolute(expr: Expr) -> bool:
+    """Whether an expression is |x|, written as the larger of x and -x."""
+    if expr.prim != "maximum":
+        return False
+    x, other = expr.args
+    return other.prim == "neg" and other.args[0] is x
+
+
 def minimum(a: Operand, b: Operand) -> Expr:
     """The smaller of two, elementwise."""
     return binary("minimum", a, b)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Final
 
+from xg.ir.convention import Convention
 from xg.ir.dim import ONE, product
 from xg.ir.op import Description, Op
 from xg.ir.prim import (
@@ -146,6 +147,49 @@ def describe(attrs: Attrs) -> Description:
     )
 
 
+CONVENTIONS: Final = (
+    Convention(
+        "zero",
+        "equal numbers give zeros, divided by sqrt(eps)",
+        "x -> BN",
+        {"x [B, C]": ((2.0,), (2.0,))},
+        ((0.0,), (0.0,)),
+        {"x": ((-0.5 / 1e-5**0.5,), (0.5 / 1e-5**0.5,))},
+        "F.batch_norm(x, None, None, training=True)",
+        cotangent=((1.0,), (2.0,)),
+    ),
+    Convention(
+        "axis of length 1",
+        "one number is its own mean: the result is 0",
+        "x -> BN",
+        {"x [B, C]": ((3.0, 5.0),)},
+        ((0.0, 0.0),),
+        {"x": ((0.0, 0.0),)},
+        "F.batch_norm(x, None, None, training=True)",
+        differs="torch refuses one value per channel in training. xg gives zeros, which is what "
+        "the formula says.",
+    ),
+    Convention(
+        "empty axis",
+        "no rows give no rows",
+        "x -> BN",
+        {"x [B, C]": ()},
+        (),
+        {"x": ()},
+    ),
+    Convention(
+        "half type",
+        "mean and variance are added in float32",
+        "x -> BN -> MSE<-t",
+        {"x [B, C]": ((0.0,), (2.0,)) * 2048, "t [B, C]": ((0.0,),) * 4096},
+        1.0,
+        {"t": ((2.0**-11,), (-(2.0**-11),)) * 2048},
+        "F.mse_loss(F.batch_norm(x, None, None, training=True), t)",
+        "y []",
+        dtype="float16",
+    ),
+)
+
 OP: Final = Op(
     glyph="BN",
     name="batch_norm",
@@ -167,6 +211,7 @@ OP: Final = Op(
     brackets="axes",
     adjoint=adjoint,
     moves={"mean": "center", "variance": "moved_to"},
+    conventions=CONVENTIONS,
     meaning="normalizes each channel over all other axes, or those in brackets, by the mean and "
     "variance of the batch, then scales by γ and shifts by β; without a seed by the running ones, "
     "which training moves by momentum",

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import math
 from typing import Final
 
+from xg.ir.convention import Convention
 from xg.ir.dim import product
 from xg.ir.op import Description, Op
 from xg.ir.prim import Expr, all_axes, log, maximum, reduce_mean, reduce_sum, where
@@ -61,6 +63,63 @@ def describe(attrs: Attrs) -> Description:
     )
 
 
+CONVENTIONS: Final = (
+    Convention(
+        "zero",
+        "a probability of 0 counts as 2^-126, so a wrong one costs 87 and has no gradient",
+        "y -> BCE<-t",
+        {"y [B]": (0.0,), "t [B]": (1.0,)},
+        126 * math.log(2),
+        {"y": (0.0,)},
+        "F.binary_cross_entropy(y, t)",
+        "loss []",
+        differs="torch cuts the logarithm at -100 and gives the gradient -1e12. In float32 both "
+        "are far from any slope of the loss; the form `logits` has neither.",
+    ),
+    Convention(
+        "zero",
+        "a right probability of 0 or 1 costs nothing, and has the slope of the logarithm",
+        "y -> BCE(sum)<-t",
+        {"y [B]": (0.0, 1.0), "t [B]": (0.0, 1.0)},
+        0.0,
+        {"y": (1.0, -1.0)},
+        'F.binary_cross_entropy(y, t, reduction="sum")',
+        "loss []",
+        differs="torch gives the gradient 0, though -log(1 - y) has slope 1 at 0.",
+    ),
+    Convention(
+        "kink",
+        "of logits, 0 is an ordinary point and 1,000 overflows nowhere",
+        "y -> BCE(sum, logits)<-t",
+        {"y [B]": (0.0, 1000.0, -1000.0), "t [B]": (0.0, 0.0, 1.0)},
+        math.log(2) + 2000,
+        {"y": (0.5, 1.0, -1.0)},
+        'F.binary_cross_entropy_with_logits(y, t, reduction="sum")',
+        "loss []",
+    ),
+    Convention(
+        "empty axis",
+        "the mean of no losses is NaN",
+        "y -> BCE<-t",
+        {"y [B]": (), "t [B]": ()},
+        math.nan,
+        {"y": ()},
+        "F.binary_cross_entropy(y, t)",
+        "loss []",
+    ),
+    Convention(
+        "half type",
+        "losses are added in float32",
+        "y -> BCE(sum, logits)<-t",
+        {"y [B]": (-64.0,) * 4096, "t [B]": (1.0,) * 4096},
+        64 * 4096.0,
+        {"y": (-1.0,) * 4096},
+        'F.binary_cross_entropy_with_logits(y, t, reduction="sum")',
+        "loss []",
+        dtype="bfloat16",
+    ),
+)
+
 OP: Final = Op(
     glyph="BCE",
     name="binary_cross_entropy",
@@ -73,6 +132,7 @@ OP: Final = Op(
     configure=equal_shapes("BCE compares {} with targets {}"),
     describe=describe,
     adjoint=adjoint,
+    conventions=CONVENTIONS,
     meaning="cross-entropy of probabilities (or of the sigmoid of logits) with targets in 0 … 1",
     formula="loss = mean(-t log y - (1 - t) log(1 - y))",
     gradient="dY = (Y - t) / (Y (1 - Y)) / n · dloss; of logits dY = (σ(Y) - t) / n · dloss",

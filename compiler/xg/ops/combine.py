@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
+from xg.ir.convention import Convention
 from xg.ir.dim import ZERO
 from xg.ir.op import Op
 from xg.ir.prim import Expr, contract, gather, pad, reshape
@@ -45,6 +46,45 @@ def forward(y: Expr, slot: Expr, g: Expr) -> Expr:
     return contract(g, taken, f"{batch}k,{batch}kx->{batch}x")
 
 
+CONVENTIONS: Final = (
+    Convention(
+        "index outside",
+        "a choice without a place adds zeros",
+        "y -> combine<-slot<-g",
+        {
+            "y [1, 1, D]": (((3.0,),),),
+            "slot [S, K] in 2": ((0,), (1,)),
+            "g [S, K]": ((0.5,), (0.5,)),
+        },
+        ((1.5,), (0.0,)),
+        {"y": (((0.5,),),), "g": ((3.0,), (0.0,))},
+        result="z [S, D]",
+    ),
+    Convention(
+        "empty axis",
+        "a token without choices is 0",
+        "y -> combine<-slot<-g",
+        {"y [1, 1, D]": (((3.0,),),), "slot [S, K] in 2": ((), ()), "g [S, K]": ((), ())},
+        ((0.0,), (0.0,)),
+        {"y": (((0.0,),),), "g": ((), ())},
+        result="z [S, D]",
+    ),
+    Convention(
+        "half type",
+        "choices are added in float32, and rounded once",
+        "y -> combine<-slot<-g",
+        {
+            "y [1, 1, D]": (((1.0,),),),
+            "slot [S, K] in 2": ((0,) * 4096,),
+            "g [S, K]": ((1.0,) * 4096,),
+        },
+        ((4096.0,),),
+        {"y": (((4096.0,),),)},
+        result="z [S, D]",
+        dtype="bfloat16",
+    ),
+)
+
 OP: Final = Op(
     glyph="combine",
     name="combine",
@@ -53,6 +93,7 @@ OP: Final = Op(
     outputs=("z",),
     forward=forward,
     configure=configure,
+    conventions=CONVENTIONS,
     meaning="brings the results of experts back from their places and sums them, weighed; a choice "
     "without a place adds nothing",
     formula="Z[s] = Σ_j g[s, j] Y[slot[s, j]]",

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Final
 
+from xg.ir.convention import Convention
 from xg.ir.dim import ONE, Dim, product
 from xg.ir.op import Op
 from xg.ir.prim import Expr, contract, reshape, transpose
@@ -170,6 +171,31 @@ def _grouped(windows: Expr, K: Expr, along: int, groups: Dim) -> Expr:
     return reshape(transpose(apart, back), (*front, *lengths, K.shape[-1]))
 
 
+CONVENTIONS: Final = (
+    Convention(
+        "empty axis",
+        "an empty batch leaves the kernel without a gradient",
+        "x -> conv[S](K)",
+        {"x [B, S, 1]": ()},
+        (),
+        {"x": (), "K": (((0.0,),),)},
+        "F.conv1d(x.mT, K.permute(2, 1, 0)).mT",
+        params={"K [1, 1, 1]": (((1.0,),),)},
+    ),
+    Convention(
+        "half type",
+        "products are added in float32, and rounded once",
+        "x -> conv[S](K)",
+        {"x [S, C]": ((1.0,) * 4096,)},
+        ((4096.0,),),
+        {"x": ((1.0,) * 4096,)},
+        "F.conv1d(x.T, K.permute(2, 1, 0)).T",
+        "y [S, 1]",
+        params={"K [1, C, 1]": (((1.0,),) * 4096,)},
+        dtype="bfloat16",
+    ),
+)
+
 OP: Final = Op(
     glyph="conv",
     name="convolution",
@@ -184,6 +210,7 @@ OP: Final = Op(
     configure=configure,
     brackets="axes",
     facts=facts,
+    conventions=CONVENTIONS,
     meaning="convolves along the axes in brackets, which stand before the channels, with a kernel "
     "K [k, .., C/groups, D], the widths in their order; pad zeros are at both ends of each, or if "
     "causal all in front",

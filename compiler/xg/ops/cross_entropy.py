@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import math
 from typing import Final
 
+from xg.ir.convention import Convention
 from xg.ir.dim import ONE, number, product
 from xg.ir.op import Description, Op
 from xg.ir.prim import (
@@ -160,6 +162,82 @@ def describe(attrs: Attrs) -> Description:
     )
 
 
+CONVENTIONS: Final = (
+    Convention(
+        "tie",
+        "equal logits share the gradient",
+        "z -> CE<-t",
+        {"z [B, V]": ((1.0, 1.0),), "t [B] in V": (0,)},
+        math.log(2),
+        {"z": ((-0.5, 0.5),)},
+        "F.cross_entropy(z, t)",
+        "loss []",
+    ),
+    Convention(
+        "infinity",
+        "logits of 1,000 overflow nowhere, and a target of logit -inf costs inf",
+        "z -> CE(sum)<-t",
+        {"z [B, V]": ((-1000.0, 0.0), (-math.inf, 0.0)), "t [B] in V": (0, 0)},
+        math.inf,
+        {"z": ((-1.0, 1.0), (-1.0, 1.0))},
+        'F.cross_entropy(z, t, reduction="sum")',
+        "loss []",
+    ),
+    Convention(
+        "infinity",
+        "a row of -inf costs NaN",
+        "z -> CE<-t",
+        {"z [B, V]": ((-math.inf, -math.inf),), "t [B] in V": (0,)},
+        math.nan,
+        {"z": ((math.nan, math.nan),)},
+        "F.cross_entropy(z, t)",
+        "loss []",
+    ),
+    Convention(
+        "empty axis",
+        "the mean of no losses is NaN",
+        "z -> CE<-t",
+        {"z [B, 2]": (), "t [B] in 2": ()},
+        math.nan,
+        {},
+        "F.cross_entropy(z, t)",
+        "loss []",
+    ),
+    Convention(
+        "empty axis",
+        "if no target counts, the loss is 0",
+        "z -> CE(ignore=9)<-t",
+        {"z [B, V]": ((1.0, 3.0),), "t [B] in V": (9,)},
+        0.0,
+        {"z": ((0.0, 0.0),)},
+        "F.cross_entropy(z, t, ignore_index=9)",
+        "loss []",
+        differs="torch gives NaN. A batch of padding adds nothing, so it must not end a run.",
+    ),
+    Convention(
+        "index outside",
+        "xg refuses a target that is no class, unless `ignore` names it; under jax.jit the loss "
+        "is NaN",
+        "z -> CE<-t",
+        {"z [B, V]": ((3.0, 5.0),), "t [B] in V": (2,)},
+        torch="F.cross_entropy(z, t)",
+        result="loss []",
+        refused="is 2, expected integers from 0 to 1",
+        others={"jax jit": math.nan},
+    ),
+    Convention(
+        "half type",
+        "the losses of rows are added in float32",
+        "z -> CE(sum)<-t",
+        {"z [B, V]": ((0.0, 0.0),) * 4096, "t [B] in V": (0,) * 4096},
+        4096 * math.log(2),
+        {"z": ((-0.5, 0.5),) * 4096},
+        'F.cross_entropy(z, t, reduction="sum")',
+        "loss []",
+        dtype="bfloat16",
+    ),
+)
+
 OP: Final = Op(
     glyph="CE",
     name="cross_entropy",
@@ -172,6 +250,7 @@ OP: Final = Op(
     configure=configure,
     describe=describe,
     adjoint=adjoint,
+    conventions=CONVENTIONS,
     meaning="cross-entropy of the softmax of logits with integer targets, over those that count",
     formula="loss = Σ w (log Σ_j exp(z_j) - z_t) / Σ w",
     gradient="dZ = (softmax(Z) - onehot(t)) w / Σ w · dloss",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
+from xg.ir.convention import Convention
 from xg.ir.dim import ONE, ZERO, Dim
 from xg.ir.op import Op
 from xg.ir.prim import (
@@ -54,6 +55,27 @@ def forward(x: Expr, ids: Expr, *, experts: Dim, capacity: Dim, range: Dim) -> l
     return [reshape(rows, (*lead, experts, capacity, width)), slot, dropped]
 
 
+CONVENTIONS: Final = (
+    Convention(
+        "index outside",
+        "a token that finds no place is dropped, and has no gradient",
+        "x -> dispatch(2, 1)<-ids : y, slot, dropped",
+        {"x [S, D]": ((3.0,), (5.0,)), "ids [S, K] in 2": ((0,), (0,))},
+        (((3.0,),), ((0.0,),)),
+        {"x": ((1.0,), (0.0,))},
+        result="y [2, 1, D]",
+    ),
+    Convention(
+        "index outside",
+        "xg refuses an expert that is not there; under jax.jit its token is sent nowhere",
+        "x -> dispatch(2, 1)<-ids : y, slot, dropped",
+        {"x [S, D]": ((3.0,), (5.0,)), "ids [S, K] in 2": ((0,), (2,))},
+        result="y [2, 1, D]",
+        refused="is 2, expected integers from 0 to 1",
+        others={"jax jit": (((3.0,),), ((0.0,),))},
+    ),
+)
+
 OP: Final = Op(
     glyph="dispatch",
     name="dispatch",
@@ -63,6 +85,7 @@ OP: Final = Op(
     outputs=("rows", "slot", "dropped"),
     forward=forward,
     configure=configure,
+    conventions=CONVENTIONS,
     meaning="sends tokens to the places of the experts that integers name: earlier tokens come "
     "first, and a choice that finds no place is dropped; slot is the place of each, "
     "experts·capacity where it has none; dropped counts these",

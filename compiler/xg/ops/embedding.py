@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import Final
 
+from xg.ir.convention import Convention
 from xg.ir.op import AtMost, Op
 from xg.ir.prim import Expr, gather
 from xg.ir.tensor import TensorType
@@ -50,6 +52,34 @@ def forward(ids: Expr, E: Expr) -> Expr:
     return gather(E, ids)
 
 
+CONVENTIONS: Final = (
+    Convention(
+        "index outside",
+        "xg refuses an id that is not in the table, also -1; under jax.jit its row is NaN",
+        "ids -> Emb(E)",
+        {"ids [K] in 2": (0, 2)},
+        torch="F.embedding(ids, E)",
+        result="y [K, D]",
+        params={"E [2, D]": ((3.0,), (5.0,))},
+        refused="is 2, expected integers from 0 to 1",
+        others={"jax jit": ((3.0,), (math.nan,))},
+    ),
+    Convention(
+        "half type",
+        "the gradient of a row is added in float32 over all its positions",
+        "ids -> Emb(E)",
+        {"ids [K] in 2": (0,) * 4096},
+        ((1.0,),) * 4096,
+        {"E": ((4096.0,), (0.0,))},
+        "F.embedding(ids, E)",
+        "y [K, D]",
+        params={"E [2, D]": ((1.0,), (1.0,))},
+        dtype="bfloat16",
+        differs="torch adds in bfloat16 on a CPU, where 256 + 1 is 256: the gradient is 256. On "
+        "a GPU it adds in float32, as xg does everywhere.",
+    ),
+)
+
 OP: Final = Op(
     glyph="Emb",
     name="embedding",
@@ -59,6 +89,7 @@ OP: Final = Op(
     forward=forward,
     configure=configure,
     facts=facts,
+    conventions=CONVENTIONS,
     meaning="takes the rows of a table that integers point at: tokens, types, positions",
     formula="Y = E[ids]",
     gradient="dE[v] = Σ of dY where ids = v",

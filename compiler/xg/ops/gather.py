@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from typing import Final
 
+from xg.ir.convention import Convention
 from xg.ir.dim import Dim
 from xg.ir.op import Gradient, Op, Term
 from xg.ir.prim import Expr, gather
@@ -50,6 +52,33 @@ def pullback(attrs: Attrs) -> Mapping[str, Gradient]:
     return {"x": Term("scatter", ("d", "ids"), dict(attrs))}
 
 
+CONVENTIONS: Final = (
+    Convention(
+        "index outside",
+        "xg refuses an index outside the axis, also -1; under jax.jit it looks up NaN, and its "
+        "gradient goes nowhere",
+        "x -> gather[N]<-ids",
+        {"x [N]": (3.0, 5.0), "ids [K] in N": (0, -1)},
+        torch="torch.gather(x, 0, ids)",
+        result="y [K]",
+        refused="is -1, expected integers from 0 to 1",
+        others={"jax jit": (3.0, math.nan)},
+    ),
+    Convention(
+        "half type",
+        "the gradient of what is read many times is added in float32",
+        "x -> gather[N]<-ids -> sum[K]",
+        {"x [N]": (1.0, 1.0), "ids [K] in N": (0,) * 4096},
+        4096.0,
+        {"x": (4096.0, 0.0)},
+        "x[ids].sum()",
+        "y []",
+        dtype="bfloat16",
+        differs="torch adds in bfloat16 on a CPU, where 256 + 1 is 256: the gradient is 256. On "
+        "a GPU it adds in float32, as xg does everywhere.",
+    ),
+)
+
 OP: Final = Op(
     glyph="gather",
     name="gather",
@@ -59,6 +88,7 @@ OP: Final = Op(
     configure=configure,
     brackets="axes",
     pullback=pullback,
+    conventions=CONVENTIONS,
     meaning="takes the positions of the axis in brackets that integers point at; axes in front of "
     "it are those of both",
     formula="Y[b, i, ..] = X[b, ids[b, i], ..]",

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from typing import Final
 
+from xg.ir.convention import Convention
 from xg.ir.op import Description, Op
 from xg.ir.prim import Expr, erf, exp, tanh
 from xg.ir.use import Attrs, Word
@@ -51,6 +52,27 @@ def describe(attrs: Attrs) -> Description:
     )
 
 
+CONVENTIONS: Final = (
+    Convention(
+        "infinity",
+        "large numbers overflow nowhere",
+        "x -> GELU",
+        {"x [D]": (1000.0, -1000.0, 0.0)},
+        (1000.0, 0.0, 0.0),
+        {"x": (1.0, 0.0, 0.5)},
+        'F.gelu(x, approximate="tanh")',
+    ),
+    Convention(
+        "infinity",
+        "0 times -inf is NaN",
+        "x -> GELU(exact)",
+        {"x [D]": (-math.inf, 1000.0)},
+        (math.nan, 1000.0),
+        {"x": (math.nan, 1.0)},
+        "F.gelu(x)",
+    ),
+)
+
 OP: Final = Op(
     glyph="GELU",
     name="gelu",
@@ -60,6 +82,7 @@ OP: Final = Op(
     keeps_shape=True,
     describe=describe,
     adjoint=adjoint,
+    conventions=CONVENTIONS,
     meaning="x times the probability that a normal number is below x; `tanh` approximates it",
     formula="Y = X ⊙ (1 + tanh(sqrt(2/π) (X + 0.044715 X³))) / 2; exact: (1 + erf(X/sqrt(2))) / 2",
     gradient="dX = dY ⊙ g'(X)",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
+from xg.ir.convention import Convention
 from xg.ir.op import Op
 from xg.ir.prim import Expr
 from xg.ir.special import sigmoid
@@ -21,6 +22,27 @@ def adjoint(dy: Expr, g: Expr, u: Expr) -> tuple[Expr, Expr]:
     return dy * u * s * (1.0 - s), dy * s
 
 
+CONVENTIONS: Final = (
+    Convention(
+        "infinity",
+        "large gates overflow nowhere",
+        "g -> GLU<-u",
+        {"g [D]": (1000.0, -1000.0), "u [D]": (1.0, 1.0)},
+        (1.0, 0.0),
+        {"g": (0.0, 0.0), "u": (1.0, 0.0)},
+        "torch.sigmoid(g) * u",
+    ),
+    Convention(
+        "kink",
+        "a gate of 0 is an ordinary point",
+        "g -> GLU<-u",
+        {"g [D]": (0.0,), "u [D]": (1.0,)},
+        (0.5,),
+        {"g": (0.25,), "u": (0.5,)},
+        "torch.sigmoid(g) * u",
+    ),
+)
+
 OP: Final = Op(
     glyph="GLU",
     name="gated_linear_unit",
@@ -30,6 +52,7 @@ OP: Final = Op(
     keeps_shape=True,
     configure=equal_shapes("GLU gates {1} by {0}"),
     adjoint=adjoint,
+    conventions=CONVENTIONS,
     meaning="lets u through as far as the gate g opens",
     formula="Y = σ(G) ⊙ U, σ the sigmoid",
     gradient="dG = dY ⊙ U ⊙ σ(G) ⊙ (1 - σ(G)), dU = dY ⊙ σ(G)",

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from typing import Final
 
+from xg.ir.convention import Convention
 from xg.ir.cotangent import unbroadcast
 from xg.ir.dim import ONE
 from xg.ir.op import Description, Op
@@ -106,6 +108,57 @@ def describe(attrs: Attrs) -> Description:
     )
 
 
+CONVENTIONS: Final = (
+    Convention(
+        "zero",
+        "equal numbers give zeros, divided by sqrt(eps)",
+        "x -> LN",
+        {"x [D]": (2.0, 2.0)},
+        (0.0, 0.0),
+        {"x": (-(0.5e5**0.5) / 10**0.5 * 5**0.5, 0.5e5**0.5 / 10**0.5 * 5**0.5)},
+        "F.layer_norm(x, x.shape)",
+        cotangent=(1.0, 2.0),
+    ),
+    Convention(
+        "zero",
+        "without eps, equal numbers give NaN",
+        "x -> LN(eps=0)",
+        {"x [D]": (2.0, 2.0)},
+        (math.nan, math.nan),
+        {"x": (math.nan, math.nan)},
+        "F.layer_norm(x, x.shape, eps=0)",
+    ),
+    Convention(
+        "axis of length 1",
+        "one number is its own mean: the result is 0",
+        "x -> LN",
+        {"x [D]": (3.0,)},
+        (0.0,),
+        {"x": (0.0,)},
+        "F.layer_norm(x, x.shape)",
+    ),
+    Convention(
+        "empty axis",
+        "no numbers give no numbers",
+        "x -> LN",
+        {"x [S, D]": ((), ())},
+        ((), ()),
+        {"x": ((), ())},
+        "F.layer_norm(x, x.shape[-1:])",
+    ),
+    Convention(
+        "half type",
+        "mean and variance are added in float32",
+        "x -> LN -> MSE<-t",
+        {"x [D]": (0.0, 2.0) * 2048, "t [D]": (0.0,) * 4096},
+        1.0,
+        {"t": (2.0**-11, -(2.0**-11)) * 2048},
+        "F.mse_loss(F.layer_norm(x, x.shape), t)",
+        "y []",
+        dtype="float16",
+    ),
+)
+
 OP: Final = Op(
     glyph="LN",
     name="layer_norm",
@@ -122,6 +175,7 @@ OP: Final = Op(
     describe=describe,
     brackets="axes",
     adjoint=adjoint,
+    conventions=CONVENTIONS,
     meaning="normalizes the last axis, or the one in brackets, to mean 0 and variance 1, then "
     "scales by γ and shifts by β",
     formula="Y = x̂ ⊙ γ + β, x̂ = (X - μ) / sqrt(σ² + ε)",

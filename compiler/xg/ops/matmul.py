@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final
 
+from xg.ir.convention import Convention
 from xg.ir.op import Gradient, Op, Term
 from xg.ir.prim import Expr, contract
 from xg.ir.tensor import Shape
@@ -96,6 +97,41 @@ def pullback(attrs: Attrs) -> Mapping[str, Gradient]:
     }
 
 
+CONVENTIONS: Final = (
+    Convention(
+        "empty axis",
+        "a product over no numbers is 0",
+        "a -> •<=b",
+        {"a [B, D]": ((), ()), "b [D, 2]": ()},
+        ((0.0, 0.0), (0.0, 0.0)),
+        {"a": ((), ())},
+        "a @ b",
+        "y [B, 2]",
+    ),
+    Convention(
+        "half type",
+        "products are added in float32, and rounded once",
+        "a -> •<=b",
+        {"a [B, D]": ((1.0,) * 4096,), "b [D, N]": ((1.0,),) * 4096},
+        ((4096.0,),),
+        {"a": ((1.0,) * 4096,), "b": ((1.0,),) * 4096},
+        "a @ b",
+        "y [B, N]",
+        dtype="bfloat16",
+    ),
+    Convention(
+        "half type",
+        "the gradient of weights adds over the batch in float32",
+        "a -> •<=b",
+        {"a [B, D]": ((1.0,),) * 4096, "b [D, N]": ((1.0,),)},
+        ((1.0,),) * 4096,
+        {"a": ((1.0,),) * 4096, "b": ((4096.0,),)},
+        "a @ b",
+        "y [B, N]",
+        dtype="float16",
+    ),
+)
+
 OP: Final = Op(
     glyph="•",
     name="matmul",
@@ -104,6 +140,7 @@ OP: Final = Op(
     forward=forward,
     configure=configure,
     pullback=pullback,
+    conventions=CONVENTIONS,
     meaning="matrix product; the double arrow brings the second operand",
     formula="Y = A B",
     gradient="dA = dY B⊤, dB = A⊤ dY",

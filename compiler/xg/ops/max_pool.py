@@ -6,6 +6,7 @@ import math
 from collections.abc import Sequence
 from typing import Final
 
+from xg.ir.convention import Convention
 from xg.ir.dim import ONE, Dim
 from xg.ir.op import Op
 from xg.ir.prim import Expr, broadcast, const, reduce_max, reshape, where
@@ -26,6 +27,30 @@ def forward(x: Expr, *, axes: Sequence[int], cuts: Sequence[Cut], behind: Sequen
     return x
 
 
+CONVENTIONS: Final = (
+    Convention(
+        "tie",
+        "equal maxima of a window share the gradient",
+        "x -> maxpool[D](2)",
+        {"x [D]": (1.0, 1.0)},
+        (1.0,),
+        {"x": (0.5, 0.5)},
+        "F.max_pool1d(x[None], 2)[0]",
+        "y [D/2]",
+        differs="torch gives all of it to the first one. If it is shared, a mirrored image has "
+        "the mirrored gradient, as with max[D].",
+    ),
+    Convention(
+        "infinity",
+        "padding counts as -inf",
+        "x -> maxpool[D](3, stride=1, pad=1)",
+        {"x [D]": (-5.0, -7.0)},
+        (-5.0, -5.0),
+        {"x": (2.0, 0.0)},
+        "F.max_pool1d(x[None], 3, 1, 1)[0]",
+    ),
+)
+
 OP: Final = Op(
     glyph="maxpool",
     name="max_pool",
@@ -35,6 +60,7 @@ OP: Final = Op(
     configure=pooled("maxpool"),
     brackets="axes",
     facts=facts,
+    conventions=CONVENTIONS,
     meaning="takes the maximum of each window of k along the axes in brackets; windows are side by "
     "side where no stride is given",
     formula="Y[.., j, ..] = max_i X[.., j·stride + i·dilation - pad, ..]",

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from typing import Final
 
+from xg.ir.convention import Convention
 from xg.ir.dim import product
 from xg.ir.op import Gradient, Op, Term
 from xg.ir.prim import Expr, reduce_mean
@@ -34,6 +36,30 @@ def pullback(attrs: Attrs) -> Mapping[str, Gradient]:
     return {"x": Term("BC", (share,), spread)}
 
 
+CONVENTIONS: Final = (
+    Convention(
+        "empty axis",
+        "the mean of no numbers is NaN",
+        "x -> mean[D]",
+        {"x [S, D]": ((), ())},
+        (math.nan, math.nan),
+        {"x": ((), ())},
+        "x.mean(-1)",
+        "y [S]",
+    ),
+    Convention(
+        "half type",
+        "the sum of a mean is made in float32: it may be larger than 65,504",
+        "x -> mean[S]",
+        {"x [S, D]": ((30000.0, 1.0),) * 4096},
+        (30000.0, 1.0),
+        {"x": ((2.0**-12, 2.0**-12),) * 4096},
+        "x.mean(0)",
+        "y [D]",
+        dtype="float16",
+    ),
+)
+
 OP: Final = Op(
     glyph="mean",
     name="mean",
@@ -42,6 +68,7 @@ OP: Final = Op(
     configure=configure,
     brackets="axes",
     pullback=pullback,
+    conventions=CONVENTIONS,
     meaning="averages over the axes in brackets, which are gone from the result",
     formula="Y = Σ X / n over the axes named, n positions",
     gradient="dX = dY / n repeated along them",

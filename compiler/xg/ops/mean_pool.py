@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
+from xg.ir.convention import Convention
 from xg.ir.dim import Dim
 from xg.ir.op import Op
 from xg.ir.prim import Expr, reduce_mean
@@ -20,6 +21,39 @@ def forward(x: Expr, *, axes: Sequence[int], cuts: Sequence[Cut], behind: Sequen
     return x
 
 
+CONVENTIONS: Final = (
+    Convention(
+        "empty axis",
+        "an empty batch gives an empty batch",
+        "x -> meanpool[D](2)",
+        {"x [B, D]": ()},
+        (),
+        {"x": ()},
+        "x.unfold(-1, 2, 2).mean(-1)",
+        "y [B, D/2]",
+    ),
+    Convention(
+        "half type",
+        "the sum of a mean is made in float32: it may be larger than 65,504",
+        "x -> meanpool[D](4)",
+        {"x [D]": (30000.0,) * 4},
+        (30000.0,),
+        {"x": (0.25,) * 4},
+        "F.avg_pool1d(x[None], 4)[0]",
+        "y [D/4]",
+        dtype="float16",
+    ),
+    Convention(
+        "infinity",
+        "padding counts as 0, and in the number that divides",
+        "x -> meanpool[D](3, stride=1, pad=1)",
+        {"x [D]": (3.0, 6.0)},
+        (3.0, 3.0),
+        {"x": (2 / 3, 2 / 3)},
+        "F.avg_pool1d(x[None], 3, 1, 1)[0]",
+    ),
+)
+
 OP: Final = Op(
     glyph="meanpool",
     name="mean_pool",
@@ -29,6 +63,7 @@ OP: Final = Op(
     configure=pooled("meanpool"),
     brackets="axes",
     facts=facts,
+    conventions=CONVENTIONS,
     meaning="averages each window of k along the axes in brackets; windows are side by side where "
     "no stride is given",
     formula="Y[.., j, ..] = Σ_i X[.., j·stride + i - pad, ..] / k",

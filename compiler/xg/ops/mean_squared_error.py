@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import math
 from typing import Final
 
+from xg.ir.convention import Convention
 from xg.ir.dim import product
 from xg.ir.op import Description, Op
 from xg.ir.prim import Expr, all_axes, reduce_mean, reduce_sum
@@ -35,6 +37,30 @@ def describe(attrs: Attrs) -> Description:
     )
 
 
+CONVENTIONS: Final = (
+    Convention(
+        "empty axis",
+        "the mean of no errors is NaN",
+        "y -> MSE<-t",
+        {"y [B]": (), "t [B]": ()},
+        math.nan,
+        {"y": (), "t": ()},
+        "F.mse_loss(y, t)",
+        "loss []",
+    ),
+    Convention(
+        "half type",
+        "errors are added in float32",
+        "y -> MSE(sum)<-t",
+        {"y [B]": (1.0,) * 4096, "t [B]": (0.0,) * 4096},
+        4096.0,
+        {"y": (2.0,) * 4096, "t": (-2.0,) * 4096},
+        'F.mse_loss(y, t, reduction="sum")',
+        "loss []",
+        dtype="bfloat16",
+    ),
+)
+
 OP: Final = Op(
     glyph="MSE",
     name="mean_squared_error",
@@ -47,6 +73,7 @@ OP: Final = Op(
     configure=equal_shapes("MSE compares {} with targets {}"),
     describe=describe,
     adjoint=adjoint,
+    conventions=CONVENTIONS,
     meaning="mean of squared differences",
     formula="loss = mean((Y - t)²)",
     gradient="dY = 2 (Y - t) / n · dloss, dt = -dY",

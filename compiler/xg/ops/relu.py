@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
+from xg.ir.convention import Convention
 from xg.ir.op import Op
 from xg.ir.prim import Expr, maximum, where
 
@@ -18,6 +19,18 @@ def adjoint(dy: Expr, x: Expr) -> tuple[Expr]:
     return (where(x > 0.0, dy, 0.0),)
 
 
+CONVENTIONS: Final = (
+    Convention(
+        "kink",
+        "the slope at 0 is 0; max(x, 0) has 1/2",
+        "x -> ReLU",
+        {"x [D]": (-1.0, 0.0, 1.0)},
+        (0.0, 0.0, 1.0),
+        {"x": (0.0, 0.0, 1.0)},
+        "torch.relu(x)",
+    ),
+)
+
 OP: Final = Op(
     glyph="ReLU",
     name="relu",
@@ -26,6 +39,7 @@ OP: Final = Op(
     keeps_shape=True,
     adjoint=adjoint,
     kinks=(0.0,),  # as torch.relu; max(x, 0) has slope 1/2 at 0, as torch.maximum
+    conventions=CONVENTIONS,
     meaning="zero for negative numbers",
     formula="Y = max(X, 0)",
     gradient="dX = dY where X > 0, else 0",

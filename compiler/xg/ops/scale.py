@@ -6,12 +6,14 @@ from typing import Final
 
 from xg.ir.op import Op, Term
 from xg.ir.prim import Expr
-from xg.ir.scalar import Scalar
+from xg.ir.scalar import Scalar, as_scalar
 from xg.ir.use import Number
 
 
 def forward(x: Expr, *, c: Scalar) -> Expr:
-    """``c x``."""
+    """``c x``; a share of an axis as a division, for there may be none of it: 0/0 is NaN."""
+    if c.op == "/" and c.args[0] == as_scalar(1.0) and c.args[1].op == "size":
+        return x / c.args[1]
     return x * c
 
 

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import math
 from typing import Final
 
+from xg.ir.convention import Convention
 from xg.ir.dim import ONE, Dim, number
 from xg.ir.op import Description, Op
 from xg.ir.prim import Expr, Operand, iota, reshape, where
@@ -101,6 +103,18 @@ def describe(attrs: Attrs) -> Description:
     )
 
 
+CONVENTIONS: Final = (
+    Convention(
+        "infinity",
+        "a hidden score is -inf and has no gradient",
+        "a -> SM<-m",
+        {"a [S, K]": ((1.0, math.nan),), "m [S, K] in 2": ((1, 0),)},
+        ((1.0, -math.inf),),
+        {"a": ((1.0, 0.0),)},
+        "a.masked_fill(m == 0, -math.inf)",
+    ),
+)
+
 OP: Final = Op(
     glyph="SM",
     name="scale_mask",
@@ -114,6 +128,7 @@ OP: Final = Op(
     describe=describe,
     brackets="axes",
     adjoint=adjoint,
+    conventions=CONVENTIONS,
     meaning="scales scores; -inf where the mask is 0, and (causal) where key j > query i + S_k "
     "- S, along the last two axes or those in brackets: SM[S, S_k]",
     formula="Z = α A + M, M = 0 or -inf",

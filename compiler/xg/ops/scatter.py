@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final
 
+from xg.ir.convention import Convention
 from xg.ir.dim import Dim
 from xg.ir.op import Gradient, Op, Term
 from xg.ir.prim import Expr, scatter_add
@@ -39,6 +40,30 @@ def pullback(attrs: Attrs) -> Mapping[str, Gradient]:
     return {"x": Term("gather", ("d", "ids"), dict(attrs))}
 
 
+CONVENTIONS: Final = (
+    Convention(
+        "index outside",
+        "xg refuses an index outside the axis; under jax.jit its number is added nowhere",
+        "x -> scatter[K]<-ids",
+        {"x [K]": (3.0, 5.0), "ids [K] in 2": (0, 2)},
+        torch="x.new_zeros(2).scatter_add(0, ids, x)",
+        result="y [2]",
+        refused="is 2, expected integers from 0 to 1",
+        others={"jax jit": (3.0, 0.0)},
+    ),
+    Convention(
+        "half type",
+        "numbers are added in float32, and rounded once",
+        "x -> scatter[K]<-ids",
+        {"x [K]": (1.0,) * 4096, "ids [K] in 2": (0,) * 4096},
+        (4096.0, 0.0),
+        {"x": (1.0,) * 4096},
+        "x.new_zeros(2).scatter_add(0, ids, x)",
+        "y [2]",
+        dtype="bfloat16",
+    ),
+)
+
 OP: Final = Op(
     glyph="scatter",
     name="scatter",
@@ -48,6 +73,7 @@ OP: Final = Op(
     configure=configure,
     brackets="axes",
     pullback=pullback,
+    conventions=CONVENTIONS,
     meaning="adds its operand up at the positions that integers point at: the axes in brackets "
     "become one, as long as the range of the integers",
     formula="Y[b, v, ..] = Σ of X[b, i, ..] where ids[b, i] = v",

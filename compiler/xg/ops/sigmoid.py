@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
+from xg.ir.convention import Convention
 from xg.ir.op import Op
 from xg.ir.prim import Expr
 from xg.ir.special import sigmoid
@@ -14,6 +15,27 @@ def adjoint(dy: Expr, y: Expr) -> tuple[Expr]:
     return (dy * y * (1.0 - y),)
 
 
+CONVENTIONS: Final = (
+    Convention(
+        "infinity",
+        "large numbers overflow nowhere",
+        "x -> sigmoid",
+        {"x [D]": (1000.0, -1000.0, 0.0)},
+        (1.0, 0.0, 0.5),
+        {"x": (0.0, 0.0, 0.25)},
+        "torch.sigmoid(x)",
+    ),
+    Convention(
+        "kink",
+        "0 is an ordinary point",
+        "x -> sigmoid",
+        {"x [D]": (0.0, -0.0)},
+        (0.5, 0.5),
+        {"x": (0.25, 0.25)},
+        "torch.sigmoid(x)",
+    ),
+)
+
 OP: Final = Op(
     glyph="sigmoid",
     name="sigmoid",
@@ -21,6 +43,7 @@ OP: Final = Op(
     forward=sigmoid,
     keeps_shape=True,
     adjoint=adjoint,
+    conventions=CONVENTIONS,
     meaning="a number between 0 and 1, read as a probability",
     formula="Y = 1 / (1 + exp(-X))",
     gradient="dX = dY ⊙ Y ⊙ (1 - Y)",

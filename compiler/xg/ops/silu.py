@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
+from xg.ir.convention import Convention
 from xg.ir.op import Op
 from xg.ir.prim import Expr
 from xg.ir.special import sigmoid
@@ -20,6 +21,27 @@ def adjoint(dy: Expr, x: Expr) -> tuple[Expr]:
     return (dy * s * (1.0 + x * (1.0 - s)),)
 
 
+CONVENTIONS: Final = (
+    Convention(
+        "infinity",
+        "large numbers overflow nowhere",
+        "x -> SiLU",
+        {"x [D]": (1000.0, -1000.0, 0.0)},
+        (1000.0, 0.0, 0.0),
+        {"x": (1.0, 0.0, 0.5)},
+        "F.silu(x)",
+    ),
+    Convention(
+        "kink",
+        "0 is an ordinary point",
+        "x -> SiLU",
+        {"x [D]": (0.0, -0.0)},
+        (0.0, 0.0),
+        {"x": (0.5, 0.5)},
+        "F.silu(x)",
+    ),
+)
+
 OP: Final = Op(
     glyph="SiLU",
     name="silu",
@@ -27,6 +49,7 @@ OP: Final = Op(
     forward=forward,
     keeps_shape=True,
     adjoint=adjoint,
+    conventions=CONVENTIONS,
     meaning="x times its sigmoid",
     formula="Y = X ⊙ σ(X), σ the sigmoid",
     gradient="dX = dY ⊙ σ(X) ⊙ (1 + X ⊙ (1 - σ(X)))",

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import math
 from typing import Final
 
+from xg.ir.convention import Convention
 from xg.ir.op import Description, Op
-from xg.ir.prim import Expr, exp, reduce_max, reduce_sum, where
+from xg.ir.prim import Expr, equal, exp, reduce_max, reduce_sum, where
 from xg.ir.use import Attrs, Data, Misuse, Use
 
 
@@ -17,11 +19,14 @@ def configure(use: Use) -> Attrs:
 
 
 def forward(z: Expr, *, axis: int = -1) -> Expr:
-    """Shifted by the row's maximum, so that no exponential overflows; a row of -inf gives zeros."""
+    """Shifted by the row's maximum, so that no exponential overflows; a row of -inf gives zeros.
+
+    A row that has a NaN is NaN: `total` is compared with 0 so that NaN stays what it is.
+    """
     peak = reduce_max(z, axis).named("peak")
     e = exp(z - where(peak > float("-inf"), peak, 0.0)).named("e")
     total = reduce_sum(e, axis).named("total")
-    return e / where(total > 0.0, total, 1.0)
+    return e / where(equal(total, 0.0), 1.0, total)
 
 
 def adjoint(dp: Expr, p: Expr, *, axis: int | None = None) -> tuple[Expr]:
@@ -40,6 +45,80 @@ def describe(attrs: Attrs) -> Description:
     )
 
 
+CONVENTIONS: Final = (
+    Convention(
+        "tie",
+        "equal scores share the weight; the maximum that is subtracted has no gradient",
+        "z -> S",
+        {"z [D]": (1.0, 1.0)},
+        (0.5, 0.5),
+        {"z": (-0.25, 0.25)},
+        "torch.softmax(z, -1)",
+        cotangent=(1.0, 2.0),
+    ),
+    Convention(
+        "infinity",
+        "scores of 1,000 overflow nowhere, and -inf has weight 0",
+        "z -> S",
+        {"z [D]": (1000.0, 1000.0, -math.inf)},
+        (0.5, 0.5, 0.0),
+        {"z": (-0.25, 0.25, 0.0)},
+        "torch.softmax(z, -1)",
+        cotangent=(1.0, 2.0, 3.0),
+    ),
+    Convention(
+        "infinity",
+        "a row of -inf, which a mask hides everywhere, gives zeros",
+        "z -> S",
+        {"z [D]": (-math.inf, -math.inf)},
+        (0.0, 0.0),
+        {"z": (0.0, 0.0)},
+        "torch.softmax(z, -1)",
+        cotangent=(1.0, 2.0),
+        differs="torch.softmax gives NaN, which spreads to every parameter. A query of padding "
+        "sees no key, and must not spoil the rest of the batch.",
+    ),
+    Convention(
+        "infinity",
+        "a row that has a NaN or inf is NaN everywhere",
+        "z -> S",
+        {"z [D]": (math.nan, 1.0)},
+        (math.nan, math.nan),
+        {"z": (math.nan, math.nan)},
+        "torch.softmax(z, -1)",
+    ),
+    Convention(
+        "axis of length 1",
+        "the weight is 1 and has no gradient",
+        "z -> S",
+        {"z [D]": (7.0,)},
+        (1.0,),
+        {"z": (0.0,)},
+        "torch.softmax(z, -1)",
+    ),
+    Convention(
+        "empty axis",
+        "a row has no maximum without numbers",
+        "z -> S",
+        {"z [D]": ()},
+        torch="torch.softmax(z, -1)",
+        refused="zero-size|non-zero size",
+        differs="torch gives a row of no weights. Attention that sees no key at all is more "
+        "often a wrong shape than a wish.",
+    ),
+    Convention(
+        "half type",
+        "the weights of 4,096 equal scores add up to 1: sums are made in float32",
+        "z -> S -> sum[D]",
+        {"z [D]": (0.0,) * 4096},
+        1.0,
+        {"z": (0.0,) * 4096},
+        "torch.softmax(z, -1).sum()",
+        "y []",
+        dtype="bfloat16",
+    ),
+)
+
 OP: Final = Op(
     glyph="S",
     name="softmax",
@@ -53,6 +132,7 @@ OP: Final = Op(
     describe=describe,
     brackets="axes",
     adjoint=adjoint,
+    conventions=CONVENTIONS,
     meaning="softmax over the last axis, or the one in brackets; a row that is masked everywhere "
     "gives zeros",
     formula="p_i = exp(z_i) / Σ_j exp(z_j)",

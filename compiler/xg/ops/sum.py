@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final
 
+from xg.ir.convention import Convention
 from xg.ir.op import Gradient, Op, Term
 from xg.ir.prim import Expr, reduce_sum
 from xg.ir.tensor import Shape
@@ -30,6 +31,42 @@ def pullback(attrs: Attrs) -> Mapping[str, Gradient]:
     return {"x": Term("BC", ("d",), spread)}
 
 
+CONVENTIONS: Final = (
+    Convention(
+        "empty axis",
+        "the sum of no numbers is 0",
+        "x -> sum[D]",
+        {"x [D]": ()},
+        0.0,
+        {"x": ()},
+        "x.sum()",
+        "y []",
+    ),
+    Convention(
+        "half type",
+        "sums are made in float32, and rounded once",
+        "x -> sum[S]",
+        {"x [S, D]": ((1.0, 1.0),) * 4096},
+        (4096.0, 4096.0),
+        {"x": ((1.0, 1.0),) * 4096},
+        "x.sum(0)",
+        "y [D]",
+        dtype="bfloat16",
+    ),
+    Convention(
+        "half type",
+        "NumPy adds float16 numbers in float16, except along the last axis",
+        "x -> sum[S]",
+        {"x [S, D]": ((1.0, 1.0),) * 4096},
+        (4096.0, 4096.0),
+        {"x": ((1.0, 1.0),) * 4096},
+        "x.sum(0)",
+        "y [D]",
+        others={"numpy": (2048.0, 2048.0), "numpy --kernels": (2048.0, 2048.0)},
+        dtype="float16",
+    ),
+)
+
 OP: Final = Op(
     glyph="sum",
     name="sum",
@@ -38,6 +75,7 @@ OP: Final = Op(
     configure=configure,
     brackets="axes",
     pullback=pullback,
+    conventions=CONVENTIONS,
     meaning="sums over the axes in brackets, which are gone from the result",
     formula="Y = Σ X over the axes named",
     gradient="dX = dY repeated along them",

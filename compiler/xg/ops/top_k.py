@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import Final
 
+from xg.ir.convention import Convention
 from xg.ir.dim import Dim
 from xg.ir.op import AtMost, Op
 from xg.ir.prim import Expr, gather, transpose
@@ -47,6 +49,31 @@ def _axes(x: Expr) -> list[int]:
     return list(range(x.rank))
 
 
+CONVENTIONS: Final = (
+    Convention(
+        "tie",
+        "of equal numbers the first come first, and take the gradient",
+        "x -> topk(2) : v, ids\nx -> gather[D]<-ids",
+        {"x [D]": (1.0, 3.0, 3.0, 3.0)},
+        (3.0, 3.0),
+        {"x": (0.0, 1.0, 1.0, 0.0)},
+        "torch.topk(x, 2).values",
+        "y [2]",
+        differs="torch does not say which of equal numbers it takes, and takes the last ones "
+        "here. A router must choose the same experts on every backend.",
+    ),
+    Convention(
+        "infinity",
+        "a NaN is larger than every number",
+        "x -> topk(2) : v, ids\nx -> gather[D]<-ids",
+        {"x [D]": (1.0, math.inf, math.nan, 3.0)},
+        (math.nan, math.inf),
+        {"x": (0.0, 1.0, 1.0, 0.0)},
+        "torch.topk(x, 2).values",
+        "y [2]",
+    ),
+)
+
 OP: Final = Op(
     glyph="topk",
     name="topk",
@@ -57,6 +84,7 @@ OP: Final = Op(
     configure=configure,
     brackets="axes",
     facts=facts,
+    conventions=CONVENTIONS,
     meaning="the k largest of the last axis, or the one in brackets, the largest first, and where "
     "they are; of equal ones the first comes first",
     formula="Y[.., j] = X[.., i_j], i_1 … i_k: the places of the largest",

@@ -16,6 +16,7 @@ from xg.diagnostics.fold import columns_of
 from xg.diagnostics.similar import similar
 from xg.diagnostics.terminal import printable, width
 from xg.figures import dot, on_a_sheet
+from xg.ir.convention import Convention
 from xg.ir.op import Op
 from xg.ir.signature import signature
 from xg.pages.dictionary import dictionary
@@ -48,7 +49,9 @@ def run(options: Namespace, console: Console) -> int:
         return USAGE
     table = Table(_COLUMNS, chosen)
     if options.json:
-        console.write(json_text({"operators": table.data()}))
+        edges = ({"conventions": [_data(each) for each in op.conventions]} for op in chosen)
+        operators = [{**row, **more} for row, more in zip(table.data(), edges, strict=True)]
+        console.write(json_text({"operators": operators}))
     else:
         console.say_all(_fitting(table) if name is None else _in_full(chosen[0]))
     return FINE
@@ -101,3 +104,18 @@ def _in_full(op: Op) -> Iterator[str]:
     facts = [(str(column.key), str(column.value(op))) for column in _COLUMNS[2:]]
     yield f"{op.glyph}  {op.name}"
     yield from aligned([fact for fact in facts if fact[1]], indent="  ")
+    if op.conventions:
+        yield "  At the edges (docs/conventions.md has values and gradients):"
+        edges = [(each.edge, _rule(each)) for each in op.conventions]
+        yield from aligned(edges, indent="    ")
+
+
+def _rule(convention: Convention) -> str:
+    """The rule, and whether torch has another one."""
+    return f"{convention.rule}{' (not as torch)' if convention.differs else ''}"
+
+
+def _data(convention: Convention) -> dict[str, str]:
+    """A convention in JSON: its words, without arrays."""
+    words = ("edge", "rule", "use", "torch", "differs")
+    return {word: str(getattr(convention, word)) for word in words}

@@ -13,7 +13,7 @@ from xg.codegen.emit.spelling import Scope, Spell
 from xg.codegen.emit.text import Precedence, Text, call, infix, power, tuple_of
 from xg.ir.body import topological
 from xg.ir.dim import ONE, Dim
-from xg.ir.prim import Expr, batch_of
+from xg.ir.prim import Expr, batch_of, is_absolute
 from xg.ir.scalar import Scalar
 from xg.ir.tensor import Shape
 
@@ -95,6 +95,20 @@ def elementary(library: str) -> dict[str, Spell]:
     """The functions that array libraries call as the standard library does."""
     names = ("exp", "log", "sqrt", "tanh", "sin", "cos")
     return {name: unary(name, f"{library}.{name}") for name in names}
+
+
+def absolute(name: str, larger: Spell) -> Spell:
+    """The word for |x|, which is 0 at -0 too; `larger` writes every other maximum.
+
+    Libraries give either zero as the larger one of 0 and -0, and 1 / -0 is -inf.
+    """
+
+    def spell(expr: Expr, args: Sequence[Text], scope: Scope) -> Text:
+        if is_absolute(expr) and not is_plain(expr):
+            return call(name, args[0].text)
+        return larger(expr, args, scope)
+
+    return spell
 
 
 def is_plain(expr: Expr) -> bool:
@@ -382,9 +396,10 @@ ON_ARRAYS: Final = {
 def as_numpy(library: str) -> dict[str, Spell]:
     """The words of a library that calls its functions as NumPy does."""
     reduced = {name: reduction(name, "axis", "keepdims") for name in ("sum", "mean", "max")}
-    plain = ("maximum", "minimum", "where")
+    plain = ("minimum", "where")
     return {
         **elementary(library),
+        "maximum": absolute(f"{library}.abs", function(f"{library}.maximum")),
         **{name: function(f"{library}.{name}") for name in plain},
         **reduced,
         "const": constant(f"{library}.inf"),

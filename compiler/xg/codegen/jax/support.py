@@ -30,8 +30,8 @@ def integers(ids: Array, name: str, below: int | None, *left_out: int) -> Array:
     """Widen integers as far as JAX is set to, and refuse those outside 0 … below - 1.
 
     JAX counts negatives from the end. In a narrow type `k - 1` and `k * k` wrap.
-    `jit` knows no number: there they become the largest integer, which no axis has, so that what
-    is looked up by it is NaN and its gradient goes nowhere.
+    `jit` knows no number: there they become the largest int32, which no axis has, so that what is
+    looked up by it is NaN and its gradient goes nowhere. JAX cuts a larger one to 32 bits: to -1.
     """
     if jnp.issubdtype(ids.dtype, jnp.floating):
         raise ValueError(f"{name} should be integers, not {ids.dtype}")
@@ -43,7 +43,7 @@ def integers(ids: Array, name: str, below: int | None, *left_out: int) -> Array:
     for number in left_out:
         outside &= known != number
     if isinstance(outside, jax.core.Tracer):
-        return jnp.where(outside, jnp.iinfo(wide.dtype).max, wide)
+        return jnp.where(outside, jnp.iinfo(jnp.int32).max, wide)
     if outside.any():
         place = [int(axis) for axis in jnp.argwhere(outside)[0]]
         found = f"{name}{place} is {int(ids[tuple(place)])}"
@@ -106,8 +106,10 @@ def place(values: Array, ids: Array, length: int) -> Array:
 
 def scatter_add(updates: Array, ids: Array, rows: int) -> Array:
     """Rows summed by their ids: the gradient of a table that was read by them."""
-    table = jnp.zeros((rows, *updates.shape[ids.ndim :]), updates.dtype)
-    return table.at[ids].add(updates)
+    # In bfloat16, 256 + 1 is 256.
+    wide = jnp.promote_types(updates.dtype, jnp.float32)
+    table = jnp.zeros((rows, *updates.shape[ids.ndim :]), wide)
+    return table.at[ids].add(updates.astype(wide)).astype(updates.dtype)
 
 
 def take_rows(tables: Array, ids: Array, batch: int) -> Array:
@@ -130,12 +132,16 @@ def row_numbers(ids: Array, rows: int, batch: int) -> Array:
     tables = ids.shape[:batch]
     first = rows * jnp.arange(math.prod(tables))
     numbers = ids + first.reshape(*tables, *[1] * (ids.ndim - batch))
-    return jnp.where(ids < rows, numbers, jnp.iinfo(numbers.dtype).max)  # another table has them
+    return jnp.where(ids < rows, numbers, jnp.iinfo(jnp.int32).max)  # another table has them
 
 
 def top(x: Array, count: int) -> Array:
-    """Where the largest of the last axis are, the largest first; of equal ones the first."""
-    return jnp.argsort(-x, axis=-1)[..., :count]
+    """Where the largest of the last axis are, the largest first; of equal ones the first.
+
+    A NaN is larger than every number, as in torch. Sorting puts it last, so this sorts backwards.
+    """
+    order = jnp.argsort(x[..., ::-1], axis=-1)[..., ::-1]
+    return (x.shape[-1] - 1 - order)[..., :count]
 
 
 def earlier(ids: Array) -> Array:

@@ -10,9 +10,9 @@ from xg.codegen.emit.mentions import words
 IMPORTS: Final = STANDARD | {"import jax", "import jax.numpy as jnp"}
 FUNCTIONS: Final = words(
     """
-    arange argsort argwhere asarray broadcast_to concatenate stack cos diff einsum exp float32
-    floating full iinfo inf int32 issubdtype log maximum minimum moveaxis ones pad sin sqrt take
-    take_along_axis tanh uint32 where zeros zeros_like
+    abs arange argsort argwhere asarray broadcast_to concatenate stack cos diff einsum exp float32
+    floating full iinfo inf int32 issubdtype log maximum minimum moveaxis ones pad promote_types sin
+    sqrt take take_along_axis tanh uint32 where zeros zeros_like
     """
 )
 METHODS: Final = words(

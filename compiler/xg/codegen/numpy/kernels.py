@@ -77,7 +77,7 @@ def softmax(z: Array) -> Array:
     p = z - np.where(peak > -np.inf, peak, 0)
     np.exp(p, out=p)
     total = p.sum(axis=-1, keepdims=True)
-    p /= np.where(total > 0, total, 1)
+    p /= np.where(total == 0, 1, total)
     return p
 
 

@@ -233,7 +233,7 @@ def merged(
 
 def weighed(y: Array, total: Array, peak: Array) -> tuple[Array, Array]:
     """The weighed mean of all values, and the logarithm of the sum of weights."""
-    some = np.where(total > 0, total, 1)
+    some = np.where(total == 0, 1, total)
     return y / some, np.where(peak > -np.inf, peak, 0) + np.log(some)
 
 

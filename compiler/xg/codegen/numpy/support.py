@@ -160,7 +160,9 @@ def scatter_add(updates: Array, ids: Array, rows: int) -> Array:
     table = np.zeros((rows, *updates.shape[ids.ndim :]), updates.dtype)
     if flat.size:
         values = updates.reshape(flat.size, *updates.shape[ids.ndim :])
-        table[present] = np.add.reduceat(values[order], starts, axis=0)
+        # In float16, 2048 + 1 is 2048.
+        wide = np.result_type(updates, np.float32)
+        table[present] = np.add.reduceat(values[order], starts, axis=0, dtype=wide)
     return table
 
 
@@ -187,8 +189,12 @@ def row_numbers(ids: Array, rows: int, batch: int) -> Array:
 
 
 def top(x: Array, count: int) -> Array:
-    """Where the largest of the last axis are, the largest first; of equal ones the first."""
-    return np.argsort(-x, axis=-1, kind="stable")[..., :count]
+    """Where the largest of the last axis are, the largest first; of equal ones the first.
+
+    A NaN is larger than every number, as in torch. Sorting puts it last, so this sorts backwards.
+    """
+    order = np.argsort(x[..., ::-1], axis=-1, kind="stable")[..., ::-1]
+    return (x.shape[-1] - 1 - order)[..., :count]
 
 
 def earlier(ids: Array) -> Array:

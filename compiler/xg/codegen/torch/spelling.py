@@ -124,7 +124,7 @@ WORDS: Final[Mapping[str, Spell]] = {
     "erf": array_ops.unary("erf", "torch.erf"),
     "sub_at": array_ops.support("sub_at"),
     "stop": array_ops.method("detach"),
-    "maximum": _extreme("maximum", "min"),
+    "maximum": array_ops.absolute("torch.abs", _extreme("maximum", "min")),
     "minimum": _extreme("minimum", "max"),
     "gt": _comparison(">"),
     "ge": _comparison(">="),

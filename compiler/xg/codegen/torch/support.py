@@ -104,8 +104,11 @@ def sub_at(x: Array, values: Array, ids: Array) -> Array:
 def scatter_add(updates: Array, ids: Array, rows: int) -> Array:
     """Sum rows by their ids: the gradient of a table that was read by them."""
     axes = updates.shape[ids.ndim :]
-    table = updates.new_zeros((rows, *axes))
-    return table.index_add_(0, ids.reshape(-1), updates.reshape(ids.numel(), *axes))
+    # In bfloat16, 256 + 1 is 256.
+    wide = torch.promote_types(updates.dtype, torch.float32)
+    table = updates.new_zeros((rows, *axes), dtype=wide)
+    table.index_add_(0, ids.reshape(-1), updates.reshape(ids.numel(), *axes).to(wide))
+    return table.to(updates.dtype)
 
 
 def take_rows(tables: Array, ids: Array, batch: int) -> Array:

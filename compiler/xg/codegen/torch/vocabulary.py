@@ -15,7 +15,7 @@ IMPORTS: Final = STANDARD | {
 }
 FUNCTIONS: Final = words(
     """
-    SymInt Tensor arange as_tensor autocast autograd cat constant_pad_nd convolution cos device
+    SymInt Tensor abs arange as_tensor autocast autograd cat constant_pad_nd convolution cos device
     dtype
     addcmul einsum mul embedding empty empty_like erf exp float32 float64 full cuda full_like
     get_autocast_dtype inf int64 is_autocast_enabled is_grad_enabled log maximum minimum nn no_grad

@@ -15,7 +15,7 @@ import numpy as np
 from xg.diagnostics.lazy_dataclass import dataclass, field
 from xg.ir.body import topological
 from xg.ir.dim import Dim
-from xg.ir.prim import Expr
+from xg.ir.prim import Expr, is_absolute
 from xg.ir.scalar import Scalar
 from xg.ir.tensor import Shape
 from xg.verify.reference import indexing, windows
@@ -141,6 +141,11 @@ def _iota(expr: Expr, context: Context) -> Array:
 
 def _erf(x: Array) -> Array:
     return np.vectorize(math.erf, otypes=[np.float64])(x).astype(x.dtype)
+
+
+def _maximum(expr: Expr, context: Context, a: Array, b: Array) -> Array:
+    """Of the two zeros NumPy gives either, but |x| is never -0."""
+    return np.abs(a) if is_absolute(expr) else np.maximum(a, b)
 
 
 def _pow(expr: Expr, context: Context, x: Array) -> Array:
@@ -329,7 +334,7 @@ MEANING: Final[Mapping[str, Meaning]] = {
     "mul": _plain(np.multiply),
     "div": _plain(np.divide),
     "pow": _pow,
-    "maximum": _plain(np.maximum),
+    "maximum": _maximum,
     "minimum": _plain(np.minimum),
     "gt": _plain(np.greater),
     "ge": _plain(np.greater_equal),

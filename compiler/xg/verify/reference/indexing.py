@@ -35,10 +35,10 @@ def place(expr: Expr, numbers: KnownSizes, values: Array, ids: Array) -> Array:
 
 
 def top(expr: Expr, numbers: KnownSizes, x: Array) -> Array:
-    """Where the largest are, row by row; sorting keeps the order of equal ones."""
+    """Where the largest are, row by row, NaN first; sorting keeps the order of equal ones."""
     result = np.zeros(numbers.shape(expr.shape), dtype=np.int64)
     for row in np.ndindex(x.shape[:-1]):
-        order = sorted(range(x.shape[-1]), key=lambda i: -x[row][i])
+        order = sorted(range(x.shape[-1]), key=lambda i: (x[row][i] == x[row][i], -x[row][i]))
         result[row] = order[: result.shape[-1]]
     return result
 

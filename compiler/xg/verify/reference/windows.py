@@ -31,7 +31,8 @@ def window(expr: Expr, numbers: KnownSizes, x: Array) -> Array:
     """Each position's neighbourhood, 0 beyond the ends."""
     axis = expr.typed("axis", int)
     positions = _positions(expr, numbers)
-    beyond = np.zeros_like(x.take([0], axis))
+    one = [1 if i == axis % x.ndim else length for i, length in enumerate(x.shape)]
+    beyond = np.zeros(one, x.dtype)
     return np.concatenate((x, beyond), axis).take(positions, axis)
 
 

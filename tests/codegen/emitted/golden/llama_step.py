@@ -194,7 +194,7 @@ def softmax(z: Array) -> Array:
     peak = z.max(axis=-1, keepdims=True)
     e = np.exp(z - np.where(peak > -np.inf, peak, 0))
     total = e.sum(axis=-1, keepdims=True)
-    return e / np.where(total > 0, total, 1)
+    return e / np.where(total == 0, 1, total)
 
 
 def rms(x: Array, g: Array, eps: float) -> Array:

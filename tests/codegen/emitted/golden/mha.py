@@ -238,7 +238,7 @@ def softmax(z: Array) -> Array:
     peak = z.max(axis=-1, keepdims=True)
     e = np.exp(z - np.where(peak > -np.inf, peak, 0))
     total = e.sum(axis=-1, keepdims=True)
-    return e / np.where(total > 0, total, 1)
+    return e / np.where(total == 0, 1, total)
 
 
 def dropout(

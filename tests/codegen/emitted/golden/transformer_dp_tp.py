@@ -594,7 +594,7 @@ def softmax(z: Array) -> Array:
     peak = z.max(axis=-1, keepdims=True)
     e = np.exp(z - np.where(peak > -np.inf, peak, 0))
     total = e.sum(axis=-1, keepdims=True)
-    return e / np.where(total > 0, total, 1)
+    return e / np.where(total == 0, 1, total)
 
 
 def dropout(
@@ -875,7 +875,9 @@ def _scatter_add(updates: Array, ids: Array, rows: int) -> Array:
     table = np.zeros((rows, *updates.shape[ids.ndim :]), updates.dtype)
     if flat.size:
         values = updates.reshape(flat.size, *updates.shape[ids.ndim :])
-        table[present] = np.add.reduceat(values[order], starts, axis=0)
+        # In float16, 2048 + 1 is 2048.
+        wide = np.result_type(updates, np.float32)
+        table[present] = np.add.reduceat(values[order], starts, axis=0, dtype=wide)
     return table
 
 

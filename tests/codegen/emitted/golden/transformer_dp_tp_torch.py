@@ -668,7 +668,7 @@ def softmax(z: Array) -> Array:
     peak = z.amax(dim=-1, keepdim=True)
     e = torch.exp(z - torch.where(peak > -torch.inf, peak, 0))
     total = e.sum(dim=-1, keepdim=True)
-    return e / torch.where(total > 0, total, 1)
+    return e / torch.where(total == 0, 1, total)
 
 
 def dropout(x: Array, p: float, seed: Seed, place: str) -> tuple[Array, Array | None]:
@@ -1032,8 +1032,11 @@ def _place(values: Array, ids: Array, length: int) -> Array:
 def _scatter_add(updates: Array, ids: Array, rows: int) -> Array:
     """Sum rows by their ids: the gradient of a table that was read by them."""
     axes = updates.shape[ids.ndim :]
-    table = updates.new_zeros((rows, *axes))
-    return table.index_add_(0, ids.reshape(-1), updates.reshape(ids.numel(), *axes))
+    # In bfloat16, 256 + 1 is 256.
+    wide = torch.promote_types(updates.dtype, torch.float32)
+    table = updates.new_zeros((rows, *axes), dtype=wide)
+    table.index_add_(0, ids.reshape(-1), updates.reshape(ids.numel(), *axes).to(wide))
+    return table.to(updates.dtype)
 
 
 def _drop(x: Array, keep: Array | None, kept: float) -> Array:

@@ -204,7 +204,7 @@ def softmax(z: Array) -> Array:
     peak = z.amax(dim=-1, keepdim=True)
     e = torch.exp(z - torch.where(peak > -torch.inf, peak, 0))
     total = e.sum(dim=-1, keepdim=True)
-    return e / torch.where(total > 0, total, 1)
+    return e / torch.where(total == 0, 1, total)
 
 
 def layer_norm(x: Array, gamma: Array, beta: Array, eps: float) -> Array:

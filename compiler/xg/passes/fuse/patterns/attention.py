@@ -19,6 +19,7 @@ from xg.ir.prim import (
     contract,
     dropout_apply,
     dropout_keep,
+    equal,
     exp,
     iota,
     log,
@@ -54,7 +55,7 @@ def forward(
     safe = where(peak > float("-inf"), peak, 0.0).named("safe")
     e = exp(z - safe).named("e")
     total = reduce_sum(e).named("total")
-    some = where(total > 0.0, total, 1.0).named("some")
+    some = where(equal(total, 0.0), 1.0, total).named("some")
     lse = (safe + log(some)).named("lse")
     weights = (e / some).named("weights")
     if p is None:
