@@ -28,7 +28,7 @@ def test_characters_have_ids_in_code_point_order() -> None:
     assert vocabulary.decode(np.arange(vocabulary.size)) == "".join(sorted(set(TEXT)))
     with pytest.raises(InputError, match="the character 'Z' is not in the training text"):
         vocabulary.encode(b"EinZ")
-    with pytest.raises(InputError, match="'.U0010ffff' is not in the training text"):
+    with pytest.raises(InputError, match=r"'.U0010ffff' is not in the training text"):
         vocabulary.encode("Ein\U0010ffff".encode())  # greater than each that has an id
     with pytest.raises(InputError, match="not UTF-8 at byte 1"):
         vocabulary_of(b"a\xff", "char")
