@@ -4,6 +4,9 @@ A primitive either computes a new array, or it may give its argument, or a view 
 overlap, rows repeated without a copy, the whole array unchanged. Writing into a view would change
 what it is a view of. `Graph.reusable` records the values for which that is safe, and the verifier
 asks for the reason of each after every pass.
+
+A result of a module may be an argument or a view of one, as in torch: a copy would cost memory that
+few callers need. So a kernel never writes into a result either.
 """
 
 from __future__ import annotations
