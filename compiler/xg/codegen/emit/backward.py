@@ -281,9 +281,11 @@ class _BackwardWriter(PassWriter):
         if call.callee in self.plan.recurrences:
             return d_recurrence(self.plan, loop, cotangents, names, saved, comment)
         reverse = self.plan.program.backwards[call.callee]
-        types, stack = self.statements.types, self.plan.spelling.stack
+        types, spelling = self.statements.types, self.plan.spelling
         frees = self.plan.kernels is not None
-        writer = LoopWriter(call, loop, self.names, types, stack, comment, frees=frees)
+        writer = LoopWriter(
+            call, loop, self.names, types, spelling, self.scope, comment, frees=frees
+        )
         zeros = [f"{names[n]} = {self._zeros(call.outputs[n])}" for n in writer.summed(reverse)]
 
         def one_round(_: str, operands: Sequence[str]) -> str:

@@ -97,8 +97,9 @@ class _CallLines:
             args += [f"seed={seed}(seed, {index})"] if seeded else []
             return f"{self.function}({', '.join(args)})"
 
+        types, spelling = writer.graph.types, plan.spelling
         lines = LoopWriter(
-            self.call, loop, writer.names, writer.graph.types, plan.spelling.stack, self.comment
+            self.call, loop, writer.names, types, spelling, writer.scope, self.comment
         )
         saving = (self.saved, self._class(), f"{self.function}_saved") if self.saved else None
         count = writer.scope.size(loop.length).text

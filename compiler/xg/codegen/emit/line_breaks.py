@@ -75,6 +75,18 @@ def _in_two(comment: str, first: int, rest: int) -> list[str]:
     return [head, *wrap(more, rest, break_long_words=False, break_on_hyphens=False)]
 
 
+def chosen(target: str, value: str, test: str, other: str, indent: int = 4) -> list[str]:
+    """``target = value if test else other``, in parentheses where it is too long."""
+    line = f"{target} = {value} if {test} else {other}"
+    if indent + len(line) <= WIDTH:
+        return [line]
+    inside = [f"{value} if {test} else {other}"]
+    if indent + 4 + len(inside[0]) > WIDTH:
+        *before, last = broken(f"else {other}", indent + 4)
+        inside = [*broken(value, indent + 4), f"if {test}", *before, last]
+    return [f"{target} = (", *indented(inside), ")"]
+
+
 def wrapped(text: str, indent: int = 4, further: int = 0) -> list[str]:
     """Text of a docstring in lines that fit; no shape in brackets is torn apart."""
     solid = re.sub(r"\[[^\]]*\]", lambda shape: shape[0].replace(" ", "\0"), text)

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 
-from xg.codegen.emit.line_breaks import commented, indented
+from xg.codegen.emit.line_breaks import chosen, commented, indented
 from xg.codegen.emit.names import Names
-from xg.codegen.emit.text import Text
+from xg.codegen.emit.spelling import Scope, Spelling
+from xg.codegen.emit.text import Text, tuple_of
 from xg.diagnostics.lazy_dataclass import dataclass
 from xg.ir.graph import Backward, Call, Value, ports
 from xg.ir.loop import Loop
@@ -27,16 +28,18 @@ class Row:
 
 @dataclass(frozen=True, slots=True)
 class LoopWriter:
-    """Writes one loop of a function; `stack` is how the backend stacks a list along an axis.
+    """Writes one loop of a function in the words of a `spelling`.
 
-    If it `frees`, the rows of a result are gone once they are stacked.
+    If it `frees`, the rows of a result are gone once they are stacked. A loop over an axis of
+    length 0 makes no round: its states end as they began, and what it stacks is empty.
     """
 
     call: Call
     loop: Loop
     names: Names
     types: Mapping[Value, TensorType]
-    stack: Callable[[str, int], str]
+    spelling: Spelling
+    scope: Scope
     comment: str
     frees: bool = False
 
@@ -153,12 +156,22 @@ class LoopWriter:
         """The results put together; rounds that ran `backwards` are turned round."""
         return [
             line
-            for row in rows.values()
+            for number, row in rows.items()
             for line in (
-                f"{row.result} = {self.stack(row.rounds + '[::-1]' * backwards, row.axis)}",
+                *self._stack(row, self.call.outputs[number], "[::-1]" * backwards),
                 *([f"{row.rounds} = []"] if self.frees else []),
             )
         ]
+
+    def _stack(self, row: Row, value: Value, turn: str) -> list[str]:
+        """The lines that stack the rounds of a result, of which there may be none."""
+        stack = self.spelling.stack(f"{row.rounds}{turn}", row.axis)
+        if self.loop.length.constant is not None:
+            return [f"{row.result} = {stack}"]
+        type_ = self.types[value]
+        shape = tuple_of(self.scope.shape(type_.shape))
+        empty = self.spelling.zeros(shape, self.scope, whole=not type_.is_float)
+        return chosen(row.result, stack, row.rounds, empty)
 
 
 def going_round(loop: Loop, backward: Backward) -> dict[int, int]:

@@ -340,6 +340,8 @@ def _is_complete(program: Program) -> bool:
         own = all(value in backward.gradients or value.frozen for value in values)
         if not own or not calls <= reversed_:
             return False
+        if any(call.loop and call.loop.length.constant is None for call in calls):
+            return False  # over an axis of length 0 nothing is added
     return True
 
 

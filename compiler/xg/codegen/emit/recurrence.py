@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from xg.codegen.emit.line_breaks import commented
+from xg.codegen.emit.line_breaks import chosen, commented
 from xg.codegen.emit.module_plan import ModulePlan
 from xg.ir.loop import Loop
 
@@ -25,7 +25,10 @@ def recurrence(
     turn = f"reverse={loop.reverse}"
     end = "0" if loop.reverse else "-1"
     lines = commented(f"{states} = _recurrence({', '.join([*operands, turn])})", comment)
-    lines.append(f"{last} = {states}[{end}]")
+    if loop.length.constant is None:  # over an axis of length 0 the state ends as it began
+        lines += chosen(last, f"{states}[{end}]", f"len({states})", operands[2])
+    else:
+        lines.append(f"{last} = {states}[{end}]")
     if saved:
         lines.append(f"{saved[0]} = {saved[1]}({operands[0]}, {states}, {operands[2]})")
     return lines

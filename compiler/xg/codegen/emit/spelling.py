@@ -111,8 +111,8 @@ class Spelling(Protocol):
         """Integers or wide floats as floats of the function's type."""
         ...
 
-    def zeros(self, shape: str, scope: Scope) -> str:
-        """Zeros of a shape, a tuple as text, of the function's type."""
+    def zeros(self, shape: str, scope: Scope, *, whole: bool = False) -> str:
+        """Zeros of a shape, a tuple as text, of the function's type; `whole` ones are integers."""
         ...
 
     def no_room(self, shape: str, scope: Scope) -> str:

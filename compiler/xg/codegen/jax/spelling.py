@@ -34,9 +34,9 @@ class JaxSpelling:
         source = Text(text.text.removesuffix(FLOAT), text.binding)
         return Text(f"{source.atom}.astype({scope.float_type()})")
 
-    def zeros(self, shape: str, scope: Scope) -> str:
-        """Zeros of the function's type."""
-        return f"jnp.zeros({shape}, {scope.float_type()})"
+    def zeros(self, shape: str, scope: Scope, *, whole: bool = False) -> str:
+        """Zeros of the function's type; `whole` ones are integers."""
+        return f"jnp.zeros({shape}, {'int' if whole else scope.float_type()})"
 
     def no_room(self, shape: str, scope: Scope) -> str:
         """Zeros: where they are only read, XLA makes none."""

@@ -22,6 +22,8 @@ def d_recurrence(
     d_states: Array, d_last: Array, a: Array, states: Array, h: Array, reverse: bool
 ) -> tuple[Array, Array, Array]:
     """Gradient of a recurrence: one that runs the other way gives that of its summands."""
+    if not len(a):
+        return np.zeros_like(a), np.zeros_like(d_states), d_last
     turn = -1 if reverse else 1
     a, states, given = a[::turn], states[::turn], d_states[::turn]
     db = np.empty(given.shape, given.dtype)

@@ -34,9 +34,9 @@ class NumpySpelling:
         """Integers or float64 as floats of the function's type."""
         return Text(f"{text.atom}.astype({scope.float_type()})")
 
-    def zeros(self, shape: str, scope: Scope) -> str:
-        """Zeros of the function's type."""
-        return f"np.zeros({shape}, {scope.float_type()})"
+    def zeros(self, shape: str, scope: Scope, *, whole: bool = False) -> str:
+        """Zeros of the function's type; `whole` ones are integers."""
+        return f"np.zeros({shape}, {'np.int64' if whole else scope.float_type()})"
 
     def no_room(self, shape: str, scope: Scope) -> str:
         """One zero, repeated."""

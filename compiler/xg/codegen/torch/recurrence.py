@@ -24,6 +24,8 @@ def d_recurrence(
     d_states: Array, d_last: Array, a: Array, states: Array, h: Array, reverse: bool
 ) -> tuple[Array, Array, Array]:
     """Gradient of a recurrence: one that runs the other way gives that of its summands."""
+    if not len(a):
+        return torch.zeros_like(a), torch.zeros_like(d_states), d_last
     first, last = (-1, 0) if reverse else (0, -1)
     now, past = (slice(None, -1), slice(1, None))[:: 1 if reverse else -1]
     db = d_states.new_empty(d_states.shape)

@@ -35,8 +35,10 @@ class TorchSpelling:
         source = text.atom.removesuffix(DOUBLE)
         return Text(f"{source}.to({scope.float_type()})")
 
-    def zeros(self, shape: str, scope: Scope) -> str:
-        """Zeros of the function's type, where its tensors are."""
+    def zeros(self, shape: str, scope: Scope, *, whole: bool = False) -> str:
+        """Zeros of the function's type, where its tensors are; `whole` ones are integers."""
+        if whole:
+            return f"torch.zeros({shape}, dtype=torch.int64, device={scope.place()})"
         return f"torch.zeros({shape}, {_made(scope)})"
 
     def no_room(self, shape: str, scope: Scope) -> str:

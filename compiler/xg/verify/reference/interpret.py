@@ -200,7 +200,10 @@ class Interpreter:
     def _loop(
         self, call: Call, loop: Loop, callee: Graph, record: Record, sizes: Mapping[str, int]
     ) -> None:
-        """A round for every position; each draws dropout from a seed of its own."""
+        """A round for every position; each draws dropout from a seed of its own.
+
+        Without one the states end as they began.
+        """
         inputs = [record.values[value] for value in call.inputs]
         path = join(record.path, call.path)
         rounds: dict[int, list[Array]] = {}
@@ -212,10 +215,18 @@ class Interpreter:
             rounds[position] = [records[-1].values[value] for value in callee.outputs]
             _go_round(inputs, rounds[position], loop.states)
         record.calls[call.saved] = records
-        last = list(rounds.values())[-1]
         for number, (value, axis) in enumerate(zip(call.outputs, loop.outputs, strict=True)):
-            parts = [rounds[position][number] for position in sorted(rounds)]
-            record.values[value] = last[number] if axis is None else np.stack(parts, axis)
+            if axis is None:
+                record.values[value] = inputs[number - len(call.outputs)]
+            else:
+                parts = [rounds[position][number] for position in sorted(rounds)]
+                empty = self._zeros(record.graph.types[value], record)
+                record.values[value] = np.stack(parts, axis) if parts else empty
+
+    def _zeros(self, type_: TensorType, record: Record) -> Array:
+        context = self._context(record, "")
+        dtype = context.dtype if type_.is_float else np.int64
+        return np.zeros(context.shape(type_.shape), dtype)
 
     # ---- backward -------------------------------------------------------------------------------
 
@@ -302,16 +313,18 @@ class Interpreter:
             parts[position] = [*(arrays[value] for value in floats), *rows]
             for place, number in carried:
                 arriving[place] = parts[position][number]
-        last = parts[positions[-1]]
-        state = {number for _, number in carried}
+        state = {number: place for place, number in carried}
+        types = self.program.backwards[record.graph.key].types
         for number, (result, (_, axis)) in enumerate(zip(step.outputs, operands, strict=True)):
             every = [parts[position][number] for position in sorted(parts)]
-            if axis is not None:
-                values[result] = np.stack(every, axis)
+            if number in state:
+                values[result] = arriving[state[number]]
+            elif not every:
+                values[result] = self._zeros(types[result], record)
+            elif axis is None:
+                values[result] = reduce(self.arithmetic.add, every)
             else:
-                values[result] = (
-                    last[number] if number in state else reduce(self.arithmetic.add, every)
-                )
+                values[result] = np.stack(every, axis)
 
 
 def _positions(loop: Loop, sizes: Mapping[str, int]) -> list[int]:
