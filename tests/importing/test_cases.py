@@ -167,6 +167,7 @@ ARITHMETIC: list[tuple[Map, str]] = [
     (lambda x: 3 * x, "-> scale(3)"),
     (lambda x: torch.exp(-x) + 2, "op Elementwise(x) = exp(-x) + 2"),
     (lambda x: torch.abs(x) - 1, "op Elementwise(x) = abs(x) - 1"),
+    (lambda x: torch.add(x, x * x, alpha=2), "M -> ⊙<-M -> scale(2) -> ⊕<-M"),
     (lambda x: x - x.mean(-1, keepdim=True), "op Elementwise(x [.., D]) = x - mean[D](x)"),
 ]
 
@@ -174,6 +175,23 @@ ARITHMETIC: list[tuple[Map, str]] = [
 @pytest.mark.parametrize(("then", "node"), ARITHMETIC)
 def test_arithmetic_is_recognised_or_defined(then: Map, node: str) -> None:
     assert node in agree(case(then, 12))
+
+
+class Gain(nn.Module):
+    """A norm whose weight is what it adds to 1."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.gain = nn.Parameter(torch.rand(8))
+
+    def forward(self, x: Tensor) -> Tensor:
+        return x * torch.rsqrt(x.pow(2).mean(-1, keepdim=True) + 1e-6) * (1 + self.gain)
+
+
+def test_a_weight_of_an_operator_is_its_argument() -> None:
+    text = agree(Case(Gain, lambda b, s: (torch.randn(b, s, 8).double(),), (("B", "S"),)))
+    assert "op RMS(x [.., D]; g [D]) = " in text
+    assert "x -> RMS(g) : Y" in text
 
 
 def test_without_dynamic_dims_numbers_stay_numbers() -> None:
@@ -275,6 +293,16 @@ def test_a_mask_by_distance_is_an_operator_of_positions(
     assert said in agree(case(near))
 
 
+@pytest.mark.parametrize("hidden", [-torch.inf, -1e4])
+def test_a_mask_that_is_added_is_one(hidden: float) -> None:
+    def causal(x: Tensor) -> Tensor:
+        i = torch.arange(x.shape[1])
+        mask = torch.where(i[:, None] >= i, 0.0, hidden)
+        return F.scaled_dot_product_attention(x, x, x, attn_mask=mask.double())
+
+    assert ", causal)" in agree(case(causal))
+
+
 def in_pairs(x: Tensor) -> Tensor:
     i = torch.arange(x.shape[1])
     near = (i[:, None] >= i) & (i[:, None] // 2 == i // 2)
@@ -287,6 +315,8 @@ REFUSED: list[tuple[Map, str]] = [
     (lambda x: x[:, ::2], "it takes some positions of an axis, and pairs do not cover it"),
     (lambda x: torch.relu(x * torch.arange(8)), "it multiplies by a table of constants"),
     (lambda x: torch.where(x > 0, x, 2 * x), "it compares numbers"),
+    (lambda x: torch.sub(x, x * x, alpha=2), "it scales its second operand"),
+    (lambda x: torch.rsub(x, x * x, alpha=2), "it scales its second operand"),
     (lambda x: x[torch.nonzero(x.sum((1, 2)) > 0).squeeze(1)], "in the model"),
 ]
 

@@ -121,6 +121,13 @@ def test_axes_of_one_are_told_apart_where_a_shape_does_not() -> None:
     assert "T[1, 1, h, w -> 1, h, w, 1]" in text
 
 
+def test_patches_may_be_as_high_as_their_picture() -> None:
+    """There is one window along that axis, and all of the axis is in it."""
+    text = agrees(picture(lambda: nn.Conv2d(3, 8, (16, 4), stride=(16, 4))))
+    assert "conv[" not in text
+    assert "•<=" in text
+
+
 REFUSED: list[tuple[str, Callable[[], nn.Module], str]] = [
     ("ceil", lambda: nn.MaxPool2d(3, ceil_mode=True), "(ceil_mode)"),
     (
