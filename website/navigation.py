@@ -33,6 +33,7 @@ SECTIONS = {
     "Reference": [
         "docs/commands",
         "docs/api",
+        "docs/conventions",
         "docs/errors",
         "docs/glossary",
         "docs/seeds",

@@ -21,6 +21,7 @@ Edge = Literal[
     "axis of length 1",
     "index outside",
     "half type",
+    "integer",
 ]
 Floats = Literal["float64", "float16", "bfloat16"]
 Numbers = Any  # a number, or a tuple of Numbers

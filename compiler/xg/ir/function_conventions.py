@@ -25,7 +25,7 @@ def _at(
 
 
 SHARED: Final = "two equal arguments take half of the gradient each, so their order does not matter"
-MEANT: Final = "a formula is computed as it is written"
+MEANT: Final = "A formula is computed as it is written"
 
 FUNCTIONS: Final[Mapping[str, tuple[Convention, ...]]] = {
     "abs": (
@@ -46,14 +46,14 @@ FUNCTIONS: Final[Mapping[str, tuple[Convention, ...]]] = {
         Convention("kink", "a clamp has slope 1/2 at its bounds", "min(max(x, -1), 1)",
             {"x [D]": (-1.0, 0.0, 1.0)}, (-1.0, 0.0, 1.0), {"x": (0.5, 1.0, 0.5)},
             "torch.clamp(x, -1, 1)",
-            differs="xg has no clamp. Its max and min share a tie, as torch.maximum and "
-            "torch.minimum do; torch.clamp has slope 1 at its bounds. For that slope, write "
+            differs="xg has no clamp. Its max and min share a tie, as `torch.maximum` and "
+            "`torch.minimum` do; `torch.clamp` has slope 1 at its bounds. For that slope, write "
             "`select(x > 1, 1, select(-1 > x, -1, x))`."),
     ),
     "max[D]": (
         Convention("tie", "equal maxima share the gradient", "max[D](x)",
             {"x [D]": (3.0, 1.0, 3.0)}, 3.0, {"x": (0.5, 0.0, 0.5)}, "x.amax(-1)", "y []"),
-        Convention("half type", "70,000 equal numbers share it too: their count does not overflow",
+        Convention("half type", "65,536 equal numbers share it too: their count does not overflow",
             "max[D](x)", {"x [D]": (1.0,) * 65536}, 1.0, {"x": (2.0**-16,) * 65536}, "",
             "y []", dtype="float16"),
         Convention("empty axis", "there is no maximum of no numbers", "max[D](x)",
@@ -74,11 +74,11 @@ FUNCTIONS: Final[Mapping[str, tuple[Convention, ...]]] = {
         Convention("infinity", "a shifted row of -inf is NaN",
             "max[D](x) + log(sum[D](exp(x - max[D](x))))", {"x [D]": (-inf, -inf)}, nan,
             {"x": (nan, nan)}, "torch.logsumexp(x, -1)", "y []",
-            differs=f"{MEANT}, and -inf minus -inf is NaN; torch.logsumexp gives -inf."),
+            differs=f"{MEANT}, and -inf minus -inf is NaN; `torch.logsumexp` gives -inf."),
         Convention("zero", "the norm of a zero vector has no slope", "sqrt(sum[D](x^2))",
             {"x [D]": (0.0, 0.0)}, 0.0, {"x": (nan, nan)}, "torch.linalg.vector_norm(x)", "y []",
-            differs=f"{MEANT}, and 0 times inf is NaN, as for torch.sqrt; torch's norm gives 0. "
-            "Add a small number below the root."),
+            differs=f"{MEANT}, and 0 times inf is NaN, as for `torch.sqrt`; PyTorch's norm gives "
+            "0. Add a small number below the root."),
     ),
     "mean[D]": (
         Convention("empty axis", "the mean of no numbers is NaN", "mean[D](x)", {"x [D]": ()},
@@ -89,8 +89,8 @@ FUNCTIONS: Final[Mapping[str, tuple[Convention, ...]]] = {
         Convention("axis of length 1", "the standard deviation of equal numbers has no slope",
             "sqrt(mean[D]((x - mean[D](x))^2))", {"x [D]": (3.0,)}, 0.0, {"x": (nan,)},
             "x.std(-1, correction=0)", "y []",
-            differs=f"{MEANT}, and 0 times inf is NaN; torch.std gives 0. Add a small number below "
-            "the root, as LN does."),
+            differs=f"{MEANT}, and 0 times inf is NaN; `torch.std` gives 0. Add a small number "
+            "below the root, as LN does."),
         Convention("half type", "the mean adds in float32", "mean[D](x)",
             {"x [D]": (30000.0,) * 4}, 30000.0, {"x": (0.25,) * 4}, "x.mean(-1)", "y []",
             dtype="float16"),
@@ -132,7 +132,7 @@ FUNCTIONS: Final[Mapping[str, tuple[Convention, ...]]] = {
         Convention("infinity", "0 times inf is NaN, in the value and in the gradient", "x * z",
             {"x [D]": (0.0, 2.0), "z [D]": (inf, 0.0)}, (nan, 0.0),
             {"x": (inf, 0.0), "z": (0.0, 2.0)}, "x * z"),
-        Convention("index outside", "integers stay exact: no narrow type wraps", "x * (i - 1)",
+        Convention("integer", "integers stay exact: no narrow type wraps", "x * (i - 1)",
             {"x [D]": (1.0, 2.0), "i [D] in 3": (0, 2)}, (-1.0, 2.0), {"x": (-1.0, 1.0)},
             "x * (i - 1)"),
     ),
@@ -147,7 +147,7 @@ FUNCTIONS: Final[Mapping[str, tuple[Convention, ...]]] = {
         Convention("zero", "the other branch adds nothing, whatever its numbers are",
             "select(x > 0, 1 / x, 0)", {"x [D]": (0.0, 2.0)}, (0.0, 0.5), {"x": (0.0, -0.25)},
             "torch.where(x > 0, 1 / x, 0)",
-            differs="torch multiplies the gradient of the branch that was not taken by 0, and 0 "
+            differs="PyTorch multiplies the gradient of the branch that was not taken by 0, and 0 "
             "times inf is NaN."),
     ),
     "equal": (

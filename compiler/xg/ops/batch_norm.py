@@ -166,7 +166,7 @@ CONVENTIONS: Final = (
         ((0.0, 0.0),),
         {"x": ((0.0, 0.0),)},
         "F.batch_norm(x, None, None, training=True)",
-        differs="torch refuses one value per channel in training. xg gives zeros, which is what "
+        differs="PyTorch refuses one value per channel in training. xg gives zeros, which is what "
         "the formula says.",
     ),
     Convention(
@@ -187,6 +187,18 @@ CONVENTIONS: Final = (
         "F.mse_loss(F.batch_norm(x, None, None, training=True), t)",
         "y []",
         dtype="float16",
+    ),
+    Convention(
+        "half type",
+        "each step is rounded: in float16, the square of a deviation above 256 is inf",
+        "x -> BN",
+        {"x [B, C]": ((0.0,), (1000.0,)) * 2},
+        ((0.0,),) * 4,
+        {"x": ((0.0,),) * 4},
+        "F.batch_norm(x, None, None, training=True)",
+        dtype="float16",
+        differs="PyTorch computes all of the norm in float32. xg keeps the type of its inputs; use "
+        "bfloat16 or autocast if numbers differ that much.",
     ),
 )
 

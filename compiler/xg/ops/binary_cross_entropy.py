@@ -73,7 +73,7 @@ CONVENTIONS: Final = (
         {"y": (0.0,)},
         "F.binary_cross_entropy(y, t)",
         "loss []",
-        differs="torch cuts the logarithm at -100 and gives the gradient -1e12. In float32 both "
+        differs="PyTorch cuts the logarithm at -100 and gives the gradient -1e12. In float32 both "
         "are far from any slope of the loss; the form `logits` has neither.",
     ),
     Convention(
@@ -85,7 +85,7 @@ CONVENTIONS: Final = (
         {"y": (1.0, -1.0)},
         'F.binary_cross_entropy(y, t, reduction="sum")',
         "loss []",
-        differs="torch gives the gradient 0, though -log(1 - y) has slope 1 at 0.",
+        differs="PyTorch gives the gradient 0, though -log(1 - y) has slope 1 at 0.",
     ),
     Convention(
         "kink",

@@ -212,7 +212,7 @@ CONVENTIONS: Final = (
         {"z": ((0.0, 0.0),)},
         "F.cross_entropy(z, t, ignore_index=9)",
         "loss []",
-        differs="torch gives NaN. A batch of padding adds nothing, so it must not end a run.",
+        differs="PyTorch gives NaN. A batch of padding adds nothing, so it must not end a run.",
     ),
     Convention(
         "index outside",

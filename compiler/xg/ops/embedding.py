@@ -75,7 +75,7 @@ CONVENTIONS: Final = (
         "y [K, D]",
         params={"E [2, D]": ((1.0,), (1.0,))},
         dtype="bfloat16",
-        differs="torch adds in bfloat16 on a CPU, where 256 + 1 is 256: the gradient is 256. On "
+        differs="PyTorch adds in bfloat16 on a CPU, where 256 + 1 is 256: the gradient is 256. On "
         "a GPU it adds in float32, as xg does everywhere.",
     ),
 )

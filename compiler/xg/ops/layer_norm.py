@@ -157,6 +157,18 @@ CONVENTIONS: Final = (
         "y []",
         dtype="float16",
     ),
+    Convention(
+        "half type",
+        "each step is rounded: in float16, the square of a deviation above 256 is inf",
+        "x -> LN",
+        {"x [D]": (0.0, 1000.0) * 2},
+        (0.0,) * 4,
+        {"x": (0.0,) * 4},
+        "F.layer_norm(x, x.shape)",
+        dtype="float16",
+        differs="PyTorch computes all of the norm in float32. xg keeps the type of its inputs; use "
+        "bfloat16 or autocast if numbers differ that much.",
+    ),
 )
 
 OP: Final = Op(

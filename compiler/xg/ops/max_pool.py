@@ -37,7 +37,7 @@ CONVENTIONS: Final = (
         {"x": (0.5, 0.5)},
         "F.max_pool1d(x[None], 2)[0]",
         "y [D/2]",
-        differs="torch gives all of it to the first one. If it is shared, a mirrored image has "
+        differs="PyTorch gives all of it to the first one. If it is shared, a mirrored image has "
         "the mirrored gradient, as with max[D].",
     ),
     Convention(

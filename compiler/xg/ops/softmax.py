@@ -75,7 +75,7 @@ CONVENTIONS: Final = (
         {"z": (0.0, 0.0)},
         "torch.softmax(z, -1)",
         cotangent=(1.0, 2.0),
-        differs="torch.softmax gives NaN, which spreads to every parameter. A query of padding "
+        differs="`torch.softmax` gives NaN, which spreads to every parameter. A query of padding "
         "sees no key, and must not spoil the rest of the batch.",
     ),
     Convention(
@@ -103,7 +103,7 @@ CONVENTIONS: Final = (
         {"z [D]": ()},
         torch="torch.softmax(z, -1)",
         refused="zero-size|non-zero size",
-        differs="torch gives a row of no weights. Attention that sees no key at all is more "
+        differs="PyTorch gives a row of no weights. Attention that sees no key at all is more "
         "often a wrong shape than a wish.",
     ),
     Convention(

@@ -59,7 +59,7 @@ CONVENTIONS: Final = (
         {"x": (0.0, 1.0, 1.0, 0.0)},
         "torch.topk(x, 2).values",
         "y [2]",
-        differs="torch does not say which of equal numbers it takes, and takes the last ones "
+        differs="PyTorch does not say which of equal numbers it takes, and takes the last ones "
         "here. A router must choose the same experts on every backend.",
     ),
     Convention(

@@ -112,7 +112,7 @@ def _in_full(op: Op) -> Iterator[str]:
 
 def _rule(convention: Convention) -> str:
     """The rule, and whether torch has another one."""
-    return f"{convention.rule}{' (not as torch)' if convention.differs else ''}"
+    return f"{convention.rule}{' (not as PyTorch)' if convention.differs else ''}"
 
 
 def _data(convention: Convention) -> dict[str, str]:

@@ -169,6 +169,10 @@ def step(
         raise ValueError(f"{excess}: the table must have a row for every position")
     if D % N_H:
         raise ValueError(f"D_h = D/N_H = {D}/{N_H} is not a whole number")
+    cache = {
+        name: _integers(cache[name], name, None) if kind == "int" else cache[name]
+        for name, (_, kind) in cached.items()
+    }
     kept: Params = {}
     Z = lm(params, cache, kept, inputs["ids"])
     return {"Z": Z}, kept
