@@ -65,6 +65,11 @@ def run_dry(_: str) -> str:
     raise OutOfBudgetError("planted")
 
 
+def test_what_the_engine_cannot_read_is_said_in_its_words() -> None:
+    with pytest.raises(EngineError, match="^Failed to parse DOT source$"):
+        wasm.ENGINE.run("digraph {")
+
+
 @pytest.mark.parametrize("figure", FIGURES, ids=lambda figure: f"{figure.title} {figure.subtitle}")
 def test_nothing_overlaps(figure: Figure) -> None:
     placed = layout(figure)

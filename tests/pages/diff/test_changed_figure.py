@@ -7,8 +7,11 @@ from figures.flaws import flaws
 
 import xg
 from xg.figures import dot, painted, render
+from xg.figures.draw.arrow import DOTS
+from xg.figures.draw.display import DrawnShape
 from xg.figures.model.figure import Emphasis, Figure
 from xg.figures.model.richtext import characters
+from xg.figures.model.style import MARKED_WIDTH
 from xg.pages.diff import Side, changed_figure, compare
 
 OLD = """\
@@ -184,7 +187,12 @@ def test_what_went_is_a_ghost_and_what_came_is_new(tmp_path: Path) -> None:
             if mark is not Emphasis.NONE
         }
         assert went < {name(end) for end in ends}
-        assert flaws(painted(found)[0]) == []
+        display = painted(found)[0]
+        assert flaws(display) == []
+        shapes = [part for one in display.elements for part in one.parts]
+        ghosts = [one for one in shapes if isinstance(one, DrawnShape) and one.dashes == DOTS]
+        assert ghosts
+        assert max(one.width for one in ghosts) < MARKED_WIDTH  # fainter than what came
         for text in (render(found).decode(), dot(found), render(found, "tex").decode()):
             assert all(word in text for word in ("new", "changed", "gone"))
 

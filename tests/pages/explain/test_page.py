@@ -221,6 +221,23 @@ def test_a_formula_is_worked_out_as_it_is_stated() -> None:
     assert "min(" not in everything
 
 
+LOGITS = """\
+dim D = 2
+block Yes(x [D], t [D]) -> loss [] {
+    x -> BCE(form=logits)<-t : loss
+}
+"""
+
+
+def test_what_keeps_an_exponential_finite_is_worked_out_as_its_number() -> None:
+    """BCE takes exp of -|x|, which is x or -x: the page has the one that is negative."""
+    (section,) = of_project(parse_project(LOGITS.encode()), seed=0).sections
+    worked = [step.worked for step in section.forward.steps if "exp" in step.worked]
+    assert worked
+    assert all(re.search(r"exp\(-[\d.]+\)", text) for text in worked), worked
+    assert "min(" not in "".join(worked)
+
+
 def test_numbers_that_are_not_the_files_are_said_to_be_others() -> None:
     said = origin(of_project(parse_project(GATED.encode()), seed=0))
     assert said.endswith(
