@@ -1,7 +1,7 @@
 """Compare the two packages with an exact release with the files that xg took: pinned.txt.
 
     python tests/pinned.py          # downloads what this machine installs, checks hashes and files
-    python tests/pinned.py --write  # writes pinned.txt anew, after another release is in pyproject
+    python tests/pinned.py --write  # writes pinned.txt again, after another release is in pyproject
 
 One person publishes each of these packages. pip downloads the wheel of this machine and checks its
 hash; then every file of the wheel is compared with the installed one. `./dev verify-all` does this.
@@ -85,7 +85,7 @@ def differing(name: str) -> list[str]:
 
 
 def unlike(wheel: Path, name: str) -> list[str]:
-    """The files of a wheel that are not installed as they are in it; pip writes RECORD anew."""
+    """The files of a wheel that are not installed as they are in it; pip writes RECORD again."""
     package = distribution(name)
     wrong: list[str] = []
     with ZipFile(wheel) as archive:

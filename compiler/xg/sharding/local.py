@@ -161,7 +161,7 @@ class _LocalBody:
         )
 
     def _collected(self, part: Expr, before: AxisState, state: AxisState) -> Expr:
-        """What ranks have apart, together: whole, or a part of it if that is all that is read."""
+        """Reduce the parts of all ranks; give the whole, or the part that this rank reads."""
         whole = (all_reduce if before == PARTIAL else all_reduce_max)(part, self.mesh_axis)
         return shard_slice(whole, self.over, state.axis) if state.kind == "S" else whole
 
