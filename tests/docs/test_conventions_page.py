@@ -59,7 +59,8 @@ unless the row names another type.
 FUNCTIONS_HEAD: Final = """\
 ## Functions of formulas
 
-Formulas are the bodies of operators that you define: `op F(x) = abs(x)`.
+Formulas are the bodies of operators that you define: `op F(x) = abs(x)`. xg has no `floor`,
+`round`, `mod`, `clamp`, `atan2`, `prod` or `cumsum`, so there are no rules for them.
 """
 ABBREVIATED: Final = 8  # numbers from which equal ones are counted
 

@@ -119,6 +119,9 @@ FUNCTIONS: Final[Mapping[str, tuple[Convention, ...]]] = {
             (nan, 0.0, 8.0), (nan, 0.0, 3.0), "x**1.5"),
         _at("zero", "x^0.5 is a root", "x^0.5", (-1.0, 0.0, 4.0), (nan, 0.0, 2.0),
             (nan, inf, 0.25), "x**0.5"),
+        Convention("infinity", "-inf has no root, but JAX gives inf", "x^0.5",
+            {"x [D]": (-inf, inf)}, (nan, inf), {}, "x**0.5",
+            others=dict.fromkeys(("jax", "jax jit"), (inf, inf))),
     ),
     "division": (
         Convention("zero", "0/0 is NaN, anything else over 0 is infinite", "x / z",
@@ -127,6 +130,14 @@ FUNCTIONS: Final[Mapping[str, tuple[Convention, ...]]] = {
         Convention("infinity", "inf/inf is NaN", "x / z",
             {"x [D]": (inf, 1.0), "z [D]": (inf, inf)}, (nan, 0.0),
             {"x": (0.0, 0.0), "z": (nan, 0.0)}, "x / z"),
+        Convention("integer", "integers divide as floats", "x * (i / j)",
+            {"x [D]": (1.0, 1.0, 1.0), "i [D] in 8": (7, 1, 0), "j [D] in 8": (2, 0, 0)},
+            (3.5, inf, nan), {"x": (3.5, inf, nan)}, "x * (i / j)"),
+        Convention("half type", "NumPy and JAX divide a float16 by a size above 65,504 as by inf; "
+            "so the gradient of a mean over so many numbers is 0", "max[D](x) / D",
+            {"x [D]": (1.0,) * 65536}, 2.0**-16, {}, "x.amax() / len(x)", "y []",
+            others=dict.fromkeys(("numpy", "numpy --kernels", "jax", "jax jit"), 0.0),
+            dtype="float16"),
     ),
     "product": (
         Convention("infinity", "0 times inf is NaN, in the value and in the gradient", "x * z",

@@ -10,6 +10,7 @@ from xg.ir.op import Op
 from xg.ir.prim import (
     Expr,
     all_axes,
+    binary,
     broadcast,
     cut,
     integer,
@@ -40,11 +41,15 @@ def configure(use: Use) -> Attrs:
 
 
 def forward(x: Expr, ids: Expr, *, experts: Dim, capacity: Dim, range: Dim) -> list[Expr]:
-    """Each choice of a token takes the next place of its expert: earlier tokens come first."""
+    """Each choice of a token takes the next place of its expert: earlier tokens come first.
+
+    Under `jax.jit` an expert that is not there is a very large number, whose place would overflow.
+    """
     *lead, tokens, width = x.shape
     chosen = reshape(ids, (*lead, tokens * ids.shape[-1]))
     before = earlier(chosen).named("before")
-    fits = (integer(size(capacity)) > before).named("fits")
+    has_place = integer(size(capacity)) > before
+    fits = binary("and", has_place, integer(size(experts)) > chosen).named("fits")
     place = chosen * integer(size(capacity)) + before
     slot = reshape(where(fits, place, integer(size(range - 1))), ids.shape).named("slot")
     each = reshape(x, (*lead, tokens, ONE, width))

@@ -177,3 +177,20 @@ def test_arrays_come_back_in_order_wide_and_to_be_written_to(
         assert array.dtype == np.float64
         array *= 2
     assert jnp.zeros(0).dtype == np.float32  # 64 bits were for these calls alone
+
+
+@pytest.mark.parametrize("outside", [-1, 2, 7])
+def test_no_token_goes_to_the_place_of_another_expert(outside: int) -> None:
+    """With integers of 32 bits, the place of an expert that is not there would overflow."""
+    text = """
+        dim S, K, D
+        block N(x [S, D], ids [S, K] in 2) -> y [2, 2, D] {
+            x -> dispatch(2, 2)<-ids : y, slot, dropped
+        }
+    """
+    module = xg.compile(source=text).on_arrays("jax").module  # pyright: ignore[reportAttributeAccessIssue]
+    x, ids = jnp.array([[3.0], [5.0]]), jnp.array([[0], [outside]])
+    outputs, saved = jax.jit(module.forward)({}, {"x": x, "ids": ids})
+    assert outputs["y"].ravel().tolist() == [3, 0, 0, 0]
+    gradients = jax.jit(module.backward)({}, saved, {"y": jnp.ones((2, 2, 1))})
+    assert gradients["x"].ravel().tolist() == [1, 0]
