@@ -41,7 +41,7 @@ def main() -> int:
     if options.survivors:
         sample = [each for each in sample if verdicts.get(each.key) in {"survived", "not tested"}]
         verdicts = {}
-    left = [each for each in sample if str(each) not in known and each.key not in verdicts]
+    left = [each for each in sample if not is_known(each, known) and each.key not in verdicts]
     _try(left, options.seconds, time.monotonic() + 60 * options.minutes)
     return _report(sample, known)
 
@@ -196,7 +196,7 @@ def _report(sample: Sequence[Mutant], known: Collection[str]) -> int:
     verdicts = _verdicts()
     counts: dict[str, Counter[str]] = {}
     for mutant in sample:
-        verdict = "equivalent" if str(mutant) in known else verdicts.get(mutant.key)
+        verdict = "equivalent" if is_known(mutant, known) else verdicts.get(mutant.key)
         if verdict is not None:  # otherwise the time was over before its turn
             verdict = "killed" if verdict == "slow" else verdict
             counts.setdefault(mutant.room, Counter())[verdict] += 1
@@ -246,6 +246,11 @@ def equivalents() -> dict[str, str]:
     """Read the mutants that change nothing that anyone could see, each with the reason."""
     rows = tomllib.loads(EQUIVALENT.read_text("utf-8"))["equivalent"]
     return {each["mutant"]: each["why"] for each in rows}
+
+
+def is_known(mutant: Mutant, known: Collection[str]) -> bool:
+    """Tell whether a mutant is listed as equivalent; ` #2` names one of those written alike."""
+    return str(mutant) in known or f"{mutant} #{mutant.number}" in known
 
 
 def _say(text: str) -> None:

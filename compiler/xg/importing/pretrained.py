@@ -27,7 +27,9 @@ if TYPE_CHECKING:
     from torch import Tensor
 
 CONFIG: Final = "config.json"
-ROWS, LENGTH, OTHER_LENGTH = 2, 7, 5  # of the example: axes that differ have different lengths
+ROWS: Final = 2  # of the example: axes that differ have different lengths
+LENGTH: Final = 7
+OTHER_LENGTH: Final = 5
 
 
 def import_folder(folder: Path, name: str | None = None) -> Imported:

@@ -13,6 +13,7 @@ from xg.verify.counterpart.variants import RANKS
 from xg_runtime.module import Array
 
 SomeRows = Callable[[tuple[int, int, int]], Array | None]  # parts, which, along which axis
+_ALL_ROWS = (1, 0, 0)
 NOTHING = "no gradient arrives: it is frozen, detached, or computed without autograd"
 
 
@@ -92,7 +93,7 @@ def param_cause(flat: FlatProgram, path: str, theirs: Array | None, tolerance: f
     uses = [(step, rows) for step in flat.steps if (rows := _rows(step, path)) is not None]
     if len(uses) > 1:
         for step, rows in uses:
-            whole = rows((1, 0, 0))
+            whole = rows(_ALL_ROWS)
             if whole is not None and off(theirs, whole) <= tolerance:
                 line = step.outputs[0].line
                 return (
@@ -149,7 +150,7 @@ def _rows(step: FlatStep, path: str) -> SomeRows | None:
             d, x = (np.split(each, count, axis)[rank] for each in (d, x))
         return _gradient(step, place, edge, d, x)
 
-    return part if part((1, 0, 0)) is not None else None
+    return part if part(_ALL_ROWS) is not None else None
 
 
 def _gradient(step: FlatStep, place: int, edge: FlatEdge, d: Array, x: Array) -> Array | None:
