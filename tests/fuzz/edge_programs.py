@@ -10,7 +10,10 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from random import Random
+
+from fuzz.edge_statements import SEVERAL
 
 Shape = tuple[str, ...]
 
@@ -116,28 +119,35 @@ class _World:
         sizes = {"S": (1, 2, 3, 4, 6), "D": (1, 2, 3), "N": (2, 4, 7, 200)}
         self.numbers = {"B": random.choice((0, 1, 1, 2, 3))}
         self.numbers |= {name: random.choice(each) for name, each in sizes.items()}
+        self.formulas: dict[str, int] = {}
         self.parts: list[Part] = []
         self.tags: set[str] = set()
 
     def program(self, seed: int) -> Edge:
         """Some layers and cells, and a block that calls them."""
         for number in range(self.random.choice((0, 1, 1, 2, 2, 3))):
-            kind = self.random.choice((_Author.layer, _Author.cell))
-            author = _Author(self)
+            kind = self.random.choice((Author.layer, Author.cell))
+            author = Author(self)
             self.parts.append(
-                kind(author, f"{'Layer' if kind is _Author.layer else 'Cell'}{number}")
+                kind(author, f"{'Layer' if kind is Author.layer else 'Cell'}{number}")
             )
-        self.parts.append(_Author(self).main())
+        self.parts.append(Author(self).main())
         if self.numbers["B"] < 2 or self.numbers["S"] < 2 or self.numbers["D"] < 2:
             self.tags.add("length 0" if not self.numbers["B"] else "length 1")
         return Edge(tuple(self.parts), self.numbers, seed, frozenset(self.tags))
 
     def length(self, size: str) -> int:
         """The number of a size."""
-        return self.numbers[size] if size in self.numbers else int(size)
+        known = self.numbers | self.formulas
+        return known[size] if size in known else int(size)
+
+    def formula(self, text: str, size: int) -> str:
+        """Note the number of a size that is written as a formula."""
+        self.formulas[text] = size
+        return text
 
 
-class _Author:
+class Author:
     """One block as far as it is written."""
 
     def __init__(self, world: _World) -> None:
@@ -183,14 +193,16 @@ class _Author:
         if self.world.parts and self.random.random() < 0.5:
             self.call(self.random.choice(self.world.parts))
         found = [v for v in self.values if v.shape == x.shape and not v.range]
-        first = self.random.choice(found)
-        how = self.random.random()
+        first, how = self.random.choice(found), self.random.random()
         if how < 0.35:
             first = self.add(f"{first.name} -> stop", x.shape, "stops")
             self.world.tags.add("repeats that carry no gradient")
         second = self.random.choice([v for v in found if v != first] or found)
         arrow = self.random.choice(("⊕", "⊙", "Larger", "Chosen"))
-        if arrow in ("Larger", "Chosen"):
+        if how > 0.9:
+            self.world.tags.add("repeats that carry nothing")
+            y = self.add(f"{second.name} -> tanh", x.shape)
+        elif arrow in ("Larger", "Chosen"):
             y = self.add(f"{arrow}({first.name}, {second.name}) -> tanh", x.shape)
         else:
             y = self.add(f"{first.name} -> {arrow}<-{second.name} -> tanh", x.shape)
@@ -199,6 +211,8 @@ class _Author:
     def cell(self, name: str) -> Part:
         """A block for a loop over S or B, with states that are read in some way or in none."""
         x = self.input(self.random.choice((("B", "D"), ("D",), ("S", "D"))))
+        if self.random.random() < 0.4:
+            self.input(x.shape)
         for number in range(self.random.choice((0, 1, 1, 2))):
             state = Value(f"h{number}", x.shape)
             self.states.append((state, ""))
@@ -264,6 +278,18 @@ class _Author:
         self.world.tags.update({tag} - {""})
         return value
 
+    def several(self, text: str, *types: tuple[Shape, str]) -> list[Value]:
+        """Write a line with several results, which have shapes and ranges."""
+        made = [Value(self.name(), shape, range_) for shape, range_ in types]
+        self.lines.append(Line(text, tuple(made)))
+        self.values.extend(made)
+        return made
+
+    def target(self, shape: Shape, range_: str) -> Value:
+        """Find integers of a shape and a range, or take them as an input."""
+        found = [v for v in self.values if v.shape == shape and v.range == range_]
+        return self.random.choice(found) if found else self.input(shape, range_, "integers")
+
     def floats(self, least: int = 1) -> list[Value]:
         """The values that are no integers, of at least so many axes."""
         return [v for v in self.values if not v.range and len(v.shape) >= least]
@@ -279,6 +305,7 @@ class _Author:
             *(self.unary, self.unary, self.binary, self.binary, self.bias),
             *(self.window, self.window, self.view, self.reduced, self.product, self.masked),
             *(self.integers, self.integers, self.lookup, self.pooled, self.convolved),
+            *(partial(each, self) for each in SEVERAL),
         )
         for _ in range(count):
             self.random.choice(kinds)()
@@ -339,7 +366,7 @@ class _Author:
             return
         how = self.random.choice(("T", "BC", "slice", "split", "R"))
         *front, before, last = x.shape
-        if how == "T":
+        if how == "T" and before not in front and last not in front:
             y = self.add(f"{x.name} -> T", (*front, last, before), "views")
         elif how == "BC" and len(x.shape) < 4:
             y = self.add(f"{x.name} -> BC", ("2", *x.shape), "views")
@@ -433,7 +460,7 @@ class _Author:
         if part.name.startswith("Cell"):
             self.looped(part)
             return
-        operands = [self.operand(each.shape) for each in part.inputs]
+        operands = [self.operand(each.shape, each.range) for each in part.inputs]
         if None in operands:
             return
         count = self.random.choice(("", "0 × ", "1 × ", "2 × ", "3 × ", "3 × "))
@@ -445,9 +472,9 @@ class _Author:
         nested = "repeats" if count else "calls"
         self.add(text, first.shape, nested)
 
-    def operand(self, shape: Shape) -> Value | None:
-        """A value of this shape."""
-        found = [v for v in self.values if v.shape == shape and not v.range]
+    def operand(self, shape: Shape, range_: str = "") -> Value | None:
+        """A value of this shape and range."""
+        found = [v for v in self.values if v.shape == shape and v.range == range_]
         return self.random.choice(found) if found else None
 
     def looped(self, part: Part) -> None:
@@ -458,12 +485,22 @@ class _Author:
             axes = ["S"]
         axis = self.random.choice(axes)
         shape = ("B", "S", "D") if {"B", "S"} <= {axis, *first} else (axis, *first)
-        x = self.operand(shape)
-        if x is None or len(part.inputs) > 1:
+        others = [v.shape for v in part.inputs[1:]]
+        taken = [shape, *(self.random.choice((shape, o)) if o == first else o for o in others)]
+        pairs = zip(taken, part.inputs, strict=True)
+        operands = [v for each, port in pairs if (v := self.operand(each, port.range))]
+        if len(operands) < len(taken):
             return
+        starts = {state.name: self.operand(state.shape) for state, _ in part.states}
+        begins = [f"{n}={v.name}" for n, v in starts.items() if v and self.random.random() < 0.3]
+        begin = f"({', '.join(begins)})" if begins else ""
+        order = self.random.choice(("", "", " reversed"))
         made = [Value(self.name(), shape)]
         made += [Value(self.name(), state.shape) for state, _ in part.states]
-        text = f"{x.name} -> {part.name} over {axis} as c{len(self.lines)}"
+        head = ", ".join(v.name for v in operands)
+        text = f"{head} -> {part.name}{begin} over {axis}{order} as c{len(self.lines)}"
+        self.world.tags.update({"reversed loops"} if order else set())
+        self.world.tags.update({"states that begin at values"} if begin else set())
         self.lines.append(Line(text, tuple(made)))
         self.values.extend(made)
         self.world.tags.add("loops")

@@ -6,12 +6,15 @@ import inspect
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
+from random import Random
 from typing import Any, Protocol, cast
 
 import numpy as np
-from fuzz.edge_programs import Edge, generate, smaller
+from fuzz.decoding import step_failures
+from fuzz.edge_programs import Edge, generate, mentions, smaller
 from fuzz.edge_witness import autograd
 from fuzz.hunt import failure
+from fuzz.plans import prove_text
 from fuzz.proof import Array, Arrays, Failure, compiled
 from fuzz.recorded import Provable
 
@@ -30,7 +33,11 @@ CLOSE = 1e-9
 SLOPE = 1e-6
 JAX_OF = 4  # so many programs for one that JAX compiles
 TIES_OF = 3  # so many programs for one whose numbers are a few, with zeros among them
+INTEGERS = ("uint8", "int8", "uint16", "int16", "uint32", "int32", "uint64", "int64")
 LEVELS = np.array([-1.5, -1.0, 0.0, 0.0, 0.5, 1.0])  # numbers that meet each other, and kinks
+STEPS_OF = 5  # so many programs for one of which steps of generation are derived
+PLANS_OF = 4  # so many programs for one that is cut over ranks
+NARROW = {"float32": 1e-3, "float16": 0.2}  # types, and how far results in them may be off
 TRIALS_AT_MOST = 300
 
 
@@ -67,7 +74,50 @@ def prove_edges(edge: Provable, seed: int, *, every: bool = False) -> int:
         draw.check_witness()
         for form in forms:
             draw.check(form)
+    on_arrays = [form for form in forms if not isinstance(form.module, _Model)]
+    for form in on_arrays if every else on_arrays[seed % len(on_arrays) :][:1]:
+        for dtype in NARROW:
+            check_narrow(form, dtype, case)
+    if every or seed % STEPS_OF == 0:
+        _check_steps(case)
+    if isinstance(edge, Edge) and (every or seed % PLANS_OF == 0):
+        prove_text(with_plan(edge, seed), {}, seed)
     return len(forms)
+
+
+def _check_steps(case: EdgeCase) -> None:
+    """Every output that has a step of generation is, in pieces, that of the whole text."""
+    counted = replace(case.program, numbers=case.sizes)
+    for found in step_failures(counted, case.sizes, case.params, case.exact, case.seed):
+        raise Failure("step", found)
+
+
+def check_narrow(form: Form, dtype: str, case: EdgeCase) -> None:
+    """A form computes in a narrow type, about what it should.
+
+    One number on another side of a condition is no failure, so three draws fail before it is one.
+    """
+    found = ""
+    for draw in range(3):
+        drawn = EdgeCase.draw(case.program, case.program.numbers, case.seed + draw)
+        found = drawn.narrow(form, dtype)
+        if not found:
+            return
+    raise Failure(f"{form.name} {dtype}", found)
+
+
+def with_plan(edge: Edge, seed: int) -> str:
+    """The program with a mesh and a plan of its main block, which cuts some of what it takes."""
+    random, main = Random(seed), edge.parts[-1]
+    text, lines = str(edge), list[str]()
+    for value in (*main.inputs, *main.params):
+        named = [n for n, size in enumerate(value.shape) if size.isalpha()]
+        if named and mentions(text, value.name) and random.random() < 0.6:
+            place = 0 if 0 in named and random.random() < 0.7 else random.choice(named)
+            over = random.choice(("N_D", "N_T"))
+            cut = [f"{n}/{over}" if k == place else n for k, n in enumerate(value.shape)]
+            lines.append(f"    {value.name} [{', '.join(cut)}]\n")
+    return f"{text}\nmesh N_D, N_T\n\nplan P of Main {{\n{''.join(lines)}}}\n" if lines else text
 
 
 def written(program: Program, sizes: Mapping[str, int], *, jax: bool) -> Iterator[Form]:
@@ -123,7 +173,7 @@ class EdgeCase:
 
     @classmethod
     def draw(cls, program: Program, numbers: Mapping[str, int], seed: int) -> EdgeCase:
-        """Random arrays; integers are as narrow as they can be, masks sometimes bool."""
+        """Random arrays; integers in any type that holds them, masks sometimes in bool."""
         random = np.random.default_rng(seed)
         graph = program.main
         sizes = graph.sizes.bind(numbers)
@@ -136,7 +186,7 @@ class EdgeCase:
             else:
                 below = type_.range.evaluate(sizes)
                 drawn = random.integers(0, below, shape)
-                inputs[str(value.name)] = drawn.astype(_narrow(below, seed))
+                inputs[str(value.name)] = drawn.astype(random.choice(_types_for(below)))
         counted = replace(program, numbers=numbers)
         params = initial(counted, seed)
         return cls(counted, bind_sizes(counted, {**params, **inputs}), params, inputs, seed)
@@ -208,7 +258,10 @@ class EdgeCase:
                     raise Failure(f"{form} {kind}", f"{name} is\n{have}\nnot\n{want}")
 
     def check_slopes(self) -> None:
-        """Differences along a direction are what the gradients say; stopped values are held."""
+        """Differences along a direction are what the gradients say; stopped values are held.
+
+        At a kink the differences of both sides are not the same, and say nothing.
+        """
         random = np.random.default_rng(self.seed + 3)
         floats = {n: x for n, x in {**self.params, **self.inputs}.items() if x.dtype.kind == "f"}
         direction = {name: random.standard_normal(x.shape) for name, x in floats.items()}
@@ -216,7 +269,9 @@ class EdgeCase:
         parts = [float(np.sum(gradients[name] * direction[name])) for name in floats]
         stopped = Stopped()
         self.interpret(stopped)
+        here = self._moved(floats, direction, 0, stopped)
         measured: list[float] = []
+        kink = True
         for step in (1e-4, 1e-5, 1e-6, 1e-7):
             ends = (self._moved(floats, direction, by, stopped) for by in (step, -step))
             above, below = ends
@@ -225,12 +280,34 @@ class EdgeCase:
             close = SLOPE * (sum(map(abs, parts)) + 1e-3) + 10 * noise
             if abs(measured[-1] - sum(parts)) <= close:
                 return
+            bend = abs(above + below - 2 * here) / step
+            kink = kink and bend > abs(measured[-1] - sum(parts)) / 10 + 10 * noise
+        if kink:
+            return
         raise Failure("slope", f"{sum(parts)} along a direction, measured {measured}")
 
     def _moved(self, floats: Arrays, direction: Arrays, by: float, stopped: Stopped) -> float:
         arrays = {name: x + by * direction[name] for name, x in floats.items()}
         outputs = self.interpret(stopped.replayed(), arrays)[0]
         return sum(float(np.sum(outputs[name] * c)) for name, c in self.cotangents.items())
+
+    def narrow(self, form: Form, dtype: str) -> str:
+        """How a form in a narrow type is wrong, in its types or by far; a loss may be a float32."""
+        params, inputs, cotangents = (
+            _cast(each, dtype) for each in (self.params, self.inputs, self.cotangents)
+        )
+        outputs, saved = form.module.forward(params, inputs)
+        outputs = {name: np.array(x) for name, x in outputs.items()}
+        gradients = dict(form.module.backward(params, saved, cotangents))
+        for wanted, found in zip(self.expected, (outputs, gradients), strict=True):
+            for name, x in wanted.items():
+                have = np.asarray(found[name])
+                if x.dtype.kind == "f" and str(have.dtype) not in (dtype, "float32"):
+                    return f"{name} is {have.dtype}"
+            whole = {name: np.asarray(found[name]) - x for name, x in wanted.items()}
+            if not _norm(whole) <= NARROW[dtype] * (_norm(wanted) + 1):
+                return f"far off:\n{found}\nnot\n{wanted}"
+        return ""
 
     def check(self, form: Form) -> None:
         """A form gives what the interpreter gives, and leaves its arrays as they were."""
@@ -245,12 +322,18 @@ class EdgeCase:
         self.compare(form.name, kept, dict(gradients))
 
 
-def _narrow(below: int, seed: int) -> Any:  # noqa: ANN401
-    """A type that holds the integers below a number: bool for masks, else one of few bits."""
-    if below == 2 and seed % 2:
-        return np.bool_
-    narrow = [np.uint8, np.int32, np.int64] if below > 128 else [np.uint8, np.int8, np.int32]
-    return narrow[seed % 3]
+def _norm(arrays: Arrays) -> float:
+    return sum(float(np.sum(np.square(x, dtype=np.float64))) for x in arrays.values()) ** 0.5
+
+
+def _types_for(below: int) -> list[str]:
+    """Every type that holds the integers below a number, and bool for masks."""
+    fitting = [name for name in INTEGERS if np.iinfo(name).max >= below - 1]
+    return ["bool", *fitting] if below == 2 else fitting
+
+
+def _cast(arrays: Arrays, dtype: str) -> Arrays:
+    return {n: x.astype(dtype) if x.dtype.kind == "f" else x for n, x in arrays.items()}
 
 
 def edge_failure(seed: int, *, every: bool = False) -> tuple[Edge, str] | None:

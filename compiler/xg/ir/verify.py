@@ -91,6 +91,8 @@ class _GraphRules:
         """Every rule that the graph breaks."""
         if self.graph.key != key:
             yield f"its key is {self.graph.key}"
+        if len(set(self.graph.inputs)) < len(self.graph.inputs):
+            yield "takes a value as two inputs, so neither has a gradient of its own"
         for number, step in enumerate(self.graph.steps):
             label = step.op.glyph if isinstance(step, Apply) else f"call of {step.callee}"
             yield from (f"step {number}, {label}: {what}" for what in self._step(step))

@@ -32,7 +32,8 @@ def outline(program: Program) -> Program:
                 assert isinstance(call, Call)
                 if call.loop:
                     pieces.append(_around(call, main, program.graphs[call.callee], len(pieces) + 1))
-                    call = replace(call, callee=pieces[-1].key, loop=None, sizes={})
+                    inputs = pieces[-1].inputs
+                    call = replace(call, callee=pieces[-1].key, inputs=inputs, loop=None, sizes={})
                 steps.append(call)
         else:
             piece = main if _is_piece(main, run) else _piece(main, run, len(pieces) + 1)
@@ -117,7 +118,8 @@ def _piece(main: Graph, run: Sequence[Apply | Call], number: int) -> Graph:
 def _around(call: Call, main: Graph, callee: Graph, number: int) -> Graph:
     """A block that makes a loop, so that all its rounds are one step of autograd.
 
-    Its parameters are those of the loop's callee: it calls it under the empty path.
+    Its parameters are those of the loop's callee: it calls it under the empty path. A value that
+    the loop takes twice is one input, whose gradient is the sum of both.
     """
     names = [f"output_{place + 1}" for place in range(len(call.outputs))]
     around = replace(
@@ -125,7 +127,7 @@ def _around(call: Call, main: Graph, callee: Graph, number: int) -> Graph:
         key=f"{main.key}, loop {number}",
         block=f"{callee.block}_loop",
         title=f"{callee.title}, loop",
-        inputs=call.inputs,
+        inputs=tuple(dict.fromkeys(call.inputs)),
         outputs=call.outputs,
         sizes=_shared(main.sizes),
         output_names=tuple(names),

@@ -221,7 +221,9 @@ class StepWriter(PublicWriter):
         fresh = Names(mentioned(lines))
         names = [fresh.fresh(name) for name in graph.output_names]
         results = [f'"{n}": {r}' for n, r in zip(graph.output_names, names, strict=True)]
-        arguments = ["params", "cache", "kept"]
+        arguments = ["params"]
+        if graph.key in self.plan.stateful:  # a step may keep nothing, as a loop without states
+            arguments += ["cache", "kept"]
         arguments += [f'inputs["{value.name}"]' for value in graph.inputs]
         call = f"{', '.join(names)} = {self.plan.functions[graph.key]}("
         table = self._table_of(spell_symbol(str(self._past)))

@@ -56,10 +56,13 @@ def _float(expr: Expr, args: Sequence[Text], scope: Scope) -> Text:
 
 
 def _gather(expr: Expr, args: Sequence[Text], scope: Scope) -> Text:
-    """`take` gives NaN for an id outside; an index would give the nearest row instead."""
+    """Fill in NaN for an id outside: a bare index would give the nearest row instead.
+
+    `jnp.take` does so, too, but gives the shape of its table if that has no rows.
+    """
     if batch_of(expr):
         return array_ops.gather(expr, args, scope)
-    return call("jnp.take", args[0].text, args[1].text, "axis=0")
+    return call(f"{args[0].atom}.at[{args[1].text}].get", 'mode="fill"')
 
 
 SWAPPED: Final = array_ops.swapped("mT")

@@ -116,7 +116,7 @@ def take_rows(tables: Array, ids: Array, batch: int) -> Array:
     """Rows of tables by ids, each table by its own: the first `batch` axes are those of both."""
     rows, *axes = tables.shape[batch:]
     table = tables.reshape(math.prod(tables.shape[:batch]) * rows, *axes)
-    return jnp.take(table, row_numbers(ids, rows, batch), axis=0)
+    return table.at[row_numbers(ids, rows, batch)].get(mode="fill")  # take fails for no rows
 
 
 def add_rows(updates: Array, ids: Array, rows: int, batch: int) -> Array:
