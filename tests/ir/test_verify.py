@@ -69,6 +69,10 @@ def deaf(graph: Graph) -> Graph:
     return replace(graph, steps=(replace(first, inputs=first.inputs[1:]), *rest))
 
 
+def greedy(graph: Graph) -> Graph:
+    return replace(graph, inputs=(*graph.inputs, graph.inputs[0]))
+
+
 def empty_handed(graph: Graph) -> Graph:
     return replace(graph, outputs=(Value("nothing", "edge", graph.span),))
 
@@ -87,6 +91,7 @@ def misnamed(graph: Graph) -> Graph:
         (untyped, "has no type"),
         (haunted, "types have gone, which no step reads or makes"),
         (deaf, "operands, not"),
+        (greedy, "takes a value as two inputs"),
         (empty_handed, "returns nothing, which nothing makes"),
         (misnamed, "1 outputs and 2 names"),
     ],
