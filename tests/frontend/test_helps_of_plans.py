@@ -16,12 +16,13 @@ NET = """block Net(X [B, S, D]) -> Y [B, S, D] {
 }
 plan DP of Net { X [B/N_D, S, D] }
 """
-CELL = """block Cell(x [B, D]) -> y [B, D] {
+CELL = """block Linear(x [B, D]) -> y [B, D] {
     param W [D, D]
-    param U [D, D]
+    x -> •<=W : y
+}
+block Cell(x [B, D]) -> y [B, D] {
     state h [B, D]
-    x -> •<=W : a
-    h -> •<=U -> ⊕<-a -> tanh : y
+    x -> Linear -> ⊕<-h -> tanh : y
     next h = y
 }
 """
@@ -41,13 +42,15 @@ SUMMED = "and sum it by a line of the plan: [D] (ring cost 2(N_D-1)/N_D · D ele
 
 # A program, the help for it, and the edits that this help says.
 CASES: dict[str, tuple[str, str, list[tuple[str, str]]]] = {
-    "a cell with its own parameters": (
+    "a cell that calls a block with parameters": (
         MESH + CELL + NET,
         "a parameter that the loop is given by an arrow is sent once for all rounds",
         [
-            ("    param W [D, D]\n    param U [D, D]\n    state", "    state"),
-            ("Cell(x [B, D])", "Cell(x [B, D], W, U [D, D])"),
-            ("    X -> Cell", "    param W, U [D, D]\n    X, W, U -> Cell"),
+            ("    param W [D, D]\n    x", "    x"),
+            ("Linear(x [B, D])", "Linear(x [B, D], W [D, D])"),
+            ("Cell(x [B, D])", "Cell(x [B, D], W [D, D])"),
+            ("    x -> Linear", "    x, W -> Linear"),
+            ("    X -> Cell", "    param W [D, D]\n    X, W -> Cell"),
         ],
     ),
     "a mean of the batch beside its rows": (

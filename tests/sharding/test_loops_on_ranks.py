@@ -228,6 +228,74 @@ def test_parameters_that_a_loop_gives_on_are_summed_once_for_all_rounds(text: st
     assert len(proof.floats.controls) == 2  # of W and of b
 
 
+OWN = """\
+dim B, S, D = 4
+mesh N_D = 2, N_T = 2
+
+op Next(h [.., D], x [.., D]; a [D]) = exp(-exp(a)) * h + x
+
+block Cell(x [B, D]) -> y [B, D] {
+    param a [D], W [D, D], c [D] frozen
+    state h [B, D]
+
+    h, x -> Next(a)                           : g
+    g -> •<=W -> ⊕<-BC(c) -> DO(0.5) -> tanh : y
+    next h = y
+}
+
+block Net(X [B, S, D]) -> Y [B, S, D] {
+    param V [D, D]
+
+    X -> •<=V -> Cell over S as one -> Cell over S reversed as other : Y
+}
+
+plan DP of Net {
+    X [B/N_D, S, D]
+}
+
+plan FSDP of Net {
+    X       [B/N_D, S, D]
+    one.W   [D, D/N_D] -> [D, D]
+    other.a [D/N_D] -> [D]
+}
+
+plan TP of Net {
+    V       [D, D/N_T]
+    one.a   [D/N_T]
+    one.W   [D/N_T, D]
+}
+"""
+OWN_SENDS = {  # forward and backward, calls of each kind
+    "DP": {("backward", "all_reduce"): 5},
+    "FSDP": {
+        ("forward", "all_gather"): 2,
+        ("backward", "all_reduce"): 3,
+        ("backward", "reduce_scatter"): 2,
+    },
+}
+
+
+@pytest.mark.parametrize("plan", OWN_SENDS)
+@pytest.mark.parametrize("kernels", [False, True])
+def test_parameters_of_a_cell_are_sent_once_for_all_rounds(plan: str, kernels: bool) -> None:
+    """Gradients are summed after the loop, and parts are gathered before it, each once."""
+    project = parse_project(OWN.encode())
+    proof = prove_ranks(project, "Net", plan, {}, 0, ["numpy", "torch"], kernels=kernels)
+    assert proof.passed
+    assert proof.floats is not None
+    sent = {(each.direction, each.kind): each.said[0] for each in proof.floats.sent}
+    assert sent == OWN_SENDS[plan]
+    assert {each.verdict for each in proof.floats.controls} == {"needed"}
+
+
+@pytest.mark.parametrize(("name", "block"), [("mamba", "Mamba"), ("mamba2", "Mamba2")])
+def test_a_selective_state_space_is_trained_on_parts_of_the_batch(name: str, block: str) -> None:
+    text = f"use {block} from {name}\nmesh N_D = 2\nplan DP of {block} {{ ids, t [B/N_D, S] }}\n"
+    project = parse_project(text.encode())
+    proof = prove_ranks(project, block, "DP", {"N_L": 1}, 0, exact=False)
+    assert proof.passed
+
+
 # ---- states that begin at a number ---------------------------------------------------------------
 
 LATER = """\

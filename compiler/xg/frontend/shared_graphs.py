@@ -11,6 +11,7 @@ from xg.ir.content import calling, content
 from xg.ir.graph import Graph, Program
 from xg.ir.recent import Recent
 from xg.passes.eliminate_dead import eliminate_dead
+from xg.passes.lend import lend
 from xg.passes.shard import (
     AddedSteps,
     Core,
@@ -153,7 +154,7 @@ class Checkable:
 
     @cached_property
     def _alive(self) -> SharedProgram:
-        return self.shared.of(eliminate_dead(self.program))
+        return self.shared.of(lend(eliminate_dead(self.program)))
 
     @property
     def typed(self) -> Program:
@@ -162,7 +163,7 @@ class Checkable:
 
     @property
     def alive(self) -> Program:
-        """The program without dead steps; shares graphs with others by key."""
+        """The program without dead steps, its loops given parameters; shares graphs by key."""
         return self._alive.program
 
     @cached_property

@@ -14,6 +14,7 @@ from xg.passes.drop_mesh import drop_mesh
 from xg.passes.eliminate_dead import eliminate_dead
 from xg.passes.fuse import fuse, group, ring
 from xg.passes.hoist import hoist
+from xg.passes.lend import lend
 from xg.passes.outline import outline
 from xg.passes.recomputation import recompute
 from xg.passes.reuse import reuse
@@ -31,6 +32,7 @@ ELIMINATE_DEAD: Final = Pass(
     "eliminate-dead", "leaves out steps and graphs that no output needs", eliminate_dead
 )
 PAD: Final = Pass("pad", "fills sizes with zeros that ranks cannot share, as a plan says", pad)
+LEND: Final = Pass("lend", "gives loops the parameters of what they call, once for all", lend)
 ANNOTATE: Final = Pass("annotate", "writes what a plan asks for on the values it reaches", annotate)
 RING: Final = Pass("ring", "lets keys and values go round ranks, where a plan says so", ring)
 PLACE: Final = Pass("place", "places every value on the mesh and inserts the collectives", place)
@@ -63,7 +65,7 @@ OUTLINE: Final = Pass("outline", "makes the entry a sequence of calls", outline)
 SINGLE: Final = (DROP_MESH, ELIMINATE_DEAD, DIFFERENTIATE)
 # One device with the operators that ranks have, to be compared where exp has no properties.
 SINGLE_AROUND: Final = (ELIMINATE_DEAD, ANNOTATE, RING, *SINGLE)
-PLACED: Final = (ELIMINATE_DEAD, PAD, ANNOTATE, RING, PLACE)
+PLACED: Final = (ELIMINATE_DEAD, PAD, LEND, ANNOTATE, RING, PLACE)
 AFTER_PLACE: Final = (DIFFERENTIATE, RECOMPUTE, CHECK, JOIN, LOCALIZE)
 RANK: Final = (*PLACED, *AFTER_PLACE)
 PARALLEL: Final = (NUMBER_MESH, *RANK)
@@ -74,7 +76,7 @@ STEP: Final = (ELIMINATE_DEAD, DIFFERENTIATE)  # what a decoder computes before 
 BLOCKS: Final = (OUTLINE, DIFFERENTIATE)  # what an `nn.Module` runs under autograd
 FUSED_BLOCKS: Final = (*BLOCKS, COLLECT, REUSE)
 EVERY_PASS: Final = (
-    *(DROP_MESH, NUMBER_MESH, ELIMINATE_DEAD, PAD, ANNOTATE, RING, PLACE),
+    *(DROP_MESH, NUMBER_MESH, ELIMINATE_DEAD, PAD, LEND, ANNOTATE, RING, PLACE),
     *(DIFFERENTIATE, RECOMPUTE, CHECK, JOIN, LOCALIZE, HOIST, FUSE, GROUP, SHARE, PREPARE),
     *(COLLECT, OUTLINE, REUSE),
 )
