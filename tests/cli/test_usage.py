@@ -11,6 +11,7 @@ from cli.conftest import DIAGRAMS, Xg
 import xg as package
 from xg.cli.command_list import COMMANDS
 from xg.cli.commands.check import EXAMPLE
+from xg.cli.quantities import length
 
 
 def test_help_lists_every_command(xg: Xg) -> None:
@@ -18,6 +19,11 @@ def test_help_lists_every_command(xg: Xg) -> None:
     assert said.code == 0
     assert all(f"\n  {name} " in said.out for name in COMMANDS)
     assert xg().code == 2
+
+
+def test_widths_are_in_points_whatever_their_unit() -> None:
+    for text in ("1in", "2.54cm", "25.4mm", "72pt"):
+        assert length(text) == pytest.approx(72)
 
 
 @pytest.mark.parametrize("name", COMMANDS)

@@ -62,6 +62,13 @@ def test_no_window_cuts_the_title_of_its_figure() -> None:
     assert all(float(one.split()[1]) >= bottom for one in windows)
 
 
+def test_a_section_has_the_title_of_its_block_or_its_name() -> None:
+    titled = GATED.replace("block Gated(", 'block Gated "A gate" (')
+    for text, title in ((GATED, "Gated"), (titled, "A gate")):
+        (section,) = of_project(parse_project(text.encode()), seed=0).sections
+        assert section.title == title
+
+
 def test_sizes_have_their_subscripts_and_names_of_files_none() -> None:
     text = html(page("cat_sleeps")).text
     assert "of cat_sleeps.xg at D = 5, D<sub>h</sub> = 3, S = 3, with" in text
