@@ -69,7 +69,7 @@ module.exports = grammar({
     // ---- statements of a block ------------------------------------------------------------------
 
     body: ($) => lines($, $.statement),
-    statement: ($) => choice($.params, $.states, $.next, $.dims, $.highlight, $.note, $.chain),
+    statement: ($) => choice($.params, $.states, $.next, $.dims, $.highlight, $.note, $.expect, $.chain),
     params: ($) => seq("param", list($.tensor)),
     states: ($) => seq("state", list($.tensor)),
     tensor: ($) => seq(field("name", $.name), optional($.shape), optional($.range), optional(seq("=", $.expression)), optional("frozen")),

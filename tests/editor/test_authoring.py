@@ -46,6 +46,7 @@ OFFERED = {
     "    state s [B] = zeros\n    next ": {"s"},
     "    highlight ": {"X", "W"},
     "    note ": {"X", "W"},
+    "    expect ": {"dX", "dW"},
     "    X -> S if ": {"act"},
     "    X -> S if act = ": {"ReLU", "tanh"},
     "    X -> S : H [B, ": {"B", "D"},

@@ -19,6 +19,7 @@ from xg.passes.infer import infer, infer_partly
 from xg.passes.infer.typed import TypedGraphs
 from xg.passes.resolve import Resolver, entry_block, resolve
 from xg.passes.resolve.errors import Refused, UnusedParam
+from xg.passes.resolve.meant_zeros import wrong_paths
 from xg.passes.resolve.resolved import ResolvedGraphs
 from xg.passes.resolve.units import Defined, Linker
 from xg.syntax import ast
@@ -120,6 +121,7 @@ class ProjectTyper:
             raise DiagnosticError.of(*unknown)
         typed, problems = infer_partly(resolved, self.memory.typed)
         problems = (*problems, *unknown)
+        problems = problems or tuple(wrong_paths(typed))
         if problems or unresolved:
             return typed, tuple(problem.diagnostic() for problem in problems)
         try:

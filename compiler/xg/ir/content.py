@@ -32,7 +32,7 @@ def content(graph: Graph) -> Hashable:
         tuple((name, numbers[value]) for name, value in graph.aliases),
         tuple((numbers[value], tuple(cuts.items())) for value, cuts in graph.layouts.items()),
         tuple((state.name, numbers[state.past], numbers[state.next]) for state in graph.states),
-        (graph.sizes.structure(), graph.mentions, graph.remarks),
+        (graph.sizes.structure(), graph.mentions, graph.remarks, graph.meant_zeros),
     )
 
 

@@ -8,7 +8,7 @@ with a count, so nothing grows with the number of layers.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Final, Literal
 
 from xg.diagnostics.lazy_dataclass import dataclass, field
 from xg.diagnostics.source import Span
@@ -45,6 +45,8 @@ class Value:
     declared: TensorType | None = None
     frozen: bool = False
 
+
+LAST_ROUND: Final = "last"  # of a repeat, in the path of a `MeantZero`
 
 Start = str | Scalar | tuple[Scalar, Scalar]
 
@@ -98,6 +100,21 @@ class Remark:
     is_node: bool
     text: str
     highlights: bool
+
+
+@dataclass(frozen=True, slots=True)
+class MeantZero:
+    """`expect dW = 0 "why"` in a block: the gradient of W is zero, whatever arrives.
+
+    `path` leads to W from the block, through calls as `layers.0.W`, `layers.last.W`. The claim is
+    about numbers, and `xg verify` proves it. `Backward.zeros` is about structure: nothing flows
+    there, so the compiler puts a zero in itself. The two may meet in one value; neither needs the
+    other, and no code depends on what a file expects.
+    """
+
+    path: str
+    text: str
+    span: Span
 
 
 @dataclass(frozen=True, slots=True)
@@ -205,7 +222,8 @@ class Graph:
     between. `mentions` are the dims in its text. `placement_requests` are the requested placements
     of values by mesh axis, `placements` the actual ones. `memory` is what a plan says about values
     by name, and about all of them: whether the backward pass computes them again. `file` is the
-    number of its file among those of the program. `remarks` are for figures. `unused` are the
+    number of its file among those of the program. `remarks` are for figures. `meant_zeros` are
+    the gradients that the file expects to be zero, which `xg verify` proves. `unused` are the
     parameters that no chain reads, of a graph that is refused. `reusable` are the values that the
     one step that reads them may write into.
     """
@@ -236,6 +254,7 @@ class Graph:
     memory: Mapping[str, Memory] = field(default_factory=dict[str, "Memory"])
     file: int = 0
     remarks: tuple[Remark, ...] = ()
+    meant_zeros: tuple[MeantZero, ...] = ()
     unused: tuple[Param, ...] = ()
     reusable: tuple[Value, ...] = ()
     _calls: list[tuple[Call, ...]] = field(default_factory=list["tuple[Call, ...]"], init=False)

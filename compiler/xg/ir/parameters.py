@@ -83,6 +83,11 @@ def moving_paths(program: Program) -> Counter[str]:
     return Counter(join(s.path, str(each.param.name)) for s in sites for each in moving(s.graph))
 
 
+def sites_with(program: Program, count: Callable[[Graph], int]) -> Iterator[CallSite]:
+    """List every place of the graphs that have something to `count`, callers first."""
+    return _sites(program, Graph.named_calls, count)
+
+
 def state_shapes(program: Program) -> Iterator[tuple[str, TensorType]]:
     """List every state with its path, in the sizes of the entry, each round by itself."""
     for site in _sites(program, lambda graph: graph.calls, lambda graph: len(graph.states)):

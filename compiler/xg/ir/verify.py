@@ -99,6 +99,7 @@ class _GraphRules:
         yield from self._results()
         yield from self._tables()
         yield from self._reuse()
+        yield from self._meant_zeros()
         if isinstance(self.graph, Backward):
             yield from self._links(self.graph)
 
@@ -213,6 +214,18 @@ class _GraphRules:
             for value in self.graph.reusable:
                 if refusal := known.refusal(value):
                     yield f"{_name(value)} is to be reused, but {refusal}"
+
+    def _meant_zeros(self) -> Iterator[str]:
+        """A gradient that is meant to be zero is that of a learned float of the graph, or below."""
+        graph = self.graph
+        own = {value.name: value for value in (*graph.inputs, *graph.param_values())}
+        heads = {call.path for call in graph.calls}
+        for each in graph.meant_zeros:
+            value = own.get(each.path)
+            if value is None and each.path.partition(".")[0] not in heads:
+                yield f"expects a zero gradient of {each.path}, which it does not have"
+            elif value and (value.frozen or (self.typed and not graph.types[value].is_float)):
+                yield f"expects a zero gradient of {each.path}, which has no gradient"
 
     def _links(self, backward: Backward) -> Iterator[str]:
         """A backward graph and the forward graph that it differentiates know each other."""

@@ -290,6 +290,7 @@ class Block(Syntax):
     states: tuple[State, ...]
     nexts: tuple[Binding, ...]
     remarks: tuple[Remark, ...]
+    expects: tuple[Expect, ...]
     chains: tuple[Chain, ...]
 
 
@@ -341,7 +342,10 @@ class Given(Syntax):
 
 @syntax
 class Expect(Syntax):
-    """`expect dW_1 = [[0.1]] ± 5e-5 "Step 8" wrong "a misprint"`: one claim of a document."""
+    """`expect dW_1 = [[0.1]] ± 5e-5 "Step 8" wrong "a misprint"`: one claim of a document.
+
+    In a block it is `expect dW = 0 "why"`: the gradient of W is meant to be zero.
+    """
 
     target: Path
     value: Expr

@@ -163,6 +163,7 @@ class ModuleBuilder(PlanBuilder):
             states=only(ast.State, statements),
             nexts=only(ast.Binding, statements),
             remarks=only(ast.Remark, statements),
+            expects=only(ast.Expect, statements),
             chains=only(ast.Chain, statements),
         )
 

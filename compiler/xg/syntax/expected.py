@@ -10,7 +10,7 @@ from xg.syntax.reader import Reader
 from xg.syntax.tokens import Token
 from xg_grammar import literals
 
-_STATEMENT = ("NAME", "LPAR", "DIM", "PARAM", "STATE", "NEXT", "HIGHLIGHT", "NOTE")
+_STATEMENT = ("NAME", "LPAR", "DIM", "PARAM", "STATE", "NEXT", "HIGHLIGHT", "NOTE", "EXPECT")
 # If the grammar's rule could begin here, the words say so, in place of the tokens that begin it.
 _RULES = (
     ("item", "a declaration such as `dim`, `op` or `block`", ()),

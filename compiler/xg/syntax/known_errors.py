@@ -262,8 +262,10 @@ def _product_of_parentheses(stop: Stop) -> Repair | None:
 def _statement_outside(stop: Stop) -> Repair | None:
     if "item" not in stop.reader.choices:
         return None
-    if stop.token.type in ("GIVEN", "EXPECT"):
+    if stop.token.type == "GIVEN":
         return Repair(errors.StatementOutside(stop.here, "an example"))
+    if stop.token.type == "EXPECT":
+        return Repair(errors.StatementOutside(stop.here, "an example or a block"))
     if stop.token.type in ("NAME", "LPAR", "PARAM", "STATE", "NEXT", "HIGHLIGHT", "NOTE"):
         return Repair(errors.StatementOutside(stop.here, "a block"))
     return None

@@ -17,7 +17,7 @@ from xg.syntax.known_python import is_value
 from xg.syntax.stop import Repair, Stop
 
 DECLARING: Final = {"BLOCK", "OP", "PARAM", "STATE"}
-_INSIDE: Final = ("param", "state", "next", "dim", "highlight", "note")
+_INSIDE: Final = ("param", "state", "next", "dim", "highlight", "note", "expect")
 _OUTSIDE: Final = ("edition", "use", "dim", "mesh", "option", "op", "block", "plan", "example")
 _ELSEWHERE: Final = {
     **dict.fromkeys(("parameter", "parameters", "weight", "weights", "tensor"), "param"),

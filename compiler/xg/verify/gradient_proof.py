@@ -6,17 +6,19 @@ on: at γ = 1 and β = 0 a gradient that confuses γ with γ² looks right.
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Final, NamedTuple
 
 import numpy as np
 
-from xg.diagnostics.lazy_dataclass import dataclass
+from xg.diagnostics.lazy_dataclass import dataclass, field
 from xg.driver import BACKENDS, Program, compile_project
 from xg.frontend.project import Project
 from xg.frontend.typed import Settings, dims_of
 from xg.ir.parameters import param_specs
 from xg.verify.domains import fitting_inputs
+from xg.verify.meant_zeros import ZeroProof, claim_of, expected_zeros, prove_zeros
 from xg.verify.proof_sizes import sizes_of_proof
 from xg.verify.reference import interpret
 from xg.verify.reference.interpret import Interpreter
@@ -43,13 +45,17 @@ class Reference:
 
 @dataclass(frozen=True)
 class GradientProof:
-    """The result for one block, its sizes, and its `domain` where inputs around 0 do not fit."""
+    """The result for one block, its sizes, and its `domain` where inputs around 0 do not fit.
+
+    `zeros` are the gradients that the file expects to be zero, by path.
+    """
 
     program: Program
     sizes: Mapping[str, int]
     gradients: gradcheck.Report
     references: Mapping[str, Reference]
     domain: str = ""
+    zeros: Mapping[str, ZeroProof] = field(default_factory=dict[str, ZeroProof])
 
     @property
     def passed(self) -> bool:
@@ -80,7 +86,8 @@ def prove(
     numbers = {name: n for name, n in sizes.items() if name in dims_of(project, block)}
     program = compile_project(project, block, {**settings, **numbers}).on_one_device
     params, inputs, domain = _drawn(program, seed)
-    report = _differences(program, seed, kernels=kernels)
+    zeros = prove_zeros(program.graphs, expected_zeros(program.graphs), _shared(program), seed)
+    report = _differences(program, zeros, seed, kernels=kernels)
     computed = _computed(program, params, inputs, seed)
     references: dict[str, Reference] = {
         backend: _compared(
@@ -88,7 +95,31 @@ def prove(
         )
         for backend in backends
     }
-    return GradientProof(program, sizes, report, references, domain)
+    report = _with_open_claims(report, zeros, computed.gradients)
+    return GradientProof(program, sizes, report, references, domain, zeros)
+
+
+def _with_open_claims(
+    report: gradcheck.Report, zeros: Mapping[str, ZeroProof], gradients: Arrays
+) -> gradcheck.Report:
+    """Fail the gradients that are expected to be zero without a proof, and show a value."""
+
+    def judged(row: gradcheck.Row) -> gradcheck.Row:
+        proof = zeros.get(row.name)
+        if proof is None or proof.proven_by:
+            return row
+        reason = f"{claim_of(row.name)} (line {proof.meant.span.line}) is not proven: "
+        value = gradients[row.name]
+        if row.verdict == "ok":
+            place = np.unravel_index(np.argmax(np.abs(value)), value.shape)
+            at = f" at {[int(each) for each in place]}" if place else ""
+            reason = f"{claim_of(row.name)} (line {proof.meant.span.line}) is false: "
+            reason += f"it is {value[place]:.6g}{at}"
+        else:
+            reason += proof.otherwise
+        return dataclasses.replace(row, verdict="failed", reason=reason)
+
+    return gradcheck.Report(tuple(map(judged, report.rows)), report.seed)
 
 
 def _drawn(program: Program, seed: int) -> tuple[Arrays, Arrays, str]:
@@ -109,30 +140,37 @@ def _whole(size: int | str | None) -> int | None:
     return size
 
 
-def _differences(program: Program, seed: int, *, kernels: bool) -> gradcheck.Report:
+def _differences(
+    program: Program, meant: Mapping[str, ZeroProof], seed: int, *, kernels: bool
+) -> gradcheck.Report:
     """The derived gradients against differences.
 
     One that is zero by chance, as behind a rectifier that lets nothing of this draw through, is
     compared at other draws: a gradient that is forgotten is zero there, too.
     """
-    report = _differences_at(program, seed, kernels=kernels)
+    report = _differences_at(program, meant, seed, kernels=kernels)
     for other in range(seed + 1, seed + OTHER_DRAWS + 1):
         missing = {row.name for row in report.rows if row.reason == gradcheck.UNEXPLAINED}
         if not missing:
             break
-        again = _differences_at(program, other, kernels=kernels)
+        again = _differences_at(program, meant, other, kernels=kernels)
         found = {row.name: row for row in again.rows if row.name in missing}
         report = gradcheck.Report(tuple(found.get(row.name, row) for row in report.rows), seed)
     return report
 
 
-def _differences_at(program: Program, seed: int, *, kernels: bool) -> gradcheck.Report:
+def _differences_at(
+    program: Program, meant: Mapping[str, ZeroProof], seed: int, *, kernels: bool
+) -> gradcheck.Report:
     """The same at one draw; reasons behind calls are looked for only where one is missing."""
     params, inputs, _ = _drawn(program, seed)
     module = program.on_arrays(kernels=kernels)
     if stops(program.graphs):
         module = StoppedModule.at(program.graphs, module, params, inputs, seed)
     zeros = dict(_zeros(program))
+    for name, proof in meant.items():
+        if proof.proven_by:
+            zeros[name] = f"{claim_of(name)}: meant, proven by {proof.proven_by}"
     while True:
         report = gradcheck.check_module(
             module,

@@ -89,3 +89,37 @@ def test_a_call_in_front_of_what_it_takes_is_renamed(name: str, at: str, count: 
     assert after.count("other_1") == count
     assert name not in after
     assert compiled(read_edited(path, Source(path.name, after), {})) == compiled(reading)
+
+
+ZERO = """\
+dim D = 3
+block Inner(x [D]) -> y [D] {
+    param W [D, D]
+    x -> stop -> •<=W -> ⊕<-x : y
+}
+block Outer(x [D]) -> y [D] {
+    param W [D, D]
+    expect dW = 0
+    expect inner.dW = 0
+    x -> •<=W -> Inner as inner : y
+}
+"""
+
+
+@pytest.mark.parametrize(
+    ("at", "line"),
+    [
+        ("param W", "expect inner.dother = 0"),
+        ("{\n    param W [D, D]\n    expect", "expect dother = 0"),
+    ],
+)
+def test_a_gradient_that_a_block_expects_is_renamed_with_its_parameter(at: str, line: str) -> None:
+    path = Path("zero.xg")
+    reading = read_edited(path, Source(path.name, ZERO), {})
+    assert reading.project is not None
+    names = Occurrences(reading, ProjectNames(reading.project))
+    found = names.at(reading.project.main, ZERO.index(at) + at.index("W"))
+    assert found is not None
+    text = rename(found, [names], "other", KnownFiles()).applied(path, ZERO)
+    assert text.count("other") == 3
+    assert line in text

@@ -228,10 +228,13 @@ def _wanted(project: Project, options: Namespace) -> Iterator[tuple[str | None, 
 
 
 def by_default(project: Project, settings: Settings) -> Iterator[tuple[str, Settings]]:
-    """The blocks to prove, callers first, without those already met in another one."""
+    """The blocks to prove, callers first, without those already met in another one.
+
+    One that expects a zero is proven by itself too: it claims that for whatever arrives.
+    """
     met: set[Span] = set()
     for block in reversed(project.main.blocks):
-        if block.span not in met or takes_own(block, settings):
+        if block.span not in met or takes_own(block, settings) or block.expects:
             name = block.name.name
             own = concerning(project, name, settings)
             graphs = compile_project(project, name, own).graphs

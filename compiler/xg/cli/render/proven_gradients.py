@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from xg.frontend.typed import Settings
     from xg.ir.graph import Program
     from xg.verify.gradient_proof import GradientProof, Reference
+    from xg.verify.meant_zeros import ZeroProof
     from xg.verify.rank_comparison import RankAgreement
 
 
@@ -67,6 +68,18 @@ def summary(proofs: Sequence[GradientProof], passed: bool) -> str:
     return words + ("all proven" if passed else f"{counted(failed, 'block')} FAILED")
 
 
+def _zero_data(path: str, zero: ZeroProof) -> Mapping[str, object]:
+    """A gradient that the file expects to be zero."""
+    return {
+        "name": path,
+        "line": zero.meant.span.line,
+        "text": zero.meant.text,
+        "passed": bool(zero.proven_by),
+        "proven_by": zero.proven_by,
+        "otherwise": zero.otherwise,
+    }
+
+
 def as_data(file: str, settings: Settings, proof: GradientProof) -> Mapping[str, object]:
     """The same as data."""
     return {
@@ -78,6 +91,7 @@ def as_data(file: str, settings: Settings, proof: GradientProof) -> Mapping[str,
         "seed": proof.gradients.seed,
         "passed": proof.passed,
         "gradients": as_json(proof.gradients)["gradients"],
+        "zeros": [_zero_data(path, zero) for path, zero in proof.zeros.items()],
         "references": {
             backend: {"error": data_of(reference.error), "first_difference": reference.first}
             for backend, reference in proof.references.items()

@@ -18,11 +18,12 @@ from xg.editor.meaning.completion import (
     ranked,
     word_of_language,
 )
-from xg.editor.meaning.declared import Kind, ProjectNames
+from xg.editor.meaning.declared import Declaration, Kind, ProjectNames
 from xg.editor.meaning.in_reach import InReach, declared, named, spelled
 from xg.editor.meaning.paragraphs import fence
 from xg.editor.meaning.tokens_before import declaring_word, name_behind, node_before, path_before
 from xg.frontend.project import Project, library_names
+from xg.ir.graph import LAST_ROUND
 from xg.ir.op import Op
 from xg.ir.plan import SCHEDULES
 from xg.ir.signature import attaching, signature
@@ -155,6 +156,9 @@ class _Completer:
         if self.item and self.item.type == "EXAMPLE" and self.last in ("GIVEN", "EXPECT", "DOT"):
             yield from self._targets()
             return
+        if self.item and self.item.type == "BLOCK" and self._expects():
+            yield from self._gradients()
+            return
         if self.item and self.item.type == "OP":
             yield from self._operands()
         yield from map(word_of_language, self._starts())
@@ -285,6 +289,29 @@ class _Completer:
         name = name_behind(self.place.before, self.item, ("OF",))
         return self.names.block(self.module, name) if name else self.block
 
+    def _expects(self) -> bool:
+        """Whether a line of a block begins with `expect` and its path goes on here."""
+        before = [token.type for token in self.place.before]
+        path = len(path_before(self.place.before)) * 2
+        return before[len(before) - path - 1 :][:1] == ["EXPECT"]
+
+    def _gradients(self) -> Iterator[Completion]:
+        """The gradients that a block can expect to be zero, and the calls that have others."""
+        inside: ast.Block | None = self.block
+        for segment in path_before(self.place.before):
+            if inside and not segment.isdigit() and segment != LAST_ROUND:
+                inside = self.names.called(self.names.inside(inside).calls.get(segment))
+        if inside is None:
+            return
+        known = self.names.inside(inside)
+        kinds = ("input", "parameter") if inside is self.block else ("parameter",)
+        for declaration in known.values.values():
+            if declaration.kind in kinds and _learns(declaration):
+                yield Completion(f"d{spelled(declaration)}", "edge", "gradient")
+        for call in known.calls.values():
+            if self.names.called(call) is not None:
+                yield Completion(spelled(call), "call")
+
     def _targets(self) -> Iterator[Completion]:
         """The values and calls that a line of a plan or a claim of a document can be about."""
         inside: ast.Block | None = self.of
@@ -305,6 +332,12 @@ class _Completer:
         for call in known.calls.values():
             if self.names.called(call) is not None:
                 yield Completion(spelled(call), "call")
+
+
+def _learns(declaration: Declaration) -> bool:
+    """Whether a value is an input or a parameter that has a gradient."""
+    tree = declaration.tree
+    return isinstance(tree, ast.Port | ast.Param) and tree.range is None and tree.frozen is None
 
 
 def _of_language(op: Op) -> Completion:

@@ -208,8 +208,9 @@ class _Finder:
 
     def _from_outside(self, path: ast.Path, position: int) -> Declaration | None:
         """A value of the block that a plan or an example is of; `dW` is the gradient of W."""
-        owner = next(tree for tree in self.around if isinstance(tree, ast.Plan | ast.Example))
-        block = self.names.block(self.module, owner.block.name)
+        owners = (tree for tree in self.around if isinstance(tree, ast.Plan | ast.Example))
+        owner = next(owners, None)  # none of a line in the block itself
+        block = self.names.block(self.module, owner.block.name) if owner else self.block
         return self._in_block(block, path, position) if block else None
 
     def _in_block(self, block: ast.Block, path: ast.Path, position: int) -> Declaration | None:

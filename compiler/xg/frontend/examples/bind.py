@@ -154,7 +154,8 @@ def _claim(program: Program, fit: Fit, expect: ast.Expect) -> Claim:
     printed = read(expect.value)
     # Of integers any number can be claimed: it is false, not an error.
     type_ = TensorType(about.type.shape)
-    problems = tuple(fit.problems(Taken(about.name, type_, about.spelled), printed))
+    zero = about.gradient and not any(printed.values)
+    problems = tuple(fit.problems(Taken(about.name, type_, about.spelled), printed, zero=zero))
     if problems:
         raise Refused(*problems)
     return Claim(

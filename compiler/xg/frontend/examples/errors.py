@@ -109,6 +109,11 @@ class WrongShape(ProblemAt):
     wanted: tuple[int, ...] | None
     found: tuple[int, ...]
     because: Span | None
+    zero: bool = False  # a bare 0, claimed of a whole gradient
+
+    def helps(self) -> tuple[str, ...]:
+        zeros = f"print its zeros, or write `expect {self.name} = 0` in the block: it is proven"
+        return (f"{zeros} to be zero for all numbers",) if self.zero else ()
 
     @property
     def sizes(self) -> str:

@@ -65,14 +65,22 @@ class Fit:
                 for dim in each.type.shape:
                     self.brought.setdefault(dim.name or "", numbers.span)
 
-    def problems(self, of: Taken, found: Numbers) -> Iterator[Problem]:
-        """The errors in a printed array."""
+    def problems(self, of: Taken, found: Numbers, *, zero: bool = False) -> Iterator[Problem]:
+        """The errors in a printed array, which is a gradient of `zero`."""
         axes = of.type.shape
         is_known = all(name in self.sizes for dim in axes for name in dim.symbols())
         expected_shape = tuple(dim.evaluate(self.sizes) for dim in axes) if is_known else None
         if len(found.shape) != len(axes) or expected_shape not in (None, found.shape):
             because = self._because(axes, found.shape)
-            yield WrongShape(found.span, of.name, of.written, expected_shape, found.shape, because)
+            yield WrongShape(
+                found.span,
+                of.name,
+                of.written,
+                expected_shape,
+                found.shape,
+                because,
+                zero=zero and not found.shape,
+            )
         elif of.type.range is not None:
             below = of.type.range.evaluate(self.sizes)
             for item in found.items:

@@ -10,7 +10,7 @@ from xg.diagnostics.diagnostic import Problem
 from xg.diagnostics.lazy_dataclass import dataclass, field, replace
 from xg.diagnostics.similar import SLIP, similar
 from xg.diagnostics.source import Span
-from xg.ir.graph import Apply, Graph, Param, Remark, Value
+from xg.ir.graph import Apply, Graph, MeantZero, Param, Remark, Value
 from xg.ir.scalar import as_scalar, size
 from xg.ir.tensor import TensorType
 from xg.passes.resolve.chains import read_statement
@@ -24,6 +24,7 @@ from xg.passes.resolve.errors import (
 )
 from xg.passes.resolve.instance import Request
 from xg.passes.resolve.lookups import Lookups
+from xg.passes.resolve.meant_zeros import meant_zeros
 from xg.passes.resolve.mentions import Mentions
 from xg.passes.resolve.remarks import remarks
 from xg.passes.resolve.scope import BlockScope
@@ -71,13 +72,14 @@ class _BlockResolver:
         pasts = self._declare_states()
         self._read_chains()
         marked = self._remarks()
+        zeros = self._meant_zeros()
         self._find_unfinished()
         if self.problems:
             problems = [p for refused in self.problems for p in refused.problems]
             explained = any(isinstance(problem, UNKNOWN) for problem in problems)
             unused = [] if explained else self._unused()
             raise Incomplete(self._rest(inputs), *told_once(problems), *unused)
-        graph = self._whole(inputs, pasts, marked)
+        graph = replace(self._whole(inputs, pasts, marked), meant_zeros=zeros)
         if unused := self._unused():
             names = {problem.name for problem in unused}
             spare = tuple(param for name, param in self.params.items() if name in names)
@@ -167,6 +169,13 @@ class _BlockResolver:
     def _remarks(self) -> tuple[Remark, ...]:
         try:
             return tuple(remarks(self.scope))
+        except Refused as refused:
+            self.problems.append(refused.with_traceback(None))
+            return ()
+
+    def _meant_zeros(self) -> tuple[MeantZero, ...]:
+        try:
+            return tuple(meant_zeros(self.scope))
         except Refused as refused:
             self.problems.append(refused.with_traceback(None))
             return ()

@@ -110,6 +110,41 @@ class MarkedTwice(ProblemAt):
     name: str
 
 
+class NoGradientHere(ProblemAt):
+    """A gradient that a block expects to be zero, and does not have."""
+
+    code = "XG0273"
+    title = "{block} has no gradient {name}: {because}"
+    name: str
+    block: str
+    because: str
+    known: tuple[str, ...]
+
+    def helps(self) -> tuple[str, ...]:
+        listed = f"it has {', '.join(self.known)}" if self.known else ""
+        return nearest(self.name, self.known) or ((listed,) if listed else ())
+
+
+class OtherThanZero(ProblemAt):
+    """A line of a block that expects something other than a gradient of zero."""
+
+    code = "XG0274"
+    title = "a block only expects a gradient to be zero"
+    fix = "write `expect {name} = 0`, or claim other numbers in an `example` of the block"
+    name: str
+
+
+class ZeroTwice(ProblemAt):
+    """A gradient that a block expects to be zero twice."""
+
+    code = "XG0275"
+    title = "{name} is expected twice"
+    label = "again here"
+    also = (("first", "first here"),)
+    name: str
+    first: Span
+
+
 class UnknownOperator(ProblemAt):
     """A node that is neither operator nor block nor option."""
 
