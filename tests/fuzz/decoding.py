@@ -94,7 +94,8 @@ def _differences(
 
 def _ends(length: int, random: Random) -> list[int]:
     """The ends of pieces, the first one of them short."""
-    inner = random.sample(range(1, length), min(length - 1, random.choice((1, 1, 2))))
+    count = max(0, min(length - 1, random.choice((1, 1, 2))))
+    inner = random.sample(range(1, length), count)
     return [*sorted(inner), length]
 
 

@@ -305,6 +305,8 @@ class EdgeCase:
                 if x.dtype.kind == "f" and str(have.dtype) not in (dtype, "float32"):
                     return f"{name} is {have.dtype}"
             whole = {name: np.asarray(found[name]) - x for name, x in wanted.items()}
+            if dtype == "float16" and not np.isfinite(_norm(whole)):
+                continue  # cubes of integers pass its largest number
             if not _norm(whole) <= NARROW[dtype] * (_norm(wanted) + 1):
                 return f"far off:\n{found}\nnot\n{wanted}"
         return ""
