@@ -151,7 +151,6 @@ def test_a_sabotaged_forward_differs_from_the_interpreter(
     real = driver.load
 
     def sabotaged(source: str, name: str) -> ModuleType:
-        assert "X @ W" in source
         return real(source.replace("X @ W", "(1 + 1e-8) * X @ W"), name)
 
     monkeypatch.setattr(driver, "load", sabotaged)

@@ -12,7 +12,6 @@ from typing import Any, Protocol, cast
 import numpy as np
 from fuzz.decoding import step_failures
 from fuzz.edge_programs import Edge, generate, mentions, smaller
-from fuzz.edge_witness import autograd
 from fuzz.hunt import failure
 from fuzz.plans import prove_text
 from fuzz.proof import Array, Arrays, Failure, compiled
@@ -25,6 +24,7 @@ from xg.ir.graph import Program
 from xg.passes.pipelines import BLOCKS, FUSED, FUSED_BLOCKS
 from xg.passes.runner import run
 from xg.syntax.parse import parse
+from xg.verify.edges.witness import autograd
 from xg.verify.reference.bind_sizes import bind_sizes
 from xg.verify.reference.evaluate import Stopped
 from xg.verify.reference.interpret import Interpreter, initial
@@ -156,7 +156,7 @@ class _Model:
         return self._both(params, saved, d_outputs)[1]
 
     def _both(self, params: Arrays, inputs: Arrays, cotangents: Arrays) -> tuple[Arrays, Arrays]:
-        from fuzz.model import model_gradients  # torch, as in `fuzz.proof`
+        from xg.verify.edges.autograd_model import model_gradients  # torch, as in `fuzz.proof`
 
         return model_gradients(self.module, self.sizes, params, inputs, cotangents, 0)
 

@@ -160,7 +160,9 @@ def _no_file(use: ast.Use) -> ast.Module:
 
 def check_model(case: Case) -> None:
     """The `torch.nn.Module` gives, under autograd, what the functions give."""
-    from fuzz.model import model_gradients  # torch, which a process for `fuzz.again` does without
+    from xg.verify.edges.autograd_model import (
+        model_gradients,
+    )  # torch, which a process for `fuzz.again` does without
 
     assert isinstance(case.module, OnArrays)
     expected, saved = case.module.forward(case.params, case.inputs, seed=DROPOUT)
@@ -173,6 +175,19 @@ def check_model(case: Case) -> None:
         if not np.allclose(outputs[name], value, CLOSE, CLOSE):
             raise Failure("model value", f"{name} is {outputs[name]}, not {value}")
     case.compare(gradients, derived)
+
+
+def draw_inputs(program: Program, sizes: Mapping[str, int], random: np.random.Generator) -> Arrays:
+    """Random floats, and integers within their ranges."""
+    inputs: Arrays = {}
+    for value in program.main.inputs:
+        type_ = program.main.types[value]
+        shape = tuple(dim.evaluate(sizes) for dim in type_.shape)
+        if type_.range is None:
+            inputs[str(value.name)] = random.standard_normal(shape)
+        else:
+            inputs[str(value.name)] = random.integers(0, type_.range.evaluate(sizes), shape)
+    return inputs
 
 
 @dataclass(frozen=True)
@@ -195,14 +210,7 @@ class Case:
         random = np.random.default_rng(seed)
         graph = program.main
         sizes = graph.sizes.bind(numbers)
-        inputs: Arrays = {}
-        for value in graph.inputs:
-            type_ = graph.types[value]
-            shape = tuple(dim.evaluate(sizes) for dim in type_.shape)
-            if type_.range is None:
-                inputs[str(value.name)] = random.standard_normal(shape)
-            else:
-                inputs[str(value.name)] = random.integers(0, type_.range.evaluate(sizes), shape)
+        inputs = draw_inputs(program, sizes, random)
         counted = replace(program, numbers=numbers)
         statistics = frozen_paths(counted)  # variances among them
         params = {n: abs(x) if n in statistics else x for n, x in initial(counted, seed).items()}

@@ -9,7 +9,6 @@ from typing import cast
 import numpy as np
 import pytest
 import torch
-from fuzz import edge_witness
 from fuzz.edge_programs import Edge, generate, smaller
 from fuzz.edge_proof import Array, Arrays, EdgeCase, Failure, Form, edge_failure, prove_edges
 from fuzz.hunt import failure
@@ -23,6 +22,7 @@ from xg.diagnostics.source import Source
 from xg.ir.prim import Expr
 from xg.ops import table
 from xg.syntax.parse import parse
+from xg.verify.edges import witness as edge_witness
 
 DAILY = range(200 if THOROUGH else 12)
 KINDS_OF_EDGES = {

@@ -9,7 +9,6 @@ import numpy as np
 import pytest
 import torch
 from codegen.emitted.test_second_derivatives import assert_equal, model_run, second_derivatives
-from fuzz.model import model_gradients
 from numpy.typing import NDArray
 from saved import arrays_in
 from tier import THOROUGH
@@ -18,6 +17,7 @@ import xg
 from xg.cli import main
 from xg.codegen.backend import backends
 from xg.cost.cost import cost
+from xg.verify.edges.autograd_model import model_gradients
 
 Arrays = dict[str, NDArray[Any]]
 GRU = Path(__file__).parents[2] / "diagrams/examples/gru.xg"

@@ -11,7 +11,7 @@ COMMANDS = {
     "fmt": "lay files out in the one canonical way",
     "run": "run a diagram on arrays from files",
     "weights": "read a published checkpoint for a diagram, or write one",
-    "verify": "prove the gradients by finite differences, and the code by the interpreter",
+    "verify": "prove gradients by differences, and code by the interpreter, at the edges too",
     "explain": "write a diagram with numbers as a page: every step worked, forward and backward",
     "cost": "count parameters, FLOPs, memory and communication; --plan '*' compares all plans",
     "plan": "search the quickest plan for so many ranks with so much memory",

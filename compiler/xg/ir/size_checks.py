@@ -32,11 +32,16 @@ TRIED_AT_MOST = 4_097
 
 
 def check_numbers(
-    program: Program, places: Places, fine: Recent[NumberedKey, Graph] | None = None
+    program: Program,
+    places: Places,
+    fine: Recent[NumberedKey, Graph] | None = None,
+    *,
+    least: int = 1,
 ) -> None:
     """Raise DiagnosticError with every size of a program that cannot have its number.
 
-    Graphs of `fine` were checked with these numbers before; those that are fine now are added.
+    Graphs of `fine` were checked with these numbers before; those that are fine now are added. An
+    axis has `least` positions or more: arrays may have none, but a file never says so.
     """
     problems: dict[tuple[str, str], Problem] = {}
     all_numbers = program.all_numbers
@@ -45,7 +50,7 @@ def check_numbers(
         key = id(graph), frozenset(numbers.items())
         if fine is not None and fine.get(key):
             continue
-        wrong = list(_problems(graph, numbers, places))
+        wrong = list(_problems(graph, numbers, places, least))
         wrong = [_advised(each, program, graph, symbols, numbers) for each in wrong]
         if fine is not None and not wrong:
             fine.put(key, graph)
@@ -73,19 +78,19 @@ def value_of(dim: Dim, numbers: Numbers) -> int | None:
         return None
 
 
-def _problems(graph: Graph, numbers: Numbers, places: Places) -> Iterator[Problem]:
+def _problems(graph: Graph, numbers: Numbers, places: Places, least: int) -> Iterator[Problem]:
     for dim, span in axes_of(graph, numbers=True).items():
         if not all(name in numbers for name in dim.symbols()):
             continue
         value = value_of(dim, numbers)
-        if value is not None and 1 <= value <= DimSize.maximum:
+        if value is not None and least <= value <= DimSize.maximum:
             continue
         folded = graph.sizes.fold(dim)
         where = places.get(folded.name or "", span)
         if value is None:
             yield _not_whole(graph, dim, numbers, where)
-        elif value < 1:
-            yield TooShort(where, str(folded), value, 1)
+        elif value < least:
+            yield TooShort(where, str(folded), value, least)
         else:
             yield DimSize(where, value)
     yield from _not_so_often(graph, numbers, places)

@@ -18,6 +18,7 @@ from xg.frontend.project import Project
 from xg.frontend.typed import Settings, dims_of
 from xg.ir.parameters import param_specs
 from xg.verify.domains import fitting_inputs
+from xg.verify.edges.proof import EdgeProof, try_edges
 from xg.verify.meant_zeros import ZeroProof, claim_of, expected_zeros, prove_zeros
 from xg.verify.proof_sizes import sizes_of_proof
 from xg.verify.reference import interpret
@@ -48,6 +49,7 @@ class GradientProof:
     """The result for one block, its sizes, and its `domain` where inputs around 0 do not fit.
 
     `zeros` are the gradients that the file expects to be zero, by path.
+    `edges` are None if they were not asked for.
     """
 
     program: Program
@@ -56,12 +58,14 @@ class GradientProof:
     references: Mapping[str, Reference]
     domain: str = ""
     zeros: Mapping[str, ZeroProof] = field(default_factory=dict[str, ZeroProof])
+    edges: EdgeProof | None = None
 
     @property
     def passed(self) -> bool:
         """Whether every gradient agrees, and the code of every backend with the interpreter."""
         agree = all(reference.first is None for reference in self.references.values())
-        return self.gradients.passed and agree
+        edges = self.edges is None or self.edges.passed
+        return self.gradients.passed and agree and edges
 
 
 def prove(
@@ -72,10 +76,12 @@ def prove(
     backends: Sequence[str] = BACKENDS[:1],
     *,
     kernels: bool = False,
+    edges: bool = False,
 ) -> GradientProof:
     """Prove one block of a file; raises DiagnosticError, and RunError for a NaN.
 
-    With `kernels` the code compared with differences and interpreter is the fused one.
+    With `kernels` the code compared with differences and interpreter is the fused one. With `edges`
+    both are tried at ties, zeros and short axes, and in narrow types.
     """
     compiled = compile_project(project, block, settings)
     draft = compiled.on_one_device
@@ -96,7 +102,9 @@ def prove(
         for backend in backends
     }
     report = _with_open_claims(report, zeros, computed.gradients)
-    return GradientProof(program, sizes, report, references, domain, zeros)
+    fixed = draft.graphs.main.sizes.defaults
+    tried = try_edges(program, sizes, fixed, seed, backends, domain) if edges else None
+    return GradientProof(program, sizes, report, references, domain, zeros, tried)
 
 
 def _with_open_claims(

@@ -96,7 +96,8 @@ def _gradients(options: Namespace, console: Console, kinds: Sequence[str]) -> _K
         project = open_project(file)
         for block, settings in _wanted(project, options):
             console.working(f"{doing}, {block}" if block else doing)
-            proof = prove(project, block, settings, options.seed, backends, kernels=options.kernels)
+            given = project, block, settings, options.seed, backends
+            proof = prove(*given, kernels=options.kernels, edges=True)
             proven.append((file, settings, proof))
             if not options.json:
                 console.judge_all([*proven_gradients.lines(*proven[-1]), ""])

@@ -20,7 +20,8 @@ def add_arguments(parser: ArgumentParser) -> None:
         "--against",
         type=OneOrMore(KINDS),
         metavar="KIND,...",
-        help=f"fd (finite differences), {', '.join(OTHERS)} (that code too), single (ranks against "
+        help=f"fd (finite differences), {', '.join(OTHERS)} (that code too, also at "
+        "ties, zeros, lengths 0 and 1, and in narrow types), single (ranks against "
         "one device, under --plan or every plan of the file, and each collective taken away once), "
         "exact (the same over integers modulo primes), document (the claims of the file's "
         "examples); default: fd, with --plan single,exact, with --on processes single",

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
+from xg.cli.render import proven_edges
 from xg.cli.render.amounts import data_of
 from xg.codegen.backend import backends
 from xg.diagnostics.counted import counted
@@ -32,6 +33,8 @@ def lines(file: str, settings: Settings, proof: GradientProof) -> Iterator[str]:
     yield table(proof.gradients).rstrip()
     for backend, reference in proof.references.items():
         yield f"{backends()[backend].title} code and interpreter {agreement_said(reference)}"
+    if proof.edges is not None:
+        yield from proven_edges.lines(file, settings, proof.edges, main.block, proof.gradients.seed)
 
 
 def agreement_said(found: Reference | RankAgreement) -> str:
@@ -96,4 +99,5 @@ def as_data(file: str, settings: Settings, proof: GradientProof) -> Mapping[str,
             backend: {"error": data_of(reference.error), "first_difference": reference.first}
             for backend, reference in proof.references.items()
         },
+        "edges": proof.edges and proven_edges.as_data(proof.edges),
     }

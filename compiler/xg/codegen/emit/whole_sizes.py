@@ -48,6 +48,14 @@ class WholeSizes:
         found = dict.fromkeys(fraction for dim in open_ for fraction in _fractions(dim))
         fractions = [each for each in found if not known >= {*each.symbols()}]
         parts = {*main.sizes.mesh, *program.lengths}  # a rank may have nothing but pads
+        # A fused operator may cut S - 1 positions inside, of which there may be none.
+        shown = {
+            graph.sizes.expand(dim).substitute(symbols)
+            for graph, symbols in instances(program)
+            for type_ in graph.types.values()
+            for dim in type_.shape
+        }
+        open_ = [dim for dim in open_ if dim in shown]
         taken = [dim for dim in open_ if _takes(dim) and parts.isdisjoint(dim.symbols())]
         # An axis of N + k - 1 says how large N is: of one that is too short, 0 or less.
         sums = {name for dim in axes if len(dim.terms) > 1 for name in dim.symbols()}

@@ -41,7 +41,7 @@ def parameter_draws(program: Program) -> dict[str, Draw]:
             graph.sizes.expand(dim).substitute(symbols).evaluate(numbers)
             for dim in param.type.shape
         )
-        fan = shape[-2] if len(shape) > 1 else 4
+        fan = max(shape[-2], 1) if len(shape) > 1 else 4
         draws[path] = Draw(path, shape, fan**-0.5, 1.0 if param.start == "ones" else 0.0)
     return draws
 

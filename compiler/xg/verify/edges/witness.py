@@ -1,7 +1,8 @@
 """A witness that shares nothing with the compiler's derivatives: the forward graph in torch.
 
 It walks the typed graph primitive by primitive in torch's own functions, and autograd does the
-rest. No backward graph, no interpreter and no generated code take part.
+rest. No backward graph, no interpreter and no generated code take part. Dropout is off. Needs
+torch.
 """
 # pyright: reportUnknownMemberType=false, reportUnknownVariableType=false
 # pyright: reportUnknownArgumentType=false, reportUnknownLambdaType=false
@@ -34,7 +35,7 @@ def autograd(
     leaves = {name: torch.tensor(array) for name, array in {**params, **inputs}.items()}
     floats = {n: x.requires_grad_() for n, x in leaves.items() if x.is_floating_point()}
     graph = program.main
-    walk = _Walk(program, {name: leaves[name] for name in params})
+    walk = _TorchWalk(program, {name: leaves[name] for name in params})
     results = walk.run(graph, "", sizes, [leaves[str(value.name)] for value in graph.inputs])
     outputs = dict(zip(graph.output_names, results, strict=True))
     terms = [(outputs[name] * torch.tensor(c)).sum() for name, c in cotangents.items()]
@@ -48,7 +49,7 @@ def autograd(
     )
 
 
-class _Walk:
+class _TorchWalk:
     """One run of a program on torch tensors."""
 
     def __init__(self, program: Program, params: Mapping[str, Tensor]) -> None:

@@ -1,0 +1,259 @@
+"""Try the edges of a program: every form of its code at each of them, against the interpreter."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import Final, cast
+
+from xg.codegen.backend import FLOATS, backends, named
+from xg.diagnostics.lazy_dataclass import dataclass, field, replace
+from xg.driver import Program
+from xg.ir.graph import Apply
+from xg.ir.graph import Program as Graphs
+from xg.ir.prim import RANDOM
+from xg.verify.domains import DOMAINS, refuse_nan
+from xg.verify.edges.forms import Form, forms_of, integer_types
+from xg.verify.edges.lengths import free_axes, refusal, short
+from xg.verify.edges.point import Mismatch, Point
+from xg.verify.reference import interpret
+from xg.verify.reference import random_inputs as invented
+from xg.verify.reference.bind_sizes import bind_sizes
+from xg_runtime.errors import RunError
+from xg_runtime.module import Arrays
+
+NARROW: Final = tuple(name for name in FLOATS if name != "float64")
+DRAWS: Final = 3  # few numbers may meet at no kink, or all be stopped by a rectifier
+JIT: Final = "jit"
+COMPILED: Final = "jax"  # the library that compiles a module again for each shape and type
+
+
+@dataclass(frozen=True)
+class Disagreement:
+    """A form that is wrong at an edge, with the numbers of the sizes there."""
+
+    edge: str
+    form: str
+    sizes: Mapping[str, int]
+    mismatch: Mismatch
+
+
+@dataclass(frozen=True)
+class EdgeProof:
+    """The edges that were tried, in which forms, and those that were not, with the reasons."""
+
+    tried: tuple[str, ...]
+    backends: tuple[str, ...]
+    forms: tuple[str, ...]
+    left_out: Mapping[str, str]
+    disagreements: tuple[Disagreement, ...] = ()
+
+    @property
+    def passed(self) -> bool:
+        """Whether every form agrees at every edge."""
+        return not self.disagreements
+
+
+@dataclass(slots=True)
+class _Trial:
+    """The edges of a program as they are tried."""
+
+    forms: Sequence[Form]
+    tried: dict[str, None] = field(default_factory=dict[str, None])
+    left_out: dict[str, str] = field(default_factory=dict[str, str])
+    wrong: dict[tuple[str, str], Disagreement] = field(
+        default_factory=dict[tuple[str, str], Disagreement]
+    )
+
+    def hold(self, point: Point, forms: Iterable[Form] | None = None) -> None:
+        """Check forms at a point at which the program has values."""
+        if not self.has_values(point):
+            return
+        for form in self.forms if forms is None else forms:
+            if form.has(point.dtype):
+                self.note(point, form.name, self.mismatch(point, form))
+
+    def has_values(self, point: Point) -> bool:
+        """Whether the interpreter gives numbers at a point; if not, the edge is left out."""
+        try:
+            undefined = point.undefined
+            gradient = None if undefined else point.undefined_gradient
+        except (ArithmeticError, LookupError, ValueError) as error:
+            self.note(point, "the interpreter", Mismatch("", f"stops: {_said(error)}"))
+            return False
+        if undefined is not None:
+            self.left_out[point.edge] = _why_undefined(point, undefined)
+            return False
+        if gradient is not None:
+            self.left_out[f"d{gradient} at {point.edge}"] = "it is not finite there"
+        self.tried[point.edge] = None
+        return True
+
+    def mismatch(self, point: Point, form: Form) -> Mismatch | None:
+        """How a form differs at a point."""
+        try:
+            return point.check(form.passes(point))
+        except Exception as error:  # whatever wrong code does
+            return Mismatch("", f"stops: {_said(error)}")
+
+    def note(self, point: Point, form: str, mismatch: Mismatch | None) -> None:
+        """Keep the first difference of a form at an edge."""
+        if mismatch is not None:
+            sizes = dict(sorted(point.program.all_numbers.items()))
+            found = Disagreement(point.edge, form, sizes, mismatch)
+            self.wrong.setdefault((point.edge, form), found)
+
+
+def try_edges(
+    program: Program,
+    sizes: Mapping[str, int],
+    fixed: Iterable[str],
+    seed: int,
+    backends: Sequence[str],
+    domain: str = "",
+) -> EdgeProof:
+    """Try the edges of a program whose sizes have numbers; `fixed` are those of file and settings.
+
+    `domain` is that of the proof: where a logarithm needs inputs above 0 ties are above 0 too.
+    """
+    trial = _Trial(tuple(forms_of(program, backends)))
+    graphs = replace(program.graphs, numbers={**program.graphs.numbers, **sizes})
+    base = point_at(graphs, seed, domain)
+    for number in range(DRAWS):
+        trial.hold(_within(base.tied(number), domain))
+    trial.hold(base.zeros())
+    _try_witness(trial, base)
+    _try_lengths(trial, base, sizes, free_axes(graphs, fixed), domain)
+    _try_integers(trial, base)
+    _try_floats(trial, base, domain)
+    if any(form.backend.name == COMPILED for form in trial.forms):
+        trial.tried[JIT] = None
+    others = list(_others(backends))
+    if others:
+        trial.left_out[_listed(others)] = f"add --against {','.join(others)}"
+    return EdgeProof(
+        tuple(trial.tried),
+        tuple(backends),
+        tuple(form.name for form in trial.forms),
+        trial.left_out,
+        tuple(trial.wrong.values()),
+    )
+
+
+def point_at(program: Graphs, seed: int, domain: str = "", edge: str = "") -> Point:
+    """Numbers in general position; every size of the program has a number."""
+    params, inputs = interpret.initial(program, seed), invented.inputs(program, seed)
+    return _within(Point(edge, program, params, inputs, seed, seed), domain)
+
+
+def _within(point: Point, domain: str) -> Point:
+    """A point with inputs in a domain, which leaves what is equal equal."""
+    moved = {n: DOMAINS[domain](x) if x.dtype.kind == "f" else x for n, x in point.inputs.items()}
+    return replace(point, inputs=moved)
+
+
+def _try_witness(trial: _Trial, base: Point) -> None:
+    """Torch's autograd at ties and zeros, where differences say nothing."""
+    if not any(form.autograd for form in trial.forms) or _is_random(base.program):
+        return
+    for point in (*(base.tied(number) for number in range(DRAWS)), base.zeros()):
+        plain = replace(point, seed=None)
+        if plain.undefined is None:
+            trial.note(plain, "torch's autograd", witnessed(plain))
+
+
+def witnessed(point: Point) -> Mismatch | None:
+    """How torch's autograd differs from the interpreter at a point without dropout."""
+    function = named("xg.verify.edges.witness:autograd")
+    autograd = cast(Callable[..., tuple[Arrays, Arrays]], function)
+    params, inputs = point.params, point.exact
+    sizes = bind_sizes(point.program, {**params, **inputs})
+    outputs, gradients = autograd(point.program, sizes, params, inputs, point.cotangents)
+    frozen = gradients.keys() - point.expected.gradients.keys()  # of which xg takes none
+    return point.compare(outputs, {n: x for n, x in gradients.items() if n not in frozen})
+
+
+def _is_random(program: Graphs) -> bool:
+    """Whether a program draws numbers, as dropout does."""
+    return any(
+        expr.prim in RANDOM
+        for graph in program.graphs.values()
+        for step in graph.steps
+        if isinstance(step, Apply)
+        for expr in step.body(graph.types).order()
+    )
+
+
+def _try_lengths(
+    trial: _Trial, base: Point, sizes: Mapping[str, int], free: Sequence[str], domain: str
+) -> None:
+    """Axes without positions, and axes of one."""
+    if not free:
+        trial.left_out["lengths 0 and 1"] = "every size has a number in the file or a setting"
+    forms = [form for form in trial.forms if form.backend.name != COMPILED]
+    for edge, program in short(base.program, sizes, free):
+        reason = refusal(program)
+        if reason is not None:
+            trial.left_out[edge] = reason
+        else:
+            for draw in range(base.draw, base.draw + DRAWS):
+                trial.hold(point_at(program, draw, domain, edge), forms)
+
+
+def _try_integers(trial: _Trial, base: Point) -> None:
+    """Integers in every type that holds all of them."""
+    main = base.program.main
+    ranges = [main.types[value].range for value in main.inputs]
+    below = [each.evaluate(base.program.all_numbers) for each in ranges if each is not None]
+    types = integer_types(max(below)) if below else []
+    if not types or not trial.has_values(replace(base, edge=types[0])):
+        return
+    for dtype in types:
+        compiled = dtype == types[0]  # the narrowest is what wraps first
+        forms = [each for each in trial.forms if compiled or each.backend.name != COMPILED]
+        trial.hold(base.with_integers(dtype), forms)
+
+
+def _try_floats(trial: _Trial, base: Point, domain: str) -> None:
+    """Floats of fewer bits, with the results that their rounded numbers have in float64.
+
+    Numbers that nearly tie may fall to either side, so a form is wrong if it is at every draw.
+    """
+    for dtype in NARROW:
+        forms = [form for form in trial.forms if form.has(dtype)]
+        draws: list[Point] = []
+        for form in forms:
+            mismatch: Mismatch | None = None
+            for number in range(DRAWS):
+                if number == len(draws):
+                    again = point_at(base.program, base.draw + number, domain)
+                    draws.append(replace(again, bodies=base.bodies).rounded(dtype))
+                point = draws[number]
+                if not trial.has_values(point):
+                    break
+                mismatch = trial.mismatch(point, form)
+                if mismatch is None:
+                    break
+            trial.note(draws[-1], form.name, mismatch)
+
+
+def _others(chosen: Sequence[str]) -> Iterator[str]:
+    """The backends that are there and were not asked for."""
+    return (n for n, each in backends().items() if n not in chosen and each.is_installed)
+
+
+def _why_undefined(point: Point, output: str) -> str:
+    try:
+        refuse_nan(point.program, point.params, point.exact, point.seed or 0)
+    except RunError as error:
+        return str(error).splitlines()[0]
+    return f"{output} has no number there"
+
+
+def _said(error: Exception) -> str:
+    """An error in one line."""
+    text = str(error).strip().splitlines()
+    return f"{type(error).__name__}: {text[0]}" if text else type(error).__name__
+
+
+def _listed(names: Sequence[str]) -> str:
+    return " and ".join(names)

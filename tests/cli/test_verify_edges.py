@@ -1,0 +1,166 @@
+"""`xg verify` at the edges: what it says, and that each kind of mistake there is found."""
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from types import ModuleType
+from typing import cast
+
+import pytest
+from cli.conftest import Xg
+
+from xg import driver
+from xg.ir import primitive_gradients
+from xg.ir.prim import Expr
+from xg.ir.primitive_gradients import Cotangent, Gate
+
+NET = """\
+dim B, D = 3
+
+op Off(k [..] in N, x [..]) = x*float(k - 1)
+
+block Net(X [B, D], k [B, D] in N) -> Y [B, D] {
+    dim N = 4
+    param W [D, D]
+    X -> •<=W -> ReLU : H
+    Off(k, H)         : Y
+}
+"""
+PEAK = """\
+dim B, D
+op Peak(x [.., D]) = max[D](x)
+block Net(X [B, D]) -> Y [B] {
+    X -> Peak : Y
+}
+"""
+LOG = """\
+dim B
+op lg(x) = log(x)
+block Net(X [B]) -> Y [B] {
+    X -> lg : Y
+}
+"""
+CAP = """\
+dim B, D
+op Cap(x) = max(x, 0.5)
+block Net(X [B, D]) -> Y [B, D] {
+    X -> Cap : Y
+}
+"""
+Patch = pytest.MonkeyPatch
+Sabotage = Callable[[str, str], None]
+
+
+@pytest.fixture
+def sabotage(monkeypatch: Patch) -> Sabotage:
+    """Load modules in which one text is replaced by another, wherever they have it."""
+    real = driver.load
+
+    def change(right: str, wrong: str) -> None:
+        def load(source: str, name: str) -> ModuleType:
+            return real(source.replace(right, wrong), name)
+
+        monkeypatch.setattr(driver, "load", load)
+
+    return change
+
+
+def _write(folder: Path, text: str) -> str:
+    (folder / "net.xg").write_text(text, encoding="utf-8")
+    return "net.xg"
+
+
+def test_one_line_says_which_edges_were_tried(xg: Xg, folder: Path) -> None:
+    said = xg("verify", _write(folder, NET))
+    assert said.code == 0
+    line = (
+        "edges: ties, zeros, lengths 0 and 1 of B, uint8 to int64, float16 and float32: all agree"
+    )
+    assert f"{line} in 2 forms\n" in said.out
+    assert "edges not tried: jax and torch (add --against jax,torch)\n" in said.out
+
+
+def test_every_form_of_every_backend(xg: Xg, folder: Path) -> None:
+    said = xg("verify", _write(folder, NET), "--against", "torch,jax", "--json")
+    (proof,) = json.loads(said.out)["proofs"]
+    assert proof["passed"]
+    edges = proof["edges"]
+    assert edges["not_tried"] == {}
+    assert edges["disagreements"] == []
+    assert {"ties", "zeros", "jit", "bfloat16", "length 0 of B", "uint8"} <= {*edges["tried"]}
+    assert edges["forms"] == [
+        *("NumPy", "NumPy with kernels", "JAX", "torch", "torch's Model under autograd"),
+        *("torch with kernels", "torch with kernels's Model under autograd"),
+    ]
+
+
+def test_a_length_that_has_no_result_is_left_out_with_the_reason(xg: Xg, folder: Path) -> None:
+    said = xg("verify", _write(folder, PEAK))
+    assert said.code == 0
+    assert "lengths 0 and 1 of B, length 1 of D" in said.out
+    assert "length 0 of D (the largest over D in Peak, line 4)" in said.out
+
+
+def test_a_fixed_size_has_one_length(xg: Xg, folder: Path) -> None:
+    said = xg("verify", _write(folder, PEAK), "--set", "B=2", "--set", "D=3")
+    assert "lengths 0 and 1 (every size has a number in the file or a setting)" in said.out
+
+
+def test_ties_stay_where_a_logarithm_has_values(xg: Xg, folder: Path) -> None:
+    said = xg("verify", _write(folder, LOG))
+    assert said.code == 0
+    assert "edges: ties, " in said.out
+    assert "dX at zeros (it is not finite there)" in said.out
+
+
+MISTAKES = {  # by the edge that finds it: a text of the module, one in its place, what is said
+    "ties": ("saved.H_1 > 0", "saved.H_1 >= 0", "d"),
+    "zeros": ("np.maximum(H_1, 0)", "np.where(H_1 == 0, 1, np.maximum(H_1, 0))", "Y"),
+    "length 0 of B": ("    H = np", "    1 // len(X)\n    H = np", "stops: ZeroDivision"),
+    "length 1 of B": ("    H = np", "    H_1 *= len(X) > 1\n    H = np", "Y"),
+    "uint8": ("wide = ids.astype(np.int64, copy=False)", "wide = ids", "Y"),  # 0 - 1 is 255
+    "int64": ("    inputs = dict", "    inputs['k'][...] = 0\n    inputs = dict", "k is changed"),
+    "float16": ("X @ W", "X @ W.astype(np.float32)", "Y is float32, not float16"),
+}
+
+
+@pytest.mark.parametrize("edge", MISTAKES)
+def test_a_mistake_is_found_at_its_edge(
+    xg: Xg, folder: Path, sabotage: Sabotage, edge: str
+) -> None:
+    right, wrong, what = MISTAKES[edge]
+    sabotage(right, wrong)
+    said = xg("verify", _write(folder, NET))
+    assert said.code == 1
+    assert "DISAGREE" in said.out
+    start = f"  {edge}, B = "
+    assert any(line.startswith(start) and what in line for line in said.out.splitlines())
+    assert "to see it again: xg verify net.xg --block Net --seed 0" in said.out
+    assert said.out.endswith("1 block FAILED\n")
+
+
+def test_a_disagreement_has_both_numbers(xg: Xg, folder: Path, sabotage: Sabotage) -> None:
+    sabotage("np.maximum(H_1, 0)", "np.where(H_1 == 0, 0.5, H_1 * (H_1 > 0))")
+    said = xg("verify", _write(folder, NET), "--json")
+    (proof,) = json.loads(said.out)["proofs"]
+    assert proof["passed"] is False
+    first = next(each for each in proof["edges"]["disagreements"] if each["edge"] == "zeros")
+    assert first["form"] == "NumPy"
+    assert (first["tensor"], first["expected"]) == ("Y", 0.0)
+    assert abs(first["found"]) in (0.5, 1.0)
+
+
+def test_a_wrong_rule_of_the_compiler_is_seen_by_autograd(
+    xg: Xg, folder: Path, monkeypatch: Patch
+) -> None:
+    """All forms and the interpreter follow the rule, and differences say nothing at a tie."""
+    rules = cast("dict[str, primitive_gradients.Choice]", primitive_gradients.CHOOSING)
+    monkeypatch.setitem(rules, "maximum", _first_takes_all)
+    said = xg("verify", _write(folder, CAP), "--against", "torch")
+    assert said.code == 1
+    assert "torch's autograd: dX" in said.out
+
+
+def _first_takes_all(y: Expr, d: Cotangent) -> tuple[Cotangent, Cotangent]:
+    second = y.args[1] > y.args[0]
+    return d.through(Gate(second, holds=False)), d.through(Gate(second))
