@@ -2,9 +2,19 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
-from fuzz.edge_proof import prove_edges
+from fuzz.edge_proof import EdgeCase, Form, compiled, prove_edges, written
+from fuzz.operator_programs import operator_programs
 from fuzz.test_structural_zeros import Case
+from ops.sample import SIZES
+from tier import THOROUGH
+
+from xg.diagnostics.source import Source
+from xg.ir.graph import Apply, Program
+from xg.ir.size_sources import carried_symbols
+from xg.syntax.parse import parse
 
 HEAD = "dim B, D = 2, K = 3\n\nblock Cell(x [D], f [D]) -> y [{y}] {{\n"
 MAIN = """}}
@@ -56,3 +66,47 @@ def test_a_loop_of_no_rounds_ends_as_it_began(name: str) -> None:
     """Its stacks are empty, its gradient is that of the last state, its weights get zeros."""
     for length in (0, 1):
         prove_edges(Case(LOOPS[name], {"B": length}), seed=0, every=True)
+
+
+USES = list(operator_programs())
+REFUSED = re.compile(r" = 0: |is more than .*: |: it is at least 1")
+
+
+@pytest.mark.parametrize("text", [text for text, _ in USES], ids=[use for _, use in USES])
+def test_an_operator_agrees_with_torch_or_names_the_empty_axis(text: str) -> None:
+    """Each axis of its operands in turn."""
+    program = compiled(parse(Source("case.xg", text)), Case(text, {}), dead=False)
+    forms = [form for form in written(program, {}, jax=THOROUGH) if "Model" not in form.name]
+    numbers = {name: SIZES[name] for name in ("B", *program.main.sizes.defaults)}
+    for name in axes_of_data(program):
+        case = EdgeCase.draw(program, {**numbers, name: 0}, 0)
+        found = {refusal(case, form) for form in forms}
+        if found == {""}:
+            case.check_witness()
+            for form in forms:
+                case.check(form)
+        else:
+            assert len(found) == 1, found
+            assert all(map(REFUSED.search, found)), found
+
+
+def refusal(case: EdgeCase, form: Form) -> str:
+    """The message with which a form refuses the arrays, if it does."""
+    try:
+        form.module.forward(dict(case.params), dict(case.inputs))
+    except ValueError as error:
+        return str(error)
+    return ""
+
+
+def axes_of_data(program: Program) -> list[str]:
+    """The sizes that only inputs have; integers have a range, and a model its widths."""
+    main = program.main
+    own = {name for v in main.inputs for d in main.types[v].shape for name in d.symbols()}
+    ranges = {name for t in main.types.values() if t.range for name in t.range.symbols()}
+    widths = {name for p in main.params for d in p.type.shape for name in d.symbols()}
+    for step in main.steps:
+        if isinstance(step, Apply) and step.op.glyph in ("•", "RoPE"):  # matrices, and halves
+            ends = [main.types[value].shape[-1] for value in step.inputs]
+            widths |= {name for dim in ends for name in dim.symbols()}
+    return sorted((own & carried_symbols(main)) - ranges - widths)

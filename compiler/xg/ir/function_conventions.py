@@ -57,13 +57,13 @@ FUNCTIONS: Final[Mapping[str, tuple[Convention, ...]]] = {
             "max[D](x)", {"x [D]": (1.0,) * 65536}, 1.0, {"x": (2.0**-16,) * 65536}, "",
             "y []", dtype="float16"),
         Convention("empty axis", "there is no maximum of no numbers", "max[D](x)",
-            {"x [D]": ()}, torch="x.amax(-1)", result="y []", refused="zero-size|non-zero size"),
+            {"x [D]": ()}, torch="x.amax(-1)", result="y []", refused="at least one position"),
     ),
     "min[D]": (
         Convention("tie", "equal minima share the gradient", "min[D](x)",
             {"x [D]": (1.0, 3.0, 1.0)}, 1.0, {"x": (0.5, 0.0, 0.5)}, "x.amin(-1)", "y []"),
         Convention("empty axis", "there is no minimum of no numbers", "min[D](x)",
-            {"x [D]": ()}, torch="x.amin(-1)", result="y []", refused="zero-size|non-zero size"),
+            {"x [D]": ()}, torch="x.amin(-1)", result="y []", refused="at least one position"),
     ),
     "sum[D]": (
         Convention("empty axis", "the sum of no numbers is 0", "sum[D](x)", {"x [D]": ()},

@@ -102,7 +102,7 @@ CONVENTIONS: Final = (
         "z -> S",
         {"z [D]": ()},
         torch="torch.softmax(z, -1)",
-        refused="zero-size|non-zero size",
+        refused="at least one position",
         differs="PyTorch gives a row of no weights. Attention that sees no key at all is more "
         "often a wrong shape than a wish.",
     ),

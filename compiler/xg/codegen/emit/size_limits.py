@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 
 from xg.codegen.emit.spelling import Scope
-from xg.ir.dim import Dim
+from xg.ir.dim import ONE, Dim
 from xg.ir.graph import Program
 from xg.ir.op import AtMost
-from xg.ir.size_constraints import size_constraints
+from xg.ir.size_constraints import axes_with_positions, size_constraints
+from xg.ir.size_sources import carried_symbols
 
 
 def open_limits(program: Program) -> Iterator[AtMost]:
@@ -16,9 +17,10 @@ def open_limits(program: Program) -> Iterator[AtMost]:
     if program.mesh:
         return
     sizes = program.main.sizes
-    for limit in size_constraints(program):
+    settled = sizes.defaults.keys() - carried_symbols(program.main)
+    for limit in (*size_constraints(program), *axes_with_positions(program)):
         room = sizes.expand(limit.larger - limit.smaller)
-        if room.constant is None and not {*room.symbols()} <= sizes.defaults.keys():
+        if room.constant is None and not {*room.symbols()} <= settled:
             yield limit
 
 
@@ -33,6 +35,10 @@ def limit_lines(
             continue
         seen.add(pair)
         smaller, larger = (scope.size(dim).text for dim in pair)
+        if limit.smaller == ONE:
+            yield f"if {larger} < 1:"
+            yield f'    raise ValueError(f"{_said(larger)}: {limit.why}")'
+            continue
         yield f"if {smaller} > {larger}:"
         yield f'    excess = f"{_said(smaller)} is more than {_said(larger)}"'
         yield f'    raise ValueError(f"{{excess}}: {limit.why}")'

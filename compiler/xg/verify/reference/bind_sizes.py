@@ -10,6 +10,7 @@ from xg.ir.dim import Dim, symbol
 from xg.ir.graph import Call, Graph, Program, Value
 from xg.ir.instances import inside
 from xg.ir.known_sizes import implied_sizes
+from xg.ir.size_constraints import axes_with_positions
 from xg.ir.size_sources import SizeSources
 from xg.ir.tensor import Shape
 from xg_runtime.module import Array
@@ -47,6 +48,15 @@ def bind_sizes(
     for value, array in given.items():
         _check(graph, value, array, numbers)
     return numbers
+
+
+def check_positions(program: Program, numbers: Mapping[str, int]) -> None:
+    """Raise BadInput for an empty axis that an operator needs a position of."""
+    for limit in axes_with_positions(program):
+        if all(name in numbers for name in limit.larger.symbols()):
+            length = limit.larger.evaluate(numbers)
+            if length < 1:
+                raise BadInput(f"{limit.larger} = {length}: {limit.why}")
 
 
 def widen(graph: Graph, value: Value, array: Array) -> Array:

@@ -20,7 +20,7 @@ from xg.ir.loop import Loop
 from xg.ir.parameters import frozen_paths, join
 from xg.ir.tensor import TensorType
 from xg.ir.walk import level_by_level
-from xg.verify.reference.bind_sizes import bind_sizes, rebind, widen
+from xg.verify.reference.bind_sizes import bind_sizes, check_positions, rebind, widen
 from xg.verify.reference.body_cache import BodyCache
 from xg.verify.reference.evaluate import (
     FLOATS,
@@ -92,6 +92,8 @@ class Interpreter:
         """Outputs by name, and the record that `backward` needs."""
         graph = self.program.main
         sizes = bind_sizes(self.program, {**self.params, **inputs}, self.states)
+        if any(0 in array.shape for array in inputs.values()):
+            check_positions(self.program, sizes)
         arrays = [widen(graph, value, inputs[str(value.name)]) for value in graph.inputs]
         record = self._run(graph, "", sizes, arrays, self.seed, self._dtype(arrays))
         outputs = [record.values[value] for value in graph.outputs]

@@ -331,6 +331,10 @@ def forward(
     inputs = dict(inputs)
     inputs["ids"] = _integers(inputs["ids"], "ids", V)
     inputs["t"] = _integers(inputs["t"], "t", V)
+    if V < 1:
+        raise ValueError(f"V = {V}: CE (cross_entropy) needs at least one position")
+    if S < 1:
+        raise ValueError(f"S = {S}: S (softmax) needs at least one position")
     if D % (2 * N_H):
         raise ValueError(f"D_h/2 = {D}/{2 * N_H} is not a whole number")
     Z, loss, saved = llama(params, inputs["ids"], inputs["t"])

@@ -189,6 +189,8 @@ def forward(
     shapes["X"] = (B, S, D)
     _check(inputs, params, shapes)
     _check_names(params, *table)
+    if S < 1:
+        raise ValueError(f"S = {S}: S (softmax) needs at least one position")
     if D % N_H:
         raise ValueError(f"D_h = D/N_H = {D}/{N_H} is not a whole number")
     Y, saved = mha(params, inputs["X"], seed=seed)

@@ -444,6 +444,10 @@ def forward(
     if S > S_max:
         excess = f"S = {S} is more than S_max = {S_max}"
         raise ValueError(f"{excess}: the table must have a row for every position")
+    if V < 1:
+        raise ValueError(f"V = {V}: CE (cross_entropy) needs at least one position")
+    if S < 1:
+        raise ValueError(f"S = {S}: S (softmax) needs at least one position")
     if D % N_H:
         raise ValueError(f"D_h = D/N_H = {D}/{N_H} is not a whole number")
     Z, loss, saved = lm(params, inputs["ids"], inputs["t"], seed=seed)
