@@ -15,7 +15,7 @@ ENTRIES = 22  # at the top of compiler/xg
 INNER = 40  # imports inside functions of the compiler, but for those of what may not be installed
 OPTIONAL = ("torch", "jax", "onnx")
 SAME_NAME = 2  # files of one name in a package
-EVERYWHERE = ("__init__", "errors", "module")  # names that many rooms have
+EVERYWHERE = ("__init__", "errors", "module", "package")  # names that many rooms have
 # Each backend has the same files as the emitter that they share: they are one family.
 FAMILY = Path("compiler/xg/codegen")
 

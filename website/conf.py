@@ -11,7 +11,7 @@ from sphinx.search.en import SearchEnglish
 
 project = "xg"
 project_copyright = "the xg authors"
-extensions = ["myst_parser", "xg.sphinx"]
+extensions = ["myst_parser", "xg_pages.sphinx"]
 myst_heading_anchors = 4
 smartquotes = False
 highlight_language = "none"

@@ -12,7 +12,7 @@ from pathlib import Path
 
 from website.opening import opening_link
 from xg.diagnostics.diagnostic import DiagnosticError
-from xg.pages.embedded import Embedded, project_of
+from xg_pages.embedded import Embedded, project_of
 
 CODE = re.compile(r"^```.*?^```$|`[^`\n]*`", re.MULTILINE | re.DOTALL)
 LINK = re.compile(r"(?<!!)\[((?:[^\[\]]|\[[^\[\]]*\])*)\]\((?!https?://|#)([^)#\s]+)(#[^)\s]*)?\)")

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Final, Literal
 
 from xg.figures.model.style import THEMES, Color
-from xg.pages.embedded import Embedded, project_of
+from xg_pages.embedded import Embedded, project_of
 
 GAP: Final = 26  # points
 ABOVE: Final = 26  # points, with a caption in them

@@ -7,11 +7,11 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from xg.cli.outputs import Wanted, outputs_of
 from xg.diagnostics.diagnostic import DiagnosticError
 from xg.diagnostics.slug import slug
 from xg.driver import compile_project
 from xg.frontend.project import Project
-from xg.pages.outputs import Wanted, outputs_of
 
 
 @dataclass(frozen=True)

@@ -7,12 +7,12 @@ program.inputs, program.source(), program.render("backward", format="svg")
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from functools import cached_property
 from types import ModuleType
 from typing import TYPE_CHECKING, Final, Literal, cast
 
-from xg.codegen.backend import backends, find, named
+from xg.codegen.backend import backends, find
 from xg.codegen.load import load
 from xg.cost.report import report, reports
 from xg.diagnostics.diagnostic import DiagnosticError
@@ -24,6 +24,7 @@ from xg.ir.dim import Dim
 from xg.ir.graph import Program as Graphs
 from xg.ir.parameters import how_many_params, param_specs, refuse_endless
 from xg.ir.tensor import TensorType, spell_shape
+from xg.packages import service
 from xg.passes.pipelines import (
     BLOCKS,
     FUSE,
@@ -213,6 +214,18 @@ class Program:
         assert self.single_device is not None
         return stage_histories((FUSE, *PLACED), self.single_device, (REUSE,))
 
+    @property
+    def views(self) -> tuple[View, ...]:
+        """The figures of a block: an overview too if it calls others, or runs on ranks."""
+        main = self.graphs.main
+        has_backward = bool(self.graphs.backwards[self.graphs.entry].steps)
+        has_overview = bool(main.calls) or self.distributed is not None
+        return (
+            "forward",
+            *(("backward",) if has_backward else ()),
+            *(("overview",) if has_overview else ()),
+        )
+
     def figure(self, view: View, *, legend: bool = False, depth: int | None = None) -> Figure:
         """One view of the block as a figure that is not drawn yet.
 
@@ -259,7 +272,7 @@ class Program:
 
         It is in the saved notebook, too, and works there without a kernel.
         """
-        return named("xg.notebook:explorer")(self, height)  # on a floor above this file
+        return service("explorer")(self, height)
 
     def load(self, backend: str | None = None, *, kernels: bool = False) -> ModuleType:
         """The generated module, imported, and not entered in `sys.modules`."""
@@ -288,7 +301,7 @@ class Program:
         It gives one output, by default the first with an axis of positions. Raises DiagnosticError
         where earlier positions depend on later ones.
         """
-        return Program(cast("Graphs", _decoding("decode_step")(self.graphs, output)), self.project)
+        return Program(service("step")(self.graphs, output), self.project)
 
     @resting_collector()
     def prologue(self, output: str | None = None) -> Program | None:
@@ -296,7 +309,7 @@ class Program:
 
         An encoder runs once for a text: its output is an input of the decoder's step.
         """
-        graphs = cast("Graphs | None", _decoding("prologue")(self.graphs, output))
+        graphs: Graphs | None = service("prologue")(self.graphs, output)
         return graphs and Program(run(STEP, graphs).result, self.project)
 
     def cost(self, dtype: str = "float32") -> CostReport:
@@ -385,11 +398,6 @@ def compile_typed(typed: Graphs, project: Project) -> Program:
         single_device=history.after("eliminate-dead"),
         history=history,
     )
-
-
-def _decoding(name: str) -> Callable[..., object]:
-    """A function of the pass that derives steps, which few programs have."""
-    return named(f"xg.passes.decode_step:{name}")
 
 
 def _emitted(graphs: Graphs, name: str | None, *, kernels: bool) -> str:

@@ -23,7 +23,7 @@ from selenium.webdriver.support.ui import WebDriverWait
 from xg.diagnostics.diagnostic import DiagnosticError
 from xg.frontend.choose_plan import plans_of
 from xg.frontend.project import read_project
-from xg.pages.explain.html import html
+from xg_pages.explain.html import html
 from xg_runtime.errors import InputError
 
 WIDTHS = (375, 768, 1400)

@@ -7,7 +7,7 @@ from browser.conftest import Open
 from pages.explain.pages import page as explanation
 from pages.explorer.pages import page
 
-from xg.pages.explain.html import html
+from xg_pages.explain.html import html
 
 # Every text with the colour of its letters and of what is painted below, and their contrast.
 TEXTS = """

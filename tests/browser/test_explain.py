@@ -7,7 +7,7 @@ from browser.conftest import Open
 from pages.explain.pages import hostile, page
 from selenium.webdriver.common.by import By
 
-from xg.pages.explain.html import html
+from xg_pages.explain.html import html
 
 # The line around each node, beside its window and the figure that is shown in it.
 WINDOWS = """

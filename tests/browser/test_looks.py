@@ -9,7 +9,7 @@ from browser.elements import one
 from browser.looks import faults, out_of_reach
 from pages.explain.pages import page as explanation
 
-from xg.pages.explain.html import html
+from xg_pages.explain.html import html
 
 
 @pytest.mark.parametrize(("width", "scheme"), [(375, "dark"), (1400, "light")])

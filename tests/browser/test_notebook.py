@@ -7,7 +7,7 @@ from browser.conftest import Open
 from browser.elements import node, one, point_at, step_with
 from pages.explorer.pages import program
 
-from xg.notebook import explorer
+from xg_pages.notebook import explorer
 
 
 def test_a_frame_in_a_notebook_is_explored(opened: Open) -> None:

@@ -23,15 +23,15 @@ import xg_runtime.ranks as ranks
 from xg.driver import Program
 from xg.ir.prim import Expr
 from xg.ops import table
-from xg.pages.explorer.play import SEED, first_records
-from xg.pages.explorer.small import at_small_sizes, proof_sizes
-from xg.pages.explorer.tape import Tape, TapeSlot
-from xg.pages.explorer.uses import block_uses
-from xg.pages.html.document import COMPUTING, asset
 from xg.sharding.shard_spec import cuts
 from xg.verify.reference import random_inputs as invented
 from xg.verify.reference.evaluate import MEANING, Context, evaluate
 from xg.verify.reference.interpret import Interpreter, Record, initial
+from xg_pages.explorer.play import SEED, first_records
+from xg_pages.explorer.small import at_small_sizes, proof_sizes
+from xg_pages.explorer.tape import Tape, TapeSlot
+from xg_pages.explorer.uses import block_uses
+from xg_pages.html.document import COMPUTING, asset
 
 Array = np.ndarray[Any, Any]
 Arrays = dict[str, Array]

@@ -12,8 +12,8 @@ import torch
 from cli.conftest import DIAGRAMS, Xg
 from examples.minigpt.minigpt import build, unscaled
 
-from xg.testing import assert_matches
-from xg.verify.counterpart.torch_hooks import HookedRun
+from xg_torch.compare.torch_hooks import HookedRun
+from xg_torch.testing import assert_matches
 
 EXAMPLE = DIAGRAMS.parent / "examples" / "minigpt"
 FILE = str(DIAGRAMS / "models" / "transformer.xg")

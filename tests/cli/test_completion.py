@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from cli.conftest import Xg
 
-from xg.cli.command_list import COMMANDS
+from xg.cli.command_list import commands
 from xg.cli.dispatch import command_of, parser_of
 from xg.cli.shells.words import all_commands, declared
 
@@ -19,7 +19,7 @@ SHELLS = ("bash", "zsh", "fish")
 @pytest.mark.parametrize("shell", SHELLS)
 def test_every_spelling_and_choice_of_every_parser_is_completed(xg: Xg, shell: str) -> None:
     script = xg("completion", shell).out
-    for name in COMMANDS:
+    for name in commands():
         for action in declared(parser_of(name, command_of(name))):
             for spelling in action.option_strings:
                 written = f"{'-l' if spelling[1] == '-' else '-s'} {spelling.lstrip('-')}"

@@ -11,10 +11,10 @@ import torch
 from cli.conftest import DIAGRAMS, Xg
 from cli.run_logs import distance
 
-from xg.cli import writer
-from xg.cli.actions import run_generate
-from xg.cli.training import loop
+from xg_generate import writer
+from xg_generate.actions import run_generate
 from xg_runtime import arrays, tensors
+from xg_train import loop
 
 SIZES = ("--set", "D=8", "--set", "N_H=2", "--set", "N_L=2")
 TRAIN = ("train", DIAGRAMS / "models" / "transformer.xg", *SIZES, "--seq", 8, "--batch", 3)

@@ -7,11 +7,11 @@ from argparse import ArgumentParser
 import pytest
 from cli.conftest import Xg
 
-from xg.cli.command_list import COMMANDS
-from xg.cli.dispatch import command_of, parse
-from xg.cli.effects import RULES, without_effect
+from xg.cli.command_list import commands
+from xg.cli.dispatch import command_of, parse, rules_of
+from xg.cli.effects import without_effect
 
-CASES = [(command, rule.option) for rule in RULES for command in rule.commands]
+CASES = list(dict.fromkeys((name, rule.option) for name in commands() for rule in rules_of(name)))
 VALUES = {
     "--kernels": (),
     "--pipeline-schedule": ("GPipe",),
@@ -142,7 +142,7 @@ ALWAYS: dict[str, set[str]] = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("name", COMMANDS)
+@pytest.mark.parametrize("name", commands())
 def test_every_option_has_a_rule_or_always_an_effect(name: str) -> None:
     parser = ArgumentParser()
     command_of(name).add_arguments(parser)
@@ -162,4 +162,5 @@ def test_an_option_without_effect_is_refused(xg: Xg, command: str, option: str) 
     said = xg(command, *words, *given, *none)
     assert said.code == 2
     assert said.err.startswith(f"xg {command}: {option} ")
-    assert without_effect(command, parse(command, [*words, *given, *some])) is None
+    options = parse(command, [*words, *given, *some])
+    assert without_effect(command, rules_of(command), options) is None

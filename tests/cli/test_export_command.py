@@ -16,11 +16,11 @@ import torch
 from cli.conftest import Xg
 
 import xg as compiler
-from xg.cli import export_formats
-from xg.cli.export_formats import write_onnx
-from xg.cli.exporting import Export
 from xg_runtime import arrays
 from xg_runtime.errors import InputError
+from xg_torch.export import formats
+from xg_torch.export.exporting import Export
+from xg_torch.export.formats import write_onnx
 
 SUM = """\
 dim B, S, D = 4
@@ -194,7 +194,7 @@ def test_refusals_write_nothing(xg: Xg, folder: Path, words: tuple[str, ...], sa
 
 
 def test_a_missing_package_is_named(xg: Xg, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(export_formats, "find_spec", lambda _: None)  # pyright: ignore
+    monkeypatch.setattr(formats, "find_spec", lambda _: None)  # pyright: ignore
     refused = xg("export", "tiny.xg", "-o", "a.onnx")
     assert "a.onnx needs onnx and onnxscript: pip install 'xg[onnx]'" in refused.err
     assert not (folder / "a.onnx").exists()

@@ -17,8 +17,8 @@ from models.witness import quietly
 from tier import THOROUGH
 from torch import nn
 
-from xg.importing.write import WrittenModel, write
 from xg_runtime import arrays
+from xg_torch.importing.write import WrittenModel, write
 
 
 @pytest.fixture
@@ -74,7 +74,7 @@ def test_a_diagram_of_something_else_is_not_written(
     xg: Xg, folder: Path, net: nn.Module, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """As if the import had a defect: it writes another activation than the model has."""
-    from xg.importing import model
+    from xg_torch.importing import model
 
     def other(*args: Any) -> WrittenModel:  # noqa: ANN401 - what `write` takes
         made = write(*args)

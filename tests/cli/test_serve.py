@@ -22,12 +22,12 @@ from cli.conftest import TINY, WRONG, Xg
 from pages.explorer.pages import later
 
 from xg.cli.dispatch import command_of, parser_of
-from xg.cli.live.board import Board, LiveFile, LivePage
-from xg.cli.live.drawing import LiveDrawing
-from xg.cli.live.server import CONNECTIONS, PATIENCE, LiveServer
 from xg.driver import compile_project
 from xg.frontend.project import read_project
-from xg.pages.explorer import NOT_YET, explore
+from xg_pages.explorer import NOT_YET, explore
+from xg_pages.serve.board import Board, LiveFile, LivePage
+from xg_pages.serve.drawing import LiveDrawing
+from xg_pages.serve.server import CONNECTIONS, PATIENCE, LiveServer
 
 PAGE = b"<!doctype html><title>a page</title>"
 SOON = 60  # seconds, on a machine that does much else

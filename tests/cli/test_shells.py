@@ -13,7 +13,7 @@ from time import monotonic
 import pytest
 from cli.conftest import Xg
 
-from xg.cli.command_list import COMMANDS
+from xg.cli.command_list import commands
 
 STARTS = {
     "bash": ["bash", "--norc", "--noprofile", "-i"],
@@ -80,7 +80,7 @@ def test_the_tab_key_completes(xg: Xg, folder: Path, shell: str) -> None:
         assert READY in terminal.type(start, READY)
         for typed, expected in CASES:
             assert expected in terminal.type(typed, "END\r\n"), typed
-        for name in COMMANDS:
+        for name in commands():
             typed = terminal.type(f"xg {name} --colo\tnever\r", "END\r\n")
             assert f"<{name}><--color{JOINED[shell]}never>" in typed
     finally:

@@ -15,7 +15,7 @@ import pytest
 from cli.conftest import TINY, WRONG, Said, Xg
 
 from xg.cli import main
-from xg.cli.shells.words import COMMANDS as ALL_COMMANDS
+from xg.cli.command_list import commands
 from xg.diagnostics.terminal import width
 
 WIDTHS = (60, 72, 80, 97, 120, 200)
@@ -37,7 +37,7 @@ COMMANDS = (
     ("plan", "mlp", "--ranks", "4", "--memory", "1GB"),
     ("diff", "mlp", "--plan", "TP"),
     ("diff", "mlp", "tiny.xg", "--block", "MLP"),
-    *((command, "--help") for command in ALL_COMMANDS),
+    *((command, "--help") for command in commands()),
 )
 
 

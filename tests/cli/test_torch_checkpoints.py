@@ -12,10 +12,10 @@ from cli.run_logs import distance
 
 import xg as package
 from xg.cli.dispatch import parse
-from xg.cli.training.data import training_setup
 from xg_runtime import arrays, checkpoint
 from xg_runtime.ranks.launch import launch
 from xg_runtime.ranks.task import Task
+from xg_train.data import training_setup
 
 NET = """\
 dim B, D = 8, H = 8, N_L = 2

@@ -2,22 +2,22 @@
 
 import json
 import shlex
-from importlib import import_module
 from pathlib import Path
 
 import pytest
 from cli.conftest import DIAGRAMS, Xg
 
 import xg as package
-from xg.cli.command_list import COMMANDS
+from xg.cli.command_list import commands
 from xg.cli.commands.check import EXAMPLE
 from xg.cli.quantities import length
+from xg.cli.dispatch import command_of
 
 
 def test_help_lists_every_command(xg: Xg) -> None:
     said = xg("--help")
     assert said.code == 0
-    assert all(f"\n  {name} " in said.out for name in COMMANDS)
+    assert all(f"\n  {name} " in said.out for name in commands())
     assert xg().code == 2
 
 
@@ -26,11 +26,11 @@ def test_widths_are_in_points_whatever_their_unit() -> None:
         assert length(text) == pytest.approx(72)
 
 
-@pytest.mark.parametrize("name", COMMANDS)
+@pytest.mark.parametrize("name", commands())
 def test_every_command_has_help_with_an_example(xg: Xg, name: str) -> None:
     said = xg(name, "--help")
     assert said.code == 0
-    example = import_module(f"xg.cli.commands.{name}").EXAMPLE
+    example = command_of(name).EXAMPLE
     assert f"example:\n  {example}" in said.out
     assert "--color {auto,always,never}" in said.out
 
@@ -39,10 +39,10 @@ def test_every_command_has_help_with_an_example(xg: Xg, name: str) -> None:
 NEEDY = ("import", "demo", "train", "generate", "run", "weights", "fmt", "lsp", "compare", "serve")
 
 
-@pytest.mark.parametrize("name", [n for n in COMMANDS if n not in NEEDY])
+@pytest.mark.parametrize("name", [n for n in commands() if n not in NEEDY])
 def test_examples_work(xg: Xg, folder: Path, name: str) -> None:
     (folder / "diagrams").symlink_to(DIAGRAMS)
-    _, *words = shlex.split(import_module(f"xg.cli.commands.{name}").EXAMPLE)
+    _, *words = shlex.split(command_of(name).EXAMPLE)
     assert xg(*words).code == 0
 
 
@@ -112,7 +112,7 @@ WITHOUT_FILE = (
 )
 
 
-@pytest.mark.parametrize("name", [n for n in COMMANDS if n not in WITHOUT_FILE])
+@pytest.mark.parametrize("name", [n for n in commands() if n not in WITHOUT_FILE])
 def test_a_missing_file_ends_with_5(xg: Xg, name: str) -> None:
     said = xg(name, "nothing.xg")
     assert said.code == 5

@@ -36,10 +36,10 @@ INSIDE: Final = ("adding-", "architecture", "ir")
 HEAD: Final = """\
 # Python interface
 
-This page lists the public names of the packages `xg` and `xg_runtime`, with their signatures: those
-in `__all__` of the modules named here. Other names may change at any time. `./dev docs` writes it
-from the docstrings, and a test fails if it is out of date. [The overview](overview.md#in-python)
-has an example.
+This page lists the public names of `xg`, of the packages beside it and of `xg_runtime`, with their
+signatures: those in `__all__` of the modules named here. Other names may change at any time.
+`./dev docs` writes it from the docstrings, and a test fails if it is out of date. [The
+overview](overview.md#in-python) has an example.
 """
 
 COMPILER: Final = """\
@@ -56,10 +56,18 @@ module for torch takes tensors and also has [`Model`](torch.md#as-a-module).
 """
 
 SECTIONS: Final = {
-    "Tests of yours": ("`xg.testing`: [compare your code](comparing.md).", ("xg.testing",)),
+    "Models of PyTorch": (
+        "`xg_torch.importing`, also as `xg.trace` and `xg.import_exported`: "
+        "[import a model](importing.md).",
+        ("xg_torch.importing",),
+    ),
+    "Tests of yours": (
+        "`xg_torch.testing`: [compare your code](comparing.md).",
+        ("xg_torch.testing",),
+    ),
     "Notebooks": (
-        "`xg.notebook`, loaded by `%load_ext xg`: [notebooks](notebooks.md).",
-        ("xg.notebook",),
+        "`xg_pages.notebook`, loaded by `%load_ext xg`: [notebooks](notebooks.md).",
+        ("xg_pages.notebook",),
     ),
     "Ranks": (
         "`xg_runtime.ranks`: collectives for [code that runs on many ranks](ranks.md).",
@@ -196,7 +204,7 @@ def test_pages_for_users_import_public_names_alone() -> None:
 
 def _imported(text: str) -> set[str]:
     """The names that lines of Python import from the packages."""
-    lines = re.findall(r"^from (?:xg|xg_runtime)[\w.]* import (.+)$", text, re.MULTILINE)
+    lines = re.findall(r"^from xg(?:_\w+)?[\w.]* import (.+)$", text, re.MULTILINE)
     return {name.strip() for line in lines for name in line.split(",")}
 
 

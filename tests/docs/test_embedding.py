@@ -24,11 +24,11 @@ from sphinx.util.docutils import docutils_namespace
 
 import xg
 from xg.figures import render
-from xg.pages.markdown_figures import XgFigures
+from xg_pages.markdown_figures import XgFigures
 
 ROOT = Path(__file__).parents[2]
 SNIPPET = "dim B, D\nblock F(X [B, D]) -> Y [B, D] {\n    X -> S : Y\n}\n"
-CONF = 'extensions = ["xg.sphinx", "myst_parser"]\nexclude_patterns = ["parts"]\n'
+CONF = 'extensions = ["xg_pages.sphinx", "myst_parser"]\nexclude_patterns = ["parts"]\n'
 GOOD = f"""\
 Pages
 =====
@@ -129,7 +129,7 @@ MKDOCS = """\
 site_name: sample
 theme: null
 plugins: []
-markdown_extensions: [fenced_code, "xg.pages.markdown_figures:XgFigures"]
+markdown_extensions: [fenced_code, "xg_pages.markdown_figures:XgFigures"]
 """
 PAGE = f"""\
 # Sample

@@ -8,9 +8,9 @@ from collections.abc import Callable, Iterator
 from importlib import import_module
 from pathlib import Path
 
-import xg
 from xg.diagnostics.diagnostic import Problem
 from xg.diagnostics.limits import Limit
+from xg.packages import packages
 
 INDEX = Path(__file__).parents[2] / "docs" / "errors.md"
 
@@ -25,9 +25,10 @@ themselves, and a test fails if it is out of date.
 
 def problem_classes() -> list[type[Problem]]:
     """Every kind of error once, by code."""
-    for module in pkgutil.walk_packages(xg.__path__, "xg."):
-        if not module.name.endswith("__main__"):
-            import_module(module.name)
+    for name in ("xg", *(package.name for package in packages())):
+        for module in pkgutil.walk_packages(import_module(name).__path__, f"{name}."):
+            if not module.name.endswith("__main__"):
+                import_module(module.name)
     kinds = {kind.__qualname__: kind for kind in _below(Problem) if "code" in vars(kind)}
     return sorted(kinds.values(), key=lambda kind: kind.code)
 

@@ -17,7 +17,7 @@ from nbclient.exceptions import CellExecutionError
 import xg
 from xg.driver import compile_project
 from xg.frontend.project import parse_project
-from xg.notebook import explorer
+from xg_pages.notebook import explorer
 
 ROOT = Path(__file__).parents[2]
 CELLS = re.findall(

@@ -17,7 +17,7 @@ from website.playground.runtime import ARCHIVE, RuntimeMissing, runtime
 
 import xg
 from xg.cli import main
-from xg.pages.explorer import explore
+from xg_pages.explorer import explore
 
 
 class Ask(Protocol):

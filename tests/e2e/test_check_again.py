@@ -17,9 +17,9 @@ import pytest
 from tier import THOROUGH
 
 from xg.diagnostics.gc_pause import resting_collector
-from xg.editor.server.analysis import analyse, read_text
 from xg.frontend.check_memory import CheckMemory
 from xg.frontend.project import KnownFiles
+from xg_editor.server.analysis import analyse, read_text
 
 FILE = Path(__file__).parents[2] / "diagrams" / "models" / "transformer.xg"
 TEXT = FILE.read_text(encoding="utf-8")

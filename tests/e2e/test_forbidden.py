@@ -39,9 +39,12 @@ ALLOWED: Mapping[tuple[str, str], str] = {
     ("xg/diagnostics/lazy_dataclass.py", "exec"): "makes methods from field names, as Python does",
     ("xg/figures/engines/process.py", "subprocess"): "runs the layout engine",
     ("xg/figures/engines/command.py", "subprocess"): "runs the layout engine",
-    ("xg/cli/live/drawing.py", "subprocess"): "starts `xg build` for the numbers of a served page",
-    ("xg/cli/live/server.py", "http"): "answers on this machine, and sends and fetches nothing",
-    ("xg/cli/live/server.py", "socket"): "names how a connection is shut, and opens none",
+    (
+        "xg_pages/serve/drawing.py",
+        "subprocess",
+    ): "starts `xg build` for a served page",
+    ("xg_pages/serve/server.py", "http"): "answers on this machine, and sends and fetches nothing",
+    ("xg_pages/serve/server.py", "socket"): "names how a connection is shut, and opens none",
     ("xg/cli/render/findings.py", "urllib"): "spells a path as an address, and fetches nothing",
     ("xg_runtime/checkpoint/dcp.py", "pickle"): "writes what torch reads as a pickle",
     (

@@ -8,7 +8,10 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
+from xg.packages import packages
+
 ROOT = Path(__file__).parents[2]
+OURS = ("xg", "xg_grammar", "xg_runtime", *(package.name for package in packages()))
 PATHS = os.pathsep.join(str(ROOT / name) for name in ("compiler", "runtime", "grammar"))
 # Packages of others look at the system when they are imported, so they come before it changes.
 OTHERS = (
@@ -16,10 +19,11 @@ OTHERS = (
     "torch.distributed.checkpoint"
 )
 # Modules that the process which commands fork from has imported are imported once more.
-AGAIN = """
+AGAIN = f"""
 import sys
+OURS = {OURS}
 for name in [*sys.modules]:
-    if name.split(".")[0] in ("xg", "xg_runtime", "xg_grammar"):
+    if name.split(".")[0] in OURS:
         del sys.modules[name]
 """
 TAKEN_AWAY = """
@@ -34,12 +38,13 @@ for module, names in gone.items():
     for name in names:
         delattr(module, name)
 """
-IMPORTED = """
+IMPORTED = f"""
+OURS = {OURS}
 from importlib import import_module
 from pkgutil import walk_packages
 count = 0
-for package in map(import_module, ("xg", "xg_runtime", "xg_grammar")):
-    for module in walk_packages(package.__path__, f"{package.__name__}."):
+for package in map(import_module, OURS):
+    for module in walk_packages(package.__path__, f"{{package.__name__}}."):
         if not module.name.endswith("__main__"):
             import_module(module.name)
             count += 1

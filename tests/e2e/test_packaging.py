@@ -19,9 +19,13 @@ from docs.markdown import blocks, pieces
 from library import another_user
 
 from xg.codegen.backend import backends
+from xg.packages import packages
 
 ROOT = Path(__file__).parents[2]
-PACKAGES = ("compiler/xg", "runtime/xg_runtime", "grammar/xg_grammar")
+PACKAGES = (
+    *("compiler/xg", *(f"compiler/{package.name}" for package in packages())),
+    *("runtime/xg_runtime", "grammar/xg_grammar"),
+)
 LICENCES = ("LICENSE", "NOTICE", "docs/fonts/OFL.txt")
 
 SCRIPT = """
@@ -36,10 +40,9 @@ print(json.dumps({"files": files, "init": callable(module.init)}))
 
 EVERY_COMMAND = """
 from importlib import import_module
-from pkgutil import iter_modules
-import xg.cli.actions
-for module in iter_modules(xg.cli.actions.__path__, "xg.cli.actions."):
-    import_module(module.name)
+from xg.cli.command_list import commands, home_of
+for name in commands():
+    import_module(f"{home_of(name)}.actions.run_{name}")
 """
 
 

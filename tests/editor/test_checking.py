@@ -7,10 +7,10 @@ import asyncio
 import pytest
 from lsprotocol import types
 
-from xg.editor.server import session as module
-from xg.editor.server.analysis import ReadText, analyse
-from xg.editor.server.session import Session
 from xg.frontend.check_memory import CheckMemory
+from xg_editor.server import session as module
+from xg_editor.server.analysis import ReadText, analyse
+from xg_editor.server.session import Session
 
 TEXT = "dim B\nblock F(X [B]) -> Y [B] {\n    X -> S : Y\n}\n"
 Published = list[types.PublishDiagnosticsParams]

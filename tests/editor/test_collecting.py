@@ -9,8 +9,8 @@ from collections.abc import Callable
 import pytest
 
 from xg.diagnostics.gc_pause import resting_collector
-from xg.editor.server import collecting
-from xg.editor.server.collecting import ALL, CHECKS_OF_NEW, NEW, IdleCollector
+from xg_editor.server import collecting
+from xg_editor.server.collecting import ALL, CHECKS_OF_NEW, NEW, IdleCollector
 
 
 def collections(monkeypatch: pytest.MonkeyPatch, checks: int, pause: float) -> list[int]:

@@ -17,13 +17,13 @@ import pytest
 from editor.vscode import copied
 
 from xg.driver import compile_project
-from xg.editor.meaning.completion import word_of_language
 from xg.frontend.project import parse_project
-from xg.pages.explorer import explore
+from xg_editor.meaning.completion import word_of_language
 from xg_grammar import literals, patterns
+from xg_pages.explorer import explore
 
 FOLDER = Path(__file__).parents[2] / "editors" / "vscode"
-SERVED = "../../compiler/xg/cli/live/assets/kept.js"
+SERVED = "../../compiler/xg_pages/serve/assets/kept.js"
 MLP = FOLDER.parents[1] / "diagrams" / "notation" / "mlp.xg"
 Json = dict[str, Any]
 

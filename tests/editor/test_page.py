@@ -5,9 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from xg.editor.meaning.explain import explain
 from xg.frontend.choices import typed_blocks
 from xg.frontend.project import read_project
+from xg_editor.meaning.explain import explain
 
 ROOT = Path(__file__).parents[2]
 PAGE = (ROOT / "docs" / "editor.md").read_text(encoding="utf-8")

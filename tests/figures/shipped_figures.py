@@ -9,13 +9,12 @@ from typing import Final
 
 from frontend.plans.shipped import products
 
+from xg.cli.outputs import OF_NOTHING
 from xg.diagnostics.diagnostic import DiagnosticError
 from xg.driver import Program, compile_project
 from xg.figures.model.figure import Figure
 from xg.frontend.blocks import concerning
 from xg.frontend.project import Project, read_project
-from xg.pages.outputs import OF_NOTHING
-from xg.pages.views import views
 
 LIBRARY: Final = Path(__file__).parents[2] / "diagrams"
 DIAGRAMS: Final = sorted(LIBRARY.rglob("*.xg"))
@@ -53,7 +52,7 @@ def programs(path: Path, plan: str | None = None) -> Iterator[tuple[str, Program
 def figures(path: Path, plan: str | None = None) -> Iterator[tuple[str, Figure]]:
     """Every figure of a file's blocks under a plan, and what it is called."""
     for name, program in programs(path, plan):
-        for view in views(program):
+        for view in program.views:
             yield f"{name}.{view}", program.figure(view)
 
 

@@ -25,7 +25,6 @@ from xg.figures.model.refusals import NotTurned, TooNarrow
 from xg.figures.views import View
 from xg.figures.views import figure as figure_of
 from xg.ir.graph import Call, Graph, Remark
-from xg.pages.views import views
 
 Named = Iterator[tuple[str, Figure]]
 POINTS = 72.0  # in an inch
@@ -75,7 +74,7 @@ def of_case(case: tuple[Path, str | None]) -> tuple[int, list[str]]:
     found: list[str] = []
     count = 0
     for name, program in programs(*case):
-        for view in views(program):
+        for view in program.views:
             called = f"{name}.{view}"
             remarks = with_remarks(program, view, called)
             drawn = [*of_options(program.figure(view)), ("remarks", remarks)]

@@ -6,10 +6,10 @@ import pytest
 from figures.flaws import flaws
 
 from xg.cli import main
+from xg.cli.render.dictionary import dictionary
 from xg.figures.draw.sheet import sheet
 from xg.figures.model.figure import EdgeStyle, NodeKind
 from xg.figures.model.richtext import characters
-from xg.pages.dictionary import dictionary
 
 
 def test_every_node_of_the_dictionary_is_there_with_its_backward_pass() -> None:

@@ -11,12 +11,12 @@ from models.more_families import EVERY
 from tier import THOROUGH
 
 from xg.cli.actions.run_verify import by_default
+from xg.cli.outputs import Wanted, outputs_of
 from xg.diagnostics.source import Source
 from xg.driver import BACKENDS
 from xg.frontend.choices import check_choices
 from xg.frontend.project import read_project
 from xg.frontend.project.lookup import library_files
-from xg.pages.outputs import Wanted, outputs_of
 from xg.syntax.format import format
 from xg.verify.gradient_proof import prove
 from xg_runtime import gradcheck

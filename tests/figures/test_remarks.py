@@ -16,7 +16,7 @@ from xg.figures.model.figure import EdgeStyle, Emphasis, Figure, NodeKind
 from xg.figures.model.style import OF_MARKS, THEMES
 from xg.figures.views import figure as figure_of
 from xg.ir.graph import Remark
-from xg.pages.explorer import explore
+from xg_pages.explorer import explore
 
 BODY = """
 dim B, S, D = 16, D_ff = 4*D

@@ -11,13 +11,13 @@ from figures.hostile import HOSTILE, hostile_figure
 from library import shipped
 
 import xg
+from xg.cli.render.dictionary import dictionary
 from xg.figures import painted, render
 from xg.figures.draw.display import Display, DrawnShape
 from xg.figures.model.figure import Figure, FigureEdge, FigureNode, NodeKind
 from xg.figures.model.geometry import Box
 from xg.figures.model.richtext import plain
 from xg.figures.model.style import DARK, GLYPH_SIZE, LIGHT, MARKS, PRINT, Color, Theme
-from xg.pages.dictionary import dictionary
 
 SVG = "{http://www.w3.org/2000/svg}"
 ATTRIBUTES = {

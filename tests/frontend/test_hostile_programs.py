@@ -11,12 +11,12 @@ from tier import THOROUGH
 from xg.diagnostics import limits
 from xg.diagnostics.diagnostic import DiagnosticError
 from xg.diagnostics.limits import Limit
-from xg.editor.server.analysis import read_text, typed
 from xg.frontend.check_memory import CheckMemory
 from xg.frontend.choices import check_choices
 from xg.frontend.project import parse_project
 from xg.ir.dim import symbol
 from xg.passes.resolve.units import refuse_cycles
+from xg_editor.server.analysis import read_text, typed
 
 SECONDS = 6  # of CPU for one file; what was quadratic took minutes
 PART = 1 if THOROUGH else 2  # of what is long

@@ -16,12 +16,12 @@ from xg.codegen.load import load
 from xg.diagnostics.diagnostic import DiagnosticError
 from xg.ir.graph import Program
 from xg.ir.parameters import state_shapes
-from xg.passes.decode_step import decode_step, prologue
 from xg.passes.eliminate_dead import eliminate_dead
 from xg.passes.pipelines import FUSED_STEP
 from xg.passes.runner import run
 from xg.verify.reference.bind_sizes import BadInput
 from xg.verify.reference.interpret import Interpreter
+from xg_generate.decode_step import decode_step, prologue
 
 Arrays = Mapping[str, NDArray[Any]]
 CLOSE = 1e-10

@@ -13,9 +13,9 @@ from xg.ir.dim import Dim
 from xg.ir.graph import Apply, State, Value
 from xg.ir.prim import Expr
 from xg.ir.tensor import Shape
-from xg.passes.decode_step import assemble, retype
-from xg.passes.decode_step.positions import PositionSymbols, Whole
-from xg.passes.decode_step.step_plan import Kept
+from xg_generate.decode_step import assemble, retype
+from xg_generate.decode_step.positions import PositionSymbols, Whole
+from xg_generate.decode_step.step_plan import Kept
 
 MODELS = 20
 Patch = pytest.MonkeyPatch

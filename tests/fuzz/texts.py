@@ -23,15 +23,15 @@ from xg.codegen.backend import backends
 from xg.diagnostics.diagnostic import Diagnostic, DiagnosticError, render
 from xg.diagnostics.source import Source
 from xg.driver import compile_project
-from xg.editor.meaning.complete import complete, word_before
-from xg.editor.meaning.explain import explain
-from xg.editor.meaning.hints import hints
-from xg.editor.meaning.outline import outline
-from xg.editor.server.analysis import ReadText, analyse, read_text, typed
 from xg.frontend.choices import CheckMemory, check_choices
 from xg.frontend.project import KnownFiles, Project, parse_project
 from xg.syntax.format import format
 from xg.syntax.parse import parse
+from xg_editor.meaning.complete import complete, word_before
+from xg_editor.meaning.explain import explain
+from xg_editor.meaning.hints import hints
+from xg_editor.meaning.outline import outline
+from xg_editor.server.analysis import ReadText, analyse, read_text, typed
 from xg_grammar import literals
 
 ROOT = Path(__file__).parents[1]

@@ -17,9 +17,9 @@ from torch import Tensor, nn
 
 from xg.driver import Program, compile_project
 from xg.frontend.project import parse_project
-from xg.importing import Imported, import_archive
-from xg.importing.proof import as_stored
 from xg_runtime.agreement import error
+from xg_torch.importing import Imported, import_archive
+from xg_torch.importing.proof import as_stored
 
 Array = NDArray[Any]
 

@@ -26,9 +26,9 @@ if __name__ == "__main__":  # as `pythonpath` of the tests has it
 from xg.diagnostics.diagnostic import DiagnosticError  # noqa: E402 - found by the path above
 from xg.driver import compile_project  # noqa: E402
 from xg.frontend.project import parse_project  # noqa: E402
-from xg.importing.names import identifier  # noqa: E402
-from xg.importing.onnx_file import from_proto  # noqa: E402
-from xg.importing.onnx_import import import_model  # noqa: E402
+from xg_torch.importing.names import identifier  # noqa: E402
+from xg_torch.importing.onnx_file import from_proto  # noqa: E402
+from xg_torch.importing.onnx_import import import_model  # noqa: E402
 
 DEFECTS: Final = ("XG0904", "XG0905")
 

@@ -13,8 +13,8 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from xg.importing.archive import Damaged, read_archive
 from xg_runtime.module import Array
+from xg_torch.importing.archive import Damaged, read_archive
 
 
 def arrays_of(model: nn.Module) -> tuple[int, int, Mapping[str, Array]]:

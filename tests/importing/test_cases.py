@@ -24,9 +24,9 @@ from torch.nn import functional as F  # noqa: N812 - the name that torch's docum
 
 import xg
 from xg.diagnostics.diagnostic import DiagnosticError
-from xg.importing import import_archive
-from xg.importing.rotary_speeds import Turns, turns_of
-from xg.importing.symbolic import read_size
+from xg_torch.importing import import_archive
+from xg_torch.importing.rotary_speeds import Turns, turns_of
+from xg_torch.importing.symbolic import read_size
 
 Map = Callable[[Tensor], Tensor]
 

@@ -15,12 +15,12 @@ from torch import Tensor, nn
 
 import xg
 from xg.diagnostics.diagnostic import DiagnosticError
-from xg.importing.archive import read_archive
-from xg.importing.exported import Exported, read_exported
-from xg.importing.model import read_program
-from xg.importing.names_file import names_file
-from xg.importing.proof import part
-from xg.importing.small_pages import small_pages
+from xg_torch.importing.archive import read_archive
+from xg_torch.importing.exported import Exported, read_exported
+from xg_torch.importing.model import read_program
+from xg_torch.importing.names_file import names_file
+from xg_torch.importing.proof import part
+from xg_torch.importing.small_pages import small_pages
 
 
 def programs(program: torch.export.ExportedProgram) -> tuple[Exported, Exported]:

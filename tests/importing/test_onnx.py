@@ -18,10 +18,10 @@ from torch.nn import functional as F  # noqa: N812 - the name that torch's docum
 from xg.diagnostics.diagnostic import DiagnosticError
 from xg.driver import compile_project
 from xg.frontend.project import parse_project
-from xg.importing import Imported
-from xg.importing.onnx_file import from_proto
-from xg.importing.onnx_import import import_model, import_onnx
-from xg.importing.onnx_simplify import unrounded
+from xg_torch.importing import Imported
+from xg_torch.importing.onnx_file import from_proto
+from xg_torch.importing.onnx_import import import_model, import_onnx
+from xg_torch.importing.onnx_simplify import unrounded
 
 
 class Convolutions(nn.Module):

@@ -14,14 +14,14 @@ from torch import Tensor, nn
 
 import xg
 from xg.diagnostics.diagnostic import DiagnosticError
-from xg.importing.archive import read_archive
-from xg.importing.diagram import Model, Weight
-from xg.importing.exported import Exported, read_exported
-from xg.importing.lower import lower
-from xg.importing.model import Imported, import_archive
-from xg.importing.proof import ModelComparison, prove
 from xg_runtime import names, rename
 from xg_runtime.weights import Weights
+from xg_torch.importing.archive import read_archive
+from xg_torch.importing.diagram import Model, Weight
+from xg_torch.importing.exported import Exported, read_exported
+from xg_torch.importing.lower import lower
+from xg_torch.importing.model import Imported, import_archive
+from xg_torch.importing.proof import ModelComparison, prove
 
 
 @pytest.fixture(scope="module")
@@ -128,7 +128,7 @@ def test_the_file_of_names_knows_what_is_tied_and_what_is_unused() -> None:
 def test_without_torch_a_file_is_checked_only(
     held: tuple[Imported, Model, Exported], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("xg.importing.proof.has_torch", lambda: False)
+    monkeypatch.setattr("xg_torch.importing.proof.has_torch", lambda: False)
     made, model, program = held
     assert prove(made.text, made.sources, model, program) == ModelComparison(compared=False)
 

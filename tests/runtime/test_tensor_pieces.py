@@ -12,11 +12,11 @@ from typing import Any
 import numpy as np
 import pytest
 
-from xg.cli.actions.run_weights import run
 from xg.cli.console import Console
 from xg_runtime import files, names, rename, tensor_pieces, tensorfile, weights
 from xg_runtime.errors import FileError
 from xg_runtime.module import Arrays
+from xg_torch.actions.run_weights import run
 
 DRAW = np.random.default_rng(0)
 ARRAYS: Arrays = {

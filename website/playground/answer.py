@@ -34,13 +34,12 @@ from xg.frontend.choices import checked
 from xg.frontend.choose_plan import plans_of
 from xg.frontend.project import KnownFiles, Project, read_edited, read_project
 from xg.frontend.project.lookup import library_files
-from xg.pages.views import views
 from xg.passes.resolve.call_errors import NoBlock
 from xg.syntax.format import format
 from xg.syntax.spelling import ascii_name
 
 if TYPE_CHECKING:
-    from xg.pages.explorer.plan_costs import Planned
+    from xg_pages.explorer.plan_costs import Planned
 
 Layout = Callable[[str], str]
 
@@ -94,7 +93,7 @@ def _draw(asked: Json) -> Json:
 
 def _views(program: Program, plans: list[str]) -> list[str]:
     tables = ["cost", *(["plans"] if plans else [])]
-    return [*views(program), "explorer", *_backends(program), *tables]
+    return [*program.views, "explorer", *_backends(program), *tables]
 
 
 def _shown(program: Program, file: Path, there: list[str], asked: Json) -> Json:
@@ -191,7 +190,7 @@ class ExplorerPage:
         from website.playground.numpy_names import in_place_of_numpy
 
         with in_place_of_numpy():
-            from xg.pages.explorer import explore, planned
+            from xg_pages.explorer import explore, planned
 
         self._explore = partial(explore, program, {})
         self._coming = planned(program, {})
@@ -277,7 +276,7 @@ def _complete(asked: Json) -> Json:
 
     Places count characters of the text.
     """
-    from xg.editor.meaning.complete import complete, word_before
+    from xg_editor.meaning.complete import complete, word_before
 
     source, file = Source(f"{asked['name']}.xg", asked["text"]), _written(asked)
     word = word_before(source, asked["at"])

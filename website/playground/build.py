@@ -14,11 +14,11 @@ from zipfile import ZIP_DEFLATED, ZIP_STORED, ZipFile, ZipInfo
 
 from xg import driver
 from xg.frontend.project.lookup import library, library_files
-from xg.pages.explorer import explore
 from xg_grammar.pygments_lexer import WORDS
+from xg_pages.explorer import explore
 
 HERE = Path(__file__).parent
-PACKAGES = ("xg", "xg_runtime", "xg_grammar", "lark")
+PACKAGES = ("xg", "xg_editor", "xg_pages", "xg_runtime", "xg_grammar", "lark")
 KINDS = {".py", ".xg", ".json", ".toml", ".ttf", ".txt", ".md", ".lark", ".js", ".css", ".html"}
 FOLDER = "playground"
 SMALLEST = "block F(X [2]) -> Y [2] {\n    X -> S : Y\n}\n"
@@ -29,7 +29,7 @@ def playground_files() -> dict[str, bytes]:
     """Every file by its path in the site, but for the Python runtime."""
     made = {path.name: path.read_bytes() for path in sorted((HERE / "page").iterdir())}
     made["index.html"] = _with_policy(made["index.html"].decode()).encode()
-    made["kept.js"] = (_package("xg") / "cli" / "live" / "assets" / "kept.js").read_bytes()
+    made["kept.js"] = (_package("xg_pages") / "serve" / "assets" / "kept.js").read_bytes()
     made["answer.py"] = (HERE / "answer.py").read_bytes()
     made["compiler.zip"] = zipped((name, path.read_bytes()) for name, path in _members())
     made["nothing.zip"] = zipped(())

@@ -6,7 +6,6 @@ import sys
 from collections.abc import Sequence
 
 from xg import __version__
-from xg.cli.command_list import COMMANDS
 from xg.cli.exits import FINE, USAGE
 from xg.diagnostics.fold import columns_of, fold
 
@@ -36,8 +35,11 @@ def _folded(text: str) -> str:
 
 
 def _overview() -> str:
-    width = max(map(len, COMMANDS))
-    commands = "\n".join(f"  {name:{width}}  {says}" for name, says in COMMANDS.items())
+    from xg.cli.command_list import commands  # which looks for packages: not for one command
+
+    known = commands()
+    width = max(map(len, known))
+    listed = "\n".join(f"  {name:{width}}  {says}" for name, says in known.items())
     return f"""\
 usage: xg COMMAND FILE... [options]
        xg COMMAND --help        what a command does, with an example
@@ -45,7 +47,7 @@ usage: xg COMMAND FILE... [options]
 
 {ABOUT[0].upper()}{ABOUT[1:]}.
 
-{commands}
+{listed}
 
 Try it: xg build mha -o mha.svg
 """

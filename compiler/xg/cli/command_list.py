@@ -1,30 +1,43 @@
-"""The commands: `commands/NAME.py` has the arguments of each, `actions/run_NAME.py` does it."""
+"""The commands: those of the core, and those that packages add."""
 
 from __future__ import annotations
 
-COMMANDS = {
+from collections.abc import Mapping
+from typing import Final
+
+from xg.packages import packages
+
+# `commands/NAME.py` has the arguments of each, `actions/run_NAME.py` does it.
+CORE: Final = {
     "new": "write a small project that works, to be changed",
     "build": "write figures and code",
-    "serve": "show figures, code and costs in the browser, new at each save",
     "check": "look for errors in names, shapes and sizes, in every choice of options",
     "show": "print one view: the graph, a figure's DOT, the code, the cost",
     "fmt": "lay files out in the one canonical way",
     "run": "run a diagram on arrays from files",
-    "weights": "read a published checkpoint for a diagram, or write one",
     "verify": "prove gradients by differences, and code by the interpreter, at the edges too",
-    "explain": "write a diagram with numbers as a page: every step worked, forward and backward",
     "cost": "count parameters, FLOPs, memory and communication; --plan '*' compares all plans",
     "plan": "search the quickest plan for so many ranks with so much memory",
-    "diff": "tell what two compilations differ in: edges, collectives, costs",
-    "compare": "run a torch module beside a diagram: the first edge where they part, and why",
-    "train": "train a diagram on text or arrays",
-    "generate": "write text with a model, published or trained here",
-    "import": "write a model of torch or ONNX as a diagram, with its weights",
-    "export": "write a block with its parameters as ONNX or a program of torch.export",
     "ops": "list the operators: signature, formula, gradient, glyph",
-    "lsp": "serve an editor: errors as you type, shapes under the cursor, layout",
     "completion": "print what the Tab key completes in bash, zsh or fish",
     "man": "print the manual page: every command and option",
     "doctor": "say what was found on this machine, and how to fix it",
-    "demo": "build the gallery, verify every gradient, train a model: some minutes",
 }
+
+
+def commands() -> Mapping[str, str]:
+    """Return every command with its line in `xg --help`: the core's, then those of packages."""
+    added = {name: about for each in packages() for name, about in each.commands.items()}
+    return {**CORE, **added}
+
+
+def line_of(name: str) -> str:
+    """Return the line of a command in `xg --help`; packages are only looked for if need be."""
+    return CORE.get(name) or commands()[name]
+
+
+def home_of(name: str) -> str | None:
+    """Return the Python package with the modules of a command, or None for no command."""
+    if name in CORE:
+        return "xg.cli"
+    return next((each.name for each in packages() if name in each.commands), None)

@@ -10,15 +10,17 @@ from collections.abc import Sequence
 from importlib import import_module
 from typing import Protocol, cast
 
-from xg.cli.command_list import COMMANDS
+from xg.cli.command_list import commands, home_of, line_of
 from xg.cli.console import ColorChoice, Console
+from xg.cli.effects import Rule, without_effect
 from xg.cli.exits import BUG, FILE_FAILED, INTERRUPTED, PROBLEM, UNREADABLE, USAGE
 from xg.cli.parser import CommandParser
 from xg.cli.render.json_text import json_text
-from xg.cli.training.threads import limit_threads
+from xg.cli.threads import limit_threads
 from xg.diagnostics.diagnostic import DiagnosticError, as_data
 from xg.diagnostics.similar import similar
 from xg.diagnostics.terminal import printable
+from xg.packages import additions_to
 
 
 class Command(Protocol):
@@ -54,7 +56,7 @@ def dispatch_last(name: str, arguments: Sequence[str]) -> int:
 
 def dispatch(name: str, arguments: Sequence[str]) -> int:
     """Parse the words behind a command's name, and run it."""
-    if name not in COMMANDS:
+    if home_of(name) is None:
         return _unknown(name)
     try:
         options = parse(name, arguments)
@@ -76,13 +78,17 @@ def dispatch(name: str, arguments: Sequence[str]) -> int:
 def _without_effect(name: str, options: Namespace) -> str | None:
     if not any(word.startswith("--") for word in options.words):
         return None
-    from xg.cli.effects import without_effect  # plain commands start without the rules
+    return without_effect(name, rules_of(name), options)
 
-    return without_effect(name, options)
+
+def rules_of(name: str) -> list[Rule]:
+    """The rules of a command's options, those that packages add among them."""
+    modules = (command_of(name), *additions_to(name))
+    return [rule for module in modules for rule in getattr(module, "RULES", ())]
 
 
 def _unknown(name: str) -> int:
-    other = similar(name, COMMANDS)
+    other = similar(name, commands())
     hint = f"did you mean {other}?" if other else "xg --help lists them"
     if name.endswith(".xg"):
         hint = f"did you mean xg build {printable(name)}?"
@@ -102,13 +108,13 @@ def parse(name: str, arguments: Sequence[str]) -> Namespace:
 
 def command_of(name: str) -> Command:
     """The module with the arguments of a command."""
-    return cast("Command", import_module(f"xg.cli.commands.{name}"))
+    return cast("Command", import_module(f"{home_of(name)}.commands.{name}"))
 
 
 def parser_of(name: str, command: Command) -> ArgumentParser:
     """The parser of a command."""
-    about = f"{COMMANDS[name][0].upper()}{COMMANDS[name][1:]}."
-    parser = CommandParser(name, about, command.EXAMPLE)
+    line = line_of(name)
+    parser = CommandParser(name, f"{line[0].upper()}{line[1:]}.", command.EXAMPLE)
     command.add_arguments(parser)
     parser.add_argument("--color", choices=("auto", "always", "never"), default="auto")
     return parser
@@ -118,7 +124,7 @@ def _action(name: str, options: Namespace) -> Action:
     """The module of a command, imported only now: parsing and `--help` stay quick."""
     if hasattr(options, "threads"):
         limit_threads(options.threads)  # NumPy reads the limit when it is imported
-    return cast("Action", import_module(f"xg.cli.actions.run_{name}"))
+    return cast("Action", import_module(f"{home_of(name)}.actions.run_{name}"))
 
 
 def _guarded(name: str, options: Namespace, console: Console) -> int:

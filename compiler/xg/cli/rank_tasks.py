@@ -1,4 +1,4 @@
-"""One rank's share of a command; `ranks` runs it on all of them."""
+"""One rank's share of `xg run` and `xg verify`; `ranks` runs it on all of them."""
 
 from __future__ import annotations
 
@@ -6,20 +6,11 @@ from collections.abc import Mapping
 from types import ModuleType
 from typing import Any, cast
 
-from xg.cli.actions.run_train import folder_of, train_in_folder
-from xg.cli.console import Console
-from xg.cli.dispatch import parse
-from xg.cli.opening import open_project
-from xg.cli.rank_of_module import seen
-from xg.cli.stages_of_module import seen_of_stage, stages_of
-from xg.cli.training.data import training_setup
-from xg.cli.training.loop import agreed_facts
 from xg.codegen.backend import find
 from xg.codegen.load import load
 from xg.sharding.shard_spec import ShardSpec
 from xg.verify.pipeline_comparison import of_rank, run_stage
 from xg.verify.rank_comparison import run_rank
-from xg_runtime.errors import InputError, NonFiniteError
 from xg_runtime.module import Array, Arrays, Module
 from xg_runtime.ranks import gather_shards, local_shards, number, rank
 from xg_runtime.ranks.pipeline import Link, Part
@@ -97,29 +88,6 @@ def verify_stages(options: dict[str, Any], arrays: Arrays) -> Answer:
             found |= {f"{schedule}/{kind}/{name}": array for name, array in own.items()}
         facts[schedule] = [[*key, *counts] for key, counts in ran.sent.items()]
     return Answer(found, facts)
-
-
-def train(options: dict[str, Any], arrays: Arrays) -> Answer:
-    """A rank's part of `xg train`: the same words, the same file and data, read again."""
-    del arrays
-    words = parse("train", options["words"])
-    folder = folder_of(words)
-    what = training_setup(words)
-    if agreed_facts(what, words) != options["facts"]:
-        raise InputError(f"{words.file} has changed while ranks were started")
-    try:
-        learned = train_in_folder(what, words, folder, Console(words.color))
-    except NonFiniteError as error:
-        return Answer(facts={"tensor": error.tensor, "reason": error.reason, "step": error.step})
-    return Answer(facts={"interrupted": learned.interrupted})
-
-
-def compare(options: dict[str, Any], arrays: Arrays) -> Answer:
-    """A rank's part of `xg compare`: the user's module, built and run on this rank."""
-    del arrays
-    words = parse("compare", options["words"])
-    project = open_project(words.file)
-    return seen_of_stage(project, words) if stages_of(project, words) else seen(project, words)
 
 
 def _cuts(code: ModuleType) -> Mapping[str, ShardSpec]:

@@ -25,6 +25,9 @@ if TYPE_CHECKING:
     from xg_runtime.ranks.process_mesh import ProcessMesh
 
 
+_TASKS = Path(__file__).with_name("rank_tasks.py")
+
+
 @dataclass(frozen=True, slots=True)
 class Ranks:
     """The ranks of a parallel program; `timeout` in seconds.
@@ -79,11 +82,13 @@ class Ranks:
     def do(
         self, function: str, options: Json, arrays: Arrays, *, aloud: bool = False
     ) -> list[Answer]:
-        """Let every rank do a function of `ranked`; return what they answer, in rank order.
+        """Let every rank do a function; return what they answer, in rank order.
 
-        `aloud` lets rank 0 print. Raises RankError.
+        The function is one of `rank_tasks`, or ``FILE:NAME``. `aloud` lets rank 0 print. Raises
+        RankError.
         """
-        task = Task(f"{Path(__file__).with_name('rank_tasks.py')}:{function}", options, arrays)
+        place = function if ":" in function else f"{_TASKS}:{function}"
+        task = Task(place, options, arrays)
         return run_task(task, self.sizes, on=self.on, terms=self.terms, aloud=aloud)
 
 

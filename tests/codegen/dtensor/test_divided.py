@@ -15,14 +15,14 @@ from tier import THOROUGH
 from torch import nn
 
 import xg
-from xg.cli.naming_modules import named_by
-from xg.codegen.dtensor.module_names import ModuleNames
-from xg.codegen.dtensor.torch_calls import Calls, source
 from xg_runtime import names as names_files
 from xg_runtime import random_inputs, rename
 from xg_runtime.module import Arrays
 from xg_runtime.ranks.launch import launch
 from xg_runtime.ranks.task import Task
+from xg_torch.dtensor.module_names import ModuleNames
+from xg_torch.dtensor.naming_modules import named_by
+from xg_torch.dtensor.torch_calls import Calls, source
 
 ROOT = Path(__file__).parents[3]
 RANK = Path(__file__).with_name("divided_rank.py")

@@ -10,11 +10,11 @@ from library import LIBRARY, shipped
 from tier import THOROUGH
 
 import xg as package
-from xg.codegen.dtensor.module_names import ModuleNames
-from xg.codegen.dtensor.torch_calls import source
 from xg.codegen.errors import NoParallelStyle
 from xg.diagnostics.diagnostic import DiagnosticError
 from xg.frontend.project import read_project
+from xg_torch.dtensor.module_names import ModuleNames
+from xg_torch.dtensor.torch_calls import source
 
 DAILY = ("clip", "mixtral", "transformer")  # those of Llama and perceptrons run in `test_divided`
 WITH_PLANS = [

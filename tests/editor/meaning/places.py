@@ -6,13 +6,13 @@ from functools import cache
 from pathlib import Path
 
 from xg.diagnostics.source import Source
-from xg.editor.meaning.declared import Declaration, ProjectNames
-from xg.editor.meaning.explain import explain
-from xg.editor.meaning.find import find
-from xg.editor.meaning.trail import trail
 from xg.frontend.choices import typed_blocks
 from xg.frontend.project import Project, read_edited
 from xg.frontend.typed import TypedBlocks
+from xg_editor.meaning.declared import Declaration, ProjectNames
+from xg_editor.meaning.explain import explain
+from xg_editor.meaning.find import find
+from xg_editor.meaning.trail import trail
 
 MARK = "‸"
 

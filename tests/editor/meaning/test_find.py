@@ -6,10 +6,10 @@ import pytest
 from editor.meaning.places import declared, line_of
 
 from xg.diagnostics.source import Source
-from xg.editor.meaning.outline import outline
-from xg.editor.meaning.trail import trail
 from xg.frontend.project.lookup import library_files
 from xg.syntax.parse import parse, parse_partly
+from xg_editor.meaning.outline import outline
+from xg_editor.meaning.trail import trail
 
 FILE = """\
 dim B, D = 4

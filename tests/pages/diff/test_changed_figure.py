@@ -12,7 +12,7 @@ from xg.figures.draw.display import DrawnShape
 from xg.figures.model.figure import Emphasis, Figure
 from xg.figures.model.richtext import characters
 from xg.figures.model.style import MARKED_WIDTH
-from xg.pages.diff import Side, changed_figure, compare
+from xg_pages.diff import Side, changed_figure, compare
 
 OLD = """\
 dim B, D = 8, E = 4

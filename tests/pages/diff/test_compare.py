@@ -6,7 +6,7 @@ import pytest
 
 import xg
 from xg.ir.dim import symbol
-from xg.pages.diff import Difference, Edge, Side, compare
+from xg_pages.diff import Difference, Edge, Side, compare
 
 NET = """\
 dim B, D = 8, D_ff = 4*D, N_L = 2

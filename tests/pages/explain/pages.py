@@ -7,9 +7,9 @@ from library import shipped
 
 from xg.frontend.examples.bind import documents
 from xg.frontend.project import Project, parse_project, read_project
-from xg.pages.explain.bound import of_block, of_example
-from xg.pages.explain.compose import compose
-from xg.pages.explain.page import ExplainedPage
+from xg_pages.explain.bound import of_block, of_example
+from xg_pages.explain.compose import compose
+from xg_pages.explain.page import ExplainedPage
 
 DIAGRAMS = Path(__file__).parents[3] / "diagrams"
 

@@ -15,16 +15,16 @@ from pages.explain.pages import HOSTILE_TITLE, hostile, of_project, page
 from verify.examples.test_cat_sleeps import by_hand
 
 import xg
-from xg.cli.commands.train import add_arguments
 from xg.figures import painted
 from xg.figures.draw.paint import bounds
 from xg.frontend.project import parse_project
-from xg.pages.explain.html import equation, html
-from xg.pages.explain.markdown import markdown
-from xg.pages.explain.numbers import COLUMNS, ROWS, number, rows, shape
-from xg.pages.explain.page import ExplainedPage, ExplainedStep
-from xg.pages.explain.update import LIMIT, RATE
-from xg.pages.explain.words import origin
+from xg_pages.explain.html import equation, html
+from xg_pages.explain.markdown import markdown
+from xg_pages.explain.numbers import COLUMNS, ROWS, number, rows, shape
+from xg_pages.explain.page import ExplainedPage, ExplainedStep
+from xg_pages.explain.update import LIMIT, RATE
+from xg_pages.explain.words import origin
+from xg_train.commands.train import add_arguments
 
 BLOCKS = ("mha", "transformer", "encoder_decoder")
 

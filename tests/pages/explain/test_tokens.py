@@ -8,11 +8,11 @@ from library import shipped
 
 from xg.frontend.examples.bind import bind
 from xg.frontend.project import parse_project, read_project
-from xg.pages.explain.bound import of_block, of_example
-from xg.pages.explain.compose import compose
-from xg.pages.explain.html import html
-from xg.pages.explain.markdown import markdown
-from xg.pages.explain.tokens import TextTokens
+from xg_pages.explain.bound import of_block, of_example
+from xg_pages.explain.compose import compose
+from xg_pages.explain.html import html
+from xg_pages.explain.markdown import markdown
+from xg_pages.explain.tokens import TextTokens
 from xg_runtime.errors import InputError
 from xg_runtime.tokens import ByteVocabulary
 

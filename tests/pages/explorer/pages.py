@@ -17,7 +17,7 @@ from library import shipped
 
 from xg.driver import Program, compile_project
 from xg.frontend.project import parse_project, read_project
-from xg.pages.explorer import explore
+from xg_pages.explorer import explore
 
 DIAGRAMS = Path(__file__).parents[3] / "diagrams"
 

@@ -15,7 +15,7 @@ from xg.diagnostics.diagnostic import DiagnosticError
 from xg.frontend.blocks import uncalled
 from xg.frontend.choose_plan import plans_of
 from xg.frontend.project import read_project
-from xg.pages.explorer import SIZE_AT_MOST
+from xg_pages.explorer import SIZE_AT_MOST
 
 
 def planned() -> Iterator[tuple[str, str, str]]:

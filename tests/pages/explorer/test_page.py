@@ -30,14 +30,14 @@ from pages.explorer.pages import (
 )
 from tier import THOROUGH
 
+from xg.cli.outputs import Wanted, outputs_of
 from xg.cost.cost import cost
 from xg.frontend.blocks import uncalled
 from xg.frontend.project import Project, read_project
 from xg.ir.instances import Symbols
-from xg.pages.explorer import SIZE_AT_MOST
-from xg.pages.explorer.uses import block_uses
-from xg.pages.html.document import computing, exploring
-from xg.pages.outputs import Wanted, outputs_of
+from xg_pages.explorer import SIZE_AT_MOST
+from xg_pages.explorer.uses import block_uses
+from xg_pages.html.document import computing, exploring
 
 ALL = sorted(path.stem for path in DIAGRAMS.rglob("*.xg"))
 LARGE_ONES = {"resnet", "rwkv", "t5", "vit"}

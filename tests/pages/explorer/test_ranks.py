@@ -19,8 +19,8 @@ from xg.diagnostics.diagnostic import DiagnosticError
 from xg.driver import compile_project
 from xg.frontend.choose_plan import plans_of
 from xg.frontend.project import read_project
-from xg.pages.explorer import SIZE_AT_MOST, explore
-from xg.pages.explorer.uses import block_uses
+from xg_pages.explorer import SIZE_AT_MOST, explore
+from xg_pages.explorer.uses import block_uses
 
 PLANNED = [
     ("mlp", "DP × TP", None),
@@ -175,6 +175,6 @@ def test_a_page_of_ranks_is_small_and_complete(
 
 
 def test_a_page_that_is_too_large_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("xg.pages.explorer.SIZE_AT_MOST", 10_000)
+    monkeypatch.setattr("xg_pages.explorer.SIZE_AT_MOST", 10_000)
     (warning,) = explore(program("mlp", "TP"), {}).warnings
     assert "more than 10,000; that of one of its blocks is smaller: --block NAME" in warning

@@ -12,9 +12,9 @@ from passes.decode_step.stepping import LIBRARY, LLAMA, TRANSFORMER, written
 from tier import some
 
 import xg
-from xg.cli.writer import Writer, longest, token_model
 from xg.driver import Program
 from xg.verify.reference.interpret import initial
+from xg_generate.writer import Writer, longest, token_model
 from xg_runtime.errors import InputError
 from xg_runtime.sample import Sampling
 from xg_runtime.tokens import ByteVocabulary

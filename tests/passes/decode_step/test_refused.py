@@ -10,7 +10,7 @@ from library import shipped
 from passes.decode_step.stepping import LIBRARY, written
 
 import xg
-from xg.passes.decode_step import errors
+from xg_generate.decode_step import errors
 
 CASES = sorted(Path(__file__).parent.glob("refused/*.xg"))
 

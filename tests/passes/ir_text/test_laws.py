@@ -24,7 +24,6 @@ from xg.frontend.project import Project, read_project
 from xg.frontend.typed import type_project
 from xg.ir.graph import Program
 from xg.ir.verify import verify
-from xg.passes.decode_step import decode_step, prologue
 from xg.passes.ir_text.printer import spell_program
 from xg.passes.ir_text.reader import read_program
 from xg.passes.pipelines import (
@@ -40,6 +39,7 @@ from xg.passes.runner import History, run
 from xg.syntax.ast import Plan
 from xg.syntax.tree import only
 from xg.verify.reference.interpret import Interpreter, initial
+from xg_generate.decode_step import decode_step, prologue
 
 EVERYTHING = "XG_EVERY_IR" in os.environ
 # Where tests are thorough: a block of Llama is under a product of these plans anyway, and has the

@@ -12,11 +12,11 @@ import pytest
 from verify.counterpart.planted import BACKWARD, FORWARD, Planted, model
 
 from xg.cli import published
-from xg.cli.counterpart import Counterpart, compare_module
 from xg.cli.opening import open_project
 from xg.frontend.project import Project
 from xg.frontend.typed import Settings
-from xg.verify.counterpart.comparison import TOLERANCE, ModuleAgreement
+from xg_torch.compare.comparison import TOLERANCE, ModuleAgreement
+from xg_torch.compare.counterpart import Counterpart, compare_module
 
 ROOT = Path(__file__).parents[3]
 FILE = ROOT / "diagrams" / "models" / "transformer.xg"

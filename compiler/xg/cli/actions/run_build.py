@@ -11,7 +11,9 @@ from typing import Final
 from xg.cli.arguments import settings_of
 from xg.cli.console import Console
 from xg.cli.exits import FINE, PROBLEM, USAGE
+from xg.cli.kinds import KINDS, Kind
 from xg.cli.opening import open_project
+from xg.cli.outputs import Outputs, Wanted, outputs_of, picture_of
 from xg.cli.target import TargetFolder
 from xg.cli.watch import watch
 from xg.diagnostics.counted import counted
@@ -20,8 +22,6 @@ from xg.driver import View
 from xg.figures.formats.paper import Paper
 from xg.figures.model.refusals import NotTurned, TooNarrow
 from xg.frontend.project import Project
-from xg.pages.kinds import KINDS, Kind
-from xg.pages.outputs import Outputs, Wanted, outputs_of, picture_of
 from xg_runtime.files import write_all
 
 ONE: Final = (".svg", ".pdf", ".png", ".tex", ".dot", ".html")  # files that are one picture

@@ -6,31 +6,18 @@ import sys
 from argparse import Namespace
 from collections.abc import Iterator
 from importlib.metadata import PackageNotFoundError, version
-from importlib.util import find_spec
 from tempfile import TemporaryFile
 from typing import Any
 
-from xg.cli.actions.run_lsp import MISSING
 from xg.cli.console import Console
 from xg.cli.exits import FINE, PROBLEM
 from xg.cli.render.json_text import json_text
 from xg.cli.render.table import Column, Table
 from xg.codegen.backend import Backend, backends
-from xg.diagnostics.lazy_dataclass import dataclass
 from xg.figures.draw.font import FAMILY, FILES
 from xg.figures.layout.run_engine import FIX, probe
 from xg.frontend.project.lookup import library_files
-
-
-@dataclass(frozen=True, slots=True)
-class Finding:
-    """One thing that xg uses; `fix` is empty where nothing is missing."""
-
-    thing: str
-    state: str  # "ok", "missing", "not needed"
-    detail: str
-    fix: str = ""
-
+from xg.packages import Finding, load, packages
 
 _COLUMNS: tuple[Column[Finding], ...] = (
     Column("", "state", lambda finding: finding.state),
@@ -52,7 +39,7 @@ def run(options: Namespace, console: Console) -> int:
         _library(),
         _temporary(),
         *(_backend(each) for each in backends().values() if each.runs.extra),
-        _editor(),
+        *(finding for each in packages() if each.probe for finding in load(each.probe)()),
     ]
     table = Table(_COLUMNS, findings)
     missing = any(finding.state == "missing" for finding in findings)
@@ -149,10 +136,3 @@ def _backend(backend: Backend) -> Finding:
         fix = f"pip install 'xg[{backend.runs.extra}]', to run {code}"
         return Finding(library, "not needed", f"not installed: {code} is written, not run", fix)
     return Finding(library, "ok", f"{version(library)}: runs {code}, --backend {backend.name}")
-
-
-def _editor() -> Finding:
-    """Whether `xg lsp` can serve an editor."""
-    if find_spec("pygls") is None:
-        return Finding("pygls", "not needed", "not installed: no xg lsp", f"{MISSING}, for editors")
-    return Finding("pygls", "ok", f"{version('pygls')}: xg lsp serves editors")

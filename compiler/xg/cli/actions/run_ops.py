@@ -10,6 +10,7 @@ from pathlib import Path
 from xg import ops
 from xg.cli.console import Console
 from xg.cli.exits import FINE, USAGE
+from xg.cli.render.dictionary import dictionary
 from xg.cli.render.json_text import json_text
 from xg.cli.render.table import Column, Table, aligned
 from xg.diagnostics.fold import columns_of
@@ -19,7 +20,6 @@ from xg.figures import dot, on_a_sheet
 from xg.ir.convention import Convention
 from xg.ir.op import Op
 from xg.ir.signature import signature
-from xg.pages.dictionary import dictionary
 from xg.passes.resolve.foreign_names import meant
 from xg_runtime import files
 

@@ -4,18 +4,15 @@ from __future__ import annotations
 
 from argparse import Namespace
 
-from xg.cli.arguments import settings_of
 from xg.cli.compiling import compile_one, stage_of
 from xg.cli.console import Console
 from xg.cli.exits import FINE, USAGE
-from xg.cli.naming_modules import module_names
 from xg.cli.opening import open_project
 from xg.cli.render.cost_text import lines
 from xg.codegen.backend import backends
-from xg.codegen.dtensor.torch_calls import source
 from xg.diagnostics.terminal import printable
 from xg.driver import Program
-from xg.pages.explorer import explore
+from xg.packages import forms, load
 from xg.passes.ir_text.printer import spell_program
 
 
@@ -23,10 +20,11 @@ def run(options: Namespace, console: Console) -> int:
     """Print the view."""
     if options.form == "xg":
         return _text(options, console)
-    if options.form == "dtensor":
-        return _calls(options, console)
+    added = forms().get(options.form)
+    if added is not None:
+        return load(added.show)(options, console)
     program = stage_of(compile_one(options), options.stage)
-    if options.kernels and options.form in ("dot", "cost", "html"):
+    if options.kernels and options.form in ("dot", "cost"):
         code = " or ".join(backends())
         console.note(f"xg show: --kernels changes the code and its graph: --as ir, {code}")
         return USAGE
@@ -36,9 +34,6 @@ def run(options: Namespace, console: Console) -> int:
     if options.view in ("forward", "backward") and options.form not in ("ir", "dot"):
         console.note(f"xg show: {options.form} has both passes: --pass takes ir and dot apart")
         return USAGE
-    if options.view == "step" and options.form == "html":
-        console.note("xg show: a page has both passes of a block, and a step has one: --as dot")
-        return USAGE
     if options.after is not None:
         return _after(program, options, console)
     if options.view == "step":
@@ -46,9 +41,6 @@ def run(options: Namespace, console: Console) -> int:
     match options.form:
         case "dot":
             console.write(program.dot(options.view or "forward"))
-        case "html":
-            page = explore(program, settings_of(options)).page
-            console.write(page.decode("utf-8"))
         case "cost":
             console.say("\n".join(lines(program.cost(), full=True)))
         case "ir":
@@ -57,26 +49,6 @@ def run(options: Namespace, console: Console) -> int:
             console.write(spell_program(graphs, passes))
         case backend:
             console.write(program.source(backend, kernels=options.kernels))
-    return FINE
-
-
-def _calls(options: Namespace, console: Console) -> int:
-    """Print the calls of torch for a plan."""
-    chosen = {
-        "--pass": options.view is not None,
-        "--after": options.after is not None,
-        "--stage": options.stage is not None,
-        "--kernels": options.kernels,
-    }
-    given = [word for word, is_given in chosen.items() if is_given]
-    if given or options.plan is None:
-        what = f"leave {given[0]} out" if given else "--plan NAME says which"
-        console.note(f"xg show: --as dtensor is a plan for a module of yours: {what}")
-        return USAGE
-    program = compile_one(options)
-    assert program.distributed is not None
-    names = module_names(options, program.graphs)
-    console.write(source(program.distributed, program.graphs, names))
     return FINE
 
 

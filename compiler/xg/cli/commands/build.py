@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
-from argparse import ArgumentParser
+from argparse import ArgumentParser, Namespace
 from pathlib import Path
+from typing import Final
 
 from xg.cli.arguments import add_files, add_kernels, add_stdin_filename
+from xg.cli.effects import Rule
+from xg.cli.kinds import KINDS
 from xg.cli.quantities import OneOrMore, length, natural
 from xg.codegen.backend import backends
-from xg.pages.kinds import KINDS
 
 EXAMPLE = "xg build diagrams/notation/mha.xg -o out --only svg,numpy"
+FIGURES: Final = frozenset({"svg", "pdf", "png", "tex", "dot"})
 
 
 def add_arguments(parser: ArgumentParser) -> None:
@@ -87,3 +90,58 @@ def _add_looks(parser: ArgumentParser) -> None:
         help="colours; auto is light, and follows the reader in an SVG",
     )
     parser.add_argument("--legend", action="store_true", help="explain the glyphs in the figure")
+
+
+def _built(options: Namespace) -> frozenset[str]:
+    """The kinds of files that a build makes: of one picture its own."""
+    suffix = options.folder.suffix.removeprefix(".")
+    if options.kinds is not None:
+        return frozenset(options.kinds)
+    if str(options.folder) == "-":
+        return frozenset({"svg"})
+    return frozenset({suffix}) if suffix in {*FIGURES, "html"} else FIGURES | {*backends()}
+
+
+def _draws(options: Namespace) -> bool:
+    return bool(_built(options) & FIGURES)
+
+
+def _paints(options: Namespace) -> bool:
+    return bool(_built(options) & (FIGURES - {"dot"}))
+
+
+def _prints(options: Namespace) -> bool:
+    is_pdf = _built(options) == frozenset({"pdf"})
+    return is_pdf and not options.width and not options.steps
+
+
+def _draws_overview(options: Namespace) -> bool:
+    is_one = options.folder.suffix or str(options.folder) == "-" or options.view is not None
+    is_overview = options.view == "overview" if is_one else True
+    return _draws(options) and is_overview and options.plan is None
+
+
+def _codes(options: Namespace) -> bool:
+    return bool(_built(options) & {*backends()})
+
+
+RULES: Final = (
+    Rule(
+        "--stdin-filename",
+        lambda options: "-" in options.files,
+        "is of standard input: - in place of FILE",
+    ),
+    Rule("--kernels", _codes, f"changes code: --only {','.join(backends())}"),
+    Rule("--theme", _draws, "colours figures: --only svg"),
+    Rule("--legend", _draws, "is a part of figures: --only svg"),
+    Rule("--no-title", _draws, "is for figures: --only svg"),
+    Rule("--depth", _draws_overview, "is of overviews of one device: --pass overview"),
+    Rule("--direction", _draws, "is for figures: --only svg"),
+    Rule("--width", _draws, "is for figures: --only svg"),
+    Rule(
+        "--paper",
+        _prints,
+        "makes pages of a PDF, as wide as the paper: -o figure.pdf, without --width and --steps",
+    ),
+    Rule("--steps", _paints, "is for pictures: --only svg"),
+)

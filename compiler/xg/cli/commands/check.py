@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from argparse import ArgumentParser
+from typing import Final
 
 from xg.cli.arguments import add_files, add_stdin_filename
+from xg.cli.effects import Rule
 
 EXAMPLE = "xg check diagrams/models/transformer.xg"
 
@@ -28,3 +30,12 @@ def add_arguments(parser: ArgumentParser) -> None:
         const="json",
         help="the same as --format json",
     )
+
+
+RULES: Final = (
+    Rule(
+        "--stdin-filename",
+        lambda options: "-" in options.files,
+        "is of standard input: - in place of FILE",
+    ),
+)

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from argparse import ArgumentParser
 from pathlib import Path
+from typing import Final
 
 from xg.cli.arguments import add_file
+from xg.cli.effects import Rule, is_placed
 from xg.cli.quantities import natural, positive
 
 EXAMPLE = "xg cost diagrams/models/transformer.xg --plan DP_TP --set B=8 --set S=128"
@@ -51,3 +53,15 @@ def add_arguments(parser: ArgumentParser) -> None:
         "recomputation",
     )
     parser.add_argument("--json", action="store_true", help="print one JSON document")
+
+
+RULES: Final = (
+    Rule("--stage", is_placed, "is of a pipeline: --plan NAME"),
+    Rule(
+        "--full",
+        lambda options: not options.json and options.plan != "*",
+        "is a longer text about one plan: leave --json and --plan '*' out",
+    ),
+    Rule("--microbatches", is_placed, "is of a pipeline: --plan NAME"),
+    Rule("--timeline", is_placed, "is of a pipeline: --plan NAME"),
+)

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from argparse import ArgumentParser
+from typing import Final
 
 from xg.cli.arguments import XgFile, add_stdin_filename
+from xg.cli.effects import Rule
 
 EXAMPLE = "xg fmt diagrams/*/*.xg"
 
@@ -22,3 +24,12 @@ def add_arguments(parser: ArgumentParser) -> None:
     parser.add_argument(
         "--check", action="store_true", help="write nothing; exit 1 if a file would change"
     )
+
+
+RULES: Final = (
+    Rule(
+        "--stdin-filename",
+        lambda options: "-" in options.files,
+        "is of standard input: - in place of FILE",
+    ),
+)

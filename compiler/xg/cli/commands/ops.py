@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from argparse import ArgumentParser
 from pathlib import Path
+from typing import Final
+
+from xg.cli.effects import Rule
 
 EXAMPLE = "xg ops softmax"
 
@@ -18,3 +21,12 @@ def add_arguments(parser: ArgumentParser) -> None:
         type=Path,
         help="draw the notation instead: .svg, .pdf, .png, .tex or .dot",
     )
+
+
+RULES: Final = (
+    Rule(
+        "--figure",
+        lambda options: options.name is None and not options.json,
+        "draws the whole notation: leave NAME and --json out",
+    ),
+)

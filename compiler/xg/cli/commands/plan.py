@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Final
 
 from xg.cli.arguments import add_file
+from xg.cli.effects import Rule
 from xg.cli.quantities import amount, positive
 from xg.syntax.spelling import ascii_name
 
@@ -71,3 +72,12 @@ def memory(text: str) -> float:
         return amount(text)
     except ArgumentTypeError:
         raise ArgumentTypeError(f"{text!r} is no memory: 80GB, 141GiB, or bytes") from None
+
+
+RULES: Final = (
+    Rule(
+        "--between",
+        lambda options: options.ranks > options.node,
+        "is for several nodes: --ranks above --node",
+    ),
+)

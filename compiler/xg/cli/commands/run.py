@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from argparse import ArgumentParser
 from pathlib import Path
+from typing import Final
 
 from xg.cli.arguments import add_file, add_kernels, add_names, add_ranks
 from xg.cli.backend_argument import add_backend
+from xg.cli.effects import Rule, gives, lacks, on_processes
 from xg.cli.quantities import natural
 from xg.codegen.backend import backends
 from xg.syntax.spelling import ascii_name
@@ -60,3 +62,10 @@ def add_arguments(parser: ArgumentParser) -> None:
 def edges(text: str) -> list[str]:
     """`H,layers.0.attn.P`, Greek or English."""
     return [ascii_name(name.strip()) for name in text.split(",") if name.strip()]
+
+
+RULES: Final = (
+    Rule("--seed", lacks("params"), "draws parameters, and --params gives them all"),
+    Rule("--timeout", on_processes, "is for ranks that are processes: --on processes"),
+    Rule("--names", gives("params"), "says what the tensors of a checkpoint are: --params FILE"),
+)

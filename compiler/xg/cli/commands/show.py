@@ -5,13 +5,15 @@ from __future__ import annotations
 import sys
 from argparse import ArgumentParser
 from collections.abc import Iterator
-from pathlib import Path
+from typing import Final
 
 from xg.cli.arguments import add_file, add_kernels
+from xg.cli.effects import Rule, is_placed
 from xg.cli.parser import CommandParser
 from xg.cli.quantities import natural
 from xg.codegen.backend import backends
 from xg.diagnostics.fold import columns_of, fold
+from xg.packages import additions_to, forms
 
 EXAMPLE = "xg show diagrams/notation/mlp.xg --as numpy"
 
@@ -21,6 +23,7 @@ def add_arguments(parser: ArgumentParser) -> None:
     if isinstance(parser, CommandParser):
         parser.further = _shipped
     add_file(parser)
+    added = forms()
     parser.add_argument(
         "--pass",
         dest="view",
@@ -31,13 +34,12 @@ def add_arguments(parser: ArgumentParser) -> None:
     parser.add_argument(
         "--as",
         dest="form",
-        choices=("ir", "dot", *backends(), "cost", "html", "xg", "dtensor"),
+        choices=("ir", "dot", *backends(), "cost", "xg", *added),
         default="ir",
         metavar="FORM",
         help="the graph (ir), a figure's DOT text (dot), the code "
-        f"({', '.join(backends())}), the cost (cost), the explorer's page (html), the text of the "
-        "file itself (xg), or a plan as calls of torch that divide a module of yours (dtensor); "
-        "default: ir",
+        f"({', '.join(backends())}), the cost (cost), the text of the file itself (xg)"
+        f"{''.join(f', {form.about} ({name})' for name, form in added.items())}; default: ir",
     )
     parser.add_argument(
         "--after",
@@ -52,20 +54,9 @@ def add_arguments(parser: ArgumentParser) -> None:
         metavar="K",
         help="the program of one stage of a pipeline, the first is 0",
     )
-    _add_module(parser)
+    for module in additions_to("show"):
+        module.add_arguments(parser)
     add_kernels(parser)
-
-
-def _add_module(parser: ArgumentParser) -> None:
-    """The module that a plan is for."""
-    parser.add_argument(
-        "--map",
-        dest="names",
-        metavar="NAMES",
-        type=Path,
-        help="with --as dtensor, the names of your module's parameters; by default a module is "
-        "called after its parameter",
-    )
 
 
 def _shipped() -> Iterator[str]:
@@ -76,3 +67,6 @@ def _shipped() -> Iterator[str]:
     names = ", ".join(file.stem for file in library_files())
     columns = columns_of(sys.stdout)
     yield from (f"  {line}" for line in fold(names, columns and columns - 2, 0))
+
+
+RULES: Final = (Rule("--stage", is_placed, "is of a pipeline: --plan NAME"),)

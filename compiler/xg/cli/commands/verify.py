@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from argparse import ArgumentParser
+from argparse import ArgumentParser, Namespace
+from typing import Final
 
 from xg.cli.arguments import add_files, add_kernels, add_ranks
+from xg.cli.effects import Rule, on_processes
 from xg.cli.quantities import OneOrMore, natural
 from xg.codegen.backend import backends
 
 EXAMPLE = "xg verify diagrams/notation/mha.xg"
+RANKS: Final = frozenset({"single", "exact"})
 OTHERS = tuple(backends())[1:]  # beside the one that every proof runs
 KINDS = ("fd", *OTHERS, "single", "exact", "document")
 
@@ -35,3 +38,30 @@ def add_arguments(parser: ArgumentParser) -> None:
     )
     parser.add_argument("--json", action="store_true", help="print one JSON document")
     add_ranks(parser)
+
+
+def _proofs(options: Namespace) -> frozenset[str]:
+    """The kinds of proof that a command asks for."""
+    ranks = options.plan is not None or options.on is not None
+    return frozenset(options.against or (RANKS if ranks else ("fd",)))
+
+
+def _proves_ranks(options: Namespace) -> bool:
+    return bool(_proofs(options) & RANKS) or on_processes(options)
+
+
+RULES: Final = (
+    Rule("--plan", _proves_ranks, "is for proofs of ranks: --against single,exact"),
+    Rule("--on", _proves_ranks, "is for proofs of ranks: --against single"),
+    Rule(
+        "--every-choice",
+        lambda options: bool(_proofs(options) - {"document"}),
+        "is for proofs, and the examples of a document choose: --against fd",
+    ),
+    Rule(
+        "--kernels",
+        lambda options: bool(_proofs(options) - {"document", "exact"}),
+        "changes code, which runs in floats: --against fd or single",
+    ),
+    Rule("--timeout", on_processes, "is for ranks that are processes: --on processes"),
+)

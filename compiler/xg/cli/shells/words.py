@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Final, Literal
 
 from xg.cli.arguments import Diagram, FileOrName, Shipped, XgFile
-from xg.cli.command_list import COMMANDS
+from xg.cli.command_list import commands
 from xg.cli.dispatch import command_of, parser_of
 from xg.cli.quantities import OneOrMore
 from xg.diagnostics.lazy_dataclass import dataclass
@@ -64,7 +64,7 @@ class CommandWords:
 
 def all_commands() -> tuple[CommandWords, ...]:
     """Every command, as its parser declares it."""
-    return tuple(_command(name, about) for name, about in COMMANDS.items())
+    return tuple(_command(name, about) for name, about in commands().items())
 
 
 def _command(name: str, about: str) -> CommandWords:

@@ -1,1 +1,0 @@
-"""Training runs behind `xg train`: setup, data, the loop, and runs loaded again."""

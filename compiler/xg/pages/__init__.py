@@ -1,1 +1,0 @@
-"""Pages and folders that people look at: explorer, lesson, differences, outputs."""

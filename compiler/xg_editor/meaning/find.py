@@ -1,0 +1,239 @@
+"""The declaration of the name at a place: the place decides what the name means."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from xg.syntax import ast
+from xg.syntax.tree import Syntax
+from xg_editor.meaning.declared import (
+    Declaration,
+    Kind,
+    ProjectNames,
+    argument_of,
+    name_in_op,
+    word_of,
+)
+from xg_editor.meaning.trail import Trail
+
+_DECLARING: dict[type[Syntax], Kind] = {
+    ast.DimDecl: "dim",
+    ast.MeshDecl: "mesh axis",
+    ast.OptionDecl: "option",
+    ast.OpDef: "operator",
+    ast.Block: "block",
+    ast.Plan: "plan",
+    ast.PlanProduct: "plan",
+}
+
+
+def find(names: ProjectNames, trail: Trail) -> Declaration | None:
+    """The declaration of the name that a trail begins with; None if it has none."""
+    match trail:
+        case (ast.Text(), ast.Use() as use, *_):
+            return names.file(use)
+        case (ast.Name() as name, *around) if around:
+            return _Finder(names, around).name(name)
+        case _:
+            return None
+
+
+class _Finder:
+    """Looks up one name from its place."""
+
+    def __init__(self, names: ProjectNames, around: Sequence[Syntax]) -> None:
+        self.names = names
+        self.around = around
+        self.module = next(tree for tree in around if isinstance(tree, ast.Module))
+        self.block = next((tree for tree in around if isinstance(tree, ast.Block)), None)
+        self.op = next((tree for tree in around if isinstance(tree, ast.OpDef)), None)
+
+    def name(self, name: ast.Name) -> Declaration | None:
+        """The declaration of a name, by the tree that it is directly part of."""
+        match self.around[0]:
+            case ast.Path() as path:
+                place = next(i for i, segment in enumerate(path.segments) if segment is name)
+                return self._path(path, place)
+            case ast.NodeUse() as node if name is node.instance:
+                return Declaration("call", name.name, name.span, node, self.block)
+            case ast.NodeUse() | ast.Call():
+                return self._operator(name.name)
+            case ast.Guard() as guard:
+                word = self._option(guard.option.name, name)
+                return self._option(name.name) if name is guard.option else word
+            case ast.Argument():
+                return self._formal(name.name)
+            case ast.Axis() | ast.Over():
+                return self._size(name.name)
+            case ast.Marked() if self.block is not None:
+                inside = self.names.inside(self.block)
+                return inside.values.get(name.name) or inside.calls.get(name.name)
+            case ast.Port() | ast.Param() | ast.State() | ast.Own() | ast.Binding() as tree:
+                return self._declared(name, tree)
+            case tree:
+                return self._of_file(name, tree)
+
+    def _of_file(self, name: ast.Name, tree: Syntax) -> Declaration | None:
+        """A name in a declaration of the file, or what is declared there."""
+        match tree:
+            case ast.Use() as use:
+                taken = self.names.operator(self.module, name.name)
+                return self.names.file(use) if name is use.origin else taken
+            case ast.OptionDecl() as option if name is not option.name:
+                return self._word(option, name)
+            case ast.Plan() | ast.Example() if name is tree.block:
+                return self.names.operator(self.module, name.name)
+            case ast.PlanProduct() if name is not tree.name:
+                return self.names.plan(name.name)
+            case _:
+                kind = _DECLARING.get(type(tree))
+                return Declaration(kind, name.name, name.span, tree, self.block) if kind else None
+
+    # ---- names that are declared here ------------------------------------------------------------
+
+    def _declared(self, name: ast.Name, tree: Syntax) -> Declaration | None:
+        if isinstance(tree, ast.Own) and name is not tree.name:
+            return self._word(tree, name)
+        if self.op is not None:
+            return name_in_op(self.op, name.name)
+        if self.block is None:
+            return None
+        if isinstance(tree, ast.Own):
+            return argument_of(self.block, name.name)
+        return self.names.inside(self.block).values.get(name.name)
+
+    def _word(self, option: ast.OptionDecl | ast.Own, name: ast.Name) -> Declaration:
+        """A word is the block or the operator of that name, if there is one."""
+        stands_for = self.names.operator(self.module, name.name)
+        return stands_for or Declaration("word", name.name, name.span, option, self.block)
+
+    # ---- nodes -----------------------------------------------------------------------------------
+
+    def _operator(self, name: str) -> Declaration | None:
+        """The declaration of a node's name: a call made before, an option, a block, an operator."""
+        if self.block is not None:
+            call = self.names.inside(self.block).calls.get(name)
+            if call and isinstance(call.tree, ast.NodeUse) and call.tree.instance:
+                return call
+        return self._option(name) or self.names.operator(self.module, name)
+
+    def _option(self, name: str, word: ast.Name | None = None) -> Declaration | None:
+        """An option of the block or of the program, or one of its words."""
+        own = argument_of(self.block, name) if self.block else None
+        listed = isinstance(own.tree, ast.Own) and own.tree.words if own else ()
+        option = own if listed else self.names.option(name)
+        if word is None or option is None:
+            return option
+        assert isinstance(option.tree, ast.Own | ast.OptionDecl)
+        stands_for = self.names.operator(self.module, word.name)
+        if stands_for is not None and stands_for.kind == "block":
+            return stands_for
+        for other in option.tree.words:
+            if other.name == word.name:
+                return Declaration("word", word.name, other.span, option.tree, self.block)
+        return None
+
+    def _formal(self, name: str) -> Declaration | None:
+        """The name in `eps=1e-6`: an argument of the callee, a state's start, or a dim."""
+        called = self._called(self.around[1])
+        tree = called.tree if called else None
+        if not isinstance(tree, ast.Block | ast.OpDef):
+            return self._size(name)
+        own = argument_of(tree, name)
+        if own is None and isinstance(tree, ast.Block):
+            inside = self.names.inside(tree)
+            value = inside.values.get(name)
+            own = value if value and value.kind == "state" else inside.size(name)
+        return own or self._size(name)
+
+    def _called(self, node: Syntax) -> Declaration | None:
+        if not isinstance(node, ast.NodeUse | ast.Call):
+            return None
+        declaration = self._operator(node.operator.name)
+        if declaration and isinstance(declaration.tree, ast.NodeUse):
+            return self.names.operator(self.module, declaration.tree.operator.name)
+        return declaration
+
+    # ---- paths -----------------------------------------------------------------------------------
+
+    def _path(self, path: ast.Path, position: int) -> Declaration | None:
+        """A segment of a path: a dim, a value, a word, or a parameter of a call."""
+        above = self.around[1]
+        name = path.segments[position].name
+        if isinstance(above, ast.Placement | ast.Given | ast.Expect) and path is not _value(above):
+            return self._from_outside(path, position)
+        if self.op is not None:
+            return name_in_op(self.op, name)
+        if len(path.segments) > 1:
+            return self._in_block(self.block, path, position) if self.block else None
+        if self._is_size():
+            return self._size(name)
+        return self._value(name) or self._argument_word(name) or self._size(name)
+
+    def _is_size(self) -> bool:
+        """Whether the name is a dim: in a shape, behind `=`, behind `in`, before `×`."""
+        inner: Syntax = self.around[0]
+        for tree in self.around[1:]:
+            match tree:
+                case ast.Shape() | ast.DimDecl() | ast.MeshDecl() | ast.Axis():
+                    return True
+                case ast.Port() | ast.Param() | ast.State() if inner is tree.range:
+                    return True
+                case ast.NodeUse() if inner is tree.repeat:
+                    return True
+                case ast.Arithmetic() | ast.Operation() | ast.Power() | ast.Negation():
+                    inner = tree
+                case _:
+                    return False
+        return False
+
+    def _size(self, name: str) -> Declaration | None:
+        if self.op is not None:
+            return name_in_op(self.op, name)
+        local = self.names.inside(self.block).size(name) if self.block else None
+        return local or self.names.size(name)
+
+    def _value(self, name: str) -> Declaration | None:
+        if self.block is None:
+            return None
+        return self.names.inside(self.block).values.get(name) or argument_of(self.block, name)
+
+    def _argument_word(self, name: str) -> Declaration | None:
+        """`causal` in `Attention(causal)`."""
+        if not isinstance(self.around[1], ast.Argument):
+            return None
+        called = self._called(self.around[2])
+        tree = called.tree if called else None
+        return word_of(tree.own, name) if isinstance(tree, ast.Block) else None
+
+    def _from_outside(self, path: ast.Path, position: int) -> Declaration | None:
+        """A value of the block that a plan or an example is of; `dW` is the gradient of W."""
+        owners = (tree for tree in self.around if isinstance(tree, ast.Plan | ast.Example))
+        owner = next(owners, None)  # none of a line in the block itself
+        block = self.names.block(self.module, owner.block.name) if owner else self.block
+        return self._in_block(block, path, position) if block else None
+
+    def _in_block(self, block: ast.Block, path: ast.Path, position: int) -> Declaration | None:
+        """A segment of a path through the calls of a block: `layers.3.attn.W_Q`."""
+        declaration: Declaration | None = None
+        inside: ast.Block | None = block
+        for place, segment in enumerate(path.segments[: position + 1]):
+            if inside is None:
+                return None
+            if segment.name.isdigit() or segment.name == "*":
+                continue
+            known = self.names.inside(inside)
+            if place == len(path.segments) - 1:
+                gradient = (
+                    known.values.get(segment.name[1:]) if segment.name.startswith("d") else None
+                )
+                called = known.calls.get(segment.name)
+                declaration = known.values.get(segment.name) or gradient or called
+            else:
+                declaration = known.calls.get(segment.name)
+                inside = self.names.called(declaration)
+        return declaration
+
+
+def _value(tree: Syntax) -> Syntax | None:
+    return tree.value if isinstance(tree, ast.Given | ast.Expect) else None

@@ -1,0 +1,1 @@
+"""The commands of this package: the module that runs each."""

@@ -1,0 +1,342 @@
+"""One block as a step: what is wanted of its outputs decides, backwards, what each value must be.
+
+A value that is wanted whole is kept: the new positions are appended to those of the steps before,
+which the block finds in a state of its own. So every block takes new positions and gives new ones,
+and its callers need not know what it keeps.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
+from typing import NoReturn
+
+from xg.diagnostics.diagnostic import DiagnosticError, Problem
+from xg.diagnostics.lazy_dataclass import dataclass, field, replace
+from xg.diagnostics.source import Span
+from xg.ir.dim import Dim, symbol
+from xg.ir.graph import Apply, Call, Graph, Program, Value
+from xg.ir.instances import inside
+from xg.ir.loop import Loop
+from xg.ir.tensor import TensorType
+from xg_generate.decode_step.errors import CannotStep, LooksAhead, NoStep
+from xg_generate.decode_step.operator import step_use
+from xg_generate.decode_step.positions import PositionSymbols, Whole
+from xg_generate.decode_step.recent import keep_recent
+from xg_generate.decode_step.specialize import specialize
+from xg_generate.decode_step.step_plan import (
+    Asking,
+    Kept,
+    Port,
+    StepCall,
+    StepLoop,
+    StepPart,
+    StepPlan,
+    StepRequest,
+    Token,
+    Used,
+)
+
+
+@dataclass(slots=True)
+class BlockPlanner:
+    """Plans one request."""
+
+    program: Program
+    request: StepRequest
+    past: Dim
+    graph: Graph = field(init=False)
+    positions: PositionSymbols = field(init=False)
+    wanted: dict[Value, dict[Whole, None]] = field(init=False)
+    parts: list[StepPart] = field(init=False)
+    alias: dict[Token, Token] = field(init=False)
+    given: list[Value] = field(init=False)
+    handed: dict[Value, TensorType] = field(init=False)
+
+    def plan(self) -> Asking:
+        """The plan; yields what it has to know of the blocks that are called."""
+        graph = self.program.graphs[self.request.callee]
+        length, *others = self.request.same or (None,)
+        one = {name: symbol(length) for name in others if length is not None and name}
+        self.graph = graph = specialize(graph, one)
+        self.positions = PositionSymbols(length, self.past)
+        self.wanted, self.parts, self.alias, self.given, self.handed = {}, [], {}, [], {}
+        producers = {value: step for step in graph.steps for value in step.outputs}
+        constant = self._constants(graph.param_values())
+        fixed = self._fixed(constant) if self.request.alone else frozenset[Value]()
+        suffixes = self._suffixes()
+        for place, whole in self.request.outputs:
+            self._want((graph.outputs[place], whole))
+        for carry in graph.carries:
+            self._want(self._new(carry.past))
+        for step in reversed(graph.steps):
+            for value in step.outputs:
+                if value in fixed:
+                    self._give(value, producers)
+                elif value not in constant:
+                    self._keep(value, step.span, producers)
+            if isinstance(step, Apply):
+                self._use(step)
+            elif any(value in self.wanted for value in step.outputs):
+                yield from self._call(step, suffixes[step])
+        for value in graph.inputs:
+            self._keep(value, value.span, producers)
+        inputs = [(i, w) for i, v in enumerate(graph.inputs) for w in self.wanted.get(v, ())]
+        parts = tuple(reversed(self.parts))
+        given = tuple(reversed(self.given))
+        asked = self.request, graph, self.positions, tuple(inputs)
+        return keep_recent(StepPlan(*asked, parts, self.alias, given, self.handed))
+
+    def _want(self, token: Token) -> Token:
+        value, whole = token
+        if value.role == "param" and any(self._all(value, value.span)):
+            help = "give it rows enough for the longest text: range(S) -> Emb(P), P [S_max, D]"
+            what = "has exactly as many rows as there are positions"
+            raise DiagnosticError.of(NoStep(value.span, str(value.name), what, help))
+        self.wanted.setdefault(value, {})[whole] = None
+        return token
+
+    def _refuse(self, span: Span, node: str, what: str, *, ahead: bool = False) -> NoReturn:
+        problem: Problem = (LooksAhead if ahead else NoStep)(span, node, what)
+        raise DiagnosticError.of(problem)
+
+    def _refuse_loop(self, call: Call, callee: Graph, what: str, help: str) -> NoReturn:
+        raise DiagnosticError.of(NoStep(call.span, callee.block, what, help))
+
+    def _all(self, value: Value, span: Span) -> Whole:
+        try:
+            return self.positions.all(self.graph.types[value].shape)
+        except CannotStep as refused:
+            self._refuse(span, value.name or "this node", str(refused))
+
+    def _constants(self, known: Iterable[Value]) -> frozenset[Value]:
+        """Values that depend on no input: positions and tables, computed at any length."""
+        values = {*known}
+        for step in self.graph.steps:
+            if isinstance(step, Apply) and values.issuperset(step.inputs):
+                values.update(step.outputs)
+        return frozenset(values)
+
+    def _fixed(self, constant: frozenset[Value]) -> frozenset[Value]:
+        """Values that depend on inputs without positions only: the output of an encoder."""
+        values = {v for v in self.graph.inputs if not any(self._all(v, v.span))} | constant
+        for step in self.graph.steps:
+            if step.inputs and values.issuperset(step.inputs):
+                values.update(v for v in step.outputs if not any(self._all(v, step.span)))
+        return frozenset(values - constant)
+
+    def _give(self, value: Value, producers: dict[Value, Apply | Call]) -> None:
+        """Make a fixed value that is wanted an input, where that is its place."""
+        if value in self.wanted and not _kept_earlier(value, producers, self.graph.types):
+            del self.wanted[value]
+            self.given.append(value)
+
+    def _suffixes(self) -> dict[Call, str]:
+        """A second call under one name has the same parameters and states of its own."""
+        seen: dict[str, int] = {}
+        suffixes: dict[Call, str] = {}
+        for step in self.graph.steps:
+            if isinstance(step, Call):
+                seen[step.path] = number = seen.get(step.path, 0) + 1
+                suffixes[step] = self.request.suffix + (f"_{number}" if number > 1 else "")
+        return suffixes
+
+    # ---- caches ---------------------------------------------------------------------------------
+
+    def _keep(self, value: Value, span: Span, producers: dict[Value, Apply | Call]) -> None:
+        """Make a value that is wanted whole one that is kept, where that is its place."""
+        for whole in list(self.wanted.get(value, ())):
+            every = self._all(value, span)
+            if not any(whole) or (sum(every) > 1 and whole != every):
+                continue  # new, or of queries that are new and keys that are not
+            if sum(every) > 1:
+                what = f"is needed for every pair of positions {self.positions.length}"
+                self._refuse(span, value.name or "this node", what)
+            if not _kept_earlier(value, producers, self.graph.types):
+                del self.wanted[value][whole]
+                self._want((value, (False,) * len(whole)))
+                self.parts.append(Kept(value, whole.index(True), len(whole), span))
+
+    # ---- steps ----------------------------------------------------------------------------------
+
+    def _use(self, step: Apply) -> None:
+        for ports in _rounds([list(self.wanted.get(value, ())) for value in step.outputs]):
+            types = [self.graph.types[value] for value in step.inputs]
+            try:
+                use = step_use(step, types, ports, self.positions)
+            except CannotStep as refused:
+                first, what = (
+                    None if refused.ahead else _where_mixed(self.graph, step, self.positions),
+                    str(refused),
+                )
+                if first:
+                    what = f"makes an axis of the number of positions {self.positions.length}"
+                at = first or step
+                self._refuse(at.span, at.op.glyph, what, ahead=refused.ahead)
+            names = dict(zip(step.op.operand_names(step.attrs), step.inputs, strict=True))
+            inputs = tuple(self._want((names[name], whole)) for name, whole in use.operands)
+            outputs = tuple((step.outputs[place], whole) for place, whole in ports)
+            if use.same is not None:
+                self.alias[outputs[0]] = inputs[0]
+            else:
+                self.parts.append(Used(step, use, inputs, outputs))
+
+    def _call(self, call: Call, suffix: str) -> Generator[StepRequest, StepPlan, None]:
+        callee = self.program.graphs[call.callee]
+        if call.loop:
+            yield from self._loop(call, call.loop, callee, suffix)
+            return
+        same = self._positions_of(call, callee)
+        if call.count is not None and self.positions.length in call.count.symbols():
+            self._refuse(call.span, callee.block, "is repeated once for each position")
+        for ports in _rounds([list(self.wanted.get(value, ())) for value in call.outputs]):
+            alone = self.request.alone and call.count is None
+            request = StepRequest(call.callee, same, tuple(ports), suffix, alone)
+            planned = yield request
+            values = tuple(self._hand(call, callee, planned, value) for value in planned.given)
+            carried = [whole for place, whole in planned.inputs if place == 0]
+            if call.count is not None and [any(whole) for whole in carried] != [False]:
+                self._refuse(call.span, callee.block, "goes round with more than new positions")
+            inputs = [self._want((call.inputs[place], whole)) for place, whole in planned.inputs]
+            outputs = tuple((call.outputs[place], whole) for place, whole in ports)
+            self.parts.append(StepCall(call, request, tuple(inputs), outputs, values))
+
+    def _loop(
+        self, call: Call, loop: Loop, callee: Graph, suffix: str
+    ) -> Generator[StepRequest, StepPlan, None]:
+        """A call over the positions goes over the new ones: the state is all that is past."""
+        length = self.positions.length
+        if length is None or loop.length.name != length:
+            help = "only a call over the positions goes on from where the step before ended"
+            self._refuse_loop(call, callee, f"is called over {loop.length}", help)
+        if loop.reverse:
+            self._refuse(call.span, callee.block, "goes back from the last position", ahead=True)
+        if any(length in dim.symbols() for dim in self._sizes_inside(call, callee)):
+            help = "give each round its own position of every input"
+            self._refuse_loop(call, callee, "is given all positions in every round", help)
+        visible, visible_inputs = (
+            len(values) - loop.states for values in (call.outputs, call.inputs)
+        )
+        if any(value in self.wanted for value in call.outputs[visible:]):
+            what = "gives its last state, which depends on every position"
+            self._refuse(call.span, callee.block, what, ahead=True)
+        for carry, value in zip(callee.carries, call.inputs[visible_inputs:], strict=True):
+            if not self._is_zero(value):
+                help = (
+                    f"state {carry.name} {callee.types[carry.past]} = zeros, and none at the call"
+                )
+                self._refuse_loop(call, callee, f"begins with {carry.name} other than 0", help)
+        ports = tuple(
+            (place, (False,) * len(callee.types[value].shape))
+            for place, value in enumerate(callee.outputs)
+        )
+        request = StepRequest(call.callee, (), ports)
+        planned = yield request
+        taken = [place for place, _ in planned.inputs]
+        cut = [place for place in taken if place < visible_inputs]
+        inputs = tuple(self._want(self._new(call.inputs[place])) for place in cut)
+        axes = tuple(loop.inputs[place] for place in taken)
+        outputs = tuple(map(self._new, call.outputs))
+        call = replace(call, loop=replace(loop, inputs=axes))
+        states = tuple(f"{carry.name}{suffix}" for carry in callee.carries)
+        self.parts.append(StepLoop(call, request, inputs, outputs, states))
+
+    def _is_zero(self, value: Value) -> bool:
+        """Whether a value is the zeros that a state begins as."""
+        made = (s for s in self.graph.steps if isinstance(s, Apply) and value in s.outputs)
+        return any(step.op.glyph == "fill" and step.attrs["value"].constant == 0 for step in made)
+
+    def _new(self, value: Value) -> Token:
+        return value, (False,) * len(self.graph.types[value].shape)
+
+    def _sizes_inside(self, call: Call, callee: Graph) -> Iterator[Dim]:
+        """The sizes of a callee's edges in those of this block."""
+        symbols = inside(call, self.graph, callee, {})
+        return (dim.substitute(symbols) for dim in _axes(callee))
+
+    def _hand(self, call: Call, callee: Graph, planned: StepPlan, value: Value) -> Value:
+        """A value that a called block is given, as one that this block is given."""
+        symbols = inside(call, self.graph, callee, {})
+        here = Value(value.name, "input", call.span)
+        self.handed[here] = planned.type_of(value).substitute(symbols)
+        self.given.append(here)
+        return here
+
+    def _positions_of(self, call: Call, callee: Graph) -> tuple[str, ...]:
+        """The callee's symbols that are the caller's axis of positions here; inputs' come first."""
+        length = self.positions.length
+        if length is None:
+            return ()
+        symbols = {length: symbol(length), **inside(call, self.graph, callee, {})}
+        mentioned = [name for dim in _axes(callee) for name in dim.symbols()]
+        names: dict[str, None] = {}
+        for name in mentioned:
+            dim = symbols.get(name)
+            if dim is not None and length in dim.symbols():
+                if dim.name != length:
+                    what = f"takes {dim} positions where {callee.block} says {name}"
+                    self._refuse(call.span, callee.block, what)
+                names[name] = None
+        return tuple(names)
+
+
+def _axes(graph: Graph) -> list[Dim]:
+    """Every size that a graph mentions on its edges, those of the inputs first."""
+    values = [*graph.inputs, *graph.types]
+    return [dim for value in values for dim in graph.types[value].shape]
+
+
+def _where_mixed(graph: Graph, step: Apply, positions: PositionSymbols) -> Apply | None:
+    """The step that gave an operand of another one an axis made of positions, if one did."""
+    mixed: dict[Value, Apply] = {}
+    for each in graph.steps:
+        made = next((mixed[value] for value in each.inputs if value in mixed), None)
+        if each is step:
+            return made
+        shapes = [graph.types[value].shape for value in each.outputs]
+        if isinstance(each, Apply) and any(map(positions.mixes, itertools.chain(*shapes))):
+            mixed |= dict.fromkeys(each.outputs, made or each)
+    return None
+
+
+def _rounds(states: Sequence[list[Whole]]) -> list[list[Port]]:
+    """The outputs that are made together: the first state of each, then the second of some …"""
+    count = max(map(len, states), default=0)
+    return [
+        [(place, wholes[turn]) for place, wholes in enumerate(states) if turn < len(wholes)]
+        for turn in range(count)
+    ]
+
+
+# ---- views --------------------------------------------------------------------------------------
+# The place of a cache is the value that is needed whole, or one that it is only a view of:
+# ``K -> BC -> T : KT`` is needed whole as KT. The views cost little and a repetition would make the
+# cache larger, so K is kept: the first value with a name before anything is repeated.
+
+_VIEWS = frozenset({"operand", "reshape", "transpose", "broadcast"})
+
+
+def _kept_earlier(
+    value: Value, producers: Mapping[Value, Apply | Call], types: Mapping[Value, TensorType]
+) -> bool:
+    """Whether the cache belongs further up than `value`."""
+    chain = list(_upwards(value, producers, types))
+    if any(repeats for _, repeats in chain):
+        return True
+    return any(source.name for source, _ in chain) or (bool(chain) and not value.name)
+
+
+def _upwards(
+    value: Value, producers: Mapping[Value, Apply | Call], types: Mapping[Value, TensorType]
+) -> Iterator[tuple[Value, bool]]:
+    """The values that a value is a view of, nearest first, and whether a view repeats elements."""
+    while True:
+        step = producers.get(value)
+        if not isinstance(step, Apply) or len(step.inputs) != 1:
+            return
+        body = step.op.body([types[step.inputs[0]]], step.attrs)
+        prims = {expr.prim for expr in body.order()}
+        if not prims <= _VIEWS:
+            return
+        (value,) = step.inputs
+        yield value, "broadcast" in prims

@@ -1,0 +1,252 @@
+"""Proves of a step that no position depends on later ones.
+
+Then a step gives what the whole text would: what was kept of earlier positions could not have come
+out otherwise. Facts go forward through the bodies of the operators. A sum over all keys must have
+nothing to add at later ones: a 0 there, as softmax makes of the -inf of a causal mask.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Generator, Mapping, Sequence
+from typing import Final
+
+from xg.diagnostics.diagnostic import DiagnosticError
+from xg.diagnostics.lazy_dataclass import dataclass, field
+from xg.ir.dim import Dim
+from xg.ir.graph import Apply, Call, Graph, Program, Value
+from xg.ir.prim import ARITHMETIC, COMPARE, UNARY, Expr
+from xg.ir.scalar import Scalar
+from xg.ir.walk import answers
+from xg_generate.decode_step.errors import LooksAhead
+from xg_generate.decode_step.fact import Fact, Pair, apply, compared, facts_of
+
+_ELEMENTWISE: Final = UNARY | ARITHMETIC | COMPARE
+_ELEMENTWISE_OF_ONE: Final = frozenset({"where", "as_float", "broadcast", "dropout_apply", "pow"})
+_WORDS: Final = {"sum": "sum", "mean": "mean", "max": "maximum"}
+_NEUTRAL: Final = {"sum": 0.0, "max": -math.inf}
+NOTHING: Final = Fact()
+
+Asked = tuple[str, tuple[Fact, ...]]  # a block, and what is known of its inputs
+Answer = tuple[Fact, ...]
+Checking = Generator[Asked, Answer, Answer]
+
+
+def check_causal(program: Program, lengths: Mapping[str, str | None], past: Dim) -> None:
+    """Raise DiagnosticError for what looks ahead. `lengths` name each graph's new positions."""
+
+    def checking(asked: Asked) -> Checking:
+        graph = program.graphs[asked[0]]
+        return _CausalChecker(graph, lengths[graph.key], past).check(asked[1])
+
+    first: Asked = (program.entry, (NOTHING,) * len(program.main.inputs))
+    answers(first, checking, {})
+
+
+class _Ahead(Exception):
+    """The use that a body makes of all positions."""
+
+
+@dataclass(slots=True)
+class _CausalChecker:
+    """Checks one graph."""
+
+    graph: Graph
+    length: str | None
+    past: Dim
+    facts: dict[Value, Fact] = field(default_factory=dict[Value, Fact])
+
+    def check(self, inputs: Sequence[Fact]) -> Checking:
+        """Facts of the outputs from facts of the inputs; yields what it asks of its calls."""
+        self.facts = dict(zip(self.graph.inputs, inputs, strict=True))
+        for step in self.graph.steps:
+            if isinstance(step, Apply):
+                self._apply(step)
+            else:
+                yield from self._call(step)
+        return tuple(self.facts.get(value, NOTHING) for value in self.graph.outputs)
+
+    def _call(self, call: Call) -> Checking:
+        facts = [self.facts.get(value, NOTHING) for value in call.inputs]
+        if call.count is not None:
+            facts[0] = NOTHING  # another one in each round
+        if call.loop is not None:  # one position of each, of which nothing is later
+            yield call.callee, (NOTHING,) * len(facts)
+            return ()
+        outputs = yield call.callee, tuple(facts)
+        self.facts.update(zip(call.outputs, outputs, strict=True))
+        return outputs
+
+    def _apply(self, step: Apply) -> None:
+        body = step.body(self.graph.types)
+        facts = {
+            id(expr): self.facts.get(value, NOTHING)
+            for expr, value in zip(body.operands, step.inputs, strict=True)
+        }
+        try:
+            for expr in body.order():
+                if id(expr) not in facts:
+                    args = [facts[id(arg)] for arg in expr.args]
+                    facts[id(expr)] = self._fact(expr, args)
+        except _Ahead as ahead:
+            help = "mask later positions before it: SM(…, causal)"
+            problem = LooksAhead(step.span, step.op.glyph, str(ahead), help)
+            raise DiagnosticError.of(problem) from None
+        for value, expr in zip(step.outputs, body.outputs, strict=True):
+            self.facts[value] = facts[id(expr)]
+
+    # ---- axes -----------------------------------------------------------------------------------
+
+    def _is_query(self, dim: Dim) -> bool:
+        return self.length is not None and dim.name == self.length
+
+    def _is_key(self, dim: Dim) -> bool:
+        return self.length is not None and self._is_query(dim - self.past)
+
+    def _queries(self, expr: Expr) -> list[int]:
+        return [i - expr.rank for i, dim in enumerate(expr.shape) if self._is_query(dim)]
+
+    def _keys(self, expr: Expr) -> list[int]:
+        return [i - expr.rank for i, dim in enumerate(expr.shape) if self._is_key(dim)]
+
+    def _pairs(self, expr: Expr) -> list[Pair]:
+        return [(q, k) for q in self._queries(expr) for k in self._keys(expr)]
+
+    # ---- primitives -----------------------------------------------------------------------------
+
+    def _fact(self, expr: Expr, args: Sequence[Fact]) -> Fact:
+        if expr.prim in _ELEMENTWISE or expr.prim in _ELEMENTWISE_OF_ONE:
+            return self._elementwise(expr, args)
+        match expr.prim:
+            case "iota":
+                return self._counted(expr)
+            case "reshape":
+                return args[0].moved(self._after_reshape(expr))
+            case "transpose":
+                axes = {old: new for new, old in enumerate(expr.axes("order"))}
+                return args[0].moved({a - expr.rank: b - expr.rank for a, b in axes.items()})
+            case "sum" | "mean" | "max":
+                return self._reduced(expr, args[0])
+            case "contract":
+                return self._contracted(expr, args)
+            case "concat" | "cut":
+                return Fact(None, args[0].later.intersection(*(arg.later for arg in args)))
+            case _:
+                return NOTHING
+
+    def _counted(self, expr: Expr) -> Fact:
+        """The integers from T on along a query, from 0 on along a key, are positions."""
+        start = expr.typed("start", Dim)
+        if self._is_query(expr.shape[0]):
+            start = start - self.past
+        elif not self._is_key(expr.shape[0]):
+            return NOTHING
+        return NOTHING if start.constant is None else Fact((-1, start.constant))
+
+    def _elementwise(self, expr: Expr, args: Sequence[Fact]) -> Fact:
+        later: dict[Pair, float | None] = {}
+        for pair in self._pairs(expr):
+            if expr.prim in COMPARE:
+                later[pair] = compared(expr.prim, args[0], args[1], pair)
+            if later.get(pair) is None:
+                values = [_value(a, fact, pair) for a, fact in zip(expr.args, args, strict=True)]
+                later[pair] = _scaled(expr, values)
+                if later[pair] is None:
+                    later[pair] = apply(expr.prim, values)
+        fact = facts_of(later)
+        if expr.prim in ("as_float", "broadcast"):
+            return Fact(args[0].counts, fact.later)
+        if expr.prim in ("add", "sub"):
+            return Fact(_shifted(expr, args), fact.later)
+        return fact
+
+    def _after_reshape(self, expr: Expr) -> dict[int, int]:
+        """Where the axes of positions are after a change of shape: their order stays."""
+        (arg,) = expr.args
+        before = sorted([*self._queries(arg), *self._keys(arg)])
+        after = sorted([*self._queries(expr), *self._keys(expr)])
+        return dict(zip(before, after, strict=True))
+
+    def _reduced(self, expr: Expr, arg: Fact) -> Fact:
+        (source,) = expr.args
+        gone = {axis % source.rank - source.rank for axis in expr.axes()}
+        for key in gone & set(self._keys(source)):
+            queries = self._queries(source)
+            neutral = _NEUTRAL.get(expr.prim)
+            if not queries or any(arg.at_later((q, key)) != neutral for q in queries):
+                raise _Ahead(f"takes the {_WORDS[expr.prim]} over all positions")
+        left = [axis for axis in range(-source.rank, 0) if axis not in gone]
+        if expr.attr("keep"):
+            axes_left = {axis: axis for axis in left}
+        else:
+            axes_left = {axis: place - len(left) for place, axis in enumerate(left)}
+        stays = {0.0, -math.inf} if expr.prim == "max" else {0.0}
+        return Fact(None, frozenset(one for one in arg.moved(axes_left).later if one[1] in stays))
+
+    def _contracted(self, expr: Expr, args: Sequence[Fact]) -> Fact:
+        inputs, output = str(expr.attr("spec")).split("->")
+        letters = inputs.split(",")
+        dims = {
+            letter: dim
+            for names, arg in zip(letters, expr.args, strict=True)
+            for letter, dim in zip(names, arg.shape, strict=True)
+        }
+
+        def is_zero(query: str, key: str) -> bool:
+            return any(
+                query in names
+                and key in names
+                and fact.at_later((_place(names, query), _place(names, key))) == 0.0
+                for names, fact in zip(letters, args, strict=True)
+            )
+
+        queries = [letter for letter in output if self._is_query(dims[letter])]
+        for key in (
+            letter for letter in dims if letter not in output and self._is_key(dims[letter])
+        ):
+            if not queries or not all(is_zero(query, key) for query in queries):
+                raise _Ahead("sums over all positions")
+        keys = [letter for letter in output if self._is_key(dims[letter])]
+        return facts_of(
+            {
+                (_place(output, q), _place(output, k)): 0.0
+                for q in queries
+                for k in keys
+                if is_zero(q, k)
+            }
+        )
+
+
+def _place(letters: str, letter: str) -> int:
+    return letters.index(letter) - len(letters)
+
+
+def _scaled(expr: Expr, values: Sequence[float | None]) -> float | None:
+    """The infinite number that times or over a positive one, made of sizes, stays what it is."""
+    if expr.prim not in ("mul", "div") or values[0] is None or not math.isinf(values[0]):
+        return None
+    factor = expr.args[1].attr("value") if expr.args[1].prim == "const" else None
+    return values[0] if isinstance(factor, Scalar) and factor.is_positive else None
+
+
+def _value(expr: Expr, fact: Fact, pair: Pair) -> float | None:
+    """The value of an operand at later keys: a number is the same everywhere."""
+    number = _number(expr)
+    return fact.at_later(pair) if number is None else number
+
+
+def _number(expr: Expr) -> float | None:
+    value = expr.attr("value") if expr.prim == "const" else None
+    return value.constant if isinstance(value, Scalar) else None
+
+
+def _shifted(expr: Expr, args: Sequence[Fact]) -> tuple[int, int] | None:
+    """Positions plus or minus a whole number are positions with another offset."""
+    for place in (0, 1):
+        counts, number = args[place].counts, _number(expr.args[1 - place])
+        if counts is not None and number is not None and number.is_integer():
+            if expr.prim == "sub" and place == 1:
+                return None
+            sign = -1 if expr.prim == "sub" else 1
+            return counts[0], counts[1] + sign * int(number)
+    return None

@@ -1,0 +1,15 @@
+"""The additions of decoding to xg."""
+
+from __future__ import annotations
+
+from xg.packages import Package
+
+PACKAGE = Package(
+    "xg_generate",
+    "the step of a decoder, and text written with it",
+    commands={"generate": "write text with a model, published or trained here"},
+    services={
+        "step": "xg_generate.decode_step:decode_step",
+        "prologue": "xg_generate.decode_step:prologue",
+    },
+)

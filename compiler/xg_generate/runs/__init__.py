@@ -1,0 +1,1 @@
+"""The folder of a training run: its configuration, and the model loaded again."""

@@ -1,0 +1,94 @@
+"""The record of a run folder about the diagram trained in it: its file, block and settings.
+
+The diagram is compiled again when the model is needed, never loaded as code from the folder: a run
+from elsewhere can be opened without trusting it.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from argparse import Namespace
+from collections.abc import Mapping
+from dataclasses import asdict, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final, cast
+
+from xg.diagnostics.lazy_dataclass import dataclass
+from xg_runtime import files
+from xg_runtime.errors import CheckpointError
+
+if TYPE_CHECKING:
+    from xg.frontend.typed import Settings
+    from xg_generate.runs.setup import TrainingSetup
+
+RUN_CONFIG: Final = "run.json"
+
+
+@dataclass(frozen=True)
+class RunConfig:
+    """How the program of a run is compiled; `diagram` leads there from the run folder.
+
+    `plan` and `mesh` say on which ranks it was begun; every checkpoint says it of itself.
+    """
+
+    diagram: str
+    block: str | None
+    settings: Settings
+    plan: str | None = None
+    mesh: Mapping[str, int] = field(default_factory=dict[str, int])
+
+    @classmethod
+    def of(cls, folder: Path, what: TrainingSetup, options: Namespace) -> RunConfig:
+        """The recipe of a run in `folder` of the file that the user names."""
+        file = options.file
+        diagram = "-" if file == "-" else _relative_path(Path(file), folder)
+        mesh = dict(what.parallel.mesh) if what.parallel else {}
+        return cls(diagram, options.block, what.settings, options.plan, mesh)
+
+    @classmethod
+    def read(cls, folder: Path) -> RunConfig:
+        """Read it from `folder`; raises FileError, and CheckpointError where it makes no sense."""
+        path = folder / RUN_CONFIG
+        try:
+            config: Any = json.loads(files.read(path))
+            told = config["diagram"], config["block"], config["settings"]
+            ranks = config["plan"], config["mesh"]
+            if not _makes_sense(*told, *ranks):
+                raise ValueError
+        except (ValueError, LookupError, TypeError, RecursionError) as error:
+            raise CheckpointError(f"{path} is damaged: it does not say what was trained") from error
+        return cls(*told, *ranks)
+
+    def write(self, folder: Path) -> None:
+        """Leave the recipe in `folder`; raises FileError."""
+        text = json.dumps(asdict(self), ensure_ascii=False, indent=1) + "\n"
+        files.write(folder / RUN_CONFIG, text.encode())
+
+    def file_from(self, folder: Path) -> str:
+        """The file as one would call it from the working folder."""
+        return "-" if self.diagram == "-" else _relative_path(folder / self.diagram, Path())
+
+
+def _makes_sense(
+    diagram: object, block: object, settings: object, plan: object, mesh: object
+) -> bool:
+    """Whether what a file says has the types that it should."""
+    named = isinstance(diagram, str) and isinstance(block, str | None)
+    has_types = _holds(settings, str | int) and isinstance(plan, str | None) and _holds(mesh, int)
+    return named and has_types
+
+
+def _holds(table: object, kind: Any) -> bool:  # noqa: ANN401 - a union of types has no type
+    """Whether something is a table of values of a kind."""
+    if not isinstance(table, dict):
+        return False
+    return all(isinstance(value, kind) for value in cast("dict[object, object]", table).values())
+
+
+def _relative_path(file: Path, folder: Path) -> str:
+    """The path from a folder to a file, so that both can be moved together."""
+    try:
+        return Path(os.path.relpath(file.resolve(), folder.resolve())).as_posix()
+    except ValueError:  # on two drives
+        return file.resolve().as_posix()

@@ -1,0 +1,103 @@
+"""`xg explain`: a diagram with numbers as a page to read."""
+
+from __future__ import annotations
+
+from argparse import Namespace
+from pathlib import Path
+
+from xg.cli.arguments import settings_of
+from xg.cli.console import Console
+from xg.cli.exits import FINE, USAGE
+from xg.cli.opening import open_project
+from xg.diagnostics.counted import counted
+from xg.diagnostics.terminal import printable
+from xg.frontend.examples.bind import bind
+from xg.frontend.project import Project
+from xg.syntax import ast
+from xg_pages.explain.bound import Bound, of_block, of_example
+from xg_pages.explain.compose import compose
+from xg_pages.explain.html import html
+from xg_pages.explain.markdown import markdown
+from xg_pages.explain.page import ExplainedPage
+from xg_pages.explain.tokens import TextTokens
+from xg_runtime import files
+from xg_runtime.errors import InputError
+from xg_runtime.tokenizer import Tokenizer
+from xg_runtime.tokens import vocabulary_of
+
+ENDINGS = (".html", ".md")
+
+
+def run(options: Namespace, console: Console) -> int:
+    """Compute, compose, write."""
+    out: Path | None = options.out
+    if out is not None and out.suffix not in ENDINGS:
+        console.note(f"xg explain: {printable(str(out))} must end in {' or '.join(ENDINGS)}")
+        return USAGE
+    if options.example is not None and options.seed is not None:
+        console.note("xg explain: numbers are those of an example, or drawn from a seed")
+        return USAGE
+    page = compose(_bound(open_project(options.file), options))
+    if out is None:
+        console.write(markdown(page))
+        return FINE
+    files.write(out, _written(page, out, console).encode("utf-8"))
+    console.say(f"{out}: {_steps(page)}")
+    return FINE
+
+
+def _bound(project: Project, options: Namespace) -> Bound:
+    """The numbers that are asked for; raises DiagnosticError, InputError."""
+    example = _example(project, options) if options.seed is None else None
+    if example is not None:
+        return of_example(bind(project, example, settings_of(options)), _tokens(options))
+    settings, seed = settings_of(options), options.seed or 0
+    bound = of_block(project, options.block, settings, seed, _tokens(options))
+    if bound is None:
+        raise InputError("the sizes of this file are too large to work out: choose with --set")
+    return bound
+
+
+def _tokens(options: Namespace) -> TextTokens | None:
+    """The words of the text that is asked for; raises InputError."""
+    if options.text is None:
+        return None
+    data = options.text.encode()
+    match options.tokenizer:
+        case None:
+            tokens = TextTokens.of(options.text, None)
+        case "bytes" | "characters":
+            level = "byte" if options.tokenizer == "bytes" else "char"
+            tokens = TextTokens.of(options.text, vocabulary_of(data, level))
+        case path:
+            tokens = TextTokens.of(options.text, Tokenizer.read(Path(path)))
+    if len(tokens.words) < 2:
+        raise InputError("the text has fewer than two tokens: --text takes several words")
+    return tokens
+
+
+def _example(project: Project, options: Namespace) -> ast.Example | None:
+    """The example that is asked for, or the first; None for a block without examples."""
+    own = [e for e in project.main.examples if options.block in (None, e.block.name)]
+    titles = {example.title.value: example for example in reversed(own) if example.title}
+    if options.example is None:
+        return own[0] if own else None
+    if options.example not in titles:
+        listing = ", ".join(f'"{title}"' for title in reversed(titles)) or "none"
+        raise InputError(f'no example is called "{options.example}"; there are: {listing}')
+    return titles[options.example]
+
+
+def _written(page: ExplainedPage, out: Path, console: Console) -> str:
+    if out.suffix == ".md":
+        return markdown(page)
+    written = html(page)
+    for warning in written.warnings:
+        console.note(f"warning: {warning}")
+    return written.text
+
+
+def _steps(page: ExplainedPage) -> str:
+    forward = sum(len(section.forward.steps) for section in page.sections)
+    back = sum(len(section.backward.steps) for section in page.sections if section.backward)
+    return f"{counted(forward, 'step')} forward, {back} backward"

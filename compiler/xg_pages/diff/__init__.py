@@ -1,0 +1,13 @@
+"""Differences between two compilations: edges, collectives, and the cost of a rank.
+
+edges     every tensor of a program, forward and backward, as one rank holds it
+compare   two programs edge by edge, collective by collective
+figure    the forward figure of the second, with its changes marked
+ghosts    what only the first has, drawn into it
+"""
+
+from xg_pages.diff.compare import Change, Difference, Side, compare
+from xg_pages.diff.edge_keys import Edge
+from xg_pages.diff.figure import changed_figure
+
+__all__ = ["Change", "Difference", "Edge", "Side", "changed_figure", "compare"]

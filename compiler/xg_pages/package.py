@@ -1,0 +1,19 @@
+"""The additions of pages to xg."""
+
+from __future__ import annotations
+
+from xg.packages import Form, Package
+
+PACKAGE = Package(
+    "xg_pages",
+    "pages to read and explore: explorer, explanations, differences, notebooks, Sphinx",
+    commands={
+        "serve": "show figures, code and costs in the browser, new at each save",
+        "explain": "write a diagram with numbers as a page: every step worked, forward and "
+        "backward",
+        "diff": "tell what two compilations differ in: edges, collectives, costs",
+    },
+    forms={"html": Form("the explorer's page", "xg_pages.show_page:show")},
+    services={"explore": "xg_pages.explorer:explore", "explorer": "xg_pages.notebook:explorer"},
+    names={"load_ipython_extension": "xg_pages.notebook:load_ipython_extension"},
+)

@@ -1,0 +1,229 @@
+"""A server of pages that live in memory, for one person on this machine.
+
+It listens on the loopback address alone and answers only requests that know its secret, which other
+users of the machine do not. A page from elsewhere that a browser shows may not ask: its requests
+name it as their origin, and one that has made a name of its own lead here (DNS rebinding) sends
+that name as the host. All refusals are the same, whatever their reason.
+"""
+
+from __future__ import annotations
+
+import hmac
+import sys
+from collections.abc import Mapping
+from contextlib import suppress
+from http import HTTPStatus
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from importlib.resources import files
+from secrets import token_urlsafe
+from socket import SHUT_RDWR
+from socketserver import TCPServer
+from threading import BoundedSemaphore, Lock, Thread
+from typing import Any, Final
+
+from xg_pages.serve.board import Board
+
+ADDRESS: Final = "127.0.0.1"
+CONNECTIONS: Final = 64  # at a time; others wait for the operating system
+HASTE: Final = 0.01  # seconds until an idle connection makes room for a new one
+PATIENCE: Final = 20.0  # seconds, for a client that neither sends nor reads
+BEAT: Final = 5.0  # seconds until a client without news hears that it is still served
+ASSETS: Final[Mapping[str, tuple[str, str]]] = {
+    "": ("live.html", "text/html"),
+    "live.js": ("live.js", "text/javascript"),
+    "kept.js": ("kept.js", "text/javascript"),
+    "live.css": ("live.css", "text/css"),
+}
+POLICY: Final = (
+    "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; "
+    "frame-src 'self'; img-src data:; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
+)
+# An explorer page brings its own policy, which allows nothing but its own script and style.
+PAGE_POLICY: Final = "frame-ancestors 'self'"
+HEADERS: Final[Mapping[str, str]] = {
+    "Cache-Control": "no-store",
+    "Cross-Origin-Opener-Policy": "same-origin",
+    "Cross-Origin-Resource-Policy": "same-origin",
+    "Referrer-Policy": "no-referrer",
+    "X-Content-Type-Options": "nosniff",
+}
+
+
+class LiveServer(ThreadingHTTPServer):
+    """The server of a board; raises OSError where it cannot have the port."""
+
+    daemon_threads = True
+    allow_reuse_address = sys.platform != "win32"  # there, others could take the port over
+
+    def __init__(self, board: Board, port: int = 0) -> None:
+        self.board = board
+        self.secret = token_urlsafe(24)
+        self.ticket: str | None = None
+        self._free = BoundedSemaphore(CONNECTIONS)
+        self._idle: dict[Any, None] = {}  # connections without a request, the oldest first
+        self._lock = Lock()
+        super().__init__((ADDRESS, port), _Handler)
+
+    @property
+    def site(self) -> str:
+        """The address without the secret."""
+        return f"http://{ADDRESS}:{self.server_port}"
+
+    @property
+    def address(self) -> str:
+        """The address that shows everything."""
+        return f"{self.site}/{self.secret}/"
+
+    def new_ticket(self) -> str:
+        """An address that leads to the other one, once.
+
+        A browser is started with it: other users may read the words that start a process.
+        """
+        self.ticket = token_urlsafe(24)
+        return f"{self.site}/{self.ticket}"
+
+    def start(self) -> None:
+        """Serve, in threads of their own."""
+        Thread(target=self.serve_forever, kwargs={"poll_interval": 0.1}, daemon=True).start()
+
+    def server_bind(self) -> None:
+        """Take the port, without asking a name server for the name of this machine."""
+        TCPServer.server_bind(self)
+        self.server_name, self.server_port = ADDRESS, self.server_address[1]
+
+    def process_request(self, request: Any, client_address: Any) -> None:  # noqa: ANN401 - as there
+        """Answer in a thread; if there are too many, end the one that has been idle longest.
+
+        Otherwise connections that say nothing, of anybody on this machine, keep the owner out.
+        """
+        self.set_idle(request, is_idle=True)
+        while not self._free.acquire(timeout=HASTE):
+            with self._lock:
+                oldest = next((each for each in self._idle if each is not request), None)
+            if oldest is not None:
+                self.set_idle(oldest, is_idle=False)
+                with suppress(OSError):
+                    oldest.shutdown(SHUT_RDWR)
+        super().process_request(request, client_address)
+
+    def process_request_thread(self, request: Any, client_address: Any) -> None:  # noqa: ANN401
+        """Answer, then let another be answered."""
+        try:
+            super().process_request_thread(request, client_address)
+        finally:
+            self.set_idle(request, is_idle=False)
+            self._free.release()
+
+    def set_idle(self, request: Any, *, is_idle: bool) -> None:  # noqa: ANN401 - a socket
+        """Note whether a connection waits for a request of somebody who knows the secret."""
+        with self._lock:
+            self._idle.pop(request, None)
+            if is_idle:
+                self._idle[request] = None
+
+    def handle_error(self, request: Any, client_address: Any) -> None:  # noqa: ANN401 - as there
+        """Nothing: a client that is gone needs no answer, and no one else one about it."""
+
+
+class _Handler(BaseHTTPRequestHandler):
+    server: LiveServer  # pyright: ignore[reportIncompatibleVariableOverride]
+    protocol_version = "HTTP/1.1"
+    timeout = PATIENCE
+
+    def handle_one_request(self) -> None:
+        """Wait for a request and answer it."""
+        self.server.set_idle(self.connection, is_idle=True)
+        super().handle_one_request()
+
+    def do_GET(self) -> None:
+        """Answer a request, if it is of somebody who may ask."""
+        ticket = self.server.ticket
+        rest = self._within() if self._is_asked_here() else None
+        if rest is not None:
+            self.server.set_idle(self.connection, is_idle=False)
+        if self._is_asked_here() and ticket and _equal(self.path, f"/{ticket}"):
+            self.server.ticket = None
+            self._answer(HTTPStatus.SEE_OTHER, b"", {"Location": f"/{self.server.secret}/"})
+        elif rest in ASSETS:
+            name, kind = ASSETS[rest]
+            content = files("xg_pages.serve").joinpath("assets", name).read_bytes()
+            self._answer(HTTPStatus.OK, content, _kind(kind, POLICY))
+        elif rest == "state":
+            with suppress(OSError):  # the client is gone
+                self._tell()
+        elif rest is not None and rest.startswith("page/"):
+            self._page(rest.removeprefix("page/"))
+        else:
+            self.send_error(HTTPStatus.NOT_FOUND)
+
+    def _is_asked_here(self) -> bool:
+        """Whether the request is of a page of this server, or of a person at an address bar."""
+        known = {f"{ADDRESS}:{self.server.server_port}", f"localhost:{self.server.server_port}"}
+        host, origin = self.headers.get_all("Host"), self.headers.get_all("Origin")
+        site = self.headers.get("Sec-Fetch-Site", "none")
+        return (
+            host is not None
+            and len(host) == 1
+            and host[0] in known
+            and (origin is None or origin == [f"http://{host[0]}"])
+            and site in ("none", "same-origin")
+            and "Content-Length" not in self.headers
+            and "Transfer-Encoding" not in self.headers
+        )
+
+    def _within(self) -> str | None:
+        """The path behind the secret, without its query; None where the secret is another."""
+        path = self.path.partition("?")[0]
+        _, secret, *rest = [*path.split("/", 2), ""]
+        if path.count("/") >= 2 and _equal(secret, self.server.secret):
+            return rest[0]
+        return None
+
+    def _page(self, rest: str) -> None:
+        file, _, number = rest.partition("/")
+        page = None
+        if all(part.isascii() and part.isdigit() and len(part) < 6 for part in (file, number)):
+            page = self.server.board.page(int(file), int(number))
+        if page is None:
+            self.send_error(HTTPStatus.NOT_FOUND)
+        else:
+            self._answer(HTTPStatus.OK, page.html, _kind("text/html", PAGE_POLICY))
+
+    def _tell(self) -> None:
+        """Tell the state, and each new one, until the client is gone."""
+        self.close_connection = True
+        self._start(HTTPStatus.OK, {**_kind("text/event-stream", POLICY), "Connection": "close"})
+        seen = -1
+        while True:
+            version, state = self.server.board.news(seen, BEAT)
+            line = ":\n\n" if version == seen else f"data: {state}\n\n"
+            seen = version
+            self.wfile.write(line.encode())
+
+    def _answer(self, status: HTTPStatus, content: bytes, headers: Mapping[str, str]) -> None:
+        self._start(status, {**headers, "Content-Length": str(len(content))})
+        with suppress(OSError):
+            self.wfile.write(content)
+
+    def _start(self, status: int, headers: Mapping[str, str]) -> None:
+        self.send_response_only(status)
+        for name, value in {**HEADERS, **headers}.items():
+            self.send_header(name, value)
+        self.end_headers()
+
+    def send_error(self, code: int, message: str | None = None, explain: str | None = None) -> None:
+        """A status, and no word more."""
+        del message, explain
+        self.close_connection = True
+        self._start(code, {"Content-Length": "0", "Connection": "close"})
+
+    def log_message(self, format: str, *args: object) -> None:
+        """Nothing: addresses have the secret in them."""
+
+
+def _kind(kind: str, policy: str) -> dict[str, str]:
+    return {"Content-Type": f"{kind}; charset=utf-8", "Content-Security-Policy": policy}
+
+
+def _equal(one: str, other: str) -> bool:
+    return hmac.compare_digest(one.encode(), other.encode())

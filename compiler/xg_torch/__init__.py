@@ -1,0 +1,1 @@
+"""Models of PyTorch and ONNX beside diagrams: import, compare, export, plans of DTensor."""

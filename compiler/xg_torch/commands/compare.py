@@ -1,0 +1,108 @@
+"""`xg compare`: a torch module beside a diagram, on the same weights and inputs."""
+
+from __future__ import annotations
+
+from argparse import ArgumentParser
+from pathlib import Path
+from typing import Final
+
+from xg.cli.arguments import add_file
+from xg.cli.effects import Rule, lacks
+from xg.cli.quantities import amount, natural, positive
+
+EXAMPLE = (
+    "xg compare diagrams/models/transformer.xg --module examples/minigpt/minigpt.py:build "
+    "--map examples/minigpt/minigpt.names.toml"
+)
+
+
+def add_arguments(parser: ArgumentParser) -> None:
+    """A file, the code of others or what it left in a file, and what its names mean."""
+    add_file(parser)
+    code = parser.add_mutually_exclusive_group()
+    code.add_argument(
+        "--module",
+        metavar="MODULE:BUILD",
+        help="a function that returns a torch.nn.Module, in a module or a .py file; it is run, "
+        "with --plan on every rank: in a process each, or as torchrun has started them",
+    )
+    code.add_argument(
+        "--against",
+        metavar="ARRAYS",
+        type=Path,
+        help="arrays that the code has written: inputs, weights, and edges by the diagram's names "
+        "(layers.0.M, and d/layers.0.M for a gradient) or by those of modules; with --plan a "
+        "folder with a file for each rank (rank0.npz, rank1.npz ...)",
+    )
+    _add_numbers(parser)
+    parser.add_argument("--json", action="store_true", help="print one JSON document")
+
+
+def _add_numbers(parser: ArgumentParser) -> None:
+    """Names, inputs, weights, and how near is near enough."""
+    parser.add_argument(
+        "--map",
+        "--names",
+        dest="names",
+        metavar="NAMES",
+        type=Path,
+        help="what the code's parameters are; default: NAME.names.toml beside the diagram",
+    )
+    parser.add_argument(
+        "--inputs", metavar="ARRAYS", type=Path, help="the inputs; the others are drawn"
+    )
+    parser.add_argument(
+        "--params", metavar="CHECKPOINT", type=Path, help="the weights, with --against"
+    )
+    parser.add_argument(
+        "--as-is",
+        action="store_true",
+        help="leave the module's weights: by default each is moved off the zeros and ones that it "
+        "starts as, which hide errors",
+    )
+    parser.add_argument(
+        "--tolerance",
+        type=amount,
+        default=1e-6,
+        metavar="T",
+        help="how far arrays may be apart, as a part of their size, in float64; default: 1e-6",
+    )
+    _add_run(parser)
+
+
+def _add_run(parser: ArgumentParser) -> None:
+    """How a module is run: on which numbers, with dropout or not, and how long."""
+    parser.add_argument(
+        "--seed", type=natural, default=0, metavar="N", help="of drawn inputs; default: 0"
+    )
+    parser.add_argument(
+        "--dropout",
+        type=natural,
+        metavar="SEED",
+        help="with dropout: the module in training mode, and the masks that this seed draws for "
+        "the diagram where it calls torch.nn.functional.dropout; default: none",
+    )
+    parser.add_argument(
+        "--timeout",
+        type=positive,
+        default=60,
+        metavar="SECONDS",
+        help="that one rank of a module under --plan may keep the others waiting; default: 60",
+    )
+
+
+RULES: Final = (
+    Rule(
+        "--timeout",
+        lambda options: options.plan is not None and options.module is not None,
+        "is of a module on several ranks: --module MODULE:BUILD --plan NAME",
+    ),
+    Rule("--params", lacks("module"), "is for --against, and a module has weights of its own"),
+    Rule("--as-is", lacks("against"), "is of a module's weights: --module MODULE:BUILD"),
+    Rule(
+        "--dropout",
+        lambda options: options.against is None and options.plan is None,
+        "gives masks to a module on one device: --module MODULE:BUILD without --plan",
+    ),
+    Rule("--seed", lacks("against"), "draws inputs for a module: --module MODULE:BUILD"),
+)

@@ -1,0 +1,1 @@
+"""Blocks written as ONNX and as programs of `torch.export`."""

@@ -1,0 +1,366 @@
+"""A `torch.export` program as plain data: what comes in, the aten calls in order, what goes out."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Literal, TypeAlias
+
+from xg.diagnostics.lazy_dataclass import dataclass
+from xg.ir.dim import Dim, DimError, number
+from xg_torch.importing.archive import Archive, Array, Damaged, Json
+from xg_torch.importing.symbolic import read_size
+
+INTEGERS = frozenset({1, 2, 3, 4, 5})
+BOOL = 12
+
+
+@dataclass(frozen=True, slots=True)
+class Ref:
+    """A tensor, by its name in the graph."""
+
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
+class DType:
+    """An element type, by torch's number."""
+
+    number: int
+
+
+@dataclass(frozen=True, slots=True)
+class Unread:
+    """An argument of a kind that no rule here reads."""
+
+    kind: str
+
+
+# A size is a Dim, also where it is a plain number of a list of sizes.
+Argument: TypeAlias = (
+    "Ref | DType | Unread | Dim | int | float | bool | str | tuple[Argument, ...] | None"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class ModuleScope:
+    """One module on the way to a call: `layers.0` of class `Layer`; `key` distinguishes calls."""
+
+    key: str
+    path: str
+    kind: str
+
+
+@dataclass(frozen=True, slots=True)
+class AtenCall:
+    """One aten call; `stack` are the modules around it, the outermost first."""
+
+    target: str
+    args: Mapping[str, Argument]
+    outputs: tuple[str, ...]
+    stack: tuple[ModuleScope, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Meta:
+    """The type of a tensor; a shape of None has a size that is no polynomial."""
+
+    dtype: int
+    shape: tuple[Dim, ...] | None
+
+
+@dataclass(frozen=True, slots=True)
+class GraphInput:
+    """An input: by `name` in the graph; `target` is its name in the model."""
+
+    kind: Literal["user", "parameter", "constant", "value"]
+    name: str
+    target: str
+    value: Argument = None
+    saved: bool = False  # a buffer that the state of the model has
+
+
+@dataclass(frozen=True)
+class Exported:
+    """A whole program."""
+
+    entries: tuple[GraphInput, ...]
+    calls: tuple[AtenCall, ...]
+    outputs: tuple[Argument, ...]
+    metas: Mapping[str, Meta]
+    limits: Mapping[str, tuple[int, int | None]]  # what each symbol may be
+    traced: Mapping[str, int]  # what each symbol was when the model was traced
+    arrays: Mapping[str, Array]
+    tied: Mapping[str, str]  # other names of a tensor, and the one that it has here
+
+
+def needed_calls(exported: Exported) -> list[AtenCall]:
+    """The calls that outputs depend on, in order; those that change a tensor are all needed."""
+    needed = {item.name for item in exported.outputs if isinstance(item, Ref)}
+    calls: list[AtenCall] = []
+    for call in reversed(exported.calls):
+        if needed & set(call.outputs) or changes_in_place(call.target):
+            calls.append(call)
+            needed |= set(reads(call.args))
+    return calls[::-1]
+
+
+def base_name(target: str) -> str:
+    """``aten.add.Tensor`` is `add`."""
+    parts = target.split(".")
+    return parts[1] if len(parts) > 2 and parts[0] == "aten" else target
+
+
+def changes_in_place(target: str) -> bool:
+    """Whether a call writes into its first operand: ``add_``."""
+    name = base_name(target)
+    return name.endswith("_") and not name.startswith("__")
+
+
+def reads(args: Mapping[str, Argument]) -> list[str]:
+    """The tensors that a call reads, in order."""
+    return [
+        item.name
+        for argument in args.values()
+        for item in (argument if isinstance(argument, tuple) else (argument,))
+        if isinstance(item, Ref)
+    ]
+
+
+def within(limits: tuple[int, int | None], size: int) -> int:
+    """A size, or the nearest one that is within limits."""
+    low, high = limits
+    return max(low, size if high is None else min(high, size))
+
+
+def read_exported(archive: Archive) -> Exported:
+    """The program of an archive; raises Damaged."""
+    try:
+        return _GraphReader(archive).program()
+    except (KeyError, TypeError, AttributeError, ValueError, IndexError) as error:
+        raise Damaged(f"its graph is damaged ({type(error).__name__}: {error})") from None
+
+
+Placed = tuple[
+    Json, Mapping[str, str], tuple[ModuleScope, ...]
+]  # a node, names outside, modules around
+
+
+class _GraphReader:
+    """Reads the graph, and the graphs inside it in the place of the calls that run them."""
+
+    def __init__(self, archive: Archive) -> None:
+        self.archive = archive
+        self.metas: dict[str, Meta] = {}
+        self.sizes: dict[str, Dim | None] = {}
+        self.traced: dict[str, int] = {}
+
+    def program(self) -> Exported:
+        module = self.archive.program["graph_module"]
+        graph: Json = module["graph"]
+        self._take(graph, {})
+        signature = module["signature"]
+        ranges = self.archive.program["range_constraints"]
+        return Exported(
+            entries=tuple(self._entries(signature["input_specs"])),
+            calls=tuple(self._calls(graph)),
+            outputs=tuple(self._outputs(signature["output_specs"])),
+            metas=self.metas,
+            limits={
+                name: (int(limit["min_val"] or 0), limit["max_val"])
+                for name, limit in ranges.items()
+            },
+            traced=self.traced,
+            arrays=self.archive.arrays,
+            tied=self.archive.tied,
+        )
+
+    def _take(self, graph: Json, renamed: Mapping[str, str]) -> None:
+        """Note the shapes and sizes of a graph, under the names that its values have outside."""
+        for name, meta in graph["tensor_values"].items():
+            shape = [self._size(size) for size in meta["sizes"]]
+            whole = tuple(dim for dim in shape if dim is not None)
+            dims = whole if len(whole) == len(shape) else None
+            self.metas.setdefault(renamed.get(name, name), Meta(int(meta["dtype"]), dims))
+        for name, size in graph["sym_int_values"].items():
+            self.sizes[renamed.get(name, name)] = self._size(size)
+
+    def _size(self, size: Json) -> Dim | None:
+        """A size; a symbol's number at the time of tracing is noted."""
+        dim = _size(size)
+        hint = size["as_expr"].get("hint") if "as_expr" in size else None
+        if dim is not None and dim.name is not None and hint and "as_int" in hint:
+            self.traced.setdefault(dim.name, int(hint["as_int"]))
+        return dim
+
+    def _entries(self, specs: Sequence[Json]) -> Iterator[GraphInput]:
+        for spec in specs:
+            ((kind, what),) = spec.items()
+            if kind == "user_input":
+                argument = _argument(what["arg"], self.sizes, {})
+                yield GraphInput("user", argument.name if isinstance(argument, Ref) else "", "")
+            elif kind == "parameter":
+                target = what["parameter_name"]
+                yield GraphInput(
+                    "parameter", what["arg"]["name"], self.archive.tied.get(target, target)
+                )
+            elif kind == "buffer":
+                saved = bool(what.get("persistent", False))
+                yield GraphInput("constant", what["arg"]["name"], what["buffer_name"], saved=saved)
+            elif kind == "tensor_constant":
+                yield GraphInput("constant", what["arg"]["name"], what["tensor_constant_name"])
+            elif kind == "constant_input":
+                ((_, value),) = what["value"].items()
+                yield GraphInput(
+                    "value", what["name"], "", None if "as_none" in what["value"] else value
+                )
+            else:
+                raise Damaged(f"an input of kind {kind} has no place in a diagram")
+
+    def _outputs(self, specs: Sequence[Json]) -> Iterator[Argument]:
+        for spec in specs:
+            ((kind, what),) = spec.items()
+            if kind == "buffer_mutation":
+                raise Damaged(
+                    f"the model changes its buffer {what['buffer_name']} as it runs; "
+                    "export it in eval mode"
+                )
+            if kind not in ("user_output", "loss_output"):
+                raise Damaged(f"an output of kind {kind} has no place in a diagram")
+            arg: Json = what["arg"] if kind == "user_output" else {"as_tensor": what["arg"]}
+            yield _argument(arg, self.sizes, {})
+
+    def _calls(self, graph: Json) -> Iterator[AtenCall]:
+        """The calls in order; a stack of iterators, because graphs nest."""
+        first: list[Placed] = [(node, {}, ()) for node in graph["nodes"]]
+        waiting: list[Iterator[Placed]] = [iter(first)]
+        while waiting:
+            placed = next(waiting[-1], None)
+            if placed is None:
+                waiting.pop()
+                continue
+            node, renamed, outer = placed
+            inner = _inner_graph(node)
+            if inner is None:
+                yield from self._call(node, renamed, outer)
+            else:
+                waiting.append(self._inlined(node, inner, renamed, outer))
+
+    def _call(
+        self, node: Json, renamed: Mapping[str, str], outer: tuple[ModuleScope, ...]
+    ) -> Iterator[AtenCall]:
+        names = [name for output in node["outputs"] for name in _names(output)]
+        if node["outputs"] and not names:
+            return  # sizes are known already, by their own names
+        args = {
+            str(item["name"] or place): _argument(item["arg"], self.sizes, renamed)
+            for place, item in enumerate(node["inputs"])
+        }
+        stack = _stack(node["metadata"].get("nn_module_stack", "")) or outer
+        target = str(node["target"]).removeprefix("torch.ops.")
+        yield AtenCall(target, args, tuple(renamed.get(name, name) for name in names), stack)
+
+    def _inlined(
+        self, node: Json, graph: Json, renamed: Mapping[str, str], outer: tuple[ModuleScope, ...]
+    ) -> Iterator[Placed]:
+        """The calls of a graph that only switches gradients or autocasting, with outer names."""
+        outputs = [name for output in node["outputs"] for name in _names(output)]
+        prefix = f"{node['name'] or outputs[0]}."
+        inside = [name for output in graph["outputs"] for name in _names(output)]
+        operands = [
+            _argument(item["arg"], self.sizes, renamed)
+            for item in node["inputs"]
+            if "as_graph" not in item["arg"]
+        ]
+        formals = [name for item in graph["inputs"] for name in _names(item)]
+        own: dict[str, str] = {name: prefix + name for name in graph["tensor_values"]}
+        passed = [operand.name for operand in operands if isinstance(operand, Ref)]
+        own |= dict(zip(reversed(formals), reversed(passed), strict=False))
+        own |= {
+            name: renamed.get(out, out)
+            for name, out in zip(inside, outputs, strict=True)
+            if name not in formals
+        }
+        self._take(graph, own)
+        stack = _stack(node["metadata"].get("nn_module_stack", "")) or outer
+        yield from ((each, own, stack) for each in graph["nodes"])
+
+
+def _inner_graph(node: Json) -> Json | None:
+    """The graph of a call that runs it once and changes no number."""
+    if str(node["target"]).rpartition(".")[2] not in (
+        "wrap_with_set_grad_enabled",
+        "wrap_with_autocast",
+    ):
+        return None
+    graphs = [
+        item["arg"]["as_graph"]["graph"] for item in node["inputs"] if "as_graph" in item["arg"]
+    ]
+    return graphs[0] if graphs else None
+
+
+def _names(argument: Json) -> list[str]:
+    """The tensors that an output of a node is."""
+    ((kind, value),) = argument.items()
+    match kind:
+        case "as_tensor":
+            return [value["name"]]
+        case "as_tensors":
+            return [item["name"] for item in value]
+        case "as_optional_tensor":
+            return _names(value) if "as_tensor" in value else []
+        case _:
+            return []
+
+
+def _size(size: Json) -> Dim | None:
+    ((kind, value),) = size.items()
+    if kind == "as_int":
+        return number(int(value))
+    try:
+        return read_size(value["expr_str"])
+    except DimError:
+        return None
+
+
+def _argument(
+    argument: Json, sizes: Mapping[str, Dim | None], renamed: Mapping[str, str]
+) -> Argument:
+    ((kind, value),) = argument.items()
+    match kind:
+        case "as_none":
+            return None
+        case "as_tensor":
+            return Ref(renamed.get(value["name"], value["name"]))
+        case "as_tensors":
+            return tuple(Ref(renamed.get(item["name"], item["name"])) for item in value)
+        case "as_optional_tensor":
+            return _argument(value, sizes, renamed)
+        case "as_optional_tensors":
+            return tuple(_argument(item, sizes, renamed) for item in value)
+        case "as_int" | "as_float" | "as_bool" | "as_string":
+            return value if kind != "as_float" else float(value)
+        case "as_ints" | "as_floats" | "as_bools" | "as_strings":
+            return tuple(value)
+        case "as_sym_int":
+            return _argument(value, sizes, renamed) if "as_int" in value else _known(value, sizes)
+        case "as_sym_ints":
+            return tuple(_argument({"as_sym_int": item}, sizes, renamed) for item in value)
+        case "as_scalar_type":
+            return DType(int(value))
+        case _:
+            return Unread(kind)
+
+
+def _known(value: Json, sizes: Mapping[str, Dim | None]) -> Argument:
+    return sizes.get(value["as_name"]) or Unread("a size that is no polynomial")
+
+
+def _stack(text: str) -> tuple[ModuleScope, ...]:
+    """``L__self__h.0,h.0,models.Block;…``: the modules around a call."""
+    scopes: list[ModuleScope] = []
+    for part in text.split(";"):
+        pieces = part.split(",")
+        if len(pieces) == 3 and not pieces[0].startswith("_empty_nn_module_stack"):
+            key, path, kind = pieces
+            scopes.append(ModuleScope(key, path, kind))
+    return tuple(scopes)

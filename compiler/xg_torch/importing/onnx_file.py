@@ -1,0 +1,194 @@
+"""An ONNX file as plain data: what comes in, the nodes in order, the numbers, what goes out."""
+
+# pyright: reportUnknownMemberType=false, reportUnknownVariableType=false, reportUnknownArgumentType=false
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+from importlib.util import find_spec
+from itertools import takewhile
+from pathlib import Path
+from typing import Any, Final, cast
+
+from xg.diagnostics.diagnostic import DiagnosticError
+from xg.diagnostics.lazy_dataclass import dataclass
+from xg_torch.importing.archive import Array
+from xg_torch.importing.errors import NotLoaded, first_line
+from xg_torch.importing.exported import ModuleScope
+from xg_torch.importing.onnx_node import OnnxNode
+from xg_torch.importing.onnx_simplify import simplified, unrounded
+
+OLDEST: Final = 13  # the operator set from which axes and softmax mean what they mean today
+PACKAGES: Final = ("onnx", "torch")
+
+
+@dataclass(frozen=True)
+class OnnxInput:
+    """An input: its element type, and its axes; text is a size by name, None one without."""
+
+    name: str
+    dtype: Any
+    axes: tuple[int | str | None, ...]
+
+
+@dataclass(frozen=True)
+class OnnxModel:
+    """A whole graph, and `proto`, which the reference of the `onnx` package can run.
+
+    `fixed` are tables that stand between the nodes, and are no parameters.
+    """
+
+    inputs: tuple[OnnxInput, ...]
+    nodes: tuple[OnnxNode, ...]
+    arrays: Mapping[str, Array]
+    fixed: frozenset[str]
+    outputs: tuple[str, ...]
+    proto: Any
+
+
+def read_onnx(path: Path) -> OnnxModel:
+    """The model of a file, with numbers that lie beside it; raises DiagnosticError."""
+    for package in PACKAGES:
+        if find_spec(package) is None:
+            raise refusal(path.as_posix(), f"{package} is not installed", "pip install 'xg[onnx]'")
+    import onnx
+
+    try:
+        proto = onnx.load(path)
+        onnx.checker.check_model(proto)
+    except OSError:
+        raise
+    except Exception as error:  # the parser and the checker raise of all kinds
+        reason = f"it is no ONNX model: {first_line(error)}"
+        raise refusal(path.as_posix(), reason) from error
+    return from_proto(proto, path.as_posix())
+
+
+def from_proto(proto: Any, file: str) -> OnnxModel:  # noqa: ANN401 - a ModelProto
+    """The model in a protobuf of ONNX; raises DiagnosticError with all that has no place."""
+    from onnx import inliner
+
+    version = max((each.version for each in proto.opset_import if not each.domain), default=0)
+    if version < OLDEST:
+        raise refusal(
+            file,
+            f"it is written in operator set {version}, and {OLDEST} or later is read",
+            "export it with opset_version=18, or convert it with onnx.version_converter",
+        )
+    if proto.functions:
+        proto = inliner.inline_local_functions(proto)
+    arrays = _arrays(proto.graph)
+    inputs = [_input(each, file) for each in proto.graph.input if each.name not in arrays]
+    nodes: list[OnnxNode] = []
+    own = frozenset(arrays)
+    for node in proto.graph.node:
+        if node.op_type == "Constant":
+            arrays[node.output[0]] = _constant(node)
+        else:
+            nodes.append(_node(node, _stack(node)))
+    roots = (each.kind for node in nodes for each in node.stack if not each.path)
+    top = ModuleScope("", "", next(roots, "Model"))
+    nodes = [replace(each, stack=(top, *(s for s in each.stack if s.path))) for each in nodes]
+    nodes = list(_within(nodes, {each.name for each in proto.graph.node if each.metadata_props}))
+    outputs = tuple(each.name for each in proto.graph.output)
+    fixed = frozenset(arrays) - own
+    nodes = list(simplified(nodes, arrays))
+    read = {name for node in nodes for name in node.inputs} | set(outputs)
+    used = {name: array for name, array in arrays.items() if name in read}
+    return OnnxModel(tuple(inputs), tuple(nodes), used, fixed, outputs, proto)
+
+
+def refusal(name: str, reason: str, advice: str = "") -> DiagnosticError:
+    """A file that gives no model."""
+    return DiagnosticError.of(NotLoaded(name, reason, advice))
+
+
+def _arrays(graph: Any) -> dict[str, Array]:  # noqa: ANN401 - a GraphProto
+    from onnx import numpy_helper
+
+    return {each.name: numpy_helper.to_array(each) for each in graph.initializer}
+
+
+def _input(info: Any, file: str) -> OnnxInput:  # noqa: ANN401 - a ValueInfoProto
+    from onnx import helper
+
+    kind = info.type.tensor_type
+    if not info.type.HasField("tensor_type") or not kind.HasField("shape"):
+        raise refusal(file, f"{info.name} is no tensor with a known number of axes")
+    axes = tuple(
+        each.dim_value if each.HasField("dim_value") else (each.dim_param or None)
+        for each in kind.shape.dim
+    )
+    return OnnxInput(info.name, helper.tensor_dtype_to_np_dtype(kind.elem_type), axes)
+
+
+def _node(node: Any, stack: tuple[ModuleScope, ...]) -> OnnxNode:  # noqa: ANN401 - a NodeProto
+    from onnx import helper
+
+    operator = node.op_type if node.domain in ("", "ai.onnx") else f"{node.domain}.{node.op_type}"
+    attributes = {
+        each.name: _attribute(helper.get_attribute_value(each)) for each in node.attribute
+    }
+    return OnnxNode(operator, node.name, tuple(node.input), tuple(node.output), attributes, stack)
+
+
+def _attribute(value: Any) -> Any:  # noqa: ANN401 - of any kind
+    if isinstance(value, bytes):
+        return value.decode(errors="replace")
+    if isinstance(value, float):
+        return unrounded(value)
+    return list(value) if isinstance(value, Sequence) and not isinstance(value, str) else value
+
+
+def _constant(node: Any) -> Array:  # noqa: ANN401 - a NodeProto
+    from onnx.helper import make_graph, make_model, make_tensor_value_info
+    from onnx.reference import ReferenceEvaluator
+
+    output = make_tensor_value_info(node.output[0], 0, None)
+    graph = make_graph([node], "constant", [], [output])
+    (array,) = cast("list[Array]", ReferenceEvaluator(make_model(graph)).run(None, {}))
+    return array
+
+
+def _stack(node: Any) -> tuple[ModuleScope, ...]:  # noqa: ANN401 - a NodeProto
+    """The modules around a node: what torch's exporter notes, or its path-like name."""
+    noted = {each.key: each.value for each in node.metadata_props}
+    paths, kinds = (
+        _listed(noted.get(f"pkg.torch.onnx.{key}", ""))
+        for key in ("name_scopes", "class_hierarchy")
+    )
+    if paths and len(paths) == len(kinds):
+        pairs = list(zip(paths, kinds, strict=True))[:-1]  # the last is the node itself
+        known = [(path, kind) for path, kind in pairs if not kind.startswith("_empty")]
+        return tuple(ModuleScope(path, path, kind) for path, kind in known if kind)
+    scopes: list[ModuleScope] = []
+    for word in node.name.split("/")[1:-1] if node.name.startswith("/") else ():
+        path = f"{scopes[-1].path}.{word}" if scopes else word
+        kind = "".join(part.title() for part in word.split(".") if not part.isdigit())
+        scopes.append(ModuleScope(path, path, kind or "Block"))
+    return tuple(scopes)
+
+
+def _within(nodes: Sequence[OnnxNode], noted: set[str]) -> Iterator[OnnxNode]:
+    """The nodes, each that has no notes in the modules of both its neighbours that have some."""
+    ends = [node.stack for node in nodes if node.name in noted]
+    seen = 0
+    for node in nodes:
+        if node.name in noted:
+            seen += 1
+        elif 0 < seen < len(ends):
+            pairs = zip(ends[seen - 1], ends[seen], strict=False)
+            both = tuple(takewhile(lambda pair: pair[0] == pair[1], pairs))
+            node = replace(node, stack=tuple(scope for scope, _ in both))
+        yield node
+
+
+def _listed(text: str) -> list[str]:
+    """``['', 'layers.0']`` as the exporter writes it."""
+    try:
+        found = ast.literal_eval(text)
+    except (ValueError, SyntaxError):
+        return []
+    return [str(each) for each in found] if isinstance(found, list) else []

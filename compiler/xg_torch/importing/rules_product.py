@@ -1,0 +1,281 @@
+"""Products: linear layers, matrix products, attention, and embeddings."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+from typing import Final
+
+from xg.ir.dim import Dim, number
+from xg_torch.importing.distances import bucketed
+from xg_torch.importing.errors import Unspeakable
+from xg_torch.importing.exported import Ref
+from xg_torch.importing.known import Known
+from xg_torch.importing.lowering import Lowering
+from xg_torch.importing.masking import biased, masked
+from xg_torch.importing.orders import without_order
+from xg_torch.importing.recognise import constant_row, positions
+from xg_torch.importing.rules_layout import add_bias, cut
+from xg_torch.importing.sizes import Size
+from xg_torch.importing.views import Axis, Factor, ModelValue, View, align
+
+SCORES: Final = ("SM", "scale", "op", "defined", "⊕")  # between a product and its softmax
+FEW: Final = 8  # a table of fewer rows, such as that of token types, is no vocabulary
+
+
+def linear(lowering: Lowering) -> View:
+    """``x W^T + b``: torch keeps the weight as [out, in], the legend as [in, out]."""
+    x = lowering.view_of("input")
+    weight = lowering.known_of("weight")
+    if not isinstance(weight, View) or len(weight.axes) != 2:
+        raise Unspeakable("its weight is no matrix")
+    stored = lowering.weights.get(weight.value) if weight.plain else None
+    if stored is not None and (stored.start is not None or stored.source in lowering.turned):
+        matrix = lowering.weight(replace(stored, transposed=True))
+    else:
+        matrix = lowering.lay_out(weight, weight.axes[::-1])
+    bias = lowering.argument("bias")
+    return project(lowering, x, matrix, bias)
+
+
+def project(lowering: Lowering, x: View, matrix: ModelValue, bias: object = None) -> View:
+    """``x • W ⊕ BC(b)`` with W [in, out]; the other axes of x stay as they are seen."""
+    x = lowering.last_whole(x)
+    if len(x.base) < 2:
+        raise Unspeakable("it multiplies a vector, and • takes two axes")
+    inner, outer = matrix.axes
+    last = lowering.join(x.base[-1])
+    if inner is None or last is None:
+        raise Unspeakable("it has an axis of length 1, which is not named")
+    lowering.sizes.equal(inner, last)
+    if outer is not None:
+        lowering.sizes.hint(outer, "D_ff", 1)
+    value = lowering.emit("•", (x.value, matrix), (*x.value.axes[:-1], outer))
+    if bias is not None:
+        vector = lowering.view(lowering.look(bias)) if isinstance(bias, Ref) else None
+        if vector is None or not vector.plain or len(vector.base) != 1:
+            raise Unspeakable("its bias is no vector")
+        value = add_bias(lowering, value, vector.value)
+    tail: Axis = () if outer is None else (Factor.of(outer),)
+    return View(value, (*x.base[:-1], tail), (*x.axes[:-1], tail))
+
+
+def addmm(lowering: Lowering) -> View:
+    """``b + x W``."""
+    if lowering.number_of("beta", 1) != 1 or lowering.number_of("alpha", 1) != 1:
+        raise Unspeakable("it scales its operands")
+    matrix = lowering.materialize(lowering.view_of("mat2")).value
+    return project(lowering, lowering.view_of("mat1"), matrix, lowering.argument("self"))
+
+
+def matmul(lowering: Lowering) -> View:
+    """`matmul`, `mm` and `bmm`."""
+    second = "other" if "other" in lowering.call.args else "mat2"
+    return product(lowering, lowering.view_of("self"), lowering.view_of(second))
+
+
+def product(lowering: Lowering, first: View, second: View) -> View:
+    """The product of the last two axes; axes before them are broadcast to each other."""
+    if any(rank < 2 for rank in map(len, (first.axes, second.axes))):
+        raise Unspeakable("it multiplies a vector, and • takes two axes")
+    if _is_matrix(second) and second.value.param is not None:
+        return project(lowering, first, lowering.lay_out(second, second.axes))
+    second = _fresh(second)
+    first, second = without_order(lowering, first, second)
+    if not _is_matrix(second):
+        one, other = align(
+            first.with_axes(first.axes[:-2]), second.with_axes(second.axes[:-2]), lowering.sizes
+        )
+        first = one.with_axes((*one.axes, *first.axes[-2:]))
+        second = other.with_axes((*other.axes, *second.axes[-2:]))
+    batch, its = _batch(lowering, first), _shared(second, _batch(lowering, second))
+    left, right = lowering.join(first.axes[-1]), lowering.join(second.axes[-2])
+    if left is None or right is None:
+        raise Unspeakable("it contracts axes of length 1")
+    lowering.sizes.equal(left, right)
+    _hint_product(lowering, first, second)
+    a = lowering.lay_out(first, (*batch, *first.axes[-2:]))
+    b = _second(lowering, second, its)
+    columns = second.axes[-1]
+    value = lowering.emit("•", (a, b), (*a.axes[:-1], b.axes[-1]), contracted=(left,))
+    base = (*batch, first.axes[-2], columns)
+    return View(value, base, (*first.axes[:-2], first.axes[-2], columns))
+
+
+def _is_matrix(view: View) -> bool:
+    return len(view.axes) == 2
+
+
+def _batch(lowering: Lowering, view: View) -> list[Axis]:
+    """The axes before the last two; heads that torch merged with a batch are apart again."""
+    batch: list[Axis] = []
+    for axis in view.axes[:-2]:
+        numbers = all(lowering.sizes.dim(factor.size).constant for factor in axis)
+        batch += [axis] if numbers else [(factor,) for factor in axis]
+    return batch
+
+
+def _shared(second: View, batch: list[Axis]) -> list[Axis]:
+    """The axes of a second operand without those in front along which it is the same."""
+    while batch and batch[0] and second.repeats.issuperset(batch[0]):
+        batch = batch[1:]
+    return batch
+
+
+def _hint_product(lowering: Lowering, first: View, second: View) -> None:
+    """Names for heads, where a product has the axes of attention."""
+    if len(first.axes) != 4 or len(second.axes) != 4:
+        return
+    contracted, heads = first.axes[-1], second.axes[1]
+    if len(first.axes[1]) == 1:
+        lowering.sizes.hint(first.axes[1][0].size, "N_H", 3)
+    elif first.axes[1]:
+        lowering.sizes.hint(lowering.sizes.join([f.size for f in first.axes[1]]), "N_H", 3)
+    if len(heads) == 2 and heads[1] in second.repeats:
+        lowering.sizes.hint(heads[0].size, "N_KV", 4)
+    weighs = any(lowering.made_by(first, operator) for operator in ("S", "DO"))
+    head = second.axes[-1] if weighs else contracted
+    if len(head) == 1 and lowering.sizes.dim(head[0].size).constant:
+        other = weighs and _scored(lowering, first) not in (None, lowering.sizes.dim(head[0].size))
+        lowering.sizes.hint(head[0].size, "D_v" if other else "D_h", 3)
+        cut = lowering.made_by(second, "slice") if other else None
+        both = None if cut is None else cut.data[0].axes[-1]
+        if both is not None:  # keys and values of a head from one projection
+            lowering.sizes.hint(both, "D_kv", 3)
+
+
+def _scored(lowering: Lowering, weights: View) -> Dim | None:
+    """The length of the axis over which the scores behind weights are sums."""
+    step = lowering.producer.get(weights.value)
+    while step is not None and step.operator in (*SCORES, "S", "DO"):
+        step = lowering.producer.get(step.data[0])
+    contracted = () if step is None else step.attrs.get("contracted", ())
+    return lowering.sizes.dim(contracted[0]) if contracted else None
+
+
+def _second(lowering: Lowering, second: View, batch: list[Axis]) -> ModelValue:
+    """The second operand; transposed by a T of its own if needed."""
+    rows, columns = second.axes[-2:]
+    order = [factor for axis in second.base for factor in axis]
+    straight = (*batch, columns, rows)
+    turned = rows and columns and rows[0] in order and columns[0] in order
+    if turned and order.index(columns[0]) < order.index(rows[0]) and second.base != straight:
+        value = lowering.lay_out(second, straight)
+        second = View(value, straight, second.axes)
+    return lowering.lay_out(second, (*batch, rows, columns))
+
+
+def _fresh(view: View) -> View:
+    """The same view with factors of its own: a product of a tensor with itself has two of each."""
+    new = {factor: Factor.of(factor.size) for axis in (*view.base, *view.axes) for factor in axis}
+
+    def renewed(axes: tuple[Axis, ...]) -> tuple[Axis, ...]:
+        return tuple(tuple(new[factor] for factor in axis) for axis in axes)
+
+    return View(view.value, renewed(view.base), renewed(view.axes))
+
+
+def attention(lowering: Lowering) -> View:
+    """`scaled_dot_product_attention`: • SM S DO •."""
+    query, key, value = (lowering.view_of(name) for name in ("query", "key", "value"))
+    if lowering.argument("enable_gqa", False):
+        key, value = (_grouped(lowering, query, view) for view in (key, value))
+    _hint_heads(lowering, query)
+    width = query.shape(lowering.sizes)[-1].constant
+    scale = lowering.argument("scale")
+    if scale is None and width is None:
+        raise Unspeakable("the width of its heads is no number")
+    factor = 1 / math.sqrt(width or 1) if scale is None else lowering.number_of("scale")
+    turned = key.with_axes((*key.axes[:-2], key.axes[-1], key.axes[-2]))
+    scores = product(lowering, query, turned)
+    mask = lowering.argument("attn_mask")
+    causal = bool(lowering.argument("is_causal", False))
+    formula: Known | None = None if mask is None else lowering.look(mask)
+    if isinstance(formula, View) and formula.value.kind == "float":
+        shown = biased(lowering, scores, formula, causal=causal, scale=factor)
+    else:
+        shown = masked(lowering, scores, formula, causal=causal, scale=factor)
+    weights = lowering.keep("S", lowering.last_whole(shown))
+    p = lowering.number_of("dropout_p", 0.0)
+    if p:
+        weights = lowering.keep("DO", weights, p=p)
+    return product(lowering, weights, value)
+
+
+def _hint_heads(lowering: Lowering, query: View) -> None:
+    if len(query.axes) == 4 and len(query.axes[1]) == 1 and len(query.axes[3]) == 1:
+        lowering.sizes.hint(query.axes[1][0].size, "N_H", 8)
+        lowering.sizes.hint(query.axes[3][0].size, "D_h", 8)
+
+
+def _grouped(lowering: Lowering, query: View, view: View) -> View:
+    """Keys or values of fewer heads, each repeated for its group of queries."""
+    heads, own = query.shape(lowering.sizes)[-3], view.shape(lowering.sizes)[-3]
+    if heads == own:
+        return view
+    groups = lowering.sizes.make(heads / own)
+    axes = list(view.axes)
+    axes[-3] = (*axes[-3], Factor.of(groups))
+    return view.with_axes(axes)
+
+
+def embedding(lowering: Lowering) -> View:
+    """Rows of a table, by ids of an input or by positions."""
+    table = lowering.materialize(lowering.view_of("weight")).value
+    rows, width = table.axes
+    if rows is None or width is None:
+        raise Unspeakable("its table has an axis of length 1")
+    formula = lowering.known_of("indices")
+    lowering.sizes.hint(width, "D", 5)
+    padding = lowering.argument("padding_idx", -1)
+    if isinstance(padding, int) and padding >= 0:
+        name = table.param or "a table"
+        lowering.notes[
+            f"{name}: torch gives row {padding} no gradient (padding_idx); here it has one"
+        ] = None
+    row = constant_row(lowering, formula)
+    if row is not None:
+        lowering.sizes.hint(rows, "N", 2)
+        picked = lowering.emit("pick", (table,), (width,), axis=-2, index=number(row))
+        front = tuple(() for _ in lowering.shape_of_output()[:-1])
+        tail: Axis = (Factor.of(width),)
+        return View(picked, (tail,), (*front, tail))
+    found = bucketed(lowering, formula, rows)
+    if found is not None:
+        lowering.sizes.hint(width, "N_H", 6)
+        bias = _rows(lowering, found, table, width)
+        front = lowering.lay_out(bias, (bias.base[-1], *bias.base[:-1]))  # as scores have heads
+        return View(front, (bias.base[-1], *bias.base[:-1]), bias.axes)
+    ids = positions(lowering, formula)
+    few = (lowering.sizes.dim(rows).constant or 0) < FEW
+    if ids is not None or not few:
+        lowering.sizes.hint(rows, "S_max" if ids is not None else "V", 6)
+    if ids is None:
+        ids = lowering.view(formula)
+        lowering.set_range(ids.value, rows)
+    elif table not in lowering.weights:
+        return _stretch(lowering, ids, table)
+    return _rows(lowering, ids, table, width)
+
+
+def _stretch(lowering: Lowering, ids: View, table: ModelValue) -> View:
+    """The rows of a table that is no parameter at positions, which are neighbours."""
+    view = View.of(table)
+    (size,) = ids.value.axes
+    start = number(lowering.producer[ids.value].attrs["start"])
+    count = number(1) if size is None else lowering.sizes.dim(size)
+    if count != view.shape(lowering.sizes)[0]:
+        view = cut(lowering, view, 0, start, start + count)
+    rows, last = view.axes
+    return view.with_axes((*(rows if axis in ids.base else axis for axis in ids.axes), last))
+
+
+def _rows(lowering: Lowering, ids: View, table: ModelValue, width: Size) -> View:
+    """``Emb(E)`` of integers; a table that is no parameter comes by an arrow."""
+    axes = (*ids.value.axes, width)
+    if table in lowering.weights:
+        value = lowering.emit("Emb", (ids.value,), axes, own=(table,))
+    else:
+        value = lowering.emit("gather", (table, ids.value), axes, over=(0,))
+    last: Axis = (Factor.of(width),)
+    return View(value, (*ids.base, last), (*ids.axes, last))

@@ -1,0 +1,190 @@
+"""Views: how a model sees a tensor, as an arrangement of the factors of its axes.
+
+torch writes every step of a layout on its own: view, transpose, expand, squeeze … Here they only
+change a `View`; what is left of them is said by one R, T or BC where an operator needs it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+from itertools import count
+from typing import Final, Literal
+
+from xg.diagnostics.lazy_dataclass import dataclass
+from xg.ir.dim import ONE, Dim, product
+from xg_torch.importing.errors import Unspeakable
+from xg_torch.importing.sizes import Size, SizeClasses, divides
+
+_keys: Final = count()
+
+
+@dataclass(frozen=True, slots=True)
+class Factor:
+    """A factor of one axis; `key` distinguishes two axes of one size."""
+
+    size: Size
+    key: int
+
+    @classmethod
+    def of(cls, size: Size) -> Factor:
+        """A factor like no other."""
+        return cls(size, next(_keys))
+
+
+Axis = tuple[Factor, ...]  # from the outermost factor in; () is an axis of size 1
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class ModelValue:
+    """A tensor of the diagram: an edge, an input or a parameter; a size of None is 1."""
+
+    axes: tuple[Size | None, ...]
+    kind: Literal["float", "int"] = "float"
+    param: str | None = None  # the name in the model, where it is a parameter
+
+
+@dataclass(frozen=True, slots=True)
+class View:
+    """A value as a model sees it.
+
+    `base` are the axes of the value, `axes` those seen. Factors that only `axes` has are repeats.
+    """
+
+    value: ModelValue
+    base: tuple[Axis, ...]
+    axes: tuple[Axis, ...]
+
+    @classmethod
+    def of(cls, value: ModelValue) -> View:
+        """A value as it is."""
+        axes = tuple(() if size is None else (Factor.of(size),) for size in value.axes)
+        return cls(value, axes, axes)
+
+    @property
+    def repeats(self) -> frozenset[Factor]:
+        """The factors along which the value is repeated."""
+        return frozenset(_flat(self.axes)) - frozenset(_flat(self.base))
+
+    @property
+    def plain(self) -> bool:
+        """Whether the value is seen as it is."""
+        return self.base == self.axes
+
+    def with_axes(self, axes: Iterable[Axis]) -> View:
+        """The value seen otherwise."""
+        return replace(self, axes=tuple(axes))
+
+    def on(self, value: ModelValue) -> View:
+        """Another value of the same axes, seen the same way."""
+        return replace(self, value=value)
+
+    def shape(self, sizes: SizeClasses) -> tuple[Dim, ...]:
+        """The sizes seen."""
+        return tuple(length(axis, sizes) for axis in self.axes)
+
+
+def _flat(axes: Iterable[Axis]) -> list[Factor]:
+    return [factor for axis in axes for factor in axis]
+
+
+def length(axis: Axis, sizes: SizeClasses) -> Dim:
+    """How long an axis is."""
+    return product(sizes.dim(factor.size) for factor in axis)
+
+
+def substitute(view: View, old: Factor, new: Axis) -> View:
+    """A view with a factor split further."""
+
+    def changed(axes: tuple[Axis, ...]) -> tuple[Axis, ...]:
+        return tuple(
+            tuple(item for factor in axis for item in (new if factor == old else (factor,)))
+            for axis in axes
+        )
+
+    return View(view.value, changed(view.base), changed(view.axes))
+
+
+def split(view: View, factor: Factor, first: Dim, sizes: SizeClasses) -> View:
+    """A view with a factor taken apart: `first` outside, the rest inside."""
+    outer, inner = sizes.split(factor.size, first)
+    return substitute(view, factor, (Factor.of(outer), Factor.of(inner)))
+
+
+def regroup(view: View, shape: Sequence[Dim], sizes: SizeClasses) -> View:
+    """The view of torch's `view` and `reshape`: factors in their order, other axes around them."""
+    axes: list[Axis] = []
+    done = 0  # factors that have their axis
+    for dim in shape:
+        axis: list[Factor] = []
+        left = dim
+        while left != ONE:
+            flat = _flat(view.axes)
+            if done >= len(flat):
+                raise Unspeakable("its layout cannot be followed")
+            factor = flat[done]
+            here = sizes.dim(factor.size)
+            if not divides(here, left):
+                if not divides(left, here):
+                    raise Unspeakable(f"an axis of {here} is laid out across {left}")
+                view = split(view, factor, left, sizes)
+                continue
+            axis.append(factor)
+            left = left / here
+            done += 1
+        axes.append(tuple(axis))
+    if done != len(_flat(view.axes)):
+        raise Unspeakable("its layout cannot be followed")
+    return view.with_axes(axes)
+
+
+def expand(view: View, shape: Sequence[Dim], sizes: SizeClasses) -> View:
+    """The view of torch's `expand`: axes of size 1 are repeated, new ones come in front."""
+    axes = [()] * (len(shape) - len(view.axes)) + list(view.axes)
+    seen = [
+        axis if axis or dim == ONE else (Factor.of(sizes.make(dim)),)
+        for axis, dim in zip(axes, shape, strict=True)
+    ]
+    return view.with_axes(seen)
+
+
+def align(one: View, other: View, sizes: SizeClasses) -> tuple[View, View]:
+    """Two views broadcast to one shape: axis by axis they have as many factors of equal sizes."""
+    rank = max(len(one.axes), len(other.axes))
+    one, other = (
+        view.with_axes([()] * (rank - len(view.axes)) + list(view.axes)) for view in (one, other)
+    )
+    for place in range(rank):
+        one, other = _align_axis(one, other, place, sizes)
+    return one, other
+
+
+def _align_axis(one: View, other: View, place: int, sizes: SizeClasses) -> tuple[View, View]:
+    step = 0
+    while True:
+        a, b = one.axes[place], other.axes[place]
+        if not a or not b:
+            return _repeated(one, place, b, sizes), _repeated(other, place, a, sizes)
+        if step == len(a) == len(b):
+            return one, other
+        if step >= len(a) or step >= len(b):
+            raise Unspeakable("its operands have axes that do not fit each other")
+        x, y = sizes.dim(a[step].size), sizes.dim(b[step].size)
+        if x == y:
+            sizes.equal(a[step].size, b[step].size)
+            step += 1
+        elif divides(x, y):
+            other = split(other, b[step], x, sizes)
+        elif divides(y, x):
+            one = split(one, a[step], y, sizes)
+        else:
+            raise Unspeakable(f"its operands have axes of {x} and {y}")
+
+
+def _repeated(view: View, place: int, like: Axis, sizes: SizeClasses) -> View:
+    """A view whose axis of size 1 is repeated along another's factors."""
+    if view.axes[place] or not like:
+        return view
+    axes = list(view.axes)
+    axes[place] = tuple(Factor.of(factor.size) for factor in like)
+    return view.with_axes(axes)

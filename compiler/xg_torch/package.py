@@ -1,0 +1,28 @@
+"""The additions for PyTorch and ONNX to xg."""
+
+from __future__ import annotations
+
+from xg.packages import Form, Package
+
+PACKAGE = Package(
+    "xg_torch",
+    "models of torch and ONNX: import, compare, export, plans for a module of yours",
+    commands={
+        "weights": "read a published checkpoint for a diagram, or write one",
+        "compare": "run a torch module beside a diagram: the first edge where they part, and why",
+        "import": "write a model of torch or ONNX as a diagram, with its weights",
+        "export": "write a block with its parameters as ONNX or a program of torch.export",
+    },
+    forms={
+        "dtensor": Form(
+            "a plan as calls of torch that divide a module of yours",
+            "xg_torch.dtensor.show_calls:show",
+        )
+    },
+    options={"show": "xg_torch.dtensor.map_argument"},
+    names={
+        "Imported": "xg_torch.importing:Imported",
+        "import_exported": "xg_torch.importing:import_exported",
+        "trace": "xg_torch.importing:trace",
+    },
+)

@@ -1,0 +1,188 @@
+"""`xg train`: train a diagram on text or arrays."""
+
+from __future__ import annotations
+
+from argparse import ArgumentParser, Namespace
+from pathlib import Path
+from typing import Final
+
+from xg.cli.arguments import add_file, add_kernels, add_ranks
+from xg.cli.backend_argument import add_backend
+from xg.cli.effects import Effect, Rule, is_placed, lacks, on_processes
+from xg.cli.quantities import amount, natural, positive
+from xg.cli.threads import add_threads
+
+EXAMPLE = "xg train diagrams/models/transformer.xg --steps 300 --sample 200"
+ARRAYS: Final = (".npz", ".safetensors")
+SHARDS: Final = ".bin"
+
+
+def add_arguments(parser: ArgumentParser) -> None:
+    """A file, its data, and the training options."""
+    add_file(parser)
+    _add_data(parser)
+    _add_batches(parser)
+    _add_learning(parser)
+    _add_output(parser)
+    add_threads(parser)
+    add_backend(parser, device=True)
+    add_kernels(parser)
+    add_ranks(parser)
+
+
+def _add_data(parser: ArgumentParser) -> None:
+    data = parser.add_argument_group("data")
+    data.add_argument(
+        "--data",
+        metavar="PATH",
+        type=Path,
+        help="a text, an .npz of rows, shards of tokens ('shard_*.bin', with the quotes), or the "
+        "folder of a dataset that was saved to disk; "
+        "default: the language reference bundled with Python",
+    )
+    data.add_argument(
+        "--level", choices=("byte", "char"), default="byte", help="of a text's tokens"
+    )
+    data.add_argument(
+        "--tokenizer",
+        metavar="FILE",
+        type=Path,
+        help="a tokenizer.json, whose tokens a text is cut into; the run keeps it",
+    )
+    data.add_argument(
+        "--token-type",
+        choices=("uint16", "uint32"),
+        help="of shards that have no header, such as those of nanoGPT (uint16)",
+    )
+    data.add_argument(
+        "--seq",
+        type=positive,
+        metavar="N",
+        help="tokens in a window; default: 64",
+    )
+
+
+def _add_batches(parser: ArgumentParser) -> None:
+    batches = parser.add_argument_group("batches")
+    batches.add_argument("--batch", type=positive, default=8, metavar="N", help="default: 8")
+    batches.add_argument(
+        "--accumulate",
+        type=positive,
+        metavar="N",
+        help="compute a batch in N parts, one after the other, the microbatches of a pipeline; "
+        "default: those of the plan's schedule, else 1",
+    )
+    batches.add_argument(
+        "--pipeline-schedule",
+        choices=("1F1B", "GPipe", "ZBH1"),
+        help="in which order the stages of a pipeline take microbatches; no gradient changes; "
+        "default: the plan's, else 1F1B",
+    )
+
+
+def _add_learning(parser: ArgumentParser) -> None:
+    learning = parser.add_argument_group("learning")
+    learning.add_argument("--steps", type=natural, default=300, metavar="N", help="default: 300")
+    learning.add_argument("--loss", metavar="NAME", help="the output to make small")
+    learning.add_argument("--lr", type=amount, default=3e-3, metavar="X", help="default: 0.003")
+    learning.add_argument("--schedule", choices=("cosine", "linear", "constant"), default="cosine")
+    learning.add_argument(
+        "--warmup", type=natural, default=20, metavar="N", help="steps; default: 20"
+    )
+    learning.add_argument("--optimizer", choices=("adamw", "adam", "sgd"), default="adamw")
+    learning.add_argument(
+        "--momentum", type=amount, default=0.9, metavar="X", help="of sgd; default: 0.9"
+    )
+    learning.add_argument(
+        "--weight-decay", type=amount, default=0.01, metavar="X", help="of adamw; default: 0.01"
+    )
+    learning.add_argument(
+        "--clip",
+        type=amount,
+        default=1.0,
+        metavar="X",
+        help="the largest gradient norm; 0: any; default: 1",
+    )
+    learning.add_argument(
+        "--eval", type=natural, default=50, metavar="N", help="every N steps; 0: never"
+    )
+    learning.add_argument(
+        "--dtype", choices=("float32", "float64"), default="float32", help="default: float32"
+    )
+    products = "the type of products, of --backend torch; parameters and moments keep --dtype"
+    learning.add_argument("--autocast", choices=("bfloat16",), help=products)
+    learning.add_argument(
+        "--seed",
+        type=natural,
+        default=0,
+        metavar="N",
+        help="of first parameters, batches, dropout and the sample; default: 0",
+    )
+
+
+def _add_output(parser: ArgumentParser) -> None:
+    out = parser.add_argument_group("output")
+    out.add_argument("--out", metavar="DIR", type=Path, help="default: runs/NAME of the file")
+    out.add_argument(
+        "--checkpoint", type=natural, default=100, metavar="N", help="save every N steps"
+    )
+    out.add_argument(
+        "--checkpoint-format",
+        choices=("safetensors", "dcp"),
+        default="safetensors",
+        help="files of our own, or those of torch.distributed.checkpoint (dcp), which torch reads "
+        "on any number of ranks; --resume reads either",
+    )
+    out.add_argument(
+        "--tensorboard",
+        action="store_true",
+        help="also write the log as TensorBoard reads it: tensorboard --logdir runs",
+    )
+    out.add_argument("--resume", action="store_true", help="go on from the newest checkpoint")
+    out.add_argument("--overwrite", action="store_true", help="begin again in a folder with a run")
+    out.add_argument("--sample", type=natural, default=0, metavar="N", help="then write N tokens")
+    out.add_argument("--prompt", default="The ", metavar="TEXT", help="what the sample begins with")
+    out.add_argument(
+        "--temperature",
+        type=amount,
+        default=0.8,
+        metavar="X",
+        help="of the sample; 0: the likeliest",
+    )
+
+
+def _of_text(options: Namespace) -> bool:
+    return options.data is None or options.data.suffix not in ARRAYS
+
+
+def _of_shards(options: Namespace) -> bool:
+    return options.data is not None and options.data.suffix == SHARDS
+
+
+def _optimizes(by: str) -> Effect:
+    return lambda options: options.optimizer == by
+
+
+RULES: Final = (
+    Rule("--pipeline-schedule", is_placed, "is of a pipeline: --plan NAME"),
+    Rule("--tokenizer", _of_text, "cuts a text, and --data has rows of arrays"),
+    Rule("--level", _of_text, "is of a text's tokens, and --data has rows of arrays"),
+    Rule(
+        "--level",
+        lacks("tokenizer"),
+        "is of bytes or characters, and --tokenizer has tokens of its own",
+    ),
+    Rule(
+        "--level",
+        lambda options: not (_of_shards(options) or (options.data and options.data.is_dir())),
+        "is of a text's tokens, and --data has tokens already",
+    ),
+    Rule("--token-type", _of_shards, "is of shards: --data 'shard_*.bin'"),
+    Rule("--seq", _of_text, "cuts a text, and --data has rows of arrays"),
+    Rule("--sample", _of_text, "continues a text, and --data has rows of arrays"),
+    Rule("--timeout", on_processes, "is for ranks that are processes: --on processes"),
+    Rule("--momentum", _optimizes("sgd"), "is for --optimizer sgd"),
+    Rule("--weight-decay", _optimizes("adamw"), "is for --optimizer adamw"),
+    Rule("--prompt", lambda options: options.sample > 0, "begins a --sample"),
+    Rule("--temperature", lambda options: options.sample > 0, "is for a --sample"),
+)

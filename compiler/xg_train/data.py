@@ -1,0 +1,179 @@
+"""Which lesson a diagram and its data make: a text, or rows of arrays."""
+
+from __future__ import annotations
+
+import hashlib
+from argparse import Namespace
+from dataclasses import replace
+from pathlib import Path
+
+from xg.cli.arguments import settings_of
+from xg.cli.input_arrays import at_sizes_of, expected_inputs
+from xg.cli.lacking_sizes import refuse_open_parameters
+from xg.cli.opening import open_project
+from xg.driver import Program, compile_project
+from xg.frontend.project import Project
+from xg.frontend.typed import Settings, declared_dims
+from xg.ir.dim import Dim
+from xg.ir.sizes_from_arrays import sizes_from_arrays
+from xg_generate.runs.setup import TrainingSetup
+from xg_runtime import arrays, corpus, dataset_folder, files, shards
+from xg_runtime.batches import ArraySource, TextSource
+from xg_runtime.errors import InputError
+from xg_runtime.expect import fit
+from xg_runtime.module import Arrays
+from xg_runtime.tokenizer import Tokenizer
+from xg_runtime.tokens import IdVocabulary
+from xg_train.task import TextTask, loss_of, text_task
+
+WINDOW = 64  # tokens, where nothing says otherwise
+TOKENS = "input_ids"  # the column of tokens of a dataset
+HELD = 10  # of so many rows one is kept for validation
+
+
+def training_setup(options: Namespace) -> TrainingSetup:
+    """The training that FILE and the options ask for.
+
+    Raises DiagnosticError, InputError, FileError, CheckpointError.
+    """
+    project = open_project(options.file)
+    setup = _on_one_device(project, options)
+    refuse_open_parameters(setup.program.on_one_device, "it is drawn from a seed")
+    if options.plan is None and setup.program.distributed is None:
+        return setup
+    sizes = setup.sizes or setup.settings
+    parallel = compile_project(project, options.block, sizes, options.plan)
+    planned = parallel.schedule
+    parts = options.accumulate or (planned and planned.parts) or 1
+    # Only in fused code do the sums of a batch's parts wait for the last one, to be sent once.
+    return replace(setup, parallel=parallel, kernels=options.kernels or parts > 1, parts=parts)
+
+
+def _on_one_device(project: Project, options: Namespace) -> TrainingSetup:
+    """The lesson without its plan."""
+    draft = compile_project(project, options.block, settings_of(options)).on_one_device
+    loss_of(draft.graphs, options.loss)  # without one no data would help
+    if options.data is None or not _has_rows(options, draft):
+        task = text_task(draft.graphs)
+        if task is not None:
+            return _of_text(project, draft, task, options)
+    if options.data is None:
+        inputs = ", ".join(str(value.name) for value in draft.graphs.main.inputs)
+        block = draft.graphs.main.block
+        raise InputError(f"{block} is not trained on text: --data names an .npz with {inputs}")
+    return _of_rows(project, draft, options)
+
+
+def _has_rows(options: Namespace, draft: Program) -> bool:
+    """Whether the data has rows of the diagram's inputs; raises InputError for a strange folder."""
+    if not options.data.is_dir():
+        return options.data.suffix in arrays.ENDINGS
+    there = dataset_folder.columns(options.data)
+    inputs = [str(value.name) for value in draft.graphs.main.inputs]
+    if set(inputs) <= set(there):
+        of_text = {
+            "--seq": options.seq,
+            "--tokenizer": options.tokenizer,
+            "--sample": options.sample,
+        }
+        for word in (word for word, value in of_text.items() if value):
+            raise InputError(f"{word} is of tokens, and {options.data} has rows of {inputs[0]}")
+        return True
+    if TOKENS in there:
+        return False
+    raise InputError(
+        f"{options.data} has the columns {', '.join(there)}: rows need {', '.join(inputs)}, "
+        f"and tokens {TOKENS}"
+    )
+
+
+def _of_text(project: Project, draft: Program, task: TextTask, options: Namespace) -> TrainingSetup:
+    numbers = draft.graphs.main.sizes.bind({})
+    text = _corpus(options, task, numbers.get(task.vocabulary.name or ""))
+    window = options.seq or numbers.get(task.window.name or "", WINDOW)
+    text_sizes = {
+        task.window: window,
+        task.batch: options.batch,
+        task.vocabulary: text.vocabulary.size,
+    }
+    declared = {dim.name: n for dim, n in text_sizes.items() if dim.name in declared_dims(project)}
+    settings: Settings = {**declared, **settings_of(options)}
+    program = compile_project(project, options.block, settings)
+    held = _number(program, task.vocabulary)
+    if held < text.vocabulary.size:
+        raise InputError(
+            f"the text has {text.vocabulary.size} kinds of tokens, and {task.ids} takes {held}: "
+            f"--set {task.vocabulary}={text.vocabulary.size} makes room"
+        )
+    names = (task.ids, task.targets)
+    source = TextSource(text, options.batch, window, options.seed, names)
+    references = {"unigram entropy": text.entropy}
+    loss = loss_of(program.graphs, options.loss)
+    of_text = (text, window)
+    how = options.backend, options.kernels, options.accumulate or 1
+    return TrainingSetup(program, source, loss, settings, *how, references, of_text)
+
+
+def _corpus(options: Namespace, task: TextTask, size: int | None) -> corpus.Corpus:
+    """The tokens of a text, or of shards; `size` is how many the diagram has room for."""
+    tokenizer = Tokenizer.read(options.tokenizer) if options.tokenizer else None
+    is_folder = options.data is not None and options.data.is_dir()
+    if options.data is None or not (is_folder or options.data.suffix == shards.ENDING):
+        return corpus.load(options.data, tokenizer or options.level)
+    if tokenizer is None and size is None:
+        raise InputError(
+            f"{task.vocabulary} has no number: --set {task.vocabulary}=50257 says how many tokens "
+            "there are, or --tokenizer"
+        )
+    vocabulary = tokenizer or IdVocabulary(size or 0)
+    if options.sample:
+        vocabulary.encode(
+            options.prompt.encode("utf-8", "surrogateescape")
+        )  # refused before it is trained
+    if is_folder:
+        ids = dataset_folder.joined(options.data, TOKENS)
+        shards.refuse_others(f"{TOKENS} in {options.data}", ids, vocabulary.size)
+        return corpus.split(ids, vocabulary, hashlib.sha256(ids.tobytes()).hexdigest())
+    read = shards.read(shards.find(options.data), options.token_type, vocabulary.size)
+    return corpus.split(read.ids, vocabulary, read.sha256)
+
+
+def _of_rows(project: Project, draft: Program, options: Namespace) -> TrainingSetup:
+    data_arrays, sha256 = _arrays(draft, options.data)
+    source_name = str(options.data)
+    settings, sources = settings_of(options), dict.fromkeys(data_arrays, source_name)
+    program = at_sizes_of(data_arrays, project, options.block, settings, sources=sources)
+    rows = fit(
+        data_arrays, expected_inputs(program.on_one_device), dtype=options.dtype, source=source_name
+    )
+    main = draft.graphs.main
+    first = main.types[main.inputs[0]].shape[:1]
+    batched = frozenset(
+        str(value.name) for value in main.inputs if main.types[value].shape[:1] == first
+    )
+    if not first:
+        raise InputError(f"{main.inputs[0].name} has no axis of rows to draw from")
+    held = len(rows[str(main.inputs[0].name)]) // HELD
+    source = ArraySource(rows, batched, options.batch, sha256, held, options.seed)
+    loss = loss_of(program.graphs, options.loss)
+    how = options.backend, options.kernels, options.accumulate or 1
+    carrying = {name: array.shape for name, array in data_arrays.items()}
+    carried_sizes = {**sizes_from_arrays(draft.graphs, carrying), str(first[0]): options.batch}
+    sizes = {name: n for name, n in carried_sizes.items() if name in declared_dims(project)}
+    return TrainingSetup(program, source, loss, settings, *how, sizes={**sizes, **settings})
+
+
+def _arrays(draft: Program, path: Path) -> tuple[Arrays, str]:
+    """The arrays of a file or of a folder of datasets, and the SHA-256 of what there is."""
+    if not path.is_dir():
+        return arrays.read(path), hashlib.sha256(files.read(path)).hexdigest()
+    found = dataset_folder.stacked(path, [str(value.name) for value in draft.graphs.main.inputs])
+    digest = hashlib.sha256()
+    for name, array in found.items():
+        digest.update(f"{name} {array.dtype.str} {array.shape}".encode() + array.tobytes())
+    return found, digest.hexdigest()
+
+
+def _number(program: Program, dim: Dim) -> int:
+    """The number of a size that has one."""
+    return dim.evaluate(program.graphs.main.sizes.bind({}))
