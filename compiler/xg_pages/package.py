@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from xg.packages import Form, Package
+from xg.packages import PrintedForm, Package
 
 PACKAGE = Package(
     "xg_pages",
@@ -13,7 +13,7 @@ PACKAGE = Package(
         "backward",
         "diff": "tell what two compilations differ in: edges, collectives, costs",
     },
-    forms={"html": Form("the explorer's page", "xg_pages.show_page:show")},
+    forms={"html": PrintedForm("the explorer's page", "xg_pages.show_page:show")},
     services={"explore": "xg_pages.explorer:explore", "explorer": "xg_pages.notebook:explorer"},
     names={"load_ipython_extension": "xg_pages.notebook:load_ipython_extension"},
 )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from xg.packages import Form, Package
+from xg.packages import PrintedForm, Package
 
 PACKAGE = Package(
     "xg_torch",
@@ -14,7 +14,7 @@ PACKAGE = Package(
         "export": "write a block with its parameters as ONNX or a program of torch.export",
     },
     forms={
-        "dtensor": Form(
+        "dtensor": PrintedForm(
             "a plan as calls of torch that divide a module of yours",
             "xg_torch.dtensor.show_calls:show",
         )

@@ -79,8 +79,10 @@ def test_every_operator_computes_what_numpy_does(
     ) -> list[Array]:
         values = evaluate(outputs, operands, context, cast(Any, order))
         tape = Tape()
-        shapes = {name: x.shape for name, x in operands.items()}
-        slots = {name: TapeSlot(tape, place, shapes[name]) for place, name in enumerate(shapes)}
+        slots = {
+            name: TapeSlot(tape, place, x.shape, x.dtype)
+            for place, (name, x) in enumerate(operands.items())
+        }
         tape.compute(outputs, slots, context)
         (body,) = map(json.loads, tape.bodies)
         names.update(each[0] for each in body[1])

@@ -39,7 +39,8 @@ def test_the_option_decides_before_the_environment() -> None:
 
 @pytest.mark.parametrize("command", ["train", "generate", "demo"])
 def test_it_is_said_before_numpy_is_imported(command: str) -> None:
-    code = f"import sys, xg.cli.dispatch, xg.cli.commands.{command}; print('numpy' in sys.modules)"
+    code = "import sys; from xg.cli.dispatch import command_of; "
+    code += f"command_of({command!r}); print('numpy' in sys.modules)"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout == "False\n"
 

@@ -41,7 +41,7 @@ class Finding:
 
 
 @dataclass(frozen=True, slots=True)
-class Form:
+class PrintedForm:
     """A word for `xg show --as`: what it shows, and the action that prints it."""
 
     about: str
@@ -62,7 +62,7 @@ class Package:
     name: str
     purpose: str
     commands: Mapping[str, str] = field(default_factory=dict[str, str])
-    forms: Mapping[str, Form] = field(default_factory=dict[str, "Form"])
+    forms: Mapping[str, PrintedForm] = field(default_factory=dict[str, "PrintedForm"])
     options: Mapping[str, str] = field(default_factory=dict[str, str])
     services: Mapping[Service, str] = field(default_factory=dict["Service", str])
     names: Mapping[str, str] = field(default_factory=dict[str, str])
@@ -93,7 +93,7 @@ def additions_to(command: str) -> Iterator[ModuleType]:
             yield import_module(package.options[command])
 
 
-def forms() -> Mapping[str, Form]:
+def forms() -> Mapping[str, PrintedForm]:
     """Return the words that packages add to `xg show --as`."""
     return {name: form for each in packages() for name, form in each.forms.items()}
 

@@ -25,7 +25,7 @@ from xg_editor.meaning.completion import (
     ranked,
     word_of_language,
 )
-from xg_editor.meaning.declared import Kind, ProjectNames
+from xg_editor.meaning.declared import Declaration, Kind, ProjectNames
 from xg_editor.meaning.in_reach import InReach, declared, named, spelled
 from xg_editor.meaning.paragraphs import fence
 from xg_editor.meaning.tokens_before import declaring_word, name_behind, node_before, path_before
