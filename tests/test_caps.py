@@ -16,8 +16,8 @@ INNER = 40  # imports inside functions of the compiler, but for those of what ma
 OPTIONAL = ("torch", "jax", "onnx")
 SAME_NAME = 2  # files of one name in a package
 EVERYWHERE = ("__init__", "errors", "module", "package")  # names that many rooms have
-# Each backend has the same files as the emitter that they share: they are one family.
-FAMILY = Path("compiler/xg/codegen")
+# Each backend has the same files as the emitter that they share and as its kernels: one family.
+FAMILY = (ROOT / "compiler/xg/codegen", ROOT / "compiler/xg_kernels")
 
 
 # Syntax trees and what is made of them have the same names, and so has what each backend writes
@@ -96,7 +96,7 @@ def test_the_top_of_the_compiler_is_small() -> None:
 @pytest.mark.parametrize("folder", ["compiler", "runtime"])
 def test_a_name_of_a_file_says_which_file_it_is(folder: str) -> None:
     places = {
-        (file.stem, FAMILY if file.is_relative_to(ROOT / FAMILY) else file)
+        (file.stem, FAMILY if any(map(file.is_relative_to, FAMILY)) else file)
         for file in files(folder)
     }
     counts = Counter(name for name, _ in places)

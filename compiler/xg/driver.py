@@ -27,16 +27,11 @@ from xg.ir.tensor import TensorType, spell_shape
 from xg.packages import service
 from xg.passes.pipelines import (
     BLOCKS,
-    FUSE,
-    FUSED,
-    FUSED_BLOCKS,
-    FUSED_RANK,
-    FUSED_STEP,
     PARALLEL,
     PLACED,
-    REUSE,
     SINGLE,
     STEP,
+    FusedPipelines,
     stage_histories,
 )
 from xg.passes.runner import History, run
@@ -195,7 +190,8 @@ class Program:
         """The graphs after each pass on the way to `fused`."""
         if self.single_device is not None:
             return self._fused_ranks
-        return run(FUSED if self.graphs.backwards else FUSED_STEP, self.graphs, "single")
+        fused = _fused()
+        return run(fused.block if self.graphs.backwards else fused.step, self.graphs, "single")
 
     @property
     def fused_distributed(self) -> Graphs | None:
@@ -206,13 +202,14 @@ class Program:
     def _fused_ranks(self) -> History:
         assert self.single_device is not None
         if self.whole is None or self.graphs.stage is None:
-            return run(FUSED_RANK, self.single_device)
+            return run(_fused().rank, self.single_device)
         return self.whole._fused_stages[self.graphs.stage.place]
 
     @cached_property
     def _fused_stages(self) -> tuple[History, ...]:
         assert self.single_device is not None
-        return stage_histories((FUSE, *PLACED), self.single_device, (REUSE,))
+        fused = _fused()
+        return stage_histories(fused.placed, self.single_device, fused.stage)
 
     @property
     def views(self) -> tuple[View, ...]:
@@ -400,11 +397,17 @@ def compile_typed(typed: Graphs, project: Project) -> Program:
     )
 
 
+def _fused() -> FusedPipelines:
+    """The passes for `--kernels`; raises DiagnosticError without the package of kernels."""
+    return service("pipelines")()
+
+
 def _emitted(graphs: Graphs, name: str | None, *, kernels: bool) -> str:
     """The program as a module of a backend."""
     backend = find(name)
     # The step of a decoder saves nothing; ranks differentiate their whole pass at once.
     saves = bool(graphs.backwards) and not graphs.mesh and graphs.stage is None
     derives = saves and "outlined" in backend.pipeline
-    derived = run(FUSED_BLOCKS if kernels else BLOCKS, graphs).result if derives else None
+    outlined = _fused().outlined if kernels else BLOCKS
+    derived = run(outlined, graphs).result if derives else None
     return backend.source(graphs, derived, kernels=kernels)

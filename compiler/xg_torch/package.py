@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from xg.packages import PrintedForm, Package
+from xg.packages import Package, PrintedForm
 
 PACKAGE = Package(
     "xg_torch",

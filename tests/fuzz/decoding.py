@@ -17,11 +17,11 @@ from xg.diagnostics.diagnostic import DiagnosticError
 from xg.ir.graph import Program
 from xg.ir.parameters import state_shapes
 from xg.passes.eliminate_dead import eliminate_dead
-from xg.passes.pipelines import FUSED_STEP
 from xg.passes.runner import run
 from xg.verify.reference.bind_sizes import BadInput
 from xg.verify.reference.interpret import Interpreter
 from xg_generate.decode_step import decode_step, prologue
+from xg_kernels.pipelines import FUSED_STEP
 
 Arrays = Mapping[str, NDArray[Any]]
 CLOSE = 1e-10

@@ -21,13 +21,14 @@ from xg.codegen.backend import Backend, backends
 from xg.codegen.load import load
 from xg.diagnostics.source import Source
 from xg.ir.graph import Program
-from xg.passes.pipelines import BLOCKS, FUSED, FUSED_BLOCKS
+from xg.passes.pipelines import BLOCKS
 from xg.passes.runner import run
 from xg.syntax.parse import parse
 from xg.verify.edges.witness import autograd
 from xg.verify.reference.bind_sizes import bind_sizes
 from xg.verify.reference.evaluate import Stopped
 from xg.verify.reference.interpret import Interpreter, initial
+from xg_kernels.pipelines import FUSED, FUSED_BLOCKS
 
 CLOSE = 1e-9
 SLOPE = 1e-6

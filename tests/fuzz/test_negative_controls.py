@@ -17,7 +17,6 @@ from xg.codegen.emit.spelling import Scope
 from xg.codegen.emit.support import SupportFile
 from xg.codegen.emit.text import Text
 from xg.codegen.numpy import spelling
-from xg.codegen.numpy.kernel_table import KERNELS
 from xg.codegen.torch import spelling as torch_spelling
 from xg.ir import primitive_gradients
 from xg.ir.body import topological
@@ -29,6 +28,7 @@ from xg.ir.use import Attrs
 from xg.passes import differentiate
 from xg.sharding import primitive_rules
 from xg.verify.reference import interpret
+from xg_kernels.numpy.kernel_table import KERNELS
 
 PROGRAMS = sorted(range(460), key=lambda seed: seed % 2)  # first those that every backend meets
 Patch = pytest.MonkeyPatch

@@ -16,27 +16,21 @@ from xg.ir.verify import verify
 from xg.passes.ir_text.printer import spell_program
 from xg.passes.ir_text.reader import read_program
 from xg.passes.pipelines import (
-    COLLECT,
     DIFFERENTIATE,
     DROP_MESH,
     ELIMINATE_DEAD,
     EVERY_PASS,
-    FUSE,
-    GROUP,
-    HOIST,
     OUTLINE,
     PARALLEL,
-    PREPARE,
-    REUSE,
-    SHARE,
     SINGLE,
 )
 from xg.passes.runner import Pass, run
 from xg.syntax import ast
 from xg.syntax.tree import only
+from xg_kernels.pipelines import COLLECT, FUSE, FUSED_PASSES, GROUP, HOIST, PREPARE, REUSE, SHARE
 
 FOLDER = Path(__file__).parent
-PASSES = {each.name: each for each in EVERY_PASS}
+PASSES = {each.name: each for each in (*EVERY_PASS, *FUSED_PASSES)}
 BEFORE = ".before.ir"
 CASES = sorted(
     path

@@ -10,16 +10,9 @@ from xg.frontend.project import read_project
 from xg.frontend.typed import type_project
 from xg.ir.graph import Program, Value
 from xg.ir.verify import BrokenProgram
-from xg.passes.pipelines import (
-    BLOCKS,
-    EVERY_PASS,
-    FUSED,
-    FUSED_RANK,
-    FUSED_STEP,
-    PARALLEL,
-    SINGLE,
-)
+from xg.passes.pipelines import BLOCKS, EVERY_PASS, PARALLEL, SINGLE
 from xg.passes.runner import VERIFY, Pass, run
+from xg_kernels.pipelines import FUSED, FUSED_PASSES, FUSED_RANK, FUSED_STEP
 
 
 @pytest.fixture(scope="module")
@@ -53,9 +46,9 @@ def test_a_pass_that_breaks_a_rule_is_named(
 
 
 def test_every_pass_has_a_name_of_its_own_and_is_used() -> None:
-    names = [each.name for each in EVERY_PASS]
+    names = [each.name for each in (*EVERY_PASS, *FUSED_PASSES)]
     assert len(set(names)) == len(names)
     assert all(re.fullmatch("[a-z]+(-[a-z]+)*", name) for name in names)
-    assert all(" " in each.says and each.says[0].islower() for each in EVERY_PASS)
+    assert all(" " in each.says and each.says[0].islower() for each in (*EVERY_PASS, *FUSED_PASSES))
     every = (SINGLE, FUSED, FUSED_STEP, PARALLEL, FUSED_RANK, BLOCKS)
     assert {each.name for pipeline in every for each in pipeline} == set(names)

@@ -16,8 +16,8 @@ from numpy.typing import NDArray
 from passes.test_loops import agree_with_rounds, written
 
 import xg
-from xg.codegen.numpy import recurrence as numpy_kernels
-from xg.codegen.torch import recurrence as torch_kernels
+from xg_kernels.numpy import recurrence as numpy_kernels
+from xg_kernels.torch import recurrence as torch_kernels
 
 Array = NDArray[Any]
 

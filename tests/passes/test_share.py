@@ -11,8 +11,8 @@ from passes.decode_step.stepping import LENGTH, generated, stepping
 
 import xg
 from xg.ir.graph import Apply, Program
-from xg.passes.pipelines import SHARE
-from xg.passes.share import share
+from xg_kernels.pipelines import SHARE
+from xg_kernels.share import share
 
 LATENTS = {"D_c": 6, "D_q": 8, "D_n": 4, "D_r": 4, "D_v": 4}
 EXPERTS = {"N_dense": 1, "N_E": 4, "D_e": 6, "k": 2}

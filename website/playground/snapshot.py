@@ -37,9 +37,7 @@ LEFT_OUT = {
     ),
     "xg/cli/render": ("claims", "dictionary", "findings", "found_plans", "proven_"),
     "xg/codegen": (
-        "jax/on_arrays", "numpy/attention", "numpy/convolution", "numpy/experts",
-        "numpy/kernels", "numpy/recurrence", "torch/attention", "torch/experts", "torch/flash",
-        "torch/kernels", "torch/recurrence", "torch/ring_kernels",
+        "jax/on_arrays",
     ),
     "xg_editor": ("actions/", "commands/", "probe", "server/"),
     "xg_editor/meaning": (
@@ -50,7 +48,7 @@ LEFT_OUT = {
         "actions/", "commands/", "diff/", "embedded", "explain/", "markdown_figures", "notebook",
         "serve/", "show_page", "sphinx",
     ),
-    "xg/passes": ("fuse/patterns/experts", "fuse/patterns/linear", "ir_text/"),
+    "xg/passes": ("ir_text/",),
 }  # fmt: skip
 PREFIXES = tuple(f"{folder}/{name}" for folder, names in LEFT_OUT.items() for name in names)
 USED = re.compile(  # of these, by costs and by the explorer

@@ -17,7 +17,7 @@ from xg.ir.plan import Plan
 from xg.ir.plan_view import PlanViews
 from xg.ir.recent import Recent
 from xg.ir.walk import ordered
-from xg.passes.fuse import ring
+from xg.passes.ring import ring
 from xg.passes.shard import Annotator, Core, Placer, Replaced, SeenByCallers, localise
 from xg.sharding.apply_plan import (
     PlanCache,

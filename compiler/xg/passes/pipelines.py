@@ -7,21 +7,17 @@ from __future__ import annotations
 
 from typing import Final
 
+from xg.diagnostics.lazy_dataclass import dataclass
 from xg.ir.graph import Program
-from xg.passes.collect import collect
 from xg.passes.differentiate import differentiate
 from xg.passes.drop_mesh import drop_mesh
 from xg.passes.eliminate_dead import eliminate_dead
-from xg.passes.fuse import fuse, group, ring
-from xg.passes.hoist import hoist
 from xg.passes.lend import lend
 from xg.passes.outline import outline
 from xg.passes.recomputation import recompute
-from xg.passes.reuse import reuse
+from xg.passes.ring import ring
 from xg.passes.runner import History, Pass, run
 from xg.passes.shard import annotate, check, join, localise, place
-from xg.passes.share import share
-from xg.passes.share.prepare import prepare
 from xg.passes.split_stages import apart, joint, split_stages
 from xg.sharding.apply_plan import with_mesh
 from xg.sharding.padding import pad
@@ -43,23 +39,6 @@ RECOMPUTE: Final = Pass(
 CHECK: Final = Pass("check", "types every step once more; gradients must be dual", check)
 JOIN: Final = Pass("join", "sends over several mesh axes at once what each would send", join)
 LOCALIZE: Final = Pass("localize", "writes the program of one rank", localise)
-HOIST: Final = Pass("hoist", "takes what needs no state out of loops, for --kernels", hoist)
-FUSE: Final = Pass("fuse", "replaces patterns by the operators of --kernels", fuse)
-GROUP: Final = Pass(
-    "group", "lets query heads read the keys and values that they share, in a step", group
-)
-SHARE: Final = Pass(
-    "share", "computes once in a step what depends on sizes alone, for --kernels", share
-)
-PREPARE: Final = Pass(
-    "prepare", "sets apart what depends on parameters alone, in a step with --kernels", prepare
-)
-COLLECT: Final = Pass(
-    "collect", "multiplies once behind a loop for the gradients of parameters", collect
-)
-REUSE: Final = Pass(
-    "reuse", "records which arrays kernels may write into: each its own, read once", reuse
-)
 OUTLINE: Final = Pass("outline", "makes the entry a sequence of calls", outline)
 
 SINGLE: Final = (DROP_MESH, ELIMINATE_DEAD, DIFFERENTIATE)
@@ -69,17 +48,29 @@ PLACED: Final = (ELIMINATE_DEAD, PAD, LEND, ANNOTATE, RING, PLACE)
 AFTER_PLACE: Final = (DIFFERENTIATE, RECOMPUTE, CHECK, JOIN, LOCALIZE)
 RANK: Final = (*PLACED, *AFTER_PLACE)
 PARALLEL: Final = (NUMBER_MESH, *RANK)
-FUSED: Final = (HOIST, FUSE, DIFFERENTIATE, COLLECT, REUSE)
-FUSED_STEP: Final = (HOIST, FUSE, GROUP, SHARE, PREPARE, REUSE)
-FUSED_RANK: Final = (PAD, FUSE, *RANK, REUSE)
 STEP: Final = (ELIMINATE_DEAD, DIFFERENTIATE)  # what a decoder computes before its steps
 BLOCKS: Final = (OUTLINE, DIFFERENTIATE)  # what an `nn.Module` runs under autograd
-FUSED_BLOCKS: Final = (*BLOCKS, COLLECT, REUSE)
 EVERY_PASS: Final = (
     *(DROP_MESH, NUMBER_MESH, ELIMINATE_DEAD, PAD, LEND, ANNOTATE, RING, PLACE),
-    *(DIFFERENTIATE, RECOMPUTE, CHECK, JOIN, LOCALIZE, HOIST, FUSE, GROUP, SHARE, PREPARE),
-    *(COLLECT, OUTLINE, REUSE),
+    *(DIFFERENTIATE, RECOMPUTE, CHECK, JOIN, LOCALIZE, OUTLINE),
 )
+
+
+@dataclass(frozen=True, slots=True)
+class FusedPipelines:
+    """The sequences of passes for `--kernels`, which the package of kernels provides.
+
+    `block` is for a program on one device, `step` for a step of a decoder, `rank` for the ranks of
+    a plan. A pipeline is `placed` as a whole, and then each `stage` by itself. `outlined` gives
+    the blocks that an `nn.Module` runs under autograd.
+    """
+
+    block: tuple[Pass, ...]
+    step: tuple[Pass, ...]
+    rank: tuple[Pass, ...]
+    placed: tuple[Pass, ...]
+    stage: tuple[Pass, ...]
+    outlined: tuple[Pass, ...]
 
 
 def stage_histories(

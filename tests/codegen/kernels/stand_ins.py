@@ -1,6 +1,6 @@
 """Attention of a GPU by its definition, under the names and with the arguments that torch has.
 
-Where there is no GPU, they show that each argument of `xg.codegen.torch.flash` is in its place: a
+Where there is no GPU, they show that each argument of `xg_kernels.torch.flash` is in its place: a
 wrong one gives other numbers, or does not fit. Their signatures are compared with torch's.
 """
 

@@ -12,14 +12,14 @@ import pytest
 import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from xg.codegen.torch.attention import (
+from xg.codegen.torch.support import window
+from xg_kernels.torch.attention import (
     attention,
     attention_output,
     grouped_attention_output,
     local_attention_output,
 )
-from xg.codegen.torch.recurrence import recurrence
-from xg.codegen.torch.support import window
+from xg_kernels.torch.recurrence import recurrence
 
 VIEWS = {"unsqueeze", "permute", "unfold", "transpose", "alias", "detach", "slice", "view"}
 

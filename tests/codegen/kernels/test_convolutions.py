@@ -12,9 +12,9 @@ import pytest
 import torch
 from numpy.typing import NDArray
 
-from xg.codegen.numpy import convolution as kernels
 from xg.driver import compile_project
 from xg.frontend.project import parse_project
+from xg_kernels.numpy import convolution as kernels
 
 Array = NDArray[Any]
 CASES = [

@@ -16,7 +16,7 @@ import torch
 from codegen.kernels.stand_ins import Aten
 from torch._subclasses.fake_tensor import FakeTensorMode
 
-from xg.codegen.torch import attention, flash, kernels
+from xg_kernels.torch import attention, flash, kernels
 
 DEVICES = ("cpu", "cuda") if torch.cuda.is_available() else ("cpu",)
 HALVES = (torch.bfloat16, torch.float16)

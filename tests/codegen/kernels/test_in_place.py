@@ -17,8 +17,8 @@ from numpy.typing import NDArray
 import xg
 from xg.ir.graph import Graph, Program
 from xg.ir.verify import BrokenProgram
-from xg.passes.pipelines import FUSED
 from xg.passes.runner import VERIFY, Pass, run
+from xg_kernels.pipelines import FUSED
 
 Arrays = dict[str, NDArray[Any]]
 WHOLE = "[B, S, D]"

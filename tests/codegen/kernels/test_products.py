@@ -12,7 +12,7 @@ from __future__ import annotations
 import pytest
 import torch
 
-from xg.codegen.torch.kernels import (
+from xg_kernels.torch.kernels import (
     by_columns,
     is_large,
     is_row,

@@ -26,20 +26,13 @@ from xg.ir.graph import Program
 from xg.ir.verify import verify
 from xg.passes.ir_text.printer import spell_program
 from xg.passes.ir_text.reader import read_program
-from xg.passes.pipelines import (
-    BLOCKS,
-    EVERY_PASS,
-    FUSED,
-    FUSED_RANK,
-    PARALLEL,
-    SINGLE,
-    STEP,
-)
+from xg.passes.pipelines import BLOCKS, EVERY_PASS, PARALLEL, SINGLE, STEP
 from xg.passes.runner import History, run
 from xg.syntax.ast import Plan
 from xg.syntax.tree import only
 from xg.verify.reference.interpret import Interpreter, initial
 from xg_generate.decode_step import decode_step, prologue
+from xg_kernels.pipelines import FUSED, FUSED_PASSES, FUSED_RANK
 
 EVERYTHING = "XG_EVERY_IR" in os.environ
 # Where tests are thorough: a block of Llama is under a product of these plans anyway, and has the
@@ -51,7 +44,7 @@ MORE = [
     ("models/transformer", "LM", "TP"),
     ("models/bert", "BERT", "DP"),
 ]
-PASSES = {each.name: each for each in EVERY_PASS}
+PASSES = {each.name: each for each in (*EVERY_PASS, *FUSED_PASSES)}
 SOME = [
     ("models/transformer", "LM", "Zigzag"),
     ("models/llama", "GQA", None),

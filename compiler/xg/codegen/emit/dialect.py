@@ -9,6 +9,7 @@ from xg.codegen.emit.kernel import Kernels
 from xg.codegen.emit.spelling import Spelling
 from xg.codegen.emit.support import SupportFile
 from xg.diagnostics.lazy_dataclass import dataclass
+from xg.packages import offers, service
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,9 +22,9 @@ class Dialect:
     `zeros` make a parameter of that, and `converted`, attached to numbers drawn, converts them.
     `like` are names, each with the expression that reads it off a given array, for cotangents that
     are missing. `decorator` precedes the public functions.
-    `kernels` are hand-written functions, if there are any, and `always` those that modules have
-    without asking, for operators that no expression spells; `prelude` are statements before modules
-    with them. `ready` is the function of `kernels` that lays out a parameter as steps read it
+    `always` are the kernels that modules have without `--kernels`, for operators that no expression
+    spells; `prelude` are statements before modules with kernels. `ready` is the kernel that lays
+    out a parameter as steps read it
     fastest; where it `readies_tied` ones that is done to tables, too, if something else than a
     look-up reads them. One that `checks_width` may be set to integers narrower than int64.
     """
@@ -42,9 +43,13 @@ class Dialect:
     empty: str
     like: Mapping[str, str]
     decorator: str = ""
-    kernels: Kernels | None = None
     always: Kernels | None = None
     prelude: str = ""
     ready: str = ""
     readies_tied: bool = False
     checks_width: bool = False
+
+    @property
+    def kernels(self) -> Kernels | None:
+        """Functions written by hand for `--kernels`, if the package of kernels has any."""
+        return service("kernels")(self.title) if offers("kernels") else None

@@ -11,7 +11,7 @@ import ast
 from collections.abc import Callable, Container, Sequence
 from functools import cache, cached_property
 from pathlib import Path
-from typing import cast
+from typing import Final, cast
 
 from xg.codegen.emit.collectives import places_of
 from xg.codegen.emit.function import OperatorFunction
@@ -44,6 +44,19 @@ class Kernel:
     fits: Fits = always
     overwrites: str = ""
     turns: bool = False
+
+
+AROUND: Final = (
+    Kernel("ring attention", "ring_attention"),
+    Kernel("gradient of ring attention", "d_ring_attention"),
+    Kernel("ring attention", "ring_attention_with_dropout"),
+    Kernel("gradient of ring attention", "d_ring_attention_with_dropout"),
+)
+
+
+def ring_kernels(path: Path, support: SupportFile) -> Kernels:
+    """The kernels that go round a ring of ranks, which modules have without `--kernels`."""
+    return Kernels([path], support, AROUND)
 
 
 @dataclass(frozen=True)

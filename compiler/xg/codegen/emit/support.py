@@ -22,7 +22,7 @@ class SupportFile:
     """The functions of some files and what they call among themselves."""
 
     def __init__(self, *paths: str) -> None:
-        self._paths = [Path(path) for path in paths]
+        self.paths = [Path(path) for path in paths]
 
     def source(self, function: str) -> str:
         """The text of a function as it is in a module: it and what it calls are private."""
@@ -46,7 +46,7 @@ class SupportFile:
     @cached_property
     def _functions(self) -> dict[str, tuple[str, tuple[str, ...]]]:
         """For every function: its text and the other functions that it calls."""
-        texts = [path.read_text(encoding="utf-8") for path in self._paths]
+        texts = [path.read_text(encoding="utf-8") for path in self.paths]
         bodies = [(text, ast.parse(text).body) for text in texts]
         nodes = [(text, n) for text, body in bodies for n in body if isinstance(n, _DEFINED)]
         names = {node.name for _, node in nodes}

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Final
 
 from xg.codegen.emit.dialect import Dialect
-from xg.codegen.numpy.kernel_table import ALWAYS, KERNELS
+from xg.codegen.emit.kernel import ring_kernels
 from xg.codegen.numpy.spelling import SUPPORT, NumpySpelling
 from xg.codegen.numpy.vocabulary import VOCABULARY
 
@@ -50,8 +51,7 @@ NUMPY: Final = Dialect(
     converted=".astype(dtype)",
     types=("dtype: DType = np.float32",),
     empty=EMPTY,
-    kernels=KERNELS,
-    always=ALWAYS,
+    always=ring_kernels(Path(__file__).with_name("ring.py"), SUPPORT),
     prelude=KEEPING,
     like={"dtype": "dtype"},
     ready="tall_by_columns",

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Final
 
 from xg.codegen.emit.dialect import Dialect
-from xg.codegen.torch.kernel_table import ALWAYS, KERNELS
+from xg.codegen.emit.kernel import ring_kernels
 from xg.codegen.torch.spelling import SUPPORT, TorchSpelling
 from xg.codegen.torch.vocabulary import VOCABULARY
 
@@ -54,8 +55,7 @@ TORCH: Final = Dialect(
     like={"dtype": "dtype", "device": "device"},
     empty=EMPTY,
     decorator="@torch.no_grad()",
-    kernels=KERNELS,
-    always=ALWAYS,
+    always=ring_kernels(Path(__file__).with_name("ring.py"), SUPPORT),
     prelude=KEEPING,
     ready="by_columns",
 )

@@ -15,11 +15,11 @@ from xg.ir.part_types import with_parts
 from xg.ir.prim import ShapeError
 from xg.ir.tensor import TensorType
 from xg.ir.use import Attrs, Misuse
+from xg.packages import offers, service
 from xg.passes.differentiate import ZEROS
-from xg.passes.fuse import grouped_attention, ring_attention
-from xg.passes.fuse.patterns import fusions
 from xg.passes.ir_text.errors import Meaningless
 from xg.passes.resolve.define import define
+from xg.passes.ring import ring_attention
 from xg.syntax.parse import parse
 
 Types = Mapping[Value, TensorType]
@@ -28,8 +28,8 @@ Types = Mapping[Value, TensorType]
 @cache
 def _lasting() -> Mapping[str, Op]:
     """The operators of the language and those of passes."""
-    fused = (fusion.op for fusion in fusions())
-    rest = (grouped_attention.OP, grouped_attention.LOCAL, ring_attention.OP, ZEROS)
+    fused: tuple[Op, ...] = service("fused_operators")() if offers("fused_operators") else ()
+    rest = (ring_attention.OP, ZEROS)
     return {**ops.table(), **{op.glyph: op for op in (*fused, *rest)}}
 
 

@@ -1,0 +1,201 @@
+"""Scaled dot-product attention, ``• SM S DO •``, at once (Dao et al. 2022: FlashAttention).
+
+Between the passes it keeps one number per query, the logarithm of the sum of exponentials, and
+computes the weights again from it, instead of keeping a weight for each pair.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Final
+
+from xg.diagnostics.lazy_dataclass import replace
+from xg.ir.dim import ONE
+from xg.ir.graph import Apply
+from xg.ir.op import Op
+from xg.ir.prim import (
+    Cuts,
+    Expr,
+    contract,
+    dropout_apply,
+    dropout_keep,
+    equal,
+    exp,
+    iota,
+    log,
+    reduce_max,
+    reduce_sum,
+    reshape,
+    where,
+)
+from xg.ir.scalar import Scalar, as_scalar
+from xg.ir.use import Attrs, Data, Number, Word
+from xg.passes.ring.band import Band
+from xg.passes.ring.pattern import Fusion, Inside, Match
+
+LEADING: Final = "ABCDEFGH"  # letters of the axes in front, which all operands share
+
+
+def forward(
+    q: Expr,
+    k: Expr,
+    v: Expr,
+    m: Expr | None,
+    *,
+    scale: Scalar,
+    mask: str,
+    p: Scalar | None = None,
+    scaling: str = "scaled",
+    cuts: Cuts = (),
+    band: Band | None = None,
+) -> tuple[Expr, dict[str, Expr]]:
+    """``softmax(α q k⊤ + M) v``; a query that sees no key gets zeros."""
+    z = _scores(q, k, m, scale, mask, band)
+    peak = reduce_max(z).named("peak")
+    safe = where(peak > float("-inf"), peak, 0.0).named("safe")
+    e = exp(z - safe).named("e")
+    total = reduce_sum(e).named("total")
+    some = where(equal(total, 0.0), 1.0, total).named("some")
+    lse = (safe + log(some)).named("lse")
+    weights = (e / some).named("weights")
+    if p is None:
+        return contract(weights, v, _spec("ij,jd->id", v)), {"lse": lse}
+    keep = dropout_keep(weights, p, cuts).named("keep")
+    expression = dropout_apply(weights, keep, p, scaled=scaling == "scaled")
+    return contract(expression, v, _spec("ij,jd->id", v)), {"lse": lse, "keep": keep}
+
+
+def adjoint(
+    dy: Expr,
+    q: Expr,
+    k: Expr,
+    v: Expr,
+    m: Expr | None,
+    y: Expr,
+    lse: Expr,
+    keep: Expr | None,
+    *,
+    scale: Scalar,
+    mask: str,
+    p: Scalar | None,
+    scaling: str,
+    band: Band | None = None,
+) -> tuple[Expr, ...]:
+    """Compute the weights again from `lse`: ``exp(Z - lse)`` is 0 where masked, as is its gradient.
+
+    ``Σ_j dP P`` is ``dY · Y``, which needs no pairs.
+    """
+    weights = exp(_scores(q, k, m, scale, mask, band) - lse).named("weights")
+    dweights = contract(dy, v, _spec("id,jd->ij", v))
+    expression = weights
+    if keep is not None and p is not None:
+        expression = dropout_apply(weights, keep, p, scaled=scaling == "scaled").named("kept")
+        dweights = dropout_apply(dweights, keep, p, scaled=scaling == "scaled")
+    dz = ((dweights - reduce_sum(dy * y)) * weights * scale).named("dz")
+    return (
+        contract(dz, k, _spec("ij,jd->id", v)),
+        contract(dz, q, _spec("ij,id->jd", v)),
+        contract(expression, dy, _spec("ij,id->jd", v)),
+    )
+
+
+def _scores(q: Expr, k: Expr, m: Expr | None, scale: Scalar, mask: str, band: Band | None) -> Expr:
+    z = contract(q, k, _spec("id,jd->ij", q))
+    z = z if scale == as_scalar(1.0) else z * scale
+    shown = z if m is None else where(m > 0.0, z, float("-inf"))
+    if mask == "none" and band is None:
+        return shown
+    queries, keys = z.shape[-2:]
+    last, key = reshape(iota(queries, keys - queries), (queries, ONE)), iota(keys)
+    visible = last >= key if band is None else band.holds(last, key)
+    return where(visible.named("visible"), shown, float("-inf"))
+
+
+def _spec(spec: str, like: Expr) -> str:
+    """The same product for each of the leading axes."""
+    leading = LEADING[: like.rank - 2]
+    inputs, out = spec.split("->")
+    return ",".join(leading + part for part in inputs.split(",")) + f"->{leading}{out}"
+
+
+# ---- the pattern --------------------------------------------------------------------------------
+
+
+def match(last: Apply, inside: Inside) -> Match | None:
+    """From the product with the values back to the product with the keys."""
+    weights = last.inputs[0]
+    drop = inside.maker(weights, "DO")
+    soft = inside.maker(drop.inputs[0] if drop else weights, "S")
+    if soft is None or "axis" in soft.attrs:
+        return None
+    masked = inside.maker(soft.inputs[0], "SM")
+    if masked and "axes" in masked.attrs:
+        return None
+    attrs = {**of_mask(masked), "mask": masked.attrs["mask"] if masked else "none"}
+    if drop:
+        attrs |= {name: drop.attrs[name] for name in ("p", "scaling")}
+    found = between_products(last, inside, (masked, soft, drop), attrs)
+    if found is None or masked is None:
+        return found
+    return replace(found, inputs=(*found.inputs, *masked.inputs[1:]))
+
+
+def of_mask(masked: Apply | None) -> dict[str, Any]:
+    """The scale of scores, and which masks there are not."""
+    if masked is None:
+        return {"scale": as_scalar(1.0), "absent": ("m",)}
+    return {"scale": masked.attrs["scale"], "absent": masked.attrs.get("absent", ())}
+
+
+def between_products(
+    last: Apply, inside: Inside, steps: Sequence[Apply | None], attrs: Attrs
+) -> Match | None:
+    """The match of the steps, some absent, with the products before and behind them."""
+    between = [step for step in steps if step is not None]
+    scores = inside.maker(between[0].inputs[0], "•")
+    if scores is None or not _same_leading(scores) or not _same_leading(last):
+        return None
+    q, keys = scores.inputs
+    turn = inside.maker(keys, "T")
+    straight = turn is not None and _swaps_last(turn)
+    drop = between[-1] if between[-1].op.glyph == "DO" else None
+    return Match(
+        steps=(*([turn] if turn and straight else []), scores, *between, last),
+        inputs=(q, turn.inputs[0] if turn and straight else keys, last.inputs[1]),
+        attrs=attrs,
+        place=drop.place if drop else last.place,
+        turned=frozenset() if straight else frozenset({keys}),
+    )
+
+
+def _same_leading(product: Apply) -> bool:
+    """Whether both operands of a product have all leading axes, and some."""
+    first, second = str(product.attrs["spec"]).split("->")[0].split(",")
+    return first[:-2] == second[:-2]
+
+
+def _swaps_last(turn: Apply) -> bool:
+    order: tuple[int, ...] = turn.attrs["order"]
+    identity = tuple(range(len(order)))
+    return order == (*identity[:-2], identity[-1], identity[-2])
+
+
+OP: Final = Op(
+    glyph="Attention",
+    name="attention",
+    family="nonlinear",
+    data=(Data("q"), Data("k"), Data("v"), Data("m", "int", optional=True)),
+    own=(
+        Number("scale", 1.0),
+        Word("mask", ("none", "causal")),
+        Number("p", optional=True),
+        Word("scaling", ("scaled", "unscaled")),
+    ),
+    forward=forward,
+    adjoint=adjoint,
+    meaning="a mean of values, weighted by the softmax of scaled and masked scores",
+    formula="Y = softmax(α Q K⊤ + M) V",
+    gradient="dV = P⊤ dY, dZ = (dY V⊤ - Σ dY ⊙ Y) ⊙ P, dQ = α dZ K, dK = α dZ⊤ Q",
+    source="seed 001, 4.3.4 and 4.3.5; Dao et al. 2022",
+)
+FUSION: Final = Fusion(OP, "•", match)

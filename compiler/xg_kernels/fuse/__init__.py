@@ -1,0 +1,28 @@
+"""Patterns replaced by fused operators, before the backward pass is derived.
+
+Emission with kernels asks for all of them, and for a step also for grouped heads. An edge that is
+read twice or leaves its block stays.
+"""
+
+from __future__ import annotations
+
+from xg.diagnostics.lazy_dataclass import replace
+from xg.ir.graph import Graph, Program
+from xg.passes.ring.replacing import replaced
+from xg_kernels.fuse.grouped_attention import group
+from xg_kernels.fuse.patterns import fusions
+
+__all__ = ["fuse", "group"]
+
+
+def fuse(program: Program) -> Program:
+    """The program with fused forward graphs."""
+    graphs = {key: _fused(graph) for key, graph in program.graphs.items()}
+    return replace(program, graphs=graphs, backwards={})
+
+
+def _fused(graph: Graph) -> Graph:
+    """A graph with every pattern replaced, each kind of fusion in turn."""
+    for fusion in fusions():
+        graph = replaced(graph, fusion)
+    return graph

@@ -1,0 +1,59 @@
+"""The kernels that backends share: which operator each computes, and for which of its uses."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Final
+
+from xg.codegen.emit.kernel import Kernel, Kernels
+from xg.codegen.emit.support import SupportFile
+from xg_kernels.fits import last_axis, no_dropout, no_ignored, rows, rows_of_transpose, word
+
+_ALIKE: Final = (
+    Kernel("matmul", "product", rows),
+    Kernel("matmul", "product_with_transpose", rows_of_transpose),
+    Kernel("add", "add_to_first", overwrites="a"),
+    Kernel("add", "add_to_second", overwrites="b"),
+    Kernel("linear", "linear"),
+    Kernel("softmax", "softmax", last_axis),
+    Kernel("gradient of softmax", "d_softmax", last_axis),
+    Kernel("gelu", "gelu_tanh", word("form", "tanh")),
+    Kernel("gradient of gelu", "d_gelu_tanh", word("form", "tanh")),
+    Kernel("layer_norm", "layer_norm", last_axis),
+    Kernel("layer_norm", "layer_norm_output", last_axis),
+    Kernel("gradient of layer_norm", "d_layer_norm", last_axis),
+    Kernel("cross_entropy", "cross_entropy", no_ignored),
+    Kernel("gradient of cross_entropy", "d_cross_entropy", no_ignored),
+    Kernel("attention", "attention"),
+    Kernel("attention", "attention_output", no_dropout),
+    Kernel("gradient of attention", "d_attention"),
+    Kernel("attention", "attention_with_dropout"),
+    Kernel("attention", "attention_with_part_of_dropout"),
+    Kernel("gradient of attention", "d_attention_with_dropout"),
+    Kernel("grouped attention", "grouped_attention_output"),
+    Kernel("grouped local attention", "grouped_local_attention_output"),
+    Kernel("local_attention", "local_attention"),
+    Kernel("local_attention", "local_attention_output"),
+    Kernel("gradient of local_attention", "d_local_attention"),
+    Kernel("experts", "experts"),
+    Kernel("experts", "experts_output"),
+    Kernel("gradient of experts", "d_experts"),
+    Kernel("experts", "gated_experts"),
+    Kernel("experts", "gated_experts_output"),
+    Kernel("gradient of experts", "d_gated_experts"),
+)
+
+
+def kernel_table(
+    folder: Path, support: SupportFile, more: Sequence[Kernel] = (), *, releasing: bool = False
+) -> Kernels:
+    """The kernels of one backend: those of its own, which are tried first, and the shared ones.
+
+    `folder` has their files, `support` the functions that they may call.
+    """
+    names = ("kernels", "attention", "experts", "convolution", "recurrence", "ring_kernels")
+    files = [path for name in names if (path := folder / f"{name}.py").exists()]
+    parts = [path] if (path := folder / "flash.py").exists() else []
+    texts = SupportFile(*map(str, (*files, *parts, *support.paths)))
+    return Kernels(files, texts, (*more, *_ALIKE), releasing)

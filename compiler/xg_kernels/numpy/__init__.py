@@ -1,0 +1,1 @@
+"""Kernels in NumPy: ordinary functions whose text is copied into modules."""

@@ -1,0 +1,18 @@
+"""Which operator each kernel of NumPy computes, and for which of its uses."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Final
+
+from xg.codegen.emit.kernel import Kernel
+from xg.codegen.numpy.spelling import SUPPORT
+from xg_kernels.fits import one_group
+from xg_kernels.kernel_tables import kernel_table
+
+_OWN: Final = (
+    Kernel("convolution", "convolution", one_group),
+    Kernel("gradient of convolution", "d_convolution", one_group),
+    Kernel("gradient of convolution", "d_convolution_with_bias", one_group),
+)
+KERNELS: Final = kernel_table(Path(__file__).parent, SUPPORT, _OWN)

@@ -1,0 +1,180 @@
+"""Numbers that depend on parameters alone, apart from the operators that read them.
+
+Those of one position are short, so what is computed from weights in each step counts: the shares
+of a mixing, the rates of a decay. Apart they are numbers that a module can compute once, where it
+prepares its parameters.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from xg.diagnostics.lazy_dataclass import dataclass, field, replace
+from xg.ir.body import Body, substitute, topological
+from xg.ir.graph import Apply, Graph, Program, Step, Value
+from xg.ir.op import Op
+from xg.ir.parameters import PREPARED
+from xg.ir.prim import Expr, operand
+from xg.ir.prune import prune
+from xg.ir.tensor import TensorType
+from xg.ir.use import Data
+from xg_kernels.share.parts import fresh, known_parts, works
+
+
+def prepare(program: Program) -> Program:
+    """The program whose operators read such numbers as values of their own."""
+    graphs = {key: _Apart(graph).graph_apart() for key, graph in program.graphs.items()}
+    return replace(program, graphs=graphs)
+
+
+@dataclass(slots=True)
+class _Apart:
+    """One graph: what its values are in parameters, and the numbers that were found."""
+
+    graph: Graph
+    leaves: dict[Value, Expr] = field(default_factory=dict[Value, Expr], init=False)
+    composed: dict[Value, Expr] = field(default_factory=dict[Value, Expr], init=False)
+    makers: dict[Value, str] = field(default_factory=dict[Value, str], init=False)
+    made: list[tuple[Expr, Apply]] = field(default_factory=list[tuple[Expr, Apply]], init=False)
+    names: set[str] = field(default_factory=set[str], init=False)
+    sizes: set[str] = field(default_factory=set[str], init=False)
+
+    def graph_apart(self) -> Graph:
+        """The graph that makes them first of all."""
+        graph = self.graph
+        if not graph.params:
+            return graph
+        self.names |= {name for name, _ in graph.names()}
+        self.names |= {state.name for state in graph.states}
+        self.leaves = {p.value: operand(str(p.value.name), p.type.shape) for p in graph.params}
+        self.composed |= self.leaves
+        dims = (dim for param in graph.params for dim in param.type.shape)
+        self.sizes |= {name for dim in dims for name in dim.symbols()}
+        steps = [self._apart(step) for step in graph.steps]
+        if not self.made:
+            return graph
+        numbers = [step for _, step in self.made]
+        types = {step.outputs[0]: TensorType(expr.shape) for expr, step in self.made}
+        types = {**graph.types, **types}
+        steps = (*numbers, *self._read(steps))
+        return prune(replace(graph, steps=steps, types=types))
+
+    def _read(self, steps: Sequence[Step]) -> list[Step]:
+        """The steps without those that computed what is now a number, and that nothing reads."""
+        graph = self.graph
+        read = {*graph.outputs, *(state.next for state in graph.states)}
+        read |= {carry.next for carry in graph.carries}
+        kept: list[Step] = []
+        for step in reversed(steps):
+            if read.isdisjoint(step.outputs) and not self.composed.keys().isdisjoint(step.outputs):
+                continue
+            read.update(step.inputs)
+            kept.append(step)
+        return kept[::-1]
+
+    def _apart(self, step: Step) -> Step:
+        """A step that reads them, and what it gives in parameters, if it reads nothing else."""
+        if isinstance(step, Apply):
+            self._compose(step)
+            step = self._divided(step)
+        if not self.composed.keys().isdisjoint(step.outputs):
+            return step  # who reads it reads the numbers
+        inputs = tuple(self._number(value) for value in step.inputs)
+        return step if inputs == step.inputs else replace(step, inputs=inputs)
+
+    def _compose(self, step: Apply) -> None:
+        """Note the value of a step that reads parameters alone."""
+        known = [self.composed.get(value) for value in step.inputs]
+        body = step.body(self.graph.types)
+        if len(body.outputs) > 1 or body.caches or not known or None in known:
+            return
+        found = _on(body, [expr for expr in known if expr is not None])
+        if found.kind == "float" and all(map(self._is_sized, topological([found]))):
+            self.composed[step.outputs[0]] = found
+            self.makers[step.outputs[0]] = step.op.name
+
+    def _divided(self, step: Apply) -> Apply:
+        """A step whose body has no such part that does more than to read a number."""
+        body = step.body(self.graph.types)
+        pairs = list(zip(step.inputs, body.operands, strict=True))
+        known = {id(expr): self.composed[v] for v, expr in pairs if v in self.composed}
+        if not known or len(known) == len(pairs) or step.op.derived:
+            return step
+        parts = known_parts(body, known, self._is_sized)
+        values = [self._made(_in_params(part, body, known), step.op.name) for part in parts]
+        if not parts:
+            return step
+        return _reading(step, body, parts, values)
+
+    def _number(self, value: Value) -> Value:
+        """The number that a value is, if that has to be computed."""
+        expr = self.composed.get(value)
+        if expr is None or not works(expr):
+            return value
+        return self._made(expr, self.makers[value])
+
+    def _is_sized(self, expr: Expr) -> bool:
+        """Whether an expression has the sizes of parameters, and none of an input."""
+        return all(self.sizes.issuperset(dim.symbols()) for dim in expr.shape)
+
+    def _made(self, expr: Expr, maker: str) -> Value:
+        """The value of an expression in parameters, made once."""
+        for known, step in self.made:
+            if _same(known, expr):
+                return step.outputs[0]
+        read = {id(each) for each in topological([expr])}
+        values = [value for value, leaf in self.leaves.items() if id(leaf) in read]
+        name = fresh(f"{values[0].name}_prepared", self.names)
+        self.names.add(name)
+        value = Value(name, "edge", self.graph.span)
+        step = _maker(expr, {v: self.leaves[v] for v in values}, f"{maker} of parameters", value)
+        self.made.append((expr, step))
+        return value
+
+
+def _same(left: Expr, right: Expr) -> bool:
+    return Body((), (left,)).is_same(Body((), (right,)))
+
+
+def _in_params(part: Expr, body: Body, known: Mapping[int, Expr]) -> Expr:
+    """A part of a body with the parameters in the place of its operands."""
+    operands = [known.get(id(expr), expr) for expr in body.operands]
+    return _on(Body(body.operands, (part,)), operands)
+
+
+def _on(body: Body, operands: Sequence[Expr]) -> Expr:
+    """The output of a body without caches on other operands."""
+    found = body.on(operands)
+    assert isinstance(found, list)
+    return found[0]
+
+
+def _reading(step: Apply, body: Body, parts: Sequence[Expr], values: Sequence[Value]) -> Apply:
+    """The step that is given these parts of its body, without operands that only they read."""
+    names = [str(expr.name) for expr in body.operands]
+    given: dict[int, Expr] = {}
+    for part in parts:
+        names.append(fresh(PREPARED, names))
+        given[id(part)] = operand(names[-1], part.shape)
+    outputs = [out for out in substitute(body.outputs, given) if out is not None]
+    operands = dict(zip((*body.operands, *given.values()), (*step.inputs, *values), strict=True))
+    read = Body(tuple(operands), tuple(outputs)).free()
+    op = step.op.computing(Body(read, tuple(outputs)), [str(expr.name) for expr in read])
+    attrs = {key: value for key, value in step.attrs.items() if key != "absent"}
+    return replace(step, op=op, inputs=tuple(operands[expr] for expr in read), attrs=attrs)
+
+
+def _maker(expr: Expr, leaves: Mapping[Value, Expr], name: str, value: Value) -> Apply:
+    """The step that makes a number; one function serves parameters of several names."""
+    body = Body(tuple(leaves.values()), (expr,))
+    names = ["w"] if len(leaves) == 1 else [f"w_{n}" for n in range(1, len(leaves) + 1)]
+    op = Op(
+        glyph=PREPARED,
+        name=name,
+        family="multiply",
+        forward=lambda *operands: body.on(operands),
+        data=tuple(map(Data, names)),
+        derived=True,
+        meaning="a number that depends on parameters alone",
+    )
+    return Apply(op, tuple(leaves), (value,), {}, value.span)

@@ -1,0 +1,1 @@
+"""Kernels in torch: ordinary functions whose text is copied into modules."""
