@@ -25,7 +25,7 @@ from models.families import in_double  # noqa: E402
 from models.witness import quietly  # noqa: E402
 
 from xg.diagnostics.diagnostic import DiagnosticError  # noqa: E402
-from xg_torch.importing.trace import import_module  # noqa: E402
+from xg_torch.importing.model import import_traced as import_module  # noqa: E402
 
 DEFECTS: Final = ("XG0904", "XG0905")
 

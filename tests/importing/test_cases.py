@@ -25,8 +25,8 @@ from torch.nn import functional as F  # noqa: N812 - the name that torch's docum
 import xg
 from xg.diagnostics.diagnostic import DiagnosticError
 from xg_torch.importing import import_archive
-from xg_torch.importing.rotary_speeds import Turns, turns_of
-from xg_torch.importing.symbolic import read_size
+from xg_torch.importing.exported import read_size
+from xg_torch.importing.recognize import Turns, turns_of
 
 Map = Callable[[Tensor], Tensor]
 

@@ -24,7 +24,7 @@ from torch.nn import functional as F  # noqa: N812 - the name that torch's docum
 import xg
 from xg.driver import compile_project
 from xg.frontend.project import parse_project
-from xg_torch.importing.distances import Buckets
+from xg_torch.importing.recognize import Buckets
 
 Rule = Callable[[Tensor], Tensor]
 

@@ -18,9 +18,8 @@ from xg.diagnostics.diagnostic import DiagnosticError
 from xg_torch.importing.archive import read_archive
 from xg_torch.importing.exported import Exported, read_exported
 from xg_torch.importing.model import read_program
-from xg_torch.importing.names_file import names_file
-from xg_torch.importing.proof import part
-from xg_torch.importing.small_pages import small_pages
+from xg_torch.importing.names import names_file
+from xg_torch.importing.proof import part, small_pages
 
 
 def programs(program: torch.export.ExportedProgram) -> tuple[Exported, Exported]:

@@ -1,6 +1,7 @@
 """Models that torch exports to ONNX: onnxruntime, torch and the diagram compute the same."""
 
-# pyright: reportUnknownMemberType=false, reportUnknownVariableType=false, reportUnknownArgumentType=false
+# pyright: reportUnknownMemberType=false, reportUnknownVariableType=false,
+# reportUnknownArgumentType=false
 
 from __future__ import annotations
 
@@ -19,9 +20,8 @@ from xg.diagnostics.diagnostic import DiagnosticError
 from xg.driver import compile_project
 from xg.frontend.project import parse_project
 from xg_torch.importing import Imported
-from xg_torch.importing.onnx_file import from_proto
+from xg_torch.importing.onnx_file import from_proto, unrounded
 from xg_torch.importing.onnx_import import import_model, import_onnx
-from xg_torch.importing.onnx_simplify import unrounded
 
 
 class Convolutions(nn.Module):

@@ -49,7 +49,7 @@ from xg_torch.compare.foreign_call import (
 from xg_torch.compare.foreign_module import built, failure
 from xg_torch.compare.foreign_run import key_of
 from xg_torch.compare.torch_hooks import HookedRun, whole
-from xg_torch.importing.replay import double_by_default
+from xg_torch.importing.proof import double_by_default
 
 if TYPE_CHECKING:
     from torch import Tensor, nn

@@ -5,7 +5,6 @@
 the result with the program that it is from. `trace` takes a model that is in memory.
 """
 
-from xg_torch.importing.model import Imported, import_archive, import_exported
-from xg_torch.importing.trace import trace
+from xg_torch.importing.model import Imported, import_archive, import_exported, trace
 
 __all__ = ["Imported", "import_archive", "import_exported", "trace"]

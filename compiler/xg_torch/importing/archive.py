@@ -10,14 +10,24 @@ import io
 import json
 import math
 import zipfile
+from bisect import bisect_right
 from collections import Counter
-from collections.abc import Mapping
-from typing import Any, Final, cast
+from collections.abc import Mapping, Sequence
+from copy import copy
+from dataclasses import replace
+from importlib import import_module
+from itertools import accumulate
+from typing import TYPE_CHECKING, Any, Final, TypeAlias, cast
 
 import numpy as np
 
 from xg.diagnostics.lazy_dataclass import dataclass
 from xg_runtime.module import Array
+
+if TYPE_CHECKING:
+    from torch import Tensor
+    from torch.export import ExportedProgram
+
 
 SCHEMA: Final = 8  # the major version of the serialized graph that is read here
 Json = Mapping[str, Any]
@@ -186,3 +196,122 @@ def _array(data: Array, meta: Json) -> Array:
     if meta["dtype"] == BFLOAT16:
         return (view.astype("u4") << 16).view("f4")
     return view.astype(storage.dtype.newbyteorder("="), copy=False)
+
+
+# The weights of a program in memory, read where they are: an archive of them would be two copies.
+#
+# The program is saved with one number in the place of each. Tensors that NumPy does not read as
+# they are remain, and an archive reads or refuses them.
+
+
+# pyright: reportUnknownMemberType=false
+
+
+def without_weights(program: ExportedProgram) -> tuple[ExportedProgram, dict[str, Array]]:
+    """The program with one number for each weight that can be read, and these weights by name.
+
+    Weights that are one tensor remain one.
+    """
+    import torch
+
+    state: dict[str, Tensor] = dict(program.state_dict)
+    live: dict[str, Array] = {}
+    stand_ins: dict[Any, Tensor] = {}
+    for name, tensor in program.state_dict.items():
+        if _is_plain(tensor):
+            trained = isinstance(tensor, torch.nn.Parameter)
+            place = tensor.data_ptr(), tensor.dtype, tensor.shape, tensor.stride(), trained
+            if place not in stand_ins:
+                one = torch.zeros(1, dtype=tensor.dtype)
+                stand_ins[place] = torch.nn.Parameter(one, requires_grad=False) if trained else one
+            state[name] = stand_ins[place]
+            live[name] = _live_weights_array(tensor)
+    lighter: Any = copy(program)
+    lighter._state_dict = state  # the property has no setter
+    return lighter, live
+
+
+def with_weights(archive: Archive, live: Mapping[str, Array]) -> Archive:
+    """The archive of such a program with the weights in the place of their numbers."""
+    return replace(archive, arrays={**archive.arrays, **live})
+
+
+def _is_plain(tensor: Tensor) -> bool:
+    """Whether NumPy can read a tensor in the memory that it has."""
+    import torch
+
+    known = {torch.float16, torch.bfloat16, torch.float32, torch.float64, torch.bool}
+    known |= {torch.uint8, torch.int8, torch.int16, torch.int32, torch.int64}
+    return (
+        type(tensor.data) is torch.Tensor
+        and tensor.device.type == "cpu"
+        and tensor.dtype in known
+        and tensor.numel() > 0
+    )
+
+
+def _live_weights_array(tensor: Tensor) -> Array:
+    import torch
+
+    held = tensor.detach()
+    return (held.float() if held.dtype == torch.bfloat16 else held).numpy()
+
+
+# The tensors of a folder that transformers saves, where they are not those of the modules.
+#
+# A saved folder has names and cuts of its own, such as one matrix for each expert. How transformers
+# gets from the modules to them is not read but tried, on the places of the numbers: each saved
+# tensor shows where in the modules its numbers are from.
+
+
+# pyright: reportUnknownMemberType=false, reportUnknownVariableType=false
+
+
+@dataclass(frozen=True)
+class SavedTensor:
+    """A tensor of a folder: for each of its numbers the place in the module's tensor.
+
+    A `whole` one is the module's tensor under another name.
+    """
+
+    name: str
+    places: Array
+    whole: bool
+
+
+# By the names of modules' tensors; those that are not here are saved as they are.
+SavedTensors: TypeAlias = Mapping[str, Sequence[SavedTensor]]
+
+
+def saved_tensors(model: Any) -> SavedTensors:  # noqa: ANN401 - a model of transformers
+    """The tensors that `save_pretrained` writes under other names, or cut in another way.
+
+    There are none for a tensor of which a number is saved together with those of another.
+    """
+    loading: Any = import_module("transformers.core_model_loading")
+    state: Mapping[str, Any] = model.state_dict()
+    plain = loading.revert_weight_conversion(model, {k: x.to("meta") for k, x in state.items()})
+    others = [k for k, x in state.items() if k not in plain or plain[k].shape != x.shape]
+    places, starts = _places([tuple(state[name].shape) for name in others])
+    found = loading.revert_weight_conversion(model, dict(zip(others, places, strict=True)))
+    saved: dict[str, list[SavedTensor]] = {name: [] for name in others}
+    mixed: set[str] = set()
+    for name, tensor in found.items():
+        numbers: Array = tensor.numpy()
+        first, last = (bisect_right(starts, int(end)) - 1 for end in (numbers.min(), numbers.max()))
+        whole = np.array_equal(numbers, places[first].numpy())
+        saved[others[first]].append(SavedTensor(name, numbers - starts[first], whole))
+        mixed |= set(others[first : last + 1]) if first != last else set()
+    return {name: [] if name in mixed else tensors for name, tensors in saved.items()}
+
+
+def _places(shapes: Sequence[Sequence[int]]) -> tuple[list[Any], list[int]]:
+    """Tensors in which every number is its own place in all of them, and where each starts."""
+    import torch
+
+    lengths = [int(np.prod(shape, dtype=np.int64)) for shape in shapes]
+    starts = [0, *accumulate(lengths)][:-1]
+    return [
+        torch.arange(start, start + length).reshape(tuple(shape))
+        for shape, start, length in zip(shapes, starts, lengths, strict=True)
+    ], starts

@@ -2,16 +2,86 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from itertools import takewhile
-from typing import Final
+from typing import Final, Protocol, TypeVar, cast
 
 from xg.diagnostics.lazy_dataclass import dataclass, field
-from xg_torch.importing.diagram import Model, ModelStep
+from xg_torch.importing.diagram import Arrangement, Model, ModelStep
+from xg_torch.importing.dims import Dims
 from xg_torch.importing.exported import ModuleScope
-from xg_torch.importing.raising import further_out, in_place
-from xg_torch.importing.views import ModelValue
+from xg_torch.importing.views import ModelValue, Size
+
+# Steps that no input reaches, written around all modules that read them: T5's bias of scores.
+
+
+class HasKey(Protocol):
+    """A module by its key."""
+
+    key: str
+
+
+M = TypeVar("M", bound=HasKey)
+
+
+def further_out(
+    steps: Sequence[ModelStep], home: Mapping[ModelStep, tuple[M, ...]]
+) -> dict[ModelStep, int]:
+    """How many modules stay around steps that others than their own module read.
+
+    Layers that share a table are then equal, also the first, which computed it.
+    """
+    homes = dict(home)
+    readers: dict[ModelValue, list[ModelStep]] = {}
+    for step in steps:
+        for value in step.operands:
+            readers.setdefault(value, []).append(step)
+    depths: dict[ModelStep, int] = {}
+    for step in reversed(list(_of_no_input(steps))):
+        users = [user for value in step.outputs for user in readers.get(value, ())]
+        shared = _shared([homes[step], *(homes[user] for user in users)])
+        if len(shared) < len(homes[step]) and shared:
+            homes[step] = shared
+            keys = {instance.key for instance in shared}
+            around = [i + 1 for i, scope in enumerate(step.stack) if scope.key in keys]
+            depths[step] = max(around, default=0)
+    return depths
+
+
+def _shared(chains: Sequence[tuple[M, ...]]) -> tuple[M, ...]:
+    """The modules around all."""
+    same = takewhile(lambda each: all(x is each[0] for x in each), zip(*chains, strict=False))
+    return tuple(first for first, *_ in same)
+
+
+def _of_no_input(steps: Iterable[ModelStep]) -> Iterable[ModelStep]:
+    """The steps that begin with a source, such as `buckets`."""
+    made: set[ModelValue] = set()
+    for step in steps:
+        if all(value in made for value in step.data):
+            made.update(step.outputs)
+            yield step
+
+
+def in_place(steps: Sequence[ModelStep], raised: Mapping[ModelStep, int]) -> list[ModelStep]:
+    """The steps in order, those that are raised in front of the module that they were in."""
+    alone = {step for step in _of_no_input(steps) if step in raised}
+    first: dict[tuple[str, ...], int] = {}
+    for place, step in enumerate(steps):
+        for depth in range(len(step.stack) + 1):
+            first.setdefault(tuple(scope.key for scope in step.stack[:depth]), place)
+
+    def place_of(item: tuple[int, ModelStep]) -> tuple[int, bool]:
+        place, step = item
+        if step not in alone:
+            return place, True
+        return first[tuple(scope.key for scope in step.stack[: raised[step] + 1])], False
+
+    return [step for _, step in sorted(enumerate(steps), key=place_of)]
+
 
 FEWEST: Final = 3  # a module of fewer nodes is written where it is used; layouts do not count
 UNSEEN: Final = frozenset(
@@ -291,3 +361,227 @@ def _is_module(scope: ModuleScope) -> bool:
 def _common(one: Sequence[ModuleScope], other: Sequence[ModuleScope]) -> Sequence[ModuleScope]:
     same = takewhile(lambda pair: pair[0] == pair[1], zip(one, other, strict=False))
     return [scope for scope, _ in same]
+
+
+# Blocks that are one, and calls in a row that are a repetition.
+
+
+SIZES: Final = ("length", "contracted", "before", "groups")  # attributes that are sizes
+
+
+def fold(model: Model) -> ModelBlocks:
+    """The blocks of a model."""
+    inline: set[str] = set()
+    raised: dict[ModelStep, int] = {}
+    while True:
+        builder = Builder(model, inline, raised)
+        entry = builder.build()
+        callees = builder.callees_first()
+        refused, further_out = builder.refused()
+        if not refused and not further_out:
+            _identify(callees, model)
+            refused = {key for instance in callees for key in _changed(instance)}
+        if not refused and not further_out:
+            break
+        inline |= refused
+        raised |= further_out
+    for instance in callees:
+        _repeat(instance, builder)
+    return ModelBlocks(entry, callees)
+
+
+def _changed(instance: ModuleInstance) -> Iterator[str]:
+    """Calls of a module that do something else than its first call did."""
+    first: dict[str, int] = {}
+    for item in instance.items:
+        if isinstance(item, CallRun):
+            (called,) = item.instances
+            if first.setdefault(called.module, called.definition) != called.definition:
+                yield called.key
+
+
+def _identify(instances: Sequence[ModuleInstance], model: Model) -> None:
+    """Give equal instances one definition, and make their sizes equal."""
+    module_instances: dict[Hashable, ModuleInstance] = {}
+    for number, instance in enumerate(instances):
+        signature, _ = _signature(instance, model)
+        first = module_instances.setdefault((instance.kind, signature), instance)
+        instance.definition = number if first is instance else first.definition
+    # Callers compare their callees by definition, so sizes are made equal in a second pass.
+    for instance in instances:
+        first = next(each for each in instances if each.definition == instance.definition)
+        if first is not instance:
+            pairs = zip(_signature(first, model)[1], _signature(instance, model)[1], strict=True)
+            for one, other in pairs:
+                model.sizes.equal(one, other)
+
+
+def _signature(instance: ModuleInstance, model: Model) -> tuple[Hashable, list[Size]]:
+    """The computation of an instance, without weights and outer names; and all its sizes."""
+    numbers: dict[ModelValue, int] = {}
+    sizes: list[Size] = []
+    said: list[Hashable] = []
+
+    def shape(value: ModelValue) -> Hashable:
+        sizes.extend(size for size in value.axes if size is not None)
+        return tuple(None if size is None else model.sizes.dim(size) for size in value.axes)
+
+    def named(value: ModelValue) -> Hashable:
+        weight = model.weights.get(value)
+        if weight is not None:
+            cut = replace(weight, source=instance.relative(weight.source))
+            return ("weight", cut, shape(value))
+        return numbers[value]
+
+    for value in instance.inputs:
+        numbers[value] = len(numbers)
+        bound = model.ranges.get(value)
+        said.append((shape(value), value.kind, None if bound is None else model.sizes.dim(bound)))
+        sizes.extend([] if bound is None else [bound])
+    for item in instance.items:
+        if isinstance(item, ModelStep):
+            data = tuple(named(value) for value in item.operands)
+            attrs = tuple(_attribute(key, item.attrs[key], model, sizes) for key in item.attrs)
+            what: Hashable = (item.operator, data, attrs)
+        else:
+            definitions = tuple(each.definition for each in item.instances)
+            what = (item.name, item.again, definitions, tuple(map(named, item.inputs)))
+        for value in item.outputs:
+            numbers[value] = len(numbers)
+        said.append((what, tuple(shape(value) for value in item.outputs)))
+    said.append(tuple(numbers[value] for value in instance.outputs))
+    return tuple(said), sizes
+
+
+def _attribute(key: str, value: object, model: Model, sizes: list[Size]) -> Hashable:
+    match value:
+        case Arrangement():
+            sizes.extend(value.sizes)
+            dims = tuple(model.sizes.dim(size) for size in value.sizes)
+            return (key, value.source, value.target, dims)
+        case tuple() if key in SIZES:
+            own = cast("tuple[Size, ...]", value)
+            sizes.extend(own)
+            return (key, tuple(model.sizes.dim(size) for size in own))
+        case _:
+            return (key, str(value))
+
+
+def _repeat(instance: ModuleInstance, builder: Builder) -> None:
+    """Fold calls of one block in a row, each on what the one before gave, into one."""
+    items: list[ModelStep | CallRun] = []
+    for item in instance.items:
+        last = items[-1] if items else None
+        if (
+            isinstance(item, CallRun)
+            and isinstance(last, CallRun)
+            and _follows(instance, last, item, builder)
+        ):
+            last.instances += item.instances
+        else:
+            items.append(item)
+    for item in items:
+        if isinstance(item, CallRun) and len(item.instances) > 1:
+            item.name = item.name.rpartition(".")[0] or item.name
+    instance.items = items
+
+
+def _follows(instance: ModuleInstance, run: CallRun, item: CallRun, builder: Builder) -> bool:
+    before, after = run.instances[-1], item.instances[0]
+    stem, _, first = run.name.rpartition(".")
+    name, _, index = item.name.rpartition(".")
+    if before.definition != after.definition or run.again or item.again or stem != name:
+        return False
+    if not stem or not first.isdigit() or index != str(int(first) + len(run.instances)):
+        return False
+    if len(before.outputs) != 1 or before.outputs[0] in builder.model.outputs:
+        return False
+    (carry,) = before.outputs
+    if after.inputs.count(carry) != 1:
+        return False
+    place = after.inputs.index(carry)
+    if any(
+        a is not b
+        for i, (a, b) in enumerate(zip(before.inputs, after.inputs, strict=True))
+        if i != place
+    ):
+        return False
+    inside = {step for step, chain in builder.home.items() if after in chain}
+    if any(user not in inside for user in builder.users.get(carry, [])):
+        return False
+    return place == 0
+
+
+# Sizes that a call has to say: those that the inputs of the called block do not give.
+
+
+SIZE: Final = re.compile(r"[^\W\d]\w*")
+SAID: Final = re.compile(r"\[[^\]]*\]|=\w+")  # a shape or an arrangement, and what a call gives
+
+
+class OpenSizes:
+    """Sizes of blocks by their definitions; blocks are written before those that call them."""
+
+    def __init__(self, blocks: ModelBlocks, dims: Dims) -> None:
+        self.dims = dims
+        self.around = self._around(blocks.entry)
+        self._mentioned: dict[int, Sequence[str]] = {}
+        self._products: dict[int, Sequence[str]] = {}
+
+    def given(self, caller: ModuleInstance, callee: ModuleInstance) -> str:
+        """The sizes that a call has to say, as it says them.
+
+        One that only products of the callee's inputs show, if the caller has it; and one that its
+        text mentions, if inputs around it give another than the program's.
+        """
+        known = {*self._axes(caller), *self._in_products(caller)}
+        around = self._axes(caller) | self.around[caller.definition]
+        names = [name for name in self._in_products(callee) if name in known]
+        names += [name for name in self._mentioned[callee.definition] if name in around]
+        said = ", ".join(f"{name}={name}" for name in dict.fromkeys(names))
+        return f"({said})" if said else ""
+
+    def wrote(self, block: ModuleInstance, text: str) -> None:
+        """Note the sizes that a block mentions, with those from which they follow."""
+        formulas = dict(self.dims.declared)
+        waiting = [name for said in SAID.findall(text) for name in SIZE.findall(said)]
+        names: dict[str, None] = {}
+        while waiting:
+            name = waiting.pop()
+            if name in formulas and name not in names:
+                names[name] = None
+                waiting += SIZE.findall(formulas[name])
+        axes = self._axes(block)
+        self._mentioned[block.definition] = [name for name in names if name not in axes]
+
+    def _around(self, entry: ModuleInstance) -> Mapping[int, frozenset[str]]:
+        """The sizes that inputs of the blocks around each block give."""
+        around: dict[int, frozenset[str]] = {}
+        waiting = [(entry, frozenset[str]())]
+        while waiting:
+            instance, names = waiting.pop()
+            before = around.get(instance.definition, frozenset())
+            around[instance.definition] = before | names
+            own = names | self._axes(instance)
+            waiting += [(each, own) for run in _calls(instance) for each in run.instances]
+        return around
+
+    def _axes(self, block: ModuleInstance) -> frozenset[str]:
+        """The sizes that are axes of inputs, which give them a number."""
+        return frozenset(str(self.dims[size]) for value in block.inputs for size in value.axes)
+
+    def _in_products(self, block: ModuleInstance) -> Sequence[str]:
+        """The sizes that inputs of a block, or those of its calls, show in products only."""
+        found = self._products
+        if block.definition not in found:
+            shapes = [self.dims.shape(value) for value in block.inputs]
+            names = [name for shape in shapes for name in SIZE.findall(shape)]
+            for run in _calls(block):
+                names += self._in_products(run.instances[0])
+            axes = self._axes(block)
+            found[block.definition] = [n for n in dict.fromkeys(names) if n not in axes]
+        return found[block.definition]
+
+
+def _calls(block: ModuleInstance) -> Iterator[CallRun]:
+    return (item for item in block.items if isinstance(item, CallRun))

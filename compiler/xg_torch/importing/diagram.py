@@ -8,8 +8,7 @@ from typing import Any
 
 from xg.diagnostics.lazy_dataclass import dataclass, field
 from xg_torch.importing.exported import ModuleScope
-from xg_torch.importing.sizes import Size, SizeClasses
-from xg_torch.importing.views import ModelValue
+from xg_torch.importing.views import ModelValue, Size, SizeClasses
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -2,13 +2,64 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+import ast
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import Literal, TypeAlias
 
 from xg.diagnostics.lazy_dataclass import dataclass
-from xg.ir.dim import Dim, DimError, number
+from xg.ir.dim import ZERO, Dim, DimError, number, product, symbol
 from xg_torch.importing.archive import Archive, Array, Damaged, Json
-from xg_torch.importing.symbolic import read_size
+
+# Sizes as torch writes them, ``Mul(Integer(3), Symbol('s27', positive=True))``, as exact dims.
+
+
+def read_size(text: str) -> Dim:
+    """The dim of a printed expression; raises DimError. Nothing is evaluated.
+
+    >>> str(read_size("Add(Mul(Integer(3), Symbol('s27', integer=True)), Integer(1))"))
+    '3*s27 + 1'
+    """
+    try:
+        tree = ast.parse(text, mode="eval").body
+    except (SyntaxError, ValueError, MemoryError, RecursionError):
+        raise DimError(f"{text[:60]} is not a size") from None
+    values: dict[int, Dim] = {}
+    for node in reversed([item for item in ast.walk(tree) if isinstance(item, ast.Call)]):
+        values[id(node)] = _value(node, values)
+    if id(tree) not in values:
+        raise DimError(f"{text[:60]} is not a size")
+    return values[id(tree)]
+
+
+def _value(call: ast.Call, values: dict[int, Dim]) -> Dim:
+    """The dim of one call whose parts have theirs."""
+    name = call.func.id if isinstance(call.func, ast.Name) else ast.unparse(call.func)
+    match name, call.args:
+        case "Integer", [ast.Constant(value=int() as value)]:
+            return number(value)
+        case "Integer", [ast.UnaryOp(op=ast.USub(), operand=ast.Constant(value=int() as value))]:
+            return number(-value)
+        case "Symbol", [ast.Constant(value=str() as name)]:
+            return symbol(name)
+        case "Add", parts:
+            return sum((_part(part, values) for part in parts), ZERO)
+        case "Mul", parts:
+            return product(_part(part, values) for part in parts)
+        case "Pow", [base, exponent]:
+            power = _part(exponent, values).constant
+            if power is not None:
+                return _part(base, values) ** power
+        case _:
+            pass
+    raise DimError(f"{name} stands in a size")
+
+
+def _part(node: ast.expr, values: dict[int, Dim]) -> Dim:
+    if id(node) not in values:
+        raise DimError("a size has a part that is none")
+    return values[id(node)]
+
 
 INTEGERS = frozenset({1, 2, 3, 4, 5})
 BOOL = 12
@@ -364,3 +415,80 @@ def _stack(text: str) -> tuple[ModuleScope, ...]:
             key, path, kind = pieces
             scopes.append(ModuleScope(key, path, kind))
     return tuple(scopes)
+
+
+# A program that was read, under other names: of sizes, values and weights.
+
+
+def with_equal_sizes(exported: Exported) -> Exported:
+    """The program where symbols of one number are one symbol: more is the same, less is free."""
+    first: dict[int, str] = {}
+    same: dict[str, Dim] = {}
+    for name in sorted(exported.limits, key=lambda each: (len(each), each)):
+        traced = exported.traced.get(name)
+        if traced is not None and first.setdefault(traced, name) != name:
+            same[name] = symbol(first[traced])
+    limits = {name: each for name, each in exported.limits.items() if name not in same}
+    for name, dim in same.items():
+        (low, high), (its, top) = limits[str(dim)], exported.limits[name]
+        least = top if high is None else high if top is None else min(high, top)
+        limits[str(dim)] = (max(low, its), least)
+
+    def renamed(argument: Argument) -> Argument:
+        if isinstance(argument, tuple):
+            return tuple(renamed(item) for item in argument)
+        return argument.substitute(same) if isinstance(argument, Dim) else argument
+
+    metas = {
+        name: Meta(
+            meta.dtype,
+            None if meta.shape is None else tuple(dim.substitute(same) for dim in meta.shape),
+        )
+        for name, meta in exported.metas.items()
+    }
+    calls = tuple(
+        replace(call, args={name: renamed(arg) for name, arg in call.args.items()})
+        for call in exported.calls
+    )
+    traced = {name: size for name, size in exported.traced.items() if name not in same}
+    return replace(exported, metas=metas, calls=calls, limits=limits, traced=traced)
+
+
+def renamed(
+    exported: Exported,
+    values: Mapping[str, str],
+    weights: Mapping[str, str],
+    stack: Callable[[tuple[ModuleScope, ...]], tuple[ModuleScope, ...]],
+) -> Exported:
+    """The program with other names for values and for weights, and other modules around calls."""
+
+    def named(argument: Argument) -> Argument:
+        if isinstance(argument, tuple):
+            return tuple(named(item) for item in argument)
+        return (
+            Ref(values.get(argument.name, argument.name)) if isinstance(argument, Ref) else argument
+        )
+
+    return replace(
+        exported,
+        entries=tuple(
+            replace(
+                each,
+                name=values.get(each.name, each.name),
+                target=weights.get(each.target, each.target),
+            )
+            for each in exported.entries
+        ),
+        calls=tuple(
+            replace(
+                call,
+                args={name: named(argument) for name, argument in call.args.items()},
+                stack=stack(call.stack),
+            )
+            for call in exported.calls
+        ),
+        outputs=tuple(map(named, exported.outputs)),
+        metas={values.get(name, name): meta for name, meta in exported.metas.items()},
+        arrays={weights.get(name, name): array for name, array in exported.arrays.items()},
+        tied={weights.get(k, k): weights.get(v, v) for k, v in exported.tied.items()},
+    )

@@ -2,13 +2,24 @@
 
 from __future__ import annotations
 
-from typing import Final
+import math
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any, Final
+
+import numpy as np
 
 from xg.diagnostics.diagnostic import DiagnosticError, Problem
-from xg.ir.dim import number
+from xg.ir.dim import ZERO, number
+from xg_torch.importing import rules_elementwise as elementwise
+from xg_torch.importing import rules_elementwise as masks
+from xg_torch.importing import rules_layout as join
 from xg_torch.importing import rules_layout as layout
+from xg_torch.importing import rules_product as products
+from xg_torch.importing import rules_reduce as reduce
 from xg_torch.importing import rules_routing
-from xg_torch.importing.define_op import define_op
+from xg_torch.importing import rules_routing as routing
+from xg_torch.importing import rules_windows as windows
+from xg_torch.importing.archive import Array
 from xg_torch.importing.diagram import Model, ModelStep, Weight
 from xg_torch.importing.errors import NotAnInput, NotSpoken, Unspeakable
 from xg_torch.importing.exported import (
@@ -24,16 +35,289 @@ from xg_torch.importing.exported import (
     needed_calls,
     reads,
 )
-from xg_torch.importing.fixed import Fixed
-from xg_torch.importing.fixed_rules import RULES as FIXED
-from xg_torch.importing.known import Condition, Formula, Known, Lost, Mask
-from xg_torch.importing.lowering import Dependent, Lowering
-from xg_torch.importing.rules import FILLS, RULES
-from xg_torch.importing.rules_blank import blank
-from xg_torch.importing.rules_choice import chosen
-from xg_torch.importing.rules_view import indexed, laid_out
-from xg_torch.importing.splits import split_up
-from xg_torch.importing.views import ModelValue, View
+from xg_torch.importing.fixed import RULES as FIXED
+from xg_torch.importing.fixed import (
+    Condition,
+    Fixed,
+    Formula,
+    FormulaPart,
+    Known,
+    Lost,
+    Mask,
+    Operand,
+)
+from xg_torch.importing.lowering import Dependent, Lowering, is_narrow
+from xg_torch.importing.rules_layout import blank, indexed, laid_out
+from xg_torch.importing.rules_routing import chosen
+from xg_torch.importing.rules_windows import batch_norm
+from xg_torch.importing.views import ModelValue, SizeClasses, View
+
+# Which rule reads which aten call.
+
+
+Rule = Callable[[Lowering], "Known | tuple[Known, ...]"]
+
+# Tensors that take only the shape of another, and the number that fills them.
+FILLS: Final[Mapping[str, int | None]] = {
+    "zeros_like": 0,
+    "ones_like": 1,
+    "full_like": None,
+    "new_zeros": 0,
+    "new_ones": 1,
+    "new_full": None,
+}
+
+# Of one number, which the operators of the language call the same.
+FUNCTIONS: Final = (
+    *("relu", "relu_", "silu", "silu_", "tanh", "sigmoid", "neg", "exp", "log"),
+    *("sqrt", "rsqrt", "erf", "sin", "cos", "abs"),
+)
+
+RULES: Final[Mapping[str, Rule]] = {
+    "linear": products.linear,
+    "addmm": products.addmm,
+    **dict.fromkeys(("matmul", "mm", "bmm"), products.matmul),
+    "scaled_dot_product_attention": products.attention,
+    "embedding": products.embedding,
+    **dict.fromkeys(("conv1d", "conv2d", "conv3d"), windows.convolution),
+    **dict.fromkeys(("max_pool1d", "max_pool2d"), windows.pooling("maxpool")),
+    **dict.fromkeys(("avg_pool1d", "avg_pool2d"), windows.pooling("meanpool")),
+    **dict.fromkeys(("adaptive_avg_pool1d", "adaptive_avg_pool2d"), windows.whole_mean),
+    **dict.fromkeys(("upsample_nearest1d", "upsample_nearest2d"), windows.upsample),
+    "batch_norm": batch_norm,
+    **dict.fromkeys(("add", "add_"), elementwise.add),
+    **dict.fromkeys(("mul", "mul_"), elementwise.multiply),
+    "sub": elementwise.arithmetic("sub"),
+    "rsub": elementwise.arithmetic("sub", swapped=True),
+    **dict.fromkeys(("div", "div_"), elementwise.arithmetic("div")),
+    "pow": elementwise.power,
+    **dict.fromkeys(("clamp", "clamp_min"), elementwise.clamp),
+    **{name: elementwise.function(name.removesuffix("_")) for name in FUNCTIONS},
+    "square": elementwise.square,
+    "gelu": elementwise.gelu,
+    "glu": elementwise.gated_linear_unit,
+    **dict.fromkeys(("dropout", "dropout_"), elementwise.dropout),
+    **dict.fromkeys(("softmax", "_softmax"), reduce.softmax),
+    "layer_norm": reduce.layer_norm,
+    "rms_norm": reduce.rms_norm,
+    "mean": reduce.reduction("mean"),
+    "sum": reduce.reduction("sum"),
+    "max": reduce.maximum,
+    "cross_entropy_loss": reduce.cross_entropy,
+    "mse_loss": reduce.squared_error,
+    "binary_cross_entropy_with_logits": reduce.binary_cross_entropy,
+    "topk": routing.top,
+    "cat": join.concatenate,
+    "stack": join.stack,
+    **dict.fromkeys(("chunk", "split", "split_with_sizes", "unbind"), layout.pieces),
+    **dict.fromkeys(("masked_fill", "masked_fill_"), masks.masked_fill),
+    "where": masks.where,
+    **dict.fromkeys(("__and__", "bitwise_and", "logical_and"), masks.both),
+    **dict.fromkeys(("__or__", "bitwise_or", "logical_or"), masks.either),
+    **dict.fromkeys(("bitwise_not", "logical_not"), masks.negation),
+    "eq": masks.compare(lambda b: {0: False, 1: True}.get(int(b))),
+    "ne": masks.compare(lambda b: {0: True, 1: False}.get(int(b))),
+    "gt": masks.compare(lambda b: True if b == 0 else None),
+    "ge": masks.compare(lambda b: True if b == 1 else None),
+    "lt": masks.compare(lambda b: False if b == 1 else None),
+    **dict.fromkeys(("to", "_to_copy", "type_as"), masks.cast),
+}
+
+
+# Gathered arithmetic as a step: a node of the legend where one computes it, else a defined op.
+
+
+NODES: Final = ("tanh", "sigmoid")  # functions that are nodes of their own
+
+
+def define_op(lowering: Lowering, formula: Formula) -> View:
+    """The step that a formula becomes: a node of the legend if there is one, else a defined op."""
+    plain = _plain(lowering, formula)
+    if plain is not None:
+        return plain
+    activation = _activation(formula)
+    if activation is not None:
+        node, word = activation
+        attrs = {"word": word} if node == "GELU" else {}
+        return lowering.keep(node, formula.operands[0], **attrs)
+    narrow = tuple(is_narrow(view) for view in formula.operands)
+    if all(narrow):
+        narrow = (False,) * len(narrow)  # vectors among themselves are repeated along nothing
+    wide = [view for view, small in zip(formula.operands, narrow, strict=True) if not small]
+    reducing = any(formula.reduced) or len(wide) < len(formula.operands)
+    main = lowering.last_whole(wide[0]) if reducing else wide[0]
+    if main.repeats:
+        main = lowering.materialize(main)
+    values = [
+        _laid_out(lowering, main, wide[0], view, small=small)
+        for view, small in zip(formula.operands, narrow, strict=True)
+    ]
+    _hint_latent(lowering, main, reducing=any(formula.reduced) and any(narrow))
+    last_is_reduced = formula.reduced[-1]
+    axes = main.value.axes[:-1] if last_is_reduced else main.value.axes
+    value = lowering.emit("op", values, axes, formula=(formula.parts, formula.reduced, narrow))
+    if last_is_reduced:
+        return View(value, main.base[:-1], (*main.axes[:-1], ()))
+    return main.on(value)
+
+
+def _hint_latent(lowering: Lowering, view: View, *, reducing: bool) -> None:
+    """A name for the width of what a norm follows at once: a latent, and nothing hidden."""
+    projected = lowering.made_by(view, "•")
+    last = view.value.axes[-1] if view.value.axes else None
+    if reducing and last is not None and projected and projected.data[1] in lowering.weights:
+        lowering.sizes.hint(last, "D_c", 2)
+
+
+def _laid_out(
+    lowering: Lowering, main: View, first: View, view: View, *, small: bool
+) -> ModelValue:
+    if view is first:
+        return main.value
+    if small:
+        size, own = main.value.axes[-1], view.value.axes[-1]
+        if size is None or own is None:
+            raise Unspeakable("it multiplies along an axis of length 1")
+        lowering.sizes.equal(size, own)
+        return view.value
+    return lowering.broadcast_together(main, view)[1]
+
+
+def _plain(lowering: Lowering, formula: Formula) -> View | None:
+    """The node of a formula of one part: a product with a number, or a function of its own."""
+    if len(formula.parts) != 1:
+        return None
+    match formula.parts[0]:
+        case "mul", (Operand(), float() as c) | (float() as c, Operand()):
+            return _scaled(lowering, formula.operands[0], c)
+        case "div", (Operand(), float() as c):
+            return _scaled(lowering, formula.operands[0], 1 / c)
+        case function, (Operand(),) if function in NODES:
+            return lowering.keep(function, formula.operands[0])
+        case _:
+            return None
+
+
+def _scaled(lowering: Lowering, view: View, c: float) -> View:
+    product = lowering.made_by(view, "•")
+    contracted = product.attrs.get("contracted", ()) if product is not None else ()
+    return lowering.keep("scale", view, c=c, contracted=contracted)
+
+
+def _activation(formula: Formula) -> tuple[str, str] | None:
+    """The node that a function of one number is, if it has the same values as one everywhere."""
+    if len(formula.operands) != 1 or any(formula.reduced):
+        return None
+    x = np.linspace(-9.0, 9.0, 1009)
+    with np.errstate(all="ignore"):
+        array = _values(formula, x)
+        for (node, word), function in ACTIVATIONS.items():
+            node_values = function(x)
+            if np.abs(array - node_values).max() <= 1e-13:
+                return node, word
+    return None
+
+
+def _values(formula: Formula, x: Array) -> Array:
+    """The results of arithmetic of one operand for some numbers."""
+    results: list[Array] = []
+    for function, terms in formula.parts:
+        values: list[Any] = [
+            x if isinstance(t, Operand) else results[t.place] if isinstance(t, FormulaPart) else t
+            for t in terms
+        ]
+        results.append(FORMULA_FUNCTIONS[function](*values))
+    return results[-1]
+
+
+def _erf(x: Array) -> Array:
+    return np.array([math.erf(each) for each in x])
+
+
+def _sigmoid(x: Array) -> Array:
+    return 1 / (1 + np.exp(-x))
+
+
+def _rsqrt(x: Array) -> Array:
+    return 1 / np.sqrt(x)
+
+
+FORMULA_FUNCTIONS: Final[Mapping[str, Callable[..., Any]]] = {
+    "add": np.add,
+    "sub": np.subtract,
+    "mul": np.multiply,
+    "div": np.divide,
+    "pow": np.power,
+    "maximum": np.maximum,
+    "minimum": np.minimum,
+    "neg": np.negative,
+    **{name: getattr(np, name) for name in ("exp", "log", "sqrt", "tanh", "sin", "cos", "abs")},
+    "rsqrt": _rsqrt,
+    "erf": _erf,
+    "sigmoid": _sigmoid,
+}
+
+ACTIVATIONS: Final[Mapping[tuple[str, str], Callable[[Array], Array]]] = {
+    ("GELU", ""): lambda x: 0.5 * x * (1 + np.tanh(math.sqrt(2 / math.pi) * (x + 0.044715 * x**3))),
+    ("GELU", "exact"): lambda x: 0.5 * x * (1 + _erf(x / math.sqrt(2))),
+    ("SiLU", ""): lambda x: x * _sigmoid(x),
+    ("sigmoid", ""): _sigmoid,
+    ("tanh", ""): np.tanh,
+    ("ReLU", ""): lambda x: np.maximum(x, 0),
+}
+
+
+# Slices that are all of an axis, one behind the other: one `split`.
+
+
+def split_up(
+    steps: Sequence[ModelStep], kept: Sequence[ModelValue], sizes: SizeClasses
+) -> list[ModelStep]:
+    """The steps with a split in the place of slices that take their operand apart."""
+    readers: dict[ModelValue, list[ModelStep]] = {}
+    for step in steps:
+        for value in step.operands:
+            readers.setdefault(value, []).append(step)
+    splits: dict[ModelStep, ModelStep] = {}
+    gone: set[ModelStep] = set()
+    for value, slices in readers.items():
+        if value not in kept and _apart(value, slices, sizes):
+            ordered = sorted(slices, key=lambda step: step.attrs["start"].constant)
+            outputs = tuple(step.outputs[0] for step in ordered)
+            first = slices[0]
+            splits[first] = ModelStep("split", (value,), outputs, first.stack, (), {"axis": -1})
+            gone |= set(slices)
+    return list(_replaced(steps, splits, gone))
+
+
+def _replaced(
+    steps: Sequence[ModelStep], splits: dict[ModelStep, ModelStep], gone: set[ModelStep]
+) -> Iterator[ModelStep]:
+    for step in steps:
+        if step in splits:
+            yield splits[step]
+        elif step not in gone:
+            yield step
+
+
+def _apart(value: ModelValue, slices: Sequence[ModelStep], sizes: SizeClasses) -> bool:
+    """Whether all that reads a value are slices that are all of its last axis, in one module."""
+    if len(slices) < 2 or value.axes[-1] is None:
+        return False
+    if any(step.operator != "slice" or step.attrs["axis"] != -1 for step in slices):
+        return False
+    if len({step.stack for step in slices}) > 1:
+        return False
+    cuts = [(step.attrs["start"], step.attrs["stop"]) for step in slices]
+    if any(start.constant is None or stop.constant is None for start, stop in cuts):
+        return False
+    end = ZERO
+    for start, stop in sorted(cuts, key=lambda cut: cut[0].constant):
+        if start != end:
+            return False
+        end = stop
+    return end == sizes.dim(value.axes[-1])
+
 
 CASTS: Final = ("to", "_to_copy")  # of element types, which say nothing here
 PICTURE: Final = 4  # axes of an input that is no row of features

@@ -3,32 +3,51 @@
 from __future__ import annotations
 
 import io
-from collections.abc import Mapping, Sequence
+import json
+from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
+from importlib import import_module
+from importlib.util import find_spec
+from inspect import signature
+from pathlib import Path
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, cast
 
 import numpy as np
 
 from xg.diagnostics.diagnostic import DiagnosticError
 from xg.diagnostics.gc_pause import resting_collector
 from xg.diagnostics.lazy_dataclass import dataclass
-from xg_torch.importing.archive import Array, Damaged, read_archive
+from xg_torch.importing.archive import (
+    Array,
+    Damaged,
+    SavedTensors,
+    read_archive,
+    saved_tensors,
+    with_weights,
+    without_weights,
+)
+from xg_torch.importing.blocks import fold
 from xg_torch.importing.diagram import Weight
-from xg_torch.importing.errors import NotAnArchive, NotAnInput, Unspeakable, first_line
-from xg_torch.importing.exported import Exported, read_exported
-from xg_torch.importing.fold import fold
-from xg_torch.importing.live_weights import with_weights, without_weights
+from xg_torch.importing.errors import (
+    NotAnArchive,
+    NotAnInput,
+    NotLoaded,
+    NotTraced,
+    Unspeakable,
+    first_line,
+)
+from xg_torch.importing.exported import Exported, read_exported, with_equal_sizes
 from xg_torch.importing.lower import lower
-from xg_torch.importing.names import identifier
-from xg_torch.importing.names_file import names_file
+from xg_torch.importing.names import identifier, names_file
 from xg_torch.importing.proof import ModelComparison, Witness, part, prove
-from xg_torch.importing.respelled import with_equal_sizes
-from xg_torch.importing.saved import SavedTensors
 from xg_torch.importing.write import write
 
 if TYPE_CHECKING:
+    from torch import Tensor, nn
     from torch.export import ExportedProgram
+
 
 IN_MEMORY: Final = "the exported program"
 
@@ -149,3 +168,293 @@ def _names(
         return names_file(sources, exported, config, saved)
     except Unspeakable as problem:
         raise DiagnosticError.of(NotAnInput("a weight", problem.reason)) from None
+
+
+# A model in memory as a diagram: traced with inputs of an example, and compared with itself.
+
+
+# pyright: reportUnknownMemberType=false, reportUnknownVariableType=false
+
+
+def trace(
+    model: nn.Module | Callable[..., Any],
+    *inputs: Tensor,
+    name: str | None = None,
+    **named: Tensor,
+) -> Imported:
+    """A model of torch as a diagram, by one example of its inputs.
+
+    Sizes that the model does not fix stay free; axes that are equally long in the example are one
+    size, so give axes that differ different lengths. Dropout is written down and drops only when a
+    run asks for it. Raises DiagnosticError with all that is in the way.
+    """
+    called = name or _name(model)
+    _refuse_others(model, (*inputs, *named.values()), called)
+    return import_traced(_module(model), inputs, named, called)
+
+
+def _refuse_others(model: object, inputs: Iterable[object], name: str) -> None:
+    """Raise DiagnosticError for what is no model, or an input that is no tensor, as a tuple."""
+    import torch
+
+    if not callable(model):
+        reason = f"a model is a module or a function of tensors, and not {type(model).__name__}"
+        raise DiagnosticError.of(NotLoaded(name, reason))
+    for each in inputs:
+        if not isinstance(each, torch.Tensor):
+            kind = type(each).__name__
+            reason = f"its inputs are tensors, each by itself or by its name: among them is {kind}"
+            raise DiagnosticError.of(NotLoaded(name, reason))
+
+
+def import_traced(
+    module: nn.Module,
+    inputs: tuple[Tensor, ...],
+    named: Mapping[str, Tensor],
+    name: str,
+    *,
+    first_output: bool = False,
+    config: Mapping[str, Any] | None = None,
+    saved: SavedTensors | None = None,
+) -> Imported:
+    """A module, with all sizes free, or those of features fixed where the diagram needs that.
+
+    If neither can be said, the reasons are those of the last that torch could trace: what is in
+    the way of free sizes only is not in the way of the model.
+    """
+    errors: list[DiagnosticError] = []
+    for features in (True, False):
+        try:
+            with evaluating(module):
+                program = _exported(module, inputs, named, features=features)
+            return import_program(
+                program,
+                name,
+                equal_sizes=True,
+                first_output=first_output,
+                config=config,
+                saved=saved,
+            )
+        except DiagnosticError as error:
+            errors.append(error)
+        if not any(x.is_floating_point() and x.ndim > 1 for x in (*inputs, *named.values())):
+            break
+    traced = [e for e in errors if all(each.code != NotTraced.code for each in e.diagnostics)]
+    raise traced[-1] if traced else errors[0]
+
+
+def _name(model: object) -> str:
+    from torch import nn
+
+    own = type(model).__name__ if isinstance(model, nn.Module) else None
+    return own or getattr(model, "__name__", "Model").title().replace("_", "")
+
+
+def _module(model: nn.Module | Callable[..., Any]) -> nn.Module:
+    """A module that calls the model, if it is none."""
+    from torch import nn
+
+    if isinstance(model, nn.Module):
+        return model
+
+    class Function(nn.Module):
+        """A function as a module."""
+
+        def forward(self, *inputs: Tensor, **named: Tensor) -> Any:  # noqa: ANN401
+            return model(*inputs, **named)
+
+    return Function()
+
+
+@contextmanager
+def evaluating(module: nn.Module) -> Generator[None]:
+    """Hold a model in evaluation mode, experts of transformers as products of matrices.
+
+    Encoders and decoders give no cache of keys and values, which torch cannot trace.
+    """
+    modes = {each: each.training for each in module.modules()}
+    configs: list[Any] = [getattr(each, "config", None) for each in module.modules()]
+    ways = {
+        id(config): (config, config._experts_implementation)
+        for config in configs
+        if hasattr(config, "_experts_implementation")
+    }
+    pairs = any(getattr(config, "is_encoder_decoder", False) for config in configs)
+    caches = {id(c): (c, c.use_cache) for c in configs if pairs and hasattr(c, "use_cache")}
+    module.eval()
+    for config, _ in ways.values():
+        config._experts_implementation = "batched_mm"
+    for config, _ in caches.values():
+        config.use_cache = False
+    try:
+        yield
+    finally:
+        for config, way in ways.values():
+            config._experts_implementation = way
+        for config, kept in caches.values():
+            config.use_cache = kept
+        for each, training in modes.items():
+            each.training = training
+
+
+def _exported(
+    module: nn.Module, inputs: tuple[Tensor, ...], named: Mapping[str, Tensor], *, features: bool
+) -> ExportedProgram:
+    """The traced program, with as many sizes free as torch can leave; raises DiagnosticError.
+
+    Without `features` only the first axis of inputs that are no integers is free.
+    """
+    import torch
+
+    auto = torch.export.Dim.AUTO
+
+    def axes_of(x: Tensor, axes: int | None) -> dict[int, Any]:
+        fixed = x.is_floating_point() and not features
+        return dict.fromkeys(range(x.ndim)[: 1 if fixed else axes], auto)
+
+    def free(axes: int | None) -> tuple[dict[int, Any], ...] | dict[str, Any]:
+        positional = [axes_of(x, axes) for x in inputs]
+        keyed = {name: axes_of(x, axes) for name, x in named.items()}
+        if not keyed:
+            return tuple(positional)
+        names = signature(module.forward).parameters  # by which torch takes all, if any are keyed
+        return dict(zip(names, positional, strict=False)) | keyed
+
+    return exported_program(module, inputs, named, [free(None), free(1), None], _name(module))
+
+
+def exported_program(
+    module: nn.Module,
+    inputs: tuple[Tensor, ...],
+    named: Mapping[str, Tensor],
+    tried: Iterable[Any],
+    name: str,
+) -> ExportedProgram:
+    """The traced program by the first dynamic shapes that torch can; raises DiagnosticError."""
+    import torch
+
+    reason: Exception | None = None
+    for shapes in tried:
+        try:
+            return torch.export.export(module, inputs, dict(named), dynamic_shapes=shapes)
+        except Exception as error:
+            reason = reason or error
+    raise DiagnosticError.of(NotTraced(name, first_line(reason)))
+
+
+# A folder of transformers (config.json and weights) as a diagram.
+#
+# The class comes from `architectures` in the config and from the installed transformers; code in
+# the folder is never run, and weights that are pickles are refused.
+
+
+# pyright: reportUnknownMemberType=false, reportUnknownVariableType=false
+
+
+CONFIG: Final = "config.json"
+ROWS: Final = 2  # of the example: axes that differ have different lengths
+LENGTH: Final = 7
+OTHER_LENGTH: Final = 5
+
+
+def import_folder(folder: Path, name: str | None = None) -> Imported:
+    """The model of a folder; raises DiagnosticError with all that is in the way."""
+    for package in ("torch", "transformers"):
+        if find_spec(package) is None:
+            raise _refusal(folder, f"{package} is not installed, which builds the model")
+    config = _config(folder)
+    kind = next(iter(cast("list[str]", config.get("architectures") or [])), "")
+    transformers: Any = import_module("transformers")
+    if not hasattr(transformers, kind):
+        named = f"names {kind}, which transformers does not have" if kind else "names no class"
+        raise _refusal(folder, f"its {CONFIG} {named} (`architectures`)")
+    with _quiet():
+        model = _loaded(getattr(transformers, kind), folder)
+    inputs = example(model)
+    if not inputs:
+        raise _refusal(
+            folder,
+            f"{kind} reads {model.main_input_name}, of which no example is drawn here",
+            "xg.trace(model, *inputs) takes an example of yours",
+        )
+    return import_traced(
+        model,
+        (),
+        inputs,
+        name or kind,
+        first_output=True,
+        config=config,
+        saved=saved_tensors(model),
+    )
+
+
+def example(model: Any) -> dict[str, Tensor]:  # noqa: ANN401 - a model of transformers
+    """Inputs by their names; empty for a model that reads what is not known here."""
+    import torch
+
+    config, names = model.config, signature(model.forward).parameters
+
+    def ids(length: int) -> Tensor:
+        return torch.arange(ROWS * length).reshape(ROWS, length) % (config.vocab_size - 3) + 3
+
+    match model.main_input_name:
+        case "input_ids":
+            tensors = {"input_ids": ids(LENGTH)}
+            if "attention_mask" in names:
+                tensors["attention_mask"] = torch.ones(ROWS, LENGTH, dtype=torch.long)
+            if getattr(config, "is_encoder_decoder", False):
+                tensors["decoder_input_ids"] = ids(OTHER_LENGTH)
+            return tensors
+        case "pixel_values":
+            size: Any = getattr(config, "image_size", 224)
+            shape: list[int] = [size, size] if isinstance(size, int) else list(size)
+            channels: int = getattr(config, "num_channels", 3)
+            return {"pixel_values": torch.randn(ROWS, channels, *shape)}
+        case "input_values" if hasattr(config, "num_mel_bins"):
+            return {"input_values": torch.randn(ROWS, config.max_length, config.num_mel_bins)}
+        case _:
+            return {}
+
+
+def _config(folder: Path) -> Mapping[str, Any]:
+    path = folder / CONFIG
+    if not path.is_file():
+        raise _refusal(folder, f"it has no {CONFIG}, which says what the model is")
+    try:
+        config: Any = json.loads(path.read_bytes())
+    except (ValueError, RecursionError):
+        raise _refusal(folder, f"its {CONFIG} is no JSON") from None
+    if not isinstance(config, dict):
+        raise _refusal(folder, f"its {CONFIG} is no table of names")
+    return cast("dict[str, Any]", config)
+
+
+def _loaded(kind: Any, folder: Path) -> Any:  # noqa: ANN401 - classes of transformers
+    """The model with its weights, computing attention by products that can be read."""
+    try:
+        model = kind.from_pretrained(
+            folder, local_files_only=True, use_safetensors=True, attn_implementation="eager"
+        )
+    except Exception as error:  # transformers raises of all kinds
+        text = (str(error).strip().splitlines() or ["no reason"])[0]
+        raise _refusal(folder, f"transformers cannot load it: {text}") from error
+    model.config.use_cache = False
+    return model.eval()
+
+
+@contextmanager
+def _quiet() -> Generator[None]:
+    """Without the bars and the advice of transformers."""
+    logging: Any = import_module("transformers.utils.logging")
+    level = logging.get_verbosity()
+    logging.set_verbosity_error()
+    logging.disable_progress_bar()
+    try:
+        yield
+    finally:
+        logging.set_verbosity(level)
+        logging.enable_progress_bar()
+
+
+def _refusal(folder: Path, reason: str, advice: str = "") -> DiagnosticError:
+    return DiagnosticError.of(NotLoaded(folder.as_posix(), reason, advice))

@@ -9,10 +9,9 @@ from xg.ir.dim import ZERO, Dim
 from xg_torch.importing.diagram import Arrangement, ModelStep
 from xg_torch.importing.dims import Dims
 from xg_torch.importing.errors import Unspeakable
-from xg_torch.importing.formula import number_text
-from xg_torch.importing.rotary_speeds import Turns
-from xg_torch.importing.sizes import Size
-from xg_torch.importing.views import ModelValue
+from xg_torch.importing.lowering import number_text
+from xg_torch.importing.recognize import Turns
+from xg_torch.importing.views import ModelValue, Size
 
 LETTERS = "qgxyzuvwabcdefhijklmnoprst"  # of axes whose own letter is taken
 

@@ -1,30 +1,413 @@
 """The operators of ONNX in torch: each as the call that `rules` read from a traced model."""
 
-# pyright: reportUnknownMemberType=false, reportUnknownVariableType=false, reportUnknownArgumentType=false, reportUnknownLambdaType=false
-
 from __future__ import annotations
 
+import math
 import operator
-from collections.abc import Callable, Mapping
-from typing import Any, Final
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 import numpy as np
 import torch
-from torch.nn import functional as F  # noqa: N812 - the name that torch's documentation gives it
+from torch.nn import functional as F  # noqa: N812 - torch's own name for it
 
+from xg_torch.importing.archive import Array
 from xg_torch.importing.errors import Unspeakable
-from xg_torch.importing.onnx_call import OnnxCall, plain
-from xg_torch.importing.onnx_layout import RULES as LAYOUT
-from xg_torch.importing.onnx_windows import average_pool, convolution, max_pool, resize
+from xg_torch.importing.onnx_file import OnnxNode, unrounded
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+
+# One call of an ONNX operator: its operands as tensors of torch, or as numbers that are known.
+
+
+# pyright: reportUnknownMemberType=false, reportUnknownVariableType=false,
+# reportUnknownArgumentType=false
+
+
+# Sizes and constants are NumPy's, of objects where a size is free; everything else is a tensor.
+Value: TypeAlias = "Tensor | Array"
+ENDLESS: Final = 2**31 - 1  # a slice that ends here or beyond has no end
+
+
+class OnnxCall:
+    """A node with its operands; `producers` are the nodes that made them."""
+
+    def __init__(
+        self, node: OnnxNode, args: Sequence[Value | None], producers: Sequence[OnnxNode | None]
+    ) -> None:
+        self.node, self.args, self.producers = node, args, producers
+        self.read: set[str] = set()
+
+    def has(self, place: int) -> bool:
+        """Whether an operand is there."""
+        return place < len(self.args) and self.args[place] is not None
+
+    def known(self, *places: int) -> bool:
+        """Whether operands are sizes or constants."""
+        return all(isinstance(self.args[place], np.ndarray) for place in places)
+
+    def x(self, place: int) -> Tensor:
+        """An operand as a tensor."""
+        if not self.has(place):
+            raise Unspeakable(f"its operand {place + 1} is missing")
+        return as_tensor(self.args[place])
+
+    def number_or_x(self, place: int) -> Any:  # noqa: ANN401 - a number or a tensor
+        """An operand as a plain number if it is one, else as a tensor."""
+        value = self.args[place]
+        others = [each for each in self.args if each is not value and each is not None]
+        least = min((each.ndim for each in others), default=0)
+        if isinstance(value, np.ndarray) and value.size == 1 and value.ndim <= least:
+            return plain(value)
+        return self.x(place)
+
+    def host(self, place: int) -> Array:
+        """An operand that must be known without running the model."""
+        value = self.args[place] if self.has(place) else None
+        if not isinstance(value, np.ndarray):
+            raise Unspeakable("its sizes or axes depend on the numbers of an input")
+        return value
+
+    def ints(self, place: int) -> list[Any]:
+        """Sizes or axes; free ones are torch's symbols."""
+        return [each if _is_symbol(each) else int(each) for each in self.host(place).reshape(-1)]
+
+    def attribute(self, name: str, default: Any = None) -> Any:  # noqa: ANN401 - of any kind
+        """An attribute of the node."""
+        self.read.add(name)
+        return self.node.attributes.get(name, default)
+
+    def axes(self, place: int) -> list[int] | None:
+        """Axes as an operand, or in older operator sets as an attribute; None where left out."""
+        noted = self.attribute("axes")
+        if noted is not None:
+            return [int(each) for each in noted]
+        return self.ints(place) if self.has(place) else None
+
+    def expect(self, name: str, *allowed: object) -> None:
+        """Refuse a node whose attribute is other than the language can say; raises Unspeakable."""
+        found = self.attribute(name, allowed[0])
+        if found not in allowed:
+            raise Unspeakable(f"its {name} is {found}")
+
+    def one_output(self) -> None:
+        """Refuse further results; raises Unspeakable."""
+        if len([name for name in self.node.outputs if name]) > 1:
+            raise Unspeakable("more than its first result is used")
+
+
+def as_tensor(value: Value | None) -> Tensor:
+    """A tensor; raises Unspeakable for a free size, which is no number of the model."""
+    import torch
+
+    if not isinstance(value, np.ndarray):
+        assert value is not None
+        return value
+    if value.dtype == object:
+        if any(_is_symbol(each) for each in value.reshape(-1)):
+            raise Unspeakable("it computes with a free size as with a number")
+        value = value.astype(np.int64)
+    return torch.tensor(value)
+
+
+def plain(value: Array) -> Any:  # noqa: ANN401 - a number of Python, or a size
+    """The one number of an array; one that was rounded to float32 as it was before."""
+    (item,) = value.reshape(-1)
+    if value.dtype == np.float32:
+        return unrounded(float(item))
+    return item.item() if isinstance(item, np.generic) else item
+
+
+def _is_symbol(value: object) -> bool:
+    return not isinstance(value, int | float | np.generic)
+
+
+# Layouts, sizes and positions of ONNX in torch; what depends on sizes alone is computed here.
+
+
+# pyright: reportUnknownMemberType=false, reportUnknownVariableType=false,
+# reportUnknownArgumentType=false
+
 
 Result = Any  # a tensor, an array of what is known, or a tuple of them
-Rule = Callable[[OnnxCall], Result]
+
+
+def _constant_of_shape(call: OnnxCall) -> Result:
+    value = call.attribute("value")
+    from onnx import numpy_helper
+
+    filled = np.zeros(1, np.float32) if value is None else numpy_helper.to_array(value)
+    shape = call.ints(0)
+    if all(isinstance(each, int) for each in shape) and filled.dtype.kind in "iu":
+        return np.full(shape, filled.reshape(-1)[0])
+    return torch.full(shape, filled.reshape(-1)[0].item(), dtype=torch.tensor(filled).dtype)
+
+
+def _shape(call: OnnxCall) -> Result:
+    given = call.args[0]
+    assert given is not None
+    sizes = list(given.shape)[call.attribute("start", 0) : call.attribute("end")]
+    return _objects(sizes)
+
+
+def _objects(items: list[Any]) -> Any:  # noqa: ANN401 - an array of sizes
+    array = np.empty(len(items), object)
+    array[:] = items
+    return array if any(not isinstance(each, int) for each in items) else array.astype(np.int64)
+
+
+def _gather(call: OnnxCall) -> Result:
+    axis = call.attribute("axis", 0)
+    if call.known(0, 1):
+        return np.asarray(np.take(call.host(0), call.host(1).astype(np.int64), axis))
+    data = call.x(0)
+    axis %= data.ndim
+    if call.known(1):
+        indices = call.host(1).astype(np.int64)
+        if indices.ndim == 0:
+            return data.select(axis, int(indices))
+        length = data.shape[axis]
+        first = int(indices.reshape(-1)[0]) if indices.size else 0
+        if indices.ndim == 1 and np.array_equal(indices, first + np.arange(len(indices))):
+            if first < 0:
+                first += length
+            return data.narrow(axis, first, len(indices))
+    if data.ndim == 2 and axis == 0 and not call.known(0):
+        return F.embedding(call.x(1), data)
+    raise Unspeakable("it gathers other than rows of a matrix, or positions in a row")
+
+
+def _reshape(call: OnnxCall) -> Result:
+    shape, zero = call.ints(1), call.attribute("allowzero", 0)
+    if call.known(0):
+        return call.host(0).reshape([int(each) for each in shape])
+    x = call.x(0)
+    if not zero:
+        shape = [x.shape[i] if _is(each, 0) else each for i, each in enumerate(shape)]
+    return x.reshape(shape)
+
+
+def _is(size: object, number: int) -> bool:
+    return isinstance(size, int) and size == number
+
+
+def _squeeze(call: OnnxCall) -> Result:
+    axes = call.axes(1)
+    if call.known(0):
+        return np.squeeze(call.host(0), None if axes is None else tuple(axes))
+    x = call.x(0)
+    axes = [i for i, n in enumerate(x.shape) if _is(n, 1)] if axes is None else axes
+    for axis in sorted((each % x.ndim for each in axes), reverse=True):
+        x = x.squeeze(axis)
+    return x
+
+
+def _unsqueeze(call: OnnxCall) -> Result:
+    axes = call.axes(1) or []
+    if call.known(0):
+        return np.expand_dims(call.host(0), tuple(axes))
+    x = call.x(0)
+    for axis in sorted(each % (x.ndim + len(axes)) for each in axes):
+        x = x.unsqueeze(axis)
+    return x
+
+
+def _transpose(call: OnnxCall) -> Result:
+    perm = call.attribute("perm")
+    if call.known(0):
+        return np.transpose(call.host(0), perm)
+    x = call.x(0)
+    return x.permute(list(range(x.ndim))[::-1] if perm is None else perm)
+
+
+def _concat(call: OnnxCall) -> Result:
+    axis = call.attribute("axis")
+    if call.known(*range(len(call.args))):
+        return np.concatenate([call.host(i) for i in range(len(call.args))], axis)
+    return torch.cat([call.x(i) for i in range(len(call.args))], axis)
+
+
+def _slice(call: OnnxCall) -> Result:
+    starts, ends = call.ints(1), call.ints(2)
+    rank = np.ndim(call.host(0)) if call.known(0) else call.x(0).ndim
+    axes = call.ints(3) if call.has(3) else list(range(len(starts)))
+    steps = call.ints(4) if call.has(4) else [1] * len(starts)
+    if any(not isinstance(step, int) or step < 1 for step in steps):
+        raise Unspeakable("it takes positions from behind")
+    cut: list[slice] = [slice(None)] * rank
+    for axis, start, end, step in zip(axes, starts, ends, steps, strict=True):
+        stop = None if isinstance(end, int) and end >= ENDLESS else end
+        cut[axis] = slice(start, stop, step)
+    return call.host(0)[tuple(cut)] if call.known(0) else call.x(0)[tuple(cut)]
+
+
+def _split(call: OnnxCall) -> Result:
+    x, axis = call.x(0), call.attribute("axis", 0)
+    lengths = call.ints(1) if call.has(1) else None
+    if lengths is None:
+        count = call.attribute("num_outputs", len(call.node.outputs))
+        each = -(-x.shape[axis] // count)
+        return tuple(torch.split(x, each, axis))
+    return tuple(torch.split(x, lengths, axis))
+
+
+def _expand(call: OnnxCall) -> Result:
+    shape = call.ints(1)
+    x = call.x(0)
+    own = [1] * (len(shape) - x.ndim) + list(x.shape)
+    shape = [1] * (len(own) - len(shape)) + shape
+    return x.expand([mine if _is(its, 1) else its for mine, its in zip(own, shape, strict=True)])
+
+
+def _range(call: OnnxCall) -> Result:
+    start, stop, step = (call.host(i).reshape(-1)[0] for i in range(3))
+    ends = [each.item() if isinstance(each, np.generic) else each for each in (start, stop, step)]
+    return torch.arange(*ends)
+
+
+def _trilu(call: OnnxCall) -> Result:
+    diagonal = call.ints(1)[0] if call.has(1) else 0
+    upper = call.attribute("upper", 1)
+    return (torch.triu if upper else torch.tril)(call.x(0), diagonal)
+
+
+def _flatten(call: OnnxCall) -> Result:
+    x = call.x(0)
+    axis = call.attribute("axis", 1)
+    axis = axis + x.ndim if axis < 0 else axis
+    return x.reshape(math.prod(x.shape[:axis]), math.prod(x.shape[axis:]))
+
+
+def _size(call: OnnxCall) -> Result:
+    given = call.args[0]
+    assert given is not None
+    return np.asarray(math.prod(given.shape), dtype=object)
+
+
+RULES: Final[Mapping[str, Callable[[OnnxCall], Result]]] = {
+    "Gather": _gather,
+    "Reshape": _reshape,
+    "Flatten": _flatten,
+    "Transpose": _transpose,
+    "Squeeze": _squeeze,
+    "Unsqueeze": _unsqueeze,
+    "Expand": _expand,
+    "Concat": _concat,
+    "Slice": _slice,
+    "Split": _split,
+    "Shape": _shape,
+    "Size": _size,
+    "Range": _range,
+    "ConstantOfShape": _constant_of_shape,
+    "Trilu": _trilu,
+}
+
+
+# Windows of ONNX in torch: convolution, pooling, and repeated positions.
+
+
+# pyright: reportUnknownMemberType=false, reportUnknownVariableType=false,
+# reportUnknownArgumentType=false
+
+
+def _padding(call: OnnxCall, count: int) -> list[int]:
+    """The zeros at both ends of each axis; raises Unspeakable where the ends differ."""
+    word = call.attribute("auto_pad", "NOTSET")
+    if word == "VALID":
+        return [0] * count
+    if word != "NOTSET":
+        raise Unspeakable(f"its padding follows from its input (auto_pad={word})")
+    pads = call.attribute("pads", [0] * 2 * count)
+    if pads[:count] != pads[count:]:
+        raise Unspeakable("its padding is not the same at both ends of an axis")
+    return pads[:count]
+
+
+def convolution(call: OnnxCall) -> Any:  # noqa: ANN401 - a tensor
+    """A convolution along one axis, two or three."""
+    x, kernel = call.x(0), call.x(1)
+    count = kernel.ndim - 2
+    if count not in (1, 2, 3):
+        raise Unspeakable(f"it is a convolution along {count} axes")
+    call.attribute("kernel_shape")
+    return (F.conv1d, F.conv2d, F.conv3d)[count - 1](
+        x,
+        kernel,
+        call.x(2) if call.has(2) else None,
+        call.attribute("strides", [1] * count),
+        _padding(call, count),
+        call.attribute("dilations", [1] * count),
+        call.attribute("group", 1),
+    )
+
+
+def max_pool(call: OnnxCall) -> Any:  # noqa: ANN401 - a tensor
+    """The largest of each window."""
+    call.one_output()
+    call.attribute("storage_order")
+    k = call.attribute("kernel_shape")
+    if len(k) not in (1, 2):
+        raise Unspeakable(f"it pools along {len(k)} axes")
+    return (F.max_pool1d, F.max_pool2d)[len(k) - 1](
+        call.x(0),
+        k,
+        call.attribute("strides", [1] * len(k)),
+        _padding(call, len(k)),
+        call.attribute("dilations", [1] * len(k)),
+        ceil_mode=bool(call.attribute("ceil_mode", 0)),
+    )
+
+
+def average_pool(call: OnnxCall) -> Any:  # noqa: ANN401 - a tensor
+    """The mean of each window."""
+    k = call.attribute("kernel_shape")
+    if len(k) not in (1, 2):
+        raise Unspeakable(f"it pools along {len(k)} axes")
+    call.expect("dilations", [1] * len(k))
+    return (F.avg_pool1d, F.avg_pool2d)[len(k) - 1](
+        call.x(0),
+        k,
+        call.attribute("strides", [1] * len(k)),
+        _padding(call, len(k)),
+        ceil_mode=bool(call.attribute("ceil_mode", 0)),
+        count_include_pad=bool(call.attribute("count_include_pad", 0)),
+    )
+
+
+def resize(call: OnnxCall) -> Any:  # noqa: ANN401 - a tensor
+    """Each position repeated as often as a number says."""
+    call.expect("mode", "nearest")
+    call.expect("coordinate_transformation_mode", "asymmetric", "half_pixel")
+    call.attribute("nearest_mode")
+    for name in ("antialias", "axes", "keep_aspect_ratio_policy"):
+        if call.attribute(name):
+            raise Unspeakable(f"its {name} is {call.attribute(name)}")
+    for name in ("cubic_coeff_a", "exclude_outside", "extrapolation_value"):
+        call.attribute(name)
+    x = call.x(0)
+    if not call.has(2) or not call.host(2).size:
+        raise Unspeakable("it is resized to a size, not by a number")
+    scales = call.host(2)
+    times = [int(each) for each in scales]
+    if x.ndim not in (3, 4) or not np.array_equal(times, scales) or times[:2] != [1, 1]:
+        raise Unspeakable("it does not repeat each position a whole number of times")
+    return F.interpolate(x, scale_factor=[float(each) for each in times[2:]], mode="nearest")
+
+
+# pyright: reportUnknownMemberType=false, reportUnknownVariableType=false,
+# reportUnknownArgumentType=false, reportUnknownLambdaType=false
+
+
+RuleResult = Any  # a tensor, an array of what is known, or a tuple of them
+Rule = Callable[[OnnxCall], RuleResult]
 
 
 def _binary(compute: Callable[[Any, Any], Any] | None, own: Callable[[Any, Any], Any]) -> Rule:
     """Two operands: sizes are computed here, tensors by torch, or not without `compute`."""
 
-    def rule(call: OnnxCall) -> Result:
+    def rule(call: OnnxCall) -> RuleResult:
         if call.known(0, 1):
             return np.asarray(own(call.host(0), call.host(1)))
         if compute is None:
@@ -38,7 +421,7 @@ def _binary(compute: Callable[[Any, Any], Any] | None, own: Callable[[Any, Any],
 
 
 def _unary(compute: Callable[[Any], Any], own: Callable[[Any], Any] | None = None) -> Rule:
-    def rule(call: OnnxCall) -> Result:
+    def rule(call: OnnxCall) -> RuleResult:
         if own is not None and call.known(0) and call.host(0).dtype != object:
             return np.asarray(own(call.host(0)))
         return compute(call.x(0))
@@ -46,7 +429,7 @@ def _unary(compute: Callable[[Any], Any], own: Callable[[Any], Any] | None = Non
     return rule
 
 
-def _modulo(call: OnnxCall) -> Result:
+def _modulo(call: OnnxCall) -> RuleResult:
     call.attribute("fmod")
     return _binary(None, np.mod)(call)
 
@@ -62,7 +445,7 @@ def _divide(a: Any, b: Any) -> Any:  # noqa: ANN401 - tensors and numbers
     return a / b
 
 
-def _cast(call: OnnxCall) -> Result:
+def _cast(call: OnnxCall) -> RuleResult:
     from onnx import helper
 
     dtype = np.dtype(helper.tensor_dtype_to_np_dtype(call.attribute("to")))
@@ -79,7 +462,7 @@ def _cast(call: OnnxCall) -> Result:
     return x.to(kind)
 
 
-def _where(call: OnnxCall) -> Result:
+def _where(call: OnnxCall) -> RuleResult:
     if call.known(0, 1, 2):
         return np.where(call.host(0), call.host(1), call.host(2))
     asked, source = call.producers[0], call.producers[2]
@@ -95,13 +478,13 @@ def _where(call: OnnxCall) -> Result:
     return torch.where(call.x(0), call.x(1), call.x(2))
 
 
-def _product(call: OnnxCall) -> Result:
+def _product(call: OnnxCall) -> RuleResult:
     """A product; a third operand is the number that both others were multiplied by."""
     product = torch.matmul(call.x(0), call.x(1))
     return product * plain(call.host(2)) if len(call.args) > 2 else product
 
 
-def _gemm(call: OnnxCall) -> Result:
+def _gemm(call: OnnxCall) -> RuleResult:
     a, b = call.x(0), call.x(1)
     if call.attribute("transA", 0):
         a = a.t()
@@ -120,11 +503,11 @@ def _gemm(call: OnnxCall) -> Result:
     return product + (bias if beta == 1 else bias * beta)
 
 
-def _softmax(call: OnnxCall) -> Result:
+def _softmax(call: OnnxCall) -> RuleResult:
     return torch.softmax(call.x(0), call.attribute("axis", -1))
 
 
-def _layer_norm(call: OnnxCall) -> Result:
+def _layer_norm(call: OnnxCall) -> RuleResult:
     call.one_output()
     call.expect("stash_type", 1)
     x = call.x(0)
@@ -133,14 +516,14 @@ def _layer_norm(call: OnnxCall) -> Result:
     return F.layer_norm(x, shape, call.x(1), bias, call.attribute("epsilon", 1e-5))
 
 
-def _rms_norm(call: OnnxCall) -> Result:
+def _rms_norm(call: OnnxCall) -> RuleResult:
     call.expect("stash_type", 1)
     x = call.x(0)
     shape = x.shape[call.attribute("axis", -1) % x.ndim :]
     return F.rms_norm(x, list(shape), call.x(1), call.attribute("epsilon", 1e-5))
 
 
-def _batch_norm(call: OnnxCall) -> Result:
+def _batch_norm(call: OnnxCall) -> RuleResult:
     call.expect("training_mode", 0)
     call.attribute("momentum")
     x, scale, bias, mean, variance = (call.x(i) for i in range(5))
@@ -148,13 +531,13 @@ def _batch_norm(call: OnnxCall) -> Result:
     return F.batch_norm(x, mean, variance, scale, bias, training=False, eps=epsilon)
 
 
-def _clip(call: OnnxCall) -> Result:
+def _clip(call: OnnxCall) -> RuleResult:
     low, high = (call.number_or_x(i) if call.has(i) else None for i in (1, 2))
     return torch.clamp(call.x(0), low, high)
 
 
 def _reduce(compute: Callable[..., Any], known: Callable[..., Any] | None = None) -> Rule:
-    def rule(call: OnnxCall) -> Result:
+    def rule(call: OnnxCall) -> RuleResult:
         axes, keep = call.axes(1), bool(call.attribute("keepdims", 1))
         same = bool(call.attribute("noop_with_empty_axes", 0)) and not axes
         if call.known(0) and known is not None:
@@ -166,14 +549,14 @@ def _reduce(compute: Callable[..., Any], known: Callable[..., Any] | None = None
     return rule
 
 
-def _top(call: OnnxCall) -> Result:
+def _top(call: OnnxCall) -> RuleResult:
     call.attribute("sorted")
     call.expect("largest", 1)
     (k,) = call.ints(1)
     return tuple(torch.topk(call.x(0), k, call.attribute("axis", -1)))
 
 
-def _pow(call: OnnxCall) -> Result:
+def _pow(call: OnnxCall) -> RuleResult:
     if not call.known(1) or call.host(1).size != 1:
         raise Unspeakable("its exponent is no plain number")
     if call.known(0):
@@ -184,7 +567,7 @@ def _pow(call: OnnxCall) -> Result:
     return torch.pow(x, float(call.host(1).reshape(-1)[0]))
 
 
-def _dropout(call: OnnxCall) -> Result:
+def _dropout(call: OnnxCall) -> RuleResult:
     call.one_output()
     call.attribute("seed")
     if call.has(2) and (not call.known(2) or call.host(2).any()):
@@ -192,7 +575,7 @@ def _dropout(call: OnnxCall) -> Result:
     return call.x(0)
 
 
-def _attention(call: OnnxCall) -> Result:
+def _attention(call: OnnxCall) -> RuleResult:
     call.one_output()
     call.expect("softcap", 0.0)
     call.expect("qk_matmul_output_mode", 0)
@@ -221,28 +604,28 @@ def _attention(call: OnnxCall) -> Result:
     return out.transpose(1, 2).flatten(2) if flat else out
 
 
-def _sum(call: OnnxCall) -> Result:
+def _sum(call: OnnxCall) -> RuleResult:
     total = call.x(0)
     for place in range(1, len(call.args)):
         total = total + call.x(place)
     return total
 
 
-def _gelu(call: OnnxCall) -> Result:
+def _gelu(call: OnnxCall) -> RuleResult:
     return F.gelu(call.x(0), approximate=call.attribute("approximate", "none"))
 
 
-def _global_mean(call: OnnxCall) -> Result:
+def _global_mean(call: OnnxCall) -> RuleResult:
     x = call.x(0)
     return x.mean(list(range(2, x.ndim)), keepdim=True)
 
 
-def _swish(call: OnnxCall) -> Result:
+def _swish(call: OnnxCall) -> RuleResult:
     call.expect("alpha", 1.0)
     return F.silu(call.x(0))
 
 
-RULES: Final[Mapping[str, Rule]] = {
+ONNX_RULES: Final[Mapping[str, Rule]] = {
     "Add": _binary(operator.add, operator.add),
     "Sub": _binary(operator.sub, operator.sub),
     "Mul": _binary(operator.mul, operator.mul),
@@ -301,5 +684,5 @@ RULES: Final[Mapping[str, Rule]] = {
     "GlobalAveragePool": _global_mean,
     "Resize": resize,
     "Cast": _cast,
-    **LAYOUT,
+    **RULES,
 }

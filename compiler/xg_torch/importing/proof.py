@@ -5,16 +5,15 @@ NumPy code; outputs and the gradient of every parameter must agree. Without torc
 checked and compiled only, and `ModelComparison.compared` says so.
 """
 
-# pyright: reportUnknownMemberType=false
-
 from __future__ import annotations
 
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import partial
+from importlib.util import find_spec
 from itertools import product
 from math import hypot
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 import numpy as np
 
@@ -23,17 +22,286 @@ from xg.diagnostics.lazy_dataclass import dataclass
 from xg.driver import Program, compile_project
 from xg.frontend.choices import check_choices
 from xg.frontend.project import parse_project
+from xg.ir.dim import Dim
 from xg_runtime import agreement
-from xg_torch.importing import draws
+from xg_runtime.module import Arrays
 from xg_torch.importing.archive import Array
 from xg_torch.importing.diagram import Model, Weight
 from xg_torch.importing.errors import DoesNotCheck, NotFinite, NotTheModel
-from xg_torch.importing.exported import BOOL, Exported
-from xg_torch.importing.replay import NotReplayed, has_torch, replay, tensor
-from xg_torch.importing.small_pages import small_pages
+from xg_torch.importing.exported import (
+    BOOL,
+    INTEGERS,
+    Argument,
+    AtenCall,
+    DType,
+    Exported,
+    Ref,
+    Unread,
+    needed_calls,
+    within,
+)
+from xg_torch.importing.lowering import LAYOUT
+from xg_torch.importing.views import ModelValue
 
 if TYPE_CHECKING:
     from torch import Tensor
+
+
+# Memory in pages of the usual size, for computations that need much of it once.
+
+
+@contextmanager
+def small_pages() -> Generator[None]:
+    """Let NumPy not ask the system for huge pages.
+
+    Where none is free, the system moves other memory together for each, which took a third of an
+    import's time. NumPy reads the switch from the environment when it starts, too late for a caller
+    that has it; a NumPy without this function keeps its pages.
+    """
+    core: Any = np
+    switch: Callable[[bool], bool] | None = getattr(
+        core._core.multiarray, "_set_madvise_hugepage", None
+    )
+    if switch is None:
+        yield
+        return
+    before = switch(False)
+    try:
+        yield
+    finally:
+        switch(before)
+
+
+# Inputs and parameters that are drawn to compare a model with its diagram.
+
+
+VECTOR: Final = 0.1  # how far the entries of vectors are moved, which often start as 0 or 1
+PART: Final = 2**18  # numbers that are moved at once
+MATRIX: Final = 0.5  # how far those of others are, in their own measure
+Span = tuple[float, float] | None  # of inputs with a point; None is around 0
+SPANS: Final[tuple[Span, ...]] = (None, (0.0, 1.0), (1.0, 2.0))  # in turn, for log and sqrt
+
+
+def trials(exported: Exported) -> list[dict[str, int]]:
+    """Sizes to compare at: those of the trace, and others within the limits."""
+    symbols = sorted(exported.limits)
+    traced = {name: exported.traced.get(name, 5 + place) for place, name in enumerate(symbols)}
+    others = {name: within(exported.limits[name], traced[name] + 1) for name in symbols}
+    return [traced, others] if symbols and others != traced else [traced]
+
+
+def parameters(exported: Exported, rng: np.random.Generator, *, moved: bool) -> Arrays:
+    """Every parameter in float64, by its name in the model; `moved` away from 0 and from others."""
+    arrays: Arrays = {}
+    for entry in exported.entries:
+        if entry.kind == "parameter" and entry.target not in arrays:
+            array = exported.arrays[entry.target].astype(np.float64, order="C")
+            if moved:
+                flat = array.reshape(-1)
+                own = float(np.sqrt(np.dot(flat, flat) / flat.size)) if flat.size else 0.0
+                _move(flat, VECTOR if array.ndim < 2 else MATRIX * (own or VECTOR), rng)
+            arrays[entry.target] = array
+    return arrays
+
+
+def _move(numbers: Array, measure: float, rng: np.random.Generator) -> None:
+    """Add evenly drawn numbers of a measure in place; drawing normal ones takes four times as long.
+
+    Of large arrays part by part, since memory takes longer to get than to fill.
+    """
+    for first in range(0, len(numbers), PART):
+        part = numbers[first : first + PART]
+        moves = rng.random(len(part), np.float32) - np.float32(0.5)
+        part += moves * np.float32(measure * 12**0.5)
+
+
+def draw_inputs(
+    exported: Exported,
+    model: Model,
+    sizes: Mapping[str, int],
+    rng: np.random.Generator,
+    span: Span = None,
+) -> Arrays:
+    """The inputs, by their names in the graph; padding is at the end of rows, never all of one."""
+    polarity = _masks(model)
+    reaches = [step.attrs.get("reach") for step in model.steps]
+    hidden = min((reach for reach in reaches if reach is not None), default=None)
+    arrays: Arrays = {}
+    for entry in exported.entries:
+        if entry.kind != "user" or not entry.name:
+            continue
+        meta = exported.metas[entry.name]
+        assert meta.shape is not None
+        shape = [int(dim.evaluate(sizes)) for dim in meta.shape]
+        value = model.inputs.get(entry.name)
+        if meta.dtype not in INTEGERS and meta.dtype != BOOL:
+            drawn = rng.standard_normal(shape) if span is None else rng.uniform(*span, shape)
+            arrays[entry.name] = drawn
+        elif value in polarity:
+            arrays[entry.name] = _padding(shape, rng, hidden) ^ (not polarity[value])
+        else:
+            size = model.ranges.get(value) if value is not None else None
+            below = 2 if size is None else int(model.sizes.dim(size).evaluate(sizes))
+            arrays[entry.name] = rng.integers(0, below, shape)
+    return arrays
+
+
+def _padding(shape: list[int], rng: np.random.Generator, hidden: int | None) -> Array:
+    """1 at the beginning of every row, 0 behind: at most `hidden`, so that a window sees some."""
+    if not shape:
+        return np.ones((), np.int64)
+    least = 1 if hidden is None else max(1, shape[-1] - hidden)
+    lengths = rng.integers(least, shape[-1] + 1, [*shape[:-1], 1])
+    return (np.arange(shape[-1]) < lengths).astype(np.int64)
+
+
+def _masks(model: Model) -> dict[ModelValue | None, bool]:
+    """The inputs that hide scores, and whether 1 shows."""
+    masks: dict[ModelValue | None, bool] = {}
+    producer = {value: step for step in model.steps for value in step.outputs}
+    for step in model.steps:
+        if step.operator == "SM" and len(step.data) > 1:
+            value, shows = step.data[1], True
+            while value in producer and producer[value].operator in (*LAYOUT, "not"):
+                shows ^= producer[value].operator == "not"
+                value = producer[value].data[0]
+            masks[value] = shows
+    return masks
+
+
+# The exported program itself, run by torch: its aten calls in order, in float64.
+#
+# Only operators of torch's own `aten` are called, by name, with numbers that were read as data.
+# Other contents of a file (pickles, expressions) stay closed. Dropout is off.
+
+
+# pyright: reportUnknownMemberType=false, reportUnknownVariableType=false
+
+
+WHERE = ("layout", "memory_format", "pin_memory", "non_blocking")  # change no number
+
+
+class NotReplayed(Exception):
+    """Why the program could not be run here."""
+
+
+def has_torch() -> bool:
+    """Whether the program can be run."""
+    return find_spec("torch") is not None
+
+
+def replay(
+    exported: Exported,
+    tensors: Mapping[str, Tensor],
+    sizes: Mapping[str, int],
+) -> list[Tensor]:
+    """The outputs of the program; `tensors` are inputs, parameters and constants by name.
+
+    Raises NotReplayed where a call does not fit these sizes, or is none of torch's own.
+    """
+    values: dict[str, Any] = dict(tensors)
+    with double_by_default():
+        for call in needed_calls(exported):
+            results = _run(call, values, sizes)
+            values.update(zip(call.outputs, results, strict=False))
+    return [_output(values, each) for each in exported.outputs]
+
+
+def _output(values: Mapping[str, Any], argument: Argument) -> Tensor:
+    if not isinstance(argument, Ref):
+        raise NotReplayed("an output is no tensor")
+    return values[argument.name]
+
+
+def tensor(array: Array) -> Tensor:
+    """An array as torch has it; numbers with a point are float64."""
+    import torch
+
+    result = torch.tensor(array)
+    return result.double() if result.is_floating_point() else result
+
+
+@contextmanager
+def double_by_default() -> Generator[None]:
+    """Let torch make float64 where no element type is named."""
+    import torch
+
+    before = torch.get_default_dtype()
+    torch.set_default_dtype(torch.float64)
+    try:
+        yield
+    finally:
+        torch.set_default_dtype(before)
+
+
+def _run(call: AtenCall, values: Mapping[str, Any], sizes: Mapping[str, int]) -> Sequence[Any]:
+    operator = _operator(call.target)
+    args = {
+        name: _argument(argument, values, sizes)
+        for name, argument in call.args.items()
+        if name not in (*WHERE, "device")
+    }
+    args |= {name: False for name in ("train", "training") if name in call.args}
+    args |= {name: "cpu" for name in ("device",) if name in call.args}
+    if "dropout_p" in args:
+        args["dropout_p"] = 0.0
+    if operator.__name__.startswith("embedding."):
+        args.pop("padding_idx", None)  # it stops a gradient, which the diagram says in a note
+    try:
+        result = operator(**args)
+    except (RuntimeError, IndexError, TypeError, ValueError) as error:
+        raise NotReplayed(f"{call.target}: {error}") from error
+    results = result if isinstance(result, list | tuple) else [result]
+    return [_double(each) for each in results]
+
+
+def _operator(target: str) -> Any:  # noqa: ANN401 - torch makes its operators as it is asked
+    import torch
+
+    namespace, _, rest = target.partition(".")
+    name, _, overload = rest.partition(".")
+    packet = getattr(torch.ops.aten, name, None) if namespace == "aten" else None
+    if packet is None or overload not in packet.overloads():
+        raise NotReplayed(f"{target} is no operator of torch")
+    return getattr(packet, overload)
+
+
+def _double(value: Any) -> Any:  # noqa: ANN401 - what an operator gives
+    import torch
+
+    if isinstance(value, torch.Tensor) and value.is_floating_point():
+        return value.double()
+    return value
+
+
+def _argument(argument: Argument, values: Mapping[str, Any], sizes: Mapping[str, int]) -> Any:  # noqa: ANN401
+    match argument:
+        case Ref(name):
+            if name not in values:
+                raise NotReplayed(f"{name} is not there")
+            return values[name]
+        case DType(number):
+            return _dtype(number)
+        case Dim():
+            return int(argument.evaluate(sizes))
+        case tuple():
+            return [_argument(item, values, sizes) for item in argument]
+        case Unread(kind):
+            raise NotReplayed(f"an argument is {kind}")
+        case _:
+            return argument
+
+
+def _dtype(number: int) -> Any:  # noqa: ANN401 - a torch.dtype
+    import torch
+
+    integers = {1: torch.uint8, 2: torch.int8, 3: torch.int16, 4: torch.int32, 5: torch.int64}
+    if number == 12:
+        return torch.bool
+    return integers.get(number, torch.float64)
+
+
+# pyright: reportUnknownMemberType=false
 
 
 @dataclass(frozen=True)
@@ -123,13 +391,13 @@ class _Comparison:
         self.tolerance = agreement.OTHER_FLOAT32 if model.rounded else agreement.OTHER_PROGRAM
         self.worst = 0.0
         self.problems: list[Problem] = []
-        self.drawn: dict[bool, draws.Arrays] = {}
+        self.drawn: dict[bool, Arrays] = {}
 
     def proof(self) -> ModelComparison:
         """Compare at every size that the program can be run at; raises DiagnosticError."""
         done: list[Mapping[str, int]] = []
         reasons: list[str] = []
-        for sizes in draws.trials(self.exported):
+        for sizes in trials(self.exported):
             try:
                 self._compare(sizes)
                 done.append(sizes)
@@ -144,9 +412,9 @@ class _Comparison:
     def _compare(self, sizes: Mapping[str, int]) -> None:
         import torch
 
-        for span, moved in product(draws.SPANS, (True, False)):
+        for span, moved in product(SPANS, (True, False)):
             rng = np.random.default_rng(0)
-            inputs = draws.inputs(self.exported, self.model, sizes, rng, span)
+            inputs = draw_inputs(self.exported, self.model, sizes, rng, span)
             params = self._parameters(moved=moved)
             leaves = self._tensors(params, inputs)
             outputs = replay(self.exported, leaves, sizes)
@@ -159,14 +427,14 @@ class _Comparison:
         if self.witness is not None and not self.problems:
             self._ask(self.witness, inputs)
 
-    def _parameters(self, *, moved: bool) -> draws.Arrays:
+    def _parameters(self, *, moved: bool) -> Arrays:
         """The same at all sizes: to draw those of a large model takes longer than to use them."""
         if moved not in self.drawn:
             rng = np.random.default_rng(2)
-            self.drawn = {moved: draws.parameters(self.exported, rng, moved=moved)}
+            self.drawn = {moved: parameters(self.exported, rng, moved=moved)}
         return self.drawn[moved]
 
-    def _ask(self, witness: Witness, inputs: draws.Arrays) -> None:
+    def _ask(self, witness: Witness, inputs: Arrays) -> None:
         """Compare the outputs with those of the source, in the precision of its weights."""
         params = self._parameters(moved=False)
         results, _ = self.module.forward(*self._given(params, inputs))
@@ -177,9 +445,7 @@ class _Comparison:
         for (name, array), expected in zip(results.items(), unique.values(), strict=True):
             self._hold(f"output {name}", array, expected)
 
-    def _given(
-        self, params: draws.Arrays, inputs: draws.Arrays
-    ) -> tuple[draws.Arrays, draws.Arrays]:
+    def _given(self, params: Arrays, inputs: Arrays) -> tuple[Arrays, Arrays]:
         """Parameters and inputs under the names of the diagram."""
         arrays = {**self.exported.arrays, **params}
         own = {path: part(arrays[weight.source], weight) for path, weight in self.weights.items()}
@@ -188,8 +454,8 @@ class _Comparison:
 
     def _judge(
         self,
-        params: draws.Arrays,
-        inputs: draws.Arrays,
+        params: Arrays,
+        inputs: Arrays,
         leaves: Mapping[str, Tensor],
         outputs: Sequence[Tensor],
     ) -> None:
@@ -216,12 +482,12 @@ class _Comparison:
             if gradient is not None and own_name in gradients:
                 self._hold(f"the gradient of {name}", gradients[own_name], gradient.numpy())
 
-    def _sums(self, params: draws.Arrays, gradients: dict[str, Array]) -> draws.Arrays:
+    def _sums(self, params: Arrays, gradients: dict[str, Array]) -> Arrays:
         """The gradient of every parameter of the model: what its parts in the file add up to.
 
         They are taken out of `gradients`.
         """
-        sums: draws.Arrays = {}
+        sums: Arrays = {}
         for path, weight in self.weights.items():
             if weight.frozen:
                 continue
@@ -241,7 +507,7 @@ class _Comparison:
         }
 
     @contextmanager
-    def _comparing(self, leaves: Mapping[str, Tensor], sums: draws.Arrays) -> Generator[None]:
+    def _comparing(self, leaves: Mapping[str, Tensor], sums: Arrays) -> Generator[None]:
         """Compare each gradient when torch has it, and let both go: there is memory for one set."""
         shared = {e.target: leaves[e.name] for e in self.exported.entries if e.kind == "parameter"}
         found: dict[str, agreement.Apart] = {}
@@ -261,7 +527,7 @@ class _Comparison:
         for name in names:
             self._note(f"the gradient of {name}", found[name].error(total))
 
-    def _tensors(self, params: draws.Arrays, inputs: draws.Arrays) -> dict[str, Tensor]:
+    def _tensors(self, params: Arrays, inputs: Arrays) -> dict[str, Tensor]:
         """Everything that the program reads, by its name in the graph; parameters are no copies."""
         import torch
 

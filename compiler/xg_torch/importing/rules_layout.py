@@ -2,18 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Final
 
 from xg.ir.dim import ONE, ZERO, Dim, DimError, as_dim, number
-from xg_torch.importing.diagram import Weight
+from xg_torch.importing.diagram import ModelStep, Weight
 from xg_torch.importing.errors import Unspeakable
 from xg_torch.importing.exported import Argument, Ref
-from xg_torch.importing.fixed import WHOLE, Fixed
-from xg_torch.importing.known import Known
+from xg_torch.importing.fixed import WHOLE, Blank, BlankPart, Condition, Fixed, Known, Mask
 from xg_torch.importing.lowering import Lowering
-from xg_torch.importing.sizes import divides
-from xg_torch.importing.views import Axis, Factor, ModelValue, View, expand, regroup, split
+from xg_torch.importing.recognize import positions, put_together
+from xg_torch.importing.views import (
+    Axis,
+    Factor,
+    ModelValue,
+    Size,
+    View,
+    divides,
+    expand,
+    regroup,
+    split,
+)
 
 Rule = Callable[[Lowering, View], View]
 
@@ -352,3 +361,235 @@ RULES: Final[Mapping[str, Rule]] = {
     "select": _select,
     "slice": _slice,
 }
+
+
+# Layout calls on a tensor in any form: of a mask, every part is laid out.
+
+
+ALL_POSITIONS = "it indexes a tensor with other than all positions"
+
+
+def laid_out(lowering: Lowering, name: str) -> Known:
+    """`view`, `transpose`, `expand` … of a tensor or a mask."""
+    rule, formula = RULES[name], lowering.known_of("self")
+    if not isinstance(formula, Mask):
+        return rule(lowering, lowering.view(formula))
+    parts: list[Condition | Fixed] = []
+    for place, part in enumerate(formula.parts):
+        if isinstance(part, Condition):
+            parts.append(Condition(rule(lowering, part.view), part.positive))
+        else:
+            part_name = f"{lowering.call.outputs[0]}.{place}"
+            lowering.fixed.call(part_name, name, {**lowering.call.args, "self": Ref(part.name)})
+            parts.append(Fixed(part_name, lowering.shape_of_output()))
+    return Mask(tuple(parts), formula.negated, formula.form)
+
+
+def indexed(lowering: Lowering) -> Known:
+    """Indexing a mask or integers along every axis with all positions, which is a layout."""
+    formula, indices = lowering.known_of("self"), lowering.argument("indices")
+    assert isinstance(indices, tuple)
+    shape = lowering.shape_of_output()
+    if not isinstance(formula, Mask):
+        return _spread(lowering, lowering.view(formula), indices, shape)
+    parts: list[Condition | Fixed] = []
+    for part in formula.parts:
+        if isinstance(part, Fixed):
+            raise Unspeakable("it indexes a mask of constants")
+        parts.append(Condition(_spread(lowering, part.view, indices, shape), part.positive))
+    return Mask(tuple(parts), formula.negated, formula.form)
+
+
+def _spread(
+    lowering: Lowering, view: View, indices: Sequence[Argument], shape: Sequence[Dim]
+) -> View:
+    """Every axis where the positions that index it run."""
+    if len(indices) != len(view.axes):
+        raise Unspeakable(ALL_POSITIONS)
+    axes: list[Axis] = [() for _ in shape]
+    for axis, index in zip(view.axes, indices, strict=True):
+        spread = None if index is None else positions(lowering, lowering.look(index))
+        if spread is None:
+            raise Unspeakable(ALL_POSITIONS)
+        own = [place for place, each in enumerate(spread.axes) if each == spread.base[0]]
+        counted = lowering.sizes.dim(spread.base[0][0].size)
+        same = counted == view.with_axes([axis]).shape(lowering.sizes)[0]
+        if not own or not same or lowering.producer[spread.value].attrs["start"]:
+            raise Unspeakable(ALL_POSITIONS)
+        axes[own[0] + len(shape) - len(spread.axes)] = axis
+    return view.with_axes(axes)
+
+
+# Tensors put one after the other: `cat` and `stack`.
+
+
+def concatenate(lowering: Lowering) -> View:
+    """`cat`: operands laid out as they are seen."""
+    items = lowering.argument("tensors")
+    assert isinstance(items, tuple)
+    whole = [item for item in items if not _is_empty(lowering, item)]
+    if len(whole) == 1:
+        return lowering.view(lowering.look(whole[0]))
+    known = [lowering.look(item) for item in whole]
+    rank = len(lowering.shape_of_output())
+    axis = place_of(lowering, "dim", rank, 0)
+    if axis == rank - 1 and (turned := put_together(lowering, known, beside=False)):
+        return turned
+    return _put(lowering, [lowering.view(each) for each in known], axis)
+
+
+def stack(lowering: Lowering) -> View:
+    """`stack`: operands one after the other along a new axis."""
+    items = lowering.argument("tensors")
+    assert isinstance(items, tuple)
+    known = [lowering.look(item) for item in items]
+    rank = len(lowering.shape_of_output())
+    axis = place_of(lowering, "dim", rank, 0)
+    if axis == rank - 1 and (turned := put_together(lowering, known, beside=True)):
+        return turned
+    views = [lowering.view(each) for each in known]
+    new = [view.with_axes((*view.axes[:axis], (), *view.axes[axis:])) for view in views]
+    return _put(lowering, new, axis)
+
+
+def _put(lowering: Lowering, views: Sequence[View], axis: int) -> View:
+    length = lowering.shape_of_output()[axis]
+    return View.of(joined(lowering, views, axis, lowering.sizes.make(length)))
+
+
+def joined(lowering: Lowering, views: Sequence[View], axis: int, length: Size | None) -> ModelValue:
+    """The value of views one after the other along an axis, which is so long if no operand says."""
+    values = [lowering.materialize(view).value for view in views]
+    for other in values[1:]:
+        pairs = zip(values[0].axes, other.axes, strict=True)
+        for place, (mine, its) in enumerate(pairs):
+            if place != axis:
+                lowering.sizes.equal(mine, its)
+    axes = list(values[0].axes)
+    place = axis - len(axes)
+    axes[axis] = _tiled(lowering, values, place)
+    if axes[axis] is None:
+        axes[axis] = length
+    value = lowering.emit("C", values, axes, kind=values[0].kind, axis=place)
+    if place == -1:
+        lowering.joined[value] = tuple(views)
+    return value
+
+
+def _is_empty(lowering: Lowering, item: Argument) -> bool:
+    """Whether an operand has an axis of length 0, as a slice of nothing."""
+    return isinstance(item, Ref) and any(dim.constant == 0 for dim in lowering.shape(item.name))
+
+
+def _tiled(lowering: Lowering, parts: Sequence[ModelValue], place: int) -> Size | None:
+    """The axis that the parts were cut from, one behind the other, and keep their places of."""
+    cuts = [_cut_before(lowering, part, place) for part in parts]
+    source: Size | None = None
+    end = ZERO
+    before: list[Size] = []
+    for part, (step, _) in zip(parts, cuts, strict=True):
+        first, _ = cuts[0]
+        if step is None or first is None or step.data[0] is not first.data[0]:
+            return None
+        source, own = step.data[0].axes[place], part.axes[place]
+        if step.attrs["start"] != end or source is None or own is None:
+            return None
+        end = step.attrs["stop"]
+    if source is None or end != lowering.sizes.dim(source):
+        return None
+    for part, (step, turned) in zip(parts, cuts, strict=True):
+        own = part.axes[place]
+        assert step is not None
+        assert own is not None
+        step.attrs["before"] = tuple(before)
+        lowering.sizes.hint(own, "D_r" if turned else "D_p", 3)
+        before.append(own)
+    return source
+
+
+def _cut_before(lowering: Lowering, value: ModelValue, place: int) -> tuple[ModelStep | None, bool]:
+    """The slice of the last axis that a value is, laid out or turned since; whether turned."""
+    step, turned = lowering.producer.get(value), False
+    while step is not None and (step.operator == "RoPE" or _keeps_last(step)):
+        turned = turned or step.operator == "RoPE"
+        step = lowering.producer.get(step.data[0])
+    fits = step is not None and step.operator == "slice" and step.attrs["axis"] == place == -1
+    return (step if fits else None), turned
+
+
+def _keeps_last(step: ModelStep) -> bool:
+    if step.operator != "T":
+        return False
+    arrangement = step.attrs["arrangement"]
+    return arrangement.source[-1] == arrangement.target[-1]
+
+
+# Tensors that a model makes without numbers and writes part by part: `new_empty`, `copy_`.
+
+
+MADE: Final = frozenset({"empty", "new_empty", "empty_like"})
+
+
+def blank(lowering: Lowering, name: str, operands: Sequence[Known]) -> Known | None:
+    """The result of a call on a tensor that is not written yet; None for a call that has none."""
+    if name in MADE:
+        return Blank(lowering.shape_of_output())
+    first = operands[0] if operands else None
+    if name == "slice" and isinstance(first, Blank):
+        return _part(lowering, first)
+    if name == "copy_":
+        return _write(lowering, first)
+    return None
+
+
+def _part(lowering: Lowering, whole: Blank) -> Known:
+    """A stretch of a tensor along one axis."""
+    argument = lowering.argument("self")
+    axis = place_of(lowering, "dim", len(whole.shape), 0)
+    length, taken = whole.shape[axis], lowering.shape_of_output()[axis]
+    if lowering.integer_of("step", 1) != 1 or not isinstance(argument, Ref):
+        raise Unspeakable("it writes every other position of a tensor")
+    if taken == length:
+        return whole
+    return BlankPart(argument.name, axis, start_of(lowering, length), taken)
+
+
+def _write(lowering: Lowering, known: Known | None) -> View:
+    """Write numbers into a tensor; where it has all its parts, they are put together."""
+    if not isinstance(known, Blank | BlankPart):
+        raise Unspeakable("it writes into a tensor that has numbers already")
+    view = expand(lowering.view_of("src"), lowering.shape_of_output(), lowering.sizes)
+    if view.value.kind == "int":
+        raise Unspeakable("it writes integers into a tensor")
+    if isinstance(known, BlankPart):
+        whole = lowering.known[known.name]
+        if not isinstance(whole, Blank) or any(_meet(known, part) for part, _ in whole.written):
+            raise Unspeakable("it writes into a tensor twice")
+        written = (*whole.written, (known, view))
+        lowering.known[known.name] = _whole(lowering, Blank(whole.shape, written))
+    return view
+
+
+def _meet(one: BlankPart, other: BlankPart) -> bool:
+    """Whether two stretches are not certain to be apart."""
+    gaps = (one.start - other.start - other.length, other.start - one.start - one.length)
+    return one.axis != other.axis or all(
+        (gap.constant or 0) < 0 or None is gap.constant for gap in gaps
+    )
+
+
+def _whole(lowering: Lowering, blank: Blank) -> Known:
+    """A tensor as what its parts are together, if they are all there and side by side."""
+    axis, end = blank.written[0][0].axis, ZERO
+    waiting = list(blank.written)
+    views: list[View] = []
+    while waiting:
+        found = next((each for each in waiting if each[0].start == end), None)
+        if found is None:
+            return blank
+        waiting.remove(found)
+        views.append(found[1])
+        end = end + found[0].length
+    if end != blank.shape[axis]:
+        return blank
+    return View.of(joined(lowering, views, axis, lowering.sizes.make(end)))

@@ -6,11 +6,9 @@ from collections.abc import Callable
 
 from xg_torch.importing.errors import Unspeakable
 from xg_torch.importing.exported import Ref, reads
-from xg_torch.importing.formula import combine
-from xg_torch.importing.known import Formula, FormulaPart, Known, Lost, Operand
-from xg_torch.importing.lowering import Lowering
-from xg_torch.importing.masking import show
-from xg_torch.importing.rules_elementwise import plain
+from xg_torch.importing.fixed import Formula, FormulaPart, Known, Lost, Operand
+from xg_torch.importing.lowering import Lowering, combine
+from xg_torch.importing.rules_elementwise import plain, show
 from xg_torch.importing.rules_layout import place_of
 from xg_torch.importing.views import Axis, Factor, ModelValue, View, align
 

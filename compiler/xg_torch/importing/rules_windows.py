@@ -12,13 +12,65 @@ from typing import Any, Final
 from xg.ir.dim import ONE, number
 from xg_torch.importing.diagram import Weight
 from xg_torch.importing.errors import Unspeakable
+from xg_torch.importing.exported import Ref
 from xg_torch.importing.lowering import Lowering
-from xg_torch.importing.rules_patches import in_patches
+from xg_torch.importing.rules_product import project
 from xg_torch.importing.rules_reduce import reduced
-from xg_torch.importing.sizes import Size, divides
-from xg_torch.importing.views import Axis, Factor, ModelValue, View, length
+from xg_torch.importing.views import Axis, Factor, ModelValue, Size, View, divides, length, split
 
-PLACES: Final = {1: "S", 2: "HW"}  # names of the axes that windows are along
+# Convolutions whose windows do not overlap: patches laid out by R, and a product.
+
+
+PLACES: Final = "HW"  # names of the axes of a picture
+
+
+def in_patches(lowering: Lowering, view: View, stored: Weight, kernel: Sequence[int]) -> View:
+    """``x -> R : [B, h, w, (c, p, q)] -> •<=W``, where each window begins where the last one ends.
+
+    The kernel [d, c, p, q] becomes a matrix [c p q, d].
+    """
+    view, outer, inner = _windows(lowering, view, kernel)
+    channels = view.axes[1]
+    if len(channels) == 1 and len(kernel) > 1:
+        lowering.sizes.hint(channels[0].size, "C_in", 3)
+    patches = view.with_axes(
+        (view.axes[0], *outer, (*channels, *(factor for axis in inner for factor in axis)))
+    )
+    matrix = lowering.weight(Weight(stored.source, transposed=True, flat=True))
+    product = project(lowering, patches, matrix, lowering.argument("bias"))
+    first, *places, last = product.axes
+    return product.with_axes((first, last, *places))
+
+
+def _windows(
+    lowering: Lowering, view: View, kernel: Sequence[int]
+) -> tuple[View, list[Axis], list[Axis]]:
+    """A view whose places are taken apart: which window, and where in it."""
+    for place, size in enumerate(kernel, 2):
+        axis = view.axes[place]
+        if size == 1 or not axis:
+            continue
+        if len(axis) != 1 or axis[0] in view.repeats:
+            view = View.of(lowering.materialize(view).value)
+            axis = view.axes[place]
+        length = lowering.sizes.dim(axis[0].size)
+        if not divides(number(size), length):
+            raise Unspeakable(f"its windows of {size} do not cover an axis of {length}")
+        if length != number(size):
+            if not lowering.sizes.is_part(axis[0].size):  # else it follows from what it is part of
+                lowering.sizes.hint(axis[0].size, PLACES[place - 2 : place - 1] or "S", 4)
+            view = split(view, axis[0], length / size, lowering.sizes)
+            lowering.sizes.hint(view.axes[place][-1].size, "P", 3)
+    outer: list[Axis] = []
+    inner: list[Axis] = []
+    for axis, size in zip(view.axes[2:], kernel, strict=True):
+        whole = size == 1
+        outer.append(axis if whole else axis[:-1])
+        inner.append(() if whole else axis[-1:])
+    return view, outer, inner
+
+
+WINDOW_PLACES: Final = {1: "S", 2: "HW"}  # names of the axes that windows are along
 
 
 def convolution(lowering: Lowering) -> View:
@@ -42,9 +94,9 @@ def convolution(lowering: Lowering) -> View:
     if beside and whole and len(view.axes) == count + 2:
         fits = all(divides(number(k), n) for k, n in zip(widths, lengths, strict=True))
         free = any(n.constant is None for n in lengths)
-        if fits or free or count > len(PLACES):
+        if fits or free or count > len(WINDOW_PLACES):
             return in_patches(lowering, view, stored, widths)
-    if count not in PLACES:
+    if count not in WINDOW_PLACES:
         raise Unspeakable("it is a convolution along three axes, which has no operator")
     words = {
         "stride": _one(lowering, stride, 1),
@@ -118,7 +170,7 @@ def _emit(
 
 def hint_places(lowering: Lowering, places: Sequence[Axis]) -> None:
     """Name the axes that windows are along, but for those that follow from a patch's."""
-    for axis, word in zip(places, PLACES[len(places)], strict=True):
+    for axis, word in zip(places, WINDOW_PLACES[len(places)], strict=True):
         if len(axis) == 1 and not lowering.sizes.is_part(axis[0].size):
             lowering.sizes.hint(axis[0].size, word, 4)
 
@@ -185,7 +237,7 @@ def upsample(lowering: Lowering) -> View:
         for old, new in zip(before, after, strict=True)
     }
     k = next(iter(times))
-    if len(times) > 1 or k is None or count not in PLACES:
+    if len(times) > 1 or k is None or count not in WINDOW_PLACES:
         raise Unspeakable("it does not repeat each position as often along each axis")
     hint_places(lowering, places)
     value = lowering.lay_out(view, (*front, *places, channels))
@@ -225,3 +277,48 @@ def _one(lowering: Lowering, numbers: Sequence[int], default: int) -> str:
             f"its numbers differ between axes ({numbers}), and {name} has one of each"
         )
     return "" if numbers[0] == default else str(numbers[0])
+
+
+# Batch normalization by running statistics: of a model in evaluation.
+
+
+OWN: Final = ("weight", "bias", "running_mean", "running_var")
+
+
+def batch_norm(lowering: Lowering) -> View:
+    """``BN(γ, β, μ, v)`` over all axes but the channels, which torch has second."""
+    if lowering.argument("training", False):
+        raise Unspeakable(
+            "it is in training, where its running statistics change as it runs",
+            "export the model in evaluation, model.eval(): the diagram's BN has both",
+        )
+    view = lowering.view_of("input")
+    front, channels, places = view.axes[:1], view.axes[1], view.axes[2:]
+    if len(places) in (1, 2):
+        hint_places(lowering, places)
+    value = lowering.lay_out(view, (*front, *places, channels))
+    given = {name: _parameter(lowering, name) for name in OWN}
+    own = {name: each for name, each in given.items() if each is not None}
+    if len(own) < len(OWN) and "weight" in own:
+        raise Unspeakable("it has no bias, or no running statistics")
+    for each in own.values():
+        lowering.sizes.equal(value.axes[-1], each.axes[0])
+    eps = lowering.number_of("eps", 1e-5)
+    momentum = lowering.number_of("momentum", 0.1)
+    made = lowering.emit(
+        "BN", (value,), value.axes, own=list(own.values()), eps=eps, momentum=momentum
+    )
+    base = (*front, *places, channels)
+    return View(made, base, view.axes)
+
+
+def _parameter(lowering: Lowering, name: str) -> ModelValue | None:
+    """An own tensor: a parameter, or a buffer, which becomes a frozen one."""
+    argument = lowering.argument(name)
+    if argument is None:
+        return None
+    held = {each.name: each for each in lowering.exported.entries if each.kind != "user"}
+    entry = held.get(argument.name) if isinstance(argument, Ref) else None
+    if entry is None:
+        raise Unspeakable(f"its {name} is no tensor of the model")
+    return lowering.weight(Weight(entry.target, frozen=name.startswith("running")))

@@ -12,12 +12,11 @@ from xg.diagnostics.source import Source
 from xg.ops import table
 from xg.syntax.format import format
 from xg_torch.importing.block_text import BlockText, File
-from xg_torch.importing.blocks import CallRun, ModelBlocks, ModuleInstance
+from xg_torch.importing.blocks import CallRun, ModelBlocks, ModuleInstance, OpenSizes
 from xg_torch.importing.diagram import Model, ModelStep, Weight, WrittenOperator
 from xg_torch.importing.dims import name_sizes
-from xg_torch.importing.formula import spell
+from xg_torch.importing.lowering import spell
 from xg_torch.importing.names import TakenNames, identifier
-from xg_torch.importing.open_sizes import OpenSizes
 
 SHARES: Final = re.compile(r"x ?/ ?\(?sum\[D\]\(x\)( \+ [-.\de]+\))?( ?\* ?[.\de]+)?")
 
