@@ -54,7 +54,10 @@ IMPORTED = (
 )
 # And all modules of these packages but those of JAX, which is not to be forked, and the one that
 # `python -m` runs, which warns where it is imported already.
-WHOLE = ("xg.cli", "xg.codegen", "xg.figures", "xg.frontend", "xg.ops", "xg.verify", "xg_runtime")
+WHOLE = (
+    *("xg.cli", "xg.codegen", "xg.figures", "xg.frontend", "xg.ops", "xg.verify", "xg_runtime"),
+    *("xg_editor", "xg_generate", "xg_kernels", "xg_pages", "xg_torch", "xg_train"),
+)
 RENDEZVOUS = "torch.distributed.elastic.rendezvous.dynamic_rendezvous"
 # `CLIENT SOCKET WORD...` is `python WORD...`; it imports little, since it starts for every command.
 CLIENT = """\

@@ -24,7 +24,7 @@ def show(options: Namespace, console: Console) -> int:
 
 
 def _refusal(options: Namespace) -> str | None:
-    """What a page cannot show."""
+    """Name the option that a page has no place for."""
     if options.kernels:
         code = " or ".join(backends())
         return f"--kernels changes the code and its graph: --as ir, {code}"

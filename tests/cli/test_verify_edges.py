@@ -1,4 +1,4 @@
-"""`xg verify` at the edges: what it says, and that each kind of mistake there is found."""
+"""`xg verify` at the edges: what it says, and that each kind of error there is found."""
 
 import json
 from collections.abc import Callable

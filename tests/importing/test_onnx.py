@@ -1,7 +1,6 @@
 """Models that torch exports to ONNX: onnxruntime, torch and the diagram compute the same."""
 
-# pyright: reportUnknownMemberType=false, reportUnknownVariableType=false,
-# reportUnknownArgumentType=false
+# pyright: reportUnknownMemberType=false, reportUnknownVariableType=false, reportUnknownArgumentType=false
 
 from __future__ import annotations
 

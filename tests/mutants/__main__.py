@@ -249,7 +249,7 @@ def equivalents() -> dict[str, str]:
 
 
 def is_known(mutant: Mutant, known: Collection[str]) -> bool:
-    """Tell whether a mutant is listed as equivalent; ` #2` names one of those written alike."""
+    """Tell whether a mutant is listed as equivalent; ` #2` names one of the same text."""
     return str(mutant) in known or f"{mutant} #{mutant.number}" in known
 
 

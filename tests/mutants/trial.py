@@ -214,7 +214,7 @@ def watch_texts(watch: Watch) -> None:
     source = writer.source
 
     def watched(support: object, function: str) -> str:
-        for path in support.__dict__["_paths"]:
+        for path in support.__dict__["paths"]:
             watch.mark(Path(path).relative_to(ROOT).as_posix(), function)
         return source(support, function)
 
@@ -227,7 +227,7 @@ def copied_texts() -> set[Path]:
     every: list[Any] = gc.get_objects()
     writers = [each for each in every if type(each).__name__ == "SupportFile"]
     gc.freeze()
-    return {path for each in writers for path in each._paths}
+    return {path for each in writers for path in each.paths}
 
 
 def _spread(items: Sequence[pytest.Item]) -> list[pytest.Item]:

@@ -35,7 +35,7 @@ def with_gates(
     h = activated(g, form)
     h *= p.reshape(-1, 1)
     y = sums_of_choices(h, w_out, choices, k)
-    return y.reshape(x.shape), g.reshape(*e.shape, -1)
+    return y.reshape(x.shape), g.reshape(*e.shape, g.shape[-1])
 
 
 def gated_experts(
@@ -64,7 +64,7 @@ def with_both(
     h *= u
     h *= p.reshape(-1, 1)
     y = sums_of_choices(h, w_out, choices, k)
-    return y.reshape(x.shape), g.reshape(*e.shape, -1), u.reshape(*e.shape, -1)
+    return y.reshape(x.shape), g.reshape(*e.shape, g.shape[-1]), u.reshape(*e.shape, u.shape[-1])
 
 
 def d_experts(

@@ -39,12 +39,12 @@ def with_gates(
         chosen = ids[0].tolist()
         g = times_each(rows, w_in, chosen)
         y = times_each(activated(g, form) * p.reshape(-1, 1), w_out, chosen).sum(dim=0)
-        return y.reshape(x.shape), g.reshape(*e.shape, -1)
+        return y.reshape(x.shape), g.reshape(*e.shape, g.shape[-1])
     by = sorted_by_expert(ids, w_in.shape[0])
     g = times_chosen(rows_of_choices(rows, ids, by), w_in, ids, by)
     h = activated(g, form) * in_order(p.reshape(*ids.shape, 1), by)
     y = sum_of_choices(times_own(h, w_out, ids, by), ids, by)
-    return y.reshape(x.shape), in_place(g, ids, by).reshape(*e.shape, -1)
+    return y.reshape(x.shape), in_place(g, ids, by).reshape(*e.shape, g.shape[-1])
 
 
 def gated_experts(
@@ -71,14 +71,19 @@ def with_both(
         g, u = times_each(rows, w_in, chosen), times_each(rows, w_up, chosen)
         h = activated(g, form).mul_(u) * p.reshape(-1, 1)
         y = times_each(h, w_out, chosen).sum(dim=0)
-        return y.reshape(x.shape), g.reshape(*e.shape, -1), u.reshape(*e.shape, -1)
+        return (
+            y.reshape(x.shape),
+            g.reshape(*e.shape, g.shape[-1]),
+            u.reshape(*e.shape, u.shape[-1]),
+        )
     by = sorted_by_expert(ids, w_in.shape[0])
     rows = rows_of_choices(rows, ids, by)
     g, u = times_chosen(rows, w_in, ids, by), times_chosen(rows, w_up, ids, by)
     h = activated(g, form).mul_(u) * in_order(p.reshape(*ids.shape, 1), by)
     y = sum_of_choices(times_own(h, w_out, ids, by), ids, by)
     g, u = in_place(g, ids, by), in_place(u, ids, by)
-    return y.reshape(x.shape), g.reshape(*e.shape, -1), u.reshape(*e.shape, -1)
+    gates = (*e.shape, g.shape[-1])
+    return y.reshape(x.shape), g.reshape(gates), u.reshape(gates)
 
 
 def d_experts(
@@ -90,7 +95,7 @@ def d_experts(
     rows = rows_of_choices(x.reshape(-1, x.shape[-1]), ids, by)
     dy = rows_of_choices(dy.reshape(-1, dy.shape[-1]), ids, by)
     shares = in_order(p.reshape(*ids.shape, 1), by)
-    g = in_order(g.reshape(*ids.shape, -1), by)
+    g = in_order(g.reshape(*ids.shape, g.shape[-1]), by)
     h = activated(g, form)
     dh = times_chosen(dy, w_out.mT, ids, by)
     dp = in_place((dh * h).sum(dim=-1, keepdim=True), ids, by).reshape(p.shape)
@@ -118,7 +123,10 @@ def d_gated_experts(
     rows = rows_of_choices(x.reshape(-1, x.shape[-1]), ids, by)
     dy = rows_of_choices(dy.reshape(-1, dy.shape[-1]), ids, by)
     shares = in_order(p.reshape(*ids.shape, 1), by)
-    g, u = in_order(g.reshape(*ids.shape, -1), by), in_order(u.reshape(*ids.shape, -1), by)
+    g, u = (
+        in_order(g.reshape(*ids.shape, g.shape[-1]), by),
+        in_order(u.reshape(*ids.shape, u.shape[-1]), by),
+    )
     a = activated(g, form)
     h = a * u
     dh = times_chosen(dy, w_out.mT, ids, by)
@@ -165,7 +173,7 @@ def in_place(each: Array, ids: Array, by: tuple[Array, list[int]] | None) -> Arr
         return each
     placed = torch.empty_like(each)
     placed[by[0]] = each
-    return placed.reshape(*ids.shape, -1)
+    return placed.reshape(*ids.shape, each.shape[-1])
 
 
 def sum_of_choices(given: Array, ids: Array, by: tuple[Array, list[int]] | None) -> Array:

@@ -123,8 +123,7 @@ def unrounded(number: float, tolerance: float = ROUNDED) -> float:
     return short
 
 
-# pyright: reportUnknownMemberType=false, reportUnknownVariableType=false,
-# reportUnknownArgumentType=false
+# pyright: reportUnknownMemberType=false, reportUnknownVariableType=false, reportUnknownArgumentType=false
 
 
 OLDEST: Final = 13  # the operator set from which axes and softmax mean what they mean today

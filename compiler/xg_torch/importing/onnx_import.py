@@ -35,8 +35,7 @@ from xg_torch.importing.proof import NotReplayed
 # An ONNX model as a module of torch, so that it is traced and read as every other model is.
 
 
-# pyright: reportUnknownMemberType=false, reportUnknownVariableType=false,
-# reportUnknownArgumentType=false
+# pyright: reportUnknownMemberType=false, reportUnknownVariableType=false, reportUnknownArgumentType=false
 
 
 DTYPES: Final = ("float32", "float64", "int32", "int64", "bool")
@@ -164,8 +163,7 @@ def _tried(node: OnnxNode, values: Mapping[str, Array], name: str) -> Value | No
     return array if known else torch.from_numpy(np.array(array))
 
 
-# pyright: reportUnknownMemberType=false, reportUnknownVariableType=false,
-# reportUnknownArgumentType=false
+# pyright: reportUnknownMemberType=false, reportUnknownVariableType=false, reportUnknownArgumentType=false
 
 
 SHORTEST: Final = 4  # of free axes in the example; 0 and 1 are special to torch
@@ -179,8 +177,6 @@ def import_onnx(path: Path, name: str | None = None) -> Imported:
 
 def import_model(model: OnnxModel, file: str, name: str | None = None) -> Imported:
     """A model that was read; raises DiagnosticError with all that is in the way."""
-    from xg_torch.importing.onnx_import import OnnxModule, refused_nodes
-
     if not model.nodes:
         raise refusal(file, "it computes nothing")
     run, example = _reference(model), _example(model)

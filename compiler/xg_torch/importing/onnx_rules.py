@@ -22,8 +22,7 @@ if TYPE_CHECKING:
 # One call of an ONNX operator: its operands as tensors of torch, or as numbers that are known.
 
 
-# pyright: reportUnknownMemberType=false, reportUnknownVariableType=false,
-# reportUnknownArgumentType=false
+# pyright: reportUnknownMemberType=false, reportUnknownVariableType=false, reportUnknownArgumentType=false
 
 
 # Sizes and constants are NumPy's, of objects where a size is free; everything else is a tensor.
@@ -127,8 +126,7 @@ def _is_symbol(value: object) -> bool:
 # Layouts, sizes and positions of ONNX in torch; what depends on sizes alone is computed here.
 
 
-# pyright: reportUnknownMemberType=false, reportUnknownVariableType=false,
-# reportUnknownArgumentType=false
+# pyright: reportUnknownMemberType=false, reportUnknownVariableType=false, reportUnknownArgumentType=false
 
 
 Result = Any  # a tensor, an array of what is known, or a tuple of them
@@ -308,8 +306,7 @@ RULES: Final[Mapping[str, Callable[[OnnxCall], Result]]] = {
 # Windows of ONNX in torch: convolution, pooling, and repeated positions.
 
 
-# pyright: reportUnknownMemberType=false, reportUnknownVariableType=false,
-# reportUnknownArgumentType=false
+# pyright: reportUnknownMemberType=false, reportUnknownVariableType=false, reportUnknownArgumentType=false
 
 
 def _padding(call: OnnxCall, count: int) -> list[int]:
@@ -396,8 +393,7 @@ def resize(call: OnnxCall) -> Any:  # noqa: ANN401 - a tensor
     return F.interpolate(x, scale_factor=[float(each) for each in times[2:]], mode="nearest")
 
 
-# pyright: reportUnknownMemberType=false, reportUnknownVariableType=false,
-# reportUnknownArgumentType=false, reportUnknownLambdaType=false
+# pyright: reportUnknownMemberType=false, reportUnknownVariableType=false, reportUnknownArgumentType=false, reportUnknownLambdaType=false
 
 
 RuleResult = Any  # a tensor, an array of what is known, or a tuple of them

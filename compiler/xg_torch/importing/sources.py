@@ -10,8 +10,7 @@ from typing import Any, cast
 
 from xg.diagnostics.diagnostic import DiagnosticError
 from xg_runtime import files
-from xg_torch.importing import Imported, import_archive
-from xg_torch.importing import model as trace
+from xg_torch.importing import Imported, import_archive, trace
 from xg_torch.importing.errors import NotLoaded
 from xg_torch.importing.model import import_folder
 from xg_torch.importing.onnx_import import import_onnx

@@ -20,7 +20,6 @@ from numpy.typing import NDArray
 from ops.sample import SIZES
 from tier import THOROUGH
 
-from xg import codegen
 from xg.codegen.backend import backends
 from xg.codegen.emit.kernel import Kernels
 
@@ -43,7 +42,7 @@ TABLES = {
 
 def functions(backend: str, kernels: Kernels) -> dict[str, Any]:
     """Everything that the files of its kernels define."""
-    folder = f"{codegen.__name__}.{backend}"
+    folder = f"xg_kernels.{backend}"
     files = [vars(import_module(f"{folder}.{path.stem}")) for path in kernels.paths]
     return {name: value for file in files for name, value in file.items()}
 

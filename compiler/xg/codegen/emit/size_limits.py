@@ -37,11 +37,20 @@ def limit_lines(
         smaller, larger = (scope.size(dim).text for dim in pair)
         if limit.smaller == ONE:
             yield f"if {larger} < 1:"
-            yield f'    raise ValueError(f"{_said(larger)}: {limit.why}")'
+            yield from _refusal(f"{_said(larger)}: {limit.why}")
             continue
         yield f"if {smaller} > {larger}:"
         yield f'    excess = f"{_said(smaller)} is more than {_said(larger)}"'
         yield f'    raise ValueError(f"{{excess}}: {limit.why}")'
+
+
+def _refusal(text: str) -> Iterator[str]:
+    """The error, in three lines if one is too short; `forward` indents it once."""
+    line = f'    raise ValueError(f"{text}")'
+    if len(line) + 4 <= 88:
+        yield line
+    else:
+        yield from ("    raise ValueError(", f'        f"{text}"', "    )")
 
 
 def _said(size: str) -> str:

@@ -37,7 +37,7 @@ def integers(ids: Array, name: str, below: int | None, *left_out: int) -> Array:
 
 def erf(x: Array) -> Array:
     """Gauss error function to double precision (W. J. Cody, 1969)."""
-    y = np.abs(x, dtype=np.result_type(x, np.float32))  # float16 ends below these numbers
+    y = np.abs(x, dtype=np.result_type(x, np.float32))  # float16 is too narrow
     small, middle = _erf_small(np.minimum(y, 0.5)), _erfc_middle(np.clip(y, 0.5, 4.0))
     large = _erfc_large(np.maximum(y, 4.0))
     positive = np.where(y <= 0.5, y * small, 1.0 - np.where(y <= 4.0, middle, large))

@@ -18,10 +18,14 @@ from xg_runtime.module import Array, Arrays
 
 @dataclass(frozen=True)
 class AutogradModel:
-    """The `Model` of a module as both passes on arrays; `sizes` are those that it may be given."""
+    """The `Model` of a module as both passes on arrays.
+
+    `sizes` are those that it may be given, `frozen` the inputs of which no gradient is taken.
+    """
 
     module: ModuleType
     sizes: Mapping[str, int]
+    frozen: frozenset[str]
 
     def forward(
         self, params: Arrays, inputs: Arrays, *, seed: int | None = None
@@ -41,7 +45,8 @@ class AutogradModel:
     ) -> tuple[Arrays, Arrays]:
         wanted = inspect.signature(self.module.init).parameters
         sizes = {name: n for name, n in self.sizes.items() if name in wanted}
-        return model_gradients(self.module, sizes, params, inputs, cotangents, seed)
+        outputs, gradients = model_gradients(self.module, sizes, params, inputs, cotangents, seed)
+        return outputs, {n: each for n, each in gradients.items() if n not in self.frozen}
 
 
 def model_gradients(

@@ -28,7 +28,10 @@ class Form:
         """Both passes on the arrays of a point, computed in its type of floats."""
         if self.autograd:
             model = named("xg.verify.edges.autograd_model:AutogradModel")
-            return cast(Passes, model(self.module, point.program.all_numbers))
+            graphs = point.program
+            inputs = graphs.main.inputs
+            frozen = frozenset(str(value.name) for value in inputs if value.frozen)
+            return cast(Passes, model(self.module, graphs.all_numbers, frozen))
         if point.dtype not in self._typed:  # one object for all points: JAX compiles for each again
             passes = cast(Passes, self.backend.on_arrays(self.module, point.dtype))
             self._typed[point.dtype] = passes

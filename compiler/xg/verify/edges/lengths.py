@@ -50,7 +50,7 @@ def refusal(program: Program) -> str | None:
 
 
 def _of_nothing(program: Program, graph: Graph, symbols: Mapping[str, Dim]) -> str | None:
-    """What a graph asks of an axis without positions, though nothing has an answer."""
+    """Name an operator that needs a position of an empty axis."""
     numbers = program.all_numbers
 
     def length(dim: Dim) -> int:

@@ -246,16 +246,15 @@ class Point:
             bound = CLOSE * (np.abs(wanted) + 1 + scale)  # a saturated softmax leaves rounding
         else:
             held = "float32" if self.dtype == "bfloat16" else self.dtype  # NumPy has no bfloat16
-            if wanted.dtype.kind == "f" and found.dtype.name != held:
+            kept = (held, "float32") if name in self.expected.outputs else (held,)  # as losses are
+            if wanted.dtype.kind == "f" and found.dtype.name not in kept:
                 return Mismatch(name, f"is {found.dtype.name}, not {held}")
             part = HALVES[self.dtype] * (largest(wanted) + scale)  # what cancels leaves rounding
             bound = np.full(wanted.shape, ROUNDINGS * part + SPREADS * self._spread_of(name))
         right = (found == wanted) | ~np.isfinite(wanted)
         with np.errstate(all="ignore"):
             right |= np.abs(found.astype(np.float64) - wanted) <= bound
-        if (
-            name in self.expected.outputs
-        ):  # infinities are values; a gradient has none to be held to
+        if name in self.expected.outputs:  # infinities are values here
             right &= (found == wanted) | np.isfinite(wanted) | np.isnan(wanted)
         if right.all():
             return None
