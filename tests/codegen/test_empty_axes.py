@@ -73,7 +73,9 @@ REFUSED = re.compile(r" = 0: |is more than .*: |: it is at least 1")
 
 
 # NumPy warns of a mean of nothing, and gives the NaN that torch gives.
-@pytest.mark.filterwarnings("ignore:Mean of empty slice", "ignore:invalid value encountered")
+@pytest.mark.filterwarnings(
+    "ignore:Mean of empty slice", "ignore:invalid value", "ignore:divide by zero"
+)
 @pytest.mark.parametrize("text", [text for text, _ in USES], ids=[use for _, use in USES])
 def test_an_operator_agrees_with_torch_or_names_the_empty_axis(text: str) -> None:
     """Each axis of its operands in turn."""

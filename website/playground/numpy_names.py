@@ -33,7 +33,7 @@ def in_place_of_numpy() -> Generator[None]:
 
 def _numpy() -> ModuleType:
     numpy: Any = ModuleType("numpy")
-    numpy.float64 = float
+    numpy.float64, numpy.floating = float, list
     numpy.isfinite = math.isfinite
     numpy.dtype = lambda kind: SimpleNamespace(type=kind)  # pyright: ignore[reportUnknownLambdaType]
     numpy.zeros = lambda shape: SimpleNamespace(shape=shape, dtype=numpy.dtype(float))  # pyright: ignore[reportUnknownLambdaType]
