@@ -222,8 +222,9 @@ class Interpreter:
                 record.values[value] = inputs[number - len(call.outputs)]
             else:
                 parts = [rounds[position][number] for position in sorted(rounds)]
-                empty = self._zeros(record.graph.types[value], record)
-                record.values[value] = np.stack(parts, axis) if parts else empty
+                type_ = record.graph.types[value]
+                stacked = np.stack(parts, axis) if parts else self._zeros(type_, record)
+                record.values[value] = stacked
 
     def _zeros(self, type_: TensorType, record: Record) -> Array:
         context = self._context(record, "")
