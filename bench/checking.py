@@ -10,8 +10,7 @@ from pathlib import Path
 from bench.pairs import Action, Ratio, compare
 from bench.programs import blocks, calls, chain
 from xg.diagnostics.source import Source
-from xg.frontend.check_memory import CheckMemory
-from xg.frontend.choices import checked
+from xg.frontend.choices import CheckMemory, checked
 from xg.frontend.project import read_edited
 
 MODEL = Path("diagrams/models/transformer.xg")

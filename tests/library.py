@@ -10,7 +10,7 @@ from typing import Final
 from xg import ops
 from xg.frontend.project import read_project
 from xg.syntax import ast
-from xg.syntax.tree import walk
+from xg.syntax.ast import walk
 
 LIBRARY: Final = Path(__file__).parents[1] / "diagrams"
 # Together they have every operator and construct of the library: `test_tier` counts.

@@ -22,7 +22,7 @@ FAMILY = (ROOT / "compiler/xg/codegen", ROOT / "compiler/xg_kernels")
 
 # Syntax trees and what is made of them have the same names, and so has what each backend writes
 # into its modules. The program that people hold has the one that passes work on.
-TREES = ("compiler/xg/syntax/ast.py", "compiler/xg/syntax/terms.py")
+TREES = ("compiler/xg/syntax/ast.py", "compiler/xg/syntax/ast.py")
 WRITTEN = "support.py"
 OF_TWO_ROOMS = {"Program"}
 

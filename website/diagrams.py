@@ -14,8 +14,8 @@ from xg.cli import main
 from xg.cli.outputs import Wanted, outputs_of
 from xg.diagnostics.slug import stems
 from xg.driver import BACKENDS, Program, compile_project
-from xg.frontend.blocks import uncalled
 from xg.frontend.project import Project, read_project
+from xg.frontend.typed import uncalled
 
 PICTURES = ("forward", "backward", "overview")
 

@@ -26,10 +26,9 @@ from xg.cli.arguments import add_choice, settings_of
 from xg.diagnostics.diagnostic import DiagnosticError
 from xg.diagnostics.lazy_dataclass import dataclass, field
 from xg.driver import HEIGHT, Program, compile_project
-from xg.frontend.blocks import concerning, uncalled
 from xg.frontend.choices import check_choices
 from xg.frontend.project import Project, parse_project
-from xg.frontend.typed import Settings
+from xg.frontend.typed import Settings, concerning, uncalled
 from xg_pages.explorer import explore
 from xg_runtime.errors import InputError
 

@@ -16,8 +16,8 @@ from website.playground.runtime import runtime
 from website.playground.snapshot import snapshot
 
 from xg.cli import main
-from xg.frontend.blocks import uncalled
 from xg.frontend.project import read_project
+from xg.frontend.typed import uncalled
 
 DIAGRAMS = Path(__file__).parents[2] / "diagrams"
 VIEWS = ("forward", "backward", "overview", "explorer", "numpy")

@@ -17,7 +17,7 @@ import pytest
 from tier import THOROUGH
 
 from xg.diagnostics.gc_pause import resting_collector
-from xg.frontend.check_memory import CheckMemory
+from xg.frontend.choices import CheckMemory
 from xg.frontend.project import KnownFiles
 from xg_editor.server.analysis import analyse, read_text
 

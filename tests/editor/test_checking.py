@@ -7,7 +7,7 @@ import asyncio
 import pytest
 from lsprotocol import types
 
-from xg.frontend.check_memory import CheckMemory
+from xg.frontend.choices import CheckMemory
 from xg_editor.server import session as module
 from xg_editor.server.analysis import ReadText, analyse
 from xg_editor.server.session import Session

@@ -15,9 +15,9 @@ from editors.textmate import PATTERNS, SCOPES, grammar, written
 from xg.diagnostics.source import Source
 from xg.frontend.project.lookup import library_files
 from xg.syntax import ast
+from xg.syntax.ast import walk
 from xg.syntax.parse import parse
 from xg.syntax.tokens import tokenize
-from xg.syntax.tree import walk
 from xg_grammar import literals, patterns
 
 ROOT = Path(__file__).parents[2]

@@ -17,10 +17,9 @@ from tree_sitter import Language, Node, Parser, Query, QueryCursor, Tree
 
 from xg.diagnostics.source import Source
 from xg.syntax import ast
-from xg.syntax.line_ends import GOES_ON_BEFORE
+from xg.syntax.ast import walk
 from xg.syntax.parse import parse
-from xg.syntax.tokens import tokenize
-from xg.syntax.tree import walk
+from xg.syntax.tokens import GOES_ON_BEFORE, tokenize
 from xg_grammar import literals
 from xg_grammar.pygments_lexer import XgLexer
 

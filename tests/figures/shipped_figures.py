@@ -13,8 +13,8 @@ from xg.cli.outputs import OF_NOTHING
 from xg.diagnostics.diagnostic import DiagnosticError
 from xg.driver import Program, compile_project
 from xg.figures.model.figure import Figure
-from xg.frontend.blocks import concerning
 from xg.frontend.project import Project, read_project
+from xg.frontend.typed import concerning
 
 LIBRARY: Final = Path(__file__).parents[2] / "diagrams"
 DIAGRAMS: Final = sorted(LIBRARY.rglob("*.xg"))

@@ -12,8 +12,7 @@ from tier import THOROUGH
 
 from xg.diagnostics.diagnostic import Diagnostic
 from xg.diagnostics.source import Source
-from xg.frontend.check_memory import CheckMemory
-from xg.frontend.choices import Checked, checked
+from xg.frontend.choices import Checked, CheckMemory, checked
 from xg.frontend.project import Project, read_edited
 from xg.ir.graph import Graph
 from xg.passes.shard.added_steps import AddedSteps

@@ -10,10 +10,9 @@ from program_files import PROGRAMS
 
 import xg
 from xg.diagnostics.diagnostic import DiagnosticError
-from xg.frontend.blocks import concerning, uncalled
 from xg.frontend.choices import check_choices, checked, choices_to_meet
 from xg.frontend.project import parse_project, read_project
-from xg.frontend.typed import Settings, type_project
+from xg.frontend.typed import Settings, concerning, type_project, uncalled
 
 ROOT = Path(__file__).parents[2]
 MODEL = read_project(ROOT / "diagrams" / "models" / "transformer.xg")

@@ -11,8 +11,7 @@ from tier import THOROUGH
 from xg.diagnostics import limits
 from xg.diagnostics.diagnostic import DiagnosticError
 from xg.diagnostics.limits import Limit
-from xg.frontend.check_memory import CheckMemory
-from xg.frontend.choices import check_choices
+from xg.frontend.choices import CheckMemory, check_choices
 from xg.frontend.project import parse_project
 from xg.ir.dim import symbol
 from xg.passes.resolve.units import refuse_cycles

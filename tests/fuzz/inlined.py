@@ -17,8 +17,8 @@ from xg import ops
 from xg.diagnostics.source import Source
 from xg.ir import use
 from xg.syntax import ast
+from xg.syntax.ast import walk
 from xg.syntax.parse import parse
-from xg.syntax.tree import walk
 
 
 class NotInlined(Exception):

@@ -28,9 +28,9 @@ from xg.passes.differentiate import differentiate
 from xg.passes.infer import infer
 from xg.passes.resolve import resolve
 from xg.syntax import ast
+from xg.syntax.ast import walk
 from xg.syntax.format import format
 from xg.syntax.parse import parse
-from xg.syntax.tree import walk
 
 CLOSE = 1e-10
 LIBRARY = "library.xg"

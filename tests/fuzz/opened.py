@@ -11,7 +11,7 @@ from fuzz.sketch import Sketch
 from xg.codegen.backend import default
 from xg.diagnostics.diagnostic import DiagnosticError
 from xg.diagnostics.source import Source
-from xg.frontend.unnumbered import unnumbered
+from xg.frontend.warnings import unnumbered
 from xg.syntax.parse import parse
 
 LEFT_OUT = 0.7  # of the numbers, before those are said again that code needs

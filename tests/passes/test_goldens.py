@@ -26,7 +26,7 @@ from xg.passes.pipelines import (
 )
 from xg.passes.runner import Pass, run
 from xg.syntax import ast
-from xg.syntax.tree import only
+from xg.syntax.ast import only
 from xg_kernels.pipelines import COLLECT, FUSE, FUSED_PASSES, GROUP, HOIST, PREPARE, REUSE, SHARE
 
 FOLDER = Path(__file__).parent

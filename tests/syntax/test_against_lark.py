@@ -14,10 +14,9 @@ from program_files import PROGRAMS, read
 
 from xg.diagnostics.source import Source
 from xg.syntax.build import ModuleBuilder
-from xg.syntax.line_ends import StatementTokens
 from xg.syntax.parse import parse
 from xg.syntax.reader import Reader
-from xg.syntax.tokens import tokenize
+from xg.syntax.tokens import StatementTokens, tokenize
 from xg_grammar import literals, text
 
 FromLark: TypeAlias = Any  # its own types leave the type of texts unknown

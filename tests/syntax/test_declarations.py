@@ -6,7 +6,7 @@ import pytest
 from syntax.parsed import HEAD, block, mistakes, module
 
 from xg.syntax import ast
-from xg.syntax.tree import only
+from xg.syntax.ast import only
 
 
 def test_an_empty_file() -> None:

@@ -7,7 +7,7 @@ from syntax.parsed import expression, mistakes, module
 
 from xg.diagnostics.limits import Nesting
 from xg.syntax import ast
-from xg.syntax.tree import walk
+from xg.syntax.ast import walk
 
 
 def said(tree: ast.Expr) -> str:

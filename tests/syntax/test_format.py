@@ -11,9 +11,8 @@ from program_files import PROGRAMS, read
 
 from xg.diagnostics.source import Source
 from xg.syntax.format import format
-from xg.syntax.line_ends import CLOSES, GOES_ON_AFTER, GOES_ON_BEFORE, OPENS
 from xg.syntax.parse import parse
-from xg.syntax.tokens import tokenize
+from xg.syntax.tokens import CLOSES, GOES_ON_AFTER, GOES_ON_BEFORE, OPENS, tokenize
 
 LAYOUT = Path(__file__).parent / "layout"
 UNTIDY = sorted(LAYOUT.glob("*.xg"))

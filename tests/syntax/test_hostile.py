@@ -11,9 +11,9 @@ from tier import THOROUGH
 from xg.diagnostics.diagnostic import DiagnosticError, render
 from xg.diagnostics.limits import SourceBytes
 from xg.diagnostics.source import Source
-from xg.syntax.foreign import FOREIGN, native
 from xg.syntax.format import format
 from xg.syntax.parse import parse, parse_partly
+from xg.syntax.spelling import FOREIGN, native
 from xg.syntax.tokens import tokenize
 from xg_grammar import literals
 
@@ -123,7 +123,7 @@ def test_the_invisible_characters_are_those_of_unicode() -> None:
     import sys
     import unicodedata
 
-    from xg.syntax.characters import INVISIBLE
+    from xg.syntax.tokens import INVISIBLE
 
     refused = re.compile(f"[{INVISIBLE}]")
     for code in range(sys.maxunicode + 1):

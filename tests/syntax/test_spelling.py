@@ -5,8 +5,7 @@ from __future__ import annotations
 import pytest
 from syntax.parsed import mistakes
 
-from xg.syntax.foreign import FOREIGN, SPELLED_OUT
-from xg.syntax.spelling import GREEK, ascii_name, greek_name
+from xg.syntax.spelling import FOREIGN, GREEK, SPELLED_OUT, ascii_name, greek_name
 from xg_grammar import literals, patterns
 
 

@@ -14,7 +14,7 @@ PARSE = (
 )
 COSTLY = {
     *("numpy", "importlib.resources", "lark.tools", "xg_grammar.build"),
-    *("xg.syntax.recover", "xg.syntax.known_errors"),
+    *("xg.syntax.recovery", "xg.syntax.known_errors"),
 }
 
 
@@ -33,7 +33,7 @@ def test_a_program_without_mistakes() -> None:
 
 
 def test_a_program_with_a_mistake_imports_the_recovery() -> None:
-    assert "xg.syntax.recover" in imported(
+    assert "xg.syntax.recovery" in imported(
         f"try: {PARSE.format(data=b'dim')}\nexcept Exception: ..."
     )
 

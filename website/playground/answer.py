@@ -29,8 +29,7 @@ from xg.driver import Program, compile_project
 from xg.figures import pictures
 from xg.figures.engines.engine import Engine, EngineError
 from xg.figures.layout import run_engine
-from xg.frontend.check_memory import CheckMemory
-from xg.frontend.choices import checked
+from xg.frontend.choices import CheckMemory, checked
 from xg.frontend.choose_plan import plans_of
 from xg.frontend.project import KnownFiles, Project, read_edited, read_project
 from xg.frontend.project.lookup import library_files

@@ -15,9 +15,8 @@ from xg.diagnostics.slug import slug, stems
 from xg.driver import Program, View, compile_project
 from xg.figures import dot, pictures, series
 from xg.figures.model.refusals import NotTurned
-from xg.frontend.blocks import concerning, uncalled
 from xg.frontend.project import Project
-from xg.frontend.typed import Settings
+from xg.frontend.typed import Settings, concerning, uncalled
 from xg.packages import service
 
 if TYPE_CHECKING:

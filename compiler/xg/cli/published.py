@@ -20,9 +20,8 @@ from xg.cli.lacking_sizes import refuse_no_size
 from xg.diagnostics.diagnostic import Diagnostic, DiagnosticError
 from xg.diagnostics.lazy_dataclass import dataclass
 from xg.driver import Program, compile_project
-from xg.frontend.blocks import concerning, settable
 from xg.frontend.project import Project, named_file
-from xg.frontend.typed import Settings, declared_dims, shape_project
+from xg.frontend.typed import Settings, concerning, declared_dims, settable, shape_project
 from xg.ir.graph import Program as Graphs
 from xg.ir.parameters import CallSite, entry, param_specs
 from xg.ir.sizes_from_arrays import carried_sizes, sizes_from_arrays

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from xg.diagnostics.diagnostic import Diagnostic, Fix, Label, ProblemAt
 from xg.diagnostics.source import Span
-from xg.syntax.leave_out import left_out
+from xg.syntax.declarations import left_out
 
 
 class Unused(ProblemAt):

@@ -8,16 +8,25 @@ from dataclasses import field
 
 from xg.diagnostics.diagnostic import Diagnostic, DiagnosticError
 from xg.diagnostics.lazy_dataclass import dataclass, replace
-from xg.frontend.check_padded import check_padded
-from xg.frontend.replaced_blocks import Order, Replacing, Uses
-from xg.frontend.shared_graphs import Checkable, Contents, Numbers, SharedGraphs
+from xg.frontend.choose_plan import check_parallel
+from xg.frontend.shared_graphs import (
+    Checkable,
+    Contents,
+    Numbers,
+    Order,
+    Replacing,
+    SharedGraphs,
+    Uses,
+)
 from xg.ir.content import frozen
 from xg.ir.graph import Apply, Graph, Program, Value
 from xg.ir.plan import Plan
 from xg.ir.plan_view import PlanViews
 from xg.ir.recent import Recent
 from xg.ir.walk import ordered
+from xg.passes.pipelines import PLACED
 from xg.passes.ring import ring
+from xg.passes.runner import run
 from xg.passes.shard import Annotator, Core, Placer, Replaced, SeenByCallers, localise
 from xg.sharding.apply_plan import (
     PlanCache,
@@ -28,10 +37,27 @@ from xg.sharding.apply_plan import (
     on_axes,
     planned_graphs,
     reached_graphs,
+    with_mesh,
 )
 from xg.sharding.check_plan import check_placed
 from xg.sharding.cut_rows import check_row
 from xg.sharding.divisibility import check_parts, check_shares
+
+# A plan that pads, checked in one program alone: numbers decide what it pads.
+
+
+def check_padded(typed: Program) -> None:
+    """Raise DiagnosticError with something that is wrong with a program under its plan.
+
+    Nothing is known of a mesh without numbers, or of a block that the plan does not reach.
+    """
+    check_parallel(typed)
+    try:
+        meshed = with_mesh(typed)
+    except DiagnosticError:
+        return
+    run(PLACED, meshed)
+
 
 GRAPHS_AT_MOST = 160  # with different callees, until programs are forgotten; a large file has 39
 PLANS_AT_MOST = 100

@@ -6,75 +6,262 @@ Nothing nests without a bracket, so no tree is deeper than a small multiple of t
 
 from __future__ import annotations
 
-from typing import Literal, TypeAlias
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Literal, TypeAlias, TypeVar, cast, dataclass_transform
 
-from xg.syntax.terms import (
-    Argument as Argument,
+from xg.diagnostics.lazy_dataclass import dataclass
+from xg.diagnostics.source import Span
+
+# Trees of any kind: what every part of one has, and how to go through them.
+
+
+Class = TypeVar("Class")
+
+
+@dataclass_transform(frozen_default=True, field_specifiers=())
+def syntax(kind: type[Class]) -> type[Class]:
+    """A frozen dataclass with slots; equality and text come from `Syntax`."""
+    return dataclass(frozen=True, slots=True, eq=False, repr=False)(kind)
+
+
+@syntax
+class Syntax:
+    """The base of every part of a tree: its place (`span.text` is how it is spelled)."""
+
+    span: Span
+
+    def __eq__(self, other: object) -> bool:
+        return repr(self) == repr(other) if isinstance(other, Syntax) else NotImplemented
+
+    def __hash__(self) -> int:
+        return hash(repr(self))
+
+    def __repr__(self) -> str:
+        """All fields but the places, as calls within calls; a loop, because trees are deep."""
+        pieces: list[str] = []
+        waiting: list[object] = [self]
+        while waiting:
+            match waiting.pop():
+                case str() as piece:
+                    pieces.append(piece)
+                case Syntax() as tree:
+                    values = [getattr(tree, name) for name in tree.__match_args__[1:]]
+                    waiting += [")", *_separated(values), f"{type(tree).__name__}("]
+                case items:
+                    waiting += ["]", *_separated(cast("tuple[object, ...]", items)), "["]
+        return "".join(pieces)
+
+
+def _separated(values: Sequence[object]) -> Iterator[object]:
+    """The parts of the `repr` of some values, the last first."""
+    for position, value in enumerate(reversed(values)):
+        if position:
+            yield ", "
+        yield value if isinstance(value, Syntax | tuple) else repr(value)
+
+
+def parts(tree: Syntax) -> Iterator[Syntax]:
+    """The trees that a tree is directly made of, in the order of its fields."""
+    for name in tree.__match_args__[1:]:
+        value: object = getattr(tree, name)
+        if isinstance(value, Syntax):
+            yield value
+        elif isinstance(value, tuple):
+            for item in cast("tuple[object, ...]", value):
+                if isinstance(item, Syntax):
+                    yield item
+
+
+def only(kind: type[Class], trees: Iterable[Syntax]) -> tuple[Class, ...]:
+    """The trees of one kind, in their order."""
+    return tuple(tree for tree in trees if isinstance(tree, kind))
+
+
+def walk(tree: Syntax) -> Iterator[Syntax]:
+    """A tree and all trees inside it, each before its parts."""
+    waiting = [tree]
+    while waiting:
+        tree = waiting.pop()
+        yield tree
+        waiting += parts(tree)
+
+
+# Trees of the parts of statements: names, numbers, paths, expressions, shapes.
+
+
+@syntax
+class Name(Syntax):
+    """`W_Q`, `γ_1`, `•`: a name in ASCII spelling (`gamma_1`), a sign as its glyph."""
+
+    name: str
+
+
+@syntax
+class Text(Syntax):
+    """`"Multi-Head Attention"`: a title, a reason, a file's path, without the quotes."""
+
+    value: str
+
+
+# ---- expressions: sizes, arguments, bodies of operators, numbers of documents --------------------
+
+
+@syntax
+class Number(Syntax):
+    """`64`, `0.10`, `1e-5`: an int if without point and exponent; `digits` as written."""
+
+    value: int | float
+    digits: str
+
+
+@syntax
+class Path(Syntax):
+    """`W_Q`, `bert.E`, `layers.3.attn.W_Q`: a name, or a way through named calls.
+
+    In a plan a segment may be `*`.
+    """
+
+    segments: tuple[Name, ...]
+
+    @property
+    def name(self) -> str:
+        """The segments with dots between them, in ASCII spelling."""
+        return ".".join(segment.name for segment in self.segments)
+
+
+@syntax
+class Wildcard(Syntax):
+    """`_`: any dim. Only in the shapes of plans."""
+
+
+@syntax
+class Argument(Syntax):
+    """`p`, `eps=1e-12`: one argument, in order when `name` is None."""
+
+    name: Name | None
+    value: Expr
+
+
+@syntax
+class Call(Syntax):
+    """`T(E)`, `sinusoid(S, D)`, `mean[D](x^2)`, `BC[B, S](b)`: an operator before its operands."""
+
+    operator: Name
+    axes: AxisMap | None
+    arguments: tuple[Argument, ...]
+
+
+@syntax
+class Array(Syntax):
+    """`[[1, 0], [0, 1]]`: numbers of a document."""
+
+    items: tuple[Expr, ...]
+
+
+@syntax
+class Operation(Syntax):
+    """`+ b`, `/ c`: one sign and its right operand inside an `Arithmetic`."""
+
+    sign: Literal["+", "-", "*", "/"]
+    operand: Expr
+
+
+@syntax
+class Arithmetic(Syntax):
+    """`a + b - c` or `a * b / c`: operands of one precedence, applied from left to right.
+
+    Flat, so that a sum of a thousand terms is not a thousand levels deep.
+    """
+
+    first: Expr
+    rest: tuple[Operation, ...]
+
+
+@syntax
+class Negation(Syntax):
+    """`-x`."""
+
+    operand: Expr
+
+
+@syntax
+class Power(Syntax):
+    """`P^2`."""
+
+    base: Expr
+    exponent: Expr
+
+
+@syntax
+class Comparison(Syntax):
+    """`x > 0`, `x >= 0`."""
+
+    sign: Literal[">", ">="]
+    left: Expr
+    right: Expr
+
+
+Expr: TypeAlias = (
+    Number | Path | Wildcard | Call | Array | Arithmetic | Negation | Power | Comparison
 )
-from xg.syntax.terms import (
-    Arithmetic as Arithmetic,
-)
-from xg.syntax.terms import (
-    Array as Array,
-)
-from xg.syntax.terms import (
-    Axis as Axis,
-)
-from xg.syntax.terms import (
-    AxisGroup as AxisGroup,
-)
-from xg.syntax.terms import (
-    AxisItem as AxisItem,
-)
-from xg.syntax.terms import (
-    AxisMap as AxisMap,
-)
-from xg.syntax.terms import (
-    Call as Call,
-)
-from xg.syntax.terms import (
-    Comparison as Comparison,
-)
-from xg.syntax.terms import (
-    Expr as Expr,
-)
-from xg.syntax.terms import (
-    Name as Name,
-)
-from xg.syntax.terms import (
-    Negation as Negation,
-)
-from xg.syntax.terms import (
-    Number as Number,
-)
-from xg.syntax.terms import (
-    Operation as Operation,
-)
-from xg.syntax.terms import (
-    Path as Path,
-)
-from xg.syntax.terms import (
-    PlaceAxis as PlaceAxis,
-)
-from xg.syntax.terms import (
-    Power as Power,
-)
-from xg.syntax.terms import (
-    Rest as Rest,
-)
-from xg.syntax.terms import (
-    Shape as Shape,
-)
-from xg.syntax.terms import (
-    Text as Text,
-)
-from xg.syntax.terms import (
-    UnitAxis as UnitAxis,
-)
-from xg.syntax.terms import (
-    Wildcard as Wildcard,
-)
-from xg.syntax.tree import Syntax, syntax
+
+
+# ---- shapes and axes -----------------------------------------------------------------------------
+
+
+@syntax
+class Rest(Syntax):
+    """`..`: any number of axes."""
+
+
+@syntax
+class Shape(Syntax):
+    """`[B, S, D/N_T]`, `[.., D]`, `[]` (a scalar)."""
+
+    dims: tuple[Expr | Rest, ...]
+
+
+@syntax
+class Axis(Syntax):
+    """`b`, `g=N_H/N_KV`: an axis in brackets behind an operator, with its size where it is new."""
+
+    name: Name
+    size: Expr | None
+
+
+@syntax
+class UnitAxis(Syntax):
+    """`1`: an axis of size 1."""
+
+
+@syntax
+class PlaceAxis(Syntax):
+    """`-2`: an axis of the operand counted from the end, as -1 is the last one."""
+
+    place: int
+
+
+@syntax
+class AxisGroup(Syntax):
+    """`(h, p=P)`: axes that are one axis of the tensor."""
+
+    axes: tuple[Axis | UnitAxis | PlaceAxis | Rest, ...]
+
+
+AxisItem: TypeAlias = Axis | UnitAxis | PlaceAxis | Rest | AxisGroup
+
+
+@syntax
+class AxisMap(Syntax):
+    """`[b, (h, d) -> b, h, d]`; a plain list such as `[B, S]` has no `target`."""
+
+    source: tuple[AxisItem, ...]
+    target: tuple[AxisItem, ...] | None
+
+
+# ---- declared names ------------------------------------------------------------------------------
+# A name without shape and value has taken shape, range and value from the next one:
+# `W_Q, W_K [D, D]` declares two names with [D, D].
 
 
 @syntax

@@ -10,28 +10,23 @@ from collections.abc import Callable
 
 from xg.diagnostics.source import Span
 from xg.syntax import errors
-from xg.syntax.comparisons import turned_round
-from xg.syntax.expected import describe_expected, describe_token
-from xg.syntax.known_expressions import behind_a_sign, in_expression
-from xg.syntax.known_guards import GUARDS
-from xg.syntax.known_heads import HEADS
+from xg.syntax.error_token import Repair, Stop, describe_expected, describe_token
 from xg.syntax.known_labels import (
     LABELS,
     SIGNS,
+    SIGNS_ELSEWHERE,
     UNATTACHED,
     assigned_chain,
     chain_in_a_node,
     infix_in_chain,
     repeated,
 )
+from xg.syntax.known_lines import DECLARING, HEADS, USES, WORDS
 from xg.syntax.known_python import PYTHON
-from xg.syntax.known_signs import SIGNS_ELSEWHERE
-from xg.syntax.known_steps import in_chain
-from xg.syntax.known_uses import USES
-from xg.syntax.known_words import DECLARING, WORDS
-from xg.syntax.line_ends import CLOSES, ITEM_WORDS, OPENS, STATEMENT_WORDS
+from xg.syntax.known_steps import GUARDS, behind_a_sign, in_chain, in_expression
 from xg.syntax.reader import Reader
-from xg.syntax.stop import Repair, Stop
+from xg.syntax.spelling import turned_round
+from xg.syntax.tokens import CLOSES, ITEM_WORDS, OPENS, STATEMENT_WORDS
 from xg_grammar import literals
 
 _ENDS = (

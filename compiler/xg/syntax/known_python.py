@@ -11,10 +11,10 @@ from typing import Final
 
 from xg.diagnostics.source import Span
 from xg.syntax import errors
+from xg.syntax.error_token import Repair, Stop
 from xg.syntax.errors.grammar import INFIX
 from xg.syntax.formulas import as_chain, shapes_written
 from xg.syntax.known_labels import own_operator, size_behind
-from xg.syntax.stop import Repair, Stop
 
 _MODULES: Final = r"(?:torch|np|numpy|nn|F|functional|math|tf|jnp|jax|mx|keras|layers)"
 _SIZE: Final = r"[\w\s+*/-]"

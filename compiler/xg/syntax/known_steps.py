@@ -9,10 +9,11 @@ import re
 from collections.abc import Callable
 from typing import Final
 
+from xg.diagnostics.source import Span
 from xg.syntax import errors
-from xg.syntax.formulas import shapes_written
+from xg.syntax.error_token import NEAR, Repair, Stop
+from xg.syntax.formulas import ENDS, as_expression, expression_around, guard_behind, shapes_written
 from xg.syntax.known_python import is_value
-from xg.syntax.stop import NEAR, Repair, Stop
 
 _ABOVE: Final = 4_000  # characters above a token that are looked at, at most
 _FUNCTIONS: Final = ("sqrt", "exp", "log")
@@ -28,7 +29,7 @@ def _near(stop: Stop) -> tuple[str, str]:
     return front.strip(), behind.strip()
 
 
-def _elsewhere(stop: Stop, reason: str, meant: str) -> Repair:
+def _step_repair(stop: Stop, reason: str, meant: str) -> Repair:
     return Repair(errors.ShapeElsewhere(stop.here, reason, meant))
 
 
@@ -62,12 +63,12 @@ def _transposed(stop: Stop) -> Repair | None:
     if power is None or ("->" not in whole and ":" not in whole):
         return None
     if operand:
-        return _elsewhere(stop, TURNED, f"{'•<=' if operand[1] else ''}T({operand[2]})")
+        return _step_repair(stop, TURNED, f"{'•<=' if operand[1] else ''}T({operand[2]})")
     rest = power[1].lstrip(") ")
     if front.endswith("->"):
-        return _elsewhere(stop, TURNED, f"{front} T {rest}".rstrip())
+        return _step_repair(stop, TURNED, f"{front} T {rest}".rstrip())
     if front.isidentifier() or re.search(rf"->\s*{_NODE}$", front):
-        return _elsewhere(stop, TURNED, f"{front} -> T {rest}".rstrip())
+        return _step_repair(stop, TURNED, f"{front} -> T {rest}".rstrip())
     return None
 
 
@@ -89,7 +90,7 @@ def _scaled_chain(stop: Stop) -> Repair | None:
     if stop.token.type == "SLASH":
         simple = re.fullmatch(r"[\w.]+|\w+\([^()]*\)", number)
         number = f"1/{number}" if simple else f"1/({number})"
-    return _elsewhere(stop, SCALED, f"-> scale({number})")
+    return _step_repair(stop, SCALED, f"-> scale({number})")
 
 
 def _times_a_number(stop: Stop) -> Repair | None:
@@ -101,10 +102,10 @@ def _times_a_number(stop: Stop) -> Repair | None:
     number = stop.here.text
     head = re.match(r"(\w+)\s*->", _near(stop)[0])
     if (head and head[1] == name) or is_value(stop.source.text[: stop.token.start], name):
-        return _elsewhere(stop, SCALED, f"-> scale({number})")
+        return _step_repair(stop, SCALED, f"-> scale({number})")
     if _is_block(stop, name) or "×" in _near(stop)[0][-2:]:
-        return _elsewhere(stop, ROW, f"{number} × {node[1]}")
-    return _elsewhere(stop, SCALED, f"-> {node[1]} -> scale({number})")
+        return _step_repair(stop, ROW, f"{number} × {node[1]}")
+    return _step_repair(stop, SCALED, f"-> {node[1]} -> scale({number})")
 
 
 def _attached_number(stop: Stop) -> Repair | None:
@@ -133,7 +134,7 @@ def _row_of_a_block(stop: Stop) -> Repair | None:
     name = re.split(r"\W", node[1], maxsplit=1)[0]
     if not _is_block(stop, name) or (stop.token.type == "NAME" and not count[1].isdigit()):
         return None
-    return _elsewhere(stop, ROW, f"{count[1]} × {node[1]}")
+    return _step_repair(stop, ROW, f"{count[1]} × {node[1]}")
 
 
 def _number_times_a_value(stop: Stop) -> Repair | None:
@@ -146,13 +147,13 @@ def _number_times_a_value(stop: Stop) -> Repair | None:
         formula = re.match(r"(-?[\d.]+(?:/[\d.]+)?)\s*[*⊙]\s*([^\W\d]\w*)\s*((?:->|:).*)$", behind)
         if formula is None or stop.token.type not in ("NUMBER", "MINUS"):
             return None
-        return _elsewhere(stop, SCALED, f"{formula[2]} -> scale({formula[1]}) {formula[3]}")
+        return _step_repair(stop, SCALED, f"{formula[2]} -> scale({formula[1]}) {formula[3]}")
     chain = re.match(
         r"([^\W\d]\w*)\s*->\s*(-?[\d.]+(?: */ *[\d.]+)?) *[*⊙]? *(\w+)\s*(?=->|:|$)", whole
     )
     if chain is None or chain[1] != chain[3]:
         return None
-    return _elsewhere(stop, SCALED, f"{chain[1]} -> scale({chain[2].replace(' ', '')})")
+    return _step_repair(stop, SCALED, f"{chain[1]} -> scale({chain[2].replace(' ', '')})")
 
 
 def _state_of(stop: Stop, block: str, value: str) -> str:
@@ -176,9 +177,9 @@ def _operand_behind_over(stop: Stop) -> Repair | None:
         return None
     if "(" not in call[1] and (state := _state_of(stop, call[1], operand[1])):
         reason = "a state begins with a value that the call names in parentheses"
-        return _elsewhere(stop, reason, f"-> {call[1]}({state}={operand[1]}) {call[2]}")
+        return _step_repair(stop, reason, f"-> {call[1]}({state}={operand[1]}) {call[2]}")
     reason = "an operand is attached to its node, in front of `over`"
-    return _elsewhere(stop, reason, f"-> {call[1]}{operand[0]} {call[2]}")
+    return _step_repair(stop, reason, f"-> {call[1]}{operand[0]} {call[2]}")
 
 
 def _return_in_a_chain(stop: Stop) -> Repair | None:
@@ -186,7 +187,7 @@ def _return_in_a_chain(stop: Stop) -> Repair | None:
     front = re.search(r"^(.*\S)\s*->\s*return$", _near(stop)[0])
     if stop.token.type != "NAME" or front is None:
         return None
-    return _elsewhere(stop, "a chain has its name at its end", f"{front[1]} : {stop.here.text}")
+    return _step_repair(stop, "a chain has its name at its end", f"{front[1]} : {stop.here.text}")
 
 
 def _results_in_parentheses(stop: Stop) -> Repair | None:
@@ -197,7 +198,7 @@ def _results_in_parentheses(stop: Stop) -> Repair | None:
     if stop.previous.type != "COLON" or "NAME" not in stop.expected:
         return None
     reason = "several results have commas between, and no parentheses"
-    return _elsewhere(stop, reason, f": {names[1]}")
+    return _step_repair(stop, reason, f": {names[1]}")
 
 
 _ENTRY: Final = r"(?:np\.)?(?::|\.{2,3}|None|newaxis)"
@@ -214,7 +215,7 @@ def _new_axis(stop: Stop) -> Repair | None:
         return None
     name = found[2]
     if found[1]:
-        return _elsewhere(stop, "values are repeated along axes by BC", f"BC({name})")
+        return _step_repair(stop, "values are repeated along axes by BC", f"BC({name})")
     label = re.match(r"\s*:\s*(\w+)\s*(\[[^\[\]]*\])?", found[4])
     text, shapes = stop.source.text, dict[str, str]()
     if (block := text.rfind("\nblock", 0, stop.token.start)) > stop.token.start - _ABOVE:
@@ -231,7 +232,7 @@ def _new_axis(stop: Stop) -> Repair | None:
         else f"[{made if made.count(',') == new.count(',') else new}]"
     )
     meant = f"{name} -> BC : {label[1] if label else f'{name}_2'} {shape}"
-    return _elsewhere(stop, "values are repeated by BC along the axes of its label", meant)
+    return _step_repair(stop, "values are repeated by BC along the axes of its label", meant)
 
 
 _RULES: tuple[Callable[[Stop], Repair | None], ...] = (
@@ -253,3 +254,196 @@ def in_chain(stop: Stop) -> Repair | None:
     if not stop.reader.awaits("statement"):
         return None
     return next((found for rule in _RULES if (found := rule(stop)) is not None), None)
+
+
+# Recognition of formulas of other languages in an operator: `not x > 0`, `exp x`, `sum(D)(x)`.
+#
+# Imported only when a file has an error.
+
+
+_WORDS: Final = ("and", "or", "not")
+_REDUCING: Final = r"(sum|mean|max|min)"
+_UNARY: Final = ("exp", "log", "sqrt", "tanh", "erf", "sin", "cos", "abs", "sigmoid", "stop")
+_ATOM: Final = r"[\w.]+(?:\([^()\n]{0,100}\))?"
+JOINED: Final = "comparisons are joined by a function"
+CHOSEN: Final = "a choice between two numbers is a function"
+NEGATED: Final = "a condition is turned round by its comparison"
+
+
+def _expression_repair(span: Span, reason: str, meant: str) -> Repair:
+    return Repair(errors.ShapeElsewhere(span, reason, meant))
+
+
+def behind_a_sign(stop: Stop) -> Repair | None:
+    """`0 ? x`: the sign between two tokens has no meaning, and an error of its own."""
+    if stop.previous is None or stop.begins_line or stop.statement is None:
+        return None
+    between = stop.source.text[stop.previous.end : stop.token.start].strip()
+    given_up = stop.statement.type == "OP" or "\\" in between
+    return Repair(None) if between and given_up and "\n" not in between else None
+
+
+def _next_part(stop: Stop) -> Repair | None:
+    """`where m = … and s = …`, `where m = … where s = …` and `where m = …; s = …`."""
+    front, behind = stop.near
+    joins = stop.here.text in ("and", "where", ";", "&", "&&")
+    bound = re.match(r"(?:and|where|;|&&?)\s*(\w+\s*=(?!=).*)$", behind)
+    if not joins or bound is None or stop.opening or "COMMA" not in stop.expected:
+        return None
+    if not re.search(r"\bwhere\b.*=", f"{front} "):
+        return None
+    last = re.search(r"(\w+\s*=[^=]*)$", front)
+    meant = f"{last[1].strip() if last else '…'}, {bound[1].strip()}"
+    problem = errors.ShapeElsewhere(stop.here, "parts behind `where` have commas between", meant)
+    return Repair(problem, ("COMMA",), drop=True)
+
+
+def _joined(stop: Stop) -> Repair | None:
+    """`x > 0 and 1 > x`, `x > 0 || 1 > x` and `not x > 0`, in an expression or in brackets."""
+    before = stop.previous
+    word = stop.here
+    if word.text not in (*_WORDS, "|"):
+        if before is None or stop.span(before).text not in _WORDS:
+            return None
+        word = stop.span(before)
+    called = stop.following is not None and stop.following.type == "LPAR"
+    if stop.here == word and called and "STAR" not in stop.expected:
+        return None  # it is a function
+    piece = expression_around(stop.source.text, word.start, word.end)
+    meant = as_expression(piece)
+    if meant is None or not piece.removeprefix(word.text).strip():
+        return None
+    insert = ("COMMA",) if stop.opening and word == stop.here else ()
+    if word.text in ("and", "or"):
+        return Repair(errors.InfixWord(word, meant), insert, drop=bool(insert))
+    return _expression_repair(word, NEGATED if word.text == "not" else JOINED, meant)
+
+
+def _chosen(stop: Stop) -> Repair | None:
+    """`x if x > 0 else 0`, also inside of parentheses."""
+    if stop.token.type != "IF":
+        return None
+    meant = as_expression(expression_around(stop.source.text, stop.here.start, stop.here.end))
+    return _expression_repair(stop.here, CHOSEN, meant) if meant else None
+
+
+def _matmul(stop: Stop) -> Repair | None:
+    """`x @ w`, where axes have names."""
+    front, behind = stop.near
+    left, right = re.search(r"(\w+)\s*$", front), re.match(r"[@•]\s*(\w+)", behind)
+    if stop.token.type not in ("AT", "MATMUL") or left is None or right is None:
+        return None
+    begin = stop.statement.start if stop.statement else stop.token.start
+    shapes = shapes_written(stop.source.text[begin : min(begin + NEAR, stop.token.start)])
+    axis = shapes.get(left[1], "").rpartition(",")[2].strip()
+    others = [each.strip() for each in shapes.get(right[1], "").split(",")]
+    reason = "an expression knows axes by their names, and sums over those in brackets"
+    product = f"({left[1]}*{right[1]})"
+    if axis.isidentifier() and axis in others and len(others) > 1:
+        return _expression_repair(stop.here, reason, f"sum[{axis}]{product}")
+    signature = f"op f({left[1]} [.., D], {right[1]} [D, E])"
+    return _expression_repair(stop.here, reason, f"{signature} = sum[D]{product}")
+
+
+def _reduced(stop: Stop) -> Repair | None:
+    """`sum(D)(x)`, `sum_{D}(x)`, `sum[D] x` and `sum_D x`."""
+    front, behind = stop.near
+    operand = rf"(?:\(([^()\n]{{1,100}})\)|({_ATOM}(?:\s*[*^]\s*{_ATOM}){{0,9}}))"
+    before = re.search(rf"\b{_REDUCING}(?:\(([\w, ]+)\)|\[([\w, .]+)\]|_(\w+))\s*$", front)
+    taken = re.match(operand, behind)
+    if stop.token.type == "LBRACE":
+        before = re.search(rf"\b{_REDUCING}_()()()$", front)
+        braces = re.match(rf"\{{([\w, ]+)\}}\s*{operand}", behind)
+        if before is None or braces is None:
+            return None
+        axes, inside = braces[1], braces[2] or braces[3]
+    elif before is None or taken is None:
+        return None
+    else:
+        axes, inside = before[2] or before[3] or before[4], taken[1] or taken[2]
+    reason = "axes that are reduced stand in brackets, what is reduced in parentheses"
+    return _expression_repair(stop.here, reason, f"{before[1]}[{axes.strip()}]({inside})")
+
+
+def _applied(stop: Stop) -> Repair | None:
+    """`exp x`."""
+    before, behind = stop.previous, stop.near[1]
+    if before is None or before.type != "NAME" or stop.token.type not in ("NAME", "NUMBER"):
+        return None
+    name, operand = stop.span(before).text, re.match(rf"{_ATOM}(?:\^[\w.]+)?", behind)
+    if name not in _UNARY or operand is None or "LPAR" not in stop.expected:
+        return None
+    reason = "a function has its operand in parentheses"
+    return _expression_repair(stop.here, reason, f"{name}({operand[0]})")
+
+
+_EXPRESSION_RULES: tuple[Callable[[Stop], Repair | None], ...] = (
+    _next_part,
+    _joined,
+    _chosen,
+    _matmul,
+    _reduced,
+    _applied,
+)
+
+
+def in_expression(stop: Stop) -> Repair | None:
+    """A formula of another language behind the head of an operator."""
+    if stop.statement is None or stop.statement.type != "OP":
+        return None
+    return next((found for rule in _EXPRESSION_RULES if (found := rule(stop)) is not None), None)
+
+
+# Recognition of guards that are written as elsewhere: two conditions, no word, parentheses.
+#
+# Imported only when a file has an error.
+
+
+def _guard_elsewhere(stop: Stop) -> Repair | None:
+    """`if norm = pre or norm = post`, `if (norm = pre)`, `if norm = "pre"`, `if norm in (…)`."""
+    front, behind = stop.near
+    begun = re.search(r"\bif\b(?!.*\bif\b)", front)
+    if begun is None or (stop.statement is not None and stop.statement.type == "OP"):
+        return None
+    inside = front[begun.end() :]
+    if ENDS.search(inside):
+        return None  # the guard ends in front of the token
+    guard = guard_behind(f"{inside}{behind}")
+    if guard is None or ENDS.match(stop.here.text):
+        return None
+    return Repair(errors.ShapeElsewhere(stop.here, *guard))
+
+
+def _guard_behind_a_label(stop: Stop) -> Repair | None:
+    """`x -> tanh : y if norm = pre`."""
+    label = re.search(r":\s*\w+(?:\s*\[[^\[\]]*\])?$", stop.line[0][-NEAR:])
+    if stop.token.type != "IF" or label is None or "IF" in stop.expected:
+        return None
+    guard = guard_behind(stop.line[1][:NEAR])
+    if guard is None or "`" in guard.meant:
+        return None
+    reason = "a guard stands behind its node, and the label behind the guard"
+    return Repair(errors.ShapeElsewhere(stop.here, reason, f"{guard.meant} {label[0]}"))
+
+
+def _guard_without_word(stop: Stop) -> Repair | None:
+    """`-> LN if norm`: a guard names the word for which its node is there."""
+    negated = re.search(r"\bif\s+not$", stop.line[0])
+    front = f"{stop.line[0]} {stop.here.text}" if negated else stop.line[0]
+    guard = re.search(r"\bif\s+(not\s+)?(\w+)$", front)
+    if guard is None or "EQUAL" not in stop.expected:
+        return None
+    declared = re.search(rf"^[ \t]*option[ \t]+{guard[2]}[ \t]*=([^#\n]*)", stop.source.text, re.M)
+    words = re.findall(r"\w+", declared[1]) if declared else ["yes", "no"]
+    word = words[-1] if guard[1] else words[0]
+    defined = "" if declared else f"option {guard[2]} = {' | '.join(words)}` and `"
+    meant = f"{defined}if {guard[2]} = {word}"
+    reason = "an `if` names an option, and the word of it for which the node is there"
+    return Repair(errors.ShapeElsewhere(stop.here, reason, meant))
+
+
+GUARDS: tuple[Callable[[Stop], Repair | None], ...] = (
+    _guard_elsewhere,
+    _guard_behind_a_label,
+    _guard_without_word,
+)

@@ -6,17 +6,66 @@ Lark's own lexer stops at a text that is no token; this one reads the intended t
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 from functools import cache
+from itertools import islice
 from typing import NamedTuple
 
 import lark
 
-from xg.diagnostics.diagnostic import MISTAKES_AT_MOST, Problem
+from xg.diagnostics.diagnostic import MISTAKES_AT_MOST, DiagnosticError, Problem
+from xg.diagnostics.limits import Nesting, SourceBytes
 from xg.diagnostics.source import Source, Span
-from xg.syntax.comparisons import turned_round
-from xg.syntax.errors import ForeignLetters, ForeignSpelling, UnclosedText, UnknownCharacter
-from xg.syntax.foreign import COMMENT, FOREIGN, QUOTED, REPHRASED, TURNED, Meant, divided
+from xg.syntax.errors import (
+    ForbiddenCharacter,
+    ForeignLetters,
+    ForeignSpelling,
+    NotText,
+    UnclosedText,
+    UnknownCharacter,
+)
+from xg.syntax.spelling import (
+    COMMENT,
+    FOREIGN,
+    QUOTED,
+    REPHRASED,
+    TURNED,
+    Meant,
+    divided,
+    turned_round,
+)
 from xg_grammar import literals, patterns
+
+# The characters that a file may have: none that a reader cannot see.
+
+
+# Unicode's control, format, surrogate and line-separator characters, and the fillers among its
+# letters: they move the cursor, turn the text round or take no room. Tab and line feed are fine.
+INVISIBLE = (
+    "\x00-\x08\x0b-\x1f\x7f-\x9f\xad\u034f\u0600-\u0605\u061c\u06dd\u070f\u0890\u0891\u08e2"
+    "\u115f\u1160\u17b4\u17b5\u180b-\u180f\u200b-\u200f\u2028-\u202e\u2060-\u206f\u3164\ud800-\udfff"
+    "\ufeff\uffa0\ufff0-\ufffb\U000110bd\U000110cd\U00013430-\U0001345f\U0001bca0-\U0001bca3"
+    "\U0001d173-\U0001d17a\U000e0000-\U000e0fff"
+)
+_INVISIBLE_RUN = re.compile(f"[{INVISIBLE}]+")
+
+
+def check_characters(source: Source) -> None:
+    """Raise DiagnosticError for a file that is too long, not UTF-8, or has invisible characters."""
+    size = len(source.text.encode("utf-8", "surrogateescape"))
+    SourceBytes.check(size, Span(source, 0, 0))
+    problems = list(islice(_problems(source), MISTAKES_AT_MOST))
+    if problems:
+        raise DiagnosticError.of(*problems)
+
+
+def _problems(source: Source) -> Iterator[Problem]:
+    for match in _INVISIBLE_RUN.finditer(source.text):
+        span = Span(source, *match.span())
+        if "\ud800" <= span.text[0] <= "\udfff":
+            yield NotText(span)
+            return  # of another encoding every character is wrong
+        yield ForbiddenCharacter(span)
 
 
 class Token(lark.Token):
@@ -132,3 +181,64 @@ def _repaired(found: Span, group: str) -> tuple[Problem, str]:
     if found.text in TURNED:
         said = turned_round(found.source.text, found.start, found.end)
     return ForeignSpelling(found, said, sign), meant.kind
+
+
+# Where a statement ends: of all line ends, the ones that mean something to the grammar.
+
+
+ITEM_WORDS = {"EDITION", "USE", "MESH", "OPTION", "OP", "BLOCK", "PLAN", "EXAMPLE"}
+STATEMENT_WORDS = {"DIM", "PARAM", "STATE", "NEXT", "GIVEN", "EXPECT", "HIGHLIGHT", "NOTE"}
+OPENS = {"LPAR": "RPAR", "LSQB": "RSQB"}
+CLOSES = set(OPENS.values())
+GOES_ON_AFTER = {"COMMA", "ARROW", "SINGLE", "DOUBLE", "EQUAL", "COLON", "VBAR", "LBRACE"}
+GOES_ON_BEFORE = {
+    *("ARROW", "SINGLE", "DOUBLE", "COLON", "VBAR", "PLUS_MINUS", "PLUS_SLASH_MINUS"),
+    *("WHERE", "WRONG", "OVER", "IF", "AS", "LBRACE", "RBRACE"),
+}
+
+
+class StatementTokens:
+    """The tokens from an index on, without the line ends that end no statement; to be read once.
+
+    `position` is the index of the last token returned, `open` are the brackets open in front of it;
+    `last` is the kind of the token before the first. Raises DiagnosticError when too many brackets
+    are open: nothing nests without one, so this bounds the depth of every tree.
+    """
+
+    def __init__(
+        self,
+        source: Source,
+        tokens: list[Token],
+        index: int = 0,
+        open: list[Token] | None = None,
+        last: str = "",
+    ) -> None:
+        self.position = index
+        self.open = open or []
+        self._source = source
+        self._tokens = tokens
+        self._last = last if index else "LBRACE"  # a file begins as the inside of a block does
+
+    def __iter__(self) -> Iterator[Token]:
+        tokens, open, last = self._tokens, self.open, self._last
+        line_end: int | None = None
+        for position in range(self.position, len(tokens)):
+            token = tokens[position]
+            kind = token.type
+            if kind == "_NL":
+                if line_end is None and not open and last not in GOES_ON_AFTER:
+                    line_end = position
+                continue
+            if line_end is not None:
+                if kind not in GOES_ON_BEFORE and kind != "$END":
+                    self.position = line_end
+                    yield tokens[line_end]
+                line_end = None
+            self.position = position
+            yield token
+            last = kind
+            if kind in OPENS:
+                open.append(token)
+                Nesting.check(len(open), Span(self._source, token.start, token.end))
+            elif kind in CLOSES and open:
+                open.pop()

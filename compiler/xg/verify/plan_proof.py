@@ -16,10 +16,9 @@ import xg_runtime.ranks as ranks
 from xg.diagnostics.lazy_dataclass import dataclass
 from xg.diagnostics.source import Span
 from xg.driver import BACKENDS, Program, compile_project
-from xg.frontend.blocks import concerning, takes_own
 from xg.frontend.choices import choices_to_meet
 from xg.frontend.project import Project
-from xg.frontend.typed import Settings, named_block, shape_project
+from xg.frontend.typed import Settings, concerning, named_block, shape_project, takes_own
 from xg.passes.pipelines import SINGLE_AROUND
 from xg.passes.runner import run
 from xg.verify.check_traffic import TrafficCheck, count

@@ -17,7 +17,7 @@ from xg.ir.op import Op
 from xg.ir.plan import SCHEDULES
 from xg.ir.signature import attaching, signature
 from xg.syntax import ast
-from xg.syntax.awaited import Awaited, awaited
+from xg.syntax.recovery import Awaited, awaited
 from xg_editor.meaning.called import Called, Formal, called_at, opened
 from xg_editor.meaning.completion import (
     Completion,

@@ -11,7 +11,7 @@ from xg.diagnostics.source import Span
 from xg.frontend.project import Project
 from xg.ir.op import Op
 from xg.syntax import ast
-from xg.syntax.tree import Syntax, walk
+from xg.syntax.ast import Syntax, walk
 
 Kind = Literal[
     "input", "output", "edge", "parameter", "state", "argument", "definition", "axis", "dim",

@@ -10,8 +10,8 @@ from xg.frontend.typed import TypedBlocks
 from xg.ir.axis_cuts import Cuts, Layout
 from xg.ir.graph import Graph, Value
 from xg.syntax import ast
+from xg.syntax.ast import Syntax
 from xg.syntax.spelling import greek_name
-from xg.syntax.tree import Syntax
 
 _WORD = re.compile(r"[A-Za-z]\w*")
 

@@ -12,7 +12,7 @@ from xg.diagnostics.source import Span
 from xg.frontend.project import Project
 from xg.frontend.typed import TypedBlocks
 from xg.syntax import ast
-from xg.syntax.tree import Syntax
+from xg.syntax.ast import Syntax
 from xg_editor.meaning.declared import Declaration, ProjectNames
 from xg_editor.meaning.edges import numbers_at, types_at
 from xg_editor.meaning.find import find

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from xg.syntax import ast
-from xg.syntax.tree import Syntax
+from xg.syntax.ast import Syntax
 from xg_editor.meaning.declared import (
     Declaration,
     Kind,

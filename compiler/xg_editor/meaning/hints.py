@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from xg.diagnostics.lazy_dataclass import dataclass
 from xg.frontend.typed import TypedBlocks
 from xg.syntax import ast
-from xg.syntax.tree import Syntax, walk
+from xg.syntax.ast import Syntax, walk
 from xg_editor.meaning.edges import types_at
 
 

@@ -7,8 +7,8 @@ from collections.abc import Iterator, Mapping
 from xg.ir.op import Op
 from xg.ir.signature import signature
 from xg.syntax import ast
+from xg.syntax.ast import Syntax
 from xg.syntax.spelling import greek_name
-from xg.syntax.tree import Syntax
 from xg_editor.meaning.declared import Declaration
 
 

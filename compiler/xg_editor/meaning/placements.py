@@ -14,7 +14,7 @@ from xg.ir.plan import Plan
 from xg.sharding.placing import Clash, Misfit, placing
 from xg.sharding.reach import reach_of
 from xg.syntax import ast
-from xg.syntax.tree import Syntax
+from xg.syntax.ast import Syntax
 from xg_editor.meaning.edges import laid_out, values_of
 
 

@@ -10,9 +10,9 @@ from xg.diagnostics.lazy_dataclass import dataclass, field
 from xg.diagnostics.source import Source, Span
 from xg.frontend.project import KnownFiles, Place, read_edited
 from xg.syntax import ast
+from xg.syntax.ast import walk
 from xg.syntax.spelling import ascii_name
 from xg.syntax.tokens import tokenize
-from xg.syntax.tree import walk
 from xg_editor.meaning.declared import ProjectNames
 from xg_editor.meaning.occurrences import Key, Occurrence, Occurrences
 

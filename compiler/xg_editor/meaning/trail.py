@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from xg.syntax import ast
-from xg.syntax.tree import Syntax, parts
+from xg.syntax.ast import Syntax, parts
 
 Trail = tuple[Syntax, ...]  # the innermost tree first, the file last
 

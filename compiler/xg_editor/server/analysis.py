@@ -10,8 +10,7 @@ from pathlib import Path
 from xg.diagnostics.diagnostic import Diagnostic, DiagnosticError, Label
 from xg.diagnostics.lazy_dataclass import dataclass
 from xg.diagnostics.source import Source
-from xg.frontend.check_memory import CheckMemory
-from xg.frontend.choices import Checked, checked, typed_blocks
+from xg.frontend.choices import Checked, CheckMemory, checked, typed_blocks
 from xg.frontend.project import KnownFiles, Reading, read_edited
 from xg.frontend.typed import TypedBlocks
 from xg_editor.meaning.declared import ProjectNames

@@ -13,7 +13,7 @@ from pygls.uris import to_fs_path
 
 from xg.diagnostics.lazy_dataclass import dataclass
 from xg.diagnostics.source import Span
-from xg.frontend.check_memory import CheckMemory
+from xg.frontend.choices import CheckMemory
 from xg.frontend.typed import TypedBlocks
 from xg_editor.meaning.occurrences import Occurrences
 from xg_editor.server.analysis import Analysis, ReadText, analyse, read_text, readable, typed

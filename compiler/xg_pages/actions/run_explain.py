@@ -11,7 +11,7 @@ from xg.cli.exits import FINE, USAGE
 from xg.cli.opening import open_project
 from xg.diagnostics.counted import counted
 from xg.diagnostics.terminal import printable
-from xg.frontend.examples.bind import bind
+from xg.frontend.examples.binding import bind
 from xg.frontend.project import Project
 from xg.syntax import ast
 from xg_pages.explain.bound import Bound, of_block, of_example

@@ -18,8 +18,8 @@ from xg.cli.outputs import OF_NOTHING
 from xg.cli.watch import Watched
 from xg.diagnostics.diagnostic import Diagnostic, DiagnosticError, render
 from xg.driver import compile_project
-from xg.frontend.blocks import concerning, uncalled
 from xg.frontend.project import Project
+from xg.frontend.typed import concerning, uncalled
 from xg_pages.explorer import explore_by_steps
 from xg_pages.serve.board import LiveFile, LivePage
 

@@ -10,8 +10,8 @@ from xg.cli.input_arrays import expected
 from xg.cli.opening import open_project
 from xg.cli.published import Published, effective, names_for, of_block, size_numbers
 from xg.diagnostics.counted import counted
-from xg.frontend.blocks import settable
 from xg.frontend.project import Project
+from xg.frontend.typed import settable
 from xg_runtime import arrays, model_config, rename, weights
 from xg_runtime.errors import InputError
 from xg_runtime.expect import fit_stored

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from library import shipped
 
-from xg.frontend.examples.bind import bind
+from xg.frontend.examples.binding import bind
 from xg.frontend.project import parse_project, read_project
 from xg_pages.explain.bound import of_block, of_example
 from xg_pages.explain.compose import compose

@@ -32,8 +32,8 @@ from tier import THOROUGH
 
 from xg.cli.outputs import Wanted, outputs_of
 from xg.cost.cost import cost
-from xg.frontend.blocks import uncalled
 from xg.frontend.project import Project, read_project
+from xg.frontend.typed import uncalled
 from xg.ir.instances import Symbols
 from xg_pages.explorer import SIZE_AT_MOST
 from xg_pages.explorer.uses import block_uses

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from verify.examples.sources import CAT_SLEEPS, examples
 
-from xg.frontend.examples.bind import BoundExample, bind, documents
+from xg.frontend.examples.binding import BoundExample, bind, documents
 from xg.frontend.project import parse_project, read_project
 from xg.verify.examples.claim_check import checked
 from xg.verify.examples.judge import Judged, judge

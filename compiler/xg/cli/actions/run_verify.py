@@ -22,10 +22,9 @@ from xg.diagnostics.counted import counted
 from xg.diagnostics.lazy_dataclass import dataclass
 from xg.diagnostics.source import Span
 from xg.driver import compile_project
-from xg.frontend.blocks import concerning, takes_own
 from xg.frontend.choices import choices_to_meet
 from xg.frontend.project import Project
-from xg.frontend.typed import Settings
+from xg.frontend.typed import Settings, concerning, takes_own
 from xg.verify.examples.claim_check import CheckedDocument, checked
 from xg.verify.gradient_proof import GradientProof, prove
 from xg.verify.plan_proof import RankProof, prepared, prove_ranks, wanted, wanted_in_every_choice

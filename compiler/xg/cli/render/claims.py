@@ -11,7 +11,7 @@ import numpy as np
 from xg.cli.render.amounts import data_of
 from xg.cli.render.table import aligned
 from xg.diagnostics.terminal import printable
-from xg.frontend.examples.numbers import Printed
+from xg.frontend.examples.binding import Printed
 from xg.verify.examples.claim_check import CheckedDocument
 from xg.verify.examples.judge import Judged, Verdict
 from xg.verify.examples.recompute import Array

@@ -10,7 +10,7 @@ from xg.diagnostics.similar import SLIP, similar, there_are
 from xg.diagnostics.source import Span
 from xg.passes.resolve.errors_of_names import UnknownName, corrected, nearest
 from xg.passes.resolve.foreign_names import FUNCTIONS_ELSEWHERE, filled, in_place, meant
-from xg.syntax.leave_out import left_out
+from xg.syntax.declarations import left_out
 from xg.syntax.spelling import ascii_name, greek_name
 
 NEAR = 200  # characters before a name that are looked at

@@ -9,7 +9,7 @@ from xg.ir.graph import LAST_ROUND, Call, Graph, MeantZero, Program, Value
 from xg.passes.resolve.errors import NoGradientHere, OtherThanZero, Refused, ZeroTwice
 from xg.passes.resolve.scope import BlockScope
 from xg.syntax import ast
-from xg.syntax.tree import walk
+from xg.syntax.ast import walk
 
 
 def meant_zeros(scope: BlockScope) -> Iterator[MeantZero]:

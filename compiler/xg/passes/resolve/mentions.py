@@ -12,7 +12,7 @@ from typing import Final
 from xg.diagnostics.lazy_dataclass import dataclass, field
 from xg.ir.recent import Recent
 from xg.syntax import ast
-from xg.syntax.tree import Syntax, parts, walk
+from xg.syntax.ast import Syntax, parts, walk
 
 COMPUTED: Final = (ast.Arithmetic, ast.Power, ast.Negation, ast.Comparison)  # never a tensor
 

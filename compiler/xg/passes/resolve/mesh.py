@@ -11,7 +11,7 @@ from xg.passes.resolve.expressions import parted
 from xg.passes.resolve.mentions import KnownMentions
 from xg.passes.resolve.plan_errors import MeshIsDim, MeshOrder, MeshSize, MeshUnused
 from xg.syntax import ast
-from xg.syntax.tree import only, walk
+from xg.syntax.ast import only, walk
 
 Pair = tuple[str, str]  # the first axis cuts before the second
 

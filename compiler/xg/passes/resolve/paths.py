@@ -10,7 +10,7 @@ from xg.passes.resolve.errors import Refused
 from xg.passes.resolve.plan_errors import NoSuchPlace
 from xg.passes.resolve.units import Linked, LocatedBlock
 from xg.syntax import ast
-from xg.syntax.tree import walk
+from xg.syntax.ast import walk
 
 
 @dataclass(frozen=True, slots=True)

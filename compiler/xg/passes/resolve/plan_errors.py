@@ -8,7 +8,7 @@ from xg.diagnostics.diagnostic import Diagnostic, Fix, Label, Problem, ProblemAt
 from xg.diagnostics.source import Span
 from xg.ir.plan import SCHEDULES
 from xg.passes.resolve.errors_of_names import UnknownName, corrected, nearest
-from xg.syntax.declare import declaration
+from xg.syntax.declarations import declaration
 
 
 class MisplacedMesh(ProblemAt):

@@ -30,7 +30,7 @@ from xg.passes.resolve.plan_errors import (
 )
 from xg.passes.resolve.units import Linked, Linker, LocatedBlock, Unit
 from xg.syntax import ast
-from xg.syntax.build_plans import PAD
+from xg.syntax.build import PAD
 
 
 def resolve_plans(

@@ -9,7 +9,7 @@ from xg.ir.op import Op
 from xg.passes.resolve.errors import MarkedTwice, Refused, UnknownMark
 from xg.passes.resolve.scope import BlockScope
 from xg.syntax import ast
-from xg.syntax.tree import walk
+from xg.syntax.ast import walk
 
 
 def remarks(scope: BlockScope) -> Iterator[Remark]:

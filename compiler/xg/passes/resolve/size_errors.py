@@ -9,7 +9,7 @@ from xg.diagnostics.diagnostic import Diagnostic, Fix, Label, Problem, ProblemAt
 from xg.diagnostics.similar import similar
 from xg.diagnostics.source import Span
 from xg.passes.resolve.errors_of_names import corrected
-from xg.syntax.declare import declaration
+from xg.syntax.declarations import declaration
 from xg.syntax.spelling import ascii_name
 
 _NUMBERS: Final = {

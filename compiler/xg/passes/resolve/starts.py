@@ -9,7 +9,7 @@ from xg.ir.graph import Start
 from xg.passes.resolve.errors import BadArgument, Refused
 from xg.passes.resolve.expressions import ExpressionReader
 from xg.syntax import ast
-from xg.syntax.tree import walk
+from xg.syntax.ast import walk
 
 _NORMAL: Final = ("normal", "randn", "gaussian", "randn_like")
 

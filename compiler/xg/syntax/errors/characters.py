@@ -7,7 +7,7 @@ from typing import Final
 
 from xg.diagnostics.diagnostic import Diagnostic, Fix, Label, ProblemAt, quoted
 from xg.diagnostics.source import Span
-from xg.syntax.foreign import SPELLED_OUT
+from xg.syntax.spelling import SPELLED_OUT
 from xg_grammar import literals
 
 
@@ -62,7 +62,7 @@ _DEFINED: Final = {"⊖": "-", "⊘": "/"}
 
 def _in_place(span: Span) -> str:
     """The remark about a sign that depends on its place, or nothing."""
-    from xg.syntax.signs_in_place import remark  # only this error pays for it
+    from xg.syntax.formulas import remark  # only this error pays for it
 
     return remark(span)
 

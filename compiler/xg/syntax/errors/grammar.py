@@ -15,7 +15,7 @@ from xg.diagnostics.diagnostic import (
     quoted,
 )
 from xg.diagnostics.source import Span
-from xg.syntax.foreign import native
+from xg.syntax.spelling import native
 
 
 class Unexpected(ProblemAt):

@@ -7,8 +7,7 @@ from collections.abc import Iterator, Mapping
 import numpy as np
 
 from xg.diagnostics.lazy_dataclass import dataclass
-from xg.frontend.examples.bind import BoundExample, documents
-from xg.frontend.examples.example_names import ClaimTarget
+from xg.frontend.examples.binding import BoundExample, ClaimTarget, documents
 from xg.frontend.project import Project
 from xg.frontend.typed import Settings
 from xg.ir.loss import loss_of

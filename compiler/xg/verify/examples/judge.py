@@ -14,8 +14,7 @@ from typing import Final, Literal
 import numpy as np
 
 from xg.diagnostics.lazy_dataclass import dataclass
-from xg.frontend.examples.bind import BoundExample, Claim
-from xg.frontend.examples.example_names import ClaimTarget
+from xg.frontend.examples.binding import BoundExample, Claim, ClaimTarget
 from xg.ir.graph import Graph, Value
 from xg.verify.examples.recompute import Array, Recomputation, array
 from xg.verify.reference.interpret import Edge

@@ -12,9 +12,7 @@ from functools import cached_property
 import numpy as np
 
 from xg.diagnostics.lazy_dataclass import dataclass, field
-from xg.frontend.examples.bind import BoundExample
-from xg.frontend.examples.example_names import ClaimTarget, site_graph
-from xg.frontend.examples.numbers import Numbers
+from xg.frontend.examples.binding import BoundExample, ClaimTarget, Numbers, site_graph
 from xg.ir.graph import Value
 from xg.ir.loss import loss_of
 from xg.ir.parameters import param_specs

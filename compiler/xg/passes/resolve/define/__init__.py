@@ -28,7 +28,7 @@ from xg.passes.resolve.define.errors import (
 from xg.passes.resolve.define.functions import FUNCTIONS, NAMES
 from xg.passes.resolve.define.signature import DefinedSignature, read
 from xg.syntax import ast
-from xg.syntax.tree import walk
+from xg.syntax.ast import walk
 
 
 def define(definition: ast.OpDef) -> Op:

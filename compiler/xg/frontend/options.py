@@ -1,22 +1,15 @@
-"""Sizes that blocks demand of their callers, by the choices of options that decide them.
-
-A block that splits D into thirds demands of every caller a length that three divides. Where an
-option decides what is called below a block, it decides on its demands too: a caller that calls a
-size by another name, or gives it another number, has to be checked in these choices, though its
-own text mentions no option. Who passes on a size as it is has nothing to meet.
-"""
+"""The combinations of options that a block distinguishes."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from graphlib import TopologicalSorter
 from itertools import product
 from math import prod
 
 from xg.diagnostics.lazy_dataclass import dataclass, field
 from xg.diagnostics.source import Span
-from xg.frontend.combinations import PRODUCT_AT_MOST, Choice, Words, mentioned_words
-from xg.frontend.typed import Settings
+from xg.frontend.typed import Settings, mentions
 from xg.ir.axes import axes_of
 from xg.ir.dim import Dim, symbol
 from xg.ir.graph import Apply, Call, Graph, Program
@@ -24,6 +17,60 @@ from xg.ir.instances import inside
 from xg.ir.scalar import Scalar
 from xg.ir.size_constraints import facts_of
 from xg.syntax import ast
+
+PRODUCT_AT_MOST = 64  # combinations for one block; of more, each word once, with a warning
+
+Words = Mapping[str, tuple[str, ...]]
+Choice = dict[str, str]
+
+
+def choices_of(block: ast.Block, options: Words, settings: Settings) -> list[Choice]:
+    """The combinations of words that a block distinguishes; of too many, every word once."""
+    words = mentioned_words(block, options, settings)
+    if prod(map(len, words.values())) <= PRODUCT_AT_MOST:
+        return [dict(zip(words, chosen, strict=True)) for chosen in product(*words.values())]
+    return [{}, *({name: word} for name in words for word in words[name][1:])]
+
+
+def mentioned_words(block: ast.Block, options: Words, settings: Settings) -> Words:
+    """The options that are open and that a block mentions, with their words."""
+    own = {option.name.name: tuple(w.name for w in option.words) for option in block.own}
+    words = {**options, **{name: words for name, words in own.items() if words}}
+    mentioned_names = mentions(block)
+    return {n: words[n] for n in words if n not in settings and (n in own or n in mentioned_names)}
+
+
+def joined(
+    choice: Choice, waiting: Iterable[Sequence[Choice]], options: Set[str], turn: int
+) -> Choice:
+    """The choice, with what other blocks have yet to meet and does not contradict it.
+
+    Each turn begins with others of a block.
+    """
+    together = dict(choice)
+    for choices in waiting:
+        if options <= together.keys():
+            break
+        place = turn % max(len(choices), 1)
+        for other in (*choices[place:], *choices[:place]):
+            shared = {name: word for name, word in other.items() if name in options}
+            if not _contradict(shared, together):
+                together.update(shared)
+                break
+    return together
+
+
+def _contradict(one: Choice, other: Choice) -> bool:
+    return any(other.get(name, word) != word for name, word in one.items())
+
+
+# Sizes that blocks demand of their callers, by the choices of options that decide them.
+#
+# A block that splits D into thirds demands of every caller a length that three divides. Where an
+# option decides what is called below a block, it decides on its demands too: a caller that calls a
+# size by another name, or gives it another number, has to be checked in these choices, though its
+# own text mentions no option. Who passes on a size as it is has nothing to meet.
+
 
 Demand = tuple[Dim | Scalar, ...]  # to be whole, or a number, or the program's; or two in order
 BlockId = tuple[int, str]
