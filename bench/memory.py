@@ -17,8 +17,7 @@ from typing import Any, Final
 import xg
 from bench.pairs import Ratio
 from bench.turns import torch_peak
-from xg.cost.mesh_price import held
-from xg.cost.stage_cost import stages_of
+from xg.cost.stage_cost import held, stages_of
 from xg.driver import Program, TensorSpec
 
 MODELS: Final = Path(__file__).parents[1] / "diagrams" / "models"

@@ -208,7 +208,7 @@ def test_a_circle_is_found() -> None:
     [
         ("xg.ops.glu", "xg.ops.sigmoid"),
         ("xg.passes.infer.calls", "xg.passes.resolve"),
-        ("xg.codegen.numpy.module", "xg.codegen.torch.dialect"),
+        ("xg.codegen.numpy.dialect", "xg.codegen.torch.dialect"),
     ],
 )
 def test_an_import_sideways_is_found(module: str, target: str) -> None:

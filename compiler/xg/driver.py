@@ -41,8 +41,7 @@ from xg.sharding.errors import ManyStages
 if TYPE_CHECKING:
     import graphviz
 
-    from xg.cost.hardware import Machine
-    from xg.cost.report import CostReport
+    from xg.cost.report import CostReport, Machine
     from xg.figures import Format, ThemeName
     from xg.figures.model.figure import Figure
     from xg.ir.plan import Schedule

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from xg.codegen.emit.kernel import Fits
+from xg.codegen.emit.dialect import Fits
 from xg.ir.body import Body
 from xg.ir.dim import ONE
 from xg.ir.use import Attrs

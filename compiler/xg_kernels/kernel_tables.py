@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
 
-from xg.codegen.emit.kernel import Kernel, Kernels
-from xg.codegen.emit.support import SupportFile
+from xg.codegen.emit.dialect import Kernel, Kernels
+from xg.codegen.emit.spelling import SupportFile
 from xg_kernels.fits import last_axis, no_dropout, no_ignored, rows, rows_of_transpose, word
 
 _ALIKE: Final = (

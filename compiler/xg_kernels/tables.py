@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from xg.codegen.emit.kernel import Kernels
+from xg.codegen.emit.dialect import Kernels
 from xg.ir.op import Op
 from xg_kernels.fuse import grouped_attention
 from xg_kernels.fuse.patterns import fusions

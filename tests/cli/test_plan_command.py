@@ -14,8 +14,7 @@ import pytest
 from cli.conftest import DIAGRAMS, Xg
 
 import xg as package
-from xg.cost.hardware import machines
-from xg.cost.report import report
+from xg.cost.report import machines, report
 
 NET = """\
 dim B, D = 64, D_ff = 4*D

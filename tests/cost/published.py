@@ -13,9 +13,8 @@ from pathlib import Path
 from typing import Final
 
 import xg
-from xg.cost.hardware import Machine, machines
-from xg.cost.mesh_price import Cluster, MeshPrice, price
-from xg.cost.stage_cost import stages_of
+from xg.cost.report import Machine, machines
+from xg.cost.stage_cost import Cluster, MeshPrice, price, stages_of
 from xg.driver import Program
 
 ROOT = Path(__file__).parents[2]

@@ -6,7 +6,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import xg
-from xg.cost.alive import alive
+from xg.cost.memory import alive
 from xg.ir.dim import symbol
 
 CALLS = """\

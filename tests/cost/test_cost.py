@@ -11,8 +11,7 @@ from saved import bytes_of
 from tier import THOROUGH
 
 import xg
-from xg.cost.cost import cost
-from xg.cost.flops import ELEMENTWISE, MOVES, REDUCTIONS, flops
+from xg.cost.cost import ELEMENTWISE, MOVES, REDUCTIONS, cost, flops
 from xg.cost.report import Memory
 from xg.ir import prim
 from xg.ir.dim import symbol

@@ -6,7 +6,7 @@ from importlib.resources import files
 import pytest
 
 from xg.cost.communication import Sent
-from xg.cost.hardware import Machine, UnreadableMachines, estimate, machines
+from xg.cost.report import Machine, UnreadableMachines, estimate, machines
 from xg.ir.dim import ONE, number, symbol
 
 HALF = Machine("half", "", "", {"float32": 2e12}, 1e9, 1e-6, {"N_D": 1e8})

@@ -8,8 +8,8 @@ from typing import Any, cast
 import pytest
 
 import xg
-from xg.cost.alive import _largest as largest_of  # pyright: ignore[reportPrivateUsage]
-from xg.cost.largest import Largest
+from xg.cost.memory import Largest
+from xg.cost.memory import _largest as largest_of  # pyright: ignore[reportPrivateUsage]
 from xg.ir.dim import symbol
 
 SCAN = """\

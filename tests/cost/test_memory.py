@@ -10,8 +10,7 @@ from bench.memory import CASES, MODELS, SIZES, measured
 from tier import THOROUGH, some
 
 import xg
-from xg.cost.mesh_price import held
-from xg.cost.stage_cost import StageCost, stages_of
+from xg.cost.stage_cost import StageCost, held, stages_of
 
 FEW = [case for case in CASES if case[:2] in {("llama", "FSDP"), ("transformer", "ZeRO1")}]
 

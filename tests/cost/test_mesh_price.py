@@ -7,10 +7,8 @@ from pathlib import Path
 import pytest
 
 import xg
-from xg.cost.hardware import Machine
-from xg.cost.mesh_price import Cluster, MeshPrice, held, price, shapes
-from xg.cost.report import CostReport
-from xg.cost.stage_cost import stages_of
+from xg.cost.report import CostReport, Machine
+from xg.cost.stage_cost import Cluster, MeshPrice, held, price, shapes, stages_of
 
 MLP = Path(__file__).parents[2] / "diagrams" / "notation" / "mlp.xg"
 B, S, D, N_D, N_T = 4, 6, 64, 2, 4

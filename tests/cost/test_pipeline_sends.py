@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 import xg
-from xg.cost.pipeline import sends
+from xg.cost.communication import sends
 
 FILE = """\
 dim B, D = 4, V = 5, N_L = 4

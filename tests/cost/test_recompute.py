@@ -3,7 +3,7 @@
 from pathlib import Path
 
 import xg
-from xg.cost.recompute import Policy, attention_steps
+from xg.cost.memory import Policy, attention_steps
 from xg.ir.dim import ZERO, symbol
 from xg.ir.graph import Program
 

@@ -12,8 +12,7 @@ import pytest
 from library import shipped
 
 import xg
-from xg.cost.communication import WAYS, Way, factor
-from xg.cost.traffic import Sending, traffic
+from xg.cost.communication import WAYS, Sending, Way, factor, traffic
 from xg.figures.model.figure import Figure, FigureNode, NodeKind
 from xg.figures.model.richtext import characters
 from xg.figures.views import figure

@@ -19,7 +19,7 @@ from fuzz.sketch import Block, Sketch, Statement, words
 from xg import ops
 from xg.codegen.backend import default
 from xg.codegen.load import load
-from xg.codegen.numpy.module import emit
+from xg.codegen.numpy.dialect import emit
 from xg.diagnostics.source import Source
 from xg.ir.graph import Program
 from xg.ir.parameters import param_specs

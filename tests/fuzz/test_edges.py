@@ -17,7 +17,7 @@ from fuzz.recorded import read, recorded
 from tier import THOROUGH
 
 from xg.codegen.emit import array_ops
-from xg.codegen.numpy import spelling
+from xg.codegen.numpy import dialect as spelling
 from xg.diagnostics.source import Source
 from xg.ir.prim import Expr
 from xg.ops import table

@@ -14,7 +14,7 @@ from fuzz.recorded import read, recorded
 from fuzz.sketch import Sketch
 from tier import THOROUGH
 
-from xg.codegen.numpy.module import emit
+from xg.codegen.numpy.dialect import emit
 
 PROGRAMS = 2_000 if THOROUGH else 40
 CHUNK = 20

@@ -12,12 +12,13 @@ from fuzz.hunt import hunt, outcome
 from fuzz.program import generate
 
 from xg import ops
-from xg.codegen.emit import array_ops, body, templates
-from xg.codegen.emit.spelling import Scope
-from xg.codegen.emit.support import SupportFile
+from xg.codegen.emit import array_ops
+from xg.codegen.emit import function as body
+from xg.codegen.emit import module as templates
+from xg.codegen.emit.spelling import Scope, SupportFile
 from xg.codegen.emit.text import Text
-from xg.codegen.numpy import spelling
-from xg.codegen.torch import spelling as torch_spelling
+from xg.codegen.numpy import dialect as spelling
+from xg.codegen.torch import dialect as torch_spelling
 from xg.ir import primitive_gradients
 from xg.ir.body import topological
 from xg.ir.cotangent import Cotangent

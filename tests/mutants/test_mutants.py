@@ -77,7 +77,7 @@ def test_every_equivalent_mutant_exists() -> None:
 
 
 def test_the_writer_of_copied_functions_is_where_the_record_looks() -> None:
-    import_module("xg.codegen.numpy.spelling")
+    import_module("xg.codegen.numpy.dialect")
     assert import_module(SUPPORT).SupportFile.source
     paths = {path for path in copied_texts() if path.is_relative_to(ROOT)}
     assert ROOT / "compiler/xg/codegen/numpy/support.py" in paths

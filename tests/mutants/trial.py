@@ -39,7 +39,7 @@ LONGEST = 4  # seconds of a test that is worth its time
 # By the clock, for a mutant that waits for ever; on a busy machine a second of CPU takes many.
 WAITING = 6
 LATE = (signal.SIGXCPU, signal.SIGPROF, signal.SIGALRM, signal.SIGKILL)
-SUPPORT = "xg.codegen.emit.support"
+SUPPORT = "xg.codegen.emit.spelling"
 OTHER_PROCESSES = ("warm_python", "warm_program", "warm_ranks", "driver")
 Verdict = Literal["killed", "slow", "survived", "not tested", "no swap", "broken"]
 _CODES: dict[int, Verdict] = {

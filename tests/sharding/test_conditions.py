@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 import xg
-from xg.cost.pipeline import sends
+from xg.cost.communication import sends
 from xg.frontend.choices import checked
 from xg.frontend.project import read_project
 from xg.ir.collective_prims import all_reduce_max

@@ -10,8 +10,7 @@ import pytest
 from sharding.modules import generated
 
 import xg
-from xg.cost.communication import factor, sent
-from xg.cost.traffic import Sending, traffic
+from xg.cost.communication import Sending, factor, sent, traffic
 from xg.driver import Program
 from xg.passes.shard import check, join
 from xg.verify.reference.interpret import initial

@@ -9,7 +9,7 @@ from tier import THOROUGH
 from verify.proof.daily import proof_of
 
 import xg
-from xg.cost.traffic import traffic
+from xg.cost.communication import traffic
 from xg.frontend.project import read_project
 from xg.verify.gradient_proof import prove
 

@@ -12,7 +12,7 @@ from tier import THOROUGH
 import xg
 import xg_runtime.ranks as ranks
 from xg.codegen.emit import backward
-from xg.codegen.emit.overlap import Overlap, Step
+from xg.codegen.emit.collectives import Overlap, Step
 from xg.ir.graph import Apply
 from xg.verify.reference import random_inputs as invented
 from xg.verify.reference.interpret import initial

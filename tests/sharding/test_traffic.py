@@ -11,7 +11,7 @@ from sharding.ranks import interpreted
 
 import xg
 import xg_runtime.ranks as ranks
-from xg.cost.traffic import traffic
+from xg.cost.communication import traffic
 from xg.driver import Program
 from xg.verify.reference.interpret import initial
 

@@ -21,7 +21,7 @@ from xg.cli.dispatch import parse
 from xg.cli.render.cost_plans import run_all
 from xg.cli.render.cost_text import lines
 from xg.codegen.backend import backends
-from xg.cost.hardware import machines
+from xg.cost.report import machines
 from xg.diagnostics.diagnostic import Diagnostic, DiagnosticError, as_data, render
 from xg.diagnostics.slug import slug, stems
 from xg.diagnostics.source import Source

@@ -6,8 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from math import prod
 
-from xg.cost.mesh_price import Cluster, MeshPrice
-from xg.cost.stage_cost import Formula, StageCost, share, value
+from xg.cost.stage_cost import Cluster, Formula, MeshPrice, StageCost, share, value
 from xg.diagnostics.lazy_dataclass import dataclass
 from xg.frontend.project import Project
 from xg.frontend.typed import Settings

@@ -23,8 +23,7 @@ from xg.cli.plan_candidates import (
     pipelines_of,
     unlike,
 )
-from xg.cost.mesh_price import MeshPrice, price, shapes
-from xg.cost.stage_cost import formula, stages_of
+from xg.cost.stage_cost import MeshPrice, formula, price, shapes, stages_of
 from xg.diagnostics.diagnostic import DiagnosticError
 from xg.diagnostics.lazy_dataclass import dataclass
 from xg.driver import compile_typed

@@ -6,8 +6,7 @@ from collections.abc import Mapping
 
 from xg.codegen.backend import default
 from xg.codegen.emit.module import ModuleWriter, marked
-from xg.codegen.emit.names import plain
-from xg.codegen.emit.scopes import write_with_stable_names
+from xg.codegen.emit.names import plain, write_with_stable_names
 from xg.ir.graph import Program, Value
 
 

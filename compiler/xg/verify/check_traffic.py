@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import Final
 
-from xg.cost.traffic import traffic
+from xg.cost.communication import traffic
 from xg.diagnostics.lazy_dataclass import dataclass
 from xg.ir.graph import Program
 from xg.ir.mesh_axes import ranks_over

@@ -7,7 +7,7 @@ from dataclasses import replace
 from types import ModuleType
 from typing import Any, cast
 
-from xg.cost.pipeline import sends
+from xg.cost.communication import sends
 from xg.diagnostics.lazy_dataclass import dataclass
 from xg.driver import BACKENDS, Program
 from xg.verify.check_traffic import TrafficCheck, add, compared, expected

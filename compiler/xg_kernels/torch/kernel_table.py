@@ -5,8 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Final
 
-from xg.codegen.emit.kernel import Kernel
-from xg.codegen.torch.spelling import SUPPORT
+from xg.codegen.emit.dialect import Kernel
+from xg.codegen.torch.dialect import SUPPORT
 from xg_kernels.fits import over_rows, word
 from xg_kernels.kernel_tables import kernel_table
 

@@ -6,9 +6,8 @@ from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from typing import Generic, TypeVar
 
-from xg.cost.communication import Sent, total, total_bytes
+from xg.cost.communication import Kind, Pass, Sent, total, total_bytes
 from xg.cost.report import CostReport
-from xg.cost.traffic import Kind, Pass
 from xg.diagnostics.lazy_dataclass import dataclass
 from xg.ir.dim import Dim
 from xg.ir.graph import Program

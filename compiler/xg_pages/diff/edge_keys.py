@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 
-from xg.cost.traffic import Pass
+from xg.cost.communication import Pass
 from xg.diagnostics.lazy_dataclass import dataclass
 from xg.ir.collective import FAMILY
 from xg.ir.collective_prims import local_shape

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from xg.cost.cost import BlockCost, CostRow
-from xg.cost.flops import flops_of_step
+from xg.cost.cost import BlockCost, CostRow, flops_of_step
 from xg.diagnostics.lazy_dataclass import dataclass, field
 from xg.figures.views.steps import Drawn
 from xg.ir.dim import Dim

@@ -12,7 +12,7 @@ from xg import codegen
 from xg.codegen.backend import backends
 from xg.codegen.emit.allowlist import DisallowedCode, check_allowed
 from xg.codegen.emit.module import emit
-from xg.codegen.numpy.vocabulary import VOCABULARY
+from xg.codegen.numpy.dialect import VOCABULARY
 from xg.diagnostics.diagnostic import DiagnosticError
 from xg.diagnostics.source import Source
 from xg.ir.graph import Program

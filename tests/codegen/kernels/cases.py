@@ -13,8 +13,8 @@ from ops.trial import Trial
 from tier import THOROUGH
 
 from xg import ops
+from xg.codegen.emit.dialect import Kernels
 from xg.codegen.emit.function import OperatorFunction
-from xg.codegen.emit.kernel import Kernels
 from xg.diagnostics.source import Source, Span
 from xg.ir.body import Body, topological
 from xg.ir.graph import Apply

@@ -21,7 +21,7 @@ from ops.sample import SIZES
 from tier import THOROUGH
 
 from xg.codegen.backend import backends
-from xg.codegen.emit.kernel import Kernels
+from xg.codegen.emit.dialect import Kernels
 
 Array = NDArray[Any]
 Function = Callable[..., Any]

@@ -19,12 +19,7 @@ from bench.memory import alone
 from bench.turns import torch_peak
 
 import xg
-from xg.codegen.emit.free_saved import (
-    add_at_once,
-    free_intermediates,
-    free_saved,
-    free_variables,
-)
+from xg.codegen.emit.lifetimes import add_at_once, free_intermediates, free_saved, free_variables
 
 FILE = Path(__file__).parents[3] / "diagrams" / "models" / "transformer.xg"
 SIZES = {"V": 13, "D": 12, "N_L": 2, "N_H": 3, "D_ff": 10, "S_max": 5}

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from xg import ops
-from xg.codegen.emit.kernel import Kernels
+from xg.codegen.emit.dialect import Kernels
 from xg.codegen.numpy.dialect import NUMPY
 from xg.codegen.torch.dialect import TORCH
 from xg.passes.ring import ring_attention

@@ -13,7 +13,7 @@ from verify.proof.daily import PRIMES, proof_of, rings
 from verify.proof.sweep import axes_of_plans, jobs
 
 import xg
-from xg.cost.traffic import traffic
+from xg.cost.communication import traffic
 from xg.diagnostics.diagnostic import DiagnosticError
 from xg.driver import compile_project
 from xg.frontend.choose_plan import plans_of

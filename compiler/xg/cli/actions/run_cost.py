@@ -17,7 +17,7 @@ from xg.cli.render.cost_data import as_data
 from xg.cli.render.cost_plans import run_all
 from xg.cli.render.cost_text import lines
 from xg.cli.render.json_text import json_text
-from xg.cost.hardware import Machine, UnreadableMachines, machines
+from xg.cost.report import Machine, UnreadableMachines, machines
 from xg.driver import Program
 from xg_runtime.cells import fits
 from xg_runtime.errors import InputError

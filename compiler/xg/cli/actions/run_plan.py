@@ -15,7 +15,7 @@ from xg.cli.plan_candidates import Candidate, Wish
 from xg.cli.plan_search import PlanSearch
 from xg.cli.render.found_plans import as_data, lines
 from xg.cli.render.json_text import json_text
-from xg.cost.mesh_price import Cluster
+from xg.cost.stage_cost import Cluster
 from xg.diagnostics.source import Source
 from xg.frontend.choose_plan import plans_of
 from xg.frontend.typed import Settings, shape_project

@@ -16,8 +16,7 @@ from xg.cli.render.cost_text import sizes
 from xg.cli.render.json_text import json_text
 from xg.cli.render.table import aligned
 from xg.cost.communication import total_bytes, total_formula
-from xg.cost.hardware import Machine
-from xg.cost.report import CostReport
+from xg.cost.report import CostReport, Machine
 from xg.diagnostics.diagnostic import DiagnosticError
 from xg.diagnostics.lazy_dataclass import dataclass
 from xg.driver import compile_project

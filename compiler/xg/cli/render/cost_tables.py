@@ -9,9 +9,8 @@ from xg.cli.render.amounts import Cell, Evaluated, Seconds, evaluated
 from xg.cli.render.table import Column, Table
 from xg.cost.communication import SHORT, Sent, Way, total, total_bytes, total_formula
 from xg.cost.cost import BlockCost, CostRow
-from xg.cost.hardware import Estimate
-from xg.cost.recompute import Policy
-from xg.cost.report import CostReport
+from xg.cost.memory import Policy
+from xg.cost.report import CostReport, Estimate
 from xg.ir.dim import Dim
 
 Row = TypeVar("Row")

@@ -2,11 +2,320 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Collection, Iterator, Sequence
+
 from xg.codegen.emit.collectives import mesh_lines
 from xg.codegen.emit.forward import Forward
-from xg.codegen.emit.line_breaks import bracketed
 from xg.codegen.emit.module_plan import ModulePlan
-from xg.ir.graph import Program
+from xg.codegen.emit.names import safe
+from xg.codegen.emit.sizes import Source, denominator_of, read_in_part
+from xg.codegen.emit.spelling import Scope, private
+from xg.codegen.emit.text import WIDTH, Precedence, bracketed, infix
+from xg.diagnostics.lazy_dataclass import dataclass
+from xg.ir.axes import axes_of
+from xg.ir.dim import ONE, ZERO, Dim, symbol
+from xg.ir.graph import Apply, Graph, Program, Value
+from xg.ir.instances import instances
+from xg.ir.known_sizes import closure
+from xg.ir.loss import ignored
+from xg.ir.op import AtMost
+from xg.ir.size_constraints import axes_with_positions, reaches_of, size_constraints
+from xg.ir.size_sources import SizeSources, carried_symbols
+from xg.ir.tensor import Sizes
+
+# Lines that refuse sizes which do not divide or are less than 1.
+#
+# Arrays or a caller have given them numbers by then.
+
+
+@dataclass(frozen=True, slots=True)
+class WholeSizes:
+    """Sizes with a division that the file's numbers do not settle, in symbols of the entry.
+
+    `differences` are sizes of which something is taken, `carried` the symbols that arrays give
+    numbers.
+    """
+
+    sizes: Sizes
+    fractions: tuple[Dim, ...]
+    differences: tuple[Dim, ...]
+    carried: frozenset[str]
+
+    @classmethod
+    def of(cls, program: Program, sources: SizeSources) -> WholeSizes:
+        """Those of a program; what follows from another one is left out."""
+        main = program.main
+        axes = dict.fromkeys(
+            graph.sizes.expand(dim).substitute(symbols)
+            for graph, symbols in instances(program)
+            for dim in axes_of(graph)
+        )
+        carried = carried_symbols(main) | sources.implied(main)
+        known = main.sizes.defaults.keys() - carried
+        open_ = [dim for dim in axes if not known >= {*dim.symbols()}]
+        found = dict.fromkeys(fraction for dim in open_ for fraction in _fractions(dim))
+        fractions = [each for each in found if not known >= {*each.symbols()}]
+        parts = {*main.sizes.mesh, *program.lengths}  # a rank may have nothing but pads
+        # A fused operator may cut S - 1 positions inside, of which there may be none.
+        shown = {
+            graph.sizes.expand(dim).substitute(symbols)
+            for graph, symbols in instances(program)
+            for type_ in graph.types.values()
+            for dim in type_.shape
+        }
+        open_ = [dim for dim in open_ if dim in shown]
+        taken = [dim for dim in open_ if _takes(dim) and parts.isdisjoint(dim.symbols())]
+        # An axis of N + k - 1 says how large N is: of one that is too short, 0 or less.
+        sums = {name for dim in axes if len(dim.terms) > 1 for name in dim.symbols()}
+        taken += [symbol(name) for name in sorted(sources.implied(main) & sums)]
+        return cls(main.sizes, tuple(_needed(fractions)), tuple(_least(taken)), carried)
+
+    def lines_of_init(self, chosen: Collection[str], scope: Scope) -> Iterator[str]:
+        """Lines for the sizes that follow from those that a caller of ``init`` chooses."""
+        fixed = self.sizes.defaults.keys() - self.carried
+
+        def is_chosen(dim: Dim) -> bool:
+            symbols = {*dim.symbols()}
+            return symbols <= {*chosen, *fixed} and not symbols <= fixed
+
+        for each in filter(is_chosen, self.fractions):
+            yield from self._lines(each, scope)
+        for each in filter(is_chosen, self.differences):
+            yield from self._too_short(each, scope)
+
+    def lines(
+        self,
+        sources: Sequence[Source],
+        scope: Scope,
+        concerns: Callable[[Dim], bool] = lambda dim: True,
+        *,
+        of_step: bool = False,
+    ) -> Iterator[str]:
+        """Lines for the sizes that follow from the shapes of arrays.
+
+        A step may have no new position but the one that it takes: nothing of it is S - 1 long.
+        """
+        parts = [self.sizes.expand(dim) for dim in read_in_part(sources, self.sizes)]
+        readable = self.carried | self.sizes.defaults.keys()
+        for each in _needed(self.fractions, parts):
+            if readable >= {*each.symbols()} and concerns(each):
+                yield from self._lines(each, scope)
+        for each in () if of_step else self.differences:
+            if readable >= {*each.symbols()} and concerns(each):
+                yield from self._too_short(each, scope)
+
+    def _too_short(self, difference: Dim, scope: Scope) -> Iterator[str]:
+        length, said = scope.size(difference).text, self.sizes.fold(difference)
+        yield f"if {length} < 1:"
+        yield from _raised(f"{said} = {{{length}}}", "short", ": it is at least 1")
+
+    def _lines(self, fraction: Dim, scope: Scope) -> Iterator[str]:
+        below = denominator_of(fraction)
+        whole, parts = scope.size(fraction * below), scope.size(below)
+        yield f"if {infix(whole, '%', parts, Precedence.PRODUCT).text}:"
+        folded = self.sizes.fold(fraction)
+        said = f"{folded} = {fraction}" if folded.name else str(folded)
+        said += f" = {_said(whole.text)}/{_said(parts.text)}"
+        yield from _raised(said, "division", " is not a whole number")
+
+
+def _raised(said: str, variable: str, rest: str) -> Iterator[str]:
+    """Lines that refuse a size; what is said of it is a variable where the line would be long."""
+    line = f'    raise ValueError(f"{said}{rest}")'
+    if len(line) + 8 <= WIDTH:
+        yield line
+    else:
+        yield f'    {variable} = f"{said}"'
+        yield f'    raise ValueError(f"{{{variable}}}{rest}")'
+
+
+def _said(size: str) -> str:
+    return size if size.isdigit() else f"{{{size}}}"
+
+
+def _takes(dim: Dim) -> bool:
+    """Whether a size is a difference: large enough only for some numbers."""
+    return any(coefficient < 0 for _, coefficient in dim.terms)
+
+
+def _least(differences: Sequence[Dim]) -> Iterator[Dim]:
+    """Those that do not follow from a smaller one, as S - 2 does from S - 4."""
+    for one in differences:
+        rests = ((one - other).constant for other in differences if other != one)
+        if not any(rest is not None and rest > 0 for rest in rests):
+            yield one
+
+
+def _fractions(dim: Dim) -> Iterator[Dim]:
+    """The terms of a size that divide; all in one, if they are whole together only."""
+    terms = [each for each in (Dim((term,)) for term in dim.terms) if denominator_of(each) != ONE]
+    if len(terms) > 1:
+        yield sum(terms, ZERO)
+    else:
+        yield from terms
+
+
+def _needed(fractions: Sequence[Dim], known: Sequence[Dim] = ()) -> list[Dim]:
+    """Those that do not follow from the others, nor from known ones: of two the simpler one."""
+    needed: list[Dim] = []
+    for each in sorted(fractions, key=_factors):
+        if not _all_follow(each, [*known, *needed]):
+            needed.append(each)
+    for each in [*needed]:
+        others = [other for other in needed if other != each]
+        if _all_follow(each, [*known, *others]):
+            needed = others
+    return needed
+
+
+def _all_follow(dim: Dim, whole: Sequence[Dim]) -> bool:
+    return all(_follows(Dim((term,)), whole) for term in dim.terms)
+
+
+def _follows(term: Dim, whole: Sequence[Dim]) -> bool:
+    """Whether a term is a product of sizes that are whole."""
+    if denominator_of(term) == ONE:
+        return True
+    below = _factors(term)[0]
+    rests = [term / each for each in whole if len(each.terms) == 1]
+    return any(_factors(rest)[0] < below and _follows(rest, whole) for rest in rests)
+
+
+def _factors(dim: Dim) -> tuple[int, int]:
+    """How many factors a size is divided by, and how many it has in front of that."""
+    below = denominator_of(dim)
+    return _count(below), _count(dim * below)
+
+
+def _count(dim: Dim) -> int:
+    return max(
+        sum(power for _, power in monomial) + (coefficient != 1)
+        for monomial, coefficient in dim.terms
+    )
+
+
+# Lines that refuse sizes which an operator cannot take, once arrays have given them numbers.
+
+
+def open_limits(program: Program) -> Iterator[AtMost]:
+    """The limits that the numbers of a file do not settle; of ranks none, whose sizes are parts."""
+    if program.mesh:
+        return
+    sizes = program.main.sizes
+    settled = sizes.defaults.keys() - carried_symbols(program.main)
+    for limit in (*size_constraints(program), *axes_with_positions(program)):
+        room = sizes.expand(limit.larger - limit.smaller)
+        if room.constant is None and not {*room.symbols()} <= settled:
+            yield limit
+
+
+def limit_lines(
+    program: Program, scope: Scope, concerns: Callable[[AtMost], bool] = lambda limit: True
+) -> Iterator[str]:
+    """A test and an error in the file's own sizes for each limit that is open."""
+    seen: set[tuple[Dim, Dim]] = set()
+    for limit in open_limits(program):
+        pair = (limit.smaller, limit.larger)
+        if pair in seen or not concerns(limit):
+            continue
+        seen.add(pair)
+        smaller, larger = (scope.size(dim).text for dim in pair)
+        if limit.smaller == ONE:
+            yield f"if {larger} < 1:"
+            yield from _refusal(f"{_size_text(larger)}: {limit.why}")
+            continue
+        yield f"if {smaller} > {larger}:"
+        yield f'    excess = f"{_size_text(smaller)} is more than {_size_text(larger)}"'
+        yield f'    raise ValueError(f"{{excess}}: {limit.why}")'
+
+
+def _refusal(text: str) -> Iterator[str]:
+    """The error, in three lines if one is too short; `forward` indents it once."""
+    line = f'    raise ValueError(f"{text}")'
+    if len(line) + 4 <= 88:
+        yield line
+    else:
+        yield from ("    raise ValueError(", f'        f"{text}"', "    )")
+
+
+def _size_text(size: str) -> str:
+    return size if size.isdigit() else f"{size} = {{{size}}}"
+
+
+# Lines that widen the integers of a caller, and refuse those outside `ids [B, S] in V`.
+
+
+WIDEN = "integers"
+CHECK = "check_width"
+
+
+def ranges(plan: ModulePlan, graph: Graph) -> Iterator[tuple[Value, Dim | None]]:
+    """The integer inputs of a block, with their range if arrays give it a number."""
+    carried = carried_symbols(graph) | plan.sources.implied(graph)
+    for value in graph.inputs:
+        below = graph.types[value].range
+        if below is None:
+            continue
+        names, defined = closure(graph.sizes.computed(below).symbols(), carried, graph.sizes)
+        known = {*carried, *defined, *graph.sizes.defaults}
+        yield value, below if known.issuperset(names) else None
+
+
+def range_lines(plan: ModulePlan, scope: Scope, texts: Sequence[str], indent: int) -> list[str]:
+    """A line for each integer input, by its variable; `texts` are those of all inputs."""
+    graph = plan.program.main
+    by_value = dict(zip(graph.inputs, texts, strict=True))
+    lines: list[str] = []
+    for value, below in ranges(plan, graph):
+        plan.operators.support[WIDEN] = None
+        limit = "None"
+        if below is not None:
+            length = plan.program.lengths.get(below.name or "")
+            limit = scope.size(below).text if length is None else str(length)
+        items = [by_value[value], f'"{value.name}"', limit]
+        left_out = None if below is None else ignored(plan.program, value)
+        items += [] if left_out is None else [str(left_out)]
+        lines += bracketed(f"{by_value[value]} = {private(WIDEN)}(", items, ")", indent)
+    return lines
+
+
+def cache_lines(plan: ModulePlan) -> list[str]:
+    """Lines that widen the integers of a cache, which may have been stored in a narrow type."""
+    graphs = plan.program.graphs.values()
+    if all(each.types[state.past].is_float for each in graphs for state in each.states):
+        return []
+    plan.operators.support[WIDEN] = None
+    widened = f'{private(WIDEN)}(cache[name], name, None) if kind == "int" else cache[name]'
+    rounds = "for name, (_, kind) in cached.items()"
+    return ["cache = {", f"    name: {widened}", f"    {rounds}", "}"]
+
+
+def width_lines(plan: ModulePlan, scope: Scope) -> Iterator[str]:
+    """Lines that refuse integers which the narrowest type of the backend may not hold."""
+    graph, seen = plan.program.main, set[Dim]()
+    carried = carried_symbols(graph) | plan.sources.implied(graph)
+    for each, symbols in instances(plan.program):
+        for step in each.steps:
+            bounds = reaches_of(each, step) if isinstance(step, Apply) else []
+            for bound in bounds:
+                reach = graph.sizes.expand(each.sizes.expand(bound).substitute(symbols))
+                names, defined = closure(reach.symbols(), carried, graph.sizes)
+                known = {*carried, *defined, *graph.sizes.defaults}
+                narrow = reach.constant is not None and reach.constant < 2**31
+                if narrow or reach in seen or not known.issuperset(names):
+                    continue
+                seen.add(reach)
+                plan.operators.support[CHECK] = None
+                assert isinstance(step, Apply)
+                items = [scope.size(reach).text, f'"{safe(step.op.glyph)}"']
+                yield from bracketed(f"{private(CHECK)}(", items, ")", 4)
+
+
+def given_range_lines(plan: ModulePlan, scope: Scope) -> list[str]:
+    """The same for inputs as they come from outside, in a dict."""
+    texts = [f'inputs["{value.name}"]' for value in plan.program.main.inputs]
+    lines = range_lines(plan, scope, texts, 4)
+    return ["inputs = dict(inputs)", *lines] if lines else []
 
 
 def first_checks(plan: ModulePlan) -> list[str]:

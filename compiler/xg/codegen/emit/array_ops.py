@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Final
 
-from xg.codegen.emit.body import PLAIN
+from xg.codegen.emit.function import PLAIN
 from xg.codegen.emit.spelling import Scope, Spell
 from xg.codegen.emit.text import Precedence, Text, call, infix, power, tuple_of
 from xg.ir.body import topological

@@ -4,25 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Callable, Container, Iterator, Mapping, Sequence
 
-from xg.codegen.emit.bundles import spell_gathered
-from xg.codegen.emit.deferred_sums import DeferredSum, deferred_sums, sum_of
+from xg.codegen.emit.call_text import LoopWriter, d_recurrence, run_call
+from xg.codegen.emit.collectives import DeferredSum, Overlap, deferred_sums, overlap, sum_of
 from xg.codegen.emit.forward import Forward
-from xg.codegen.emit.forward_call import run_call
-from xg.codegen.emit.free_saved import free_variables
-from xg.codegen.emit.gradient_names import gradient_names, sums_with_seeds
-from xg.codegen.emit.later import KIND, TwoParts, freeing, is_in_parts, weights_function
-from xg.codegen.emit.line_breaks import bracketed, commented, indented, wrapped
-from xg.codegen.emit.locate import Source
-from xg.codegen.emit.loops import LoopWriter
-from xg.codegen.emit.module_plan import ModulePlan
-from xg.codegen.emit.names import Names, plain, spell_symbol
-from xg.codegen.emit.overlap import Overlap, overlap
-from xg.codegen.emit.recurrence import d_recurrence
-from xg.codegen.emit.sizes import shape_text
-from xg.codegen.emit.spelling import Scope
-from xg.codegen.emit.statements import Statements, function_name, place_of
-from xg.codegen.emit.text import Text, tuple_of
-from xg.codegen.emit.writer import (
+from xg.codegen.emit.lifetimes import (
+    KIND,
+    TwoParts,
+    free_variables,
+    freeing,
+    is_in_parts,
+    weights_function,
+)
+from xg.codegen.emit.module_plan import (
+    ModulePlan,
     PassWriter,
     count_uses,
     may_be_none,
@@ -30,6 +24,12 @@ from xg.codegen.emit.writer import (
     read_values,
     size_variables,
 )
+from xg.codegen.emit.names import Names, gradient_names, plain, spell_symbol, sums_with_seeds
+from xg.codegen.emit.parameters import spell_gathered
+from xg.codegen.emit.sizes import Source, shape_text
+from xg.codegen.emit.spelling import Scope
+from xg.codegen.emit.statements import Statements, function_name, place_of
+from xg.codegen.emit.text import Text, bracketed, commented, indented, tuple_of, wrapped
 from xg.diagnostics.lazy_dataclass import dataclass, field
 from xg.ir.graph import Apply, Backward, Call, Step, Value
 from xg.ir.labels import names_by_label

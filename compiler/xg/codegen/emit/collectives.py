@@ -6,14 +6,38 @@ They are the same in every backend: the mesh on which a rank runs knows how to s
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping, Sequence
-from typing import Final
+from collections import Counter
+from collections.abc import Callable, Collection, Mapping, Sequence
+from typing import Final, NoReturn, Protocol, TypeVar
 
 from xg.codegen.emit.array_ops import length, scalar
-from xg.codegen.emit.line_breaks import dictionary
 from xg.codegen.emit.spelling import Scope, Spell
-from xg.codegen.emit.text import WIDTH, Text, call
+from xg.codegen.emit.text import WIDTH, Text, call, dictionary
+from xg.diagnostics.lazy_dataclass import dataclass
+from xg.ir.graph import Apply, Backward, Step, Value
 from xg.ir.prim import Expr
+
+# The type of a collective that was begun, for kernels that send.
+#
+# Kernels are text of generated modules, which import what they call from `xg_runtime.ranks`; the
+# compiler does not.
+
+
+T = TypeVar("T", covariant=True)
+
+
+class Handle(Protocol[T]):
+    """As that of `xg_runtime.ranks`."""
+
+    def wait(self) -> T:
+        """Return the result; once."""
+        ...
+
+
+def only_in_modules(*_: object) -> NoReturn:
+    """Stand for a function of the runtime where a kernel is a file of the compiler."""
+    raise RuntimeError("a generated module imports this from xg_runtime.ranks")
+
 
 MODULE: Final = "xg_runtime.ranks"
 
@@ -124,3 +148,93 @@ def _is_used(name: str, code: str) -> bool:
 def _goes_on(char: str) -> bool:
     """Whether a name goes on with a character."""
     return char == "_" or char.isalnum()
+
+
+# Sums over ranks that are begun as soon as they can be, and awaited where they are read.
+
+
+@dataclass(frozen=True, slots=True)
+class Overlap:
+    """Steps in the order in which they are written; `begun` are those that are only begun there."""
+
+    steps: tuple[Step, ...]
+    begun: frozenset[Apply]
+
+
+def overlap(steps: Sequence[Step], sent: Collection[Apply]) -> Overlap:
+    """Put every step of `sent` right behind what it sends.
+
+    Where nothing is computed between that and its first reader, there is nothing to gain.
+    """
+    order: list[Step] = [step for step in steps if step not in sent]
+    for step in steps:
+        if isinstance(step, Apply) and step in sent:
+            order.insert(_behind(order, step.inputs), step)
+    begun = {
+        step
+        for place, step in enumerate(order)
+        if isinstance(step, Apply) and step in sent and _gains(order, place, step)
+    }
+    return Overlap(tuple(order), frozenset(begun))
+
+
+def _behind(order: Sequence[Step], values: Collection[Value]) -> int:
+    """The place behind the last step that makes one of some values."""
+    makers = [p for p, step in enumerate(order) if any(v in values for v in step.outputs)]
+    return max(makers, default=-1) + 1
+
+
+def _gains(order: Sequence[Step], place: int, step: Apply) -> bool:
+    """Whether something is computed before the result is read."""
+    readers = (p for p in range(place + 1, len(order)) if step.outputs[0] in order[p].inputs)
+    return next(readers, len(order)) > place + 1
+
+
+# Gradients whose sum over ranks can be deferred to the end of the backward pass.
+
+
+@dataclass(frozen=True, slots=True)
+class DeferredSum:
+    """One rank's term, and the mesh axis over which it is to be summed.
+
+    Of the sum the rank gets its slice along an `axis` of the tensor; all of it where that is None.
+    """
+
+    term: Value
+    over: str
+    axis: int | None = None
+
+
+def deferred_sums(
+    backward: Backward, shared: Collection[tuple[str, str]]
+) -> dict[Value, DeferredSum]:
+    """The gradients of parameters that are sums over ranks which no step reads.
+
+    For a parameter used in several places (`shared`, by graph and name) the parts are summed first.
+    """
+    graph = backward.forward
+    reads = Counter(v for step in backward.steps for v in step.inputs)
+    reads.update(backward.gradients.values())
+    makers = {step.outputs[0]: step for step in backward.steps if isinstance(step, Apply)}
+    sums: dict[Value, DeferredSum] = {}
+    for value in graph.param_values():
+        gradient = backward.gradients.get(value)
+        if gradient is None or reads[gradient] > 1:
+            continue
+        if {(graph.key, str(value.name)), (graph.key, "*")} & set(shared):
+            continue
+        step = makers.get(gradient)
+        expr = step and sum_of(step, backward)
+        if step and expr:
+            axis = expr.attr("axis") if expr.prim == "reduce_scatter" else None
+            assert axis is None or isinstance(axis, int)
+            sums[gradient] = DeferredSum(step.inputs[0], str(expr.attr("over")), axis)
+    return sums
+
+
+def sum_of(step: Apply, backward: Backward) -> Expr | None:
+    """The sum over ranks that a step is, if it is nothing else."""
+    if step.op.family != "collective":
+        return None
+    (total,) = step.body(backward.types).outputs
+    return total if total.prim in ("all_reduce", "reduce_scatter") else None

@@ -2,14 +2,203 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import ast
+from collections.abc import Callable, Container, Mapping, Sequence
+from functools import cache, cached_property
+from pathlib import Path
+from typing import Final, cast
 
 from xg.codegen.emit.allowlist import Allowlist
-from xg.codegen.emit.kernel import Kernels
-from xg.codegen.emit.spelling import Spelling
-from xg.codegen.emit.support import SupportFile
+from xg.codegen.emit.collectives import places_of
+from xg.codegen.emit.function import OperatorFunction
+from xg.codegen.emit.spelling import Spelling, SupportFile
 from xg.diagnostics.lazy_dataclass import dataclass
+from xg.ir.body import Body
+from xg.ir.graph import Apply
+from xg.ir.prim import Cuts
+from xg.ir.scalar import Scalar
+from xg.ir.use import Attrs
 from xg.packages import offers, service
+
+# Kernels: functions by hand that a backend has for some operators, instead of their bodies.
+#
+# A kernel takes the operands of its operator in order, then by name numbers and words of the use,
+# ``seed`` and ``place``, and ``cuts`` if it draws a rank's part of a mask; it gives what the body
+# gives. Where it does not fit, the body is written.
+
+
+Fits = Callable[[Attrs, Body], bool]
+
+
+def always(attrs: Attrs, body: Body) -> bool:
+    """A kernel for every use whose operands it takes."""
+    return True
+
+
+@dataclass(frozen=True, slots=True)
+class Kernel:
+    """The function that computes an operator, for the uses that fit.
+
+    One that `overwrites` an operand is for uses after which nothing reads it any more. One that
+    `turns` gives the transposed matrix of its two operands in the other order.
+    """
+
+    operator: str
+    function: str
+    fits: Fits = always
+    overwrites: str = ""
+    turns: bool = False
+
+
+AROUND: Final = (
+    Kernel("ring attention", "ring_attention"),
+    Kernel("gradient of ring attention", "d_ring_attention"),
+    Kernel("ring attention", "ring_attention_with_dropout"),
+    Kernel("gradient of ring attention", "d_ring_attention_with_dropout"),
+)
+
+
+def ring_kernels(path: Path, support: SupportFile) -> Kernels:
+    """The kernels that go round a ring of ranks, which modules have without `--kernels`."""
+    return Kernels([path], support, AROUND)
+
+
+@dataclass(frozen=True)
+class Kernels:
+    """The kernels of one backend; the files of their functions, and all that these may call.
+
+    Backward passes of a `releasing` backend free saved values as soon as they are read.
+    """
+
+    paths: Sequence[Path]
+    support: SupportFile
+    table: Sequence[Kernel]
+    releasing: bool = False
+
+    def find(
+        self, step: Apply, body: Body, spent: Container[str] = ()
+    ) -> tuple[str, OperatorFunction] | None:
+        """Name and text of the function for a step, of which only the body's outputs are needed.
+
+        `spent` are the operands that may be written into.
+        """
+        if step.op.local and not _goes_round(body):
+            return None  # by hand is written what is computed on whole tensors
+        for kernel in self._by_operator.get(step.op.name, ()):
+            if kernel.overwrites and kernel.overwrites not in spent:
+                continue
+            node = self._nodes[kernel.function]
+            derived = step.origin if step.op.name.startswith("gradient of ") else None
+            attrs = (derived or step).attrs
+            taken = _taken(node, body, attrs)
+            if taken and len(body.outputs) == _results(node) and kernel.fits(attrs, body):
+                return kernel.function, self._function(node, taken, turns=kernel.turns)
+        return None
+
+    def computes(self, operator: str) -> bool:
+        """Whether some uses of an operator have a kernel."""
+        return operator in self._by_operator
+
+    def names(self) -> frozenset[str]:
+        """The names of the files' functions, which no variable may have."""
+        return frozenset(self._nodes)
+
+    def helpers(self) -> frozenset[str]:
+        """Those that only kernels call: no function of a module may be called so."""
+        return self.names() - {kernel.function for kernel in self.table}
+
+    def _function(self, node: ast.FunctionDef, taken: _Taken, *, turns: bool) -> OperatorFunction:
+        assert node.returns
+        lines = self.support.source(node.name).splitlines()[node.body[0].lineno - node.lineno :]
+        return OperatorFunction(
+            head=f"({_text(node.args)}) -> {_text(node.returns)}:",
+            lines=tuple(line.removeprefix("    ") for line in lines),
+            own=taken.own,
+            cuts=taken.cuts,
+            sizes=(),
+            dtype=False,
+            device=False,
+            random=any(arg.arg == "seed" for arg in node.args.args),
+            support=self.support.called(node.name),
+            results=_results(node),
+            absent=taken.absent,
+            turns=turns,
+        )
+
+    # ---- the files ------------------------------------------------------------------------------
+
+    @cached_property
+    def _by_operator(self) -> dict[str, list[Kernel]]:
+        kernels: dict[str, list[Kernel]] = {}
+        for kernel in self.table:
+            kernels.setdefault(kernel.operator, []).append(kernel)
+        return kernels
+
+    @cached_property
+    def _nodes(self) -> dict[str, ast.FunctionDef]:
+        trees = [ast.parse(path.read_text(encoding="utf-8")) for path in self.paths]
+        nodes = [node for tree in trees for node in tree.body]
+        return {node.name: node for node in nodes if isinstance(node, ast.FunctionDef)}
+
+
+@cache
+def _text(node: ast.AST) -> str:
+    """The text of a part of a file, which is asked for again at every use."""
+    return ast.unparse(node)
+
+
+def _goes_round(body: Body) -> bool:
+    """Whether parts go round ranks, which the body says as if they were gathered."""
+    return any(expr.prim == "all_gather" for expr in body.order())
+
+
+def _drawn(body: Body) -> Cuts:
+    """The cuts of the mask that a body draws, if it draws one."""
+    masks = (expr for expr in body.order() if expr.prim == "dropout_keep")
+    return next((cast("Cuts", mask.attr("cuts")) for mask in masks), ())
+
+
+@dataclass(frozen=True, slots=True)
+class _Taken:
+    """The arguments of a function for a use: missing operands, numbers and words, and cuts."""
+
+    absent: tuple[int, ...]
+    own: tuple[Scalar | str, ...]
+    cuts: str
+
+
+def _taken(node: ast.FunctionDef, body: Body, attrs: Attrs) -> _Taken | None:
+    """The arguments of a function for a use; None if it takes other operands, or missing ones.
+
+    A mask that is drawn in part is not for a function that draws a whole one, nor the other way.
+    """
+    names = [arg.arg for arg in node.args.args]
+    cuts = places_of(attrs.get("cuts") or _drawn(body)) if "seed" in names else ""
+    if bool(cuts) != ("cuts" in names):
+        return None
+    operands = [str(expr.name) for expr in body.operands]
+    absent: list[int] = []
+    own: list[Scalar | str] = []
+    for place, arg in enumerate(node.args.args):
+        if operands and arg.arg == operands[0]:
+            operands.pop(0)
+        elif arg.annotation and _text(arg.annotation) == "Array | None" and not own:
+            absent.append(place)
+        elif arg.arg not in ("seed", "place", "cuts"):
+            value = attrs.get(arg.arg)
+            if not isinstance(value, Scalar | str):
+                return None
+            own.append(value)
+    return None if operands else _Taken(tuple(absent), tuple(own), cuts)
+
+
+def _results(node: ast.FunctionDef) -> int:
+    """How many results a function gives, by its annotation."""
+    match node.returns:
+        case ast.Subscript(value=ast.Name(id="tuple"), slice=ast.Tuple(elts=elements)):
+            return len(elements)
+        case _:
+            return 1
 
 
 @dataclass(frozen=True, slots=True)

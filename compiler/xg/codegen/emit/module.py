@@ -3,32 +3,266 @@
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from typing import Final
 
+from xg import __version__
 from xg.codegen.emit import collectives
 from xg.codegen.emit.allowlist import Allowlist, check_allowed
 from xg.codegen.emit.backward import backward_function
-from xg.codegen.emit.bundles import bundles
+from xg.codegen.emit.call_text import FIELDS
 from xg.codegen.emit.dialect import Dialect
 from xg.codegen.emit.forward import Forward, forward_function
-from xg.codegen.emit.header import header, section
-from xg.codegen.emit.line_breaks import arguments, bracketed, indented
-from xg.codegen.emit.module_plan import ModulePlan
-from xg.codegen.emit.moved import move_function
-from xg.codegen.emit.names import spell_symbol
-from xg.codegen.emit.param_table import param_starts
+from xg.codegen.emit.module_plan import ModulePlan, may_be_none
+from xg.codegen.emit.names import safe, spell_symbol, write_with_stable_names
+from xg.codegen.emit.parameters import bundles, param_starts
 from xg.codegen.emit.public import PublicWriter
-from xg.codegen.emit.public_params import ParamsWriter
-from xg.codegen.emit.recurrence import FIELDS
-from xg.codegen.emit.scopes import write_with_stable_names
+from xg.codegen.emit.public_params import ParamsWriter, move_function
 from xg.codegen.emit.sizes import shape_text
 from xg.codegen.emit.stepping import StepWriter
-from xg.codegen.emit.templates import HELPERS
-from xg.codegen.emit.writer import may_be_none
+from xg.codegen.emit.text import WIDTH, arguments, bracketed, indented, wrapped
 from xg.diagnostics.lazy_dataclass import dataclass
-from xg.ir.graph import Program, Value
+from xg.ir.graph import Graph, Program, Value
+from xg.ir.tensor import TensorType
 from xg.ir.walk import reached
+
+# The head of a generated module: what it is, what it imports, names of types, constants.
+
+
+# What generated code may take from the standard library by its name.
+STANDARD: Final = {
+    "collections.abc": ("Iterator", "Mapping"),
+    "contextlib": ("AbstractContextManager", "nullcontext"),
+    "typing": ("Any", "NamedTuple"),
+}
+CHANGE: Final = "Change the diagram, not this file."
+TABLES: Final = {
+    "ParamTable": "dict[str, tuple[tuple[int, ...], float | str]]",
+    "StartTable": "dict[str, tuple[tuple[int, ...], float | str | tuple[float, float]]]",
+    "CacheTable": "dict[str, tuple[tuple[int, ...], str]]",
+}
+
+
+def header(plan: ModulePlan, dialect: Dialect, code: str) -> str:
+    """The lines before the code: imports and names that it mentions."""
+    aliases = _aliases({**dialect.aliases, **TABLES}, code)
+    imports = dialect.header.format(
+        standard=_standard(aliases + code), ranks=collectives.imports(code)
+    )
+    prelude = dialect.prelude.strip("\n") if plan.kernels else ""
+    constants = "\n".join(
+        f"{spell_symbol(name)} = {value}" for name, value in sorted(plan.constants.items())
+    )
+    parts = [
+        _docstring(plan, dialect),
+        "from __future__ import annotations",
+        imports.strip("\n"),
+        aliases,
+        prelude,
+        constants,
+    ]
+    return "\n\n".join(part for part in parts if part) + "\n"
+
+
+def section(title: str) -> str:
+    """The heading of a part of a module."""
+    return f"# ---- {title} ".ljust(WIDTH, "-")
+
+
+def _docstring(plan: ModulePlan, dialect: Dialect) -> str:
+    """The source, the version of the compiler, and the signature of the entry block."""
+    graph, mesh = plan.program.main, plan.program.mesh
+    what = "forward and backward pass" if plan.saves else "step"
+    file = safe(graph.span.source.name.rsplit("/", 1)[-1])
+    inputs = ", ".join(_spelled(graph, value) for value in graph.inputs)
+    pairs = zip(graph.output_names, graph.output_types, strict=True)
+    outputs = ", ".join(f"{name} {type_}" for name, type_ in pairs)
+    function = "forward" if plan.saves else "step"
+    ranks = " × ".join(f"{name} = {size}" for name, size in mesh.items())
+    padded, known = plan.program.lengths.items(), plan.program.all_numbers
+    lines = [
+        f'"""{safe(graph.title)}: {what} in {dialect.title}.',
+        "",
+        *wrapped(f"Compiled by xg {__version__} from {file}, block {graph.block}. {CHANGE}", 0),
+        *([f"Every rank of the mesh {ranks} runs it, on its shards."] if mesh else []),
+        *(f"{name} = {length} is padded with zeros to {known[name]}." for name, length in padded),
+        "",
+        *indented(wrapped(f"{function}({inputs}) -> {outputs}", 4, 4)),
+        '"""',
+    ]
+    return "\n".join(lines)
+
+
+def _spelled(graph: Graph, value: Value) -> str:
+    type_ = TensorType(graph.shape(value), graph.types[value].range)
+    return f"{value.name} {value.declared or type_}"
+
+
+def _aliases(aliases: Mapping[str, str], code: str) -> str:
+    """Those that the code mentions, or another that it mentions."""
+    used: dict[str, str] = {}
+    for name, text in reversed(list(aliases.items())):
+        if any(_mentions(each, name) for each in (code, *used.values())):
+            used[name] = text
+    return "\n".join(f"{name} = {text}" for name, text in reversed(list(used.items())))
+
+
+def _standard(code: str) -> str:
+    """The imports of what the code mentions of the standard library."""
+    uses_math = "math." in code and re.search(r"(?<![\w.])math\.", code)
+    lines = ["import math"] if uses_math else []
+    for module, names in STANDARD.items():
+        used = [name for name in names if _mentions(code, name)]
+        lines += [f"from {module} import {', '.join(used)}"] if used else []
+    return "\n".join(lines)
+
+
+def _mentions(code: str, name: str) -> bool:
+    """Whether code has a name as a whole word; a pattern would look at every letter."""
+    at = code.find(name)
+    while at >= 0:
+        around = code[max(at - 1, 0) : at], code[at + len(name) : at + len(name) + 1]
+        if not any(char == "_" or char.isalnum() for char in around):
+            return True
+        at = code.find(name, at + 1)
+    return False
+
+
+# Private functions around the public ones: the same text in every backend.
+
+
+ADD: Final = '''def _add(grads: Params, name: str, part: Array) -> None:
+    """Add one part of the gradient of a parameter that is used in several places."""
+    grads[name] = grads[name] + part if name in grads else part
+'''
+
+LATER: Final = '''def _later(later: list[Any] | None, part: Any) -> None:
+    """Run a part of a backward pass, or leave it in a list, for who may run it later."""
+    if later is None:
+        part()
+    else:
+        later.append(part)
+'''
+
+ARRAY: Final = '''def _array(arrays: Mapping[str, Array], name: str, axes: int) -> Array:
+    """Get an array by its name; raise ValueError if it has another number of axes."""
+    if name not in arrays:
+        raise ValueError(f"{name} is missing")
+    shape = _shape(arrays[name], name)
+    if len(shape) != axes:
+        raise ValueError(f"{name} should have {axes} axes, not shape {list(shape)}")
+    return arrays[name]
+'''
+
+SHAPE: Final = '''def _shape(array: Any, name: str) -> tuple[int, ...]:
+    """The shape of an array; raise TypeError if it is none."""
+    if not hasattr(array, "shape"):
+        raise TypeError(f"{name} should be an array: lists and numbers have no shape")
+    return tuple(array.shape)
+'''
+
+CHECK: Final = '''\
+def _check(
+    given: Mapping[str, Array],
+    others: Mapping[str, Array],
+    shapes: Mapping[str, tuple[int, ...]],
+) -> None:
+    """Raise ValueError if an array is missing, or does not fit those that are given."""
+    arrays = {**given, **others}
+    for name, expected in shapes.items():
+        if name not in arrays:
+            raise ValueError(f"{name} {list(expected)} is missing")
+        shape = _shape(arrays[name], name)
+        if shape != expected:
+            beside = {} if name in given else given
+            for key, array in beside.items():
+                for read, size in zip(expected, shape, strict=False):
+                    if read in _shape(array, key) and read not in shape:
+                        wrong = f"{key} {list(array.shape)} does not fit the parameters"
+                        held = f"as in {name} {list(shape)}"
+                        raise ValueError(f"{wrong}: {read} should be {size}, {held}")
+            wrong = f"should have shape {list(expected)}, not {list(shape)}"
+            raise ValueError(f"{name} {wrong}")
+'''
+
+CHECK_NAMES: Final = '''def _check_names(arrays: Mapping[str, Array], *known: str) -> None:
+    """Raise ValueError for an unknown name: its array would have no effect."""
+    names = set(known)
+    for name in arrays:
+        if name not in names:
+            more = ", …" if len(known) > 9 else ""
+            raise ValueError(f"there is no {name}, but {', '.join(known[:9])}{more}")
+'''
+
+CHECK_NAMED: Final = '''def _check_named(**given: Any) -> None:
+    """Raise TypeError for an argument that is not arrays by their names."""
+    for argument, arrays in given.items():
+        if not isinstance(arrays, Mapping):
+            raise TypeError(f"{argument} should be a dict: arrays by their names")
+'''
+
+CHECK_INPUTS: Final = '''\
+def _check_inputs(params: Params, inputs: Mapping[str, Array], *known: str) -> None:
+    """Raise TypeError or ValueError for inputs of other names or kinds."""
+    _check_named(params=params, inputs=inputs)
+    if [name for name in known if name in params]:
+        raise ValueError("params and inputs are swapped: params come first")
+    _check_names(inputs, *known)
+    for name, array in inputs.items():
+        if hasattr(array, "dtype") and "complex" in str(array.dtype):
+            raise TypeError(f"{name} should have real numbers, not {array.dtype}")
+'''
+
+CHECK_SAVED: Final = '''def _check_saved(saved: Any, field: str) -> None:
+    """Raise TypeError for what `forward` did not save, which would have the field."""
+    if not hasattr(saved, field):
+        raise TypeError("saved should be the second result of forward, not its first")
+'''
+
+CHECK_COTANGENTS: Final = '''\
+def _check_cotangents(
+    d_outputs: Mapping[str, Array], shapes: Mapping[str, tuple[int, ...]]
+) -> None:
+    """Raise ValueError for a cotangent of no output, or of another shape than that."""
+    _check_names(d_outputs, *shapes)
+    for name, array in d_outputs.items():
+        shape = _shape(array, f"d{name}")
+        if shape != shapes[name]:
+            wrong = f"should have shape {list(shapes[name])}, not {list(shape)}"
+            raise ValueError(f"d{name} {wrong}")
+'''
+
+COPY: Final = '''def _copy(saved: Any) -> Any:
+    """Copy the records but not their tensors: a backward pass empties its records."""
+    if isinstance(saved, list):
+        return [_copy(part) for part in saved]
+    if saved is None or isinstance(saved, int | Array):
+        return saved
+    fields = {name: _copy(saved.__dict__[name]) for name in saved._fields}
+    return saved.__class__(**fields)
+'''
+
+TOWARD: Final = '''def _toward(old: Array, new: Array, share: float) -> Array:
+    """A running statistic that has gone a share of its way."""
+    return old + share * (new - old)
+'''
+
+HELPERS: Final[Mapping[str, str]] = {
+    "check": CHECK,
+    "shape": SHAPE,
+    "check_named": CHECK_NAMED,
+    "check_inputs": CHECK_INPUTS,
+    "check_names": CHECK_NAMES,
+    "check_saved": CHECK_SAVED,
+    "check_cotangents": CHECK_COTANGENTS,
+    "array": ARRAY,
+    "add": ADD,
+    "later": LATER,
+    "copy": COPY,
+    "toward": TOWARD,
+}
 
 
 @dataclass(slots=True)

@@ -3,19 +3,28 @@
 While a module is written, every name that comes from the diagram is marked: its first letter is one
 of an alphabet that no name uses, one alphabet for each kind. So each name in the text is known to
 be the author's or the module's own. Where both have one spelling in one scope, the author's is
-written with ``_`` behind it; at the end the marks are removed (`xg.codegen.emit.scopes`).
+written with ``_`` behind it; at the end the marks are removed (`xg.codegen.emit.names`).
 """
 
 from __future__ import annotations
 
+import ast
 import re
 import string
-from collections.abc import Generator, Iterable, Mapping
+from collections import Counter
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
+from functools import lru_cache
 from keyword import iskeyword, issoftkeyword
 from types import MappingProxyType
-from typing import Final, Literal, get_args
+from typing import Final, Literal, NamedTuple, TypeVar, cast, get_args
+
+from xg.codegen.emit.allowlist import REMEMBERED, by_piece, descendants
+from xg.diagnostics.lazy_dataclass import dataclass
+from xg.ir.graph import Apply, Backward, Call, Program, Step, Value
+from xg.ir.labels import names_by_label
+from xg.ir.placement import is_term
 
 Kind = Literal["size", "function", "variable"]  # classes are named as functions are
 Avoided = Mapping[Kind, frozenset[str]]
@@ -173,3 +182,309 @@ def safe(text: str) -> str:
     """A title inside a docstring or a comment: nothing that could end it or hide in it."""
     cleaned = "".join(char if char.isprintable() else " " for char in unmarked(text))
     return cleaned.replace("\\", "/").replace('"', "'")
+
+
+# Name clashes between the author's names and the module's own, and how they are resolved.
+#
+# No list reserves names. A module is written with marked names (`xg.codegen.emit.names`); if two
+# kinds of names have one spelling in one scope, it is written again, and the lesser kind avoids
+# that spelling.
+
+
+Result = TypeVar("Result")
+Spellings = dict[str, set[Kind | None]]  # None is a name of the module's own
+
+ROUNDS: Final = 8
+
+
+class AmbiguousNames(Exception):
+    """A module whose names do not come apart: an error of the compiler."""
+
+
+def write_with_stable_names(write: Callable[[], tuple[str, Result]]) -> tuple[str, Result]:
+    """The text of `write`, without marks and without a name that hides another.
+
+    The second result is that of `write`, still marked.
+    """
+    avoided: Avoided = {}
+    for _ in range(ROUNDS):
+        with avoiding(avoided):
+            text, result = write()
+        clashes = _clashes(text)
+        if not any(clashes.values()):
+            return plain_module(text), result
+        avoided = {kind: clashes[kind] | avoided.get(kind, frozenset()) for kind in KINDS}
+    raise AmbiguousNames(str(avoided))
+
+
+def _clashes(text: str) -> dict[Kind, frozenset[str]]:
+    """For each kind the spellings that it must avoid: the module's own come first, then sizes."""
+    order = (None, *KINDS)
+    reserved: dict[Kind, set[str]] = {kind: set() for kind in KINDS}
+    pieces = [piece for _, piece in by_piece(text, _scopes)]
+    imported = frozenset[str]().union(*(piece.imported for piece in pieces))  # hidden nowhere
+    outer: Spellings = {}
+    for piece in pieces:
+        _free(piece.outer, piece.outer, outer)
+    for names in (outer, *(inner for piece in pieces for inner in piece.inner)):
+        for name, kinds in names.items():
+            present = kinds | {None} if name in imported else kinds
+            first = min(map(order.index, present))
+            for kind in present - {order[first]}:
+                if kind:
+                    reserved[kind].add(name)
+    return {kind: frozenset(names) for kind, names in reserved.items()}
+
+
+class _Scopes(NamedTuple):
+    """The names of every function and class of a piece, and those that belong to the module.
+
+    These are bound there, or functions read them without binding them. Names of the module's own
+    never clash among themselves: where there are no others, they are left out of `inner`.
+    """
+
+    inner: tuple[Spellings, ...]
+    outer: Spellings
+    imported: frozenset[str]
+
+
+@lru_cache(REMEMBERED)
+def _scopes(piece: str) -> _Scopes:
+    outer: Spellings = {}
+    inner: list[Spellings] = []
+    imported: set[str] = set()
+    for node in ast.parse(piece).body:
+        if isinstance(node, ast.ClassDef):
+            _add(outer, node.name)
+            _add_all(outer, [*node.bases, *node.decorator_list])
+            inner += _class(node, outer)
+        elif isinstance(node, ast.FunctionDef):
+            _add(outer, node.name)
+            inner.append(_function(node, outer))
+        elif isinstance(node, ast.Import | ast.ImportFrom):
+            names = {alias.asname or alias.name for alias in node.names}
+            imported |= names
+            for name in names:
+                _add(outer, name)
+        else:
+            _add_all(outer, [node])
+    return _Scopes(() if piece.isascii() else tuple(inner), outer, frozenset(imported))
+
+
+def _class(node: ast.ClassDef, outer: Spellings) -> Iterator[Spellings]:
+    inner: Spellings = {}
+    for part in node.body:
+        if isinstance(part, ast.FunctionDef):
+            _add(inner, part.name)
+            yield _function(part, outer)
+        else:
+            _add_all(inner, [part])
+    _free(inner, inner.keys() - _bound(node.body), outer)
+    yield inner
+
+
+def _bound(body: list[ast.stmt]) -> set[str]:
+    """The names that a class binds: its fields and methods."""
+    fields = [part.target for part in body if isinstance(part, ast.AnnAssign)]
+    methods = {plain(part.name) for part in body if isinstance(part, ast.FunctionDef)}
+    return methods | {plain(field.id) for field in fields if isinstance(field, ast.Name)}
+
+
+def _function(node: ast.FunctionDef, outer: Spellings) -> Spellings:
+    inner: Spellings = {}
+    bound: set[str] = set()
+    for part in descendants(node):
+        kind = type(part)
+        if kind is ast.Name:
+            name = cast(ast.Name, part)
+            _add(inner, name.id)
+            if type(name.ctx) is ast.Store:
+                bound.add(_spelled(name.id)[0])
+        elif kind is ast.arg:
+            name = cast(ast.arg, part).arg
+            _add(inner, name)
+            bound.add(_spelled(name)[0])
+    _free(inner, inner.keys() - bound, outer)
+    return inner
+
+
+def _free(inner: Mapping[str, set[Kind | None]], names: Iterable[str], outer: Spellings) -> None:
+    for name in names:
+        outer.setdefault(name, set()).update(inner[name])
+
+
+def _add_all(names: Spellings, nodes: list[ast.AST] | list[ast.expr]) -> None:
+    for node in nodes:
+        for part in descendants(node):
+            if isinstance(part, ast.Name):
+                _add(names, part.id)
+
+
+def _add(names: Spellings, name: str) -> None:
+    spelling, kind = _spelled(name)
+    if spelling in names:
+        names[spelling].add(kind)
+    else:
+        names[spelling] = {kind}
+
+
+@lru_cache(REMEMBERED)
+def _spelled(name: str) -> tuple[str, Kind | None]:
+    """A name without its mark, and the kind of the mark."""
+    return plain(name), kind_of(name)
+
+
+# Names for the values of a backward function: ``dX``, ``d_S``, ``dX_LN``.
+
+
+def gradient_names(
+    backward: Backward,
+    forward_names: Mapping[Value, str],
+    program: Program,
+    is_function: Callable[[str], bool],
+) -> dict[Value, str]:
+    """A name for every gradient; equal ones are numbered where they are written.
+
+    The gradient of a labelled value is called after it: ``dX``. One without a label is called after
+    the node that gives it: ``d_S``. A part of a sum is called after both: ``dX_LN``. Where several
+    nodes have one name, operand or label follow: ``dX_attn_M``, ``d_R_Q``. No name is one of a
+    function, if that can be helped.
+    """
+    labels = names_by_label(backward.forward)
+    namer = _GradientNamer(backward, program, labels, forward_names, _forward_values(backward))
+    names = {value: f"d{namer.stem(of)}" for value, of in namer.of.items()}
+    sums = (step for step in backward.steps if _is_sum(step))
+    summed = {value for step in sums for value in step.inputs}
+    groups: dict[tuple[str, str], list[tuple[Value, _Producer]]] = {}
+    for node, value in namer.outputs():
+        term = "_i" if is_term(backward.placements.get(value)) else ""
+        of = namer.of.get(value)
+        if value.name is not None:
+            names[value] = value.name + term
+        elif value in summed:
+            groups.setdefault((f"d{namer.stem(of)}_{node.name}", term), []).append((value, node))
+        elif of is None:  # inside one gradient, written where it is read
+            names[value] = f"d_{node.name}{term}"
+        elif of.name is not None:
+            names[value] = f"d{of.name}{term}"
+        else:
+            groups.setdefault((f"d_{node.name}", term), []).append((value, node))
+    for (stem, term), members in groups.items():
+        for value, name in _apart(stem, members, is_function):
+            names[value] = name + term
+    return names
+
+
+def sums_with_seeds(backward: Backward) -> dict[Value, Value]:
+    """Totals that take over the name of a cotangent which nothing else reads."""
+    reads = Counter(value for step in backward.steps for value in step.inputs)
+    reads.update(value for value, _ in backward.rows)
+    seeds = {seed for seed in backward.cotangents.values() if reads[seed] == 1}
+    return {
+        step.outputs[0]: value
+        for step in backward.steps
+        if _is_sum(step) and step.outputs[0].name is not None
+        for value in step.inputs
+        if value in seeds and value.name == step.outputs[0].name
+    }
+
+
+@dataclass(frozen=True, slots=True)
+class _Producer:
+    """The node that gives a gradient: its name, which of its operands, the label behind it."""
+
+    name: str
+    operand: str
+    label: str
+
+
+@dataclass(slots=True)
+class _GradientNamer:
+    backward: Backward
+    program: Program
+    labels: Mapping[Value, str]
+    forward_names: Mapping[Value, str]
+    of: Mapping[Value, Value]
+
+    def stem(self, value: Value | None) -> str:
+        """The name of a forward value."""
+        if value is None:
+            return "part"
+        name = value.name or self.forward_names.get(value) or self.labels.get(value, "part")
+        return identifier(plain(name).removesuffix("_#"))
+
+    def outputs(self) -> Iterator[tuple[_Producer, Value]]:
+        """Every value that a step gives, with the node."""
+        for step in (step for step in self.backward.steps if not step.again):
+            for place, value in enumerate(step.outputs):
+                yield self._node(step, place, value), value
+
+    def _node(self, step: Step, place: int, value: Value) -> _Producer:
+        if isinstance(step, Call):
+            ports = [
+                port.name or ""
+                for port in self.program.graphs[step.callee].inputs
+                if self.program.graphs[step.callee].types[port].is_float
+            ]
+            gradients = len(step.outputs) - len(self.program.backwards[step.callee].rows)
+            operand = ports[place] if place < len(ports) == gradients else ""
+            behind = step.origin.outputs[0] if step.origin else None
+            return _Producer(identifier(step.path), operand, self._label(behind))
+        operator = step.op if step.origin is None or _moves(step) else step.origin.op
+        glyph = operator.glyph if step.origin or _moves(step) else operator.name
+        name = glyph if glyph.isidentifier() and glyph.isascii() else operator.name
+        if _is_sum(step):
+            name = "sum"
+        behind = step.origin.outputs[0] if step.origin else self.of.get(value)
+        return _Producer(identifier(name), self._operand(step, place, value), self._label(behind))
+
+    def _operand(self, step: Apply, place: int, value: Value) -> str:
+        """The name of the operand whose gradient it is, in its operator."""
+        if step.op.name.startswith("gradient of ") and len(step.op.outputs) > 1:
+            return step.op.outputs[place].removeprefix("d")
+        if step.origin is None:
+            return ""
+        names = step.origin.op.operand_names(step.origin.attrs)
+        of = self.of.get(value)
+        pairs = zip(names, step.origin.inputs, strict=False)
+        return next((name for name, operand in pairs if operand is of), "")
+
+    def _label(self, value: Value | None) -> str:
+        if value is None:
+            return ""
+        label = value.name or self.labels.get(value, "")
+        return identifier(label.removesuffix("_#").removesuffix("_i")) if label else ""
+
+
+def _forward_values(backward: Backward) -> dict[Value, Value]:
+    """The forward value of every gradient, also of a sum of some of its parts."""
+    of = dict(backward.of)
+    for step in reversed(backward.steps):
+        if _is_sum(step) and step.outputs[0] in of:
+            of.update({part: of[step.outputs[0]] for part in step.inputs if part not in of})
+    return of
+
+
+def _is_sum(step: Step) -> bool:
+    """Whether a step adds up the parts of a gradient."""
+    alone = isinstance(step, Apply) and step.origin is None and not step.again
+    return alone and len(step.inputs) > 1
+
+
+def _moves(step: Apply) -> bool:
+    return step.op.family == "collective"
+
+
+def _apart(
+    stem: str, members: list[tuple[Value, _Producer]], is_function: Callable[[str], bool]
+) -> Iterator[tuple[Value, str]]:
+    """Names for all that have one stem, as short as keeps them apart."""
+    ways = [
+        [stem for _ in members],
+        [f"{stem}_{node.operand}".rstrip("_") for _, node in members],
+        [f"{stem}_{node.label}".rstrip("_") for _, node in members],
+        [f"{stem}_{node.label}_{node.operand}".rstrip("_") for _, node in members],
+    ]
+    fitting = (way for way in ways if len(set(way)) == len(way) and not any(map(is_function, way)))
+    for (value, _), name in zip(members, next(fitting, ways[2]), strict=True):
+        yield value, name

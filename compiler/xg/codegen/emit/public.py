@@ -4,32 +4,38 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Sequence
 
-from xg.codegen.emit.argument_checks import backward_checks, checked_names, first_checks
-from xg.codegen.emit.bundles import gather_functions, gathered_params, no_gradients
+from xg.codegen.emit.argument_checks import (
+    backward_checks,
+    checked_names,
+    first_checks,
+    given_range_lines,
+    limit_lines,
+    width_lines,
+)
 from xg.codegen.emit.dialect import Dialect
 from xg.codegen.emit.forward import Forward
-from xg.codegen.emit.frozen import frozen_patterns, learns_function
-from xg.codegen.emit.later import (
+from xg.codegen.emit.lifetimes import (
     BACKWARD,
     EARLIER,
     IN_PARTS,
     KIND,
+    Releasing,
     is_in_parts,
     weights_function,
     whole_backward,
 )
-from xg.codegen.emit.line_breaks import bracketed, broken, dictionary, indented
-from xg.codegen.emit.locate import SizeLines, Source, locate
-from xg.codegen.emit.module_plan import ModulePlan
-from xg.codegen.emit.moved import moved_function
+from xg.codegen.emit.module_plan import ModulePlan, may_be_none
 from xg.codegen.emit.names import Names, mentioned, spell_symbol
-from xg.codegen.emit.public_params import ParamsWriter
-from xg.codegen.emit.ranges import given_range_lines, width_lines
-from xg.codegen.emit.releasing import Releasing
-from xg.codegen.emit.size_limits import limit_lines
+from xg.codegen.emit.parameters import gather_functions, gathered_params, no_gradients
+from xg.codegen.emit.public_params import (
+    ParamsWriter,
+    frozen_patterns,
+    learns_function,
+    moved_function,
+)
+from xg.codegen.emit.sizes import SizeLines, Source, locate
 from xg.codegen.emit.spelling import Scope
-from xg.codegen.emit.text import tuple_of
-from xg.codegen.emit.writer import may_be_none
+from xg.codegen.emit.text import bracketed, broken, dictionary, indented, tuple_of
 from xg.diagnostics.lazy_dataclass import dataclass
 from xg.ir.graph import Graph, Program, Value
 from xg.ir.size_sources import carried_symbols

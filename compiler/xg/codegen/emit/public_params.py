@@ -2,24 +2,56 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import Final
 
+from xg.codegen.emit.argument_checks import WholeSizes
 from xg.codegen.emit.collectives import mesh_lines
 from xg.codegen.emit.dialect import Dialect
-from xg.codegen.emit.line_breaks import bracketed, indented
-from xg.codegen.emit.locate import definition_lines, locate
 from xg.codegen.emit.module_plan import ModulePlan
 from xg.codegen.emit.names import spell_symbol
-from xg.codegen.emit.param_table import cut_lines, param_starts, table_lines, table_type
-from xg.codegen.emit.spelling import Scope
-from xg.codegen.emit.support import private
-from xg.codegen.emit.text import WIDTH
-from xg.codegen.emit.whole_sizes import WholeSizes
+from xg.codegen.emit.parameters import cut_lines, param_starts, table_lines, table_type
+from xg.codegen.emit.sizes import definition_lines, locate
+from xg.codegen.emit.spelling import Scope, private
+from xg.codegen.emit.text import WIDTH, bracketed, indented
 from xg.diagnostics.lazy_dataclass import dataclass
-from xg.ir.graph import Graph
+from xg.ir.graph import Call, Graph, Program, Value
 from xg.ir.known_sizes import closure
+from xg.ir.moving import moving
+from xg.ir.parameters import CallSite, entry, join
 from xg.ir.size_sources import carried_symbols
+from xg.ir.walk import callers_first
+
+# Frozen parameters: which of a module's gradients are left out on purpose.
+
+
+def frozen_patterns(program: Program) -> list[str]:
+    """The frozen parameters of a program, with ``*`` for the numbers of a row of blocks."""
+
+    def below(site: CallSite) -> Iterator[CallSite]:
+        for call in site.graph.named_calls():
+            inner = site.enter(call, program.graphs)
+            yield inner if call.count is None else replace(inner, path=f"{inner.path}.*")
+
+    return [
+        join(site.path, str(param.value.name))
+        for site in callers_first(entry(program), below)
+        for param in site.graph.params
+        if param.value.frozen
+    ]
+
+
+def learns_function(program: Program) -> list[str]:
+    """The function that tells the parameters that have a gradient from the frozen ones."""
+    patterns = [f'"{pattern}"' for pattern in frozen_patterns(program)]
+    return [
+        "def _learns(name: str) -> bool:",
+        '    """Whether a gradient is taken of a parameter, whatever the number of its block."""',
+        '    parts = ["*" if part.isdigit() else part for part in name.split(".")]',
+        *indented(bracketed('return ".".join(parts) not in [', patterns, "]", 4)),
+    ]
+
 
 SHARD: Final = [
     "def shard(params: Params, mesh: Mesh) -> Params:",
@@ -207,3 +239,63 @@ class ParamsWriter:
             *lines,
         ]
         return ["def cuts() -> dict[str, Cuts]:", *indented(body)]
+
+
+# The functions that move running statistics by what a forward pass has saved.
+
+
+DOC: Final = (
+    '"""Running statistics after a batch of training, of what `forward` saved under a seed.',
+    "",
+    "To be called before `backward`, and put in the place of those among the parameters.",
+    '"""',
+)
+
+
+def move_function(plan: ModulePlan, graph: Graph, fields: Mapping[Value, str]) -> list[str]:
+    """The function of a block: for its own parameters, then for those of its calls."""
+    name, path = plan.functions[graph.key], plan.has_path(graph)
+    items = ["params: Params", *(["at: str"] if path else []), f"saved: {plan.classes[graph.key]}"]
+    lines: list[str] = []
+    for each in moving(graph):
+        place = f'f"{{at}}.{each.param.name}"' if path else f'"{each.param.name}"'
+        share = Scope(graph.sizes).number(each.share).text
+        near = f"saved.{fields[each.target]}"
+        args = [f"params[{place}]", near, share]
+        lines += bracketed(f"params[{place}] = _toward(", args, ")", 4)
+    for call in graph.calls:
+        if call.callee in plan.moved:
+            lines += _call_lines(plan, call, path, fields[call.saved])
+    plan.helpers["toward"] = None
+    return [
+        *bracketed(f"def move_{name}(", items, ") -> None:"),
+        f'    """Move the running statistics of `{name}`, in place."""',
+        *indented(lines),
+    ]
+
+
+def _call_lines(plan: ModulePlan, call: Call, path: bool, field: str) -> list[str]:
+    """Lines for the saved values of a call, or of each of its rounds."""
+    function = f"move_{plan.functions[call.callee]}"
+    rows = call.rounds is not None
+    below = f"{call.path}.{{i}}" if call.count is not None else call.path
+    is_text = path or call.count is not None
+    at = f'f"{{at}}.{below}"' if path else f'f"{below}"' if is_text else f'"{below}"'
+    saved = "one" if rows else f"saved.{field}"
+    args = ["params", *([at] if plan.has_path(plan.program.graphs[call.callee]) else []), saved]
+    if not rows:
+        return bracketed(f"{function}(", args, ")", 4)
+    inside = indented(bracketed(f"{function}(", args, ")", 8))
+    if call.count is None:
+        return [f"for one in saved.{field}:", *inside]
+    first = f", {call.first}" if call.first else ""
+    return [f"for i, one in enumerate(saved.{field}{first}):", *inside]
+
+
+def moved_function(plan: ModulePlan, saved_class: str) -> list[str]:
+    """The public function."""
+    head = bracketed("def moved(", ["params: Params", f"saved: {saved_class}"], ") -> Params:")
+    entry = plan.functions[plan.program.entry]
+    kept = "{name: array for name, array in changed.items() if array is not params[name]}"
+    body = ["changed = dict(params)", f"move_{entry}(changed, saved)", f"return {kept}"]
+    return [*head, *indented([*DOC, *body])]

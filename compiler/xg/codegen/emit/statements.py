@@ -5,14 +5,12 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Container, Iterable, Mapping, Sequence
 
-from xg.codegen.emit.body import BodyWriter, repeats
-from xg.codegen.emit.function import OperatorFunction, operator_function
-from xg.codegen.emit.kernel import Kernels
-from xg.codegen.emit.line_breaks import commented
+from xg.codegen.emit.dialect import Kernels
+from xg.codegen.emit.function import BodyWriter, OperatorFunction, operator_function, repeats
 from xg.codegen.emit.names import Names, safe, snake, spell_symbol
 from xg.codegen.emit.sizes import shape_text
 from xg.codegen.emit.spelling import Scope, Spelling
-from xg.codegen.emit.text import WIDTH, Text, call
+from xg.codegen.emit.text import WIDTH, Text, call, commented
 from xg.diagnostics.lazy_dataclass import dataclass, field
 from xg.diagnostics.source import Span
 from xg.ir.body import Body, has_unsafe_choice, is_inline, unstopped

@@ -5,17 +5,20 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
-from xg.codegen.emit.argument_checks import checked_names, first_checks
-from xg.codegen.emit.line_breaks import bracketed, indented
-from xg.codegen.emit.locate import Source, locate
+from xg.codegen.emit.argument_checks import (
+    cache_lines,
+    checked_names,
+    first_checks,
+    given_range_lines,
+    limit_lines,
+)
+from xg.codegen.emit.forward import PreparedNumbers
 from xg.codegen.emit.names import Names, mentioned, spell_symbol
-from xg.codegen.emit.param_table import state_lines
-from xg.codegen.emit.prepared import PreparedNumbers
+from xg.codegen.emit.parameters import state_lines
 from xg.codegen.emit.public import PublicWriter, given_inner
-from xg.codegen.emit.ranges import cache_lines, given_range_lines
-from xg.codegen.emit.size_limits import limit_lines
-from xg.codegen.emit.spelling import Scope
-from xg.codegen.emit.support import private
+from xg.codegen.emit.sizes import Source, locate
+from xg.codegen.emit.spelling import Scope, private
+from xg.codegen.emit.text import bracketed, indented
 from xg.diagnostics.lazy_dataclass import dataclass, field
 from xg.ir.dim import Dim
 from xg.ir.graph import Apply

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import re
+from collections.abc import Sequence
 from enum import IntEnum
+from textwrap import wrap
 
 from xg.diagnostics.lazy_dataclass import dataclass
 
@@ -67,3 +70,131 @@ def call(function: str, *args: str) -> Text:
 def tuple_of(items: list[str]) -> str:
     """A tuple display, with the comma that one item needs."""
     return f"({items[0]},)" if len(items) == 1 else f"({', '.join(items)})"
+
+
+# Lines that are too long, broken as the formatter would break them.
+
+
+def bracketed(head: str, items: Sequence[str], tail: str, indent: int = 0) -> list[str]:
+    """``head(items)tail`` on one line, on three, or with one item per line; `indent` is outside."""
+    inside = ", ".join(items)
+    if indent + len(head) + len(inside) + len(tail) <= WIDTH:
+        return [f"{head}{inside}{tail}"]
+    if indent + 4 + len(inside) <= WIDTH:
+        return [head, f"    {inside}", tail]
+    return [head, *(f"    {item}," for item in items), tail]
+
+
+def dictionary(head: str, items: Sequence[str], tail: str, indent: int = 0) -> list[str]:
+    """``head{items}tail`` on one line or with one item per line; `indent` is outside."""
+    line = f"{head}{{{', '.join(items)}}}{tail}"
+    if indent + len(line) <= WIDTH:
+        return [line]
+    return [f"{head}{{", *(f"    {item}," for item in items), f"}}{tail}"]
+
+
+def indented(lines: Sequence[str], by: int = 4) -> list[str]:
+    """Lines further to the right; empty ones stay empty."""
+    return [f"{' ' * by}{line}" if line else "" for line in lines]
+
+
+def broken(code: str, indent: int = 4) -> list[str]:
+    """A statement on one line or, where its call is too long, with the arguments on the next."""
+    if indent + len(code) <= WIDTH or not code.endswith(")"):
+        return [code]
+    opening = _opening(code)
+    head, inside = code[: opening + 1], code[opening + 1 : -1]
+    return bracketed(head, arguments(inside), ")", indent)
+
+
+def commented(code: str, comment: str, indent: int = 4) -> list[str]:
+    """A statement with a comment behind its first line; broken, if that is too long.
+
+    The rest of a long comment is on lines below, inside the brackets.
+    """
+    room = WIDTH - indent
+    if len(code) + len(comment) + 4 <= room:
+        return [f"{code}  # {comment}"]
+    targets, _, value = code.partition(" = ") if _is_assignment(code) else ("", "", code)
+    head = f"{targets} = " if targets else ""
+    if re.match(r"[\w.]+\(", value) and _opening(value) == value.index("("):
+        opening = value.index("(") + 1
+        first, *rest = _opened(head + value[:opening], arguments(value[opening:-1]), indent)
+        if len(first) + len(comment) + 4 <= room:
+            return [f"{first}  # {comment}", *rest]
+    if targets:
+        beside, *below = _in_two(comment, room - len(head) - len("(  # "), room - len("    # "))
+        lines = [*(f"# {line}" for line in below), *broken(value, indent + 4)]
+        return [f"{head}(  # {beside}" if beside else f"{head}(", *indented(lines), ")"]
+    *before, last = broken(code, indent)
+    return [*before, f"{last}  # {comment}"]
+
+
+def _in_two(comment: str, first: int, rest: int) -> list[str]:
+    """A comment as it is or, where that is too long, broken behind a comma."""
+    if len(comment) <= first:
+        return [comment]
+    head, more = "", comment
+    if first > len(comment.split(" ")[0]):
+        head = wrap(comment, first, break_long_words=False, break_on_hyphens=False)[0]
+        more = comment.removeprefix(head).strip()
+    return [head, *wrap(more, rest, break_long_words=False, break_on_hyphens=False)]
+
+
+def chosen(target: str, value: str, test: str, other: str, indent: int = 4) -> list[str]:
+    """``target = value if test else other``, in parentheses where it is too long."""
+    line = f"{target} = {value} if {test} else {other}"
+    if indent + len(line) <= WIDTH:
+        return [line]
+    inside = [f"{value} if {test} else {other}"]
+    if indent + 4 + len(inside[0]) > WIDTH:
+        *before, last = broken(f"else {other}", indent + 4)
+        inside = [*broken(value, indent + 4), f"if {test}", *before, last]
+    return [f"{target} = (", *indented(inside), ")"]
+
+
+def wrapped(text: str, indent: int = 4, further: int = 0) -> list[str]:
+    """Text of a docstring in lines that fit; no shape in brackets is torn apart."""
+    solid = re.sub(r"\[[^\]]*\]", lambda shape: shape[0].replace(" ", "\0"), text)
+    lines = wrap(
+        solid,
+        WIDTH - indent,
+        subsequent_indent=" " * further,
+        break_long_words=False,
+        break_on_hyphens=False,
+    )
+    return [line.replace("\0", " ") for line in lines]
+
+
+def _is_assignment(code: str) -> bool:
+    return re.match(r"[\w, ]+ = ", code) is not None
+
+
+def _opened(head: str, items: Sequence[str], indent: int) -> list[str]:
+    """A call with its arguments below, on one line or one on each."""
+    inside = ", ".join(items)
+    if indent + 4 + len(inside) <= WIDTH:
+        return [head, f"    {inside}", ")"]
+    return [head, *(f"    {item}," for item in items), ")"]
+
+
+def _opening(code: str) -> int:
+    """Where the bracket opens that the last character closes."""
+    depth = 0
+    for position in range(len(code) - 1, -1, -1):
+        depth += (code[position] in ")]}") - (code[position] in "([{")
+        if depth == 0:
+            return position
+    raise ValueError(f"unbalanced: {code}")
+
+
+def arguments(inside: str) -> list[str]:
+    """The arguments of a call or a function, split at the commas between them."""
+    items: list[str] = []
+    depth = start = 0
+    for position, char in enumerate(inside):
+        depth += (char in "([{") - (char in ")]}")
+        if char == "," and depth == 0:
+            items.append(inside[start:position].strip())
+            start = position + 1
+    return [*items, inside[start:].strip()]

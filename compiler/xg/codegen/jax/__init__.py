@@ -7,7 +7,7 @@ from xg.codegen.backend import Backend, Runs
 BACKEND: Final = Backend(
     name="jax",
     title="JAX",
-    emit="xg.codegen.jax.module:emit",
+    emit="xg.codegen.jax.dialect:emit",
     dialect="xg.codegen.jax.dialect:JAX",
     runs=Runs(library="jax", extra="jax", arrays="xg.codegen.jax.on_arrays:OnArrays", half=True),
     forms=(),  # XLA would compile a step again for each length of its cache

@@ -2,13 +2,120 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Final
 
+from xg.codegen.emit import array_ops, collectives
+from xg.codegen.emit.allowlist import MATH, STANDARD, Allowlist, words
 from xg.codegen.emit.dialect import Dialect
-from xg.codegen.jax.spelling import SUPPORT, JaxSpelling
-from xg.codegen.jax.vocabulary import VOCABULARY
+from xg.codegen.emit.module import emit as emit_module
+from xg.codegen.emit.spelling import Scope, Spell, SupportFile
+from xg.codegen.emit.text import Text, call
+from xg.ir.graph import Program
+from xg.ir.prim import Expr, batch_of
 
-IMPORTS = """\
+# Everything that a generated JAX module may mention (see `xg.codegen.emit.allowlist`).
+
+
+IMPORTS: Final = STANDARD | {"import jax", "import jax.numpy as jnp"}
+FUNCTIONS: Final = words(
+    """
+    abs arange argsort argwhere asarray broadcast_to concatenate stack cos diff einsum exp float32
+    floating full iinfo inf int32 issubdtype log maximum minimum moveaxis ones pad promote_types sin
+    sqrt take take_along_axis tanh uint32 where zeros zeros_like
+    """
+)
+METHODS: Final = words(
+    """
+    T Tracer add any append astype at cummax dtype encode get isdigit items itemsize join max mean
+    erf ndim mT register_static reshape setdefault shape split stop_gradient sum swapaxes transpose
+    values
+    """
+)
+VOCABULARY: Final = Allowlist(
+    imports=IMPORTS,
+    modules={
+        "jnp": FUNCTIONS,
+        "jax": frozenset({"Array", "core", "jit", "lax", "tree_util"}),
+        "math": MATH,
+    },
+    methods=METHODS,
+    decorators=frozenset({"jax.jit", "jax.jit(static_argnames='shape')"}),
+)
+
+
+# How JAX says each primitive.
+
+
+SUPPORT: Final = SupportFile(str(Path(__file__).with_name("support.py")))
+FLOAT: Final = ".astype(float)"  # as wide as JAX is set to
+
+
+class JaxSpelling:
+    """The backend's words (see `xg.codegen.emit.spelling.Spelling`)."""
+
+    name = "jax"
+    seed = "Seed"
+    empty = "jnp.zeros(0)"
+    saved_size = "Size"
+    quiet = ""
+
+    def primitive(self, expr: Expr, args: Sequence[Text], scope: Scope) -> Text:
+        """The text of one primitive."""
+        return WORDS[expr.prim](expr, args, scope)
+
+    def cast(self, text: Text, scope: Scope) -> Text:
+        """Integers or wide floats as floats of the function's type."""
+        source = Text(text.text.removesuffix(FLOAT), text.binding)
+        return Text(f"{source.atom}.astype({scope.float_type()})")
+
+    def zeros(self, shape: str, scope: Scope, *, whole: bool = False) -> str:
+        """Zeros of the function's type; `whole` ones are integers."""
+        return f"jnp.zeros({shape}, {'int' if whole else scope.float_type()})"
+
+    def no_room(self, shape: str, scope: Scope) -> str:
+        """Zeros: where they are only read, XLA makes none."""
+        return self.zeros(shape, scope)
+
+    def stack(self, rows: str, axis: int) -> str:
+        """A list of arrays, stacked along a new axis."""
+        return f"jnp.stack({rows}, axis={axis})"
+
+    def support(self, function: str) -> str:
+        """The source of a support function."""
+        return SUPPORT.source(function)
+
+
+def _float(expr: Expr, args: Sequence[Text], scope: Scope) -> Text:
+    return Text(f"{args[0].atom}{FLOAT}")
+
+
+def _gather(expr: Expr, args: Sequence[Text], scope: Scope) -> Text:
+    """Fill in NaN for an id outside: a bare index would give the nearest row instead.
+
+    `jnp.take` does so, too, but gives the shape of its table if that has no rows.
+    """
+    if batch_of(expr):
+        return array_ops.gather(expr, args, scope)
+    return call(f"{args[0].atom}.at[{args[1].text}].get", 'mode="fill"')
+
+
+SWAPPED: Final = array_ops.swapped("mT")
+WORDS: Final[Mapping[str, Spell]] = {
+    **array_ops.ON_ARRAYS,
+    **array_ops.as_numpy("jnp"),
+    "erf": array_ops.unary("erf", "jax.lax.erf"),
+    "stop": array_ops.function("jax.lax.stop_gradient"),
+    "as_float": _float,
+    "contract": array_ops.contraction(SWAPPED, 'jnp.einsum("{spec}", {a}, {b})'),
+    "transpose": array_ops.transposition(SWAPPED, "swapaxes", "transpose"),
+    "gather": _gather,
+    "dropout_keep": collectives.keep(lambda text: f"{text.atom}.shape"),
+}
+
+
+HEADER = """\
 {standard}
 
 import jax
@@ -21,7 +128,7 @@ JAX: Final = Dialect(
     vocabulary=VOCABULARY,
     library="jnp",
     title="JAX",
-    header=IMPORTS,
+    header=HEADER,
     aliases={
         "Array": "jax.Array",
         "Params": "dict[str, Array]",
@@ -36,3 +143,12 @@ JAX: Final = Dialect(
     like={"dtype": "dtype"},
     checks_width=True,
 )
+
+
+# A program as a module in JAX.
+
+
+def emit(program: Program, derived: Program | None = None, *, kernels: bool = False) -> str:
+    """The source of the module; fused operators are functions too, and XLA compiles them."""
+    assert derived is None
+    return emit_module(program, JAX, kernels=kernels)

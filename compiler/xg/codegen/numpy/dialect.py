@@ -2,15 +2,105 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Final
 
-from xg.codegen.emit.dialect import Dialect
-from xg.codegen.emit.kernel import ring_kernels
-from xg.codegen.numpy.spelling import SUPPORT, NumpySpelling
-from xg.codegen.numpy.vocabulary import VOCABULARY
+from xg.codegen.emit import array_ops, collectives
+from xg.codegen.emit.allowlist import MATH, STANDARD, Allowlist, words
+from xg.codegen.emit.dialect import Dialect, ring_kernels
+from xg.codegen.emit.module import emit as emit_module
+from xg.codegen.emit.spelling import Scope, Spell, SupportFile
+from xg.codegen.emit.text import Text
+from xg.ir.graph import Program
+from xg.ir.prim import Expr
 
-IMPORTS = """\
+# Everything that a generated NumPy module may mention (see `xg.codegen.emit.allowlist`).
+
+
+IMPORTS: Final = STANDARD | {"import numpy as np", "from numpy.typing import NDArray"}
+FUNCTIONS: Final = words(
+    """
+    abs add arange argsort argwhere ascontiguousarray bincount broadcast_to clip concatenate stack
+    copysign copyto cos cumsum diff dtype einsum empty empty_like errstate exp float32 full inf
+    int64 isfinite lib log matmul maximum minimum moveaxis multiply ndindex ones pad prod
+    put_along_axis result_type sin split sqrt take_along_axis tanh uint64 unique
+    where zeros zeros_like
+    """
+)
+METHODS: Final = words(
+    """
+    T accumulate all any append as_strided astype c_contiguous dtype encode flags get isdigit items
+    join kind max mean ndim reduceat reshape setdefault shape size sliding_window_view split
+    stride_tricks strides sum swapaxes transpose values
+    """
+)
+VOCABULARY: Final = Allowlist(
+    IMPORTS,
+    {"np": FUNCTIONS, "math": MATH},
+    METHODS,
+    frozenset({"np.errstate(all='ignore')"}),
+    frozenset({"part"}),
+)
+
+
+# How NumPy says each primitive.
+
+
+SUPPORT: Final = SupportFile(
+    *(str(Path(__file__).with_name(name)) for name in ("ring.py", "support.py"))
+)
+
+
+class NumpySpelling:
+    """The backend's words (see `xg.codegen.emit.spelling.Spelling`)."""
+
+    name = "numpy"
+    seed = "int | None"
+    empty = "np.zeros(0)"
+    saved_size = ""
+    quiet = '@np.errstate(all="ignore")'
+
+    def primitive(self, expr: Expr, args: Sequence[Text], scope: Scope) -> Text:
+        """The text of one primitive."""
+        return WORDS[expr.prim](expr, args, scope)
+
+    def cast(self, text: Text, scope: Scope) -> Text:
+        """Integers or float64 as floats of the function's type."""
+        return Text(f"{text.atom}.astype({scope.float_type()})")
+
+    def zeros(self, shape: str, scope: Scope, *, whole: bool = False) -> str:
+        """Zeros of the function's type; `whole` ones are integers."""
+        return f"np.zeros({shape}, {'np.int64' if whole else scope.float_type()})"
+
+    def no_room(self, shape: str, scope: Scope) -> str:
+        """One zero, repeated."""
+        return f"np.broadcast_to(np.zeros((), {scope.float_type()}), {shape})"
+
+    def stack(self, rows: str, axis: int) -> str:
+        """A list of arrays, stacked along a new axis."""
+        return f"np.stack({rows}, axis={axis})"
+
+    def support(self, function: str) -> str:
+        """The source of a support function."""
+        return SUPPORT.source(function)
+
+
+SWAPPED: Final = array_ops.swapped("swapaxes(-1, -2)")
+WORDS: Final[Mapping[str, Spell]] = {
+    **array_ops.ON_ARRAYS,
+    **collectives.WORDS,
+    **array_ops.as_numpy("np"),
+    "erf": array_ops.unary("erf", "erf"),
+    "stop": array_ops.bare,
+    "as_float": array_ops.bare,  # the writer casts where the type matters
+    "contract": array_ops.contraction(SWAPPED, 'np.einsum("{spec}", {a}, {b}, optimize=True)'),
+    "transpose": array_ops.transposition(SWAPPED, "swapaxes", "transpose"),
+    "dropout_keep": collectives.keep(lambda text: f"{text.atom}.shape"),
+}
+
+
+HEADER = """\
 {standard}
 
 import numpy as np
@@ -40,7 +130,7 @@ NUMPY: Final = Dialect(
     vocabulary=VOCABULARY,
     library="np",
     title="NumPy",
-    header=IMPORTS,
+    header=HEADER,
     aliases={
         "Array": "NDArray[Any]",
         "Params": "dict[str, Array]",
@@ -57,3 +147,12 @@ NUMPY: Final = Dialect(
     ready="tall_by_columns",
     readies_tied=True,
 )
+
+
+# A program as a module in NumPy.
+
+
+def emit(program: Program, derived: Program | None = None, *, kernels: bool = False) -> str:
+    """The source of the module, of fused graphs with the kernels of the backend."""
+    assert derived is None
+    return emit_module(program, NUMPY, kernels=kernels)

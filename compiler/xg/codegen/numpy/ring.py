@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from xg.codegen.emit.under_way import Handle, only_in_modules
+from xg.codegen.emit.collectives import Handle, only_in_modules
 from xg.codegen.numpy.support import keep_part
 
 Array = NDArray[Any]

@@ -2,15 +2,215 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Final
 
-from xg.codegen.emit.dialect import Dialect
-from xg.codegen.emit.kernel import ring_kernels
-from xg.codegen.torch.spelling import SUPPORT, TorchSpelling
-from xg.codegen.torch.vocabulary import VOCABULARY
+from xg.codegen.emit import array_ops, collectives
+from xg.codegen.emit.allowlist import MATH, STANDARD, Allowlist, words
+from xg.codegen.emit.dialect import Dialect, ring_kernels
+from xg.codegen.emit.spelling import Scope, Spell, SupportFile
+from xg.codegen.emit.text import Precedence, Text, call, tuple_of
+from xg.ir.prim import Expr
 
-IMPORTS = """\
+# Everything that a generated torch module may mention (see `xg.codegen.emit.allowlist`).
+
+
+IMPORTS: Final = STANDARD | {
+    "from collections.abc import Iterator, Mapping",
+    "from contextlib import AbstractContextManager, nullcontext",
+    "from typing import NamedTuple",
+    "import torch",
+}
+FUNCTIONS: Final = words(
+    """
+    SymInt Tensor abs arange as_tensor autocast autograd cat constant_pad_nd convolution cos device
+    dtype
+    addcmul einsum mul embedding empty empty_like erf exp float32 float64 full cuda full_like
+    get_autocast_dtype inf int64 is_autocast_enabled is_grad_enabled log maximum minimum nn no_grad
+    ones randint sin sqrt tanh tensor uint64 version where zeros backends compiler log_softmax
+    bmm logaddexp logsumexp native_layer_norm ops promote_types relu sigmoid softmax stack
+    zeros_like
+    """
+)
+METHODS: Final = words(
+    """
+    T _assert_async amax any aten append argsort clamp cummax detach device double dtype expand
+    gather get index_add_ indices is_compiling is_cuda is_floating_point is_meta isdigit item
+    items join mT mean msg movedim ndim new_zeros nonzero numel permute reshape roll scatter_
+    setdefault shape sort split sum to transpose unfold values
+    """
+)
+OF_KERNELS: Final = words(
+    """
+    _linear_pointwise add_ all as_strided aten bincount contiguous convolution_backward copy_ cpu
+    cuda exp_ flip functional get_cpu_capability view
+    gelu gelu_backward get_device_properties grad_input is_available is_compiling
+    is_contiguous is_cpu hip isfinite itemsize linear major masked_fill narrow new_empty new_full
+    mkldnn mul_ scaled_dot_product_attention
+    sigmoid_ sigmoid_backward sub_ tanh_backward _scaled_dot_product_cudnn_attention
+    _scaled_dot_product_cudnn_attention_backward _scaled_dot_product_efficient_attention
+    _scaled_dot_product_efficient_attention_backward _scaled_dot_product_flash_attention
+    _scaled_dot_product_flash_attention_backward _scaled_dot_product_flash_attention_for_cpu
+    _softmax_backward_data _scaled_dot_product_flash_attention_for_cpu_backward
+    native_layer_norm_backward scatter_add silu silu_backward squeeze stride tolist unbind unsqueeze
+    """
+)
+OF_MODULES: Final = words(
+    """
+    __class__ __dict__ __init__ __setattr__ _asdict _at _fields _modules _parameters at apply
+    autocast data disable extra_repr fromkeys inputs join kept kind seed sizes
+    maybe_clear_saved_tensors named_parameters names parameters rest results save_for_backward
+    saved_tensors set_materialize_grads startswith training type update modules forward pop Function
+    Module ModuleDict ModuleList Parameter
+    """
+)
+DECORATORS: Final = frozenset({"torch.no_grad()", "staticmethod"})
+VOCABULARY: Final = Allowlist(
+    imports=IMPORTS,
+    modules={"torch": FUNCTIONS, "math": MATH},
+    methods=METHODS | OF_KERNELS | OF_MODULES,
+    decorators=DECORATORS,
+    callables=frozenset({"block", "blocks", "each", "part", "untraced"}),
+)
+
+
+# How torch says each primitive.
+
+
+SUPPORT: Final = SupportFile(
+    *(str(Path(__file__).with_name(name)) for name in ("ring.py", "support.py"))
+)
+
+
+class TorchSpelling:
+    """The backend's words (see `xg.codegen.emit.spelling.Spelling`)."""
+
+    name = "torch"
+    seed = "Seed"
+    empty = "torch.zeros(0, dtype=torch.float64)"  # as in NumPy
+    saved_size = ""
+    quiet = ""
+
+    def primitive(self, expr: Expr, args: Sequence[Text], scope: Scope) -> Text:
+        """The text of one primitive."""
+        return WORDS[expr.prim](expr, args, scope)
+
+    def cast(self, text: Text, scope: Scope) -> Text:
+        """Integers or float64 as floats of the function's type."""
+        source = text.atom.removesuffix(DOUBLE)
+        return Text(f"{source}.to({scope.float_type()})")
+
+    def zeros(self, shape: str, scope: Scope, *, whole: bool = False) -> str:
+        """Zeros of the function's type, where its tensors are; `whole` ones are integers."""
+        if whole:
+            return f"torch.zeros({shape}, dtype=torch.int64, device={scope.place()})"
+        return f"torch.zeros({shape}, {_made(scope)})"
+
+    def no_room(self, shape: str, scope: Scope) -> str:
+        """One zero, repeated."""
+        return f"torch.zeros((), {_made(scope)}).expand({shape})"
+
+    def stack(self, rows: str, axis: int) -> str:
+        """A list of tensors, stacked along a new axis."""
+        return f"torch.stack({rows}, dim={axis})"
+
+    def support(self, function: str) -> str:
+        """The source of a support function."""
+        return SUPPORT.source(function)
+
+
+DOUBLE: Final = ".double()"  # whole numbers become float64 as in NumPy, not torch's default
+
+
+def _made(scope: Scope) -> str:
+    """The arguments of a new tensor: its type and its device."""
+    return f"dtype={scope.float_type()}, device={scope.place()}"
+
+
+def _double(expr: Expr, args: Sequence[Text], scope: Scope) -> Text:
+    return Text(f"{args[0].atom}{DOUBLE}")
+
+
+def _extreme(function: str, bound: str) -> Spell:
+    """The larger or smaller of two; beside a number torch has a word of its own."""
+
+    def spell(expr: Expr, args: Sequence[Text], scope: Scope) -> Text:
+        texts = [arg.text for arg in args]
+        plain = [array_ops.is_plain(arg) for arg in expr.args]
+        if all(plain):
+            texts[0] = _tensor(texts[0])
+        if any(plain):
+            number, other = (1, 0) if plain[1] else (0, 1)
+            operand = Text(texts[other]) if all(plain) else args[other]
+            return Text(f"{operand.atom}.clamp({bound}={texts[number]})")
+        return call(f"torch.{function}", *texts)
+
+    return spell
+
+
+def _comparison(symbol: str) -> Spell:
+    spell = array_ops.sign(symbol, Precedence.COMPARE)
+
+    def of_tensors(expr: Expr, args: Sequence[Text], scope: Scope) -> Text:
+        plain = all(map(array_ops.is_plain, expr.args))
+        return spell(expr, [Text(_tensor(args[0].text)), args[1]] if plain else args, scope)
+
+    return of_tensors
+
+
+def _where(expr: Expr, args: Sequence[Text], scope: Scope) -> Text:
+    texts = [arg.text for arg in args]
+    if expr.kind == "float" and all(map(array_ops.is_plain, expr.args[1:])):
+        texts[1] = _tensor(texts[1])
+    return call("torch.where", *texts)
+
+
+def _tensor(number: str) -> str:
+    """A number where torch needs a tensor; by itself it would take its own default type."""
+    return f"torch.tensor({number}, dtype=torch.float64)"
+
+
+def _broadcast(expr: Expr, args: Sequence[Text], scope: Scope) -> Text:
+    shape = tuple_of(scope.shape(expr.shape))
+    if array_ops.is_plain(expr.args[0]):
+        whole = f"dtype=torch.int64, device={scope.place()}"
+        kind = whole if expr.kind == "int" else _made(scope)
+        if args[0].text == "0":
+            return Text(f"torch.zeros({shape}, {kind})")
+        return call("torch.full", shape, args[0].text, kind)
+    return Text(f"{args[0].atom}.expand({', '.join(scope.shape(expr.shape)) or '()'})")
+
+
+SWAPPED: Final = array_ops.swapped("mT")
+WORDS: Final[Mapping[str, Spell]] = {
+    **array_ops.ON_ARRAYS,
+    **collectives.WORDS,
+    "const": array_ops.constant("torch.inf"),
+    "iota": array_ops.arange("torch.arange", lambda scope: [f"device={scope.place()}"]),
+    **array_ops.elementary("torch"),
+    "erf": array_ops.unary("erf", "torch.erf"),
+    "sub_at": array_ops.support("sub_at"),
+    "stop": array_ops.method("detach"),
+    "maximum": array_ops.absolute("torch.abs", _extreme("maximum", "min")),
+    "minimum": _extreme("minimum", "max"),
+    "gt": _comparison(">"),
+    "ge": _comparison(">="),
+    "eq": _comparison("=="),
+    "where": _where,
+    "as_float": _double,
+    "sum": array_ops.reduction("sum", "dim", "keepdim"),
+    "mean": array_ops.reduction("mean", "dim", "keepdim"),
+    "max": array_ops.reduction("amax", "dim", "keepdim"),
+    "contract": array_ops.contraction(SWAPPED, 'torch.einsum("{spec}", {a}, {b})'),
+    "transpose": array_ops.transposition(SWAPPED, "transpose", "permute"),
+    "broadcast": _broadcast,
+    "concat": array_ops.concatenation("torch.cat", "dim"),
+    "dropout_keep": collectives.keep(lambda text: text.text),
+}
+
+
+HEADER = """\
 {standard}
 
 import torch
@@ -40,7 +240,7 @@ TORCH: Final = Dialect(
     vocabulary=VOCABULARY,
     library="torch",
     title="torch",
-    header=IMPORTS,
+    header=HEADER,
     aliases={
         "Array": "torch.Tensor",
         "Params": "dict[str, Array]",

@@ -14,7 +14,7 @@ from collections.abc import Callable
 
 import torch
 
-from xg.codegen.emit.under_way import Handle, only_in_modules
+from xg.codegen.emit.collectives import Handle, only_in_modules
 from xg.codegen.torch.support import keep_part
 
 Array = torch.Tensor

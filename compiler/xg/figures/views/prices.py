@@ -8,8 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
-from xg.cost.communication import WAYS, share
-from xg.cost.traffic import KINDS
+from xg.cost.communication import KINDS, WAYS, share
 from xg.figures.model.richtext import RichText, bold, dimension, plain
 from xg.ir.mesh_axes import axes_over, is_zigzag
 

@@ -1,0 +1,237 @@
+"""Lines that free tensors as soon as a function has read them for the last time.
+
+Saved ones go at once. A variable goes before what may hold much at the same time: the backward pass
+of another block, or a loop. Without that it would stay until its function returns.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Sequence
+from typing import Final
+
+from xg.codegen.emit.text import WIDTH, bracketed, indented
+from xg.diagnostics.lazy_dataclass import dataclass
+from xg.ir.graph import Backward, Call, Program, Step
+
+ADDED: Final = re.compile(r"_add\(grads, .+, (\w+)\)")
+CALL: Final = re.compile(r"^(for|while)\b|\w\(\s*params\b")  # a loop, or the function of a block
+
+
+def free_saved(lines: Sequence[str], fields: Iterable[str]) -> list[str]:
+    """The lines, with ``del saved.X`` behind the last statement that reads a field.
+
+    None follows a ``return``, which frees everything.
+    """
+    statements = _statements(lines)
+    last = {name: _last(statements, rf"\bsaved\.{name}\b") for name in fields}
+    names: list[str] = []
+    for number, statement in enumerate(statements):
+        names += statement
+        spent = [f"saved.{name}" for name, place in last.items() if place == number]
+        if spent and not statement[0].startswith("return "):
+            names += _deleted(spent)
+    return names
+
+
+def free_variables(lines: Sequence[str], names: Iterable[str]) -> list[str]:
+    """The lines, with ``del X`` before the call of a block behind which no statement reads X."""
+    statements = _statements(lines)
+    last = {name: _last(statements, _word(name)) for name in dict.fromkeys(names)}
+    written: list[str] = []
+    for number, statement in enumerate(statements):
+        if CALL.search("\n".join(statement)):
+            spent = [name for name, place in last.items() if 0 <= place < number]
+            written += _deleted(spent) if spent else []
+            last = {name: place for name, place in last.items() if name not in spent}
+        written += statement
+    return written
+
+
+def add_at_once(lines: Sequence[str]) -> list[str]:
+    """The lines, with a gradient added right behind what computes it, and then freed."""
+    statements = _statements(lines)
+    for statement in list(statements):
+        added = ADDED.fullmatch("\n".join(statement))
+        if added is None:
+            continue
+        name = added[1]
+        mentions = _mentions(statements, _word(name))
+        first = statements[mentions[0]]
+        if len(mentions) == 2 and first[0].startswith(f"{name} = "):
+            statements.remove(statement)
+            statements[mentions[0] + 1 : mentions[0] + 1] = [statement, [f"del {name}"]]
+    return [line for statement in statements for line in statement]
+
+
+def free_intermediates(lines: Sequence[str]) -> list[str]:
+    """The lines of an operator, with ``del X`` behind the last that reads X, while some follow.
+
+    The last line returns the results; what it does not compute needs no room.
+    """
+    rest = lines if _computes(lines[-1]) else lines[:-1]
+    assigned = dict.fromkeys(line.split(" = ")[0] for line in lines[:-1])
+    last = {name: _last([[each] for each in lines], _word(name)) for name in assigned}
+    written: list[str] = []
+    for number, line in enumerate(lines):
+        written.append(line)
+        spent = [name for name, place in last.items() if place == number < len(rest) - 1]
+        written += [f"del {', '.join(spent)}"] if spent else []
+    return written
+
+
+def _computes(line: str) -> bool:
+    """Whether a ``return`` gives more than variables."""
+    return not all(name.isidentifier() for name in line.removeprefix("return ").split(", "))
+
+
+def _statements(lines: Sequence[str]) -> list[list[str]]:
+    """Statements of one function with all their lines."""
+    statements: list[list[str]] = []
+    for line in lines:
+        if statements and line[:1] in (" ", ")", "]", "}"):
+            statements[-1].append(line)
+        else:
+            statements.append([line])
+    return statements
+
+
+def _word(name: str) -> str:
+    """The pattern of a variable: no field, and no part of another name."""
+    return rf"(?<![.\w]){name}\b"
+
+
+def _mentions(statements: Sequence[Sequence[str]], pattern: str) -> list[int]:
+    """The numbers of the statements that match a pattern."""
+    mention = re.compile(pattern)
+    return [n for n, lines in enumerate(statements) if any(map(mention.search, lines))]
+
+
+def _last(statements: Sequence[Sequence[str]], pattern: str) -> int:
+    """The number of the last statement that matches a pattern, -1 if there is none."""
+    return next(reversed(_mentions(statements, pattern)), -1)
+
+
+def _deleted(names: Sequence[str]) -> list[str]:
+    line = f"del {', '.join(names)}"
+    return [line] if len(line) + 4 <= WIDTH else bracketed("del (", names, ")", 4)
+
+
+# The part of a backward pass that only gradients of parameters need: a pipeline may run it later.
+#
+# In a stage the functions of the backward pass first send back what the stage before waits for. The
+# rest of each is a function within it, which `_later` calls at once, or leaves in a list.
+
+
+BACKWARD: Final = "Gradients of all parameters and float inputs by name; no cotangent means zero."
+IN_PARTS: Final = (
+    '"""The gradients of `backward`: those of inputs, and the others now or later.',
+    "",
+    "The parts in `later` are called in their order, and fill what was returned. The gradients",
+    "of parameters are added to those of `earlier`, which an earlier call has returned.",
+    '"""',
+)
+KIND: Final = "later: list[Any] | None"
+EARLIER: Final = "earlier: Params | None"
+LATER: Final = "def weights() -> None:"
+TAKEN: Final = "_later(later, weights)"
+
+
+@dataclass(frozen=True, slots=True)
+class TwoParts:
+    """The steps of a backward pass: those that a cotangent of an input needs, and the rest."""
+
+    first: tuple[Step, ...]
+    rest: tuple[Step, ...]
+
+    @classmethod
+    def of(cls, steps: Sequence[Step], backward: Backward) -> TwoParts:
+        """Calls are among the first: their functions have two parts of their own."""
+        inputs = [v for v in backward.forward.inputs if v in backward.gradients]
+        needed = {backward.gradients[value] for value in inputs}
+        needed |= {value for value, _ in backward.rows}
+        first: set[Step] = set()
+        for step in reversed(steps):
+            if isinstance(step, Call) or any(value in needed for value in step.outputs):
+                first.add(step)
+                needed.update(step.inputs)
+        return cls(
+            tuple(step for step in steps if step in first),
+            tuple(step for step in steps if step not in first),
+        )
+
+
+def is_in_parts(program: Program) -> bool:
+    """Whether the backward functions of a module can leave a part for later: those of stages."""
+    return program.stage is not None
+
+
+def weights_function(lines: Sequence[str]) -> list[str]:
+    """The lines as a function within the backward function, which is called or left for later."""
+    return ["", LATER, *indented(lines), "", TAKEN] if lines else []
+
+
+def freeing(lines: Sequence[str], fields: Sequence[str]) -> list[str]:
+    """The lines with those that free what was saved: within the later part what that part reads."""
+    if TAKEN not in lines:
+        return free_saved(lines, fields)
+    start, end = lines.index(LATER), lines.index(TAKEN)
+    inner = [line[4:] for line in lines[start + 1 : end] if line]
+    words = set(re.findall(r"\bsaved\.(\w+)", "\n".join(inner)))
+    early = free_saved(lines[: start - 1], [name for name in fields if name not in words])
+    inner = free_saved(add_at_once(inner), [name for name in fields if name in words])
+    late = weights_function(inner)
+    return [*early, *late, *lines[end + 1 :]]
+
+
+def whole_backward(saved_class: str) -> list[str]:
+    """The public function that takes the backward pass of a stage at once."""
+    arguments = ["params: Params", f"saved: {saved_class}", "d_outputs: Mapping[str, Array]"]
+    body = [f'"""{BACKWARD}"""', "return backward_in_parts(params, saved, d_outputs, None)"]
+    return [*bracketed("def backward(", arguments, ") -> Params:"), *indented(body)]
+
+
+# The public backward functions of a module that frees saved values as soon as it has read them.
+#
+# They keep no other reference to what was saved: values that the caller keeps stay, the others go
+# as the pass goes. A decorator would keep them, with all its arguments, until the pass has ended.
+
+
+_OWN: Final = '"""The gradients of `backward`; frees the fields of `saved` that it has read."""'
+
+
+@dataclass(frozen=True, slots=True)
+class Releasing:
+    """The class of saved values, the lines that check arguments, and the decorator of functions."""
+
+    saved_class: str
+    checks: Sequence[str]
+    decorator: str
+
+    def functions(self, body: Sequence[str], *, in_parts: bool) -> list[list[str]]:
+        """The public functions, and the private one with this body."""
+        doc, nothing = [f'"""{BACKWARD}"""'], ["None", "None"] if in_parts else []
+        whole = self._public("backward", doc, [], nothing)
+        more = [KIND, f"{EARLIER} = None"]
+        parts = self._public("backward_in_parts", IN_PARTS, more, ["later", "earlier"])
+        head = self._head("_gradients", [KIND, EARLIER] if in_parts else [])
+        own = [*head, *indented([_OWN, *body])]
+        return [*([parts] if in_parts else []), whole, own]
+
+    def _head(self, name: str, more: Sequence[str]) -> list[str]:
+        arguments = ["params: Params", f"saved: {self.saved_class}"]
+        arguments += ["d_outputs: Mapping[str, Array]", *more]
+        return bracketed(f"def {name}(", arguments, ") -> Params:")
+
+    def _public(
+        self, name: str, doc: Sequence[str], more: Sequence[str], last: Sequence[str]
+    ) -> list[str]:
+        call = f"return _gradients({', '.join(['params', 'saved', 'd_outputs', *last])})"
+        body = [
+            *doc,
+            *self.checks,
+            "saved = _copy(saved)  # alone it keeps what the caller does not",
+            *([f"with {self.decorator.removeprefix('@')}:"] if self.decorator else []),
+            *(indented([call]) if self.decorator else [call]),
+        ]
+        return [*self._head(name, more), *indented(body)]
