@@ -14,8 +14,8 @@ import xg
 from bench.contestants import FILE, Task
 from bench.rank_torch import MICROBATCHES, Step, mesh_of
 from xg.driver import Program
-from xg.sharding.shard_spec import cuts
-from xg.verify.pipeline_comparison import link_of
+from xg.sharding.local import cuts
+from xg.verify.pipeline_proof import link_of
 from xg_runtime import ranks
 from xg_runtime.cells import SCHEDULES
 from xg_runtime.ranks.pipeline import Part, Pipeline, RankStage

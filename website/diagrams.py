@@ -12,7 +12,7 @@ from pathlib import Path
 from website.plans import PlanCode, PlanFigures, plan_code, plan_figures
 from xg.cli import main
 from xg.cli.outputs import Wanted, outputs_of
-from xg.diagnostics.slug import stems
+from xg.diagnostics.escape import stems
 from xg.driver import BACKENDS, Program, compile_project
 from xg.frontend.project import Project, read_project
 from xg.frontend.typed import uncalled

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from xg.cli.outputs import Wanted, outputs_of
 from xg.diagnostics.diagnostic import DiagnosticError
-from xg.diagnostics.slug import slug
+from xg.diagnostics.escape import slug
 from xg.driver import compile_project
 from xg.frontend.project import Project
 

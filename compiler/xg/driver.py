@@ -35,7 +35,7 @@ from xg.passes.pipelines import (
     stage_histories,
 )
 from xg.passes.runner import History, run
-from xg.sharding.cut_rows import cut_row
+from xg.sharding.apply_plan import cut_row
 from xg.sharding.errors import ManyStages
 
 if TYPE_CHECKING:

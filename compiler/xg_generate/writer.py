@@ -11,7 +11,7 @@ from xg.diagnostics.terminal import printable
 from xg.driver import Program
 from xg.ir.dim import Dim
 from xg.ir.graph import Value
-from xg.ir.size_constraints import size_constraints
+from xg.ir.size_checks import size_constraints
 from xg_runtime.errors import InputError
 from xg_runtime.generate import Reader, Rereading, Stepping, TokenModel, generate
 from xg_runtime.module import Array

@@ -13,14 +13,12 @@ from typing import Final
 
 from xg import ops
 from xg.diagnostics.lazy_dataclass import dataclass, field, replace
-from xg.ir.graph import Apply, Backward, Call, Graph, Program, Step, Value, ports
-from xg.ir.instances import inside
-from xg.ir.loop import Loop, stacked
-from xg.ir.moving import moving
-from xg.ir.prune import prune
+from xg.ir.content import prune
+from xg.ir.graph import Apply, Backward, Call, Graph, Loop, Program, Step, Value, ports, stacked
+from xg.ir.parameters import moving
 from xg.ir.tensor import TensorType
 from xg.ir.use import Attrs
-from xg.ir.walk import reached
+from xg.ir.walk import inside, reached
 
 PRODUCT: Final = "•"
 TOTAL: Final = "sum"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from xg.diagnostics.lazy_dataclass import replace
 from xg.ir.graph import Program
-from xg.ir.reuse import Reuse
+from xg.ir.verify import Reuse
 
 
 def reuse(program: Program) -> Program:

@@ -23,8 +23,8 @@ from xg.cli.ranks import Ranks, is_on_mesh, is_process_of_many
 from xg.codegen.backend import CPU, find
 from xg.diagnostics.lazy_dataclass import dataclass
 from xg.driver import Program
-from xg.sharding.shard_spec import cuts
-from xg.verify.pipeline_comparison import link_of, of_rank
+from xg.sharding.local import cuts
+from xg.verify.pipeline_proof import link_of, of_rank
 from xg_generate.runs.run_config import RunConfig
 from xg_generate.runs.setup import TrainingSetup
 from xg_runtime.cells import fits

@@ -5,8 +5,8 @@ from __future__ import annotations
 from xg.diagnostics.lazy_dataclass import dataclass
 from xg.ir.dim import Dim
 from xg.ir.graph import Apply, Program, Value
-from xg.ir.loss import ignored, is_loss, scalars
-from xg.ir.loss import loss_of as loss_of_graph
+from xg.ir.parameters import ignored, is_loss, scalars
+from xg.ir.parameters import loss_of as loss_of_graph
 from xg_runtime.errors import InputError
 from xg_runtime.splitting import WHOLE, Split
 

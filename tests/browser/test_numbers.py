@@ -23,8 +23,8 @@ import xg_runtime.ranks as ranks
 from xg.driver import Program
 from xg.ir.prim import Expr
 from xg.ops import table
-from xg.sharding.shard_spec import cuts
-from xg.verify.reference import random_inputs as invented
+from xg.sharding.local import cuts
+from xg.verify.reference import random as invented
 from xg.verify.reference.evaluate import MEANING, Context, evaluate
 from xg.verify.reference.interpret import Interpreter, Record, initial
 from xg_pages.explorer.play import SEED, first_records

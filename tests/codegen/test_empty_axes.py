@@ -13,7 +13,7 @@ from tier import THOROUGH
 
 from xg.diagnostics.source import Source
 from xg.ir.graph import Apply, Program
-from xg.ir.size_sources import carried_symbols
+from xg.ir.known_sizes import carried_symbols
 from xg.syntax.parse import parse
 
 HEAD = "dim B, D = 2, K = 3\n\nblock Cell(x [D], f [D]) -> y [{y}] {{\n"

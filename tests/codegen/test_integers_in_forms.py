@@ -17,10 +17,9 @@ from numpy.typing import NDArray
 import xg
 import xg_runtime.ranks as ranks
 from xg.diagnostics.diagnostic import DiagnosticError
-from xg.sharding.shard_spec import cuts
-from xg.verify.reference.bind_sizes import BadInput
-from xg.verify.reference.interpret import Interpreter
-from xg.verify.reference.mesh import Mesh
+from xg.sharding.local import cuts
+from xg.verify.reference.evaluate import Mesh
+from xg.verify.reference.interpret import BadInput, Interpreter
 
 Arrays = Mapping[str, NDArray[Any]]
 

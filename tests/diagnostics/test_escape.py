@@ -15,9 +15,10 @@ from xg.diagnostics.escape import (
     markdown,
     pdf_text,
     script_data,
+    slug,
+    stems,
     xml,
 )
-from xg.diagnostics.slug import slug, stems
 from xg.diagnostics.terminal import printable, width
 
 SIGNS = "&<>\"'[]\\`*_|~$"

@@ -8,9 +8,8 @@ from pathlib import Path
 from typing import Any, Final
 
 from xg import ops
-from xg.ir.convention import Convention, name_of
 from xg.ir.function_conventions import FUNCTIONS
-from xg.ir.op import Op
+from xg.ir.op import Convention, Op, name_of
 
 PAGE: Final = Path(__file__).parents[2] / "docs" / "conventions.md"
 HEAD: Final = """\

@@ -15,8 +15,7 @@ from xg.figures.model.legend import legend, meanings
 from xg.figures.model.richtext import plain
 from xg.figures.model.style import THEMES
 from xg.figures.views.notation import kind
-from xg.ir.op import Op
-from xg.ir.signature import signature
+from xg.ir.op import Op, signature
 
 PAGE: Final = Path(__file__).parents[2] / "docs" / "notation.md"
 PICTURE: Final = PAGE.with_name("figures") / "notation.svg"

@@ -9,7 +9,7 @@ from docs import seeds
 from docs.test_examples import DOCUMENTS
 from figures.test_manifest import ENTRIES, Entry
 
-from xg.diagnostics.slug import slug, stems
+from xg.diagnostics.escape import slug, stems
 
 ROOT = Path(__file__).parents[2]
 DATA = ROOT / "docs" / "seeds.toml"

@@ -18,8 +18,7 @@ from xg.ir.graph import Program
 from xg.ir.parameters import state_shapes
 from xg.passes.eliminate_dead import eliminate_dead
 from xg.passes.runner import run
-from xg.verify.reference.bind_sizes import BadInput
-from xg.verify.reference.interpret import Interpreter
+from xg.verify.reference.interpret import BadInput, Interpreter
 from xg_generate.decode_step import decode_step, prologue
 from xg_kernels.pipelines import FUSED_STEP
 

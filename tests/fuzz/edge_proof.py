@@ -24,10 +24,9 @@ from xg.ir.graph import Program
 from xg.passes.pipelines import BLOCKS
 from xg.passes.runner import run
 from xg.syntax.parse import parse
-from xg.verify.edges.witness import autograd
-from xg.verify.reference.bind_sizes import bind_sizes
+from xg.verify.edges.autograd_model import autograd
 from xg.verify.reference.evaluate import Stopped
-from xg.verify.reference.interpret import Interpreter, initial
+from xg.verify.reference.interpret import Interpreter, bind_sizes, initial
 from xg_kernels.pipelines import FUSED, FUSED_BLOCKS
 
 CLOSE = 1e-9

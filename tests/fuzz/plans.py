@@ -14,11 +14,10 @@ from xg.diagnostics.diagnostic import DiagnosticError
 from xg.driver import Program, compile_project
 from xg.frontend.project import parse_project
 from xg.ir.placement import AxisState
-from xg.verify.check_traffic import count
-from xg.verify.meshes import case
-from xg.verify.rank_comparison import RankComparison
+from xg.verify.proof_sizes import case
+from xg.verify.rank_comparison import RankComparison, count
 from xg.verify.reference import interpret
-from xg.verify.reference import random_inputs as invented
+from xg.verify.reference import random as invented
 from xg.verify.reference.interpret import Interpreter
 from xg.verify.reference.modular.residues import PRIMES, Undefined
 from xg.verify.residues import exactly

@@ -7,8 +7,8 @@ import pytest
 from library import LIBRARY
 
 import xg
+from xg.ir.content import prune
 from xg.ir.graph import Backward, Call, Graph, Program, Value
-from xg.ir.prune import prune
 from xg.ir.tensor import TensorType
 from xg.ir.verify import BrokenProgram, verify, violations
 

@@ -22,9 +22,8 @@ import xg
 from xg import ops
 from xg.driver import BACKENDS
 from xg.ir.body import topological
-from xg.ir.convention import Convention, Edge, name_of
 from xg.ir.function_conventions import FUNCTIONS
-from xg.ir.op import Op
+from xg.ir.op import Convention, Edge, Op, name_of
 from xg.ir.prim import Expr
 from xg.passes.resolve.define.functions import NAMES
 from xg.verify.reference.interpret import Interpreter

@@ -7,10 +7,12 @@ import pytest
 from ops.sample import B, D, S, S_k, Sample, T, V, floats, ints
 from ops.trial import Array, Trial
 
-from xg.ir import prim, routing_prims, window_prims
-from xg.ir.collective_prims import AROUND, COLLECTIVES, LOCAL
+from xg.ir import prim
+from xg.ir import prim as routing_prims
+from xg.ir import prim as window_prims
 from xg.ir.dim import ONE, ZERO
 from xg.ir.op import Op
+from xg.ir.placement import AROUND, COLLECTIVES, LOCAL
 from xg.ir.prim import Expr
 from xg.ir.primitive_gradients import CHOOSING, RULES
 from xg.ir.scalar import as_scalar

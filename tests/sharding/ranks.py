@@ -10,9 +10,9 @@ from numpy.typing import NDArray
 
 import xg_runtime.ranks as ranks
 from xg.driver import Program
-from xg.sharding.shard_spec import ShardSpec, cuts
+from xg.sharding.local import ShardSpec, cuts
+from xg.verify.reference.evaluate import Mesh
 from xg.verify.reference.interpret import Interpreter
-from xg.verify.reference.mesh import Mesh
 
 Array = NDArray[Any]
 Arrays = dict[str, Array]

@@ -11,16 +11,14 @@ import xg
 from xg.cost.communication import sends
 from xg.frontend.choices import checked
 from xg.frontend.project import read_project
-from xg.ir.collective_prims import all_reduce_max
 from xg.ir.dim import symbol
 from xg.ir.graph import Apply, Step
-from xg.ir.placement import CONSTANT, INVARIANT, LARGEST, PARTIAL, AxisState, shard
+from xg.ir.placement import CONSTANT, INVARIANT, LARGEST, PARTIAL, AxisState, all_reduce_max, shard
 from xg.ir.prim import operand
 from xg.passes.shard import Unsound, check
 from xg.passes.shard.axis_placement import BlockPlacer
 from xg.passes.shard.calls import Placing
-from xg.sharding.argument import IllTyped, PlacedArgument
-from xg.sharding.primitive_rules import RULES
+from xg.sharding.primitive_rules import RULES, IllTyped, PlacedArgument
 
 NET = """\
 dim B, D = 12, N_L = 2

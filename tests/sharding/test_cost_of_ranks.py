@@ -10,7 +10,7 @@ from saved import arrays_in
 import xg
 import xg_runtime.ranks as ranks
 from xg.cost.cost import cost
-from xg.verify.reference import random_inputs as invented
+from xg.verify.reference import random as invented
 from xg.verify.reference.interpret import Interpreter, initial
 
 DIAGRAMS = Path(__file__).parents[2] / "diagrams"

@@ -22,8 +22,7 @@ from tier import THOROUGH
 
 import xg
 from xg.driver import Program
-from xg.verify.check_traffic import TrafficCheck, count
-from xg.verify.rank_comparison import RankRun
+from xg.verify.rank_comparison import RankRun, TrafficCheck, count
 from xg_runtime.ranks.process_mesh import ProcessMesh
 
 MODELS = Path(__file__).parents[2] / "diagrams" / "models"

@@ -16,8 +16,7 @@ from xg.ir.op import Term
 from xg.ir.placement import INVARIANT, MOVES, PARTIAL, REPLICATED, AxisState, dual, shard
 from xg.ir.prim import operand
 from xg.ir.use import Attrs
-from xg.verify.reference.evaluate import Context, evaluate
-from xg.verify.reference.mesh import Mesh
+from xg.verify.reference.evaluate import Context, Mesh, evaluate
 from xg.verify.reference.rank_bodies import join, split
 
 Array = NDArray[Any]

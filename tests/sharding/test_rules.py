@@ -14,7 +14,7 @@ from xg import ops
 from xg.ir.placement import CONSTANT, shard
 from xg.ir.prim import Expr
 from xg.sharding import primitive_rules
-from xg.sharding.argument import IllTyped, PlacedArgument
+from xg.sharding.primitive_rules import IllTyped, PlacedArgument
 
 CLOSE = 1e-9
 

@@ -23,7 +23,7 @@ from xg.cli.render.cost_text import lines
 from xg.codegen.backend import backends
 from xg.cost.report import machines
 from xg.diagnostics.diagnostic import Diagnostic, DiagnosticError, as_data, render
-from xg.diagnostics.slug import slug, stems
+from xg.diagnostics.escape import slug, stems
 from xg.diagnostics.source import Source
 from xg.driver import Program, compile_project
 from xg.figures import pictures

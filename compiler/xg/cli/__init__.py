@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from xg import __version__
 from xg.cli.exits import FINE, USAGE
-from xg.diagnostics.fold import columns_of, fold
+from xg.diagnostics.terminal import columns_of, fold
 
 ABOUT = "diagrams of neural networks in, figures, derived gradients and readable code out"
 

@@ -7,8 +7,8 @@ from collections.abc import Iterable, Sequence
 
 from xg.cli.arguments import settings_of
 from xg.cli.opening import open_project
-from xg.diagnostics.counted import counted
 from xg.diagnostics.diagnostic import MISTAKES_AT_MOST, Diagnostic, DiagnosticError
+from xg.diagnostics.wording import counted
 from xg.frontend.choices import check_choices
 from xg.frontend.project import Project
 

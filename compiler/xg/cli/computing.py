@@ -12,9 +12,9 @@ from xg.cli.kept_edges import GRADIENT
 from xg.cli.kept_edges import kept as kept_of
 from xg.cli.placed_module import placed
 from xg.cli.ranks import Ranks
-from xg.sharding.shard_spec import cuts
+from xg.sharding.local import cuts
+from xg.verify.reference.evaluate import Mesh
 from xg.verify.reference.interpret import Interpreter
-from xg.verify.reference.mesh import Mesh
 from xg_runtime.errors import InputError
 from xg_runtime.module import Arrays
 from xg_runtime.run import run

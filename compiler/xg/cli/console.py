@@ -10,8 +10,7 @@ from collections.abc import Iterable
 from typing import Final, Literal, TextIO
 
 from xg.diagnostics.diagnostic import Diagnostic, render
-from xg.diagnostics.fold import columns_of, fold
-from xg.diagnostics.terminal import printable, width
+from xg.diagnostics.terminal import columns_of, fold, printable, width
 
 ColorChoice = Literal["auto", "always", "never"]
 _VERDICTS: Final = (  # made a pattern only where a result is coloured

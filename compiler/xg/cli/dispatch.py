@@ -18,8 +18,8 @@ from xg.cli.parser import CommandParser
 from xg.cli.render.json_text import json_text
 from xg.cli.threads import limit_threads
 from xg.diagnostics.diagnostic import DiagnosticError, as_data
-from xg.diagnostics.similar import similar
 from xg.diagnostics.terminal import printable
+from xg.diagnostics.wording import similar
 from xg.packages import additions_to
 
 

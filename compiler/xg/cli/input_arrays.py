@@ -12,7 +12,7 @@ from xg.diagnostics.lazy_dataclass import dataclass
 from xg.driver import Program, TensorSpec
 from xg.frontend.project import Project
 from xg.frontend.typed import declared_dims, shape_project
-from xg.ir.loss import ignored
+from xg.ir.parameters import ignored
 from xg_runtime import arrays
 from xg_runtime.expect import Expected, fit
 from xg_runtime.module import Arrays

@@ -6,9 +6,9 @@ from collections.abc import Collection, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
 from xg.codegen.variables import variables
-from xg.diagnostics.similar import similar
+from xg.diagnostics.wording import similar
 from xg.ir.labels import place_names
-from xg.sharding.shard_spec import cuts_of_value
+from xg.sharding.local import cuts_of_value
 from xg_runtime.errors import InputError
 from xg_runtime.ranks import all_reduce, all_reduce_max, gather_shard
 

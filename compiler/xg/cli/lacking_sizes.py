@@ -6,7 +6,7 @@ import re
 from collections.abc import Mapping
 
 from xg.driver import Program
-from xg.ir.size_sources import SizeSources
+from xg.ir.known_sizes import SizeSources
 from xg.ir.tensor import spell_shape
 from xg_runtime.errors import InputError
 

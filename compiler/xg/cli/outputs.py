@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Final
 from xg.cli.kinds import KINDS, Kind
 from xg.codegen.backend import backends
 from xg.diagnostics.diagnostic import Diagnostic, DiagnosticError
+from xg.diagnostics.escape import slug, stems
 from xg.diagnostics.lazy_dataclass import dataclass
-from xg.diagnostics.slug import slug, stems
 from xg.driver import Program, View, compile_project
 from xg.figures import dot, pictures, series
 from xg.figures.model.refusals import NotTurned

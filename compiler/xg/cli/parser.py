@@ -9,9 +9,8 @@ from collections.abc import Callable, Iterable
 from typing import NoReturn
 
 from xg.cli.exits import USAGE
-from xg.diagnostics.fold import columns_of, fold
-from xg.diagnostics.similar import similar
-from xg.diagnostics.terminal import printable
+from xg.diagnostics.terminal import columns_of, fold, printable
+from xg.diagnostics.wording import similar
 
 
 class CommandParser(ArgumentParser):

@@ -11,7 +11,7 @@ from xg.diagnostics.lazy_dataclass import dataclass
 from xg.frontend.project import Project
 from xg.frontend.typed import Settings
 from xg.ir.graph import Program as Graphs
-from xg.ir.mesh_axes import axes_over, is_zigzag
+from xg.ir.placement import axes_over, is_zigzag
 from xg.ir.plan import ROUNDS, Plan
 from xg_runtime.cells import fits
 

@@ -8,8 +8,8 @@ from typing import Any, cast
 
 from xg.codegen.backend import find
 from xg.codegen.load import load
-from xg.sharding.shard_spec import ShardSpec
-from xg.verify.pipeline_comparison import of_rank, run_stage
+from xg.sharding.local import ShardSpec
+from xg.verify.pipeline_proof import of_rank, run_stage
 from xg.verify.rank_comparison import run_rank
 from xg_runtime.module import Array, Arrays, Module
 from xg_runtime.ranks import gather_shards, local_shards, number, rank

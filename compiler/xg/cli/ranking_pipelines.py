@@ -10,11 +10,9 @@ from typing import Any
 from xg.cli.ranks import Ranks
 from xg.codegen.backend import on_processes
 from xg.diagnostics.limits import Processes
-from xg.verify.check_traffic import TrafficCheck
-from xg.verify.pipeline_comparison import PipelineComparison, StageRun
-from xg.verify.pipeline_proof import checked
+from xg.verify.pipeline_proof import PipelineComparison, StageRun, checked
 from xg.verify.plan_proof import Floats, Prepared, RankProof
-from xg.verify.rank_comparison import Arrays, RankAgreement
+from xg.verify.rank_comparison import Arrays, RankAgreement, TrafficCheck
 from xg_runtime.cells import SCHEDULES
 from xg_runtime.errors import RankError
 from xg_runtime.ranks.task import Answer, Json

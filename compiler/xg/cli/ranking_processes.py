@@ -14,9 +14,8 @@ from xg.cli.ranks import Ranks
 from xg.codegen.backend import on_processes
 from xg.diagnostics.lazy_dataclass import dataclass
 from xg.diagnostics.limits import Processes
-from xg.verify.check_traffic import count
 from xg.verify.plan_proof import Floats, Prepared, RankProof, comparison_of
-from xg.verify.rank_comparison import Arrays, RankAgreement, RankComparison, RankRun
+from xg.verify.rank_comparison import Arrays, RankAgreement, RankComparison, RankRun, count
 from xg_runtime.errors import RankError
 from xg_runtime.ranks.task import Answer, Json
 

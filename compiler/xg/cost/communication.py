@@ -24,14 +24,12 @@ from xg.cost.cost import BYTES
 from xg.diagnostics.lazy_dataclass import dataclass
 from xg.ir.body import Body
 from xg.ir.collective import FAMILY
-from xg.ir.collective_prims import AROUND
 from xg.ir.dim import ONE, ZERO, Dim, product, symbol
 from xg.ir.graph import Apply, Backward, Graph, Program, Value
-from xg.ir.instances import Symbols, inside
-from xg.ir.mesh_axes import axes_over, axis_of, ranks_over
 from xg.ir.parameters import param_specs
-from xg.ir.placement import PARTIAL, AxisState, Placement
+from xg.ir.placement import AROUND, PARTIAL, AxisState, Placement, axes_over, axis_of, ranks_over
 from xg.ir.tensor import Shape, TensorType
+from xg.ir.walk import Symbols, inside
 from xg.sharding.type_body import type_body, type_step
 
 # The communication of a program's ranks: every collective with its payload, as formulas.

@@ -13,14 +13,12 @@ from typing import Final
 from xg.diagnostics.lazy_dataclass import dataclass
 from xg.ir.body import Body, topological
 from xg.ir.collective import FAMILY
-from xg.ir.collective_prims import AROUND, COLLECTIVES, LOCAL
 from xg.ir.dim import ONE, ZERO, Dim, product
-from xg.ir.graph import Apply, Backward, Call, Graph, Program, Value
-from xg.ir.instances import inside
-from xg.ir.loop import Loop
-from xg.ir.mesh_axes import is_zigzag, ranks_over
+from xg.ir.graph import Apply, Backward, Call, Graph, Loop, Program, Value
+from xg.ir.placement import AROUND, COLLECTIVES, LOCAL, is_zigzag, ranks_over
 from xg.ir.prim import ARITHMETIC, COMPARE, RANDOM, UNARY, Expr
 from xg.ir.tensor import Shape
+from xg.ir.walk import inside
 
 # Floating-point operations, counted from primitives.
 #

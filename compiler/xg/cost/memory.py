@@ -17,9 +17,9 @@ from xg.diagnostics.lazy_dataclass import dataclass, field
 from xg.ir.body import LEAVES, VIEWS, is_inline
 from xg.ir.dim import ONE, ZERO, Coefficient, Dim, DimError, Monomial, product
 from xg.ir.graph import Apply, Backward, Call, Graph, Program, Step, Value
-from xg.ir.instances import inside, instances
 from xg.ir.prim import Expr
 from xg.ir.tensor import TensorType
+from xg.ir.walk import inside, instances
 
 NO_ARRAYS: Final = LEAVES | VIEWS | {"stop"}
 UNKNOWN: Final = 1_000  # the value of a size without a number, to compare by

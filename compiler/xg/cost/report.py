@@ -16,8 +16,8 @@ from xg.cost.memory import Alive, Largest, Policy, alive, largest, policies
 from xg.diagnostics.lazy_dataclass import dataclass
 from xg.ir.dim import Dim
 from xg.ir.graph import Program
-from xg.ir.instances import inside
-from xg.ir.mesh_axes import axes_over
+from xg.ir.placement import axes_over
+from xg.ir.walk import inside
 
 # Machines by their rates, and how long they take at least for what a program counts.
 #

@@ -12,7 +12,7 @@ from xg.cost.communication import Sent, summed
 from xg.cost.report import CostReport, Machine, seconds_of_bytes
 from xg.diagnostics.lazy_dataclass import dataclass
 from xg.ir.dim import Dim
-from xg.ir.mesh_axes import axes_over
+from xg.ir.placement import axes_over
 
 Numbers = Mapping[str, int]
 Formula = tuple[tuple[float, tuple[tuple[str, int], ...]], ...]

@@ -6,10 +6,9 @@ from collections.abc import Iterable, Iterator, Mapping
 from string import Formatter
 from typing import Any, ClassVar, Final, Literal, Self, TypedDict, dataclass_transform
 
-from xg.diagnostics.fold import fold
 from xg.diagnostics.lazy_dataclass import dataclass
 from xg.diagnostics.source import Source, Span
-from xg.diagnostics.terminal import printable, width
+from xg.diagnostics.terminal import fold, printable, width
 
 SHOWN_AT_MOST = 20
 MISTAKES_AT_MOST = 100  # that a stage looks for: so many are reported as `at least` so many

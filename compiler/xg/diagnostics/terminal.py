@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import os
+from collections.abc import Iterator
+from typing import Final, TextIO
+
 TAB = "    "
 
 
@@ -35,3 +39,64 @@ def _printable_character(character: str) -> str:
     if 0xDC80 <= code <= 0xDCFF:  # a byte that was not UTF-8, as Source.from_bytes keeps it
         return f"<byte {code - 0xDC00:02X}>"
     return f"<U+{code:04X}>"
+
+
+# Long lines on a narrow terminal: broken between words, under the cell that they belong to.
+
+
+LEAST: Final = 20  # columns: a narrower terminal shows nothing that can be read
+USUAL: Final = 80
+
+
+def columns_of(stream: TextIO) -> int | None:
+    """The columns of a terminal; None for a stream that is none, whose lines stay whole."""
+    if not stream.isatty():
+        return None
+    stated = os.environ.get("COLUMNS", "")
+    if stated.isdecimal() and int(stated):
+        return max(int(stated), LEAST)
+    try:
+        return max(os.get_terminal_size(stream.fileno()).columns or USUAL, LEAST)
+    except (OSError, ValueError):
+        return USUAL
+
+
+def fold(line: str, columns: int | None, hang: int | None = None) -> Iterator[str]:
+    """The parts of a line of at most so many columns, broken at spaces; None is any number.
+
+    All but the first begin at column `hang`, by default below the last cell of a row of a table.
+    A word that is too long stays whole: what is copied from a terminal is what was printed.
+
+    >>> list(fold("ok  softmax  over the last axis", 24))
+    ['ok  softmax  over the', '             last axis']
+    """
+    if columns is None or _visible(line) <= columns:
+        yield line
+        return
+    left = " " * _left(line, columns, hang)
+    part = line[: len(line) - len(line.lstrip())]
+    empty, space = True, ""
+    for word in line.lstrip().split(" "):
+        if not word:
+            space += " "
+        elif empty or _visible(part + space + word) <= columns:
+            part += space + word
+            empty, space = False, " "
+        else:
+            yield part
+            part, space = left + word, " "
+    yield part
+
+
+def _left(line: str, columns: int, hang: int | None) -> int:
+    """Where the parts of a line begin: not so far to the right that few words fit."""
+    indent = len(line) - len(line.lstrip())
+    if hang is None:
+        hang = _visible(line[: line.rstrip().rfind("  ") + 2])
+    return hang if indent < hang <= columns * 2 // 3 else indent + 2
+
+
+def _visible(text: str) -> int:
+    """The columns of a text, without its styles."""
+    first, *rest = text.split("\x1b[")
+    return width(first) + sum(width(part.partition("m")[2]) for part in rest)

@@ -42,8 +42,8 @@ from xg.frontend.typed import (
     without_wrong_sizes,
 )
 from xg.frontend.warnings import unused, warnings_of
+from xg.ir.content import Recent
 from xg.ir.graph import Graph, Program
-from xg.ir.recent import Recent
 from xg.passes.resolve.errors import Refused
 from xg.passes.resolve.mentions import KnownMentions
 from xg.passes.resolve.mesh import unused_axes

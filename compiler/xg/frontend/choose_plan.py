@@ -10,9 +10,7 @@ from xg.ir.graph import Program
 from xg.ir.plan import Plan
 from xg.passes.resolve.plans import multiply, resolve_plans
 from xg.passes.resolve.units import Linker
-from xg.sharding.apply_plan import placed_values
-from xg.sharding.check_plan import check_placed
-from xg.sharding.cut_rows import cut_row
+from xg.sharding.apply_plan import check_placed, cut_row, placed_values
 from xg.sharding.divisibility import check_shares
 from xg.sharding.padding import padded_numbers
 from xg.syntax.spelling import ascii_name

@@ -10,12 +10,11 @@ from math import prod
 from xg.diagnostics.lazy_dataclass import dataclass, field
 from xg.diagnostics.source import Span
 from xg.frontend.typed import Settings, mentions
-from xg.ir.axes import axes_of
 from xg.ir.dim import Dim, symbol
 from xg.ir.graph import Apply, Call, Graph, Program
-from xg.ir.instances import inside
 from xg.ir.scalar import Scalar
-from xg.ir.size_constraints import facts_of
+from xg.ir.size_checks import axes_of, facts_of
+from xg.ir.walk import inside
 from xg.syntax import ast
 
 PRODUCT_AT_MOST = 64  # combinations for one block; of more, each word once, with a warning

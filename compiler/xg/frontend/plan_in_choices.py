@@ -18,11 +18,10 @@ from xg.frontend.shared_graphs import (
     SharedGraphs,
     Uses,
 )
-from xg.ir.content import frozen
+from xg.ir.content import Recent, frozen
 from xg.ir.graph import Apply, Graph, Program, Value
 from xg.ir.plan import Plan
 from xg.ir.plan_view import PlanViews
-from xg.ir.recent import Recent
 from xg.ir.walk import ordered
 from xg.passes.pipelines import PLACED
 from xg.passes.ring import ring
@@ -32,6 +31,8 @@ from xg.sharding.apply_plan import (
     PlanCache,
     PlannedGraph,
     ReachedGraph,
+    check_placed,
+    check_row,
     entered,
     is_about_calls,
     on_axes,
@@ -39,8 +40,6 @@ from xg.sharding.apply_plan import (
     reached_graphs,
     with_mesh,
 )
-from xg.sharding.check_plan import check_placed
-from xg.sharding.cut_rows import check_row
 from xg.sharding.divisibility import check_parts, check_shares
 
 # A plan that pads, checked in one program alone: numbers decide what it pads.

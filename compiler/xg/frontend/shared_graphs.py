@@ -7,10 +7,9 @@ from dataclasses import field
 from functools import cached_property
 
 from xg.diagnostics.lazy_dataclass import dataclass, replace
-from xg.ir.content import calling, content
+from xg.ir.content import Recent, calling, content
 from xg.ir.graph import Graph, Program
 from xg.ir.plan import Plan
-from xg.ir.recent import Recent
 from xg.passes.eliminate_dead import eliminate_dead
 from xg.passes.lend import lend
 from xg.passes.shard import (
@@ -24,10 +23,15 @@ from xg.passes.shard import (
     SeenByCallers,
     added_steps,
 )
-from xg.sharding.apply_plan import PlanCache, PlannedGraphs, PlannedValue, ReachedGraph, SymbolItems
-from xg.sharding.cut_rows import check_row
-from xg.sharding.placing import Clash, Misfit
-from xg.sharding.reach import Reach
+from xg.sharding.apply_plan import (
+    PlanCache,
+    PlannedGraphs,
+    PlannedValue,
+    ReachedGraph,
+    SymbolItems,
+    check_row,
+)
+from xg.sharding.placing import Clash, Misfit, Reach
 
 Numbers = tuple[frozenset[tuple[str, int]], tuple[tuple[str, int], ...]]  # of sizes and of the mesh
 Fine = tuple[tuple[PlannedValue, ...], SymbolItems, Numbers]

@@ -10,10 +10,10 @@ from xg.diagnostics.gc_pause import resting_collector
 from xg.diagnostics.lazy_dataclass import dataclass, field, replace
 from xg.diagnostics.source import Span
 from xg.frontend.project import Project
+from xg.ir.content import Recent
 from xg.ir.graph import Graph
 from xg.ir.graph import Program as Graphs
 from xg.ir.op import Op
-from xg.ir.recent import Recent
 from xg.ir.size_checks import NumberedKey, check_numbers
 from xg.passes.infer import infer, infer_partly
 from xg.passes.infer.typed import TypedGraphs

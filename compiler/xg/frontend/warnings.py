@@ -11,12 +11,10 @@ from xg.diagnostics.source import Span
 from xg.frontend.errors import ExchangedAxes, ExchangedNames, LossOperand, ReorderedAxes, Unused
 from xg.ir.dim import ONE, Dim, product, symbol
 from xg.ir.errors import UnboundSize
-from xg.ir.graph import Apply, Call, Graph, Program, Value
-from xg.ir.known_sizes import closure, implied_sizes
-from xg.ir.loop import meant_axis
-from xg.ir.loss import is_loss
+from xg.ir.graph import Apply, Call, Graph, Program, Value, meant_axis
+from xg.ir.known_sizes import SizeSources, carried_symbols, closure, implied_sizes, own_shapes
+from xg.ir.parameters import is_loss
 from xg.ir.scalar import Scalar
-from xg.ir.size_sources import SizeSources, carried_symbols, own_shapes
 from xg.ir.tensor import spell_shape
 from xg.ir.use import Tensor
 from xg.passes.eliminate_dead import eliminate_dead

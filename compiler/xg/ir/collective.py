@@ -10,17 +10,21 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final
 
-from xg.ir.collective_prims import (
+from xg.ir.op import Gradient, Op, Term
+from xg.ir.placement import (
+    INVARIANT,
+    MOVES,
+    PARTIAL,
+    AxisState,
     all_gather,
     all_reduce,
     all_to_all,
+    dual,
     first_rank_only,
     pad_from_shard,
     reduce_scatter,
     shard_slice,
 )
-from xg.ir.op import Gradient, Op, Term
-from xg.ir.placement import INVARIANT, MOVES, PARTIAL, AxisState, dual
 from xg.ir.prim import Expr
 from xg.ir.use import Attrs, MeshAxis
 

@@ -2,12 +2,61 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterator, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import count
-from typing import cast
+from typing import Generic, TypeVar, cast
 
-from xg.ir.graph import Apply, Call, Graph, Value
+from xg.diagnostics.lazy_dataclass import dataclass, field
+from xg.ir.graph import Apply, Backward, Call, Graph, Step, Value
+from xg.ir.tensor import TensorType
+
+# Entries of values that a pass removed from a graph are removed from the graph's tables.
+
+
+Entry = TypeVar("Entry")
+G = TypeVar("G", bound=Graph)
+
+
+def entering(graph: Graph) -> Iterator[Value]:
+    """Every value that is there before the first step."""
+    yield from graph.inputs
+    yield from graph.param_values()
+    yield from (state.past for state in graph.states)
+    if isinstance(graph, Backward):
+        yield from graph.saved
+
+
+def made(step: Step) -> tuple[Value, ...]:
+    """The values that a step makes, with what a call keeps for its backward pass."""
+    if isinstance(step, Call) and step.origin is None:
+        return (*step.outputs, step.saved)
+    return step.outputs
+
+
+def values(graph: Graph) -> Iterator[Value]:
+    """Every value of a graph, in the order in which they come into being."""
+    yield from entering(graph)
+    for step in graph.steps:
+        yield from made(step)
+
+
+def prune(graph: G) -> G:
+    """The graph with only its own values in its tables."""
+    present = frozenset(values(graph))
+
+    def kept(table: Mapping[Value, Entry]) -> dict[Value, Entry]:
+        return {value: entry for value, entry in table.items() if value in present}
+
+    return replace(
+        graph,
+        types=kept(graph.types),
+        layouts=kept(graph.layouts),
+        placement_requests=kept(graph.placement_requests),
+        placements=kept(graph.placements),
+        aliases=tuple((name, value) for name, value in graph.aliases if value in present),
+        reusable=tuple(value for value in graph.reusable if value in present),
+    )
 
 
 def content(graph: Graph) -> Hashable:
@@ -79,3 +128,64 @@ def hashable(value: object) -> Hashable:
     except TypeError:
         return next(_unlike)
     return cast("Hashable", value)
+
+
+# Types of the values inside fused steps.
+
+
+def with_parts(
+    types: Mapping[Value, TensorType], parts: Iterable[Apply]
+) -> dict[Value, TensorType]:
+    """Types of values, with those inside a fused step if they have its operands."""
+    known = dict(types)
+    for step in parts:
+        if all(value in known for value in step.inputs):
+            body = step.body(known)
+            for value, expression in zip(step.outputs, body.outputs, strict=True):
+                known.setdefault(value, TensorType(expression.shape))
+    return known
+
+
+# A table of answers that forgets those that were not asked for in the last rounds.
+
+
+Key = TypeVar("Key", bound=Hashable)
+Answer = TypeVar("Answer")
+
+ROUNDS = 8  # of work in which an answer may go unasked until it is forgotten
+
+
+@dataclass(slots=True)
+class Recent(Generic[Key, Answer]):
+    """Answers by key. `entries` holds with each the round in which it was asked for last.
+
+    A key that is the `id` of an object needs an answer that keeps the object alive.
+    """
+
+    entries: dict[Key, list[object]] = field(default_factory=dict[Key, "list[object]"])
+    now: int = 0
+
+    def get(self, key: Key) -> Answer | None:
+        """The answer for a key, if there is one."""
+        entry = self.entries.get(key)
+        if entry is None:
+            return None
+        entry[0] = self.now
+        return entry[1]  # pyright: ignore[reportReturnType]
+
+    def put(self, key: Key, answer: Answer) -> Answer:
+        """Keep an answer, and return it."""
+        self.entries[key] = [self.now, answer]
+        return answer
+
+    def next_round(self) -> None:
+        """Begin a round of work; what was not asked for in the last ones is forgotten."""
+        self.now += 1
+        oldest = self.now - ROUNDS
+        stale = [key for key, (round_, _) in self.entries.items() if round_ < oldest]  # pyright: ignore[reportOperatorIssue]
+        for key in stale:
+            del self.entries[key]
+
+    def __len__(self) -> int:
+        """How many answers there are."""
+        return len(self.entries)

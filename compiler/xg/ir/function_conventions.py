@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from math import e, inf, log, nan
 from typing import Final
 
-from xg.ir.convention import Convention, Numbers
+from xg.ir.op import Convention, Numbers
 
 
 def _at(

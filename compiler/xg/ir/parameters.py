@@ -4,18 +4,74 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from typing import Final
+from typing import Final, TypeGuard
 
 from xg.diagnostics.diagnostic import DiagnosticError
 from xg.diagnostics.lazy_dataclass import dataclass, replace
 from xg.diagnostics.limits import Executions, ListedRounds
+from xg.ir.collective import FAMILY
 from xg.ir.dim import Dim
 from xg.ir.errors import UnboundSize
-from xg.ir.graph import Call, Graph, Param, Program
-from xg.ir.instances import inside
-from xg.ir.moving import moving
+from xg.ir.graph import Apply, Call, Graph, Param, Program, Step, Value, ports
+from xg.ir.scalar import Scalar
 from xg.ir.tensor import TensorType
-from xg.ir.walk import callers_first, having
+from xg.ir.walk import callers_first, having, inside
+
+# Parameters that training moves without a gradient: running statistics.
+
+
+@dataclass(frozen=True, slots=True)
+class Moving:
+    """A parameter, the cached value that it approaches in each step, and by which share."""
+
+    param: Value
+    target: Value
+    share: Scalar
+
+
+def moving(graph: Graph) -> Iterator[Moving]:
+    """The parameters that steps of a graph itself move, in order."""
+    for step, operands, params in _statistics(graph):
+        caches = {value.name: value for value in step.outputs if value.role == "cache"}
+        for own, cache in step.op.moves.items():
+            if own in operands and operands[own] in params:
+                param = params[operands[own]]
+                yield Moving(param, caches[cache], step.attrs["momentum"])
+
+
+def gathered(graph: Graph) -> Iterator[tuple[Value, Apply]]:
+    """Parameters that a step would move, if what it reads were not gathered or sent before."""
+    makers = {step.outputs[0]: step for step in graph.steps if isinstance(step, Apply)}
+    params = set(graph.param_values())
+    for step, operands, same in _statistics(graph):
+        for value in (operands[own] for own in step.op.moves if own in operands):
+            made = value
+            while made in makers and makers[made].op.family == FAMILY:
+                made = makers[made].inputs[0]
+            if made in params and value not in same:
+                yield made, step
+
+
+def moves(program: Program) -> frozenset[str]:
+    """The graphs that move parameters, or call one that does."""
+    return having(program, lambda graph: any(moving(graph)))
+
+
+def _statistics(graph: Graph) -> Iterator[tuple[Apply, dict[str, Value], dict[Value, Value]]]:
+    """Steps with running statistics, their operands by name, and the parameters of values.
+
+    A cast gives the same numbers on every rank.
+    """
+    params = {value: value for value in graph.param_values()}
+    for step in graph.steps:
+        if not isinstance(step, Apply):
+            continue
+        if step.op.glyph == "cast" and step.inputs[0] in params:
+            params[step.outputs[0]] = params[step.inputs[0]]
+        if step.op.moves:
+            names = step.op.operand_names(step.attrs)
+            yield step, dict(zip(names, step.inputs, strict=True)), params
+
 
 Calls = Callable[[Graph], Iterable[Call]]
 PREPARED: Final = "prepared"  # the glyph of a step that computes from parameters alone
@@ -161,3 +217,61 @@ def _rounds(call: Call, count: Dim, numbers: Mapping[str, int]) -> int:
 def join(path: str, name: str) -> str:
     """Join a path and a name below it; the top has the empty path."""
     return f"{path}.{name}" if path else name
+
+
+# Losses of a block: the output that training minimizes, and the targets that do not count.
+
+
+def scalars(graph: Graph) -> tuple[str, ...]:
+    """The outputs that are single floats."""
+    return tuple(
+        name
+        for name, value in zip(graph.output_names, graph.outputs, strict=True)
+        if graph.types[value].is_float and not graph.types[value].shape
+    )
+
+
+def loss_of(graph: Graph) -> str | None:
+    """The output `loss`, or the only single number; None where neither is there."""
+    names = scalars(graph)
+    return names[0] if len(names) == 1 else next((name for name in names if name == "loss"), None)
+
+
+def is_loss(step: Step) -> TypeGuard[Apply]:
+    """Whether a step compares its first operand with targets."""
+    return isinstance(step, Apply) and step.op.family == "loss"
+
+
+def ignored(program: Program, value: Value) -> int | None:
+    """The id outside the range of an input that a loss takes for "no target here".
+
+    The loss may be in a block that is called, and its targets may be a part of the input.
+    """
+    places = {(program.entry, value): None}
+    queue = list(places)
+    for key, held in queue:  # grows on the way
+        graph = program.graphs[key]
+        for step in graph.steps:
+            if held not in step.inputs:
+                continue
+            number = None if isinstance(step, Call) else step.attrs.get("ignore")
+            if isinstance(number, Scalar):
+                return int(number.evaluate({}))
+            further = list(_handed_on(program, graph, step, held))
+            queue += [place for place in further if place not in places]
+            places.update(dict.fromkeys(further))
+    return None
+
+
+def _handed_on(
+    program: Program, graph: Graph, step: Step, value: Value
+) -> Iterator[tuple[str, Value]]:
+    """Where integers are found again behind a step: in a block, or moved by an operator."""
+    if isinstance(step, Call):
+        callee = program.callee(step)
+        inside = ports(step, callee)[0]
+        pairs = zip(step.inputs, inside, strict=False)
+        yield from ((callee.key, port) for given, (port, _) in pairs if given is value)
+    else:
+        kept = [v for v in step.outputs if graph.types[v].range == graph.types[value].range]
+        yield from ((graph.key, v) for v in kept)

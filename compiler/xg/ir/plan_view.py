@@ -15,10 +15,9 @@ from typing import cast
 
 from xg.diagnostics.lazy_dataclass import dataclass
 from xg.ir.body import Body, topological
-from xg.ir.content import every_value, frozen, hashable
+from xg.ir.content import Recent, every_value, frozen, hashable
 from xg.ir.graph import Apply, Call, Graph, Program, Value
 from xg.ir.op import Op
-from xg.ir.recent import Recent
 from xg.ir.scalar import Scalar
 
 View = int  # equal ones stand for what looks the same

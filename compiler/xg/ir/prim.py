@@ -403,3 +403,107 @@ def broadcast_shapes(left: Shape, right: Shape) -> Shape:
             raise ShapeError(f"{spell_shape(left)} and {spell_shape(right)} do not broadcast")
         tail.append(b if a == ONE else a)
     return (*head, *tail)
+
+
+# Functions that several operators share, each stable for every float: composed of primitives.
+
+
+def sigmoid(x: Expr) -> Expr:
+    """``1 / (1 + exp(-x))``; only the exponential of a negative number is taken."""
+    # Not -|x|: that has slope 0 at 0, where both terms below have to take one and the same side.
+    positive = (x >= 0.0).named("positive")
+    e = exp(where(positive, -x, x)).named("e")
+    return where(positive, 1.0, e) / (1.0 + e)
+
+
+def of_sigmoid(expr: Expr) -> Expr | None:
+    """The operand of which an expression is the sigmoid; None where it is none."""
+    if expr.prim != "div" or expr.args[0].prim != "where":
+        return None
+    e, one_and_e = expr.args[0].args[2], expr.args[1]
+    if e.prim != "exp" or one_and_e.prim != "add" or all(arg is not e for arg in one_and_e.args):
+        return None
+    size = e.args[0]
+    return size.args[-1] if size.prim == "where" and is_negative_size(size) else None
+
+
+def is_negative_size(expr: Expr) -> bool:
+    """Whether an expression is ``-|x|``, the smaller one of a number and its negative."""
+    if expr.prim == "where":
+        condition, b, a = expr.args
+        return condition.args[0] is a and b.prim == "neg" and b.args[0] is a
+    if expr.prim != "minimum":
+        return False
+    a, b = expr.args
+    return (b.prim == "neg" and b.args[0] is a) or (a.prim == "neg" and a.args[0] is b)
+
+
+def softplus(x: Expr) -> Expr:
+    """``log(1 + exp(x))``."""
+    # At 0 the first term has slope 1/2, the second 0: the sum has the sigmoid's.
+    return maximum(x, 0.0) + log(1.0 + exp(minimum(x, -x)))
+
+
+# The two primitives of windows: an axis cut into stretches that may overlap, and their sum.
+
+
+WINDOW_SIZES: Final = ("length", "count", "width", "stride", "dilation", "before")
+
+
+@dataclass(frozen=True, slots=True)
+class Windows:
+    """How an axis of some length is cut into windows, which may overlap.
+
+    Element i of window j is position ``j stride + i dilation - before`` of the axis.
+    """
+
+    length: Dim
+    count: Dim
+    width: Dim
+    stride: Dim = ONE
+    dilation: Dim = ONE
+    before: Dim = ZERO
+
+    @classmethod
+    def of(cls, expr: Expr) -> Windows:
+        """Those of a window or an overlap."""
+        dims = [expr.attr(name) for name in WINDOW_SIZES]
+        return cls(*(dim for dim in dims if isinstance(dim, Dim)))
+
+    def attrs(self, axis: int) -> tuple[tuple[str, Attr], ...]:
+        """The attributes of the primitives; windows are along `axis`, their number before it."""
+        sizes = (self.length, self.count, self.width, self.stride, self.dilation, self.before)
+        return (("axis", axis), *zip(WINDOW_SIZES, sizes, strict=True))
+
+
+def window(x: Expr, axis: int, cut: Windows) -> Expr:
+    """Each position of an axis replaced by its neighbourhood, a new axis behind it.
+
+    Zeros are beyond the ends of `x`. The axis is counted from the end; in the result the new one
+    has its place.
+    """
+    if x.shape[axis] != cut.length:
+        raise ShapeError(f"windows of {cut.length} positions, of {spell_shape(x.shape)}")
+    front, back = x.shape[:axis], x.shape[axis:][1:]
+    return Expr("window", (x,), (*front, cut.count, cut.width, *back), x.kind, cut.attrs(axis))
+
+
+def overlap(windows: Expr, axis: int, cut: Windows) -> Expr:
+    """The transpose of window: the sum of windows where they lie over each other."""
+    if windows.shape[: axis + 1 or None][-2:] != (cut.count, cut.width):
+        raise ShapeError(f"{cut.count} windows of {cut.width}, of {spell_shape(windows.shape)}")
+    front, back = windows.shape[: axis - 1], windows.shape[axis:][1:]
+    return Expr("overlap", (windows,), (*front, cut.length, *back), "float", cut.attrs(axis))
+
+
+# The two primitives of routes: which are the largest, and who came before with the same choice.
+
+
+def top(x: Expr, count: Dim) -> Expr:
+    """Where the `count` largest of the last axis are, the largest first; of equals the first."""
+    return Expr("top", (x,), (*x.shape[:-1], count), "int", (("count", count),))
+
+
+def earlier(ids: Expr) -> Expr:
+    """How many before it on the last axis are equal to each id."""
+    return Expr("earlier", (ids,), ids.shape, "int")

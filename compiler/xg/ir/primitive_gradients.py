@@ -19,6 +19,7 @@ from xg.ir.prim import (
     RANDOM,
     UNARY,
     Expr,
+    Windows,
     batch_of,
     broadcast,
     contract,
@@ -28,6 +29,7 @@ from xg.ir.prim import (
     equal,
     exp,
     gather,
+    overlap,
     pad,
     pick,
     place,
@@ -37,9 +39,9 @@ from xg.ir.prim import (
     sin,
     transpose,
     where,
+    window,
 )
 from xg.ir.scalar import Scalar, as_scalar
-from xg.ir.window_prims import Windows, overlap, window
 
 Cotangents = tuple[Expr | None, ...]
 Rule = Callable[[Expr, Expr], Cotangents]

@@ -7,21 +7,180 @@ exceed ``S_max``. Sizes without numbers are not checked.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from typing import Final
 
 from xg.diagnostics.diagnostic import DiagnosticError, Problem
 from xg.diagnostics.lazy_dataclass import replace
 from xg.diagnostics.limits import DimSize
 from xg.diagnostics.source import Span
-from xg.ir.axes import axes_of
-from xg.ir.dim import Dim, DimError, number
+from xg.ir.body import Body
+from xg.ir.content import Recent
+from xg.ir.dim import ONE, ZERO, Dim, DimError, number, product
 from xg.ir.errors import BeyondLimits, NotWhole, NoValue, TooLong, TooShort, WrongWindows
 from xg.ir.graph import Apply, Graph, Program
-from xg.ir.instances import instances
-from xg.ir.op import WindowCount
-from xg.ir.recent import Recent
+from xg.ir.op import AtMost, WindowCount
+from xg.ir.prim import Expr, Windows
 from xg.ir.scalar import Scalar, ScalarError
-from xg.ir.size_constraints import facts_of
+from xg.ir.tensor import TensorType
 from xg.ir.use import Misuse, Number
+from xg.ir.walk import instances
+
+# Every size that a typed graph mentions, on its edges and inside its operators.
+
+
+def _padded(expr: Expr) -> tuple[Dim, ...]:
+    """The length of an axis with the zeros in front that windows of it reach."""
+    if expr.prim not in ("window", "overlap"):
+        return ()
+    cut = Windows.of(expr)
+    return (cut.length + cut.before,)
+
+
+def axes_of(graph: Graph, *, numbers: bool = False) -> dict[Dim, Span]:
+    """Every length of an axis and every range once, with a place that has it.
+
+    Those that are plain numbers only where they are asked for.
+    """
+    spans: dict[Dim, Span] = {}
+    for value, type_ in graph.types.items():
+        for dim in (*type_.shape, *([type_.range] if type_.range else [])):
+            spans.setdefault(dim, value.span)
+    for step in graph.steps:
+        if isinstance(step, Apply):
+            body = step.body(graph.types)
+            for expr in body.order():
+                for dim in (*expr.shape, *_padded(expr)):
+                    spans.setdefault(dim, step.span)
+    return {dim: span for dim, span in spans.items() if numbers or dim.constant is None}
+
+
+# How large the integers of an operator can be: what decides the width that they need.
+#
+# Sizes and ranges bound every integer. A sum or a product of integers stays exact only in a type
+# that holds it: int64, or int32 in JAX as it is by default.
+
+
+WIDEST: Final = 2**63 - 1  # of int64
+COMPUTED: Final = frozenset({"neg", "add", "sub", "mul", "sum"})
+
+
+def reaches(body: Body, types: Sequence[TensorType]) -> list[Dim]:
+    """Bounds of the magnitudes of all integers that a body computes from others."""
+    ranges = {id(e): type_.range for e, type_ in zip(body.operands, types, strict=True)}
+    bounds: dict[int, Dim] = {}
+    for expr in body.order():
+        if expr.kind == "int":
+            bounds[id(expr)] = _reach(expr, bounds, ranges)
+    computed = [e for e in body.order() if e.kind == "int" and e.prim in COMPUTED]
+    return list(dict.fromkeys(bounds[id(expr)] for expr in computed))
+
+
+def at_most(reach: Dim) -> int:
+    """The largest value of a bound, with every size as large as one can be."""
+    total = 0
+    for monomial, coefficient in reach.terms:
+        power = sum(max(each, 0) for _, each in monomial)
+        total += -(-coefficient.numerator // coefficient.denominator) * DimSize.maximum**power
+    return total
+
+
+def _reach(expr: Expr, bounds: Mapping[int, Dim], ranges: Mapping[int, Dim | None]) -> Dim:
+    known = [bounds[id(arg)] for arg in expr.args if id(arg) in bounds]
+    match expr.prim:
+        case "operand":
+            return _magnitude(ranges.get(id(expr)) or ONE)
+        case "const":
+            return _magnitude(expr.typed("value", Scalar).as_dim())
+        case "iota":
+            start, length = expr.typed("start", Dim), expr.typed("length", Dim)
+            return _magnitude(start) + _magnitude(length)
+        case "mul":
+            return product(known)
+        case "sum":
+            whole = product(expr.args[0].shape[axis] for axis in expr.axes())
+            return known[0] * whole
+        case "top":
+            return expr.args[0].shape[-1]
+        case "earlier":
+            return expr.shape[-1]
+        case _ if known:
+            return known[0] if len(known) == 1 else sum(known[1:], known[0])
+        case _:
+            return ZERO
+
+
+def _magnitude(dim: Dim) -> Dim:
+    """A dim that is no smaller, whatever its sizes: T + S for T - S."""
+    return replace(dim, terms=tuple((monomial, abs(number)) for monomial, number in dim.terms))
+
+
+# Constraints of operators on sizes, in the sizes of the entry block: ``S <= S_max``.
+
+
+EXACT: Final = "integers are exact up to int64, so write float(i) where they may be larger"
+
+
+def size_constraints(program: Program) -> Iterator[AtMost]:
+    """The conditions of every operator in every use of its block."""
+    for graph, symbols in instances(program):
+        for _, fact in facts_of(graph):
+            smaller, larger = (
+                graph.sizes.expand(dim).substitute(symbols) for dim in (fact.smaller, fact.larger)
+            )
+            yield AtMost(smaller, larger, fact.why)
+
+
+def axes_with_positions(program: Program) -> Iterator[AtMost]:
+    """Every axis that may not be empty, and the operator that needs a position of it.
+
+    Shapes hold for empty axes, too: a batch may have nothing. But there is no maximum of nothing,
+    and no window of an axis without positions.
+    """
+    for graph, symbols in instances(program):
+        for step in graph.steps:
+            if isinstance(step, Apply):
+                needed = [dim for expr in step.body(graph.types).order() for dim in _needed(expr)]
+                for dim in needed:
+                    why = f"{step.op.glyph} ({step.op.name}) needs at least one position"
+                    yield AtMost(ONE, graph.sizes.expand(dim).substitute(symbols), why)
+
+
+def _needed(expr: Expr) -> list[Dim]:
+    """The axes of a primitive's operand that it can't find empty."""
+    match expr.prim:
+        case "max":
+            return [expr.args[0].shape[axis] for axis in expr.axes()]
+        case "top":
+            return [expr.args[0].shape[-1]]
+        case "window":
+            return [expr.typed("length", Dim), expr.typed("width", Dim)]
+        case "overlap":
+            return [expr.typed("count", Dim), expr.typed("width", Dim)]
+        case "cut":  # what is one position long is picked from the axis
+            axis = expr.typed("axis", int)
+            return [expr.args[0].shape[axis]] if expr.shape[axis] == ONE else []
+        case _:
+            return []
+
+
+def facts_of(graph: Graph) -> Iterator[tuple[Apply, AtMost]]:
+    """The conditions of every operator of a graph, in the graph's symbols."""
+    for step in graph.steps:
+        if not isinstance(step, Apply):
+            continue
+        types = [graph.types[value] for value in step.inputs]
+        if step.op.facts is not None:
+            yield from ((step, fact) for fact in step.op.facts(types, step.attrs))
+        for reach in reaches_of(graph, step):
+            if at_most(reach) > WIDEST:
+                yield step, AtMost(reach, number(WIDEST), EXACT)
+
+
+def reaches_of(graph: Graph, step: Apply) -> list[Dim]:
+    """Bounds of the integers that an operator computes from other integers."""
+    types = [graph.types[value] for value in step.inputs]
+    return reaches(step.body(graph.types), types)
+
 
 Numbers = Mapping[str, int]
 Places = Mapping[str, Span]  # where the file declares each dim

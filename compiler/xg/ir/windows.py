@@ -13,10 +13,9 @@ from typing import Any, Final
 from xg.diagnostics.lazy_dataclass import dataclass
 from xg.ir.dim import ONE, ZERO, Dim, DimError, number
 from xg.ir.op import AtMost, WindowCount
-from xg.ir.prim import Expr
+from xg.ir.prim import Expr, Windows, overlap, window
 from xg.ir.tensor import Shape, TensorType
 from xg.ir.use import Attrs, Length, Misuse, Own, Use, Word
-from xg.ir.window_prims import Windows, overlap, window
 
 Cut = tuple[Dim, ...]  # the fields of `Windows`, in order
 

@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Final
 
-from xg.ir.convention import Convention
 from xg.ir.dim import ONE, product
-from xg.ir.op import Description, Op
+from xg.ir.op import Convention, Description, Op
 from xg.ir.prim import (
     Expr,
     broadcast,

@@ -5,12 +5,20 @@ from __future__ import annotations
 import math
 from typing import Final
 
-from xg.ir.convention import Convention
 from xg.ir.dim import product
-from xg.ir.op import Description, Op
-from xg.ir.prim import Expr, all_axes, log, maximum, reduce_mean, reduce_sum, where
+from xg.ir.op import Convention, Description, Op
+from xg.ir.prim import (
+    Expr,
+    all_axes,
+    log,
+    maximum,
+    reduce_mean,
+    reduce_sum,
+    sigmoid,
+    softplus,
+    where,
+)
 from xg.ir.scalar import size
-from xg.ir.special import sigmoid, softplus
 from xg.ir.use import Attrs, Data, Word, equal_shapes
 
 # A probability that rounds to 0 counts as the smallest normal 32-bit float, so a confident error

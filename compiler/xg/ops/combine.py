@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from typing import Final
 
-from xg.ir.convention import Convention
 from xg.ir.dim import ZERO
-from xg.ir.op import Op
+from xg.ir.op import Convention, Op
 from xg.ir.prim import Expr, contract, gather, pad, reshape
 from xg.ir.use import Attrs, Data, Misuse, Use
 

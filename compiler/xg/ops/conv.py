@@ -6,9 +6,8 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Final
 
-from xg.ir.convention import Convention
 from xg.ir.dim import ONE, Dim, product
-from xg.ir.op import Op
+from xg.ir.op import Convention, Op
 from xg.ir.prim import Expr, contract, reshape, transpose
 from xg.ir.scalar import Scalar, size
 from xg.ir.tensor import Shape

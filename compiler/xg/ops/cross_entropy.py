@@ -5,9 +5,8 @@ from __future__ import annotations
 import math
 from typing import Final
 
-from xg.ir.convention import Convention
 from xg.ir.dim import ONE, number, product
-from xg.ir.op import Description, Op
+from xg.ir.op import Convention, Description, Op
 from xg.ir.prim import (
     Expr,
     all_axes,

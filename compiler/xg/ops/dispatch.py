@@ -4,22 +4,21 @@ from __future__ import annotations
 
 from typing import Final
 
-from xg.ir.convention import Convention
 from xg.ir.dim import ONE, ZERO, Dim
-from xg.ir.op import Op
+from xg.ir.op import Convention, Op
 from xg.ir.prim import (
     Expr,
     all_axes,
     binary,
     broadcast,
     cut,
+    earlier,
     integer,
     reduce_sum,
     reshape,
     scatter_add,
     where,
 )
-from xg.ir.routing_prims import earlier
 from xg.ir.scalar import size
 from xg.ir.use import Attrs, Data, Length, Misuse, Use
 

@@ -5,8 +5,7 @@ from __future__ import annotations
 import math
 from typing import Final
 
-from xg.ir.convention import Convention
-from xg.ir.op import Description, Op
+from xg.ir.op import Convention, Description, Op
 from xg.ir.prim import Expr, erf, exp, tanh
 from xg.ir.use import Attrs, Word
 

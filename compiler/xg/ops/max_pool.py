@@ -6,9 +6,8 @@ import math
 from collections.abc import Sequence
 from typing import Final
 
-from xg.ir.convention import Convention
 from xg.ir.dim import ONE, Dim
-from xg.ir.op import Op
+from xg.ir.op import Convention, Op
 from xg.ir.prim import Expr, broadcast, const, reduce_max, reshape, where
 from xg.ir.use import Length
 from xg.ir.windows import OWN, Cut, cut, facts, pooled

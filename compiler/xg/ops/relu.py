@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from xg.ir.convention import Convention
-from xg.ir.op import Op
+from xg.ir.op import Convention, Op
 from xg.ir.prim import Expr, maximum, where
 
 

@@ -4,10 +4,8 @@ from __future__ import annotations
 
 from typing import Final
 
-from xg.ir.convention import Convention
-from xg.ir.op import Op
-from xg.ir.prim import Expr
-from xg.ir.special import sigmoid
+from xg.ir.op import Convention, Op
+from xg.ir.prim import Expr, sigmoid
 
 
 def forward(x: Expr) -> Expr:

@@ -13,8 +13,8 @@ from xg import ops
 from xg.diagnostics.lazy_dataclass import dataclass, field, replace
 from xg.diagnostics.source import Span
 from xg.ir.graph import Apply, Backward, Call, Graph, Program, Step, Value, carried_inputs
-from xg.ir.moving import moves, moving
 from xg.ir.op import Gradient, Op, Term
+from xg.ir.parameters import moves, moving
 from xg.ir.placement import CONSTANT
 from xg.ir.prim import Expr, const
 from xg.ir.primitive_gradients import is_constant

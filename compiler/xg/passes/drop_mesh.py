@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 
 from xg.ir.collective import FAMILY
+from xg.ir.content import prune
 from xg.ir.graph import Apply, Graph, Program, Step, Value
-from xg.ir.prune import prune
 
 
 def drop_mesh(program: Program) -> Program:

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from xg.ir.content import prune
 from xg.ir.graph import Apply, Call, Graph, Program
-from xg.ir.prune import prune
 from xg.ir.walk import reached
 
 

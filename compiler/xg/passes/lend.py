@@ -10,7 +10,7 @@ from collections.abc import Mapping
 
 from xg.diagnostics.lazy_dataclass import dataclass, replace
 from xg.ir.graph import Call, Graph, Program, Step, Value
-from xg.ir.moving import moving
+from xg.ir.parameters import moving
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,9 +11,9 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from itertools import groupby
 
+from xg.ir.content import prune
 from xg.ir.dim import symbol
 from xg.ir.graph import Apply, Call, Graph, Param, Program, Value
-from xg.ir.prune import prune
 from xg.ir.tensor import Sizes
 
 

@@ -12,10 +12,10 @@ from collections.abc import Container, Mapping
 
 from xg.diagnostics.lazy_dataclass import dataclass, field, replace
 from xg.ir.collective import FAMILY
+from xg.ir.content import made
 from xg.ir.graph import Apply, Backward, Graph, Program, Step, Value
-from xg.ir.moving import moves, moving
+from xg.ir.parameters import moves, moving
 from xg.ir.plan import WHOLE, Memory
-from xg.ir.prune import made
 from xg.ir.tensor import TensorType
 
 

@@ -15,13 +15,13 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 from xg.diagnostics.diagnostic import DiagnosticError
+from xg.ir.content import prune
 from xg.ir.dim import number
 from xg.ir.graph import Apply, Call, Graph, Program, Value
 from xg.ir.parameters import moving_paths, param_specs
-from xg.ir.prune import prune
 from xg.ir.stage import Stage
 from xg.ir.walk import reached
-from xg.sharding.cut_rows import CutRow, cut_row, with_numbers
+from xg.sharding.apply_plan import CutRow, cut_row, with_numbers
 from xg.sharding.errors import StageOfCall, StatisticOfStages, UnknownRounds
 
 

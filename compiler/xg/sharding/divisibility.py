@@ -11,14 +11,13 @@ from typing import Final
 from xg.diagnostics.diagnostic import DiagnosticError
 from xg.diagnostics.lazy_dataclass import dataclass
 from xg.diagnostics.source import Span
-from xg.ir.axes import axes_of
+from xg.ir.content import Recent
 from xg.ir.dim import Dim
 from xg.ir.graph import Graph, Program, Value
-from xg.ir.instances import instances
-from xg.ir.mesh_axes import axis_of, is_zigzag, ordered_axis
+from xg.ir.placement import axis_of, is_zigzag, ordered_axis
 from xg.ir.plan import zigzag_axes
-from xg.ir.recent import Recent
-from xg.ir.size_checks import Numbers, numbers_of, value_of
+from xg.ir.size_checks import Numbers, axes_of, numbers_of, value_of
+from xg.ir.walk import instances
 from xg.sharding.apply_plan import PlacedValue, placed_values
 from xg.sharding.errors import NotDivisible
 from xg.sharding.placing import sized

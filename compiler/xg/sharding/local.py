@@ -7,27 +7,81 @@ row of their rank.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 from xg.diagnostics.lazy_dataclass import dataclass, field, replace
 from xg.ir.body import Body
-from xg.ir.collective_prims import (
+from xg.ir.dim import ONE, Dim, product, symbol
+from xg.ir.graph import Graph, Program, Value
+from xg.ir.parameters import param_specs
+from xg.ir.placement import (
+    CONSTANT,
+    PARTIAL,
+    REPLICATED,
+    AxisState,
+    Placement,
     all_gather,
     all_reduce,
     all_reduce_max,
+    axis_of,
     local_shape,
+    ordered_axis,
     owns_index,
     reduce_scatter,
+    shard,
     shard_slice,
     to_local_index,
 )
-from xg.ir.dim import ONE, Dim, product
-from xg.ir.placement import CONSTANT, PARTIAL, REPLICATED, AxisState, shard
+from xg.ir.plan import zigzag_axes
 from xg.ir.prim import Attr, Expr, batch_of, const, where
 from xg.ir.scalar import size
 from xg.ir.tensor import Shape
+from xg.ir.walk import Symbols
 from xg.sharding.type_body import ELEMENTWISE, Typing
+
+# Which axes of a rank program's arrays are cut, and by which mesh axes.
+
+
+# Axes counted from the end; the outermost cut of one first, with its length where that is padded.
+ShardSpec = tuple[tuple[int, str] | tuple[int, str, int], ...]
+
+
+def cuts(program: Program) -> dict[str, ShardSpec]:
+    """The cuts of every parameter (by path), input and output of a program that runs on a mesh."""
+    main = program.main
+    names = [*((str(value.name), value) for value in main.inputs)]
+    names += zip(main.output_names, main.outputs, strict=True)
+    found = {name: cuts_of_value(program, main, value, {}) for name, value in names}
+    for path, param, graph, symbols in param_specs(program):
+        found[path] = cuts_of_value(program, graph, param.value, symbols)
+    return found
+
+
+def cuts_of_value(program: Program, graph: Graph, value: Value, symbols: Symbols) -> ShardSpec:
+    """The cuts of one value of a rank's program; the outermost of an axis has its length."""
+    placement = graph.placements.get(value, {})
+    cuts = placed_cuts(placement, program.mesh, zigzag_axes(program.plan))
+    shape = graph.types[value].shape if program.lengths else ()
+    known: set[int] = set()
+    found: list[tuple[int, str] | tuple[int, str, int]] = []
+    for axis, over in cuts:
+        parts = [symbol(axis_of(each)) for at, each in cuts if at == axis]
+        whole = product((shape[axis].substitute(symbols), *parts)).name if shape else ""
+        if whole and whole in program.lengths and axis not in known:
+            found.append((axis, over, program.lengths[whole]))
+        else:
+            found.append((axis, over))
+        known.add(axis)
+    return tuple(found)
+
+
+def placed_cuts(
+    placement: Placement, mesh: Mapping[str, int], zigzag: Collection[str]
+) -> tuple[tuple[int, str], ...]:
+    """The cuts of one tensor, in the order of the mesh; `zigzag` are mesh axes in that order."""
+    states = [(placement[axis], ordered_axis(axis, zigzag)) for axis in mesh if axis in placement]
+    return tuple((state.axis, over) for state, over in states if state.kind == "S")
 
 
 def localise(

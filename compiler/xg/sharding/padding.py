@@ -16,11 +16,11 @@ from xg.diagnostics.diagnostic import DiagnosticError
 from xg.diagnostics.lazy_dataclass import dataclass, replace
 from xg.diagnostics.source import Span
 from xg.ir.graph import Apply, Call, Graph, Program, Step, Value
-from xg.ir.instances import Symbols, instances
 from xg.ir.plan import ROUNDS
 from xg.ir.scalar import Scalar, as_scalar
 from xg.ir.size_checks import numbers_of, value_of
 from xg.ir.tensor import TensorType
+from xg.ir.walk import Symbols, instances
 from xg.sharding.apply_plan import PlacedValue, placed_values
 from xg.sharding.errors import CannotPad
 

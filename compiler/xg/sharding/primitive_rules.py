@@ -7,9 +7,11 @@ of its body, so operators defined in a file have one too.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Final
 
+from xg.diagnostics.lazy_dataclass import dataclass
+from xg.ir.dim import ONE, Dim, product
 from xg.ir.placement import (
     CONSTANT,
     GATE,
@@ -20,10 +22,161 @@ from xg.ir.placement import (
     AxisState,
     shard,
 )
-from xg.ir.prim import COMPARE, Expr
-from xg.sharding import indexing
-from xg.sharding.argument import IllTyped, PlacedArgument, Rule
-from xg.sharding.reshaping import moved
+from xg.ir.prim import COMPARE, Expr, batch_of
+from xg.ir.tensor import Shape
+
+# The arguments of a typing rule, and how it refuses them.
+
+
+class IllTyped(Exception):
+    """Arguments that a primitive cannot take in these states.
+
+    `places` are the arguments to blame.
+    """
+
+    def __init__(self, reason: str, expr: Expr, places: Sequence[int] = ()) -> None:
+        super().__init__(reason)
+        self.reason = reason
+        self.expr = expr
+        self.places = tuple(places)
+
+
+@dataclass(frozen=True, slots=True)
+class PlacedArgument:
+    """An argument with its state."""
+
+    expr: Expr
+    state: AxisState
+
+    def can_be_cut(self, axis: int) -> bool:
+        """Whether it can be combined with an operand sharded along an axis of the result.
+
+        It can at no cost if it lacks the axis, or is a constant that every rank can compute its
+        part of.
+        """
+        lacks = -axis > self.expr.rank or self.expr.shape[axis] == ONE
+        if self.state == CONSTANT:
+            return True
+        return self.state == REPLICATED and lacks
+
+
+Rule = Callable[[Expr, Sequence[PlacedArgument]], AxisState]
+
+
+# Where a sharded axis goes when axes are split and merged.
+
+
+@dataclass(frozen=True, slots=True)
+class Group:
+    """Axes of the source that become axes of the target, by their places from the front."""
+
+    source: tuple[int, ...]
+    target: tuple[int, ...]
+
+
+def groups(source: Shape, target: Shape) -> Iterator[Group]:
+    """The smallest groups of neighbouring axes with equal products; axes of size 1 join none."""
+    left = [place for place, size in enumerate(source) if size != ONE]
+    right = [place for place, size in enumerate(target) if size != ONE]
+    behind, before = _products(source, left), _products(target, right)
+    start = end = 0
+    for stop, size in enumerate(behind, 1):
+        if size in before[end:]:
+            new = before.index(size, end) + 1
+            yield Group(tuple(left[start:stop]), tuple(right[end:new]))
+            start, end = stop, new
+
+
+def _products(shape: Shape, places: Sequence[int]) -> list[Dim]:
+    """The product of the first size, of the first two, and so on."""
+    return [product(shape[place] for place in places[:end]) for end in range(1, len(places) + 1)]
+
+
+def moved(source: Shape, target: Shape, axis: int) -> int | None:
+    """The target's axis (from the end) that takes over a sharded axis, None if none can.
+
+    The slices of a merged axis are contiguous only if its first part was cut; a split axis is cut
+    along its first part. An axis of size 1 is not cut.
+    """
+    place = axis + len(source)
+    for group in groups(source, target):
+        if place == group.source[0]:
+            return group.target[0] - len(target)
+    return None
+
+
+# Typing rules of primitives that read and write by ids.
+
+
+def gather(expr: Expr, args: Sequence[PlacedArgument]) -> AxisState:
+    """Rows by their ids; of a table that is cut by rows each rank has some, zeros elsewhere."""
+    table, ids = args
+    batch, rank = batch_of(expr), table.expr.rank
+    inner = rank - 1 - batch
+    if ids.state.kind == "S":
+        shared = ids.state.axis + ids.expr.rank - rank  # the axis of the table, if it has it
+        of_batch = shared < batch - rank
+        fits = (shard(shared), CONSTANT) if of_batch else (REPLICATED, CONSTANT)
+        if table.state not in fits:
+            raise IllTyped("rows of a table meet a part of the ids", expr, [0])
+        return shard(ids.state.axis - inner)
+    _needs_whole(expr, ids, 1)
+    if table.state.kind == "S" and table.state.axis < -inner:
+        shared = table.state.axis + rank
+        return PARTIAL if shared == batch else shard(shared - expr.rank)
+    return table.state
+
+
+def scatter_add(expr: Expr, args: Sequence[PlacedArgument]) -> AxisState:
+    """Rows summed by their ids: parts of the rows give terms of the sum."""
+    updates, ids = args
+    inner = updates.expr.rank - ids.expr.rank
+    if ids.state.kind == "S":
+        if updates.state != shard(ids.state.axis - inner) and updates.state != CONSTANT:
+            raise IllTyped("rows to add meet a part of the ids", expr, [0])
+        return _added(expr, ids.state.axis + ids.expr.rank)
+    _needs_whole(expr, ids, 1)
+    if updates.state.kind == "S" and updates.state.axis < -inner:
+        return _added(expr, updates.state.axis + updates.expr.rank)  # by its part of the ids
+    return updates.state
+
+
+def _added(expr: Expr, axis: int) -> AxisState:
+    """The result of adding a part of the rows: whole tables, or a term of each."""
+    return shard(axis - expr.rank) if axis < batch_of(expr) else PARTIAL
+
+
+def pick(expr: Expr, args: Sequence[PlacedArgument]) -> AxisState:
+    """One element per row; of rows that are cut each rank has some, zeros elsewhere."""
+    x, ids = args
+    if x.state == shard(-1):
+        _needs_whole(expr, ids, 1)
+        return PARTIAL
+    if x.state.kind == "S" or ids.state.kind == "S":
+        axis = x.state.axis + 1 if x.state.kind == "S" else ids.state.axis
+        fits = x.state in (shard(axis - 1), CONSTANT) and ids.state in (shard(axis), CONSTANT)
+        if not fits:
+            raise IllTyped("a part of the rows meets all ids", expr, (0, 1))
+        return shard(axis)
+    return x.state
+
+
+def place(expr: Expr, args: Sequence[PlacedArgument]) -> AxisState:
+    """One value per row, at its id."""
+    values, ids = args
+    if values.state.kind == "S" or ids.state.kind == "S":
+        axis = values.state.axis if values.state.kind == "S" else ids.state.axis
+        ready = values.state == shard(axis) or values.can_be_cut(axis)
+        if not ready or ids.state not in (shard(axis), CONSTANT):
+            raise IllTyped("a part of the rows meets all ids", expr, (0, 1))
+        return shard(axis - 1)
+    return values.state
+
+
+def _needs_whole(expr: Expr, arg: PlacedArgument, place: int) -> None:
+    if arg.state != CONSTANT:
+        raise IllTyped("ids have to be whole", expr, [place])
+
 
 # ---- what all elementwise primitives share ------------------------------------------------------
 
@@ -278,12 +431,12 @@ RULES: Final[Mapping[str, Rule]] = {
     "pad": _stretch,
     "window": _windows(grown=1),
     "overlap": _windows(grown=-1),
-    "gather": indexing.gather,
+    "gather": gather,
     "top": _along_the_last("the axis of which the largest are taken is cut"),
     "earlier": _along_the_last("the axis along which equal ids are counted is cut"),
-    "scatter_add": indexing.scatter_add,
-    "pick": indexing.pick,
-    "place": indexing.place,
+    "scatter_add": scatter_add,
+    "pick": pick,
+    "place": place,
     "dropout_keep": _dropout_keep,
     "draw": _constant,
     "all_reduce": _summed_elsewhere,

@@ -2,15 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import replace
 from typing import Final
 
 import numpy as np
+from numpy.typing import DTypeLike
 
-from xg.ir.graph import Apply, Program
-from xg.verify.reference.interpret import Interpreter, Record
+from xg.diagnostics.diagnostic import DiagnosticError
+from xg.diagnostics.lazy_dataclass import dataclass
+from xg.ir.dim import Dim
+from xg.ir.graph import Apply, Graph, Program
+from xg.ir.prim import Windows
+from xg.ir.size_checks import check_numbers
+from xg.ir.walk import instances
+from xg.verify.reference.evaluate import Stopped
+from xg.verify.reference.interpret import BodyCache, Interpreter, Record
 from xg_runtime.errors import RunError
-from xg_runtime.module import Array, Arrays
+from xg_runtime.module import Array, Arrays, Module, Saved
 
 DOMAINS: Final[Mapping[str, Callable[[Array], Array]]] = {
     "": lambda x: x,  # around 0, positive and negative
@@ -83,3 +92,132 @@ def _first(record: Record) -> tuple[Record, Apply] | None:
 
 def _has_nan(array: Array) -> bool:
     return array.dtype.kind == "f" and bool(np.isnan(array).any())
+
+
+# The lengths 0 and 1 of axes that only arrays number, and why a program refuses one.
+
+
+SHORT: Final = (1, 0)
+LEAST: Final = {"max": "the largest", "mean": "the mean"}  # of nothing there is none
+WINDOWS: Final = ("window", "overlap")  # which no backend cuts out of nothing
+
+Numbers = Mapping[str, int]
+
+
+def free_axes(program: Program, fixed: Iterable[str]) -> list[str]:
+    """The symbols that are axes of inputs and that neither the file nor a setting `fixed`."""
+    main = program.main
+    axes = (dim.name for value in main.inputs for dim in main.types[value].shape)
+    names = dict.fromkeys(name for name in axes if name is not None)
+    return [name for name in names if name not in {*fixed, *main.sizes.definitions}]
+
+
+def short(program: Program, sizes: Numbers, free: Iterable[str]) -> Iterator[tuple[str, Program]]:
+    """The program with each free axis of length 1, then of length 0, and a name for it."""
+    for name in free:
+        for length in SHORT:
+            numbers = {**sizes, name: length}
+            yield f"length {length} of {name}", replace(program, numbers=numbers)
+
+
+def refusal(program: Program) -> str | None:
+    """Why the numbers of a program are none that it can have; None if they are fine."""
+    try:
+        check_numbers(program, {}, least=0)
+    except DiagnosticError as error:
+        return error.diagnostics[0].message
+    for graph, symbols in instances(program):
+        found = _of_nothing(program, graph, symbols)
+        if found:
+            return found
+    return None
+
+
+def _of_nothing(program: Program, graph: Graph, symbols: Mapping[str, Dim]) -> str | None:
+    """Name an operator that needs a position of an empty axis."""
+    numbers = program.all_numbers
+
+    def length(dim: Dim) -> int:
+        return graph.sizes.expand(dim).substitute(symbols).evaluate(numbers)
+
+    for value in graph.inputs:
+        type_ = graph.types[value]
+        if type_.range is not None and length(type_.range) == 0 and all(map(length, type_.shape)):
+            return f"no integer is below {type_.range}, the range of {value.name}"
+    for param in graph.params:
+        shape = param.type.shape
+        if len(shape) > 1 and length(shape[-2]) == 0:
+            return f"{param.value.name} is drawn from 1/sqrt({shape[-2]})"
+    for step in graph.steps:
+        if isinstance(step, Apply):
+            for expr in step.body(graph.types).order():
+                if expr.prim in WINDOWS and length(Windows.of(expr).length) == 0:
+                    return f"windows of an empty axis in {step.op.name}, {line_of(step)}"
+                shape = expr.args[0].shape if expr.prim in LEAST else ()
+                axes = [shape[axis] for axis in expr.axes()] if shape else []
+                empty = next((dim for dim in axes if length(dim) == 0), None)
+                if empty is not None:
+                    return f"{LEAST[expr.prim]} over {empty} in {step.op.name}, {line_of(step)}"
+    return None
+
+
+def line_of(step: Apply) -> str:
+    """The line of a step in words."""
+    return f"line {step.span.line}"
+
+
+# Differences of a program in which gradients end: what is stopped is a constant of the run.
+#
+# So is a route, the places of the largest: where it changes there is no derivative.
+#
+# Generated code computes a stopped value again for other parameters, so differences of it would see
+# through. Here the interpreter computes the outputs, with the stopped values of the first run; the
+# gradients are those of the generated code.
+
+
+def stops(program: Program) -> bool:
+    """Whether a gradient ends at some step of the forward pass."""
+    return any(
+        expr.prim in ("stop", "top")
+        for graph in program.graphs.values()
+        for step in graph.steps
+        if isinstance(step, Apply)
+        for expr in step.body(graph.types).order()
+    )
+
+
+@dataclass(frozen=True)
+class StoppedModule:
+    """A module whose outputs are computed with the stopped values of one run."""
+
+    program: Program
+    module: Module
+    stopped: Stopped
+    bodies: BodyCache
+
+    @classmethod
+    def at(
+        cls, program: Program, module: Module, params: Arrays, inputs: Arrays, seed: int
+    ) -> StoppedModule:
+        """The module around a point, with the dropout of a seed."""
+        stopped, bodies = Stopped(), BodyCache()
+        Interpreter(program, params, seed, traces=bodies, stopped=stopped).forward(inputs)
+        return cls(program, module, stopped, bodies)
+
+    def init(self, seed: int = 0, dtype: DTypeLike = np.float32) -> Arrays:
+        """Return the parameters of the module."""
+        return self.module.init(seed, dtype)
+
+    def forward(
+        self, params: Arrays, inputs: Arrays, *, seed: int | None = None
+    ) -> tuple[Arrays, Saved]:
+        """Return the outputs with what is stopped held, and what `backward` runs again."""
+        replayed = self.stopped.replayed()
+        runner = Interpreter(self.program, params, seed, traces=self.bodies, stopped=replayed)
+        return runner.forward(inputs)[0], (inputs, seed)
+
+    def backward(self, params: Arrays, saved: Saved, d_outputs: Arrays) -> Arrays:
+        """Return the gradients of the module."""
+        inputs, seed = saved
+        _, own = self.module.forward(params, inputs, seed=seed)
+        return self.module.backward(params, own, d_outputs)

@@ -8,14 +8,13 @@ from math import prod
 
 from xg.cost.cost import cost
 from xg.diagnostics.lazy_dataclass import dataclass
-from xg.ir.axes import axes_of
 from xg.ir.dim import Dim, number, product, symbol
 from xg.ir.graph import Apply, Program
-from xg.ir.instances import instances
 from xg.ir.plan import zigzag_axes
 from xg.ir.prim import Expr
 from xg.ir.scalar import Scalar, size
-from xg.ir.size_constraints import facts_of
+from xg.ir.size_checks import axes_of, facts_of
+from xg.ir.walk import instances
 from xg.sharding.apply_plan import placed_values
 from xg.sharding.placing import sized
 

@@ -15,10 +15,9 @@ import numpy as np
 from xg.diagnostics.lazy_dataclass import dataclass
 from xg.diagnostics.source import Span
 from xg.ir.graph import Apply, Call, Graph, Program, Value
-from xg.ir.mesh_axes import ordered_axis
-from xg.ir.placement import CONSTANT, AxisState, Placement
+from xg.ir.placement import CONSTANT, AxisState, Placement, ordered_axis
 from xg.ir.plan import zigzag_axes
-from xg.verify.reference.chunks import part_of, whole_of
+from xg.verify.reference.evaluate import part_of, whole_of
 from xg.verify.reference.interpret import Record
 from xg_runtime.module import Array
 from xg_runtime.ranks.grid import Grid

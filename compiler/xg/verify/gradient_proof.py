@@ -17,14 +17,19 @@ from xg.driver import BACKENDS, Program, compile_project
 from xg.frontend.project import Project
 from xg.frontend.typed import Settings, dims_of
 from xg.ir.parameters import param_specs
-from xg.verify.domains import fitting_inputs
+from xg.verify.domains import StoppedModule, fitting_inputs, stops
 from xg.verify.edges.proof import EdgeProof, try_edges
-from xg.verify.meant_zeros import ZeroProof, claim_of, expected_zeros, prove_zeros
 from xg.verify.proof_sizes import sizes_of_proof
 from xg.verify.reference import interpret
 from xg.verify.reference.interpret import Interpreter
-from xg.verify.stopped_module import StoppedModule, stops
-from xg.verify.zeros import why_zero, why_zero_through_calls
+from xg.verify.zeros import (
+    ZeroProof,
+    claim_of,
+    expected_zeros,
+    prove_zeros,
+    why_zero,
+    why_zero_through_calls,
+)
 from xg_runtime import agreement, gradcheck, random_inputs
 from xg_runtime.errors import InputError
 from xg_runtime.expect import Expected

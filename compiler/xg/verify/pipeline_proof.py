@@ -2,20 +2,252 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Container, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
+from functools import cached_property
 from types import ModuleType
-from typing import Any, cast
+from typing import Any, TypeVar, cast
 
+import numpy as np
+
+import xg_runtime.ranks as ranks
 from xg.cost.communication import sends
 from xg.diagnostics.lazy_dataclass import dataclass
 from xg.driver import BACKENDS, Program
-from xg.verify.check_traffic import TrafficCheck, add, compared, expected
+from xg.ir.stage import Stage
+from xg.sharding.local import ShardSpec, cuts
 from xg.verify.controls import DRAWS, Control, Trial, controls
-from xg.verify.pipeline_comparison import PipelineComparison, StageRun, of_rank
-from xg.verify.rank_comparison import Counts, RankAgreement
-from xg_runtime.cells import SCHEDULES, check
+from xg.verify.rank_comparison import (
+    ArrayDifference,
+    Arrays,
+    Counts,
+    RankAgreement,
+    RankComparison,
+    RankRun,
+    TrafficCheck,
+    add,
+    agreed,
+    compared,
+    expected,
+    moved_by,
+)
+from xg.verify.reference import interpret
+from xg.verify.reference import random as invented
+from xg.verify.reference.interpret import Interpreter
+from xg_runtime.cells import SCHEDULES, Orders, check
 from xg_runtime.errors import RankError
+from xg_runtime.module import Module
+from xg_runtime.ranks.pipeline import Link, Part, Pipeline, RankStage
+
+# A pipeline compared with the single-device program on the same microbatches.
+#
+# Every microbatch has arrays and a seed of its own. Outputs are compared for each, gradients summed
+# over all; each stage answers for what it holds, and what several hold is equal on them to the bit.
+
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True)
+class StageRun:
+    """The outputs of every microbatch, the gradients of all, and what a rank sent.
+
+    `params` are the parameters after the step, for the running statistics among them.
+    """
+
+    outputs: tuple[Arrays, ...]
+    gradients: Arrays
+    sent: Counts
+    params: Arrays
+
+
+def link_of(stage: Stage) -> Link:
+    """The stage as the runtime knows it."""
+    holders = {name: list(places) for name, places in stage.holders.items()}
+    ends = stage.receives, stage.sends
+    return Link(stage.axis, stage.place, stage.count, stage.ranks, *ends, holders)
+
+
+def of_rank(stages: Sequence[T], rank: int, ranks: int) -> Sequence[T]:
+    """The stages of a rank, in the order of their turns."""
+    return stages[rank::ranks]
+
+
+@dataclass(frozen=True)
+class PipelineComparison:
+    """The program of every stage, and the arrays that it and one device run on."""
+
+    program: Program
+    params: Arrays
+    parts: tuple[Part, ...]
+    schedule: str
+
+    @classmethod
+    def of(cls, one: Program, many: Program, seed: int, schedule: str) -> PipelineComparison:
+        """One with random arrays; one microbatch more than there are ranks, or a group more."""
+        params = interpret.initial(one.graphs, seed)
+        ranks = next(iter(many.mesh.values()))
+        count = ranks + 1 if ranks == len(many.stages) else 2 * ranks
+        parts = tuple(_part(one, params, seed + number) for number in range(count))
+        return cls(many, params, parts, schedule)
+
+    @property
+    def links(self) -> list[Link]:
+        """The place of every stage."""
+        stages = (each.graphs.stage for each in self.program.stages)
+        return [link_of(stage) for stage in stages if stage is not None]
+
+    @cached_property
+    def cuts(self) -> list[Mapping[str, ShardSpec]]:
+        """Which axes of a stage's arrays are cut."""
+        return [cuts(each.graphs) for each in self.program.stages]
+
+    @property
+    def ranks(self) -> int:
+        """The ranks that share the stages."""
+        return self.links[0].ranks
+
+    @property
+    def turns(self) -> int:
+        """The stages of a rank."""
+        return len(self.links) // self.ranks
+
+    @property
+    def orders(self) -> Orders:
+        """The cells of every rank, in order."""
+        return SCHEDULES[self.schedule](self.ranks, len(self.parts), self.turns)
+
+    def on_one_device(self, module: Module) -> StageRun:
+        """All microbatches on one device."""
+        outputs: list[Arrays] = []
+        total: dict[str, Any] = {}
+        moved: dict[str, Any] = {}
+        for part in self.parts:
+            params = {**self.params, **moved}
+            given, saved = module.forward(params, dict(part.inputs), seed=part.seed)
+            outputs.append(given)
+            moved |= moved_by(module, params, saved)
+            for name, array in module.backward(params, saved, dict(part.cotangents)).items():
+                total[name] = total[name] + array if name in total else array
+        return StageRun(tuple(outputs), total, {}, moved)
+
+    def on_ranks(
+        self,
+        modules: Sequence[Module],
+        around: Callable[[], AbstractContextManager[Any]] = nullcontext,
+    ) -> list[StageRun]:
+        """Run on all simulated ranks; raises RankError where they do not fit together."""
+
+        def rank() -> StageRun:
+            with around():
+                return run_stage(
+                    lambda place: modules[place],
+                    self.links,
+                    self.cuts,
+                    self.params,
+                    self.parts,
+                    self.schedule,
+                )
+
+        return ranks.simulate(self.program.mesh, rank)
+
+    def compare(self, alone: StageRun, together: Sequence[StageRun]) -> RankAgreement:
+        """Every output and gradient against one device."""
+        found, outputs = self.differences(alone, together), sum(map(len, alone.outputs))
+        return agreed(found, self.program.mesh, outputs, len(alone.gradients))
+
+    def differs(self, alone: StageRun, together: Sequence[StageRun]) -> bool:
+        """Whether any array is wrong."""
+        return any(difference.is_wrong for difference in self.differences(alone, together))
+
+    def differences(
+        self, alone: StageRun, together: Sequence[StageRun]
+    ) -> Iterator[ArrayDifference]:
+        """How far everything that a run gives is from that of one device, stage by stage."""
+        inner = len(together) // self.ranks
+        for place, stage in enumerate(self.program.stages):
+            first = place % self.ranks * inner
+            runs = together[first : first + inner]
+            names = {*stage.inputs, *stage.params, *stage.outputs}
+            comparison = RankComparison(stage.graphs, {}, {}, self.parts[0].cotangents, 0)
+            for part, outputs in enumerate(alone.outputs):
+                wanted = named(names, outputs)
+                found = [RankRun(named(names, run.outputs[part]), {}, {}) for run in runs]
+                for each in comparison.differences(RankRun(wanted, {}, {}), found):
+                    yield replace(
+                        each,
+                        name=f"{each.name} of microbatch {part}",
+                        furthest=each.furthest + first,
+                    )
+            moved = named(names, alone.params)
+            wanted = RankRun({}, named(names, alone.gradients), {}, moved)
+            found = [
+                RankRun({}, named(names, run.gradients), {}, named(moved, run.params))
+                for run in runs
+            ]
+            for each in comparison.differences(wanted, found):
+                yield replace(each, furthest=each.furthest + first)
+        yield from self.between_stages(together, inner)
+
+    def between_stages(self, together: Sequence[StageRun], inner: int) -> Iterator[ArrayDifference]:
+        """Gradients of what several ranks hold, where they are not equal in bits."""
+        shared = {name: places for link in self.links for name, places in link.holders.items()}
+        for name, places in shared.items():
+            first, *others = (place % self.ranks for place in places)
+            for other in others:
+                for rank in range(inner):
+                    one, two = (together[p * inner + rank].gradients[name] for p in (first, other))
+                    if not np.array_equal(one, two):
+                        yield ArrayDifference(f"d{name}", 0.0, 0, other * inner + rank)
+
+
+def run_stage(
+    module: Callable[[int], Module],
+    links: Sequence[Link],
+    where: Sequence[Mapping[str, ShardSpec]],
+    params: Arrays,
+    parts: Sequence[Part],
+    schedule: str,
+) -> StageRun:
+    """The run of the rank that calls this: its stages, on its shards of whole arrays."""
+    counters = ranks.current().counters
+    counters.clear()
+    place, count = ranks.rank(links[0].axis), links[0].ranks
+    own_links, own_cuts = of_rank(links, place, count), of_rank(where, place, count)
+    held = {name: cut for each in own_cuts for name, cut in each.items()}
+    mine = named(held, params)
+    own = [
+        Part(
+            ranks.local_shards(part.inputs, held),
+            ranks.local_shards(part.cotangents, held),
+            part.seed,
+        )
+        for part in parts
+    ]
+    order = SCHEDULES[schedule](count, len(parts), len(own_links))[place]
+    pipeline = Pipeline(
+        [
+            RankStage(module(link.place), link, set(cut))
+            for link, cut in zip(own_links, own_cuts, strict=True)
+        ]
+    )
+    shards = {name: array.copy() for name, array in ranks.local_shards(mine, held).items()}
+    outputs, gradients = pipeline.step(shards, own, order)
+    counts = {key: (one.calls, one.elements) for key, one in counters.counts.items()}
+    return StageRun(tuple(outputs), gradients, counts, shards)
+
+
+def named(names: Container[str], arrays: Arrays) -> dict[str, Any]:
+    """The arrays of these names."""
+    return {name: array for name, array in arrays.items() if name in names}
+
+
+def _part(one: Program, params: Arrays, seed: int) -> Part:
+    inputs = invented.inputs(one.graphs, seed)
+    outputs, _ = Interpreter(one.graphs, params, seed).forward(inputs)
+    return Part(dict(inputs), dict(invented.cotangents(outputs, seed)), seed)
+
 
 Found = tuple[Mapping[str, RankAgreement], None, tuple[TrafficCheck, ...], tuple[Control, ...]]
 

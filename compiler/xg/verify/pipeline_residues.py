@@ -19,9 +19,9 @@ from xg.diagnostics.lazy_dataclass import dataclass, field
 from xg.driver import Program
 from xg.ir import graph as ir
 from xg.verify.first_edge import Edges, compare_edges
-from xg.verify.pipeline_comparison import PipelineComparison, StageRun, named, run_stage
+from xg.verify.pipeline_proof import PipelineComparison, StageRun, named, run_stage
+from xg.verify.reference.evaluate import Mesh
 from xg.verify.reference.interpret import Interpreter, Record
-from xg.verify.reference.mesh import Mesh
 from xg.verify.reference.modular.meanings import modulo
 from xg.verify.reference.modular.residues import Field, Undefined
 from xg.verify.reference.modular.run import Outcome, RunInputs, interpreter, run_drawn

@@ -21,19 +21,24 @@ from xg.frontend.project import Project
 from xg.frontend.typed import Settings, concerning, named_block, shape_project, takes_own
 from xg.passes.pipelines import SINGLE_AROUND
 from xg.passes.runner import run
-from xg.verify.check_traffic import TrafficCheck, count
 from xg.verify.controls import DRAWS, Control, Trial, controls
 from xg.verify.first_edge import Edges, compare_edges
-from xg.verify.meshes import Case, case, mesh_sizes, reaches
 from xg.verify.pipeline_proof import prove_pipeline
 from xg.verify.pipeline_residues import exactly_in_stages
-from xg.verify.rank_comparison import RankAgreement, RankComparison, RankRun, error_of, finite_part
+from xg.verify.proof_sizes import Case, case, mesh_sizes, reaches
+from xg.verify.rank_comparison import (
+    RankAgreement,
+    RankComparison,
+    RankRun,
+    TrafficCheck,
+    count,
+    error_of,
+    finite_part,
+)
 from xg.verify.reference import interpret
-from xg.verify.reference import random_inputs as invented
-from xg.verify.reference.body_cache import BodyCache
-from xg.verify.reference.evaluate import FLOATS
-from xg.verify.reference.interpret import Interpreter, Record
-from xg.verify.reference.mesh import Mesh
+from xg.verify.reference import random as invented
+from xg.verify.reference.evaluate import FLOATS, Mesh
+from xg.verify.reference.interpret import BodyCache, Interpreter, Record
 from xg.verify.reference.modular.residues import PRIMES, Undefined
 from xg.verify.residues import Exact, exactly
 from xg_runtime import agreement

@@ -15,14 +15,110 @@ from typing import Any, Final
 import numpy as np
 
 import xg_runtime.ranks as ranks
+from xg.cost.communication import traffic
 from xg.diagnostics.lazy_dataclass import dataclass
 from xg.ir.graph import Program
-from xg.sharding.shard_spec import ShardSpec, cuts
-from xg.verify.gather_shards import furthest, gather_shards
+from xg.ir.placement import axes_over, is_zigzag, ranks_over
+from xg.sharding.local import ShardSpec, cuts
 from xg_runtime import agreement
 from xg_runtime.module import Array, Module, Saved, move_of
 from xg_runtime.norm import global_norm
 from xg_runtime.ranks.grid import Grid
+from xg_runtime.ranks.parts import lengths, padded_shape
+
+# Reassemble a sharded array, and report the first rank whose shard is wrong.
+
+
+Window = tuple[slice | Array, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Gathered:
+    """A reassembled array; `unlike` is the first rank with other bits than one of the same shard.
+
+    Where shards differ in shape the array is the first such shard.
+    """
+
+    array: Array
+    unlike: int | None
+
+
+def gather_shards(
+    parts: Sequence[Array], where: ShardSpec, mesh: Mapping[str, int], counting: int | None = None
+) -> Gathered:
+    """The global array of all ranks' shards; of replicas the last rank's, or that of `counting`."""
+    shape = list(parts[0].shape)
+    grid = Grid(dict(mesh))
+    for axis, over, *_ in where:
+        shape[axis] *= grid.size(over)
+    whole, filled = np.zeros(shape, parts[0].dtype), set[tuple[int, ...]]()
+    unlike: int | None = None
+    for number, part in enumerate(parts):
+        if part.shape != parts[0].shape:
+            return Gathered(part, number)
+        at = grid.coordinates(number)
+        mine = window(part.shape, where, at, mesh)
+        same = np.array_equal(whole[mine], part, equal_nan=part.dtype.kind == "f")
+        corner = tuple(at[axis] for _, over, *_ in where for axis in grid.axes(over))
+        if corner in filled and not same and unlike is None:
+            unlike = number
+        filled.add(corner)
+        whole[mine] = part
+    if counting is not None:
+        at = grid.coordinates(counting)
+        whole[window(parts[0].shape, where, at, mesh)] = parts[counting]
+    for axis, length in lengths(where).items():
+        whole = whole.take(range(length), axis)
+    return Gathered(whole, unlike)
+
+
+def furthest(
+    parts: Sequence[Array], wanted: Array, where: ShardSpec, mesh: Mapping[str, int]
+) -> int:
+    """The rank whose shard is furthest from that of an expected global array of the same shape."""
+    grid, true = Grid(dict(mesh)), wanted
+    wanted = np.zeros(padded_shape(true.shape, where, mesh), true.dtype)
+    wanted[tuple(map(slice, true.shape))] = true
+
+    def distance(number: int) -> float:
+        part = parts[number]
+        mine = wanted[window(part.shape, where, grid.coordinates(number), mesh)]
+        with np.errstate(invalid="ignore"):  # of two infinities
+            apart = np.where(part == mine, 0.0, np.subtract(part, mine, dtype=np.float64))
+        return float(np.linalg.norm(np.nan_to_num(apart, nan=np.inf)))
+
+    return max(range(len(parts)), key=distance)
+
+
+def window(
+    shape: Sequence[int], where: ShardSpec, at: Mapping[str, int], mesh: Mapping[str, int]
+) -> Window:
+    """The index of the part of a rank at these coordinates in the global array."""
+    place = [0] * len(shape)
+    for axis, over, *_ in where:
+        if is_zigzag(over):
+            return _chunks(shape, where, at, mesh)
+        place[axis] = place[axis] * mesh[over] + at[over]
+    return tuple(slice(p * n, p * n + n) for p, n in zip(place, shape, strict=True))
+
+
+def _chunks(
+    shape: Sequence[int], where: ShardSpec, at: Mapping[str, int], mesh: Mapping[str, int]
+) -> Window:
+    """The same where ranks have two chunks of an axis: from the innermost cut to the outermost."""
+    along, length = [np.arange(n) for n in shape], list(shape)
+    for axis, over, *_ in reversed(where):
+        (name,) = axes_over(over)
+        ranks, rank = mesh[name], at[name]
+        if is_zigzag(over):
+            half = length[axis] // 2
+            far = (2 * ranks - 2 - 2 * rank) * half  # from the first half of a rank to the second
+            along[axis] = along[axis] + rank * half + np.where(along[axis] < half, 0, far)
+        else:
+            along[axis] = along[axis] + rank * length[axis]
+        length[axis] *= ranks
+    return np.ix_(*along)
+
 
 Arrays = Mapping[str, Array]
 Key = tuple[str, str, str]  # of traffic: pass, kind, mesh axis
@@ -217,3 +313,78 @@ def error_of(found: Array, wanted: Array, total: float) -> float:
 def finite_part(array: Array) -> Array:
     """The array with zeros where it is no number."""
     return np.where(np.isfinite(array), array, 0.0)
+
+
+# The traffic that ranks sent, compared with the formulas of the placed program.
+
+
+BUNDLED: Final = (
+    ("forward", "all_gather"),
+    ("backward", "all_gather"),
+    ("backward", "all_reduce"),
+    ("backward", "reduce_scatter"),
+)
+NOTHING: Final = (0, 0)
+
+
+@dataclass(frozen=True, slots=True)
+class TrafficCheck:
+    """Collectives of one kind over one mesh axis in one pass: calls and elements of payload.
+
+    Where gradients and parameters are `bundled`, one call may send several of them.
+    """
+
+    direction: str
+    kind: str
+    over: str
+    said: tuple[int, int]
+    counted: tuple[int, int]
+    bundled: bool = False
+
+    @property
+    def agrees(self) -> bool:
+        """Whether what was counted is what the formulas say."""
+        return self.said == self.counted or self.saves_calls
+
+    @property
+    def saves_calls(self) -> bool:
+        """Whether the same was sent in fewer calls, as it may be."""
+        (calls, elements), (counted_calls, sent) = self.said, self.counted
+        return self.bundled and elements == sent and 0 < counted_calls < calls
+
+
+def expected(placed: Program) -> Counts:
+    """The formulas in numbers."""
+    numbers = {**placed.main.sizes.bind(placed.numbers), **placed.mesh}
+    counts: Counts = {}
+    for each in traffic(placed):
+        if ranks_over(each.over).evaluate(placed.mesh) > 1:
+            times, payload = each.calls.evaluate(numbers), each.counted.evaluate(numbers)
+            add(counts, (each.direction, each.kind, each.over), times, payload)
+    return counts
+
+
+def add(counts: Counts, key: Key, calls: int, elements: int) -> None:
+    """Count more calls, and the elements that they send."""
+    before = counts.get(key, NOTHING)
+    counts[key] = before[0] + calls, before[1] + elements
+
+
+def count(
+    placed: Program, together: Sequence[RankRun], *, bundled: bool = False
+) -> tuple[TrafficCheck, ...]:
+    """Both, one row for each pass, kind and mesh axis; of ranks that differ the first such.
+
+    Code that is `bundled`, as kernels are, sends several gradients or parameters at once.
+    """
+    return tuple(
+        replace(row, bundled=bundled and (row.direction, row.kind) in BUNDLED)
+        for row in compared(expected(placed), [run.sent for run in together])
+    )
+
+
+def compared(said: Counts, sent: Sequence[Counts]) -> Iterator[TrafficCheck]:
+    """The rows of the formulas and of the ranks; of ranks that differ the first such counts."""
+    counted = next((each for each in sent if each != said), sent[0])
+    for key in dict.fromkeys([*said, *counted]):
+        yield TrafficCheck(*key, said.get(key, NOTHING), counted.get(key, NOTHING))

@@ -10,12 +10,11 @@ import numpy as np
 import xg_runtime.ranks as ranks
 from xg.diagnostics.lazy_dataclass import dataclass
 from xg.ir.graph import Program
-from xg.sharding.shard_spec import cuts
+from xg.sharding.local import cuts
 from xg.verify.first_edge import Edges, compare_edges
-from xg.verify.gather_shards import gather_shards
-from xg.verify.reference.evaluate import NumberSystem
+from xg.verify.rank_comparison import gather_shards
+from xg.verify.reference.evaluate import Mesh, NumberSystem
 from xg.verify.reference.interpret import Record
-from xg.verify.reference.mesh import Mesh
 from xg.verify.reference.modular.meanings import modulo
 from xg.verify.reference.modular.residues import Undefined
 from xg.verify.reference.modular.run import Outcome, run_drawn, run_recorded

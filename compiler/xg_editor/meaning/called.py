@@ -7,8 +7,8 @@ from typing import Literal
 
 from xg import ops
 from xg.diagnostics.lazy_dataclass import dataclass
+from xg.ir.op import signature
 from xg.ir.scalar import spell_number
-from xg.ir.signature import signature
 from xg.ir.use import Length, MeshAxis, Number, Own, Tensor, Word
 from xg.syntax import ast
 from xg.syntax.spelling import GLYPHS, ascii_name, greek_name

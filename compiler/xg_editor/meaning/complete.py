@@ -13,9 +13,8 @@ from xg.diagnostics.lazy_dataclass import replace
 from xg.diagnostics.source import Source, Span
 from xg.frontend.project import Project, library_names
 from xg.ir.graph import LAST_ROUND
-from xg.ir.op import Op
+from xg.ir.op import Op, attaching, signature
 from xg.ir.plan import SCHEDULES
-from xg.ir.signature import attaching, signature
 from xg.syntax import ast
 from xg.syntax.recovery import Awaited, awaited
 from xg_editor.meaning.called import Called, Formal, called_at, opened

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 
 from xg.diagnostics.lazy_dataclass import dataclass, replace
-from xg.ir.foreign_operators import foreign_names
+from xg.ir.op import foreign_names
 from xg_editor.meaning.declared import Kind
 
 _SNIPPETS = {  # of words that begin a declaration, as editors expand them

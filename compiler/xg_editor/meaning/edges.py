@@ -7,8 +7,8 @@ from collections.abc import Iterator, Sequence
 
 from xg.diagnostics.source import Span
 from xg.frontend.typed import TypedBlocks
-from xg.ir.axis_cuts import Cuts, Layout
 from xg.ir.graph import Graph, Value
+from xg.ir.plan import Cuts, Layout
 from xg.syntax import ast
 from xg.syntax.ast import Syntax
 from xg.syntax.spelling import greek_name

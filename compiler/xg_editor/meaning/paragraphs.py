@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
-from xg.ir.op import Op
-from xg.ir.signature import signature
+from xg.ir.op import Op, signature
 from xg.syntax import ast
 from xg.syntax.ast import Syntax
 from xg.syntax.spelling import greek_name

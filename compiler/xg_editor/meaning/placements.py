@@ -11,8 +11,7 @@ from xg.frontend.project import Project
 from xg.frontend.typed import TypedBlocks
 from xg.ir.graph import Graph, Value
 from xg.ir.plan import Plan
-from xg.sharding.placing import Clash, Misfit, placing
-from xg.sharding.reach import reach_of
+from xg.sharding.placing import Clash, Misfit, placing, reach_of
 from xg.syntax import ast
 from xg.syntax.ast import Syntax
 from xg_editor.meaning.edges import laid_out, values_of

@@ -6,9 +6,9 @@ from collections.abc import Mapping
 
 from xg import ops
 from xg.diagnostics.lazy_dataclass import dataclass, field, replace
+from xg.ir.content import prune
 from xg.ir.dim import ZERO
 from xg.ir.graph import Apply, Call, Carry, Graph, Param, State, Value
-from xg.ir.prune import prune
 from xg.ir.tensor import TensorType
 from xg_generate.decode_step.positions import Whole
 from xg_generate.decode_step.step_plan import (

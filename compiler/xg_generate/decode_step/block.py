@@ -15,10 +15,9 @@ from xg.diagnostics.diagnostic import DiagnosticError, Problem
 from xg.diagnostics.lazy_dataclass import dataclass, field, replace
 from xg.diagnostics.source import Span
 from xg.ir.dim import Dim, symbol
-from xg.ir.graph import Apply, Call, Graph, Program, Value
-from xg.ir.instances import inside
-from xg.ir.loop import Loop
+from xg.ir.graph import Apply, Call, Graph, Loop, Program, Value
 from xg.ir.tensor import TensorType
+from xg.ir.walk import inside
 from xg_generate.decode_step.errors import CannotStep, LooksAhead, NoStep
 from xg_generate.decode_step.operator import step_use
 from xg_generate.decode_step.positions import PositionSymbols, Whole

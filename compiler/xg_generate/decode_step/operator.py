@@ -11,11 +11,10 @@ from collections.abc import Sequence
 from contextlib import suppress
 
 from xg.diagnostics.lazy_dataclass import dataclass, replace
-from xg.ir.body import Body, same
+from xg.ir.body import Body, attribute, same
 from xg.ir.graph import Apply
 from xg.ir.op import Op
 from xg.ir.prim import ShapeError
-from xg.ir.resized import attribute
 from xg.ir.tensor import TensorType
 from xg.ir.use import Attrs, Tensor
 from xg_generate.decode_step.positions import PositionSymbols, Whole

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 
+from xg.ir.content import prune
 from xg.ir.graph import Apply, Call, Graph, Program, Value
-from xg.ir.prune import prune
 from xg_generate.decode_step.assemble import given_names
 from xg_generate.decode_step.step_plan import StepCall, StepPlan, StepRequest
 

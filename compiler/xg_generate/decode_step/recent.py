@@ -11,8 +11,7 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from xg.diagnostics.lazy_dataclass import replace
 from xg.ir.dim import Dim
-from xg.ir.prim import Expr
-from xg.ir.window_prims import Windows
+from xg.ir.prim import Expr, Windows
 from xg_generate.decode_step.operator import step_use
 from xg_generate.decode_step.positions import PositionSymbols
 from xg_generate.decode_step.step_plan import Kept, StepPart, StepPlan, Token, Used

@@ -15,10 +15,9 @@ from typing import Final
 from xg.diagnostics.lazy_dataclass import dataclass, replace
 from xg.ir.body import topological
 from xg.ir.dim import ONE, Dim, product
-from xg.ir.prim import ARITHMETIC, COMPARE, RANDOM, UNARY, Expr, batch_of
+from xg.ir.prim import ARITHMETIC, COMPARE, RANDOM, UNARY, Expr, Windows, batch_of, window
 from xg.ir.scalar import Scalar
 from xg.ir.tensor import Shape
-from xg.ir.window_prims import Windows, window
 from xg_generate.decode_step.errors import CannotStep
 from xg_generate.decode_step.positions import PositionSymbols, Whole
 

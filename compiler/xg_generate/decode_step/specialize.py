@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 
+from xg.ir.body import attribute
 from xg.ir.dim import Dim
 from xg.ir.graph import Apply, Call, Graph
-from xg.ir.resized import attribute
 
 
 def specialize(graph: Graph, symbols: Mapping[str, Dim]) -> Graph:

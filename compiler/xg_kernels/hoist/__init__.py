@@ -8,9 +8,8 @@ makes two of its terms free of states.
 from __future__ import annotations
 
 from xg.diagnostics.lazy_dataclass import replace
-from xg.ir.graph import Call, Graph, Program, Step, Value
-from xg.ir.loop import Loop
-from xg.ir.prune import prune
+from xg.ir.content import prune
+from xg.ir.graph import Call, Graph, Loop, Program, Step, Value
 from xg.ir.tensor import TensorType
 from xg.ir.walk import reached
 from xg_kernels.hoist.callers_sizes import in_sizes_of, same_symbols

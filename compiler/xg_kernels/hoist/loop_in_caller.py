@@ -5,8 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from xg.diagnostics.lazy_dataclass import dataclass
-from xg.ir.graph import Call, Graph, Value
-from xg.ir.loop import Loop
+from xg.ir.graph import Call, Graph, Loop, Value
 from xg.ir.tensor import TensorType
 
 ELEMENTWISE: Final = frozenset(

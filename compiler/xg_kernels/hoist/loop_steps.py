@@ -6,9 +6,8 @@ from collections import Counter
 from collections.abc import Mapping
 
 from xg.diagnostics.lazy_dataclass import dataclass, field, replace
-from xg.ir.graph import Apply, Call, Graph, Step, Value
-from xg.ir.loop import Loop
-from xg.ir.prune import prune
+from xg.ir.content import prune
+from xg.ir.graph import Apply, Call, Graph, Loop, Step, Value
 from xg.ir.tensor import Shape, TensorType
 from xg.ir.use import Attrs
 from xg_kernels.hoist.loop_in_caller import ELEMENTWISE, LoopInCaller

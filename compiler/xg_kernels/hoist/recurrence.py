@@ -12,11 +12,11 @@ from typing import Final
 
 from xg.diagnostics.lazy_dataclass import dataclass, field, replace
 from xg.ir.body import Body, topological
+from xg.ir.content import prune
 from xg.ir.dim import ONE
 from xg.ir.graph import Apply, Carry, Graph, Step, Value
 from xg.ir.op import Op
 from xg.ir.prim import Expr, broadcast, concat, const, cut, operand, reshape
-from xg.ir.prune import prune
 from xg.ir.tensor import TensorType
 from xg.ir.use import Data
 from xg_kernels.hoist.all_rounds import NotForAllRounds, for_all_rounds

@@ -10,11 +10,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from xg.diagnostics.lazy_dataclass import replace
+from xg.ir.body import resized
+from xg.ir.content import prune
 from xg.ir.graph import Apply, Graph, Program, Step
-from xg.ir.instances import inside
 from xg.ir.prim import Expr
-from xg.ir.prune import prune
-from xg.ir.resized import resized
+from xg.ir.walk import inside
 from xg_kernels.share.parts import known_parts, reading
 from xg_kernels.share.tables import SizeTable, SizeTables
 

@@ -11,11 +11,11 @@ from collections.abc import Mapping, Sequence
 
 from xg.diagnostics.lazy_dataclass import dataclass, field, replace
 from xg.ir.body import Body, substitute, topological
+from xg.ir.content import prune
 from xg.ir.graph import Apply, Graph, Program, Step, Value
 from xg.ir.op import Op
 from xg.ir.parameters import PREPARED
 from xg.ir.prim import Expr, operand
-from xg.ir.prune import prune
 from xg.ir.tensor import TensorType
 from xg.ir.use import Data
 from xg_kernels.share.parts import fresh, known_parts, works

@@ -9,8 +9,8 @@ from xg.cli.arguments import settings_of
 from xg.cli.console import Console
 from xg.cli.exits import FINE, USAGE
 from xg.cli.opening import open_project
-from xg.diagnostics.counted import counted
 from xg.diagnostics.terminal import printable
+from xg.diagnostics.wording import counted
 from xg.frontend.examples.binding import bind
 from xg.frontend.project import Project
 from xg.syntax import ast

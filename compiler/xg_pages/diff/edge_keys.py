@@ -8,11 +8,10 @@ from dataclasses import replace
 from xg.cost.communication import Pass
 from xg.diagnostics.lazy_dataclass import dataclass
 from xg.ir.collective import FAMILY
-from xg.ir.collective_prims import local_shape
 from xg.ir.graph import Apply, Call, Graph, Program, Value
 from xg.ir.labels import place_names, saved_names
 from xg.ir.parameters import join
-from xg.ir.placement import PARTIAL, Placement
+from xg.ir.placement import PARTIAL, Placement, local_shape
 from xg.ir.tensor import TensorType, spell_shape
 from xg.ir.walk import level_by_level
 from xg_pages.diff.align import places_in

@@ -13,11 +13,10 @@ from xg.frontend.examples.binding import BoundExample, Claim
 from xg.frontend.project import Project
 from xg.frontend.typed import Settings, dims_of
 from xg.ir.graph import Program
-from xg.ir.loss import loss_of
-from xg.verify.examples.judge import judge
-from xg.verify.examples.recompute import Array, Recomputation
+from xg.ir.parameters import loss_of
+from xg.verify.examples.claim_check import Array, Recomputation, judge
 from xg.verify.proof_sizes import sizes_of_proof
-from xg.verify.reference import random_inputs as invented
+from xg.verify.reference import random as invented
 from xg.verify.reference.interpret import Edge, Interpreter, Record, initial
 from xg_pages.explain.page import Update
 from xg_pages.explain.tokens import Read, TextTokens

@@ -19,7 +19,7 @@ from xg.ir.graph import Step as GraphStep
 from xg.ir.parameters import param_specs
 from xg.ir.prim import LAWS
 from xg.ir.tensor import TensorType
-from xg.verify.examples.recompute import Array
+from xg.verify.examples.claim_check import Array
 from xg.verify.reference.interpret import Record
 from xg_pages.explain import words
 from xg_pages.explain.bound import Bound, Said

@@ -9,7 +9,7 @@ from typing import Final
 import numpy as np
 
 from xg.diagnostics.lazy_dataclass import dataclass
-from xg.verify.examples.recompute import Array
+from xg.verify.examples.claim_check import Array
 
 ROWS: Final = 8
 COLUMNS: Final = 8

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 from xg.diagnostics.lazy_dataclass import dataclass
 from xg.figures.model.figure import Figure
-from xg.verify.examples.recompute import Array
+from xg.verify.examples.claim_check import Array
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,7 +8,7 @@ from typing import Final
 
 from xg.figures.views.notation import is_transposed
 from xg.ir.graph import Apply, Value
-from xg.verify.examples.recompute import Array
+from xg.verify.examples.claim_check import Array
 from xg_pages.explain.naming import BlockNaming
 from xg_pages.explain.page import ShownTensor
 

@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from xg.diagnostics.counted import counted
 from xg.diagnostics.lazy_dataclass import dataclass
+from xg.diagnostics.wording import counted
 from xg.ir.graph import Graph, Value
-from xg.ir.loss import is_loss
-from xg.verify.examples.recompute import Array
+from xg.ir.parameters import is_loss
+from xg.verify.examples.claim_check import Array
 from xg_pages.explain.page import ExplainedBlock, ExplainedPage, ExplainedPass, ShownTensor
 from xg_runtime.errors import InputError
 

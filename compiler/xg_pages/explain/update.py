@@ -8,7 +8,7 @@ from typing import Final
 import numpy as np
 
 from xg.ir.parameters import frozen_paths
-from xg.verify.examples.recompute import Array
+from xg.verify.examples.claim_check import Array
 from xg.verify.reference.interpret import Interpreter
 from xg_pages.explain.numbers import number
 from xg_pages.explain.page import ShownTensor, Update

@@ -14,10 +14,9 @@ import numpy as np
 from xg.diagnostics.lazy_dataclass import dataclass
 from xg.ir.body import topological
 from xg.ir.graph import Apply, Value
-from xg.ir.prim import Expr
-from xg.ir.special import is_negative_size, of_sigmoid
+from xg.ir.prim import Expr, is_negative_size, of_sigmoid
 from xg.ir.tensor import TensorType
-from xg.verify.examples.recompute import Array
+from xg.verify.examples.claim_check import Array
 from xg.verify.reference.evaluate import MEANING, Context, evaluate
 from xg_pages.explain.numbers import number
 

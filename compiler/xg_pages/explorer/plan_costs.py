@@ -13,7 +13,7 @@ from xg.frontend.choose_plan import plans_of
 from xg.frontend.typed import Settings, type_partly
 from xg.ir.dim import Dim
 from xg.verify.facts import SizeFacts
-from xg.verify.meshes import mesh_sizes
+from xg.verify.proof_sizes import mesh_sizes
 from xg_pages.explorer.formulas import Formulas, axis_rules
 from xg_pages.explorer.small import facts_of
 

@@ -11,8 +11,8 @@ from xg.driver import Program as Compiled
 from xg.ir.dim import DimError
 from xg.ir.graph import Program
 from xg.ir.walk import level_by_level
-from xg.sharding.shard_spec import cuts
-from xg.verify.reference import random_inputs as invented
+from xg.sharding.local import cuts
+from xg.verify.reference import random as invented
 from xg.verify.reference.interpret import Interpreter, Record
 from xg_pages.explorer.tape import Tape, TapeSlot
 from xg_pages.explorer.uses import BlockUse

@@ -13,8 +13,7 @@ from xg.frontend.typed import Settings, dims_of
 from xg.ir.graph import Apply
 from xg.ir.graph import Program as Graphs
 from xg.verify.facts import SizeFacts, size_facts
-from xg.verify.meshes import case
-from xg.verify.proof_sizes import verification_sizes
+from xg.verify.proof_sizes import case, verification_sizes
 from xg_pages.explorer.play import is_small
 from xg_pages.explorer.uses import BlockUse, block_uses
 from xg_runtime.errors import InputError

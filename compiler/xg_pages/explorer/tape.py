@@ -18,13 +18,13 @@ from xg.diagnostics.lazy_dataclass import dataclass, field
 from xg.ir import prim
 from xg.ir.body import topological
 from xg.ir.dim import ONE, Dim, number
-from xg.ir.mesh_axes import axis_of
+from xg.ir.placement import axis_of
 from xg.ir.prim import RANDOM, Expr, ShapeError
 from xg.ir.scalar import Scalar
 from xg.ir.tensor import Shape
-from xg.sharding.shard_spec import ShardSpec
+from xg.sharding.local import ShardSpec
 from xg.verify.reference.evaluate import Array, Context, NumberSystem
-from xg.verify.reference.random_inputs import Draw
+from xg.verify.reference.random import Draw
 
 Data = list[object]
 

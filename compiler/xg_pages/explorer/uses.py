@@ -7,9 +7,8 @@ from dataclasses import replace
 
 from xg.diagnostics.lazy_dataclass import dataclass
 from xg.ir.graph import Backward, Graph, Program, Step, Value
-from xg.ir.instances import Symbols
 from xg.ir.parameters import CallSite, entry
-from xg.ir.walk import level_by_level
+from xg.ir.walk import Symbols, level_by_level
 
 
 @dataclass(frozen=True, slots=True)

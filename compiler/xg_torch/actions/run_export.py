@@ -10,7 +10,7 @@ from xg.cli.exits import FINE
 from xg.cli.opening import open_project
 from xg.cli.published import Published
 from xg.codegen.backend import find
-from xg.diagnostics.counted import counted
+from xg.diagnostics.wording import counted
 from xg.driver import Program, TensorSpec, compile_project
 from xg_runtime import files
 from xg_torch.export.exporting import Export

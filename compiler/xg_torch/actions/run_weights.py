@@ -9,7 +9,7 @@ from xg.cli.exits import FINE
 from xg.cli.input_arrays import expected
 from xg.cli.opening import open_project
 from xg.cli.published import Published, effective, names_for, of_block, size_numbers
-from xg.diagnostics.counted import counted
+from xg.diagnostics.wording import counted
 from xg.frontend.project import Project
 from xg.frontend.typed import settable
 from xg_runtime import arrays, model_config, rename, weights

@@ -22,7 +22,7 @@ from xg.diagnostics.lazy_dataclass import dataclass
 from xg.driver import Program, compile_project
 from xg.frontend.project import Project
 from xg.sharding.errors import ManyStages
-from xg.sharding.shard_spec import ShardSpec, cuts
+from xg.sharding.local import ShardSpec, cuts
 from xg_runtime import arrays as array_files
 from xg_runtime import rename
 from xg_runtime.errors import InputError

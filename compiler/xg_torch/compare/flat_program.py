@@ -15,9 +15,8 @@ from xg.diagnostics.lazy_dataclass import dataclass
 from xg.ir.graph import Apply, Call, Program, Value
 from xg.ir.parameters import join
 from xg.ir.use import Attrs
-from xg.verify.reference.body_cache import BodyCache
 from xg.verify.reference.evaluate import Context, evaluate
-from xg.verify.reference.interpret import Arrays, Interpreter, Record
+from xg.verify.reference.interpret import Arrays, BodyCache, Interpreter, Record
 from xg.verify.reference.random import drawing_key
 from xg_runtime.module import Array
 

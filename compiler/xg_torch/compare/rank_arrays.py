@@ -14,8 +14,8 @@ from typing import Final
 import numpy as np
 
 from xg.diagnostics.lazy_dataclass import dataclass
-from xg.sharding.shard_spec import ShardSpec
-from xg.verify.gather_shards import window
+from xg.sharding.local import ShardSpec
+from xg.verify.rank_comparison import window
 from xg_runtime.module import Array
 from xg_runtime.ranks.grid import Grid
 from xg_torch.compare.agreeing import in_shape, off

@@ -25,8 +25,8 @@ from xg.driver import compile_project
 from xg.frontend.project import Project
 from xg.frontend.typed import Settings, declared_dims, shape_project
 from xg.ir.sizes_from_arrays import carried_sizes
-from xg.sharding.shard_spec import ShardSpec, cuts
-from xg.verify.gather_shards import window
+from xg.sharding.local import ShardSpec, cuts
+from xg.verify.rank_comparison import window
 from xg_runtime import arrays as array_files
 from xg_runtime import random_inputs, weights
 from xg_runtime.errors import InputError, XgRuntimeError

@@ -16,15 +16,15 @@ import numpy as np
 
 from xg.cli.input_arrays import expected
 from xg.cli.lacking_sizes import refuse_open_parameters
-from xg.diagnostics.counted import counted
 from xg.diagnostics.diagnostic import DiagnosticError
 from xg.diagnostics.lazy_dataclass import dataclass
+from xg.diagnostics.wording import counted
 from xg.driver import Program, compile_project
 from xg.frontend.typed import Settings
 from xg.verify.domains import fitting_inputs
 from xg.verify.proof_sizes import sizes_of_proof
 from xg.verify.reference.interpret import Interpreter
-from xg.verify.reference.random_inputs import input_draws
+from xg.verify.reference.random import input_draws
 from xg_runtime.errors import InputError
 from xg_runtime.expect import fit
 from xg_runtime.module import Array, Arrays

@@ -15,8 +15,8 @@ from xg.cli.outputs import Wanted, outputs_of
 from xg.cli.render.table import aligned
 from xg.cli.target import TargetFolder
 from xg.codegen.backend import backends
-from xg.diagnostics.counted import counted
 from xg.diagnostics.lazy_dataclass import dataclass
+from xg.diagnostics.wording import counted
 from xg.frontend.project import read_project
 from xg.frontend.project.lookup import library_file, library_files
 from xg.verify.gradient_proof import GradientProof, prove

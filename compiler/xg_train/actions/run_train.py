@@ -9,7 +9,7 @@ from xg.cli.compiling import refuse_backend
 from xg.cli.console import Console
 from xg.cli.exits import FINE, INTERRUPTED
 from xg.codegen.backend import on_processes
-from xg.diagnostics.slug import slug
+from xg.diagnostics.escape import slug
 from xg_generate.runs.setup import TrainingSetup
 from xg_runtime.train import Outcome
 from xg_train.data import training_setup

@@ -12,7 +12,7 @@ from tests.codegen.emitted.test_ranges import arrays_of
 
 import xg
 from xg.driver import BACKENDS
-from xg.verify.reference.bind_sizes import BadInput, bind_sizes
+from xg.verify.reference.interpret import BadInput, bind_sizes
 
 BODY = "X -> BC[b, s -> b, s, m=M] -> sum[M] : Y"
 # The dims of a file, the size of X, and how many times as many numbers are summed.

@@ -23,8 +23,7 @@ from xg.ir.prim import RANDOM, Cuts
 from xg.ir.scalar import Scalar
 from xg.ir.tensor import TensorType
 from xg.ir.use import Attrs
-from xg.verify.reference.evaluate import Context, evaluate
-from xg.verify.reference.mesh import Mesh
+from xg.verify.reference.evaluate import Context, Mesh, evaluate
 from xg.verify.reference.random import key
 
 Array = NDArray[Any]

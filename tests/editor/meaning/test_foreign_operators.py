@@ -1,7 +1,7 @@
 """The names that other libraries give operators: one table for completion, fixes and help."""
 
 from xg import ops
-from xg.ir.foreign_operators import FOREIGN_NAMES, SAME
+from xg.ir.op import FOREIGN_NAMES, SAME
 from xg.passes.resolve.foreign_names import meant
 
 

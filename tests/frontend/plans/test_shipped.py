@@ -11,10 +11,9 @@ from frontend.plans.shipped import DIAGRAMS, MODELS, names
 from xg.frontend.choose_plan import plans_of
 from xg.frontend.project import Project, read_project
 from xg.frontend.typed import type_project
-from xg.ir.moving import moving
+from xg.ir.parameters import moving
 from xg.ir.plan import ROUNDS
-from xg.sharding.apply_plan import placed_values, with_mesh
-from xg.sharding.cut_rows import cut_row
+from xg.sharding.apply_plan import cut_row, placed_values, with_mesh
 
 
 @cache

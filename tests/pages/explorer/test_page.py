@@ -34,7 +34,7 @@ from xg.cli.outputs import Wanted, outputs_of
 from xg.cost.cost import cost
 from xg.frontend.project import Project, read_project
 from xg.frontend.typed import uncalled
-from xg.ir.instances import Symbols
+from xg.ir.walk import Symbols
 from xg_pages.explorer import SIZE_AT_MOST
 from xg_pages.explorer.uses import block_uses
 from xg_pages.html.document import computing, exploring

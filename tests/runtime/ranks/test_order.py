@@ -10,9 +10,9 @@ import torch
 
 from xg.codegen.numpy import support
 from xg.codegen.torch import support as torch_support
-from xg.verify.gather_shards import furthest, window
-from xg.verify.gather_shards import gather_shards as gathered
-from xg.verify.reference.chunks import part_of, whole_of
+from xg.verify.rank_comparison import furthest, window
+from xg.verify.rank_comparison import gather_shards as gathered
+from xg.verify.reference.evaluate import part_of, whole_of
 from xg_runtime.errors import InputError, RankError
 from xg_runtime.ranks import (
     all_gather,

@@ -10,9 +10,7 @@ from xg import ops
 from xg.frontend.examples.binding import last_digit
 from xg.frontend.project import parse_project
 from xg.ir.prim import Expr
-from xg.verify.examples.claim_check import CheckedDocument, checked
-from xg.verify.examples.judge import NUDGES_AT_MOST
-from xg.verify.examples.recompute import Recomputation
+from xg.verify.examples.claim_check import NUDGES_AT_MOST, CheckedDocument, Recomputation, checked
 
 # X • W, and tanh of it, to four digits
 U = "    expect U = [[1, -1.75], [-0.75, 4.125]]\n"

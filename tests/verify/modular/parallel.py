@@ -12,9 +12,8 @@ from numpy.typing import NDArray
 import xg_runtime.ranks as ranks
 from xg.ir.graph import Program
 from xg.ir.prim import Expr
-from xg.sharding.shard_spec import cuts
-from xg.verify.reference.evaluate import Context, NumberSystem
-from xg.verify.reference.mesh import Mesh
+from xg.sharding.local import cuts
+from xg.verify.reference.evaluate import Context, Mesh, NumberSystem
 from xg.verify.reference.modular.meanings import SUMMED, modulo
 from xg.verify.reference.modular.residues import Undefined
 from xg.verify.reference.modular.run import Outcome, RunInputs, run

@@ -12,8 +12,8 @@ from verify.modular.ranks import agrees, trials
 
 from xg.ir.body import Body, substitute, topological
 from xg.ir.prim import Expr, equal
-from xg.sharding.argument import IllTyped
 from xg.sharding.local import localise
+from xg.sharding.primitive_rules import IllTyped
 from xg.sharding.type_body import Typing
 from xg.verify.reference.modular.residues import Undefined
 

@@ -9,14 +9,14 @@ from itertools import pairwise
 import numpy as np
 import pytest
 
-from xg.verify.reference.modular.contraction import contract
-from xg.verify.reference.modular.function_stand_ins import POSITIVE, exponential, mix
+from xg.verify.reference.modular.meanings import POSITIVE, exponential, mix
 from xg.verify.reference.modular.residues import (
     MINUS_INFINITY,
     PRIMES,
     Field,
     Undefined,
     as_fraction,
+    contract,
 )
 
 FIELDS = [Field(prime) for prime in PRIMES]

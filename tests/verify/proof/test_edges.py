@@ -14,7 +14,7 @@ from xg.cli.actions.run_verify import by_default
 from xg.driver import compile_project
 from xg.frontend.project import read_project
 from xg.frontend.typed import Settings, dims_of
-from xg.verify.edges.lengths import refusal
+from xg.verify.domains import refusal
 from xg.verify.edges.point import round_to
 from xg.verify.edges.proof import EdgeProof, try_edges
 from xg.verify.proof_sizes import sizes_of_proof

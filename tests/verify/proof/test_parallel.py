@@ -18,8 +18,8 @@ from xg.diagnostics.diagnostic import DiagnosticError
 from xg.driver import compile_project
 from xg.frontend.choose_plan import plans_of
 from xg.frontend.project import Project, parse_project, read_project
-from xg.verify.meshes import case
 from xg.verify.plan_proof import RankProof, wanted
+from xg.verify.proof_sizes import case
 
 ROOT = Path(__file__).parents[3]
 MODEL = ROOT / "diagrams" / "models" / "transformer.xg"

@@ -12,10 +12,10 @@ import pytest
 from xg.codegen.load import load
 from xg.driver import compile_project
 from xg.frontend.project import read_project
-from xg.verify.meshes import case
+from xg.verify.proof_sizes import case
 from xg.verify.rank_comparison import RankComparison, RankRun
 from xg.verify.reference import interpret
-from xg.verify.reference import random_inputs as invented
+from xg.verify.reference import random as invented
 from xg.verify.reference.interpret import Interpreter
 from xg_runtime.errors import RankError
 

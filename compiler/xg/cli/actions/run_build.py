@@ -16,8 +16,8 @@ from xg.cli.opening import open_project
 from xg.cli.outputs import Outputs, Wanted, outputs_of, picture_of
 from xg.cli.target import TargetFolder
 from xg.cli.watch import watch
-from xg.diagnostics.counted import counted
 from xg.diagnostics.diagnostic import Diagnostic, DiagnosticError
+from xg.diagnostics.wording import counted
 from xg.driver import View
 from xg.figures.formats.paper import Paper
 from xg.figures.model.refusals import NotTurned, TooNarrow

@@ -13,13 +13,10 @@ from xg.cli.exits import FINE, USAGE
 from xg.cli.render.dictionary import dictionary
 from xg.cli.render.json_text import json_text
 from xg.cli.render.table import Column, Table, aligned
-from xg.diagnostics.fold import columns_of
-from xg.diagnostics.similar import similar
-from xg.diagnostics.terminal import printable, width
+from xg.diagnostics.terminal import columns_of, printable, width
+from xg.diagnostics.wording import similar
 from xg.figures import dot, on_a_sheet
-from xg.ir.convention import Convention
-from xg.ir.op import Op
-from xg.ir.signature import signature
+from xg.ir.op import Convention, Op, signature
 from xg.passes.resolve.foreign_names import meant
 from xg_runtime import files
 

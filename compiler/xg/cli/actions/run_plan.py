@@ -19,9 +19,9 @@ from xg.cost.stage_cost import Cluster
 from xg.diagnostics.source import Source
 from xg.frontend.choose_plan import plans_of
 from xg.frontend.typed import Settings, shape_project
-from xg.ir.axes import axes_of
 from xg.ir.graph import Program
-from xg.ir.instances import instances
+from xg.ir.size_checks import axes_of
+from xg.ir.walk import instances
 from xg.syntax.format import format
 from xg.syntax.tokens import tokenize
 from xg_runtime import files

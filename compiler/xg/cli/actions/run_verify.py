@@ -18,9 +18,9 @@ from xg.cli.render import proven_gradients, proven_ranks
 from xg.cli.render.claims import as_data, lines
 from xg.cli.render.json_text import json_text
 from xg.codegen.backend import Form, default, find, on_processes
-from xg.diagnostics.counted import counted
 from xg.diagnostics.lazy_dataclass import dataclass
 from xg.diagnostics.source import Span
+from xg.diagnostics.wording import counted
 from xg.driver import compile_project
 from xg.frontend.choices import choices_to_meet
 from xg.frontend.project import Project

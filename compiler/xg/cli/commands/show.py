@@ -12,7 +12,7 @@ from xg.cli.effects import Rule, is_placed
 from xg.cli.parser import CommandParser
 from xg.cli.quantities import natural
 from xg.codegen.backend import backends
-from xg.diagnostics.fold import columns_of, fold
+from xg.diagnostics.terminal import columns_of, fold
 from xg.packages import additions_to, forms
 
 EXAMPLE = "xg show diagrams/notation/mlp.xg --as numpy"

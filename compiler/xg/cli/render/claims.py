@@ -12,9 +12,7 @@ from xg.cli.render.amounts import data_of
 from xg.cli.render.table import aligned
 from xg.diagnostics.terminal import printable
 from xg.frontend.examples.binding import Printed
-from xg.verify.examples.claim_check import CheckedDocument
-from xg.verify.examples.judge import Judged, Verdict
-from xg.verify.examples.recompute import Array
+from xg.verify.examples.claim_check import Array, CheckedDocument, Judged, Verdict
 from xg_runtime.gradcheck import Row
 
 ROWS_AT_MOST: Final = 8

@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from xg.diagnostics.counted import counted
+from xg.diagnostics.wording import counted
 
 if TYPE_CHECKING:
     from xg.frontend.typed import Settings

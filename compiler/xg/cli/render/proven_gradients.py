@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from xg.cli.render import proven_edges
 from xg.cli.render.amounts import data_of
 from xg.codegen.backend import backends
-from xg.diagnostics.counted import counted
+from xg.diagnostics.wording import counted
 from xg.ir.graph import Apply, Graph
 from xg.ir.scalar import Scalar
 from xg.ir.walk import having
@@ -18,8 +18,8 @@ if TYPE_CHECKING:
     from xg.frontend.typed import Settings
     from xg.ir.graph import Program
     from xg.verify.gradient_proof import GradientProof, Reference
-    from xg.verify.meant_zeros import ZeroProof
     from xg.verify.rank_comparison import RankAgreement
+    from xg.verify.zeros import ZeroProof
 
 
 def lines(file: str, settings: Settings, proof: GradientProof) -> Iterator[str]:

@@ -10,14 +10,14 @@ from xg.cli.render.amounts import data_of
 from xg.cli.render.proven_gradients import agreement_said, dropout_said, spelled_sizes
 from xg.cli.render.table import Column, Table
 from xg.codegen.backend import backends
-from xg.diagnostics.counted import counted
+from xg.diagnostics.wording import counted
 
 if TYPE_CHECKING:
     from xg.frontend.typed import Settings
-    from xg.verify.check_traffic import TrafficCheck
     from xg.verify.controls import Control
     from xg.verify.first_edge import Edges
     from xg.verify.plan_proof import Floats, RankProof
+    from xg.verify.rank_comparison import TrafficCheck
     from xg.verify.residues import Exact
     from xg_runtime.ranks.run_task import Place
 

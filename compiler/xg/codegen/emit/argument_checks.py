@@ -12,16 +12,14 @@ from xg.codegen.emit.sizes import Source, denominator_of, read_in_part
 from xg.codegen.emit.spelling import Scope, private
 from xg.codegen.emit.text import WIDTH, Precedence, bracketed, infix
 from xg.diagnostics.lazy_dataclass import dataclass
-from xg.ir.axes import axes_of
 from xg.ir.dim import ONE, ZERO, Dim, symbol
 from xg.ir.graph import Apply, Graph, Program, Value
-from xg.ir.instances import instances
-from xg.ir.known_sizes import closure
-from xg.ir.loss import ignored
+from xg.ir.known_sizes import SizeSources, carried_symbols, closure
 from xg.ir.op import AtMost
-from xg.ir.size_constraints import axes_with_positions, reaches_of, size_constraints
-from xg.ir.size_sources import SizeSources, carried_symbols
+from xg.ir.parameters import ignored
+from xg.ir.size_checks import axes_of, axes_with_positions, reaches_of, size_constraints
 from xg.ir.tensor import Sizes
+from xg.ir.walk import instances
 
 # Lines that refuse sizes which do not divide or are less than 1.
 #

@@ -31,9 +31,8 @@ from xg.codegen.emit.spelling import Scope
 from xg.codegen.emit.statements import Statements, function_name, place_of
 from xg.codegen.emit.text import Text, bracketed, commented, indented, tuple_of, wrapped
 from xg.diagnostics.lazy_dataclass import dataclass, field
-from xg.ir.graph import Apply, Backward, Call, Step, Value
+from xg.ir.graph import Apply, Backward, Call, Loop, Step, Value
 from xg.ir.labels import names_by_label
-from xg.ir.loop import Loop
 
 
 def backward_function(

@@ -11,8 +11,7 @@ from xg.codegen.emit.spelling import Scope, Spelling
 from xg.codegen.emit.statements import place_of
 from xg.codegen.emit.text import Text, chosen, commented, indented, tuple_of
 from xg.diagnostics.lazy_dataclass import dataclass
-from xg.ir.graph import Backward, Call, Value, ports
-from xg.ir.loop import Loop
+from xg.ir.graph import Backward, Call, Loop, Value, ports
 from xg.ir.tensor import TensorType
 
 Round = Callable[[str, Sequence[str]], str]  # the call of a round, given its index and operands

@@ -14,11 +14,10 @@ from xg.codegen.emit.text import Text, commented, indented
 from xg.diagnostics.lazy_dataclass import dataclass, field
 from xg.ir.dim import symbol
 from xg.ir.graph import Apply, Call, Graph, Program, Step, Value
-from xg.ir.moving import moves
-from xg.ir.parameters import has_params
+from xg.ir.known_sizes import SizeSources, carried_symbols
+from xg.ir.parameters import has_params, moves
 from xg.ir.prim import RANDOM
 from xg.ir.scalar import Scalar
-from xg.ir.size_sources import SizeSources, carried_symbols
 from xg.ir.tensor import spell_shape
 from xg.ir.walk import having
 

@@ -15,12 +15,11 @@ from xg.codegen.emit.text import Text, broken, indented, tuple_of
 from xg.diagnostics.lazy_dataclass import dataclass
 from xg.ir.dim import Dim, symbol
 from xg.ir.graph import Apply, Call, Graph, Program, Start, Step, Value
-from xg.ir.instances import inside
 from xg.ir.prim import Expr
 from xg.ir.scalar import Scalar
 from xg.ir.tensor import Shape
-from xg.ir.walk import callers_first, having, reached
-from xg.sharding.shard_spec import cuts_of_value
+from xg.ir.walk import callers_first, having, inside, reached
+from xg.sharding.local import cuts_of_value
 
 Symbols = Mapping[str, Dim]
 Key = Callable[[str], str]  # the text of the path of a name, where a row is

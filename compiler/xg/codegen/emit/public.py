@@ -38,7 +38,7 @@ from xg.codegen.emit.spelling import Scope
 from xg.codegen.emit.text import bracketed, broken, dictionary, indented, tuple_of
 from xg.diagnostics.lazy_dataclass import dataclass
 from xg.ir.graph import Graph, Program, Value
-from xg.ir.size_sources import carried_symbols
+from xg.ir.known_sizes import carried_symbols
 from xg.ir.walk import having, reached
 
 

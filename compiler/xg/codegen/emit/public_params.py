@@ -17,10 +17,8 @@ from xg.codegen.emit.spelling import Scope, private
 from xg.codegen.emit.text import WIDTH, bracketed, indented
 from xg.diagnostics.lazy_dataclass import dataclass
 from xg.ir.graph import Call, Graph, Program, Value
-from xg.ir.known_sizes import closure
-from xg.ir.moving import moving
-from xg.ir.parameters import CallSite, entry, join
-from xg.ir.size_sources import carried_symbols
+from xg.ir.known_sizes import carried_symbols, closure
+from xg.ir.parameters import CallSite, entry, join, moving
 from xg.ir.walk import callers_first
 
 # Frozen parameters: which of a module's gradients are left out on purpose.

@@ -26,7 +26,7 @@ from xg.ir.dim import Dim
 from xg.ir.graph import Apply, Step
 from xg.ir.placement import REPLICATED, AxisState, shard
 from xg.ir.tensor import Shape
-from xg.sharding.argument import IllTyped
+from xg.sharding.primitive_rules import IllTyped
 from xg.sharding.type_body import type_body
 
 _LEAST: Final = 3

@@ -11,8 +11,8 @@ from dataclasses import field, replace
 from itertools import pairwise
 from typing import Final
 
-from xg.diagnostics.counted import counted
 from xg.diagnostics.lazy_dataclass import dataclass
+from xg.diagnostics.wording import counted
 from xg.figures.model.figure import EdgeStyle, Figure, FigureNode, NodeKind
 from xg.figures.model.richtext import RichText, StyledRun, characters, muted, plain, symbol
 from xg.figures.views.arrange import DrawnOperation, Flow, Terminal, arrange

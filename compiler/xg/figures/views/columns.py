@@ -41,7 +41,7 @@ from xg.figures.views.steps import gpus, plan_name
 from xg.figures.views.totals import totals
 from xg.ir.collective import FAMILY
 from xg.ir.graph import Apply, Program, Step
-from xg.ir.mesh_axes import axes_over
+from xg.ir.placement import axes_over
 
 _MOST: Final = 4  # ranks of one mesh axis that are drawn
 

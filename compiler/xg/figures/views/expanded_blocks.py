@@ -24,7 +24,7 @@ from xg.figures.views.stages import Opening, Piece, ends, stages
 from xg.figures.views.steps import Ids, as_named, times
 from xg.ir.collective import FAMILY
 from xg.ir.graph import Apply, Call, Graph, Value
-from xg.ir.mesh_axes import axis_of
+from xg.ir.placement import axis_of
 
 _SHORT: Final = 3  # so many nodes in a row are drawn, more are one box
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import field, replace
 
-from xg.diagnostics.counted import counted
 from xg.diagnostics.lazy_dataclass import dataclass
+from xg.diagnostics.wording import counted
 from xg.figures.model.figure import EdgeStyle, Figure, FigureNode, NodeKind
 from xg.figures.model.richtext import RichText, characters, plain
 from xg.figures.views.arrange import DrawnOperation, Flow, Terminal, arrange

@@ -20,10 +20,9 @@ from xg.figures.views.arrange import DrawnOperation, Flow
 from xg.figures.views.notation import Notation, volume
 from xg.figures.views.prices import in_one_line, order, prices
 from xg.ir.body import Body
-from xg.ir.collective_prims import COLLECTIVES
 from xg.ir.dim import ONE
 from xg.ir.graph import Apply, Backward, Graph, Step, Value
-from xg.ir.mesh_axes import axis_of
+from xg.ir.placement import COLLECTIVES, axis_of
 from xg.ir.prim import Expr
 from xg.ir.tensor import Shape, TensorType
 

@@ -16,8 +16,7 @@ from xg.diagnostics.lazy_dataclass import dataclass, field
 from xg.ir.body import Body, substitute
 from xg.ir.collective import FAMILY
 from xg.ir.graph import Apply, Graph, Step, Value
-from xg.ir.mesh_axes import axis_of, joined_axes
-from xg.ir.placement import AxisState, shard
+from xg.ir.placement import AxisState, axis_of, joined_axes, shard
 from xg.ir.prim import Expr
 from xg.ir.tensor import TensorType
 from xg.ops.part import OP as PART

@@ -10,7 +10,7 @@ from typing import Final
 
 from xg.cost.communication import KINDS, WAYS, share
 from xg.figures.model.richtext import RichText, bold, dimension, plain
-from xg.ir.mesh_axes import axes_over, is_zigzag
+from xg.ir.placement import axes_over, is_zigzag
 
 _SUMS: Final = ("AR", "RS")
 

@@ -14,10 +14,8 @@ from xg.figures.views.inner_collectives import InnerCollectives, inner_collectiv
 from xg.figures.views.notation import ON_ITS_RANK
 from xg.figures.views.own_parts import with_own_parts
 from xg.ir.collective import FAMILY, SENDING
-from xg.ir.collective_prims import local_shape
 from xg.ir.graph import Apply, Backward, Call, Graph, Param, Program, Step, Value
-from xg.ir.mesh_axes import axis_of, ordered_axis
-from xg.ir.placement import MOVES, AxisState, dual
+from xg.ir.placement import MOVES, AxisState, axis_of, dual, local_shape, ordered_axis
 from xg.ir.plan import zigzag_axes
 from xg.ir.tensor import TensorType
 

@@ -10,7 +10,7 @@ from xg.figures.views.factors import in_order
 from xg.figures.views.sketch import Move, Sent, Sketch
 from xg.ir.dim import ONE, ZERO, Dim, Monomial, product
 from xg.ir.graph import Graph, Program
-from xg.ir.instances import Symbols, inside
+from xg.ir.walk import Symbols, inside
 
 _PRODUCT: Final = re.compile(r"[^\W\d]\w*(?:\^\d+)?(?:\*[^\W\d]\w*(?:\^\d+)?)+")
 _ALONE: Final = re.compile(r"(?<![\w*/^])(\d+)\*([^\W\d]\w*(?:\^\d+)?)(?![\w*/^])")

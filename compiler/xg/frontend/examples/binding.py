@@ -32,8 +32,7 @@ from xg.frontend.project import Project
 from xg.frontend.typed import Settings, concerning, declared_dims, shape_project, type_project
 from xg.ir.dim import Dim
 from xg.ir.graph import Graph, Program, Value
-from xg.ir.loss import ignored, loss_of, scalars
-from xg.ir.parameters import CallSite, entry, join, param_specs
+from xg.ir.parameters import CallSite, entry, ignored, join, loss_of, param_specs, scalars
 from xg.ir.sizes_from_arrays import sizes_from_arrays
 from xg.ir.tensor import TensorType
 from xg.passes.pipelines import DIFFERENTIATE

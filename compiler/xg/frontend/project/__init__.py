@@ -25,7 +25,7 @@ from xg.frontend.project.lookup import (
     read,
     target,
 )
-from xg.ir.recent import Recent
+from xg.ir.content import Recent
 from xg.syntax import ast
 from xg.syntax.parse import Parsed, parse_partly
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from xg.diagnostics.diagnostic import Diagnostic, Label, Problem, ProblemAt
-from xg.diagnostics.similar import SLIP, similar
+from xg.diagnostics.wording import SLIP, similar
 
 A_TEXT: Final = "this is a text, and no path"
 

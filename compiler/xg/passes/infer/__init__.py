@@ -16,14 +16,13 @@ from xg.diagnostics.limits import Beyond, Rank
 from xg.ir.body import Body
 from xg.ir.dim import Dim, DimError
 from xg.ir.errors import NotWhole, no_size
-from xg.ir.graph import Apply, Call, Carry, Graph, Program, Value
-from xg.ir.instances import too_many_operators
-from xg.ir.loop import stacked
+from xg.ir.graph import Apply, Call, Carry, Graph, Program, Value, stacked
 from xg.ir.op import Op
 from xg.ir.scalar import ScalarError
 from xg.ir.size_checks import beyond_limits
 from xg.ir.tensor import Shape, Sizes, TensorType
 from xg.ir.use import Attrs, Misuse, Use
+from xg.ir.walk import too_many_operators
 from xg.passes.infer.calls import CallBinding, bind, bound_names, check_repeat, output_types
 from xg.passes.infer.claims import check_claims
 from xg.passes.infer.errors import (

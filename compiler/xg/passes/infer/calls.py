@@ -11,10 +11,10 @@ from collections.abc import Mapping, Sequence
 
 from xg.diagnostics.lazy_dataclass import dataclass, field
 from xg.diagnostics.source import Span
-from xg.ir.advice import advice
 from xg.ir.dim import Dim, symbol
 from xg.ir.graph import Call, Graph, Value
 from xg.ir.tensor import Sizes, TensorType
+from xg.ir.use import advice
 from xg.passes.infer.errors import Mistyped, PortMismatch, RepeatChanges, SizeClash
 from xg.passes.infer.solve import settled_names, solved
 

@@ -10,12 +10,11 @@ from xg.diagnostics.diagnostic import Problem
 from xg.diagnostics.lazy_dataclass import dataclass
 from xg.diagnostics.limits import Beyond
 from xg.diagnostics.source import Span
-from xg.ir.advice import advice
 from xg.ir.dim import ONE, ZERO, DimError
 from xg.ir.errors import no_size
-from xg.ir.graph import Apply, Call, Graph, Value
-from xg.ir.loop import meant_axis
+from xg.ir.graph import Apply, Call, Graph, Value, meant_axis
 from xg.ir.tensor import TensorType, spell_shape
+from xg.ir.use import advice
 from xg.passes.infer.errors import ExchangedResults, LabelMismatch, StateMismatch
 from xg.passes.infer.own_ops import own_op
 from xg.syntax.spelling import greek_name

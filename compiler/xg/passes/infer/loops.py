@@ -7,8 +7,7 @@ from dataclasses import replace
 from itertools import count
 
 from xg.ir.dim import Dim, symbol
-from xg.ir.graph import Call, Graph, Value
-from xg.ir.loop import Loop, without
+from xg.ir.graph import Call, Graph, Loop, Value, without
 from xg.ir.tensor import Sizes, TensorType
 from xg.passes.infer.errors import LoopAxis, Mistyped
 from xg.syntax.spelling import greek_name

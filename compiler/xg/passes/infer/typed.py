@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Hashable, Mapping
 
 from xg.diagnostics.lazy_dataclass import dataclass, field
+from xg.ir.content import Recent
 from xg.ir.graph import Graph
-from xg.ir.recent import Recent
 from xg.ir.tensor import TensorType
 
 Freed = frozenset[str]

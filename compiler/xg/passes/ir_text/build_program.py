@@ -6,9 +6,8 @@ from typing import cast
 
 from xg.diagnostics.lazy_dataclass import dataclass, field
 from xg.diagnostics.source import Source
-from xg.ir.axis_cuts import Layout
 from xg.ir.graph import Backward, Graph, Program
-from xg.ir.plan import Entry, Memory, Plan, Schedule
+from xg.ir.plan import Entry, Layout, Memory, Plan, Schedule
 from xg.ir.tensor import Sizes
 from xg.passes.ir_text.block_labels import labelled, usual_label
 from xg.passes.ir_text.build_graph import backward_graph, forward_graph

@@ -6,8 +6,7 @@ from lark import Token
 
 from xg.diagnostics.lazy_dataclass import dataclass, replace
 from xg.ir.body import Body
-from xg.ir.graph import Apply, Call, Graph, Role, Step, Value
-from xg.ir.loop import Loop
+from xg.ir.graph import Apply, Call, Graph, Loop, Role, Step, Value
 from xg.ir.op import Op
 from xg.ir.prim import ShapeError
 from xg.ir.tensor import TensorType

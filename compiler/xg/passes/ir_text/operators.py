@@ -9,9 +9,9 @@ from xg import ops
 from xg.diagnostics.diagnostic import DiagnosticError
 from xg.diagnostics.lazy_dataclass import dataclass
 from xg.diagnostics.source import Source
+from xg.ir.content import with_parts
 from xg.ir.graph import Apply, Program, Value
 from xg.ir.op import Op
-from xg.ir.part_types import with_parts
 from xg.ir.prim import ShapeError
 from xg.ir.tensor import TensorType
 from xg.ir.use import Attrs, Misuse

@@ -9,8 +9,7 @@ from typing import Final
 
 from xg.diagnostics.lazy_dataclass import dataclass, field
 from xg.ir.body import Body
-from xg.ir.graph import Apply, Backward, Call, Graph, Start, Step, Value
-from xg.ir.loop import Loop
+from xg.ir.graph import Apply, Backward, Call, Graph, Loop, Start, Step, Value
 from xg.ir.op import Op
 from xg.ir.placement import PlacementRequest
 from xg.ir.prim import RANDOM, Expr

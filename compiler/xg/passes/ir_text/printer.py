@@ -8,9 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping
 
-from xg.ir.axis_cuts import Layout
 from xg.ir.graph import Graph, Program
-from xg.ir.plan import Entry, Plan
+from xg.ir.plan import Entry, Layout, Plan
 from xg.ir.tensor import Sizes
 from xg.passes.ir_text.block_labels import label, usual_label
 from xg.passes.ir_text.operators import Vocabulary

@@ -8,8 +8,8 @@ from typing import Final
 
 from xg.diagnostics.diagnostic import Problem
 from xg.diagnostics.lazy_dataclass import dataclass, field, replace
-from xg.diagnostics.similar import SLIP, similar
 from xg.diagnostics.source import Span
+from xg.diagnostics.wording import SLIP, similar
 from xg.ir.graph import Apply, Graph, MeantZero, Param, Remark, Value
 from xg.ir.scalar import as_scalar, size
 from xg.ir.tensor import TensorType

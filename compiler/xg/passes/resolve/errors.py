@@ -6,8 +6,8 @@ import re
 from typing import Literal
 
 from xg.diagnostics.diagnostic import Diagnostic, Fix, Label, Problem, ProblemAt
-from xg.diagnostics.similar import SLIP, similar, there_are
 from xg.diagnostics.source import Span
+from xg.diagnostics.wording import SLIP, similar, there_are
 from xg.passes.resolve.errors_of_names import UnknownName, corrected, nearest
 from xg.passes.resolve.foreign_names import FUNCTIONS_ELSEWHERE, filled, in_place, meant
 from xg.syntax.declarations import left_out

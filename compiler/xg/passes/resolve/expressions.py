@@ -9,9 +9,9 @@ from typing import Final
 from xg.diagnostics.diagnostic import Problem
 from xg.diagnostics.lazy_dataclass import dataclass, field
 from xg.diagnostics.limits import Beyond
-from xg.ir.axis_cuts import Layout
 from xg.ir.dim import Dim, DimError, number, symbol
 from xg.ir.op import Brackets
+from xg.ir.plan import Layout
 from xg.ir.scalar import FUNCTIONS, Scalar, ScalarError, as_scalar, function
 from xg.ir.scalar import size as scalar_size
 from xg.ir.tensor import Shape, TensorType

@@ -7,7 +7,7 @@ from typing import Final
 
 from xg.diagnostics.diagnostic import Fix
 from xg.diagnostics.source import Span
-from xg.ir.foreign_operators import FOREIGN_NAMES, SAME
+from xg.ir.op import FOREIGN_NAMES, SAME
 
 _WINDOWS: Final = "windows of an axis are window[S](k=3), their sum is overlap[S]"
 _AXES: Final = "axes change places by T, or by a map: T[b, s, d -> b, d, s]"

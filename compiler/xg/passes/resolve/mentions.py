@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from typing import Final
 
 from xg.diagnostics.lazy_dataclass import dataclass, field
-from xg.ir.recent import Recent
+from xg.ir.content import Recent
 from xg.syntax import ast
 from xg.syntax.ast import Syntax, parts, walk
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
-from xg.diagnostics.similar import similar
+from xg.diagnostics.wording import similar
 from xg.ir.op import Op
 from xg.ir.use import Word
 from xg.passes.resolve.in_parentheses import KEPT, axis_in_brackets, kept_axes, to_operator

@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
-from xg.ir.graph import Apply, Call, Pending, Value
-from xg.ir.loop import Loop
+from xg.ir.graph import Apply, Call, Loop, Pending, Value
 from xg.ir.op import Op
 from xg.ir.tensor import Shape
 from xg.ir.use import Tensor

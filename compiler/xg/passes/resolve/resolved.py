@@ -11,9 +11,9 @@ from collections.abc import Hashable, Iterator, Mapping
 
 from xg.diagnostics.diagnostic import Problem
 from xg.diagnostics.lazy_dataclass import dataclass, field
+from xg.ir.content import Recent
 from xg.ir.graph import Graph
 from xg.ir.op import Op
-from xg.ir.recent import Recent
 from xg.ir.scalar import Scalar
 from xg.passes.resolve.block import Incomplete, resolve_block
 from xg.passes.resolve.instance import BlockInstance, Request

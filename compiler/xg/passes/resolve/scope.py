@@ -6,9 +6,9 @@ from collections.abc import Sequence
 
 from xg.diagnostics.lazy_dataclass import dataclass, field
 from xg.diagnostics.source import Span
-from xg.ir.axis_cuts import Layout
 from xg.ir.graph import Apply, Call, Value
 from xg.ir.op import Op
+from xg.ir.plan import Layout
 from xg.ir.tensor import Shape, Sizes, TensorType
 from xg.passes.resolve.call_errors import ParamOfRow
 from xg.passes.resolve.errors import (

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from xg.diagnostics.similar import SLIP, similar
+from xg.diagnostics.wording import SLIP, similar
 from xg.ir.graph import Start
 from xg.passes.resolve.errors import BadArgument, Refused
 from xg.passes.resolve.expressions import ExpressionReader

@@ -8,9 +8,9 @@ from contextlib import contextmanager
 from xg import ops
 from xg.diagnostics.diagnostic import Diagnostic, DiagnosticError, Problem
 from xg.diagnostics.lazy_dataclass import dataclass, field, replace
+from xg.ir.content import Recent
 from xg.ir.dim import Dim
 from xg.ir.op import Op
-from xg.ir.recent import Recent
 from xg.ir.tensor import LargeDefinition, NoQuotient, Sizes
 from xg.ir.walk import callees_first
 from xg.passes.resolve.declarations import declared_in_vain

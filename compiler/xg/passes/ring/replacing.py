@@ -6,9 +6,9 @@ from collections.abc import Mapping
 
 from xg import ops
 from xg.diagnostics.lazy_dataclass import dataclass, field, replace
+from xg.ir.content import prune
 from xg.ir.graph import Apply, Call, Graph, Value
 from xg.ir.op import Op
-from xg.ir.prune import prune
 from xg.ir.tensor import TensorType
 from xg.passes.ring.pattern import Fusion, Inside, Match
 

@@ -15,9 +15,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from xg.diagnostics.lazy_dataclass import dataclass, field, replace
+from xg.ir.content import prune, with_parts
 from xg.ir.graph import Apply, Call, Graph, Program
-from xg.ir.part_types import with_parts
-from xg.ir.prune import prune
 from xg.ir.tensor import Sizes
 from xg.passes.shard.added_steps import AddedSteps, added_steps
 from xg.passes.shard.annotate import Annotator, PlannedRequests, annotate

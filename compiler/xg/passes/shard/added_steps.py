@@ -12,7 +12,7 @@ from xg.ir.placement import AxisState
 from xg.ir.tensor import TensorType
 from xg.passes.shard.bodies import Bodies
 from xg.passes.shard.demand import ELEMENTWISE
-from xg.sharding.argument import IllTyped
+from xg.sharding.primitive_rules import IllTyped
 
 Same = dict[Value, Value]  # of the graph before, with what has its place now
 

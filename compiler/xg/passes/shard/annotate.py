@@ -9,14 +9,13 @@ from collections import Counter
 from collections.abc import Mapping
 
 from xg.diagnostics.lazy_dataclass import dataclass, field, replace
-from xg.ir.axis_cuts import Cuts
 from xg.ir.content import calling
 from xg.ir.graph import Call, Graph, Program, Value
 from xg.ir.placement import INVARIANT, AxisState, PlacementRequest, shard
-from xg.ir.plan import Memory
+from xg.ir.plan import Cuts, Memory
 from xg.ir.walk import callees_first, ordered
 from xg.sharding.apply_plan import PlanCache, PlannedValue, memory_of
-from xg.sharding.reach import Reach
+from xg.sharding.placing import Reach
 
 Requests = dict[Value, dict[str, PlacementRequest]]
 Core = int  # of `xg.passes.shard.placed_before`

@@ -42,7 +42,7 @@ from xg.passes.shard.loop_placement import (
 from xg.passes.shard.moves import Moves
 from xg.passes.shard.refusal import refusal
 from xg.passes.shard.reshard import FREE, ReshardOption, cheapest_first, reshard_options
-from xg.sharding.argument import IllTyped
+from xg.sharding.primitive_rules import IllTyped
 
 
 class TornApart(Exception):

@@ -9,14 +9,13 @@ from collections.abc import Hashable, Sequence
 
 from xg.diagnostics.lazy_dataclass import dataclass, field
 from xg.ir.body import Body
-from xg.ir.content import frozen
+from xg.ir.content import Recent, frozen
 from xg.ir.graph import Apply
 from xg.ir.op import Op
 from xg.ir.placement import AxisState
-from xg.ir.recent import Recent
 from xg.ir.tensor import TensorType
 from xg.ir.use import Attrs
-from xg.sharding.argument import IllTyped
+from xg.sharding.primitive_rules import IllTyped
 from xg.sharding.type_body import type_step
 
 

@@ -11,11 +11,10 @@ from collections.abc import Mapping, Sequence
 from xg.diagnostics.lazy_dataclass import dataclass, field, replace
 from xg.ir.collective import FAMILY
 from xg.ir.graph import Apply, Backward, Call, Graph, Program, Value
-from xg.ir.mesh_axes import axes_over
-from xg.ir.placement import CONSTANT, PARTIAL, AxisState, dual, same, serves
+from xg.ir.placement import CONSTANT, PARTIAL, AxisState, axes_over, dual, same, serves
 from xg.ir.tensor import TensorType
 from xg.passes.shard.loop_placement import in_all_rounds, stacked_along, taken_along
-from xg.sharding.argument import IllTyped
+from xg.sharding.primitive_rules import IllTyped
 from xg.sharding.type_body import type_step
 
 

@@ -11,10 +11,9 @@ from xg.ir.collective import FAMILY
 from xg.ir.content import calling
 from xg.ir.dim import symbol
 from xg.ir.graph import Apply, Graph, Program
-from xg.ir.instances import Symbols
 from xg.ir.placement import CONSTANT, INVARIANT, AxisState
 from xg.ir.plan import zigzag_axes
-from xg.ir.walk import answers, ordered
+from xg.ir.walk import Symbols, answers, ordered
 from xg.passes.shard.axis_placement import BlockPlacer
 from xg.passes.shard.calls import CallRequest, PlacedCall, Placing, entering
 from xg.passes.shard.divisions import Divisions, bound_by_calls

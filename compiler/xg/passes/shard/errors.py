@@ -7,16 +7,14 @@ from collections.abc import Collection, Sequence
 from xg.diagnostics.diagnostic import Diagnostic, Label, Problem, ProblemAt
 from xg.diagnostics.limits import spell_count
 from xg.diagnostics.source import Span
-from xg.ir.collective_prims import local_shape
 from xg.ir.dim import Dim, product
 from xg.ir.graph import Apply, Graph, Value
-from xg.ir.mesh_axes import axes_over, axis_of
-from xg.ir.placement import AxisState, shard
+from xg.ir.placement import AxisState, axes_over, axis_of, local_shape, shard
 from xg.ir.tensor import spell_shape
 from xg.passes.shard.promised import first_sum
 from xg.passes.shard.refusal import RefusedOperator, free_ways, repeated
 from xg.passes.shard.reshard import TRIED_AT_MOST
-from xg.sharding.argument import IllTyped
+from xg.sharding.primitive_rules import IllTyped
 
 
 class PartialSum(ProblemAt):

@@ -17,8 +17,7 @@ from xg import ops
 from xg.diagnostics.lazy_dataclass import dataclass, field, replace
 from xg.ir.collective import FAMILY
 from xg.ir.graph import Apply, Backward, Graph, Program, Step, Value
-from xg.ir.mesh_axes import axes_over, joined_axes
-from xg.ir.placement import INVARIANT, PARTIAL, Placement
+from xg.ir.placement import INVARIANT, PARTIAL, Placement, axes_over, joined_axes
 from xg.ir.plan import zigzag_axes
 from xg.ir.tensor import TensorType
 

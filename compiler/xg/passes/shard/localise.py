@@ -13,19 +13,17 @@ from xg.diagnostics.diagnostic import DiagnosticError, Problem
 from xg.diagnostics.lazy_dataclass import dataclass, field, replace
 from xg.ir.body import Body
 from xg.ir.collective import FAMILY, moved
-from xg.ir.collective_prims import local_shape
 from xg.ir.graph import Apply, Backward, Call, Graph, Param, Program, Step, Value
-from xg.ir.mesh_axes import axes_over, ordered_axis
 from xg.ir.op import Description, Op
-from xg.ir.placement import AxisState, Placement, same
+from xg.ir.placement import AxisState, Placement, axes_over, local_shape, ordered_axis, same
 from xg.ir.plan import zigzag_axes
 from xg.ir.prim import ShapeError
 from xg.ir.scalar import Scalar
 from xg.ir.tensor import TensorType
 from xg.ir.use import Attrs, Misuse, Tensor
 from xg.passes.shard.errors import CutApart
-from xg.sharding.argument import IllTyped
 from xg.sharding.local import localise as local_body
+from xg.sharding.primitive_rules import IllTyped
 from xg.sharding.type_body import type_step
 
 

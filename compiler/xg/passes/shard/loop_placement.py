@@ -6,8 +6,7 @@ from collections.abc import Iterator, Sequence
 
 from xg.diagnostics.diagnostic import DiagnosticError, Problem
 from xg.ir.collective import FAMILY
-from xg.ir.graph import Apply, Call, Graph, Program, Value
-from xg.ir.loop import Loop
+from xg.ir.graph import Apply, Call, Graph, Loop, Program, Value
 from xg.ir.placement import (
     CONSTANT,
     INVARIANT,

@@ -18,7 +18,7 @@ from xg.ir.placement import CONSTANT, INVARIANT, PARTIAL, REPLICATED, AxisState,
 from xg.ir.tensor import TensorType
 from xg.passes.shard.bodies import Bodies
 from xg.passes.shard.divisions import Divisions, Question
-from xg.sharding.argument import IllTyped
+from xg.sharding.primitive_rules import IllTyped
 
 
 @dataclass(slots=True)

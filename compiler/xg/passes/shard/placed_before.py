@@ -12,10 +12,9 @@ from __future__ import annotations
 from collections.abc import Callable, Generator, Hashable, Mapping, Sequence
 
 from xg.diagnostics.lazy_dataclass import dataclass, field, replace
-from xg.ir.content import calling
+from xg.ir.content import Recent, calling
 from xg.ir.graph import Apply, Call, Graph
 from xg.ir.placement import AxisState
-from xg.ir.recent import Recent
 from xg.passes.shard.axis_placement import BlockPlacer
 from xg.passes.shard.bodies import Bodies
 from xg.passes.shard.calls import CallRequest, PlacedCall, Placing, behind, entering

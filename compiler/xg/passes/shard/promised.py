@@ -5,7 +5,7 @@ from __future__ import annotations
 from xg.ir.collective import FAMILY
 from xg.ir.graph import Apply, Graph, Value
 from xg.ir.placement import CONSTANT, PARTIAL, REPLICATED, AxisState
-from xg.sharding.argument import IllTyped
+from xg.sharding.primitive_rules import IllTyped
 from xg.sharding.type_body import type_body
 
 

@@ -13,8 +13,7 @@ from xg.ir.prim import Expr
 from xg.ir.tensor import Sizes
 from xg.passes.shard.moves import Moves
 from xg.passes.shard.reshard import FREE, ReshardOption, combinations
-from xg.sharding.argument import IllTyped
-from xg.sharding.reshaping import groups
+from xg.sharding.primitive_rules import IllTyped, groups
 
 
 @dataclass(frozen=True, slots=True)

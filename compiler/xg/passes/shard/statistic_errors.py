@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from xg.diagnostics.diagnostic import Problem, ProblemAt
-from xg.ir.collective_prims import local_shape
 from xg.ir.graph import Graph, Value
-from xg.ir.moving import gathered, moving
+from xg.ir.parameters import gathered, moving
+from xg.ir.placement import local_shape
 from xg.ir.tensor import spell_shape
 
 

@@ -12,9 +12,8 @@ from xg.diagnostics.lazy_dataclass import dataclass, field, replace
 from xg.ir.graph import Apply, Program
 from xg.ir.parameters import frozen_paths
 from xg.ir.scalar import Scalar
-from xg.verify.reference.body_cache import BodyCache
 from xg.verify.reference.evaluate import Stopped
-from xg.verify.reference.interpret import Interpreter, Record
+from xg.verify.reference.interpret import BodyCache, Interpreter, Record
 from xg_runtime.module import Array, Arrays
 
 CLOSE: Final = 1e-9  # of float64, of an element and of the largest in all arrays

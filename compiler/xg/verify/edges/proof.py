@@ -3,23 +3,76 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from types import ModuleType
 from typing import Final, cast
 
-from xg.codegen.backend import FLOATS, backends, named
+import numpy as np
+
+from xg.codegen.backend import FLOATS, Backend, backends, find, named
 from xg.diagnostics.lazy_dataclass import dataclass, field, replace
 from xg.driver import Program
 from xg.ir.graph import Apply
 from xg.ir.graph import Program as Graphs
 from xg.ir.prim import RANDOM
-from xg.verify.domains import DOMAINS, refuse_nan
-from xg.verify.edges.forms import Form, forms_of, integer_types
-from xg.verify.edges.lengths import free_axes, refusal, short
-from xg.verify.edges.point import Mismatch, Point
+from xg.verify.domains import DOMAINS, free_axes, refusal, refuse_nan, short
+from xg.verify.edges.point import Mismatch, Passes, Point
 from xg.verify.reference import interpret
-from xg.verify.reference import random_inputs as invented
-from xg.verify.reference.bind_sizes import bind_sizes
+from xg.verify.reference import random as invented
+from xg.verify.reference.interpret import bind_sizes
 from xg_runtime.errors import RunError
 from xg_runtime.module import Arrays
+
+# The forms of a program: the module of each backend, with kernels and without, run on arrays.
+
+
+@dataclass(frozen=True)
+class Form:
+    """A loaded module, and what it is called in messages; torch's has a model for autograd too."""
+
+    name: str
+    backend: Backend
+    module: ModuleType
+    autograd: bool = False
+    _typed: dict[str | None, Passes] = field(default_factory=dict[str | None, Passes], repr=False)
+
+    def passes(self, point: Point) -> Passes:
+        """Both passes on the arrays of a point, computed in its type of floats."""
+        if self.autograd:
+            model = named("xg.verify.edges.autograd_model:AutogradModel")
+            graphs = point.program
+            inputs = graphs.main.inputs
+            frozen = frozenset(str(value.name) for value in inputs if value.frozen)
+            return cast(Passes, model(self.module, graphs.all_numbers, frozen))
+        if point.dtype not in self._typed:  # one object for all points: JAX compiles for each again
+            passes = cast(Passes, self.backend.on_arrays(self.module, point.dtype))
+            self._typed[point.dtype] = passes
+        return self._typed[point.dtype]
+
+    def has(self, dtype: str | None) -> bool:
+        """Whether it computes in a type of floats."""
+        if dtype is None or self.autograd:
+            return dtype is None
+        return dtype != "bfloat16" or self.backend.runs.half
+
+
+def forms_of(program: Program, backends: Sequence[str]) -> Iterator[Form]:
+    """Every form of a program in these backends: plain, with kernels if it has any, a Model."""
+    for name in backends:
+        backend = find(name)
+        for kernels in (False, True) if backend.parts.kernels else (False,):
+            module = program.load(name, kernels=kernels)
+            title = f"{backend.title} with kernels" if kernels else backend.title
+            yield Form(title, backend, module)
+            if hasattr(module, "Model"):
+                yield Form(f"{title}'s Model under autograd", backend, module, autograd=True)
+
+
+def integer_types(below: int) -> list[str]:
+    """The types that hold all integers below a number, the narrowest first."""
+    held = [] if below > 2 else ["bool"]
+    types = ("uint8", "int8", "int32", "int64")
+    return held + [name for name in types if below - 1 <= np.iinfo(name).max]
+
 
 NARROW: Final = tuple(name for name in FLOATS if name != "float64")
 DRAWS: Final = 3  # few numbers may meet at no kink, or all be stopped by a rectifier
@@ -163,7 +216,7 @@ def _try_witness(trial: _Trial, base: Point) -> None:
 
 def witnessed(point: Point) -> Mismatch | None:
     """How torch's autograd differs from the interpreter at a point without dropout."""
-    function = named("xg.verify.edges.witness:autograd")
+    function = named("xg.verify.edges.autograd_model:autograd")
     autograd = cast(Callable[..., tuple[Arrays, Arrays]], function)
     params, inputs = point.params, point.exact
     sizes = bind_sizes(point.program, {**params, **inputs})

@@ -8,21 +8,189 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any, Final
+from functools import lru_cache
+from typing import Any, Final, Protocol
 
 import numpy as np
 
 from xg.diagnostics.lazy_dataclass import dataclass, field
 from xg.ir.body import topological
 from xg.ir.dim import Dim
-from xg.ir.prim import Expr, is_absolute
+from xg.ir.placement import is_zigzag
+from xg.ir.prim import WINDOW_SIZES, Attr, Expr, batch_of, is_absolute
 from xg.ir.scalar import Scalar
 from xg.ir.tensor import Shape
-from xg.verify.reference import indexing, windows
-from xg.verify.reference.chunks import part_of, whole_of
-from xg.verify.reference.mesh import Mesh
 from xg.verify.reference.random import SPREAD, bell, flat, keep_mask, ones
 from xg_runtime.module import Array
+
+# The ranks beside one that computes, as the interpreter sees them.
+
+
+class Mesh(Protocol):
+    """The ranks beside this one, by the names of the mesh's axes; axes count from the end."""
+
+    def rank(self, over: str) -> int:
+        """This rank's place along a mesh axis."""
+        ...
+
+    def size(self, over: str) -> int:
+        """The number of ranks along it."""
+        ...
+
+    def all_reduce(self, x: Array, over: str) -> Array:
+        """The sum over all ranks."""
+        ...
+
+    def all_reduce_max(self, x: Array, over: str) -> Array:
+        """The maximum over all ranks."""
+        ...
+
+    def all_gather(self, x: Array, over: str, axis: int) -> Array:
+        """The arrays of all ranks, one after the other along an axis."""
+        ...
+
+    def reduce_scatter(self, x: Array, over: str, axis: int) -> Array:
+        """This rank's slice of the sum."""
+        ...
+
+    def all_to_all(self, x: Array, over: str, cut: int, joined: int) -> Array:
+        """Parts along one axis for parts along another."""
+        ...
+
+
+# The part of an axis that a rank has, and the axis of all parts, in either order of the ranks.
+
+
+def part_of(whole: Array, rank: int, ranks: int, over: str, axis: int) -> Array:
+    """The part of one rank: a chunk, or in zigzag one from each end."""
+    if not is_zigzag(over):
+        return np.split(whole, ranks, axis)[rank]
+    chunks = np.split(whole, 2 * ranks, axis)
+    return np.concatenate([chunks[rank], chunks[-1 - rank]], axis)
+
+
+def whole_of(parts: Sequence[Array], over: str, axis: int) -> Array:
+    """The axis of which all ranks have these parts."""
+    if not is_zigzag(over):
+        return np.concatenate(parts, axis)
+    halves = [np.split(part, 2, axis) for part in parts]
+    return np.concatenate([*(first for first, _ in halves), *(b for _, b in halves[::-1])], axis)
+
+
+# The reference meaning of windows: element by element, by the position of each.
+
+
+REMEMBERED: Final = 256  # kinds of windows: a network has few, many times over
+
+
+class KnownSizes(Protocol):
+    """The numbers of sizes."""
+
+    def size(self, dim: Attr) -> int:
+        """The number of a size."""
+        ...
+
+    def shape(self, shape: Shape) -> tuple[int, ...]:
+        """The numbers of a shape."""
+        ...
+
+
+def window(expr: Expr, numbers: KnownSizes, x: Array) -> Array:
+    """Each position's neighbourhood, 0 beyond the ends."""
+    axis = expr.typed("axis", int)
+    positions = _positions(expr, numbers)
+    one = [1 if i == axis % x.ndim else length for i, length in enumerate(x.shape)]
+    beyond = np.zeros(one, x.dtype)
+    return np.concatenate((x, beyond), axis).take(positions, axis)
+
+
+def overlap(expr: Expr, numbers: KnownSizes, windows: Array) -> Array:
+    """The sum of windows where they lie over each other."""
+    axis = expr.typed("axis", int)
+    result = np.zeros(numbers.shape(expr.shape), dtype=windows.dtype)
+    to, source = np.moveaxis(result, axis, 0), np.moveaxis(windows, (axis - 1, axis), (0, 1))
+    for (j, i), position in np.ndenumerate(_positions(expr, numbers)):
+        if position < len(to):
+            to[position] += source[j, i]
+    return result
+
+
+def _positions(expr: Expr, numbers: KnownSizes) -> Array:
+    """The position of each element (window, then element); the first beyond the axis for none."""
+    return _placed(*(numbers.size(expr.attr(name)) for name in WINDOW_SIZES))
+
+
+@lru_cache(REMEMBERED)
+def _placed(length: int, count: int, width: int, stride: int, dilation: int, before: int) -> Array:
+    found = np.array(
+        [[j * stride + i * dilation - before for i in range(width)] for j in range(count)],
+        dtype=int,
+    ).reshape(count, width)
+    found[(found < 0) | (found >= length)] = length
+    found.flags.writeable = False  # it is the same array each time
+    return found
+
+
+# The reference meaning of what reads, writes, ranks and counts by ids.
+
+
+def gather(expr: Expr, numbers: KnownSizes, table: Array, ids: Array) -> Array:
+    """Rows by their ids, of each table by its own."""
+    batch = batch_of(expr)
+    return table[_index(_inside(ids, table.shape[batch]), batch)]
+
+
+def scatter_add(expr: Expr, numbers: KnownSizes, updates: Array, ids: Array) -> Array:
+    """Rows summed by their ids, into each table by its own."""
+    result = np.zeros(numbers.shape(expr.shape), dtype=updates.dtype)
+    np.add.at(result, _index(ids, batch_of(expr)), updates)
+    return result
+
+
+def pick(expr: Expr, numbers: KnownSizes, x: Array, ids: Array) -> Array:
+    """One element of each row."""
+    return np.take_along_axis(x, _inside(ids, x.shape[-1])[..., None], axis=-1)[..., 0]
+
+
+def place(expr: Expr, numbers: KnownSizes, values: Array, ids: Array) -> Array:
+    """Zeros with one value in each row."""
+    result = np.zeros(numbers.shape(expr.shape), dtype=values.dtype)
+    np.put_along_axis(result, ids[..., None], values[..., None], axis=-1)
+    return result
+
+
+def top(expr: Expr, numbers: KnownSizes, x: Array) -> Array:
+    """Where the largest are, row by row, NaN first; sorting keeps the order of equal ones."""
+    result = np.zeros(numbers.shape(expr.shape), dtype=np.int64)
+    for row in np.ndindex(x.shape[:-1]):
+        order = sorted(range(x.shape[-1]), key=lambda i: (x[row][i] == x[row][i], -x[row][i]))
+        result[row] = order[: result.shape[-1]]
+    return result
+
+
+def earlier(expr: Expr, numbers: KnownSizes, ids: Array) -> Array:
+    """How many equal ones are before each, counted one by one."""
+    result = np.zeros_like(ids)
+    for row in np.ndindex(ids.shape[:-1]):
+        seen: dict[int, int] = {}
+        for i, value in enumerate(ids[row].tolist()):
+            result[row][i] = seen.get(value, 0)
+            seen[value] = seen.get(value, 0) + 1
+    return result
+
+
+def _inside(ids: Array, length: int) -> Array:
+    """The ids, refused if one is out of range: NumPy would count a negative one from the end."""
+    if ids.size and not 0 <= ids.min() <= ids.max() < length:
+        raise IndexError(f"ids from {ids.min()} to {ids.max()} do not index {length} rows")
+    return ids
+
+
+def _index(ids: Array, batch: int) -> tuple[Array, ...]:
+    """An index for every axis up to the one that ids point along."""
+    axes = np.meshgrid(*map(np.arange, ids.shape), indexing="ij", sparse=True)
+    return (*axes[:batch], ids)
+
 
 Meaning = Callable[..., Array]  # (expr, context, *arguments) -> value
 
@@ -126,7 +294,7 @@ def _stop(expr: Expr, context: Context, x: Array) -> Array:
 
 def _top(expr: Expr, context: Context, x: Array) -> Array:
     """Routes are held where gradients end: they have no derivative."""
-    return _stop(expr, context, indexing.top(expr, context, x))
+    return _stop(expr, context, top(expr, context, x))
 
 
 def _const(expr: Expr, context: Context) -> Array:
@@ -353,14 +521,14 @@ MEANING: Final[Mapping[str, Meaning]] = {
     "concat": _concat,
     "cut": _cut,
     "pad": _pad,
-    "window": windows.window,
-    "overlap": windows.overlap,
-    "gather": indexing.gather,
-    "scatter_add": indexing.scatter_add,
-    "pick": indexing.pick,
-    "place": indexing.place,
+    "window": window,
+    "overlap": overlap,
+    "gather": gather,
+    "scatter_add": scatter_add,
+    "pick": pick,
+    "place": place,
     "top": _top,
-    "earlier": indexing.earlier,
+    "earlier": earlier,
     "dropout_keep": _dropout_keep,
     "dropout_apply": _dropout_apply,
     "draw": _draw,

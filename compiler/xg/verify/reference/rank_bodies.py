@@ -17,8 +17,7 @@ from xg.diagnostics.lazy_dataclass import dataclass
 from xg.ir.body import topological
 from xg.ir.placement import AxisState
 from xg.ir.prim import Expr
-from xg.verify.reference.evaluate import Context
-from xg.verify.reference.mesh import Mesh
+from xg.verify.reference.evaluate import Context, Mesh
 from xg_runtime.module import Array
 
 

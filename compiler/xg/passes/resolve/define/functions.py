@@ -6,10 +6,9 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Final
 
 from xg.diagnostics.lazy_dataclass import dataclass, replace
-from xg.ir.prim import Expr, as_float, binary, const, integer, reduce, unary, where
+from xg.ir.prim import Expr, as_float, binary, const, integer, reduce, sigmoid, unary, where
 from xg.ir.scalar import FUNCTIONS as OF_NUMBERS
 from xg.ir.scalar import Scalar, function
-from xg.ir.special import sigmoid
 from xg.passes.resolve.define.errors import (
     BadExponent,
     MisplacedComparison,

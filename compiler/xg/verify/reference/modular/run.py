@@ -13,10 +13,8 @@ from xg.diagnostics.lazy_dataclass import dataclass
 from xg.ir.graph import Program
 from xg.ir.parameters import param_specs
 from xg.ir.tensor import TensorType
-from xg.verify.reference.body_cache import BodyCache
-from xg.verify.reference.evaluate import NumberSystem
-from xg.verify.reference.interpret import Arrays, Interpreter, Record
-from xg.verify.reference.mesh import Mesh
+from xg.verify.reference.evaluate import Mesh, NumberSystem
+from xg.verify.reference.interpret import Arrays, BodyCache, Interpreter, Record
 from xg.verify.reference.modular.meanings import modulo
 from xg.verify.reference.modular.residues import PRIMES, Field, Undefined
 from xg.verify.reference.random import key, words

@@ -1,9 +1,22 @@
-"""The known name that somebody most likely meant."""
+"""Numbers of things, as people read them."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from typing import Final
+
+
+def counted(number: int, noun: str) -> str:
+    """A number and its noun.
+
+    >>> counted(1, "block"), counted(2, "block"), counted(0, "error")
+    ('1 block', '2 blocks', '0 errors')
+    """
+    return f"{number:,} {noun}" if number == 1 else f"{number:,} {noun}s"
+
+
+# The known name that somebody most likely meant.
+
 
 CUTOFF: Final = 0.6  # what two names have the same, at least, of which one may be meant
 SLIP: Final = 0.65  # what a typing slip leaves the same: of three letters two, of four all but one
