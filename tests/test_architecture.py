@@ -17,7 +17,7 @@ SHARED = (
     "xg.codegen.emit",
     "xg.codegen.backend",
     "xg.codegen.errors",
-    "xg.passes.runner",
+    "xg.passes.pipelines",
 )  # but for what all members are made with
 ASSEMBLING = ("xg.passes.pipelines", "xg.passes.ir_text")  # which know several members
 Imports = Mapping[str, frozenset[str]]

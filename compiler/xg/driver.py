@@ -32,9 +32,10 @@ from xg.passes.pipelines import (
     SINGLE,
     STEP,
     FusedPipelines,
+    History,
+    run,
     stage_histories,
 )
-from xg.passes.runner import History, run
 from xg.sharding.apply_plan import cut_row
 from xg.sharding.errors import ManyStages
 

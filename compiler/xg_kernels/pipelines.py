@@ -11,8 +11,8 @@ from xg.passes.pipelines import (
     PLACED,
     RANK,
     FusedPipelines,
+    Pass,
 )
-from xg.passes.runner import Pass
 from xg_kernels.collect import collect
 from xg_kernels.fuse import fuse, group
 from xg_kernels.hoist import hoist

@@ -17,7 +17,7 @@ from tier import THOROUGH, some
 from xg.cli.opening import open_project
 from xg.cli.plan_candidates import Wish
 from xg.cli.plan_search import PlanSearch
-from xg.passes.runner import VERIFY
+from xg.passes.pipelines import VERIFY
 
 PAGE = ROOT / "docs" / "plans.md"
 MEMORY = 80e9  # bytes of an A100 and of an H100

@@ -14,7 +14,7 @@ STEPS = {
     "parse": ("xg.syntax", "text"),
     "resolve": ("xg.passes.resolve", "ast.Module"),
     "infer": ("xg.passes.infer", "Program of Graphs"),
-    "eliminate dead steps": ("xg.passes.eliminate_dead", "a TensorType on every Value"),
+    "eliminate dead steps": ("xg.passes.rewrites", "a TensorType on every Value"),
     "differentiate": ("xg.passes.differentiate", "only what reaches an output"),
     "emit": ("xg.codegen.emit, xg.codegen.numpy", "a Backward for every Graph"),
 }

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import pytest
 from editor.client import Editor
 
-from xg.passes.resolve.call_errors import NoBlock
+from xg.passes.resolve.errors import NoBlock
 
 GOOD = """\
 # γ is a gain; ⊙ multiplies.

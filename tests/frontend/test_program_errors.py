@@ -15,7 +15,7 @@ from xg.frontend import examples
 from xg.frontend.choices import check_choices
 from xg.frontend.project import parse_project, read_project
 from xg.passes import infer, resolve, shard
-from xg.passes.resolve import call_errors as of_calls
+from xg.passes.resolve import errors as of_calls
 from xg.passes.resolve import errors as of_resolve
 from xg.sharding import errors as of_sharding
 

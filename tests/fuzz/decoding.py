@@ -16,8 +16,8 @@ from xg.codegen.load import load
 from xg.diagnostics.diagnostic import DiagnosticError
 from xg.ir.graph import Program
 from xg.ir.parameters import state_shapes
-from xg.passes.eliminate_dead import eliminate_dead
-from xg.passes.runner import run
+from xg.passes.pipelines import run
+from xg.passes.rewrites import eliminate_dead
 from xg.verify.reference.interpret import BadInput, Interpreter
 from xg_generate.decode_step import decode_step, prologue
 from xg_kernels.pipelines import FUSED_STEP

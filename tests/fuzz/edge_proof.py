@@ -21,8 +21,7 @@ from xg.codegen.backend import Backend, backends
 from xg.codegen.load import load
 from xg.diagnostics.source import Source
 from xg.ir.graph import Program
-from xg.passes.pipelines import BLOCKS
-from xg.passes.runner import run
+from xg.passes.pipelines import BLOCKS, run
 from xg.syntax.parse import parse
 from xg.verify.edges.autograd_model import autograd
 from xg.verify.reference.evaluate import Stopped

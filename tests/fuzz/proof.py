@@ -22,9 +22,8 @@ from xg.ir.graph import Program
 from xg.ir.parameters import frozen_paths
 from xg.ir.size_checks import check_numbers
 from xg.passes.infer import infer
-from xg.passes.pipelines import BLOCKS, DIFFERENTIATE, STEP
+from xg.passes.pipelines import BLOCKS, DIFFERENTIATE, STEP, run
 from xg.passes.resolve import resolve
-from xg.passes.runner import run
 from xg.syntax import ast
 from xg.syntax.format import format
 from xg.syntax.parse import parse

@@ -11,7 +11,7 @@ from fuzz.proof import Failure
 from fuzz.recorded import read, recorded
 from tier import THOROUGH
 
-from xg.passes.shard.moves import Moves
+from xg.passes.shard.resharding import Moves
 
 PLANS = 100 if THOROUGH else 40  # beside those of random programs that are tried with a plan, too
 CHUNK = 20

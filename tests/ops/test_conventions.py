@@ -25,7 +25,7 @@ from xg.ir.body import topological
 from xg.ir.function_conventions import FUNCTIONS
 from xg.ir.op import Convention, Edge, Op, name_of
 from xg.ir.prim import Expr
-from xg.passes.resolve.define.functions import NAMES
+from xg.passes.resolve.define.signature import NAMES
 from xg.verify.reference.interpret import Interpreter
 
 Array = np.ndarray[Any, Any]

@@ -12,8 +12,7 @@ from xg.frontend.typed import type_project
 from xg.ir.graph import Program
 from xg.passes import pipelines
 from xg.passes.ir_text.printer import spell_program
-from xg.passes.pipelines import SINGLE
-from xg.passes.runner import History, Pass, run
+from xg.passes.pipelines import SINGLE, History, Pass, run
 from xg.verify.reference.interpret import Interpreter
 
 DOCUMENT = (Path(__file__).parents[2] / "docs" / "adding-a-pass.md").read_text(encoding="utf-8")

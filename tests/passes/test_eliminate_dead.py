@@ -6,7 +6,7 @@ from pathlib import Path
 
 from xg.frontend.project import read_project
 from xg.frontend.typed import type_project
-from xg.passes.eliminate_dead import eliminate_dead
+from xg.passes.rewrites import eliminate_dead
 
 LENT = """\
 dim B, D, E = 4

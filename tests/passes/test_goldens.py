@@ -23,8 +23,9 @@ from xg.passes.pipelines import (
     OUTLINE,
     PARALLEL,
     SINGLE,
+    Pass,
+    run,
 )
-from xg.passes.runner import Pass, run
 from xg.syntax import ast
 from xg.syntax.ast import only
 from xg_kernels.pipelines import COLLECT, FUSE, FUSED_PASSES, GROUP, HOIST, PREPARE, REUSE, SHARE

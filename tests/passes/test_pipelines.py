@@ -10,8 +10,7 @@ from xg.frontend.project import read_project
 from xg.frontend.typed import type_project
 from xg.ir.graph import Program, Value
 from xg.ir.verify import BrokenProgram
-from xg.passes.pipelines import BLOCKS, EVERY_PASS, PARALLEL, SINGLE
-from xg.passes.runner import VERIFY, Pass, run
+from xg.passes.pipelines import BLOCKS, EVERY_PASS, PARALLEL, SINGLE, VERIFY, Pass, run
 from xg_kernels.pipelines import FUSED, FUSED_PASSES, FUSED_RANK, FUSED_STEP
 
 

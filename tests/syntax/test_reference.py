@@ -11,7 +11,7 @@ from syntax.parsed import mistakes
 from xg.diagnostics.source import Source
 from xg.frontend.choices import check_choices
 from xg.frontend.project import read_project
-from xg.passes.resolve.define.functions import FUNCTIONS
+from xg.passes.resolve.define.signature import FUNCTIONS
 from xg.syntax.format import format
 from xg_grammar import literals
 

@@ -33,7 +33,7 @@ from xg.frontend.choices import CheckMemory, checked
 from xg.frontend.choose_plan import plans_of
 from xg.frontend.project import KnownFiles, Project, read_edited, read_project
 from xg.frontend.project.lookup import library_files
-from xg.passes.resolve.call_errors import NoBlock
+from xg.passes.resolve.errors import NoBlock
 from xg.syntax.format import format
 from xg.syntax.spelling import ascii_name
 

@@ -45,7 +45,7 @@ from xg.frontend.warnings import unused, warnings_of
 from xg.ir.content import Recent
 from xg.ir.graph import Graph, Program
 from xg.passes.resolve.errors import Refused
-from xg.passes.resolve.mentions import KnownMentions
+from xg.passes.resolve.expressions import KnownMentions
 from xg.passes.resolve.mesh import unused_axes
 from xg.passes.resolve.units import link
 from xg.syntax import ast

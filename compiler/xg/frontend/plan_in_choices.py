@@ -23,9 +23,8 @@ from xg.ir.graph import Apply, Graph, Program, Value
 from xg.ir.plan import Plan
 from xg.ir.plan_view import PlanViews
 from xg.ir.walk import ordered
-from xg.passes.pipelines import PLACED
+from xg.passes.pipelines import PLACED, run
 from xg.passes.ring import ring
-from xg.passes.runner import run
 from xg.passes.shard import Annotator, Core, Placer, Replaced, SeenByCallers, localise
 from xg.sharding.apply_plan import (
     PlanCache,

@@ -10,8 +10,7 @@ from xg.diagnostics.lazy_dataclass import dataclass, replace
 from xg.ir.content import Recent, calling, content
 from xg.ir.graph import Graph, Program
 from xg.ir.plan import Plan
-from xg.passes.eliminate_dead import eliminate_dead
-from xg.passes.lend import lend
+from xg.passes.rewrites import eliminate_dead
 from xg.passes.shard import (
     AddedSteps,
     Annotator,
@@ -23,6 +22,7 @@ from xg.passes.shard import (
     SeenByCallers,
     added_steps,
 )
+from xg.passes.shard.annotate import lend
 from xg.sharding.apply_plan import (
     PlanCache,
     PlannedGraphs,

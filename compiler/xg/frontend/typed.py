@@ -15,12 +15,10 @@ from xg.ir.graph import Graph
 from xg.ir.graph import Program as Graphs
 from xg.ir.op import Op
 from xg.ir.size_checks import NumberedKey, check_numbers
-from xg.passes.infer import infer, infer_partly
-from xg.passes.infer.typed import TypedGraphs
-from xg.passes.resolve import Resolver, entry_block, resolve
+from xg.passes.infer import TypedGraphs, infer, infer_partly
+from xg.passes.resolve import ResolvedGraphs, Resolver, entry_block, resolve
 from xg.passes.resolve.errors import Refused, UnknownOption, UnusedParam
-from xg.passes.resolve.meant_zeros import wrong_paths
-from xg.passes.resolve.resolved import ResolvedGraphs
+from xg.passes.resolve.statements import wrong_paths
 from xg.passes.resolve.units import Defined, Linker
 from xg.syntax import ast
 from xg.syntax.spelling import ascii_name

@@ -17,10 +17,9 @@ from xg.ir.parameters import is_loss
 from xg.ir.scalar import Scalar
 from xg.ir.tensor import spell_shape
 from xg.ir.use import Tensor
-from xg.passes.eliminate_dead import eliminate_dead
-from xg.passes.pipelines import SINGLE
-from xg.passes.resolve.mentions import KnownMentions
-from xg.passes.runner import run
+from xg.passes.pipelines import SINGLE, run
+from xg.passes.resolve.expressions import KnownMentions
+from xg.passes.rewrites import eliminate_dead
 from xg.syntax import ast
 from xg.syntax.ast import only
 from xg.syntax.spelling import greek_name

@@ -5,22 +5,86 @@ The picture of docs/architecture.md shows them. `run(PARALLEL, typed)` gives the
 
 from __future__ import annotations
 
+import os
+from collections.abc import Callable
 from typing import Final
 
 from xg.diagnostics.lazy_dataclass import dataclass
 from xg.ir.graph import Program
-from xg.passes.differentiate import differentiate
-from xg.passes.drop_mesh import drop_mesh
-from xg.passes.eliminate_dead import eliminate_dead
-from xg.passes.lend import lend
-from xg.passes.outline import outline
-from xg.passes.recomputation import recompute
+from xg.ir.verify import BrokenProgram, verify
+from xg.passes.differentiate import differentiate, recompute
+from xg.passes.rewrites import drop_mesh, eliminate_dead, outline
 from xg.passes.ring import ring
-from xg.passes.runner import History, Pass, run
 from xg.passes.shard import annotate, check, join, localise, place
+from xg.passes.shard.annotate import lend
 from xg.passes.split_stages import apart, joint, split_stages
 from xg.sharding.apply_plan import with_mesh
 from xg.sharding.padding import pad
+
+# Passes as values, and the one place where passes follow each other.
+#
+# A pass takes a program and returns another; a pipeline is a tuple of passes
+# (`xg.passes.pipelines`).
+
+
+VERIFY = "XG_VERIFY"  # the variable that has every pass verified
+
+
+@dataclass(frozen=True, slots=True)
+class Pass:
+    """A named step of compilation. `says` completes the sentence "This pass …"."""
+
+    name: str
+    says: str
+    run: Callable[[Program], Program]
+
+
+@dataclass(frozen=True, slots=True)
+class History:
+    """The programs of one compilation: the first, and one after each pass."""
+
+    stages: tuple[tuple[str, Program], ...]
+
+    def __repr__(self) -> str:
+        return f"<History: {', '.join(name for name, _ in self.stages)}>"
+
+    @property
+    def result(self) -> Program:
+        """The program after the last pass."""
+        return self.stages[-1][1]
+
+    def after(self, name: str) -> Program:
+        """The program after the last pass of that name; KeyError if none ran."""
+        return dict(self.stages)[name]
+
+    def then(self, pipeline: tuple[Pass, ...]) -> History:
+        """The history continued by further passes; the program is verified after each.
+
+        Raises BrokenProgram, naming the pass, where `XG_VERIFY` is set and a program breaks a rule
+        of the IR.
+        """
+        stages = [*self.stages]
+        verified: Program | None = None
+        for each in pipeline:
+            program = each.run(stages[-1][1])
+            if os.environ.get(VERIFY):
+                _verify(program, each.name, verified)
+                verified = program
+            stages.append((each.name, program))
+        return History(tuple(stages))
+
+
+def run(pipeline: tuple[Pass, ...], program: Program, start: str = "infer") -> History:
+    """Run the passes of a pipeline; `start` names the program that it begins with."""
+    return History(((start, program),)).then(pipeline)
+
+
+def _verify(program: Program, name: str, verified: Program | None) -> None:
+    try:
+        verify(program, verified)
+    except BrokenProgram as broken:
+        raise BrokenProgram(f"after the pass {name}:\n{broken}") from None
+
 
 DROP_MESH: Final = Pass("drop-mesh", "leaves out plan, mesh and written collectives", drop_mesh)
 NUMBER_MESH: Final = Pass("number-mesh", "gives every mesh axis its number of ranks", with_mesh)

@@ -19,8 +19,7 @@ from xg.driver import BACKENDS, Program, compile_project
 from xg.frontend.choices import choices_to_meet
 from xg.frontend.project import Project
 from xg.frontend.typed import Settings, concerning, named_block, shape_project, takes_own
-from xg.passes.pipelines import SINGLE_AROUND
-from xg.passes.runner import run
+from xg.passes.pipelines import SINGLE_AROUND, run
 from xg.verify.controls import DRAWS, Control, Trial, controls
 from xg.verify.first_edge import Edges, compare_edges
 from xg.verify.pipeline_proof import prove_pipeline

@@ -24,8 +24,7 @@ from xg.ir.graph import Graph, Program
 from xg.ir.scalar import Scalar, ScalarError
 from xg.ir.size_checks import axes_of, value_of
 from xg.ir.walk import instances
-from xg.passes.pipelines import RANK, SINGLE
-from xg.passes.runner import run
+from xg.passes.pipelines import RANK, SINGLE, run
 from xg.sharding.apply_plan import check_placed, cut_row, is_about_calls, placed_values, with_mesh
 from xg.sharding.divisibility import check_shares
 from xg.sharding.padding import PaddedCut, padded_cuts, padded_numbers

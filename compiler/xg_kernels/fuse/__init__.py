@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from xg.diagnostics.lazy_dataclass import replace
 from xg.ir.graph import Graph, Program
-from xg.passes.ring.replacing import replaced
+from xg.passes.ring.pattern import replaced
 from xg_kernels.fuse.grouped_attention import group
 from xg_kernels.fuse.patterns import fusions
 

@@ -18,8 +18,7 @@ from xg.ir.prim import Expr, broadcast, reshape
 from xg.ir.scalar import Scalar
 from xg.ir.tensor import TensorType
 from xg.passes.ring import attention
-from xg.passes.ring.pattern import Fusion, Inside, Match
-from xg.passes.ring.replacing import replaced
+from xg.passes.ring.pattern import Fusion, Inside, Match, replaced
 from xg_kernels.fuse.patterns import local_attention
 
 

@@ -18,8 +18,7 @@ from xg.diagnostics.diagnostic import DiagnosticError
 from xg.driver import Program
 from xg.frontend.choices import check_choices
 from xg.frontend.project import parse_project
-from xg.passes.pipelines import BLOCKS
-from xg.passes.runner import run
+from xg.passes.pipelines import BLOCKS, run
 from xg_kernels.pipelines import FUSED_BLOCKS
 
 HALVES = """\

@@ -7,8 +7,7 @@ import torch
 
 import xg
 from xg.ir.verify import verify
-from xg.passes.pipelines import BLOCKS
-from xg.passes.runner import Pass, run
+from xg.passes.pipelines import BLOCKS, Pass, run
 from xg_kernels.pipelines import FUSED_BLOCKS
 
 SQUASHED = "block H(X [B, D]) -> Y [B, D] {\n    X -> tanh : Y\n}\n"

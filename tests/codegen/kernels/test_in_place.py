@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 import xg
 from xg.ir.graph import Graph, Program
 from xg.ir.verify import BrokenProgram
-from xg.passes.runner import VERIFY, Pass, run
+from xg.passes.pipelines import VERIFY, Pass, run
 from xg_kernels.pipelines import FUSED
 
 Arrays = dict[str, NDArray[Any]]

@@ -10,7 +10,7 @@ import pytest
 from xg.frontend.project import read_project
 from xg.frontend.typed import type_project
 from xg.passes.differentiate import differentiate
-from xg.passes.eliminate_dead import eliminate_dead
+from xg.passes.rewrites import eliminate_dead
 from xg.sharding.apply_plan import placed_values, with_mesh
 from xg.verify.proof_sizes import verification_sizes
 

@@ -26,8 +26,7 @@ from xg.ir.graph import Program
 from xg.ir.verify import verify
 from xg.passes.ir_text.printer import spell_program
 from xg.passes.ir_text.reader import read_program
-from xg.passes.pipelines import BLOCKS, EVERY_PASS, PARALLEL, SINGLE, STEP
-from xg.passes.runner import History, run
+from xg.passes.pipelines import BLOCKS, EVERY_PASS, PARALLEL, SINGLE, STEP, History, run
 from xg.syntax.ast import Plan, only
 from xg.verify.reference.interpret import Interpreter, initial
 from xg_generate.decode_step import decode_step, prologue

@@ -35,10 +35,9 @@ from xg.ir.graph import Graph, Program, Value
 from xg.ir.parameters import CallSite, entry, ignored, join, loss_of, param_specs, scalars
 from xg.ir.sizes_from_arrays import sizes_from_arrays
 from xg.ir.tensor import TensorType
-from xg.passes.pipelines import DIFFERENTIATE
+from xg.passes.pipelines import DIFFERENTIATE, run
 from xg.passes.resolve.errors import Refused
 from xg.passes.resolve.expressions import ExpressionReader
-from xg.passes.runner import run
 from xg.syntax import ast
 
 _CONSTANT: Final = ExpressionReader(frozenset(), frozenset(), {})

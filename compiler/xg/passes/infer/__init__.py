@@ -7,13 +7,15 @@ graphs are typed callers first and nothing is ever typed twice.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Mapping, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import replace
 
 from xg import ops
 from xg.diagnostics.diagnostic import DiagnosticError, Problem
+from xg.diagnostics.lazy_dataclass import dataclass, field
 from xg.diagnostics.limits import Beyond, Rank
 from xg.ir.body import Body
+from xg.ir.content import Recent
 from xg.ir.dim import Dim, DimError
 from xg.ir.errors import NotWhole, no_size
 from xg.ir.graph import Apply, Call, Carry, Graph, Program, Value, stacked
@@ -23,26 +25,106 @@ from xg.ir.size_checks import beyond_limits
 from xg.ir.tensor import Shape, Sizes, TensorType
 from xg.ir.use import Attrs, Misuse, Use
 from xg.ir.walk import too_many_operators
-from xg.passes.infer.calls import CallBinding, bind, bound_names, check_repeat, output_types
-from xg.passes.infer.claims import check_claims
-from xg.passes.infer.errors import (
-    Mistyped,
-    OperatorMisuse,
-    StateMismatch,
-)
-from xg.passes.infer.follow_ons import behind_open_sizes
-from xg.passes.infer.kinds import check_kinds
-from xg.passes.infer.loops import (
+from xg.passes.infer.calls import (
+    CallBinding,
+    behind_open_sizes,
+    bind,
+    bound_names,
+    check_repeat,
     completed,
+    open_sizes,
+    output_types,
     rounds_types,
     sizes_of_starts,
     start_advice,
     taken_apart,
 )
-from xg.passes.infer.open_sizes import open_sizes
-from xg.passes.infer.shared import shared_shapes
-from xg.passes.infer.typed import TypedGraphs
+from xg.passes.infer.checks import check_claims, check_kinds, shared_shapes
+from xg.passes.infer.errors import Mistyped, OperatorMisuse, StateMismatch
 from xg.syntax.spelling import greek_name
+
+# Graphs that were typed before: equal graphs, whose callees look the same, have equal types.
+
+
+Freed = frozenset[str]
+
+
+@dataclass(frozen=True, slots=True)
+class Signature:
+    """The facts about a callee that a call needs."""
+
+    block: str
+    sizes: Hashable
+    inputs: tuple[tuple[str | None, TensorType | None], ...]
+    outputs: tuple[TensorType, ...]
+    params: tuple[tuple[str | None, TensorType], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Typed:
+    """An untyped graph with the signatures of its callees, and what was made of it."""
+
+    source: Graph
+    freed: Freed
+    callees: tuple[Signature, ...]
+    graph: Graph
+    asked: tuple[tuple[str, Freed], ...]
+
+
+@dataclass(slots=True)
+class TypedGraphs:
+    """Typed graphs by the untyped ones; none of them has errors."""
+
+    known: Recent[int, list[Typed]] = field(default_factory=Recent[int, "list[Typed]"])
+    signatures: Recent[int, tuple[Graph, Signature]] = field(
+        default_factory=Recent[int, "tuple[Graph, Signature]"]
+    )
+
+    def find(self, source: Graph, freed: Freed, graphs: Mapping[str, Graph]) -> Typed | None:
+        """The same graph as it was typed before, if it was."""
+        for typed in self.known.get(id(source)) or ():
+            if typed.freed == freed and typed.callees == self._callees(source, graphs):
+                return typed
+        return None
+
+    def keep(
+        self,
+        source: Graph,
+        freed: Freed,
+        graphs: Mapping[str, Graph],
+        graph: Graph,
+        asked: list[tuple[str, Freed]],
+    ) -> None:
+        """Remember a graph that was typed without errors."""
+        entries = self.known.get(id(source)) or self.known.put(id(source), [])
+        callees = self._callees(source, graphs)
+        entries.append(Typed(source, freed, callees, graph, tuple(asked)))
+
+    def next_round(self) -> None:
+        """Forget what has not been asked for of late."""
+        self.known.next_round()
+        self.signatures.next_round()
+
+    def _callees(self, source: Graph, graphs: Mapping[str, Graph]) -> tuple[Signature, ...]:
+        calls = source.calls
+        return tuple(self._signature(graphs[call.callee]) for call in calls)
+
+    def _signature(self, graph: Graph) -> Signature:
+        graphs = self.signatures.get(id(graph))
+        if graphs is None:
+            graphs = self.signatures.put(id(graph), (graph, _signature(graph)))
+        return graphs[1]
+
+
+def _signature(graph: Graph) -> Signature:
+    return Signature(
+        block=graph.block,
+        sizes=graph.sizes.structure(),
+        inputs=tuple((value.name, value.declared) for value in graph.inputs),
+        outputs=graph.output_types,
+        params=tuple((param.value.name, param.type) for param in graph.params),
+    )
+
 
 Types = dict[Value, TensorType]
 

@@ -7,16 +7,88 @@ that the call gives, by the axes of the operands, and by the sizes that these de
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from itertools import count
 
+from xg.diagnostics.diagnostic import Problem, ProblemAt
 from xg.diagnostics.lazy_dataclass import dataclass, field
 from xg.diagnostics.source import Span
-from xg.ir.dim import Dim, symbol
-from xg.ir.graph import Call, Graph, Value
+from xg.ir.dim import UNIT, ZERO, Dim, DimError, symbol
+from xg.ir.graph import Call, Graph, Loop, Program, Value, without
 from xg.ir.tensor import Sizes, TensorType
 from xg.ir.use import advice
-from xg.passes.infer.errors import Mistyped, PortMismatch, RepeatChanges, SizeClash
-from xg.passes.infer.solve import settled_names, solved
+from xg.passes.infer.errors import (
+    LoopAxis,
+    Mistyped,
+    OpenSize,
+    OpenTwice,
+    PortMismatch,
+    RepeatChanges,
+    SizeClash,
+)
+from xg.syntax.spelling import greek_name
+
+# Equations of sizes with one unknown each: sizes that a call's operands determine indirectly.
+
+
+Equation = tuple[Dim, Dim]  # in the callee's symbols, and what it is in the caller's sizes
+
+
+def solved(symbols: Mapping[str, Dim], equations: Iterable[Equation]) -> dict[str, Dim]:
+    """The symbols with those that the equations settle, one after the other.
+
+    An equation with several unknowns waits until others have settled all but one.
+    """
+    settled = dict(symbols)
+    waiting = list(equations)
+    progress = True
+    while progress:
+        progress = False
+        for formal, actual in waiting:
+            name = unknown(formal, settled)
+            size = _size(formal, actual, name, settled) if name is not None else None
+            if name is not None and size is not None:
+                settled[name] = size
+                progress = True
+    return settled
+
+
+def settled_names(names: Iterable[str], formals: Collection[Dim]) -> set[str]:
+    """The names with those that equations of these left sides determine, for all right sides."""
+    settled = set(names)
+    while True:
+        determined = {name for formal in formals if (name := unknown(formal, settled)) is not None}
+        if not determined:
+            return settled
+        settled |= determined
+
+
+def unknown(formal: Dim, settled: Collection[str]) -> str | None:
+    """The one undetermined symbol of a size, if it occurs in one term and is no square."""
+    names = [name for name in formal.symbols() if name not in settled]
+    if len(names) != 1:
+        return None
+    powers = [power for monomial, _ in formal.terms for n, power in monomial if n == names[0]]
+    return names[0] if powers in ([1], [-1]) else None
+
+
+def _size(formal: Dim, actual: Dim, name: str, settled: Mapping[str, Dim]) -> Dim | None:
+    """The size that makes ``formal == actual``; None where there is none, or only a fraction."""
+    ((monomial, coefficient),) = (term for term in formal.terms if name in dict(term[0]))
+    rest = tuple(term for term in formal.terms if name not in dict(term[0]))
+    beside = tuple(factor for factor in monomial if factor[0] != name)
+    factor = Dim(((beside or UNIT, coefficient),)).substitute(settled)
+    left = actual - Dim(rest).substitute(settled)
+    if left == ZERO or factor == ZERO:
+        return None
+    try:
+        size = left / factor if dict(monomial)[name] == 1 else factor / left
+    except DimError:
+        return None
+    if size.symbols():
+        return size
+    return size if size.constant is not None and size.constant > 0 else None
 
 
 @dataclass(frozen=True, slots=True)
@@ -164,3 +236,223 @@ def _mismatch(
     return PortMismatch(
         call.span, callee.block, str(port.name), str(declared), shape, port.span, help
     )
+
+
+# Calls over an axis: which operands are taken apart, and where results are put together.
+
+
+def taken_apart(
+    call: Call, callee: Graph, types: Sequence[TensorType], sizes: Sizes
+) -> tuple[int | None, ...]:
+    """For every operand the axis that the loop goes along; None if each round has the whole.
+
+    An operand with one axis more than its port is taken apart. Raises Mistyped where such an
+    operand has the axis never or twice, and where no operand has it.
+    """
+    assert call.loop
+    length = sizes.expand(call.loop.length)
+    axes: list[int | None] = []
+    for value, port, type_ in zip(call.inputs, callee.inputs, types, strict=False):
+        assert port.declared is not None
+        if len(type_.shape) != len(port.declared.shape) + 1:
+            axes.append(None)
+            continue
+        places = [
+            place for place, dim in enumerate(type_.shape, -len(type_.shape)) if dim == length
+        ]
+        if len(places) != 1:
+            raise Mistyped(_axis(call, callee, sizes, value, type_, len(places)))
+        axes.append(places[0])
+    if all(axis is None for axis in axes):
+        raise Mistyped(_axis(call, callee, sizes, call.inputs[0], types[0], 0))
+    return tuple(axes)
+
+
+def completed(
+    call: Call, callee: Graph, apart: Sequence[int | None], first: TensorType, length: Dim
+) -> Loop:
+    """The loop of a call whose operands are taken apart so.
+
+    Results are stacked along the axis at the place, from the left, where the first operand that is
+    taken apart has it.
+    """
+    assert call.loop
+    states = len(callee.carries)
+    place = next(len(first.shape) + axis for axis in apart if axis is not None)
+    visible = callee.output_types[: len(callee.outputs) - states]
+    stacked = tuple(min(place, len(t.shape)) - len(t.shape) - 1 for t in visible)
+    rounds = (None,) * states
+    return replace(
+        call.loop,
+        length=length,
+        inputs=(*apart, *rounds),
+        outputs=(*stacked, *rounds),
+        states=states,
+    )
+
+
+def rounds_types(types: Sequence[TensorType], apart: Sequence[int | None]) -> list[TensorType]:
+    """The types that one round is given."""
+    return [without(type_, axis) for type_, axis in zip(types, apart, strict=True)]
+
+
+def sizes_of_starts(
+    call: Call, callee: Graph, types: Mapping[Value, TensorType], bound: Collection[str]
+) -> dict[str, Dim]:
+    """The sizes that a call gives, with those that only its starts settle.
+
+    A state's axis that no operand has is that of the start; `bound` are the caller's own names.
+    """
+    sizes, taken = callee.sizes, callee.inputs[: len(callee.inputs) - len(callee.carries)]
+    declared = [port.declared for port in taken if port.declared is not None]
+    dims = [dim for type_ in declared for dim in (*type_.shape, *filter(None, [type_.range]))]
+    settled = {*sizes.definitions, *call.sizes}
+    settled |= {name for dim in dims for name in (*dim.symbols(), *sizes.expand(dim).symbols())}
+    given = dict(call.sizes)
+    for carry in callee.carries:
+        state = carry.past.declared
+        start = types.get(call.starts[carry.name]) if carry.name in call.starts else None
+        if state is None or start is None or len(state.shape) != len(start.shape):
+            continue
+        for dim, size in zip(state.shape, start.shape, strict=True):
+            is_program = size == symbol(str(dim.name)) and dim.name not in bound
+            if dim.name is not None and dim.name not in settled and not is_program:
+                given.setdefault(dim.name, size)
+    return given
+
+
+def start_advice(
+    state: str,
+    value: Value,
+    found: TensorType,
+    wanted: TensorType,
+    written: str,
+    known: Collection[Value],
+) -> str:
+    """How a value that lacks axes of a state becomes one that it can start as, or nothing."""
+    rest = iter(wanted.shape)
+    if value.name is None or found.range != wanted.range:
+        return ""
+    if len(found.shape) == len(wanted.shape) or not all(dim in rest for dim in found.shape):
+        return ""
+    names = {each.name for each in known}
+    edge = next(each for i in count() if (each := f"{state}_{i}") not in names)
+    first, name = greek_name(value.name), greek_name(state)
+    repeated = f"BC({first}) : {greek_name(edge)} {written}"
+    return f"write `{repeated}` in a line above, and `{name}={greek_name(edge)}` here"
+
+
+def _axis(
+    call: Call, callee: Graph, sizes: Sizes, value: Value, type_: TensorType, count: int
+) -> LoopAxis:
+    assert call.loop
+    shape = "[" + ", ".join(str(sizes.fold(dim)) for dim in type_.shape) + "]"
+    name = str(sizes.fold(call.loop.length))
+    taken = callee.inputs[: len(callee.inputs) - len(callee.carries)]
+    ports = ", ".join(f"{port.name} {port.declared}" for port in taken)
+    folded = [sizes.fold(dim) for dim in type_.shape]
+    formulas = [str(dim) for dim in folded if dim.name is None and name in dim.symbols()]
+    formula = formulas[0] if not count and len(formulas) == 1 else ""
+    told = name, shape, value.span, count, ports, formula
+    rest = [str(dim) for dim in folded if str(dim) != name]
+    port = next(
+        (port for port, given in zip(taken, call.inputs, strict=False) if given is value), None
+    )
+    if count or len(rest) + 1 != len(folded) or port is None:
+        return LoopAxis(call.span, callee.block, *told)
+    return LoopAxis(
+        call.span, callee.block, *told, f"[{', '.join(rest)}]", f"{port.name} {port.declared}"
+    )
+
+
+# Sizes that a call leaves open: they are the program's, and must not look like the caller's.
+
+
+Graphs = Mapping[str, Graph]
+
+
+def open_sizes(graphs: Graphs, numbers: Mapping[str, int]) -> Iterator[OpenSize | OpenTwice]:
+    """The errors in sizes that calls of typed graphs leave open; `graphs` has callees first.
+
+    `numbers` are the program's, where graphs have others.
+    """
+    left: dict[str, dict[str, str]] = {}
+    for key, graph in graphs.items():
+        bound = bound_names(graph)
+        names = {name: graph.block for name in _mentioned(graph) if not _is_own(name, graph)}
+        for call in graph.calls:
+            opened = {n: b for n, b in left[call.callee].items() if n not in call.sizes}
+            callee = graphs[call.callee]
+            known = {**callee.sizes.defaults, **numbers}
+            yield from _refused(graph, call, callee, opened, bound, known)
+            names |= {name: block for name, block in opened.items() if name not in bound}
+        left[key] = names
+
+
+def _refused(
+    graph: Graph,
+    call: Call,
+    callee: Graph,
+    opened: Mapping[str, str],
+    bound: frozenset[str],
+    numbers: Mapping[str, int],
+) -> Iterator[OpenSize | OpenTwice]:
+    for name, block in opened.items():
+        definition = callee.sizes.definitions.get(name)
+        number = numbers.get(name) if name in callee.sizes.defaults else None
+        if definition is None and number is None:
+            ours = name in bound or name in graph.mentions
+            yield OpenSize(call.span, callee.block, name, block, name if ours else "…")
+        elif name in bound and name not in callee.sizes.local:
+            program = str(definition or number)
+            yield OpenTwice(call.span, callee.block, name, block, graph.block, program)
+
+
+def _is_own(name: str, graph: Graph) -> bool:
+    """Whether a block says itself what a symbol is."""
+    sizes = graph.sizes
+    return name in sizes.local and (name in sizes.definitions or name in sizes.defaults)
+
+
+def _mentioned(graph: Graph) -> list[str]:
+    """The dims that a graph's text mentions, with those by which they are defined."""
+    waiting, mentioned = list(graph.mentions), dict[str, None]()
+    while waiting:
+        name = waiting.pop()
+        if name not in mentioned:
+            mentioned[name] = None
+            needed = graph.sizes.definitions.get(name)
+            waiting += needed.symbols() if needed else ()
+    return list(mentioned)
+
+
+# Errors that only repeat that a call leaves a size open: in steps behind what it makes of it.
+
+
+def behind_open_sizes(
+    program: Program, opened: Collection[OpenSize | OpenTwice], problems: Iterable[Problem]
+) -> Iterator[Problem]:
+    """Those of some problems that follow from a size that a call has left open."""
+    if opened:
+        spans = {s for graph in program.graphs.values() for s in _behind(program, graph, opened)}
+        yield from (each for each in problems if isinstance(each, ProblemAt) and each.span in spans)
+
+
+def _behind(
+    program: Program, graph: Graph, opened: Iterable[OpenSize | OpenTwice]
+) -> Iterator[Span]:
+    """The places of steps and labels behind results that have an open size."""
+    names = {(each.span, each.symbol) for each in opened}
+    unknown: set[Value] = set()
+    for step in graph.steps:
+        if unknown.intersection(step.inputs):
+            unknown.update(step.outputs)
+            yield step.span
+        elif isinstance(step, Call):
+            types = program.graphs[step.callee].output_types
+            unknown.update(
+                value
+                for value, made in zip(step.outputs, types, strict=False)
+                if any((step.span, name) in names for dim in made.shape for name in dim.symbols())
+            )
+    yield from (span for value, _, span in graph.claims if value in unknown)

@@ -2,30 +2,196 @@
 
 from __future__ import annotations
 
-from typing import cast
+from collections.abc import Iterable, Mapping
+from typing import TypeVar, cast
+
+from lark import Token
 
 from xg.diagnostics.lazy_dataclass import dataclass, field
 from xg.diagnostics.source import Source
-from xg.ir.graph import Backward, Graph, Program
-from xg.ir.plan import Entry, Layout, Memory, Plan, Schedule
+from xg.ir.graph import Backward, Carry, Graph, Param, Program, Start, State, Value
+from xg.ir.placement import same
+from xg.ir.plan import BlockId, Entry, Layout, Memory, Plan, Schedule
 from xg.ir.tensor import Sizes
-from xg.passes.ir_text.block_labels import labelled, usual_label
-from xg.passes.ir_text.build_graph import backward_graph, forward_graph
-from xg.passes.ir_text.build_steps import StepBuilder
-from xg.passes.ir_text.build_values import GraphScope, Values, span_of
+from xg.passes.ir_text.build_steps import GraphScope, StepBuilder, Values, span_of
 from xg.passes.ir_text.errors import Meaningless, UnreadableIR
-from xg.passes.ir_text.expression import as_dim
-from xg.passes.ir_text.operators import Vocabulary
+from xg.passes.ir_text.notation import Vocabulary, labelled, usual_label
 from xg.passes.ir_text.records import (
+    CarryText,
     CutText,
     EntryText,
+    Expression,
+    ForeignText,
     GraphText,
+    LayoutText,
+    LineText,
+    MemoryText,
+    NamesText,
+    PairsText,
+    ParamText,
     PlanText,
     ProgramText,
+    RowsText,
     ScheduleText,
     SizesText,
+    StateText,
+    StepText,
+    UniformText,
     WordText,
+    as_dim,
+    as_scalar,
 )
+
+# From the tree of a printed graph to the graph.
+
+
+L = TypeVar("L", bound=LineText)
+
+
+def forward_graph(text: GraphText, builder: StepBuilder, block: BlockId, title: str) -> Graph:
+    """A graph that is no backward pass."""
+    values = builder.values
+    lines, scope = _Lines(text.lines), values.scope
+    inputs = tuple(values.make(value, "input") for value in text.inputs)
+    params = tuple(_param(line, values) for line in lines.of(ParamText))
+    foreign = tuple(values.make(line.value, "param") for line in lines.of(ForeignText))
+    pasts = [(line, values.make(line.past, "state")) for line in lines.of(StateText)]
+    steps = tuple(builder.step(line) for line in lines.of(StepText))
+    return Graph(
+        key=str(text.key),
+        block=block[1],
+        file=block[0],
+        title=title,
+        inputs=inputs,
+        outputs=scope.all(lines.names("return")),
+        output_names=tuple(name for name, _ in text.results),
+        output_types=tuple(values.type(type_, written=True) for _, type_ in text.results),
+        params=params,
+        steps=steps,
+        sizes=values.sizes,
+        span=span_of(text.key, values.source),
+        foreign=foreign,
+        states=tuple(State(line.name, past, scope.value(line.next)) for line, past in pasts),
+        carries=tuple(
+            Carry(line.name, scope.value(line.past), scope.value(line.next), as_scalar(line.start))
+            for line in lines.of(CarryText)
+        ),
+        types=values.types,
+        layouts={scope.value(line.value): _cuts(line) for line in lines.of(LayoutText)},
+        aliases=tuple((str(name), scope.value(value)) for name, value in lines.pairs("alias")),
+        placement_requests=values.placement_requests,
+        placements=values.placements,
+        memory={
+            name: cast("Memory", word)
+            for line in lines.of(MemoryText)
+            for name, word in line.said.items()
+        },
+        reusable=scope.all(lines.names("reusable")),
+    )
+
+
+def backward_graph(text: GraphText, builder: StepBuilder) -> Backward:
+    """The backward pass of a graph."""
+    values, forward = builder.values, builder.forward
+    assert forward is not None
+    lines, scope = _Lines(text.lines), values.scope
+    inputs = tuple(values.make(value, "cotangent") for value in text.inputs)
+    saved = scope.all(lines.names("saved"))
+    _lend(forward, (*forward.param_values(), *saved), values)
+    steps = tuple(builder.step(line) for line in lines.of(StepText))
+    gradients = {scope.value(v): scope.value(total) for v, total in lines.pairs("d")}
+    totals = {scope.value(v): scope.value(total) for v, total in lines.pairs("totals")}
+    rows = {scope.value(v): as_dim(axis).constant for v, axis in lines.rows()}
+    own = {*inputs, *rows, *(v for step in steps for v in (*step.inputs, *step.outputs))}
+    return Backward(
+        key=forward.key,
+        block=forward.block,
+        file=forward.file,
+        title=forward.title,
+        inputs=inputs,
+        outputs=scope.all(lines.names("return")),
+        output_names=tuple(name for name, _ in text.results),
+        output_types=tuple(values.type(type_, written=True) for _, type_ in text.results),
+        params=(),
+        steps=steps,
+        sizes=forward.sizes,
+        span=forward.span,
+        types={value: type_ for value, type_ in values.types.items() if value in own},
+        placements={value: at for value, at in values.placements.items() if value in own},
+        forward=forward,
+        saved=saved,
+        cotangents={_answered(seed, values): seed for seed in inputs},
+        gradients=gradients,
+        of=values.of,
+        totals={**totals, **gradients},
+        rows=tuple(rows.items()),
+        zeros=frozenset(scope.all(lines.names("zeros"))),
+        reusable=scope.all(lines.names("reusable")),
+    )
+
+
+def _lend(forward: Graph, lent: Iterable[Value], values: Values) -> None:
+    """Add the types and placements of forward values; of these nothing is differentiated."""
+    placed = bool(values.placements)
+    for value in lent:
+        if value in forward.types:
+            values.types[value] = forward.types[value]
+        if placed and value in forward.placements:
+            at = forward.placements[value]
+            values.placements[value] = {axis: same(state) for axis, state in at.items()}
+
+
+def _answered(seed: Value, values: Values) -> Value:
+    if seed not in values.of:
+        message = f"expected of and the name of an output behind the cotangent {seed.name}"
+        raise Meaningless(message, seed.span.line)
+    return values.of[seed]
+
+
+def _param(line: ParamText, values: Values) -> Param:
+    if line.value.type is None:
+        raise Meaningless(f"the parameter {line.value.name} has no type", line.value.name.line)
+    value = values.make(line.value, "param", written=True)
+    written = values.type(line.value.type, written=True)
+    return Param(value, written, _start(line.start))
+
+
+def _start(text: str | Expression | UniformText) -> Start:
+    if isinstance(text, UniformText):
+        return as_scalar(text.low), as_scalar(text.high)
+    return text if isinstance(text, str) else as_scalar(text)
+
+
+def _cuts(line: LayoutText) -> Mapping[str, int]:
+    places = {axis: as_dim(place).constant for axis, place in line.cuts.items()}
+    if None in places.values():
+        raise Meaningless(f"an axis of {line.value} is a number", line.value.line)
+    return {axis: place for axis, place in places.items() if place is not None}
+
+
+@dataclass(frozen=True, slots=True)
+class _Lines:
+    """The lines of a graph by their kinds."""
+
+    lines: tuple[LineText, ...]
+
+    def of(self, kind: type[L]) -> list[L]:
+        """All of a kind, in order."""
+        return [line for line in self.lines if isinstance(line, kind)]
+
+    def names(self, kind: str) -> tuple[Token, ...]:
+        """The names of a line of names, none where there is none."""
+        return tuple(
+            name for line in self.of(NamesText) if line.kind == kind for name in line.names
+        )
+
+    def rows(self) -> list[tuple[str, Expression]]:
+        """The rows of a loop, with their axes."""
+        return [row for line in self.of(RowsText) for row in line.axes.items()]
+
+    def pairs(self, kind: str) -> list[tuple[Token, Token]]:
+        """The pairs of all lines of pairs of a kind."""
+        return [pair for line in self.of(PairsText) if line.kind == kind for pair in line.pairs]
 
 
 def build(tree: ProgramText, source: Source) -> Program:

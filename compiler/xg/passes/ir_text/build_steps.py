@@ -2,22 +2,202 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping, Sequence
+from typing import cast
+
 from lark import Token
 
-from xg.diagnostics.lazy_dataclass import dataclass, replace
+from xg.diagnostics.lazy_dataclass import dataclass, field, replace
+from xg.diagnostics.source import Source, Span
 from xg.ir.body import Body
 from xg.ir.graph import Apply, Call, Graph, Loop, Role, Step, Value
-from xg.ir.op import Op
-from xg.ir.prim import ShapeError
-from xg.ir.tensor import TensorType
-from xg.ir.use import Attrs, Misuse
-from xg.passes.ir_text.attributes import attribute
-from xg.passes.ir_text.build_operator import defined
-from xg.passes.ir_text.build_values import Values
+from xg.ir.op import Family, Op
+from xg.ir.placement import Placement, PlacementRequest
+from xg.ir.prim import Attr, Expr, ShapeError, operand
+from xg.ir.prim import Kind as ExprKind
+from xg.ir.tensor import Sizes, TensorType
+from xg.ir.use import Attrs, Data, Misuse, Tensor
 from xg.passes.ir_text.errors import Meaningless
-from xg.passes.ir_text.expression import as_dim
-from xg.passes.ir_text.operators import Vocabulary, gradients
-from xg.passes.ir_text.records import ApplyText, CallText, LoopText, StepText, ValueText
+from xg.passes.ir_text.notation import Vocabulary, bare, gradients
+from xg.passes.ir_text.records import (
+    ApplyText,
+    CallText,
+    Definition,
+    LoopText,
+    Names,
+    PrimitiveText,
+    StepText,
+    TypeText,
+    ValueText,
+    as_dim,
+    attribute,
+)
+
+# Values of a graph that is read: their names, and the tables of what is known of them.
+
+
+@dataclass(slots=True)
+class GraphScope:
+    """The names of a graph and of its backward pass."""
+
+    values: dict[str, Value] = field(default_factory=dict[str, Value])
+    makers: dict[str, Step] = field(default_factory=dict[str, Step])  # by what they make first
+
+    def value(self, name: str) -> Value:
+        """The value of a name; the error has the line of a token."""
+        if str(name) not in self.values:
+            raise Meaningless(f"no value before is called {name}", getattr(name, "line", None))
+        return self.values[str(name)]
+
+    def all(self, names: Iterable[Token]) -> tuple[Value, ...]:
+        """Several values."""
+        return tuple(map(self.value, names))
+
+    def add(self, name: Token, value: Value) -> Value:
+        """A value under a name that is new."""
+        if str(name) in self.values:
+            raise Meaningless(f"{name} is made a second time", name.line)
+        self.values[str(name)] = value
+        return value
+
+    def maker(self, name: Token) -> Step:
+        """The forward step that makes a value first."""
+        if str(name) not in self.makers:
+            raise Meaningless(f"no forward step makes {name} first", name.line)
+        return self.makers[str(name)]
+
+
+@dataclass(slots=True)
+class Values:
+    """The values of one graph while it is made."""
+
+    source: Source
+    scope: GraphScope
+    sizes: Sizes
+    types: dict[Value, TensorType] = field(default_factory=dict[Value, TensorType])
+    placements: dict[Value, Placement] = field(default_factory=dict[Value, Placement])
+    placement_requests: dict[Value, Mapping[str, PlacementRequest]] = field(
+        default_factory=dict[Value, Mapping[str, PlacementRequest]]
+    )
+    of: dict[Value, Value] = field(default_factory=dict[Value, Value])
+
+    def make(self, text: ValueText, role: Role, *, written: bool = False) -> Value:
+        """A value where it comes into being; a `written` type is how people see it as well."""
+        kind = role if text.role is None else cast("Role", text.role)
+        declared = None
+        if text.type is not None and written:
+            declared = self.type(text.type, written=True)
+        if text.shown is not None:
+            declared = TensorType(tuple(as_dim(dim) for dim in text.shown))
+        value = Value(
+            bare(text.name),
+            kind,
+            span_of(text.name, self.source),
+            declared,
+            text.frozen is not None,
+        )
+        self.scope.add(text.name, value)
+        return self._told(value, text)
+
+    def again(self, text: ValueText) -> Value:
+        """A value of the forward pass where the backward pass makes it once more."""
+        return self._told(self.scope.value(text.name), text)
+
+    def _told(self, value: Value, text: ValueText) -> Value:
+        """A value with all that its text says of it in the tables."""
+        if text.type is not None:
+            self.types[value] = self.type(text.type)
+        if text.placement is not None:
+            self.placements[value] = text.placement
+        if text.placement_requests is not None:
+            self.placement_requests[value] = text.placement_requests
+        if text.of is not None:
+            self.of[value] = self.scope.value(text.of)
+        return value
+
+    def type(self, text: TypeText, *, written: bool = False) -> TensorType:
+        """A type, as it is `written` or free of defined symbols."""
+        sizes = None if written else self.sizes
+        shape = tuple(as_dim(dim, sizes) for dim in text.shape)
+        return TensorType(shape, None if text.range is None else as_dim(text.range, sizes))
+
+    def line(self, token: Token) -> Span:
+        """The line that a token begins."""
+        start = token.start_pos or 0
+        end = self.source.text.find("\n", start)
+        return Span(self.source, start, len(self.source.text) if end < 0 else end)
+
+
+def span_of(token: Token, source: Source) -> Span:
+    """The place of a token."""
+    start = token.start_pos or 0
+    return Span(source, start, start + len(token))
+
+
+# From the lines below a step to the operator that it applies.
+
+
+def defined(text: Definition, glyph: str, types: Sequence[TensorType], sizes: Sizes) -> Op:
+    """The operator of a definition, used on operands of these types."""
+    names = (*text.data, *text.own)
+    if len(names) != len(types):
+        line = (*names, *text.results)[0].line
+        raise Meaningless(f"expected {len(types)} operands of {glyph}, not {len(names)}", line)
+    operands = tuple(
+        operand(bare(name) or "", type_.shape, "float" if type_.is_float else "int")
+        for name, type_ in zip(names, types, strict=True)
+    )
+    exprs = dict(zip(map(str, names), operands, strict=True))
+    for line in text.lines:
+        exprs[str(line.value.name)] = _primitive(line, exprs, sizes)
+    results = _all(text.results, exprs) + _all(text.caches, exprs)
+    return _operator(text, glyph, operands, results)
+
+
+def _operator(
+    text: Definition, glyph: str, operands: tuple[Expr, ...], results: tuple[Expr, ...]
+) -> Op:
+    body = Body(operands, results, tuple(bare(name) or "" for name in text.caches))
+
+    def forward(*given: Expr | None, **_: object) -> object:
+        return body.on([expr for expr in given if expr is not None])
+
+    return Op(
+        glyph=glyph,
+        name=text.name,
+        family=cast("Family", text.family),
+        forward=forward,
+        data=tuple(Data(str(bare(name)), "any") for name in text.data),
+        own=tuple(Tensor(str(bare(name))) for name in text.own),
+        outputs=tuple(map(str, text.outputs)),
+        local="local" in text.flags,
+        derived="derived" in text.flags,
+        keeps_shape="keeps_shape" in text.flags,
+    )
+
+
+def _primitive(text: PrimitiveText, exprs: dict[str, Expr], sizes: Sizes) -> Expr:
+    value = text.value
+    if value.type is None:
+        raise Meaningless(f"{value.name} has no shape", value.name.line)
+    return Expr(
+        prim=str(text.prim),
+        args=_all(text.args, exprs),
+        shape=tuple(as_dim(dim, sizes) for dim in value.type.shape),
+        kind=cast("ExprKind", value.role or "float"),
+        attrs=tuple((key, cast("Attr", attribute(v, sizes))) for key, v in text.attrs.items()),
+        name=bare(value.name),
+    )
+
+
+def _all(names: Names, exprs: dict[str, Expr]) -> tuple[Expr, ...]:
+    return tuple(_known(name, exprs) for name in names)
+
+
+def _known(name: Token, exprs: dict[str, Expr]) -> Expr:
+    if str(name) not in exprs:
+        raise Meaningless(f"no line before makes {name}", name.line)
+    return exprs[str(name)]
 
 
 @dataclass(slots=True)

@@ -6,15 +6,310 @@ pass, and `xg.passes.ir_text.reader` makes the same program of the text again.
 
 from __future__ import annotations
 
+import json
+import re
 from collections.abc import Collection, Iterable, Iterator, Mapping
+from typing import Final
 
-from xg.ir.graph import Graph, Program
+from xg.diagnostics.lazy_dataclass import dataclass, field
+from xg.ir.body import Body
+from xg.ir.graph import Apply, Backward, Call, Graph, Loop, Program, Start, Step, Value
+from xg.ir.op import Op
+from xg.ir.placement import PlacementRequest
 from xg.ir.plan import Entry, Layout, Plan
-from xg.ir.tensor import Sizes
-from xg.passes.ir_text.block_labels import label, usual_label
-from xg.passes.ir_text.operators import Vocabulary
-from xg.passes.ir_text.print_graph import GraphPrinter, quoted, spell_key
-from xg.passes.ir_text.value_names import ValueNames
+from xg.ir.prim import RANDOM, Expr
+from xg.ir.tensor import Shape, Sizes, TensorType, spell_shape
+from xg.ir.use import Tensor
+from xg.passes.ir_text.notation import (
+    PLAIN_KEY,
+    PLAIN_NAME,
+    ValueNames,
+    Vocabulary,
+    does_the_same,
+    gradients,
+    label,
+    usual_label,
+)
+from xg.passes.ir_text.records import spell_attribute, spell_scalar
+
+# The lines of a graph.
+
+
+Types = Mapping[Value, TensorType]
+FLAGS: Final = ("local", "derived", "keeps_shape")  # of an operator that is printed
+
+
+def quoted(text: str) -> str:
+    """A text between quotes."""
+    return json.dumps(text, ensure_ascii=False)
+
+
+def spell_key(key: str) -> str:
+    """The key of a graph, between quotes where it is not plain."""
+    return key if re.fullmatch(PLAIN_KEY, key) else quoted(key)
+
+
+def _path(path: str) -> str:
+    return path if re.fullmatch(PLAIN_NAME, path) else quoted(path)
+
+
+@dataclass(slots=True)
+class GraphPrinter:
+    """Writes the lines of one graph; its backward pass shares its names."""
+
+    graph: Graph
+    names: ValueNames
+    vocabulary: Vocabulary
+    makers: dict[Value, Step] = field(init=False)
+
+    def __post_init__(self) -> None:
+        """Know the forward steps by what they make first."""
+        forward = self.graph.forward if isinstance(self.graph, Backward) else self.graph
+        self.makers = {step.outputs[0]: step for step in forward.steps if step.outputs}
+
+    def lines(self) -> Iterator[str]:
+        """The graph with its steps, and behind them what is needed rarely."""
+        graph = self.graph
+        word = "backward" if isinstance(graph, Backward) else "graph"
+        role = "cotangent" if isinstance(graph, Backward) else "input"
+        inputs = ", ".join(self._value(value, role) for value in graph.inputs)
+        pairs = zip(graph.output_names, graph.output_types, strict=True)
+        outputs = "".join(f", {name} {type_}" for name, type_ in pairs).removeprefix(",")
+        yield f"{word} {spell_key(graph.key)} ({inputs}) ->{outputs}"
+        yield from (f"  {line}" for line in self._begins())
+        for step in graph.steps:
+            yield from (f"  {line}" for line in self._step(step, graph.types))
+        yield from (f"  {line}" for line in self._ends())
+
+    def _begins(self) -> Iterator[str]:
+        graph = self.graph
+        for param in graph.params:
+            value = self._value(param.value, "param", written=param.type)
+            yield f"param {value} = {_start(param.start)}"
+        yield from (f"foreign {self._value(value, 'param')}" for value in graph.foreign)
+        for state in graph.states:
+            past = self._value(state.past, "state")
+            yield f"state {state.name} = {past} next {self._name(state.next)}"
+        for carry in graph.carries:
+            past, following = self._name(carry.past), self._name(carry.next)
+            yield f"carry {carry.name} = {past} next {following} start {carry.start}"
+        if isinstance(graph, Backward):
+            yield f"saved {self._all(graph.saved)}".rstrip()
+
+    def _ends(self) -> Iterator[str]:
+        graph = self.graph
+        yield f"return {self._all(graph.outputs)}".rstrip()
+        if isinstance(graph, Backward):
+            rows = ", ".join(f"{self._name(value)} = {axis}" for value, axis in graph.rows)
+            yield from [f"rows {rows}"] if rows else []
+            zeros = [value for value in graph.forward.inputs if value in graph.zeros]
+            yield from [f"zeros {self._all(zeros)}"] if zeros else []
+            for value, gradient in graph.gradients.items():
+                yield f"d {self._name(value)} = {self._name(gradient)}"
+            forward, mine = graph.forward.types, graph.types
+            totals = {
+                value: total
+                for value, total in graph.totals.items()
+                if value in forward and total in mine and value not in graph.gradients
+            }
+            if totals:
+                yield "totals " + self._pairs(totals.items())
+        if graph.aliases:
+            pairs = [f"{name} = {self._name(value)}" for name, value in graph.aliases]
+            yield f"alias {', '.join(pairs)}"
+        if graph.reusable:
+            yield f"reusable {self._all(graph.reusable)}"
+        for value, cuts in graph.layouts.items():
+            axes = ", ".join(f"{axis} = {place}" for axis, place in cuts.items())
+            yield f"layout {self._name(value)} {axes}"
+        if graph.memory and not isinstance(graph, Backward):
+            said = [f"{quoted(name)} {memory}" for name, memory in graph.memory.items()]
+            yield f"memory {', '.join(said)}"
+
+    # ---- values ---------------------------------------------------------------------------------
+
+    def _name(self, value: Value) -> str:
+        return self.names.of(value, value.name)
+
+    def _all(self, values: Iterable[Value]) -> str:
+        return ", ".join(map(self._name, values))
+
+    def _pairs(self, pairs: Iterable[tuple[Value, Value]]) -> str:
+        return ", ".join(f"{self._name(a)} = {self._name(b)}" for a, b in pairs)
+
+    def _value(self, value: Value, role: str, *, written: TensorType | None = None) -> str:
+        """A value where it comes into being: its type, and all that is known of it alone."""
+        graph = self.graph
+        text = self._name(value) + (f":{value.role}" if value.role != role else "")
+        folded = graph.sizes.fold_type(graph.types[value]) if value in graph.types else None
+        type_ = written or folded
+        if type_ is not None or value.declared is not None:
+            text += f" {type_ or value.declared}"
+        if type_ is not None and (shown := self._shown(value, type_)) != type_.shape:
+            text += f" as {spell_shape(shown)}"
+        if graph.placements.get(value):
+            states = (f"{axis}={state}" for axis, state in graph.placements[value].items())
+            text += f" @({', '.join(states)})"
+        if graph.placement_requests.get(value):
+            placement_requests = (
+                f"{axis}={_request(request)}"
+                for axis, request in graph.placement_requests[value].items()
+            )
+            text += f" ?({', '.join(placement_requests)})"
+        if isinstance(graph, Backward):
+            of = graph.of.get(value)
+            text += f" of {self._name(of)}" if of and of in graph.forward.types else ""
+        return f"{text} frozen" if value.frozen else text
+
+    def _shown(self, value: Value, type_: TensorType) -> Shape:
+        """How people see the shape of a value."""
+        return self.graph.shape(value) if value in self.graph.types else type_.shape
+
+    # ---- steps ----------------------------------------------------------------------------------
+
+    def _step(self, step: Step, types: Types) -> Iterator[str]:
+        lines = self._apply(step, types) if isinstance(step, Apply) else iter((self._call(step),))
+        yield ("again " if step.again else "") + next(lines)
+        yield from lines
+
+    def _call(self, call: Call) -> str:
+        if call.origin is None and call.outputs:
+            self.names.call(call.saved, f"{self._name(call.outputs[0])}~saved")
+        role = "edge" if call.origin is None else "cotangent"
+        outputs = ", ".join(self._value(value, role) for value in call.outputs) or "()"
+        verb = "call" if call.origin is None else "backward"
+        count = f" × {call.count}" if call.count is not None else ""
+        count += f" behind {call.first}" if call.first else ""
+        sizes = ", ".join(f"{name} = {dim}" for name, dim in call.sizes.items())
+        said = f" {{{sizes}}}" if sizes else ""
+        called = f"{verb} {spell_key(call.callee)}{count} as {_path(call.path)}{_loop(call.loop)}"
+        return f"{outputs} = {called} ({self._all(call.inputs)}){said}{self._origin(call)}"
+
+    def _origin(self, step: Step) -> str:
+        """The forward step that a backward one differentiates, by what it makes first."""
+        if step.origin is None or not step.origin.outputs:
+            return ""
+        first = step.origin.outputs[0]
+        return f" from {self._name(first)}" if first in self.makers else ""
+
+    def _apply(self, step: Apply, types: Types) -> Iterator[str]:
+        body = self._body(step, types)
+        caches = len(step.outputs) - (len(body.caches) if body else 0)
+        differentiates = isinstance(self.graph, Backward) and not step.again
+        usual = "cotangent" if differentiates else "edge"
+        roles = [usual if place < caches else "cache" for place in range(len(step.outputs))]
+        outputs = [self._value(v, role) for v, role in zip(step.outputs, roles, strict=True)]
+        line = f"{', '.join(outputs) or '()'} = {self._use(step)}{self._place(step, body)}"
+        line += self._origin(step)
+        if self.vocabulary.names(step.op):
+            yield line
+        elif (chosen := self._adjoint(step, types)) is not None:
+            yield line + chosen
+        else:
+            yield line
+            if body is not None:
+                yield from self._definition(step.op, body)
+        yield from map(self._part, step.parts)
+
+    def _use(self, step: Apply) -> str:
+        attrs = self._attrs(sorted(step.attrs.items()))
+        return f"{step.op.glyph}({self._all(step.inputs)}) {{{attrs}}}"
+
+    def _attrs(self, attrs: Iterable[tuple[str, object]]) -> str:
+        sizes = self.graph.sizes
+        return ", ".join(f"{key}={spell_attribute(value, sizes)}" for key, value in attrs)
+
+    def _place(self, step: Apply, body: Body | None) -> str:
+        """The name under which a step draws random numbers, if it is not that of its output."""
+        if body is None or not step.place or step.place == step.outputs[0].name:
+            return ""
+        draws = any(expr.prim in RANDOM for expr in body.order())
+        return f" at {_path(step.place)}" if draws else ""
+
+    def _body(self, step: Apply, types: Types) -> Body | None:
+        """The body of a step, where types are known."""
+        if any(value not in types for value in step.inputs):
+            return None
+        return step.body(types)
+
+    def _adjoint(self, step: Apply, types: Types) -> str | None:
+        """Which gradients a step gives, if the step that it differentiates says the rest."""
+        if not isinstance(self.graph, Backward) or step.origin is None or not step.origin.outputs:
+            return None
+        origin = self.makers.get(step.origin.outputs[0])
+        if not isinstance(origin, Apply):
+            return None
+        operands = [self.graph.forward.types[value] for value in origin.inputs]
+        every = gradients(origin, operands)
+        chosen = tuple(name.removeprefix("d") for name in step.op.outputs)
+        if not chosen or not set(chosen) <= set(every):
+            return None
+        adjoint = origin.op.adjoint_op(operands, origin.attrs, chosen)
+        inputs = [types[value] for value in step.inputs]
+        if not does_the_same(step.op, adjoint, inputs, step.attrs):
+            return None
+        return "" if chosen == every else f" for {', '.join(chosen)}"
+
+    def _part(self, step: Apply) -> str:
+        """A step that a fused one replaces; its values are missing in the graph."""
+        outputs = (
+            self._name(value) + (f":{value.role}" if value.role != "edge" else "")
+            for value in step.outputs
+        )
+        named = step.place == (step.outputs[0].name or "")
+        draws = not named and any(value.role == "cache" for value in step.outputs)
+        place = f" at {_path(step.place)}" if draws else ""
+        return f"  part {', '.join(outputs)} = {self._use(step)}{place}"
+
+    # ---- operators ------------------------------------------------------------------------------
+
+    def _definition(self, op: Op, body: Body) -> Iterator[str]:
+        """The body of an operator that is not of the language."""
+        names = ValueNames()
+        own = {each.name for each in op.own if isinstance(each, Tensor)}
+        operands = [(names.of(expr, expr.name), expr.name in own) for expr in body.operands]
+        data = ", ".join(name for name, is_own in operands if not is_own)
+        rest = ", ".join(name for name, is_own in operands if is_own)
+        flags = [word for word in FLAGS if getattr(op, word)]
+        head = " ".join([quoted(op.name), op.family, *flags])
+        takes = f"{data}; {rest}" if rest else data
+        yield f"  op {head} ({takes}) -> {', '.join(op.outputs)}".rstrip()
+        for expr in body.order():
+            if expr.prim != "operand":
+                yield f"    {self._primitive(expr, names)}"
+        results = [names.of(expr, expr.name) for expr in body.outputs]
+        first = len(results) - len(body.caches)
+        caches = f"; {', '.join(results[first:])}" if body.caches else ""
+        yield f"    return {', '.join(results[:first])}{caches}"
+
+    def _primitive(self, expr: Expr, names: ValueNames) -> str:
+        args = ", ".join(names.of(arg, arg.name) for arg in expr.args)
+        kind = "" if expr.kind == "float" else f":{expr.kind}"
+        shape = spell_shape(self.graph.sizes.fold_shape(expr.shape))
+        name = names.of(expr, expr.name)
+        return f"{name}{kind} {shape} = {expr.prim}({args}) {{{self._attrs(expr.attrs)}}}"
+
+
+def _start(start: Start) -> str:
+    if isinstance(start, tuple):
+        return f"uniform({', '.join(map(spell_scalar, start))})"
+    return start if isinstance(start, str) else f"normal({spell_scalar(start)})"
+
+
+def _request(request: PlacementRequest) -> str:
+    return str(request.rest) + (f">{request.use}" if request.use is not None else "")
+
+
+def _loop(loop: Loop | None) -> str:
+    """`` over S reversed [-2, none] -> [-2, none] states 1``."""
+    if loop is None:
+        return ""
+    backwards = " reversed" if loop.reverse else ""
+    inputs, outputs = (
+        ", ".join("none" if axis is None else str(axis) for axis in axes)
+        for axes in (loop.inputs, loop.outputs)
+    )
+    return f" over {loop.length}{backwards} [{inputs}] -> [{outputs}] states {loop.states}"
 
 
 def spell_program(program: Program, passes: Collection[str] = ("forward", "backward")) -> str:

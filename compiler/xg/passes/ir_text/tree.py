@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
+from functools import cache
 from types import EllipsisType
-from typing import Any, TypeVar, cast
+from typing import Any, Final, TypeVar, cast
 
-from lark import Token, Transformer, visitors
+from lark import Lark, Token, Transformer, UnexpectedInput, UnexpectedToken, visitors
 
 from xg.ir.placement import AxisState, Kind, PlacementRequest
 from xg.passes.ir_text import records as r
-from xg.passes.ir_text.expression import SIZE, Applied, Expression, SizeName, Whole
+from xg.passes.ir_text.errors import UnreadableIR
+from xg.passes.ir_text.notation import GRAMMAR
+from xg.passes.ir_text.records import SIZE, Applied, Expression, ProgramText, SizeName, Whole
 
 ProgramLine = r.SizesText | r.PlanText | r.CountsText | r.DefineText
 PlanLine = r.EntryText | r.ScheduleText
@@ -370,3 +373,53 @@ class Tree(TreeOfProgram):
 
     def path(self, path: Token) -> str:
         return unquoted(path)
+
+
+# Lark's LALR parser of the printed IR, and its errors in words.
+
+
+_WORDS: Final = {
+    "NAME": "a name",
+    "KEY": "the key of a graph",
+    "STRING": "a text in quotes",
+    "GLYPH": "an operator",
+    "INT": "a number",
+    "FLOAT": "a number",
+    "CALL": "'call'",
+    "BACKWARD": "'backward'",
+    "_NL": "the end of the line",
+    "$END": "the end of the text",
+}
+
+
+def parse(text: str) -> ProgramText:
+    """The tree of a text; raises UnreadableIR."""
+    lark: Any = _parser()  # whose trees Lark's types do not know
+    try:
+        return cast("ProgramText", lark.parse(text))
+    except UnexpectedInput as error:
+        line = error.line if error.line > 0 else text.count("\n") + 1
+        raise UnreadableIR(line, _says(error, text)) from None
+
+
+@cache
+def _parser() -> Lark:
+    return Lark(GRAMMAR, parser="lalr", transformer=Tree(), maybe_placeholders=True)
+
+
+def _says(error: UnexpectedInput, text: str) -> str:
+    """Expected first, found second."""
+    stop: Any = error  # a token that does not fit, or a character that begins none
+    if isinstance(error, UnexpectedToken):
+        expected, kind = stop.accepts, stop.token.type
+        what = _WORDS[kind] if kind in ("$END", "_NL") else repr(str(stop.token))
+    else:
+        expected, what = stop.allowed, repr(text[stop.pos_in_stream])
+    words = sorted(set(map(_word, cast("Iterable[str]", expected))))
+    return f"expected {' or '.join(words)}, not {what}"
+
+
+def _word(terminal: str) -> str:
+    """A terminal of the grammar as people see it."""
+    patterns = {each.name: each.pattern.value for each in _parser().terminals}
+    return _WORDS.get(terminal) or repr(patterns.get(terminal, terminal))

@@ -2,23 +2,148 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Container, Iterable, Mapping
+from collections.abc import Collection, Container, Iterable, Iterator, Mapping
 from fractions import Fraction
 from typing import Final
 
 from xg.diagnostics.diagnostic import Problem
 from xg.diagnostics.lazy_dataclass import dataclass, field
 from xg.diagnostics.limits import Beyond
+from xg.diagnostics.wording import SLIP, similar
+from xg.ir.content import Recent
 from xg.ir.dim import Dim, DimError, number, symbol
+from xg.ir.graph import Start
 from xg.ir.op import Brackets
 from xg.ir.plan import Layout
 from xg.ir.scalar import FUNCTIONS, Scalar, ScalarError, as_scalar, function
 from xg.ir.scalar import size as scalar_size
 from xg.ir.tensor import Shape, TensorType
 from xg.ir.use import REST, Axis, AxisGroup, AxisMap
-from xg.passes.resolve.errors import Refused
+from xg.passes.resolve.errors import BadArgument, Refused
 from xg.passes.resolve.size_errors import BadNumber, BadSize, UnknownSize
 from xg.syntax import ast
+from xg.syntax.ast import Syntax, parts, walk
+
+# The names that a text mentions, in any choice of options.
+#
+# The place of a name says what it is the name of: a size, a value, or an operator. In parentheses
+# only the signature of an operator could tell, so there a name counts as each of them.
+
+
+COMPUTED: Final = (ast.Arithmetic, ast.Power, ast.Negation, ast.Comparison)  # never a tensor
+
+
+@dataclass(frozen=True, slots=True)
+class Mentions:
+    """Names by what their places say that they are; options are among the nodes."""
+
+    sizes: set[str] = field(default_factory=set[str])
+    values: set[str] = field(default_factory=set[str])
+    nodes: set[str] = field(default_factory=set[str])
+
+    @classmethod
+    def of(cls, *trees: Syntax) -> Mentions:
+        """All names that these trees mention."""
+        mentions = cls()
+        waiting: list[Syntax] = [*trees]
+        while waiting:
+            tree = waiting.pop()
+            mentions._add(tree)
+            if isinstance(tree, COMPUTED):
+                mentions.sizes.update(name for part in walk(tree) for name in _segments(part))
+                continue
+            for part in parts(tree):
+                if _is_value(tree, part):
+                    mentions.values.update(_segments(part))
+                else:
+                    waiting.append(part)
+        return mentions
+
+    def _add(self, tree: Syntax) -> None:
+        """Add the names of one tree, without those of its parts."""
+        match tree:
+            case ast.Path():
+                self.sizes.update(_segments(tree))
+            case ast.Argument():
+                named = {tree.name.name} if tree.name else set[str]()
+                self.sizes.update(named)
+                self.values.update(_segments(tree.value))
+                self.nodes.update((*named, *_segments(tree.value)))
+            case ast.AxisMap(target=None):
+                self.sizes.update(_listed(tree))
+            case ast.Over():
+                self.sizes.add(tree.axis.name)
+            case ast.NodeUse() | ast.Call():
+                self.nodes.add(tree.operator.name)
+            case ast.Plan(block=block) | ast.Example(block=block):
+                self.nodes.add(block.name)
+            case ast.Guard():
+                self.nodes.add(tree.option.name)
+            case ast.OptionDecl() | ast.Own():
+                self.nodes.update(word.name for word in tree.words)
+            case _:
+                pass
+
+
+@dataclass(slots=True)
+class KnownMentions:
+    """The mentions of trees, each walked once."""
+
+    known: Recent[int, tuple[Syntax, Mentions]] = field(
+        default_factory=Recent["int", "tuple[Syntax, Mentions]"]
+    )
+
+    def of(self, *trees: Syntax) -> Mentions:
+        """All names that these trees mention."""
+        together = Mentions()
+        for tree in trees:
+            known = self.known.get(id(tree)) or self.known.put(id(tree), (tree, Mentions.of(tree)))
+            together.sizes.update(known[1].sizes)
+            together.values.update(known[1].values)
+            together.nodes.update(known[1].nodes)
+        return together
+
+
+def _segments(tree: Syntax) -> tuple[str, ...]:
+    return tuple(part.name for part in tree.segments) if isinstance(tree, ast.Path) else ()
+
+
+def dims_mentioned(block: ast.Block) -> tuple[str, ...]:
+    """Every name used as a size, in the order of the text.
+
+    In parentheses a name may be a value's: only the signature of an operator decides.
+    """
+    mentioned: dict[str, None] = {}
+    waiting: list[Syntax] = [block]
+    while waiting:
+        match waiting.pop():
+            case ast.Path() as path:
+                mentioned[path.name] = None
+            case ast.DimDecl() as decl:
+                waiting += [decl.size] if decl.size else []
+            case ast.AxisMap(target=None) as listed:
+                mentioned.update(dict.fromkeys(_listed(listed)))
+                waiting += parts(listed)
+            case tree:
+                others = [part for part in parts(tree) if not _is_value(tree, part)]
+                waiting += reversed([part for part in others if not isinstance(part, ast.Guard)])
+    return tuple(mentioned)
+
+
+def _is_value(tree: Syntax, part: Syntax) -> bool:
+    """Whether a part of a tree is a value by its place."""
+    return isinstance(part, ast.Path) and isinstance(
+        tree, ast.Chain | ast.Attachment | ast.Binding | ast.Placement | ast.Given | ast.Expect
+    )
+
+
+def _listed(axes: ast.AxisMap) -> Iterator[str]:
+    """The axes that a plain list names."""
+    for item in axes.source:
+        for axis in item.axes if isinstance(item, ast.AxisGroup) else (item,):
+            if isinstance(axis, ast.Axis) and axis.size is None:
+                yield axis.name.name
+
 
 LARGE: Final = 10**6  # a number of a fraction that no one would write
 
@@ -272,3 +397,93 @@ def _apply(sign: str, left: Scalar, right: Scalar) -> Scalar:
             return left * right
         case _:
             return left / right
+
+
+# The initial value of a parameter.
+
+
+_NORMAL: Final = ("normal", "randn", "gaussian", "randn_like")
+
+
+def start(reader: ExpressionReader, expr: ast.Expr) -> Start:
+    """The initial value of a parameter: a word, the law that it is drawn from, or a number."""
+    match expr:
+        case ast.Path(name="ones" | "zeros" as word):
+            return word
+        case ast.Number(value=0 | 1 as number):
+            return "ones" if number else "zeros"
+        case ast.Call(
+            operator=ast.Name(name="normal"),
+            axes=None,
+            arguments=(ast.Argument(name=None, value=deviation),),
+        ):
+            return reader.scalar(deviation)
+        case ast.Call(
+            operator=ast.Name(name="uniform"),
+            axes=None,
+            arguments=(
+                ast.Argument(name=None, value=low),
+                ast.Argument(name=None, value=high),
+            ),
+        ):
+            return reader.scalar(low), reader.scalar(high)
+        case ast.Path() | ast.Call(operator=ast.Name(name="normal" | "uniform")) | ast.Array():
+            raise Refused(_no_start(expr))
+        case _:
+            if any(_is_normal(reader, part) for part in walk(expr)):
+                raise Refused(_no_start(expr, _drawn(reader, expr)))
+            number = reader.scalar(expr)
+            return number, number
+
+
+def _drawn(reader: ExpressionReader, expr: ast.Expr) -> str:
+    """The law that a product with a random tensor means, `normal(0.02)` for `0.02*normal`."""
+    if not isinstance(expr, ast.Arithmetic) or any(each.sign in "+-" for each in expr.rest):
+        return ""
+    factors = [("*", expr.first), *((each.sign, each.operand) for each in expr.rest)]
+    laws = [
+        place
+        for place, (sign, each) in enumerate(factors)
+        if sign == "*" and _is_normal(reader, each)
+    ]
+    if len(laws) != 1:
+        return ""
+    left = [(sign, each) for place, (sign, each) in enumerate(factors) if place != laws[0]]
+    law = factors[laws[0]][1]
+    if isinstance(law, ast.Call) and law.operator.name == "normal":  # what it has is a deviation
+        given = law.arguments[0].value if len(law.arguments) == 1 else None
+        if given is None or not isinstance(given, ast.Number | ast.Path):
+            return ""
+        if given.span.text not in ("1", "1.0"):
+            left.append(("*", given))
+    left.sort(key=lambda each: each[0] == "/")
+    texts = [f"{sign}{_in_product(each)}" for sign, each in left]
+    written = "".join(texts)
+    return f"normal({written[1:] if written[0] == '*' else f'1{written}'})"
+
+
+def _is_normal(reader: ExpressionReader, expr: object) -> bool:
+    """Whether this is a tensor of normal numbers, as NumPy, torch and JAX call it."""
+    if not isinstance(expr, ast.Path | ast.Call):
+        return False
+    name = expr.operator.name if isinstance(expr, ast.Call) else expr.name
+    return name.lower() in _NORMAL and name not in {*reader.dims, *reader.numbers}
+
+
+def _in_product(expr: ast.Expr) -> str:
+    return f"({expr.span.text})" if isinstance(expr, ast.Arithmetic) else expr.span.text
+
+
+def _no_start(expr: ast.Expr, law: str = "") -> BadArgument:
+    written, starts = expr.span.text, "ones, zeros, a number, normal(0.02) or uniform(-0.1, 0.1)"
+    slip = similar(written, ("ones", "zeros"), SLIP) if isinstance(expr, ast.Path) else None
+    return BadArgument(
+        expr.span,
+        f"a parameter cannot start as {written}",
+        (
+            f"the deviation is in parentheses: write `{law}`"
+            if law
+            else f"it may start as {starts}",
+        ),
+        meant=law or slip,
+    )

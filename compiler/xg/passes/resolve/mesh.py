@@ -7,8 +7,7 @@ from itertools import pairwise
 
 from xg.diagnostics.source import Span
 from xg.passes.resolve.errors import Refused
-from xg.passes.resolve.expressions import parted
-from xg.passes.resolve.mentions import KnownMentions
+from xg.passes.resolve.expressions import KnownMentions, parted
 from xg.passes.resolve.plan_errors import MeshIsDim, MeshOrder, MeshSize, MeshUnused
 from xg.syntax import ast
 from xg.syntax.ast import only, walk

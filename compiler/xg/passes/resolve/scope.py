@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 from xg.diagnostics.lazy_dataclass import dataclass, field
 from xg.diagnostics.source import Span
+from xg.ir.dim import Dim
 from xg.ir.graph import Apply, Call, Value
 from xg.ir.op import Op
 from xg.ir.plan import Layout
+from xg.ir.scalar import Scalar
 from xg.ir.tensor import Shape, Sizes, TensorType
-from xg.passes.resolve.call_errors import ParamOfRow
 from xg.passes.resolve.errors import (
     NameTwice,
+    ParamOfRow,
     Refused,
     UnknownOption,
     UnknownValue,
@@ -20,11 +22,96 @@ from xg.passes.resolve.errors import (
     WrongOperands,
 )
 from xg.passes.resolve.expressions import ExpressionReader
-from xg.passes.resolve.instance import BlockInstance, Request, ResolvedCall
-from xg.passes.resolve.lookups import Lookups
 from xg.passes.resolve.units import Linked, LocatedBlock, Unit
 from xg.syntax import ast
 from xg.syntax.spelling import greek_name
+
+# A block with everything chosen: what one graph is made for.
+
+
+@dataclass(frozen=True, slots=True)
+class BlockInstance:
+    """A block with everything chosen: what one graph is made for."""
+
+    located: LocatedBlock
+    words: tuple[tuple[str, str], ...] = ()
+    numbers: tuple[tuple[str, Scalar], ...] = ()
+
+    @property
+    def name(self) -> str:
+        """The block's name with what was chosen: ``Attention(mask=causal)``."""
+        chosen = [f"{name}={value}" for name, value in (*self.words, *self.numbers)]
+        return self.located.block.name.name + (f"({', '.join(chosen)})" if chosen else "")
+
+
+@dataclass(frozen=True, slots=True)
+class ResolvedCall:
+    """A call that was made: what it calls and where, and whether `as` named it or it is a row.
+
+    `sizes` are the callee's symbols that the call gives, in the caller's sizes.
+    """
+
+    instance: BlockInstance
+    sizes: Mapping[str, Dim]
+    span: Span
+    named: bool
+    row: bool
+
+
+Request = Callable[[BlockInstance], str]  # the key of an instance's graph, which is made if need be
+
+
+# Meanings of option and operator names in one instance of a block, and which were looked up.
+
+
+Words = tuple[tuple[str, ...], str]  # the words of an option and the chosen one
+
+
+@dataclass(slots=True)
+class Lookups:
+    """The only way to the options and operators that an instance sees.
+
+    `options` and `operators` hold every answer: an instance with the same answers has the same
+    graph.
+    """
+
+    linked: Linked
+    instance: BlockInstance
+    options: dict[str, Words | None] = field(default_factory=dict[str, "Words | None"])
+    operators: dict[str, Op | LocatedBlock | None] = field(
+        default_factory=dict[str, "Op | LocatedBlock | None"]
+    )
+
+    def option(self, name: str) -> Words | None:
+        """Words and the chosen one, of an option of the call or of the program."""
+        if name not in self.options:
+            self.options[name] = self._option(name)
+        return self.options[name]
+
+    def operator(self, name: str) -> Op | LocatedBlock | None:
+        """The operator or block that a node names, options followed to the chosen word."""
+        if name not in self.operators:
+            self.operators[name] = self._operator(name)
+        return self.operators[name]
+
+    def _option(self, name: str) -> Words | None:
+        for own in self.instance.located.block.own:
+            if own.name.name == name and own.words:
+                words = tuple(word.name for word in own.words)
+                return words, dict(self.instance.words).get(name, words[0])
+        choice = self.linked.options.get(name)
+        return (choice.words, choice.chosen) if choice else None
+
+    def _operator(self, name: str) -> Op | LocatedBlock | None:
+        located = self.instance.located
+        own = any(own.name.name == name and own.words for own in located.block.own)
+        choice = None if own else self.linked.options.get(name)
+        if choice is not None:
+            word = choice.chosen
+            return choice.unit.blocks.get(word) or choice.unit.operator(word)
+        chosen = self._option(name)
+        word = chosen[1] if chosen else name
+        return located.unit.blocks.get(word) or located.unit.operator(word)
 
 
 @dataclass(slots=True)

@@ -9,7 +9,9 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Mapping
 
-from xg.diagnostics.lazy_dataclass import dataclass, field
+from xg import ops
+from xg.diagnostics.lazy_dataclass import dataclass, field, replace
+from xg.ir.content import prune
 from xg.ir.graph import Apply, Call, Graph, Value
 from xg.ir.op import Op
 from xg.ir.tensor import TensorType
@@ -68,3 +70,79 @@ class Fusion:
     op: Op
     ends: str
     match: Callable[[Apply, Inside], Match | None]
+
+
+# One pattern of a graph, replaced wherever it is by the operator that computes it at once.
+
+
+Types = dict[Value, TensorType]
+
+
+def replaced(graph: Graph, fusion: Fusion) -> Graph:
+    """A graph with every match of a fusion replaced."""
+    inside = Inside.of(graph)
+    replacing = _Replacing(graph, fusion.op)
+    for step in reversed(graph.steps):
+        if isinstance(step, Apply) and fusion.ends in ("", step.op.glyph):
+            match = fusion.match(step, inside)
+            if match and not replacing.gone.intersection(match.steps):
+                replacing.add(match)
+    return replacing.graph()
+
+
+@dataclass(slots=True)
+class _Replacing:
+    """One graph while its matches of one fusion are replaced."""
+
+    source: Graph
+    op: Op
+    gone: set[Apply] = field(default_factory=set[Apply])
+    new: dict[Apply, tuple[Apply, ...]] = field(default_factory=dict[Apply, tuple[Apply, ...]])
+    types: Types = field(default_factory=dict[Value, TensorType])
+
+    def add(self, found: Match) -> None:
+        """Note a match: its last step gives way to the fused one, the others to nothing."""
+        last = found.steps[-1]
+        turns = {
+            value: self._turned(value, last) for value in found.inputs if value in found.turned
+        }
+        inputs = tuple(
+            turns[value].outputs[0] if value in turns else value for value in found.inputs
+        )
+        step = Apply(self.op, inputs, (), found.attrs, last.span, found.place, parts=found.steps)
+        self.gone.update(found.steps)
+        self.new[last] = (*turns.values(), replace(step, outputs=self._outputs(step, last)))
+
+    def _outputs(self, step: Apply, last: Apply) -> tuple[Value, ...]:
+        """The output of the pattern's last step, and caches of the fused one's own."""
+        types: Mapping[Value, TensorType] = {**self.source.types, **self.types}
+        body = step.body(types)
+        first = len(body.outputs) - len(body.caches)
+        caches = tuple(Value(name, "cache", last.span) for name in body.caches)
+        self.types.update(
+            (value, TensorType(out.shape))
+            for value, out in zip(caches, body.outputs[first:], strict=True)
+        )
+        return (last.outputs[0], *caches)
+
+    def _turned(self, value: Value, last: Apply) -> Apply:
+        """A step that transposes the last two axes of a value."""
+        shape = self.source.types[value].shape
+        front = tuple(range(len(shape) - 2))
+        order = (*front, len(shape) - 1, len(shape) - 2)
+        turned = Value(None, "edge", last.span)
+        self.types[turned] = TensorType((*shape[:-2], shape[-1], shape[-2]))
+        return Apply(ops.table()["T"], (value,), (turned,), {"order": order}, last.span)
+
+    def graph(self) -> Graph:
+        """The graph with the replacements made."""
+        if not self.new:
+            return self.source
+        steps: list[Apply | Call] = []
+        for step in self.source.steps:
+            if isinstance(step, Apply) and step in self.gone:
+                steps += self.new.get(step, ())
+            else:
+                steps.append(step)
+        types = {**self.source.types, **self.types}
+        return prune(replace(self.source, steps=tuple(steps), types=types))

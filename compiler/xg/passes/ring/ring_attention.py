@@ -28,7 +28,7 @@ from xg.ir.scalar import Scalar
 from xg.ir.use import Word
 from xg.passes.ring import attention
 from xg.passes.ring.errors import RingAxes, RingOfNothing
-from xg.passes.ring.replacing import replaced
+from xg.passes.ring.pattern import replaced
 
 KEYS: Final = -2  # the axis of keys and values that is cut
 

@@ -23,16 +23,17 @@ from xg.passes.shard.annotate import Annotator, PlannedRequests, annotate
 from xg.passes.shard.axis_placement import TornApart
 from xg.passes.shard.check import Unsound
 from xg.passes.shard.check import check as check_axis
-from xg.passes.shard.elaborate import (
+from xg.passes.shard.localise import join
+from xg.passes.shard.localise import localise as localise_axis
+from xg.passes.shard.propagation import (
+    Core,
     Elaboration,
+    PlacedBlocks,
     Replaced,
     SeenByCallers,
     named,
     refuse_left_over,
 )
-from xg.passes.shard.joining import join
-from xg.passes.shard.localise import localise as localise_axis
-from xg.passes.shard.placed_before import Core, PlacedBlocks
 from xg.sharding.divisibility import check_parts
 from xg.sharding.padding import refuse_whole
 

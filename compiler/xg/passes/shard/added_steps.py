@@ -10,8 +10,8 @@ from xg.ir.content import frozen
 from xg.ir.graph import Apply, Call, Graph, Step, Value
 from xg.ir.placement import AxisState
 from xg.ir.tensor import TensorType
-from xg.passes.shard.bodies import Bodies
-from xg.passes.shard.demand import ELEMENTWISE
+from xg.passes.shard.axis_placement import ELEMENTWISE
+from xg.passes.shard.resharding import Bodies
 from xg.sharding.primitive_rules import IllTyped
 
 Same = dict[Value, Value]  # of the graph before, with what has its place now

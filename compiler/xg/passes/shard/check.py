@@ -13,7 +13,7 @@ from xg.ir.collective import FAMILY
 from xg.ir.graph import Apply, Backward, Call, Graph, Program, Value
 from xg.ir.placement import CONSTANT, PARTIAL, AxisState, axes_over, dual, same, serves
 from xg.ir.tensor import TensorType
-from xg.passes.shard.loop_placement import in_all_rounds, stacked_along, taken_along
+from xg.passes.shard.calls import in_all_rounds, stacked_along, taken_along
 from xg.sharding.primitive_rules import IllTyped
 from xg.sharding.type_body import type_step
 

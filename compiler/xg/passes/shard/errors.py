@@ -2,19 +2,62 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterator, Sequence
 
 from xg.diagnostics.diagnostic import Diagnostic, Label, Problem, ProblemAt
 from xg.diagnostics.limits import spell_count
 from xg.diagnostics.source import Span
+from xg.ir.collective import FAMILY
 from xg.ir.dim import Dim, product
 from xg.ir.graph import Apply, Graph, Value
-from xg.ir.placement import AxisState, axes_over, axis_of, local_shape, shard
+from xg.ir.parameters import gathered, moving
+from xg.ir.placement import (
+    CONSTANT,
+    PARTIAL,
+    REPLICATED,
+    AxisState,
+    axes_over,
+    axis_of,
+    local_shape,
+    shard,
+)
 from xg.ir.tensor import spell_shape
-from xg.passes.shard.promised import first_sum
-from xg.passes.shard.refusal import RefusedOperator, free_ways, repeated
-from xg.passes.shard.reshard import TRIED_AT_MOST
+from xg.passes.shard.resharding import TRIED_AT_MOST, RefusedOperator, free_ways, repeated
 from xg.sharding.primitive_rules import IllTyped
+from xg.sharding.type_body import type_body
+
+# The consequences of taking the labels of a block at their word.
+
+
+def first_sum(value: Value, state: AxisState, graph: Graph, axis: str) -> Value | None:
+    """The first value made of `value` that would be a partial sum over `axis`, if that is `state`.
+
+    A labelled value has the placement of its label, later ones follow from their operators, and the
+    rest is replicated. None where no sum follows.
+    """
+    states, behind = {value: state}, {value}
+
+    def placed(operand: Value) -> AxisState:
+        request = graph.placement_requests.get(operand, {}).get(axis)
+        if request and request.rest.kind == "S":
+            return request.rest
+        whole = REPLICATED if graph.types[operand].is_float else CONSTANT
+        return states.get(operand, whole)
+
+    for step in graph.steps:
+        if not isinstance(step, Apply) or step.op.family == FAMILY:
+            continue
+        body = step.body(graph.types)
+        try:
+            typing = type_body(body, [placed(operand) for operand in step.inputs], axis)
+        except IllTyped:
+            continue
+        states.update(zip(step.outputs, map(typing.of, body.outputs), strict=True))
+        if behind.intersection(step.inputs):
+            behind.update(step.outputs)
+            if states[step.outputs[0]] == PARTIAL:
+                return step.outputs[0]
+    return None
 
 
 class PartialSum(ProblemAt):
@@ -392,3 +435,50 @@ def refuse_chunks(graph: Graph, zigzag: Collection[str]) -> list[Problem]:
         for axis, state in graph.placements.get(param.value, {}).items()
         if state.kind == "S" and axis in zigzag
     ]
+
+
+# Running statistics that ranks would not move as one device does (XG08xx).
+
+
+class GatheredStatistic(ProblemAt):
+    """A running statistic of which each rank keeps a part, and that is gathered for its use."""
+
+    code = "XG0809"
+    title = "the running statistic {name} is gathered, and each rank would move only its part of it"
+    label = "read here"
+    fix = "leave it whole on every rank: a line `{name} {shape}` of a plan of {block}"
+    name: str
+    shape: str
+    block: str
+
+
+class StatisticApart(ProblemAt):
+    """A running statistic that is placed otherwise than the mean or variance it moves to."""
+
+    code = "XG0813"
+    title = "the running statistic {name} is {held}, and what it moves to {found}"
+    label = "moved here"
+    fix = "place it as the channels are: a line `{name} {found}` of a plan of {block}"
+    name: str
+    held: str
+    found: str
+    block: str
+
+
+def refuse_statistics(graph: Graph) -> Iterator[Problem]:
+    """The running statistics of a graph that are gathered, or placed otherwise than their goal."""
+    for param, step in gathered(graph):
+        whole = spell_shape(graph.sizes.fold_shape(graph.shape(param)))
+        yield GatheredStatistic(step.span, str(param.name), whole, graph.block)
+    for each in moving(graph):
+        held, found = _part(each.param, graph), _part(each.target, graph)
+        if held != found:
+            yield StatisticApart(each.target.span, str(each.param.name), held, found, graph.block)
+
+
+def _part(value: Value, graph: Graph) -> str:
+    """The shape of what a rank has of a value."""
+    shape = graph.shape(value)
+    for axis, state in graph.placements.get(value, {}).items():
+        shape = local_shape(shape, state, axis)
+    return spell_shape(graph.sizes.fold_shape(shape))

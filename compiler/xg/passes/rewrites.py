@@ -1,9 +1,4 @@
-"""The entry block as calls only: its own operators gathered into blocks of their own.
-
-A module that answers automatic differentiation block by block (`torch.nn.Module` around generated
-code) needs a forward and a backward function for every piece between two calls: before the layers,
-and behind them. Operators in a row become one piece; calls stay.
-"""
+"""Programs of one device: the mesh forgotten, and what plans and collectives ask for with it."""
 
 from __future__ import annotations
 
@@ -11,10 +6,102 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from itertools import groupby
 
+from xg.ir.collective import FAMILY
 from xg.ir.content import prune
 from xg.ir.dim import symbol
-from xg.ir.graph import Apply, Call, Graph, Param, Program, Value
+from xg.ir.graph import Apply, Call, Graph, Param, Program, Step, Value
 from xg.ir.tensor import Sizes
+from xg.ir.walk import reached
+
+
+def drop_mesh(program: Program) -> Program:
+    """A program without plan and mesh, and without the collectives that its file writes.
+
+    On one device a collective does nothing: its operand takes the place of its result. Values are
+    those of the parallel program.
+    """
+    graphs = {key: _without_moves(graph) for key, graph in program.graphs.items()}
+    return replace(program, graphs=graphs, backwards={}, mesh={}, plan=None)
+
+
+def _without_moves(graph: Graph) -> Graph:
+    operands: dict[Value, Value] = {}
+    steps: list[Step] = []
+    for step in graph.steps:
+        inputs = tuple(operands.get(value, value) for value in step.inputs)
+        if isinstance(step, Apply) and step.op.family == FAMILY:
+            operands[step.outputs[0]] = inputs[0]
+        else:
+            steps.append(replace(step, inputs=inputs))
+    outputs = tuple(operands.get(value, value) for value in graph.outputs)
+    aliases = tuple((name, operands.get(value, value)) for name, value in graph.aliases)
+    whole = replace(graph, steps=tuple(steps), outputs=outputs, aliases=aliases)
+    return prune(replace(whole, layouts={}, placement_requests={}))
+
+
+# Remove steps that reach no output, and with them the parameters that nothing reads.
+#
+# A choice of options leaves such steps behind: a table of learned positions that only another
+# choice adds. They were typed before, so their errors are found all the same.
+
+
+def eliminate_dead(program: Program) -> Program:
+    """The program without dead steps, and without the graphs that only these call.
+
+    A call stays while a step reads a parameter of it. Where that step goes, the call may follow.
+    """
+    while True:
+        lent = _lent(program)
+        alive = {key: _alive(graph, lent) for key, graph in program.graphs.items()}
+        same = all(alive[key] is graph for key, graph in program.graphs.items())
+        program = replace(
+            program, graphs={key: alive[key] for key in reached(alive, program.entry)}
+        )
+        if same:
+            return program
+
+
+def _lent(program: Program) -> set[tuple[str, str]]:
+    """Graph and name of the parameters that a caller reads too."""
+    lent: set[tuple[str, str]] = set()
+    for graph in program.graphs.values():
+        callees = {step.path: step.callee for step in graph.calls}
+        for value in graph.foreign:
+            path, _, name = str(value.name).partition(".")
+            lent.add((callees[path], name))
+    return lent
+
+
+def _alive(graph: Graph, lent: set[tuple[str, str]]) -> Graph:
+    """The graph with the steps that its outputs need."""
+    needed = set(graph.outputs)
+    paths = {str(value.name).partition(".")[0] for value in graph.foreign}
+    steps: list[Apply | Call] = []
+    for step in reversed(graph.steps):
+        lends = isinstance(step, Call) and step.path in paths
+        if lends or any(value in needed for value in step.outputs):
+            needed.update(step.inputs)
+            steps.append(step)
+    if len(steps) == len(graph.steps):
+        return graph
+    alive = replace(
+        graph,
+        steps=tuple(reversed(steps)),
+        params=tuple(
+            param
+            for param in graph.params
+            if param.value in needed or (graph.key, str(param.value.name)) in lent
+        ),
+        foreign=tuple(value for value in graph.foreign if value in needed),
+    )
+    return prune(alive)
+
+
+# The entry block as calls only: its own operators gathered into blocks of their own.
+#
+# A module that answers automatic differentiation block by block (`torch.nn.Module` around generated
+# code) needs a forward and a backward function for every piece between two calls: before the
+# layers, and behind them. Operators in a row become one piece; calls stay.
 
 
 def outline(program: Program) -> Program:
