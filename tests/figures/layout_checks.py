@@ -4,7 +4,7 @@ from dataclasses import replace
 from itertools import combinations, pairwise
 
 from xg.figures.layout.lanes import lanes
-from xg.figures.layout.placed import PlacedFigure
+from xg.figures.layout.placement import PlacedFigure
 from xg.figures.model.figure import EdgeStyle, Figure, NodeKind
 from xg.figures.model.geometry import Box, flattened
 

@@ -20,8 +20,7 @@ from figures.test_flaws import random_figures
 
 from xg.driver import Program
 from xg.figures import painted, step_by_step
-from xg.figures.model.figure import Figure
-from xg.figures.model.refusals import NotTurned, TooNarrow
+from xg.figures.model.figure import Figure, NotTurned, TooNarrow
 from xg.figures.views import View
 from xg.figures.views import figure as figure_of
 from xg.ir.graph import Call, Graph, Remark

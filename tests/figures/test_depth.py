@@ -17,7 +17,7 @@ from xg.figures.draw.display import Display
 from xg.figures.draw.paint import paint
 from xg.figures.layout.frames import strips
 from xg.figures.layout.lanes import lanes
-from xg.figures.layout.placed import PlacedFigure
+from xg.figures.layout.placement import PlacedFigure
 from xg.figures.layout.run_engine import layout
 from xg.figures.model.figure import EdgeStyle, Figure, NodeKind
 from xg.figures.model.richtext import characters

@@ -11,7 +11,7 @@ from figures.hostile import HOSTILE, hostile_figure
 
 from xg.figures import ThemeName, dot
 from xg.figures.engines import wasm
-from xg.figures.formats.dot_style import Attribute
+from xg.figures.formats.dot_text import Attribute
 from xg.figures.model.figure import Figure
 
 GOLDEN = Path(__file__).parent / "golden"

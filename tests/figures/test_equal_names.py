@@ -9,7 +9,7 @@ import xg
 from xg.figures.model.figure import Figure, NodeKind
 from xg.figures.model.richtext import characters
 from xg.figures.views import View
-from xg.figures.views.opened_calls import Level
+from xg.figures.views.overview import Level
 
 NESTED = """
 dim B, D = 8, N = 2

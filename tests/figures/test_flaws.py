@@ -20,8 +20,7 @@ from tier import THOROUGH, some
 
 import xg
 from xg.figures import painted
-from xg.figures.draw.display import Display, DrawnShape, DrawnText, Element
-from xg.figures.draw.move import moved
+from xg.figures.draw.display import Display, DrawnShape, DrawnText, Element, moved
 from xg.figures.model.figure import Figure
 from xg.figures.model.geometry import Box, Point, bezier, polyline, rectangle
 from xg.figures.model.style import Color

@@ -18,7 +18,7 @@ import xg
 from xg.driver import View
 from xg.figures import render
 from xg.figures.draw.display import Display, DrawnText, Element
-from xg.figures.draw.typeset import typeset
+from xg.figures.draw.font import typeset
 from xg.figures.formats.tex import tex
 from xg.figures.model.richtext import plain, symbol
 from xg.figures.model.style import LIGHT

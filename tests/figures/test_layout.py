@@ -24,23 +24,20 @@ from tier import THOROUGH
 import xg
 from xg.diagnostics.diagnostic import DiagnosticError
 from xg.figures import painted
-from xg.figures.draw.typeset import typeset
+from xg.figures.draw.font import typeset
 from xg.figures.engines import command, pygraphviz, wasm
 from xg.figures.engines.engine import Engine, EngineError, OutOfBudgetError
 from xg.figures.layout import route_edges, run_engine
 from xg.figures.layout.choose_routes import Router
-from xg.figures.layout.columns import first_column
 from xg.figures.layout.field import FAR, Route
-from xg.figures.layout.placed import PlacedFigure
+from xg.figures.layout.placement import PlacedFigure
 from xg.figures.layout.request import RouteRequest
-from xg.figures.layout.run_engine import ENGINES, layout, probe
-from xg.figures.layout.tangles import tangles
+from xg.figures.layout.run_engine import ENGINES, layout, probe, tangles
 from xg.figures.model import style
 from xg.figures.model.figure import EdgeRole, EdgeStyle, Figure, FigureEdge, FigureNode, NodeKind
 from xg.figures.model.geometry import Box
 from xg.figures.model.richtext import characters
-from xg.figures.model.structure import structure
-from xg.figures.model.through_bars import through_bars
+from xg.figures.model.structure import first_column, structure, through_bars
 from xg.figures.views import View
 
 FIGURES = [mha_forward(), mha_backward(), mlp_backward(), gated_mlp(), overview(), long_chain(3)]

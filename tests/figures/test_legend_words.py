@@ -6,8 +6,8 @@ from library import shipped
 
 import xg
 from xg.figures import dot, render
+from xg.figures.draw.glyph import meanings
 from xg.figures.model.figure import Figure, NodeKind
-from xg.figures.model.legend import meanings
 from xg.figures.model.richtext import characters
 
 OWN = """

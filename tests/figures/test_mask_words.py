@@ -6,7 +6,7 @@ from library import shipped
 import xg
 from xg.figures.model.figure import Figure, NodeKind
 from xg.figures.model.richtext import characters
-from xg.figures.views.mask_words import with_masks
+from xg.figures.views.steps import with_masks
 
 
 def boxes(figure: Figure) -> list[str]:

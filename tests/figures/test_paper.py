@@ -16,7 +16,7 @@ import xg
 from xg.cli import main
 from xg.figures import painted, written
 from xg.figures.draw.display import Display
-from xg.figures.formats.paper import Paper, sheets_of
+from xg.figures.formats.pdf import Paper, sheets_of
 
 BOX = re.compile(rb"/MediaBox \[0 0 ([\d.]+) ([\d.]+)\]")
 

@@ -17,11 +17,11 @@ from library import shipped
 
 import xg
 from xg.figures import dot, render
+from xg.figures.draw.glyph import meanings
 from xg.figures.draw.paint import paint
-from xg.figures.formats.png import scale
+from xg.figures.formats.svg import scale
 from xg.figures.layout.run_engine import layout
 from xg.figures.model.figure import NodeKind
-from xg.figures.model.legend import meanings
 from xg.figures.model.richtext import characters
 from xg.figures.views import View
 

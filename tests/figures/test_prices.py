@@ -17,9 +17,9 @@ from xg.figures.model.figure import Figure, FigureNode, NodeKind
 from xg.figures.model.richtext import characters
 from xg.figures.views import figure
 from xg.figures.views.backward import backward_figure
+from xg.figures.views.columns import in_usual_order
 from xg.figures.views.forward import forward_figure
 from xg.figures.views.notation import volume
-from xg.figures.views.totals import in_usual_order
 from xg.ir.dim import Dim, symbol
 from xg.ir.graph import Program
 from xg.ir.tensor import Sizes

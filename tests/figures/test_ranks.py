@@ -13,13 +13,12 @@ import xg
 from xg.figures import painted
 from xg.figures.draw.display import Display, DrawnShape, DrawnText
 from xg.figures.draw.paint import line_bounds, node_boxes
-from xg.figures.layout.columns import first_column
-from xg.figures.layout.even_results import with_even_results
-from xg.figures.layout.placed import PlacedFigure
-from xg.figures.layout.run_engine import layout
+from xg.figures.layout.placement import PlacedFigure
+from xg.figures.layout.run_engine import layout, with_even_results
 from xg.figures.model.figure import EdgeStyle, Figure, NodeKind
 from xg.figures.model.geometry import flattened, polyline
 from xg.figures.model.richtext import characters
+from xg.figures.model.structure import first_column
 from xg.figures.views import View
 from xg.figures.views.forward import forward_drawn
 from xg.ir.graph import Apply

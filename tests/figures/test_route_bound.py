@@ -11,9 +11,8 @@ from figures.test_flaws import random_figures
 from tier import THOROUGH
 
 import xg
-from xg.figures.layout.edge_ways import EdgeWays
-from xg.figures.layout.placed import PlacedFigure
-from xg.figures.layout.route_search import Search
+from xg.figures.layout.choose_routes import EdgeWays, Search
+from xg.figures.layout.placement import PlacedFigure
 from xg.figures.layout.run_engine import layout
 from xg.figures.model.figure import Figure
 

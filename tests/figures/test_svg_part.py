@@ -8,7 +8,7 @@ from figures.hand_made import mha_forward, mlp_backward, overview
 from figures.hostile import HOSTILE, hostile_figure
 
 from xg.figures import parts, render
-from xg.figures.formats.svg_part import sheet
+from xg.figures.formats.svg import sheet
 from xg.figures.model.figure import Figure
 from xg.figures.model.style import LIGHT
 

@@ -14,10 +14,9 @@ from figures.shipped_figures import LIBRARY
 import xg
 from xg.figures import painted
 from xg.figures.draw.display import Display
-from xg.figures.layout.fill_field import field_of
-from xg.figures.layout.line_field import free
-from xg.figures.layout.placed import PlacedFigure
-from xg.figures.layout.request import key_of
+from xg.figures.layout.field import free
+from xg.figures.layout.placement import PlacedFigure
+from xg.figures.layout.request import field_of, key_of
 from xg.figures.model.figure import Figure
 
 

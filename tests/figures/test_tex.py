@@ -10,9 +10,8 @@ from figures.hostile import HOSTILE, hostile_figure
 from xg.driver import View
 from xg.figures import ThemeName, render
 from xg.figures.draw.display import Display, DrawnShape, DrawnText, Element
-from xg.figures.draw.typeset import typeset
-from xg.figures.formats.tex import tex
-from xg.figures.formats.tex_text import label
+from xg.figures.draw.font import typeset
+from xg.figures.formats.tex import label, tex
 from xg.figures.model.figure import Figure
 from xg.figures.model.geometry import Box, rectangle
 from xg.figures.model.richtext import (

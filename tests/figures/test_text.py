@@ -4,7 +4,7 @@ import pytest
 
 from xg.diagnostics import escape
 from xg.figures.draw import font
-from xg.figures.draw.typeset import typeset
+from xg.figures.draw.font import typeset
 from xg.figures.model.richtext import StyledRun, characters, dimension, shape, symbol, tensor
 
 # From the metrics that Helvetica was published with, in thousandths of an em.

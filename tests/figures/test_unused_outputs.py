@@ -7,7 +7,7 @@ from library import shipped
 import xg
 from xg.figures.model.figure import EdgeStyle, Figure
 from xg.figures.model.richtext import characters
-from xg.figures.views.passed_on import taken_by
+from xg.figures.views.backward import taken_by
 from xg.ir.graph import Call, Value
 
 WORDS = "0 if unused"

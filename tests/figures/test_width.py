@@ -12,9 +12,8 @@ from library import shipped
 import xg
 from xg.figures import dot, painted, render
 from xg.figures.draw.display import DrawnText
-from xg.figures.draw.typeset import TextSpan
-from xg.figures.model.figure import Figure
-from xg.figures.model.refusals import LEAST_SIZE, TooNarrow
+from xg.figures.draw.font import TextSpan
+from xg.figures.model.figure import LEAST_SIZE, Figure, TooNarrow
 
 
 @cache

@@ -14,14 +14,14 @@ from xg.diagnostics.escape import slug, stems
 from xg.diagnostics.lazy_dataclass import dataclass
 from xg.driver import Program, View, compile_project
 from xg.figures import dot, pictures, series
-from xg.figures.model.refusals import NotTurned
+from xg.figures.model.figure import NotTurned
 from xg.frontend.project import Project
 from xg.frontend.typed import Settings, concerning, uncalled
 from xg.packages import service
 
 if TYPE_CHECKING:
     from xg.figures import Format, ThemeName
-    from xg.figures.formats.paper import Paper
+    from xg.figures.formats.pdf import Paper
     from xg.figures.model.figure import Figure
 
 OF_NOTHING: Final = "XG0312"  # a plan that places nothing in a block

@@ -7,26 +7,21 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, Literal, get_args
 
 from xg.diagnostics.lazy_dataclass import dataclass
-from xg.figures.draw.paint import node_boxes, paint
-from xg.figures.draw.sheet import sheet
+from xg.figures.draw.paint import node_boxes, paint, sheet, step_by_step
 from xg.figures.draw.side_by_side import side_by_side
-from xg.figures.draw.step_by_step import step_by_step
 from xg.figures.formats import dot_text
-from xg.figures.formats.paper import Paper
-from xg.figures.formats.pdf import pdf
-from xg.figures.formats.png import png
-from xg.figures.formats.svg import svg
-from xg.figures.formats.svg_part import Shared, svg_part
+from xg.figures.formats.pdf import Paper, pdf
+from xg.figures.formats.svg import Shared, png, svg, svg_part
 from xg.figures.formats.tex import tex
 from xg.figures.layout import run_engine
-from xg.figures.layout.columns import first_column
 from xg.figures.model.figure import Figure
+from xg.figures.model.structure import first_column
 from xg.figures.model.style import LIGHT, THEMES, Theme
 
 if TYPE_CHECKING:
     from xg.figures.draw.display import Display
     from xg.figures.engines.engine import Engine
-    from xg.figures.layout.placed import PlacedFigure
+    from xg.figures.layout.placement import PlacedFigure
     from xg.figures.model.geometry import Box
 
 _REMEMBERED = 64  # drawings: the figures of a file's blocks, which its page shows too

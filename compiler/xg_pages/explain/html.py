@@ -17,7 +17,7 @@ import numpy as np
 from xg.diagnostics import escape
 from xg.diagnostics.lazy_dataclass import dataclass
 from xg.figures import Parts, parts
-from xg.figures.formats.svg_part import sheet
+from xg.figures.formats.svg import sheet
 from xg.figures.model.geometry import Box
 from xg.figures.model.style import LIGHT
 from xg_pages.explain import words

@@ -11,9 +11,9 @@ from xg.diagnostics.lazy_dataclass import dataclass
 from xg.diagnostics.limits import FigureNodes
 from xg.driver import Program
 from xg.figures import Parts, joined, painted, parts
-from xg.figures.formats.svg_part import sheet
-from xg.figures.layout.columns import first_column
+from xg.figures.formats.svg import sheet
 from xg.figures.model.figure import Figure
+from xg.figures.model.structure import first_column
 from xg.figures.model.style import LIGHT
 from xg.figures.views.backward import backward_drawn
 from xg.figures.views.forward import forward_drawn

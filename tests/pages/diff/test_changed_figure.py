@@ -7,8 +7,7 @@ from figures.flaws import flaws
 
 import xg
 from xg.figures import dot, painted, render
-from xg.figures.draw.arrow import DOTS
-from xg.figures.draw.display import DrawnShape
+from xg.figures.draw.display import DOTS, DrawnShape
 from xg.figures.model.figure import Emphasis, Figure
 from xg.figures.model.richtext import characters
 from xg.figures.model.style import MARKED_WIDTH

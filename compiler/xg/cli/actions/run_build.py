@@ -19,8 +19,8 @@ from xg.cli.watch import watch
 from xg.diagnostics.diagnostic import Diagnostic, DiagnosticError
 from xg.diagnostics.wording import counted
 from xg.driver import View
-from xg.figures.formats.paper import Paper
-from xg.figures.model.refusals import NotTurned, TooNarrow
+from xg.figures.formats.pdf import Paper
+from xg.figures.model.figure import NotTurned, TooNarrow
 from xg.frontend.project import Project
 from xg_runtime.files import write_all
 

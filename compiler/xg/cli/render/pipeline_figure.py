@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from xg.cli.render.cost_pipeline import formula_of, orders_of
 from xg.driver import Program
 from xg.figures import Format, ThemeName, written
-from xg.figures.draw.timeline import Timeline, Work, timelines
+from xg.figures.draw.paint import Timeline, Work, timelines
 from xg.figures.model.figure import Figure
 from xg.figures.model.richtext import bold, number, plain
 from xg_runtime.cells import Orders, bubble, timeline

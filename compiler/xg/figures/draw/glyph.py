@@ -6,15 +6,79 @@ from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from typing import Final
 
+from xg.diagnostics.lazy_dataclass import dataclass
 from xg.figures.draw import font
-from xg.figures.draw.arrow import DOTS
-from xg.figures.draw.display import DrawnShape, DrawnText
-from xg.figures.draw.typeset import TextLine
-from xg.figures.layout import measure
+from xg.figures.draw.display import DOTS, DrawnShape, DrawnText, Element, arrow, moved
+from xg.figures.draw.font import TextLine, typeset, wrapped
 from xg.figures.model import style
-from xg.figures.model.figure import Emphasis, FigureNode, NodeKind
+from xg.figures.model.figure import EdgeStyle, Emphasis, Figure, FigureNode, NodeKind
 from xg.figures.model.geometry import Box, DrawnPath, circle, polyline, rectangle
+from xg.figures.model.richtext import RichText, plain
 from xg.figures.model.style import Color, NodeStyle, Outline
+
+# Measuring: how large each node and each edge's label is, in points.
+
+
+_WITHOUT_TEXT: Final = (NodeKind.MATMUL, NodeKind.ADD, NodeKind.MUL)
+DETAIL_LEADING: Final = 3.0  # between a node's label and its second line
+
+
+@dataclass(frozen=True, slots=True)
+class Extent:
+    """Width and height in points."""
+
+    width: float
+    height: float
+
+    def turned(self) -> Extent:
+        """Return the size with width and height exchanged."""
+        return Extent(self.height, self.width)
+
+
+def node_lines(node: FigureNode) -> tuple[TextLine, ...]:
+    """Return the set lines inside a node: its label and quiet ones; none for • ⊕ ⊙ Σ."""
+    if node.kind in _WITHOUT_TEXT:
+        return ()
+    if node.kind in (NodeKind.TENSOR, NodeKind.SAVED):
+        label = typeset(node.label, style.TENSOR_SIZE, style.SHAPE_SIZE)
+    else:
+        label = typeset(node.label, style.GLYPH_SIZE)
+    quiet = (node.detail, *node.lines)
+    return (label, *(typeset(text, style.DETAIL_SIZE) for text in quiet if text))
+
+
+def node_size(node: FigureNode) -> Extent:
+    """Return the size of a node's frame, or of its text where it has none."""
+    look = style.NODE_STYLES[node.kind]
+    lines = node_lines(node)
+    padding = 0.0 if look.outline is style.Outline.NONE else 2 * style.BOX_PADDING
+    width = max((line.width + padding for line in lines), default=0.0)
+    extra = sum(line.height + DETAIL_LEADING for line in lines[1:])
+    return Extent(max(width, look.width), look.height + extra)
+
+
+def edge_line(label: RichText) -> TextLine:
+    """Return the set label of an edge."""
+    return typeset(label, style.SYMBOL_SIZE, style.SHAPE_SIZE)
+
+
+def pair_size(down: RichText, up: RichText, *, turned: bool) -> Extent:
+    """Return the room of the labels at both sides of an arrow and its way back: one line."""
+    sizes = [label_size(label, turned=turned) for label in (down, up) if label]
+    half = max((size.width for size in sizes), default=0.0) + style.PAIR_GAP / 2
+    return Extent(2 * half, max((size.height for size in sizes), default=style.SYMBOL_SIZE))
+
+
+def label_size(label: RichText, *, turned: bool) -> Extent:
+    """Return the room an edge's label takes beside its line, the gap to the line included.
+
+    In a figure that will be `turned` its width is what will be the height below the line.
+    """
+    line = edge_line(label)
+    if turned:
+        return Extent(line.height + style.LABEL_GAP_BELOW, line.width + 2 * style.LABEL_GAP)
+    return Extent(line.width + style.LABEL_GAP + 2.0, max(line.height, style.SYMBOL_SIZE))
+
 
 _ROUNDING: Final = 6.0
 _SIGN: Final = 0.56  # reach of ⊕'s strokes, of the radius
@@ -74,7 +138,7 @@ def text_in(lines: Iterable[TextLine], box: Box, color: Color = Color.INK) -> It
     """Centre lines of text in a box, one under the other, by the height of their capitals."""
     lines = tuple(lines)
     capitals = [max(font.CAP_HEIGHT * _size(line), 0.0) for line in lines]
-    leading = measure.DETAIL_LEADING + 2.5
+    leading = DETAIL_LEADING + 2.5
     y = box.center[1] - (sum(capitals) + leading * (len(lines) - 1)) / 2
     for line, capital in zip(lines, capitals, strict=True):
         y += capital
@@ -117,12 +181,170 @@ def _inside(node: FigureNode, box: Box) -> Iterable[DrawnShape | DrawnText]:
         case NodeKind.MUL:
             return (DrawnShape(circle(box.center, 0.2 * box.width / 2 + 0.6), fill=Color.INK),)
         case NodeKind.SAVED | NodeKind.NOTE:
-            return _framed(text_in(measure.node_lines(node), box, Color.MUTED))
+            return _framed(text_in(node_lines(node), box, Color.MUTED))
         case _:
-            return boxed_text(measure.node_lines(node), box)
+            return boxed_text(node_lines(node), box)
 
 
 def _framed(lines: Iterable[DrawnText]) -> Iterator[DrawnShape | DrawnText]:
     for text in lines:
         yield text
         yield from tags(text)
+
+
+# The legend: every glyph and every arrow that a figure uses, once, with its meaning.
+#
+# Boxes are explained by their letters: SM scale and mask, S softmax.
+
+
+_NODE_WORDS: Final = {
+    NodeKind.MATMUL: "matrix product",
+    NodeKind.ADD: "sum",
+    NodeKind.MUL: "elementwise product",
+    NodeKind.REDUCE: "linear operator",
+    NodeKind.NONLINEAR: "nonlinear operator",
+    NodeKind.LAYOUT: "change of layout",
+    NodeKind.COMMUNICATION: "communication",
+    NodeKind.BLOCK: "block",
+    NodeKind.SAVED: "saved in the forward pass",
+}
+_EDGE_WORDS: Final = {
+    EdgeStyle.DOUBLE: "second operand of a product",
+    EdgeStyle.DASHED: "gradients",
+}
+_EMPHASIS_WORDS: Final = {
+    Emphasis.HIGHLIGHTED: "highlighted",
+    Emphasis.CAME: "new",
+    Emphasis.CHANGED: "changed",
+    Emphasis.WENT: "gone",
+}
+_LETTERED: Final = (
+    NodeKind.NONLINEAR,
+    NodeKind.LAYOUT,
+    NodeKind.COMMUNICATION,
+    NodeKind.REDUCE,
+)
+_MOVE_WORDS: Final = {
+    "AR": "all-reduce: the sum over ranks",
+    "RS": "reduce-scatter: a rank's part of the sum over ranks",
+    "AG": "all-gather",
+    "A2A": "all-to-all",
+    "cast": "what all ranks hold, used by each for a part",
+    "part": "a rank's part of what all hold",
+    "spread": "a part as a term of a sum: zeros around it",
+    "once": "a term of a sum: zeros but on one rank",
+}
+_LEGEND_ROW: Final = 24.0
+_LEGEND_LEADING: Final = 12.0  # from a line of a meaning to its next
+_MARK_SIZE: Final = Extent(26.0, 14.0)
+_MARK_GAP: Final = 6.0
+_ENTRY_GAP: Final = 18.0
+
+
+@dataclass(frozen=True, slots=True)
+class Meaning:
+    """A sign and its meaning in words; `letters` are inside of a box, a `symbol` is the sign."""
+
+    kind: NodeKind | EdgeStyle | Emphasis
+    words: str
+    letters: str = ""
+    symbol: RichText = ()
+
+
+def meanings(figure: Figure) -> Iterator[Meaning]:
+    """Yield what is in use, in a fixed order, with its meaning; without a legend only marks."""
+    styles = {edge.style for edge in figure.edges} if figure.legend else ()
+    for kind, family in _NODE_WORDS.items() if figure.legend else ():
+        named = (_named(node, family) for node in figure.nodes if node.kind is kind)
+        yield from dict.fromkeys(named)
+    yield from _written_broadcast(figure) if figure.legend else ()
+    for one in figure.explained if figure.legend else ():
+        yield Meaning(one.kind, one.words, symbol=one.symbol)
+    yield from (Meaning(kind, words) for kind, words in _EDGE_WORDS.items() if kind in styles)
+    yield from (
+        Meaning(mark, words) for mark, words in _EMPHASIS_WORDS.items() if mark in figure.marks
+    )
+
+
+def _written_broadcast(figure: Figure) -> Iterator[Meaning]:
+    """Yield the meaning of BC where it is written beside a bias, and is no node."""
+    texts = (node.label[:1] for node in figure.nodes if node.kind is NodeKind.TENSOR)
+    for run in (run for text in texts for run in text if run.text == "BC" and not run.bold):
+        yield Meaning(NodeKind.TENSOR, "broadcast: repeated along these axes", symbol=(run,))
+        return
+
+
+def _named(node: FigureNode, family: str) -> Meaning:
+    """Return the meaning of a node: of a box with letters its operator, else its family."""
+    letters = node.label[0].text.strip() if node.label else ""
+    if node.kind in (NodeKind.COMMUNICATION, NodeKind.LAYOUT) and letters in _MOVE_WORDS:
+        return Meaning(node.kind, _MOVE_WORDS[letters], letters)
+    if node.kind not in _LETTERED or not node.title:
+        return Meaning(node.kind, family)
+    words = node.title.partition(":")[0].replace("scale_mask", "scale and mask").replace("_", " ")
+    if words.lower() == letters.lower():
+        return Meaning(node.kind, family, letters if node.kind is NodeKind.REDUCE else "")
+    name = letters.removeprefix("d")
+    words = words.removesuffix(name.lower()) + name if words.endswith(f" {name.lower()}") else words
+    return Meaning(node.kind, words, letters)
+
+
+def legend(figure: Figure, width: float) -> tuple[list[Element], Extent]:
+    """Set the legend in rows no wider than `width`, its top left corner at the origin."""
+    elements: list[Element] = []
+    x = y = widest = 0.0
+    for meaning in meanings(figure):
+        left = _mark_width(meaning) + _MARK_GAP
+        room = width - 2 * style.PAGE_MARGIN
+        words = wrapped(plain(meaning.words), style.SHAPE_SIZE, room - left)
+        lines = [typeset(text, style.SHAPE_SIZE) for text in words]
+        extent = left + max(line.width for line in lines)
+        if x > 0 and (x + extent > room or len(lines) > 1):
+            x, y = 0.0, y + _LEGEND_ROW
+        mark = moved(Element("", "legend", "", tuple(_mark(meaning))), x, y + _LEGEND_ROW / 2)
+        baseline = y + _LEGEND_ROW / 2 + font.CAP_HEIGHT * style.SHAPE_SIZE / 2
+        texts = (
+            DrawnText(line, x + left, baseline + number * _LEGEND_LEADING, Color.MUTED)
+            for number, line in enumerate(lines)
+        )
+        elements.append(Element("", "legend", "", (*mark.parts, *texts)))
+        widest = max(widest, x + extent)
+        x = x + extent + _ENTRY_GAP if len(lines) == 1 else room
+        y += (len(lines) - 1) * _LEGEND_LEADING
+    return elements, Extent(widest, y + _LEGEND_ROW)
+
+
+def _example(meaning: Meaning) -> FigureNode:
+    assert isinstance(meaning.kind, NodeKind)
+    return FigureNode("", meaning.kind, meaning.symbol or plain(meaning.letters))
+
+
+def _mark_width(meaning: Meaning) -> float:
+    has_text = meaning.letters or meaning.symbol
+    return node_size(_example(meaning)).width if has_text else _MARK_SIZE.width
+
+
+def _mark(meaning: Meaning) -> Iterator[DrawnShape | DrawnText]:
+    """Draw a small example whose left middle is the origin."""
+    kind = meaning.kind
+    if isinstance(kind, EdgeStyle | Emphasis):
+        edge, mark = (
+            (EdgeStyle.SINGLE, kind) if isinstance(kind, Emphasis) else (kind, Emphasis.NONE)
+        )
+        yield from arrow(polyline(((0.0, 0.0), (_MARK_SIZE.width, 0.0))), edge, mark)
+        return
+    look = style.NODE_STYLES[kind]
+    middle = (_MARK_SIZE.width / 2, 0.0)
+    if look.outline is style.Outline.CIRCLE:
+        yield from glyph(FigureNode("", kind), Box.around(middle, look.width, look.height))
+    elif look.outline is style.Outline.NONE:
+        node = FigureNode("", kind, meaning.symbol or plain("X"))
+        width = node_size(node).width
+        middle = (width / 2, 0.0) if meaning.symbol else middle
+        yield from glyph(node, Box.around(middle, width, _MARK_SIZE.height))
+    elif meaning.letters:
+        width = _mark_width(meaning)
+        box = Box.around((width / 2, 0.0), width, look.height)
+        yield from glyph(_example(meaning), box)
+    else:
+        yield from frame(look, Box.around(middle, _MARK_SIZE.width, _MARK_SIZE.height))

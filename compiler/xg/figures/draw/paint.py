@@ -2,26 +2,35 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from itertools import pairwise
 from math import ceil
+from typing import Final
 
+from xg.diagnostics.lazy_dataclass import dataclass
 from xg.figures.draw import font
-from xg.figures.draw.arrow import arrow
-from xg.figures.draw.display import Display, DrawnShape, DrawnText, Element, Wire
-from xg.figures.draw.glyph import glyph
-from xg.figures.draw.move import moved
-from xg.figures.draw.typeset import TextLine, line_bounds, typeset, wrapped
+from xg.figures.draw.display import Display, DrawnShape, DrawnText, Element, Wire, arrow, moved
+from xg.figures.draw.font import TextLine, line_bounds, typeset, wrapped
+from xg.figures.draw.glyph import edge_line, glyph, legend, text_in
+from xg.figures.layout import run_engine
 from xg.figures.layout.lanes import Lanes, lanes
-from xg.figures.layout.measure import edge_line
-from xg.figures.layout.placed import PlacedFigure
+from xg.figures.layout.placement import PlacedFigure
 from xg.figures.layout.request import pair_shift
 from xg.figures.model import style
-from xg.figures.model.figure import Figure, FigureEdge
-from xg.figures.model.geometry import Box, DrawnPath, bounding_box, rectangle
-from xg.figures.model.legend import legend
-from xg.figures.model.refusals import LEAST_SIZE, TooNarrow
-from xg.figures.model.richtext import RichText, bold, characters, plain, title_text
+from xg.figures.model.figure import (
+    LEAST_SIZE,
+    BarPlace,
+    EdgeStyle,
+    Figure,
+    FigureEdge,
+    NodeKind,
+    TooNarrow,
+)
+from xg.figures.model.geometry import Box, DrawnPath, Point, bounding_box, flattened, rectangle
+from xg.figures.model.richtext import RichText, bold, characters, muted, plain, title_text
+from xg.figures.model.structure import first_column
 from xg.figures.model.style import Color
 
 _GROUP_ROUNDING = 9.0
@@ -205,3 +214,271 @@ def bounds(part: DrawnShape | DrawnText) -> Box:
     if isinstance(part, DrawnShape):
         return part.path.bounds().grown(part.width / 2)
     return line_bounds(part.line, part.x, part.y)
+
+
+# Several small figures on one page, in rows, each row under a title of its own.
+
+
+_BESIDE: Final = 2  # rows of figures that are side by side
+_FIGURE_GAP: Final = 36.0  # between figures
+_BELOW_ROW_HEADING: Final = 12.0
+
+
+def sheet(whole: Figure, rows: Sequence[Sequence[Figure]]) -> Display:
+    """Draw rows of figures, two rows side by side; title and legend are those of the whole."""
+    placed = [[run_engine.layout(figure) for figure in row] for row in rows]
+    bodies = [[body(one) for one in row] for row in placed]
+    boxes = [[_box(one) for one in row] for row in bodies]
+    tops = [[min(box.top for box in one.nodes.values()) for one in row] for row in placed]
+    count = max(map(len, rows))
+    widths = [
+        max(pair[place].width for pair in boxes[first::_BESIDE])
+        for first in range(_BESIDE)
+        for place in range(count)
+    ]
+    elements: list[Element] = []
+    top = 0.0
+    for start in range(0, len(rows), _BESIDE):
+        left = 0.0
+        headings = [row[0].title for row in rows[start : start + _BESIDE]]
+        for number, heading in enumerate(headings):
+            elements.append(_row_heading(heading, left, top))
+            for place, parts in enumerate(bodies[start + number]):
+                box, width = boxes[start + number][place], widths[number * count + place]
+                first = tops[start + number][place]  # text may reach higher
+                shift = left + (width - box.width) / 2 - box.left, top + _BELOW_ROW_HEADING - first
+                elements += (moved(one, *shift) for one in parts)
+                left += width + _FIGURE_GAP
+        top += (
+            max(box.height for row in boxes[start : start + _BESIDE] for box in row)
+            + _BELOW_ROW_HEADING
+            + _FIGURE_GAP
+        )
+    return page(whole, elements)
+
+
+def _row_heading(text: str, left: float, top: float) -> Element:
+    line = typeset(plain(text), style.GROUP_SIZE)
+    return Element("", "heading", "", (DrawnText(line, left, top),))
+
+
+def _box(elements: Sequence[Element]) -> Box:
+    return bounding_box([bounds(part) for one in elements for part in one.parts])
+
+
+# Painting time: rows of workers, a box for each piece of work, and what waits between them.
+
+
+_BOX_HEIGHT: Final = 22.0
+_BOX_GAP: Final = 4.0  # between rows, and around a box in its lane
+_CHART_GAP: Final = 26.0  # charts
+_BELOW_CHART_HEADING: Final = 9.0
+_BOX_ROUNDING: Final = 3.0
+_BOX_PADDING: Final = 4.0  # beside the text of the narrowest box
+
+
+@dataclass(frozen=True, slots=True)
+class Work:
+    """One piece of work: when, on which row, and the words for a reader who points at it."""
+
+    row: int
+    start: int
+    end: int
+    label: RichText
+    title: str
+    is_backward: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Timeline:
+    """A chart: time runs to the right; where a row has no box, it waits."""
+
+    heading: RichText
+    rows: Sequence[str]
+    work: Sequence[Work]
+
+
+def timelines(figure: Figure, charts: Sequence[Timeline]) -> Display:
+    """Charts below each other, all at the same scale; the figure has their title alone."""
+    work = [each for chart in charts for each in chart.work]
+    widths = (typeset(w.label, style.SHAPE_SIZE).width / (w.end - w.start) for w in work)
+    unit = max(widths, default=0.0) + 2 * (_BOX_PADDING + _BOX_GAP / 2)
+    names = [typeset(plain(row), style.SHAPE_SIZE) for chart in charts for row in chart.rows]
+    left = max((name.width for name in names), default=0.0) + 2 * _BOX_PADDING
+    top, elements = 0.0, list[Element]()
+    for number, chart in enumerate(charts):
+        elements += _chart(chart, number, left, top, unit)
+        top += _heading_height(chart) + len(chart.rows) * (_BOX_HEIGHT + _BOX_GAP) + _CHART_GAP
+    return page(figure, elements)
+
+
+def _heading_height(chart: Timeline) -> float:
+    return typeset(chart.heading, style.GLYPH_SIZE).height + _BELOW_CHART_HEADING
+
+
+def _chart(chart: Timeline, number: int, left: float, top: float, unit: float) -> Iterator[Element]:
+    line = typeset(chart.heading, style.GLYPH_SIZE)
+    yield Element("", "heading", "", (DrawnText(line, 0.0, top + line.ascent),))
+    top += _heading_height(chart)
+    end = max((work.end for work in chart.work), default=0)
+    for place, row in enumerate(chart.rows):
+        y = top + place * (_BOX_HEIGHT + _BOX_GAP)
+        lane = Box(left, y, left + end * unit, y + _BOX_HEIGHT)
+        label = typeset(muted(plain(row)), style.SHAPE_SIZE)
+        text = text_in((label,), Box(0.0, y, label.width, y + _BOX_HEIGHT), Color.MUTED)
+        shape = DrawnShape(rectangle(lane, _BOX_ROUNDING), fill=Color.LANE)
+        yield Element(f"row {number}.{place}", "group", row, (shape, *text))
+    for work in chart.work:
+        y = top + work.row * (_BOX_HEIGHT + _BOX_GAP)
+        box = Box(left + work.start * unit, y, left + work.end * unit, y + _BOX_HEIGHT).grown(
+            -_BOX_GAP / 2
+        )
+        fill, edge = (Color.BLOCK, Color.BLOCK_LINE)
+        if work.is_backward:
+            fill, edge = (Color.BACKGROUND, Color.BACKWARD)
+        outline = DrawnShape(rectangle(box, _BOX_ROUNDING), fill, edge, style.LINE_WIDTH)
+        text = text_in((typeset(work.label, style.SHAPE_SIZE),), box)
+        op = f"{number}.{work.row} {characters(work.label)}"
+        yield Element(op, "node", work.title, (outline, *text))
+
+
+# The side of a label in pictures that have its line and not yet the way back beside that.
+
+
+_NEAR: Final = style.LABEL_GAP + 1.0  # a label is that near to the line that it belongs to
+
+_Part = tuple[Point, Point]
+
+
+def beside_own_line(element: Element, back: Element) -> Element:
+    """Return an edge whose label is next to its own line, where it was next to the way back."""
+    own, other = list(_straight(element)), list(_straight(back))
+    parts = (_moved(part, own, other) for part in element.parts)
+    return replace(element, parts=tuple(parts))
+
+
+def _moved(
+    part: DrawnShape | DrawnText, own: Iterable[_Part], other: Iterable[_Part]
+) -> DrawnShape | DrawnText:
+    if not isinstance(part, DrawnText):
+        return part
+    box = line_bounds(part.line, part.x, part.y)
+    if any(_beside(box, one) is not None for one in own):
+        return part
+    near = [(axis, one) for one in other if (axis := _beside(box, one)) is not None]
+    shifts = [
+        mine[0][axis] - back[0][axis]
+        for axis, back in near
+        for mine in own
+        if mine[0][axis] == mine[1][axis] and _overlap(mine, box, axis)
+    ]
+    if not shifts:
+        return part
+    shift = min(shifts, key=abs)
+    return replace(part, x=part.x + shift) if near[0][0] == 0 else replace(part, y=part.y + shift)
+
+
+def _straight(element: Element) -> Iterator[_Part]:
+    """Yield the upright and the level parts of an edge's lines."""
+    for part in element.parts:
+        if isinstance(part, DrawnShape) and not part.path.closed:
+            for a, b in pairwise(flattened(part.path)):
+                if a[0] == b[0] or a[1] == b[1]:
+                    yield a, b
+
+
+def _beside(box: Box, part: _Part) -> int | None:
+    """Return across which axis a box is next to a part of a line, None if it is not."""
+    axis = 0 if part[0][0] == part[1][0] else 1
+    low, high = (box.left, box.right) if axis == 0 else (box.top, box.bottom)
+    is_near = low - _NEAR <= part[0][axis] <= high + _NEAR
+    return axis if is_near and _overlap(part, box, axis) else None
+
+
+def _overlap(part: _Part, box: Box, axis: int) -> bool:
+    """Return whether a part of a line runs along a box, somewhere at its side."""
+    low, high = (box.top, box.bottom) if axis == 0 else (box.left, box.right)
+    start, end = sorted((part[0][1 - axis], part[1][1 - axis]))
+    return start < high and low < end
+
+
+# A series of pictures for slides: each shows one operation more, all in one layout.
+
+
+_TEXTS: Final = (NodeKind.TENSOR, NodeKind.SAVED, NodeKind.NOTE)
+_OF_RANK: Final = re.compile(r" [@#]\d+$")  # behind the id of a node of one of several columns
+
+
+def step_by_step(figure: Figure, display: Display) -> tuple[Display, ...]:
+    """Return pictures of the first operation, of the first two and so on.
+
+    A tensor comes with the first operation that takes it, or with the one that gives it. Gradients
+    of an overview come after all operations, from the last of these to the first. The last picture
+    is the whole one. A label is beside its own line until the way back comes between them.
+    """
+    order = _StepOrder.of(figure)
+    steps = [order.step(element) for element in display.elements]
+    numbers = sorted({step for step in steps if step > 0})
+    pairs = list(zip(steps, display.elements, strict=True))
+    ways = {e.wire.ends: (step, e) for step, e in pairs if e.wire is not None}
+    backs = [ways.get(e.wire.back) if e.wire else None for e in display.elements]
+    return tuple(
+        replace(
+            display,
+            title=f"{display.title}, step {count} of {len(numbers)}",
+            elements=tuple(
+                element if back is None or back[0] <= number else beside_own_line(element, back[1])
+                for (step, element), back in zip(pairs, backs, strict=True)
+                if step <= number
+            ),
+        )
+        for count, number in enumerate(numbers, 1)
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class _StepOrder:
+    """The number of the step with which each node and each frame comes; `dashed` are edges back."""
+
+    nodes: Mapping[str, int]
+    frames: Mapping[str, int]
+    dashed: frozenset[tuple[str, str]]
+    has_columns: bool
+
+    @classmethod
+    def of(cls, figure: Figure) -> _StepOrder:
+        """Number the operations of a figure, of ranks side by side those of a column."""
+        column = first_column(figure)
+        operations = [node.id for node in column.nodes if node.kind not in _TEXTS]
+        nodes = {node: number for number, node in enumerate(operations, 1)}
+        solid = [edge for edge in column.edges if edge.style is not EdgeStyle.DASHED]
+        dashed = (edge for edge in column.edges if edge.style is EdgeStyle.DASHED)
+        for one in column.nodes:
+            if one.kind in _TEXTS:
+                makers = (nodes[e.tail] for e in solid if e.head == one.id and e.tail in nodes)
+                takers = (nodes[e.head] for e in solid if e.tail == one.id and e.head in nodes)
+                nodes[one.id] = max(makers, default=0) or min(takers, default=1)
+        nodes |= {b.node.id: 1 for b in figure.bars if b.where is BarPlace.ABOVE}
+        nodes |= {b.node.id: len(operations) for b in figure.bars if b.where is BarPlace.BELOW}
+        has_columns = bool(figure.columns)
+        framed = {group.id: group.nodes for group in figure.groups}
+        framed |= {f"brace {number}": one.nodes for number, one in enumerate(figure.braces)}
+        frames = {
+            frame: min(nodes[_OF_RANK.sub("", node) if has_columns else node] for node in inside)
+            for frame, inside in framed.items()
+        }
+        return cls(nodes, frames, frozenset((e.tail, e.head) for e in dashed), has_columns)
+
+    def step(self, element: Element) -> int:
+        """Return the step with which an element comes, 0 for what is in every picture."""
+        if element.kind == "group":
+            return self.frames[element.op]
+        if element.wire is None:
+            return self.nodes[self._own(element.op)] if element.kind.startswith("node ") else 0
+        tail, head = self._own(element.wire.tail), self._own(element.wire.head)
+        if (tail, head) in self.dashed:
+            return 2 * max(self.nodes.values()) + 1 - self.nodes[tail]
+        return max(self.nodes[tail], self.nodes[head])
+
+    def _own(self, node: str) -> str:
+        return _OF_RANK.sub("", node) if self.has_columns else node

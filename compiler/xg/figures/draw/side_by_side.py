@@ -2,23 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
-from itertools import accumulate
+from itertools import accumulate, groupby, pairwise, product
 from typing import Final
 
+from xg.diagnostics.lazy_dataclass import dataclass
 from xg.figures.draw import font
-from xg.figures.draw.arrow import arrow
-from xg.figures.draw.bars import CLEAR, BarRoom, bar_element, bar_rooms
-from xg.figures.draw.display import Display, DrawnShape, DrawnText, Element, Wire
-from xg.figures.draw.hairlines import going_on, passing
-from xg.figures.draw.move import moved
+from xg.figures.draw.display import Display, DrawnShape, DrawnText, Element, Wire, arrow, moved
+from xg.figures.draw.font import typeset
+from xg.figures.draw.glyph import boxed_text, frame, node_lines, node_size
 from xg.figures.draw.paint import body, bounds, page
-from xg.figures.draw.typeset import typeset
-from xg.figures.layout.columns import ColumnIds, single_column
 from xg.figures.layout.frames import rank_frames
-from xg.figures.layout.measure import node_size
-from xg.figures.layout.placed import PlacedFigure
+from xg.figures.layout.placement import PlacedFigure
 from xg.figures.model import style
 from xg.figures.model.figure import (
     BarPlace,
@@ -28,9 +24,181 @@ from xg.figures.model.figure import (
     FigureBrace,
     FigureColumn,
 )
-from xg.figures.model.geometry import Box, bounding_box, polyline, rectangle
+from xg.figures.model.geometry import (
+    Box,
+    Point,
+    bounding_box,
+    flattened,
+    polyline,
+    rectangle,
+    rounded,
+)
 from xg.figures.model.richtext import characters, plain
+from xg.figures.model.structure import ColumnIds, bar_id, single_column
 from xg.figures.model.style import Color
+
+# Hairlines: a line that a bar leaves as it is continues on the bar, so that an eye can follow.
+#
+# One that only passes takes no part in the collective: it ends nowhere at the bar. One of a pass in
+# which the bar does nothing ends at its rim, and goes on from there to where arrows leave the
+# other. The bar's text is placed where none is.
+
+
+_HAIRLINE: Final = 0.45
+_ALL: Final = 0.95  # of a bar's height
+_SAME: Final = 0.05  # a smaller shift is rounding
+
+
+def passing(bar: Box, edges: Iterable[Element]) -> Iterator[DrawnShape]:
+    """Yield the hairlines on a bar, of edges that run under it from its top to its bottom."""
+    for edge in edges:
+        for shape in edge.parts:
+            if isinstance(shape, DrawnShape) and shape.line is not None:
+                points = _inside(bar, flattened(shape.path))
+                if points and _height(points) > _ALL * bar.height:
+                    yield DrawnShape(polyline(points), None, shape.line, _HAIRLINE, shape.dashes)
+
+
+def going_on(bar: str, edges: Sequence[Element]) -> Iterator[DrawnShape]:
+    """Yield the hairlines on a bar of a column, from edges without a head to those that leave it.
+
+    They branch in the middle of the bar, as one line does.
+    """
+    lines = [(one, [p for p in one.parts if isinstance(p, DrawnShape)]) for one in edges]
+    ending = [parts for one, parts in lines if one.wire and one.wire.head == bar]
+    leaving = [parts for one, parts in lines if one.wire and one.wire.tail == bar]
+    for before, after in product(ending, leaving):
+        has_head = any(part.line is None for part in before)
+        if not has_head and before[0].dashes == after[0].dashes:
+            end = _mean([flattened(part.path)[-1] for part in before])
+            start = _mean([part.path.start for part in after if part.line is not None])
+            yield DrawnShape(
+                rounded(_way(end, start), style.CORNER),
+                line=after[0].line,
+                width=_HAIRLINE,
+                dashes=after[0].dashes,
+            )
+
+
+def free_ranges(bar: Box, lines: Iterable[DrawnShape]) -> list[tuple[float, float]]:
+    """Return the parts of a bar's width where no hairline is, from left to right."""
+    taken = sorted((box.left, box.right) for box in (line.path.bounds() for line in lines))
+    free: list[tuple[float, float]] = []
+    left = bar.left
+    for start, end in taken:
+        if start >= left:
+            free.append((left, start))
+        left = max(left, end)
+    return [*free, (left, bar.right)]
+
+
+def _way(end: Point, start: Point) -> tuple[Point, ...]:
+    if abs(end[0] - start[0]) < _SAME:
+        return end, start
+    middle = (end[1] + start[1]) / 2
+    return end, (end[0], middle), (start[0], middle), start
+
+
+def _mean(points: Sequence[Point]) -> Point:
+    xs, ys = zip(*points, strict=True)
+    return sum(xs) / len(xs), sum(ys) / len(ys)
+
+
+def _inside(bar: Box, points: Sequence[Point]) -> list[Point]:
+    """Return the part of a line that runs between the top and the bottom of a bar."""
+    inner: list[Point] = []
+    for a, b in pairwise(points):
+        if max(a[1], b[1]) > bar.top and min(a[1], b[1]) < bar.bottom:
+            ends = [_at(a, b, y) for y in (min(max(p[1], bar.top), bar.bottom) for p in (a, b))]
+            inner += [point for point in ends if bar.left < point[0] < bar.right]
+    return inner
+
+
+def _at(a: Point, b: Point, y: float) -> Point:
+    """Return the point of a line at a height; of a level line its beginning."""
+    if a[1] == b[1]:
+        return a
+    return a[0] + (b[0] - a[0]) * (y - a[1]) / (b[1] - a[1]), y
+
+
+def _height(points: list[Point]) -> float:
+    return max(y for _, y in points) - min(y for _, y in points)
+
+
+# Bars across columns: their text where no line is, and how much room columns leave for it.
+
+
+CLEAR: Final = 5.0  # between a text and what is beside it
+_NEAR_TEXT: Final = 2.0  # a line so near to a text is left out
+
+
+@dataclass(frozen=True, slots=True)
+class BarRoom:
+    """A bar with more text than a column has free room for; it has some before and behind lines."""
+
+    bar: FigureBar
+    needed: float
+    before: float
+    behind: float
+
+    def gap(self, folded: frozenset[int]) -> float:
+        """Return how far apart two columns have to be that are both drawn in full."""
+        places = (pairwise(range(first, last + 1)) for first, last in self.bar.spans)
+        has_two = any(folded.isdisjoint(pair) for pairs in places for pair in pairs)
+        return self.needed - self.before - self.behind if has_two else 0.0
+
+    def strip(self, gap: float, folded: frozenset[int]) -> float:
+        """Return how wide strips have to be, so that every one of its bars has room somewhere."""
+        return max(self._least(span, gap, folded) for span in self.bar.spans)
+
+    def _least(self, span: tuple[int, int], gap: float, folded: frozenset[int]) -> float:
+        first, last = span
+        ways: list[float] = []
+        for is_folded, run in groupby(range(first, last + 1), lambda place: place in folded):
+            places = list(run)
+            left = self.behind + gap if places[0] > first else 0.0
+            right = self.before + gap if places[-1] < last else 0.0
+            if is_folded:
+                missing = self.needed - left - right - gap * (len(places) - 1)
+                ways.append(missing / len(places))
+            elif len(places) > 1:
+                ways.append(0.0)
+        return min(ways, default=0.0)
+
+
+def bar_rooms(bar: FigureBar, box: Box, lines: Sequence[DrawnShape]) -> Iterator[BarRoom]:
+    """Yield what a bar lacks if no part of a column, a `box` with hairlines, holds its text."""
+    needed = max(line.width for line in node_lines(bar.node)) + 2 * CLEAR
+    ranges = [high - low for low, high in free_ranges(box, lines)]
+    if len(ranges) > 1 and max(ranges) < needed:
+        yield BarRoom(bar, needed, ranges[0], ranges[-1])
+
+
+def bar_element(bar: FigureBar, number: int, box: Box, lines: Sequence[DrawnShape]) -> Element:
+    """Draw one of the bars of a collective, with hairlines beside its text."""
+    texts = node_lines(bar.node)
+    width = max(text.width for text in texts)
+    room = Box.around((_text_place(box, width, lines), box.center[1]), 0.0, 0.0)
+    text_room = room.grown(width / 2 + _NEAR_TEXT)
+    seen = (one for one in lines if not one.path.bounds().grown(0.01).overlaps(text_room))
+    title = bar.node.title or characters(bar.node.label)
+    kind = f"node {bar.node.kind.name.lower()}"
+    outline = frame(style.NODE_STYLES[bar.node.kind], box)
+    return Element(bar_id(bar, number), kind, title, (*outline, *seen, *boxed_text(texts, room)))
+
+
+def _text_place(bar: Box, width: float, lines: Sequence[DrawnShape]) -> float:
+    """Return the middle for a bar's text: nearest to its own, with no line through the text."""
+    ranges = free_ranges(bar, lines)
+    half = width / 2 + CLEAR - 0.01  # what just fits has room
+    free = [(a + half, b - half) for a, b in ranges if b - a >= 2 * half]
+    middle = bar.center[0]
+    places = [min(max(middle, low), high) for low, high in free]
+    if not places:  # the lines hide behind the text
+        low, high = max(ranges, key=lambda pair: pair[1] - pair[0])
+        return (low + high) / 2
+    return min(places, key=lambda x: abs(x - middle))
+
 
 _BETWEEN: Final = 10.0  # columns
 _BEYOND: Final = 6.0  # how far a bar reaches over the columns

@@ -5,8 +5,7 @@ from __future__ import annotations
 import subprocess
 from typing import Any, Final, cast
 
-from xg.figures.engines.engine import Engine, EngineError
-from xg.figures.engines.process import run_limited
+from xg.figures.engines.engine import Engine, EngineError, run_limited
 
 
 def _find() -> str:

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable, Sequence
 
 from xg.diagnostics.lazy_dataclass import dataclass
+from xg.diagnostics.limits import LayoutMebibytes, LayoutSeconds
 
 
 class EngineError(Exception):
@@ -22,3 +26,42 @@ class Engine:
     name: str
     find: Callable[[], str]  # its version, in words
     run: Callable[[str], str]  # DOT text -> Graphviz's json0
+
+
+# Running a layout engine as a child process that may take only so much time and memory.
+
+
+def run_limited(command: Sequence[str], text: str) -> str:
+    """Give `text` to a command and return what it prints. Raises EngineError where it fails."""
+    if shutil.which(command[0]) is None:
+        raise EngineError(f"it does not start: there is no {command[0]}")
+    try:
+        done = subprocess.run(
+            [*_limiting(), *command],
+            input=text.encode("utf-8"),
+            capture_output=True,
+            timeout=LayoutSeconds.maximum,
+            check=False,
+        )
+    except subprocess.TimeoutExpired as error:
+        raise OutOfBudgetError(f"no layout within {LayoutSeconds.maximum} seconds") from error
+    except OSError as error:
+        raise EngineError(f"it does not start: {error.strerror}") from error
+    answer = done.stdout.decode("utf-8", "replace")
+    # Graphviz 2.43 reports the invisible edges that it does not draw, and places every box.
+    if not answer.rstrip().endswith("}"):
+        message = done.stderr.decode("utf-8", "replace").strip().splitlines()
+        raise EngineError(message[-1] if message else f"it ended with code {done.returncode}")
+    return answer
+
+
+def _limiting() -> Sequence[str]:
+    """A prefix that limits the memory of a command: a shell, which becomes the command.
+
+    Python could set the limit between fork and exec, but not safely where a library has threads, as
+    torch and JAX do. macOS refuses the limit; the time limit holds there all the same.
+    """
+    if sys.platform == "win32":
+        return ()
+    size = LayoutMebibytes.maximum * 2**10
+    return "/bin/sh", "-c", f'ulimit -v {size} 2>/dev/null; exec "$@"', "sh"

@@ -11,8 +11,7 @@ from importlib.metadata import version
 from importlib.util import find_spec
 from typing import Final
 
-from xg.figures.engines.engine import Engine, EngineError
-from xg.figures.engines.process import run_limited
+from xg.figures.engines.engine import Engine, EngineError, run_limited
 
 _PROGRAM: Final = """\
 import sys, pygraphviz

@@ -2,20 +2,304 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import pairwise
+from typing import Final, Literal
 
 from xg.diagnostics.escape import dot_string
-from xg.figures.formats import dot_style
-from xg.figures.formats.dot_columns import bar_labels, levels, ordered
-from xg.figures.formats.dot_edges import dot_edges
-from xg.figures.formats.dot_label import html, node_label
-from xg.figures.formats.dot_legend import legend_label
-from xg.figures.formats.dot_style import Attribute, Attributes, attributes
-from xg.figures.model.figure import Figure, FigureNode, NodeKind
+from xg.diagnostics.lazy_dataclass import dataclass
+from xg.figures.formats.dot_label import (
+    Ports,
+    bar_labels,
+    edge_label,
+    html,
+    legend_label,
+    levels,
+    node_label,
+    ordered,
+)
+from xg.figures.model import style
+from xg.figures.model.figure import (
+    EdgeRole,
+    EdgeStyle,
+    Emphasis,
+    Figure,
+    FigureEdge,
+    FigureNode,
+    NodeKind,
+)
 from xg.figures.model.richtext import title_text
-from xg.figures.model.structure import Structure, nested, structure
-from xg.figures.model.style import Color, Theme
+from xg.figures.model.structure import EdgePlace, Structure, nested, structure
+from xg.figures.model.style import MARKS, Color, Outline, Theme
+
+# The attributes that DOT text may hold, and the looks of nodes and edges in them.
+
+
+Attribute = Literal[
+    "arrowhead", "arrowsize", "bgcolor", "color", "constraint", "dir", "fillcolor", "fixedsize",
+    "fontcolor", "fontname", "fontsize", "group", "headclip", "headport", "height", "label",
+    "labeljust", "labelloc", "margin", "newrank", "nodesep", "outputorder", "pad", "penwidth",
+    "rank", "rankdir", "ranksep", "shape", "size", "splines", "style", "tailclip", "tailport",
+    "tooltip", "weight", "width",
+]  # fmt: skip
+Attributes = Mapping[Attribute, str]
+
+_FONTS: Final = '"Helvetica,Arial,Liberation Sans,sans-serif"'
+
+
+def attributes(values: Attributes) -> str:
+    """Return an attribute list; values are written as they are, already quoted where needed."""
+    return "[" + ", ".join(f"{name}={value}" for name, value in values.items()) + "]"
+
+
+def graph_attributes(theme: Theme, label: str, *, rightward: bool) -> Attributes:
+    """Return how the whole drawing is laid out, and its heading."""
+    return {
+        "rankdir": "LR" if rightward else "TB",
+        "newrank": "true", "nodesep": "0.28", "ranksep": "0.20",
+        "splines": "spline", "outputorder": "edgesfirst", "pad": "0.2",
+        "bgcolor": _color(theme, Color.BACKGROUND), "fontname": _FONTS,
+        "fontsize": f"{style.TITLE_SIZE:g}", "fontcolor": _color(theme, Color.INK),
+        "labelloc": "t", "labeljust": "l", "label": label,
+    }  # fmt: skip
+
+
+def default_node(theme: Theme) -> Attributes:
+    """Return what all nodes share."""
+    ink = _color(theme, Color.INK)
+    return {"fontname": _FONTS, "fontsize": f"{style.GLYPH_SIZE:g}", "color": ink, "fontcolor": ink}
+
+
+def default_edge(theme: Theme) -> Attributes:
+    """Return what all edges share."""
+    return {
+        "fontname": _FONTS, "fontsize": f"{style.SHAPE_SIZE:g}", "penwidth": "1.05",
+        "color": _color(theme, Color.INK), "fontcolor": _color(theme, Color.MUTED),
+        "arrowsize": "0.6", "arrowhead": "normal",
+    }  # fmt: skip
+
+
+def kind_attributes(kind: NodeKind, theme: Theme) -> Attributes:
+    """Return the look of a kind of node."""
+    look = style.NODE_STYLES[kind]
+    if look.outline is Outline.NONE:
+        return {"shape": "plain", "fontsize": f"{style.TENSOR_SIZE:g}", "width": "0", "height": "0"}
+    rounded = look.outline is Outline.ROUNDED
+    common: dict[Attribute, str] = {
+        "shape": "circle" if look.outline is Outline.CIRCLE else "box",
+        "style": '"filled,rounded"' if rounded else "filled",
+        "fillcolor": _color(theme, look.fill), "color": _color(theme, look.line),
+        "penwidth": f"{look.line_width:g}",
+        "width": f"{look.width / 72:.2f}", "height": f"{look.height / 72:.2f}",
+    }  # fmt: skip
+    if look.outline is Outline.CIRCLE:
+        return {**common, "fixedsize": "true", "margin": "0", "fontsize": "13"}
+    return {**common, "margin": '"0.08,0.03"'}
+
+
+def group_attributes(theme: Theme, label: str, mark: Emphasis = Emphasis.NONE) -> Attributes:
+    """Return the look of a lane behind nodes."""
+    usual: Attributes = {
+        "style": '"rounded,filled"', "color": _color(theme, Color.LANE),
+        "fontsize": f"{style.GROUP_SIZE:g}", "fontcolor": _color(theme, Color.MUTED),
+        "labelloc": "t", "labeljust": "l", "margin": "10", "label": label,
+    }  # fmt: skip
+    if mark not in style.MARKS:
+        return usual
+    line = _marked(mark, theme)
+    return {**usual, **line, "fillcolor": usual["color"], "fontcolor": line["color"]}
+
+
+def lane_box(theme: Theme, line: str = "", *, level: bool = False) -> Attributes:
+    """Return the look of the two small boxes that hold a residual edge in its lane.
+
+    All lanes of one `line` are under each other.
+    """
+    ink = _color(theme, Color.INK)
+    width, height = ("0.10", "0.0146") if level else ("0.0146", "0.10")
+    return {
+        "shape": "box", "fixedsize": "true", "width": width, "height": height, "style": "filled",
+        "fillcolor": ink, "penwidth": "0", "label": '""', "group": f"lane{line}",
+    }  # fmt: skip
+
+
+def marked_node(kind: NodeKind, mark: Emphasis, theme: Theme) -> Attributes:
+    """Return what marks a node: its line, of a text its colour; nothing without a mark."""
+    if mark not in style.MARKS:
+        return {}
+    line = _marked(mark, theme)
+    if style.NODE_STYLES[kind].outline is Outline.NONE:
+        return {}  # its label says the colour
+    return {**line, "fillcolor": line["color"]} if kind is NodeKind.MATMUL else line
+
+
+def _marked(mark: Emphasis, theme: Theme) -> Attributes:
+    color = _color(theme, style.MARKS[mark])
+    if mark is Emphasis.WENT:
+        return {"color": color, "style": "dotted"}
+    return {"color": color, "penwidth": f"{style.MARKED_WIDTH:g}"}
+
+
+def edge_attributes(kind: EdgeStyle, theme: Theme, mark: Emphasis = Emphasis.NONE) -> Attributes:
+    """Return the look of an arrow: a double line has the background's colour in its middle."""
+    line: Attributes = _marked(mark, theme) if mark in style.MARKS else {}
+    ink = theme.colors[style.MARKS.get(mark, Color.INK)]
+    match kind:
+        case EdgeStyle.SINGLE:
+            return line
+        case EdgeStyle.DOUBLE:
+            background = theme.colors[Color.BACKGROUND]
+            return {**line, "color": f'"{ink}:{background}:{ink}"'}
+        case EdgeStyle.DASHED:
+            return {"style": "dashed", "color": _color(theme, Color.BACKWARD), **line}
+        case EdgeStyle.NOTE:
+            return {"style": "dotted", "color": _color(theme, Color.MUTED), "arrowhead": "none"}
+
+
+def _color(theme: Theme, color: Color) -> str:
+    return f'"{theme.colors[color]}"'
+
+
+# Edges in DOT: how an arrow is led depends on where it runs.
+
+
+_WEIGHTS: Final = {EdgePlace.DOWN: "100", EdgePlace.OUT: "100", EdgePlace.LANE: "60"}
+_DOWNWARD: Final = {side: side for side in "nesw"}
+_RIGHTWARD: Final = {"n": "w", "e": "s", "s": "e", "w": "n"}  # x and y exchanged
+
+
+def dot_edges(figure: Figure, facts: Structure, theme: Theme) -> list[str]:
+    """Return the statements of all edges."""
+    outermost = nested(figure.groups)[None]
+    groups = {node: n for n in outermost for node in figure.groups[n].nodes}
+    right = _right_columns(figure, facts)
+    sides = _RIGHTWARD if figure.rightward else _DOWNWARD
+    writer = _EdgeWriter(facts, theme, Ports.of(figure), right, groups, sides)
+    lines: list[str] = []
+    for number, (edge, place) in enumerate(zip(figure.edges, facts.places, strict=True)):
+        lines += writer.edge(number, edge, place)
+    return lines
+
+
+def _right_columns(figure: Figure, facts: Structure) -> frozenset[str]:
+    """Find the nodes of columns that a fork puts right of the column it leaves."""
+    inside = {child for fork in facts.forks for child in fork.children[1:]}
+    order = sorted(
+        (edge for edge, place in zip(figure.edges, facts.places, strict=True)
+         if place in (EdgePlace.DOWN, EdgePlace.OUT)),
+        key=lambda edge: facts.rows[edge.tail],
+    )  # fmt: skip
+    for edge in order:
+        if edge.tail in inside:
+            inside.add(edge.head)
+    return frozenset(inside)
+
+
+@dataclass(frozen=True, slots=True)
+class _EdgeWriter:
+    """Writes edges; `groups` are the numbers of the clusters that nodes are in.
+
+    `sides` are those of the drawing for the sides of a figure that runs from the top down.
+    """
+
+    facts: Structure
+    theme: Theme
+    ports: Ports
+    right: frozenset[str]
+    groups: Mapping[str, int]
+    sides: Mapping[str, str]
+
+    def edge(self, number: int, edge: FigureEdge, place: EdgePlace) -> Iterable[str]:
+        """Return the statements of one edge."""
+        look: dict[Attribute, str] = {**edge_attributes(edge.style, self.theme, edge.mark)}
+        if edge.label and not edge.repeats:  # dot would make room for it
+            color = MARKS.get(edge.mark, Color.INK)
+            look["label"] = edge_label(edge.text, self.theme, color)
+        if edge.passes:
+            look["dir"] = "none"
+        if place in _WEIGHTS:
+            look["weight"] = _WEIGHTS[place]
+        if place is EdgePlace.LANE:
+            return self._lane(number, edge, look)
+        if place in (EdgePlace.FROM_LEFT, EdgePlace.FROM_RIGHT):
+            return (self._beside(edge, place, look),)
+        if edge.style is EdgeStyle.DASHED:
+            # Written along the rows and turned around: edges against them take minutes to place.
+            free: Attributes = {} if edge.role is EdgeRole.MAIN else {"constraint": "false"}
+            turned: Attributes = {**look, **free, "dir": look.get("dir", "back")}
+            return (self._arrow(edge.head, edge.tail, turned),)
+        if place is EdgePlace.BRANCH and edge.head in self.right:
+            look |= {"tailport": self.sides["e"], "headport": self.sides["n"]}
+        elif place is EdgePlace.SIDE and edge.tail in self.right and edge.head not in self.right:
+            look |= {"tailport": self.sides["s"], "headport": self.sides["e"]}
+        return (self._arrow(edge.tail, edge.head, look),)
+
+    def _beside(self, edge: FigureEdge, place: EdgePlace, look: Attributes) -> str:
+        if place is EdgePlace.FROM_LEFT:
+            return f"{{ rank=same; {self._arrow(edge.tail, edge.head, look)} }}"
+        direction = "none" if edge.style is EdgeStyle.NOTE else "back"
+        turned = self._arrow(edge.head, edge.tail, {**look, "dir": direction})
+        return f"{{ rank=same; {turned} }}"
+
+    def _arrow(self, tail: str, head: str, look: Attributes) -> str:
+        return _statement(self.ports.tail(tail, head), self.ports.head(head, tail), look)
+
+    # ---- lanes ----------------------------------------------------------------------------------
+
+    def _lane(self, number: int, edge: FigureEdge, look: Attributes) -> Iterator[str]:
+        """Lead a residual edge at the left of the nodes it passes, and through bars."""
+        after, before = self.facts.passed.get(number, ("", ""))
+        way = self.ports.ways.get((edge.tail, edge.head))
+        bars = list(way.stops()) if way else []
+        if after == before and not bars:
+            yield self._arrow(edge.tail, edge.head, look)
+            return
+        stops = bars
+        top, bottom = f"lane_{number}_top", f"lane_{number}_bottom"
+        if after and self.facts.kinds[after] is not NodeKind.COMMUNICATION:
+            yield from self._lane_box(top, after, edge)
+            stops = [(f"{top}:{self.sides['n']}", top), *stops]
+        if before and self.facts.kinds[before] is not NodeKind.COMMUNICATION:
+            yield from self._lane_box(bottom, before, edge)
+            stops = [*stops, (bottom, f"{bottom}:{self.sides['s']}")]
+        yield from self._pieces(edge, look, stops)
+
+    def _lane_box(self, box: str, passed: str, edge: FigureEdge) -> Iterator[str]:
+        """Put a small box at the left of a node that a lane passes, into its cluster."""
+        line = edge.head.rpartition(" @")[2] if " @" in edge.head else ""  # one for every column
+        look = lane_box(self.theme, line, level=self.sides is _RIGHTWARD)
+        declared = f"{box} {attributes(look)};"
+        group = self.groups.get(passed)
+        yield declared if group is None else f"subgraph cluster_{group} {{ {declared} }}"
+        leftmost = dot_string(self.facts.left.get(passed, passed))
+        yield f"{{ rank=same; {box} -> {leftmost} [style=invis]; }}"
+
+    def _pieces(
+        self, edge: FigureEdge, look: Attributes, stops: Sequence[tuple[str, str]]
+    ) -> Iterator[str]:
+        """Write a line from its tail to each stop, and from the last one to its head."""
+        start = self.ports.tail(edge.tail, edge.head)
+        starts = [start, *(out for _, out in stops)]
+        ends = [*(into for into, _ in stops), dot_string(edge.head)]
+        for place, (one, other) in enumerate(zip(starts, ends, strict=True)):
+            own: dict[Attribute, str] = {**look}
+            if place != len(stops) // 2:
+                own.pop("label", None)
+            if 0 < place < len(stops):
+                own |= {"headclip": "false", "tailclip": "false"}
+            else:
+                own.pop("weight", None)
+            if place == 0 and start == dot_string(edge.tail):
+                own["tailport"] = self.sides["w"]
+            if place < len(stops):
+                own["arrowhead"] = "none"
+            else:
+                own["headport"] = self.sides["w"]
+            yield _statement(one, other, own)
+
+
+def _statement(tail: str, head: str, look: Attributes) -> str:
+    return f"{tail} -> {head} {attributes(look)};" if look else f"{tail} -> {head};"
 
 
 def dot(figure: Figure, theme: Theme) -> str:
@@ -23,11 +307,11 @@ def dot(figure: Figure, theme: Theme) -> str:
     facts = structure(figure)
     title = title_text(figure.title, figure.subtitle) if figure.has_heading else ()
     heading = html(title, theme, Color.INK)
-    looks = dot_style.graph_attributes(theme, f"<{heading}>", rightward=figure.rightward)
+    looks = graph_attributes(theme, f"<{heading}>", rightward=figure.rightward)
     lines = [
         f"graph {attributes({**looks, **_size(figure)})};",
-        f"node {attributes(dot_style.default_node(theme))};",
-        f"edge {attributes(dot_style.default_edge(theme))};",
+        f"node {attributes(default_node(theme))};",
+        f"edge {attributes(default_edge(theme))};",
         *_nodes(figure, theme),
         *_rows(facts),
         *_groups(figure, theme),
@@ -54,7 +338,7 @@ def _nodes(figure: Figure, theme: Theme) -> Iterator[str]:
     for kind in NodeKind:
         nodes = [node for node in figure.nodes if node.kind is kind and node.id not in bars]
         if nodes:
-            yield f"{{ node {attributes(dot_style.kind_attributes(kind, theme))};"
+            yield f"{{ node {attributes(kind_attributes(kind, theme))};"
             yield from (
                 f"  {dot_string(node.id)} {attributes(_node(node, theme))};" for node in nodes
             )
@@ -63,7 +347,7 @@ def _nodes(figure: Figure, theme: Theme) -> Iterator[str]:
 
 def _node(node: FigureNode, theme: Theme) -> Attributes:
     label: dict[Attribute, str] = {"label": node_label(node, theme)}
-    label |= dot_style.marked_node(node.kind, node.mark, theme)
+    label |= marked_node(node.kind, node.mark, theme)
     return {**label, "tooltip": dot_string(node.title)} if node.title else label
 
 
@@ -85,7 +369,7 @@ def _groups(figure: Figure, theme: Theme) -> Iterator[str]:
         group = figure.groups[number]
         label = f"<{html(group.label, theme, Color.MUTED)}>"
         yield f"subgraph cluster_{number} {{"
-        look = dot_style.group_attributes(theme, label, group.mark)
+        look = group_attributes(theme, label, group.mark)
         yield f"  graph {attributes(look)};"
         yield f"  {' '.join(f'{dot_string(node)};' for node in group.nodes)}"
         yield from (f"  {line}" for other in inside_of[number] for line in cluster(other))

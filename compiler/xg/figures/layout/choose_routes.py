@@ -12,23 +12,273 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import field as dataclass_field
 from itertools import combinations, pairwise, product
 from math import nextafter
-from typing import Final
+from operator import itemgetter
+from typing import Final, TypeAlias
 
 from xg.diagnostics.lazy_dataclass import dataclass
-from xg.figures.layout.edge_ways import EdgeWays
-from xg.figures.layout.field import FAR, LineRun, Range, Route, RoutingField
-from xg.figures.layout.line_field import LineField
-from xg.figures.layout.placed import PlacedFigure
-from xg.figures.layout.ports import NodeSide, RimPort
-from xg.figures.layout.request import (
-    PORT_APART,
-    RouteRequest,
-    requests,
-    side_room,
+from xg.figures.layout.field import (
+    CLASH,
+    CLEAR,
+    CORNER,
+    CROSSING,
+    FAR,
+    HEAD,
+    HOPELESS,
+    LENGTH,
+    ROUNDING,
+    LineField,
+    LineRun,
+    NodeSide,
+    Range,
+    RimPort,
+    Route,
+    RouteBound,
+    RoutingField,
+    Way,
+    free,
+    free_at_bar,
+    targets,
 )
-from xg.figures.layout.route_costs import CLASH, CORNER, CROSSING, LENGTH
+from xg.figures.layout.placement import PlacedFigure
+from xg.figures.layout.request import PORT_APART, RouteRequest, requests, side_room
 from xg.figures.model import style
 from xg.figures.model.structure import EdgePlace
+
+# Search: the way with the fewest corners and crossings down from one gap to another.
+
+
+_LEAST_STEP: Final = 9.0  # to the side, at a turn
+_INWARD: Final = 4.0  # how far off the end of a range a line keeps, if it can
+
+# The runs before the one that a way is on: the last of them, its gap, and those before it.
+_Before: TypeAlias = "tuple[Range, int, _Before] | None"
+# A way so far: its cost, where the run that it is on may be, and the runs before.
+_State: TypeAlias = tuple[float, float, float, _Before]
+_COST: Final = itemgetter(0)
+
+
+@dataclass()
+class Search:
+    """The ways from places in one gap down to another; `via` is a row and the place there.
+
+    The steps on the way down are made once, for every end. A way that costs `most` is of no use.
+    """
+
+    field: LineField
+    starts: Sequence[Range]
+    first: int
+    last: int
+    via: tuple[int, float] | None
+    near: float  # where a line runs that may run anywhere
+    most: float
+    bound: RouteBound | None
+
+    def __post_init__(self) -> None:
+        offs = [abs(_clamp(self.near, one) - self.near) * LENGTH for one in self.starts]
+        self._states: list[_State] = [
+            (off, *one, None) for off, one in zip(offs, self.starts, strict=True)
+        ]
+        # A beginning far off only decides between ways: they need not cost so much.
+        self._off = max((off for off in offs if off <= self.most), default=0.0)
+        self._gap = self.first
+        self._keep_hopeful()
+
+    def _keep_hopeful(self) -> None:
+        """Order the ways by their cost, without those that cost too much in the end.
+
+        They cost more than is of use, or far more than the best does so far.
+        """
+        states = self._states
+        lowest = min(states, key=_COST)[0] if states else FAR * FAR
+        if self.bound is not None and self._gap > self.first:
+            most = self.most + self._off + ROUNDING
+            states = [one for one, rest in zip(states, self.bound.rests[self._gap], strict=True)
+                      if one[0] + rest <= most]  # fmt: skip
+        most = min(lowest + HOPELESS, self.most)
+        self._states = sorted((one for one in states if one[0] <= most), key=_COST)
+        self._lowest = lowest if self._states else FAR * FAR
+
+    def to(self, ends: Sequence[Range], limit: float) -> tuple[LineRun, ...] | None:
+        """Return the runs of the best way to one of the ends, None where it costs too much."""
+        while self._gap < self.last and self._lowest < limit:
+            self._states = self._continued(targets(self.field, self._gap + 1, self.via))
+            self._gap += 1
+            self._keep_hopeful()
+        if self._lowest >= limit:
+            return None
+        last = [(low, high, 0) for low, high in ends]
+        found = self._continued(last) if self.first <= self.last else self._states
+        _, low, high, before = min(found, key=_COST)
+        ranges, gaps = [(low, high)], [self.last]
+        while before is not None:
+            one, gap, before = before
+            ranges.insert(0, one)
+            gaps.insert(0, gap)
+        xs = _settled(ranges, self.near)
+        gaps.insert(0, self.first)
+        return tuple(LineRun(x, a, b) for x, a, b in zip(xs, gaps, gaps[1:], strict=False))
+
+    def _continued(self, targets: Sequence[Way]) -> list[_State]:
+        """Return the best continuation in each range: straight on, or by a turn in the gap."""
+        gap, near, states = self._gap, self.near, self._states
+        lines = self.field.gap(gap)
+        has_level, has_turns = bool(lines.starts), bool(lines.turns)
+        ways = [(*one, lines.until(one[1]), lines.through_to(one[2])) for one in states]
+        found: list[_State] = []
+        for low, high, levels in targets:
+            best: _State | None = None
+            lowest = FAR * FAR
+            until_low, to_high = lines.until(low), lines.through_to(high)
+            for so_far, left, right, before, until_left, to_right in ways:
+                if so_far >= lowest:
+                    break
+                a, b = left if left > low else low, right if right < high else high
+                if a <= b:
+                    cost = so_far
+                    if has_level:
+                        x = a if near < a else b if near > b else near
+                        cost += CROSSING * lines.crossed_level(x)
+                    if cost < lowest:
+                        lowest, best = cost, (cost, a, b, before)
+                    continue
+                # Outside of the range: to its nearer end, from the nearer end of this one.
+                if right < low:
+                    cost = so_far + 2 * CORNER + LENGTH * (low - right)
+                    crossed = until_low - to_right
+                else:
+                    cost = so_far + 2 * CORNER + LENGTH * (left - high)
+                    crossed = until_left - to_high
+                if cost + CROSSING * crossed < lowest:
+                    if has_turns:
+                        ends = (right, low) if right < low else (left, high)
+                        crossed += lines.crossed_turns(*ends)
+                    cost += CROSSING * crossed
+                    if cost < lowest:
+                        lowest, best = cost, (cost, low, high, ((left, right), gap, before))
+            assert best is not None
+            found.append((best[0] + CROSSING * levels, best[1], best[2], best[3]))
+        return found
+
+
+def _settled(ranges: Sequence[Range], near: float) -> list[float]:
+    """Choose a place in every range: as near to the one before as can be."""
+    xs: list[float] = []
+    for place, (low, high) in enumerate(ranges):
+        first = _clamp(near, ranges[1]) if len(ranges) > 1 else near
+        aim = xs[-1] if place > 0 else first
+        inward = min(_INWARD, (high - low) / 2)
+        xs.append(_clamp(aim, (low + inward, high - inward)))
+    for place, (one, other) in enumerate(pairwise(list(xs))):
+        short = _LEAST_STEP - abs(other - one)
+        if short > 0:  # two round corners need room between them
+            sign = 1 if other > one else -1
+            xs[place] = _clamp(xs[place] - sign * short, ranges[place])
+            short = _LEAST_STEP - abs(xs[place + 1] - xs[place])
+            xs[place + 1] = _clamp(xs[place + 1] + sign * max(short, 0.0), ranges[place + 1])
+    return xs
+
+
+def _clamp(x: float, within: Range) -> float:
+    return min(max(x, within[0]), within[1])
+
+
+# The ways of one edge from port to port; searches that begin in the same way are one.
+
+
+@dataclass()
+class EdgeWays:
+    """The ways of a requested edge on a field with other lines, and what was found of them."""
+
+    placed: PlacedFigure
+    field: RoutingField
+    request: RouteRequest
+    seen: LineField
+    searches: dict[tuple[int, float], Search] = dataclass_field(
+        default_factory=dict[tuple[int, float], Search]
+    )
+    ranges: dict[int, list[Range]] = dataclass_field(default_factory=dict[int, list[Range]])
+    bound: RouteBound | None = None
+
+    def between(self, start: RimPort, end: RimPort, lowest: float) -> Route | None:
+        """Return the best way from port to port, None where it costs more."""
+        request = self.request
+        starts, ends = self.places(start), self.places(end)
+        if not starts or not ends:
+            return None
+        limit = lowest - _cost(start) - _cost(end)
+        if start.row < end.row and limit <= _turn(starts, ends):
+            return None
+        near = self._near(start, end)
+        search = self.searches.get((id(start), near))
+        if search is None:
+            most = lowest - _cost(start)
+            bound = self._bound(start.row, end.row, lowest)
+            if bound is not None and bound.left(start.row, starts) > most + ROUNDING:
+                return None
+            last = end.row - 1
+            search = Search(self.seen, starts, start.row, last, request.via, near, most, bound)
+            self.searches[id(start), near] = search
+        runs = search.to(ends, limit)
+        if runs is None:
+            return None
+        return Route(request.number, request.key, start, end, runs, request.half, request.room)
+
+    def _bound(self, first: int, last: int, lowest: float) -> RouteBound | None:
+        """Return a bound on ways that cost less than the lowest so far, if one is known."""
+        if self.bound is None and first < last and lowest < FAR * FAR:
+            ends = [(place, _cost(end)) for end in self.request.ends for place in self.places(end)]
+            rows = range(first + 1, last)
+            self.bound = RouteBound(self.seen, ends, rows, self.request.via, lowest)
+        return self.bound
+
+    def _near(self, start: RimPort, end: RimPort) -> float:
+        """Return where a line runs that may run anywhere: as below its bar, or beside both ends."""
+        if end.at_bar and self.request.aim is not None:
+            return self.request.aim
+        if not start.side.is_level or not end.side.is_level:
+            return end.x if start.side.is_level else start.x
+        boxes = [self.placed.nodes[start.node], self.placed.nodes[end.node]]
+        reach = style.LANE_GAP + style.CORNER
+        if end.side is NodeSide.LEFT:
+            return min(box.left for box in boxes) - reach
+        return max(box.right for box in boxes) + reach
+
+    def places(self, port: RimPort) -> list[Range]:
+        """Return where the run that begins or ends at a port may be."""
+        if not port.side.is_level and not port.at_bar:
+            return [(port.x, port.x)]
+        if id(port) not in self.ranges:
+            low, high = self._beside(port)
+            key, half, lanes = self.request.key, self.request.half, self.request.lanes
+            if port.at_bar:
+                here = free_at_bar(self.field, port.row, key, half)
+            else:
+                here = free(self.field, port.row, key, half, 0.0, lanes)
+            within = ((max(left, low), min(right, high)) for left, right in here)
+            self.ranges[id(port)] = [(a, b) for a, b in within if a <= b]
+        return self.ranges[id(port)]
+
+    def _beside(self, port: RimPort) -> Range:
+        """Return where a line may be that leaves a port: a level one before it meets a box."""
+        if port.at_bar:
+            return (-FAR, FAR) if port.wide else (port.x, port.x)
+        half, taken = self.request.half, self.field.rows[port.row].taken
+        if port.side is NodeSide.RIGHT:
+            ends = [left - CLEAR - half for left, _ in taken if left >= port.x - 0.5]
+            return port.x + HEAD + half, min(ends, default=FAR)
+        ends = [right + CLEAR + half for _, right in taken if right <= port.x + 0.5]
+        return max(ends, default=-FAR), port.x - HEAD - half
+
+
+def _cost(port: RimPort) -> float:
+    return port.cost + CORNER * port.side.is_level
+
+
+def _turn(starts: Sequence[Range], ends: Sequence[Range]) -> float:
+    """Return what a way between places costs at least: nothing if it may run straight."""
+    apart = min(max(c - b, a - d) for a, b in starts for c, d in ends)
+    return 2 * CORNER + LENGTH * apart if apart > 0 else 0.0
+
 
 _LEAST_STOP: Final = 5.6  # between two lines at one side of a node
 _LEAST_HEADS: Final = 6.1  # if arrows enter there

@@ -8,8 +8,8 @@ from itertools import pairwise
 from typing import Final, TypeAlias
 
 from xg.diagnostics.lazy_dataclass import dataclass
-from xg.figures.draw.typeset import TextLine, line_bounds, typeset
-from xg.figures.layout.placed import PlacedFigure
+from xg.figures.draw.font import TextLine, line_bounds, typeset
+from xg.figures.layout.placement import PlacedFigure
 from xg.figures.model import style
 from xg.figures.model.figure import FigureGroup
 from xg.figures.model.geometry import Box, DrawnPath, Point, bounding_box, flattened

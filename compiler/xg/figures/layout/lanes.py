@@ -12,6 +12,7 @@ from itertools import pairwise, product
 from typing import Final
 
 from xg.diagnostics.lazy_dataclass import dataclass
+from xg.figures.draw.glyph import Extent, label_size
 from xg.figures.layout.frames import (
     Frame,
     Surroundings,
@@ -24,15 +25,93 @@ from xg.figures.layout.frames import (
     strips,
     without_strangers,
 )
-from xg.figures.layout.level_labels import box_over
-from xg.figures.layout.measure import Extent, label_size
-from xg.figures.layout.obstacles import Obstacles, strip
-from xg.figures.layout.placed import PlacedFigure
+from xg.figures.layout.placement import PlacedFigure
 from xg.figures.model import style
 from xg.figures.model.figure import EdgeStyle
 from xg.figures.model.geometry import Box, DrawnPath, Point, bounding_box, flattened
 from xg.figures.model.richtext import RichText
 from xg.figures.model.structure import EdgePlace, nested
+
+# Obstacles of labels: nodes, other labels, lines, the rims of frames.
+
+
+_BAND: Final = 64.0  # points; a few rows
+_CLEARANCE: Final = 2.0
+
+Owner = str | int  # a node's id, an edge's number, or a frame's
+
+
+class Obstacles:
+    """Boxes with their owners, sorted into horizontal bands so that few are looked at."""
+
+    def __init__(self) -> None:
+        self._bands: dict[int, list[tuple[Owner, Box]]] = defaultdict(list)
+
+    @classmethod
+    def of(cls, placed: PlacedFigure) -> Obstacles:
+        """Return the nodes and the labels of a figure."""
+        found = cls()
+        for node_id, box in placed.nodes.items():
+            found.add(node_id, box)
+        for number, box in placed.labels.items():
+            # A label's box begins at its line; its text does not.
+            found.add(number, Box(box.left + _CLEARANCE, box.top, box.right, box.bottom))
+        return found
+
+    def add(self, owner: Owner, box: Box) -> None:
+        """Put up one more."""
+        for band in _bands(box):
+            self._bands[band].append((owner, box))
+
+    def near(self, area: Box) -> Iterator[tuple[Owner, Box]]:
+        """Yield what overlaps an area, in the order in which it was put up, maybe repeatedly."""
+        for band in _bands(area):
+            for owner, box in self._bands.get(band, ()):
+                if box.overlaps(area):
+                    yield owner, box
+
+
+def strip(a: Point, b: Point) -> Box:
+    """Return the room that a straight line needs."""
+    left, right = sorted((a[0], b[0]))
+    top, bottom = sorted((a[1], b[1]))
+    return Box(left, top, right, bottom).grown(_CLEARANCE)
+
+
+def _bands(box: Box) -> range:
+    return range(int(box.top // _BAND), int(box.bottom // _BAND) + 1)
+
+
+# Labels over the level part of a line, where beside its upright parts there is no room.
+
+
+_OVER: Final = 4.0  # from a line to a label over it
+_LEVEL_END: Final = 8.0  # that a label keeps off the ends of its part
+_LEVEL_ROOM: Final = 1.0
+_LEVEL_STEP: Final = 4.0
+
+
+def box_over(path: DrawnPath, size: Extent, obstacles: Obstacles, top: float) -> Box | None:
+    """Find room for a label over a line's level parts, nearest to the middle of each.
+
+    It reaches no higher than `top`: a figure does not grow for it.
+    """
+    for a, b in pairwise(flattened(path)):
+        if a[1] == b[1]:
+            for center in _level_places(a, b, size):
+                box = Box.around(center, size.width, size.height)
+                if box.top >= top and not any(True for _ in obstacles.near(box.grown(_LEVEL_ROOM))):
+                    return box
+    return None
+
+
+def _level_places(a: Point, b: Point, size: Extent) -> Iterator[Point]:
+    """Yield the middles that a label may have over a level part."""
+    middle, y = (a[0] + b[0]) / 2, a[1] - _OVER - size.height / 2
+    spare = (abs(b[0] - a[0]) - size.width) / 2 - _LEVEL_END
+    for step in range(int(spare / _LEVEL_STEP) + 1 if spare >= 0.0 else 0):
+        yield from ((middle + sign * step * _LEVEL_STEP, y) for sign in (1, -1))
+
 
 # Crossings cost 4 each: see `tangles`.
 _AXIS: Final = 3  # of an axis without a lane, where ranks are side by side nothing
@@ -328,7 +407,7 @@ def _label_box(
     parts = _upright(path)
     for tries in rounds:
         for part, (side, clearance) in product(parts, tries):
-            for center in _places(part, size, beside, side, heights):
+            for center in _upright_places(part, size, beside, side, heights):
                 box = Box.around(center, size.width, size.height)
                 if any(box.overlaps(other) for other in others):
                     continue
@@ -337,7 +416,7 @@ def _label_box(
     return None
 
 
-def _places(
+def _upright_places(
     part: tuple[Point, Point], size: Extent, beside: float, side: int, heights: Sequence[float]
 ) -> Iterator[Point]:
     """Yield middles for a label at a side of an upright part: 1 is its right, -1 its left."""

@@ -5,7 +5,11 @@ edge's style its meaning (single, double, dashed), and its role its route: down 
 column to the next, into a node from beside, or around in a lane.
 """
 
+from __future__ import annotations
+
 from enum import Enum, auto
+from math import ceil
+from typing import Final
 
 from xg.diagnostics.lazy_dataclass import dataclass
 from xg.figures.model.richtext import RichText
@@ -207,3 +211,24 @@ class Figure:
     def has_key(self) -> bool:
         """Whether signs are explained below: all of them, or those of a difference."""
         return self.legend or bool(self.marks - {Emphasis.HIGHLIGHTED})
+
+
+# The refusals of a page that a figure cannot be drawn on so that it is read.
+
+
+LEAST_SIZE: Final = 6.0  # points: smaller text is not read on paper
+
+
+class TooNarrow(ValueError):
+    """A page on which a figure's text would be too small; `inches` is a width that would do."""
+
+    def __init__(self, title: str, least: float) -> None:
+        super().__init__(f"text in {title} would be smaller than {LEAST_SIZE:g} points")
+        self.inches = ceil(least / 72 * 10) / 10
+
+
+class NotTurned(ValueError):
+    """Ranks side by side, from left to right: their bars would be upright, their text too."""
+
+    def __init__(self, title: str) -> None:
+        super().__init__(f"ranks side by side run from the top down in {title}")

@@ -6,22 +6,27 @@ they agree about it.
 
 from __future__ import annotations
 
-from collections import defaultdict, deque
-from collections.abc import Iterator, Mapping, Sequence
+from collections import Counter, defaultdict, deque
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import replace
 from enum import Enum, auto
 from itertools import pairwise
+from typing import TypeAlias
 
 from xg.diagnostics.lazy_dataclass import dataclass, field
 from xg.figures.model.figure import (
+    BarPlace,
     EdgeRole,
     EdgeStyle,
     Figure,
+    FigureBar,
+    FigureColumn,
     FigureEdge,
     FigureGroup,
     FigureNode,
     NodeKind,
 )
-from xg.figures.model.richtext import characters, scripts
+from xg.figures.model.richtext import RichText, characters, plain, scripts
 
 
 class EdgePlace(Enum):
@@ -369,3 +374,154 @@ def _join_row(head: str, below: Mapping[str, str], joins: Mapping[str, int]) -> 
     while node in below and node not in joins:
         node = below[node]
     return joins.get(node, 0)
+
+
+# Lines through bars: which arrow goes on behind a bar as which other.
+
+
+def through_bars(figure: Figure, aside: Collection[str] = ()) -> dict[int, int]:
+    """Map arrows to the only one that leaves the bar that they enter, by their numbers.
+
+    Where several enter a bar that does something with them, none of them goes on. Bars that stand
+    `aside` are where their lines are already.
+    """
+    solid = [(n, e) for n, e in enumerate(figure.edges) if e.style is not EdgeStyle.DASHED]
+    leaving: dict[str, list[int]] = defaultdict(list)
+    for number, edge in solid:
+        if edge.tail in figure.levels:
+            leaving[edge.tail].append(number)
+    entering = Counter(edge.head for _, edge in solid)
+    return {
+        number: leaving[edge.head][0]
+        for number, edge in solid
+        if len(leaving[edge.head]) == 1 and edge.head not in aside
+        if edge.passes or entering[edge.head] == 1
+    }
+
+
+# Columns that wait: where others that branch off above have ended before the next ones begin.
+
+
+_ROWS = {EdgePlace.DOWN: 2, EdgePlace.OUT: 1, EdgePlace.BRANCH: 2}  # half rows, as placed
+_Below: TypeAlias = Mapping[str, tuple[int, str, int]]  # the edge down, its head, its half rows
+
+
+def waits(figure: Figure, places: Sequence[EdgePlace]) -> dict[int, int]:
+    """Return how many half rows edges wait at which other columns branch off, by their numbers.
+
+    Columns that end beside one then end above those that branch off it next, and need not lie
+    farther from it than these.
+    """
+    branches: dict[str, list[str]] = defaultdict(list)
+    below: dict[str, tuple[int, str, int]] = {}
+    for number, (edge, place) in reversed(list(enumerate(zip(figure.edges, places, strict=True)))):
+        if place is EdgePlace.BRANCH:
+            branches[edge.tail].append(edge.head)
+        elif place in _ROWS:
+            below[edge.tail] = number, edge.head, _ROWS[place]
+    joining = {e.tail for e, place in zip(figure.edges, places, strict=True)
+               if place in (EdgePlace.SIDE, EdgePlace.AROUND)}  # fmt: skip
+    found: dict[int, int] = {}
+    for tail, heads in branches.items():
+        next_one, last, depth = _down(tail, below, branches)
+        ends = [_down(head, below, {}) for head in heads]
+        deepest = max(
+            (_ROWS[EdgePlace.BRANCH] + rows for end, _, rows in ends if end not in joining),
+            default=0,
+        )
+        if next_one in branches and next_one != tail and deepest >= depth:
+            found[last] = deepest + 1 - depth
+    return found
+
+
+def _down(start: str, below: _Below, ends: Mapping[str, object]) -> tuple[str, int, int]:
+    """Follow a column down to its end or one of `ends`; return it, the last edge and the depth."""
+    node, last, depth = start, -1, 0
+    while node in below and (node == start or node not in ends):
+        last, node, rows = below[node]
+        depth += rows
+    return node, last, depth
+
+
+# Ranks side by side as one graph: every column's nodes and edges, bars in place of their nodes.
+
+
+_HEIGHT: RichText = plain(" ")  # a line without text keeps the room of one
+
+
+def expanded(figure: Figure) -> Figure:
+    """Return the figure with the nodes and edges of all its columns, grouped by what bars part."""
+    nodes: list[FigureNode] = []
+    edges: list[FigureEdge] = []
+    groups: list[FigureGroup] = []
+    bars = {bar.node.id: bar for bar in figure.bars}
+    for place, column in enumerate(figure.columns):
+        names = ColumnIds(place, bars)
+        own = (node for node in column.nodes if node.id not in bars)
+        nodes += (replace(node, id=names.of(node.id)) for node in own)
+        edges += (
+            replace(edge, tail=names.of(edge.tail), head=names.of(edge.head))
+            for edge in column.edges
+        )
+        for number, segment in enumerate(segments(figure)):
+            heading = column.heading if number == 0 else ()
+            inside = tuple(names.of(node) for node in segment)
+            groups.append(FigureGroup(f"rank {place}.{number}", heading, inside))
+            groups += (
+                replace(one, id=f"{one.id} @{place}", nodes=tuple(map(names.of, one.nodes)))
+                for one in figure.lanes
+                if set(one.nodes) <= set(segment)
+            )
+    for bar in figure.bars:
+        nodes += (replace(bar.node, id=bar_id(bar, number)) for number in range(len(bar.spans)))
+    return replace(figure, nodes=tuple(nodes), edges=tuple(edges), groups=tuple(groups))
+
+
+@dataclass(frozen=True, slots=True)
+class ColumnIds:
+    """The ids of one column's nodes among those of all."""
+
+    column: int
+    bars: dict[str, FigureBar]
+
+    def of(self, node_id: str) -> str:
+        """Return the id of a node, or of the bar that replaces it."""
+        if node_id not in self.bars:
+            return f"{node_id} @{self.column}"
+        bar = self.bars[node_id]
+        spans = enumerate(bar.spans)
+        number = next(n for n, (first, last) in spans if first <= self.column <= last)
+        return bar_id(bar, number)
+
+
+def bar_id(bar: FigureBar, number: int) -> str:
+    """Return the id of one of the bars of a collective."""
+    return bar.node.id if len(bar.spans) == 1 else f"{bar.node.id} #{number}"
+
+
+def single_column(figure: Figure, column: FigureColumn) -> Figure:
+    """Return one column as a figure: its bars are as high as they will be, and narrow."""
+    narrow = {
+        bar.node.id: replace(bar.node, label=_HEIGHT, lines=tuple(_HEIGHT for _ in bar.node.lines))
+        for bar in figure.bars
+    }
+    nodes = (narrow.get(node.id, node) for node in column.nodes)
+    return Figure(
+        figure.title,
+        figure.subtitle,
+        figure.description,
+        tuple(nodes),
+        column.edges,
+        figure.lanes,
+        levels=tuple(bar.node.id for bar in figure.bars if bar.where is BarPlace.BETWEEN),
+    )
+
+
+def first_column(figure: Figure) -> Figure:
+    """Return what is placed of a figure: its first column, or all of one that has no columns."""
+    return single_column(figure, figure.columns[0]) if figure.columns else figure
+
+
+def segments(figure: Figure) -> list[list[str]]:
+    """Return the nodes of a column, parted by its bars, from top to bottom."""
+    return [segment for segment in parted(single_column(figure, figure.columns[0])) if segment]

@@ -15,10 +15,7 @@ from xg.diagnostics.lazy_dataclass import dataclass
 from xg.diagnostics.wording import counted
 from xg.figures.model.figure import EdgeStyle, Figure, FigureNode, NodeKind
 from xg.figures.model.richtext import RichText, StyledRun, characters, muted, plain, symbol
-from xg.figures.views.arrange import DrawnOperation, Flow, Terminal, arrange
-from xg.figures.views.axis_groups import axis_groups
-from xg.figures.views.communication import communication_node, glyph_of, sends
-from xg.figures.views.explained import explained
+from xg.figures.views.arrange import DrawnOperation, Flow, Terminal, arrange, axis_groups
 from xg.figures.views.inner_collectives import (
     InnerCollectives,
     backward_inner_collectives,
@@ -26,8 +23,8 @@ from xg.figures.views.inner_collectives import (
     through,
     with_inner_collectives,
 )
-from xg.figures.views.notation import Notation, kind
-from xg.figures.views.passed_on import Read, leads_on, read_cotangents, taken_by
+from xg.figures.views.notation import Notation, explained, kind
+from xg.figures.views.sketch import communication_node, glyph_of, sends
 from xg.figures.views.steps import (
     Drawn,
     Ids,
@@ -38,9 +35,71 @@ from xg.figures.views.steps import (
     stages_of_rows,
     subtitle,
 )
-from xg.figures.views.unused_outputs import if_unused, with_words
-from xg.ir.graph import Apply, Backward, Call, Program, Step, Value
+from xg.ir.graph import Apply, Backward, Call, Graph, Program, Step, Value
 from xg.ir.labels import read_of, saved_names
+
+# The cotangents that a backward pass reads: gradients do not flow through others.
+#
+# A call takes those of all outputs of its block, of which the block may use no more than some: that
+# of a number of dropped tokens leads nowhere.
+
+
+Read = Mapping[str, Collection[Value]]  # the cotangents that a backward pass reads, by its key
+
+
+def read_cotangents(program: Program) -> Read:
+    """Return the cotangents that each backward pass reads, or gives as a gradient."""
+    found: dict[str, frozenset[Value]] = {}
+    for key, backward in program.backwards.items():  # callees first
+        read = set(backward.gradients.values())
+        for step in reversed(backward.steps):
+            if leads_on(step, read):
+                read.update(taken_by(step, program, found))
+        found[key] = frozenset(read)
+    return found
+
+
+def leads_on(step: Step, read: Collection[Value]) -> bool:
+    """Return whether something reads what a step makes: not zeros for an output without a gradient.
+
+    A call may make gradients of parameters alone, which are no outputs of it.
+    """
+    return isinstance(step, Call) or any(value in read for value in step.outputs)
+
+
+def taken_by(step: Step, program: Program, read: Read) -> Sequence[Value]:
+    """Return the inputs of a step of a backward pass that lead on: of a call those that are read.
+
+    A block that is computed again is called with values of the forward pass, and a loop has states:
+    they take all.
+    """
+    if not isinstance(step, Call) or step.loop is not None or step.origin is None:
+        return step.inputs
+    pairs = zip(step.inputs, program.backwards[step.callee].inputs, strict=True)
+    return [value for value, cotangent in pairs if cotangent in read[step.callee]]
+
+
+# The gradient of an output beside a loss, which is zero where training takes the loss alone.
+
+
+_WORDS: Final = muted(plain("0 if unused"))  # nothing outside of the block takes the output
+
+
+def if_unused(value: Value, graph: Graph) -> RichText:
+    """Return `0 if unused` for an output with axes beside one without, else nothing."""
+    return _WORDS if _is_beside_a_loss(value, graph) else ()
+
+
+def with_words(label: RichText, words: RichText) -> RichText:
+    """Return a label with words behind it."""
+    return (*label, *muted(plain(", ")), *words) if label and words else (*label, *words)
+
+
+def _is_beside_a_loss(value: Value, graph: Graph) -> bool:
+    types = [graph.types[output] for output in graph.outputs]
+    has_loss = any(one.is_float and not one.shape for one in types)
+    return has_loss and value in graph.outputs and bool(graph.types[value].shape)
+
 
 _IN_A_LINE: Final = 6  # gradients of parameters that a line of a box names
 _MOST_LISTED: Final = 2 * _IN_A_LINE

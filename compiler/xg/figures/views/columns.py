@@ -6,6 +6,8 @@ Rows are the same in all columns, as all ranks run one program; labels distingui
 
 from __future__ import annotations
 
+import re
+from collections import defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import accumulate
@@ -13,9 +15,9 @@ from itertools import product as combinations
 from typing import Final
 
 from xg.diagnostics.lazy_dataclass import dataclass
-from xg.figures.layout.columns import expanded
 from xg.figures.model.figure import (
     BarPlace,
+    EdgeRole,
     EdgeStyle,
     Figure,
     FigureBar,
@@ -27,21 +29,147 @@ from xg.figures.model.figure import (
     NodeKind,
 )
 from xg.figures.model.richtext import RichText, bold, dimension, plain
-from xg.figures.views.arrange import Arranged, DrawnOperation, Terminal, arrange
-from xg.figures.views.assign_to_stages import assign_to_stages
-from xg.figures.views.axis_groups import axis_groups
-from xg.figures.views.communication import sent_tags, sums
-from xg.figures.views.expanded_blocks import BlockExpander
-from xg.figures.views.notation import Notation
+from xg.figures.model.structure import expanded
+from xg.figures.views.arrange import Arranged, DrawnOperation, Terminal, arrange, axis_groups
+from xg.figures.views.expanded_blocks import BlockExpander, Piece
+from xg.figures.views.inner_collectives import collective_name, prices, summed
+from xg.figures.views.notation import Notation, in_order
 from xg.figures.views.overview import Gradients, Naming, gradients, with_gradients
-from xg.figures.views.prices import name, prices, summed
-from xg.figures.views.sketch import Move, Sketch, sketches
-from xg.figures.views.stages import Piece
+from xg.figures.views.sketch import Move, Sent, Sketch, sent_tags, sketches, sums
 from xg.figures.views.steps import gpus, plan_name
-from xg.figures.views.totals import totals
 from xg.ir.collective import FAMILY
-from xg.ir.graph import Apply, Program, Step
+from xg.ir.dim import ONE, ZERO, Dim, Monomial, product
+from xg.ir.graph import Apply, Graph, Program, Step
 from xg.ir.placement import axes_over
+from xg.ir.walk import Symbols, inside
+
+# How much is sent for all parameters of a program together.
+
+
+_PRODUCT: Final = re.compile(r"[^\W\d]\w*(?:\^\d+)?(?:\*[^\W\d]\w*(?:\^\d+)?)+")
+_ALONE: Final = re.compile(r"(?<![\w*/^])(\d+)\*([^\W\d]\w*(?:\^\d+)?)(?![\w*/^])")
+
+
+def totals(ranks: Program, known: Mapping[str, Sketch]) -> dict[Sent, tuple[str, str]]:
+    """Return for every kind of collective how many parameters it serves, and their elements."""
+    dims: dict[Sent, tuple[Dim, Dim]] = {}
+    for move, graph, symbols, times in _moves(ranks, known):
+        shape = graph.sizes.fold_shape(graph.types[move.value].shape)
+        elements = product(shape).substitute(symbols) * times
+        for sent in move.sent():
+            number, volume = dims.get(sent, (ZERO, ZERO))
+            dims[sent] = number + times, volume + elements
+    return {
+        sent: (in_usual_order(number), _spelled(volume)) for sent, (number, volume) in dims.items()
+    }
+
+
+def _spelled(volume: Dim) -> str:
+    text = in_usual_order(volume)
+    return f"({text})" if len(volume.terms) > 1 else text
+
+
+def in_usual_order(size: Dim) -> str:
+    """Return a sum as people write it: high degrees first, squares before products.
+
+    >>> from xg.ir.dim import symbol
+    >>> D, D_ff = symbol("D"), symbol("D_ff")
+    >>> in_usual_order(D * 2 + D * D_ff * 2 + D * D * 4)
+    '4D^2 + 2*D*D_ff + 2D'
+    """
+    terms = sorted(size.terms, key=lambda term: _degrees(term[0]), reverse=True)
+    text = _PRODUCT.sub(_ordered, str(Dim(tuple(terms))))
+    return _ALONE.sub(r"\1\2", text)
+
+
+def _ordered(product: re.Match[str]) -> str:
+    return "*".join(in_order(product[0].split("*")))
+
+
+def _degrees(monomial: Monomial) -> tuple[int, int]:
+    powers = [power for _, power in monomial if power > 0]
+    return sum(powers), max(powers, default=0)
+
+
+def _moves(
+    ranks: Program, known: Mapping[str, Sketch]
+) -> Iterator[tuple[Move, Graph, Symbols, Dim]]:
+    """Yield every move of a parameter, in the sizes of the entry block, and how often it is."""
+    waiting: list[tuple[str, Symbols, Dim]] = [(ranks.entry, {}, ONE)]
+    while waiting:
+        key, symbols, times = waiting.pop()
+        sketch = known[key]
+        for move in sketch.moves:
+            yield move, sketch.graph, symbols, times
+        for call in sketch.graph.named_calls():
+            callee = known[call.callee].graph
+            count = ONE if call.count is None else sketch.graph.sizes.fold(call.count)
+            below = inside(call, sketch.graph, callee, symbols)
+            waiting.append((call.callee, below, times * count.substitute(symbols)))
+
+
+# Assign each node of a column to the stage between two bars, so that few lines cross bars.
+#
+# Nodes keep the order of their program. A result moves up to its producer. A chain that begins
+# outside, or at a bar, moves down to its consumer: no more lines cross bars than before.
+
+
+_QUIET = (NodeKind.TENSOR, NodeKind.SAVED)
+
+
+def assign_to_stages(arranged: Arranged, bars: Sequence[str]) -> tuple[FigureNode, ...]:
+    """Return the nodes of a column, grouped by the bars around them; bars keep their order."""
+    levels = {bar: number for number, bar in enumerate(bars)}
+    near = _Neighbours.of(arranged)
+    segments = _bars_before(arranged.nodes, levels)
+    for node in reversed(_loose(arranged.nodes, near, levels)):
+        if near.takers[node]:
+            segments[node] = min(segments[taker] for taker in near.takers[node])
+    for node in arranged.nodes:
+        names = near.givers[node.id]
+        if names and not near.takers[node.id] and node.id not in levels:
+            segments[node.id] = max(segments[giver] + (giver in levels) for giver in names)
+    return tuple(sorted(arranged.nodes, key=lambda node: (segments[node.id], node.id in levels)))
+
+
+@dataclass(frozen=True, slots=True)
+class _Neighbours:
+    """The producers of each node's operands, besides the tensors at its side; its consumers."""
+
+    givers: Mapping[str, set[str]]
+    takers: Mapping[str, set[str]]
+
+    @classmethod
+    def of(cls, arranged: Arranged) -> _Neighbours:
+        tensors = {node.id for node in arranged.nodes if node.kind in _QUIET}
+        givers: defaultdict[str, set[str]] = defaultdict(set)
+        takers: defaultdict[str, set[str]] = defaultdict(set)
+        for edge in arranged.edges:
+            takers[edge.tail].add(edge.head)
+            if edge.role is not EdgeRole.SIDE or edge.tail not in tensors:
+                givers[edge.head].add(edge.tail)
+        return cls(givers, takers)
+
+
+def _bars_before(nodes: Sequence[FigureNode], levels: Mapping[str, int]) -> dict[str, int]:
+    """Return how many bars come before each node."""
+    segments: dict[str, int] = {}
+    passed = 0
+    for node in nodes:
+        segments[node.id] = passed
+        passed += node.id in levels
+    return segments
+
+
+def _loose(nodes: Sequence[FigureNode], near: _Neighbours, levels: Mapping[str, int]) -> list[str]:
+    """Return the nodes of chains that begin outside or at a bar."""
+    names: dict[str, None] = {}
+    for node in nodes:
+        givers = near.givers[node.id]
+        if node.id not in levels and len(givers) < 2 and givers <= names.keys() | levels.keys():
+            names[node.id] = None
+    return list(names)
+
 
 _MOST: Final = 4  # ranks of one mesh axis that are drawn
 
@@ -118,7 +246,7 @@ def _draw(known: Mapping[str, Sketch], ranks: Program, rank: Rank, flowing: Grad
         edges,
         bars,
         tuple(FigureBrace(one.label, tuple(one.nodes)) for one in opener.braces),
-        _lanes(arranged, pieces, _segments(nodes, {bar.id for bar, _ in bars})),
+        _lanes(arranged, pieces, _bars_above(nodes, {bar.id for bar, _ in bars})),
     )
 
 
@@ -157,7 +285,7 @@ def _lanes(
     return tuple(replace(group, id=f"{group.id}.{n}") for n, group in enumerate(found, 1))
 
 
-def _segments(nodes: Sequence[FigureNode], bars: Collection[str]) -> dict[str, int]:
+def _bars_above(nodes: Sequence[FigureNode], bars: Collection[str]) -> dict[str, int]:
     """Return how many bars are above each node of a column."""
     passed = accumulate(node.id in bars for node in nodes)
     return {node.id: count for node, count in zip(nodes, passed, strict=True)}
@@ -172,7 +300,12 @@ def _outside(ranks: Program, known: Mapping[str, Sketch], count: int) -> Iterato
         glyph, axis, forward = sent
         what = ("parameter" if forward else "gradient") + "s" * (number != "1")
         node_id = f"{glyph} {axis} {what}"
-        label = (*name(glyph, axis), *plain(" of "), *dimension(number), *plain(f" {what} tagged "))
+        label = (
+            *collective_name(glyph, axis),
+            *plain(" of "),
+            *dimension(number),
+            *plain(f" {what} tagged "),
+        )
         label = (*label, *sent_tags([sent]), *_each(axis, ranks.mesh))
         lines = (*summed(glyph, axis), *prices(glyph, axis, volume))
         node = FigureNode(node_id, NodeKind.COMMUNICATION, label, lines=lines)

@@ -13,18 +13,150 @@ from xg.diagnostics.lazy_dataclass import dataclass
 from xg.figures.model.figure import EdgeStyle, FigureNode, NodeKind
 from xg.figures.model.richtext import RichText, plain
 from xg.figures.views.arrange import DrawnOperation, Flow
-from xg.figures.views.communication import bar_node, sent_tags
-from xg.figures.views.forward import ForwardDrawing, forward_drawing, renamed
+from xg.figures.views.forward import ForwardDrawing, forward_drawing, renamed, tagged_node
 from xg.figures.views.inner_collectives import InnerCollective, collective_bar, through
-from xg.figures.views.mask_words import with_masks
 from xg.figures.views.notation import Notation, kind
-from xg.figures.views.parameter_lines import TakenParameter, with_matrices, with_tags
-from xg.figures.views.sketch import Move, Sent, Sketch, move_of
-from xg.figures.views.stages import Opening, Piece, ends, stages
-from xg.figures.views.steps import Ids, as_named, times
+from xg.figures.views.sketch import Move, Sent, Sketch, bar_node, move_of, sent_tags
+from xg.figures.views.steps import Ids, as_named, times, with_masks
 from xg.ir.collective import FAMILY
 from xg.ir.graph import Apply, Call, Graph, Value
 from xg.ir.placement import axis_of
+
+# The lines of a box that name the parameters in it, with what is sent for them.
+
+
+@dataclass(frozen=True, slots=True)
+class TakenParameter:
+    """A parameter that a node takes, as it is written, with what is sent for it there.
+
+    `call` is the path of the call inside the node that takes it, if one does.
+    """
+
+    value: Value
+    notation: Notation
+    sent: frozenset[Sent]
+    call: str = ""
+
+
+def with_matrices(node: FigureNode, taken: Sequence[TakenParameter]) -> FigureNode:
+    """Return the box of several nodes with the matrices that these take themselves.
+
+    Tags are below them where the same is sent for all parameters, else beside those they are of.
+    """
+    matrices = _distinct(one for one in taken if not one.call and _is_matrix(one))
+    if _is_even(taken):
+        return with_tags(replace(node, detail=_listed(matrices)), taken)
+    unsent = _listed([one for one in matrices if not one.sent])
+    detail, *lines = *((unsent,) if unsent else ()), *_sent_lines(taken)
+    return replace(node, detail=detail, lines=(*node.lines, *lines))
+
+
+def with_tags(node: FigureNode, taken: Sequence[TakenParameter]) -> FigureNode:
+    """Return a box with what is sent for parameters; it names them where they are not all."""
+    if not _is_even(taken):
+        return replace(node, lines=(*node.lines, *_sent_lines(taken)))
+    tags = sent_tags(frozenset[Sent]().union(*(one.sent for one in taken)))
+    return tagged_node(node, [tags] if tags else [])
+
+
+def _is_even(taken: Iterable[TakenParameter]) -> bool:
+    """Return whether the same is sent for all parameters; a frozen one has no gradient."""
+    return len({one.sent for one in taken if not one.value.frozen}) < 2
+
+
+def _sent_lines(taken: Iterable[TakenParameter]) -> list[RichText]:
+    """Return a line for each call and each kind of tags, of the parameters that have some."""
+    groups: dict[tuple[str, frozenset[Sent]], list[TakenParameter]] = {}
+    for one in taken:
+        if one.sent:
+            groups.setdefault((one.call, one.sent), []).append(one)
+    return [
+        (
+            *plain(f"{call}: " if call else ""),
+            *_listed(_distinct(some)),
+            *plain(" "),
+            *sent_tags(sent),
+        )
+        for (call, sent), some in groups.items()
+    ]
+
+
+def _listed(taken: Sequence[TakenParameter]) -> RichText:
+    return taken[0].notation.listed([one.value for one in taken]) if taken else ()
+
+
+def _distinct(taken: Iterable[TakenParameter]) -> list[TakenParameter]:
+    return list({one.value: one for one in taken}.values())
+
+
+def _is_matrix(one: TakenParameter) -> bool:
+    return len(one.notation.graph.types[one.value].shape) > 1
+
+
+# Stages: the nodes of a block between two of its collectives belong together.
+#
+# A block's nodes are divided into those before the first collectives, these, those before the next
+# …
+
+
+@dataclass(frozen=True, slots=True)
+class Piece:
+    """One node of a column.
+
+    `taken` are the parameters that it takes; `move` is what it sends itself, if it is a
+    collective. `own` is the operation in its block's own values, with their notation, if it is one.
+    """
+
+    operation: DrawnOperation
+    step: Apply | Call
+    taken: tuple[TakenParameter, ...] = ()
+    move: Move | None = None
+    own: tuple[Notation, DrawnOperation] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Opening:
+    """A call that is to be opened, in the drawing of its caller."""
+
+    call: Call
+    drawing: ForwardDrawing
+    outside: Mapping[Value, Value]
+
+
+def stages(items: Iterable[Piece | Opening]) -> Iterator[tuple[bool, list[Piece | Opening]]]:
+    """Yield a block's stages in order, True beside those of collectives and of nodes with some.
+
+    A node that needs no collective comes just before its reader.
+    """
+    items = list(items)
+    reached: dict[Value, int] = {}
+    places: list[tuple[int, bool]] = []
+    for item in items:
+        taken, values = ends(item)
+        stage = max((reached.get(value, 0) for value in taken), default=0)
+        between = isinstance(item, Opening) or item.move is not None
+        reached.update(dict.fromkeys(values, stage + between))
+        places.append((stage, between))
+    stage_of: dict[Value, int] = {}
+    by_place: dict[tuple[int, bool], list[Piece | Opening]] = {}
+    for item, (earliest, between) in zip(reversed(items), reversed(places), strict=True):
+        taken, values = ends(item)
+        stage = earliest
+        if earliest == 0 and not between:
+            stage = min((stage_of[value] for value in values if value in stage_of), default=0)
+        stage_of.update({value: min(stage_of.get(value, stage), stage) for value in taken})
+        by_place.setdefault((stage, between), []).insert(0, item)
+    yield from ((place[1], by_place[place]) for place in sorted(by_place))
+
+
+def ends(item: Piece | Opening) -> tuple[Sequence[Value], Sequence[Value]]:
+    """Return the values that an item takes and gives, as they are called outside of it."""
+    if isinstance(item, Piece):
+        return [flow.value for flow in item.operation.flows], item.operation.outputs
+    outside, call = item.outside, item.call
+    taken = [outside.get(value, value) for value in call.inputs]
+    return taken, [outside.get(value, value) for value in call.outputs]
+
 
 _SHORT: Final = 3  # so many nodes in a row are drawn, more are one box
 

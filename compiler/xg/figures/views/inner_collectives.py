@@ -12,19 +12,75 @@ from dataclasses import replace
 from types import MappingProxyType
 from typing import Final
 
-from xg.cost.communication import SHORT
+from xg.cost.communication import KINDS, SHORT, WAYS, share
 from xg.diagnostics.lazy_dataclass import dataclass
 from xg.figures.model.figure import FigureNode, NodeKind
 from xg.figures.model.richtext import RichText, bold, dimension, plain, symbol
 from xg.figures.views.arrange import DrawnOperation, Flow
 from xg.figures.views.notation import Notation, volume
-from xg.figures.views.prices import in_one_line, order, prices
 from xg.ir.body import Body
 from xg.ir.dim import ONE
 from xg.ir.graph import Apply, Backward, Graph, Step, Value
-from xg.ir.placement import COLLECTIVES, axis_of
+from xg.ir.placement import COLLECTIVES, axes_over, axis_of, is_zigzag
 from xg.ir.prim import Expr
 from xg.ir.tensor import Shape, TensorType
+
+# Prices of collectives as written in boxes and bars (seed 001, 6.2 and 7.3).
+#
+# Costs are elements that a rank sends, of V in all: naively through one rank, or around a ring.
+
+
+_SUMS: Final = ("AR", "RS")
+
+
+def collective_name(glyph: str, axis: str) -> RichText:
+    """Return the text of the box: AR N_T."""
+    return (*bold(glyph), *plain(" "), *mesh_axes(axis))
+
+
+def order(axis: str) -> str:
+    """Return ` in zigzag`, where each rank has a chunk from each end."""
+    return " in zigzag" if is_zigzag(axis) else ""
+
+
+def summed(glyph: str, axis: str) -> tuple[RichText, ...]:
+    """Return the line of a box that says that it makes partial values their sum: Σ over N_T."""
+    return ((*plain("Σ over "), *mesh_axes(axis)),) if glyph in _SUMS else ()
+
+
+def prices(glyph: str, axis: str, volume: str) -> tuple[RichText, ...]:
+    """Return the lines of a collective's cost for so many elements of the whole."""
+    axes = mesh_axes(axis)
+    others = (*plain("("), *axes, *plain(" − 1)"))
+    below = (*plain("("), *axes, *plain(")")) if len(axes_over(axis)) > 1 else axes
+    ways: dict[tuple[int, bool], list[str]] = {}
+    for way in WAYS:
+        ways.setdefault(share(KINDS[glyph], way), []).append(way)
+    return tuple(
+        (
+            *plain(f"{', '.join(names)} {times if times > 1 else ''}"),
+            *others,
+            *((*plain("/"), *below) if divided else ()),
+            *_factor(volume),
+        )
+        for (times, divided), names in ways.items()
+    )
+
+
+def mesh_axes(over: str) -> RichText:
+    """Return the mesh axes of a collective, several as a product."""
+    first, *others = axes_over(over)
+    return (*dimension(first), *(run for a in others for run in (*plain(" · "), *dimension(a))))
+
+
+def in_one_line(prices: Sequence[RichText]) -> RichText:
+    """Return prices beside each other."""
+    first, *others = prices
+    return (*first, *(run for one in others for run in (*plain(",  "), *one)))
+
+
+def _factor(volume: str) -> RichText:
+    return (*plain(" · "), *dimension(volume)) if volume else ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -217,7 +273,7 @@ def _volume(sent: Iterable[SentInside], notation: Notation) -> str:
     folded = (sizes.fold_shape(_whole(one.expr)) for one in sent)
     wholes = (tuple(dim.substitute(notation.outer) for dim in whole) for whole in folded)
     counts = Counter(volume(whole, sizes) for whole in wholes)
-    terms = [_times(count, text) for text, count in counts.items()]
+    terms = [_multiple(count, text) for text, count in counts.items()]
     return f"({' + '.join(term or '1' for term in terms)})" if len(terms) > 1 else terms[0]
 
 
@@ -226,7 +282,7 @@ def _whole(expr: Expr) -> Shape:
     return expr.args[0].shape if expr.prim == "reduce_scatter" else expr.shape
 
 
-def _times(count: int, text: str) -> str:
+def _multiple(count: int, text: str) -> str:
     if count == 1:
         return text
     return f"{count}*{text}" if text else str(count)

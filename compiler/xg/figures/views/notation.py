@@ -3,22 +3,73 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from enum import IntEnum
 from itertools import groupby
 from typing import Final
 
 from xg.diagnostics.lazy_dataclass import dataclass, field
 from xg.figures.model import richtext
-from xg.figures.model.figure import Emphasis, NodeKind
+from xg.figures.model.figure import Emphasis, ExplainedSymbol, NodeKind
 from xg.figures.model.richtext import RichText, StyledRun
-from xg.figures.views.factors import factors_of, in_order
-from xg.figures.views.gradient_parts import GradientPart, gradient_parts
-from xg.figures.views.names_from_steps import names_of_same_elements, terms_of_sums, transpose_names
-from xg.figures.views.remarks import Remarks
+from xg.figures.views.labels import (
+    GradientPart,
+    Remarks,
+    gradient_parts,
+    names_of_same_elements,
+    terms_of_sums,
+    transpose_names,
+)
 from xg.ir.dim import ONE, Dim, product
 from xg.ir.graph import Apply, Backward, Graph, Value
 from xg.ir.op import Op
 from xg.ir.placement import PARTIAL, dual, is_term
 from xg.ir.tensor import Shape, Sizes, TensorType
+
+# The order of factors in the costs that figures print: one for all of a figure.
+
+
+class _Kind(IntEnum):
+    """Counted things, in the order in which people write a product: B·N_H·S·D_h."""
+
+    BATCH = 0
+    COUNT = 1
+    LENGTH = 2
+    WIDTH = 3
+
+
+def in_order(factors: Iterable[str]) -> list[str]:
+    """Return factors as people write them: batch, counts, lengths, widths.
+
+    Widths of a matrix are in alphabetical order, so that it and its transpose cost the same to the
+    eye; those of what has a batch or a length are in the order of its axes.
+
+    >>> in_order(["D_ff", "D"]), in_order(["B", "S", "N_H", "D_h"])
+    (['D', 'D_ff'], ['B', 'N_H', 'S', 'D_h'])
+    """
+    known = list(factors)
+    kinds = {one: _kind(one) for one in known}
+    is_matrix = not {_Kind.BATCH, _Kind.LENGTH} & set(kinds.values())
+    return sorted(known, key=lambda one: (kinds[one], one if is_matrix else ""))
+
+
+def factors_of(product: str) -> list[str]:
+    """Return the factors of a product; what is more than a product is one factor.
+
+    >>> factors_of("N_KV*D_h"), factors_of("N_P + 1"), factors_of("D/N_H")
+    (['N_KV', 'D_h'], ['N_P + 1'], ['D/N_H'])
+    """
+    factors = product.split("*")
+    return factors if all(one.isidentifier() for one in factors) else [product]
+
+
+def _kind(factor: str) -> _Kind:
+    name = factor.split("^")[0]
+    if name == "B":
+        return _Kind.BATCH
+    if name.startswith("N_") and name.isidentifier():
+        return _Kind.COUNT
+    return _Kind.LENGTH if name == "S" or name.startswith("S_") else _Kind.WIDTH
+
 
 _KINDS: Final = {
     "matmul": NodeKind.MATMUL,
@@ -359,3 +410,29 @@ def volume(shape: Shape, sizes: Sizes) -> str:
         return text
     below = f"({parts})" if len(parts.symbols()) > 1 else str(parts)
     return f"{text or 1}/{below}"
+
+
+# Symbols that no file has: what operators keep, and values after which a label comes later.
+
+
+_KEPT: Final = {
+    "lse": "log of the sum of exponentials",
+    "mean": "mean that is taken off",
+    "center": "mean that is taken off",
+    "rstd": "1 / standard deviation",
+    "trained": "1 where statistics are the batch's, 0 where running ones",
+    "keep": "mask: 1 where dropout keeps",
+}
+_NUMBERED: Final = "has no label in the file: named after the next one"
+
+
+def explained(values: Iterable[Value], notation: Notation) -> tuple[ExplainedSymbol, ...]:
+    """Explain each symbol of what operators keep, and one of those that have a number."""
+    found: dict[str, ExplainedSymbol] = {}
+    for value in values:
+        symbol = notation.symbol(value)
+        if value.role == "cache" and value.name in _KEPT:
+            found.setdefault(value.name, ExplainedSymbol(NodeKind.SAVED, symbol, _KEPT[value.name]))
+        elif symbol and value.role != "cache" and value in notation.kept:
+            found.setdefault("", ExplainedSymbol(NodeKind.TENSOR, symbol, _NUMBERED))
+    return tuple(found.values())

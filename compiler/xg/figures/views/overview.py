@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import field, replace
 from functools import partial
@@ -19,15 +19,114 @@ from xg.figures.model.figure import (
     NodeKind,
 )
 from xg.figures.model.richtext import RichText, before_shape, muted, plain
-from xg.figures.views.arrange import Arranged, DrawnOperation, Flow, Terminal, arrange
-from xg.figures.views.axis_groups import axis_groups
+from xg.figures.views.arrange import Arranged, DrawnOperation, Flow, Terminal, arrange, axis_groups
+from xg.figures.views.backward import if_unused, read_cotangents, with_words
 from xg.figures.views.forward import ForwardDrawing, forward_drawing, renamed
 from xg.figures.views.notation import Notation
-from xg.figures.views.opened_calls import Level
-from xg.figures.views.passed_on import read_cotangents
 from xg.figures.views.steps import call_name, plan_name, stages_of_rows, times
-from xg.figures.views.unused_outputs import if_unused, with_words
 from xg.ir.graph import Apply, Call, Graph, Program, Step, Value
+
+# The calls that an overview opens; equal names in them get the names of the calls as indices.
+
+
+CallPath = tuple[str, ...]  # the names of the calls around a value, the outermost first
+
+
+@dataclass(frozen=True, slots=True)
+class Level:
+    """A block of an overview, inside the calls of a `path`: to what `depth` it opens its own."""
+
+    program: Program
+    depth: int | None
+    homonyms: Mapping[CallPath, Mapping[str, str]]
+    path: CallPath = ()
+
+    @classmethod
+    def of(cls, program: Program, depth: int | None) -> Level:
+        """Return the level of a program's entry block."""
+        return cls(program, depth, _homonyms(program, depth))
+
+    def inside(self, call: Call) -> Level:
+        """Return the level of an opened call."""
+        return replace(self, depth=_depth_below(self.depth), path=(*self.path, call.path))
+
+    def is_opened(self, call: Call) -> bool:
+        """Return whether a call is drawn as what it calls."""
+        return _is_opened(call, self.program, self.depth)
+
+    @property
+    def indices(self) -> Mapping[str, str]:
+        """Return the index of each name here that another thing in the figure has, too."""
+        return self.homonyms.get(self.path, {})
+
+
+def _is_opened(call: Call, program: Program, depth: int | None) -> bool:
+    """Return whether a call is drawn as what it calls: not where that gives what it takes.
+
+    Nor is a loop: one round has other shapes, and a state that comes from the round before.
+    """
+    callee = program.graphs[call.callee]
+    if call.loop is not None:
+        return False
+    if depth is None:
+        return call.count is not None and any(isinstance(one, Call) for one in callee.steps)
+    computed = [value for one in callee.steps for value in one.outputs]
+    return depth > 0 and len(set(callee.outputs) & set(computed)) == len(callee.outputs)
+
+
+def _depth_below(depth: int | None) -> int:
+    return (depth or 1) - 1
+
+
+def _homonyms(program: Program, depth: int | None) -> Mapping[CallPath, Mapping[str, str]]:
+    """Return the indices of names by their calls: a part of a path that no other of that name has.
+
+    That is ``dense`` for a name in ``dense.attn``, if the other one is in ``layers.attn``.
+    """
+    paths: dict[str, set[CallPath]] = defaultdict(set)
+    for name, path in _names(program.main, program, depth, ()):
+        paths[name].add(path)
+    found: dict[CallPath, dict[str, str]] = defaultdict(dict)
+    for name, some in paths.items():
+        for path in some:
+            found[path][name] = ",".join(_least(path, some - {path}))
+    return found
+
+
+def _least(path: CallPath, others: set[CallPath]) -> CallPath:
+    """Return the shortest part of a path that no other one has, the first of several."""
+    parts = _parts(path)
+    return next((part for part in parts if not any(part in {*_parts(one)} for one in others)), path)
+
+
+def _parts(path: CallPath) -> Iterator[CallPath]:
+    """Yield what follows each other in a path, short parts first."""
+    for length in range(len(path) + 1):
+        yield from (path[start : start + length] for start in range(len(path) - length + 1))
+
+
+def _names(
+    graph: Graph, program: Program, depth: int | None, path: CallPath
+) -> Iterator[tuple[str, CallPath]]:
+    """Yield the names of what a block has itself, and of what is in the calls that it opens.
+
+    Inputs and outputs of such a call have the caller's names; an input that goes round is drawn
+    again, in the call.
+    """
+    names = dict(zip(graph.outputs, graph.output_names, strict=True))
+    outside = {*graph.inputs, *graph.outputs} if path else set[Value]()
+    for value in graph.types:
+        name = value.name or names.get(value)
+        if name and value.role != "cache" and value not in outside:
+            yield name, path
+    for call in graph.calls:
+        if _is_opened(call, program, depth):
+            callee, inside = program.graphs[call.callee], (*path, call.path)
+            first = callee.inputs[0].name
+            if call.count is not None and first:
+                yield first, path if call.inputs[0].name == first else inside
+            yield from _names(callee, program, _depth_below(depth), inside)
+
 
 _SUBTITLE: Final = "overall flow"
 _MOST_LINES: Final = 8  # with their ways back, that have room around the text of a tensor
@@ -240,7 +339,10 @@ def _part(step: Apply | Call, drawing: ForwardDrawing, level: Level) -> _StepDra
     nodes = (*(source.node.id for source in sources), *(node.id for node in within))
     group = drawing.notation.remarks.group(FigureGroup(step.path, label, nodes), step)
     entries += (entry for part in parts for entry in part.begun)
-    groups, levels = (group, *_below(step.path, parts)), _levels(opened.notation, steps, parts)
+    groups, levels = (
+        (group, *_groups_below(step.path, parts)),
+        _levels(opened.notation, steps, parts),
+    )
     return _StepDrawing(operations, inner, groups, sources, entries, levels)
 
 
@@ -293,7 +395,7 @@ def _framed(groups: Iterable[FigureGroup], arranged: Arranged) -> Iterator[Figur
         yield replace(group, nodes=tuple(node for node in group.nodes if node in drawn))
 
 
-def _below(path: str, parts: Sequence[_StepDrawing]) -> Iterator[FigureGroup]:
+def _groups_below(path: str, parts: Sequence[_StepDrawing]) -> Iterator[FigureGroup]:
     """Yield the groups in an opened call, whose names are those of their calls in it."""
     for group in _groups(parts):
         yield replace(group, id=f"{path}.{group.id}")

@@ -6,18 +6,153 @@ parameters before their use are separate: they are the same for all of a kind.
 
 from __future__ import annotations
 
-from collections.abc import Container, Iterator, Mapping, Sequence
+from collections import defaultdict
+from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from typing import Final
 
-from xg.diagnostics.lazy_dataclass import dataclass
-from xg.figures.views.inner_collectives import InnerCollectives, inner_collectives
-from xg.figures.views.notation import ON_ITS_RANK
-from xg.figures.views.own_parts import with_own_parts
+from xg.diagnostics.lazy_dataclass import dataclass, field
+from xg.figures.model.figure import FigureNode, NodeKind
+from xg.figures.model.richtext import RichText, StyledRun, plain, tagged
+from xg.figures.views.inner_collectives import (
+    InnerCollectives,
+    collective_name,
+    in_one_line,
+    inner_collectives,
+    order,
+    prices,
+    summed,
+)
+from xg.figures.views.notation import ON_ITS_RANK, Notation
+from xg.ir.body import Body, substitute
 from xg.ir.collective import FAMILY, SENDING
 from xg.ir.graph import Apply, Backward, Call, Graph, Param, Program, Step, Value
-from xg.ir.placement import MOVES, AxisState, axis_of, dual, local_shape, ordered_axis
+from xg.ir.placement import (
+    MOVES,
+    AxisState,
+    axis_of,
+    dual,
+    joined_axes,
+    local_shape,
+    ordered_axis,
+    shard,
+)
 from xg.ir.plan import zigzag_axes
+from xg.ir.prim import Expr
 from xg.ir.tensor import TensorType
+from xg.ops.part import OP as PART
+
+# Parts that a rank takes of an operand inside a step, drawn as a node in front of it.
+#
+# An input that every rank holds whole, as the targets of a loss, is cut where a rank's part meets
+# it: in the body of the step, so no step of the graph says so. Only inputs have the node: what the
+# block makes is labelled as a whole on its arrow, and may go elsewhere too.
+
+
+_SLICE: Final = "shard_slice"
+
+
+def with_own_parts(graph: Graph) -> Graph:
+    """Return the graph with a step for every part that a rank takes of a whole input.
+
+    An input of which a step reads more than one part stays whole.
+    """
+    found = _OwnParts(graph)
+    steps: list[Step] = []
+    for step in graph.steps:
+        if isinstance(step, Apply) and step.op.local and step.op.family != FAMILY:
+            steps += found.of(step)
+        else:
+            steps.append(step)
+    if not found.types:
+        return graph
+    return replace(
+        graph,
+        steps=tuple(steps),
+        types={**graph.types, **found.types},
+        placements={**graph.placements, **found.placements},
+    )
+
+
+@dataclass(slots=True)
+class _OwnParts:
+    """The parts that steps of a graph take; two that take the same one share it."""
+
+    graph: Graph
+    made: dict[tuple[Value, tuple[tuple[str, int], ...]], Value] = field(
+        default_factory=dict[tuple[Value, tuple[tuple[str, int], ...]], Value]
+    )
+    types: dict[Value, TensorType] = field(default_factory=dict[Value, TensorType])
+    placements: dict[Value, Mapping[str, AxisState]] = field(
+        default_factory=dict[Value, Mapping[str, AxisState]]
+    )
+
+    def of(self, step: Apply) -> list[Apply]:
+        """Return a step behind those that take its parts."""
+        body = step.body(self.graph.types)
+        cuts = _cuts(body)
+        inputs, operands, before = list(step.inputs), list(body.operands), list[Apply]()
+        for place, (value, whole) in enumerate(zip(step.inputs, body.operands, strict=True)):
+            cut = cuts.get(id(whole))
+            if cut is None or value not in self.graph.inputs:
+                continue
+            inputs[place], taken = self._taken(value, cut, step)
+            before += taken
+            operands[place] = replace(whole, shape=cut[-1].shape)
+        if inputs == list(step.inputs):
+            return [step]
+        return [*before, _on_parts(step, body, cuts, inputs, operands)]
+
+    def _taken(
+        self, value: Value, cut: Sequence[Expr], step: Apply
+    ) -> tuple[Value, Sequence[Apply]]:
+        """Return the part of a value, with the step that takes it if no other did."""
+        axes = tuple((axis_of(str(e.attr("over"))), e.typed("axis", int)) for e in cut)
+        if (value, axes) in self.made:
+            return self.made[value, axes], ()
+        part = self.made[value, axes] = Value(value.name, "edge", value.span)
+        self.types[part] = replace(self.graph.types[value], shape=cut[-1].shape)
+        lies = {over: shard(axis) for over, axis in axes}
+        self.placements[part] = {**self.graph.placements.get(value, {}), **lies}
+        over = joined_axes(over for over, _ in axes)
+        return part, (Apply(PART, (value,), (part,), {"across": over}, step.span),)
+
+
+def _cuts(body: Body) -> dict[int, list[Expr]]:
+    """Return the operands of which only one part is read, with the slices that take it."""
+    readers: dict[int, list[Expr]] = defaultdict(list)
+    for expr in body.order():
+        for arg in expr.args:
+            readers[id(arg)].append(expr)
+    cuts: dict[int, list[Expr]] = {}
+    for whole in body.operands:
+        taken, last = list[Expr](), whole
+        while [one.prim for one in readers[id(last)]] == [_SLICE]:
+            (last,) = readers[id(last)]
+            taken.append(last)
+        if taken:
+            cuts[id(whole)] = taken
+    return cuts
+
+
+def _on_parts(
+    step: Apply,
+    body: Body,
+    cuts: Mapping[int, Sequence[Expr]],
+    inputs: Sequence[Value],
+    operands: Sequence[Expr],
+) -> Apply:
+    """Return a step that takes the parts themselves."""
+    pairs = list(zip(body.operands, operands, strict=True))
+    parts = {id(cuts[id(whole)][-1]): part for whole, part in pairs if part is not whole}
+    outputs = substitute(body.outputs, parts)
+    on_parts = replace(body, operands=tuple(operands), outputs=tuple(o for o in outputs if o))
+
+    def forward(*given: Expr, **_: object) -> object:
+        return on_parts.on(given)
+
+    return replace(step, op=replace(step.op, forward=forward), inputs=tuple(inputs))
+
 
 Sent = tuple[str, str, bool]  # a collective for parameters: its glyph, its mesh axis, if forward
 
@@ -201,3 +336,82 @@ def _rank_type(placed: Graph, value: Value) -> TensorType:
     for axis, state in placed.placements.get(value, {}).items():  # none without a mesh
         type_ = replace(type_, shape=local_shape(type_.shape, state, axis))
     return type_
+
+
+# Collectives in figures: over which mesh axis, and what they cost (seed 001, 6.2 and 7.3).
+
+
+def sends(step: object) -> bool:
+    """Return whether a step is a collective; casts and slices stay on their rank."""
+    return isinstance(step, Apply) and step.op.family == FAMILY and step.op.glyph in SENDING
+
+
+def communication_node(step: Apply, node_id: str, notation: Notation) -> FigureNode:
+    """Return a collective's box, with its cost."""
+    label = collective_name(step.op.glyph, collective_axis(step))
+    title = f"{step.op.name}: {step.op.formula}"
+    lines = (*_summed(step, notation), *costs(step, notation))
+    return FigureNode(node_id, NodeKind.COMMUNICATION, label, lines=lines, title=title)
+
+
+def _summed(step: Apply, notation: Notation) -> tuple[RichText, ...]:
+    """Return the line that says which terms have which total, by their names if they have some."""
+    line = summed(step.op.glyph, collective_axis(step))
+    term, total = notation.symbol(step.inputs[0]), notation.symbol(step.outputs[0])
+    if not (line and term and total):
+        return line
+    return ((*total, *plain(" = "), StyledRun("Σ", sub="i"), *plain(" "), *term),)
+
+
+def bar_node(move: Move, node_id: str, notation: Notation) -> FigureNode:
+    """Return the bar of a move in an overview, which shows both passes."""
+    sent = move.forward or move.backward
+    forward, backward = (one or move.kept for one in (move.forward, move.backward))
+    label = (*collective_name(forward or backward, move.axis), *plain(order(move.axis)))
+    if backward:
+        also = f", {backward}" if forward else ""
+        label = (*label, *plain(f"{also} in the backward pass"))
+    price = in_one_line(prices(sent, move.axis, notation.volume(move.value)))
+    return FigureNode(node_id, NodeKind.COMMUNICATION, label, lines=(*sums(move), price))
+
+
+def sums(move: Move, terms: int = 1) -> tuple[RichText, ...]:
+    """Return the line of a bar that says what it sums: of a gradient each rank has some terms."""
+    if move.forward and summed(move.forward, move.axis):
+        return summed(move.forward, move.axis)
+    own = plain(f"⊕ of {terms} terms on each rank, then ") if terms > 1 else ()
+    behind = plain(" in the backward pass") if move.forward or move.kept else ()
+    return tuple((*own, *line, *behind) for line in summed(move.backward, move.axis))
+
+
+def sent_tags(sent: Iterable[Sent]) -> RichText:
+    """Return the tags of a parameter, or of several: what is sent for them in each pass."""
+    runs = (
+        run
+        for glyph, axis, forward in sorted(sent, key=lambda one: (not one[2], one))
+        for run in (
+            *plain(" "),
+            *tagged(collective_name(glyph, axis), "forward" if forward else "backward"),
+        )
+    )
+    return tuple(runs)[1:]
+
+
+def costs(step: Apply, notation: Notation) -> tuple[RichText, ...]:
+    """Return a collective's price, naive and ring, as written in its box."""
+    value = step.outputs[0] if step.op.glyph == "AG" else step.inputs[0]
+    return prices(step.op.glyph, collective_axis(step), notation.volume(value))
+
+
+def glyph_of(step: Apply) -> RichText:
+    """Return an operator's glyph; of a collective with its mesh axis."""
+    return (
+        collective_name(step.op.glyph, collective_axis(step))
+        if sends(step)
+        else plain(step.op.glyph)
+    )
+
+
+def collective_axis(step: Apply) -> str:
+    """Return the mesh axis of a move: that which a rank went across, or the whole is to go over."""
+    return str(step.attrs["across"] if "across" in step.attrs else step.attrs["over"])
