@@ -16,8 +16,8 @@ import numpy as np
 
 from bench.decoders import DECODERS, Sizes
 from bench.pairs import Ratio, compare
+from xg.cli.input_arrays import Published
 from xg.cli.opening import open_project
-from xg.cli.published import Published
 
 MODELS: Final = Path(__file__).parents[1] / "diagrams" / "models"
 PROMPT, TOKENS, TARGET = 64, 32, 1 / 1.5

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Mapping
 from typing import Protocol
 
-from xg.cli.placed_module import placed, placed_step
+from xg.cli.computing import placed, placed_step
 from xg.diagnostics.lazy_dataclass import dataclass, field
 from xg.diagnostics.terminal import printable
 from xg.driver import Program

@@ -16,7 +16,7 @@ PACKAGE = Package(
     forms={
         "dtensor": PrintedForm(
             "a plan as calls of torch that divide a module of yours",
-            "xg_torch.dtensor.show_calls:show",
+            "xg_torch.dtensor.torch_calls:show",
         )
     },
     options={"show": "xg_torch.dtensor.map_argument"},

@@ -8,8 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from xg.cli.arguments import settings_of
-from xg.cli.input_arrays import at_sizes_of, expected_inputs
-from xg.cli.lacking_sizes import refuse_open_parameters
+from xg.cli.input_arrays import at_sizes_of, expected_inputs, refuse_open_parameters
 from xg.cli.opening import open_project
 from xg.driver import Program, compile_project
 from xg.frontend.project import Project

@@ -17,15 +17,14 @@ from typing import Any, Final, cast
 
 from xg import __version__
 from xg.cli.backend_argument import where
+from xg.cli.computing import Ranks, is_on_mesh, is_process_of_many, placed
 from xg.cli.console import Console
-from xg.cli.placed_module import placed
-from xg.cli.ranks import Ranks, is_on_mesh, is_process_of_many
 from xg.codegen.backend import CPU, find
 from xg.diagnostics.lazy_dataclass import dataclass
 from xg.driver import Program
 from xg.sharding.local import cuts
 from xg.verify.pipeline_proof import link_of, of_rank
-from xg_generate.runs.run_config import RunConfig
+from xg_generate.runs.run_folder import RunConfig
 from xg_generate.runs.setup import TrainingSetup
 from xg_runtime.cells import fits
 from xg_runtime.checkpoint import exists

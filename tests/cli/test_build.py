@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from cli.conftest import TINY, Xg
 
-from xg.cli import watch
+from xg.cli import opening as watch
 from xg.cli.console import Console
 from xg.driver import BACKENDS
 

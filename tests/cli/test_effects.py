@@ -7,9 +7,9 @@ from argparse import ArgumentParser
 import pytest
 from cli.conftest import Xg
 
+from xg.cli.arguments import without_effect
 from xg.cli.command_list import commands
 from xg.cli.dispatch import command_of, parse, rules_of
-from xg.cli.effects import without_effect
 
 CASES = list(dict.fromkeys((name, rule.option) for name in commands() for rule in rules_of(name)))
 VALUES = {

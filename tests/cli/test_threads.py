@@ -6,7 +6,7 @@ import sys
 
 import pytest
 
-from xg.cli.threads import limit_threads
+from xg.cli.arguments import limit_threads
 
 NAMES = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "VECLIB_MAXIMUM_THREADS")
 

@@ -8,10 +8,10 @@ import pytest
 from cli.conftest import DIAGRAMS, Xg
 
 import xg as package
+from xg.cli.arguments import length
 from xg.cli.command_list import commands
 from xg.cli.commands.check import EXAMPLE
 from xg.cli.dispatch import command_of
-from xg.cli.quantities import length
 
 
 def test_help_lists_every_command(xg: Xg) -> None:

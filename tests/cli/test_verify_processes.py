@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 from cli.conftest import DIAGRAMS, Xg
 
-from xg.cli.ranks import Ranks
+from xg.cli.computing import Ranks
 from xg.driver import Program
 from xg_runtime.errors import RankError
 from xg_runtime.module import Arrays

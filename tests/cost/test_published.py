@@ -15,8 +15,7 @@ from cost.published import MEASURES, ROOT, RUNS, cluster_of, compiled, priced, t
 from tier import THOROUGH, some
 
 from xg.cli.opening import open_project
-from xg.cli.plan_candidates import Wish
-from xg.cli.plan_search import PlanSearch
+from xg.cli.plan_search import PlanSearch, Wish
 from xg.passes.pipelines import VERIFY
 
 PAGE = ROOT / "docs" / "plans.md"

@@ -45,7 +45,7 @@ ALLOWED: Mapping[tuple[str, str], str] = {
     ): "starts `xg build` for a served page",
     ("xg_pages/serve/server.py", "http"): "answers on this machine, and sends and fetches nothing",
     ("xg_pages/serve/server.py", "socket"): "names how a connection is shut, and opens none",
-    ("xg/cli/render/findings.py", "urllib"): "spells a path as an address, and fetches nothing",
+    ("xg/cli/checking.py", "urllib"): "spells a path as an address, and fetches nothing",
     ("xg_runtime/checkpoint/dcp.py", "pickle"): "writes what torch reads as a pickle",
     (
         "xg_runtime/checkpoint/dcp_reading.py",

@@ -13,9 +13,10 @@ from xg.ir.dim import Dim
 from xg.ir.graph import Apply, State, Value
 from xg.ir.prim import Expr
 from xg.ir.tensor import Shape
-from xg_generate.decode_step import assemble, retype
-from xg_generate.decode_step.positions import PositionSymbols, Whole
-from xg_generate.decode_step.step_plan import Kept
+from xg_generate.decode_step import assemble
+from xg_generate.decode_step import operator as retype
+from xg_generate.decode_step.block import Kept
+from xg_generate.decode_step.operator import PositionSymbols, Whole
 
 MODELS = 20
 Patch = pytest.MonkeyPatch

@@ -14,8 +14,8 @@ import pytest
 from models.families import DIAGRAMS
 from tier import THOROUGH
 
-from xg.cli.published import effective
-from xg.cli.published import size_numbers as sizes_of
+from xg.cli.input_arrays import effective
+from xg.cli.input_arrays import size_numbers as sizes_of
 from xg.diagnostics.diagnostic import DiagnosticError
 from xg.driver import Program, compile_project
 from xg.frontend.project import Project, read_project

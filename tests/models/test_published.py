@@ -19,7 +19,7 @@ from models.more_families import CONFIGURED, EVERY, ONE_OF_EACH
 from models.witness import Witness
 from tier import THOROUGH, some
 
-from xg.cli.published import size_numbers
+from xg.cli.input_arrays import size_numbers
 from xg_runtime import agreement, rename
 from xg_runtime.errors import InputError
 from xg_runtime.module import Module, is_float

@@ -16,7 +16,7 @@ from models.resnets import RESNET, resnets
 from models.witness import published, quietly
 from tier import some
 
-from xg.cli.published import Published, size_numbers
+from xg.cli.input_arrays import Published, size_numbers
 from xg_runtime import agreement, rename
 from xg_runtime.norm import global_norm
 

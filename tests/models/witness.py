@@ -15,8 +15,8 @@ from typing import Any
 import numpy as np
 from models.families import Arrays, Family, Tensor, in_double, randomised
 
+from xg.cli.input_arrays import Published, size_numbers
 from xg.cli.opening import open_project
-from xg.cli.published import Published, size_numbers
 from xg_runtime import rename, weights
 from xg_runtime.names import Names
 

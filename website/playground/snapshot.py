@@ -32,10 +32,9 @@ LEFT_OUT = {
     "xg": ("__main__", "verify/"),
     "xg/cli": (
         "actions/", "backend_argument", "checking", "commands/", "compiling", "computing",
-        "input_arrays", "kept_edges", "kinds", "lacking_sizes", "new_project/", "outputs",
-        "placed_module", "plan_", "published", "rank", "shells/", "target", "watch",
+        "input_arrays", "kept_edges", "new_project/", "outputs", "plan_", "rank", "shells/",
     ),
-    "xg/cli/render": ("claims", "dictionary", "findings", "found_plans", "proven_"),
+    "xg/cli/render": ("claims",),
     "xg/codegen": (
         "jax/on_arrays",
     ),

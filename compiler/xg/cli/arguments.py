@@ -2,16 +2,85 @@
 
 from __future__ import annotations
 
+import os
 from argparse import ArgumentParser, ArgumentTypeError, Namespace
+from collections.abc import Callable, Iterable, Sequence
+from math import isfinite
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
-from xg.cli.quantities import positive
+from xg.diagnostics.lazy_dataclass import dataclass
 from xg.frontend import setting_text
 from xg.syntax.spelling import ascii_name
 
 if TYPE_CHECKING:
     from xg.frontend.typed import Settings
+
+
+# Numbers and lists among the words of a command line.
+
+
+def natural(text: str) -> int:
+    """0, 1, 2 …"""
+    if not (text.isascii() and text.isdigit()):
+        raise ArgumentTypeError(f"{text!r} is not a whole number from 0 on")
+    if len(text) > 9:
+        raise ArgumentTypeError("numbers end at 999999999")
+    return int(text)
+
+
+def positive(text: str) -> int:
+    """1, 2, 3 …"""
+    if text.startswith("-") or natural(text) == 0:
+        raise ArgumentTypeError("at least 1")
+    return int(text)
+
+
+def port(text: str) -> int:
+    """The number of a port."""
+    if natural(text) > 65_535:
+        raise ArgumentTypeError("ports end at 65535")
+    return int(text)
+
+
+def amount(text: str) -> float:
+    """A real number, at least 0."""
+    try:
+        number = float(text)
+    except ValueError:
+        number = -1.0
+    if not (isfinite(number) and number >= 0):
+        raise ArgumentTypeError(f"{text!r} is not a number from 0 on")
+    return number
+
+
+_UNITS = {"in": 72.0, "cm": 72 / 2.54, "mm": 72 / 25.4, "pt": 1.0}
+
+
+def length(text: str) -> float:
+    """3.3in, 84mm: a length in points."""
+    for unit, points in _UNITS.items():
+        if text.endswith(unit):
+            found = amount(text.removesuffix(unit)) * points
+            if 20 <= found <= 10_000:
+                return found
+            raise ArgumentTypeError(f"{text!r} should be from 20pt to 10000pt")
+    raise ArgumentTypeError(f"{text!r} is not a width such as 3.3in, 84mm, 8.4cm or 240pt")
+
+
+class OneOrMore:
+    """Known words with commas between them: a tuple of those, in the order of the known ones."""
+
+    def __init__(self, known: Sequence[str]) -> None:
+        self.known = known
+
+    def __call__(self, text: str) -> tuple[str, ...]:
+        """`fd,torch`."""
+        words = {word.strip() for word in text.split(",")}
+        for word in sorted(words.difference(self.known)):
+            raise ArgumentTypeError(f"{word!r} is none of {', '.join(self.known)}")
+        return tuple(word for word in self.known if word in words)
+
 
 FILE_HELP = "an .xg file, or a shipped diagram by its name; - is standard input"
 
@@ -128,3 +197,83 @@ def setting(text: str) -> tuple[str, str | int]:
 def settings_of(options: Namespace) -> Settings:
     """The settings of `--set`; the last one of a name counts."""
     return dict(options.settings)
+
+
+# Options that say nothing beside the other words of a command: they are refused, not ignored.
+
+
+Effect = Callable[[Namespace], bool]
+
+
+@dataclass(frozen=True, slots=True)
+class Rule:
+    """An option, when it has an effect, and what it needs for one.
+
+    The module with the arguments of a command has the `RULES` of its options.
+    """
+
+    option: str
+    has_effect: Effect
+    needs: str
+
+
+def on_processes(options: Namespace) -> bool:
+    """Whether ranks are processes."""
+    return options.on == "processes"
+
+
+def is_placed(options: Namespace) -> bool:
+    """Whether one plan is named, which may have a pipeline: its action looks whether it has."""
+    return options.plan not in (None, "*")
+
+
+def gives(*names: str) -> Effect:
+    """Where one of these options is given."""
+    return lambda options: any(getattr(options, name) is not None for name in names)
+
+
+def lacks(name: str) -> Effect:
+    """Where an option is not given."""
+    return lambda options: getattr(options, name) is None
+
+
+def without_effect(name: str, rules: Iterable[Rule], options: Namespace) -> str | None:
+    """The complaint about the first option of a command that has no effect, if any."""
+    written = {word.partition("=")[0] for word in options.words}
+    for rule in rules:
+        if rule.option in written and not rule.has_effect(options):
+            return f"xg {name}: {rule.option} {rule.needs}"
+    return None
+
+
+# The number of threads for NumPy's matrix products.
+#
+# One is the default. A small model gains little from a second thread, and where another program
+# uses the same cores, threads that wait for each other make a step many times slower.
+
+
+# What the libraries that NumPy may be built with read, once, when NumPy is imported.
+_VARIABLES: Final = (
+    "OMP_NUM_THREADS",
+    "OPENBLAS_NUM_THREADS",
+    "MKL_NUM_THREADS",
+    "VECLIB_MAXIMUM_THREADS",
+)
+
+
+def add_threads(parser: ArgumentParser) -> None:
+    """The option for a command that computes."""
+    parser.add_argument(
+        "--threads",
+        type=positive,
+        metavar="N",
+        help="of matrix products; default: 1, or what the environment says",
+    )
+
+
+def limit_threads(wanted: int | None) -> None:
+    """Let matrix products take so many threads; has to come before NumPy is imported."""
+    if wanted is not None:
+        os.environ.update(dict.fromkeys(_VARIABLES, str(wanted)))
+    elif not any(name in os.environ for name in _VARIABLES):
+        os.environ["OMP_NUM_THREADS"] = "1"

@@ -3,8 +3,20 @@
 from __future__ import annotations
 
 from argparse import ArgumentParser, Namespace
+from typing import Final
 
 from xg.codegen.backend import CPU, backends, default
+from xg.packages import offers
+
+# The kinds of files that are written for a diagram.
+
+
+Kind = str  # a form of figures, the page, or a backend
+KINDS: Final[tuple[Kind, ...]] = (
+    *("dot", "svg", "pdf", "png", "tex"),
+    *(("html",) if offers("explore") else ()),
+    *backends(),
+)
 
 
 def add_backend(parser: ArgumentParser, *, device: bool = False) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import json
 import os
 import re
 import sys
@@ -125,3 +126,11 @@ def _colored(choice: ColorChoice, stream: TextIO) -> bool:
     if os.environ.get("FORCE_COLOR"):
         return True
     return stream.isatty() and os.environ.get("TERM") != "dumb"
+
+
+# JSON as commands print it: one document, a line for each entry, no spelling of Greek letters.
+
+
+def json_text(document: object) -> str:
+    """The document, ending in a newline; NaN and infinity are null, which JSON has."""
+    return json.dumps(document, ensure_ascii=False, indent=1, allow_nan=False) + "\n"

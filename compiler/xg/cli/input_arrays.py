@@ -2,20 +2,371 @@
 
 from __future__ import annotations
 
+import re
 from argparse import Namespace
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from functools import cached_property
+from pathlib import Path
+from types import MappingProxyType
+from typing import Any, Final
 
 from xg.cli.arguments import settings_of
 from xg.cli.opening import open_project
-from xg.cli.published import Published, at_sizes_of, size_numbers
+from xg.diagnostics.diagnostic import Diagnostic, DiagnosticError
 from xg.diagnostics.lazy_dataclass import dataclass
-from xg.driver import Program, TensorSpec
-from xg.frontend.project import Project
-from xg.frontend.typed import declared_dims, shape_project
-from xg.ir.parameters import ignored
-from xg_runtime import arrays
+from xg.driver import Program, TensorSpec, compile_project
+from xg.frontend.project import Project, named_file
+from xg.frontend.typed import Settings, concerning, declared_dims, settable, shape_project
+from xg.ir.graph import Program as Graphs
+from xg.ir.known_sizes import SizeSources
+from xg.ir.parameters import CallSite, entry, ignored, param_specs
+from xg.ir.sizes_from_arrays import carried_sizes, sizes_from_arrays
+from xg.ir.tensor import spell_shape
+from xg.ir.walk import level_by_level
+from xg_runtime import arrays, model_config, names, rename, weights
+from xg_runtime.errors import InputError
 from xg_runtime.expect import Expected, fit
 from xg_runtime.module import Arrays
+from xg_runtime.names import ConfigPath, Names
+from xg_runtime.tensor_pieces import Writable, whole
+
+# Sizes that have no number yet, where parameters are made or arrays are given.
+
+
+def refuse_open_parameters(program: Program, why: str, instead: str = "") -> None:
+    """Raise InputError where the size of a parameter has no number; `why` it must have one."""
+    for name, spec in program.params.items():
+        free = [symbol for axis in spec.shape for symbol in _symbols(axis)]
+        if free:
+            shape = ", ".join(map(str, spec.shape))
+            raise InputError(
+                f"the parameter {name} [{shape}] has no number for {free[0]}, and {why}: "
+                f"--set {free[0]}=…{instead}"
+            )
+    main = program.graphs.main
+    for shape in SizeSources.of(program.graphs).idle(main):
+        unknown = [name for dim in shape for name in main.sizes.computed(dim).symbols()]
+        if free := [name for name in unknown if name not in main.sizes.defaults]:
+            said = spell_shape(main.sizes.fold_shape(shape))
+            raise InputError(
+                f"a parameter {said} of a call that may have no round has no number for {free[0]}, "
+                f"and {why}: --set {free[0]}=…{instead}"
+            )
+
+
+def refuse_no_size(
+    program: Program, shapes: Mapping[str, tuple[int, ...]], sources: Mapping[str, str]
+) -> None:
+    """Raise InputError for an axis as [2*T] whose length no T has; others have a number by now."""
+    numbers = program.graphs.main.sizes.defaults
+    for name, spec in {**program.inputs, **program.params}.items():
+        lengths = shapes.get(name, ())
+        for axis, length in zip(spec.shape, lengths, strict=False):
+            symbols = _symbols(axis)
+            unknown = [name for name in symbols if name not in numbers]
+            if len(unknown) == 1 and symbols != [axis]:  # of two of them code asks for one
+                shape, found = (", ".join(map(str, each)) for each in (spec.shape, lengths))
+                where = f"{sources[name]}: {name}" if sources.get(name) else name
+                raise InputError(
+                    f"{where} has shape [{found}], expected [{shape}]: {length} is no {axis}"
+                )
+
+
+def _symbols(axis: int | str) -> list[str]:
+    return re.findall(r"[^\W\d]\w*", axis) if isinstance(axis, str) else []
+
+
+# A program at the sizes of a checkpoint, and its parameters under the diagram's names.
+#
+# Sizes and options come from the checkpoint's config.json and from its arrays; the user's settings
+# override both. `NAME.names.toml` beside the diagram says what its tensors are.
+
+
+ENDING: Final = ".names.toml"
+OF_SIZES: Final = "XG04"  # how the codes of errors of numbers begin
+
+
+@dataclass(frozen=True)
+class Published:
+    """A checkpoint read for a diagram; `names` is None where nothing had to be renamed.
+
+    Parameters that are `stored` may be views of a file, and put together when they are read.
+    """
+
+    program: Program
+    stored: Writable
+    tensors: int
+    source: str
+    settings: Settings
+    names: Names | None
+    notes: Sequence[str] = ()  # differences of the config that only training shows
+
+    @classmethod
+    def read(
+        cls, project: Project, options: Namespace, path: Path, inputs: Arrays | None = None
+    ) -> Published:
+        """Read a checkpoint; raises DiagnosticError, InputError, FileError, CheckpointError."""
+        return cls.of(project, options, weights.read(path), inputs)
+
+    @classmethod
+    def of(
+        cls,
+        project: Project,
+        options: Namespace,
+        checkpoint: weights.Weights,
+        inputs: Arrays | None = None,
+    ) -> Published:
+        """Take tensors that were read; raises DiagnosticError, InputError, CheckpointError."""
+        names_file = names_for(options, project, config=checkpoint.config)
+        settings = {
+            **_settings_of(project, options, checkpoint, names_file),
+            **settings_of(options),
+        }
+        draft = shape_project(project, options.block, settings)
+        paths = [path for path, *_ in param_specs(draft)]
+        foreign = rename.is_foreign(checkpoint.tensors, paths)
+        if foreign and names_file is None:
+            raise InputError(
+                f"{checkpoint.source} has names of its own, such as {min(checkpoint.tensors)}: say "
+                f"with --names what they are in {draft.main.block}"
+                + (f", or write {_names_path(options)}" if options.file != "-" else "")
+            )
+        names = of_block(names_file, project, draft, settings) if names_file and foreign else None
+        seen = checkpoint.tensors
+        if names:
+            seen = _shown(names, checkpoint, draft, settings)
+            shown = {**(inputs or {}), **seen}
+            needed = concerning(project, draft.main.block, names.config.settings)
+            _refuse_defaults(needed, checkpoint, draft, shown, settings)
+        known_arrays = {**(inputs or {}), **seen}
+        sources = {name: str(getattr(options, "inputs", "")) for name in inputs or {}}
+        sources |= dict.fromkeys(seen, checkpoint.source)
+        program = at_sizes_of(
+            known_arrays, project, options.block, settings, options.plan, sources, draft
+        )
+        stored = _renamed(program, names, checkpoint) if names else checkpoint.tensors
+        notes = _notes(checkpoint, names_file) if names else ()
+        return cls(
+            program, stored, len(checkpoint.tensors), checkpoint.source, settings, names, notes
+        )
+
+    @cached_property
+    def params(self) -> Arrays:
+        """All parameters in memory."""
+        return {name: whole(array) for name, array in self.stored.items()}
+
+
+def _shown(names: Names, found: weights.Weights, draft: Graphs, settings: Settings) -> Arrays:
+    """The parameters whose shapes show before sizes are known."""
+    numbers = {name: n for name, n in settings.items() if isinstance(n, int)}
+    counted = names.at(draft.main.sizes.bind(numbers))
+    paths = [path for path, *_ in param_specs(draft)]
+    return rename.shown(counted, found, paths, numbers, draft.main.block)
+
+
+def _settings_of(
+    project: Project, options: Namespace, found: weights.Weights, known: Names | None
+) -> Settings:
+    """The settings of a checkpoint, as far as they concern the block."""
+    told = found.settings
+    config = found.config if known else None
+    if known and config is not None:
+        said = model_config.settings(known.config, config, str(_config_of(found)))
+        told = {**told, **said}
+    blocks = [block.name.name for block in project.main.blocks]
+    return concerning(project, options.block or (blocks[-1] if blocks else None), told)
+
+
+def _notes(found: weights.Weights, known: Names | None) -> Sequence[str]:
+    config = found.config if known else None
+    if known is None or config is None:
+        return ()
+    return model_config.notes(known.config, config, str(_config_of(found)))
+
+
+def _config_of(found: weights.Weights) -> Path:
+    return Path(found.source).parent / weights.CONFIG
+
+
+def of_block(known: Names, project: Project, draft: Graphs, settings: Settings) -> Names:
+    """The names of one block of the file: those of the model, from where it calls the block."""
+    last = project.main.blocks[-1].name.name if project.main.blocks else None
+    if last in (None, draft.main.block):
+        return known
+    main = shape_project(project, last, concerning(project, last, settings))
+    inside = called_as(main, draft.main.block)
+    if inside is None:
+        raise InputError(
+            f"{known.source} names the parameters of {main.main.block}, which does not call "
+            f"{draft.main.block}: --names says theirs"
+        )
+    return rename.inside(known, inside)
+
+
+def called_as(graphs: Graphs, block: str) -> str | None:
+    """The path of the first call of a block, without rows of calls: ``bert``, ``model.encoder``."""
+
+    def below(site: CallSite) -> Iterator[CallSite]:
+        return (site.enter(call, graphs.graphs) for call in site.graph.calls if call.count is None)
+
+    _, *sites = level_by_level([entry(graphs)], below, lambda site: site.graph.block)
+    return next((site.path for site in sites if site.graph.block == block), None)
+
+
+def _refuse_defaults(
+    needed: Mapping[str, ConfigPath],
+    found: weights.Weights,
+    draft: Graphs,
+    arrays: Arrays,
+    settings: Settings,
+) -> None:
+    """Raise InputError where a checkpoint has no config, and arrays do not say what it would.
+
+    A size that a parameter has is compared with its array in any case.
+    """
+    if found.config is not None or found.settings:
+        return
+    sizes = sizes_from_arrays(draft, {name: array.shape for name, array in arrays.items()})
+    shapes = [param.type.shape for _, param, *_ in param_specs(draft)]
+    visible = {name for shape in shapes for dim in shape for name in dim.symbols()}
+    lacking = [
+        name
+        for name, way in needed.items()
+        if name not in {*sizes, *settings, *visible} and not way.training
+    ]
+    if lacking:
+        raise InputError(
+            f"{found.source} has no {weights.CONFIG} beside it, and its arrays do not say "
+            f"{', '.join(lacking)}: the diagram's own numbers may be others",
+            (
+                f"put the {weights.CONFIG} of the model beside it",
+                "or say them: " + " ".join(f"--set {name}=…" for name in lacking),
+            ),
+        )
+
+
+def _renamed(program: Program, names: Names, found: weights.Weights) -> Writable:
+    """A checkpoint's tensors as the parameters of a program whose sizes have numbers."""
+    shapes = {
+        name: tuple(map(int, spec.shape)) for name, spec in program.on_one_device.params.items()
+    }
+    return rename.read_later(names, found, shapes, size_numbers(program), program.graphs.main.block)
+
+
+def names_for(
+    options: Namespace,
+    project: Project,
+    *,
+    config: Mapping[str, Any] | None = None,
+    settings: Settings | None = None,
+    before: Names | None = None,
+) -> Names | None:
+    """The file of names that is given, or the one beside the diagram if there is one.
+
+    Of several, `NAME.names.toml` and `NAME.FAMILY.names.toml`, it is the first for the config's
+    model_type, or that can say the options which the settings choose; of these the one that was
+    read `before`. Raises InputError where it sets what the diagram does not have.
+    """
+    paths = _names_paths(options) if options.names is None else [options.names]
+    found = [names.read(path) for path in paths]
+    known = settable(project)
+    for each in found:
+        for name in each.config.settings:
+            if name not in known:
+                raise InputError(
+                    f"{each.source} sets {name}, which {options.file} does not have: it may set "
+                    + ", ".join(sorted(known))
+                )
+    fitting = [each for each in found if _is_for(each, config, settings)]
+    same = [each for each in fitting if before is not None and each.source == before.source]
+    return next(iter(same or fitting or found), None)
+
+
+def _is_for(known: Names, config: Mapping[str, Any] | None, settings: Settings | None) -> bool:
+    if config is not None and "model_type" in config:
+        return known.config.drawn.get("model_type") == config["model_type"]
+    return settings is None or model_config.says(known.config, settings)
+
+
+def _names_path(options: Namespace) -> Path:
+    return (Path("NAME.xg") if options.file == "-" else named_file(options.file)).with_suffix(
+        ENDING
+    )
+
+
+def _names_paths(options: Namespace) -> list[Path]:
+    """The files of names beside a diagram, those of further families behind its own."""
+    own = _names_path(options)
+    stem = own.name.removesuffix(ENDING)
+    return [own, *sorted(own.parent.glob(f"{stem}.*{ENDING}"))] if own.is_file() else []
+
+
+def size_numbers(program: Program) -> dict[str, int]:
+    """Every dim of the compiled block that has a number."""
+    return program.graphs.main.sizes.bind(program.graphs.numbers)
+
+
+def at_sizes_of(
+    found: Arrays,
+    project: Project,
+    block: str | None,
+    settings: Settings,
+    plan: str | None = None,
+    sources: Mapping[str, str] = MappingProxyType({}),
+    draft: Graphs | None = None,
+) -> Program:
+    """A block with the sizes that arrays have, unless the settings say otherwise.
+
+    `sources` are the files of arrays, which an error names beside the sizes that it is about;
+    `draft` is the block without numbers, if that is known already.
+    """
+    draft = draft or shape_project(project, block, settings)
+    shapes = {name: array.shape for name, array in found.items()}
+    carried = carried_sizes(draft, shapes)
+    own = declared_dims(project).keys() - settings.keys()
+    declared = {name: number for name, (number, _) in carried.items() if name in own}
+    try:
+        program = compile_project(project, block, {**declared, **settings}, plan)
+    except DiagnosticError as error:
+        written = draft.main.sizes.defaults
+        notes: dict[str, str] = {}
+        for name, number in declared.items():
+            array = carried[name][1]
+            if array in sources and number != written.get(name):
+                has = f"{array} [{', '.join(map(str, shapes[array]))}] in {sources[array]} has it"
+                said = f"; the file says {written[name]}" if name in written else ""
+                notes[name] = f"{name} = {number}, as {has}{said}"
+        raise DiagnosticError(_with_notes(each, notes) for each in error.diagnostics) from None
+    refuse_no_size(program.on_one_device, shapes, sources)
+    return program
+
+
+def _with_notes(diagnostic: Diagnostic, notes: Mapping[str, str]) -> Diagnostic:
+    """A diagnostic of sizes, with the notes of those that it names."""
+    if not diagnostic.code.startswith(OF_SIZES):
+        return diagnostic
+    words = re.findall(r"\w+", diagnostic.message)
+    own = (note for name, note in notes.items() if name in words)
+    return replace(diagnostic, notes=(*diagnostic.notes, *own))
+
+
+def effective(
+    project: Project, program: Program, settings: Settings, wanted: Iterable[str]
+) -> Settings:
+    """The effective settings: set, or a size, or as in the file."""
+    main = program.graphs.main.block
+    defaults = {
+        option.name.name: option.words[0].name
+        for module in project.modules[::-1]
+        for option in module.options
+    }
+    for block in project.main.blocks:
+        if block.name.name == main:
+            own = [each for each in block.own if each.default is not None]
+            defaults |= {each.name.name: each.default.span.text for each in own if each.default}
+    together = {**defaults, **settings, **size_numbers(program)}
+    return {name: together[name] for name in wanted if name in together}
 
 
 @dataclass(frozen=True)

@@ -10,11 +10,10 @@ from xg.cli.backend_argument import where
 from xg.cli.compiling import compile_one, refuse_backend
 from xg.cli.console import Console
 from xg.cli.exits import FINE, USAGE
-from xg.cli.input_arrays import expected
+from xg.cli.input_arrays import Published, expected
 from xg.cli.opening import open_project
-from xg.cli.published import Published
 from xg.diagnostics.terminal import printable
-from xg_generate.runs.load_run import TrainedModel
+from xg_generate.runs.run_folder import TrainedModel
 from xg_generate.writer import Writer, refuse_other_than_text, shown
 from xg_runtime.errors import InputError
 from xg_runtime.expect import fit

@@ -9,14 +9,16 @@ from typing import Final
 from xg.cli.arguments import (
     Diagram,
     FileOrName,
+    Rule,
     add_choice,
     add_kernels,
     add_names,
+    add_threads,
+    amount,
+    natural,
+    positive,
 )
 from xg.cli.backend_argument import add_backend
-from xg.cli.effects import Rule
-from xg.cli.quantities import amount, natural, positive
-from xg.cli.threads import add_threads
 
 EXAMPLE = "xg generate runs/transformer --prompt 'The ' --tokens 400 --temperature 0.8"
 

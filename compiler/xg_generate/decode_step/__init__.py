@@ -21,12 +21,8 @@ from xg.ir.tensor import TensorType
 from xg.ir.walk import answers
 from xg.syntax.spelling import greek_name
 from xg_generate.decode_step.assemble import Assembler
-from xg_generate.decode_step.block import BlockPlanner
-from xg_generate.decode_step.causal import check_causal
-from xg_generate.decode_step.errors import NoPositions, NoStep
-from xg_generate.decode_step.prologue import prologue_graph
-from xg_generate.decode_step.recent import keep_all
-from xg_generate.decode_step.step_plan import (
+from xg_generate.decode_step.block import (
+    BlockPlanner,
     Kept,
     StepCall,
     StepLoop,
@@ -34,7 +30,11 @@ from xg_generate.decode_step.step_plan import (
     StepPlan,
     StepRequest,
     Used,
+    keep_all,
 )
+from xg_generate.decode_step.causal import check_causal
+from xg_generate.decode_step.errors import NoPositions, NoStep
+from xg_generate.decode_step.prologue import prologue_graph
 
 
 def decode_step(program: Program, output: str | None = None) -> Program:

@@ -10,8 +10,7 @@ from xg.ir.content import prune
 from xg.ir.dim import ZERO
 from xg.ir.graph import Apply, Call, Carry, Graph, Param, State, Value
 from xg.ir.tensor import TensorType
-from xg_generate.decode_step.positions import Whole
-from xg_generate.decode_step.step_plan import (
+from xg_generate.decode_step.block import (
     Kept,
     StepCall,
     StepLoop,
@@ -20,6 +19,7 @@ from xg_generate.decode_step.step_plan import (
     Token,
     Used,
 )
+from xg_generate.decode_step.operator import Whole
 
 
 @dataclass(slots=True)

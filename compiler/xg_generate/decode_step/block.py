@@ -16,25 +16,226 @@ from xg.diagnostics.lazy_dataclass import dataclass, field, replace
 from xg.diagnostics.source import Span
 from xg.ir.dim import Dim, symbol
 from xg.ir.graph import Apply, Call, Graph, Loop, Program, Value
+from xg.ir.prim import Expr, Windows
 from xg.ir.tensor import TensorType
 from xg.ir.walk import inside
 from xg_generate.decode_step.errors import CannotStep, LooksAhead, NoStep
-from xg_generate.decode_step.operator import step_use
-from xg_generate.decode_step.positions import PositionSymbols, Whole
-from xg_generate.decode_step.recent import keep_recent
+from xg_generate.decode_step.operator import PositionSymbols, StepUse, Whole, step_use
 from xg_generate.decode_step.specialize import specialize
-from xg_generate.decode_step.step_plan import (
-    Asking,
-    Kept,
-    Port,
-    StepCall,
-    StepLoop,
-    StepPart,
-    StepPlan,
-    StepRequest,
-    Token,
-    Used,
-)
+
+# A block as a step before its values are made: what is asked of it, and its parts in order.
+
+
+Token = tuple[Value, Whole]  # a value in one of its states
+Port = tuple[int, Whole]  # an input or output by its place
+
+
+@dataclass(frozen=True, slots=True)
+class StepRequest:
+    """A request for a block: which outputs in which form.
+
+    `same` are its symbols that are the axis of positions, the first of which stays. `suffix`
+    distinguishes the states of several calls under one name. If a block is called `alone`, not in a
+    row, values that depend on no position are computed before the first step, and passed in.
+    """
+
+    callee: str
+    same: tuple[str, ...]
+    outputs: tuple[Port, ...]
+    suffix: str = ""
+    alone: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Used:
+    """An operator of the step; `outputs` has a token where the output is read, else None."""
+
+    step: Apply
+    use: StepUse
+    inputs: tuple[Token, ...]
+    outputs: tuple[Token, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Kept:
+    """A value of which all positions are kept along one axis, or the last `past` of them."""
+
+    value: Value
+    axis: int
+    rank: int
+    span: Span
+    past: Dim | None = None
+
+    @property
+    def whole(self) -> Whole:
+        """The form in which the value is kept."""
+        return tuple(axis == self.axis for axis in range(self.rank))
+
+
+@dataclass(frozen=True, slots=True)
+class StepCall:
+    """A call in the step, what it asks of its callee, and what it hands on to it as given."""
+
+    step: Call
+    request: StepRequest
+    inputs: tuple[Token, ...]
+    outputs: tuple[Token, ...]
+    given: tuple[Value, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class StepLoop:
+    """A call over the new positions. Its rounds go on from the states that the step before left.
+
+    `inputs` are those of the call but its `states`, which begin as zeros where the text does.
+    """
+
+    step: Call
+    request: StepRequest
+    inputs: tuple[Token, ...]
+    outputs: tuple[Token, ...]
+    states: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class StepPlan:
+    """A block as a step, before its values are made: `parts` in order.
+
+    `given` are values that were edges, here or in a block that is called, and are inputs now;
+    `handed` are those of called blocks, with their types here.
+    """
+
+    request: StepRequest
+    graph: Graph
+    positions: PositionSymbols
+    inputs: tuple[Port, ...]
+    parts: tuple[StepPart, ...]
+    alias: Mapping[Token, Token]
+    given: tuple[Value, ...] = ()
+    handed: Mapping[Value, TensorType] = field(default_factory=dict[Value, TensorType])
+
+    def type_of(self, value: Value) -> TensorType:
+        """The type of a value of the block, or of one that it hands on."""
+        return self.handed.get(value) or self.graph.types[value]
+
+    def type_in(self, token: Token) -> TensorType:
+        """The type of a value in one of its states."""
+        value, whole = token
+        positions = self.positions
+        for part in self.parts if any(whole) else ():
+            if isinstance(part, Kept) and part.past and (part.value, part.whole) == token:
+                positions = PositionSymbols(positions.length, part.past)
+        return positions.type(self.type_of(value), whole)
+
+    def resolved(self, token: Token) -> Token:
+        """The value that a token is at last: dropout leaves its operand as it is."""
+        while token in self.alias:
+            token = self.alias[token]
+        return token
+
+    def states_of(self, value: Value) -> frozenset[Whole]:
+        """In which states a value occurs."""
+        forms = {whole for place, whole in self.inputs if self.graph.inputs[place] is value}
+        for part in self.parts:
+            if isinstance(part, Kept):
+                if part.value is value:
+                    forms |= {(False,) * part.rank, part.whole}
+            else:
+                forms |= {whole for output, whole in part.outputs if output is value}
+        return frozenset(forms)
+
+
+StepPart = Used | Kept | StepCall | StepLoop
+Asking = Generator[StepRequest, StepPlan, StepPlan]
+
+
+# States of a few positions: what only windows read is kept as far back as they reach.
+#
+# A causal convolution of k positions needs the k - 1 before the new ones, however long the text is.
+# Zeros are in front of a text, and so are they in the state that the first step is given: it reads
+# what windows find beyond the first position.
+
+
+_LAYOUT_VIEWS = frozenset({"reshape", "transpose"})
+
+
+def keep_recent(plan: StepPlan) -> StepPlan:
+    """The plan in which states that only windows read hold as many positions as these need."""
+    reaches = {
+        (part.value, part.whole): reach
+        for part in plan.parts
+        if isinstance(part, Kept) and (reach := _reach(plan, (part.value, part.whole)))
+    }
+    return _with_reaches(plan, reaches)
+
+
+def keep_all(plan: StepPlan, token: Token) -> StepPlan:
+    """The plan in which a state holds all past positions again."""
+    return _with_reaches(plan, {token: None})
+
+
+def _with_reaches(plan: StepPlan, reaches: Mapping[Token, Dim | None]) -> StepPlan:
+    if not reaches:
+        return plan
+    return replace(plan, parts=tuple(_cut(plan, part, reaches) for part in plan.parts))
+
+
+def _cut(plan: StepPlan, part: StepPart, reaches: Mapping[Token, Dim | None]) -> StepPart:
+    """A part with the reach in the place of the number of all past positions."""
+    if isinstance(part, Kept):
+        return replace(part, past=reaches.get((part.value, part.whole), part.past))
+    if not isinstance(part, Used) or not reaches.keys() & set(part.inputs):
+        return part
+    (reach,) = {reaches[token] for token in part.inputs if token in reaches}
+    types = [plan.graph.types[value] for value in part.step.inputs]
+    ports = [(part.step.outputs.index(value), whole) for value, whole in part.outputs]
+    positions = PositionSymbols(plan.positions.length, reach or plan.positions.past)
+    return replace(part, use=step_use(part.step, types, ports, positions))
+
+
+def _reach(plan: StepPlan, token: Token) -> Dim | None:
+    """How far back the windows reach that read a value; None if anything else reads it."""
+    outputs = [(plan.graph.outputs[place], whole) for place, whole in plan.request.outputs]
+    if token in outputs or token in plan.alias.values():
+        return None
+    reaches: set[Dim | None] = set()
+    for part in plan.parts:
+        if not isinstance(part, Kept) and token in part.inputs:
+            reaches.add(_reach_of(plan, part, token) if isinstance(part, Used) else None)
+    (reach,) = reaches if len(reaches) == 1 else (None,)
+    return reach
+
+
+def _reach_of(plan: StepPlan, part: Used, token: Token) -> Dim | None:
+    """The reach of the windows of one use, in which nothing else depends on earlier positions."""
+    if any(any(whole) for _, whole in part.outputs):
+        return None
+    if any(any(whole) for other, whole in part.inputs if other is not token[0]):
+        return None
+    types = [plan.graph.types[value] for value in part.step.inputs]
+    body = part.step.op.body(types, part.step.attrs)
+    operands = [e for e, v in zip(body.operands, part.step.inputs, strict=True) if v is token[0]]
+    reaches = {*_reaches(body.order(), operands, plan.positions)}
+    (reach,) = reaches if len(reaches) == 1 else (None,)
+    return reach
+
+
+def _reaches(
+    body: Sequence[Expr], operands: list[Expr], positions: PositionSymbols
+) -> Iterator[Dim | None]:
+    """The zeros in front of each window of the operands; None where no window reads them."""
+    views = {id(operand) for operand in operands}
+    for expr in body:
+        if expr.prim == "iota" and positions.is_axis(expr.shape[0]):
+            yield None
+        if not any(id(arg) in views for arg in expr.args):
+            continue
+        if expr.prim in _LAYOUT_VIEWS:
+            views.add(id(expr))
+        elif expr.prim == "window" and positions.is_axis(Windows.of(expr).length):
+            yield Windows.of(expr).before
+        else:
+            yield None
 
 
 @dataclass(slots=True)

@@ -8,7 +8,7 @@ from dataclasses import replace
 from xg.ir.content import prune
 from xg.ir.graph import Apply, Call, Graph, Program, Value
 from xg_generate.decode_step.assemble import given_names
-from xg_generate.decode_step.step_plan import StepCall, StepPlan, StepRequest
+from xg_generate.decode_step.block import StepCall, StepPlan, StepRequest
 
 
 def prologue_graph(

@@ -6,10 +6,9 @@ from argparse import Namespace
 from pathlib import Path
 
 from xg.cli.arguments import settings_of
-from xg.cli.console import Console
+from xg.cli.console import Console, json_text
 from xg.cli.exits import FINE, USAGE
 from xg.cli.opening import open_project
-from xg.cli.render.json_text import json_text
 from xg.cost.report import report
 from xg.driver import compile_project
 from xg.figures import dot, render

@@ -6,9 +6,7 @@ from argparse import ArgumentParser
 from pathlib import Path
 from typing import Final
 
-from xg.cli.arguments import FileOrName, add_file
-from xg.cli.effects import Rule, gives
-from xg.cli.quantities import natural
+from xg.cli.arguments import FileOrName, Rule, add_file, gives, natural
 
 EXAMPLE = "xg explain diagrams/examples/cat_sleeps.xg -o cat_sleeps.html"
 

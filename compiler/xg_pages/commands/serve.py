@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from argparse import ArgumentParser
 
-from xg.cli.arguments import add_files
-from xg.cli.quantities import port
+from xg.cli.arguments import add_files, port
 
 EXAMPLE = "xg serve diagrams/notation/mha.xg --open"
 

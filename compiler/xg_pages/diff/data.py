@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from xg.cli.render.amounts import Evaluated, data_of
+from xg.cli.render.table import Evaluated, data_of
 from xg.cost.communication import SHORT, Sent
 from xg.ir.dim import Dim
 from xg_pages.diff import Change, Difference, Edge

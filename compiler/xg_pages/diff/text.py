@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Final
 
-from xg.cli.render.amounts import evaluated
-from xg.cli.render.table import Column, Table, aligned
+from xg.cli.render.table import Column, Table, aligned, evaluated
 from xg.cost.communication import SHORT, Sent, Way, total_formula
 from xg.ir.dim import ZERO, Dim
 from xg_pages.diff import Change, Difference, Edge

@@ -13,9 +13,8 @@ from threading import Thread
 
 from xg.cli.arguments import settings_of
 from xg.cli.checking import errors, findings, summary
-from xg.cli.opening import open_project
+from xg.cli.opening import Watched, open_project
 from xg.cli.outputs import OF_NOTHING
-from xg.cli.watch import Watched
 from xg.diagnostics.diagnostic import Diagnostic, DiagnosticError, render
 from xg.driver import compile_project
 from xg.frontend.project import Project

@@ -5,19 +5,16 @@ from __future__ import annotations
 from argparse import Namespace
 from dataclasses import asdict
 
-from xg.cli.console import Console
+from xg.cli.console import Console, json_text
 from xg.cli.exits import FINE, PROBLEM, USAGE
 from xg.cli.opening import open_project
-from xg.cli.render.json_text import json_text
 from xg.frontend.project import Project
 from xg_runtime import arrays
 from xg_runtime.errors import InputError
-from xg_torch.compare.comparison import ModuleAgreement
+from xg_torch.compare.comparison import ModuleAgreement, lines
 from xg_torch.compare.counterpart import Counterpart, compare_module
-from xg_torch.compare.dumped import compare_dumped
-from xg_torch.compare.dumped_ranks import compare_files, files_of_ranks
+from xg_torch.compare.dumped import compare_dumped, compare_files, files_of_ranks
 from xg_torch.compare.foreign_module import built
-from xg_torch.compare.module_agreement import lines
 from xg_torch.compare.module_ranks import compare_module_on_ranks
 
 

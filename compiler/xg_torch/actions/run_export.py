@@ -7,14 +7,13 @@ from argparse import Namespace
 from xg.cli.arguments import settings_of
 from xg.cli.console import Console
 from xg.cli.exits import FINE
+from xg.cli.input_arrays import Published
 from xg.cli.opening import open_project
-from xg.cli.published import Published
 from xg.codegen.backend import find
 from xg.diagnostics.wording import counted
 from xg.driver import Program, TensorSpec, compile_project
 from xg_runtime import files
-from xg_torch.export.exporting import Export
-from xg_torch.export.formats import refuse_ending
+from xg_torch.export.exporting import Export, refuse_ending
 
 
 def run(options: Namespace, console: Console) -> int:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from xg.cli.console import Console
 from xg.cli.exits import FINE
-from xg.cli.published import ENDING
+from xg.cli.input_arrays import ENDING
 from xg.diagnostics.wording import counted
 from xg_runtime import arrays, files
 from xg_runtime.arrays import ENDINGS

@@ -6,9 +6,8 @@ from argparse import Namespace
 
 from xg.cli.console import Console
 from xg.cli.exits import FINE
-from xg.cli.input_arrays import expected
+from xg.cli.input_arrays import Published, effective, expected, names_for, of_block, size_numbers
 from xg.cli.opening import open_project
-from xg.cli.published import Published, effective, names_for, of_block, size_numbers
 from xg.diagnostics.wording import counted
 from xg.frontend.project import Project
 from xg.frontend.typed import settable

@@ -6,9 +6,7 @@ from argparse import ArgumentParser
 from pathlib import Path
 from typing import Final
 
-from xg.cli.arguments import add_file
-from xg.cli.effects import Rule, lacks
-from xg.cli.quantities import amount, natural, positive
+from xg.cli.arguments import Rule, add_file, amount, lacks, natural, positive
 
 EXAMPLE = (
     "xg compare diagrams/models/transformer.xg --module examples/minigpt/minigpt.py:build "

@@ -6,9 +6,7 @@ from argparse import ArgumentParser
 from pathlib import Path
 from typing import Final
 
-from xg.cli.arguments import add_file, add_kernels, add_names
-from xg.cli.effects import Rule, gives, lacks
-from xg.cli.quantities import natural
+from xg.cli.arguments import Rule, add_file, add_kernels, add_names, gives, lacks, natural
 
 EXAMPLE = "xg export diagrams/notation/mlp.xg --seed 0 -o mlp.onnx"
 

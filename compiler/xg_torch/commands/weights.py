@@ -6,8 +6,7 @@ from argparse import ArgumentParser
 from pathlib import Path
 from typing import Final
 
-from xg.cli.arguments import add_file, add_names
-from xg.cli.effects import Rule, gives
+from xg.cli.arguments import Rule, add_file, add_names, gives
 
 EXAMPLE = "xg weights diagrams/models/gpt2.xg --from gpt2/ -o gpt2.safetensors"
 

@@ -7,7 +7,7 @@ differ is then one that their code does not have.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import field, replace
 from typing import Final, Literal
@@ -16,14 +16,24 @@ import numpy as np
 
 from xg.diagnostics.lazy_dataclass import dataclass
 from xg_runtime.module import Array
-from xg_torch.compare.agreeing import off
-from xg_torch.compare.backward_cause import edge_cause, param_cause
-from xg_torch.compare.flat_program import FlatEdge, FlatProgram
-from xg_torch.compare.foreign_run import Event, ForeignRun
-from xg_torch.compare.forward_cause import forward_cause, steps_between
-from xg_torch.compare.matching import MatchedEdge, Matcher, Matches, Owners, compared
-from xg_torch.compare.rank_arrays import WholeArray
-from xg_torch.compare.variants import OtherWeights
+from xg_torch.compare.causes import (
+    OtherWeights,
+    edge_cause,
+    forward_cause,
+    param_cause,
+    steps_between,
+)
+from xg_torch.compare.flat_program import FlatEdge, FlatProgram, off
+from xg_torch.compare.foreign_run import (
+    Event,
+    ForeignRun,
+    MatchedEdge,
+    Matcher,
+    Matches,
+    Owners,
+    WholeArray,
+    compared,
+)
 
 TOLERANCE: Final = 1e-6
 
@@ -210,3 +220,33 @@ def _is_summed_later(match: MatchedEdge, right: AbstractSet[str]) -> bool:
 def _place(match: MatchedEdge) -> int:
     """When the diagram makes an edge; inputs are there before."""
     return match.edge.step.number if match.edge.step else -1
+
+
+# A comparison with other code, as lines: what was compared, and the first difference.
+
+
+def lines(found: ModuleAgreement, name: str) -> Iterator[str]:
+    """The count of what was compared, and the verdict."""
+    counts = (
+        f"{found.forward} tensors forward, {found.backward} backward and the gradients of "
+        f"{found.gradients} parameters"
+    )
+    if found.first is None:
+        yield f"{name} and the diagram agree: {counts} within {found.tolerance:.0e}"
+    else:
+        yield f"{name} DIFFERS from the diagram, of {counts}"
+        yield from _difference(found.first, found.on)
+    if found.unmatched:
+        yield f"without an edge in the diagram: {', '.join(found.unmatched)}"
+
+
+def _difference(first: FirstDifference, on: str | None) -> Iterator[str]:
+    where = f" {on}" if on else ""
+    yield f"first {first.direction}: {first.edge}, off by {first.error:.1e} of its size{where}"
+    yield f"  {first.theirs} should be that"
+    if first.cause is not None:
+        at = f" at {first.at}" if first.at and first.at != first.edge else ""
+        yield f"  likely cause{at}: {first.cause}"
+        yield "  the diagram gives the same numbers with that error"
+    elif first.between:
+        yield f"  the cause lies in: {', '.join(first.between)}"

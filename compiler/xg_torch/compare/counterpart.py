@@ -15,8 +15,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
-from xg.cli.input_arrays import expected
-from xg.cli.published import Published, names_for, size_numbers
+from xg.cli.input_arrays import Published, expected, names_for, size_numbers
 from xg.diagnostics.lazy_dataclass import dataclass
 from xg.driver import Program
 from xg.frontend.project import Project
@@ -25,28 +24,26 @@ from xg_runtime.errors import InputError, XgRuntimeError
 from xg_runtime.expect import fit
 from xg_runtime.module import Array, Arrays
 from xg_runtime.names import Names
-from xg_torch.compare.agreeing import in_shape, off
+from xg_torch.compare.causes import OtherWeights
 from xg_torch.compare.comparison import (
     TOLERANCE,
     CodeComparison,
     FirstDifference,
     ModuleAgreement,
 )
-from xg_torch.compare.flat_program import flat_run
-from xg_torch.compare.foreign_call import (
+from xg_torch.compare.flat_program import GivenMask, dropping_by, flat_run, in_shape, masks_of, off
+from xg_torch.compare.foreign_module import (
+    HookedRun,
     all_inputs,
     at_all_sizes,
     called_with,
     config_of,
     cotangents_of,
+    failure,
+    parameters,
     results_of,
 )
-from xg_torch.compare.foreign_module import failure
-from xg_torch.compare.foreign_run import Event, ForeignRun
-from xg_torch.compare.given_masks import GivenMask, dropping_by, masks_of
-from xg_torch.compare.matching import Matcher
-from xg_torch.compare.torch_hooks import HookedRun, parameters
-from xg_torch.compare.variants import OtherWeights
+from xg_torch.compare.foreign_run import Event, ForeignRun, Matcher
 
 if TYPE_CHECKING:
     from torch import nn

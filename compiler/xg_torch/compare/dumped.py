@@ -2,27 +2,37 @@
 
 from __future__ import annotations
 
+import re
 from argparse import Namespace
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Final
 
 import numpy as np
 
-from xg.cli.input_arrays import expected, expected_inputs
-from xg.cli.published import Published, names_for, size_numbers
+from xg.cli.arguments import settings_of
+from xg.cli.input_arrays import Published, expected, expected_inputs, names_for, size_numbers
+from xg.diagnostics.diagnostic import DiagnosticError
 from xg.diagnostics.lazy_dataclass import dataclass
+from xg.driver import Program, compile_project
 from xg.frontend.project import Project
 from xg.frontend.typed import shape_project
 from xg.ir.parameters import param_specs
+from xg.sharding.errors import ManyStages
+from xg.sharding.local import ShardSpec, cuts
 from xg_runtime import arrays as array_files
 from xg_runtime import rename, weights
 from xg_runtime.errors import InputError
 from xg_runtime.expect import fit
 from xg_runtime.module import Array, Arrays
-from xg_torch.compare.agreeing import in_shape
-from xg_torch.compare.comparison import CodeComparison, ModuleAgreement
-from xg_torch.compare.flat_program import FlatProgram, flat_run
-from xg_torch.compare.foreign_run import Event, ForeignRun, event_of
-from xg_torch.compare.variants import OtherWeights
+from xg_runtime.names import Names
+from xg_runtime.ranks.grid import Grid
+from xg_runtime.tensor_layout import TensorLayout
+from xg_torch.compare.causes import OtherWeights
+from xg_torch.compare.comparison import CodeComparison, FirstDifference, ModuleAgreement
+from xg_torch.compare.flat_program import FlatProgram, flat_run, in_shape, off
+from xg_torch.compare.foreign_run import Event, ForeignRun, RankArrays, WholeArray, event_of
 
 GRADIENT = "d/"
 
@@ -181,3 +191,295 @@ def gradients_of(held: Published, found: Arrays, flat: FlatProgram) -> Arrays:
             f"{GRADIENT}{wrong[0]} has the shape {shapes[0]}, and {wrong[0]} {shapes[1]}"
         )
     return own
+
+
+# Arrays that several ranks of other code have written, beside a diagram under a plan.
+#
+# The plan says how weights and inputs are cut; of everything else the ranks' shapes say it. Where
+# ranks hold copies, each is compared, so the rank that drifts is named.
+
+
+COPIES: Final = "its copies differ from rank to rank: not broadcast, or updated apart"
+
+
+def files_of_ranks(path: Path) -> list[Path] | None:
+    """The files of all ranks by their numbers; None where the path is one file.
+
+    A folder has one for each; in a name a star is the number. Raises InputError.
+    """
+    if not path.is_dir() and "*" not in path.name:
+        return None
+    folder, pattern = (path, "*") if path.is_dir() else (path.parent, path.name)
+    known = [each for each in folder.glob(pattern) if each.suffix in array_files.ENDINGS]
+    numbered = {each: re.findall(r"\d+", each.stem) for each in known}
+    found = sorted((int(numbers[-1]), each) for each, numbers in numbered.items() if numbers)
+    if not found or [number for number, _ in found] != list(range(len(found))):
+        names = ", ".join(sorted(each.name for each in known)) or "no arrays"
+        raise InputError(
+            f"{path} should have a file for each rank, from rank0.npz on, and has {names}"
+        )
+    return [each for _, each in found]
+
+
+@dataclass(frozen=True)
+class RankDumps:
+    """The arrays that all ranks have written, and the plan that they follow."""
+
+    project: Project
+    options: Namespace
+    found: Sequence[Arrays]
+    program: Program
+    names: Names | None
+
+    @classmethod
+    def of(cls, project: Project, options: Namespace, found: Sequence[Arrays]) -> RankDumps:
+        """Compile the plan for the arrays of all ranks; raises InputError, DiagnosticError."""
+        program = planned(project, options)
+        ranks = Grid(dict(program.mesh)).count
+        if ranks != len(found):
+            mesh = " × ".join(f"{axis} = {size}" for axis, size in program.mesh.items())
+            raise InputError(
+                f"{options.against} is of {len(found)} ranks, and {options.plan} of {ranks} "
+                f"({mesh}): --set {next(iter(program.mesh), 'N_T')}=… gives an axis more or fewer"
+            )
+        if program.graphs.lengths:
+            padded = ", ".join(program.graphs.lengths)
+            raise InputError(
+                f"{options.plan} pads {padded}: other modules may not, so compare them "
+                f"at a size of {padded} that the ranks can share"
+            )
+        return cls(project, options, found, program, names_for(options, project))
+
+    @property
+    def mesh(self) -> Mapping[str, int]:
+        """The ranks along every axis."""
+        return self.program.mesh
+
+    def array(self, name: str, rank: int = 0) -> RankArrays:
+        """An array of all ranks, as one of them sees it."""
+        return RankArrays([each[name] for each in self.found], self.mesh, rank)
+
+    @property
+    def everywhere(self) -> list[str]:
+        """The arrays that all ranks have."""
+        return [name for name in self.found[0] if all(name in each for each in self.found)]
+
+    def cuts(self) -> dict[str, ShardSpec]:
+        """The cuts of inputs and of tensors, as the plan has them and the code spells them."""
+        known = cuts(self.program.graphs)
+        if self.names is None:
+            return {name: known.get(name, ()) for name in self.everywhere}
+        block, own = self.program.graphs.main.block, list(self.program.params)
+        named = rename.lines_for(self.names, own, block, size_numbers(self.program))
+        lines = {line.tensor: line for line in named}
+        found: dict[str, ShardSpec] = {}
+        for name in self.everywhere:
+            spelled = name if name in lines or name in known else self.names.prefix + name
+            line = lines.get(self.names.tied.get(spelled, spelled))
+            found[name] = known.get(name, ())
+            if line is not None:
+                ours = {known[param] for param in line.params}
+                found[name] = self._in_their_layout(name, line.layout, ours)
+        return found
+
+    def _in_their_layout(self, name: str, layout: TensorLayout, ours: set[ShardSpec]) -> ShardSpec:
+        if ours == {()} or (not layout.maps and not layout.splits and not layout.stacked):
+            return next(iter(ours))
+        if layout.splits or layout.stacked or any(layout.maps):
+            if self._is_same(name):
+                return ()
+            raise InputError(
+                f"{name} is cut by the plan, and the file of names takes it apart: write what it "
+                "holds by the diagram's names"
+            )
+        turned = {-1: -2, -2: -1} if len(layout.maps) % 2 else {}
+        return tuple((turned.get(axis, axis), over) for axis, over, *_ in next(iter(ours)))
+
+    def _is_same(self, name: str) -> bool:
+        first = self.found[0][name]
+        return all(np.array_equal(first, each[name]) for each in self.found)
+
+    def dump(self) -> Dump:
+        """The weights and inputs of all ranks put together; raises InputError.
+
+        A tensor that every rank has the same of is one that the code did not cut, or a part of
+        zeros: the shapes of the others tell.
+        """
+        options = Namespace(**{**vars(self.options), "plan": None})
+        (cut, uncut), first = self.ways(), None
+        for known in (cut, uncut) if cut != uncut else (cut,):
+            try:
+                return Dump.of(self.project, options, self.whole(known))
+            except InputError as error:
+                first = first or error
+        assert first is not None
+        raise first
+
+    def ways(self) -> tuple[dict[str, ShardSpec], dict[str, ShardSpec]]:
+        """The cuts of the plan, and those with what every rank has the same of left uncut."""
+        known = self.cuts()
+        return known, {n: () if cut and self._is_same(n) else cut for n, cut in known.items()}
+
+    def whole(self, known: Mapping[str, ShardSpec]) -> Arrays:
+        """The arrays of all ranks put together as they are cut."""
+        return {name: self.array(name).joined(known[name]).array for name in self.everywhere}
+
+    def drifted(self, tensors: Sequence[str]) -> tuple[str, int, float] | None:
+        """A weight or an input of which a rank has another copy than rank 0, and which rank."""
+        known = self.cuts()
+        for name in tensors:
+            if name in known:
+                first = self.array(name).joined(known[name]).array
+                for rank in range(1, len(self.found)):
+                    own = self.array(name, rank).joined(known[name]).array
+                    if off(own, first) > self.options.tolerance:
+                        return name, rank, off(own, first)
+        return None
+
+
+def planned(project: Project, options: Namespace) -> Program:
+    """The program that the ranks follow; raises DiagnosticError for one in stages."""
+    program = compile_project(project, options.block, settings_of(options), options.plan)
+    if program.stages:
+        raise DiagnosticError.of(ManyStages(len(program.stages)))
+    return program
+
+
+def compare_files(project: Project, options: Namespace, files: Sequence[Path]) -> ModuleAgreement:
+    """Compare what ranks have written, a file each; raises InputError, DiagnosticError."""
+    if options.plan is None:
+        raise InputError(
+            f"{options.against} is of {len(files)} ranks: --plan says how they cut the weights"
+        )
+    return compare_ranks(project, options, [array_files.read(file) for file in files])
+
+
+def compare_ranks(
+    project: Project, options: Namespace, found_on: Sequence[Arrays]
+) -> ModuleAgreement:
+    """Run the diagram on what the ranks hold together, and compare each; raises InputError."""
+    ranks = RankDumps.of(project, options, found_on)
+    dump = ranks.dump()
+    views = _Views(ranks, dump)
+    drift = ranks.drifted([*dump.inputs, *views.tensors])
+    grid = Grid(dict(ranks.mesh))
+    if drift is not None:
+        name, rank, error = drift
+        theirs = f"{name} of rank {rank}"
+        first = FirstDifference("forward", name, name, theirs, error, COPIES, ranks=(rank,))
+        found = ModuleAgreement(0, 0, 0, error, first, options.tolerance)
+        return replace(found, on=_said(first.ranks, grid))
+    each = [views.of(rank, explains=False).judge() for rank in range(len(found_on))]
+    wrong = [rank for rank, one in enumerate(each) if one.first is not None]
+    if not wrong:
+        return max(each, key=lambda one: one.worst)
+    place = {rank: _order(first) for rank in wrong if (first := each[rank].first)}
+    rank = min(wrong, key=lambda rank: place[rank])
+    found = views.of(rank, explains=True).judge()
+    with_it = {r for other in wrong if place[other] == place[rank] for r in _ranks(each[other])}
+    return replace(found, on=_said(sorted(with_it), grid))
+
+
+def _order(first: FirstDifference) -> tuple[bool, float]:
+    is_backward = first.direction == "backward"
+    return is_backward, -first.step if is_backward else first.step
+
+
+def _ranks(found: ModuleAgreement) -> Sequence[int]:
+    return found.first.ranks if found.first else ()
+
+
+def _said(ranks: Sequence[int], grid: Grid) -> str:
+    if len(ranks) == grid.count:
+        return "on every rank"
+    return "on " + ", ".join(grid.describe(rank) for rank in ranks)
+
+
+@dataclass(frozen=True)
+class _Views:
+    """The arrays of all ranks, seen by each: its own copy counts where there are several."""
+
+    ranks: RankDumps
+    dump: Dump
+
+    @property
+    def tensors(self) -> list[str]:
+        """The weights, by the names of the code."""
+        return [*self.theirs]
+
+    @property
+    def theirs(self) -> Arrays:
+        """Our gradients under the names and in the layouts of the code."""
+        flat, held = self.dump.flat, self.dump.held
+        ours = {p: flat.gradients.get(p, np.zeros_like(e.array)) for p, e in flat.params.items()}
+        if held.names is None:
+            return ours
+        spelled = rename.to_checkpoint(held.names, ours, size_numbers(held.program))
+        short = {name.removeprefix(held.names.prefix): array for name, array in spelled.items()}
+        return {**short, **spelled}
+
+    def of(self, rank: int, *, explains: bool) -> CodeComparison:
+        """The comparison of what one rank sees."""
+        dump, tolerance = self.dump, self.ranks.options.tolerance
+        shared, scale = self._losses(rank)
+        run = dump.run()
+        run.events = [event for event in run.events if event.edge not in shared]
+        for event in run.events:
+            name = event.key
+            event.ranks = self.ranks.array(name, rank)
+            if GRADIENT + name in self.ranks.everywhere:
+                parts = self.ranks.array(GRADIENT + name, rank)
+                event.rank_gradients = replace(parts, parts=[each * scale for each in parts.parts])
+        held = {
+            name: whole
+            for name, edge in dump.flat.outputs.items()
+            if name in self.ranks.everywhere
+            and (whole := shared.get(name) or self.ranks.array(name, rank).like(edge.array))
+        }
+        results = {name: whole.array for name, whole in held.items()}
+        gradients, holders = self._gradients(rank)
+        held |= {
+            GRADIENT + path: WholeArray(array, holders[path]) for path, array in gradients.items()
+        }
+        compared = dump.beside(run, results, gradients, tolerance)
+        flat = replace(dump.flat, sizes={**self.ranks.mesh, **dump.flat.sizes})
+        return replace(compared, flat=flat, held=held, explains=explains)
+
+    def _gradients(self, rank: int) -> tuple[Arrays, Arrays]:
+        """The gradients of our parameters, and the rank that each number is from."""
+        found: dict[str, WholeArray] = {}
+        for name, ours in self.theirs.items():
+            if GRADIENT + name in self.ranks.everywhere:
+                whole = self.ranks.array(GRADIENT + name, rank).like(ours)
+                if whole is None:
+                    has = list(self.ranks.found[rank][GRADIENT + name].shape)
+                    raise InputError(
+                        f"{GRADIENT}{name} of rank {rank} has the shape {has}, and {name} "
+                        f"{list(ours.shape)} on one device"
+                    )
+                found[GRADIENT + name] = whole
+        arrays = {name: whole.array for name, whole in found.items()}
+        holders = {name: whole.holder for name, whole in found.items()}
+        held, flat = self.dump.held, self.dump.flat
+        return gradients_of(held, arrays, flat), gradients_of(held, holders, flat)
+
+    def _losses(self, rank: int) -> tuple[dict[str, WholeArray], float]:
+        """Losses that ranks have of their own parts of a batch, put together.
+
+        Where it is their mean that is ours, gradients of edges are as many times too large.
+        """
+        known, grid = self.ranks.cuts(), Grid(dict(self.ranks.mesh))
+        over = {axis for name in self.dump.inputs for _, axis, *_ in known.get(name, ())}
+        shared: dict[str, WholeArray] = {}
+        scale = 1.0
+        group = grid.group(rank, "*".join(over)) if over else ()
+        for name, edge in self.dump.flat.outputs.items():
+            if edge.array.ndim == 0 and group and name in self.ranks.everywhere:
+                parts = np.array([self.ranks.found[each][name].reshape(()) for each in group])
+                near = self.ranks.options.tolerance
+                own = parts[group.index(rank)]
+                for whole, factor in ((parts.mean(), 1 / len(group)), (parts.sum(), 1.0)):
+                    if off(np.asarray(own), edge.array) > near >= off(whole, edge.array):
+                        shared[name] = WholeArray(np.asarray(whole), np.full((), rank))
+                        scale = factor
+        return shared, scale

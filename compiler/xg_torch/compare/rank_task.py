@@ -8,8 +8,7 @@ from xg.cli.dispatch import parse
 from xg.cli.opening import open_project
 from xg_runtime.module import Arrays
 from xg_runtime.ranks.task import Answer
-from xg_torch.compare.rank_of_module import seen
-from xg_torch.compare.stages_of_module import seen_of_stage, stages_of
+from xg_torch.compare.module_ranks import seen, seen_of_stage, stages_of
 
 
 def compare(options: dict[str, Any], arrays: Arrays) -> Answer:

@@ -6,14 +6,78 @@ tensor and parameters of one axis is a norm. Any other reader of one is a `loose
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from argparse import Namespace
+from collections.abc import Iterable, Iterator, Mapping
 from functools import cached_property
 from typing import Literal
 
+from xg.codegen.errors import NoParallelStyle
+from xg.diagnostics.diagnostic import DiagnosticError
 from xg.diagnostics.lazy_dataclass import dataclass, field
+from xg.diagnostics.source import Span
 from xg.ir.collective import FAMILY
 from xg.ir.graph import Apply, Call, Graph, Program, Step, Value
 from xg.ir.parameters import join
+from xg_runtime import names
+from xg_runtime.errors import InputError
+from xg_runtime.names import Names
+
+# The refusal of what torch cannot say, with the reason and the place.
+
+
+@dataclass(frozen=True)
+class Refusal:
+    """The refusal of a plan by its name."""
+
+    plan: str
+
+    def __call__(self, span: Span, reason: str, instead: str) -> DiagnosticError:
+        """Return the error to raise."""
+        return DiagnosticError.of(NoParallelStyle(span, self.plan, reason, instead))
+
+
+# The names of the modules of torch that hold the parameters of a diagram.
+
+
+@dataclass(frozen=True)
+class ModuleNames:
+    """The module of each parameter, `*` for the number of a layer, and how its code calls it.
+
+    `second` is the module that holds a parameter once more, as a head that is tied to a table;
+    `fused` are parameters that share one tensor of their module with others; `keywords` name the
+    argument by which the code gives a module its input.
+    Without a name a module is called after its parameter, a bias belongs to its matrix.
+    """
+
+    modules: Mapping[str, str] = field(default_factory=dict[str, str])
+    second: Mapping[str, str] = field(default_factory=dict[str, str])
+    fused: frozenset[str] = frozenset()
+    keywords: Mapping[str, str] = field(default_factory=dict[str, str])
+    is_given: bool = False
+
+    def module(self, param: str) -> str:
+        """The module of a parameter."""
+        return self.modules[param] if self.is_given else param
+
+    def again(self, param: str) -> str | None:
+        """The module that uses a parameter as its second; None where nothing names it."""
+        return self.second.get(param)
+
+    def of_call(self, path: str, params: Iterable[str]) -> str | None:
+        """The module of a call, whose parameters these are; None where it is no module of its own.
+
+        That is the longest path that leads to all of their modules.
+        """
+        if not self.is_given:
+            return path
+        paths = [self.modules[param].split(".")[:-1] for param in params]
+        shared: list[str] = []
+        for parts in zip(*paths, strict=False):
+            if len(set(parts)) > 1:
+                break
+            shared.append(parts[0])
+        return ".".join(shared) or None
+
 
 LayerKind = Literal["linear", "table", "norm", "loose"]
 
@@ -197,3 +261,47 @@ def called(site: LayerSite, call: Call, program: Program) -> LayerSite:
 def is_move(step: Step) -> bool:
     """Whether a step only changes the placement of a tensor."""
     return isinstance(step, Apply) and step.op.family == FAMILY
+
+
+# The modules of somebody's code by the parameters of a diagram, as a file of names has them.
+
+
+def module_names(options: Namespace, program: Program) -> ModuleNames:
+    """The names of the modules of a program's parameters, as `--map` or the diagram has them.
+
+    Raises FileError, and InputError where a file of names does not fit.
+    """
+    return ModuleNames() if options.names is None else named_by(names.read(options.names), program)
+
+
+def named_by(given: Names, program: Program) -> ModuleNames:
+    """The names that a file gives; raises InputError for layers that torch cannot find by them."""
+    modules: dict[str, str] = {}
+    for line in given.lines:
+        if "{" in line.tensor:
+            raise InputError(
+                f"{given.source}: {line.tensor} counts some layers, and torch's patterns all of "
+                "them: *"
+            )
+        modules |= dict.fromkeys(line.params, line.tensor.rpartition(".")[0])
+    for param, *_ in Layers.of(program).params:
+        if param not in modules:
+            raise InputError(f"{given.source} names {param} of {program.main.block} nowhere")
+    held = {line.tensor: line.params for line in given.lines}
+    second = {
+        held[original][0]: copy.rpartition(".")[0]
+        for copy, original in given.tied.items()
+        if original in held
+    }
+    fused = {param for params in held.values() if len(params) > 1 for param in params}
+    _refuse_strange(given)
+    return ModuleNames(modules, second, frozenset(fused), given.keywords, is_given=True)
+
+
+def _refuse_strange(given: Names) -> None:
+    """Raise InputError for the keyword of what is no module, or that is no name itself."""
+    for module, keyword in given.keywords.items():
+        if not any(line.tensor.startswith(f"{module}.") for line in given.lines):
+            raise InputError(f"{given.source}: [keywords] names {module}, which holds no tensor")
+        if not keyword.isidentifier():
+            raise InputError(f"{given.source}: {keyword!r} of {module} is no name of an argument")

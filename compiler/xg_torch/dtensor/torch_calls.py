@@ -2,19 +2,185 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from argparse import Namespace
+from collections.abc import Iterable, Iterator, Mapping
 from textwrap import wrap
+from typing import Literal
 
+from xg.cli.compiling import compile_one
+from xg.cli.console import Console
+from xg.cli.exits import FINE, USAGE
 from xg.diagnostics.lazy_dataclass import dataclass
-from xg.ir.graph import Graph, Program
-from xg.ir.plan import INSIDE, ROUNDS, WHOLE
-from xg_torch.dtensor.along import Along, Style
-from xg_torch.dtensor.data_axes import ALONE, DataAxes, data_axes
-from xg_torch.dtensor.layers import Layers
-from xg_torch.dtensor.module_names import ModuleNames
-from xg_torch.dtensor.own_rows import refuse_exchanges, refuse_inner_sums
-from xg_torch.dtensor.refusal import Refusal
-from xg_torch.dtensor.styles import Styles, styles_along
+from xg.ir.graph import Apply, Call, Graph, Program, Value
+from xg.ir.placement import INVARIANT
+from xg.ir.plan import INSIDE, ROUNDS, WHOLE, Memory
+from xg_torch.dtensor.layers import Layers, LayerSite, ModuleNames, Refusal, is_move, module_names
+from xg_torch.dtensor.styles import Along, Style, Styles, styles_along
+
+# The axes of a mesh along which rows of a batch are divided, as `fully_shard` divides them.
+#
+# Where every parameter rests in pieces it is torch's FSDP; where every one is whole, the gradients
+# are averaged. Both together, over two axes, are hybrid sharding.
+
+
+Role = Literal["copies", "pieces"]
+ALONE = "one"  # the axis of one rank that torch's replicas are sharded over
+
+
+@dataclass(frozen=True)
+class DataAxes:
+    """The axis of copies and the axis of pieces; whether rows and the rest are gathered again."""
+
+    copies: str | None = None
+    pieces: str | None = None
+    rows: tuple[tuple[str, bool], ...] = ()  # rows of calls, whether each is gathered again
+    rest: bool = False
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The axes of the mesh that `fully_shard` takes."""
+        if self.copies is None:
+            return (self.pieces,) if self.pieces else ()
+        return (self.copies, self.pieces or ALONE)
+
+
+def data_axes(layers: Layers, refusal: Refusal) -> DataAxes:
+    """Return the axes along which rows are divided; raises DiagnosticError for other divisions."""
+    main, found = layers.program.main, dict[Role, str]()
+    for axis, size in layers.program.mesh.items():
+        cuts = [v for v in main.inputs if main.placements[v].get(axis, INVARIANT).kind == "S"]
+        if size == 1 or not cuts:
+            continue
+        for value in cuts:
+            if main.placements[value][axis].axis != -len(main.types[value].shape):
+                raise refusal(
+                    value.span,
+                    f"{value.name} is cut along {axis}, and not by rows",
+                    "context parallelism of torch is around a step, not a module's style",
+                )
+        role = _role(layers, axis, refusal)
+        if role in found:
+            raise refusal(
+                main.span, f"{found[role]} and {axis} both divide rows", "one axis for both"
+            )
+        found[role] = axis
+    pieces = found.get("pieces")
+    if pieces is None:
+        return DataAxes(found.get("copies"))
+    rows = [
+        (call.path, _is_gathered_again(layers, f"{call.path}.", refusal))
+        for call in main.named_calls()
+        if call.count is not None
+    ]
+    rest = _is_gathered_again(layers, "", refusal, [f"{path}." for path, _ in rows])
+    return DataAxes(found.get("copies"), pieces, tuple(rows), rest)
+
+
+def _role(layers: Layers, axis: str, refusal: Refusal) -> Role:
+    """Whether every parameter is whole along an axis of rows, or every one in pieces."""
+    whole: list[str] = []
+    cut: list[str] = []
+    for path, value, site in layers.params:
+        state = site.graph.placements[value].get(axis, INVARIANT)
+        request = site.graph.placement_requests.get(value, {}).get(axis)
+        if state.kind == "S" and (request is None or request.use is None):
+            raise refusal(
+                value.span,
+                f"{path} stays cut along {axis}, as the rows are",
+                "over an axis of rows fully_shard gathers every parameter that it cuts",
+            )
+        (cut if state.kind == "S" else whole).append(path)
+    if whole and cut:
+        raise refusal(
+            layers.program.main.span,
+            f"over {axis} {cut[0]} is in pieces and {whole[0]} is whole",
+            "fully_shard cuts every parameter: cut all, as `* [_/N, ..] -> [..]` does",
+        )
+    return "pieces" if cut else "copies"
+
+
+def _is_gathered_again(
+    layers: Layers, start: str, refusal: Refusal, other: Iterable[str] = ()
+) -> bool:
+    """Whether the parameters of a part are gathered once more for the backward pass."""
+    kinds: dict[Memory | None, str] = {}
+    for path, value, site in layers.params:
+        if path.startswith(start) and not any(path.startswith(each) for each in other):
+            kinds.setdefault(site.graph.memory.get(str(value.name)), path)
+    if "hold" in kinds:
+        raise refusal(
+            layers.program.main.span,
+            f"{kinds['hold']} is held for all microbatches of a step",
+            "fully_shard gathers in each pass: `keep` is what it has",
+        )
+    again = {kind == "again" for kind in kinds}
+    if len(again) > 1:
+        raise refusal(
+            layers.program.main.span,
+            f"{' and '.join(kinds.values())} are gathered at different times",
+            "fully_shard gathers a module's parameters together",
+        )
+    return again == {True}
+
+
+# Whether ranks compute their own rows alone: torch then only averages gradients over them.
+
+
+SENDING = {"all_reduce", "all_reduce_max", "all_gather", "reduce_scatter", "all_to_all", "shift"}
+
+
+def refuse_exchanges(layers: Layers, axis: str, refusal: Refusal) -> None:
+    """Raise DiagnosticError where ranks along an axis of rows need more than their own."""
+    for site in layers.sites:
+        for step in site.graph.steps:
+            if isinstance(step, Call) or not is_move(step) or step.op.name == "cast":
+                continue
+            (value,) = step.inputs
+            if axis not in step.attrs["over"].split("*") or site.param(value) is not None:
+                continue
+            if site.graph.types[value].shape:
+                raise refusal(
+                    value.span,
+                    f"{value.name or 'a value'} of {site.graph.block} is exchanged along {axis}",
+                    "along an axis of rows torch's calls send parameters and gradients alone",
+                )
+            if not _is_mean(site, value, axis):
+                raise refusal(
+                    value.span,
+                    f"{value.name or 'a number'} is no mean of what ranks along {axis} have",
+                    "fully_shard averages gradients, as the mean over rows needs it",
+                )
+
+
+def refuse_inner_sums(local: Program, refusal: Refusal) -> None:
+    """Raise DiagnosticError for an operator that sends something inside, unless it is a loss."""
+    for graph in local.graphs.values():
+        for step in graph.steps:
+            if isinstance(step, Call) or is_move(step) or step.op.family == "loss":
+                continue
+            prims = {each.prim for each in step.body(graph.types).order()}
+            if prims & SENDING:
+                raise refusal(
+                    step.span,
+                    f"{step.op.glyph} of {graph.block} sums over ranks inside",
+                    "torch divides what modules compute",
+                )
+
+
+def _is_mean(site: LayerSite, value: Value, axis: str) -> bool:
+    """Whether terms of a sum over ranks are means of rows, each divided by all rows there are."""
+    maker = site.makers.get(value)
+    if not isinstance(maker, Apply):
+        return False
+    if maker.op.family == "loss":
+        attrs = maker.attrs
+        return attrs.get("reduction") == "mean" and attrs.get("ignore", "none") in (None, "none")
+    if maker.op.family == "reduce":
+        return maker.op.name == "mean"
+    placements = site.graph.placements
+    terms = [v for v in maker.inputs if placements[v].get(axis, INVARIANT).kind == "P"]
+    return bool(terms) and all(_is_mean(site, term, axis) for term in terms)
+
 
 WIDTH = 100
 STYLES = "torch.distributed.tensor.parallel"
@@ -195,3 +361,26 @@ def _sharded(calls: Calls) -> Iterator[str]:
         yield f"    for layer in model.{module}:"
         yield f"        fully_shard(layer, mesh=rows, reshard_after_forward={rows[path]})"
     yield f"    fully_shard(model, mesh=rows, reshard_after_forward={data.rest})"
+
+
+# `xg show --as dtensor`: a plan as calls of torch.
+
+
+def show(options: Namespace, console: Console) -> int:
+    """Print the calls of torch for a plan."""
+    chosen = {
+        "--pass": options.view is not None,
+        "--after": options.after is not None,
+        "--stage": options.stage is not None,
+        "--kernels": options.kernels,
+    }
+    given = [word for word, is_given in chosen.items() if is_given]
+    if given or options.plan is None:
+        what = f"leave {given[0]} out" if given else "--plan NAME says which"
+        console.note(f"xg show: --as dtensor is a plan for a module of yours: {what}")
+        return USAGE
+    program = compile_one(options)
+    assert program.distributed is not None
+    names = module_names(options, program.graphs)
+    console.write(source(program.distributed, program.graphs, names))
+    return FINE

@@ -11,9 +11,8 @@ from xg.cli.actions.run_verify import by_default
 from xg.cli.console import Console
 from xg.cli.dispatch import parse
 from xg.cli.exits import FINE, INTERRUPTED, PROBLEM
-from xg.cli.outputs import Wanted, outputs_of
+from xg.cli.outputs import TargetFolder, Wanted, outputs_of
 from xg.cli.render.table import aligned
-from xg.cli.target import TargetFolder
 from xg.codegen.backend import backends
 from xg.diagnostics.lazy_dataclass import dataclass
 from xg.diagnostics.wording import counted

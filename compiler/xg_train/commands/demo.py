@@ -5,8 +5,7 @@ from __future__ import annotations
 from argparse import ArgumentParser
 from pathlib import Path
 
-from xg.cli.arguments import Shipped
-from xg.cli.quantities import positive
+from xg.cli.arguments import Shipped, positive
 
 EXAMPLE = "xg demo --out out/demo"
 

@@ -6,11 +6,21 @@ from argparse import ArgumentParser, Namespace
 from pathlib import Path
 from typing import Final
 
-from xg.cli.arguments import add_file, add_kernels, add_ranks
+from xg.cli.arguments import (
+    Effect,
+    Rule,
+    add_file,
+    add_kernels,
+    add_ranks,
+    add_threads,
+    amount,
+    is_placed,
+    lacks,
+    natural,
+    on_processes,
+    positive,
+)
 from xg.cli.backend_argument import add_backend
-from xg.cli.effects import Effect, Rule, is_placed, lacks, on_processes
-from xg.cli.quantities import amount, natural, positive
-from xg.cli.threads import add_threads
 
 EXAMPLE = "xg train diagrams/models/transformer.xg --steps 300 --sample 200"
 ARRAYS: Final = (".npz", ".safetensors")

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from verify.counterpart.planted import BACKWARD, FORWARD, Planted, model
 
-from xg.cli import published
+from xg.cli import input_arrays as published
 from xg.cli.opening import open_project
 from xg.frontend.project import Project
 from xg.frontend.typed import Settings

@@ -9,13 +9,11 @@ from pathlib import Path
 from typing import Final
 
 from xg.cli.arguments import settings_of
+from xg.cli.backend_argument import KINDS, Kind
 from xg.cli.console import Console
 from xg.cli.exits import FINE, PROBLEM, USAGE
-from xg.cli.kinds import KINDS, Kind
-from xg.cli.opening import open_project
-from xg.cli.outputs import Outputs, Wanted, outputs_of, picture_of
-from xg.cli.target import TargetFolder
-from xg.cli.watch import watch
+from xg.cli.opening import open_project, watch
+from xg.cli.outputs import Outputs, TargetFolder, Wanted, outputs_of, picture_of
 from xg.diagnostics.diagnostic import Diagnostic, DiagnosticError
 from xg.diagnostics.wording import counted
 from xg.driver import View

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from argparse import Namespace
 
-from xg.cli.checking import diagnostics_of, errors, summary
+from xg.cli.checking import FORMATS, diagnostics_of, errors, summary
 from xg.cli.console import Console
 from xg.cli.exits import FILE_FAILED, FINE, PROBLEM, UNREADABLE
-from xg.cli.render.findings import FORMATS
 from xg.diagnostics.diagnostic import Diagnostic
 
 

@@ -9,9 +9,8 @@ from importlib.metadata import PackageNotFoundError, version
 from tempfile import TemporaryFile
 from typing import Any
 
-from xg.cli.console import Console
+from xg.cli.console import Console, json_text
 from xg.cli.exits import FINE, PROBLEM
-from xg.cli.render.json_text import json_text
 from xg.cli.render.table import Column, Table
 from xg.codegen.backend import Backend, backends
 from xg.figures.draw.font import FAMILY, FILES

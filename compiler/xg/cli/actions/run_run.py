@@ -9,8 +9,7 @@ from xg.cli.compiling import refuse_backend
 from xg.cli.computing import compute, kept
 from xg.cli.console import Console
 from xg.cli.exits import FINE, USAGE
-from xg.cli.input_arrays import InputArrays
-from xg.cli.lacking_sizes import refuse_open_parameters
+from xg.cli.input_arrays import InputArrays, refuse_open_parameters
 from xg.codegen.backend import default, find
 from xg_runtime import arrays
 from xg_runtime.arrays import ENDINGS

@@ -2,22 +2,23 @@
 
 from __future__ import annotations
 
+import re
 from argparse import Namespace
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from math import prod
+from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
 from xg.cli.arguments import settings_of
 from xg.cli.commands.verify import OTHERS
-from xg.cli.console import Console
+from xg.cli.console import Console, json_text
 from xg.cli.exits import FINE, PROBLEM
 from xg.cli.opening import open_project
-from xg.cli.ranking_pipelines import prove_pipeline_on_processes
-from xg.cli.ranking_processes import prove_on_processes
-from xg.cli.render import proven_gradients, proven_ranks
+from xg.cli.rank_proofs import prove_on_processes, prove_pipeline_on_processes
 from xg.cli.render.claims import as_data, lines
-from xg.cli.render.json_text import json_text
-from xg.codegen.backend import Form, default, find, on_processes
+from xg.cli.render.table import Column, Table, data_of
+from xg.codegen.backend import Form, backends, default, find, on_processes
 from xg.diagnostics.lazy_dataclass import dataclass
 from xg.diagnostics.source import Span
 from xg.diagnostics.wording import counted
@@ -25,10 +26,359 @@ from xg.driver import compile_project
 from xg.frontend.choices import choices_to_meet
 from xg.frontend.project import Project
 from xg.frontend.typed import Settings, concerning, takes_own
+from xg.ir.graph import Apply, Graph
+from xg.ir.scalar import Scalar
+from xg.ir.walk import having
 from xg.verify.examples.claim_check import CheckedDocument, checked
 from xg.verify.gradient_proof import GradientProof, prove
 from xg.verify.plan_proof import RankProof, prepared, prove_ranks, wanted, wanted_in_every_choice
 from xg_runtime.errors import InputError
+from xg_runtime.gradtable import as_json, table
+
+if TYPE_CHECKING:
+    from xg.ir.graph import Program
+    from xg.verify.controls import Control
+    from xg.verify.edges.proof import Disagreement, EdgeProof
+    from xg.verify.first_edge import Edges
+    from xg.verify.gradient_proof import Reference
+    from xg.verify.plan_proof import Floats
+    from xg.verify.rank_comparison import RankAgreement, TrafficCheck
+    from xg.verify.residues import Exact
+    from xg.verify.zeros import ZeroProof
+    from xg_runtime.ranks.run_task import Place
+
+
+# The edges that a proof tried, as people and as programs read them.
+
+
+LENGTH = re.compile(r"length (?P<length>[01]) of (?P<axis>.+)")
+FLOAT = re.compile(r"b?float\d+")
+INTEGER = re.compile(r"bool|u?int\d+")
+
+
+def edge_lines(
+    file: str, settings: Settings, edges: EdgeProof, block: str, seed: int
+) -> Iterator[str]:
+    """One line of what was tried, one of what was not, and each disagreement."""
+    if edges.passed:
+        verdict = f"all agree in {counted(len(edges.forms), 'form')}"
+    else:
+        verdict = f"{counted(len(edges.disagreements), 'form')} DISAGREE"
+    yield f"edges: {_list(spelled(edges.tried))}: {verdict}"
+    if edges.left_out:
+        yield f"edges not tried: {'; '.join(_left_out(edges.left_out))}"
+    for each in edges.disagreements:
+        yield f"  {_at(each)}: {each.form}: {each.mismatch}"
+    if not edges.passed:
+        chosen = [f"--set {name}={value}" for name, value in settings.items()]
+        against = "" if len(edges.backends) < 2 else f"--against {','.join(edges.backends[1:])}"
+        words = ["xg verify", file, f"--block {block}", *chosen, against, f"--seed {seed}"]
+        yield f"  to see it again: {' '.join(filter(None, words))}"
+
+
+def spelled(edges: Iterable[str]) -> list[str]:
+    """Edges in words: lengths of all axes together, and types as a range."""
+    words: list[str] = []
+    lengths: dict[str, list[str]] = {}
+    types: dict[str, list[str]] = {"integer": [], "float": []}
+    for edge in edges:
+        found = LENGTH.fullmatch(edge)
+        if found:
+            lengths.setdefault(found["axis"], []).insert(0, found["length"])
+        elif INTEGER.fullmatch(edge):
+            types["integer"].append(edge)
+        elif FLOAT.fullmatch(edge):
+            types["float"].append(edge)
+        else:
+            words.append(edge)
+    axes: dict[str, list[str]] = {}
+    for axis, numbers in lengths.items():
+        plural = f"lengths {' and '.join(numbers)}" if len(numbers) > 1 else f"length {numbers[0]}"
+        axes.setdefault(plural, []).append(axis)
+    words += [f"{length} of {_and(names)}" for length, names in axes.items()]
+    return words + [f"{_range(names)}" for names in types.values() if names]
+
+
+def _range(types: Sequence[str]) -> str:
+    return _and(types) if len(types) < 3 else f"{types[0]} to {types[-1]}"
+
+
+def _and(names: Sequence[str]) -> str:
+    *others, last = names
+    return f"{', '.join(others)} and {last}" if others else last
+
+
+def _list(words: Sequence[str]) -> str:
+    return ", ".join(words) if words else "none"
+
+
+def _left_out(reasons: Mapping[str, str]) -> Iterator[str]:
+    """Edges with the reasons; those with the same reason together."""
+    edges: dict[str, list[str]] = {}
+    for edge, reason in reasons.items():
+        edges.setdefault(reason, []).append(edge)
+    for reason, names in edges.items():
+        yield f"{_and(spelled(names))} ({reason})"
+
+
+def _at(each: Disagreement) -> str:
+    sizes = ", ".join(f"{name} = {size}" for name, size in each.sizes.items())
+    return f"{each.edge}, {sizes}" if sizes else each.edge
+
+
+def edge_data(edges: EdgeProof) -> Mapping[str, object]:
+    """The same as data."""
+    return {
+        "passed": edges.passed,
+        "tried": list(edges.tried),
+        "forms": list(edges.forms),
+        "not_tried": dict(edges.left_out),
+        "disagreements": [
+            {
+                "edge": each.edge,
+                "form": each.form,
+                "sizes": dict(each.sizes),
+                "tensor": each.mismatch.tensor,
+                "place": list(each.mismatch.place),
+                "found": _edge_number(each.mismatch.found),
+                "expected": _edge_number(each.mismatch.expected),
+                "what": each.mismatch.what or str(each.mismatch),
+            }
+            for each in edges.disagreements
+        ],
+    }
+
+
+def _edge_number(number: float) -> float | str:
+    """A number as JSON has it, which knows no infinity."""
+    return number if abs(number) < float("inf") else str(number)
+
+
+# A proof of gradients and of the code of one device, as people and as programs read it.
+
+
+def gradient_lines(file: str, settings: Settings, proof: GradientProof) -> Iterator[str]:
+    """One proof as people read it."""
+    main = proof.program.graphs.main
+    chosen = [f"{name}={value}" for name, value in settings.items()]
+    yield " ".join([f"{file}: {main.block}", *chosen])
+    domain = f", {proof.domain}" if proof.domain else ""
+    drops = dropout_said(proof.program.graphs)
+    yield f"at {spelled_sizes(proof.sizes, settings)}, float64{drops}{domain}"
+    yield table(proof.gradients).rstrip()
+    for backend, reference in proof.references.items():
+        yield f"{backends()[backend].title} code and interpreter {agreement_said(reference)}"
+    if proof.edges is not None:
+        yield from edge_lines(file, settings, proof.edges, main.block, proof.gradients.seed)
+
+
+def agreement_said(found: Reference | RankAgreement) -> str:
+    """The verdict on outputs and gradients that were computed in two ways."""
+    if found.first is not None:
+        return f"DIFFER: first in {found.first}, error {found.error:.1e}"
+    numbers = f"{counted(found.outputs, 'output')} and {counted(found.gradients, 'gradient')}"
+    return f"agree: {numbers}, error at most {found.error:.1e}"
+
+
+def spelled_sizes(sizes: Mapping[str, int], settings: Settings) -> str:
+    """The sizes of a proof; those that no setting gives are chosen, whatever the file has."""
+    chosen = "sizes chosen small, " if sizes.keys() - settings.keys() else ""
+    spelled = ", ".join(f"{name} = {size}" for name, size in sorted(sizes.items()))
+    return f"{chosen}{spelled}" or "fixed sizes"
+
+
+def dropout_said(program: Program) -> str:
+    """That dropout is on, where there is some."""
+
+    def drops(graph: Graph) -> bool:
+        steps = (step for step in graph.steps if isinstance(step, Apply))
+        chances = (step.attrs["p"] for step in steps if step.op.name == "dropout")
+        return any(not isinstance(p, Scalar) or p.constant != 0 for p in chances)
+
+    return ", dropout on" if having(program, drops) else ""
+
+
+def gradient_summary(proofs: Sequence[GradientProof], passed: bool) -> str:
+    """The last line."""
+    failed = sum(not proof.passed for proof in proofs)
+    gradients = sum(len(proof.gradients.rows) for proof in proofs)
+    words = f"{counted(len(proofs), 'block')}, {counted(gradients, 'gradient')}: "
+    return words + ("all proven" if passed else f"{counted(failed, 'block')} FAILED")
+
+
+def _zero_data(path: str, zero: ZeroProof) -> Mapping[str, object]:
+    """A gradient that the file expects to be zero."""
+    return {
+        "name": path,
+        "line": zero.meant.span.line,
+        "text": zero.meant.text,
+        "passed": bool(zero.proven_by),
+        "proven_by": zero.proven_by,
+        "otherwise": zero.otherwise,
+    }
+
+
+def gradient_data(file: str, settings: Settings, proof: GradientProof) -> Mapping[str, object]:
+    """The same as data."""
+    return {
+        "file": file,
+        "block": proof.program.graphs.main.block,
+        "settings": dict(settings),
+        "sizes": dict(sorted(proof.sizes.items())),
+        "domain": proof.domain,
+        "seed": proof.gradients.seed,
+        "passed": proof.passed,
+        "gradients": as_json(proof.gradients)["gradients"],
+        "zeros": [_zero_data(path, zero) for path, zero in proof.zeros.items()],
+        "references": {
+            backend: {"error": data_of(reference.error), "first_difference": reference.first}
+            for backend, reference in proof.references.items()
+        },
+        "edges": proof.edges and edge_data(proof.edges),
+    }
+
+
+# A proof of a parallel program, as people and as programs read it.
+
+
+PLACES: Final[Mapping[Place, str]] = {
+    "simulated": "{} simulated ranks",
+    "processes": "{} ranks that are processes",
+}
+WHY: Final[Mapping[str, str]] = {
+    "zeros": "only adds to what is zero",
+    "unused": "brings what no output or gradient depends on",
+    "not needed": "NOT NEEDED: without it nothing differs",
+}
+
+
+def rank_lines(file: str, settings: Settings, proof: RankProof) -> Iterator[str]:
+    """One proof as people read it."""
+    yield _title(file, settings, proof)
+    sizes = spelled_sizes(proof.case.sizes, settings)
+    ranks = " × ".join(f"{axis} = {size}" for axis, size in proof.program.mesh.items())
+    on = PLACES[proof.on].format(prod(proof.program.mesh.values()))
+    yield f"at {sizes}, on {on}, {ranks}{dropout_said(proof.program.graphs)}"
+    if proof.floats:
+        yield from _floats(proof.floats)
+    if proof.exact:
+        yield _exact(proof.exact)
+
+
+def _title(file: str, settings: Settings, proof: RankProof) -> str:
+    plan = [f"plan {proof.case.plan}"] if proof.case.plan else ["as it is written"]
+    chosen = [f"{name}={value}" for name, value in settings.items()]
+    return " ".join([f"{file}: {proof.program.graphs.main.block},", *plan, *chosen])
+
+
+def _floats(floats: Floats) -> Iterator[str]:
+    yield from _sent(floats).lines()
+    for backend, agreement in floats.agreements.items():
+        said = agreement_said(agreement)
+        yield f"{backends()[backend].title} code of ranks and of one device {said}"
+    if floats.edges is not None:
+        yield _edges(floats.edges)
+    yield from _controls(floats.controls)
+
+
+def _edges(edges: Edges) -> str:
+    if edges.first is None:
+        return f"{edges.count} edges of the interpreter agree, in bits where ranks hold the same"
+    return f"the first edge that DIFFERS: {edges.first}"
+
+
+def _controls(controls: Sequence[Control]) -> Iterator[str]:
+    needed = sum(each.verdict == "needed" for each in controls)
+    if controls:
+        yield f"{needed} of {len(controls)} collectives: without it the check fails, as it should"
+    for each in controls:
+        if each.verdict != "needed":
+            yield f"  {each.kind} over {each.over} {WHY[each.verdict]}: {each.code}"
+
+
+def _sent(floats: Floats) -> Table[TrafficCheck]:
+    """The collectives that ran, and what the formulas say of them."""
+    return Table(
+        (
+            Column("pass", "pass", lambda sent: sent.direction),
+            Column("collective", "collective", lambda sent: sent.kind),
+            Column("over", "over", lambda sent: sent.over),
+            _number("calls", lambda sent: sent.counted[0]),
+            _number("elements", lambda sent: sent.counted[1]),
+            Column("as formulas say", "expected", _expected, _agreement),
+        ),
+        floats.sent,
+    )
+
+
+def _number(name: str, value: Callable[[TrafficCheck], int]) -> Column[TrafficCheck]:
+    return Column(name, name, value, lambda sent: f"{value(sent):,}", right=True)
+
+
+def _expected(sent: TrafficCheck) -> Mapping[str, object]:
+    return {"calls": sent.said[0], "elements": sent.said[1]}
+
+
+def _agreement(sent: TrafficCheck) -> str:
+    agrees = "yes" if sent.agrees else "NO: {:,} calls of {:,}".format(*sent.said)
+    return agrees + (f", bundling {sent.said[0]:,} calls" if sent.saves_calls else "")
+
+
+def _exact(found: Sequence[Exact]) -> str:
+    wrong = next((each for each in found if each.first is not None), None)
+    if wrong is not None:
+        return f"modulo {wrong.prime} ranks and one device DIFFER: first {wrong.first}"
+    primes = ", ".join(str(each.prime) for each in found)
+    return f"modulo {primes} all {found[0].edges} edges and {found[0].arrays} results are equal"
+
+
+def rank_summary(proofs: Sequence[RankProof], passed: bool) -> str:
+    """The last line."""
+    if not proofs:
+        return "no plan reaches a block, and no block speaks of ranks: nothing is proven"
+    failed = sum(not proof.passed for proof in proofs)
+    words = counted(len(proofs), "parallel program")
+    return f"{words}: all proven" if passed else f"{words}: {failed} FAILED"
+
+
+def rank_data(file: str, settings: Settings, proof: RankProof) -> Mapping[str, object]:
+    """The same as data."""
+    data: dict[str, object] = {
+        "file": file,
+        "block": proof.program.graphs.main.block,
+        "plan": proof.case.plan,
+        "settings": dict(settings),
+        "sizes": dict(sorted(proof.case.sizes.items())),
+        "mesh": dict(proof.program.mesh),
+        "on": proof.on,
+        "passed": proof.passed,
+    }
+    if proof.floats:
+        data["single"] = _floats_data(proof.floats)
+    if proof.exact:
+        data["exact"] = [
+            {"prime": each.prime, "edges": each.edges, "first_difference": each.first}
+            for each in proof.exact
+        ]
+    return data
+
+
+def _floats_data(floats: Floats) -> Mapping[str, object]:
+    return {
+        "passed": floats.passed,
+        "code": {
+            backend: {"error": data_of(agreement.error), "first_difference": agreement.first}
+            for backend, agreement in floats.agreements.items()
+        },
+        "edges": floats.edges
+        and {"compared": floats.edges.count, "first_difference": floats.edges.first},
+        "sent": _sent(floats).data(),
+        "controls": [
+            {"collective": c.kind, "over": c.over, "code": c.code, "verdict": c.verdict}
+            for c in floats.controls
+        ],
+    }
+
 
 RANKS = ("single", "exact")
 
@@ -99,13 +449,11 @@ def _gradients(options: Namespace, console: Console, kinds: Sequence[str]) -> _K
             proof = prove(*given, kernels=options.kernels, edges=True)
             proven.append((file, settings, proof))
             if not options.json:
-                console.judge_all([*proven_gradients.lines(*proven[-1]), ""])
+                console.judge_all([*gradient_lines(*proven[-1]), ""])
     proofs = [proof for _, _, proof in proven]
     passed = bool(proofs) and all(proof.passed for proof in proofs)
-    said = proven_gradients.summary(proofs, passed)
-    return _KindOfProof(
-        passed, said, "proofs", [proven_gradients.as_data(*each) for each in proven]
-    )
+    said = gradient_summary(proofs, passed)
+    return _KindOfProof(passed, said, "proofs", [gradient_data(*each) for each in proven])
 
 
 def _ranks(options: Namespace, console: Console, kinds: Sequence[str]) -> _KindOfProof:
@@ -117,12 +465,12 @@ def _ranks(options: Namespace, console: Console, kinds: Sequence[str]) -> _KindO
         for settings, proof in prove(open_project(file), options, kinds):
             proven.append((file, settings, proof))
             if not options.json:
-                console.judge_all([*proven_ranks.lines(*proven[-1]), ""])
+                console.judge_all([*rank_lines(*proven[-1]), ""])
             console.working(f"{doing} on ranks")
     proofs = [proof for _, _, proof in proven]
     passed = bool(proofs) and all(proof.passed for proof in proofs)
-    said = proven_ranks.summary(proofs, passed)
-    return _KindOfProof(passed, said, "ranks", [proven_ranks.as_data(*each) for each in proven])
+    said = rank_summary(proofs, passed)
+    return _KindOfProof(passed, said, "ranks", [rank_data(*each) for each in proven])
 
 
 def _at_work(options: Namespace) -> Iterator[tuple[str, str]]:

@@ -6,10 +6,16 @@ from argparse import ArgumentParser, Namespace
 from pathlib import Path
 from typing import Final
 
-from xg.cli.arguments import add_files, add_kernels, add_stdin_filename
-from xg.cli.effects import Rule
-from xg.cli.kinds import KINDS
-from xg.cli.quantities import OneOrMore, length, natural
+from xg.cli.arguments import (
+    OneOrMore,
+    Rule,
+    add_files,
+    add_kernels,
+    add_stdin_filename,
+    length,
+    natural,
+)
+from xg.cli.backend_argument import KINDS
 from xg.codegen.backend import backends
 
 EXAMPLE = "xg build diagrams/notation/mha.xg -o out --only svg,numpy"

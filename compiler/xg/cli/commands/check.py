@@ -5,8 +5,7 @@ from __future__ import annotations
 from argparse import ArgumentParser
 from typing import Final
 
-from xg.cli.arguments import add_files, add_stdin_filename
-from xg.cli.effects import Rule
+from xg.cli.arguments import Rule, add_files, add_stdin_filename
 
 EXAMPLE = "xg check diagrams/models/transformer.xg"
 

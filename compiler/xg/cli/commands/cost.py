@@ -6,9 +6,7 @@ from argparse import ArgumentParser
 from pathlib import Path
 from typing import Final
 
-from xg.cli.arguments import add_file
-from xg.cli.effects import Rule, is_placed
-from xg.cli.quantities import natural, positive
+from xg.cli.arguments import Rule, add_file, is_placed, natural, positive
 
 EXAMPLE = "xg cost diagrams/models/transformer.xg --plan DP_TP --set B=8 --set S=128"
 

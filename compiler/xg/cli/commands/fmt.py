@@ -5,8 +5,7 @@ from __future__ import annotations
 from argparse import ArgumentParser
 from typing import Final
 
-from xg.cli.arguments import XgFile, add_stdin_filename
-from xg.cli.effects import Rule
+from xg.cli.arguments import Rule, XgFile, add_stdin_filename
 
 EXAMPLE = "xg fmt diagrams/*/*.xg"
 

@@ -6,7 +6,7 @@ from argparse import ArgumentParser
 from pathlib import Path
 from typing import Final
 
-from xg.cli.effects import Rule
+from xg.cli.arguments import Rule
 
 EXAMPLE = "xg ops softmax"
 

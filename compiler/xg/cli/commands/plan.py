@@ -6,9 +6,7 @@ from argparse import ArgumentParser, ArgumentTypeError
 from pathlib import Path
 from typing import Final
 
-from xg.cli.arguments import add_file
-from xg.cli.effects import Rule
-from xg.cli.quantities import amount, positive
+from xg.cli.arguments import Rule, add_file, amount, positive
 from xg.syntax.spelling import ascii_name
 
 EXAMPLE = "xg plan diagrams/notation/mlp.xg --ranks 4 --memory 1MB --set B=64 --set S=32"

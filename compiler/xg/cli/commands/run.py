@@ -6,10 +6,18 @@ from argparse import ArgumentParser
 from pathlib import Path
 from typing import Final
 
-from xg.cli.arguments import add_file, add_kernels, add_names, add_ranks
+from xg.cli.arguments import (
+    Rule,
+    add_file,
+    add_kernels,
+    add_names,
+    add_ranks,
+    gives,
+    lacks,
+    natural,
+    on_processes,
+)
 from xg.cli.backend_argument import add_backend
-from xg.cli.effects import Rule, gives, lacks, on_processes
-from xg.cli.quantities import natural
 from xg.codegen.backend import backends
 from xg.syntax.spelling import ascii_name
 

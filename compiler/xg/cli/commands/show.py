@@ -7,10 +7,8 @@ from argparse import ArgumentParser
 from collections.abc import Iterator
 from typing import Final
 
-from xg.cli.arguments import add_file, add_kernels
-from xg.cli.effects import Rule, is_placed
-from xg.cli.parser import CommandParser
-from xg.cli.quantities import natural
+from xg.cli.arguments import Rule, add_file, add_kernels, is_placed, natural
+from xg.cli.dispatch import CommandParser
 from xg.codegen.backend import backends
 from xg.diagnostics.terminal import columns_of, fold
 from xg.packages import additions_to, forms

@@ -5,9 +5,15 @@ from __future__ import annotations
 from argparse import ArgumentParser, Namespace
 from typing import Final
 
-from xg.cli.arguments import add_files, add_kernels, add_ranks
-from xg.cli.effects import Rule, on_processes
-from xg.cli.quantities import OneOrMore, natural
+from xg.cli.arguments import (
+    OneOrMore,
+    Rule,
+    add_files,
+    add_kernels,
+    add_ranks,
+    natural,
+    on_processes,
+)
 from xg.codegen.backend import backends
 
 EXAMPLE = "xg verify diagrams/notation/mha.xg"

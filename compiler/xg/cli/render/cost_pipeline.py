@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 
-from xg.cli.render.amounts import amount
-from xg.cli.render.table import aligned
+from xg.cli.render.table import aligned, amount
 from xg.cost.communication import total, total_formula
 from xg.cost.report import CostReport
 from xg.driver import Program

@@ -6,10 +6,9 @@ from argparse import SUPPRESS, Action, ArgumentParser
 from pathlib import Path
 from typing import Final, Literal
 
-from xg.cli.arguments import Diagram, FileOrName, Shipped, XgFile
+from xg.cli.arguments import Diagram, FileOrName, OneOrMore, Shipped, XgFile
 from xg.cli.command_list import commands
 from xg.cli.dispatch import command_of, parser_of
-from xg.cli.quantities import OneOrMore
 from xg.diagnostics.lazy_dataclass import dataclass
 
 Kind = Literal["nothing", "one", "list", "diagram", "shipped", "xg", "file", "folder"]
