@@ -4,21 +4,31 @@ from __future__ import annotations
 
 from typing import Final
 
-from xg.passes.pipelines import (
-    BLOCKS,
-    DIFFERENTIATE,
-    PAD,
-    PLACED,
-    RANK,
-    FusedPipelines,
-    Pass,
-)
+from xg.diagnostics.lazy_dataclass import replace
+from xg.ir.graph import Program
+from xg.ir.verify import Reuse
+from xg.passes.pipelines import BLOCKS, DIFFERENTIATE, PAD, PLACED, RANK, FusedPipelines, Pass
 from xg_kernels.collect import collect
 from xg_kernels.fuse import fuse, group
 from xg_kernels.hoist import hoist
-from xg_kernels.reuse import reuse
 from xg_kernels.share import share
-from xg_kernels.share.prepare import prepare
+from xg_kernels.share.constants import prepare
+
+# Values that the step that reads them may write into, recorded for kernels that work in place.
+
+
+def reuse(program: Program) -> Program:
+    """The program whose graphs name these values; it runs after every pass that adds a reader."""
+    graphs = {
+        key: replace(graph, reusable=Reuse.of(program, graph).values())
+        for key, graph in program.graphs.items()
+    }
+    backwards = {
+        key: replace(backward, forward=graphs[key], reusable=Reuse.of(program, backward).values())
+        for key, backward in program.backwards.items()
+    }
+    return replace(program, graphs=graphs, backwards=backwards)
+
 
 HOIST: Final = Pass("hoist", "takes what needs no state out of loops, for --kernels", hoist)
 FUSE: Final = Pass("fuse", "replaces patterns by the operators of --kernels", fuse)

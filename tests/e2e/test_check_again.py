@@ -19,7 +19,7 @@ from tier import THOROUGH
 from xg.diagnostics.gc_pause import resting_collector
 from xg.frontend.choices import CheckMemory
 from xg.frontend.project import KnownFiles
-from xg_editor.server.analysis import analyse, read_text
+from xg_editor.server.session import analyse, read_text
 
 FILE = Path(__file__).parents[2] / "diagrams" / "models" / "transformer.xg"
 TEXT = FILE.read_text(encoding="utf-8")

@@ -9,8 +9,7 @@ from lsprotocol import types
 
 from xg.frontend.choices import CheckMemory
 from xg_editor.server import session as module
-from xg_editor.server.analysis import ReadText, analyse
-from xg_editor.server.session import Session
+from xg_editor.server.session import ReadText, Session, analyse
 
 TEXT = "dim B\nblock F(X [B]) -> Y [B] {\n    X -> S : Y\n}\n"
 Published = list[types.PublishDiagnosticsParams]

@@ -28,10 +28,9 @@ from xg.frontend.project import KnownFiles, Project, parse_project
 from xg.syntax.format import format
 from xg.syntax.parse import parse
 from xg_editor.meaning.complete import complete, word_before
-from xg_editor.meaning.explain import explain
-from xg_editor.meaning.hints import hints
-from xg_editor.meaning.outline import outline
-from xg_editor.server.analysis import ReadText, analyse, read_text, typed
+from xg_editor.meaning.explain import explain, hints
+from xg_editor.meaning.navigation import outline
+from xg_editor.server.session import ReadText, analyse, read_text, typed
 from xg_grammar import literals
 
 ROOT = Path(__file__).parents[1]

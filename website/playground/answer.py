@@ -38,7 +38,7 @@ from xg.syntax.format import format
 from xg.syntax.spelling import ascii_name
 
 if TYPE_CHECKING:
-    from xg_pages.explorer.plan_costs import Planned
+    from xg_pages.explorer.costs import Planned
 
 Layout = Callable[[str], str]
 

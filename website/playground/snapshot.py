@@ -39,10 +39,7 @@ LEFT_OUT = {
         "jax/on_arrays",
     ),
     "xg_editor": ("actions/", "commands/", "probe", "server/"),
-    "xg_editor/meaning": (
-        "edges", "explain", "find", "hints", "occurrences", "outline", "placements", "rename",
-        "trail",
-    ),
+    "xg_editor/meaning": ("explain", "navigation", "rename"),
     "xg_pages": (
         "actions/", "commands/", "diff/", "embedded", "explain/", "markdown_figures", "notebook",
         "serve/", "show_page", "sphinx",

@@ -6,28 +6,246 @@ and by the tokens before it, and the names by the trees around it.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 
 from xg import ops
-from xg.diagnostics.lazy_dataclass import replace
+from xg.diagnostics.lazy_dataclass import dataclass, replace
 from xg.diagnostics.source import Source, Span
 from xg.frontend.project import Project, library_names
 from xg.ir.graph import LAST_ROUND
-from xg.ir.op import Op, attaching, signature
+from xg.ir.op import Op, attaching, foreign_names, signature
 from xg.ir.plan import SCHEDULES
 from xg.syntax import ast
 from xg.syntax.recovery import Awaited, awaited
-from xg_editor.meaning.called import Called, Formal, called_at, opened
-from xg_editor.meaning.completion import (
-    Completion,
-    in_order_of_use,
-    ranked,
-    word_of_language,
+from xg_editor.meaning.context import (
+    Called,
+    Formal,
+    called_at,
+    declaring_word,
+    name_behind,
+    node_before,
+    opened,
+    path_before,
 )
-from xg_editor.meaning.declared import Declaration, Kind, ProjectNames
-from xg_editor.meaning.in_reach import InReach, declared, named, spelled
-from xg_editor.meaning.paragraphs import fence
-from xg_editor.meaning.tokens_before import declaring_word, name_behind, node_before, path_before
+from xg_editor.meaning.declared import Declaration, Kind, ProjectNames, fence, paragraphs, title_of
+
+# The offers for a place, and their order: names, words of the language, and their snippets.
+
+
+_SNIPPETS = {  # of words that begin a declaration, as editors expand them
+    "block": "block ${1:Name}(${2:X} [${3:B, S, D}]) -> ${4:Y} [${5:$3}] {\n"
+    "    param ${6:W [D, D]}\n\n    ${2:X} -> $0 : ${4:Y}\n}",
+    "param": "param ${1:W} [${2:D, D}]",
+    "example": 'example "${1:Numbers}" of ${2:Block} {\n    given ${3:X} = $4\n'
+    "    expect ${5:Y} = $0\n}",
+}
+_COMMON = (
+    *("LN", "S", "ReLU", "GELU", "SiLU", "DO", "R", "T", "C", "BC"),
+    *("SM", "Emb", "CE", "mean", "sum", "tanh", "sigmoid", "scale"),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Completion:
+    """A name or word to write: what it is, its detail in one line, more about it as Markdown.
+
+    `also` is another spelling that finds it: • by the name matmul; `found_by` is the one that has
+    found it. `snippet` is what an editor that has places to fill in writes instead.
+    """
+
+    name: str
+    kind: Kind | str
+    detail: str = ""
+    text: str = ""
+    also: str = ""
+    found_by: str = ""
+    snippet: str = ""
+
+
+def word_of_language(text: str) -> Completion:
+    """A word of the language, with what it begins."""
+    return Completion(text, "word of the language", snippet=_SNIPPETS.get(text, ""))
+
+
+def ranked(found: Iterable[Completion], typed: str) -> list[Completion]:
+    """The names in the order to offer them, each once; none where the word is complete.
+
+    The name that is complete comes first, then those that the word begins, then operators with
+    another name that it begins, then the rest. A word that is one of the names and begins no other
+    is complete: what would replace it is itself.
+    """
+    names: dict[str, Completion] = {}
+    for each in found:
+        names.setdefault(each.name, each)
+    own = names.get(typed)
+    if own and not own.snippet and not any(_more(each, typed) for each in names.values()):
+        return []
+    spelled = (one for each in names.values() for one in _spellings(each, typed))
+    return sorted(spelled, key=lambda each: _likeness(each, typed))
+
+
+def in_order_of_use(operators: Iterable[Completion]) -> list[Completion]:
+    """Operators as they are looked for: common ones first, signs last."""
+    places = {name: place for place, name in enumerate(_COMMON)}
+    last = len(places)
+
+    def place(each: Completion) -> tuple[bool, int]:
+        return not each.name.isalnum(), places.get(each.name, last)
+
+    return sorted(operators, key=place)
+
+
+def _more(found: Completion, typed: str) -> bool:
+    """Whether a word begins a name and is not all of it."""
+    return found.name != typed and found.name.lower().startswith(typed.lower())
+
+
+def _spellings(found: Completion, typed: str) -> Iterator[Completion]:
+    """A name, and an operator by another name of it that a word begins: S for softm."""
+    low = typed.lower()
+    others = foreign_names(found.name, found.also) if found.kind == "operator" and low else ()
+    fitting = (name for name in others if name.startswith(low) and name != found.name.lower())
+    other = next((name for name in fitting if name), None)
+    if other is None or found.name.lower().startswith(low):
+        yield found
+    if other is not None:
+        yield replace(found, found_by=other)
+
+
+def _likeness(found: Completion, typed: str) -> tuple[bool, ...]:
+    """The place of a name among others: what is complete, what the word begins, then the rest."""
+    name, other = found.name, found.found_by
+    begins = (name.startswith(typed), name.lower().startswith(typed.lower()))
+    by_name = (not each or bool(other) for each in begins)
+    return bool(other) or typed != name, *by_name, not other
+
+
+# The names that a place can reach, whatever the grammar wants there.
+
+
+Tree = (
+    ast.Own
+    | ast.Port
+    | ast.State
+    | ast.DimDecl
+    | ast.MeshDecl
+    | ast.OptionDecl
+    | ast.Plan
+    | ast.PlanProduct
+)
+
+
+class InReach:
+    """The names that the block around an offset, its file and those it uses have for it."""
+
+    def __init__(self, names: ProjectNames, block: ast.Block | None, offset: int) -> None:
+        self.names = names
+        self.module = names.project.main
+        self.block = block
+        self.own = block.own if block else ()
+        self.offset = offset
+
+    def values(self) -> Iterator[Completion]:
+        """Values that are made above, and operators written in front of what they take."""
+        if self.block is None:
+            return
+        inside = self.names.inside(self.block)
+        for declaration in inside.values.values():
+            made = declaration.kind in ("input", "parameter", "state")
+            span = declaration.span
+            if made or (span and span.start < self.offset and declaration.tree in inside.labels):
+                yield declared(declaration)
+        shaped = (own for own in self.own if not own.words and own.shape is not None)
+        yield from (named("argument", own) for own in shaped)
+
+    def blocks(self) -> Iterator[Completion]:
+        """The blocks of the file and those that it takes, without the one around the place."""
+        taken = (name.name for use in self.module.uses for name in use.names)
+        for name in (*(block.name.name for block in self.module.blocks), *taken):
+            declaration = self.names.operator(self.module, name)
+            if declaration and declaration.kind == "block" and not self._is_ring(declaration):
+                yield declared(declaration)
+
+    def _is_ring(self, called: Declaration) -> bool:
+        """Whether a block is the one around the place, or calls it."""
+        if self.block is None or not isinstance(called.tree, ast.Block):
+            return False
+        called_blocks = reached(self.names, self.module, called.tree)
+        return any(block.name.name == self.block.name.name for block in called_blocks)
+
+    def options(self) -> Iterator[Completion]:
+        """Options of the block and of the program; in place of a node, those with words for it."""
+        yield from (named("option", own) for own in self.own if own.words)
+        for module in self.names.project.modules:
+            yield from (named("option", option) for option in module.options)
+
+    def sizes(self) -> Iterator[Completion]:
+        """Dims of the block and of the program; in plans and for collectives the mesh's axes."""
+        yield from (named("dim", dim) for dim in (self.block.dims if self.block else ()))
+        for module in self.names.project.modules:
+            yield from (named("dim", dim) for dim in module.dims)
+        for module in self.names.project.modules:
+            yield from (named("mesh axis", mesh) for mesh in module.meshes)
+
+    def plans(self) -> Iterator[Completion]:
+        """Plans and products of plans of the program."""
+        for module in self.names.project.modules:
+            yield from (named("plan", plan) for plan in module.plan_decls)
+
+    def is_operator(self, name: str) -> bool:
+        """Whether the name of a node is an operator, not a block, a call or an option."""
+        calls = self.names.inside(self.block).calls if self.block else {}
+        call = calls.get(name)
+        named = call is not None and isinstance(call.tree, ast.NodeUse) and call.tree.instance
+        if named or self.names.option(name) or any(own.name.name == name for own in self.own):
+            return False
+        declaration = self.names.operator(self.module, name)
+        return declaration is not None and declaration.kind == "operator"
+
+
+def named(kind: Kind, tree: Tree) -> Completion:
+    """The name that a tree declares."""
+    return declared(Declaration(kind, tree.name.name, tree.name.span, tree))
+
+
+def declared(declaration: Declaration) -> Completion:
+    """A declaration by its name."""
+    text = "\n\n".join(paragraphs(declaration))
+    return Completion(spelled(declaration), declaration.kind, title_of(declaration), text)
+
+
+def spelled(declaration: Declaration) -> str:
+    """The name of a declaration as its file writes it."""
+    return declaration.span.text if declaration.span else declaration.name
+
+
+def reached(names: ProjectNames, module: ast.Module, start: ast.Block) -> Iterator[ast.Block]:
+    """A block and all that it calls, each once."""
+    waiting, seen = [(module, start)], set[int]()
+    while waiting:
+        place, block = waiting.pop()
+        if id(block) in seen:
+            continue
+        seen.add(id(block))
+        yield block
+        home = names.module_of(block) or place
+        for node in names.inside(block).nodes:
+            for name in _words(names, block, node.operator.name):
+                called = names.block(home, name)
+                if called is not None:
+                    waiting.append((home, called))
+
+
+def _words(names: ProjectNames, block: ast.Block, name: str) -> Iterator[str]:
+    """The names that a node may stand for: its own, or the words of an option."""
+    own = next((own for own in block.own if own.name.name == name and own.words), None)
+    option = names.option(name)
+    tree = own or (option.tree if option else None)
+    if isinstance(tree, ast.Own | ast.OptionDecl):
+        yield from (word.name for word in tree.words)
+    else:
+        yield name
+
 
 _STARTS = {"PARAM": ("zeros", "ones", "normal", "uniform"), "STATE": ("zeros", "ones")}
 _MEMORY = ("again", "keep", "hold", "ring", "zigzag", "pad")  # behind a line of a plan

@@ -5,20 +5,247 @@ The text is Markdown. Code in it is the language's, so that an editor colours it
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import re
+from collections.abc import Iterator, Sequence
+from itertools import product
 
+from xg.diagnostics.diagnostic import DiagnosticError
 from xg.diagnostics.lazy_dataclass import dataclass
 from xg.diagnostics.source import Span
+from xg.frontend.choose_plan import plans_of
 from xg.frontend.project import Project
 from xg.frontend.typed import TypedBlocks
+from xg.ir.graph import Graph, Value
+from xg.ir.plan import Cuts, Layout, Plan
+from xg.sharding.placing import Clash, Misfit, placing, reach_of
 from xg.syntax import ast
-from xg.syntax.ast import Syntax
-from xg_editor.meaning.declared import Declaration, ProjectNames
-from xg_editor.meaning.edges import numbers_at, types_at
-from xg_editor.meaning.find import find
-from xg_editor.meaning.paragraphs import fence, head, numbers, of, paragraphs
-from xg_editor.meaning.placements import placements_at
-from xg_editor.meaning.trail import Trail, smallest, trail
+from xg.syntax.ast import Syntax, walk
+from xg.syntax.spelling import greek_name
+from xg_editor.meaning.declared import (
+    Declaration,
+    ProjectNames,
+    fence,
+    head,
+    numbers,
+    of,
+    paragraphs,
+)
+from xg_editor.meaning.navigation import Trail, find, smallest, trail
+
+# The types of edges: the results of inference for the values at a place.
+
+
+_WORD = re.compile(r"[A-Za-z]\w*")
+
+
+def types_at(typed: TypedBlocks, block: ast.Block, tree: Syntax) -> list[str]:
+    """The types of the values of a tree of a block, one for each of them.
+
+    In choices of options that differ the types may differ: then they are listed one after the
+    other.
+
+        Args:
+            typed: the blocks that were typed.
+            block: the block as written.
+            tree: a node, an operand, a chain, or the port or declaration of a name.
+    """
+    spellings: dict[int, dict[str, None]] = {}
+    for graph in typed.of(block):
+        for place, value in enumerate(values_of(graph, block, tree)):
+            if value in graph.types:
+                spellings.setdefault(place, {})[spelled(graph, value)] = None
+    return [" or ".join(types) for _, types in sorted(spellings.items())]
+
+
+def numbers_at(typed: TypedBlocks, block: ast.Block, tree: Syntax) -> dict[str, int]:
+    """The sizes in those types that have a number."""
+    numbers: dict[str, int] = {}
+    for graph in typed.of(block):
+        known = typed.numbers(graph)
+        for value in values_of(graph, block, tree):
+            names = _symbols(graph, value)
+            numbers.update({name: known[name] for name in names if name in known})
+    return numbers
+
+
+def spelled(graph: Graph, value: Value) -> str:
+    """The type of a value as the file would write it: `[B, S/N_T, D]`, `[B, S] in V`."""
+    range_ = graph.types[value].range
+    shape = laid_out(graph, value, graph.layouts.get(value, {}))
+    return shape + (f" in {in_greek(str(graph.sizes.fold(range_)))}" if range_ is not None else "")
+
+
+def laid_out(graph: Graph, value: Value, cuts: Cuts) -> str:
+    """The shape of a value, its axes divided by the mesh axes that cut them."""
+    shape = graph.shape(value)
+    cutting = [tuple(a for a in cuts if cuts[a] == axis) for axis in range(-len(shape), 0)]
+    return in_greek(str(Layout(shape, tuple(cutting))))
+
+
+def in_greek(text: str) -> str:
+    """A text with its names as `xg fmt` writes them."""
+    return _WORD.sub(lambda word: greek_name(word[0]), text)
+
+
+def _symbols(graph: Graph, value: Value) -> Iterator[str]:
+    if value in graph.types:
+        for dim in graph.shape(value):
+            yield from dim.symbols()
+
+
+def values_of(graph: Graph, block: ast.Block, tree: Syntax) -> tuple[Value, ...]:
+    """The values of a tree in one graph of its block; none where this choice leaves it out.
+
+    The graph may be that of the same text at another place.
+    """
+    match tree:
+        case ast.NodeUse() | ast.Call():
+            return _made(graph, block, tree.span)
+        case ast.Chain():
+            return _end(graph, block, tree)
+        case ast.Path():
+            return _named(graph, tree.name)
+        case ast.Port() | ast.Param() | ast.State():
+            return _named(graph, tree.name.name)
+        case _:
+            return ()
+
+
+def _end(graph: Graph, block: ast.Block, chain: ast.Chain) -> tuple[Value, ...]:
+    """The values at the end of a chain: from its last node, or from its sources."""
+    values: list[Value] = []
+    waiting: list[ast.Start] = [chain]
+    while waiting:
+        operand = waiting.pop()
+        if not isinstance(operand, ast.Chain):
+            values += values_of(graph, block, operand)
+            continue
+        leaving = _leaving(graph, block, operand.steps)
+        if leaving is None:
+            waiting += reversed(operand.sources)
+        elif not leaving:
+            return ()  # a node with an error: its results are unknown
+        values += leaving or ()
+    return tuple(values)
+
+
+def _leaving(
+    graph: Graph, block: ast.Block, nodes: Sequence[ast.NodeUse]
+) -> tuple[Value, ...] | None:
+    """The results of the last node that this choice keeps; None where it keeps none."""
+    for node in reversed(nodes):
+        values = _made(graph, block, node.span)
+        if values or node.guard is None:
+            return values
+    return None
+
+
+def _made(graph: Graph, block: ast.Block, span: Span) -> tuple[Value, ...]:
+    by = graph.span.start - block.span.start
+    there = Span(graph.span.source, span.start + by, span.end + by)
+    made = next((step.outputs for step in graph.steps if step.span == there), ())
+    return tuple(value for value in made if value.role != "cache")
+
+
+def _named(graph: Graph, name: str) -> tuple[Value, ...]:
+    foreign = ((str(value.name), value) for value in graph.foreign)
+    return next(((value,) for other, value in (*graph.names(), *foreign) if other == name), ())
+
+
+# Where the plans of a project put a value.
+
+
+def placements_at(
+    project: Project, typed: TypedBlocks, block: ast.Block, tree: Syntax
+) -> dict[str, str]:
+    """The placement of a value in each plan that names it: `[D, D_ff/N_T] -> [D, D_ff]`.
+
+    Args:
+        project: the files whose plans count, without errors where there are graphs.
+        typed: the blocks that were typed.
+        block: the block as written; plans of its callers are not considered.
+        tree: the port or the declaration of the name.
+    """
+    near = typed.of(block)
+    if not near:
+        return {}
+    try:
+        plans = plans_of(project).values()
+    except DiagnosticError:
+        return {}
+    is_param = isinstance(tree, ast.Param)
+    by_plan: dict[str, str] = {}
+    for graph, plan in product(near, plans):
+        for value in values_of(graph, block, tree):
+            by_plan.update((plan.name, text) for text in _placed(graph, plan, value, is_param))
+    return by_plan
+
+
+def _placed(graph: Graph, plan: Plan, value: Value, is_param: bool) -> Iterator[str]:
+    entries = reach_of(plan, graph.block_id).of(str(value.name), is_param=is_param)
+    if not entries or value not in graph.types:
+        return
+    try:
+        placed = placing(entries, graph.types[value].shape, graph.sizes)
+    except (Misfit, Clash):
+        return  # an error, reported at its place
+    rest, use = (laid_out(graph, value, cuts) for cuts in (placed.rest, placed.use))
+    yield rest if rest == use else f"{rest} -> {use}"
+
+
+# The shape of every edge, for an editor to show between the words of a file.
+
+
+@dataclass(frozen=True, slots=True)
+class ShapeHint:
+    """A shape, to be shown behind the character before an offset."""
+
+    offset: int
+    text: str
+
+
+def hints(module: ast.Module, typed: TypedBlocks, start: int, end: int) -> Iterator[ShapeHint]:
+    """The shapes that the text does not say, of the edges that leave nodes in a part of a file.
+
+    An edge with a name and a shape of its own has none, nor has an output, whose shape the head of
+    the block gives. Of one that differs between choices of
+    options the first is shown; the cursor shows them all.
+    """
+    for block in module.blocks:
+        if block.span.end < start or end < block.span.start or not typed.of(block):
+            continue
+        for tree in walk(block):
+            if isinstance(tree, ast.Chain):
+                for node, label in _labelled(tree):
+                    if start <= node.span.end <= end:
+                        yield from _of_node(typed, block, node, label)
+
+
+def _labelled(chain: ast.Chain) -> Iterator[tuple[Syntax, ast.Label | None]]:
+    """The nodes of a chain, with a call that it begins with, and the labels of their edges."""
+    match chain.sources:
+        case (ast.Call() | ast.NodeUse() as call,):
+            yield call, chain.label
+        case _:
+            pass
+    yield from ((node, node.label) for node in chain.steps)
+
+
+def _of_node(
+    typed: TypedBlocks, block: ast.Block, node: Syntax, label: ast.Label | None
+) -> Iterator[ShapeHint]:
+    if label is not None and label.shape is not None:
+        return
+    types = types_at(typed, block, node)
+    if label is None:
+        if types:
+            yield ShapeHint(node.span.end, ", ".join(types))
+    elif len(types) == len(label.ports):
+        promised = {port.name.name for port in block.outputs if port.shape is not None}
+        for port, type_ in zip(label.ports, types, strict=True):
+            if port.shape is None and port.name.name not in promised:
+                yield ShapeHint(port.name.span.end, type_)
+
 
 _ARROWS = ("->", "<-", "<=")
 

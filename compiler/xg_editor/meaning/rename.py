@@ -14,7 +14,7 @@ from xg.syntax.ast import walk
 from xg.syntax.spelling import ascii_name
 from xg.syntax.tokens import tokenize
 from xg_editor.meaning.declared import ProjectNames
-from xg_editor.meaning.occurrences import Key, Occurrence, Occurrences
+from xg_editor.meaning.navigation import Key, Occurrence, Occurrences
 
 Edits = dict[Place, list[Span]]
 _FIXED = ("word", "file", "axis")  # words are chosen by `--set` too; axes of a map are as they are

@@ -15,19 +15,19 @@ from pygls.protocol import LanguageServerProtocol
 from xg.diagnostics.source import Span
 from xg_editor.meaning.complete import called_in, complete, word_before
 from xg_editor.meaning.declared import ProjectNames
-from xg_editor.meaning.explain import explain
-from xg_editor.meaning.find import find
-from xg_editor.meaning.hints import hints
-from xg_editor.meaning.occurrences import Key, Occurrence, Occurrences
-from xg_editor.meaning.outline import outline
+from xg_editor.meaning.explain import explain, hints
+from xg_editor.meaning.navigation import Key, Occurrence, Occurrences, find, outline, trail
 from xg_editor.meaning.rename import CannotRename, places, rename, renameable
-from xg_editor.meaning.trail import trail
-from xg_editor.server.analysis import source_of
-from xg_editor.server.formatting import layout_edits
-from xg_editor.server.positions import TextPositions
-from xg_editor.server.report import actions, completion_item, hint, signature_of, symbol
-from xg_editor.server.session import Client, Session
-from xg_editor.server.workspace import is_shipped
+from xg_editor.server.protocol import (
+    TextPositions,
+    actions,
+    completion_item,
+    hint,
+    layout_edits,
+    signature_of,
+    symbol,
+)
+from xg_editor.server.session import Client, Session, is_shipped, source_of
 
 PARSE_ERROR: Final = -32700  # JSON-RPC's codes
 INVALID_REQUEST: Final = -32600

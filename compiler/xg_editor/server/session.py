@@ -3,24 +3,247 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+import os
+import re
+from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+from functools import cached_property
 from pathlib import Path
 from typing import TypeVar
 
 from lsprotocol import types
 from pygls.uris import to_fs_path
 
+from xg.diagnostics.diagnostic import Diagnostic, DiagnosticError, Label
 from xg.diagnostics.lazy_dataclass import dataclass
-from xg.diagnostics.source import Span
-from xg.frontend.choices import CheckMemory
+from xg.diagnostics.source import Source, Span
+from xg.frontend.choices import Checked, CheckMemory, checked, typed_blocks
+from xg.frontend.project import KnownFiles, Reading, read_edited
+from xg.frontend.project.lookup import UnreadableFile, library, project_root, read
 from xg.frontend.typed import TypedBlocks
-from xg_editor.meaning.occurrences import Occurrences
-from xg_editor.server.analysis import Analysis, ReadText, analyse, read_text, readable, typed
+from xg_editor.meaning.declared import ProjectNames
+from xg_editor.meaning.navigation import Occurrences
 from xg_editor.server.collecting import IdleCollector
-from xg_editor.server.positions import TextPositions
-from xg_editor.server.report import diagnostic
-from xg_editor.server.workspace import Workspace
+from xg_editor.server.protocol import TextPositions, protocol_diagnostic
+
+# One open text with everything that the compiler has to say about it.
+
+
+@dataclass(frozen=True, eq=False)
+class ReadText:
+    """A text of an editor and the files it was read with; what a name means is known from this.
+
+    `path` is None for a text that was never saved.
+    """
+
+    source: Source
+    path: Path | None
+    reading: Reading
+
+    @cached_property
+    def names(self) -> Occurrences | None:
+        """Every name of the program; None if nothing of the text can be read."""
+        project = self.reading.project
+        return Occurrences(self.reading, ProjectNames(project)) if project else None
+
+    def read(self, path: Path) -> bool:
+        """Whether the file at a path was read for this."""
+        return path in self.reading.sources.values()
+
+    def path_of(self, source: Source) -> Path | None:
+        """The path of the file of a place."""
+        return self.reading.sources.get(source)
+
+
+@dataclass(frozen=True, eq=False)
+class Analysis:
+    """A text with all that is wrong with it.
+
+    `diagnostics` all have a place in the text itself: an error in a used file is placed where the
+    text uses it.
+    """
+
+    text: ReadText
+    diagnostics: tuple[Diagnostic, ...]
+
+
+def source_of(path: Path | None, text: str) -> Source:
+    """A text of an editor as a source."""
+    return Source(path.name if path else "untitled", readable(text))
+
+
+def readable(text: str) -> str:
+    """A text with the line ends of the language, and without halves of characters.
+
+    Half a pair of UTF-16 is one unit wide, and so is its replacement: no column changes.
+    """
+    whole = text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
+    return whole.replace("\r\n", "\n")
+
+
+def read_text(
+    path: Path | None, text: str, texts: Mapping[Path, str], known: KnownFiles | None = None
+) -> ReadText:
+    """Read a text as if it were saved; `texts` are the others that are open, by their paths."""
+    source = source_of(path, text)
+    others = {where: readable(other) for where, other in texts.items()}
+    reading = read_edited(path, source, others, known)
+    main = reading.project.main.span.source if reading.project else source
+    return ReadText(main, path, reading)
+
+
+def analyse(text: ReadText, memory: CheckMemory | None = None) -> Analysis:
+    """Check a text; with a `memory` only what has changed since it was checked last."""
+    reading = text.reading
+    result = Checked(reading.diagnostics)
+    if reading.project is not None and not reading.diagnostics:
+        try:
+            result = checked(reading.project, memory=memory)
+        except DiagnosticError as error:
+            result = Checked(error.diagnostics)
+    return Analysis(text, tuple(_at_home(result.diagnostics, text.source, reading)))
+
+
+def typed(text: ReadText, memory: CheckMemory) -> TypedBlocks:
+    """The blocks of a text, as far as they could be typed."""
+    project = text.reading.whole
+    return typed_blocks(project, memory) if project else TypedBlocks()
+
+
+def _at_home(
+    diagnostics: tuple[Diagnostic, ...], source: Source, reading: Reading
+) -> Iterator[Diagnostic]:
+    """The diagnostics with their primary place in the text itself."""
+    for diagnostic in diagnostics:
+        span = diagnostic.span
+        if span is None or span.source is source:
+            yield diagnostic
+            continue
+        use = reading.reached.get(span.source)
+        here = (Label(use.origin.span),) if use else ()  # none for a file too long to be read
+        elsewhere = tuple(replace(label, primary=False) for label in diagnostic.labels)
+        message = f"{span.source.name}, line {span.line}: {diagnostic.message}"
+        yield replace(diagnostic, message=message, labels=(*here, *elsewhere), fixes=())
+
+
+# The files around an open one that use it: in the folder of its project, and not hidden.
+
+
+FILES_AT_MOST = 2_000
+_USE = re.compile(r"^[ \t]*use\b[^#\n]*\bfrom\s+(?:\"([^\"\n]*)\"|(\w+))", re.MULTILINE)
+_BUILT = {"node_modules", "build", "dist", "__pycache__"}
+
+
+@dataclass(frozen=True, slots=True)
+class KnownFile:
+    """The names of files that a file on disk uses, as of its last change."""
+
+    stamp: tuple[int, int]
+    uses: frozenset[str]
+
+
+class Workspace:
+    """The files of a project's folder and their uses; each is read again when it has changed."""
+
+    def __init__(self) -> None:
+        self._known: dict[Path, KnownFile] = {}
+        self._programs: dict[Path, Occurrences] = {}
+        self.parsed = KnownFiles()
+
+    def programs(self, own: Occurrences, texts: Mapping[Path, str]) -> list[Occurrences]:
+        """A program, and those of the files around it that share a file with it.
+
+        Args:
+            own: the program of an open text.
+            texts: the texts that are open, by their paths.
+        """
+        self.parsed.next_round()
+        programs = [own]
+        main = own.path(own.names.project.main.span.source)
+        if main is None:
+            return programs
+        uses = self._uses(project_root(main.parent), texts)
+        shared = {path for path in own.reading.sources.values() if path}
+        done = {main}
+        while waiting := [path for path in _users(uses, shared) if path not in done]:
+            for path in waiting:
+                done.add(path)
+                program = self._program(path, texts)
+                if program and shared & set(program.reading.sources.values()):
+                    programs.append(program)
+                    shared.add(path)
+        self._programs = {path: each for path, each in self._programs.items() if path in done}
+        return programs
+
+    def _program(self, path: Path, texts: Mapping[Path, str]) -> Occurrences | None:
+        """The program of a file, the same as before where nothing of it has changed."""
+        text = texts.get(path)
+        try:
+            source = read(path, path.name) if text is None else Source(path.name, text)
+        except (UnreadableFile, DiagnosticError):
+            return None
+        reading = read_edited(path, source, texts, self.parsed)
+        if reading.project is None:
+            return None
+        known = self._programs.get(path)
+        if known is None or known.reading.sources.keys() != reading.sources.keys():
+            known = self._programs[path] = Occurrences(reading, ProjectNames(reading.project))
+        return known
+
+    def _uses(self, root: Path, texts: Mapping[Path, str]) -> dict[Path, frozenset[str]]:
+        found: dict[Path, frozenset[str]] = {}
+        for path, stamp in _files(root):
+            known = self._known.get(path)
+            if path in texts:
+                found[path] = _used(texts[path])
+                continue
+            if known is None or known.stamp != stamp:
+                try:
+                    text = read(path, path.name).text
+                except (UnreadableFile, DiagnosticError):  # it uses nothing that anybody knows
+                    text = ""
+                known = self._known[path] = KnownFile(stamp, _used(text))
+            found[path] = known.uses
+        for gone in self._known.keys() - found.keys():
+            del self._known[gone]
+        return found
+
+
+def is_shipped(path: Path) -> bool:
+    """Whether a file is one of the installed library, which is never edited."""
+    folder = library().resolve()
+    return path.is_relative_to(folder) and project_root(folder) == folder
+
+
+def _users(uses: Mapping[Path, frozenset[str]], shared: set[Path]) -> list[Path]:
+    stems = {path.stem for path in shared}
+    return [path for path, used in uses.items() if used & stems]
+
+
+def _used(text: str) -> frozenset[str]:
+    return frozenset(Path(path).stem if path else name for path, name in _USE.findall(text))
+
+
+def _files(root: Path) -> Iterator[tuple[Path, tuple[int, int]]]:
+    """The `.xg` files below a folder and when each was changed, hidden folders left out."""
+    count = 0
+    waiting = [str(root)]
+    while waiting and count < FILES_AT_MOST:
+        try:
+            entries = list(os.scandir(waiting.pop()))
+        except OSError:
+            continue
+        for entry in entries:
+            if entry.name.startswith(".") or entry.name in _BUILT:
+                continue
+            if entry.is_dir(follow_symlinks=False):
+                waiting.append(entry.path)
+            elif entry.name.endswith(".xg"):
+                status = entry.stat()
+                count += 1
+                yield Path(entry.path), (status.st_mtime_ns, status.st_size)
+
 
 PAUSE = 0.15  # seconds after a key until the text is checked; the next key starts them again
 
@@ -238,7 +461,8 @@ class Session:
 
         related = self.client.related
         told = [
-            diagnostic(each, positions, locate, related=related) for each in analysis.diagnostics
+            protocol_diagnostic(each, positions, locate, related=related)
+            for each in analysis.diagnostics
         ]
         self.publish(types.PublishDiagnosticsParams(uri, told, document.version))
         self._collector.checked()

@@ -12,8 +12,7 @@ from xg.ir.content import prune
 from xg.ir.graph import Call, Graph, Loop, Program, Step, Value
 from xg.ir.tensor import TensorType
 from xg.ir.walk import reached
-from xg_kernels.hoist.callers_sizes import in_sizes_of, same_symbols
-from xg_kernels.hoist.loop_steps import LoopSteps
+from xg_kernels.hoist.loops import LoopSteps, in_sizes_of, same_symbols
 from xg_kernels.hoist.recurrence import Unrolled
 
 

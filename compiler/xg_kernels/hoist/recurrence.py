@@ -8,20 +8,328 @@ kernel for a loop of this one step.
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Container, Sequence
 from typing import Final
 
+from xg import ops
 from xg.diagnostics.lazy_dataclass import dataclass, field, replace
 from xg.ir.body import Body, topological
 from xg.ir.content import prune
-from xg.ir.dim import ONE
+from xg.ir.dim import ONE, Dim
 from xg.ir.graph import Apply, Carry, Graph, Step, Value
 from xg.ir.op import Op
-from xg.ir.prim import Expr, broadcast, concat, const, cut, operand, reshape
+from xg.ir.prim import (
+    COMPARE,
+    RANDOM,
+    Expr,
+    batch_of,
+    broadcast,
+    concat,
+    const,
+    cut,
+    operand,
+    reshape,
+)
 from xg.ir.tensor import TensorType
-from xg.ir.use import Data
-from xg_kernels.hoist.all_rounds import NotForAllRounds, for_all_rounds
-from xg_kernels.hoist.lifting import Lifting
-from xg_kernels.hoist.linear import linear, narrow, of_rank
+from xg.ir.use import Attrs, Data
+from xg_kernels.hoist.loops import ELEMENTWISE_GLYPHS, LoopInCaller
+
+# The computation of one round of a loop, for all rounds at once: one axis more, in front.
+
+
+ELEMENTWISE = COMPARE | frozenset(
+    {"neg", "exp", "log", "sqrt", "tanh", "erf", "stop", "sin", "cos", "pow", "as_float", "where"}
+    | {"add", "sub", "mul", "div", "maximum", "minimum"}
+)
+FROM_THE_END = frozenset({"sum", "mean", "max", "cut", "pad"})
+
+
+class NotForAllRounds(Exception):
+    """A step has no form for all rounds at once."""
+
+
+def for_all_rounds(op: Op, body: Body, apart: Container[int], length: Dim) -> Op:
+    """An operator that computes a body for all rounds.
+
+    The operands with numbers in `apart` have the axis of rounds in front, the others all rounds
+    share; outputs have it. Raises NotForAllRounds.
+    """
+    operands = [
+        operand(str(expr.name), (length, *expr.shape) if n in apart else expr.shape, expr.kind)
+        for n, expr in enumerate(body.operands)
+    ]
+    made = {id(old): new for old, new in zip(body.operands, operands, strict=True)}
+    taken = {id(expr) for n, expr in enumerate(body.operands) if n in apart}
+    for expr in body.order():
+        if id(expr) in made:
+            continue
+        if expr.prim in RANDOM:  # each round draws numbers of its own
+            raise NotForAllRounds
+        args = [made[id(arg)] for arg in expr.args]
+        lies = [id(arg) in taken for arg in expr.args]
+        made[id(expr)] = _round_by_round(expr, args, lies, length) if any(lies) else expr
+        if any(lies):
+            taken.add(id(expr))
+        elif expr.args:
+            made[id(expr)] = replace(expr, args=tuple(args))
+    outputs = [
+        made[id(out)] if id(out) in taken else broadcast(made[id(out)], (length, *out.shape))
+        for out in body.outputs
+    ]
+    return _computing(op, Body(tuple(operands), tuple(outputs)))
+
+
+def _computing(op: Op, whole: Body) -> Op:
+    """An operator with another body; its gradient is derived from that."""
+
+    def forward(*operands: Expr) -> list[Expr]:
+        found = whole.on(operands)
+        assert isinstance(found, list)
+        return found
+
+    return Op(
+        glyph=op.glyph,
+        name=op.name,
+        family=op.family,
+        forward=forward,
+        data=tuple(
+            Data(str(e.name), "int" if e.kind != "float" else "any") for e in whole.operands
+        ),
+        outputs=op.output_names(len(whole.outputs)),  # which no operand has
+        meaning=op.meaning,
+        formula=op.formula,
+        gradient=op.gradient,
+        source=op.source,
+    )
+
+
+def _round_by_round(expr: Expr, args: list[Expr], lies: Sequence[bool], length: Dim) -> Expr:
+    """An expression of which some arguments have the axis of rounds."""
+    shape = (length, *expr.shape)
+    if expr.prim in ELEMENTWISE:
+        args = [_of_rank(a, expr.rank) if lie else a for a, lie in zip(args, lies, strict=True)]
+        return replace(expr, args=tuple(args), shape=shape)
+    if expr.prim == "reshape":
+        return reshape(args[0], shape)
+    if expr.prim == "broadcast":
+        return broadcast(_of_rank(args[0], expr.rank), shape)
+    if expr.prim == "transpose":
+        order = (0, *(axis % expr.rank + 1 for axis in expr.axes("order")))
+        return replace(expr, args=tuple(args), shape=shape, attrs=(("order", order),))
+    if expr.prim == "contract":
+        spec = _with_rounds(str(expr.attr("spec")), lies)
+        return replace(expr, args=tuple(args), shape=shape, attrs=(("spec", spec),))
+    if expr.prim == "concat":
+        whole = [
+            arg if lie else broadcast(reshape(arg, (ONE, *arg.shape)), (length, *arg.shape))
+            for arg, lie in zip(args, lies, strict=True)
+        ]
+        return replace(expr, args=tuple(whole), shape=shape)
+    if expr.prim == "gather" and list(lies) == [False, True] and not batch_of(expr):
+        return replace(expr, args=tuple(args), shape=shape)
+    if expr.prim in FROM_THE_END and _counted_from_the_end(expr):
+        return replace(expr, args=tuple(args), shape=shape)
+    raise NotForAllRounds
+
+
+def _of_rank(arg: Expr, rank: int) -> Expr:
+    """All rounds of an operand of fewer axes, with axes of size 1 behind that of the rounds."""
+    return reshape(arg, (arg.shape[0], *(ONE,) * (rank + 1 - arg.rank), *arg.shape[1:]))
+
+
+def _with_rounds(spec: str, lies: Sequence[bool]) -> str:
+    """A product with one letter more, in front of what has the axis."""
+    inputs, out = spec.split("->")
+    new = next(letter for letter in "zyxwvutsrqp" if letter not in spec)
+    sides = [new + s if lie else s for s, lie in zip(inputs.split(","), lies, strict=True)]
+    return f"{','.join(sides)}->{new}{out}"
+
+
+def _counted_from_the_end(expr: Expr) -> bool:
+    given = dict(expr.attrs)
+    axes = given["axes"] if "axes" in given else (given["axis"],)
+    assert isinstance(axes, tuple)
+    return all(isinstance(axis, int) and axis < 0 for axis in axes)
+
+
+# An expression as a factor times a state, plus a summand.
+
+
+Linear = tuple[Expr | None, Expr | None]
+
+
+def linear(whole: Expr, state: Expr) -> Linear:
+    """a and b of ``a ⊙ h + b``, None for what is 0; raises NotForAllRounds where there are none."""
+    parts: dict[int, Linear] = {id(state): (const(1.0), None)}
+    for expr in topological([whole]):
+        if id(expr) in parts:
+            continue
+        args = [parts[id(arg)] for arg in expr.args]
+        if all(factor is None for factor, _ in args):
+            parts[id(expr)] = (None, expr)
+        elif expr.shape != state.shape:
+            raise NotForAllRounds
+        else:
+            parts[id(expr)] = _combined(expr, args)
+    return parts[id(whole)]
+
+
+def _combined(expr: Expr, args: Sequence[Linear]) -> Linear:
+    """The a and b of an expression, from those of its arguments."""
+    match expr.prim, args:
+        case "add", ((a, b), (c, d)):
+            return _sum(a, c), _sum(b, d)
+        case "sub", ((a, b), (c, d)):
+            return _sum(a, -c if c else None), _sum(b, -d if d else None)
+        case "neg", ((a, b),):
+            return -a if a else None, -b if b else None
+        case "mul", ((None, c), (a, b)) | ((a, b), (None, c)) if c and a:
+            return (c if _is_one(a) else a * c), b * c if b else None
+        case "div", ((a, b), (None, c)) if c and a:
+            return a / c, b / c if b else None
+        case (("broadcast" | "reshape"), ((a, b),)):  # of the shape of the state: nothing changes
+            return a, b
+        case _:
+            raise NotForAllRounds
+
+
+def _sum(a: Expr | None, b: Expr | None) -> Expr | None:
+    return a + b if a and b else a or b
+
+
+def _is_one(expr: Expr) -> bool:
+    return expr.prim == "const"
+
+
+def narrow(factor: Expr, rank: int) -> Expr:
+    """A factor before it is repeated, with as many axes as the state."""
+    while factor.prim == "broadcast":
+        factor = factor.args[0]
+    return of_rank(factor, rank)
+
+
+def of_rank(expr: Expr, rank: int) -> Expr:
+    """An expression with axes of size 1 in front, up to so many."""
+    return broadcast(expr, (*(ONE,) * (rank - expr.rank), *expr.shape))
+
+
+# Values and steps of a round of a loop, and those of the caller that stand for all rounds.
+
+
+@dataclass(slots=True)
+class Lifting(LoopInCaller):
+    """The values of a round, while those of all rounds are made.
+
+    `above` has for values of a round those of the caller; those in `apart` have the axis of rounds
+    in front. `made` are the steps of the caller; `states` are the values that rounds hand on.
+    """
+
+    above: dict[Value, Value] = field(default_factory=dict[Value, Value])
+    apart: set[Value] = field(default_factory=set[Value])
+    made: list[Step] = field(default_factory=list[Step])
+    makers: dict[Value, Step] = field(default_factory=dict[Value, Step])
+    waiting: set[Value] = field(default_factory=set[Value])
+    states: set[Value] = field(default_factory=set[Value])
+
+    def _given(self) -> None:
+        """Operands that the loop takes apart, with the axis in front; shared ones as they are."""
+        loop = self.loop
+        ports = zip(self.callee.inputs, self.call.inputs, loop.inputs, strict=True)
+        for port, value, axis in [*ports][: len(loop.inputs) - loop.states]:
+            self.above[port] = value
+            if axis is not None:
+                place = len(self.types[value].shape) + axis
+                rest = [n for n in range(len(self.types[value].shape)) if n != place]
+                self.above[port] = self._moved(value, (place, *rest))
+                self.apart.add(port)
+
+    def _above(self, value: Value) -> Value:
+        """The value of all rounds for one of a round; made, if it is not there."""
+        if value in self.above:
+            return self.above[value]
+        if value in self.waiting:  # states that need one another
+            raise NotForAllRounds
+        self.waiting.add(value)
+        if value in self.states:
+            return self._state(value)
+        if value in self.params():
+            self.above[value] = self.param(value)
+            return self.above[value]
+        step = self.makers.get(value)
+        if not isinstance(step, Apply) or len([v for v in step.outputs if v.role != "cache"]) > 1:
+            raise NotForAllRounds
+        return self._lifted(step, value)
+
+    def _state(self, value: Value) -> Value:
+        """A state of all rounds, before them or behind them."""
+        raise NotForAllRounds
+
+    def _lifted(self, step: Apply, value: Value) -> Value:
+        """A step for all rounds; for those that share all its operands once."""
+        inputs = [self._above(operand) for operand in step.inputs]
+        places = [n for n, operand in enumerate(step.inputs) if operand in self.apart]
+        body = step.body(self.callee.types)
+        if not places:
+            for_all_rounds(step.op, body, (), self.loop.length)  # it must not draw
+            return self._emit(step.op, inputs, step.attrs, value)
+        self.apart.add(value)
+        if step.op.glyph in ELEMENTWISE_GLYPHS and not {"axis", "axes"} & set(step.attrs):
+            whole = [
+                above if own in self.apart else self._repeated(above)
+                for own, above in zip(step.inputs, inputs, strict=True)
+            ]
+            return self._emit(step.op, whole, step.attrs, value)
+        if step.op.glyph == "•":
+            sides, out = str(step.attrs["spec"]).split("->")
+            new = next(letter for letter in "zyxwv" if letter not in sides)
+            each = [new * (n in places) + side for n, side in enumerate(sides.split(","))]
+            return self._emit(step.op, inputs, {"spec": f"{','.join(each)}->{new}{out}"}, value)
+        first = Body(body.operands, body.outputs[:1])
+        op = for_all_rounds(step.op, first, places, self.loop.length)
+        return self._emit(op, inputs, {}, value)
+
+    def _emit(self, op: Op, inputs: Sequence[Value], attrs: Attrs, value: Value) -> Value:
+        """A step of the caller in the place of what makes a value in each round."""
+        made = Value(value.name, "edge", value.span)
+        self.above[value] = made
+        self._step(op, inputs, attrs, made, self.callee.types[value].range)
+        return made
+
+    def _step(
+        self,
+        op: Op,
+        inputs: Sequence[Value],
+        attrs: Attrs,
+        made: Value,
+        below: Dim | None = None,
+    ) -> None:
+        types = [self.types[value] for value in inputs]
+        body = op.body(types, attrs)
+        self.types[made] = TensorType(body.outputs[0].shape, below)
+        caches = tuple(Value(name, "cache", made.span) for name in body.caches)
+        for cache, out in zip(caches, body.outputs[1:], strict=True):
+            self.types[cache] = TensorType(out.shape)
+        place = f"{self.call.path}.{made.name or len(self.made)}"
+        outputs = (made, *caches)
+        self.made.append(Apply(op, tuple(inputs), outputs, attrs, made.span, place))
+
+    def _repeated(self, value: Value) -> Value:
+        """A value that all rounds share, once for each."""
+        shape = self.types[value].shape
+        atoms = (self.loop.length, *shape)
+        attrs = {"operand": shape, "atoms": atoms, "new": (0,), "shape": atoms}
+        made = Value(value.name, "edge", value.span)
+        self._step(ops.table()["BC"], [value], attrs, made)
+        return made
+
+    def _moved(self, value: Value, order: tuple[int, ...], out: Value | None = None) -> Value:
+        """A value with its axes in another order."""
+        if out is None and order == tuple(range(len(order))):
+            return value
+        made = out or Value(value.name, "edge", value.span)
+        self._step(ops.table()["T"], [value], {"order": order}, made, self.types[value].range)
+        return made
+
 
 MOVES: Final = frozenset({"BC", "⊙", "scale"})  # what is written into a and b, if read once
 

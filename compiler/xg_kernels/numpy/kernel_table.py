@@ -7,8 +7,7 @@ from typing import Final
 
 from xg.codegen.emit.dialect import Kernel
 from xg.codegen.numpy.dialect import SUPPORT
-from xg_kernels.fits import one_group
-from xg_kernels.kernel_tables import kernel_table
+from xg_kernels.kernel_tables import kernel_table, one_group
 
 _OWN: Final = (
     Kernel("convolution", "convolution", one_group),

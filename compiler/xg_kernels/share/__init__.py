@@ -15,8 +15,7 @@ from xg.ir.content import prune
 from xg.ir.graph import Apply, Graph, Program, Step
 from xg.ir.prim import Expr
 from xg.ir.walk import inside
-from xg_kernels.share.parts import known_parts, reading
-from xg_kernels.share.tables import SizeTable, SizeTables
+from xg_kernels.share.constants import SizeTable, SizeTables, known_parts, reading
 
 
 def share(program: Program) -> Program:

@@ -7,8 +7,7 @@ from typing import Final
 
 from xg.codegen.emit.dialect import Kernel
 from xg.codegen.torch.dialect import SUPPORT
-from xg_kernels.fits import over_rows, word
-from xg_kernels.kernel_tables import kernel_table
+from xg_kernels.kernel_tables import kernel_table, over_rows, word
 
 _OWN: Final = (
     Kernel("matmul", "product_over_rows", over_rows, turns=True),

@@ -13,8 +13,7 @@ from xg.cost.report import report
 from xg.driver import compile_project
 from xg.figures import dot, render
 from xg_pages.diff import Difference, Side, changed_figure, compare
-from xg_pages.diff.data import as_data
-from xg_pages.diff.text import lines
+from xg_pages.diff.report import as_data, lines
 from xg_runtime.files import write
 
 FORMATS = (".svg", ".png", ".pdf", ".tex", ".dot")

@@ -18,8 +18,7 @@ from xg_pages.explain.bound import Bound, of_block, of_example
 from xg_pages.explain.compose import compose
 from xg_pages.explain.html import html
 from xg_pages.explain.markdown import markdown
-from xg_pages.explain.page import ExplainedPage
-from xg_pages.explain.tokens import TextTokens
+from xg_pages.explain.page import ExplainedPage, TextTokens
 from xg_runtime import files
 from xg_runtime.errors import InputError
 from xg_runtime.tokenizer import Tokenizer

@@ -18,9 +18,8 @@ from xg.cli.exits import FINE, UNREADABLE, USAGE
 from xg.cli.opening import open_project
 from xg.diagnostics.diagnostic import DiagnosticError
 from xg.diagnostics.gc_pause import resting_collector
-from xg_pages.serve.board import Board
 from xg_pages.serve.drawing import LiveDrawing, WholePage
-from xg_pages.serve.server import LiveServer
+from xg_pages.serve.server import Board, LiveServer
 
 PAUSE: Final = 0.03  # seconds between two looks at the files
 

@@ -1,9 +1,10 @@
 """Differences between two compilations: edges, collectives, and the cost of a rank.
 
-edges     every tensor of a program, forward and backward, as one rank holds it
-compare   two programs edge by edge, collective by collective
-figure    the forward figure of the second, with its changes marked
-ghosts    what only the first has, drawn into it
+steps      the steps that two graphs share, and how each makes its edges
+edge_keys  every tensor of a program, forward and backward, as one rank holds it
+compare    two programs edge by edge, collective by collective
+figure     the forward figure of the second: changes marked, what only the first has as ghosts
+report     the difference as JSON and as tables
 """
 
 from xg_pages.diff.compare import Change, Difference, Side, compare

@@ -12,7 +12,7 @@ from xg.diagnostics.lazy_dataclass import dataclass
 from xg.ir.dim import Dim
 from xg.ir.graph import Program
 from xg_pages.diff.edge_keys import Edge, edges, old_edges
-from xg_pages.diff.making import otherwise
+from xg_pages.diff.steps import otherwise
 
 Thing = TypeVar("Thing", Edge, Sent)
 Sending = tuple[Pass, str, Kind, str, str]

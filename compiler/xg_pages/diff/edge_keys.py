@@ -14,8 +14,16 @@ from xg.ir.parameters import join
 from xg.ir.placement import PARTIAL, Placement, local_shape
 from xg.ir.tensor import TensorType, spell_shape
 from xg.ir.walk import level_by_level
-from xg_pages.diff.align import places_in
-from xg_pages.diff.making import NOTHING, Making, Operand, of_call, of_input, of_param, of_step
+from xg_pages.diff.steps import (
+    NOTHING,
+    Making,
+    Operand,
+    of_call,
+    of_input,
+    of_param,
+    of_step,
+    places_in,
+)
 
 Key = tuple[Pass, str, str]
 

@@ -23,18 +23,17 @@ from xg.verify.examples.claim_check import Array
 from xg.verify.reference.interpret import Record
 from xg_pages.explain import words
 from xg_pages.explain.bound import Bound, Said
-from xg_pages.explain.naming import BlockNaming
+from xg_pages.explain.numbers import worked
 from xg_pages.explain.page import (
     ExplainedBlock,
     ExplainedPage,
     ExplainedPass,
     ExplainedStep,
     ShownTensor,
+    labelled,
 )
-from xg_pages.explain.product import product_of
-from xg_pages.explain.tokens import labelled
-from xg_pages.explain.worked import worked
-from xg_pages.explorer.uses import BlockUse, block_uses
+from xg_pages.explain.words import BlockNaming, product_of
+from xg_pages.explorer.facts import BlockUse, block_uses
 
 SIZES: Final = 6  # of a file are named
 

@@ -30,7 +30,7 @@ from xg_pages.explain.page import (
     ShownTensor,
     Update,
 )
-from xg_pages.explain.product import FRAMES, SIGNS
+from xg_pages.explain.words import FRAMES, SIGNS
 from xg_pages.html.document import asset, color_variables, digest
 
 ASSETS: Final = "xg_pages.explain"  # the package of the page's own files

@@ -17,7 +17,7 @@ from xg_pages.explain.page import (
     ShownTensor,
     Update,
 )
-from xg_pages.explain.product import FRAMES, SIGNS
+from xg_pages.explain.words import FRAMES, SIGNS
 
 
 def markdown(page: ExplainedPage) -> str:

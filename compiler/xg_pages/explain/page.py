@@ -2,11 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING, Final
+
+import numpy as np
 
 from xg.diagnostics.lazy_dataclass import dataclass
+from xg.diagnostics.wording import counted
 from xg.figures.model.figure import Figure
+from xg.ir.graph import Graph, Value
+from xg.ir.parameters import is_loss
 from xg.verify.examples.claim_check import Array
+from xg_runtime.errors import InputError
+
+if TYPE_CHECKING:
+    from xg.ir.dim import Dim
+    from xg_runtime.tokenizer import Tokenizer
+    from xg_runtime.tokens import Vocabulary
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,3 +118,133 @@ class ExplainedPage:
     invented: str
     sections: tuple[ExplainedBlock, ...]
     update: Update | None = None
+
+
+# The words of a text beside the rows and columns that are about them.
+
+
+BLANK: Final = "␣"  # a token of blanks alone would not be seen
+
+
+@dataclass(frozen=True, slots=True)
+class TextTokens:
+    """A text in pieces: the words, their ids, and how many ids there are.
+
+    `known` are the words of all ids, where these are few.
+    """
+
+    words: tuple[str, ...]
+    ids: tuple[int, ...]
+    kinds: int
+    known: tuple[str, ...] = ()
+
+    @classmethod
+    def of(cls, text: str, vocabulary: Vocabulary | Tokenizer | None) -> TextTokens:
+        """The tokens of a vocabulary; without one words between blanks, numbered as they come."""
+        if vocabulary is None:
+            words = text.split()
+            known = list(dict.fromkeys(words))
+            return cls(tuple(words), tuple(map(known.index, words)), len(known), tuple(known))
+        ids = [int(each) for each in vocabulary.encode(text.encode())]
+        pieces = (vocabulary.decode(np.array([each])) for each in ids)
+        shown = (piece.strip() or BLANK for piece in pieces)
+        return cls(tuple(shown), tuple(ids), vocabulary.size)
+
+
+@dataclass(frozen=True, slots=True)
+class Read:
+    """A block that reads tokens: along `axis` of its first input, as integers or as rows.
+
+    `ids` are the integers that go in, `targets` those that should come out, each one later.
+    """
+
+    first: Value
+    axis: Dim
+    ids: Value | None
+    targets: Value | None
+
+    @classmethod
+    def of(cls, graph: Graph) -> Read:
+        """The inputs of a block that tokens are for. InputError: it has no such."""
+        integers = [v for v in graph.inputs if graph.types[v].range and graph.types[v].shape]
+        right = {step.inputs[1] for step in graph.steps if is_loss(step)}
+        first = next((v for v in integers if v not in right), next(iter(graph.inputs), None))
+        if first is None or (first not in integers and len(graph.types[first].shape) < 2):
+            raise InputError(f"{graph.block} takes no tokens: --text is for blocks that do")
+        shape = graph.types[first].shape
+        if first not in integers:
+            return cls(first, shape[-2], None, None)
+        alike = (v for v in integers if v in right and graph.types[v] == graph.types[first])
+        return cls(first, shape[-1], first, next(alike, None))
+
+    def length(self, tokens: TextTokens) -> int:
+        """How many positions there are: the last token is only a target where there are targets."""
+        return len(tokens.words) - (self.targets is not None)
+
+    def sizes(self, graph: Graph, tokens: TextTokens) -> Mapping[str, int]:
+        """The sizes that the tokens ask for."""
+        if self.ids is None:
+            return {self.axis.name: self.length(tokens)} if self.axis.name else {}
+        type_ = graph.types[self.ids]
+        wanted = {dim.name: 1 for dim in type_.shape[:-1]}
+        wanted |= {self.axis.name: self.length(tokens)}
+        wanted |= {type_.range.name: tokens.kinds} if type_.range else {}
+        return {name: size for name, size in wanted.items() if name}
+
+    def inputs(
+        self, graph: Graph, tokens: TextTokens, sizes: Mapping[str, int]
+    ) -> dict[str, Array]:
+        """The integers that the block takes."""
+        given: dict[str, Array] = {}
+        for value, start in ((self.ids, 0), (self.targets, 1)):
+            if value is not None:
+                shape = [dim.evaluate(sizes) for dim in graph.types[value].shape]
+                ids = np.array(tokens.ids[start : start + shape[-1]])
+                given[str(value.name)] = np.broadcast_to(ids, shape).copy()
+        return given
+
+    def check(self, graph: Graph, tokens: TextTokens, sizes: Mapping[str, int]) -> None:
+        """InputError: the block has another number of positions, or too few kinds of tokens."""
+        there, wanted = self.axis.evaluate(sizes), self.length(tokens)
+        axis = graph.sizes.fold(self.axis)
+        if there != wanted:
+            said = counted(len(tokens.words), "token")
+            more = ", the last as a target" if self.targets else ""
+            raise InputError(f"the text has {said}{more}: {axis} = {there} must be {wanted}")
+        range_ = graph.types[self.first].range
+        if range_ and range_.evaluate(sizes) <= max(tokens.ids, default=0):
+            held = range_.evaluate(sizes)
+            raise InputError(f"the text has token {max(tokens.ids)}, and {range_} = {held}")
+
+
+def labelled(page: ExplainedPage, axes: Mapping[str, tuple[str, ...]]) -> ExplainedPage:
+    """A page with the words of its axes, by their names, beside rows and above columns."""
+
+    def tensor(one: ShownTensor) -> ShownTensor:
+        dims = one.type[1:].partition("]")[0].split(", ") if one.array.ndim else []
+        names = [axes.get(dim, ()) for dim in dims]
+        fits = one.array.shape[-len(names) :] if names else ()
+        names = [n if len(n) == size else () for n, size in zip(names, fits, strict=True)]
+        rows = names[-2] if len(names) > 1 else ()
+        return replace(one, rows=rows, columns=names[-1] if names else ())
+
+    def tensors(every: Sequence[ShownTensor]) -> tuple[ShownTensor, ...]:
+        return tuple(map(tensor, every))
+
+    def steps(one: ExplainedPass) -> ExplainedPass:
+        told = (
+            replace(
+                step,
+                tensors=tensors(step.tensors),
+                product=tensors(step.product),
+                printed=tensors(step.printed),
+            )
+            for step in one.steps
+        )
+        return replace(one, begins=tensors(one.begins), steps=tuple(told))
+
+    def section(one: ExplainedBlock) -> ExplainedBlock:
+        back = steps(one.backward) if one.backward else None
+        return replace(one, forward=steps(one.forward), backward=back)
+
+    return replace(page, sections=tuple(map(section, page.sections)))

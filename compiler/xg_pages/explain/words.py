@@ -2,15 +2,118 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from math import prod
 from typing import Final
 
+from xg.diagnostics.lazy_dataclass import dataclass, field
+from xg.figures.views.notation import Notation, is_transposed
+from xg.ir.graph import Apply, Backward, Program, Step, Value
+from xg.verify.examples.claim_check import Array
 from xg_pages.explain.page import (
     ExplainedBlock,
     ExplainedPage,
     ExplainedPass,
     ExplainedStep,
+    ShownTensor,
     Update,
 )
+from xg_pages.explorer.facts import Equations
+
+# Steps as equations that distinguish parts of a gradient from the whole: `dX = dX′ ⊕ dX″`.
+
+
+PRIMES: Final = ("′", "″", "‴")
+
+
+@dataclass(slots=True)
+class BlockNaming:
+    """Names and equations of one block."""
+
+    equations: Equations
+
+    @classmethod
+    def of(cls, program: Program, backward: Backward) -> BlockNaming:
+        """The naming of the steps of a block."""
+        notation = Notation.of(backward.forward, backward)
+        return cls(_WithParts(program, notation, {}, parts=parts(backward)))
+
+    def equation(self, step: Step) -> str:
+        """The equation of a step; those before it have been written. Two transposes cancel."""
+        return self.equations.write(step).replace("⊤⊤", "")
+
+    def name(self, value: Value) -> str:
+        """The name of a value; empty for one without a name."""
+        return self.equations.name(value)
+
+    def operand(self, value: Value) -> str:
+        """A value as an operand of a product."""
+        return self.equations.text(value, factor=True)
+
+    def dims(self, value: Value) -> list[str]:
+        """A value's shape as the file would write it."""
+        return self.equations.notation.dims(value)
+
+
+def parts(backward: Backward) -> dict[Value, str]:
+    """The marks of cotangents that are only part of a sum."""
+    marks: dict[Value, str] = {}
+    counts: dict[Value, int] = {}
+    for part, primal in backward.of.items():
+        if backward.totals.get(primal) is not part:
+            counts[primal] = counts.get(primal, 0) + 1
+            number = counts[primal]
+            marks[part] = PRIMES[number - 1] if number <= len(PRIMES) else f"⁽{number}⁾"
+    return marks
+
+
+@dataclass(slots=True)
+class _WithParts(Equations):
+    """Equations that mark the parts of sums."""
+
+    parts: Mapping[Value, str] = field(default_factory=dict[Value, str])
+
+    def name(self, value: Value) -> str:
+        """The name of a value, with its mark."""
+        named = Equations.name(self, value)
+        return f"{named}{self.parts.get(value, '')}" if named else ""
+
+
+# A matrix product as three matrices: a row, the column that it meets, and the number they make.
+
+
+SIGNS: Final = ("", "•", "=")  # before each of the three
+FRAMES: Final = ("row", "column", "cell")  # the parts that the first number concerns
+
+
+def product_of(
+    step: Apply, naming: BlockNaming, values: Mapping[Value, Array]
+) -> tuple[ShownTensor, ...]:
+    """The operands as the equation writes them, and the result; empty where it is no product.
+
+    Axes that are summed together become one, as in ``[D_ff, B·S] • [B·S, D]``.
+    """
+    if step.op.name != "matmul":
+        return ()
+    letters, result = str(step.attrs["spec"]).split("->")
+    operands = letters.split(",")
+    summed = [letter for letter in operands[0] if letter not in result]
+    shown: list[ShownTensor] = []
+    for place, (own, value) in enumerate(zip(operands, step.inputs, strict=True)):
+        kept = [[letter] for letter in result if letter in own]
+        kept.insert(len(kept) - place, summed)
+        axes = [[own.index(letter) for letter in group] for group in kept]
+        dims = naming.dims(value)
+        type_ = ", ".join("·".join(dims[axis] for axis in group) for group in axes)
+        array = values[value]
+        lengths = [prod(array.shape[axis] for axis in group) for group in axes]
+        moved = array.transpose([axis for group in axes for axis in group]).reshape(lengths)
+        mark = "⊤" if is_transposed(step, place) else ""
+        name = f"{naming.operand(value)}{mark}".replace("⊤⊤", "")
+        shown.append(ShownTensor(name, f"[{type_}]", moved))
+    (made,) = step.outputs
+    name, type_ = naming.name(made), ", ".join(naming.dims(made))
+    return (*shown, ShownTensor(name, f"[{type_}]", values[made]))
 
 
 def heading(page: ExplainedPage) -> str:

@@ -21,17 +21,32 @@ from xg.figures.views.steps import Drawn
 from xg.frontend.typed import Settings
 from xg.ir.graph import Program as Graphs
 from xg.ir.labels import saved_names
-from xg_pages.explorer.code import Code, code
-from xg_pages.explorer.equation import Equations
-from xg_pages.explorer.facts import BlockFacts, OperatorRow, ShapeRow
-from xg_pages.explorer.formulas import FactTable, Formulas, axis_rules, start_numbers
-from xg_pages.explorer.plan_costs import Planned, mesh_of, planned, plans_data
+from xg_pages.explorer.costs import (
+    Planned,
+    at_small_sizes,
+    facts_of,
+    mesh_of,
+    planned,
+    plans_data,
+    proof_sizes,
+)
+from xg_pages.explorer.facts import (
+    BlockFacts,
+    BlockUse,
+    Code,
+    Equations,
+    FactTable,
+    Formulas,
+    OperatorRow,
+    SendingData,
+    ShapeRow,
+    axis_rules,
+    block_uses,
+    code,
+    start_numbers,
+)
 from xg_pages.explorer.play import Played, play
-from xg_pages.explorer.sending import SendingData
-from xg_pages.explorer.small import at_small_sizes, facts_of, proof_sizes
-from xg_pages.explorer.uses import BlockUse, block_uses
-from xg_pages.html.document import document, packed_data
-from xg_pages.html.page import Page, Pass, PassFace, Section
+from xg_pages.html.document import Page, Pass, PassFace, Section, document, packed_data
 
 FORMAT: Final = 5  # of the facts
 SIZE_AT_MOST: Final = 300_000  # bytes

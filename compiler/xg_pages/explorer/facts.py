@@ -2,20 +2,359 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Hashable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from typing import Final, Generic, TypeVar
 
+from xg.codegen.emit.names import plain
+from xg.codegen.emit.statements import Mark
+from xg.codegen.variables import names_of, written
+from xg.cost.communication import SHORT, WAYS, Sent, inside_of, spell_factor
 from xg.cost.cost import BlockCost, CostRow, flops_of_step
 from xg.diagnostics.lazy_dataclass import dataclass, field
-from xg.figures.views.steps import Drawn
-from xg.ir.dim import Dim
-from xg.ir.graph import Apply, Call, Program, Step, Value
+from xg.figures.model.richtext import characters
+from xg.figures.views.notation import Notation, is_transposed
+from xg.figures.views.steps import Drawn, own_tensors
+from xg.ir.dim import Coefficient, Dim, DimError, Monomial, product, symbol
+from xg.ir.graph import Apply, Backward, Call, Graph, Program, Step, Value
+from xg.ir.parameters import CallSite, entry
 from xg.ir.placement import Placement
 from xg.ir.plan import zigzag_axes
+from xg.ir.scalar import Scalar
 from xg.ir.tensor import TensorType
-from xg_pages.explorer.equation import Equations
-from xg_pages.explorer.formulas import FactTable, Formulas, in_entry
-from xg_pages.explorer.uses import BlockUse
-from xg_pages.html.page import Pass
+from xg.ir.walk import Symbols, level_by_level
+from xg.verify.facts import SizeFacts
+from xg_pages.html.document import CodeLine, Pass
+
+# The blocks of a program as a page shows them: each once, where it is used first.
+
+
+@dataclass(frozen=True, slots=True)
+class BlockUse:
+    """A block where it is first called: the place among all blocks, its graph, its sizes there.
+
+    `path` is how the calls lead there: `layers.0.attn`; the entry has the empty path.
+    """
+
+    place: int
+    graph: Graph
+    backward: Backward
+    symbols: Symbols
+    path: str
+
+    def steps(self) -> Iterator[tuple[str, Step]]:
+        """Every step of both passes with its id."""
+        for number, step in enumerate(self.graph.steps):
+            yield f"{self.place}.f{number}", step
+        for number, step in enumerate(self.backward.steps):
+            yield f"{self.place}.b{number}", step
+
+    def values(self) -> Iterator[Value]:
+        """Every tensor of both passes, in the order in which a reader meets it."""
+        yield from self.graph.inputs
+        yield from self.graph.param_values()
+        yield from (value for step in self.graph.steps for value in step.outputs)
+        yield from self.backward.cotangents.values()
+        yield from (value for step in self.backward.steps for value in step.outputs)
+
+
+def block_uses(program: Program) -> list[BlockUse]:
+    """The entry first, then what it calls, callers before callees."""
+
+    def below(site: CallSite) -> Iterator[CallSite]:
+        for call in site.graph.calls:
+            inner = site.enter(call, program.graphs)
+            yield inner if call.count is None else replace(inner, path=f"{inner.path}.0")
+
+    sites = level_by_level([entry(program)], below, lambda site: site.graph.key)
+    return [
+        BlockUse(place, site.graph, program.backwards[site.graph.key], site.symbols, site.path)
+        for place, site in enumerate(sites)
+    ]
+
+
+# Steps as equations in the author's names: `P = S(Z)`, `dW_up = H⊤ • dU`.
+
+
+_INFIX: Final = ("•", "⊕", "⊙")
+_LONGEST: Final = 40  # of values without a name
+
+
+@dataclass(slots=True)
+class Equations:
+    """Writes the steps of one block. `variables` are what its code calls values."""
+
+    program: Program
+    notation: Notation
+    variables: Mapping[Value, str]
+    made: dict[Value, str] = field(default_factory=dict[Value, str])
+
+    @classmethod
+    def of(cls, program: Program, backward: Backward, variables: Mapping[Value, str]) -> Equations:
+        """The names needed to write the steps of a block."""
+        return cls(program, Notation.of(backward.forward, backward), variables)
+
+    def write(self, step: Step) -> str:
+        """A step; those before it have been written."""
+        match step:
+            case Apply():
+                right = self._applied(step)
+                shown = [value for value in step.outputs if value.role != "cache"]
+            case Call():
+                right = self._called(step, [self.text(value) for value in step.inputs])
+                right = f"d{right}" if step.origin else right
+                shown = list(step.outputs)
+        self.made.update((value, right) for value in shown)
+        left = ", ".join(name for value in shown if (name := self.name(value)))
+        return f"{left} = {right}" if left else right
+
+    def name(self, value: Value) -> str:
+        """The name of a value in figure or code; empty for one without a name."""
+        if value.role == "cache" and value in self.variables:
+            return self.variables[value]
+        if name := characters(self.notation.symbol(value)).replace("^⊤", "⊤"):
+            return name
+        primal = self.notation.backward and self.notation.backward.of.get(value)
+        if primal is not None and (named := self.name(primal)):
+            return f"d{named}"
+        return self.variables.get(value, "")
+
+    def text(self, value: Value, *, factor: bool = False) -> str:
+        """A value as an operand: its name, or how it is made; a `factor` holds together."""
+        if name := self.name(value):
+            return name
+        equation = self.made.get(value, "…")
+        if len(equation) > _LONGEST:
+            return "…"
+        return f"({equation})" if factor and " " in equation else equation
+
+    def _applied(self, step: Apply) -> str:
+        sign = step.op.glyph
+        infix = len(step.inputs) > 1 and sign in _INFIX
+        operands = [
+            self.text(value, factor=infix and sign != "⊕")
+            + ("⊤" if is_transposed(step, place) else "")
+            for place, value in enumerate(step.inputs)
+        ]
+        if infix:
+            return f" {sign} ".join(operands)
+        own = own_tensors(step)
+        data = [o for o, value in zip(operands, step.inputs, strict=True) if value not in own]
+        rest = [o for o, value in zip(operands, step.inputs, strict=True) if value in own]
+        return f"{sign}({'; '.join(filter(None, (', '.join(data), ', '.join(rest + _own(step)))))})"
+
+    def _called(self, call: Call, operands: Sequence[str]) -> str:
+        callee = self.program.graphs[call.callee]
+        name = f"{callee.block}({', '.join(dict.fromkeys(operands))})"
+        if call.loop is not None:
+            return f"{name} over {self.notation.graph.sizes.fold(call.loop.length)}"
+        if call.count is None:
+            return name
+        return f"{self.notation.graph.sizes.fold(call.count)} × {name}"
+
+
+def _own(step: Apply) -> list[str]:
+    """The numbers and words that a node is made of, as far as they say something.
+
+    Of a collective it is the mesh axis.
+    """
+    if "across" in step.attrs:
+        return [str(step.attrs["across"])]
+    values = [step.attrs.get(own.name) for own in step.op.own]
+    numbers = [str(value) for value in values if isinstance(value, Scalar)]
+    words = [value for value in values if isinstance(value, str) and value != "none"]
+    return [*numbers, *words]
+
+
+# Formulas as data: every size and cost once, as a text in the symbols of the entry block.
+
+
+FREE: Final = (32, 48, 240)  # what symbols without a number begin with: the first that is allowed
+
+
+Row = TypeVar("Row", bound=Hashable)
+
+
+class FactTable(Generic[Row]):
+    """A table of rows that are there once, to which everything else refers by place."""
+
+    def __init__(self) -> None:
+        self.rows: dict[Row, int] = {}
+
+    def place(self, row: Row) -> int:
+        """The index of a row in the table."""
+        return self.rows.setdefault(row, len(self.rows))
+
+
+class Formulas(FactTable[Dim]):
+    """A table of formulas."""
+
+    def symbols(self) -> list[str]:
+        """Every symbol of the table once, in alphabetical order."""
+        return sorted({name for dim in self.rows for name in dim.symbols()})
+
+    def data(self) -> list[str]:
+        """The table: sums of terms such as ``3*B*S^2/(2*N_T)``."""
+        return [str(dim) for dim in self.rows]
+
+
+def start_numbers(
+    program: Program,
+    formulas: Formulas,
+    facts: SizeFacts,
+    mesh: Mapping[str, int],
+    proven: Mapping[str, int],
+) -> dict[str, int]:
+    """A number for every symbol of the table: the file's, or one for all that have none.
+
+    Where the file forbids that one, it is the number of the proof. `mesh` has the ranks.
+    """
+    numbers = {**mesh, **program.main.sizes.bind(program.numbers)}
+    named = {name for dim in facts.dims for name in dim.symbols()}
+    for free in FREE:
+        sizes = {name: numbers.get(name, free) for name in sorted({*formulas.symbols(), *named})}
+        bounded = (low.evaluate(sizes) <= high.evaluate(sizes) for low, high in facts.bounds)
+        if all(_whole(dim, sizes) for dim in facts.dims) and all(bounded):
+            return {name: sizes[name] for name in formulas.symbols()}
+    return {name: numbers.get(name, proven.get(name, FREE[0])) for name in formulas.symbols()}
+
+
+def _whole(dim: Dim, numbers: Mapping[str, int]) -> bool:
+    try:
+        return dim.evaluate(numbers) > 0
+    except DimError:
+        return False
+
+
+def axis_rules(program: Program, formulas: Formulas, facts: SizeFacts) -> dict[str, object]:
+    """Constraints on numbers: axes that must be whole, and sizes that bound others.
+
+    Of an axis that ranks share: its global length, its name, and the mesh axes.
+    """
+    fractions = [dim for dim in facts.dims if any(_divides(term) for term in dim.terms)]
+    return {
+        "whole": [_shared(dim, program, formulas) for dim in fractions],
+        "bounds": [[formulas.place(low), formulas.place(high)] for low, high in facts.bounds],
+    }
+
+
+def _shared(dim: Dim, program: Program, formulas: Formulas) -> list[object]:
+    """The global length of an axis; if ranks share it, with its text and their mesh axes."""
+    below = [{name for name, power in term if power < 0} for term, _ in dim.terms]
+    over = [axis for axis in program.mesh if all(axis in names for names in below)]
+    whole = dim * product(map(symbol, over))
+    return [formulas.place(whole), str(program.main.sizes.fold(whole)), over]
+
+
+def _divides(term: tuple[Monomial, Coefficient]) -> bool:
+    monomial, coefficient = term
+    return coefficient.denominator > 1 or any(power < 0 for _, power in monomial)
+
+
+def in_entry(use: BlockUse, entry: Program, dim: Dim) -> Dim:
+    """A size or cost of a block in the sizes of the entry block, nothing defined left in it."""
+    return entry.main.sizes.expand(use.graph.sizes.expand(dim).substitute(use.symbols))
+
+
+# The functions of every block, line by line, each with the steps that it computes.
+
+
+@dataclass(frozen=True, slots=True)
+class BlockCode:
+    """The functions of a block, and what they call the values of its forward pass."""
+
+    lines: Mapping[Pass, tuple[CodeLine, ...]]
+    variables: Mapping[Value, str]
+
+
+@dataclass(frozen=True, slots=True)
+class Code:
+    """The functions of all blocks, and by name those of operators that they call."""
+
+    blocks: Mapping[str, BlockCode]
+    operators: Mapping[str, str]
+
+
+def code(program: Program, uses: Sequence[BlockUse]) -> Code:
+    """The code of a program, the same text as in its module."""
+    writer = written(program)
+    plan = writer.plan
+    blocks: dict[str, BlockCode] = {}
+    for use in uses:
+        key = use.graph.key
+        _, forward, backward, *_ = writer.blocks[key]
+        ids = {step: name for name, step in use.steps()}
+        lines: dict[Pass, tuple[CodeLine, ...]] = {
+            "forward": tuple(_lines(forward, plan.marks[key, False], ids)),
+            "backward": tuple(_lines(backward, plan.marks[key, True], ids)),
+        }
+        blocks[key] = BlockCode(lines, names_of(writer, key))
+    functions = plan.operators.written.items()
+    texts = {
+        plain(name): plain("\n".join(operator_function.source(name)))
+        for name, operator_function in functions
+    }
+    return Code(blocks, texts)
+
+
+def _lines(
+    lines: Sequence[str], marks: Sequence[Mark], ids: Mapping[Step, str]
+) -> Iterator[CodeLine]:
+    computed = {
+        number: tuple(ids[step] for step in mark.steps)
+        for mark in marks
+        for number in range(mark.first, mark.end)
+    }
+    for number, text in enumerate(lines):
+        yield CodeLine(plain(text), computed.get(number, ()))
+
+
+# The communication of a program's ranks for a page: every collective with its elements.
+
+
+@dataclass(frozen=True, slots=True)
+class SendingData:
+    """The data of a `placed` program's blocks.
+
+    `ids` are its steps by their results, and by whether a backward pass runs them again.
+    """
+
+    placed: Program
+    program: Program
+    formulas: Formulas
+    ids: Mapping[tuple[Value, bool], str]
+
+    @classmethod
+    def of(
+        cls, placed: Program, program: Program, formulas: Formulas, uses: Sequence[BlockUse]
+    ) -> SendingData:
+        """The data needed for a rank's program."""
+        steps = (pair for use in uses for pair in use.steps())
+        ids = {(value, step.again): name for name, step in steps for value in step.outputs[:1]}
+        return cls(placed, program, formulas, ids)
+
+    def data(self, use: BlockUse) -> list[list[object]]:
+        """Every collective of one call of a block and of all that it calls.
+
+        Of each: the pass, its sign, the mesh axis, the calls, and of all calls the payload and the
+        elements that a rank sends, naive and around a ring; the bytes of an element, the id of
+        the step, and how often an element of the payload is sent, naive and around a ring.
+        """
+        return [self._row(part, use) for part in inside_of(self.placed, use.graph.key, "float32")]
+
+    def _row(self, part: Sent, use: BlockUse) -> list[object]:
+        assert part.step
+        dims = (part.calls, part.payload, part.elements("naive"), part.elements("ring"))
+        return [
+            part.direction,
+            SHORT[part.kind],
+            part.over,
+            *(self.formulas.place(in_entry(use, self.program, dim)) for dim in dims),
+            part.bytes_each,
+            self.ids[part.step.outputs[0], part.step.again],
+            *(spell_factor(part.kind, part.over, way) for way in WAYS),
+        ]
+
 
 Facts = dict[str, object]
 OperatorRow = tuple[str, str, str, str]  # its sign, its name, its formula and its meaning

@@ -2,22 +2,218 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+import json
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from functools import reduce
 from typing import Any, Final, cast
+
+import numpy as np
 
 from xg.cost.cost import cost
 from xg.diagnostics.lazy_dataclass import dataclass, field
 from xg.driver import Program as Compiled
-from xg.ir.dim import DimError
+from xg.ir import prim
+from xg.ir.body import topological
+from xg.ir.dim import ONE, Dim, DimError, number
 from xg.ir.graph import Program
+from xg.ir.placement import axis_of
+from xg.ir.prim import RANDOM, Expr, ShapeError
+from xg.ir.scalar import Scalar
+from xg.ir.tensor import Shape
 from xg.ir.walk import level_by_level
-from xg.sharding.local import cuts
+from xg.sharding.local import ShardSpec, cuts
 from xg.verify.reference import random as invented
+from xg.verify.reference.evaluate import Array, Context, NumberSystem
 from xg.verify.reference.interpret import Interpreter, Record
-from xg_pages.explorer.tape import Tape, TapeSlot
-from xg_pages.explorer.uses import BlockUse
+from xg.verify.reference.random import Draw
+from xg_pages.explorer.facts import BlockUse
 from xg_pages.html.document import packed_data
 from xg_runtime.ranks.grid import Grid
+
+# A run written down: what is drawn, then every step of both passes with its primitives.
+#
+# The reference interpreter itself goes through the program, on slots in the place of arrays. Calls,
+# repetitions and loops leave no trace: a tape is one step after the other, and a page needs to know
+# the primitives only.
+
+
+Data = list[object]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class TapeSlot:
+    """The place of an array on a tape; NumPy's functions on it are written down.
+
+    The interpreter asks what it is given for its `dtype`.
+    """
+
+    tape: Tape
+    place: int
+    shape: tuple[int, ...]
+    dtype: np.dtype[Any]
+
+    @property
+    def ndim(self) -> int:
+        """The number of axes."""
+        return len(self.shape)
+
+    def __array_function__(
+        self,
+        function: object,
+        types: object,
+        args: Sequence[Any],
+        kwargs: Mapping[str, object],
+    ) -> TapeSlot:
+        """The slot of a result: the interpreter itself begins at zeros, takes and stacks."""
+        slots, *numbers = args
+        slots = [slots] if isinstance(slots, TapeSlot) else slots
+        return self.tape.apply(_FUNCTIONS[function], slots, *numbers)
+
+
+Function = Callable[..., Expr]  # of expressions, and numbers
+
+
+def _add(parts: Sequence[Expr]) -> Expr:
+    return parts[0] + parts[1]
+
+
+def _zeros(parts: Sequence[Expr]) -> Expr:
+    return prim.broadcast(prim.const(0.0), parts[0].shape)
+
+
+def _take(parts: Sequence[Expr], place: int, axis: int) -> Expr:
+    (x,) = parts
+    axis %= x.rank
+    position = prim.cut(x, axis - x.rank, number(place), number(place + 1))
+    return prim.reshape(position, (*x.shape[:axis], *x.shape[axis + 1 :]))
+
+
+def _stack(parts: Sequence[Expr], axis: int) -> Expr:
+    shape = list(parts[0].shape)
+    axis %= len(shape) + 1
+    shape.insert(axis, ONE)
+    wide = [prim.reshape(part, tuple(shape)) for part in parts]
+    return prim.concat(wide, axis - len(shape))
+
+
+_FUNCTIONS: Mapping[object, Function] = {np.zeros_like: _zeros, np.take: _take, np.stack: _stack}
+
+
+@dataclass(slots=True)
+class Tape:
+    """The drawn arrays, and the steps. A body that is used again is there once."""
+
+    drawn: list[tuple[Draw, ShardSpec]] = field(default_factory=list[tuple[Draw, ShardSpec]])
+    bodies: dict[str, int] = field(default_factory=dict[str, int])
+    steps: list[list[int]] = field(default_factory=list[list[int]])
+    keys: dict[int, str] = field(default_factory=dict[int, str])
+    places: int = 0
+
+    def arithmetic(self) -> NumberSystem:
+        """The number system that the interpreter computes with."""
+        add = cast("Callable[[Array, Array], Array]", self._sum)
+        return NumberSystem({}, add, cast("Callable[..., list[Array]]", self.compute))
+
+    def draw(
+        self, draws: Mapping[str, Draw], cuts: Mapping[str, ShardSpec], mesh: Mapping[str, int]
+    ) -> dict[str, Array]:
+        """The slots of drawn arrays, of which a rank has its shards."""
+        slots: dict[str, TapeSlot] = {}
+        for name, draw in draws.items():
+            shape = list(draw.shape)
+            for axis, over, *_ in cuts.get(name, ()):
+                shape[axis] //= mesh[axis_of(over)]
+            self.drawn.append((draw, cuts.get(name, ())))
+            slots[name] = self._slot(tuple(shape), whole=draw.below is not None)
+        return cast("dict[str, Array]", slots)
+
+    def compute(
+        self,
+        outputs: Sequence[Expr],
+        operands: Mapping[str, TapeSlot],
+        context: Context,
+        order: Iterable[Expr] | None = None,
+    ) -> list[TapeSlot]:
+        """Write a body down in the place of `evaluate`, and return the slots of its results."""
+        names = list(operands)
+        expressions = list(order or topological(outputs))
+        found = {
+            id(e): names.index(str(e.attr("name"))) for e in expressions if e.prim == "operand"
+        }
+        nodes: list[Data] = []
+        for expr in expressions:
+            if expr.prim != "operand":
+                found[id(expr)] = len(names) + len(nodes)
+                nodes.append(_node(expr, [found[id(arg)] for arg in expr.args], context))
+        if context.key is not None and any(expr.prim in RANDOM for expr in expressions):
+            self.keys[len(self.steps)] = str(context.key)
+        body = [len(names), nodes, [found[id(output)] for output in outputs]]
+        text = json.dumps(body, separators=(",", ":"), ensure_ascii=False)
+        place = self.bodies.setdefault(text, len(self.bodies))
+        self.steps.append([place, *(operands[name].place for name in names)])
+        return [self._slot(context.shape(output.shape)) for output in outputs]
+
+    def apply(self, function: Function, slots: Sequence[TapeSlot], *numbers: int) -> TapeSlot:
+        """A step that is no operator: a function of primitives."""
+        names = {f"x_{place}": slot for place, slot in enumerate(slots)}
+        exprs = [prim.operand(n, tuple(map(number, s.shape))) for n, s in names.items()]
+        (result,) = self.compute([function(exprs, *numbers)], names, Context({}))
+        return result
+
+    def _sum(self, a: TapeSlot, b: TapeSlot) -> TapeSlot:
+        return self.apply(_add, [a, b])
+
+    def _slot(self, shape: tuple[int, ...], *, whole: bool = False) -> TapeSlot:
+        self.places += 1
+        dtype = np.dtype(np.int64 if whole else np.float64)
+        return TapeSlot(self, self.places - 1, shape, dtype)
+
+    def data(self) -> dict[str, object]:
+        """The tape for the page's script."""
+        return {
+            "drawn": [_drawn(draw, cuts) for draw, cuts in self.drawn],
+            "bodies": [json.loads(text) for text in self.bodies],
+            "steps": self.steps,
+            "keys": {str(step): key for step, key in self.keys.items()},
+        }
+
+
+def _drawn(draw: Draw, cuts: ShardSpec) -> Data:
+    how: object = draw.below if draw.below is not None else [draw.deviation, draw.offset]
+    return [draw.place, list(draw.shape), how, *([[list(cut) for cut in cuts]] if cuts else [])]
+
+
+def _node(expr: Expr, args: list[int], context: Context) -> Data:
+    """A primitive, its arguments and what else it needs, all in numbers.
+
+    Its shape is there unless it is that of the arguments after broadcasting.
+    """
+    attrs = {name: _plain(value, context) for name, value in expr.attrs}
+    shapes = [arg.shape for arg in expr.args]
+    same = expr.args and expr.shape == _broadcast(shapes)
+    shape = [] if same else [list(context.shape(expr.shape))]
+    return [expr.prim, *args, *shape, *([attrs] if attrs else [])]
+
+
+def _broadcast(shapes: Sequence[Shape]) -> Shape | None:
+    try:
+        return reduce(prim.broadcast_shapes, shapes)
+    except ShapeError:
+        return None
+
+
+def _plain(value: object, context: Context) -> object:
+    match value:
+        case Dim():
+            return context.size(value)
+        case Scalar():
+            result = context.number(value)
+            return result if np.isfinite(result) else str(result).replace("inf", "Infinity")
+        case tuple():
+            return [_plain(each, context) for each in cast("tuple[object, ...]", value)]
+        case _:
+            return value
+
 
 SEED: Final = 0
 WORK_AT_MOST: Final = 10**8  # operations, and scalars

@@ -20,7 +20,7 @@ from xg.driver import compile_project
 from xg.frontend.project import Project
 from xg.frontend.typed import concerning, uncalled
 from xg_pages.explorer import explore_by_steps
-from xg_pages.serve.board import LiveFile, LivePage
+from xg_pages.serve.server import LiveFile, LivePage
 
 _VERSIONS = count(1)
 

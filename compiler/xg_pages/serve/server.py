@@ -9,8 +9,9 @@ that name as the host. All refusals are the same, whatever their reason.
 from __future__ import annotations
 
 import hmac
+import json
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from http import HTTPStatus
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -18,10 +19,87 @@ from importlib.resources import files
 from secrets import token_urlsafe
 from socket import SHUT_RDWR
 from socketserver import TCPServer
-from threading import BoundedSemaphore, Lock, Thread
+from threading import BoundedSemaphore, Condition, Lock, Thread
 from typing import Any, Final
 
-from xg_pages.serve.board import Board
+from xg.diagnostics.lazy_dataclass import dataclass
+
+# The files and pages that browsers see now: one thread writes them, those of a server read.
+
+
+@dataclass(frozen=True, slots=True)
+class LivePage:
+    """The page of a block as of some save; a quick one waits for its numbers.
+
+    A begun one has only the figure that is seen first: who looks at another one waits for that.
+    """
+
+    block: str
+    html: bytes
+    version: int
+    is_quick: bool
+    is_begun: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class LiveFile:
+    """A file: what `xg check` says of it, and the pages of the last text that could be drawn."""
+
+    name: str
+    said: str = ""
+    failed: bool = False
+    pages: tuple[LivePage, ...] = ()
+
+
+class Board:
+    """The files, and a number that grows with every change."""
+
+    def __init__(self, names: Sequence[str]) -> None:
+        self._changed = Condition()
+        self._files = [LiveFile(name) for name in names]
+        self._version = 0
+        self._asked: set[tuple[int, int]] = set()
+
+    def put(self, place: int, file: LiveFile) -> None:
+        """Show a file in its new state."""
+        with self._changed:
+            self._files[place] = file
+            self._version += 1
+            self._changed.notify_all()
+
+    def page(self, place: int, number: int) -> LivePage | None:
+        """A page of a file, which somebody looks at from now on; None if there is none."""
+        with self._changed:
+            pages = self._files[place].pages if 0 <= place < len(self._files) else ()
+            if not 0 <= number < len(pages):
+                return None
+            self._asked.add((place, number))
+            return pages[number]
+
+    def waiting(self) -> list[tuple[int, LivePage]]:
+        """The quick pages that somebody looks at, with the places of their files."""
+        with self._changed:
+            pages = [
+                (place, self._files[place].pages[number])
+                for place, number in sorted(self._asked)
+                if number < len(self._files[place].pages)
+            ]
+        return [(place, page) for place, page in pages if page.is_quick]
+
+    def news(self, seen: int, seconds: float) -> tuple[int, str]:
+        """The state as JSON, when it is another than the one seen, or after so many seconds."""
+        with self._changed:
+            self._changed.wait_for(lambda: self._version != seen, seconds)
+            return self._version, json.dumps([_data(file) for file in self._files])
+
+
+def _data(file: LiveFile) -> dict[str, object]:
+    pages = [
+        {"block": page.block, "version": page.version, "begun": page.is_begun}
+        for page in file.pages
+    ]
+    return {"name": file.name, "said": file.said, "failed": file.failed, "pages": pages}
+
 
 ADDRESS: Final = "127.0.0.1"
 CONNECTIONS: Final = 64  # at a time; others wait for the operating system

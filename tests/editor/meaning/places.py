@@ -11,8 +11,7 @@ from xg.frontend.project import Project, read_edited
 from xg.frontend.typed import TypedBlocks
 from xg_editor.meaning.declared import Declaration, ProjectNames
 from xg_editor.meaning.explain import explain
-from xg_editor.meaning.find import find
-from xg_editor.meaning.trail import trail
+from xg_editor.meaning.navigation import find, trail
 
 MARK = "‸"
 

@@ -8,8 +8,7 @@ from editor.meaning.places import declared, line_of
 from xg.diagnostics.source import Source
 from xg.frontend.project.lookup import library_files
 from xg.syntax.parse import parse, parse_partly
-from xg_editor.meaning.outline import outline
-from xg_editor.meaning.trail import trail
+from xg_editor.meaning.navigation import outline, trail
 
 FILE = """\
 dim B, D = 4

@@ -11,7 +11,7 @@ from xg.frontend.choices import checked
 from xg.frontend.project import KnownFiles, Reading, read_edited
 from xg.ir.graph import Apply
 from xg_editor.meaning.declared import ProjectNames
-from xg_editor.meaning.occurrences import Occurrences
+from xg_editor.meaning.navigation import Occurrences
 from xg_editor.meaning.rename import CannotRename, rename
 
 ROOT = Path(__file__).parents[3]

@@ -36,7 +36,7 @@ from xg.frontend.project import Project, read_project
 from xg.frontend.typed import uncalled
 from xg.ir.walk import Symbols
 from xg_pages.explorer import SIZE_AT_MOST
-from xg_pages.explorer.uses import block_uses
+from xg_pages.explorer.facts import block_uses
 from xg_pages.html.document import computing, exploring
 
 ALL = sorted(path.stem for path in DIAGRAMS.rglob("*.xg"))

@@ -20,7 +20,7 @@ from xg.driver import compile_project
 from xg.frontend.choose_plan import plans_of
 from xg.frontend.project import read_project
 from xg_pages.explorer import SIZE_AT_MOST, explore
-from xg_pages.explorer.uses import block_uses
+from xg_pages.explorer.facts import block_uses
 
 PLANNED = [
     ("mlp", "DP × TP", None),

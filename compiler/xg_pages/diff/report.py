@@ -1,14 +1,80 @@
-"""A difference as tables that people read."""
+"""A difference as one JSON document."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from typing import Final
 
-from xg.cli.render.table import Column, Table, aligned, evaluated
+from xg.cli.render.table import Column, Evaluated, Table, aligned, data_of, evaluated
 from xg.cost.communication import SHORT, Sent, Way, total_formula
 from xg.ir.dim import ZERO, Dim
 from xg_pages.diff import Change, Difference, Edge
+
+Data = Mapping[str, object]
+
+
+def as_data(difference: Difference) -> Data:
+    """Edges, collectives and costs, each before and after; null where there is none."""
+    return {
+        "block": difference.after.program.main.block,
+        "before": difference.before.name,
+        "after": difference.after.name,
+        "sizes": {name: list(each) for name, each in difference.sizes.items()},
+        "edges": [_edge(each) for each in difference.edges],
+        "collectives": [_collective(each) for each in difference.collectives],
+        "cost": {name: _cost(difference, *each) for name, each in difference.costs.items()},
+    }
+
+
+def _edge(change: Change[Edge]) -> Data:
+    edge = change.present
+    return {
+        "pass": edge.direction,
+        "where": edge.where,
+        "edge": edge.shown,
+        "line": edge.line,
+        "before": _state(change.before),
+        "after": _state(change.after),
+    }
+
+
+def _state(edge: Edge | None) -> Data | None:
+    if edge is None:
+        return None
+    making = edge.making
+    return {
+        "shape": edge.shape,
+        "term_over": list(edge.terms),
+        "made_by": edge.maker or None,
+        "from": [name for name, _ in making.operands],
+        "arguments": dict(making.arguments),
+        "formula": making.formula or None,
+    }
+
+
+def _collective(change: Change[Sent]) -> Data:
+    part = change.present
+    return {
+        "pass": part.direction,
+        "collective": SHORT[part.kind],
+        "over": part.over,
+        "block": part.block,
+        "of": part.of or None,
+        "line": part.line,
+        "before": change.before and change.before.formula("ring"),
+        "after": change.after and change.after.formula("ring"),
+    }
+
+
+def _cost(difference: Difference, before: Dim, after: Dim) -> Data:
+    return {
+        "before": data_of(Evaluated(before, difference.before.report.numbers)),
+        "after": data_of(Evaluated(after, difference.after.report.numbers)),
+    }
+
+
+# A difference as tables that people read.
+
 
 _SENDING: Final[Mapping[str, Way]] = {"sent naive": "naive", "sent ring": "ring"}
 
@@ -32,7 +98,7 @@ def lines(difference: Difference) -> Iterator[str]:
     if difference.collectives:
         yield ""
         yield "collectives, in elements around a ring"
-        yield from aligned([*map(_collective, difference.collectives)], indent="  ")
+        yield from aligned([*map(_collective_row, difference.collectives)], indent="  ")
     yield ""
     yield f"cost{' of one rank' * on_ranks}, bytes of float32"
     yield from aligned([*_costs(difference)], frozenset({1, 2, 3}), "  ")
@@ -82,7 +148,7 @@ _EDGES: tuple[Column[Change[Edge]], ...] = (
 )
 
 
-def _collective(change: Change[Sent]) -> tuple[str, ...]:
+def _collective_row(change: Change[Sent]) -> tuple[str, ...]:
     part = change.present
     kind = f"{SHORT[part.kind]} over {part.over}"
     amounts = [each.formula("ring") for each in (change.before, change.after) if each]

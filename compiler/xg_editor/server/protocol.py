@@ -1,19 +1,106 @@
-"""The compiler's results in the terms of the protocol."""
+"""Places as the protocol counts them: lines from 0, columns in the code units of an encoding."""
 
 from __future__ import annotations
 
+import re
+from bisect import bisect_right
 from collections.abc import Callable, Iterator
+from itertools import takewhile
 
 from lsprotocol import types
 
-from xg.diagnostics.diagnostic import Diagnostic
-from xg.diagnostics.source import Span
-from xg_editor.meaning.called import Called
+from xg.diagnostics.diagnostic import Diagnostic, DiagnosticError
+from xg.diagnostics.source import Source, Span
+from xg.syntax.format import format
 from xg_editor.meaning.complete import Completion
+from xg_editor.meaning.context import Called
 from xg_editor.meaning.declared import Kind
-from xg_editor.meaning.hints import ShapeHint
-from xg_editor.meaning.outline import OutlineSymbol
-from xg_editor.server.positions import TextPositions
+from xg_editor.meaning.explain import ShapeHint
+from xg_editor.meaning.navigation import OutlineSymbol
+
+_LINE_END = re.compile(r"\n|\r")  # `\r\n` is `\n` in a source; a lone `\r` ends a line here only
+_UNITS = {
+    types.PositionEncodingKind.Utf8: ("utf-8", 1),
+    types.PositionEncodingKind.Utf16: ("utf-16-le", 2),
+    types.PositionEncodingKind.Utf32: ("utf-32-le", 4),
+}
+
+
+class TextPositions:
+    """Offsets of one source as positions, and back."""
+
+    def __init__(self, source: Source, encoding: types.PositionEncodingKind | str) -> None:
+        self.text = source.text
+        self.starts = [0, *(match.end() for match in _LINE_END.finditer(source.text))]
+        kind = types.PositionEncodingKind(encoding)
+        self.codec, self.bytes_of_unit = _UNITS[kind]
+
+    def position(self, offset: int) -> types.Position:
+        """Where the character at an offset is."""
+        line = bisect_right(self.starts, offset) - 1
+        units = self._encoded(self.text[self.starts[line] : offset])
+        return types.Position(line, len(units) // self.bytes_of_unit)
+
+    def offset(self, position: types.Position) -> int:
+        """The character at a position; one behind the end of a line or text is its end."""
+        if position.line >= len(self.starts):
+            return len(self.text)
+        start = self.starts[position.line]
+        last = position.line + 1 == len(self.starts)
+        end = len(self.text) if last else self.starts[position.line + 1] - 1
+        units = self._encoded(self.text[start:end])[: position.character * self.bytes_of_unit]
+        return start + len(units.decode(self.codec, "ignore"))
+
+    def range(self, span: Span) -> types.Range:
+        """Where a span begins and ends."""
+        return types.Range(self.position(span.start), self.position(span.end))
+
+    def _encoded(self, text: str) -> bytes:
+        return text.encode(self.codec, "surrogatepass")
+
+
+# Formatting as an edit: the lines that `xg fmt` would write otherwise.
+
+
+def layout_edits(
+    text: str, source: Source, positions: TextPositions
+) -> list[types.TextEdit] | None:
+    """One edit from the first line that changes to the last; None for a text with errors.
+
+    Args:
+        text: the text as the editor has it, with its line ends.
+        source: the same with those of the language.
+        positions: of `source`.
+    """
+    try:
+        formatted = format(source)
+    except DiagnosticError:
+        return None
+    if formatted == text:
+        return []
+    old, new = (each.splitlines(keepends=True) for each in (source.text, formatted))
+    if "\r" in text:  # every line end changes
+        return [_edit(source, positions, 0, len(source.text), formatted)]
+    same = sum(1 for _ in takewhile(_equal, zip(old, new, strict=False)))
+    tails = zip(reversed(old[same:]), reversed(new[same:]), strict=False)
+    tail = sum(1 for _ in takewhile(_equal, tails))
+    start = sum(map(len, old[:same]))
+    end = len(source.text) - sum(map(len, old[len(old) - tail :]))
+    return [_edit(source, positions, start, end, "".join(new[same : len(new) - tail]))]
+
+
+def _equal(pair: tuple[str, str]) -> bool:
+    return pair[0] == pair[1]
+
+
+def _edit(
+    source: Source, positions: TextPositions, start: int, end: int, text: str
+) -> types.TextEdit:
+    return types.TextEdit(positions.range(Span(source, start, end)), text)
+
+
+# The compiler's results in the terms of the protocol.
+
 
 Locate = Callable[[Span], types.Location | None]
 
@@ -50,7 +137,7 @@ _COMPLETION: dict[str, types.CompletionItemKind] = {
 }
 
 
-def diagnostic(
+def protocol_diagnostic(
     found: Diagnostic, positions: TextPositions, locate: Locate, *, related: bool
 ) -> types.Diagnostic:
     """An error at its place; one without a place is at the beginning of the file.

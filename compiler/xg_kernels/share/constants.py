@@ -1,24 +1,163 @@
-"""Numbers that depend on parameters alone, apart from the operators that read them.
-
-Those of one position are short, so what is computed from weights in each step counts: the shares
-of a mixing, the rates of a decay. Apart they are numbers that a module can compute once, where it
-prepares its parameters.
-"""
+"""The parts of an operator's body that read no operand, and the operator without them."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Container, Mapping, Sequence
+from itertools import count
+from typing import Final, Literal
 
 from xg.diagnostics.lazy_dataclass import dataclass, field, replace
-from xg.ir.body import Body, substitute, topological
+from xg.diagnostics.source import Span
+from xg.ir.body import LEAVES, VIEWS, Body, same, substitute, topological
 from xg.ir.content import prune
 from xg.ir.graph import Apply, Graph, Program, Step, Value
 from xg.ir.op import Op
 from xg.ir.parameters import PREPARED
-from xg.ir.prim import Expr, operand
+from xg.ir.prim import RANDOM, Expr, operand
 from xg.ir.tensor import TensorType
 from xg.ir.use import Data
-from xg_kernels.share.parts import fresh, known_parts, works
+
+FREE: Final = (
+    LEAVES | VIEWS | {"iota", "as_float", "stop"}
+)  # what takes no time, or is no computation
+
+
+def known_parts(
+    body: Body,
+    known: Container[int] = (),
+    fits: Callable[[Expr], bool] = lambda _: True,
+) -> tuple[Expr, ...]:
+    """The largest parts that compute floats from sizes alone; of an operator with caches none.
+
+    They are beside something that is computed from operands: an operator without any is whole.
+    With operands that are `known`, by their `id`, those that compute from such ones and that fit.
+    """
+    order = body.order()
+    reads: dict[int, bool] = {}
+    uses: dict[int, bool] = {}
+    for expr in order:
+        below, given = [id(arg) for arg in expr.args], id(expr) in known
+        free = expr.prim in RANDOM | {"operand"} and not given
+        reads[id(expr)] = free or any(reads[arg] for arg in below) or not fits(expr)
+        uses[id(expr)] = given or any(uses[arg] for arg in below)
+    if body.caches:
+        return ()
+    inner = [arg for expr in order if reads[id(expr)] for arg in expr.args]
+    wanted = [e for e in inner if not reads[id(e)] and e.kind == "float" and works(e)]
+    return tuple({id(e): e for e in wanted if uses[id(e)] or (not known and _counts(e))}.values())
+
+
+def _counts(expr: Expr) -> bool:
+    """Whether it is an array: one is made by counting, and what has none is a number of Python."""
+    return any(each.prim == "iota" for each in topological([expr]))
+
+
+def works(expr: Expr) -> bool:
+    """Whether an expression takes time."""
+    return any(each.prim not in FREE for each in topological([expr]))
+
+
+def reading(
+    step: Apply, types: Mapping[Value, TensorType], parts: Sequence[Expr], values: Sequence[Value]
+) -> Apply:
+    """The step that is given these parts of its body as values."""
+    body = step.body(types)
+    names = [str(expr.name) for expr in body.operands]
+    for value in values:
+        names.append(fresh(str(value.name), names))
+    op = step.op.computing(Body((*body.operands, *parts), body.outputs), names)
+    attrs = {key: value for key, value in step.attrs.items() if key != "absent"}
+    return replace(step, op=op, inputs=(*step.inputs, *values), attrs=attrs)
+
+
+def fresh(wanted: str, taken: Container[str]) -> str:
+    """A name that is not taken: the wanted one, or that with a number."""
+    names = (wanted if n == 1 else f"{wanted}_{n}" for n in count(1))
+    return next(name for name in names if name not in taken)
+
+
+# The numbers that a graph is given or makes, each list of them once.
+
+
+@dataclass(slots=True, eq=False)
+class SizeTable:
+    """Expressions of sizes alone, the values that they are in a graph, and how many read them."""
+
+    parts: tuple[Expr, ...]
+    values: tuple[Value, ...]
+    span: Span
+    readers: int = 0
+
+    def step(self) -> Apply:
+        """The step that makes them."""
+        names = tuple(str(value.name) for value in self.values)
+        op = Op(
+            glyph="tables",
+            name="tables",
+            family="source",
+            forward=lambda: list(self.parts),
+            data=(),
+            outputs=names,
+            derived=True,
+            meaning="numbers that depend on sizes alone, for all who read them",
+        )
+        return Apply(op, (), self.values, {}, self.span)
+
+
+@dataclass(slots=True)
+class SizeTables:
+    """Those of one graph; their values have a role there. `used` are what its steps read."""
+
+    graph: Graph
+    role: Literal["edge", "input"]
+    known: list[SizeTable] = field(default_factory=list[SizeTable])
+    used: list[SizeTable] = field(default_factory=list[SizeTable])
+    names: set[str] = field(default_factory=set[str])
+
+    def __post_init__(self) -> None:
+        """Begin with the names that are taken."""
+        self.names |= {name for name, _ in self.graph.names()}
+        self.names |= {state.name for state in self.graph.states}
+
+    def count(self, parts: Sequence[Expr], readers: int) -> None:
+        """Note what some steps read."""
+        for table in self.known:
+            if same(table.parts, parts):
+                table.readers += readers
+                return
+        self.known.append(SizeTable(tuple(parts), self._values(parts), self.graph.span, readers))
+
+    def table(self, parts: Sequence[Expr]) -> SizeTable:
+        """The table of what was noted."""
+        return next(table for table in self.known if same(table.parts, parts))
+
+    def use(self, table: SizeTable) -> None:
+        """Have the graph make a table, or be given it."""
+        if table not in self.used:
+            self.used.append(table)
+
+    def types(self) -> dict[Value, TensorType]:
+        """The types of what is used."""
+        return {
+            value: TensorType(part.shape)
+            for table in self.used
+            for value, part in zip(table.values, table.parts, strict=True)
+        }
+
+    def _values(self, parts: Sequence[Expr]) -> tuple[Value, ...]:
+        values: list[Value] = []
+        for part in parts:
+            name = fresh(part.name or "table", self.names)
+            self.names.add(name)
+            values.append(Value(name, self.role, self.graph.span))
+        return tuple(values)
+
+
+# Numbers that depend on parameters alone, apart from the operators that read them.
+#
+# Those of one position are short, so what is computed from weights in each step counts: the shares
+# of a mixing, the rates of a decay. Apart they are numbers that a module can compute once, where it
+# prepares its parameters.
 
 
 def prepare(program: Program) -> Program:

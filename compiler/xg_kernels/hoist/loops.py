@@ -1,16 +1,87 @@
-"""A loop without the steps that are made before it."""
+"""The callee of a loop in the sizes of its caller: D_in of the one is e*D of the other."""
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping
+from typing import Final, cast
 
 from xg.diagnostics.lazy_dataclass import dataclass, field, replace
 from xg.ir.content import prune
+from xg.ir.dim import Dim, symbol
 from xg.ir.graph import Apply, Call, Graph, Loop, Step, Value
+from xg.ir.scalar import Scalar
 from xg.ir.tensor import Shape, TensorType
 from xg.ir.use import Attrs
-from xg_kernels.hoist.loop_in_caller import ELEMENTWISE, LoopInCaller
+
+
+def same_symbols(call: Call) -> bool:
+    """Whether the callee's sizes are the caller's of the same names."""
+    return all(dim == symbol(name) for name, dim in call.sizes.items())
+
+
+def in_sizes_of(caller: Graph, call: Call, callee: Graph) -> tuple[Call, Graph] | None:
+    """The call and its callee in the caller's sizes; None where more than types say others."""
+    if same_symbols(call):
+        return call, callee
+    other = {name for name, dim in call.sizes.items() if dim != symbol(name)}
+    for step in callee.steps:
+        if not isinstance(step, Apply) or _says(step.attrs, other):
+            return None
+    names = {name for dim in call.sizes.values() for name in dim.symbols()}
+    spelled = replace(
+        callee,
+        types={value: type_.substitute(call.sizes) for value, type_ in callee.types.items()},
+        params=tuple(replace(p, type=p.type.substitute(call.sizes)) for p in callee.params),
+        output_types=tuple(type_.substitute(call.sizes) for type_ in callee.output_types),
+        sizes=caller.sizes,
+    )
+    return replace(call, sizes={name: symbol(name) for name in sorted(names)}), spelled
+
+
+def _says(value: object, names: set[str]) -> bool:
+    """Whether an attribute says one of these sizes, or may."""
+    if isinstance(value, Dim | Scalar):
+        return not names.isdisjoint(value.symbols())
+    if isinstance(value, Mapping):
+        return any(_says(each, names) for each in cast("Mapping[str, object]", value).values())
+    if isinstance(value, list | tuple):
+        return any(_says(each, names) for each in cast("tuple[object, ...]", value))
+    return not isinstance(value, str | int | float | None)
+
+
+# A loop with the graph that calls it, while steps move from the one to the other.
+
+
+ELEMENTWISE_GLYPHS: Final = frozenset(
+    {"⊕", "⊙", "ReLU", "GELU", "SiLU", "sigmoid", "tanh", "SwiGLU", "GLU"}
+)
+
+
+@dataclass(slots=True)
+class LoopInCaller:
+    """A call over an axis; `types` and `foreign` are the caller's and grow."""
+
+    call: Call
+    loop: Loop
+    callee: Graph
+    types: dict[Value, TensorType]
+    foreign: dict[str, Value]
+
+    def params(self) -> frozenset[Value]:
+        """The parameters of the callee."""
+        return frozenset(param.value for param in self.callee.params)
+
+    def param(self, value: Value) -> Value:
+        """A parameter of the callee, as the caller reads it."""
+        path = f"{self.call.path}.{value.name}"
+        if path not in self.foreign:
+            self.foreign[path] = Value(path, "param", value.span, frozen=value.frozen)
+        self.types[self.foreign[path]] = self.callee.types[value]
+        return self.foreign[path]
+
+
+# A loop without the steps that are made before it.
 
 
 @dataclass(slots=True)
@@ -80,7 +151,7 @@ class LoopSteps(LoopInCaller):
                 for side, value in zip(inputs.split(","), step.inputs, strict=True)
             ]
             return {"spec": f"{','.join(sides)}->{_with(out, place, new)}"}
-        if step.op.glyph not in ELEMENTWISE or {"axis", "axes"} & set(step.attrs):
+        if step.op.glyph not in ELEMENTWISE_GLYPHS or {"axis", "axes"} & set(step.attrs):
             return None
         whole = all(value in self.above or self._repeated(value) for value in step.inputs)
         return step.attrs if whole else None

@@ -1,20 +1,72 @@
-"""The declaration of the name at a place: the place decides what the name means."""
+"""The tree at an offset of a file, and the trees around it."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence, Set
+from itertools import chain
+from pathlib import Path
 
+from xg.diagnostics.lazy_dataclass import dataclass
+from xg.diagnostics.source import Source, Span
+from xg.frontend.project import Place, Reading
 from xg.syntax import ast
-from xg.syntax.ast import Syntax
+from xg.syntax.ast import Syntax, parts
 from xg_editor.meaning.declared import (
     Declaration,
     Kind,
     ProjectNames,
     argument_of,
+    call_name,
+    labels,
     name_in_op,
     word_of,
 )
-from xg_editor.meaning.trail import Trail
+
+Trail = tuple[Syntax, ...]  # the innermost tree first, the file last
+
+
+def trail(module: ast.Module, offset: int) -> Trail:
+    """The smallest tree that has the character at `offset`, then all that it is part of.
+
+    Just behind a word is still in the word, as editors see it.
+
+    >>> from xg.diagnostics.source import Source
+    >>> from xg.syntax.parse import parse
+    >>> module = parse(Source("f.xg", "dim B, D_h = 4*D"))
+    >>> [type(tree).__name__ for tree in trail(module, 15)]
+    ['Name', 'Path', 'Operation', 'Arithmetic', 'DimDecl', 'Module']
+    """
+    inside = smallest(module, offset, 0)
+    return inside if named(inside) else smallest(module, offset, 1)
+
+
+def named(found: Trail) -> bool:
+    """Whether there is a name or a text, not only the room between."""
+    return isinstance(found[0], ast.Name | ast.Text)
+
+
+def smallest(module: ast.Module, offset: int, behind: int) -> Trail:
+    """The trail of the smallest tree around an offset; `behind` counts its end as inside."""
+    best: Trail = (module,)
+    length = len(module.span.source.text) + 1
+    for candidate in trails(module):
+        span = candidate[0].span
+        if span.start <= offset < span.end + behind and span.end - span.start <= length:
+            best, length = candidate, span.end - span.start
+    return best
+
+
+def trails(module: ast.Module) -> Iterator[Trail]:
+    """Every tree of a file with those around it, each before its parts."""
+    waiting: list[Trail] = [(module,)]
+    while waiting:
+        branch = waiting.pop()
+        yield branch
+        waiting += [(part, *branch) for part in parts(branch[0])]
+
+
+# The declaration of the name at a place: the place decides what the name means.
+
 
 _DECLARING: dict[type[Syntax], Kind] = {
     ast.DimDecl: "dim",
@@ -237,3 +289,187 @@ class _Finder:
 
 def _value(tree: Syntax) -> Syntax | None:
     return tree.value if isinstance(tree, ast.Given | ast.Expect) else None
+
+
+# Every name of a project with what it refers to, for references, renaming and highlights.
+
+
+# A declaration, the same in every program that has its file: what kind of name it is, and the name
+# where all files of a program share it, else its place.
+Key = tuple[str, str] | tuple[Path | str, int]
+
+_SHARED: Mapping[Kind, str] = {
+    "dim": "size",
+    "mesh axis": "size",
+    "option": "option",
+    "plan": "plan",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Occurrence:
+    """A name in a file; `skip` characters before the name itself, as the `d` of a gradient."""
+
+    name: ast.Name
+    declaration: Declaration | None
+    key: Key | None
+    trail: Trail
+    skip: int = 0
+
+    @property
+    def span(self) -> Span:
+        """The place of the name itself."""
+        whole = self.name.span
+        return Span(whole.source, whole.start + self.skip, whole.end)
+
+
+class Occurrences:
+    """The names of all files of a program, each file looked through when it is asked for."""
+
+    def __init__(self, reading: Reading, names: ProjectNames) -> None:
+        self.reading = reading
+        self.names = names
+        self._by_file: dict[Source, tuple[Occurrence, ...]] = {}
+
+    def of_file(self, module: ast.Module) -> tuple[Occurrence, ...]:
+        """The names of one file, in no order."""
+        source = module.span.source
+        if source not in self._by_file:
+            self._by_file[source] = tuple(self._found(module))
+        return self._by_file[source]
+
+    def every(self) -> Iterator[Occurrence]:
+        """The names of all files."""
+        for module in self.names.project.modules:
+            yield from self.of_file(module)
+
+    def at(self, module: ast.Module, offset: int) -> Occurrence | None:
+        """The name at an offset, or just before it."""
+        touching = [
+            each
+            for each in self.of_file(module)
+            if each.name.span.start <= offset <= each.name.span.end
+        ]
+        return max(touching, key=lambda each: each.name.span.start, default=None)
+
+    def referring(self, key: Key) -> Iterator[Occurrence]:
+        """The names that refer to one declaration, itself included."""
+        return (each for each in self.every() if each.key == key)
+
+    def path(self, source: Source) -> Place:
+        """The path of a file."""
+        return self.reading.sources.get(source)
+
+    def called(self, names: Set[str]) -> Iterator[Occurrence]:
+        """The names of all files that are one of a few."""
+        for module in self.names.project.modules:
+            yield from self._found(module, names)
+
+    def _found(self, module: ast.Module, only: Set[str] = frozenset()) -> Iterator[Occurrence]:
+        for trail in trails(module):
+            name = trail[0]
+            if isinstance(name, ast.Name) and (not only or name.name in only):
+                declaration = self._meant(find(self.names, trail))
+                key = self._key(declaration) if declaration else None
+                yield Occurrence(name, declaration, key, trail, _skipped(name, declaration, trail))
+
+    def _meant(self, declaration: Declaration | None) -> Declaration | None:
+        """The declaration of a call's name: one without its own name has that of its block."""
+        if declaration is None or declaration.kind != "call":
+            return declaration
+        node = declaration.tree
+        assert isinstance(node, ast.NodeUse | ast.Call)
+        module = self.names.module_of(node)
+        if call_name(node) is not node.operator or module is None:
+            return declaration
+        return find(self.names, (node.operator, node, *_around(declaration), module))
+
+    def _key(self, declaration: Declaration) -> Key:
+        if declaration.op is not None:
+            return "operator", declaration.name
+        if declaration.owner is None and declaration.kind in _SHARED:
+            return _SHARED[declaration.kind], declaration.name
+        span = declaration.span
+        assert span is not None
+        return self.path(span.source) or span.source.name, span.start
+
+
+def _around(call: Declaration) -> Sequence[ast.Block]:
+    return (call.owner,) if isinstance(call.owner, ast.Block) else ()
+
+
+def _skipped(name: ast.Name, declaration: Declaration | None, trail: Trail) -> int:
+    """How much of a name is not the declared one: `dW` in an example is the gradient of `W`."""
+    given = len(trail) > 2 and isinstance(trail[2], ast.Placement | ast.Given | ast.Expect)
+    return int(given and declaration is not None and name.name == f"d{declaration.name}")
+
+
+# The declarations of a file as a nested list: an editor's outline.
+
+
+@dataclass(frozen=True, slots=True)
+class OutlineSymbol:
+    """A declaration: its name and its place, the whole of it, and its children."""
+
+    kind: Kind
+    name: str
+    detail: str
+    span: Span
+    whole: Span
+    inside: tuple[OutlineSymbol, ...] = ()
+
+
+def outline(module: ast.Module) -> tuple[OutlineSymbol, ...]:
+    """Everything that a file declares, in file order."""
+    declarations = chain(
+        (_symbol("dim", dim) for dim in module.dims),
+        (_symbol("mesh axis", mesh) for mesh in module.meshes),
+        (_symbol("option", option) for option in module.options),
+        (_symbol("operator", op) for op in module.ops),
+        (_block(block) for block in module.blocks),
+        (_titled(plan) for plan in module.plan_decls),
+    )
+    return tuple(sorted(declarations, key=lambda symbol: symbol.span.start))
+
+
+def _block(block: ast.Block) -> OutlineSymbol:
+    inside = sorted(_inside(block), key=lambda symbol: symbol.span.start)
+    title = block.title.value if block.title else ""
+    return OutlineSymbol(
+        "block", block.name.span.text, title, block.name.span, block.span, tuple(inside)
+    )
+
+
+def _inside(block: ast.Block) -> Iterator[OutlineSymbol]:
+    yield from (_symbol("input", port) for port in block.data)
+    yield from (_symbol("argument", own) for own in block.own)
+    yield from (_symbol("dim", dim) for dim in block.dims)
+    yield from (_symbol("parameter", param) for param in block.params)
+    yield from (_symbol("state", state) for state in block.states)
+    yield from (_symbol("edge", port) for port in labels(block))
+
+
+def _titled(plan: ast.Plan | ast.PlanProduct) -> OutlineSymbol:
+    title = plan.title.value if plan.title else ""
+    return OutlineSymbol("plan", plan.name.span.text, title, plan.name.span, plan.span)
+
+
+def _symbol(
+    kind: Kind,
+    tree: ast.DimDecl
+    | ast.MeshDecl
+    | ast.OptionDecl
+    | ast.OpDef
+    | ast.Port
+    | ast.Own
+    | ast.Param
+    | ast.State,
+) -> OutlineSymbol:
+    """A declaration; its detail is the text behind the name."""
+    name = tree.name.span
+    detail = "" if isinstance(tree, ast.OpDef) else _behind(tree.span, name)
+    return OutlineSymbol(kind, name.text, detail, name, tree.span)
+
+
+def _behind(whole: Span, name: Span) -> str:
+    return " ".join(whole.source.text[name.end : whole.end].split())
