@@ -1,4 +1,4 @@
-"""The kernels that backends share: which operator each computes, and for which of its uses."""
+"""List the kernels that backends share: the operator each computes, and the uses that it fits."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The passes of `--kernels`, and the sequences that contain them."""
+"""Define the passes of `--kernels`, and the sequences that contain them."""
 
 from __future__ import annotations
 

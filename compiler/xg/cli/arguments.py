@@ -1,4 +1,4 @@
-"""Arguments that several commands share."""
+"""Declare the arguments that commands share, and read numbers, settings and threads from them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The arguments `--backend` and `--device`, apart from those of commands that start without any."""
+"""List the kinds of files for a diagram, and declare `--backend` and `--device`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The findings of `xg check` in a file."""
+"""Find the errors of a file for `xg check`, and print them as review tools read them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Given arrays through a program: on this device, or on the ranks of its plan."""
+"""Run a program on arrays: on this device, or on the ranks of its plan."""
 
 from __future__ import annotations
 

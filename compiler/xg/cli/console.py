@@ -1,4 +1,4 @@
-"""The output of a command: results on standard output, messages for people on standard error."""
+"""Print results on standard output, and messages for people on standard error."""
 
 from __future__ import annotations
 

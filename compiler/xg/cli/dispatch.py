@@ -1,4 +1,4 @@
-"""One command from its arguments to its exit code: every failure ends in a message and a code."""
+"""Run one command from its words to its exit code: every failure ends in a message and a code."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Arrays from files, brought together with a program: sizes read from them, everything checked."""
+"""Bring sizes, published weights and arrays from files together with a program."""
 
 from __future__ import annotations
 

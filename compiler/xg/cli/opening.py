@@ -1,4 +1,4 @@
-"""Open the file that a command names."""
+"""Open the file that a command names, and build again when it changes."""
 
 from __future__ import annotations
 

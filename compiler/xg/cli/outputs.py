@@ -1,4 +1,4 @@
-"""Everything that is written for a file: its figures and modules as names and bytes."""
+"""Make the figures and modules of a file, and compare them with those in an output folder."""
 
 from __future__ import annotations
 

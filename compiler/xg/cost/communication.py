@@ -1,4 +1,4 @@
-"""The communication of a rank: elements as formulas, naive and in a ring.
+"""Count what a rank sends: collectives and sends of a pipeline, naive and in a ring.
 
 Each collective sends so many elements of its payload V over an axis of N ranks (seed 001, 6.2 and
 7.3, has those of all-reduce, which is a reduce-scatter and an all-gather):

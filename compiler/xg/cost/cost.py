@@ -1,4 +1,4 @@
-"""The cost of a program: parameters, FLOPs and saved bytes, exact in the file's symbols.
+"""Count parameters, FLOPs and saved bytes of a program, exact in the file's symbols.
 
 A block is counted once, in its own symbols; a call costs as much as its callee, a repetition that
 times its count. So the table grows with the file, not with the number of layers.

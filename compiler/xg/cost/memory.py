@@ -1,4 +1,4 @@
-"""The largest array that one step makes: what a memory that holds all that is saved must fit too.
+"""Count the bytes alive beside the saved ones, and what recompute policies keep of those.
 
 Inside an operator arrays come and go that no table of saved bytes knows: a product that is summed
 at once may be a thousand times as large as what goes in and what comes out.

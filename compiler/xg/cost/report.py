@@ -1,4 +1,4 @@
-"""The cost of a training step for one rank: compute, memory, communication, least time.
+"""Report what a training step costs one rank, and the least time that a machine takes.
 
 On a single device there is one rank, and nothing is sent.
 """

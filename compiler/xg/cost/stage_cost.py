@@ -1,4 +1,4 @@
-"""The costs of a stage as formulas that are quick to evaluate: a search asks for thousands."""
+"""Price plans on meshes of any shape by formulas that are quick to evaluate."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Escaping for the languages pictures are written in: one function for each kind of place.
+"""Escape text for the languages of pictures and for file names.
 
 Characters that XML does not allow, and those that would turn a line of text around, become U+FFFD.
 """

@@ -1,4 +1,4 @@
-"""Text made safe and measurable for a terminal: user text is never printed any other way."""
+"""Print text safely on a terminal: printable, measured, and folded between words."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Numbers of things, as people read them."""
+"""Word messages: numbers with their nouns, and the known name that somebody meant."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The combinations of options that a block distinguishes."""
+"""List the choices of options that a block distinguishes, and the sizes it needs in each."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""One plan checked against many programs that have blocks in common, each block once."""
+"""Check one plan against many programs that have blocks in common, each block once."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Programs of many choices of options, with graphs in common: equal graphs become one."""
+"""Share equal graphs between the programs of many choices of options, and replace edited ones."""
 
 from __future__ import annotations
 

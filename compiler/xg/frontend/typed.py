@@ -1,4 +1,4 @@
-"""From the files of a project to typed graphs: every pass that can find an error."""
+"""Type the blocks of a project: run every pass that can find an error."""
 
 from __future__ import annotations
 

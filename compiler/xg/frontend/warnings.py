@@ -1,4 +1,4 @@
-"""Warnings of programs that have types, but hardly are as they were meant."""
+"""Warn of programs that have types, but hardly mean what their author wanted."""
 
 from __future__ import annotations
 

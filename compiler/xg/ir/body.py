@@ -1,4 +1,4 @@
-"""The computation of an operator, and how its expressions are walked and rewritten."""
+"""Describe the computation of an operator; walk, rewrite and resize its expressions."""
 
 from __future__ import annotations
 

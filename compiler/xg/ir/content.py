@@ -1,4 +1,4 @@
-"""The content of a graph without the identity of its values: equal contents are interchangeable."""
+"""List and prune the values of a graph, and compare graphs by content, not by identity."""
 
 from __future__ import annotations
 

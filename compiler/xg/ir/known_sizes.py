@@ -1,4 +1,4 @@
-"""The sizes that shapes of arrays say, and those that follow from others.
+"""Find the sizes that shapes of arrays tell, and the arrays that tell a function its sizes.
 
 An axis of 2*T says how large T is, and one of N + k - 1 how large N is where k is known.
 """

@@ -1,4 +1,4 @@
-"""The parameters and states of a program: every one with its path through the calls."""
+"""List the parameters and states of a program, what moves without a gradient, and losses."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The placement of a tensor on the ranks of one mesh axis, and its meaning.
+"""Define how tensors are placed on the ranks of mesh axes, and the primitives across ranks.
 
 Every edge has one state per mesh axis. A state says which data each rank has and how the parts make
 the global tensor; `dual` is the state of the cotangent: the pairing of both, summed over ranks, is

@@ -1,4 +1,4 @@
-"""Primitives: the thirty-odd operations that every operator is made of.
+"""Define the primitives: the thirty-odd operations that every operator is made of.
 
 An operator's body is an `Expr`, a directed acyclic graph of primitives whose shapes are known
 symbolically. Four tables define a primitive, one per question: its shape here, its derivative in

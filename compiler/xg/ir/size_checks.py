@@ -1,4 +1,4 @@
-"""Checks of sizes that have numbers: whole, within limits, large enough for their use.
+"""Collect what operators demand of sizes, and check sizes that have numbers.
 
 Shapes are valid for all sizes; only when sizes have numbers can ``D/N_H`` fail to be whole or ``S``
 exceed ``S_max``. Sizes without numbers are not checked.

@@ -1,4 +1,4 @@
-"""The rules that every graph of a program keeps after every pass.
+"""Check the rules that every graph of a program keeps after every pass.
 
 Single assignment, no use before its definition, operands that the operator takes, types that its
 body derives again, callees before callers, and no entry for a value that is gone. A violation is a

@@ -1,4 +1,4 @@
-"""Walks over graphs and what they call: without recursion, however deeply calls are nested."""
+"""Walk over graphs and what they call, without recursion, however deeply calls are nested."""
 
 from __future__ import annotations
 

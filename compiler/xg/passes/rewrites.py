@@ -1,4 +1,4 @@
-"""Programs of one device: the mesh forgotten, and what plans and collectives ask for with it."""
+"""Rewrite whole programs: without mesh, without dead steps, with the entry as calls only."""
 
 from __future__ import annotations
 

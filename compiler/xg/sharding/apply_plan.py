@@ -1,4 +1,4 @@
-"""A plan applied to a typed program: every value that it reaches, and its placement."""
+"""Apply a plan to a typed program: place values, cut rows of calls, check its lines."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A body as one rank runs it: the same primitives on parts, sizes divided by the ranks.
+"""Write the program of one rank: its cut arrays, and a body on the parts of them.
 
 A value that every rank has whole but needs only a part of is computed as a part where possible
 (positions, repetitions, zeros), else sliced. Indices into a sharded table are shifted by the first

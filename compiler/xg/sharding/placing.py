@@ -1,4 +1,4 @@
-"""The placement of a value that several entries of a plan name."""
+"""Find what the entries of a plan reach, and the placement that several give a value."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The tree of an `.xg` file: what is written, with its place, before any name is looked up.
+"""Define the tree of an `.xg` file: what is written, and where, before any name is looked up.
 
 Trees are equal when they say the same: spans do not count, and `γ_1` and `gamma_1` are one name.
 Nothing nests without a bracket, so no tree is deeper than a small multiple of the nesting limit.

@@ -1,4 +1,4 @@
-"""From rules to trees: the statements of blocks and the declarations of a file.
+"""Build trees from rules: chains, plans, the statements of blocks, the declarations of a file.
 
 An error that the grammar cannot see is collected here. Where the parser has given something up
 after an error, its child is None.

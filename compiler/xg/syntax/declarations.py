@@ -1,4 +1,4 @@
-"""The place where a name of a file is declared: beside those that are declared already."""
+"""Fix declarations: add a name to a line of `dim` or `mesh`, or take a name out."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The place where the parser stopped, and how it goes on from there.
+"""Describe the token where the parser stopped, the tokens it expected, and repairs.
 
 Imported only when a file has an error.
 """

@@ -1,4 +1,4 @@
-"""The canonical layout of a program: `xg fmt`."""
+"""Format a program for `xg fmt`: lines, spaces, aligned columns, indentation."""
 
 from __future__ import annotations
 

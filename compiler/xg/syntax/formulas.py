@@ -1,4 +1,4 @@
-"""A formula as Python writes it, `relu(x @ W + b)`, as a chain.
+"""Translate formulas, conditions, guards and signs of other languages into the notation.
 
 Imported only when a file has an error.
 """

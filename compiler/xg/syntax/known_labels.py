@@ -1,4 +1,4 @@
-"""Recognition of edges that are named as elsewhere: assignments, and shapes without a label.
+"""Recognize labels and signs of other languages: assignments, bare shapes, `|x|`, `.5`.
 
 Imported only when a file has an error.
 """

@@ -1,4 +1,4 @@
-"""Recognition of lines, declarations, brackets and texts that are written as elsewhere.
+"""Recognize lines, signatures and imports of other languages: `def f`, `x float`, `import f`.
 
 Imported only when a file has an error.
 """

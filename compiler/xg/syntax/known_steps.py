@@ -1,4 +1,4 @@
-"""Recognition of steps of a chain as other languages have them: `W^T`, `tanh * 2`, `4 * L`.
+"""Recognize steps, expressions and guards of other languages: `W^T`, `exp x`, `if a and b`.
 
 Imported only when a file has an error.
 """

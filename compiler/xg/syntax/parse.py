@@ -1,4 +1,4 @@
-"""Text to tree, or to its errors."""
+"""Parse text into a tree, or into its errors."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Recovery after an error, so that later errors are found too.
+"""Recover after an error to find later errors, and list the words that fit at a cursor.
 
 The list of tokens is repaired where the author's intent is clear. Else the statement is given up
 and reading continues behind it; when the head of a block is given up, its body is still read.

@@ -1,4 +1,4 @@
-"""Spellings of one thing: Greek letters and their names, signs and their glyphs."""
+"""Spell letters and signs: Greek names, glyphs, and the signs of other languages."""
 
 from __future__ import annotations
 

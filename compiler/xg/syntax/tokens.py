@@ -1,4 +1,4 @@
-"""Text to tokens of Lark; comments are kept for the formatter.
+"""Turn text into tokens of Lark, and find the line ends that end a statement.
 
 Lark's own lexer stops at a text that is no token; this one reads the intended token and continues.
 """

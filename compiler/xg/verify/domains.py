@@ -1,4 +1,4 @@
-"""Inputs that a block can take: a logarithm or a root has no value for what is drawn around 0."""
+"""Find where a program has values and slopes: inputs, lengths of axes, stopped values."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The proof of a pipeline: its stages, in the order of each schedule, against one device."""
+"""Prove a pipeline: its stages, in the order of each schedule, against one device."""
 
 from __future__ import annotations
 

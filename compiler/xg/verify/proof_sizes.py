@@ -1,4 +1,4 @@
-"""Sizes to verify a program at: small, different from each other, and allowed by the file.
+"""Choose sizes and a mesh to verify a program on: small, different, allowed by the file.
 
 An error between two axes shows only where their lengths differ, so every symbol gets a prime of its
 own. Sizes that must divide do: where ``D/N_H`` is a size, D is its prime times N_H. Repetitions

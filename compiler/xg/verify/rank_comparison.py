@@ -1,4 +1,4 @@
-"""A parallel program compared with the single-device program on the same arrays.
+"""Compare a parallel program and its traffic with the single-device program.
 
 Every rank gets its shards of parameters, inputs and cotangents; its results are reassembled and
 compared with the outputs and gradients of one device. Replicas must be equal to the last bit.

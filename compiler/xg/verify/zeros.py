@@ -1,4 +1,4 @@
-"""Gradients that are zero for a reason: the reason, derived from the graph, or nothing."""
+"""Find why gradients are zero, and prove that those are which a block expects to be."""
 
 from __future__ import annotations
 

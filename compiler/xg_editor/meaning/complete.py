@@ -1,4 +1,4 @@
-"""The names that could come at a place: the grammar says of what kind, the files which there are.
+"""Offer the names that can come at a place: the grammar says which kind, the files which names.
 
 A half-typed text has no tree where it is being typed. So the place is known by the parser's state
 and by the tokens before it, and the names by the trees around it.

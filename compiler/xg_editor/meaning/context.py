@@ -1,4 +1,4 @@
-"""The node whose parentheses a place is in, and what it takes there."""
+"""Describe a place by the text before it: the node being called, its tokens, its declaration."""
 
 from __future__ import annotations
 

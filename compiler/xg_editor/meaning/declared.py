@@ -1,4 +1,4 @@
-"""The meanings of a name, and where the files of a project declare it."""
+"""Find where the files of a project declare a name, and describe it in Markdown."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The explanation of a place: the type of an edge, the meaning of an operator, the size of a dim.
+"""Explain a place: types of edges, their placements and shapes, operators, dims.
 
 The text is Markdown. Code in it is the language's, so that an editor colours it.
 """

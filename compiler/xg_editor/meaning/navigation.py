@@ -1,4 +1,4 @@
-"""The tree at an offset of a file, and the trees around it."""
+"""Find the declaration and all references of a name, and list the declarations of a file."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Places as the protocol counts them: lines from 0, columns in the code units of an encoding."""
+"""Translate positions, formatting and results of the compiler to the protocol."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The texts that an editor has open, and what is known of each: checked once for each change."""
+"""Hold the open texts and the files around them; check each once for each change."""
 
 from __future__ import annotations
 

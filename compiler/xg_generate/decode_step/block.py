@@ -1,4 +1,4 @@
-"""One block as a step: what is wanted of its outputs decides, backwards, what each value must be.
+"""Plan a block as a step: the needs of its outputs decide, backwards, what each value is.
 
 A value that is wanted whole is kept: the new positions are appended to those of the steps before,
 which the block finds in a state of its own. So every block takes new positions and gives new ones,

@@ -1,4 +1,4 @@
-"""Proves of a step that no position depends on later ones.
+"""Prove of a step that no position depends on later ones.
 
 Then a step gives what the whole text would: what was kept of earlier positions could not have come
 out otherwise. Facts go forward through the bodies of the operators. A sum over all keys must have

@@ -1,4 +1,4 @@
-"""One use of an operator in a step: the operator itself where it fits, else its body retyped.
+"""Use an operator in a step: itself where it fits, else its body with new types.
 
 Most operators do in a step what they always do, on other sizes: then the node stays what it was.
 Those that count positions, or take one operand in two states, become an operator of the same glyph

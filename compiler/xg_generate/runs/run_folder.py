@@ -1,4 +1,4 @@
-"""The record of a run folder about the diagram trained in it: its file, block and settings.
+"""Record the diagram of a run in its folder, and load the trained model again.
 
 The diagram is compiled again when the model is needed, never loaded as code from the folder: a run
 from elsewhere can be opened without trusting it.

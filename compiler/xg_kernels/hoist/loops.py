@@ -1,4 +1,4 @@
-"""The callee of a loop in the sizes of its caller: D_in of the one is e*D of the other."""
+"""Move steps of a loop that need no state to its caller, in the caller's sizes."""
 
 from __future__ import annotations
 

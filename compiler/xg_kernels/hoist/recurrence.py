@@ -1,4 +1,4 @@
-"""Linear recurrences: loops whose states are multiplied and added to by what needs no state.
+"""Find linear recurrences, and compute all but their one step for all rounds at once.
 
 Where ``h_t = a_t ⊙ h_{t-1} + b_t``, all a and b are made for all rounds before the loop, which
 keeps this one step, and what reads the states is made for all of them behind it. Backends have a

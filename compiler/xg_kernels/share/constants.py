@@ -1,4 +1,4 @@
-"""The parts of an operator's body that read no operand, and the operator without them."""
+"""Compute numbers that depend on sizes or parameters alone once, apart from their readers."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The forward figure of a compilation with what changed in it marked."""
+"""Draw the forward figure of a compilation with its changes marked and what is gone dotted."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A difference as one JSON document."""
+"""Write a difference as one JSON document, and as tables that people read."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which steps of two graphs are the same, where their names are only numbers: ``⊕_2``.
+"""Match the steps of two graphs, and describe how each step makes its edges.
 
 A step that comes in front renumbers those behind it, and nothing of these has changed.
 """

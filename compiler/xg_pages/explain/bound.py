@@ -1,4 +1,4 @@
-"""A program with numbers on every edge: those of an example, or invented ones."""
+"""Put numbers on every edge of a program, and update its parameters by one step of learning."""
 
 from __future__ import annotations
 

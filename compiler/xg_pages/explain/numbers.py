@@ -1,4 +1,4 @@
-"""Arrays as rows of text: four digits or as few as are exact, the same in all of an array."""
+"""Write arrays as rows of text, and work out the first number of a step."""
 
 from __future__ import annotations
 

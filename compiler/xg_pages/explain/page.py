@@ -1,4 +1,4 @@
-"""The content of a page, as data: sections of blocks, steps with their numbers, figures."""
+"""Hold the content of a page as data, with the words of a text beside rows and columns."""
 
 from __future__ import annotations
 

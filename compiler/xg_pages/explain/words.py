@@ -1,4 +1,4 @@
-"""Sentences that every form of a page shares."""
+"""Write the equations, products and sentences that every form of a page shares."""
 
 from __future__ import annotations
 

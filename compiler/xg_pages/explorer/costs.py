@@ -1,4 +1,4 @@
-"""The program at sizes at which it can be run in no time: those of its proof, or the file's."""
+"""Compile a program at small sizes, and compare the costs of one device and of all its plans."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The data of a block for the page's script: its values, its steps, their costs."""
+"""Collect the facts of each block for the script of the page: steps, code, costs, collectives."""
 
 from __future__ import annotations
 

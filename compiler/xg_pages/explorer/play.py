@@ -1,4 +1,4 @@
-"""Real numbers for every tensor: the program written down at small sizes, for pages to compute."""
+"""Record a run of a program at small sizes, so that the page can compute real numbers."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The document: head with policy, style and script, body with figures, code and empty panels.
+"""Hold the content of a page as data, and write it as one self-contained HTML document.
 
 Text of users gets in through `xg.diagnostics.escape` alone. The policy lets nothing run or load but
 the one style sheet, the script that unpacks the page's own, this one and the one that computes

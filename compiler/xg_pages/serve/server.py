@@ -1,4 +1,4 @@
-"""A server of pages that live in memory, for one person on this machine.
+"""Serve pages that live in memory to one person on this machine.
 
 It listens on the loopback address alone and answers only requests that know its secret, which other
 users of the machine do not. A page from elsewhere that a browser shows may not ask: its requests

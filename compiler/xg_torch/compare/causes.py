@@ -1,4 +1,4 @@
-"""Errors that people make with one operator, each as what the operator would give then.
+"""List errors that people make with one operator, and find the one that gives other numbers.
 
 They are those that the trackers of Megatron-LM, torchtitan and DeepSpeed report again and again.
 An error is only reported where its numbers are theirs, so a long list costs time but no false word.

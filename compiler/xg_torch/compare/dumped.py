@@ -1,4 +1,4 @@
-"""Arrays that other code has written, beside a diagram on the same weights and inputs."""
+"""Compare arrays that other code has written, on one device or several ranks, with a diagram."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A run of the interpreter without its calls: every edge once, with its array and its gradient.
+"""Run a diagram without its calls: every edge once, with its array and its gradient.
 
 An operand of a call and the callee's input are one edge here, and so are a result of a call and
 the callee's output. The rounds of a loop over an axis are one step that is not looked into.

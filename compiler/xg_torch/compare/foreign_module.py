@@ -1,4 +1,4 @@
-"""MODULE:BUILD of `xg compare`: a function of the user's, called for a torch module."""
+"""Build and call a torch module of the user, with hooks on every tensor and gradient."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""One run of code that others wrote: the tensors that it showed, and their gradients."""
+"""Collect the tensors that other code shows, and find the edge of the diagram that each is."""
 
 from __future__ import annotations
 

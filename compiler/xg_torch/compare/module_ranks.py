@@ -1,4 +1,4 @@
-"""Code of others on several ranks, started here or by torchrun, beside a diagram under a plan."""
+"""Run code of others on several ranks, and compare it with a diagram under a plan."""
 
 from __future__ import annotations
 

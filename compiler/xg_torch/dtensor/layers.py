@@ -1,4 +1,4 @@
-"""The layers of a placed program: where its parameters are used, as modules of torch use theirs.
+"""Find the layers of a placed program, and the modules of torch that hold their parameters.
 
 A matrix with its bias is a linear layer, a table an embedding; any other operator that takes a
 tensor and parameters of one axis is a norm. Any other reader of one is a `loose` use.

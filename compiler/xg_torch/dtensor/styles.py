@@ -1,4 +1,4 @@
-"""The parallel style of each module, along the one axis of a mesh that divides a model itself.
+"""Choose the parallel style of each module, along the one axis of a mesh that divides a model.
 
 A layer whose weight is cut in columns or rows has a style of its own, which also takes the input as
 it comes and leaves the output as it is wanted. All other moves have their place at the border of a

@@ -1,4 +1,4 @@
-"""The calls of torch that divide a module as a plan divides a diagram, as a Python module."""
+"""Write a plan as the calls of torch that divide a module of the user."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A block as a file that runs without xg: traced by torch, written, read again and compared."""
+"""Write a block as a file that runs without xg: traced by torch, read again and compared."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`xg ops`: the table of operators."""
+"""`xg ops`: the table of operators, and the notation as a figure."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The tables of `xg cost`, as people read them."""
+"""Print the tables of `xg cost` as people read them, or give them as data."""
 
 from __future__ import annotations
 

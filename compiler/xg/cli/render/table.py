@@ -1,4 +1,4 @@
-"""Tables: columns that read each row, printed as aligned text or given as data."""
+"""Print values and tables as aligned text, or give them as data."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The last check of generated Python: it holds only allowed constructs, or it is not returned.
+"""Refuse generated Python that mentions anything but allowed constructs and names.
 
 Names and titles of a diagram end up in the code. If their escaping failed, the result would show as
 a construct, a name or a dotted call that no emitter writes.

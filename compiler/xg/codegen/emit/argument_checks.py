@@ -1,4 +1,4 @@
-"""The first lines of public functions: they refuse arguments that no shape tells apart."""
+"""Write the lines that refuse arguments: sizes, integers out of range, wrong names."""
 
 from __future__ import annotations
 

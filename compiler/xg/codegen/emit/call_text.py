@@ -1,4 +1,4 @@
-"""A call over an axis as text: rounds with their slices, states that go round, stacked results."""
+"""Write calls: one, a row of them, one over an axis in rounds, a recurrence in a kernel."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Communication in generated code: the calls of the runtime that it imports.
+"""Write the communication of generated code: calls of the runtime, overlap, deferred sums.
 
 They are the same in every backend: the mesh on which a rank runs knows how to send its tensors.
 """

@@ -1,4 +1,4 @@
-"""The fixed parts of a backend's modules, besides the spelling of primitives."""
+"""Define the fixed parts of a backend's modules, and its kernels written by hand."""
 
 from __future__ import annotations
 

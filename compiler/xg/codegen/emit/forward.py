@@ -1,4 +1,4 @@
-"""The forward function of a block."""
+"""Write the forward function of a block, and the numbers that parameters alone decide."""
 
 from __future__ import annotations
 

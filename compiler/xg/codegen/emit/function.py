@@ -1,4 +1,4 @@
-"""One operator as a small function of the generated module."""
+"""Write one operator as an expression, or as a small function of the generated module."""
 
 from __future__ import annotations
 

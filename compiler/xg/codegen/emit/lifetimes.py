@@ -1,4 +1,4 @@
-"""Lines that free tensors as soon as a function has read them for the last time.
+"""Free saved values after their last read, now or in the later part of a backward pass.
 
 Saved ones go at once. A variable goes before what may hold much at the same time: the backward pass
 of another block, or a loop. Without that it would stay until its function returns.

@@ -1,4 +1,4 @@
-"""A whole generated module: blocks, its public functions, operators, and what these call."""
+"""Write a whole module: its head, blocks, public functions, operators, and what these call."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Decisions that all functions of one module share: names, random draws, shared parameters."""
+"""Hold the decisions that all functions of one module share, and write what passes share."""
 
 from __future__ import annotations
 

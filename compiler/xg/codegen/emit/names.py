@@ -1,4 +1,4 @@
-"""Names in generated code: the author's where there is one, never a keyword, never twice.
+"""Name what generated code has: by the author's name if there is one, and no name twice.
 
 While a module is written, every name that comes from the diagram is marked: its first letter is one
 of an alphabet that no name uses, one alphabet for each kind. So each name in the text is known to

@@ -1,4 +1,4 @@
-"""Tables of parameters and states, by path, with loops kept as loops."""
+"""Write tables of parameters and states by path, and gather parameters in bundles."""
 
 from __future__ import annotations
 

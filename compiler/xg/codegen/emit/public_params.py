@@ -1,4 +1,4 @@
-"""The functions of a module that make, cut and gather parameters: `init`, `cuts`, `shard` …"""
+"""Write the functions that make, cut, gather and update parameters: `init`, `shard` …"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Sizes as integer expressions of the target language, and where a function finds each symbol."""
+"""Write sizes as integer expressions, and find where a function reads each symbol."""
 
 from __future__ import annotations
 

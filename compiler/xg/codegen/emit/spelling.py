@@ -1,4 +1,4 @@
-"""The interface of a backend: how each primitive is written, and which functions it needs."""
+"""Define what a backend spells: each primitive, and the support functions that it needs."""
 
 from __future__ import annotations
 

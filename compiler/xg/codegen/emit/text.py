@@ -1,4 +1,4 @@
-"""Pieces of an expression's text that know how tightly they bind."""
+"""Build expressions with the parentheses they need, and break lines that are too long."""
 
 from __future__ import annotations
 

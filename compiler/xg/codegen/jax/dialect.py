@@ -1,4 +1,4 @@
-"""The fixed parts of a module in JAX."""
+"""Define how modules in JAX are written: what they may mention, words, fixed parts."""
 
 from __future__ import annotations
 

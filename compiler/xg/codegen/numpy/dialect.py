@@ -1,4 +1,4 @@
-"""The fixed parts of a module in NumPy."""
+"""Define how modules in NumPy are written: what they may mention, words, fixed parts."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A block as a `torch.nn.Module` of its own class: its parameters, the blocks in it, one step."""
+"""Write a block as a `torch.nn.Module` of its own class, and as one step of autograd."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The section that makes a generated module a `torch.nn.Module`.
+"""Write the section that makes a generated module a `torch.nn.Module`.
 
 Each block that the entry calls, and each piece of the entry between them, is one step of autograd:
 a `torch.autograd.Function` around the block's own forward and backward function. Nothing is traced

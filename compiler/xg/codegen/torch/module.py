@@ -1,4 +1,4 @@
-"""A program as a module in torch."""
+"""Write a program as a module in torch, and that of one rank as a model of its shards."""
 
 from __future__ import annotations
 

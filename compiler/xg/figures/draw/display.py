@@ -1,4 +1,4 @@
-"""The display list: a finished picture as paths and lines of text, for every output format.
+"""Define the display list: a finished picture as paths, arrows and lines of text.
 
 Colours are uses, not values: the theme comes in when a format is written.
 """

@@ -1,4 +1,4 @@
-"""The bundled font's three faces: character widths in thousandths of an em, glyph numbers, bytes.
+"""Read the bundled font's three faces, and set rich text on a baseline with them.
 
 Text is measured with these faces and nothing else, so a figure's layout depends on no installed
 font. XG Sans has the widths of Helvetica and Arial, so the same numbers hold where a viewer

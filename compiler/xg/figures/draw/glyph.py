@@ -1,4 +1,4 @@
-"""Glyphs: the shapes of a node of each kind, drawn into its box."""
+"""Measure nodes, draw the shape of each kind into its box, and explain it in the legend."""
 
 from __future__ import annotations
 

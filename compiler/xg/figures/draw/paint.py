@@ -1,4 +1,4 @@
-"""Painting: a placed figure becomes a display list."""
+"""Paint placed figures as display lists: one figure, a sheet, a timeline, slides."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Painting ranks side by side: one column is placed, all are drawn, bars run across them."""
+"""Paint ranks side by side: place one column, draw them all, and run bars across."""
 
 from __future__ import annotations
 

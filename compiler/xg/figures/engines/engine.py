@@ -1,4 +1,4 @@
-"""The interface of a layout engine: its name, its state on this machine, and how to run it."""
+"""Define the interface of a layout engine, and run one in a limited child process."""
 
 from __future__ import annotations
 

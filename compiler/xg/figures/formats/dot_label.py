@@ -1,4 +1,4 @@
-"""Rich text as Graphviz's HTML labels."""
+"""Write rich text, bars across columns and the legend as Graphviz's HTML labels."""
 
 from __future__ import annotations
 

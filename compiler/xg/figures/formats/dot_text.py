@@ -1,4 +1,4 @@
-"""DOT: a figure as text that any Graphviz draws well by itself, and that goldens compare."""
+"""Write a figure as DOT text that any Graphviz draws well, and that goldens compare."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""PDF: a display list as vectors and selectable text, the same bytes every time.
+"""Write a display list as PDF, on sheets of paper if asked, the same bytes every time.
 
 It is one page of the figure's size, or pages of paper: one form, shown on each page in part.
 

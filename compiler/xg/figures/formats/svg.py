@@ -1,4 +1,4 @@
-"""SVG: a display list as a small, closed set of elements and attributes.
+"""Write a display list as an SVG document, as parts of a page, or as PNG.
 
 Colours are there twice: as CSS variables, which a page around the figure can set and which follow
 its reader's light or dark setting, and as plain attributes, for viewers that know no variables.

@@ -1,4 +1,4 @@
-"""TikZ: a display list as a LaTeX document that compiles by itself and can be read into another.
+"""Write a display list as a TikZ document that compiles by itself or inside another.
 
 Boxes and arrows are where the other formats have them. Text is the document's own: in its fonts, at
 its sizes, centred or aligned where ours is; text that is wider than its room is scaled to fit.

@@ -1,4 +1,4 @@
-"""The router: every edge runs straight or turns by right angles, around all that is in its way.
+"""Route every edge straight or by right angles, around all that is in its way.
 
 Each edge in turn takes the cheapest of its ways: few corners, few crossings, short. Then each is
 taken up once more, as those that came later may leave it a better one, edges of one node that are

@@ -1,4 +1,4 @@
-"""The field that edges are routed on: rows of boxes, gaps between them, and the lines so far.
+"""Describe the field that edges are routed on, and what a way on it costs at least.
 
 The layout engine places everything in rows. An edge runs down through rows, upright, and sideways
 only in the gaps between them: so a way is always there, and a gap can be made as high as it needs.

@@ -1,4 +1,4 @@
-"""Labels of lanes, labels that repeat others, and the frames of groups.
+"""Place the labels of lanes, leave out repeated ones, and find the frames of groups.
 
 They are drawn around paths that are already there.
 """

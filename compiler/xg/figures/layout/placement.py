@@ -1,4 +1,4 @@
-"""The placement problem: a figure as boxes without text, in DOT.
+"""Write the placement problem, a figure as boxes without text, or solve it on a grid.
 
 Nothing of a figure's text goes in: boxes are called n0, n1 … (units) and l0, l1 … (labels), so the
 answer depends on no font and no name can reach the engine. A label is a box of its own in an odd

@@ -1,4 +1,4 @@
-"""Requests: which edges are to be routed, and by which ports they may leave and enter."""
+"""List the edges to route and their ports, and fill the field of a placed figure."""
 
 from __future__ import annotations
 

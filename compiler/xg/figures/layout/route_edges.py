@@ -1,4 +1,4 @@
-"""Routing a placed figure: rows moved apart where lines need room, and the path of every edge."""
+"""Route a placed figure: slide labels, move rows apart, give every edge its path."""
 
 from __future__ import annotations
 

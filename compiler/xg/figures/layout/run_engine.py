@@ -1,4 +1,4 @@
-"""Layout: a figure goes to the first engine that can place it.
+"""Lay out a figure with the first engine that can place it, and straighten the answer.
 
 The order of the engines is fixed: the one whose version the installation pins comes first, so that
 figures are the same everywhere; `dot` on PATH comes last. Where none works, a plain arrangement of

@@ -1,4 +1,4 @@
-"""A figure as data: its nodes and edges, without positions and colours.
+"""Define figures as data: nodes, edges, groups and bars, without positions and colors.
 
 A figure is a graph in the notation of seed 001, section 4. A node's kind decides its shape, an
 edge's style its meaning (single, double, dashed), and its role its route: down a column, from one

@@ -1,4 +1,4 @@
-"""Relations that follow from a figure's edges alone: neighbours, rows, orders.
+"""Derive relations from a figure's edges: neighbors, rows, orders, bars, waiting columns.
 
 Both the DOT text for people and the placement problem for the layout engine are built on this, so
 they agree about it.

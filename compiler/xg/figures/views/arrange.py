@@ -1,4 +1,4 @@
-"""Arranging: operations in program order become the columns, branches and lanes of a figure.
+"""Arrange operations in program order as columns, branches and lanes of a figure.
 
 The first operand of an operation continues its column; of several operations that continue with one
 value, the one with the most to come. Other operands come in from the side, or through a lane if

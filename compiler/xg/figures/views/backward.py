@@ -1,4 +1,4 @@
-"""The backward figure of a block: the result of `differentiate`, drawn as in seed 001.
+"""Draw the backward figure of a block: the result of `differentiate` (seed 001).
 
 Gradients flow; parameters and saved values are beside the node that takes them.
 """

@@ -1,4 +1,4 @@
-"""Ranks side by side: one column for each, one bar across them for every collective.
+"""Draw ranks side by side: a column for each rank, a bar across for each collective.
 
 Rows are the same in all columns, as all ranks run one program; labels distinguish their parts (seed
 001, 6.1, 7.1 and 8.1).

@@ -1,4 +1,4 @@
-"""Blocks expanded where they communicate, for the overview of ranks side by side.
+"""Expand blocks where they communicate, for the overview of ranks side by side.
 
 The nodes between two collectives are one box if there are many; other blocks stay collapsed.
 """

@@ -1,4 +1,4 @@
-"""The forward figure of a block: its statements, drawn as they are written."""
+"""Draw the forward figure of a block: its statements, as they are written."""
 
 from __future__ import annotations
 

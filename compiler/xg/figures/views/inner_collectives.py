@@ -1,4 +1,4 @@
-"""Collectives inside an operator, drawn as a box behind it that its results pass through.
+"""Find the collectives inside an operator, and draw each as a box after it.
 
 A loss over a sharded vocabulary reduces over the mesh inside its body, so no step of the graph says
 so; the body of a rank does.

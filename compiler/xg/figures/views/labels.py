@@ -1,4 +1,4 @@
-"""The remarks of a file for its figures: which places are highlighted, and the notes at them."""
+"""Find what labels add to values: the file's remarks, names from steps, gradient terms."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How the values and operators of a graph are written in its figures (seed 001, section 4)."""
+"""Write the values and operators of a graph as in its figures (seed 001, section 4)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The overall flow of a program: its blocks, repeated ones opened, gradients as dashed arrows."""
+"""Draw the overall flow of a program: blocks, opened repeats, gradients as dashed arrows."""
 
 from __future__ import annotations
 

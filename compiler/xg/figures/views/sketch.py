@@ -1,4 +1,4 @@
-"""The graphs of a rank with every move in its place, casts too: the source of an overview.
+"""Sketch the graphs of a rank with every own part, move and cast in its place.
 
 A rank's program has no casts, and a cast is where its backward pass sums gradients. Moves of
 parameters before their use are separate: they are the same for all of a kind.

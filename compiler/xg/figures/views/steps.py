@@ -1,4 +1,4 @@
-"""Steps of a graph as glyphs: what kind of node, which arrow an operand has, what the box says."""
+"""Draw the steps of a graph as glyphs: the kind of node, its arrows, the text in its box."""
 
 from __future__ import annotations
 

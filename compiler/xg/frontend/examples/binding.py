@@ -1,4 +1,4 @@
-"""The numbers of a document as the file prints them: a shape, values, and how exact each is."""
+"""Bind an example to a program: read its numbers, look up its names, check its shapes."""
 
 from __future__ import annotations
 

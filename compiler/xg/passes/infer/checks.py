@@ -1,4 +1,4 @@
-"""Integers where floats are needed, or the other way round."""
+"""Check types of a graph: kinds of numbers, labels, parameters that calls share."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""From the tree of a printed program to the program."""
+"""Build graphs and the program from the tree of a printed program."""
 
 from __future__ import annotations
 

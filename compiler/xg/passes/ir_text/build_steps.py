@@ -1,4 +1,4 @@
-"""From the tree of a printed step to the step."""
+"""Build steps, their operators and their values from the tree of a printed graph."""
 
 from __future__ import annotations
 

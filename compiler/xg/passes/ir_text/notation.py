@@ -1,4 +1,4 @@
-"""The grammar of the printed IR, in Lark's notation; `tree` says what its rules become.
+"""Define the notation of the printed IR: its grammar, and how names and operators are written.
 
 The order of the lines of a graph is the printer's; the grammar leaves it open.
 """

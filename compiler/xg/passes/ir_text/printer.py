@@ -1,4 +1,4 @@
-"""Programs as text, for people who follow one through the passes (``xg show --as ir``).
+"""Print programs as text, for people who follow one through the passes (``xg show --as ir``).
 
 One line per step, in order; ``%`` marks values without a name of the author's. Works after every
 pass, and `xg.passes.ir_text.reader` makes the same program of the text again.

@@ -8,7 +8,6 @@ from xg.ir.graph import Program
 
 def read_program(text: str, name: str = "program.ir") -> Program:
     """The program that a text spells, its spans in that text; raises UnreadableIR."""
-    from xg.passes.ir_text import build_program  # Lark is slow to load, and few read
-    from xg.passes.ir_text import tree as parse
+    from xg.passes.ir_text import build_program, tree  # Lark is slow to load, and few read
 
-    return build_program.build(parse.parse(text), Source(name, text))
+    return build_program.build(tree.parse(text), Source(name, text))

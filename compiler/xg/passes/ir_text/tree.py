@@ -1,4 +1,4 @@
-"""From the parser's rules to records: an attribute for each rule of the grammar."""
+"""Parse the printed IR into records: an attribute for each rule of the grammar."""
 
 from __future__ import annotations
 

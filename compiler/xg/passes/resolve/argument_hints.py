@@ -1,4 +1,4 @@
-"""Help for arguments in the parentheses of an operator that takes no such argument there."""
+"""Give hints for arguments that an operator or a block does not take."""
 
 from __future__ import annotations
 

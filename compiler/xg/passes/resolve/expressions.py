@@ -1,4 +1,4 @@
-"""Expressions of the file as sizes and numbers."""
+"""Read expressions of the file as sizes, numbers and initial values."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The line that declares a parameter that is used and not there."""
+"""Give hints for a parameter without declaration, and for words in the wrong place of a node."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Nodes: an operator or a call put behind its operands, once these are known."""
+"""Put a node behind its operands: an operator or a call, with its arguments and brackets."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""States of a block: what one round of a loop leaves to the next."""
+"""Read the lines of a block beside its chains: states, gradients of zero, notes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Fusions: a pattern of steps, and the operator that computes them at once.
+"""Replace a pattern of steps by the operator that computes them at once.
 
 A fused operator is an `Op` like any other, with a body and a gradient, so the interpreter runs it
 and every backend can spell it. It is no word of the language: no figure shows it.

@@ -1,4 +1,4 @@
-"""Placement requests: what a plan, and shapes divided by mesh axes, ask of every value.
+"""Prepare the placement: loops get parameters once, values get the requests of a plan.
 
 A block that is called in two places may be parallel in two ways: it becomes two graphs.
 """

@@ -1,4 +1,4 @@
-"""Blocks placed before: the result for each, and the questions that it asked of its callees.
+"""Propagate placements through whole programs on one mesh axis, each block placed once.
 
 A graph is identified by its *core*: graphs of one core have the same values and steps, and differ
 only in the callees of their calls, in the requests for other mesh axes, and in numbers. A block

@@ -1,4 +1,4 @@
-"""Which axes of a shape the ranks of a mesh axis can share, as far as numbers are known."""
+"""Reshard values on one mesh axis: their states, the moves between these, and the prices."""
 
 from __future__ import annotations
 

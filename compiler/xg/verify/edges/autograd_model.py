@@ -1,4 +1,4 @@
-"""The generated `torch.nn.Module` of a program, run under autograd. Needs torch."""
+"""Run torch's autograd on the generated module, and on the forward graph. Needs torch."""
 
 from __future__ import annotations
 

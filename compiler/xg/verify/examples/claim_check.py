@@ -1,4 +1,4 @@
-"""`xg verify --against document`: every claim of every example of a file, and what came of it."""
+"""Recompute the numbers of a document, and judge every claim of its examples."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The one definition of randomness, for every backend and every number of ranks.
+"""Define randomness once, for every backend and number of ranks, and draw inputs.
 
 A *key* is a hash of seed and place; element i of a stream is a hash of the key and its *global*
 index i, so a shard's numbers are the slice of the whole. Integer operations and one exact scaling

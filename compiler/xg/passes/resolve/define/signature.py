@@ -1,4 +1,4 @@
-"""The signature of a defined operator: names, and what its axes are called.
+"""Read the signature of a defined operator, and list the functions that its body may call.
 
 Axes are local names: a use binds them to sizes, ``..`` to any number of leading ones. One order of
 all axes, ``..`` first and then as they first appear, is the order of every shape in the body.
