@@ -6,6 +6,9 @@ from pathlib import Path
 
 import pytest
 
+from xg.cli.command_list import CORE as COMMANDS
+from xg.packages import SERVICES, packages
+
 ROOT = Path(__file__).parents[2]
 CORE = {
     "check": "check mlp",
@@ -59,3 +62,11 @@ def test_what_a_package_adds_is_missed_by_name(tmp_path: Path) -> None:
     assert ended.returncode == 1
     assert "none provides `step`" in ended.stderr
     assert "Traceback" not in ended.stderr
+
+
+def test_every_service_and_command_has_one_home() -> None:
+    """Two packages with one would depend on the order of their names."""
+    services = [name for package in packages() for name in package.services]
+    assert sorted(services) == sorted(SERVICES)
+    commands = [*COMMANDS, *(name for package in packages() for name in package.commands)]
+    assert len(commands) == len({*commands})
