@@ -6,7 +6,8 @@
 With random cotangents c, the number f = Σ c · outputs has the gradient backward(c). It is compared
 with differences of f, tensor by tensor (`agreement`): every element as long as the program has
 few, otherwise 64 coordinates and 8 directions of each tensor. A gradient that is zero, or too
-small for the comparison to mean anything, fails, unless it is declared to be zero with the reason.
+small for the comparison to mean anything, or that consists of rounding errors, fails, unless it is
+declared to be zero with the reason.
 """
 
 import math
@@ -193,15 +194,13 @@ class _Checker:
     def _total(self, name: str) -> float:
         """Return the norm that even a zero gradient is measured by.
 
-        Where all gradients are zero as declared, it is that of the terms of f: rounding leaves
-        something of them in every difference.
+        Where all gradients are zero, as declared or up to rounding, it is that of the terms of f:
+        rounding leaves something of them in every difference.
         """
         total = self.points.first.norm
-        return (
-            max(total, float(np.linalg.norm(self.points.first.terms)))
-            if name in self.zeros
-            else total
-        )
+        if name in self.zeros or self.points.is_rounding(name):
+            return max(total, float(np.linalg.norm(self.points.first.terms)))
+        return total
 
     def _judge(self, name: str, found: Sequence[Comparison]) -> tuple[Verdict, str]:
         for one in found:
@@ -210,8 +209,8 @@ class _Checker:
             if not one.error <= self.tolerance:
                 return "failed", f"{self._at(one)}: {one.derived:.9g}, measured {one.measured:.9g}"
         norm = global_norm({name: self.points.first.gradients[name]})
-        is_zero = norm <= self.tolerance * agreement.FLOOR * self._total(name)
-        if is_zero:
+        least = self.tolerance * agreement.FLOOR * self._total(name)
+        if norm <= least or self.points.is_rounding(name):
             return ("zero", self.zeros[name]) if name in self.zeros else ("failed", UNEXPLAINED)
         if name in self.zeros:
             return "failed", f"declared to be zero ({self.zeros[name]}), but it is not"

@@ -23,7 +23,8 @@ from xg_runtime.random import fold
 Function: TypeAlias = Callable[[Arrays], Arrays]  # values -> outputs
 Gradient: TypeAlias = Callable[[Arrays, Arrays], Arrays]  # values, d_outputs -> gradients
 
-_MOVE: Final = 2.0**-4  # of a tensor's scale: far from a kink, near enough to be as good a test
+MOVE: Final = 2.0**-4  # of a tensor's scale: far from a kink, near enough to be as good a test
+SHAKE: Final = 2.0**-44  # of a tensor's scale: it changes what rounding makes, and nothing else
 
 
 @dataclass(frozen=True)
@@ -103,10 +104,12 @@ class Point:
         arrays = {name: np.array(gradient) for name, gradient in gradients.items()}
         return Point(own, arrays, objective.terms(own))
 
-    def moved(self, objective: Objective, gradient: Gradient, seed: int) -> "Point":
+    def moved(
+        self, objective: Objective, gradient: Gradient, seed: int, step: float = MOVE
+    ) -> "Point":
         """Return a point nearby, in a direction that depends on `seed`."""
         values = {
-            name: value + _MOVE * self.scale(name) * _normal(seed, "move", name, value.shape)
+            name: value + step * self.scale(name) * _normal(seed, "move", name, value.shape)
             if is_float(value)
             else value
             for name, value in self.values.items()

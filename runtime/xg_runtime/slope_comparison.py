@@ -16,11 +16,13 @@ import numpy as np
 from xg_runtime import agreement
 from xg_runtime.finite import FINE, QUICK, Slope, careful, quick
 from xg_runtime.module import Array
-from xg_runtime.probe import Gradient, Objective, Point, Probe
+from xg_runtime.probe import SHAKE, Gradient, Objective, Point, Probe
 from xg_runtime.random import fold
 
 _MOVES: Final = 4
 _KINK: Final = 1e-2  # a larger jump between the slopes on both sides is one
+_TINY: Final = 2.0**-30  # a gradient of this norm may consist of rounding errors
+_SHAKES: Final = 4  # one draw may round to the same number by chance
 
 
 @dataclass
@@ -32,6 +34,7 @@ class Points:
     first: Point
     seed: int
     _nearby: list[Point] = field(default_factory=list[Point])
+    _shaken: list[Point] = field(default_factory=list[Point])
 
     def all(self) -> Iterator[Point]:
         """Return the first point, then those nearby."""
@@ -41,6 +44,24 @@ class Points:
                 seed = fold(self.seed, "nearby", number)
                 self._nearby.append(self.first.moved(self.objective, self.gradient, seed))
             yield self._nearby[number]
+
+    def is_rounding(self, name: str) -> bool:
+        """Return whether a gradient consists of rounding errors.
+
+        Such a gradient, of ``W * sum(x - mean(x))`` for example, may agree with differences to the
+        last digit, and no norm tells it from a small slope. But where the last bits of the values
+        change, it becomes another number.
+        """
+        gradient = self.first.gradients[name]
+        norm = float(np.linalg.norm(gradient))
+        if not 0 < norm <= _TINY:
+            return False
+        if not self._shaken:
+            seeds = (fold(self.seed, "shaken", number) for number in range(_SHAKES))
+            moved = self.first.moved
+            self._shaken += [moved(self.objective, self.gradient, seed, SHAKE) for seed in seeds]
+        apart = (float(np.linalg.norm(each.gradients[name] - gradient)) for each in self._shaken)
+        return max(apart) > norm / 8
 
 
 @dataclass(frozen=True)

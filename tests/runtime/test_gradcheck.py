@@ -223,6 +223,39 @@ def test_all_gradients_may_be_zero_if_declared() -> None:
     assert not check(nothing, zero, values).passed
 
 
+def test_rounding_that_agrees_with_differences_is_a_zero_without_a_reason() -> None:
+    """All gradients of ``W Σ(x - mean x)`` vanish: the check must not measure W by itself."""
+
+    def sums(values: Arrays) -> Array:
+        X = values["X"]
+        return (X - X.mean(-1, keepdims=True)).sum(-1)
+
+    def gradient(values: Arrays, d_outputs: Arrays) -> Arrays:
+        return {"X": np.zeros_like(values["X"]), "W": d_outputs["y"] * sums(values)}
+
+    def found(**zeros: str) -> Row:
+        report = check(lambda v: {"y": v["W"] * sums(v)}, gradient, values, zeros=zeros)
+        return row(report, "W")
+
+    values = {"X": np.random.default_rng(0).standard_normal((4, 7)), "W": np.arange(1.0, 5.0)}
+    assert 0 < found().error < 1e-6
+    assert found().reason == gradcheck.UNEXPLAINED
+    assert found(W="the sum of a centered row is zero").verdict == "zero"
+
+
+def test_a_slope_may_be_as_small_as_rounding() -> None:
+    """A slope of 1e-14 that is no rounding error is compared like any other."""
+
+    def small(values: Arrays) -> Arrays:
+        return {"y": 1e-14 * np.sin(values["W"])}
+
+    def slope(values: Arrays, d_outputs: Arrays) -> Arrays:
+        return {"W": 1e-14 * np.cos(values["W"]) * d_outputs["y"]}
+
+    report = check(small, slope, {"W": np.arange(1.0, 5.0)})
+    assert row(report, "W").verdict == "ok", gradtable.table(report)
+
+
 def relu(values: Arrays) -> Arrays:
     return {"Y": np.maximum(values["X"], 0) ** 1}
 
