@@ -125,7 +125,7 @@ def errs_and_mends(driver: Chrome) -> None:
     picture = one(driver, "#picture").get_attribute("src")
     type_over(driver, "-> R : Q ", "-> RR : Q ")
     wait(driver, lambda: one(driver, "#said").is_displayed())
-    assert one(driver, "#said").text.startswith("error: ")
+    assert one(driver, "#said").text.startswith("error[XG")
     assert "mha.xg:10:" in one(driver, "#said").text
     assert texts(driver, "#colours .error") == ["RR"]
     assert one(driver, "#picture").get_attribute("src") == picture

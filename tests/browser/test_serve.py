@@ -53,7 +53,7 @@ def test_the_picture_follows_the_file(driver: Chrome, tmp_path: Path) -> None:
 
         saved(tmp_path, TINY.replace("A tiny net", "A third").replace("V [D_ff, D]", "V [D, D_ff]"))
         wait(driver, lambda: one(driver, "#said").is_displayed())
-        assert one(driver, "#said pre").text.startswith("error: ")
+        assert one(driver, "#said pre").text.startswith("error[XG")
         assert "tiny.xg:8:" in one(driver, "#said pre").text
         assert script(driver, TITLE) == "Another net"
         assert driver.title == "✗ Net"
@@ -114,7 +114,7 @@ def test_several_files_have_an_index(driver: Chrome, tmp_path: Path) -> None:
     with serving(tmp_path, "tiny.xg", "other.xg", "wrong.xg") as served:
         driver.get(f"http://127.0.0.1:{served.client.port}/{served.client.secret}/")
         wait(driver, lambda: one(driver, "#index").text.count("\n") == 2)
-        assert "wrong.xg error: " in one(driver, "#index").text
+        assert "wrong.xg error[XG" in one(driver, "#index").text
         one(driver, "#index li:nth-of-type(2) a").click()
         wait(driver, lambda: script(driver, TITLE) == "<img src=x>")
         assert one(driver, "#bar").text == "all pages\nother.xg: Net"

@@ -67,7 +67,7 @@ def test_every_plan_of_a_file_is_checked(xg: Xg, folder: Path) -> None:
     (folder / "plan.xg").write_text(text + plan, encoding="utf-8")
     said = xg("check", "plan.xg")
     assert (said.code, said.out) == (0, "plan.xg: ok, 1 warning\n")
-    assert said.err.startswith("warning: no shape and no plan divides by N_D\n")
+    assert said.err.startswith("warning[XG0243]: no shape and no plan divides by N_D\n")
     said = xg("check", "plan.xg", "--set", "N_T=3")
     assert said.code == 1
     assert "D_ff = 8 is not divisible by N_T = 3" in said.err
@@ -116,7 +116,7 @@ def test_a_plan_that_comes_with_a_block_and_does_not_fit_is_a_warning(xg: Xg, fo
     )
     said = xg("check", "net.xg")
     assert (said.code, said.out) == (0, "net.xg: ok, 1 warning\n")
-    assert "warning: S = 7 is not divisible by N_T = 2" in said.err
+    assert "warning[XG0404]: S = 7 is not divisible by N_T = 2" in said.err
     assert "the plan SP comes with a used file and does not fit here" in said.err
     assert xg("check", "net.xg", "--plan", "SP").code == 1
 
@@ -127,8 +127,8 @@ def test_what_nothing_uses_is_a_warning(xg: Xg, folder: Path) -> None:
     )
     said = xg("check", "spare.xg")
     assert (said.code, said.out) == (0, "spare.xg: ok, 2 warnings\n")
-    assert "warning: nothing uses the dim K" in said.err
-    assert "warning: nothing uses the input M" in said.err
+    assert "warning[XG0225]: nothing uses the dim K" in said.err
+    assert "warning[XG0225]: nothing uses the input M" in said.err
     assert xg("check", "spare.xg", "--strict").code == 1
     assert xg("check", "tiny.xg", "--strict").code == 0
     data = json.loads(xg("check", "spare.xg", "--json").out)["diagnostics"]

@@ -181,9 +181,9 @@ def test_a_figure_of_a_plan(xg: Xg, net: Path) -> None:
             2,
             "xg diff: -o draws .svg, .png, .pdf, .tex, .dot",
         ),
-        (["net.xg", "--plan", "XP"], 1, "error: no plan is called XP"),
-        (["net.xg", "none.xg"], 5, "error: cannot read none.xg"),
-        (["net.xg", "wrong.xg"], 1, "error: matmul contracts D with E"),
+        (["net.xg", "--plan", "XP"], 1, "error[XG0236]: no plan is called XP"),
+        (["net.xg", "none.xg"], 5, "error[XG0601]: cannot read none.xg"),
+        (["net.xg", "wrong.xg"], 1, "error[XG0301]: matmul contracts D with E"),
     ],
 )
 def test_what_cannot_be_compared(xg: Xg, net: Path, words: list[str], code: int, told: str) -> None:

@@ -48,7 +48,9 @@ def test_the_reason_is_said_of_a_net(folder: Path, xg: Xg, plan: str, reason: st
     (folder / "net.xg").write_text(NET, encoding="utf-8")
     said = xg("show", "net.xg", "--as", "dtensor", "--plan", plan)
     assert said.code == 1
-    assert said.err.startswith(f"error: torch has no call for plan {plan}: {reason}\n"), said.err
+    assert said.err.startswith(f"error[XG0505]: torch has no call for plan {plan}: {reason}\n"), (
+        said.err
+    )
 
 
 def test_modules_have_the_names_of_a_file(xg: Xg) -> None:

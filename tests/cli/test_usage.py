@@ -123,7 +123,7 @@ def test_a_missing_file_ends_with_5(xg: Xg, name: str) -> None:
 def test_a_wrong_file_ends_with_1(xg: Xg, name: str) -> None:
     said = xg(name, "wrong.xg")
     assert said.code == 1
-    assert "error: matmul contracts D with E" in said.err
+    assert "error[XG0301]: matmul contracts D with E" in said.err
     assert "wrong.xg:4:10" in said.err
 
 
@@ -134,7 +134,7 @@ def test_mistakes_are_data_with_json(xg: Xg, name: str) -> None:
     (mistake,) = json.loads(said.out)["diagnostics"]
     assert (mistake["file"], mistake["line"], mistake["column"]) == ("wrong.xg", 4, 10)
     assert mistake["code"].startswith("XG03")
-    assert "error:" in said.err
+    assert "error[XG" in said.err
 
 
 @pytest.mark.parametrize("name", ["explain", "generate", "weights"])

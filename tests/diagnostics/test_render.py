@@ -33,7 +33,7 @@ def test_the_layout_of_the_language_document() -> None:
         help=("did you mean W_up [D, D_ff]?",),
     )
     assert render([diagnostic], color=False) == (
-        "error: matmul contracts D with D_ff\n"
+        "error[XG0301]: matmul contracts D with D_ff\n"
         "  ┌─ mlp.xg:14:10\n"
         "14│     H -> •<=W_down -> ...\n"
         "  │          ^ first operand [B, S, D] ends in D\n"
@@ -47,7 +47,7 @@ def test_the_layout_of_the_language_document() -> None:
 def test_without_a_place() -> None:
     diagnostic = Diagnostic("XG0401", "Z is a partial sum", notes=("one\ntwo",), help=("put AR",))
     assert render([diagnostic], color=False) == (
-        "error: Z is a partial sum\n  = note: one\n          two\n  = help: put AR"
+        "error[XG0401]: Z is a partial sum\n  = note: one\n          two\n  = help: put AR"
     )
 
 
@@ -113,7 +113,9 @@ def test_a_long_span_is_underlined_as_far_as_it_is_shown() -> None:
 
 def test_user_text_in_messages_is_made_safe() -> None:
     diagnostic = Diagnostic("XG0000", "a \x1b[2J b", help=("c\rd",))
-    assert render([diagnostic], color=False) == "error: a <U+001B>[2J b\n  = help: c<U+000D>d"
+    assert (
+        render([diagnostic], color=False) == "error[XG0000]: a <U+001B>[2J b\n  = help: c<U+000D>d"
+    )
 
 
 def test_colors_add_only_escapes() -> None:
@@ -121,21 +123,23 @@ def test_colors_add_only_escapes() -> None:
 
     labels = (Label(span(MLP, "•"), "a"), Label(span(MLP, "D_ff"), "b", primary=False))
     colored = shown(*labels, color=True)
-    assert "\x1b[1;31merror:\x1b[0m" in colored
+    assert "\x1b[1;31merror[XG0000]:\x1b[0m" in colored
     assert re.sub(r"\x1b\[[\d;]*m", "", colored) == shown(*labels)
 
 
 @pytest.mark.parametrize(
-    ("count", "end"), [(20, "error: 19"), (21, "and 1 more"), (50, "and 30 more")]
+    ("count", "end"), [(20, "error[XG0000]: 19"), (21, "and 1 more"), (50, "and 30 more")]
 )
 def test_at_most_twenty(count: int, end: str) -> None:
     text = render([Diagnostic("XG0000", str(number)) for number in range(count)], color=False)
     assert text.split("\n\n")[-1] == end
-    assert text.count("error:") == min(count, 20)
+    assert text.count("error[XG0000]:") == min(count, 20)
 
 
 def test_a_warning() -> None:
-    assert render([Diagnostic("XG0000", "m", severity="warning")], color=False) == "warning: m"
+    assert (
+        render([Diagnostic("XG0000", "m", severity="warning")], color=False) == "warning[XG0000]: m"
+    )
 
 
 def test_as_data() -> None:

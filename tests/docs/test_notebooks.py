@@ -102,7 +102,9 @@ def test_a_figure_becomes_a_file(saved: list[list[dict[str, Any]]]) -> None:
 def test_errors_are_those_of_check(saved: list[list[dict[str, Any]]]) -> None:
     ((wrong,), (misused,)) = saved[-3:-1]
     assert [wrong["output_type"], misused["output_type"]] == ["error"] * 2
-    assert wrong["traceback"].startswith("error: no operator, block or option is called Nothing")
+    assert wrong["traceback"].startswith(
+        "error[XG0202]: no operator, block or option is called Nothing"
+    )
     assert "┌─ <cell>:4:10" in wrong["traceback"]
     assert "notebook.py" not in wrong["traceback"]
     assert misused["traceback"] == "%%xg: 3x is no name for a variable"
@@ -200,12 +202,16 @@ GOOD = "dim B\nblock F(X [B]) -> Y [B] {\n    X -> ReLU : Y\n}\n"
 @pytest.mark.parametrize(
     ("line", "text", "said"),
     [
-        ("net", GOOD.replace("ReLU", "Nothing"), "error: no operator, block or option is called"),
+        (
+            "net",
+            GOOD.replace("ReLU", "Nothing"),
+            "error[XG0202]: no operator, block or option is called",
+        ),
         ("net --bogus", GOOD, "%%xg: unrecognized arguments: --bogus"),
         ("net --set", GOOD, "%%xg: argument --set: expected one argument"),
         ("--set D net", GOOD, "%%xg: argument --set: 'D' should be NAME=VALUE"),
         ("net --plan 'DP", GOOD, "%%xg: net --plan 'DP: no closing quotation"),
-        ("net --set Q=3", GOOD, "error: no option or dim is called Q"),
+        ("net --set Q=3", GOOD, "error[XG0214]: no option or dim is called Q"),
     ],
 )
 def test_a_failing_cell_leaves_no_old_program(line: str, text: str, said: str) -> None:
@@ -227,13 +233,15 @@ def test_a_keyword_is_no_variable() -> None:
 def test_a_plan_of_an_unknown_axis_is_refused() -> None:
     text = GOOD + "plan TP of F { X [B/N_T] }\n"
     for wrong in (lambda: loaded().magic("net", text), lambda: xg.compile(source=text)):
-        with pytest.raises(Exception, match=r"^error: no mesh axis is called N_T"):
+        with pytest.raises(Exception, match=r"^error\[XG0232\]: no mesh axis is called N_T"):
             wrong()
 
 
 def test_an_error_in_another_choice_is_refused_as_check_does() -> None:
     text = "option act = ReLU | Nothing\n" + GOOD.replace("ReLU", "act")
-    with pytest.raises(Exception, match=r"^error: no operator, block or option is called Nothing"):
+    with pytest.raises(
+        Exception, match=r"^error\[XG0202\]: no operator, block or option is called Nothing"
+    ):
         loaded().magic("net", text)
 
 

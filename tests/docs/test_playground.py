@@ -121,7 +121,7 @@ def test_a_plan_that_is_gone_is_one_device_and_a_renamed_one_is_followed(ask: As
 
 def test_what_there_is_to_choose_is_there_in_spite_of_errors(ask: Ask) -> None:
     refused = ask(MLP + PLAN.replace("W [", "W_1 ["), plan="TP")
-    assert refused["failed"].startswith("error: ")
+    assert refused["failed"].startswith("error[XG")
     assert (refused["blocks"], refused["plans"]) == (["MLP"], ["TP"])
     assert ask(MLP.replace(": Y\n}", ": "))["blocks"] == ["MLP"]
     assert "failed" in ask("\0")

@@ -136,7 +136,7 @@ def test_a_text_is_no_path() -> None:
     with pytest.raises(xg.DiagnosticError) as caught:
         xg.compile(MHA.read_text("utf-8"))
     first, help = str(caught.value).splitlines()
-    assert first.startswith("error: cannot read ")
+    assert first.startswith("error[XG0601]: cannot read ")
     assert first.endswith(" …: this is a text, and no path")
     assert help.strip() == "= help: a text is compiled by xg.compile(source=…)"
 
@@ -147,7 +147,9 @@ def test_errors_carry_data_and_print_as_the_command_line_does(tmp_path: Path) ->
         xg.compile(tmp_path / "bad.xg")
     (diagnostic,) = caught.value.diagnostics
     assert (diagnostic.line, diagnostic.column, diagnostic.code) == (3, 10, "XG0202")
-    assert str(caught.value).startswith("error: no operator, block or option is called gone\n")
+    assert str(caught.value).startswith(
+        "error[XG0202]: no operator, block or option is called gone\n"
+    )
 
 
 def test_compiling_and_writing_code_import_no_library_that_runs_it() -> None:

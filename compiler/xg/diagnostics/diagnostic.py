@@ -253,7 +253,7 @@ def render(diagnostics: Iterable[Diagnostic], color: bool, columns: int | None =
     >>> from xg.diagnostics.source import Source, Span
     >>> place = Label(Span(Source("mlp.xg", "X -> LN\\n"), 5, 7), "its result has no name")
     >>> print(render([Diagnostic("XG0199", "a chain without a name", (place,))], color=False))
-    error: a chain without a name
+    error[XG0199]: a chain without a name
      ┌─ mlp.xg:1:6
     1│ X -> LN
      │      ^^ its result has no name
@@ -267,7 +267,7 @@ def render(diagnostics: Iterable[Diagnostic], color: bool, columns: int | None =
 
 
 def _lines(diagnostic: Diagnostic, color: bool, columns: int | None) -> Iterator[str]:
-    severity = f"{diagnostic.severity}:"
+    severity = f"{diagnostic.severity}[{diagnostic.code}]:"
     first, *rest = fold(f"{severity} {printable(diagnostic.message)}", columns, len(severity) + 1)
     message = _paint(first.removeprefix(severity).lstrip(), "bold", color)
     yield f"{_paint(severity, diagnostic.severity, color)} {message}"

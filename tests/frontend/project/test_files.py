@@ -110,7 +110,7 @@ def test_files_that_are_none(tmp_path: Path) -> None:
     (tmp_path / "part.xg").rmdir()
     os.mkfifo(tmp_path / "part.xg")
     assert "it is not an ordinary file" in refused(path)
-    assert refused(tmp_path / "nothing.xg").startswith("error: cannot read")
+    assert refused(tmp_path / "nothing.xg").startswith("error[XG0601]: cannot read")
     assert "it is a folder" in refused(tmp_path)
 
 

@@ -36,7 +36,7 @@ def test_a_seed_draws_the_same_products_of_every_model() -> None:
 def test_a_refusal_is_told_and_a_proof_ends_in_time(monkeypatch: pytest.MonkeyPatch) -> None:
     refused = proven(Drawn("models/transformer.xg", "DP × Replicas × CP × Ulysses"))
     assert refused.verdict == "refused"
-    assert "error:" in refused.said
+    assert "error[XG" in refused.said
     monkeypatch.setattr(products, "SECONDS", 0.05)  # less than a process takes to start
     assert proven(Drawn("models/gpt2.xg", "TP × DP × FSDP")).verdict == "TOO LONG"
 
