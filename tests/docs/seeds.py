@@ -1,4 +1,4 @@
-"""The table of the seeds: read from docs/seeds.toml, proven, and written as Markdown.
+"""Read the table of the source texts, tests/docs/seeds.toml, and find the rows without a proof.
 
 A row says what a seed has, where its diagram and figure are, and which tests show that it works.
 A row without a proof, or with one that is not there, is a problem.
@@ -17,7 +17,6 @@ from docs.markdown import blocks, commands
 
 KINDS = ("figure", "operator", "formula", "cost", "architecture", "number")
 FIGURES = "tests/figures/gallery"
-COLUMNS = ("| where | what | drawn in | shown by |", "|---|---|---|---|")
 
 
 @dataclass(frozen=True)
@@ -111,27 +110,3 @@ def _exists(root: Path, test: str) -> bool:
     path = root / file
     collected = path.name.startswith("test_") and name.startswith("test_")
     return collected and path.is_file() and name in _tests(path)
-
-
-def written(table: Table, head: str) -> str:
-    """The table as a page: a section for each seed, a row for each thing."""
-    parts = [head]
-    for seed in dict.fromkeys(row.seed for row in table.rows):
-        lines = [_line(row, table) for row in table.rows if row.seed == seed]
-        parts.append("\n".join([f"## Seed {seed}", "", *COLUMNS, *lines, ""]))
-    return "\n".join(parts)
-
-
-def _line(row: Row, table: Table) -> str:
-    diagram = row.code or row.diagram
-    figure = f", [{row.figure}](../{FIGURES}/{row.figure}.dot)" if row.figure else ""
-    shown = [_shown_by(table.proofs[name]) for name in row.by.split()]
-    shown += [f"`{row.command}`".replace("|", "\\|")] if row.command else []
-    what = f"{row.kind}: {row.what}" + (f"<br>**Not so:** {row.wrong}." if row.wrong else "")
-    link = f"[{Path(diagram).name}](../{diagram})"
-    return f"| {row.at} | {what} | {link}{figure} | {', '.join(shown)} |"
-
-
-def _shown_by(test: str) -> str:
-    file, _, name = test.partition("::")
-    return f"[{name.removeprefix('test_').replace('_', ' ')}](../{file}#{name})"
