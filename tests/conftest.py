@@ -26,7 +26,8 @@ QUICK = (
 os.environ.setdefault("XLA_FLAGS", " ".join(f"--xla_{flag}" for flag in QUICK))
 
 # The tests that wait for other processes or measure time. A machine that does much else may fail
-# such a test once; it is run a second time, which the last lines say: ADR 0307.
+# such a test once; it is run a second time, which the last lines say. No other test has a second
+# run: a race in the compiler itself would pass.
 WAITING = (
     "browser",
     "cli/test_compare_processes.py",

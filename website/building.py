@@ -1,4 +1,9 @@
-"""From the repository to a folder of pages."""
+"""From the repository to a folder of pages.
+
+Pages are staged copies, because a document has one text, which must also read well in a checkout
+and on a code host. Sphinx, MyST and Furo fetch nothing from elsewhere and are kept up; Material for
+MkDocs loads fonts from a network.
+"""
 
 from __future__ import annotations
 

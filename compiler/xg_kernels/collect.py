@@ -3,6 +3,10 @@
 A parameter that all rounds share has the gradient ``Σ_t a_t⊤ g_t``: the product of all a with all
 g, stacked. The backward pass of a round gives a and g, the graph that makes the loop multiplies
 them. Only emission with kernels asks for it.
+
+Readable modules keep the product in the round, because there the backward function of a round is
+the backward figure of its block. Ranks keep it too: a gradient that is a sum over ranks belongs to
+the round. A rule in the emitter would be needed once per backend, and nothing would check it.
 """
 
 from __future__ import annotations

@@ -10,6 +10,9 @@ shows the figure of the block, light or dark as the notebook is, and leaves the 
 variable `mlp`; of several blocks that do not call each other it shows each, and leaves the last.
 `%%xg --explore` shows the page to explore, `program.explorer()` that of a program. A cell with
 errors fails, and leaves no program.
+
+The page is in a frame that can't see the notebook, which may hold secrets. A widget would need its
+extension wherever the saved file is read.
 """
 
 from __future__ import annotations

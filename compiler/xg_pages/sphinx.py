@@ -9,6 +9,9 @@
 
 draws a file, found from the page or by its shipped name; without one the directive's content is
 the diagram. HTML gets an SVG and LaTeX a PDF, from the same figure.
+
+Figures are image nodes and not SVG elements: two figures on a page would share ids and styles, and
+LaTeX would have nothing.
 """
 
 from __future__ import annotations

@@ -13,6 +13,10 @@ of a pass in turn.
 
 A rank may have several stages, *interleaved*: of N ranks rank r has the stages r, N + r, 2N + r …,
 and a microbatch goes round the ranks as often. Ranks wait less, and send more.
+
+In its last cell a rank computes and sends the gradients of inputs first, because the stage before
+waits for those. It doesn't do so in every cell: the saved values would stay in memory, and 1F1B
+exists to limit memory. Costs still price the cell as a whole.
 """
 
 from __future__ import annotations

@@ -1,4 +1,10 @@
-"""Parameters with what was gathered of them, for passes between which they do not change."""
+"""Parameters with what was gathered of them, for passes between which they do not change.
+
+Holding is no matter of the program: with M microbatches, gathering again sends M times as much, and
+holding needs room for whole parameters. A parameter that rests whole with a gradient in pieces
+would have two states at once. A gather in the optimizer would be a second place for collectives,
+which no proof reads.
+"""
 
 from __future__ import annotations
 

@@ -6,6 +6,11 @@ A line reads as one of the language: the tensor on the left goes through T, and 
 W_up. `*` is a number, the same on both sides; where layers come in turns, `layers.{2*+1}` are those
 of odd numbers, which the diagram counts from 0, and `layers.{*+N_dense}` those behind the first
 N_dense. docs/models.md describes the whole file.
+
+Each line only moves elements, so it can be inverted, and gradients go the same way as weights.
+Python functions couldn't be inverted and would be code from strangers; regular expressions hide
+overlaps. Properties that the diagram fixes are compared with `config.json`, because the number of
+heads shows in no shape.
 """
 
 import re

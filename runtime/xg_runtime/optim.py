@@ -7,6 +7,9 @@
 Parameters, gradients and slots are dicts of arrays of one float type; a slot is keyed by its kind
 and the parameter's name, so that a checkpoint holds it as it is. Gradients are never written to:
 two names may share one array.
+
+The formulas are torch's, because results are compared with torch and papers leave details open.
+Gradients are never written to: a residual hands one array to two names.
 """
 
 from dataclasses import dataclass

@@ -5,6 +5,9 @@
 One read a step asks the device for the loss and the norms. Arrays are written back where a file or
 a person needs them (`settle`): a checkpoint, the end. The optimizers are torch's, which do what
 those of `xg_runtime.optim` do. Needs torch.
+
+Parameters stay on the device, because GPT-2's arrays would be 1.5 GB to move in every step. One
+read a step brings the loss and the norms.
 """
 
 from __future__ import annotations

@@ -6,6 +6,10 @@
 A run is a folder: `log.jsonl` (`xg_runtime.log`), `checkpoints/` (`xg_runtime.checkpoint`) and
 `loss.svg` (`xg_runtime.curve`). Step n is a function of the state after step n - 1, the seed and
 n alone: a run that was killed continues to the same losses, bit for bit.
+
+Ranks run the same loop as one device, which is a world of one (`World`): a second loop would drift.
+Each rank reads its own data, because a source of batches is a pure function of seed and step.
+Decisions to stop are agreed before anybody acts.
 """
 
 import contextlib

@@ -1,4 +1,9 @@
-"""The files of the playground: its page, the compiler with what it imports, the layout engine."""
+"""The files of the playground: its page, the compiler with what it imports, the layout engine.
+
+The playground runs the compiler itself in Pyodide: a second implementation or a server would have
+to be kept equal to the first. Pyodide ships with the site, because a page that loads it from
+elsewhere would need holes in its policy.
+"""
 
 from __future__ import annotations
 

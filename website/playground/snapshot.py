@@ -3,6 +3,9 @@
 Importing takes a browser ten seconds, reading the memory one. Node.js makes it when the site is
 built; it is kept in `build/` by the digest of what it is made of. Where there is none, the page
 imports the compiler itself.
+
+Starting took a browser 13 s, of which 10 went into importing modules from text. From kept memory it
+takes 3 to 5.
 """
 
 from __future__ import annotations

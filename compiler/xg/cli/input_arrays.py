@@ -1,4 +1,9 @@
-"""Bring sizes, published weights and arrays from files together with a program."""
+"""Bring sizes, published weights and arrays from files together with a program.
+
+An array's axis gives a size before the file's default does, and `--set` wins over both: `dim D =
+64` is a default, so inputs with D = 32 are no error. `--seed` never turns dropout on, because that
+would change a run whose parameters come from a file.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,8 @@
-"""Warn of programs that have types, but hardly mean what their author wanted."""
+"""Warn of programs that have types, but hardly mean what their author wanted.
+
+These are warnings and not errors: a coupling layer exchanges its halves on purpose, and a mixer
+turns tokens into channels. Binding by names would forbid one block for two lengths.
+"""
 
 from __future__ import annotations
 

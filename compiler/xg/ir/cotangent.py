@@ -4,6 +4,10 @@
 gradient is ``where(x > 0, d / (2 sqrt(x)), 0)``: the zero comes last. ``where(x > 0, d, 0)``
 divided by ``2 sqrt(x)`` would be 0/0, so the reverse sweep keeps the condition beside the
 cotangent until something reads the cotangent as a whole.
+
+Under a plan each rank uses the condition of its own part on its own term of a sum. If none of its
+values was chosen, its term is 0 already. The condition of all ranks would cost an all-reduce for
+the same sum.
 """
 
 from __future__ import annotations

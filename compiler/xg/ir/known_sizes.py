@@ -1,6 +1,9 @@
 """Find the sizes that shapes of arrays tell, and the arrays that tell a function its sizes.
 
 An axis of 2*T says how large T is, and one of N + k - 1 how large N is where k is known.
+
+Sizes are solved for only where they occur once and to no power: a root may be no integer, and a
+divisor may be 0. A file may leave a size to `--set`, so an unknown one is a warning.
 """
 
 from __future__ import annotations

@@ -1,4 +1,9 @@
-"""Batch normalization: over the batch and its places, or by running statistics."""
+"""Batch normalization: over the batch and its places, or by running statistics.
+
+The running statistics are frozen parameters, so passes stay pure and checkpoints have them. A
+gradient of μ - mean(X) would be no derivative of the loss, and outputs of blocks would pass through
+every caller. Under a plan they are those of the whole batch.
+"""
 
 from __future__ import annotations
 

@@ -3,6 +3,9 @@
 The result is an ordinary graph over cotangents and saved forward values. A value that is used
 several times gets the ⊕ of its cotangents; calls are answered by the backward pass of their callee;
 only what some gradient mentions is saved.
+
+A frozen value has no gradient, instead of a gradient of zero: with a zero, weight decay and
+momentum would still move it, and a plan would still send it.
 """
 
 from __future__ import annotations

@@ -3,6 +3,10 @@
 A value that every rank has whole but needs only a part of is computed as a part where possible
 (positions, repetitions, zeros), else sliced. Indices into a sharded table are shifted by the first
 row of their rank.
+
+A rank uses a kernel only if its body is the body of the whole on smaller shapes (`Body.is_same`). A
+kernel that counted rows or drew masks by itself would do so for its part, and be silently wrong; so
+`count` and `cuts` are attributes.
 """
 
 from __future__ import annotations

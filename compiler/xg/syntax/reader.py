@@ -1,6 +1,10 @@
 """Lark's LALR parser of the grammar, and one text being read by it, straight to trees.
 
 The parser is made from its data, once for each thread: its actions belong to the reader at work.
+
+After an error, a repair is accepted only together with the next token, so it can't loop. Error
+rules in the grammar would conflict, and a search for the cheapest repair is slow and seldom finds
+what the author meant.
 """
 
 from __future__ import annotations

@@ -5,6 +5,9 @@ own. Sizes that must divide do: where ``D/N_H`` is a size, D is its prime times 
 happen twice, also the rest of them: N_L - N_0 where N_0 come first. One that the file makes none of
 happens not at all: its rounds would be another program. Primes are dealt so that the proof is as
 little work as possible.
+
+A file's own sizes need not fit a mesh that shows errors, and equal lengths hide an exchange of
+axes. So sizes are primes times the ranks, and the mesh has 2 and 3 ranks in turn.
 """
 
 from __future__ import annotations

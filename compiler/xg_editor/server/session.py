@@ -1,4 +1,9 @@
-"""Hold the open texts and the files around them; check each once for each change."""
+"""Hold the open texts and the files around them; check each once for each change.
+
+A file being written is wrong most of the time, so all of this works with partial results and never
+shows an older type. Errors of a used file are shown at its `use`: two open texts may read it with
+different sizes, and each would erase the other's errors.
+"""
 
 from __future__ import annotations
 

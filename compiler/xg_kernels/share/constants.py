@@ -1,4 +1,9 @@
-"""Compute numbers that depend on sizes or parameters alone once, apart from their readers."""
+"""Compute numbers that depend on sizes or parameters alone once, apart from their readers.
+
+For one new position every operation of torch costs a microsecond or more, whatever it computes; 32
+of the 45 operations of RoPE only depend on the position. A cache in the module would be wrong as
+soon as two texts, or two sets of parameters, take turns.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,10 @@
-"""The explorer: one page for a program, with its figures, its code, its costs and real numbers."""
+"""The explorer: one page for a program, with its figures, its code, its costs and real numbers.
+
+A page is data and one script, without a framework, which would be larger than the page and age
+faster. Text of users becomes markup only through `xg.diagnostics.escape`. Numbers are computed in
+the page from a tape of primitives: a backend that writes JavaScript would be one more emitter, and
+the page's policy forbids `eval`.
+"""
 
 from __future__ import annotations
 

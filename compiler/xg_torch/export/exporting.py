@@ -1,4 +1,9 @@
-"""Write a block as a file that runs without xg: traced by torch, read again and compared."""
+"""Write a block as a file that runs without xg: traced by torch, read again and compared.
+
+The file is compared at two choices of the free sizes before it is written. One example hides a
+length that was written into a reshape, and torch's exporter fixes axes without a word. Torch's
+graph optimizer stays off, because it loses the names of equal and of tied parameters.
+"""
 
 from __future__ import annotations
 

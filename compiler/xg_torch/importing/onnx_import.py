@@ -1,4 +1,10 @@
-"""An ONNX model as a diagram: traced as a module of torch, and compared with ONNX's reference."""
+"""An ONNX model as a diagram: traced as a module of torch, and compared with ONNX's reference.
+
+ONNX nodes become calls of torch and are traced, because the rules for layouts, masks and
+activations read those calls, and because ONNX's shape inference gives up on sizes that are
+computed. The second comparison, with ONNX's own reference, finds a wrong rule that is on both sides
+of the first.
+"""
 
 from __future__ import annotations
 

@@ -3,6 +3,10 @@
 A rank writes its parts one after the other into one file, each as `torch.save` does; rank 0 then
 writes the index, which says where each part of each tensor is. So simulated ranks and one device
 write what processes write, in the two phases of all our checkpoints.
+
+`dcp.save` needs a process group, which simulated ranks and one device lack, and publishes without
+hashes. The index is a pickle, so only the classes of an index are built, and parts load with
+`weights_only`.
 """
 
 # pyright: reportUnknownMemberType=false

@@ -35,7 +35,7 @@ def sum_of_slices(given: torch.Tensor, group: object) -> tuple[Any, torch.Tensor
     """Begin a reduce-scatter on CPUs, of `given`, which has a slice for every process.
 
     Slices are exchanged, and each process sums those for it in the order of the ranks. gloo's own
-    reduce-scatter takes up to twice as long: docs/adr/0342-slices-are-exchanged-and-summed.md.
+    reduce-scatter takes up to twice as long.
     Return a handle to wait for, and the sum as it is then.
     """
     slices = given.view(_dist.get_world_size(group), -1)

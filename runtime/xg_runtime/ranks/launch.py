@@ -5,6 +5,9 @@
 Only JSON and safetensors go between processes. They meet through a file and communicate over the
 loopback interface. A rank that dies ends the job at once, one that hangs within the timeout; either
 is named, and no process is left behind, even if this one is killed.
+
+Tasks are JSON and safetensors. `multiprocessing` sends pickles and reports a lost rank by the
+complaints of the others, and torch's own checks look at one group at a time.
 """
 
 from __future__ import annotations

@@ -3,6 +3,9 @@
 The gradients of blocks are collected until there is enough of them to be worth sending at once;
 then their sum is begun, and awaited at the end. The sums are those of every gradient by itself, bit
 for bit.
+
+The last bucket leaves in two parts if it is large: terms, their joined array and gloo's copy were
+alive at once. Gradients are views of the bucket afterwards; DDP holds two arrays and copies back.
 """
 
 from __future__ import annotations

@@ -1,4 +1,8 @@
-"""`xg fmt`: files in canonical layout."""
+"""`xg fmt`: files in canonical layout.
+
+Line breaks stay where the author put them: a chain breaks where its figure does, and no rule knows
+that place. Columns are shared per block, because columns per paragraph look ragged.
+"""
 
 from __future__ import annotations
 

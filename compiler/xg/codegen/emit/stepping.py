@@ -1,4 +1,9 @@
-"""The public functions of a step's module: `empty_cache` and `step`, with kernels `prepared`."""
+"""The public functions of a step's module: `empty_cache` and `step`, with kernels `prepared`.
+
+`prepared` lays large matrices out by columns, because most of a step is products of one row, and
+torch reads those at 14 to 20 GB/s that way instead of 7 to 17. It also checks parameters once:
+checking 68 of them took up to 0.1 ms of a step.
+"""
 
 from __future__ import annotations
 

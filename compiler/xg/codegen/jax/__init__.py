@@ -1,4 +1,10 @@
-"""Readable JAX: pure functions on arrays, which `jax.jit` compiles and `jax.grad` agrees with."""
+"""Readable JAX: pure functions on arrays, which `jax.jit` compiles and `jax.grad` agrees with.
+
+Nothing here is traced or differentiated by the module itself: the backward pass as code is the
+point of xg, and `jax.grad` checks it from outside. `jax.custom_vjp` would hide it, `lax.scan` would
+stack parameters under other names, and `jax.random` has other numbers than the hashes that all
+backends share.
+"""
 
 from typing import Final
 

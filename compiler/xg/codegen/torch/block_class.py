@@ -1,4 +1,10 @@
-"""Write a block as a `torch.nn.Module` of its own class, and as one step of autograd."""
+"""Write a block as a `torch.nn.Module` of its own class, and as one step of autograd.
+
+Parameters and children go straight into torch's tables (`Named`), so that a diagram may name
+something `type`, `half` or `forward`. Other names in the module, with hooks that translate keys,
+would give `named_parameters` and `state_dict` two vocabularies. PEFT adapts these parameters by
+`target_parameters`: modules of `nn.Linear` would compute each product a second way.
+"""
 
 from __future__ import annotations
 

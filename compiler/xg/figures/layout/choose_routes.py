@@ -3,6 +3,9 @@
 Each edge in turn takes the cheapest of its ways: few corners, few crossings, short. Then each is
 taken up once more, as those that came later may leave it a better one, edges of one node that are
 in each other's way change their turns, and lanes that follow each other their sides.
+
+An arrow of the pass in which a bar sends nothing goes through it as a hairline: a solid arrow that
+ends at the bar says that something is reduced there.
 """
 
 from __future__ import annotations

@@ -1,6 +1,10 @@
 """Place the labels of lanes, leave out repeated ones, and find the frames of groups.
 
 They are drawn around paths that are already there.
+
+Repeated labels make no room: given to the engine, they moved columns and caused crossings. Every
+product of a batch axis is in a lane, because with one lane a reader concludes that the others
+aren't done for each head.
 """
 
 from __future__ import annotations

@@ -3,6 +3,10 @@
 The order of the engines is fixed: the one whose version the installation pins comes first, so that
 figures are the same everywhere; `dot` on PATH comes last. Where none works, a plain arrangement of
 rows and columns is drawn, with a warning that says how to get the better one.
+
+A pinned WebAssembly module comes first: it needs no installed Graphviz and no child process, and
+decides every coordinate. Versions of Graphviz differ by a few points only, because they place boxes
+of measured size and no text.
 """
 
 from __future__ import annotations

@@ -3,6 +3,9 @@
 The first operand of an operation continues its column; of several operations that continue with one
 value, the one with the most to come. Other operands come in from the side, or through a lane if
 they come from far above in the same column.
+
+The loss continues the column, because gradients begin there. An operand that the file happens to
+write first is no reason that a reader could see.
 """
 
 from __future__ import annotations

@@ -2,6 +2,11 @@
 
 Rows are the same in all columns, as all ranks run one program; labels distinguish their parts (seed
 001, 6.1, 7.1 and 8.1).
+
+All ranks run one program, so columns are copies and layout time doesn't grow with the ranks. Moves
+of parameters are bars outside of all columns: a bar for each of 21 gradients would hide where ranks
+wait for each other. Ranks between the first and the last become strips if the figure would be wider
+than a screen.
 """
 
 from __future__ import annotations

@@ -1,4 +1,9 @@
-"""Find what labels add to values: the file's remarks, names from steps, gradient terms."""
+"""Find what labels add to values: the file's remarks, names from steps, gradient terms.
+
+A value without a name has that of the tensor whose elements it has, and each term of a gradient
+says which it is, because readers stop at arrows that only have a shape. Names inside of calls get
+the call's name as an index if another thing in the figure has the same name.
+"""
 
 from __future__ import annotations
 

@@ -10,6 +10,11 @@ found by the largest score and the sum of exponentials. In the backward pass the
 and values travel along with them.
 
 On whole tensors it is attention: the typing rule, the value and the gradient are those of its body.
+
+The ring is one operator whose meaning knows no ring, so the interpreter proves the loop, and its
+placement is typed by the rules of all plans. A repeat of N calls would keep the keys and values of
+all rounds for the backward pass. That pass starts with the part of the rank before, so that sums
+are at home after N - 1 shifts.
 """
 
 from __future__ import annotations

@@ -1,4 +1,9 @@
-"""Recompute the numbers of a document, and judge every claim of its examples."""
+"""Recompute the numbers of a document, and judge every claim of its examples.
+
+The second verdict takes the claims above as true, because the author's first question is whether a
+step is wrong by itself. It never fails the command: otherwise a true number would have to be marked
+wrong. Rounding is allowed for, or a right document would contradict itself.
+"""
 
 from __future__ import annotations
 

@@ -2,6 +2,10 @@
 
 A query sees the keys from `behind` positions before it to `ahead` positions after it, so a kernel
 computes S (behind + ahead) scores of the S² that the readable form has.
+
+A window is found by its comparisons, not by its name, so imported operators and handwritten ones
+are found the same way. `flex_attention` only has compiled kernels and no float64 on a CPU. A word
+for windows would repeat what the comparison says.
 """
 
 from __future__ import annotations

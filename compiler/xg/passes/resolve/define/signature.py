@@ -2,6 +2,10 @@
 
 Axes are local names: a use binds them to sizes, ``..`` to any number of leading ones. One order of
 all axes, ``..`` first and then as they first appear, is the order of every shape in the body.
+
+Axes match by name, so every tensor of a body has the order of the signature, with size 1 for an
+axis that it lacks. Aligning trailing axes, as NumPy does, would silently confuse two axes of one
+size.
 """
 
 from __future__ import annotations
