@@ -10,12 +10,14 @@ from random import Random
 from typing import Any, Protocol, cast
 
 import numpy as np
+from backends import forms_of_code
 from fuzz.decoding import step_failures
 from fuzz.edge_programs import Edge, generate, mentions, smaller
 from fuzz.hunt import failure
 from fuzz.plans import prove_text
 from fuzz.proof import Array, Arrays, Failure, compiled
 from fuzz.recorded import Provable
+from tier import THOROUGH
 
 from xg.codegen.backend import Backend, backends
 from xg.codegen.load import load
@@ -73,7 +75,12 @@ def prove_edges(edge: Provable, seed: int, *, every: bool = False) -> int:
         draw.check_witness()
         for form in forms:
             draw.check(form)
-    on_arrays = [form for form in forms if not isinstance(form.module, _Model)]
+    # JAX compiles again for each type, which takes longer than all that other forms do.
+    on_arrays = [
+        form
+        for form in forms
+        if not isinstance(form.module, _Model) and (THOROUGH or not form.name.startswith("jax"))
+    ]
     for form in on_arrays if every else on_arrays[seed % len(on_arrays) :][:1]:
         for dtype in NARROW:
             check_narrow(form, dtype, case)
@@ -125,7 +132,7 @@ def written(program: Program, sizes: Mapping[str, int], *, jax: bool) -> Iterato
     for name, backend in backends().items():
         if name == "jax" and not jax:
             continue
-        for kernels in (False, True):
+        for kernels in (False, True) if THOROUGH else forms_of_code(name):
             module = _module(backend, fused if kernels else program, kernels=kernels)
             said = f"{name}{' --kernels' if kernels else ''}"
             arrays = cast(Passes, backend.on_arrays(module))

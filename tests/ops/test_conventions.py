@@ -8,7 +8,8 @@ from __future__ import annotations
 import math
 import re
 import warnings
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import cache
 from typing import Any, Final
 
 import numpy as np
@@ -17,6 +18,7 @@ from backends import forms_of_code
 from ops.sample import Sample
 from ops.samples import SAMPLES
 from ops.trial import Trial
+from tier import THOROUGH
 
 import xg
 from xg import ops
@@ -68,16 +70,24 @@ def forms(convention: Convention) -> Iterator[tuple[str, Callable[[], Found]]]:
     if convention.dtype == "float64":
         yield "interpreter", lambda: _interpret(program, params, inputs, convention)
     for backend in BACKENDS:
-        if (backend, convention.dtype) == ("numpy", "bfloat16"):
-            continue
-        for kernels in forms_of_code(backend):
-            module: Any = program.on_arrays(backend, convention.dtype, kernels=kernels)
-            form = f"{backend}{' --kernels' if kernels else ''}"
-            if backend != "jax":
+        if backend == "jax":
+            yield from _forms_of_jax(convention)
+        elif (backend, convention.dtype) != ("numpy", "bfloat16"):
+            for kernels in forms_of_code(backend):
+                module: Any = program.on_arrays(backend, convention.dtype, kernels=kernels)
+                form = f"{backend}{' --kernels' if kernels else ''}"
                 yield form, lambda module=module: _both(module, params, inputs, convention)
-                continue
-            yield f"{form} jit", lambda module=module: _both(module, params, inputs, convention)
-            yield form, lambda module=module: _eager(module.module, params, inputs, convention)
+
+
+def _forms_of_jax(convention: Convention) -> Iterator[tuple[str, Callable[[], Found]]]:
+    """Compiled, and step by step, which only differs in that numbers can be refused."""
+    refused_as_shapes = bool(convention.refused) and "jax jit" not in convention.others
+    if refused_as_shapes:
+        yield "jax jit", lambda: _in_jax([convention], compiled=True)[0]
+    else:
+        yield "jax jit", lambda: _compiled()[id(convention)]
+    if THOROUGH or convention.refused:
+        yield "jax", lambda: _in_jax([convention], compiled=False)[0]
 
 
 def _interpret(program: xg.Program, params: Arrays, inputs: Arrays, of: Convention) -> Found:
@@ -93,20 +103,49 @@ def _both(module: Any, params: Arrays, inputs: Arrays, of: Convention) -> Found:
     return np.array(y), module.backward(params, saved, {name: cotangent(of, y.shape)})
 
 
-def _eager(module: Any, params: Arrays, inputs: Arrays, of: Convention) -> Found:  # noqa: ANN401
+@cache
+def _compiled() -> dict[int, Found]:
+    """Compute in JAX every convention whose shapes it takes, in one compiled function."""
+    taken = [
+        each
+        for conventions in RECORDS.values()
+        for each in conventions
+        if not each.refused or "jax jit" in each.others
+    ]
+    found = _in_jax(taken, compiled=True)
+    return {id(of): each for of, each in zip(taken, found, strict=True)}
+
+
+def _in_jax(conventions: Sequence[Convention], *, compiled: bool) -> list[Found]:
     import jax
     import jax.numpy as jnp
 
-    def typed(x: Array) -> jax.Array:
-        return jnp.asarray(x, of.dtype if x.dtype.kind == "f" else None)
+    modules = [xg.compile(source=each.text).load("jax") for each in conventions]
+
+    def typed(arrays: Arrays, of: Convention) -> dict[str, jax.Array]:
+        return {
+            name: jnp.asarray(x, of.dtype if x.dtype.kind == "f" else None)
+            for name, x in arrays.items()
+        }
+
+    def run(arrays: Any) -> Any:  # noqa: ANN401
+        results: list[Any] = []
+        for of, module, given in zip(conventions, modules, arrays, strict=True):
+            outputs, saved = module.forward(*given)
+            ((name, y),) = outputs.items()
+            d = typed({name: cotangent(of, y.shape)}, of)
+            results.append((y, module.backward(given[0], saved, d)))
+        return results
 
     with jax.enable_x64(True):
-        given = [{name: typed(x) for name, x in each.items()} for each in (params, inputs)]
-        outputs, saved = module.forward(*given)
-        ((name, y),) = outputs.items()
-        gradients = module.backward(given[0], saved, {name: typed(cotangent(of, y.shape))})
-        wide = {name: np.asarray(x, np.float64) for name, x in gradients.items()}
-        return np.asarray(y, np.float64), wide
+        given = [
+            [typed(arrays_of(each), of) for each in (of.params, of.inputs)] for of in conventions
+        ]
+        results: list[tuple[Any, dict[str, Any]]] = (jax.jit(run) if compiled else run)(given)
+        return [
+            (np.asarray(y, np.float64), {n: np.asarray(d, np.float64) for n, d in slopes.items()})
+            for y, slopes in results
+        ]
 
 
 def cotangent(convention: Convention, shape: tuple[int, ...]) -> Array:
