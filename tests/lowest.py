@@ -24,7 +24,7 @@ DIAGRAM: Final = "diagrams/notation/mlp.xg"
 COMMANDS: Final[dict[str, list[list[str]]]] = {
     "": [
         ["check", DIAGRAM],
-        ["build", DIAGRAM, "-o", "build/lowest/out"],
+        ["build", DIAGRAM, "-o", "build/lowest/out", "--all"],
         ["verify", DIAGRAM],
         ["verify", "diagrams/models/transformer.xg", "--plan", "DP"],
     ],

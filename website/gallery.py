@@ -55,7 +55,7 @@ def page(built: Built) -> str:
         _comment(built.text),
         f"```xg\n{built.text.rstrip()}\n```",
         opening_link(built.name, built.text, "../playground/index.html").strip(),
-        f"```console\n$ ./xg build diagrams/{built.path}\n```",
+        f"```console\n$ ./xg build diagrams/{built.path} --all\n```",
     ]
     for block in built.blocks:
         parts += _of_block(built, block)

@@ -144,7 +144,7 @@ def test_ranks_are_refused_where_a_backend_writes_none(xg: Xg, folder: Path, nam
         assert f"{backends()[name].title} code is for one device, and not for" in said.err
         assert f"choose {' or '.join(writing('ranks'))} instead" in said.err
     assert sorted(folder.rglob("*")) == before
-    assert xg("build", "net.xg", *plan, "-o", "out").code == 0  # all that there is
+    assert xg("build", "net.xg", *plan, "--all", "-o", "out").code == 0  # all that there is
     written = {path.name for path in (folder / "out").glob("*.py")}
     assert written == {f"net_dp_{each}.py" for each in writing("ranks")}
 

@@ -23,7 +23,10 @@ def names(folder: Path) -> list[str]:
 
 def test_every_kind_of_every_block(xg: Xg, folder: Path) -> None:
     (folder / "two.xg").write_text(TWO, encoding="utf-8")
-    assert xg("build", "two.xg", "-o", "out").code == 0
+    said = xg("build", "two.xg", "--all")
+    assert said.code == 0
+    assert "\n  two_twice.overview.dot, .svg, .pdf, .png, .tex\n" in said.out
+    assert "\n  two_twice_numpy.py\n" in said.out
     kinds = ("dot", "pdf", "png", "svg", "tex")
     net = [f"two_net.{view}.{kind}" for view in ("backward", "forward") for kind in kinds]
     views = ("backward", "forward", "overview")
@@ -32,14 +35,42 @@ def test_every_kind_of_every_block(xg: Xg, folder: Path) -> None:
     assert names(folder / "out") == sorted([*net, *twice, *whole, "xg-pictures.json"])
 
 
+def test_by_default_one_picture_beside_you(xg: Xg, folder: Path) -> None:
+    before = names(folder)
+    said = xg("build", "tiny.xg")
+    assert (said.code, said.out, said.err) == (0, "tiny.xg: tiny.svg\n", "")
+    assert names(folder) == sorted([*before, "tiny.svg"])
+    xg("build", "tiny.xg", "-o", "forward.svg")
+    assert (folder / "tiny.svg").read_bytes() == (folder / "forward.svg").read_bytes()
+    said = xg("build", "tiny.xg", "--pass", "backward", "-o", "pictures")
+    assert said.out == "tiny.xg: pictures/tiny.backward.svg\n"
+    assert names(folder / "pictures") == ["tiny.backward.svg"]
+
+
+def test_the_name_of_a_picture_says_what_it_shows(xg: Xg, folder: Path) -> None:
+    (folder / "two.xg").write_text(TWO, encoding="utf-8")
+    assert xg("build", "two.xg", "tiny.xg").out == "two.xg: two.svg\ntiny.xg: tiny.svg\n"
+    assert xg("build", "two.xg", "--block", "Net").out == "two.xg: two_net.svg\n"
+    said = xg("build", "mlp", "--plan", "TP", "--pass", "overview")
+    assert said.out == "mlp: mlp_tp.overview.svg\n"
+    assert xg("build", "-", stdin=TINY.encode()).out == "-: stdin.svg\n"
+
+
+def test_a_picture_takes_the_place_of_no_other_file(xg: Xg, folder: Path) -> None:
+    (folder / "tiny.svg").write_text("<svg>mine</svg>")
+    said = xg("build", "tiny.xg")
+    assert (said.code, "xg did not make it" in said.err) == (5, True)
+    assert (folder / "tiny.svg").read_text() == "<svg>mine</svg>"
+
+
 def test_a_second_run_writes_nothing(xg: Xg, folder: Path) -> None:
-    xg("build", "tiny.xg", "-o", "out")
+    xg("build", "tiny.xg", "-o", "out", "--all")
     before = {path: (path.read_bytes(), path.stat().st_mtime_ns) for path in Path("out").iterdir()}
-    said = xg("build", "tiny.xg", "-o", "out")
+    said = xg("build", "tiny.xg", "-o", "out", "--all")
     assert said.out == f"tiny.xg: {11 + len(BACKENDS)} files in out, 0 changed\n"
     after = {path: (path.read_bytes(), path.stat().st_mtime_ns) for path in Path("out").iterdir()}
     assert before == after
-    assert xg("build", "tiny.xg", "-o", "out", "--check").code == 0
+    assert xg("build", "tiny.xg", "-o", "out", "--all", "--check").code == 0
 
 
 def test_only_some_kinds(xg: Xg, folder: Path) -> None:
@@ -253,7 +284,7 @@ def test_watching_waits_for_a_used_file_with_errors_in_another_folder(
 
     monkeypatch.setattr(watch.time, "sleep", save)
     said = xg("build", "whole.xg", "-o", "out", "--only", "numpy", "--watch")
-    assert (said.code, said.out) == (0, "whole.xg: 1 file in out, 1 changed\n")
+    assert (said.code, said.out) == (0, "whole.xg: 1 file in out, 1 changed\n  whole_numpy.py\n")
 
 
 def test_one_picture(xg: Xg, folder: Path) -> None:
@@ -303,12 +334,16 @@ def test_a_picture_without_title_is_lower(xg: Xg, folder: Path) -> None:
         (["-o", "fig.svg", "--only", "png"], "of one kind"),
         (["-o", "-", "--only", "svg,png"], "of one kind"),
         (["-o", "fig.svg", "--check"], "are for folders"),
-        (["-o", "fig.bmp"], "no picture is a .bmp"),
-        (["-o", "fig.webp"], "no picture is a .webp"),
-        (["-o", "fig.SVG"], "no picture is a .SVG"),
+        (["-o", "fig.bmp"], "cannot write a .bmp file"),
+        (["-o", "fig.webp"], "cannot write a .webp file"),
+        (["-o", "fig.SVG"], "cannot write a .SVG file"),
         (["-o", "fig.svg", "--width", "0.2in"], "'0.2in' should be from 20pt to 10000pt"),
         (["-o", "fig.svg", "--width", "3"], "'3' is not a width such as 3.3in"),
-        (["--pass", "backward"], "--pass chooses one picture"),
+        (["--pass", "backward", "--all"], "--pass chooses one picture"),
+        (["--pass", "backward", "--only", "svg"], "--pass chooses one picture"),
+        (["--all", "--only", "svg"], "not allowed with argument"),
+        (["--all", "-o", "fig.svg"], "--all writes many files: -o DIR"),
+        (["--check"], "--check compares a folder"),
         (["-o", "fig.svg", "--steps"], "--steps writes many pictures: -o DIR"),
     ],
 )

@@ -105,7 +105,7 @@ NEEDED = {
 }
 # Options that have an effect beside all others, or that their action refuses where they have none.
 ALWAYS: dict[str, set[str]] = {
-    "build": {"-o", "--pass", "--only", "--check", "--watch", "--block", "--plan", "--set"},
+    "build": {"-o", "--pass", "--all", "--only", "--check", "--watch"} | {"--block", "--plan", "--set"},
     "serve": {"--port", "--open", "--block", "--plan", "--set"},
     "check": {"--strict", "--format", "--json", "--block", "--plan", "--set"},
     "show": {"--pass", "--as", "--after", "--kernels", "--block", "--plan", "--set"},

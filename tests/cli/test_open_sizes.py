@@ -98,7 +98,7 @@ def test_edges_of_open_sizes_are_kept(xg: Xg, files: Path) -> None:
     assert xg(*words, "--set", "D=2", "--keep", "H").code == 0
 
 
-@pytest.mark.parametrize("words", [("build", "-o", "there"), ("export", "-o", "row.onnx")])
+@pytest.mark.parametrize("words", [("build", "--all", "-o", "there"), ("export", "-o", "row.onnx")])
 def test_a_row_without_a_number_is_no_internal_error(
     xg: Xg, files: Path, words: tuple[str, ...]
 ) -> None:

@@ -30,7 +30,7 @@ def test_widths_are_in_points_whatever_their_unit() -> None:
 def test_every_command_has_help_with_an_example(xg: Xg, name: str) -> None:
     said = xg(name, "--help")
     assert said.code == 0
-    example = command_of(name).EXAMPLE
+    example = command_of(name).EXAMPLE.replace("\n", "\n  ")
     assert f"example:\n  {example}" in said.out
     assert "--color {auto,always,never}" in said.out
 

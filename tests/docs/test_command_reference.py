@@ -28,7 +28,8 @@ def _command(command: CommandWords) -> Iterator[str]:
     words = ("xg", command.name, *(COUNTS[o.count].format(o.value.name) for o in command.operands))
     yield f"\n## xg {command.name}\n"
     yield f"`{' '.join(words)}{' [options]' if options else ''}`\n"
-    yield f"{command.about[0].upper()}{command.about[1:]}. As in `{command.example}`.\n"
+    yield f"{command.about[0].upper()}{command.about[1:]}. For example:\n"
+    yield f"```sh\n{command.example}\n```\n"
     rows = [*map(_operand, command.operands), *map(_option, options)]
     if rows:
         yield from ("| given | meaning |", "|---|---|", *rows)

@@ -63,7 +63,7 @@ def test_the_worker_answers_with_every_view(
 ) -> None:
     """Without a browser: the files of the command, its tables, and a page that gets numbers."""
     mlp = Path("diagrams/notation/mlp.xg").resolve()
-    assert main(["build", str(mlp), "--plan", "TP", "-o", str(tmp_path / "command")]) == 0
+    assert main(["build", str(mlp), "--plan", "TP", "--all", "-o", str(tmp_path / "command")]) == 0
     (tmp_path / "work").mkdir()
     monkeypatch.chdir(tmp_path / "work")
     about = {"name": "mlp", "text": mlp.read_text(encoding="utf-8"), "plan": "TP"}

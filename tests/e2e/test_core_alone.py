@@ -14,7 +14,7 @@ CORE = {
     "check": "check mlp",
     "fmt": "fmt --check mlp.xg",
     "show": "show mlp --as numpy",
-    "build": "build mlp -o out",
+    "build": "build mlp --all -o out",
     "verify": "verify mlp --seed 1",
     "cost": "cost mlp --plan TP",
     "plan": "plan transformer --ranks 2 --memory 80GB --set N_L=2 --set B=2 --set S=8",

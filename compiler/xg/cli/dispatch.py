@@ -31,11 +31,11 @@ class CommandParser(ArgumentParser):
         super().__init__(
             prog=f"xg {name}",
             description="\n".join(fold(about, columns_of(sys.stdout))),
-            epilog=f"example:\n  {example}",
+            epilog="\n  ".join(("example:", *example.splitlines())),
             formatter_class=RawDescriptionHelpFormatter,
             allow_abbrev=False,
         )
-        self._example = example
+        self._example = example.splitlines()[-1]
         self.further: Callable[[], Iterable[str]] = tuple  # lines of the help, made when it is read
 
     def format_help(self) -> str:
@@ -58,7 +58,10 @@ class CommandParser(ArgumentParser):
 
 
 class Command(Protocol):
-    """The arguments of a command. `EXAMPLE` is a command line that works in a checkout."""
+    """The arguments of a command.
+
+    `EXAMPLE` works in an empty folder: its last line is the command, lines before prepare it.
+    """
 
     EXAMPLE: str
 

@@ -99,6 +99,23 @@ def outputs_of(project: Project, wanted: Wanted) -> Outputs:
     return outputs
 
 
+def named_picture(project: Project, wanted: Wanted, view: View) -> Outputs:
+    """Draw one figure, and name it after its file: `mha.svg`, `mha_tp.backward.svg`.
+
+    The name of a block is part of it where that block was asked for. Raises as `picture_of`.
+    """
+    names = [block.name.name for block in project.main.blocks]
+    stem = slug(PurePath(project.main.span.source.name).stem)
+    if wanted.block is not None:
+        stem = stems(stem, list(dict.fromkeys([*names, wanted.block])))[wanted.block]
+    if wanted.plan is not None:
+        stem = slug(f"{stem}_{wanted.plan}")
+    of_view = "" if view == "forward" else f".{view}"
+    outputs = picture_of(project, wanted, view)
+    outputs.files = {f"{stem}{of_view}.svg": data for data in outputs.files.values()}
+    return outputs
+
+
 def picture_of(project: Project, wanted: Wanted, view: View) -> Outputs:
     """One figure, or the page, of the block asked for or the last one, in the first kind wanted.
 
@@ -226,14 +243,15 @@ class TargetFolder:
 
     folder: Path
 
-    def write(self, files: Mapping[str, bytes], engines: Sequence[str]) -> set[str]:
+    def write(self, files: Mapping[str, bytes], engines: Sequence[str] | None) -> set[str]:
         """Write the changed files, all or nothing; returns the names of those written.
 
+        Without `engines` the folder gets no record: its files say themselves that they are xg's.
         Raises FileError, also for a file that xg did not write.
         """
         drawn = [name for name in files if name.endswith(PICTURE_ENDINGS)]
         everything = dict(files)
-        if drawn:
+        if drawn and engines is not None:
             everything[RECORD] = self._new_record(drawn, engines)
         changed = {name: data for name, data in everything.items() if self._read(name) != data}
         write_all({self.folder / name: data for name, data in changed.items()}, self._is_ours)

@@ -20,7 +20,10 @@ from xg.cli.arguments import (
 )
 from xg.cli.backend_argument import add_backend
 
-EXAMPLE = "xg generate runs/transformer --prompt 'The ' --tokens 400 --temperature 0.8"
+EXAMPLE = (
+    "xg train transformer --set N_L=2 --set D=64 --steps 300\n"
+    "xg generate runs/transformer --prompt 'The ' --tokens 200"
+)
 
 
 def add_arguments(parser: ArgumentParser) -> None:

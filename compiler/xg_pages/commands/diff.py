@@ -7,7 +7,7 @@ from pathlib import Path
 
 from xg.cli.arguments import FILE_HELP, Diagram, add_choice
 
-EXAMPLE = "xg diff diagrams/models/transformer.xg --block Attention --plan TP -o tp.svg"
+EXAMPLE = "xg diff transformer --block Attention --plan TP -o tp.svg"
 
 
 def add_arguments(parser: ArgumentParser) -> None:

@@ -8,7 +8,7 @@ from typing import Final
 
 from xg.cli.arguments import FileOrName, Rule, add_file, gives, natural
 
-EXAMPLE = "xg explain diagrams/examples/cat_sleeps.xg -o cat_sleeps.html"
+EXAMPLE = "xg explain cat_sleeps -o cat_sleeps.html"
 
 
 def add_arguments(parser: ArgumentParser) -> None:

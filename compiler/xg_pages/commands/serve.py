@@ -6,7 +6,7 @@ from argparse import ArgumentParser
 
 from xg.cli.arguments import add_files, port
 
-EXAMPLE = "xg serve diagrams/notation/mha.xg --open"
+EXAMPLE = "xg serve mha --open"
 
 
 def add_arguments(parser: ArgumentParser) -> None:

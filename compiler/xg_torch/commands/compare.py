@@ -8,10 +8,7 @@ from typing import Final
 
 from xg.cli.arguments import Rule, add_file, amount, lacks, natural, positive
 
-EXAMPLE = (
-    "xg compare diagrams/models/transformer.xg --module examples/minigpt/minigpt.py:build "
-    "--map examples/minigpt/minigpt.names.toml"
-)
+EXAMPLE = "xg new tiny_gpt\nxg compare tiny_gpt/tiny_gpt.xg --module tiny_gpt/model.py:build"
 
 
 def add_arguments(parser: ArgumentParser) -> None:

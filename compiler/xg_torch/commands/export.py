@@ -8,7 +8,7 @@ from typing import Final
 
 from xg.cli.arguments import Rule, add_file, add_kernels, add_names, gives, lacks, natural
 
-EXAMPLE = "xg export diagrams/notation/mlp.xg --seed 0 -o mlp.onnx"
+EXAMPLE = "xg export mlp --seed 0 -o mlp.onnx"
 
 
 def add_arguments(parser: ArgumentParser) -> None:

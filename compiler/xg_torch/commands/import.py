@@ -9,7 +9,10 @@ from pathlib import Path
 
 from xg.cli.arguments import FileOrName, XgFile
 
-EXAMPLE = "xg import model.pt2 -o model.xg --params model.safetensors"
+EXAMPLE = (
+    "xg export mlp --seed 0 -o mlp.onnx\n"
+    "xg import mlp.onnx -o imported.xg --params imported.safetensors"
+)
 
 
 def add_arguments(parser: ArgumentParser) -> None:

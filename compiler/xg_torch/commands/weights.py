@@ -8,7 +8,11 @@ from typing import Final
 
 from xg.cli.arguments import Rule, add_file, add_names, gives
 
-EXAMPLE = "xg weights diagrams/models/gpt2.xg --from gpt2/ -o gpt2.safetensors"
+EXAMPLE = (
+    "xg new tiny_gpt\nxg train tiny_gpt/tiny_gpt.xg --steps 20\n"
+    "xg weights tiny_gpt/tiny_gpt.xg --to published "
+    "--from runs/tiny_gpt/checkpoints/step-00000020/params.safetensors"
+)
 
 
 def add_arguments(parser: ArgumentParser) -> None:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from xg.cli.arguments import Shipped, positive
 
-EXAMPLE = "xg demo --out out/demo"
+EXAMPLE = "xg demo"
 
 
 def add_arguments(parser: ArgumentParser) -> None:

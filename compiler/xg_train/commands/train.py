@@ -22,7 +22,7 @@ from xg.cli.arguments import (
 )
 from xg.cli.backend_argument import add_backend
 
-EXAMPLE = "xg train diagrams/models/transformer.xg --steps 300 --sample 200"
+EXAMPLE = "xg train transformer --set N_L=2 --set D=64 --steps 300 --sample 200"
 ARRAYS: Final = (".npz", ".safetensors")
 SHARDS: Final = ".bin"
 

@@ -1,10 +1,10 @@
-"""`xg build`: figures, pages and modules, written all or nothing."""
+"""`xg build`: a picture, or every figure, page and module, written all or nothing."""
 
 from __future__ import annotations
 
 import mimetypes
 from argparse import Namespace
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Final
 
@@ -13,7 +13,7 @@ from xg.cli.backend_argument import KINDS, Kind
 from xg.cli.console import Console
 from xg.cli.exits import FINE, PROBLEM, USAGE
 from xg.cli.opening import open_project, watch
-from xg.cli.outputs import Outputs, TargetFolder, Wanted, outputs_of, picture_of
+from xg.cli.outputs import Outputs, TargetFolder, Wanted, named_picture, outputs_of, picture_of
 from xg.diagnostics.diagnostic import Diagnostic, DiagnosticError
 from xg.diagnostics.wording import counted
 from xg.driver import View
@@ -26,6 +26,8 @@ ONE: Final = (".svg", ".pdf", ".png", ".tex", ".dot", ".html")  # files that are
 # That mimetypes does not know.
 NEWER: Final = (".tikz", ".pgf", ".webp", ".gv", ".md", ".mmd", ".puml", ".drawio")
 STANDARD_OUTPUT: Final = Path("-")
+OUT: Final = Path("out")  # the folder for several files
+LISTED_AT_MOST: Final = 20  # lines with the names of written files
 
 
 def run(options: Namespace, console: Console) -> int:
@@ -42,17 +44,24 @@ def run(options: Namespace, console: Console) -> int:
 
 
 def _run(options: Namespace, console: Console) -> int:
-    if options.folder.suffix in ONE or options.folder == STANDARD_OUTPUT:
+    target: Path | None = options.folder
+    if target is not None and (target.suffix in ONE or target == STANDARD_OUTPUT):
+        if options.every:
+            console.note("xg build: --all writes many files: -o DIR")
+            return USAGE
         if options.steps:
             console.note("xg build: --steps writes many pictures: -o DIR")
             return USAGE
         return _one(options, console)
-    if _is_file(options.folder):
-        there_are = ", ".join(ONE)
-        console.note(f"xg build: no picture is a {options.folder.suffix}: there are {there_are}")
+    if target is not None and _is_file(target):
+        known = ", ".join(ONE)
+        console.note(f"xg build: xg cannot write a {target.suffix} file; it writes {known}")
         return USAGE
-    if options.view is not None and not options.steps:
-        console.note("xg build: --pass chooses one picture, or a series: -o figure.svg or --steps")
+    if options.view is not None and (options.every or options.kinds) and not options.steps:
+        console.note("xg build: --pass chooses one picture: leave --all and --only out")
+        return USAGE
+    if options.check and _is_picture(options):
+        console.note("xg build: --check compares a folder: add --all, or --only svg")
         return USAGE
     if not options.watch:
         return _build(options, console)
@@ -60,6 +69,11 @@ def _run(options: Namespace, console: Console) -> int:
         console.note("xg build: --watch needs files, and writes")
         return USAGE
     return watch(options.files, lambda: _build(options, console), console)
+
+
+def _is_picture(options: Namespace) -> bool:
+    """Return whether the build writes one picture of each file."""
+    return not (options.every or options.kinds or options.steps)
 
 
 def _is_file(path: Path) -> bool:
@@ -82,19 +96,37 @@ def _build(options: Namespace, console: Console) -> int:
         console.note(f"warning: {warning}")
     files = {name: data for outputs in by_file.values() for name, data in outputs.files.items()}
     engines = sorted({engine for outputs in by_file.values() for engine in outputs.engines})
-    target = TargetFolder(options.folder)
+    is_picture = _is_picture(options)
+    folder: Path = options.folder or (Path() if is_picture else OUT)
+    target = TargetFolder(folder)
     if options.check:
         different = list(target.differences(files, engines))
         console.say_all(different)
         console.say(f"{counted(len(files) - len(different), 'file')} of {len(files)} up to date")
         return PROBLEM if different else FINE
-    changed = target.write(files, engines)
+    changed = target.write(files, None if is_picture else engines)
     for file, outputs in by_file.items():
-        new = sum(name in changed for name in outputs.files)
+        if is_picture:
+            console.say_all(f"{file}: {folder / name}" for name in outputs.files)
+            continue
+        new = [name for name in outputs.files if name in changed]
         console.say(
-            f"{file}: {counted(len(outputs.files), 'file')} in {options.folder}, {new} changed"
+            f"{file}: {counted(len(outputs.files), 'file')} in {folder}, {len(new)} changed"
         )
+        console.say_all(_listing(new))
     return FINE
+
+
+def _listing(names: Iterable[str]) -> Iterator[str]:
+    """List files, those that differ only in their ending in one line."""
+    endings: dict[str, list[str]] = {}
+    for name in names:
+        stem, _, ending = name.rpartition(".")
+        endings.setdefault(stem, []).append(f".{ending}")
+    lines = [f"  {stem}{', '.join(own)}" for stem, own in endings.items()]
+    yield from lines[:LISTED_AT_MOST]
+    if len(lines) > LISTED_AT_MOST:
+        yield f"  … and {len(lines) - LISTED_AT_MOST} more"
 
 
 def _one(options: Namespace, console: Console) -> int:
@@ -131,14 +163,19 @@ def _view(options: Namespace) -> View:
 
 def _made(options: Namespace, console: Console) -> Mapping[str, Outputs]:
     """The outputs of every input; raises DiagnosticError with the errors of all of them."""
-    output_kinds = _wanted(options, options.kinds or KINDS)
+    only_svg: tuple[Kind, ...] = ("svg",)
+    output_kinds = _wanted(options, options.kinds or (KINDS if options.every else only_svg))
     outputs: dict[str, Outputs] = {}
     mistakes: list[Diagnostic] = []
     files = [*dict.fromkeys(options.files)]
     for place, file in enumerate(files, 1):
         console.working(f"{place}/{len(files)} building {file}")
         try:
-            outputs[file] = outputs_of(_opened(file, options), output_kinds)
+            project = _opened(file, options)
+            if _is_picture(options):
+                outputs[file] = named_picture(project, output_kinds, _view(options))
+            else:
+                outputs[file] = outputs_of(project, output_kinds)
         except DiagnosticError as error:
             mistakes += error.diagnostics
     if mistakes:

@@ -47,7 +47,8 @@ def _command(command: CommandWords) -> Iterator[str]:
         yield from _item(f"\\fI{_plain(operand.value.name)}\\fR", operand.about)
     for option in command.options:
         yield from _item(_spelled(option), option.about)
-    yield from (".PP", "Example:", ".PP", ".nf", ".RS", _plain(command.example), ".RE", ".fi")
+    lines = map(_plain, command.example.splitlines())
+    yield from (".PP", "Example:", ".PP", ".nf", ".RS", *lines, ".RE", ".fi")
 
 
 def _counted(operand: GivenWord) -> str:

@@ -1,4 +1,4 @@
-"""`xg build`: figures, pages and modules, written all or nothing."""
+"""`xg build`: a picture, or every figure, page and module, written all or nothing."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from xg.cli.arguments import (
 from xg.cli.backend_argument import KINDS
 from xg.codegen.backend import backends
 
-EXAMPLE = "xg build diagrams/notation/mha.xg -o out --only svg,numpy"
+EXAMPLE = "xg build mha -o mha.svg"
 FIGURES: Final = frozenset({"svg", "pdf", "png", "tex", "dot"})
 
 
@@ -31,23 +31,29 @@ def add_arguments(parser: ArgumentParser) -> None:
         dest="folder",
         metavar="DIR",
         type=Path,
-        default=Path("out"),
-        help="a folder, default: out; or one picture: figure.svg, .pdf, .png, .tex, .dot, "
-        "page.html; - writes it to standard output",
+        help="write to this folder, or write one picture: figure.svg, .pdf, .png, .tex, .dot or "
+        "page.html; - prints it. Default: FILE.svg in this folder; with --all or --only, out/",
     )
     parser.add_argument(
         "--pass",
         dest="view",
         choices=("forward", "backward", "overview"),
-        help="of one picture, by default forward, or of --steps",
+        help="which figure to draw; default: forward, or with --steps every one",
     )
     parser.add_argument("--no-title", action="store_true", help="leave the title out of figures")
-    parser.add_argument(
+    chosen = parser.add_mutually_exclusive_group()
+    chosen.add_argument(
+        "--all",
+        dest="every",
+        action="store_true",
+        help="write every figure of every block in every format, the pages and the code",
+    )
+    chosen.add_argument(
         "--only",
         dest="kinds",
         type=OneOrMore(KINDS),
         metavar="KIND,...",
-        help=f"some of dot, svg, pdf, png, tex, html, {', '.join(backends())}; default: all",
+        help=f"write only these kinds: dot, svg, pdf, png, tex, html, {', '.join(backends())}",
     )
     _add_looks(parser)
     add_kernels(parser)
@@ -99,13 +105,13 @@ def _add_looks(parser: ArgumentParser) -> None:
 
 
 def _built(options: Namespace) -> frozenset[str]:
-    """The kinds of files that a build makes: of one picture its own."""
-    suffix = options.folder.suffix.removeprefix(".")
+    """Return the kinds of files that a build makes; without other words, an SVG."""
     if options.kinds is not None:
         return frozenset(options.kinds)
-    if str(options.folder) == "-":
-        return frozenset({"svg"})
-    return frozenset({suffix}) if suffix in {*FIGURES, "html"} else FIGURES | {*backends()}
+    if options.every:
+        return FIGURES | {*backends()}
+    suffix = options.folder.suffix.removeprefix(".") if options.folder else ""
+    return frozenset({suffix if suffix in {*FIGURES, "html"} else "svg"})
 
 
 def _draws(options: Namespace) -> bool:
@@ -122,7 +128,7 @@ def _prints(options: Namespace) -> bool:
 
 
 def _draws_overview(options: Namespace) -> bool:
-    is_one = options.folder.suffix or str(options.folder) == "-" or options.view is not None
+    is_one = options.view is not None or not (options.every or options.kinds or options.steps)
     is_overview = options.view == "overview" if is_one else True
     return _draws(options) and is_overview and options.plan is None
 

@@ -7,7 +7,7 @@ from typing import Final
 
 from xg.cli.arguments import Rule, add_files, add_stdin_filename
 
-EXAMPLE = "xg check diagrams/models/transformer.xg"
+EXAMPLE = "xg check transformer"
 
 
 def add_arguments(parser: ArgumentParser) -> None:

@@ -8,7 +8,7 @@ from typing import Final
 
 from xg.cli.arguments import Rule, add_file, is_placed, natural, positive
 
-EXAMPLE = "xg cost diagrams/models/transformer.xg --plan DP_TP --set B=8 --set S=128"
+EXAMPLE = "xg cost transformer --plan DP_TP --set B=8 --set S=128"
 
 
 def add_arguments(parser: ArgumentParser) -> None:

@@ -7,7 +7,7 @@ from typing import Final
 
 from xg.cli.arguments import Rule, XgFile, add_stdin_filename
 
-EXAMPLE = "xg fmt diagrams/*/*.xg"
+EXAMPLE = "xg new tiny_gpt\nxg fmt tiny_gpt/tiny_gpt.xg"
 
 
 def add_arguments(parser: ArgumentParser) -> None:

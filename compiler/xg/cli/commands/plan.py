@@ -9,7 +9,7 @@ from typing import Final
 from xg.cli.arguments import Rule, add_file, amount, positive
 from xg.syntax.spelling import ascii_name
 
-EXAMPLE = "xg plan diagrams/notation/mlp.xg --ranks 4 --memory 1MB --set B=64 --set S=32"
+EXAMPLE = "xg plan mlp --ranks 4 --memory 1MB --set B=64 --set S=32"
 UNITS: Final = {"KB": 1e3, "MB": 1e6, "GB": 1e9, "TB": 1e12}
 UNITS_OF_TWO: Final = {"KiB": 2**10, "MiB": 2**20, "GiB": 2**30, "TiB": 2**40}
 

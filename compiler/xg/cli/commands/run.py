@@ -22,7 +22,10 @@ from xg.codegen.backend import backends
 from xg.syntax.spelling import ascii_name
 
 HALF = " or ".join(backend.name for backend in backends().values() if backend.runs.half)
-EXAMPLE = "xg run diagrams/notation/mlp.xg --inputs in.npz -o out.npz --seed 0 --keep H,U"
+EXAMPLE = (
+    "python -c \"import numpy; numpy.savez('in.npz', X=numpy.ones((2, 3, 64)))\"\n"
+    "xg run mlp --inputs in.npz -o out.npz --seed 0 --keep H,U"
+)
 
 
 def add_arguments(parser: ArgumentParser) -> None:

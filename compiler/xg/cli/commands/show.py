@@ -13,7 +13,7 @@ from xg.codegen.backend import backends
 from xg.diagnostics.terminal import columns_of, fold
 from xg.packages import additions_to, forms
 
-EXAMPLE = "xg show diagrams/notation/mlp.xg --as numpy"
+EXAMPLE = "xg show mlp --as numpy"
 
 
 def add_arguments(parser: ArgumentParser) -> None:

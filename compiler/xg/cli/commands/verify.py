@@ -16,7 +16,7 @@ from xg.cli.arguments import (
 )
 from xg.codegen.backend import backends
 
-EXAMPLE = "xg verify diagrams/notation/mha.xg"
+EXAMPLE = "xg verify mha"
 RANKS: Final = frozenset({"single", "exact"})
 OTHERS = tuple(backends())[1:]  # beside the one that every proof runs
 KINDS = ("fd", *OTHERS, "single", "exact", "document")
