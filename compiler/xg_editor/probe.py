@@ -7,7 +7,7 @@ from importlib.metadata import version
 from importlib.util import find_spec
 
 from xg.packages import Finding
-from xg_editor.actions.run_lsp import MISSING
+from xg_editor.commands.lsp import MISSING
 
 
 def probe() -> Iterator[Finding]:

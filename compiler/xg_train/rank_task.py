@@ -9,7 +9,7 @@ from xg.cli.dispatch import parse
 from xg_runtime.errors import InputError, NonFiniteError
 from xg_runtime.module import Arrays
 from xg_runtime.ranks.task import Answer
-from xg_train.actions.run_train import folder_of, train_in_folder
+from xg_train.commands.train import folder_of, train_in_folder
 from xg_train.data import training_setup
 from xg_train.loop import agreed_facts
 

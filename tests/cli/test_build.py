@@ -179,8 +179,8 @@ def test_the_theme_reaches_the_picture(xg: Xg, folder: Path) -> None:
 def test_watching_builds_again_and_keeps_the_last_good_output(
     folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    from xg.cli.actions.run_build import run
     from xg.cli.dispatch import parse
+    from xg.cli.outputs import build as run
 
     texts = iter([TINY.replace("tanh", "GELU"), "block (", TINY.replace('"A tiny net"', '"New"')])
     seen: list[str] = []

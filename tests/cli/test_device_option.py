@@ -12,7 +12,7 @@ from cli.conftest import DIAGRAMS, Xg
 from cli.run_logs import distance
 
 from xg_generate import writer
-from xg_generate.actions import run_generate
+from xg_generate.commands import generate
 from xg_runtime import arrays, tensors
 from xg_train import loop
 
@@ -66,7 +66,7 @@ def test_a_device_trains_and_writes_as_the_cpu_does(
         return {"device": "cpu"} if options.device == "cuda" else {}
 
     monkeypatch.setattr(tensors, "has_gpu", there)
-    for module in (loop, run_generate):
+    for module in (loop, generate):
         monkeypatch.setattr(module, "where", on_cpu)
     exact = ("--dtype", "float64")
     assert xg(*TRAIN, *LEARN, *exact, "--out", "plain").code == 0

@@ -9,7 +9,7 @@ def absent(_: str) -> None:
 
 
 def test_without_pygls_it_says_what_to_install(xg: Xg, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("xg_editor.actions.run_lsp.find_spec", absent)
+    monkeypatch.setattr("xg_editor.commands.lsp.find_spec", absent)
     said = xg("lsp")
     assert said.code == 1
     assert said.err == "xg lsp needs the package pygls: pip install 'xg[lsp]'\n"

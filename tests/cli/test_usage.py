@@ -148,7 +148,7 @@ def test_a_bug_is_told_without_a_traceback(xg: Xg, monkeypatch: pytest.MonkeyPat
     def broken(*_: object, **_also: object) -> None:
         raise KeyError("\x1b[31mred")
 
-    monkeypatch.setattr("xg.cli.actions.run_cost.lines", broken)
+    monkeypatch.setattr("xg.cli.costs.lines", broken)
     said = xg("cost", "tiny.xg")
     assert said.code == 3
     assert "internal error: KeyError" in said.err
@@ -160,7 +160,7 @@ def test_ctrl_c_ends_quietly(xg: Xg, monkeypatch: pytest.MonkeyPatch) -> None:
     def interrupted(*_: object, **_also: object) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("xg.cli.actions.run_cost.lines", interrupted)
+    monkeypatch.setattr("xg.cli.costs.lines", interrupted)
     assert xg("cost", "tiny.xg").code == 130
 
 

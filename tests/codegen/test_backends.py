@@ -21,8 +21,8 @@ RUNS = Runs("planted", "own")
 BACKEND = Backend("planted", "Planted", "planted:emit", "planted:DIALECT", RUNS)
 """
 NOT_ABOUT_BACKENDS = {
-    "cli/actions/run_doctor.py",  # packages that the base install needs
-    "cli/actions/run_ops.py",  # conventions are compared with torch's
+    "cli/commands/doctor.py",  # packages that the base install needs
+    "cli/commands/ops.py",  # conventions are compared with torch's
     "ir/function_conventions.py",
     "ops/sum.py",
     "verify/edges",  # torch's autograd is a witness

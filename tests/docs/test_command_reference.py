@@ -7,8 +7,8 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Final
 
-from xg.cli.actions.run_man import MEANINGS
 from xg.cli.command_list import commands
+from xg.cli.commands.man import MEANINGS
 from xg.cli.shells.words import CommandWords, GivenWord, Option, all_commands
 
 PAGE: Final = Path(__file__).parents[2] / "docs" / "commands.md"

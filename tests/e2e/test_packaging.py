@@ -42,7 +42,7 @@ EVERY_COMMAND = """
 from importlib import import_module
 from xg.cli.command_list import commands, home_of
 for name in commands():
-    import_module(f"{home_of(name)}.actions.run_{name}")
+    import_module(f"{home_of(name)}.commands.{name}")
 """
 
 

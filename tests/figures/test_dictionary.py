@@ -6,7 +6,7 @@ import pytest
 from figures.flaws import flaws
 
 from xg.cli import main
-from xg.cli.actions.run_ops import dictionary
+from xg.cli.commands.ops import dictionary
 from xg.figures.draw.paint import sheet
 from xg.figures.model.figure import EdgeStyle, NodeKind
 from xg.figures.model.richtext import characters

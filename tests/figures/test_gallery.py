@@ -10,8 +10,8 @@ from library import VARIED, constructs
 from models.more_families import EVERY
 from tier import THOROUGH
 
-from xg.cli.actions.run_verify import by_default
 from xg.cli.outputs import Wanted, outputs_of
+from xg.cli.verification import by_default
 from xg.diagnostics.source import Source
 from xg.driver import BACKENDS
 from xg.frontend.choices import check_choices

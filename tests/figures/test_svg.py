@@ -11,7 +11,7 @@ from figures.hostile import HOSTILE, hostile_figure
 from library import shipped
 
 import xg
-from xg.cli.actions.run_ops import dictionary
+from xg.cli.commands.ops import dictionary
 from xg.figures import painted, render
 from xg.figures.draw.display import Display, DrawnShape
 from xg.figures.model.figure import Figure, FigureEdge, FigureNode, NodeKind

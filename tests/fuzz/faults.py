@@ -36,7 +36,7 @@ FAULTS: Mapping[str, int] = {
 CODES = (0, 4, 5, 130)  # fine, a run or a file failed, interrupted
 KILLED = 137
 _FORKING = multiprocessing.get_context("forkserver")  # tests have threads, of JAX and others
-_FORKING.set_forkserver_preload(["pytest", "fuzz.faults", "xg.cli.actions.run_build"])
+_FORKING.set_forkserver_preload(["pytest", "fuzz.faults", "xg.cli.outputs"])
 OLD = "dim B=2,D=3\nblock A(x [B,D]) -> y [B,D] {\nx -> tanh : y\n}\n"
 NEW = OLD.replace("tanh", "GELU").replace("block A", 'block A "new"')
 NEXT = OLD.replace("tanh", "ReLU").replace("block A", 'block A "next"')

@@ -6,7 +6,7 @@ import pytest
 from fuzz.commands import command_failure
 from tier import THOROUGH
 
-from xg.cli.actions import run_cost
+from xg.cli.commands import cost
 
 SEEDS = range(300 if THOROUGH else 10)
 CHUNK = 10
@@ -23,7 +23,7 @@ def test_a_command_that_fails_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
     def broken(*_: object) -> int:
         raise KeyError("planted")
 
-    monkeypatch.setattr(run_cost, "run", broken)
+    monkeypatch.setattr(cost, "run", broken)
     found = [command_failure(seed) for seed in SEEDS[:10]]
     told = [message for _, message in found if message]
     assert told

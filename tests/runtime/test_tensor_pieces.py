@@ -16,7 +16,7 @@ from xg.cli.console import Console
 from xg_runtime import files, names, rename, tensor_pieces, tensorfile, weights
 from xg_runtime.errors import FileError
 from xg_runtime.module import Arrays
-from xg_torch.actions.run_weights import run
+from xg_torch.commands.weights import run
 
 DRAW = np.random.default_rng(0)
 ARRAYS: Arrays = {

@@ -16,8 +16,8 @@ from io import StringIO
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
-from xg.cli.actions.run_cost import run_all
 from xg.cli.console import Console
+from xg.cli.costs import run_all
 from xg.cli.dispatch import parse
 from xg.cli.render.cost_text import lines
 from xg.codegen.backend import backends

@@ -17,6 +17,7 @@ KINDS: Final[tuple[Kind, ...]] = (
     *(("html",) if offers("explore") else ()),
     *backends(),
 )
+OTHERS: Final = tuple(backends())[1:]  # beside the default, which every proof runs
 
 
 def add_backend(parser: ArgumentParser, *, device: bool = False) -> None:

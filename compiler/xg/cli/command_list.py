@@ -7,7 +7,7 @@ from typing import Final
 
 from xg.packages import packages
 
-# `commands/NAME.py` has the arguments of each, `actions/run_NAME.py` does it.
+# `commands/NAME.py` has the arguments of each, and runs it.
 CORE: Final = {
     "new": "write a small project that works, to be changed",
     "build": "write figures and code",

@@ -58,7 +58,7 @@ class CommandParser(ArgumentParser):
 
 
 class Command(Protocol):
-    """The arguments of a command.
+    """The module of a command.
 
     `EXAMPLE` works in an empty folder: its last line is the command, lines before prepare it.
     """
@@ -68,10 +68,6 @@ class Command(Protocol):
     def add_arguments(self, parser: ArgumentParser) -> None:
         """Declare what the command takes."""
         ...
-
-
-class Action(Protocol):
-    """The module that runs a command; it may import heavy modules."""
 
     def run(self, options: Namespace, console: Console) -> int:
         """Do it; returns the exit code."""
@@ -144,7 +140,7 @@ def parse(name: str, arguments: Sequence[str]) -> Namespace:
 
 
 def command_of(name: str) -> Command:
-    """The module with the arguments of a command."""
+    """The module of a command."""
     return cast("Command", import_module(f"{home_of(name)}.commands.{name}"))
 
 
@@ -157,16 +153,11 @@ def parser_of(name: str, command: Command) -> ArgumentParser:
     return parser
 
 
-def _action(name: str, options: Namespace) -> Action:
-    """The module of a command, imported only now: parsing and `--help` stay quick."""
-    if hasattr(options, "threads"):
-        limit_threads(options.threads)  # NumPy reads the limit when it is imported
-    return cast("Action", import_module(f"{home_of(name)}.actions.run_{name}"))
-
-
 def _guarded(name: str, options: Namespace, console: Console) -> int:
     try:
-        code = _action(name, options).run(options, console)
+        if hasattr(options, "threads"):
+            limit_threads(options.threads)  # NumPy reads the limit when `run` imports it
+        code = command_of(name).run(options, console)
         sys.stdout.flush()
         return code
     except DiagnosticError as error:

@@ -55,11 +55,11 @@ class PrintedForm:
 class Package:
     """The additions of one package. Functions are given as ``package.module:function``.
 
-    `commands` has a line of `xg --help` for each command; its arguments are in the package's module
-    `commands.NAME`, its action in `actions.run_NAME`. `forms` are further words for `xg show --as`;
-    `options` has, for commands of the core, modules with
-    further arguments. `services` are functions that the core asks for, `names` further public
-    names of `xg`, and `probe` is the function that gives the package's lines of `xg doctor`.
+    `commands` has a line of `xg --help` for each command, whose module in the package is
+    `commands.NAME`. `forms` are further words for `xg show --as`; `options` has, for commands of
+    the core, modules with further arguments. `services` are functions that the core asks for,
+    `names` further public names of `xg`, and `probe` is the function that gives the package's
+    lines of `xg doctor`.
     """
 
     name: str

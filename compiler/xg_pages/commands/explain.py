@@ -2,11 +2,21 @@
 
 from __future__ import annotations
 
-from argparse import ArgumentParser
+from argparse import ArgumentParser, Namespace
 from pathlib import Path
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
-from xg.cli.arguments import FileOrName, Rule, add_file, gives, natural
+from xg.cli.arguments import FileOrName, Rule, add_file, gives, natural, settings_of
+from xg.cli.console import Console
+from xg.cli.exits import FINE, USAGE
+from xg.diagnostics.terminal import printable
+from xg.diagnostics.wording import counted
+from xg.frontend.project import Project
+
+if TYPE_CHECKING:
+    from xg.syntax import ast
+    from xg_pages.explain.bound import Bound
+    from xg_pages.explain.page import ExplainedPage, TextTokens
 
 EXAMPLE = "xg explain cat_sleeps -o cat_sleeps.html"
 
@@ -44,3 +54,100 @@ def add_arguments(parser: ArgumentParser) -> None:
 
 
 RULES: Final = (Rule("--tokenizer", gives("text"), "cuts a --text into tokens"),)
+
+
+ENDINGS = (".html", ".md")
+
+
+def run(options: Namespace, console: Console) -> int:
+    """Compute, compose, write."""
+    from xg.cli.opening import open_project
+    from xg_pages.explain.compose import compose
+    from xg_pages.explain.markdown import markdown
+    from xg_runtime import files
+
+    out: Path | None = options.out
+    if out is not None and out.suffix not in ENDINGS:
+        console.note(f"xg explain: {printable(str(out))} must end in {' or '.join(ENDINGS)}")
+        return USAGE
+    if options.example is not None and options.seed is not None:
+        console.note("xg explain: numbers are those of an example, or drawn from a seed")
+        return USAGE
+    page = compose(_bound(open_project(options.file), options))
+    if out is None:
+        console.write(markdown(page))
+        return FINE
+    files.write(out, _written(page, out, console).encode("utf-8"))
+    console.say(f"{out}: {_steps(page)}")
+    return FINE
+
+
+def _bound(project: Project, options: Namespace) -> Bound:
+    """The numbers that are asked for; raises DiagnosticError, InputError."""
+    from xg.frontend.examples.binding import bind
+    from xg_pages.explain.bound import of_block, of_example
+    from xg_runtime.errors import InputError
+
+    example = _example(project, options) if options.seed is None else None
+    if example is not None:
+        return of_example(bind(project, example, settings_of(options)), _tokens(options))
+    settings, seed = settings_of(options), options.seed or 0
+    bound = of_block(project, options.block, settings, seed, _tokens(options))
+    if bound is None:
+        raise InputError("the sizes of this file are too large to work out: choose with --set")
+    return bound
+
+
+def _tokens(options: Namespace) -> TextTokens | None:
+    """The words of the text that is asked for; raises InputError."""
+    from xg_pages.explain.page import TextTokens
+    from xg_runtime.errors import InputError
+    from xg_runtime.tokenizer import Tokenizer
+    from xg_runtime.tokens import vocabulary_of
+
+    if options.text is None:
+        return None
+    data = options.text.encode()
+    match options.tokenizer:
+        case None:
+            tokens = TextTokens.of(options.text, None)
+        case "bytes" | "characters":
+            level = "byte" if options.tokenizer == "bytes" else "char"
+            tokens = TextTokens.of(options.text, vocabulary_of(data, level))
+        case path:
+            tokens = TextTokens.of(options.text, Tokenizer.read(Path(path)))
+    if len(tokens.words) < 2:
+        raise InputError("the text has fewer than two tokens: --text takes several words")
+    return tokens
+
+
+def _example(project: Project, options: Namespace) -> ast.Example | None:
+    """The example that is asked for, or the first; None for a block without examples."""
+    from xg_runtime.errors import InputError
+
+    own = [e for e in project.main.examples if options.block in (None, e.block.name)]
+    titles = {example.title.value: example for example in reversed(own) if example.title}
+    if options.example is None:
+        return own[0] if own else None
+    if options.example not in titles:
+        listing = ", ".join(f'"{title}"' for title in reversed(titles)) or "none"
+        raise InputError(f'no example is called "{options.example}"; there are: {listing}')
+    return titles[options.example]
+
+
+def _written(page: ExplainedPage, out: Path, console: Console) -> str:
+    from xg_pages.explain.html import html
+    from xg_pages.explain.markdown import markdown
+
+    if out.suffix == ".md":
+        return markdown(page)
+    written = html(page)
+    for warning in written.warnings:
+        console.note(f"warning: {warning}")
+    return written.text
+
+
+def _steps(page: ExplainedPage) -> str:
+    forward = sum(len(section.forward.steps) for section in page.sections)
+    back = sum(len(section.backward.steps) for section in page.sections if section.backward)
+    return f"{counted(forward, 'step')} forward, {back} backward"

@@ -1,1 +1,1 @@
-"""The commands of this package: the arguments of each."""
+"""Hold the commands of this package, one module each, as `xg.cli.commands` does."""

@@ -2,11 +2,27 @@
 
 from __future__ import annotations
 
-from argparse import ArgumentParser
+from argparse import ArgumentParser, Namespace
 from pathlib import Path
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
-from xg.cli.arguments import Rule, add_file, add_kernels, add_names, gives, lacks, natural
+from xg.cli.arguments import (
+    Rule,
+    add_file,
+    add_kernels,
+    add_names,
+    gives,
+    lacks,
+    natural,
+    settings_of,
+)
+from xg.cli.console import Console
+from xg.cli.exits import FINE
+from xg.codegen.backend import find
+from xg.diagnostics.wording import counted
+
+if TYPE_CHECKING:
+    from xg.driver import Program, TensorSpec
 
 EXAMPLE = "xg export mlp --seed 0 -o mlp.onnx"
 
@@ -42,3 +58,42 @@ RULES: Final = (
     Rule("--seed", lacks("params"), "draws parameters, and --params gives them all"),
     Rule("--names", gives("params"), "says what the tensors of a checkpoint are: --params FILE"),
 )
+
+
+def run(options: Namespace, console: Console) -> int:
+    """Trace, write in memory, read that again, compare, and only then write the file."""
+    from xg.cli.input_arrays import Published
+    from xg.cli.opening import open_project
+    from xg.driver import compile_project
+    from xg_runtime import files
+    from xg_torch.export.exporting import Export, refuse_ending
+
+    refuse_ending(options.out)
+    find("torch").require()
+    project = open_project(options.file)
+    settings, params = settings_of(options), None
+    if options.params:
+        held = Published.read(project, options, options.params)
+        program, params, settings = held.program, held.params, held.settings
+    else:
+        program = compile_project(project, options.block, settings)
+    console.working(f"tracing {program.graphs.main.block}, and comparing {options.out}")
+    export = Export.of(program, params, settings, options)
+    data = export.written(options.out)
+    agreement = export.compared(options.out, data)
+    files.write(options.out, data)
+    console.say(f"{options.out}: {_described(program)}, {agreement}")
+    if params is None:
+        console.say(f"note: the parameters are drawn from seed {options.seed}: --params names some")
+    return FINE
+
+
+def _described(program: Program) -> str:
+    """``MHA(X [B, S, 64]) -> Y [B, S, 64], 10 parameters``."""
+    inputs, outputs = map(_listed, (program.inputs, program.outputs))
+    count = counted(len(program.params), "parameter")
+    return f"{program.graphs.main.block}({inputs}) -> {outputs}, {count}"
+
+
+def _listed(tensors: dict[str, TensorSpec]) -> str:
+    return ", ".join(f"{name} [{', '.join(map(str, t.shape))}]" for name, t in tensors.items())

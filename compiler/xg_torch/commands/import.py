@@ -1,13 +1,22 @@
 """`xg import`: a model of torch or ONNX as an `.xg` file, with its names and weights."""
 
-# ruff: noqa: N999 - commands are modules of their names, none is imported as `import xg_torch.commands.import`
-
 from __future__ import annotations
 
-from argparse import ArgumentParser
+from argparse import ArgumentParser, Namespace
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from xg.cli.arguments import FileOrName, XgFile
+from xg.cli.console import Console
+from xg.cli.exits import FINE
+from xg.diagnostics.wording import counted
+
+if TYPE_CHECKING:
+    from xg_torch.importing import Imported
+    from xg_torch.importing.proof import ModelComparison
+
+# ruff: noqa: N999 - commands are modules of their names, none is imported as `import xg_torch.commands.import`
+
 
 EXAMPLE = (
     "xg export mlp --seed 0 -o mlp.onnx\n"
@@ -39,3 +48,61 @@ def add_arguments(parser: ArgumentParser) -> None:
     parser.add_argument(
         "--name", metavar="NAME", help="of the block for the whole model; default: its class"
     )
+
+
+def run(options: Namespace, console: Console) -> int:
+    """Read, translate, compare; write every file or none."""
+    from xg_runtime import arrays, files
+    from xg_torch.importing.sources import imported
+
+    _refuse_endings(options)
+    console.working(f"reading {options.model}, and comparing it")
+    translation = imported(options.model, options.name)
+    written: dict[Path, bytes] = {}
+    if options.out != "-":
+        written[Path(options.out)] = translation.text.encode()
+        written[_names_of(options)] = translation.names.encode()
+    if options.params:
+        written[options.params] = arrays.pack(options.params, dict(translation.params))
+    files.write_all(written)
+    if options.out == "-":
+        console.write(translation.text)
+    else:
+        _say(options, translation, console)
+    return FINE
+
+
+def _names_of(options: Namespace) -> Path:
+    """The file of names beside the diagram."""
+    from xg.cli.input_arrays import ENDING
+
+    return Path(options.out).with_suffix(ENDING)
+
+
+def _say(options: Namespace, made: Imported, console: Console) -> None:
+    blocks = sum(line.startswith("block ") for line in made.text.splitlines())
+    counts = f"{counted(blocks, 'block')}, {counted(len(made.params), 'parameter')}"
+    console.say(f"{options.out}: {counts}, {_compared(made.proof)}")
+    for note in made.notes:
+        console.say(f"note: {note}")
+    console.say(f"{_names_of(options)}: the tensors of the model that they are")
+    if options.params:
+        console.say(f"{options.params}: their numbers, by the names of {options.out}")
+
+
+def _compared(proof: ModelComparison) -> str:
+    if not proof.compared:
+        return "checked, but not compared with the model: torch is not installed"
+    return f"outputs and gradients within {proof.tolerance} of the model's"
+
+
+def _refuse_endings(options: Namespace) -> None:
+    """Raise FileError for a file that could not be written, before anything is read."""
+    from xg_runtime.arrays import ENDINGS
+    from xg_runtime.errors import FileError
+
+    if options.out != "-" and Path(options.out).suffix != ".xg":
+        raise FileError(f"{options.out}: a diagram is kept in a file that ends in .xg")
+    path = options.params
+    if path is not None and path.suffix not in ENDINGS:
+        raise FileError(f"{path}: arrays are kept in files that end in {', '.join(ENDINGS)}")

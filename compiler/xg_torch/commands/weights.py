@@ -2,11 +2,19 @@
 
 from __future__ import annotations
 
-from argparse import ArgumentParser
+from argparse import ArgumentParser, Namespace
 from pathlib import Path
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from xg.cli.arguments import Rule, add_file, add_names, gives
+from xg.cli.console import Console
+from xg.cli.exits import FINE
+from xg.diagnostics.wording import counted
+from xg.frontend.project import Project
+
+if TYPE_CHECKING:
+    from xg.cli.input_arrays import Published
+    from xg_runtime.tensor_pieces import Writable
 
 EXAMPLE = (
     "xg new tiny_gpt\nxg train tiny_gpt/tiny_gpt.xg --steps 20\n"
@@ -46,3 +54,54 @@ def add_arguments(parser: ArgumentParser) -> None:
 RULES: Final = (
     Rule("--dtype", gives("out", "to"), "is of what is written: -o FILE or --to FOLDER"),
 )
+
+
+def run(options: Namespace, console: Console) -> int:
+    """Read, say what was found, write."""
+    from xg.cli.input_arrays import Published, expected
+    from xg.cli.opening import open_project
+    from xg_runtime import arrays, weights
+    from xg_runtime.expect import fit_stored
+
+    if options.out:
+        arrays.check_ending(options.out)
+    project = open_project(options.file)
+    published = Published.of(project, options, weights.read(options.source, kept=True))
+    expectations = expected(published.program.params)
+    params = fit_stored(published.stored, expectations, source=published.source)
+    console.say_all(_report(published, params))
+    for note in published.notes:
+        console.say(f"note: {note}")
+    if options.out:
+        weights.write_params(options.out, params, published.settings, options.dtype)
+        console.say(f"{options.out}: {counted(len(params), 'parameter')}, {options.dtype}")
+    if options.to:
+        console.say(_publish(options, project, published, params))
+    return FINE
+
+
+def _report(found: Published, params: Writable) -> list[str]:
+    main = found.program.graphs.main.block
+    scalars = sum(array.size for array in params.values())
+    chosen = [f"--set {name}={value}" for name, value in found.settings.items()]
+    params_of = f"{counted(len(params), 'parameter')} of {main}"
+    numbers = f"{counted(found.tensors, 'tensor')} are {params_of}, {scalars:,} numbers"
+    return [f"{found.source}: {numbers}", *([" ".join(chosen)] if chosen else [])]
+
+
+def _publish(options: Namespace, project: Project, found: Published, params: Writable) -> str:
+    """Write a folder under published names; raises InputError and FileError."""
+    from xg.cli.input_arrays import effective, names_for, of_block, size_numbers
+    from xg.frontend.typed import settable
+    from xg_runtime import model_config, rename, weights
+    from xg_runtime.errors import InputError
+
+    chosen = effective(project, found.program, found.settings, settable(project))
+    names = names_for(options, project, settings=chosen, before=found.names)
+    if names is None:
+        raise InputError(f"--to needs --names: nothing beside {options.file} tells its names")
+    names = of_block(names, project, found.program.graphs, found.settings)
+    tensors = rename.later(names, params, size_numbers(found.program))
+    config = model_config.config(names.config, chosen)
+    written = weights.write(options.to, tensors, config, dtype=options.dtype)
+    return f"{options.to}: {counted(len(tensors), 'tensor')} in {', '.join(written)}"

@@ -22,7 +22,7 @@ from typing import Final, Literal, TypeAlias
 from frontend.plans.shipped import MODELS, products
 from verify.proof.sweep import axes_of_plans, shipped_project
 
-from xg.cli.actions.run_verify import rank_lines as lines
+from xg.cli.verification import rank_lines as lines
 from xg.diagnostics.diagnostic import DiagnosticError
 from xg.frontend.choose_plan import plan_named
 from xg.frontend.typed import declared_dims

@@ -16,8 +16,8 @@ from multiprocessing import Pool
 
 from frontend.plans.shipped import DIAGRAMS, MODELS, names
 
-from xg.cli.actions.run_verify import rank_lines as lines
 from xg.cli.rank_proofs import prove_on_processes
+from xg.cli.verification import rank_lines as lines
 from xg.diagnostics.diagnostic import DiagnosticError
 from xg.frontend.choose_plan import plans_of
 from xg.frontend.project import Project, read_project

@@ -10,7 +10,7 @@ from library import shipped
 from tier import THOROUGH
 
 import xg
-from xg.cli.actions.run_verify import by_default
+from xg.cli.verification import by_default
 from xg.driver import compile_project
 from xg.frontend.project import read_project
 from xg.frontend.typed import Settings, dims_of

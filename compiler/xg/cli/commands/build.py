@@ -16,6 +16,7 @@ from xg.cli.arguments import (
     natural,
 )
 from xg.cli.backend_argument import KINDS
+from xg.cli.console import Console
 from xg.codegen.backend import backends
 
 EXAMPLE = "xg build mha -o mha.svg"
@@ -157,3 +158,10 @@ RULES: Final = (
     ),
     Rule("--steps", _paints, "is for pictures: --only svg"),
 )
+
+
+def run(options: Namespace, console: Console) -> int:
+    """Write figures, pages and modules."""
+    from xg.cli.outputs import build
+
+    return build(options, console)

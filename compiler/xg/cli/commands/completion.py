@@ -2,7 +2,13 @@
 
 from __future__ import annotations
 
-from argparse import ArgumentParser
+from argparse import ArgumentParser, Namespace
+from importlib import import_module
+
+from xg.cli.console import Console
+from xg.cli.exits import FINE
+from xg.cli.shells.words import all_commands
+from xg.frontend.project.lookup import library_files
 
 EXAMPLE = "xg completion bash"
 
@@ -15,3 +21,10 @@ def add_arguments(parser: ArgumentParser) -> None:
         choices=("bash", "zsh", "fish"),
         help='bash, zsh or fish; in ~/.bashrc or ~/.zshrc: eval "$(xg completion bash)"',
     )
+
+
+def run(options: Namespace, console: Console) -> int:
+    """Print the script of the shell, whose module and function have its name."""
+    script = getattr(import_module(f"xg.cli.shells.{options.shell}"), options.shell)
+    console.write(script(all_commands(), [file.stem for file in library_files()]))
+    return FINE

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from argparse import ArgumentParser
+from argparse import ArgumentParser, Namespace
 from pathlib import Path
 from typing import Final
 
 from xg.cli.arguments import Rule, add_file, is_placed, natural, positive
+from xg.cli.console import Console
 
 EXAMPLE = "xg cost transformer --plan DP_TP --set B=8 --set S=128"
 
@@ -63,3 +64,10 @@ RULES: Final = (
     Rule("--microbatches", is_placed, "is of a pipeline: --plan NAME"),
     Rule("--timeline", is_placed, "is of a pipeline: --plan NAME"),
 )
+
+
+def run(options: Namespace, console: Console) -> int:
+    """Count the costs of a program, of its stages or of every plan."""
+    from xg.cli.costs import report
+
+    return report(options, console)

@@ -1,11 +1,22 @@
-"""`xg fmt`: files in canonical layout."""
+"""`xg fmt`: files in canonical layout.
+
+Line breaks stay where the author put them: a chain breaks where its figure does, and no rule knows
+that place. Columns are shared per block, because columns per paragraph look ragged.
+"""
 
 from __future__ import annotations
 
-from argparse import ArgumentParser
+import sys
+from argparse import ArgumentParser, Namespace
+from pathlib import Path
 from typing import Final
 
 from xg.cli.arguments import Rule, XgFile, add_stdin_filename
+from xg.cli.console import Console
+from xg.cli.exits import FINE, PROBLEM
+from xg.diagnostics.diagnostic import DiagnosticError
+from xg.diagnostics.source import Source
+from xg.frontend.project import STANDARD_INPUT
 
 EXAMPLE = "xg new tiny_gpt\nxg fmt tiny_gpt/tiny_gpt.xg"
 
@@ -32,3 +43,53 @@ RULES: Final = (
         "is of standard input: - in place of FILE",
     ),
 )
+
+
+def run(options: Namespace, console: Console) -> int:
+    """Lay out every file, and continue after one with errors."""
+    worst = FINE
+    for file in options.files:
+        try:
+            code = (
+                _standard_input(options, console) if file == "-" else _file(file, options, console)
+            )
+        except DiagnosticError as error:
+            console.diagnose(error.diagnostics)
+            code = PROBLEM
+        worst = max(worst, code)
+    return worst
+
+
+def _standard_input(options: Namespace, console: Console) -> int:
+    from xg.syntax.format import format
+
+    name = options.stdin_filename or STANDARD_INPUT
+    source = Source.from_bytes(name, sys.stdin.buffer.read())
+    text = format(source)
+    if not options.check:
+        console.write(text)
+        return FINE
+    return _compared(name, text == source.text, console)
+
+
+def _file(file: str, options: Namespace, console: Console) -> int:
+    from xg.syntax.format import format
+    from xg_runtime import files
+
+    path = Path(file)
+    data = files.read(path)
+    text = format(Source.from_bytes(path.as_posix(), data))
+    same = text.encode() == data
+    if options.check:
+        return _compared(file, same, console)
+    if not same:
+        files.write(path, text.encode())
+        console.say(f"laid out {file}")
+    return FINE
+
+
+def _compared(name: str, same: bool, console: Console) -> int:
+    if same:
+        return FINE
+    console.say(f"would lay out {name}")
+    return PROBLEM

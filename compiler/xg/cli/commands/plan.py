@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from argparse import ArgumentParser, ArgumentTypeError
+from argparse import ArgumentParser, ArgumentTypeError, Namespace
 from pathlib import Path
 from typing import Final
 
 from xg.cli.arguments import Rule, add_file, amount, positive
+from xg.cli.console import Console
 from xg.syntax.spelling import ascii_name
 
 EXAMPLE = "xg plan mlp --ranks 4 --memory 1MB --set B=64 --set S=32"
@@ -79,3 +80,10 @@ RULES: Final = (
         "is for several nodes: --ranks above --node",
     ),
 )
+
+
+def run(options: Namespace, console: Console) -> int:
+    """Search the quickest plan."""
+    from xg.cli.plan_search import search
+
+    return search(options, console)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from argparse import ArgumentParser
+from argparse import ArgumentParser, Namespace
 from pathlib import Path
 from typing import Final
 
@@ -18,7 +18,9 @@ from xg.cli.arguments import (
     on_processes,
 )
 from xg.cli.backend_argument import add_backend
-from xg.codegen.backend import backends
+from xg.cli.console import Console
+from xg.cli.exits import FINE, USAGE
+from xg.codegen.backend import backends, default, find
 from xg.syntax.spelling import ascii_name
 
 HALF = " or ".join(backend.name for backend in backends().values() if backend.runs.half)
@@ -80,3 +82,47 @@ RULES: Final = (
     Rule("--timeout", on_processes, "is for ranks that are processes: --on processes"),
     Rule("--names", gives("params"), "says what the tensors of a checkpoint are: --params FILE"),
 )
+
+
+def run(options: Namespace, console: Console) -> int:
+    """Read, compute, write."""
+    from xg.cli.compiling import refuse_backend
+    from xg.cli.computing import compute, kept
+    from xg.cli.input_arrays import InputArrays, refuse_open_parameters
+    from xg_runtime import arrays
+
+    refuse_backend(options, "ranks" if options.plan else None)
+    half = options.dtype == "bfloat16"
+    backend = find(options.backend)
+    if half and (not backend.runs.half or options.keep):
+        title = backend.title if not backend.runs.half else default().title
+        console.note(f"xg run: {title} has no bfloat16: --backend {HALF} has, without --keep")
+        return USAGE
+    _refuse_endings(options)
+    is_chosen, options.seed = options.seed is not None, options.seed or 0
+    input_arrays = InputArrays.read(options)
+    for note in input_arrays.notes:
+        console.note(note)
+    if input_arrays.params is None:
+        of, instead = input_arrays.program.on_one_device, ", or --params names a file with it"
+        refuse_open_parameters(of, "it is drawn from a seed", instead)
+    results, params = compute(input_arrays, options)
+    if options.keep:
+        results |= kept(input_arrays, params, options)
+    arrays.write(options.out, results)
+    if options.save_params:
+        arrays.write(options.save_params, params)
+    console.say(f"{options.out}: {', '.join(results)}")
+    if input_arrays.params is None and input_arrays.program.params and not is_chosen:
+        console.say("note: the parameters are drawn from seed 0: --params names some")
+    return FINE
+
+
+def _refuse_endings(options: Namespace) -> None:
+    """Raise FileError for a file that could not be written, before anything is computed."""
+    from xg_runtime.arrays import ENDINGS
+    from xg_runtime.errors import FileError
+
+    for path in (options.out, options.save_params):
+        if path is not None and path.suffix not in ENDINGS:
+            raise FileError(f"{path}: arrays are kept in files that end in {', '.join(ENDINGS)}")

@@ -3,15 +3,20 @@
 from __future__ import annotations
 
 import sys
-from argparse import ArgumentParser
+from argparse import ArgumentParser, Namespace
 from collections.abc import Iterator
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from xg.cli.arguments import Rule, add_file, add_kernels, is_placed, natural
+from xg.cli.console import Console
 from xg.cli.dispatch import CommandParser
+from xg.cli.exits import FINE, USAGE
 from xg.codegen.backend import backends
-from xg.diagnostics.terminal import columns_of, fold
-from xg.packages import additions_to, forms
+from xg.diagnostics.terminal import columns_of, fold, printable
+from xg.packages import additions_to, forms, load
+
+if TYPE_CHECKING:
+    from xg.driver import Program
 
 EXAMPLE = "xg show mlp --as numpy"
 
@@ -68,3 +73,82 @@ def _shipped() -> Iterator[str]:
 
 
 RULES: Final = (Rule("--stage", is_placed, "is of a pipeline: --plan NAME"),)
+
+
+def run(options: Namespace, console: Console) -> int:
+    """Print the view."""
+    from xg.cli.compiling import compile_one, stage_of
+    from xg.cli.render.cost_text import lines
+    from xg.passes.ir_text.printer import spell_program
+
+    if options.form == "xg":
+        return _text(options, console)
+    added = forms().get(options.form)
+    if added is not None:
+        return load(added.show)(options, console)
+    program = stage_of(compile_one(options), options.stage)
+    if options.kernels and options.form in ("dot", "cost"):
+        code = " or ".join(backends())
+        console.note(f"xg show: --kernels changes the code and its graph: --as ir, {code}")
+        return USAGE
+    if options.view == "overview" and options.form != "dot":
+        console.note("xg show: an overview is a figure: --as dot")
+        return USAGE
+    if options.view in ("forward", "backward") and options.form not in ("ir", "dot"):
+        console.note(f"xg show: {options.form} has both passes: --pass takes ir and dot apart")
+        return USAGE
+    if options.after is not None:
+        return _after(program, options, console)
+    if options.view == "step":
+        program, options.view = program.step(), "forward"
+    match options.form:
+        case "dot":
+            console.write(program.dot(options.view or "forward"))
+        case "cost":
+            console.say("\n".join(lines(program.cost(), full=True)))
+        case "ir":
+            passes = (options.view,) if options.view else ("forward", "backward")
+            graphs = program.fused if options.kernels else program.graphs
+            console.write(spell_program(graphs, passes))
+        case backend:
+            console.write(program.source(backend, kernels=options.kernels))
+    return FINE
+
+
+def _text(options: Namespace, console: Console) -> int:
+    """Print the file as it is written, without its block being compiled."""
+    from xg.cli.opening import open_project
+
+    chosen = {
+        "--block": options.block is not None,
+        "--plan": options.plan is not None,
+        "--set": bool(options.settings),
+        "--pass": options.view is not None,
+        "--after": options.after is not None,
+        "--stage": options.stage is not None,
+        "--kernels": options.kernels,
+    }
+    given = [word for word, is_given in chosen.items() if is_given]
+    if given:
+        console.note(f"xg show: the text of a file is the same with {given[0]}: leave it out")
+        return USAGE
+    console.write(open_project(options.file).main.span.source.text)
+    return FINE
+
+
+def _after(program: Program, options: Namespace, console: Console) -> int:
+    """Print the graphs as one pass left them."""
+    from xg.passes.ir_text.printer import spell_program
+
+    history = program.fused_history if options.kernels else program.history
+    stages = dict(history.stages) if history else {}
+    if options.form != "ir" or options.view in ("step", "overview"):
+        console.note("xg show: --after shows the graph: --as ir, of both passes or one")
+        return USAGE
+    if options.after not in stages:
+        ran = ", ".join(stages)
+        console.note(f"xg show: no pass {printable(options.after)} ran: there are {ran}")
+        return USAGE
+    passes = (options.view,) if options.view else ("forward", "backward")
+    console.write(spell_program(stages[options.after], passes))
+    return FINE

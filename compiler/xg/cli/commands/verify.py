@@ -14,11 +14,11 @@ from xg.cli.arguments import (
     natural,
     on_processes,
 )
-from xg.codegen.backend import backends
+from xg.cli.backend_argument import OTHERS
+from xg.cli.console import Console
 
 EXAMPLE = "xg verify mha"
 RANKS: Final = frozenset({"single", "exact"})
-OTHERS = tuple(backends())[1:]  # beside the one that every proof runs
 KINDS = ("fd", *OTHERS, "single", "exact", "document")
 
 
@@ -71,3 +71,10 @@ RULES: Final = (
     ),
     Rule("--timeout", on_processes, "is for ranks that are processes: --on processes"),
 )
+
+
+def run(options: Namespace, console: Console) -> int:
+    """Prove every block, then every plan, then check every document."""
+    from xg.cli.verification import verify
+
+    return verify(options, console)

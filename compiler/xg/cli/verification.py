@@ -1,4 +1,4 @@
-"""`xg verify`: the proofs, as a table or as data."""
+"""Run the proofs of `xg verify`, and show them as a table or as data."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 
 from xg.cli.arguments import settings_of
-from xg.cli.commands.verify import OTHERS
+from xg.cli.backend_argument import OTHERS
 from xg.cli.console import Console, json_text
 from xg.cli.exits import FINE, PROBLEM
 from xg.cli.opening import open_project
@@ -384,7 +384,7 @@ RANKS = ("single", "exact")
 
 
 @np.errstate(all="ignore")  # every proof asks whether all is finite
-def run(options: Namespace, console: Console) -> int:
+def verify(options: Namespace, console: Console) -> int:
     """Prove every block, then every plan, then check every document; a failure stops nothing."""
     kinds = _kinds(options)
     parts: list[_KindOfProof] = []

@@ -1,4 +1,4 @@
-"""`xg cost`: parameters, FLOPs, memory and communication, as formulas and numbers."""
+"""Count the costs of a program, of a pipeline's stages, or of every plan side by side."""
 
 from __future__ import annotations
 
@@ -14,7 +14,6 @@ from xg.cli.compiling import compile_one, stage_of
 from xg.cli.console import Console, json_text
 from xg.cli.exits import FINE, PROBLEM
 from xg.cli.opening import open_project
-from xg.cli.render import cost_pipeline
 from xg.cli.render.cost_text import ESTIMATE, as_data, lines, sizes
 from xg.cli.render.table import aligned, amount, seconds
 from xg.cost.communication import total_bytes, total_formula
@@ -86,7 +85,10 @@ def _lines(found: Sequence[PlanCost], dtype: str) -> Iterator[str]:
     assert first
     yield f"{first.cost.program.main.block}, one step of one rank, {dtype}: {_all_sizes(compiled)}"
     names = [each.machine.name for each in first.estimates]
-    rows = [(*_HEAD, *names), *(_row(each.name or "one device", each.report) for each in compiled)]
+    rows = [
+        (*_HEAD, *names),
+        *(_plan_row(each.name or "one device", each.report) for each in compiled),
+    ]
     yield from aligned(rows, frozenset(range(2, len(_HEAD) + len(names))), "  ")
     yield from (f"  {each.name} is refused: {each.refused}" for each in found if not each.report)
     yield ""
@@ -111,7 +113,7 @@ def _formulas(compiled: Sequence[PlanCost]) -> Iterator[tuple[str, str]]:
             yield each.name, total_formula(each.report.sent, "ring")
 
 
-def _row(name: str, found: CostReport | None) -> tuple[str, ...]:
+def _plan_row(name: str, found: CostReport | None) -> tuple[str, ...]:
     assert found
     numbers = found.numbers
     mesh = " × ".join(f"{axis} = {size}" for axis, size in found.mesh.items())
@@ -124,7 +126,7 @@ ALL = "*"
 DRAWN: Final[tuple[Format, ...]] = ("svg", "pdf", "png", "tex")
 
 
-def run(options: Namespace, console: Console) -> int:
+def report(options: Namespace, console: Console) -> int:
     """Count, and print."""
     table = machines_of(options.hardware)
     if options.plan == ALL:
@@ -148,6 +150,8 @@ def _pipeline(
     program: Program, options: Namespace, table: Sequence[Machine], console: Console
 ) -> int:
     """Count every stage; print them side by side, and then one of them."""
+    from xg.cli.render import pipeline  # it draws, and few programs are pipelines
+
     ranks, planned = next(iter(program.mesh.values())), program.schedule
     parts = options.microbatches or (planned and planned.parts) or 2 * ranks
     if not fits(ranks, parts, len(program.stages) // ranks):
@@ -162,10 +166,10 @@ def _pipeline(
     stage_of(program, place)
     if options.json:
         stage_data = [as_data(each) for each in found]
-        said = cost_pipeline.data(program, parts)
+        said = pipeline.data(program, parts)
         console.write(json_text({"pipeline": said, "stages": stage_data}))
         return FINE
-    console.say_all(cost_pipeline.lines(program, found, parts))
+    console.say_all(pipeline.lines(program, found, parts))
     console.say(f"\nstage {place}, one microbatch")
     console.say_all(lines(found[place], full=options.full))
     return FINE
@@ -173,12 +177,12 @@ def _pipeline(
 
 def _draw(program: Program, parts: int, path: Path) -> None:
     """Write the picture of a pipeline's schedules; raises InputError, FileError."""
-    from xg.cli.render.pipeline_figure import picture  # figures are drawn by few programs
+    from xg.cli.render import pipeline  # as above
 
     format: Format | None = next((each for each in DRAWN if path.suffix == f".{each}"), None)
     if format is None:
         raise InputError(f"{path}: pictures end in {', '.join(f'.{each}' for each in DRAWN)}")
-    write(path, picture(program, parts, format, "auto" if format == "svg" else "light"))
+    write(path, pipeline.picture(program, parts, format, "auto" if format == "svg" else "light"))
 
 
 def machines_of(path: Path | None) -> tuple[Machine, ...]:

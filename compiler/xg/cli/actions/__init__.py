@@ -1,1 +1,0 @@
-"""The actions of the commands: one module each, imported when the arguments have been parsed."""

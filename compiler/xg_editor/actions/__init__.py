@@ -1,1 +1,0 @@
-"""The commands of this package: the module that runs each."""
