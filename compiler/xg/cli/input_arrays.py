@@ -10,7 +10,6 @@ from __future__ import annotations
 import re
 from argparse import Namespace
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
 from types import MappingProxyType
@@ -19,7 +18,7 @@ from typing import Any, Final
 from xg.cli.arguments import settings_of
 from xg.cli.opening import open_project
 from xg.diagnostics.diagnostic import Diagnostic, DiagnosticError
-from xg.diagnostics.lazy_dataclass import dataclass
+from xg.diagnostics.lazy_dataclass import dataclass, replace
 from xg.driver import Program, TensorSpec, compile_project
 from xg.frontend.project import Project, named_file
 from xg.frontend.typed import Settings, concerning, declared_dims, settable, shape_project

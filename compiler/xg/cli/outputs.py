@@ -7,7 +7,6 @@ import mimetypes
 from argparse import Namespace
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import field, replace
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path, PurePath
 from typing import TYPE_CHECKING, Any, Final, cast
@@ -20,7 +19,7 @@ from xg.cli.opening import open_project, watch
 from xg.codegen.backend import backends
 from xg.diagnostics.diagnostic import Diagnostic, DiagnosticError
 from xg.diagnostics.escape import slug, stems
-from xg.diagnostics.lazy_dataclass import dataclass
+from xg.diagnostics.lazy_dataclass import dataclass, field, replace
 from xg.diagnostics.wording import counted
 from xg.driver import Program, View, compile_project
 from xg.figures import dot, pictures, series

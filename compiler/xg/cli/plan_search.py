@@ -13,7 +13,6 @@ from __future__ import annotations
 
 from argparse import Namespace
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import field, replace
 from itertools import combinations, islice
 from math import prod
 from pathlib import Path
@@ -38,7 +37,7 @@ from xg.cost.stage_cost import (
     value,
 )
 from xg.diagnostics.diagnostic import DiagnosticError
-from xg.diagnostics.lazy_dataclass import dataclass
+from xg.diagnostics.lazy_dataclass import dataclass, field, replace
 from xg.diagnostics.source import Source
 from xg.driver import compile_typed
 from xg.frontend.choose_plan import check_parallel, plans_of

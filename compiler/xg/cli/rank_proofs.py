@@ -7,13 +7,12 @@ collective is compared with those of the other ranks before it begins.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict
 from math import prod
 from typing import Any, Final
 
 from xg.cli.computing import Ranks
 from xg.codegen.backend import on_processes
-from xg.diagnostics.lazy_dataclass import dataclass
+from xg.diagnostics.lazy_dataclass import asdict, dataclass
 from xg.diagnostics.limits import Processes
 from xg.verify.pipeline_proof import PipelineComparison, StageRun, checked
 from xg.verify.plan_proof import Floats, Prepared, RankProof, comparison_of

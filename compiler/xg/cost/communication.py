@@ -17,11 +17,10 @@ others the elements that they need, and a ring sends no less.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import replace
 from typing import Final, Literal
 
 from xg.cost.cost import BYTES
-from xg.diagnostics.lazy_dataclass import dataclass
+from xg.diagnostics.lazy_dataclass import dataclass, replace
 from xg.ir.body import Body
 from xg.ir.collective import FAMILY
 from xg.ir.dim import ONE, ZERO, Dim, product, symbol

@@ -7,10 +7,9 @@ times its count. So the table grows with the file, not with the number of layers
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import field, replace
 from typing import Final
 
-from xg.diagnostics.lazy_dataclass import dataclass
+from xg.diagnostics.lazy_dataclass import dataclass, field, replace
 from xg.ir.body import Body, topological
 from xg.ir.collective import FAMILY
 from xg.ir.dim import ONE, ZERO, Dim, product

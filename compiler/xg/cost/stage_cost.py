@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import replace
 from itertools import combinations
 from math import prod
 from typing import Final
 
 from xg.cost.communication import Sent, summed
 from xg.cost.report import CostReport, Machine, seconds_of_bytes
-from xg.diagnostics.lazy_dataclass import dataclass
+from xg.diagnostics.lazy_dataclass import dataclass, replace
 from xg.ir.dim import Dim
 from xg.ir.placement import axes_over
 

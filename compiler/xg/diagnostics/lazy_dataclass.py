@@ -8,11 +8,12 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable, Iterable
-from dataclasses import MISSING, Field, FrozenInstanceError, field, fields
+from dataclasses import MISSING, Field, FrozenInstanceError, asdict, field, fields, is_dataclass
 from reprlib import recursive_repr
 from typing import Any, TypeAlias, TypeVar, cast, dataclass_transform
 
-__all__ = ["dataclass", "field", "replace"]
+# All that the compiler uses of `dataclasses`: a file takes every name from one module.
+__all__ = ["asdict", "dataclass", "field", "fields", "is_dataclass", "replace"]
 
 Class = TypeVar("Class")
 AnyField: TypeAlias = Field[Any]

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
 
+from xg.diagnostics.lazy_dataclass import replace
 from xg.frontend.project import Project
 from xg.ir.graph import Program
 from xg.ir.plan import Plan

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import field
 
 from xg.diagnostics.diagnostic import Diagnostic, DiagnosticError
-from xg.diagnostics.lazy_dataclass import dataclass, replace
+from xg.diagnostics.lazy_dataclass import dataclass, field, replace
 from xg.frontend.choose_plan import check_parallel
 from xg.frontend.shared_graphs import (
     Checkable,

@@ -9,11 +9,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Hashable, Iterator, Mapping
-from dataclasses import field
 from itertools import count
 from typing import cast
 
-from xg.diagnostics.lazy_dataclass import dataclass
+from xg.diagnostics.lazy_dataclass import dataclass, field
 from xg.ir.body import Body, topological
 from xg.ir.content import Recent, every_value, frozen, hashable
 from xg.ir.graph import Apply, Call, Graph, Program, Value

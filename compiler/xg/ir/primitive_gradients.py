@@ -8,9 +8,9 @@ Where a primitive chooses among its arguments, the sweep puts a gate in the way 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence, Set
-from dataclasses import replace
 from typing import Final
 
+from xg.diagnostics.lazy_dataclass import replace
 from xg.ir.body import Body, topological
 from xg.ir.cotangent import Cotangent, Gate
 from xg.ir.dim import ONE, Dim, product

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 from typing import Final
 
+from xg.diagnostics.lazy_dataclass import replace
 from xg.ir.dim import ONE, Dim, product
 from xg.ir.op import Convention, Op
 from xg.ir.prim import Expr, contract, reshape, transpose

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
 from itertools import groupby
 
+from xg.diagnostics.lazy_dataclass import replace
 from xg.ir.collective import FAMILY
 from xg.ir.content import prune
 from xg.ir.dim import symbol

@@ -12,9 +12,9 @@ the passes that follow, `apart` takes it apart again.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
 
 from xg.diagnostics.diagnostic import DiagnosticError
+from xg.diagnostics.lazy_dataclass import replace
 from xg.ir.content import prune
 from xg.ir.dim import number
 from xg.ir.graph import Apply, Call, Graph, Program, Value

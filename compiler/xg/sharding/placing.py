@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import field, replace
 
-from xg.diagnostics.lazy_dataclass import dataclass
+from xg.diagnostics.lazy_dataclass import dataclass, field, replace
 from xg.ir.dim import Dim
 from xg.ir.plan import EVERY, INSIDE, WHOLE, BlockId, Cuts, Entry, Layout, Plan
 from xg.ir.tensor import Shape, Sizes

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import replace
 from math import prod
 
 from xg.cost.cost import cost
-from xg.diagnostics.lazy_dataclass import dataclass
+from xg.diagnostics.lazy_dataclass import dataclass, replace
 from xg.ir.dim import Dim, number, product, symbol
 from xg.ir.graph import Apply, Program
 from xg.ir.plan import zigzag_axes

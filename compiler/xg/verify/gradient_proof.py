@@ -6,13 +6,12 @@ on: at γ = 1 and β = 0 a gradient that confuses γ with γ² looks right.
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Final, NamedTuple
 
 import numpy as np
 
-from xg.diagnostics.lazy_dataclass import dataclass, field
+from xg.diagnostics.lazy_dataclass import dataclass, field, replace
 from xg.driver import BACKENDS, Program, compile_project
 from xg.frontend.project import Project
 from xg.frontend.typed import Settings, dims_of
@@ -130,7 +129,7 @@ def _with_open_claims(
             reason += f"it is {value[place]:.6g}{at}"
         else:
             reason += proof.otherwise
-        return dataclasses.replace(row, verdict="failed", reason=reason)
+        return replace(row, verdict="failed", reason=reason)
 
     return gradcheck.Report(tuple(map(judged, report.rows)), report.seed)
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Container, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import replace
 from functools import cached_property
 from types import ModuleType
 from typing import Any, TypeVar, cast
@@ -13,7 +12,7 @@ import numpy as np
 
 import xg_runtime.ranks as ranks
 from xg.cost.communication import sends
-from xg.diagnostics.lazy_dataclass import dataclass
+from xg.diagnostics.lazy_dataclass import dataclass, replace
 from xg.driver import BACKENDS, Program
 from xg.ir.stage import Stage
 from xg.sharding.local import ShardSpec, cuts

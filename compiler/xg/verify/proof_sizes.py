@@ -13,11 +13,10 @@ axes. So sizes are primes times the ranks, and the mesh has 2 and 3 ranks in tur
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import field, replace
 from itertools import combinations, cycle, product
 from typing import Final
 
-from xg.diagnostics.lazy_dataclass import dataclass
+from xg.diagnostics.lazy_dataclass import dataclass, field, replace
 from xg.driver import Program as Compiled
 from xg.frontend.choose_plan import plan_named
 from xg.frontend.project import Project

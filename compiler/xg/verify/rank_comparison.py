@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import field, replace
 from functools import cached_property
 from typing import Any, Final
 
@@ -16,7 +15,7 @@ import numpy as np
 
 import xg_runtime.ranks as ranks
 from xg.cost.communication import traffic
-from xg.diagnostics.lazy_dataclass import dataclass
+from xg.diagnostics.lazy_dataclass import dataclass, field, replace
 from xg.ir.graph import Program
 from xg.ir.placement import axes_over, is_zigzag, ranks_over
 from xg.sharding.local import ShardSpec, cuts

@@ -12,7 +12,6 @@ import os
 import re
 from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
 from typing import TypeVar
@@ -21,7 +20,7 @@ from lsprotocol import types
 from pygls.uris import to_fs_path
 
 from xg.diagnostics.diagnostic import Diagnostic, DiagnosticError, Label
-from xg.diagnostics.lazy_dataclass import dataclass
+from xg.diagnostics.lazy_dataclass import dataclass, replace
 from xg.diagnostics.source import Source, Span
 from xg.frontend.choices import Checked, CheckMemory, checked, typed_blocks
 from xg.frontend.project import KnownFiles, Reading, read_edited

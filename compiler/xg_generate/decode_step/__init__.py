@@ -11,9 +11,9 @@ result (`causal`).
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import replace
 
 from xg.diagnostics.diagnostic import DiagnosticError
+from xg.diagnostics.lazy_dataclass import replace
 from xg.ir.dim import Dim, symbol
 from xg.ir.graph import Graph, Param, Program, Value
 from xg.ir.parameters import param_patterns

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
 
+from xg.diagnostics.lazy_dataclass import replace
 from xg.ir.content import prune
 from xg.ir.graph import Apply, Call, Graph, Program, Value
 from xg_generate.decode_step.assemble import given_names

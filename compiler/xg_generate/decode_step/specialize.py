@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
 
+from xg.diagnostics.lazy_dataclass import replace
 from xg.ir.body import attribute
 from xg.ir.dim import Dim
 from xg.ir.graph import Apply, Call, Graph

@@ -11,14 +11,13 @@ import json
 import os
 from argparse import Namespace
 from collections.abc import Mapping
-from dataclasses import asdict, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, cast
 
 from numpy.typing import NDArray
 
 from xg.cli.opening import open_project
-from xg.diagnostics.lazy_dataclass import dataclass
+from xg.diagnostics.lazy_dataclass import asdict, dataclass, field
 from xg.driver import compile_project
 from xg_runtime import checkpoint, files
 from xg_runtime.errors import CheckpointError, InputError

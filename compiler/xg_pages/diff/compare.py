@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import replace
 from typing import Generic, TypeVar
 
 from xg.cost.communication import Kind, Pass, Sent, total, total_bytes
 from xg.cost.report import CostReport
-from xg.diagnostics.lazy_dataclass import dataclass
+from xg.diagnostics.lazy_dataclass import dataclass, replace
 from xg.ir.dim import Dim
 from xg.ir.graph import Program
 from xg_pages.diff.edge_keys import Edge, edges, old_edges

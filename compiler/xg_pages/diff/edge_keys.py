@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import replace
 
 from xg.cost.communication import Pass
-from xg.diagnostics.lazy_dataclass import dataclass
+from xg.diagnostics.lazy_dataclass import dataclass, replace
 from xg.ir.collective import FAMILY
 from xg.ir.graph import Apply, Call, Graph, Program, Value
 from xg.ir.labels import place_names, saved_names

@@ -5,10 +5,10 @@ from __future__ import annotations
 import re
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence, Set
-from dataclasses import replace
 from pathlib import PurePath
 from typing import Final, TypeVar
 
+from xg.diagnostics.lazy_dataclass import replace
 from xg.figures.model.figure import (
     EdgeRole,
     EdgeStyle,

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import field, replace
 from typing import Final
 
 import numpy as np
 
-from xg.diagnostics.lazy_dataclass import dataclass
+from xg.diagnostics.lazy_dataclass import dataclass, field, replace
 from xg.driver import compile_project
 from xg.frontend.examples.binding import BoundExample, Claim
 from xg.frontend.project import Project

@@ -9,11 +9,10 @@ the page's policy forbids `eval`.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import replace
 from typing import Final
 
 from xg.cost.cost import cost
-from xg.diagnostics.lazy_dataclass import dataclass
+from xg.diagnostics.lazy_dataclass import dataclass, replace
 from xg.diagnostics.limits import FigureNodes
 from xg.driver import Program
 from xg.figures import Parts, joined, painted, parts

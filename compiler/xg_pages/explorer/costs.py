@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import replace
 from math import prod
 from typing import Final
 
 from xg.cost.report import report
 from xg.diagnostics.diagnostic import DiagnosticError
-from xg.diagnostics.lazy_dataclass import dataclass
+from xg.diagnostics.lazy_dataclass import dataclass, replace
 from xg.driver import Program, compile_project, compile_typed
 from xg.frontend.choose_plan import planned as under_plan
 from xg.frontend.choose_plan import plans_of

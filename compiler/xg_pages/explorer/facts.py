@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Hashable, Iterator, Mapping, Sequence
-from dataclasses import replace
 from typing import Final, Generic, TypeVar
 
 from xg.codegen.emit.names import plain
@@ -11,7 +10,7 @@ from xg.codegen.emit.statements import Mark
 from xg.codegen.variables import names_of, written
 from xg.cost.communication import SHORT, WAYS, Sent, inside_of, spell_factor
 from xg.cost.cost import BlockCost, CostRow, flops_of_step
-from xg.diagnostics.lazy_dataclass import dataclass, field
+from xg.diagnostics.lazy_dataclass import dataclass, field, replace
 from xg.figures.model.richtext import characters
 from xg.figures.views.notation import Notation, is_transposed
 from xg.figures.views.steps import Drawn, own_tensors

@@ -7,7 +7,6 @@ import subprocess
 import sys
 from argparse import Namespace
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import replace
 from itertools import count
 from threading import Thread
 
@@ -16,6 +15,7 @@ from xg.cli.checking import errors, findings, summary
 from xg.cli.opening import Watched, open_project
 from xg.cli.outputs import OF_NOTHING
 from xg.diagnostics.diagnostic import Diagnostic, DiagnosticError, render
+from xg.diagnostics.lazy_dataclass import replace
 from xg.driver import compile_project
 from xg.frontend.project import Project
 from xg.frontend.typed import concerning, uncalled

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from argparse import ArgumentParser, Namespace
-from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from xg.cli.arguments import Rule, add_file, amount, lacks, natural, positive
 from xg.cli.console import Console, json_text
 from xg.cli.exits import FINE, PROBLEM, USAGE
+from xg.diagnostics.lazy_dataclass import asdict
 from xg.frontend.project import Project
 
 if TYPE_CHECKING:

@@ -9,14 +9,13 @@ import tempfile
 from argparse import Namespace
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import nullcontext
-from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
 from xg.cli.input_arrays import Published, expected, names_for, size_numbers
-from xg.diagnostics.lazy_dataclass import dataclass
+from xg.diagnostics.lazy_dataclass import dataclass, replace
 from xg.driver import Program
 from xg.frontend.project import Project
 from xg_runtime import random_inputs, rename, weights

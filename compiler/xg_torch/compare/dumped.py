@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 from argparse import Namespace
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import Final
 
@@ -14,7 +13,7 @@ import numpy as np
 from xg.cli.arguments import settings_of
 from xg.cli.input_arrays import Published, expected, expected_inputs, names_for, size_numbers
 from xg.diagnostics.diagnostic import DiagnosticError
-from xg.diagnostics.lazy_dataclass import dataclass
+from xg.diagnostics.lazy_dataclass import dataclass, replace
 from xg.driver import Program, compile_project
 from xg.frontend.project import Project
 from xg.frontend.typed import shape_project

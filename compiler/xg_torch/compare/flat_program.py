@@ -8,13 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Generator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import field, replace
 from typing import TYPE_CHECKING, Any
 from unittest import mock
 
 import numpy as np
 
-from xg.diagnostics.lazy_dataclass import dataclass
+from xg.diagnostics.lazy_dataclass import dataclass, field, replace
 from xg.ir.graph import Apply, Call, Program, Value
 from xg.ir.parameters import join
 from xg.ir.use import Attrs

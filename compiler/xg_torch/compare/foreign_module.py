@@ -5,7 +5,6 @@ from __future__ import annotations
 import sys
 import traceback
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import fields, is_dataclass
 from importlib import import_module
 from importlib.util import module_from_spec, spec_from_file_location
 from inspect import Parameter, signature
@@ -17,6 +16,7 @@ import numpy as np
 
 from xg.cli.input_arrays import Published, at_sizes_of, expected_inputs, size_numbers
 from xg.diagnostics.diagnostic import DiagnosticError
+from xg.diagnostics.lazy_dataclass import fields, is_dataclass
 from xg.driver import Program
 from xg.frontend.project import Project
 from xg.frontend.typed import dims_of

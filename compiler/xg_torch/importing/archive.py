@@ -14,14 +14,13 @@ from bisect import bisect_right
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from copy import copy
-from dataclasses import replace
 from importlib import import_module
 from itertools import accumulate
 from typing import TYPE_CHECKING, Any, Final, TypeAlias, cast
 
 import numpy as np
 
-from xg.diagnostics.lazy_dataclass import dataclass
+from xg.diagnostics.lazy_dataclass import dataclass, replace
 from xg_runtime.module import Array
 
 if TYPE_CHECKING:

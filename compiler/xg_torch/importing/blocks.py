@@ -5,11 +5,10 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import replace
 from itertools import takewhile
 from typing import Final, Protocol, TypeVar, cast
 
-from xg.diagnostics.lazy_dataclass import dataclass, field
+from xg.diagnostics.lazy_dataclass import dataclass, field, replace
 from xg_torch.importing.diagram import Arrangement, Model, ModelStep
 from xg_torch.importing.dims import Dims
 from xg_torch.importing.exported import ModuleScope

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import replace
 from typing import Literal, TypeAlias
 
-from xg.diagnostics.lazy_dataclass import dataclass
+from xg.diagnostics.lazy_dataclass import dataclass, replace
 from xg.ir.dim import ZERO, Dim, DimError, number, product, symbol
 from xg_torch.importing.archive import Archive, Array, Damaged, Json
 

@@ -6,7 +6,6 @@ import ast
 import math
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import replace
 from fractions import Fraction
 from importlib.util import find_spec
 from itertools import takewhile
@@ -16,7 +15,7 @@ from typing import Any, Final, cast
 import numpy as np
 
 from xg.diagnostics.diagnostic import DiagnosticError
-from xg.diagnostics.lazy_dataclass import dataclass
+from xg.diagnostics.lazy_dataclass import dataclass, replace
 from xg_torch.importing.archive import Array
 from xg_torch.importing.errors import NotLoaded, first_line
 from xg_torch.importing.exported import ModuleScope

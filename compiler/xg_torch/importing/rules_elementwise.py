@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from dataclasses import replace
 from typing import Any, Final
 
+from xg.diagnostics.lazy_dataclass import replace
 from xg.ir.dim import ONE, number
 from xg_torch.importing.diagram import ModelStep, Weight, WrittenOperator
 from xg_torch.importing.errors import Unspeakable

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import replace
 from typing import Final
 
+from xg.diagnostics.lazy_dataclass import replace
 from xg.ir.dim import Dim, number
 from xg_torch.importing.errors import Unspeakable
 from xg_torch.importing.exported import Ref

@@ -9,9 +9,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import replace
 from typing import Final
 
+from xg.diagnostics.lazy_dataclass import replace
 from xg.ir.dim import Dim, number, product
 from xg_torch.importing import rules_elementwise as elementwise
 from xg_torch.importing import rules_layout as layout

@@ -7,11 +7,10 @@ change a `View`; what is left of them is said by one R, T or BC where an operato
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import replace
 from itertools import count
 from typing import Final, Literal
 
-from xg.diagnostics.lazy_dataclass import dataclass
+from xg.diagnostics.lazy_dataclass import dataclass, replace
 from xg.ir.dim import ONE, Dim, DimError, product
 from xg_torch.importing.errors import Unspeakable
 

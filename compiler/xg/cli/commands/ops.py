@@ -5,7 +5,6 @@ from __future__ import annotations
 import sys
 from argparse import ArgumentParser, Namespace
 from collections.abc import Iterator
-from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
@@ -13,6 +12,7 @@ from xg.cli.arguments import Rule
 from xg.cli.console import Console, json_text
 from xg.cli.exits import FINE, USAGE
 from xg.cli.render.table import Column, Table, aligned
+from xg.diagnostics.lazy_dataclass import replace
 from xg.diagnostics.terminal import columns_of, printable, width
 from xg.diagnostics.wording import similar
 

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import replace
 
 from xg.codegen.emit.lifetimes import free_intermediates
 from xg.codegen.emit.names import Names, mentioned, spell_symbol
 from xg.codegen.emit.spelling import Scope, Spelling
 from xg.codegen.emit.text import WIDTH, Precedence, Text, broken, wrapped
-from xg.diagnostics.lazy_dataclass import dataclass, field
+from xg.diagnostics.lazy_dataclass import dataclass, field, replace
 from xg.ir.body import LEAVES, Body, has_unsafe_choice, topological
 from xg.ir.op import Description, Op
 from xg.ir.prim import ARITHMETIC, RANDOM, UNARY, Expr

@@ -5,7 +5,6 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import replace
 from typing import Final
 
 from xg import __version__
@@ -23,7 +22,7 @@ from xg.codegen.emit.public_params import ParamsWriter, move_function
 from xg.codegen.emit.sizes import shape_text
 from xg.codegen.emit.stepping import StepWriter
 from xg.codegen.emit.text import WIDTH, arguments, bracketed, indented, wrapped
-from xg.diagnostics.lazy_dataclass import dataclass
+from xg.diagnostics.lazy_dataclass import dataclass, replace
 from xg.ir.graph import Graph, Program, Value
 from xg.ir.tensor import TensorType
 from xg.ir.walk import reached

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import replace
 from typing import Final
 
 from xg.codegen.emit.argument_checks import WholeSizes
@@ -15,7 +14,7 @@ from xg.codegen.emit.parameters import cut_lines, param_starts, table_lines, tab
 from xg.codegen.emit.sizes import definition_lines, locate
 from xg.codegen.emit.spelling import Scope, private
 from xg.codegen.emit.text import WIDTH, bracketed, indented
-from xg.diagnostics.lazy_dataclass import dataclass
+from xg.diagnostics.lazy_dataclass import dataclass, replace
 from xg.ir.graph import Call, Graph, Program, Value
 from xg.ir.known_sizes import carried_symbols, closure
 from xg.ir.parameters import CallSite, entry, join, moving

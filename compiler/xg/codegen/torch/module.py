@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import replace
 from typing import Final, TypeVar
 
 from xg.codegen.emit.allowlist import check_allowed
@@ -17,6 +16,7 @@ from xg.codegen.emit.text import bracketed, dictionary, indented, wrapped
 from xg.codegen.torch.dialect import TORCH
 from xg.codegen.torch.model_class import model_section
 from xg.codegen.torch.templates import SETTLE, around
+from xg.diagnostics.lazy_dataclass import replace
 from xg.ir.graph import Backward, Call, Graph, Program
 
 # The section that makes the program of one rank a `torch.nn.Module` of this rank's shards.

@@ -5,9 +5,7 @@ Colours are uses, not values: the theme comes in when a format is written.
 
 from __future__ import annotations
 
-from dataclasses import replace
-
-from xg.diagnostics.lazy_dataclass import dataclass
+from xg.diagnostics.lazy_dataclass import dataclass, replace
 from xg.figures.draw.font import TextLine
 from xg.figures.model import style
 from xg.figures.model.figure import EdgeStyle, Emphasis

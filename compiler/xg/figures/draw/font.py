@@ -9,14 +9,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
 from functools import cache, lru_cache
 from itertools import groupby
 from pathlib import Path
 from struct import unpack_from
 from typing import Final
 
-from xg.diagnostics.lazy_dataclass import dataclass
+from xg.diagnostics.lazy_dataclass import dataclass, replace
 from xg.figures.model import style
 from xg.figures.model.geometry import Box
 from xg.figures.model.richtext import RichText, StyledRun, Tag, scripts

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import replace
 from typing import Final
 
-from xg.diagnostics.lazy_dataclass import dataclass
+from xg.diagnostics.lazy_dataclass import dataclass, replace
 from xg.figures.draw import font
 from xg.figures.draw.display import DOTS, DrawnShape, DrawnText, Element, arrow, moved
 from xg.figures.draw.font import TextLine, typeset, wrapped

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import replace
 from itertools import pairwise
 from math import ceil
 from typing import Final
 
-from xg.diagnostics.lazy_dataclass import dataclass
+from xg.diagnostics.lazy_dataclass import dataclass, replace
 from xg.figures.draw import font
 from xg.figures.draw.display import Display, DrawnShape, DrawnText, Element, Wire, arrow, moved
 from xg.figures.draw.font import TextLine, line_bounds, typeset, wrapped

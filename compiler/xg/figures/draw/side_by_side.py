@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import replace
 from itertools import accumulate, groupby, pairwise, product
 from typing import Final
 
-from xg.diagnostics.lazy_dataclass import dataclass
+from xg.diagnostics.lazy_dataclass import dataclass, replace
 from xg.figures.draw import font
 from xg.figures.draw.display import Display, DrawnShape, DrawnText, Element, Wire, arrow, moved
 from xg.figures.draw.font import typeset

@@ -12,13 +12,13 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import field as dataclass_field
 from itertools import combinations, pairwise, product
 from math import nextafter
 from operator import itemgetter
 from typing import Final, TypeAlias
 
 from xg.diagnostics.lazy_dataclass import dataclass
+from xg.diagnostics.lazy_dataclass import field as dataclass_field
 from xg.figures.layout.field import (
     CLASH,
     CLEAR,

@@ -11,11 +11,10 @@ from __future__ import annotations
 import math
 from collections import defaultdict
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import field, replace
 from itertools import pairwise
 from typing import Final
 
-from xg.diagnostics.lazy_dataclass import dataclass
+from xg.diagnostics.lazy_dataclass import dataclass, field, replace
 from xg.figures.draw.glyph import Extent, label_size, node_lines, node_size, pair_size
 from xg.figures.model import style
 from xg.figures.model.figure import Figure, FigureEdge, FigureNode, NodeKind

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import replace
 from typing import Final
 
-from xg.diagnostics.lazy_dataclass import dataclass
+from xg.diagnostics.lazy_dataclass import dataclass, replace
 from xg.figures.draw.display import head_width
 from xg.figures.layout.field import CLEAR, Key, NodeSide, Range, RimPort, RoutingField
 from xg.figures.layout.placement import PlacedFigure

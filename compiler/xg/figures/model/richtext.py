@@ -6,10 +6,9 @@ sizes, colours and fonts are chosen where text is typeset.
 
 import re
 from collections.abc import Iterable
-from dataclasses import replace
 from typing import Final, Literal
 
-from xg.diagnostics.lazy_dataclass import dataclass
+from xg.diagnostics.lazy_dataclass import dataclass, replace
 
 Tag = Literal["", "forward", "backward"]
 

@@ -8,12 +8,11 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict, deque
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import replace
 from enum import Enum, auto
 from itertools import pairwise
 from typing import TypeAlias
 
-from xg.diagnostics.lazy_dataclass import dataclass, field
+from xg.diagnostics.lazy_dataclass import dataclass, field, replace
 from xg.figures.model.figure import (
     BarPlace,
     EdgeRole,

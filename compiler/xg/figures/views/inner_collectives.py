@@ -11,12 +11,11 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import replace
 from types import MappingProxyType
 from typing import Final
 
 from xg.cost.communication import KINDS, SHORT, WAYS, share
-from xg.diagnostics.lazy_dataclass import dataclass
+from xg.diagnostics.lazy_dataclass import dataclass, replace
 from xg.figures.model.figure import FigureNode, NodeKind
 from xg.figures.model.richtext import RichText, bold, dimension, plain, symbol
 from xg.figures.views.arrange import DrawnOperation, Flow

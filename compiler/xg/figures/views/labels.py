@@ -9,10 +9,9 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Container, Iterator, Mapping, Sequence
-from dataclasses import field, replace
 from typing import Final
 
-from xg.diagnostics.lazy_dataclass import dataclass
+from xg.diagnostics.lazy_dataclass import dataclass, field, replace
 from xg.figures.model.figure import Emphasis, FigureGroup, FigureNode, NodeKind
 from xg.figures.model.richtext import RichText, StyledRun, muted, plain
 from xg.ir.collective import FAMILY

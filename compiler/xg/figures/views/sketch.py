@@ -8,10 +8,9 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
-from dataclasses import replace
 from typing import Final
 
-from xg.diagnostics.lazy_dataclass import dataclass, field
+from xg.diagnostics.lazy_dataclass import dataclass, field, replace
 from xg.figures.model.figure import FigureNode, NodeKind
 from xg.figures.model.richtext import RichText, StyledRun, plain, tagged
 from xg.figures.views.inner_collectives import (

@@ -8,11 +8,10 @@ that the call gives, by the axes of the operands, and by the sizes that these de
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import replace
 from itertools import count
 
 from xg.diagnostics.diagnostic import Problem, ProblemAt
-from xg.diagnostics.lazy_dataclass import dataclass, field
+from xg.diagnostics.lazy_dataclass import dataclass, field, replace
 from xg.diagnostics.source import Span
 from xg.ir.dim import UNIT, ZERO, Dim, DimError, symbol
 from xg.ir.graph import Call, Graph, Loop, Program, Value, without

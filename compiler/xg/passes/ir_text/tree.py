@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Mapping
-from dataclasses import replace
 from functools import cache
 from types import EllipsisType
 from typing import Any, Final, TypeVar, cast
 
 from lark import Lark, Token, Transformer, UnexpectedInput, UnexpectedToken, visitors
 
+from xg.diagnostics.lazy_dataclass import replace
 from xg.ir.placement import AxisState, Kind, PlacementRequest
 from xg.passes.ir_text import records as r
 from xg.passes.ir_text.errors import UnreadableIR

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from xg.diagnostics.diagnostic import Problem
+from xg.diagnostics.lazy_dataclass import replace
 from xg.ir.dim import Dim, symbol
 from xg.ir.graph import Apply, Call, Loop, Pending, Value
 from xg.ir.op import Brackets, Op

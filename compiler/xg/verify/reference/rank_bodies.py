@@ -7,13 +7,12 @@ parts of all. Plain on purpose, as `xg.verify.reference.evaluate` is.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from functools import reduce
 from typing import cast
 
 import numpy as np
 
-from xg.diagnostics.lazy_dataclass import dataclass
+from xg.diagnostics.lazy_dataclass import dataclass, replace
 from xg.ir.body import topological
 from xg.ir.placement import AxisState
 from xg.ir.prim import Expr
