@@ -24,7 +24,7 @@ SRCSET = re.compile(r'srcset="([^"]+)"')
 IMAGE = re.compile(r"!\[[^\]]*\]\(([^)\s]+)\)")
 UNTOLD = re.compile(r"^(<!-- (?:file|part of): [^\n]*\.xg -->\n```)\n", re.MULTILINE)
 PROGRAM = re.compile(r"^```xg\n(.*?)^```$", re.MULTILINE | re.DOTALL)
-FOLDERS = (".", "docs", "docs/adr", "grammar")
+FOLDERS = (".", "docs", "docs/adr", "docs/how-to", "grammar")
 
 
 @dataclass(frozen=True)
@@ -86,7 +86,8 @@ def staged(path: str, text: str, pages: frozenset[str], figures: Mapping[str, st
     drawn: dict[str, bytes] = {}
 
     def pictured(found: re.Match[str]) -> str:
-        has_one = found.string[found.end() :].lstrip().startswith("<picture")
+        follows = found.string[found.end() :].lstrip()
+        has_one = follows.startswith("<picture") or "(figures/tutorial_" in found.string
         figures = {} if has_one else _figures(found[1])
         drawn.update((name, picture) for name, (picture, _) in figures.items())
         shown = "".join(

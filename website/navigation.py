@@ -5,8 +5,8 @@ from __future__ import annotations
 SECTIONS = {
     "Learn": [
         "docs/start",
-        "docs/overview",
         "docs/tutorial",
+        "docs/split",
         "docs/how-to",
         "docs/cookbook",
         "docs/questions",
@@ -24,7 +24,6 @@ SECTIONS = {
             "docs/plans",
             "docs/parallel",
             "docs/dimensions",
-            "docs/scaling",
             "docs/ranks",
         ),
         *("docs/models", "docs/importing", "docs/comparing", "docs/sentiment"),

@@ -38,8 +38,8 @@ HEAD: Final = """\
 
 This page lists the public names of `xg`, of the packages beside it and of `xg_runtime`, with their
 signatures: those in `__all__` of the modules named here. Other names may change at any time.
-`./dev docs` writes it from the docstrings, and a test fails if it is out of date. [The
-overview](overview.md#in-python) has an example.
+`./dev docs` writes it from the docstrings, and a test fails if it is out of date. [Use
+xg from Python](how-to/python.md) has an example.
 """
 
 COMPILER: Final = """\

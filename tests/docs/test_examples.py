@@ -21,17 +21,17 @@ DOCUMENTS = (
     "docs/ir.md",
     "docs/jax.md",
     "docs/models.md",
-    "docs/overview.md",
     "docs/parallel.md",
     "docs/questions.md",
     "docs/ranks.md",
     "docs/plans.md",
-    "docs/scaling.md",
+    "docs/split.md",
     "docs/how-to.md",
     "docs/sentiment.md",
     "docs/start.md",
     "docs/torch.md",
     "docs/tutorial.md",
+    *(page.relative_to(ROOT).as_posix() for page in sorted((ROOT / "docs/how-to").glob("*.md"))),
 )
 COLD = ("README.md", "docs/explorer.md", "docs/ir.md")  # start Python for every command
 # tests/examples follows it, and goes on with the model that it trains.

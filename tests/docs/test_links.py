@@ -8,7 +8,7 @@ import pytest
 ROOT = Path(__file__).parents[2]
 DOCUMENTS = sorted(
     file.relative_to(ROOT)
-    for folder in (".", "docs", "docs/adr", "grammar")
+    for folder in (".", "docs", "docs/adr", "docs/how-to", "grammar")
     for file in (ROOT / folder).glob("*.md")
 )
 CODE = re.compile(r"^```.*?^```$|`[^`\n]*`", re.MULTILINE | re.DOTALL)

@@ -14,6 +14,7 @@ CODE = ("compiler", "runtime", "grammar", "tests", "bench", "examples", "website
 PAGES = (
     *sorted((ROOT / "docs").glob("*.md")),
     *sorted((ROOT / "docs" / "adr").glob("*.md")),
+    *sorted((ROOT / "docs" / "how-to").glob("*.md")),
     *(
         ROOT / name
         for name in ("README.md", "CONTRIBUTING.md", "CHANGELOG.md", "grammar/README.md")

@@ -74,6 +74,28 @@ def test_the_figure_of_ranks_is_up_to_date(golden: Callable[[Path, str], None]) 
     golden(ROOT / "docs" / "figures" / "flow_tp.svg", drawn)
 
 
+PICTURE = re.compile(r"\(figures/(tutorial_(\w+?)(_backward)?\.svg)\)")
+
+
+@pytest.mark.parametrize("page", ["start", "tutorial", "split"])
+def test_the_figures_of_tutorials_are_up_to_date(
+    page: str, tmp_path: Path, golden: Callable[[Path, str], None]
+) -> None:
+    """Each is the figure of the file that the page shows above it, and each file has one."""
+    text = (ROOT / "docs" / f"{page}.md").read_text(encoding="utf-8")
+    files = {block.what: block.text for block in blocks(text) if block.what.endswith(".xg")}
+    for name, source in files.items():
+        (tmp_path / name).write_text(source, encoding="utf-8")
+    shown = PICTURE.findall(text)
+    for image, stem, backward in shown:
+        plan = re.search(r"^plan (\w+)", files[f"{stem}.xg"], re.MULTILINE)
+        program = xg.compile(tmp_path / f"{stem}.xg", plan=plan[1] if plan else None)
+        view = "backward" if backward else "overview" if plan else "forward"
+        drawn = program.render(view, "svg", theme="auto").decode("utf-8")
+        golden(ROOT / "docs" / "figures" / image, drawn)
+    assert {f"{stem}.xg" for _, stem, _ in shown} == {*files} - {"both.xg", "wrong.xg"}
+
+
 def test_the_figure_of_a_batch_norm_is_up_to_date(golden: Callable[[Path, str], None]) -> None:
     """It is that of the file which the recipe has, and so is what is said beside it."""
     page = (ROOT / "docs" / "cookbook.md").read_text(encoding="utf-8")

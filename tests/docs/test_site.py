@@ -28,7 +28,7 @@ from xg_grammar.pygments_lexer import XgLexer
 
 ROOT = Path(__file__).parents[2]
 PAGES = ("index", "gallery/mlp", "docs/tutorial")
-MORE = ("gallery/index", "docs/seeds", "docs/errors") if THOROUGH else ()
+MORE = ("gallery/index", "docs/errors") if THOROUGH else ()
 FRAMED = "return document.documentElement.scrollWidth - document.documentElement.clientWidth"
 FOUND = "return [...document.querySelectorAll('ul.search li a')].map((a) => a.href)"
 REACHED = "fetch('http://127.0.0.2:1/').finally(arguments[arguments.length - 1]).catch(() => {})"
