@@ -1,10 +1,13 @@
 """The progress of a run: a bar on a terminal, otherwise a line every tenth of the way.
 
-step  120/300  ━━━━━━━━──────────  loss 2.8134  validation 2.9021  18.3k tokens/s  0:21 left
+step  120/300  ━━━━━━━━──────────  loss 2.81  validation 2.90 at step 100  18.3k tokens/s  0:21 left
+
+What was measured after an earlier step names that step.
 """
 
 import shutil
 import time
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Final, TextIO
 
@@ -25,6 +28,7 @@ class Progress:
     unit: str
     validation: float | None = None
     accuracy: float | None = None
+    evaluated: int = 0  # the step that both were measured after
     _began: float = field(default_factory=time.perf_counter)
     _drawn: float = 0.0
 
@@ -65,12 +69,19 @@ class Progress:
             f"step {step:{width}}/{self.steps}",
             _bar(step / self.steps) if bar else "",
             f"loss {loss:.4f}",
-            "" if self.validation is None else f"validation {self.validation:.4f}",
-            "" if self.accuracy is None else f"accuracy {self.accuracy:.3f}",
+            *self._evaluation(step),
             f"{_short(self.speed(step))} {self.unit}/s",
             f"{_clock(seconds_left)} left",
         ]
         return "  ".join(part for part in parts if part)
+
+    def _evaluation(self, step: int) -> Iterator[str]:
+        """Yield what validation gave, and after which step if that was an earlier one."""
+        when = "" if self.evaluated == step else f" at step {self.evaluated}"
+        if self.validation is not None:
+            yield f"validation {self.validation:.4f}{when}"
+        if self.accuracy is not None:
+            yield f"accuracy {self.accuracy:.3f}{when}"
 
 
 def _bar(part: float) -> str:

@@ -195,6 +195,7 @@ class _Run:
             self.log.add(record)
             self.progress.validation = record["validation"]
             self.progress.accuracy = record.get("accuracy")
+            self.progress.evaluated = state.step
 
     def _save(self, state: Checkpoint) -> int:
         """Write a checkpoint, never one newer than the log on disk; return its step."""

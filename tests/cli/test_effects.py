@@ -103,9 +103,10 @@ NEEDED = {
     "export": ["tiny.xg", "-o", "tiny.onnx"],
     "plan": ["tiny.xg", "--memory", "1GB"],
 }
+COMPILED: set[str] = {"--block", "--plan", "--set"}
 # Options that have an effect beside all others, or that their action refuses where they have none.
 ALWAYS: dict[str, set[str]] = {
-    "build": {"-o", "--pass", "--all", "--only", "--check", "--watch"} | {"--block", "--plan", "--set"},
+    "build": {"-o", "--pass", "--all", "--only", "--check", "--watch", *COMPILED},
     "serve": {"--port", "--open", "--block", "--plan", "--set"},
     "check": {"--strict", "--format", "--json", "--block", "--plan", "--set"},
     "show": {"--pass", "--as", "--after", "--kernels", "--block", "--plan", "--set"},

@@ -78,10 +78,12 @@ def test_without_a_terminal_ten_lines_are_written() -> None:
     shown = progress(stream)
     shown.validation = 2.5
     for step in range(1, 101):
+        shown.evaluated = 100 if step == 100 else 0
         shown.show(step, 3.0)
     shown.close()
     written = stream.getvalue().splitlines()
     assert len(written) == 10
+    assert "  validation 2.5000 at step 0  " in written[0]
     assert re.fullmatch(
         r"step 100/100  loss 3\.0000  validation 2\.5000  \S+ tokens/s  0:00 left", written[-1]
     )
@@ -106,7 +108,7 @@ def test_no_frame_is_wider_than_the_terminal(columns: int, monkeypatch: pytest.M
     monkeypatch.setenv("COLUMNS", str(columns))
     stream = Terminal()
     shown = progress(stream, 100_000)
-    shown.validation, shown.accuracy = 2.5, 0.5
+    shown.validation, shown.accuracy, shown.evaluated = 2.5, 0.5, 100_000
     shown.show(100_000, 3.0)
     frame = stream.getvalue().removeprefix("\r").removesuffix("\x1b[K")
     assert len(frame) < columns

@@ -257,7 +257,9 @@ def _report(what: TrainingSetup, outcome: Outcome) -> list[str]:
         mean = sum(last) / len(last)
         lines.append(f"loss {outcome.losses[0]:.4f} at first, {mean:.4f} over the last {len(last)}")
     if outcome.validation:
-        lines.append(f"validation loss {outcome.validation[-1]:.4f}")
+        step = [record["step"] for record in outcome.records if "validation" in record][-1]
+        when = "" if step == outcome.steps else f" after step {step:.0f}"
+        lines.append(f"validation loss {outcome.validation[-1]:.4f}{when}")
     lines += [f"{name} {value:.4f}" for name, value in what.references.items()]
     folder = outcome.folder
     return [*lines, f"curve {folder}/loss.svg, log {folder}/log.jsonl, {folder}/checkpoints"]
