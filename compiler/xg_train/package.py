@@ -9,6 +9,6 @@ PACKAGE = Package(
     "training on text or arrays, and the demo",
     commands={
         "train": "train a diagram on text or arrays",
-        "demo": "build the gallery, verify every gradient, train a model: some minutes",
+        "demo": "show what xg does, from text to figures, proofs and training, in some seconds",
     },
 )

@@ -1,0 +1,203 @@
+"""The story of `xg demo`: twenty lines of text, and all that xg does with them."""
+
+from __future__ import annotations
+
+import time
+from argparse import Namespace
+from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
+from typing import Final
+
+from xg.cli.console import Console
+from xg.cli.dispatch import parse
+from xg.cli.exits import FINE, INTERRUPTED, PROBLEM
+from xg.cli.outputs import Outputs, TargetFolder, Wanted, outputs_of
+from xg.cli.render.table import aligned
+from xg.cli.verification import gradient_lines, rank_lines
+from xg.diagnostics.lazy_dataclass import dataclass
+from xg.frontend.project import Project, read_project
+from xg.verify.gradient_proof import prove
+from xg.verify.plan_proof import prove_ranks
+from xg_runtime import files
+from xg_runtime.errors import FileError
+from xg_runtime.train import Outcome
+from xg_train.data import training_setup
+from xg_train.gallery import last_losses
+from xg_train.loop import train_on_ranks
+
+NAME: Final = "guess"
+TEXT: Final = """\
+# A small language model: it reads one byte and guesses the next.
+dim B, S, V = 256, D = 32, D_ff = 4*D
+mesh N_T = 2
+
+block MLP(X [B, S, D]) -> Y [B, S, D] {
+    param W_up [D, D_ff], W_down [D_ff, D]
+
+    X -> •<=W_up -> GELU : U [B, S, D_ff]
+      -> •<=W_down       : Z [B, S, D]
+      -> ⊕<-X            : Y
+}
+
+block Guess(ids [B, S] in V, t [B, S] in V) -> P [B, S, V], loss [] {
+    param E [V, D]
+
+    ids -> Emb(E) -> MLP -> •<=T(E) : P
+      -> CE<-t                      : loss
+}
+
+plan TP of MLP {
+    W_up   [D, D_ff/N_T]
+    W_down [D_ff/N_T, D]
+}
+"""
+STEPS: Final = 60
+TRAINING: Final = ("--batch", "16", "--seq", "64", "--lr", "0.01", "--eval", "0", "--overwrite")
+BARS: Final = "▁▂▃▄▅▆▇█"
+COLUMNS: Final = 40  # of the curve of the losses
+
+
+def tell(options: Namespace, console: Console) -> int:
+    """Show every chapter of the story; returns the exit code."""
+    return _Story(options, console).tell()
+
+
+@dataclass(frozen=True, slots=True)
+class _Story:
+    """What xg does with one text, chapter by chapter; each is printed when it is done."""
+
+    options: Namespace
+    console: Console
+
+    def tell(self) -> int:
+        """Show every chapter; returns the exit code."""
+        began = time.perf_counter()
+        path = self._write_text()
+        project = read_project(str(path))
+        outputs = self._draw(project)
+        self._show_code(outputs)
+        proven = self._prove(project)
+        outcome, entropy = self._train(path)
+        if outcome.interrupted:
+            self.console.note(f"xg demo: interrupted by {outcome.interrupted}")
+            return INTERRUPTED
+        beats = f"Guessing by how often each byte occurs would give {entropy:.2f}."
+        self._show(f"loss  {_curve(outcome.losses)}", beats)
+        self._chapter("A page to open, in which each node shows its line, its cost and its numbers")
+        self._show(str(self._folder / f"{NAME}.html"))
+        self._end(path, time.perf_counter() - began)
+        return FINE if proven and last_losses(outcome) < outcome.losses[0] else PROBLEM
+
+    @property
+    def _folder(self) -> Path:
+        return self.options.folder
+
+    def _chapter(self, title: str) -> None:
+        self.console.say()
+        self.console.say(f"\x1b[1m{title}\x1b[0m" if self.console.colored_results else title)
+
+    def _show(self, *lines: str) -> None:
+        """Print lines of a chapter; those with a verdict are colored."""
+        self.console.judge_all(f"  {each}".rstrip() for line in lines for each in line.split("\n"))
+
+    def _write_text(self) -> Path:
+        """Write the text, unless a reader has changed it since the last time."""
+        path = self._folder / f"{NAME}.xg"
+        text = TEXT.encode()
+        if path.is_file() and files.read(path) != text:
+            raise FileError(f"{path} has changed since the demo wrote it: choose another --out")
+        files.write(path, text)
+        self._chapter(f"A program: {path}")
+        self._show(TEXT.rstrip())
+        return path
+
+    def _draw(self, project: Project) -> Outputs:
+        """Draw the block, its derivative and its ranks; write the page and the code."""
+        self.console.working("drawing")
+        outputs = outputs_of(project, Wanted(kinds=("svg", "html", "numpy")))
+        on_ranks = Wanted(kinds=("svg",), block="MLP", plan="TP", view="overview")
+        ranks = outputs_of(project, on_ranks)
+        TargetFolder(self._folder).write(
+            {**outputs.files, **ranks.files}, sorted(outputs.engines | ranks.engines)
+        )
+        self._chapter("Its figures")
+        rows = [
+            (f"{NAME}_mlp.forward.svg", "the MLP, with a shape on every edge"),
+            (f"{NAME}_mlp.backward.svg", "its backward pass, which xg derived"),
+            (f"{NAME}_mlp_tp.overview.svg", "the MLP on two GPUs, by the plan TP"),
+        ]
+        self._show(*aligned([(str(self._folder / name), what) for name, what in rows]))
+        return outputs
+
+    def _show_code(self, outputs: Outputs) -> None:
+        name = f"{NAME}_numpy.py"
+        self._chapter(f"Its code, a line for each edge: {self._folder / name}")
+        self._show(*_computing(outputs.files[name].decode()))
+
+    def _prove(self, project: Project) -> bool:
+        """Prove the gradients of the model, and the MLP on two ranks."""
+        self.console.working("proving")
+        proof = prove(project, "Guess", {}, 0)
+        self._chapter("Its gradients, proven against finite differences")
+        self._show(*_without_title(gradient_lines(NAME, {}, proof)))
+        self.console.working("proving on two ranks")
+        ranks = prove_ranks(project, "MLP", "TP", {}, 0)
+        self._chapter("Two ranks, with the all-reduces that xg derived from the plan")
+        self._show(*_without_title(rank_lines(NAME, {}, ranks)))
+        return proof.passed and ranks.passed
+
+    def _train(self, path: Path) -> tuple[Outcome, float]:
+        """Train on the text that Python brings along."""
+        self._chapter("Training on the Python language reference")
+        steps = str(self.options.steps or STEPS)
+        chosen = parse("train", [str(path), "--block", "Guess", "--steps", steps, *TRAINING])
+        what = training_setup(chosen)
+        outcome = train_on_ranks(what, chosen, self._folder / "training", self.console).outcome
+        assert outcome is not None
+        return outcome, what.references["unigram entropy"]
+
+    def _end(self, path: Path, seconds: float) -> None:
+        self._chapter(f"All of it took {seconds:.0f} seconds. Three things to try:")
+        rows = [
+            (f"xg serve {path} --open", "change a line, save, and see the figure change"),
+            ("xg new my_model", "begin a project of your own"),
+            ("xg demo --all", "build and prove every shipped diagram; this takes minutes"),
+        ]
+        self._show(*aligned(rows))
+
+
+def _computing(module: str) -> Iterator[str]:
+    """Yield the lines of a module that compute the MLP, forward and backward."""
+    shows = is_open = False
+    for line in module.splitlines():
+        if line.startswith(("def ", "class ")):
+            shows = line.startswith(("def mlp(", "def d_mlp("))
+            if line.startswith("def d_mlp("):
+                yield ""
+        if shows and (is_open or line.startswith("def ") or f", {NAME}.xg:" in line):
+            yield line
+            is_open = line.partition("  #")[0].endswith(" (") or (is_open and line != "    )")
+
+
+def _without_title(lines: Iterable[str]) -> list[str]:
+    """Return the lines of a proof; its title names the block, as the chapter does."""
+    return list(lines)[1:]
+
+
+def _curve(losses: Sequence[float]) -> str:
+    """Draw the losses in one line, between the first and the mean of the last.
+
+    >>> _curve([4.0, 3.0, 2.0, 1.0])
+    '4.00 █▆▃▁ 1.00'
+    """
+    size = -(-len(losses) // COLUMNS)
+    means = [sum(part) / len(part) for part in _parts(losses, size)]
+    low, high = min(means), max(means)
+    scale = (len(BARS) - 1) / (high - low) if high > low else 0.0
+    drawn = "".join(BARS[round((mean - low) * scale)] for mean in means)
+    return f"{losses[0]:.2f} {drawn} {means[-1]:.2f}"
+
+
+def _parts(losses: Sequence[float], size: int) -> Iterator[Sequence[float]]:
+    for start in range(0, len(losses), size):
+        yield losses[start : start + size]
