@@ -64,7 +64,7 @@ def tell(options: Namespace, console: Console) -> int:
 
 @dataclass(frozen=True, slots=True)
 class _Story:
-    """What xg does with one text, chapter by chapter; each is printed when it is done."""
+    """One text and all that xg does with it; each chapter is printed when it is done."""
 
     options: Namespace
     console: Console
@@ -147,7 +147,7 @@ class _Story:
         return proof.passed and ranks.passed
 
     def _train(self, path: Path) -> tuple[Outcome, float]:
-        """Train on the text that Python brings along."""
+        """Train on the text that Python ships."""
         self._chapter("Training on the Python language reference")
         steps = str(self.options.steps or STEPS)
         chosen = parse("train", [str(path), "--block", "Guess", "--steps", steps, *TRAINING])

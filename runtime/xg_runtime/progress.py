@@ -2,7 +2,7 @@
 
 step  120/300  ━━━━━━━━──────────  loss 2.81  validation 2.90 at step 100  18.3k tokens/s  0:21 left
 
-What was measured after an earlier step names that step.
+A validation loss from an earlier step names that step.
 """
 
 import shutil

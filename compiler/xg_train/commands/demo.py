@@ -12,7 +12,7 @@ EXAMPLE = "xg demo"
 
 
 def add_arguments(parser: ArgumentParser) -> None:
-    """What to show, where it goes, and how long to train."""
+    """Add what to show, where to write it, and how long to train."""
     parser.add_argument(
         "-o",
         "--out",
