@@ -22,10 +22,9 @@ FAMILY = (ROOT / "compiler/xg/codegen", ROOT / "compiler/xg_kernels")
 
 
 # Syntax trees and what is made of them have the same names, and so has what each backend writes
-# into its modules. The program that people hold has the one that passes work on.
-TREES = ("compiler/xg/syntax/ast.py", "compiler/xg/syntax/ast.py")
+# into its modules.
+TREE = "compiler/xg/syntax/ast.py"
 WRITTEN = "support.py"
-OF_TWO_ROOMS = {"Program"}
 
 
 def files(folder: str) -> list[Path]:
@@ -112,12 +111,11 @@ def test_what_is_too_long_is_noticed() -> None:
 
 
 def test_a_name_of_a_class_means_one_thing() -> None:
-    trees = {ROOT / path for path in TREES}
     counts = Counter(
         node.name
         for file in files("compiler")
-        if file not in trees and file.name != WRITTEN
+        if file != ROOT / TREE and file.name != WRITTEN
         for node in nodes(file.read_text(encoding="utf-8"))
         if isinstance(node, ast.ClassDef)
     )
-    assert {name for name, count in counts.items() if count > 1} == OF_TWO_ROOMS
+    assert {name for name, count in counts.items() if count > 1} == set()

@@ -21,7 +21,7 @@ from xg.diagnostics.lazy_dataclass import dataclass
 from xg.frontend.project import Project, parse_project, read_project
 from xg.frontend.typed import Settings, type_project
 from xg.ir.dim import Dim
-from xg.ir.graph import Program as Graphs
+from xg.ir.graph import IRProgram
 from xg.ir.parameters import how_many_params, param_specs, refuse_endless
 from xg.ir.tensor import TensorType, spell_shape
 from xg.packages import service
@@ -78,10 +78,10 @@ class Program:
     program after every pass. Of a stage `whole` is the program whose pipeline it is part of.
     """
 
-    graphs: Graphs
+    graphs: IRProgram
     project: Project
-    distributed: Graphs | None = None
-    single_device: Graphs | None = None
+    distributed: IRProgram | None = None
+    single_device: IRProgram | None = None
     history: History | None = None
     whole: Program | None = None
 
@@ -181,7 +181,7 @@ class Program:
         return {}
 
     @cached_property
-    def fused(self) -> Graphs:
+    def fused(self) -> IRProgram:
         """The graphs with patterns replaced by fused operators: what kernels compute."""
         return self.fused_history.result
 
@@ -194,7 +194,7 @@ class Program:
         return run(fused.block if self.graphs.backwards else fused.step, self.graphs, "single")
 
     @property
-    def fused_distributed(self) -> Graphs | None:
+    def fused_distributed(self) -> IRProgram | None:
         """The fused program as `distributed`; fusion may change where moves are needed."""
         return None if self.single_device is None else self._fused_ranks.after("join")
 
@@ -306,7 +306,7 @@ class Program:
 
         An encoder runs once for a text: its output is an input of the decoder's step.
         """
-        graphs: Graphs | None = service("prologue")(self.graphs, output)
+        graphs: IRProgram | None = service("prologue")(self.graphs, output)
         return graphs and Program(run(STEP, graphs).result, self.project)
 
     def cost(self, dtype: str = "float32") -> CostReport:
@@ -383,7 +383,7 @@ def compile_project(
 
 
 @resting_collector()
-def compile_typed(typed: Graphs, project: Project) -> Program:
+def compile_typed(typed: IRProgram, project: Project) -> Program:
     """Compile what was typed, and placed by a plan, already."""
     history = run(PARALLEL if typed.is_parallel else SINGLE, typed)
     if not typed.is_parallel:
@@ -402,7 +402,7 @@ def _fused() -> FusedPipelines:
     return service("pipelines")()
 
 
-def _emitted(graphs: Graphs, name: str | None, *, kernels: bool) -> str:
+def _emitted(graphs: IRProgram, name: str | None, *, kernels: bool) -> str:
     """The program as a module of a backend."""
     backend = find(name)
     # The step of a decoder saves nothing; ranks differentiate their whole pass at once.

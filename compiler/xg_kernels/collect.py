@@ -18,7 +18,7 @@ from typing import Final
 from xg import ops
 from xg.diagnostics.lazy_dataclass import dataclass, field, replace
 from xg.ir.content import prune
-from xg.ir.graph import Apply, Backward, Call, Graph, Loop, Program, Step, Value, ports, stacked
+from xg.ir.graph import Apply, Backward, Call, Graph, IRProgram, Loop, Step, Value, ports, stacked
 from xg.ir.parameters import moving
 from xg.ir.tensor import TensorType
 from xg.ir.use import Attrs
@@ -31,7 +31,7 @@ DEPTH: Final = 64  # of additions: a parameter with more uses in a round stays
 PLAIN: Final = frozenset({FAN_OUT, "T"})  # the sum of all rounds is that of their operands' sums
 
 
-def collect(program: Program) -> Program:
+def collect(program: IRProgram) -> IRProgram:
     """The program with such gradients made behind its loops, callees before their callers."""
     calls = Counter(call.callee for graph in program.graphs.values() for call in graph.calls)
     graphs: dict[str, Graph] = {}

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from xg.diagnostics.lazy_dataclass import replace
-from xg.ir.graph import Program
+from xg.ir.graph import IRProgram
 from xg.ir.verify import Reuse
 from xg.passes.pipelines import BLOCKS, DIFFERENTIATE, PAD, PLACED, RANK, FusedPipelines, Pass
 from xg_kernels.collect import collect
@@ -17,7 +17,7 @@ from xg_kernels.share.constants import prepare
 # Values that the step that reads them may write into, recorded for kernels that work in place.
 
 
-def reuse(program: Program) -> Program:
+def reuse(program: IRProgram) -> IRProgram:
     """The program whose graphs name these values; it runs after every pass that adds a reader."""
     graphs = {
         key: replace(graph, reusable=Reuse.of(program, graph).values())

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from xg.diagnostics.lazy_dataclass import dataclass
 from xg.ir.dim import Dim
-from xg.ir.graph import Apply, Program, Value
+from xg.ir.graph import Apply, IRProgram, Value
 from xg.ir.parameters import ignored, is_loss, scalars
 from xg.ir.parameters import loss_of as loss_of_graph
 from xg_runtime.errors import InputError
@@ -23,7 +23,7 @@ class TextTask:
     vocabulary: Dim
 
 
-def loss_of(program: Program, wanted: str | None = None) -> str:
+def loss_of(program: IRProgram, wanted: str | None = None) -> str:
     """The output that training makes small: the one wanted, `loss`, or the only number."""
     main = program.main
     names = scalars(main)
@@ -42,7 +42,7 @@ def loss_of(program: Program, wanted: str | None = None) -> str:
     )
 
 
-def text_task(program: Program) -> TextTask | None:
+def text_task(program: IRProgram) -> TextTask | None:
     """The task of a block with exactly two integer inputs of one shape, or None."""
     main = program.main
     if len(main.inputs) != 2:
@@ -58,7 +58,7 @@ def text_task(program: Program) -> TextTask | None:
     return TextTask(str(ids.name), str(targets.name), logits, *shape, range_)
 
 
-def split_of(program: Program, loss: str, rows: frozenset[str], count: int) -> Split:
+def split_of(program: IRProgram, loss: str, rows: frozenset[str], count: int) -> Split:
     """How a batch is computed in parts; raises InputError where the loss is not one of its rows."""
     if count == 1:
         return WHOLE
@@ -76,17 +76,17 @@ def split_of(program: Program, loss: str, rows: frozenset[str], count: int) -> S
     )
 
 
-def _is_target(program: Program, value: Value) -> bool:
+def _is_target(program: IRProgram, value: Value) -> bool:
     return _compared(program, value) is not None
 
 
-def _compared(program: Program, targets: Value) -> Value | None:
+def _compared(program: IRProgram, targets: Value) -> Value | None:
     """The value that the block's own loss compares with these targets."""
     loss = _loss(program, targets)
     return loss and loss.inputs[0]
 
 
-def _loss(program: Program, targets: Value) -> Apply | None:
+def _loss(program: IRProgram, targets: Value) -> Apply | None:
     """The block's own loss of these targets."""
     for step in program.main.steps:
         if is_loss(step) and targets in step.inputs[1:]:
@@ -94,12 +94,12 @@ def _loss(program: Program, targets: Value) -> Apply | None:
     return None
 
 
-def _logits(program: Program, targets: Value) -> str | None:
+def _logits(program: IRProgram, targets: Value) -> str | None:
     compared = _compared(program, targets)
     return _output(program, compared) if compared is not None else None
 
 
-def _output(program: Program, wanted: Value) -> str | None:
+def _output(program: IRProgram, wanted: Value) -> str | None:
     """The name under which a value leaves the block, or None."""
     main = program.main
     for name, value in zip(main.output_names, main.outputs, strict=True):

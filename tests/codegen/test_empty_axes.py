@@ -12,7 +12,7 @@ from ops.sample import SIZES
 from tier import THOROUGH
 
 from xg.diagnostics.source import Source
-from xg.ir.graph import Apply, Program
+from xg.ir.graph import Apply, IRProgram
 from xg.ir.known_sizes import carried_symbols
 from xg.syntax.parse import parse
 
@@ -103,7 +103,7 @@ def refusal(case: EdgeCase, form: Form) -> str:
     return ""
 
 
-def axes_of_data(program: Program) -> list[str]:
+def axes_of_data(program: IRProgram) -> list[str]:
     """The sizes that only inputs have; integers have a range, and a model its widths."""
     main = program.main
     own = {name for v in main.inputs for d in main.types[v].shape for name in d.symbols()}

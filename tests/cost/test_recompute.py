@@ -5,7 +5,7 @@ from pathlib import Path
 import xg
 from xg.cost.memory import Policy, attention_steps
 from xg.ir.dim import ZERO, symbol
-from xg.ir.graph import Program
+from xg.ir.graph import IRProgram
 
 LIBRARY = Path(__file__).parents[2] / "diagrams"
 B, S, D, N_H, N_L = map(symbol, ("B", "S", "D", "N_H", "N_L"))
@@ -93,5 +93,5 @@ def test_a_gate_is_no_attention(tmp_path: Path) -> None:
 
 
 def test_of_attention_the_values_are_kept() -> None:
-    graphs: Program = xg.compile(LIBRARY / "notation" / "mha.xg").graphs
+    graphs: IRProgram = xg.compile(LIBRARY / "notation" / "mha.xg").graphs
     assert {step.op.glyph for step in attention_steps(graphs.main)} == {"•", "SM", "S", "DO"}

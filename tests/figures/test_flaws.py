@@ -25,7 +25,7 @@ from xg.figures.model.figure import Figure
 from xg.figures.model.geometry import Box, Point, bezier, polyline, rectangle
 from xg.figures.model.style import Color
 from xg.figures.views import View, figure
-from xg.ir.graph import Call, Program
+from xg.ir.graph import Call, IRProgram
 
 RECORD = Path(__file__).with_name("crossings.json")
 CHUNK = 20
@@ -94,7 +94,7 @@ def figures_of(sketch: Provable) -> list[Figure]:
     return [figure(program, view) for view in _views(program)]
 
 
-def _views(program: Program) -> Sequence[View]:
+def _views(program: IRProgram) -> Sequence[View]:
     has_calls = any(isinstance(step, Call) for step in program.main.steps)
     has_backward = bool(program.backwards[program.entry].steps)
     drawn: dict[View, bool] = {"forward": True, "backward": has_backward, "overview": has_calls}

@@ -21,7 +21,7 @@ from xg.figures.views.columns import in_usual_order
 from xg.figures.views.forward import forward_figure
 from xg.figures.views.notation import volume
 from xg.ir.dim import Dim, symbol
-from xg.ir.graph import Program
+from xg.ir.graph import IRProgram
 from xg.ir.tensor import Sizes
 
 LIBRARY = Path(__file__).parents[2] / "diagrams"
@@ -96,7 +96,7 @@ def counted(sendings: list[Sending], sizes: Sizes) -> Costs:
     return added({(one.over, way): cost(one, way)} for one in sendings for way in WAYS)
 
 
-def compiled(name: str, block: str, plan: str) -> tuple[Program, Program]:
+def compiled(name: str, block: str, plan: str) -> tuple[IRProgram, IRProgram]:
     found = xg.compile(shipped(name), block, plan)
     assert found.distributed
     return found.distributed, found.graphs

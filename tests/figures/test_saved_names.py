@@ -11,11 +11,11 @@ from xg.figures.model.richtext import characters, symbol
 from xg.figures.views.backward import backward_figure
 from xg.figures.views.forward import forward_figure
 from xg.frontend.project import read_project
-from xg.ir.graph import Program, Value
+from xg.ir.graph import IRProgram, Value
 from xg.ir.labels import saved_names
 
 
-def program(name: str) -> Program:
+def program(name: str) -> IRProgram:
     return compile_project(read_project(shipped(name))).graphs
 
 

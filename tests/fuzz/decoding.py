@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from xg.codegen.backend import backends
 from xg.codegen.load import load
 from xg.diagnostics.diagnostic import DiagnosticError
-from xg.ir.graph import Program
+from xg.ir.graph import IRProgram
 from xg.ir.parameters import state_shapes
 from xg.passes.pipelines import run
 from xg.passes.rewrites import eliminate_dead
@@ -27,7 +27,7 @@ CLOSE = 1e-10
 
 
 def step_failures(
-    program: Program,
+    program: IRProgram,
     sizes: Mapping[str, int],
     params: Arrays,
     inputs: Arrays,
@@ -55,7 +55,7 @@ def step_failures(
                 raise
 
 
-def _unsized(step: Program) -> set[str]:
+def _unsized(step: IRProgram) -> set[str]:
     """The sizes that a step mentions and no array carries alone: those with them were left out."""
     graph = step.main
     mentioned = {
@@ -67,7 +67,7 @@ def _unsized(step: Program) -> set[str]:
 
 
 def _differences(
-    step: Program,
+    step: IRProgram,
     sizes: Mapping[str, int],
     params: Arrays,
     inputs: Arrays,
@@ -98,7 +98,7 @@ def _ends(length: int, random: Random) -> list[int]:
     return [*sorted(inner), length]
 
 
-def _cut(step: Program, axis: str, inputs: Arrays, start: int, stop: int) -> Arrays:
+def _cut(step: IRProgram, axis: str, inputs: Arrays, start: int, stop: int) -> Arrays:
     given: dict[str, NDArray[Any]] = {}
     for value in step.main.inputs:
         array = inputs[str(value.name)]
@@ -110,7 +110,7 @@ def _cut(step: Program, axis: str, inputs: Arrays, start: int, stop: int) -> Arr
 
 
 def _interpreted(
-    step: Program, sizes: Mapping[str, int], params: Arrays, pieces: Sequence[Arrays]
+    step: IRProgram, sizes: Mapping[str, int], params: Arrays, pieces: Sequence[Arrays]
 ) -> Iterator[Arrays]:
     states: Arrays = {}
     for path, type_ in state_shapes(step):
@@ -124,7 +124,7 @@ def _interpreted(
         yield outputs
 
 
-def _module(step: Program, name: str, *, kernels: bool) -> Any:  # noqa: ANN401
+def _module(step: IRProgram, name: str, *, kernels: bool) -> Any:  # noqa: ANN401
     backend = backends()[name]
     return backend.step_on_arrays(load(backend.source(step, None, kernels=kernels), "step"))
 

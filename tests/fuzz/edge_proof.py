@@ -22,7 +22,7 @@ from tier import THOROUGH
 from xg.codegen.backend import Backend, backends
 from xg.codegen.load import load
 from xg.diagnostics.source import Source
-from xg.ir.graph import Program
+from xg.ir.graph import IRProgram
 from xg.passes.pipelines import BLOCKS, run
 from xg.syntax.parse import parse
 from xg.verify.edges.autograd_model import autograd
@@ -126,7 +126,7 @@ def with_plan(edge: Edge, seed: int) -> str:
     return f"{text}\nmesh N_D, N_T\n\nplan P of Main {{\n{''.join(lines)}}}\n" if lines else text
 
 
-def written(program: Program, sizes: Mapping[str, int], *, jax: bool) -> Iterator[Form]:
+def written(program: IRProgram, sizes: Mapping[str, int], *, jax: bool) -> Iterator[Form]:
     """The forms of a program: each backend, with kernels and without; torch's as a Model too."""
     fused = run(FUSED, program).result
     for name, backend in backends().items():
@@ -141,7 +141,7 @@ def written(program: Program, sizes: Mapping[str, int], *, jax: bool) -> Iterato
                 yield Form(f"{said} Model", _Model(module, sizes))
 
 
-def _module(backend: Backend, program: Program, *, kernels: bool) -> Any:  # noqa: ANN401
+def _module(backend: Backend, program: IRProgram, *, kernels: bool) -> Any:  # noqa: ANN401
     blocks = FUSED_BLOCKS if kernels else BLOCKS
     derived = run(blocks, program).result if backend.pipeline else None
     return load(backend.source(program, derived, kernels=kernels), f"edge_{backend.name}")
@@ -171,14 +171,14 @@ class _Model:
 class EdgeCase:
     """A program at one draw of its arrays."""
 
-    program: Program
+    program: IRProgram
     sizes: Mapping[str, int]
     params: Arrays
     inputs: Arrays
     seed: int
 
     @classmethod
-    def draw(cls, program: Program, numbers: Mapping[str, int], seed: int) -> EdgeCase:
+    def draw(cls, program: IRProgram, numbers: Mapping[str, int], seed: int) -> EdgeCase:
         """Random arrays; integers in any type that holds them, masks sometimes in bool."""
         random = np.random.default_rng(seed)
         graph = program.main

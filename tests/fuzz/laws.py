@@ -21,7 +21,7 @@ from xg.codegen.backend import default
 from xg.codegen.load import load
 from xg.codegen.numpy.dialect import emit
 from xg.diagnostics.source import Source
-from xg.ir.graph import Program
+from xg.ir.graph import IRProgram
 from xg.ir.parameters import param_specs
 from xg.ir.use import Word
 from xg.passes.differentiate import differentiate
@@ -187,7 +187,7 @@ def check_law(law: Law, sketch: Sketch, case: Case, seed: int) -> None:
 
 
 def _others(
-    program: Program, params: Mapping[str, Any], numbers: Mapping[str, int]
+    program: IRProgram, params: Mapping[str, Any], numbers: Mapping[str, int]
 ) -> dict[str, Any]:
     """The parameters that the program has besides: of calls in chains of other choices.
 
@@ -202,7 +202,7 @@ def _others(
     }
 
 
-def _program(rewritten: Rewritten) -> Program:
+def _program(rewritten: Rewritten) -> IRProgram:
     *_, (name, text) = rewritten.files.items()
 
     def load_file(_: ast.Use) -> ast.Module:

@@ -18,7 +18,7 @@ from xg.codegen.backend import Backend, backends, default
 from xg.codegen.load import load
 from xg.diagnostics.source import Source
 from xg.driver import BACKENDS
-from xg.ir.graph import Program
+from xg.ir.graph import IRProgram
 from xg.ir.parameters import frozen_paths
 from xg.ir.size_checks import check_numbers
 from xg.passes.infer import infer
@@ -119,14 +119,14 @@ def prove(sketch: Provable, seed: int, *, whole: bool = True) -> str:
     return source
 
 
-def _others(program: Program, seed: int, *, kernels: bool = False) -> Iterator[Generated]:
+def _others(program: IRProgram, seed: int, *, kernels: bool = False) -> Iterator[Generated]:
     """The modules of the other backends; those that differ in words alone need few programs."""
     for name in BACKENDS[1:]:
         if name not in in_words_alone() or seed % RARELY == 0:
             yield on_arrays(backends()[name], program, kernels=kernels)
 
 
-def on_arrays(backend: Backend, program: Program, *, kernels: bool = False) -> Generated:
+def on_arrays(backend: Backend, program: IRProgram, *, kernels: bool = False) -> Generated:
     """The module of a backend on arrays."""
     blocks = FUSED_BLOCKS if kernels else BLOCKS
     derived = run(blocks, program).result if backend.pipeline else None
@@ -147,7 +147,7 @@ def check_layout(text: str) -> ast.Module:
     return tree
 
 
-def compiled(tree: ast.Module, sketch: Provable, *, dead: bool) -> Program:
+def compiled(tree: ast.Module, sketch: Provable, *, dead: bool) -> IRProgram:
     """The program with its backward pass, with or without its dead steps."""
     typed = infer(resolve(tree, _no_file, None, sketch.settings))
     check_numbers(typed, {})
@@ -177,7 +177,9 @@ def check_model(case: Case) -> None:
     case.compare(gradients, derived)
 
 
-def draw_inputs(program: Program, sizes: Mapping[str, int], random: np.random.Generator) -> Arrays:
+def draw_inputs(
+    program: IRProgram, sizes: Mapping[str, int], random: np.random.Generator
+) -> Arrays:
     """Random floats, and integers within their ranges."""
     inputs: Arrays = {}
     for value in program.main.inputs:
@@ -194,7 +196,7 @@ def draw_inputs(program: Program, sizes: Mapping[str, int], random: np.random.Ge
 class Case:
     """A program and its module on random arrays; `sizes` numbers all symbols."""
 
-    program: Program
+    program: IRProgram
     module: Generated
     sizes: Mapping[str, int]
     params: Arrays
@@ -204,7 +206,7 @@ class Case:
 
     @classmethod
     def draw(
-        cls, program: Program, module: Generated, numbers: Mapping[str, int], seed: int
+        cls, program: IRProgram, module: Generated, numbers: Mapping[str, int], seed: int
     ) -> Case:
         """Random inputs and parameters: nothing zero, whatever the file starts parameters as."""
         random = np.random.default_rng(seed)

@@ -8,7 +8,7 @@ from library import LIBRARY
 
 import xg
 from xg.ir.content import prune
-from xg.ir.graph import Backward, Call, Graph, Program, Value
+from xg.ir.graph import Backward, Call, Graph, IRProgram, Value
 from xg.ir.tensor import TensorType
 from xg.ir.verify import BrokenProgram, verify, violations
 
@@ -17,22 +17,22 @@ Change = Callable[[Graph], Graph]
 
 
 @pytest.fixture(scope="module")
-def program() -> Program:
+def program() -> IRProgram:
     return xg.compile(MODEL, "Layer").graphs
 
 
-def of(program: Program, block: str, change: Change) -> Program:
+def of(program: IRProgram, block: str, change: Change) -> IRProgram:
     """The program with the forward graph of a block changed, and a backward pass that knows it."""
     graphs = {k: change(g) if g.block == block else g for k, g in program.graphs.items()}
     backwards = {k: replace(b, forward=graphs[k]) for k, b in program.backwards.items()}
     return replace(program, graphs=graphs, backwards=backwards)
 
 
-def test_a_compiled_program_keeps_every_rule(program: Program) -> None:
+def test_a_compiled_program_keeps_every_rule(program: IRProgram) -> None:
     verify(program)
 
 
-def test_pruning_changes_nothing_that_is_sound(program: Program) -> None:
+def test_pruning_changes_nothing_that_is_sound(program: IRProgram) -> None:
     assert all(prune(graph).types == graph.types for graph in program.graphs.values())
 
 
@@ -96,13 +96,13 @@ def misnamed(graph: Graph) -> Graph:
         (misnamed, "1 outputs and 2 names"),
     ],
 )
-def test_a_violation_is_found(program: Program, change: Change, said: str) -> None:
+def test_a_violation_is_found(program: IRProgram, change: Change, said: str) -> None:
     with pytest.raises(BrokenProgram) as caught:
         verify(of(program, "MLP", change))
     assert said in str(caught.value)
 
 
-def broken(changed: Program, program: Program) -> list[str]:
+def broken(changed: IRProgram, program: IRProgram) -> list[str]:
     """Every broken rule; the same where graphs that a verified program has too are passed over."""
     lines = list(violations(changed))
     assert lines == list(violations(changed, program))
@@ -134,7 +134,9 @@ def other_sizes(call: Call) -> Call:
         (other_sizes, "but the callee's is"),
     ],
 )
-def test_a_wrong_call_is_found(program: Program, change: Callable[[Call], Call], said: str) -> None:
+def test_a_wrong_call_is_found(
+    program: IRProgram, change: Callable[[Call], Call], said: str
+) -> None:
     def changed(graph: Graph) -> Graph:
         steps = tuple(change(s) if isinstance(s, Call) else s for s in graph.steps)
         return replace(graph, steps=steps)
@@ -142,7 +144,7 @@ def test_a_wrong_call_is_found(program: Program, change: Callable[[Call], Call],
     assert any(said in line for line in broken(of(program, "Layer", changed), program))
 
 
-def test_callees_come_before_callers(program: Program) -> None:
+def test_callees_come_before_callers(program: IRProgram) -> None:
     turned = dict(reversed(list(program.graphs.items())))
     lines = broken(replace(program, graphs=turned), program)
     assert any("is not the last graph" in line for line in lines)
@@ -175,12 +177,12 @@ def without_cotangents(backward: Backward) -> Backward:
     ],
 )
 def test_a_backward_pass_is_a_graph_like_any_other(
-    program: Program, change: Callable[[Backward], Backward], said: str
+    program: IRProgram, change: Callable[[Backward], Backward], said: str
 ) -> None:
     backwards = {**program.backwards, program.entry: change(program.backwards[program.entry])}
     assert any(said in line for line in broken(replace(program, backwards=backwards), program))
 
 
-def test_an_untyped_program_has_structure_alone(program: Program) -> None:
+def test_an_untyped_program_has_structure_alone(program: IRProgram) -> None:
     graphs = {key: replace(graph, types={}) for key, graph in program.graphs.items()}
     assert list(violations(replace(program, graphs=graphs, backwards={}))) == []

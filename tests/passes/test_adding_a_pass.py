@@ -9,7 +9,7 @@ import pytest
 
 from xg.frontend.project import read_project
 from xg.frontend.typed import type_project
-from xg.ir.graph import Program
+from xg.ir.graph import IRProgram
 from xg.passes import pipelines
 from xg.passes.ir_text.printer import spell_program
 from xg.passes.pipelines import SINGLE, History, Pass, run
@@ -24,14 +24,14 @@ def _blocks(language: str) -> list[str]:
 
 
 @pytest.fixture
-def typed(tmp_path: Path) -> Program:
+def typed(tmp_path: Path) -> IRProgram:
     file = tmp_path / "twice.xg"
     file.write_text(_blocks("xg")[0], encoding="utf-8")
     return type_project(read_project(file), "Twice", None)
 
 
 @pytest.fixture
-def history(typed: Program) -> History:
+def history(typed: IRProgram) -> History:
     module, record = _blocks("python")
     names: dict[str, object] = {**vars(pipelines), "Final": object}
     exec(module.replace("from __future__ import annotations\n", ""), names)
@@ -46,7 +46,7 @@ def test_it_leaves_out_what_the_page_says(history: History) -> None:
     assert shown in spell_program(after)
 
 
-def test_it_changes_no_number(history: History, typed: Program) -> None:
+def test_it_changes_no_number(history: History, typed: IRProgram) -> None:
     X, dY = np.random.default_rng(0).normal(size=(2, 3, 4))[0], np.ones((3, 3))
     results: list[tuple[object, object]] = []
     for program in (history.result, run(SINGLE, typed).result):

@@ -11,7 +11,7 @@ import pytest
 
 from xg.frontend.project import read_project
 from xg.frontend.typed import type_project
-from xg.ir.graph import Program
+from xg.ir.graph import IRProgram
 from xg.ir.verify import verify
 from xg.passes.ir_text.printer import spell_program
 from xg.passes.ir_text.reader import read_program
@@ -45,7 +45,7 @@ def _id(path: Path) -> str:
     return f"{path.parent.name}/{path.name}"
 
 
-def _pipeline(name: str, program: Program) -> tuple[Pass, ...]:
+def _pipeline(name: str, program: IRProgram) -> tuple[Pass, ...]:
     """Every pass up to the one of that name."""
     pipeline = PARALLEL if program.is_parallel and name != DROP_MESH.name else SINGLE
     if name in (HOIST.name, FUSE.name, SHARE.name, PREPARE.name, OUTLINE.name):
@@ -60,7 +60,7 @@ def _pipeline(name: str, program: Program) -> tuple[Pass, ...]:
     return pipeline[: end + 1]
 
 
-def _after(path: Path) -> Program:
+def _after(path: Path) -> IRProgram:
     """The program of a case after the pass that its folder is named for."""
     name = path.parent.name
     if path.name.endswith(BEFORE):

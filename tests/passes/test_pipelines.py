@@ -8,19 +8,19 @@ from library import LIBRARY
 
 from xg.frontend.project import read_project
 from xg.frontend.typed import type_project
-from xg.ir.graph import Program, Value
+from xg.ir.graph import IRProgram, Value
 from xg.ir.verify import BrokenProgram
 from xg.passes.pipelines import BLOCKS, EVERY_PASS, PARALLEL, SINGLE, VERIFY, Pass, run
 from xg_kernels.pipelines import FUSED, FUSED_PASSES, FUSED_RANK, FUSED_STEP
 
 
 @pytest.fixture(scope="module")
-def typed() -> Program:
+def typed() -> IRProgram:
     project = read_project(LIBRARY / "models" / "transformer.xg")
     return type_project(project, "MLP", None, "TP")
 
 
-def test_the_history_has_the_program_after_every_pass(typed: Program) -> None:
+def test_the_history_has_the_program_after_every_pass(typed: IRProgram) -> None:
     history = run(PARALLEL, typed)
     assert [name for name, _ in history.stages] == ["infer", *(each.name for each in PARALLEL)]
     assert history.after("infer") is typed
@@ -30,9 +30,9 @@ def test_the_history_has_the_program_after_every_pass(typed: Program) -> None:
 
 
 def test_a_pass_that_breaks_a_rule_is_named(
-    typed: Program, monkeypatch: pytest.MonkeyPatch
+    typed: IRProgram, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def loses_its_result(program: Program) -> Program:
+    def loses_its_result(program: IRProgram) -> IRProgram:
         graph = replace(program.main, outputs=(Value("Q", "edge", program.main.span),))
         return replace(program, graphs={**program.graphs, program.entry: graph})
 

@@ -17,8 +17,7 @@ from passes.decode_step.stepping import LENGTH, Stepping, generated, stepping, w
 
 import xg
 from xg.driver import Program
-from xg.ir.graph import Apply
-from xg.ir.graph import Program as Graphs
+from xg.ir.graph import Apply, IRProgram
 from xg_kernels.pipelines import PREPARE
 from xg_kernels.share.constants import prepare
 
@@ -50,7 +49,7 @@ MODELS: Mapping[str, Callable[[], Program]] = {
 NUMBERS: Mapping[str, int] = {"rwkv": 12, "gemma2": 9, "rates": 9}
 
 
-def made(program: Graphs) -> list[str]:
+def made(program: IRProgram) -> list[str]:
     """The names of such numbers."""
     return [
         str(step.outputs[0].name)

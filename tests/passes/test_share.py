@@ -10,7 +10,7 @@ from library import shipped
 from passes.decode_step.stepping import LENGTH, generated, stepping
 
 import xg
-from xg.ir.graph import Apply, Program
+from xg.ir.graph import Apply, IRProgram
 from xg_kernels.pipelines import SHARE
 from xg_kernels.share import share
 
@@ -21,7 +21,7 @@ GEMMA = {"V": 13, "D": 12, "N_L": 2, "N_H": 4, "N_KV": 2, "D_h": 4, "D_ff": 10, 
 MODELS: Mapping[str, Mapping[str, int]] = {"deepseek2": DEEPSEEK, "gemma2": GEMMA}
 
 
-def made(program: Program) -> list[str]:
+def made(program: IRProgram) -> list[str]:
     """The blocks that make such numbers, once for each list of them."""
     return [
         graph.block

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 import xg
-from xg.ir.graph import Apply, Call, Graph, Program, Value
+from xg.ir.graph import Apply, Call, Graph, IRProgram, Value
 from xg.passes.differentiate import differentiate
 from xg.passes.shard import Unsound, check
 
@@ -19,14 +19,14 @@ PLANS = ("DP_TP", "DP_SP", "FSDP_TP", "All")
 
 
 @cache
-def placed(plan: str) -> Program:
+def placed(plan: str) -> IRProgram:
     sizes = {"N_L": 2, "D": 24, "N_H": 6, "V": 24, "S_max": 18, "S": 12, "B": 6}
     program = xg.compile(MODEL, plan=plan, sizes=sizes, mesh={"N_D": 2, "N_T": 3}).distributed
     assert program
     return replace(program, backwards={})
 
 
-def moves(program: Program) -> Iterator[tuple[str, Apply]]:
+def moves(program: IRProgram) -> Iterator[tuple[str, Apply]]:
     """Every move with the key of its graph."""
     for key, graph in program.graphs.items():
         for step in graph.steps:

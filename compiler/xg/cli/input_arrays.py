@@ -22,7 +22,7 @@ from xg.diagnostics.lazy_dataclass import dataclass, replace
 from xg.driver import Program, TensorSpec, compile_project
 from xg.frontend.project import Project, named_file
 from xg.frontend.typed import Settings, concerning, declared_dims, settable, shape_project
-from xg.ir.graph import Program as Graphs
+from xg.ir.graph import IRProgram
 from xg.ir.known_sizes import SizeSources
 from xg.ir.parameters import CallSite, entry, ignored, param_specs
 from xg.ir.sizes_from_arrays import carried_sizes, sizes_from_arrays
@@ -161,7 +161,7 @@ class Published:
         return {name: whole(array) for name, array in self.stored.items()}
 
 
-def _shown(names: Names, found: weights.Weights, draft: Graphs, settings: Settings) -> Arrays:
+def _shown(names: Names, found: weights.Weights, draft: IRProgram, settings: Settings) -> Arrays:
     """The parameters whose shapes show before sizes are known."""
     numbers = {name: n for name, n in settings.items() if isinstance(n, int)}
     counted = names.at(draft.main.sizes.bind(numbers))
@@ -193,7 +193,7 @@ def _config_of(found: weights.Weights) -> Path:
     return Path(found.source).parent / weights.CONFIG
 
 
-def of_block(known: Names, project: Project, draft: Graphs, settings: Settings) -> Names:
+def of_block(known: Names, project: Project, draft: IRProgram, settings: Settings) -> Names:
     """The names of one block of the file: those of the model, from where it calls the block."""
     last = project.main.blocks[-1].name.name if project.main.blocks else None
     if last in (None, draft.main.block):
@@ -208,7 +208,7 @@ def of_block(known: Names, project: Project, draft: Graphs, settings: Settings) 
     return rename.inside(known, inside)
 
 
-def called_as(graphs: Graphs, block: str) -> str | None:
+def called_as(graphs: IRProgram, block: str) -> str | None:
     """The path of the first call of a block, without rows of calls: ``bert``, ``model.encoder``."""
 
     def below(site: CallSite) -> Iterator[CallSite]:
@@ -221,7 +221,7 @@ def called_as(graphs: Graphs, block: str) -> str | None:
 def _refuse_defaults(
     needed: Mapping[str, ConfigPath],
     found: weights.Weights,
-    draft: Graphs,
+    draft: IRProgram,
     arrays: Arrays,
     settings: Settings,
 ) -> None:
@@ -318,7 +318,7 @@ def at_sizes_of(
     settings: Settings,
     plan: str | None = None,
     sources: Mapping[str, str] = MappingProxyType({}),
-    draft: Graphs | None = None,
+    draft: IRProgram | None = None,
 ) -> Program:
     """A block with the sizes that arrays have, unless the settings say otherwise.
 

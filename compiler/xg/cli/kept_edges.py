@@ -15,14 +15,14 @@ from xg_runtime.ranks import all_reduce, all_reduce_max, gather_shard
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from xg.ir.graph import Backward, Program, Value
+    from xg.ir.graph import Backward, IRProgram, Value
     from xg.verify.reference.interpret import Record
 
 GRADIENT: Final = "d/"  # in front of the name of what it is the gradient of
 
 
 def kept(
-    program: Program, record: Record, names: Sequence[str], *, reverse: bool = False
+    program: IRProgram, record: Record, names: Sequence[str], *, reverse: bool = False
 ) -> dict[str, NDArray[Any]]:
     """The arrays on these edges in one run of the interpreter; raises InputError.
 
@@ -46,7 +46,7 @@ def kept(
     return arrays
 
 
-def _named(run: Record, edge: str, program: Program) -> dict[str, Value]:
+def _named(run: Record, edge: str, program: IRProgram) -> dict[str, Value]:
     """The values of a run by their names: in the file, or else in code and figures.
 
     Values that code and figures leave unnamed have the name of what gives them.
@@ -81,7 +81,7 @@ def _edge_instead(path: str, edge: str, values: Collection[str]) -> str:
     return _instead(edge, values)
 
 
-def _whole(run: Record, value: Value, program: Program) -> NDArray[Any]:
+def _whole(run: Record, value: Value, program: IRProgram) -> NDArray[Any]:
     """The array of a value; on a rank gathered from all of them."""
     array, placement = run.values[value], run.graph.placements.get(value)
     if placement is None:

@@ -43,8 +43,7 @@ from xg.driver import compile_typed
 from xg.frontend.choose_plan import check_parallel, plans_of
 from xg.frontend.project import Project
 from xg.frontend.typed import Settings, shape_project, type_project
-from xg.ir.graph import Program
-from xg.ir.graph import Program as Graphs
+from xg.ir.graph import IRProgram
 from xg.ir.placement import axes_over, is_zigzag
 from xg.ir.plan import ROUNDS, Plan
 from xg.ir.size_checks import axes_of
@@ -192,7 +191,7 @@ class FoundPlans:
     refused: Mapping[str, str]
 
 
-def pipelines_of(plans: Mapping[str, Plan], typed: Graphs) -> dict[str, Pipeline]:
+def pipelines_of(plans: Mapping[str, Plan], typed: IRProgram) -> dict[str, Pipeline]:
     """Every plan that cuts a row of the program's block."""
     numbers = typed.main.sizes.bind(typed.all_numbers)
     rounds = {
@@ -266,7 +265,7 @@ class PlanSearch:
     pipelines: Mapping[str, Pipeline] = field(init=False)
     known: dict[tuple[str, ...], Product | None] = field(init=False)
     refused: dict[str, str] = field(init=False)
-    typed: dict[tuple[tuple[str, str | int], ...], tuple[Graphs, Mapping[str, Plan]]] = field(
+    typed: dict[tuple[tuple[str, str | int], ...], tuple[IRProgram, Mapping[str, Plan]]] = field(
         init=False
     )
     priced: int = field(init=False, default=0)
@@ -370,7 +369,7 @@ class PlanSearch:
             pipeline,
         )
 
-    def _planned(self, factors: tuple[str, ...], settings: Settings) -> Graphs:
+    def _planned(self, factors: tuple[str, ...], settings: Settings) -> IRProgram:
         """The block with the product as its plan; types and plans are found once for all."""
         key = tuple(sorted(settings.items()))
         if key not in self.typed:
@@ -660,7 +659,7 @@ def _cluster(options: Namespace) -> Cluster:
 # ---- the winner as a plan of the file ------------------------------------------------------------
 
 
-def _symbols(program: Program) -> set[str]:
+def _symbols(program: IRProgram) -> set[str]:
     """Every size that costs depend on: of axes, and of how often blocks are called."""
     found: set[str] = set()
     for graph, symbols in instances(program):

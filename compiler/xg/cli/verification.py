@@ -36,7 +36,7 @@ from xg_runtime.errors import InputError
 from xg_runtime.gradtable import as_json, table
 
 if TYPE_CHECKING:
-    from xg.ir.graph import Program
+    from xg.ir.graph import IRProgram
     from xg.verify.controls import Control
     from xg.verify.edges.proof import Disagreement, EdgeProof
     from xg.verify.first_edge import Edges
@@ -187,7 +187,7 @@ def spelled_sizes(sizes: Mapping[str, int], settings: Settings) -> str:
     return f"{chosen}{spelled}" or "fixed sizes"
 
 
-def dropout_said(program: Program) -> str:
+def dropout_said(program: IRProgram) -> str:
     """That dropout is on, where there is some."""
 
     def drops(graph: Graph) -> bool:

@@ -21,7 +21,7 @@ from xg.diagnostics.lazy_dataclass import dataclass
 
 if TYPE_CHECKING:
     from xg.codegen.emit.dialect import Dialect
-    from xg.ir.graph import Program
+    from xg.ir.graph import IRProgram
 
 Derived = Literal["outlined"]  # the entry as calls only, for what differentiates call by call
 Form = Literal["step", "ranks"]  # what a module may be besides both passes on one device
@@ -36,7 +36,7 @@ _UNWRITTEN: Final = {"step": NoDecodeStep, "ranks": NoRanks}
 class Emit(Protocol):
     """Writes a module of a program; `derived` is what the backend's pipeline makes of it."""
 
-    def __call__(self, program: Program, derived: Program | None, *, kernels: bool) -> str:
+    def __call__(self, program: IRProgram, derived: IRProgram | None, *, kernels: bool) -> str:
         """The source of the module."""
         ...
 
@@ -90,12 +90,12 @@ class Backend:
         """The fixed parts of its modules."""
         return cast("Dialect", named(self.dialect))
 
-    def source(self, program: Program, derived: Program | None, *, kernels: bool) -> str:
+    def source(self, program: IRProgram, derived: IRProgram | None, *, kernels: bool) -> str:
         """The module of a program; raises DiagnosticError for a form that it does not write."""
         self.require_form(_form(program))
         return cast(Emit, named(self.emit))(program, derived, kernels=kernels)
 
-    def writes(self, program: Program) -> bool:
+    def writes(self, program: IRProgram) -> bool:
         """Whether it writes modules of the form that a program has."""
         form = _form(program)
         return form is None or form in self.forms
@@ -156,7 +156,7 @@ def listed(names: Sequence[str]) -> str:
     return f"{', '.join(names[:-1])} or {names[-1]}"
 
 
-def _form(program: Program) -> Form | None:
+def _form(program: IRProgram) -> Form | None:
     """The form of a program: the step of a decoder saves nothing for a backward pass."""
     if program.mesh or program.stage:
         return "ranks"

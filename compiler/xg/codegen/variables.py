@@ -7,10 +7,10 @@ from collections.abc import Mapping
 from xg.codegen.backend import default
 from xg.codegen.emit.module import ModuleWriter, marked
 from xg.codegen.emit.names import plain, write_with_stable_names
-from xg.ir.graph import Program, Value
+from xg.ir.graph import IRProgram, Value
 
 
-def written(program: Program) -> ModuleWriter:
+def written(program: IRProgram) -> ModuleWriter:
     """The writer of a program's module by the default backend, once it has written it."""
     return write_with_stable_names(lambda: marked(program, default().parts))[1]
 
@@ -20,7 +20,7 @@ def names_of(writer: ModuleWriter, key: str) -> dict[Value, str]:
     return {value: plain(name) for value, name in writer.saved[key][0].names.items()}
 
 
-def variables(program: Program) -> Mapping[str, Mapping[Value, str]]:
+def variables(program: IRProgram) -> Mapping[str, Mapping[Value, str]]:
     """By the key of each block the values that are variables there, with their names."""
     writer = written(program)
     return {

@@ -24,7 +24,7 @@ from xg.diagnostics.lazy_dataclass import dataclass, replace
 from xg.ir.body import Body
 from xg.ir.collective import FAMILY
 from xg.ir.dim import ONE, ZERO, Dim, product, symbol
-from xg.ir.graph import Apply, Backward, Graph, Program, Value
+from xg.ir.graph import Apply, Backward, Graph, IRProgram, Value
 from xg.ir.parameters import param_specs
 from xg.ir.placement import AROUND, PARTIAL, AxisState, Placement, axes_over, axis_of, ranks_over
 from xg.ir.tensor import Shape, TensorType
@@ -99,7 +99,7 @@ class Sending:
         return self.calls * self.each
 
 
-def traffic(program: Program) -> tuple[Sending, ...]:
+def traffic(program: IRProgram) -> tuple[Sending, ...]:
     """Everything that a placed and differentiated program sends, callers before callees.
 
     Steps of the forward pass that a backward pass runs again are sent again.
@@ -116,7 +116,7 @@ def traffic(program: Program) -> tuple[Sending, ...]:
 
 
 def _sent_in(
-    program: Program, bindings: Bindings, again: Bindings | None, direction: Pass
+    program: IRProgram, bindings: Bindings, again: Bindings | None, direction: Pass
 ) -> Iterator[Sending]:
     """The communication of the graphs under these bindings and of those that they call.
 
@@ -145,7 +145,7 @@ def _sent_in(
 class _Pass:
     """One pass of one graph, in the `direction` of the program's."""
 
-    program: Program
+    program: IRProgram
     graph: Graph
     backward: Backward | None
     direction: Pass
@@ -252,7 +252,7 @@ class Send:
     name: str
 
 
-def sends(placed: Program) -> Iterator[Send]:
+def sends(placed: IRProgram) -> Iterator[Send]:
     """All that a rank of one stage sends over the axis of the pipeline."""
     stage, main = placed.stage, placed.main
     assert stage is not None
@@ -274,7 +274,7 @@ def local_size(graph: Graph, value: Value) -> Dim:
     return local_elements(shape, graph.placements.get(value, {}))
 
 
-def _held(placed: Program) -> Iterator[tuple[str, Dim]]:
+def _held(placed: IRProgram) -> Iterator[tuple[str, Dim]]:
     """The parameters and inputs of a stage, with a rank's number of elements."""
     for path, param, graph, symbols in param_specs(placed):
         shape = tuple(graph.sizes.expand(dim).substitute(symbols) for dim in param.type.shape)
@@ -378,7 +378,7 @@ def spell_factor(kind: Kind, over: str, way: Way) -> str:
     return f"{others}/{below}" if divided else others
 
 
-def sent(placed: Program | None, dtype: str) -> tuple[Sent, ...]:
+def sent(placed: IRProgram | None, dtype: str) -> tuple[Sent, ...]:
     """Every collective of a placed program, floats being of `dtype`; none of a single device's."""
     if placed is None:
         return ()
@@ -403,12 +403,12 @@ def sent(placed: Program | None, dtype: str) -> tuple[Sent, ...]:
     return (*collectives, *moved)
 
 
-def inside_of(placed: Program, key: str, dtype: str) -> tuple[Sent, ...]:
+def inside_of(placed: IRProgram, key: str, dtype: str) -> tuple[Sent, ...]:
     """The communication of one call of a block, with all that it calls, in that block's sizes."""
     return sent(replace(placed, entry=key, stage=None), dtype)
 
 
-def _one(sending: Sending, placed: Program, float_bytes: int) -> Sent:
+def _one(sending: Sending, placed: IRProgram, float_bytes: int) -> Sent:
     types = placed.graphs[sending.key].types
     type_ = types.get(sending.step.inputs[0])  # a cotangent is none of the forward pass's values
     width = float_bytes if type_ is None or type_.is_float else BYTES["int"]
@@ -428,7 +428,7 @@ def _one(sending: Sending, placed: Program, float_bytes: int) -> Sent:
     )
 
 
-def _is_once(sending: Sending, placed: Program) -> bool:
+def _is_once(sending: Sending, placed: IRProgram) -> bool:
     """Whether it gathers a parameter that is held, or sums a gradient that waits for others."""
     graph, step = placed.graphs[sending.key], sending.step
     if sending.kind == "all_gather":

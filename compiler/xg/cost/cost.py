@@ -13,7 +13,7 @@ from xg.diagnostics.lazy_dataclass import dataclass, field, replace
 from xg.ir.body import Body, topological
 from xg.ir.collective import FAMILY
 from xg.ir.dim import ONE, ZERO, Dim, product
-from xg.ir.graph import Apply, Backward, Call, Graph, Loop, Program, Value
+from xg.ir.graph import Apply, Backward, Call, Graph, IRProgram, Loop, Value
 from xg.ir.placement import AROUND, COLLECTIVES, LOCAL, is_zigzag, ranks_over
 from xg.ir.prim import ARITHMETIC, COMPARE, RANDOM, UNARY, Expr
 from xg.ir.tensor import Shape
@@ -177,7 +177,7 @@ class BlockCost:
 class Cost:
     """The costs of a program: of its block first, then of the blocks that it calls."""
 
-    program: Program
+    program: IRProgram
     dtype: str
     blocks: tuple[BlockCost, ...]
 
@@ -195,7 +195,7 @@ class Cost:
         return self.blocks[0].total
 
 
-def cost(program: Program, dtype: str = "float32") -> Cost:
+def cost(program: IRProgram, dtype: str = "float32") -> Cost:
     """Count a program, floats being of `dtype`; without a backward pass nothing is saved."""
     counted: dict[str, BlockCost] = {}
     for key, graph in program.graphs.items():  # callees come first

@@ -16,7 +16,7 @@ from xg.cost.cost import BYTES, Amount, BlockCost, Cost, booleans, bytes_of
 from xg.diagnostics.lazy_dataclass import dataclass, field
 from xg.ir.body import LEAVES, VIEWS, is_inline
 from xg.ir.dim import ONE, ZERO, Coefficient, Dim, DimError, Monomial, product
-from xg.ir.graph import Apply, Backward, Call, Graph, Program, Step, Value
+from xg.ir.graph import Apply, Backward, Call, Graph, IRProgram, Step, Value
 from xg.ir.prim import Expr
 from xg.ir.tensor import TensorType
 from xg.ir.walk import inside, instances
@@ -40,7 +40,7 @@ class Largest:
     inner: bool
 
 
-def largest(program: Program, dtype: str) -> Largest | None:
+def largest(program: IRProgram, dtype: str) -> Largest | None:
     """The largest array of a program's steps; None if they make none."""
     numbers = program.main.sizes.bind(program.numbers)
     first: dict[Dim, Largest] = {}
@@ -49,7 +49,7 @@ def largest(program: Program, dtype: str) -> Largest | None:
     return max(first.values(), key=lambda each: _compared(each.size, numbers), default=None)
 
 
-def _arrays(program: Program, width: int) -> Iterator[Largest]:
+def _arrays(program: IRProgram, width: int) -> Iterator[Largest]:
     for graph, symbols in instances(program):
         steps = [(step, graph.types, False) for step in graph.steps]
         reverse = program.backwards.get(graph.key)
@@ -300,7 +300,7 @@ class Policy:
     sent: tuple[Sent, ...] = ()
 
 
-def policies(cost: Cost, placed: Program | None = None) -> tuple[Policy, ...]:
+def policies(cost: Cost, placed: IRProgram | None = None) -> tuple[Policy, ...]:
     """Every policy that does something for a program; `placed` is it with its moves."""
     choices = [Policy("save all", cost.total.saved)]
     dropped = _selective(cost)
@@ -384,7 +384,7 @@ def _multiplies(step: Apply, graph: Graph) -> bool:
 # ---- per block -----------------------------------------------------------------------------------
 
 
-def _per_block(cost: Cost, calls: Sequence[Call], placed: Program | None) -> Policy:
+def _per_block(cost: Cost, calls: Sequence[Call], placed: IRProgram | None) -> Policy:
     """Every call of the entry keeps its inputs, a row those of every round."""
     graph = cost.program.main
     expand = graph.sizes.expand
@@ -434,7 +434,7 @@ def _largest_size(dims: Sequence[Dim], numbers: Mapping[str, int]) -> Dim:
         return dims[0]
 
 
-def _sent_again(cost: Cost, calls: Sequence[Call], placed: Program) -> Iterator[Sent]:
+def _sent_again(cost: Cost, calls: Sequence[Call], placed: IRProgram) -> Iterator[Sent]:
     """The communication that running the forward passes of the calls again repeats."""
     graph = placed.main
     for call in graph.calls:

@@ -15,7 +15,7 @@ from xg.cost.cost import BYTES, Amount, BlockCost, Cost, cost
 from xg.cost.memory import Alive, Largest, Policy, alive, largest, policies
 from xg.diagnostics.lazy_dataclass import dataclass
 from xg.ir.dim import Dim
-from xg.ir.graph import Program
+from xg.ir.graph import IRProgram
 from xg.ir.placement import axes_over
 from xg.ir.walk import inside
 
@@ -200,7 +200,7 @@ class CostReport:
     """
 
     cost: Cost
-    placed: Program | None
+    placed: IRProgram | None
     sent: tuple[Sent, ...]
     rounds: tuple[Round, ...]
     memory: Memory
@@ -255,8 +255,8 @@ class CostReport:
 
 
 def report(
-    program: Program,
-    placed: Program | None = None,
+    program: IRProgram,
+    placed: IRProgram | None = None,
     dtype: str = "float32",
     machines: Sequence[Machine] = (),
     *,
@@ -283,7 +283,7 @@ def report(
 
 
 def reports(
-    ranks: Sequence[tuple[Program, Program | None]],
+    ranks: Sequence[tuple[IRProgram, IRProgram | None]],
     dtype: str = "float32",
     machines: Sequence[Machine] = (),
     *,
@@ -312,7 +312,7 @@ def _memory(counted: Cost) -> Memory:
     return Memory(resting + total.held, learned + total.held, learned * MOMENTS, total.saved)
 
 
-def _rounds(placed: Program, dtype: str) -> tuple[Round, ...]:
+def _rounds(placed: IRProgram, dtype: str) -> tuple[Round, ...]:
     """Every call of the entry that sends something."""
     rounds: list[Round] = []
     for call in placed.main.calls:

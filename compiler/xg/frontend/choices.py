@@ -43,7 +43,7 @@ from xg.frontend.typed import (
 )
 from xg.frontend.warnings import unused, warnings_of
 from xg.ir.content import Recent
-from xg.ir.graph import Graph, Program
+from xg.ir.graph import Graph, IRProgram
 from xg.passes.resolve.errors import Refused
 from xg.passes.resolve.expressions import KnownMentions
 from xg.passes.resolve.mesh import unused_axes
@@ -334,8 +334,8 @@ class _Checker:
         self.own = {each.span: each.name.name for each in project.main.blocks}
         self.apart = {b.span for b in project.main.blocks if takes_own(b, settings)}
         self.met: list[tuple[str, Settings]] = []
-        self.typed: list[Program] = []
-        self.programs: list[Program] = []  # all that were typed without errors
+        self.typed: list[IRProgram] = []
+        self.programs: list[IRProgram] = []  # all that were typed without errors
         self.operators = 0  # typed so far, in all choices
         self.graphs: list[Graph] = []
         self.numbers: dict[str, int] = {}  # of the program's sizes
@@ -425,7 +425,7 @@ class _Checker:
         limits = (each for each in mistakes if each.code.startswith(OF_LIMITS))
         self.add(limits if self.is_partial else mistakes)
 
-    def _count(self, typed: Program) -> None:
+    def _count(self, typed: IRProgram) -> None:
         """Raise DiagnosticError where the choices are too many for their blocks."""
         steps = sum(len(graph.steps) for graph in typed.graphs.values())
         self.operators += max(OPERATORS_AT_LEAST, steps)
@@ -496,7 +496,7 @@ class _Checker:
         plan_memory = self.memory.plans = self.memory.plans or PlanMemory()
         met = {id(each): met for each, met in zip(self.programs, self.met, strict=True)}
         shared = {id(each): plan_memory.checkable(each, *met[id(each)]) for each in typed}
-        failing: list[tuple[Plan | None, list[Program]]] = []
+        failing: list[tuple[Plan | None, list[IRProgram]]] = []
         for plan, programs in (*((plan, typed) for plan in self.plans), (None, by_hand)):
             try:
                 plan_memory.check(plan).check([shared[id(each)] for each in programs])

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 from xg.diagnostics.lazy_dataclass import replace
 from xg.frontend.project import Project
-from xg.ir.graph import Program
+from xg.ir.graph import IRProgram
 from xg.ir.plan import Plan
 from xg.passes.resolve.plans import multiply, resolve_plans
 from xg.passes.resolve.units import Linker
@@ -17,8 +17,8 @@ from xg.syntax.spelling import ascii_name
 
 
 def planned(
-    typed: Program, project: Project, plan: str | None, settings: Mapping[str, str | int] | None
-) -> Program:
+    typed: IRProgram, project: Project, plan: str | None, settings: Mapping[str, str | int] | None
+) -> IRProgram:
     """A typed program with its plan; raises DiagnosticError with all that does not fit."""
     if plan is not None:
         typed = replace(typed, plan=plan_named(project, plan, settings))
@@ -26,7 +26,7 @@ def planned(
     return typed
 
 
-def check_parallel(typed: Program) -> None:
+def check_parallel(typed: IRProgram) -> None:
     """Raise DiagnosticError with all that the plan and the cuts of a typed program have wrong."""
     reached = tuple(placed_values(typed))
     cut_row(typed)

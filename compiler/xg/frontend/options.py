@@ -11,7 +11,7 @@ from xg.diagnostics.lazy_dataclass import dataclass, field
 from xg.diagnostics.source import Span
 from xg.frontend.typed import Settings, mentions
 from xg.ir.dim import Dim, symbol
-from xg.ir.graph import Apply, Call, Graph, Program
+from xg.ir.graph import Apply, Call, Graph, IRProgram
 from xg.ir.scalar import Scalar
 from xg.ir.size_checks import axes_of, facts_of
 from xg.ir.walk import inside
@@ -126,7 +126,7 @@ class Demands:
         }
         return cls(options, shared)
 
-    def read(self, program: Program, words: Mapping[str, str]) -> None:
+    def read(self, program: IRProgram, words: Mapping[str, str]) -> None:
         """Take note of the blocks of a program in one choice of options."""
         for graph in program.graphs.values():
             callees = {call.callee: program.graphs[call.callee] for call in graph.calls}

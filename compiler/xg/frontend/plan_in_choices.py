@@ -18,7 +18,7 @@ from xg.frontend.shared_graphs import (
     Uses,
 )
 from xg.ir.content import Recent, frozen
-from xg.ir.graph import Apply, Graph, Program, Value
+from xg.ir.graph import Apply, Graph, IRProgram, Value
 from xg.ir.plan import Plan
 from xg.ir.plan_view import PlanViews
 from xg.ir.walk import ordered
@@ -43,7 +43,7 @@ from xg.sharding.divisibility import check_parts, check_shares
 # A plan that pads, checked in one program alone: numbers decide what it pads.
 
 
-def check_padded(typed: Program) -> None:
+def check_padded(typed: IRProgram) -> None:
     """Raise DiagnosticError with something that is wrong with a program under its plan.
 
     Nothing is known of a mesh without numbers, or of a block that the plan does not reach.
@@ -69,9 +69,9 @@ class PassedPrograms:
     Of what only replaced a part of a program, `placed` is None: other numbers need another check.
     """
 
-    typed: Program
+    typed: IRProgram
     planned: tuple[PlannedGraph, ...]
-    placed: list[tuple[Placer, Program, Mapping[str, Core]]] | None
+    placed: list[tuple[Placer, IRProgram, Mapping[str, Core]]] | None
     numbers: set[Numbers]
 
     def passes(self, program: Checkable, plan: Plan | None) -> bool:
@@ -161,7 +161,7 @@ class PlanCheck:
         """Check programs whose sizes and mesh axes have these numbers."""
         typed = replace(_together([each.typed for each in programs]), plan=self.plan)
         uses, planned = self._check_layouts(typed, entered(typed, self.cache), numbers)
-        alike: dict[tuple[tuple[str, int], ...], list[Program]] = {}
+        alike: dict[tuple[tuple[str, int], ...], list[IRProgram]] = {}
         orders: dict[Checkable, Order] = {}
         for program in programs:
             check_row(program.typed, self.plan)
@@ -211,7 +211,7 @@ class PlanCheck:
             self.last[each.choice] = each, self.last[each.choice][1]
         return dict.fromkeys(found, PassedPrograms(typed, planned, None, {numbers}))
 
-    def _check_replaced_moves(self, typed: Program, replaced: Sequence[Replaced]) -> None:
+    def _check_replaced_moves(self, typed: IRProgram, replaced: Sequence[Replaced]) -> None:
         if replaced:
             entry, *others = dict.fromkeys(each.now for each in replaced)
             graphs = ordered(self.annotator.graphs, entry, *others)
@@ -220,13 +220,13 @@ class PlanCheck:
             self._check_local(*self._placer(every).check_replaced(every, unchanged, replaced))
             self.uses.placed[tuple(typed.mesh.items())].update(graphs)
 
-    def _check_alone(self, typed: Program, graphs: Sequence[Graph]) -> None:
+    def _check_alone(self, typed: IRProgram, graphs: Sequence[Graph]) -> None:
         steps = {str(place): graph for place, graph in enumerate(graphs)}
         numbers = {**typed.numbers, **typed.mesh}
         self._check_local(replace(typed, graphs=steps, numbers=numbers), {})
 
     def _check_layouts(
-        self, typed: Program, starts: Sequence[ReachedGraph], numbers: Numbers
+        self, typed: IRProgram, starts: Sequence[ReachedGraph], numbers: Numbers
     ) -> tuple[tuple[ReachedGraph, ...], tuple[PlannedGraph, ...]]:
         """The uses of some graphs and of all that they call, and those that the plan places."""
         uses = tuple(reached_graphs(starts, typed.graphs, self.cache))
@@ -239,7 +239,7 @@ class PlanCheck:
         self.shared.fine.update(new)
         return uses, planned
 
-    def _mesh(self, typed: Program) -> Mapping[str, int] | None:
+    def _mesh(self, typed: IRProgram) -> Mapping[str, int] | None:
         """The mesh axes that shard something; None if one has no number, or nothing is placed."""
         axes = self.cache.axes_below(typed) if self.plan else None
         places_any = axes is not None or is_about_calls(typed)
@@ -248,8 +248,8 @@ class PlanCheck:
         return None
 
     def _check_moves(
-        self, annotated: Sequence[Program]
-    ) -> tuple[Placer, Program, Mapping[str, Core]]:
+        self, annotated: Sequence[IRProgram]
+    ) -> tuple[Placer, IRProgram, Mapping[str, Core]]:
         """Raise DiagnosticError where ranks cannot compute programs in parts.
 
         Only where two mesh axes cut one axis does the program of a rank find more; its backward
@@ -266,16 +266,16 @@ class PlanCheck:
         self.uses.placed.setdefault(tuple(first.mesh.items()), set()).update(graphs)
         return placer, whole, cores
 
-    def _fused(self, program: Program) -> tuple[Program, Mapping[str, Core]]:
+    def _fused(self, program: IRProgram) -> tuple[IRProgram, Mapping[str, Core]]:
         """A program with what goes round a ring, and the cores of its other graphs."""
         every, graphs, known = ring(program), program.graphs, self.annotator.cores.items()
         return every, {key: core for key, core in known if every.graphs.get(key) is graphs.get(key)}
 
-    def _placer(self, program: Program) -> Placer:
+    def _placer(self, program: IRProgram) -> Placer:
         key = tuple(program.mesh.items()), frozenset(program.numbers.items())
         return self.placers.setdefault(key, Placer(self.shared.contents.blocks))
 
-    def _check_local(self, whole: Program, cores: Mapping[str, Core]) -> None:
+    def _check_local(self, whole: IRProgram, cores: Mapping[str, Core]) -> None:
         """Raise DiagnosticError where the program of a rank could not be written."""
         blocks = self.shared.contents.blocks
         for graph in whole.graphs.values():
@@ -313,7 +313,7 @@ class PlanMemory:
         self.shared = SharedGraphs(self.contents)
 
     def checkable(
-        self, program: Program, entry: str, settings: Mapping[str, str | int]
+        self, program: IRProgram, entry: str, settings: Mapping[str, str | int]
     ) -> Checkable:
         """A program that plans are to be checked against: a block, in a choice of options."""
         return Checkable(program, (entry, frozenset(settings.items())), self.shared)
@@ -349,7 +349,7 @@ def _identity(plan: Plan | None) -> object:
     return plan and (plan.name, plan.title, plan.entries)
 
 
-def _together(programs: Sequence[Program]) -> Program:
+def _together(programs: Sequence[IRProgram]) -> IRProgram:
     """Programs with shared graphs as one program with their entries."""
     first, *others = programs
     graphs = {key: graph for program in programs for key, graph in program.graphs.items()}

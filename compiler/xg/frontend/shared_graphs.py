@@ -7,7 +7,7 @@ from functools import cached_property
 
 from xg.diagnostics.lazy_dataclass import dataclass, field, replace
 from xg.ir.content import Recent, calling, content
-from xg.ir.graph import Graph, Program
+from xg.ir.graph import Graph, IRProgram
 from xg.ir.plan import Plan
 from xg.passes.rewrites import eliminate_dead
 from xg.passes.shard import (
@@ -85,7 +85,7 @@ class BlockChanges:
 class SharedProgram:
     """A program with shared graphs; `names` has the key of each by the key that it had before."""
 
-    program: Program
+    program: IRProgram
     names: Mapping[str, str]
 
 
@@ -119,7 +119,7 @@ class SharedGraphs:
         """Begin with no graph under a plan."""
         self.planned = PlannedGraphs(self.cores)
 
-    def of(self, program: Program) -> SharedProgram:
+    def of(self, program: IRProgram) -> SharedProgram:
         """The program with shared graphs; a key then means one graph in all programs."""
         names: dict[str, str] = {}
         graphs: dict[str, Graph] = {}
@@ -154,7 +154,7 @@ class Checkable:
     `choice` is its block with the options that are chosen.
     """
 
-    program: Program
+    program: IRProgram
     choice: Hashable
     shared: SharedGraphs
 
@@ -167,12 +167,12 @@ class Checkable:
         return self.shared.of(lend(eliminate_dead(self.program)))
 
     @property
-    def typed(self) -> Program:
+    def typed(self) -> IRProgram:
         """The program as it is written; shares graphs with others by key."""
         return self._typed.program
 
     @property
-    def alive(self) -> Program:
+    def alive(self) -> IRProgram:
         """The program without dead steps, its loops given parameters; shares graphs by key."""
         return self._alive.program
 

@@ -11,8 +11,7 @@ from xg.diagnostics.lazy_dataclass import dataclass, field, replace
 from xg.diagnostics.source import Span
 from xg.frontend.project import Project
 from xg.ir.content import Recent
-from xg.ir.graph import Graph
-from xg.ir.graph import Program as Graphs
+from xg.ir.graph import Graph, IRProgram
 from xg.ir.op import Op
 from xg.ir.size_checks import NumberedKey, check_numbers
 from xg.passes.infer import TypedGraphs, infer, infer_partly
@@ -189,7 +188,7 @@ def type_project(
     block: str | None = None,
     settings: Settings | None = None,
     plan: str | None = None,
-) -> Graphs:
+) -> IRProgram:
     """The typed graphs of a block of a file; raises DiagnosticError with all errors.
 
     One is a setting of an option that neither the block nor one that it calls reads.
@@ -207,7 +206,7 @@ def type_project(
 
 def type_partly(
     project: Project, block: str | None = None, settings: Settings | None = None
-) -> tuple[Graphs, tuple[Diagnostic, ...]]:
+) -> tuple[IRProgram, tuple[Diagnostic, ...]]:
     """The graphs that `type_project` types in spite of errors, and the errors."""
     return ProjectTyper(project).partly(block, settings)
 
@@ -267,7 +266,7 @@ class ProjectTyper:
     @resting_collector()
     def partly(
         self, block: str | None, settings: Settings | None, *, unresolved: bool = False
-    ) -> tuple[Graphs, tuple[Diagnostic, ...]]:
+    ) -> tuple[IRProgram, tuple[Diagnostic, ...]]:
         """The result of `type_partly`.
 
         With `unresolved` also of blocks that have unknown names, and without a look at numbers.
@@ -289,7 +288,7 @@ class ProjectTyper:
 
 def shape_project(
     project: Project, block: str | None = None, settings: Settings | None = None
-) -> Graphs:
+) -> IRProgram:
     """The typed graphs of a block of a file, without numbers for its sizes."""
     return infer(resolve(project.main, project.load, *_chosen(block, settings)))
 

@@ -15,7 +15,7 @@ from xg.diagnostics.source import Span
 from xg.frontend.errors import ExchangedAxes, ExchangedNames, LossOperand, ReorderedAxes, Unused
 from xg.ir.dim import ONE, Dim, product, symbol
 from xg.ir.errors import UnboundSize
-from xg.ir.graph import Apply, Call, Graph, Program, Value, meant_axis
+from xg.ir.graph import Apply, Call, Graph, IRProgram, Value, meant_axis
 from xg.ir.known_sizes import SizeSources, carried_symbols, closure, implied_sizes, own_shapes
 from xg.ir.parameters import is_loss
 from xg.ir.scalar import Scalar
@@ -35,7 +35,7 @@ from xg.syntax.spelling import greek_name
 # longer do.
 
 
-def reordered_axes(program: Program) -> Iterator[ReorderedAxes]:
+def reordered_axes(program: IRProgram) -> Iterator[ReorderedAxes]:
     """A warning for each reshape that has the axes of the one before, in another order."""
     for graph in program.graphs.values():
         makers = {out: step for step in graph.steps for out in step.outputs}
@@ -77,7 +77,7 @@ class _NamedPort:
     along: int | None = None  # the axis, counted from the end, that a loop takes apart
 
 
-def exchanged_axes(program: Program) -> Iterator[ExchangedAxes]:
+def exchanged_axes(program: IRProgram) -> Iterator[ExchangedAxes]:
     """A warning for each port of a program whose axes an operand has in another order."""
     for graph in program.graphs.values():
         makers = {out: step for step in graph.steps for out in step.outputs}
@@ -95,7 +95,7 @@ def exchanged_axes(program: Program) -> Iterator[ExchangedAxes]:
                     yield ExchangedAxes(step.span, *told)
 
 
-def _ports(program: Program, step: Apply | Call) -> Iterator[_NamedPort]:
+def _ports(program: IRProgram, step: Apply | Call) -> Iterator[_NamedPort]:
     """The ports of a step that name their axes."""
     if isinstance(step, Apply):
         for data, value in zip(step.op.data, step.inputs, strict=False):
@@ -156,7 +156,7 @@ Names = Sequence[str | None]
 OTHERWISE: Final = {"mu": "mean", "v": "variance", "var": "variance"}  # as BN's are often called
 
 
-def exchanged_names(program: Program) -> Iterator[ExchangedNames]:
+def exchanged_names(program: IRProgram) -> Iterator[ExchangedNames]:
     """A warning for each step of a program that has names of its own at each other's places."""
     for graph in program.graphs.values():
         for step in graph.steps:
@@ -213,7 +213,7 @@ PROBABILITIES: Final = frozenset({"softmax", "sigmoid"})
 Place = tuple[Graph, Value]
 
 
-def loss_operands(program: Program) -> Iterator[LossOperand]:
+def loss_operands(program: IRProgram) -> Iterator[LossOperand]:
     """A warning for each loss of a program that does not get what it takes."""
     for graph in program.graphs.values():
         for step in filter(is_loss, graph.steps):
@@ -238,7 +238,7 @@ def _kind(step: Apply) -> str | None:
     return "classes" if step.op.name == "cross_entropy" else None
 
 
-def _made(program: Program, place: Place, *, rows: bool = False) -> tuple[Place, Apply | None]:
+def _made(program: IRProgram, place: Place, *, rows: bool = False) -> tuple[Place, Apply | None]:
     """The place and the step that makes a value, calls left out, and moves (that keep `rows`)."""
     graph, value = place
     while True:
@@ -265,7 +265,7 @@ def _moves(graph: Graph, step: Apply, *, rows: bool) -> bool:
     return not rows or (step.op.name == "reshape" and before[-1:] == after[-1:])
 
 
-def _is_linear(program: Program, place: Place) -> bool:
+def _is_linear(program: IRProgram, place: Place) -> bool:
     """Whether a value has no bounds: a product with a parameter, or what keeps it so."""
     (graph, _), step = _made(program, place)
     if step is None:
@@ -286,7 +286,7 @@ def _is_linear(program: Program, place: Place) -> bool:
 # Sizes that code will need as numbers, and that nothing tells: no default, and no array.
 
 
-def unnumbered(program: Program) -> Iterator[Diagnostic]:
+def unnumbered(program: IRProgram) -> Iterator[Diagnostic]:
     """A warning for each size of a program that the caller must give.
 
     A step that no output needs is left out of the code: it neither needs a size nor tells one.
@@ -298,7 +298,7 @@ def unnumbered(program: Program) -> Iterator[Diagnostic]:
         yield replace(UnboundSize(program.main.span, name).diagnostic(), severity="warning")
 
 
-def _untold(program: Program) -> list[str]:
+def _untold(program: IRProgram) -> list[str]:
     """The sizes that code needs and nothing tells; more of them before backward passes are derived.
 
     Deriving takes longer than all else here, and hardly a program needs it to be content.
@@ -417,7 +417,7 @@ def _of(kind: str, name: ast.Name, whole: Span | None = None) -> Unused:
     return Unused(name.span, kind, name.name, f"use it, or leave {name.name} out", whole)
 
 
-def warnings_of(program: Program, *, is_compiled: bool) -> Iterator[Diagnostic]:
+def warnings_of(program: IRProgram, *, is_compiled: bool) -> Iterator[Diagnostic]:
     """All warnings; of sizes without numbers only where the program is one to be compiled."""
     for kind in (loss_operands, exchanged_axes, exchanged_names, reordered_axes):
         yield from (each.diagnostic() for each in kind(program))

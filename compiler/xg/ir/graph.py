@@ -1,6 +1,6 @@
 """The graph of a block: values on edges, operators and calls as nodes.
 
-A `Program` holds one graph per *instance* of a block (a block with its options and numbers chosen).
+An `IRProgram` holds one graph per *instance* of a block, which has its options and numbers chosen.
 Every instance is typed once, in its own symbols; calls only rename. A repeated block is one call
 with a count, so nothing grows with the number of layers.
 """
@@ -404,7 +404,7 @@ class Backward(Graph):
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Program:
+class IRProgram:
     """All graphs of one compilation, callees first; the last is the entry.
 
     `mesh` holds the declared axes that have a size, ordered so that the outer axis of a shared cut

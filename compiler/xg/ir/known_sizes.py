@@ -12,7 +12,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 
 from xg.diagnostics.lazy_dataclass import dataclass
 from xg.ir.dim import ONE, ZERO, Dim, DimError, number, symbol
-from xg.ir.graph import Apply, Graph, Program
+from xg.ir.graph import Apply, Graph, IRProgram
 from xg.ir.parameters import join
 from xg.ir.scalar import Scalar
 from xg.ir.tensor import Shape, Sizes
@@ -161,7 +161,7 @@ class SizeSources:
     _idle: dict[str, list[Shape]]
 
     @classmethod
-    def of(cls, program: Program) -> SizeSources:
+    def of(cls, program: IRProgram) -> SizeSources:
         """Those of a program."""
         sources = cls(any(map(_is_open, program.graphs.values())), {}, {}, {})
         if sources.is_open:
@@ -183,7 +183,7 @@ class SizeSources:
         """The shapes of parameters that there may be none of: those of rows without a round."""
         return self._idle.get(graph.key, ())
 
-    def _read(self, program: Program) -> None:
+    def _read(self, program: IRProgram) -> None:
         calls = [call for graph in program.graphs.values() for call in graph.calls]
         bound = frozenset(name for call in calls for name in call.sizes)
         below: dict[str, dict[str, Shape]] = {}  # of each graph, parameters of its own among them
@@ -200,7 +200,7 @@ class SizeSources:
 
 
 def _called(
-    program: Program,
+    program: IRProgram,
     graph: Graph,
     below: Mapping[str, Mapping[str, Shape]],
     bound: frozenset[str],

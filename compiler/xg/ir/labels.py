@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Mapping
 from functools import lru_cache
 
-from xg.ir.graph import Call, Graph, Program, Value
+from xg.ir.graph import Call, Graph, IRProgram, Value
 from xg.ir.placement import is_term
 
 
@@ -32,7 +32,7 @@ def names_by_label(graph: Graph) -> dict[Value, str]:
     return bases
 
 
-def saved_names(program: Program, key: str) -> dict[Value, str]:
+def saved_names(program: IRProgram, key: str) -> dict[Value, str]:
     """Name the values of a graph without a label that its backward pass reads: ``U_1``, ``U_2``.
 
     Of those that only calls read, the source of a number has no name: where it is read it is said.
@@ -75,13 +75,13 @@ def _in_front_of(label: str) -> tuple[str, str, int]:
     return f"{stem}_{max(int(number) - 1, 0)}", stem, int(number) + 1
 
 
-def read_of(call: Call, program: Program) -> list[Value]:
+def read_of(call: Call, program: IRProgram) -> list[Value]:
     """Return which of the values that a call takes its backward pass reads, in calls of it too."""
     return _taken(call, program, _read(program))
 
 
 @lru_cache(maxsize=4)
-def _read(program: Program) -> Mapping[str, frozenset[Value]]:
+def _read(program: IRProgram) -> Mapping[str, frozenset[Value]]:
     """The values of each graph that its backward pass reads, callees first."""
     found: dict[str, frozenset[Value]] = {}
     for key in program.graphs:
@@ -92,7 +92,7 @@ def _read(program: Program) -> Mapping[str, frozenset[Value]]:
     return found
 
 
-def _taken(call: Call, program: Program, read: Mapping[str, frozenset[Value]]) -> list[Value]:
+def _taken(call: Call, program: IRProgram, read: Mapping[str, frozenset[Value]]) -> list[Value]:
     """The inputs of a call that are read, where it is known what is read of its callee."""
     if call.callee not in read:
         return []

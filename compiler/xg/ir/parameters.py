@@ -12,7 +12,7 @@ from xg.diagnostics.limits import Executions, ListedRounds
 from xg.ir.collective import FAMILY
 from xg.ir.dim import Dim
 from xg.ir.errors import UnboundSize
-from xg.ir.graph import Apply, Call, Graph, Param, Program, Step, Value, ports
+from xg.ir.graph import Apply, Call, Graph, IRProgram, Param, Step, Value, ports
 from xg.ir.scalar import Scalar
 from xg.ir.tensor import TensorType
 from xg.ir.walk import callers_first, having, inside
@@ -52,7 +52,7 @@ def gathered(graph: Graph) -> Iterator[tuple[Value, Apply]]:
                 yield made, step
 
 
-def moves(program: Program) -> frozenset[str]:
+def moves(program: IRProgram) -> frozenset[str]:
     """The graphs that move parameters, or call one that does."""
     return having(program, lambda graph: any(moving(graph)))
 
@@ -92,24 +92,24 @@ class CallSite:
         return CallSite(callee, join(self.path, call.path), symbols)
 
 
-def entry(program: Program) -> CallSite:
+def entry(program: IRProgram) -> CallSite:
     """The site that no call leads to."""
     return CallSite(program.main, "", {})
 
 
-def param_specs(program: Program) -> Iterator[tuple[str, Param, Graph, Mapping[str, Dim]]]:
+def param_specs(program: IRProgram) -> Iterator[tuple[str, Param, Graph, Mapping[str, Dim]]]:
     """List every parameter with its path, in file order, each round of a repeat by itself."""
     for site in _sites(program, Graph.named_calls, lambda graph: len(graph.params)):
         for param in site.graph.params:
             yield join(site.path, str(param.value.name)), param, site.graph, site.symbols
 
 
-def has_params(program: Program) -> bool:
+def has_params(program: IRProgram) -> bool:
     """Tell whether a program has a parameter, without a walk over the rounds of its repeats."""
     return any(_counts(program, Graph.named_calls, lambda graph: len(graph.params)))
 
 
-def param_patterns(program: Program) -> frozenset[str]:
+def param_patterns(program: IRProgram) -> frozenset[str]:
     """The paths of the parameters, those of all rounds of a row as one."""
 
     def below(site: CallSite) -> Iterator[CallSite]:
@@ -119,13 +119,13 @@ def param_patterns(program: Program) -> frozenset[str]:
     return frozenset(join(s.path, str(p.value.name)) for s in sites for p in s.graph.params)
 
 
-def frozen_paths(program: Program) -> frozenset[str]:
+def frozen_paths(program: IRProgram) -> frozenset[str]:
     """The paths of the parameters of which no gradient is taken."""
     specs = param_specs(program)
     return frozenset(path for path, param, *_ in specs if param.value.frozen)
 
 
-def how_many_params(program: Program) -> str:
+def how_many_params(program: IRProgram) -> str:
     """Count the parameters; ? if the number of rounds of a repeat is not given yet."""
     try:
         return str(sum(_counts(program, Graph.named_calls, lambda graph: len(graph.params))))
@@ -133,18 +133,18 @@ def how_many_params(program: Program) -> str:
         return "?"
 
 
-def moving_paths(program: Program) -> Counter[str]:
+def moving_paths(program: IRProgram) -> Counter[str]:
     """Count the steps that move each running statistic, also those of calls that run again."""
     sites = _sites(program, lambda graph: graph.calls, lambda graph: len(list(moving(graph))))
     return Counter(join(s.path, str(each.param.name)) for s in sites for each in moving(s.graph))
 
 
-def sites_with(program: Program, count: Callable[[Graph], int]) -> Iterator[CallSite]:
+def sites_with(program: IRProgram, count: Callable[[Graph], int]) -> Iterator[CallSite]:
     """List every place of the graphs that have something to `count`, callers first."""
     return _sites(program, Graph.named_calls, count)
 
 
-def state_shapes(program: Program) -> Iterator[tuple[str, TensorType]]:
+def state_shapes(program: IRProgram) -> Iterator[tuple[str, TensorType]]:
     """List every state with its path, in the sizes of the entry, each round by itself."""
     for site in _sites(program, lambda graph: graph.calls, lambda graph: len(graph.states)):
         for state in site.graph.states:
@@ -152,7 +152,7 @@ def state_shapes(program: Program) -> Iterator[tuple[str, TensorType]]:
             yield join(site.path, state.name), type_.substitute(site.symbols)
 
 
-def refuse_endless(program: Program) -> None:
+def refuse_endless(program: IRProgram) -> None:
     """Raise DiagnosticError if one run would call blocks more often than anybody can wait for."""
     try:
         found = sum(_counts(program, lambda graph: graph.calls, lambda _: 1)) - 1  # the entry
@@ -161,7 +161,7 @@ def refuse_endless(program: Program) -> None:
     Executions.check(found, program.main.span)
 
 
-def _sites(program: Program, calls: Calls, count: Callable[[Graph], int]) -> Iterator[CallSite]:
+def _sites(program: IRProgram, calls: Calls, count: Callable[[Graph], int]) -> Iterator[CallSite]:
     """List every place of the graphs that have something to `count`, callers first.
 
     Each round of a repeat is a place of its own, so their number is checked before the walk.
@@ -171,14 +171,14 @@ def _sites(program: Program, calls: Calls, count: Callable[[Graph], int]) -> Ite
     return (site for site, _ in _walk(program, calls, count, each_round=True))
 
 
-def _counts(program: Program, calls: Calls, count: Callable[[Graph], int]) -> Iterator[int]:
+def _counts(program: IRProgram, calls: Calls, count: Callable[[Graph], int]) -> Iterator[int]:
     """Count something at each place of a graph, in all rounds of the repeats around it."""
     for site, rounds in _walk(program, calls, count, each_round=False):
         yield rounds * count(site.graph)
 
 
 def _walk(
-    program: Program, calls: Calls, count: Callable[[Graph], int], *, each_round: bool
+    program: IRProgram, calls: Calls, count: Callable[[Graph], int], *, each_round: bool
 ) -> Iterator[tuple[CallSite, int]]:
     """Walk over the places of graphs that have something to `count`, themselves or in a call.
 
@@ -242,7 +242,7 @@ def is_loss(step: Step) -> TypeGuard[Apply]:
     return isinstance(step, Apply) and step.op.family == "loss"
 
 
-def ignored(program: Program, value: Value) -> int | None:
+def ignored(program: IRProgram, value: Value) -> int | None:
     """The id outside the range of an input that a loss takes for "no target here".
 
     The loss may be in a block that is called, and its targets may be a part of the input.
@@ -264,7 +264,7 @@ def ignored(program: Program, value: Value) -> int | None:
 
 
 def _handed_on(
-    program: Program, graph: Graph, step: Step, value: Value
+    program: IRProgram, graph: Graph, step: Step, value: Value
 ) -> Iterator[tuple[str, Value]]:
     """Where integers are found again behind a step: in a block, or moved by an operator."""
     if isinstance(step, Call):

@@ -15,7 +15,7 @@ from typing import cast
 from xg.diagnostics.lazy_dataclass import dataclass, field
 from xg.ir.body import Body, topological
 from xg.ir.content import Recent, every_value, frozen, hashable
-from xg.ir.graph import Apply, Call, Graph, Program, Value
+from xg.ir.graph import Apply, Call, Graph, IRProgram, Value
 from xg.ir.op import Op
 from xg.ir.scalar import Scalar
 
@@ -60,7 +60,7 @@ class PlanViews:
         self.programs.clear()
         self.views.clear()
 
-    def of(self, program: Program, mentioned: Names) -> View:
+    def of(self, program: IRProgram, mentioned: Names) -> View:
         """All that a plan that mentions these names sees of a program.
 
         Its numbers are not part of that. The program has to live until the next round.
@@ -78,7 +78,7 @@ class PlanViews:
         self.programs[id(program), names] = numbers[program.entry]
         return numbers[program.entry]
 
-    def _views(self, program: Program) -> tuple[dict[str, GraphView], Names]:
+    def _views(self, program: IRProgram) -> tuple[dict[str, GraphView], Names]:
         known = self.views.get(id(program))
         if known is None:
             views = {key: self._graph(graph) for key, graph in program.graphs.items()}

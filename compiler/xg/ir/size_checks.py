@@ -17,7 +17,7 @@ from xg.ir.body import Body
 from xg.ir.content import Recent
 from xg.ir.dim import ONE, ZERO, Dim, DimError, number, product
 from xg.ir.errors import BeyondLimits, NotWhole, NoValue, TooLong, TooShort, WrongWindows
-from xg.ir.graph import Apply, Graph, Program
+from xg.ir.graph import Apply, Graph, IRProgram
 from xg.ir.op import AtMost, WindowCount
 from xg.ir.prim import Expr, Windows
 from xg.ir.scalar import Scalar, ScalarError
@@ -120,7 +120,7 @@ def _magnitude(dim: Dim) -> Dim:
 EXACT: Final = "integers are exact up to int64, so write float(i) where they may be larger"
 
 
-def size_constraints(program: Program) -> Iterator[AtMost]:
+def size_constraints(program: IRProgram) -> Iterator[AtMost]:
     """The conditions of every operator in every use of its block."""
     for graph, symbols in instances(program):
         for _, fact in facts_of(graph):
@@ -130,7 +130,7 @@ def size_constraints(program: Program) -> Iterator[AtMost]:
             yield AtMost(smaller, larger, fact.why)
 
 
-def axes_with_positions(program: Program) -> Iterator[AtMost]:
+def axes_with_positions(program: IRProgram) -> Iterator[AtMost]:
     """Every axis that may not be empty, and the operator that needs a position of it.
 
     Shapes hold for empty axes, too: a batch may have nothing. But there is no maximum of nothing,
@@ -191,7 +191,7 @@ TRIED_AT_MOST = 4_097
 
 
 def check_numbers(
-    program: Program,
+    program: IRProgram,
     places: Places,
     fine: Recent[NumberedKey, Graph] | None = None,
     *,
@@ -268,7 +268,7 @@ def _not_whole(graph: Graph, dim: Dim, numbers: Numbers, span: Span) -> NotWhole
 
 
 def _advised(
-    problem: Problem, program: Program, graph: Graph, symbols: Mapping[str, Dim], numbers: Numbers
+    problem: Problem, program: IRProgram, graph: Graph, symbols: Mapping[str, Dim], numbers: Numbers
 ) -> Problem:
     """A problem of a division with the numbers that the divisor could have.
 
@@ -285,7 +285,7 @@ def _advised(
     return replace(problem, help=(f"{name} may be {listed(fitting)}",) if fitting else ())
 
 
-def _divided(program: Program, name: str) -> Iterator[tuple[Dim, Numbers]]:
+def _divided(program: IRProgram, name: str) -> Iterator[tuple[Dim, Numbers]]:
     """The sizes of all blocks in which a dim of the program is, in the sizes of the entry."""
     numbers = program.all_numbers
     for graph, symbols in instances(program):

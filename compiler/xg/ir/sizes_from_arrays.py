@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from xg.ir.graph import Program
+from xg.ir.graph import IRProgram
 from xg.ir.known_sizes import implied_sizes
 from xg.ir.parameters import param_specs
 
 
-def sizes_from_arrays(program: Program, found: Mapping[str, tuple[int, ...]]) -> dict[str, int]:
+def sizes_from_arrays(program: IRProgram, found: Mapping[str, tuple[int, ...]]) -> dict[str, int]:
     """The numbers that the shapes of inputs, then of parameters, give to symbols.
 
     The first array that has a symbol's axis counts; whether the others agree is not judged here.
@@ -18,7 +18,7 @@ def sizes_from_arrays(program: Program, found: Mapping[str, tuple[int, ...]]) ->
 
 
 def carried_sizes(
-    program: Program, found: Mapping[str, tuple[int, ...]]
+    program: IRProgram, found: Mapping[str, tuple[int, ...]]
 ) -> dict[str, tuple[int, str]]:
     """These numbers, each with the name of the array that gives it.
 

@@ -18,7 +18,7 @@ from xg.ir.graph import (
     Backward,
     Call,
     Graph,
-    Program,
+    IRProgram,
     Step,
     Value,
     carried_inputs,
@@ -73,7 +73,7 @@ class Reuse:
     kept: frozenset[Value]
 
     @classmethod
-    def of(cls, program: Program, graph: Graph) -> Reuse:
+    def of(cls, program: IRProgram, graph: Graph) -> Reuse:
         """The makers and readers of a graph of a program."""
         steps = [step for step in graph.steps if isinstance(step, Apply)]
         reads = Counter(value for step in graph.steps for value in step.inputs)
@@ -112,7 +112,7 @@ class Reuse:
         return ""
 
 
-def _kept(program: Program, graph: Graph) -> Iterable[Value]:
+def _kept(program: IRProgram, graph: Graph) -> Iterable[Value]:
     """The values of a graph that are read after its last step."""
     yield from graph.outputs
     yield from (state.next for state in graph.states)
@@ -128,13 +128,13 @@ class BrokenProgram(Exception):
     """A program that breaks the rules of the IR, with every violation on a line of its own."""
 
 
-def verify(program: Program, verified: Program | None = None) -> None:
+def verify(program: IRProgram, verified: IRProgram | None = None) -> None:
     """Raise BrokenProgram with every rule that a graph of the program breaks."""
     if broken := tuple(violations(program, verified)):
         raise BrokenProgram("\n".join(broken))
 
 
-def violations(program: Program, verified: Program | None = None) -> Iterator[str]:
+def violations(program: IRProgram, verified: IRProgram | None = None) -> Iterator[str]:
     """Every broken rule, in the order of the graphs.
 
     `verified` breaks none: a graph that it has too, with the same callees, keeps them here as well.
@@ -149,7 +149,7 @@ def violations(program: Program, verified: Program | None = None) -> Iterator[st
 
 
 def _broken(
-    program: Program, graphs: Mapping[str, Graph], verified: Program | None
+    program: IRProgram, graphs: Mapping[str, Graph], verified: IRProgram | None
 ) -> Iterator[str]:
     """Every rule that the forward passes break, or the backward ones."""
     before: set[str] = set()
@@ -166,7 +166,7 @@ def _broken(
 
 
 def _is_kept(
-    program: Program, key: str, graph: Graph, before: Container[str], verified: Program
+    program: IRProgram, key: str, graph: Graph, before: Container[str], verified: IRProgram
 ) -> bool:
     """Whether both programs have a graph, and its calls have the same callees in both."""
     graphs = verified.backwards if isinstance(graph, Backward) else verified.graphs
@@ -182,7 +182,7 @@ def _is_kept(
 class _GraphRules:
     """The rules for one graph. Before shape inference there are no types, only structure."""
 
-    def __init__(self, program: Program, graph: Graph, before: Iterable[str]) -> None:
+    def __init__(self, program: IRProgram, graph: Graph, before: Iterable[str]) -> None:
         self.program = program
         self.graph = graph
         self.before = frozenset(before)

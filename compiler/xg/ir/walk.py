@@ -8,7 +8,7 @@ from typing import Any, TypeVar
 
 from xg.diagnostics.limits import Beyond, ExpandedOperators
 from xg.ir.dim import Dim, number
-from xg.ir.graph import Call, Graph, Program
+from xg.ir.graph import Call, Graph, IRProgram
 
 Node = TypeVar("Node")
 Request = TypeVar("Request", bound=Hashable)
@@ -122,7 +122,7 @@ def reached(graphs: Mapping[str, Graph], entry: str) -> list[str]:
     return [key for key in graphs if key in keys]
 
 
-def having(program: Program, has: Callable[[Graph], bool]) -> frozenset[str]:
+def having(program: IRProgram, has: Callable[[Graph], bool]) -> frozenset[str]:
     """The keys of the graphs that have something, or that call one which has."""
     keys: set[str] = set()
     for key, graph in program.graphs.items():  # callees come first
@@ -138,7 +138,7 @@ Symbols = Mapping[str, Dim]
 
 
 def instances(
-    program: Program, starts: Sequence[tuple[str, Symbols]] | None = None
+    program: IRProgram, starts: Sequence[tuple[str, Symbols]] | None = None
 ) -> Iterator[tuple[Graph, Symbols]]:
     """Every graph under every binding of its symbols, callers first; by default from the entries.
 

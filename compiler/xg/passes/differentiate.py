@@ -17,7 +17,7 @@ from xg.diagnostics.lazy_dataclass import dataclass, field, replace
 from xg.diagnostics.source import Span
 from xg.ir.collective import FAMILY
 from xg.ir.content import made
-from xg.ir.graph import Apply, Backward, Call, Graph, Program, Step, Value, carried_inputs
+from xg.ir.graph import Apply, Backward, Call, Graph, IRProgram, Step, Value, carried_inputs
 from xg.ir.op import Gradient, Op, Term
 from xg.ir.parameters import moves, moving
 from xg.ir.placement import CONSTANT
@@ -29,7 +29,7 @@ from xg.ir.tensor import Shape, TensorType
 from xg.ir.use import Attrs
 
 
-def differentiate(program: Program) -> Program:
+def differentiate(program: IRProgram) -> IRProgram:
     """The program with a backward graph for each of its graphs."""
     backwards: dict[str, Backward] = {}
     learning: set[str] = set()
@@ -44,7 +44,7 @@ def differentiate(program: Program) -> Program:
     return replace(program, backwards=backwards)
 
 
-def _carried(program: Program) -> dict[str, tuple[Value, ...]]:
+def _carried(program: IRProgram) -> dict[str, tuple[Value, ...]]:
     """Return the float inputs of each callee that a repeat or a loop carries between rounds."""
     found: dict[str, dict[Value, None]] = {}
     for graph in program.graphs.values():
@@ -377,7 +377,7 @@ def _operator(term: Term) -> Op:
 # ones, so that every gradient is the same to the last bit.
 
 
-def recompute(program: Program) -> Program:
+def recompute(program: IRProgram) -> IRProgram:
     """The program with backward passes that compute again what its plan says."""
     if not any(graph.memory for graph in program.graphs.values()):
         return program

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from typing import Final
 
 from xg.diagnostics.lazy_dataclass import dataclass
-from xg.ir.graph import Program
+from xg.ir.graph import IRProgram
 from xg.ir.verify import BrokenProgram, verify
 from xg.passes.differentiate import differentiate, recompute
 from xg.passes.rewrites import drop_mesh, eliminate_dead, outline
@@ -36,24 +36,24 @@ class Pass:
 
     name: str
     says: str
-    run: Callable[[Program], Program]
+    run: Callable[[IRProgram], IRProgram]
 
 
 @dataclass(frozen=True, slots=True)
 class History:
     """The programs of one compilation: the first, and one after each pass."""
 
-    stages: tuple[tuple[str, Program], ...]
+    stages: tuple[tuple[str, IRProgram], ...]
 
     def __repr__(self) -> str:
         return f"<History: {', '.join(name for name, _ in self.stages)}>"
 
     @property
-    def result(self) -> Program:
+    def result(self) -> IRProgram:
         """The program after the last pass."""
         return self.stages[-1][1]
 
-    def after(self, name: str) -> Program:
+    def after(self, name: str) -> IRProgram:
         """The program after the last pass of that name; KeyError if none ran."""
         return dict(self.stages)[name]
 
@@ -64,7 +64,7 @@ class History:
         of the IR.
         """
         stages = [*self.stages]
-        verified: Program | None = None
+        verified: IRProgram | None = None
         for each in pipeline:
             program = each.run(stages[-1][1])
             if os.environ.get(VERIFY):
@@ -74,12 +74,12 @@ class History:
         return History(tuple(stages))
 
 
-def run(pipeline: tuple[Pass, ...], program: Program, start: str = "infer") -> History:
+def run(pipeline: tuple[Pass, ...], program: IRProgram, start: str = "infer") -> History:
     """Run the passes of a pipeline; `start` names the program that it begins with."""
     return History(((start, program),)).then(pipeline)
 
 
-def _verify(program: Program, name: str, verified: Program | None) -> None:
+def _verify(program: IRProgram, name: str, verified: IRProgram | None) -> None:
     try:
         verify(program, verified)
     except BrokenProgram as broken:
@@ -138,7 +138,7 @@ class FusedPipelines:
 
 
 def stage_histories(
-    pipeline: tuple[Pass, ...], single_device: Program, last: tuple[Pass, ...] = ()
+    pipeline: tuple[Pass, ...], single_device: IRProgram, last: tuple[Pass, ...] = ()
 ) -> tuple[History, ...]:
     """The program of every stage after each pass.
 

@@ -9,12 +9,12 @@ from xg.diagnostics.lazy_dataclass import replace
 from xg.ir.collective import FAMILY
 from xg.ir.content import prune
 from xg.ir.dim import symbol
-from xg.ir.graph import Apply, Call, Graph, Param, Program, Step, Value
+from xg.ir.graph import Apply, Call, Graph, IRProgram, Param, Step, Value
 from xg.ir.tensor import Sizes
 from xg.ir.walk import reached
 
 
-def drop_mesh(program: Program) -> Program:
+def drop_mesh(program: IRProgram) -> IRProgram:
     """A program without plan and mesh, and without the collectives that its file writes.
 
     On one device a collective does nothing: its operand takes the place of its result. Values are
@@ -45,7 +45,7 @@ def _without_moves(graph: Graph) -> Graph:
 # choice adds. They were typed before, so their errors are found all the same.
 
 
-def eliminate_dead(program: Program) -> Program:
+def eliminate_dead(program: IRProgram) -> IRProgram:
     """The program without dead steps, and without the graphs that only these call.
 
     A call stays while a step reads a parameter of it. Where that step goes, the call may follow.
@@ -61,7 +61,7 @@ def eliminate_dead(program: Program) -> Program:
             return program
 
 
-def _lent(program: Program) -> set[tuple[str, str]]:
+def _lent(program: IRProgram) -> set[tuple[str, str]]:
     """Graph and name of the parameters that a caller reads too."""
     lent: set[tuple[str, str]] = set()
     for graph in program.graphs.values():
@@ -104,7 +104,7 @@ def _alive(graph: Graph, lent: set[tuple[str, str]]) -> Graph:
 # layers, and behind them. Operators in a row become one piece; calls stay.
 
 
-def outline(program: Program) -> Program:
+def outline(program: IRProgram) -> IRProgram:
     """The program with an entry of calls; pieces are called under the empty path.
 
     An entry without calls is one piece: itself. A call over an axis becomes a block that makes it.
@@ -141,7 +141,7 @@ def outline(program: Program) -> Program:
     return replace(program, graphs=graphs, entry=entry.key, backwards={})
 
 
-def _without_reuse(program: Program) -> Program:
+def _without_reuse(program: IRProgram) -> IRProgram:
     """The program that reuses no array: its pieces have other readers, and save other values."""
     graphs = {key: replace(graph, reusable=()) for key, graph in program.graphs.items()}
     return replace(program, graphs=graphs, backwards={})

@@ -17,7 +17,7 @@ from xg.diagnostics.diagnostic import DiagnosticError
 from xg.diagnostics.lazy_dataclass import replace
 from xg.ir.content import prune
 from xg.ir.dim import number
-from xg.ir.graph import Apply, Call, Graph, Program, Value
+from xg.ir.graph import Apply, Call, Graph, IRProgram, Value
 from xg.ir.parameters import moving_paths, param_specs
 from xg.ir.stage import Stage
 from xg.ir.walk import reached
@@ -25,7 +25,7 @@ from xg.sharding.apply_plan import CutRow, cut_row, with_numbers
 from xg.sharding.errors import StageOfCall, StatisticOfStages, UnknownRounds
 
 
-def split_stages(program: Program) -> tuple[Program, ...]:
+def split_stages(program: IRProgram) -> tuple[IRProgram, ...]:
     """The program of every stage; none where the plan has no pipeline. Raises DiagnosticError."""
     found = cut_row(program)
     if found is None:
@@ -54,7 +54,7 @@ def split_stages(program: Program) -> tuple[Program, ...]:
     return tuple(_with_holders(stage, shared) for stage in whole)
 
 
-def joint(stages: Sequence[Program]) -> Program:
+def joint(stages: Sequence[IRProgram]) -> IRProgram:
     """All stages as the entries of one program, whose passes derive each shared block once."""
     callees: dict[str, Graph] = {}
     mains: dict[str, Graph] = {}
@@ -68,7 +68,7 @@ def joint(stages: Sequence[Program]) -> Program:
     )
 
 
-def apart(program: Program, stages: Sequence[Program]) -> Iterator[Program]:
+def apart(program: IRProgram, stages: Sequence[IRProgram]) -> Iterator[IRProgram]:
     """The program of every stage, of the one that `joint` made and passes have changed."""
     for place, stage in enumerate(stages):
         key = _entry(stage, place)
@@ -88,12 +88,12 @@ def apart(program: Program, stages: Sequence[Program]) -> Iterator[Program]:
         )
 
 
-def _entry(stage: Program, place: int) -> str:
+def _entry(stage: IRProgram, place: int) -> str:
     """The key of a stage's own graph among those of all stages: no block has such a name."""
     return f"{stage.entry}, stage {place}"
 
 
-def _with_holders(program: Program, shared: dict[str, tuple[int, ...]]) -> Program:
+def _with_holders(program: IRProgram, shared: dict[str, tuple[int, ...]]) -> IRProgram:
     """The program of a stage that knows which parameters and inputs others hold too."""
     stage = program.stage
     assert stage is not None
@@ -101,7 +101,7 @@ def _with_holders(program: Program, shared: dict[str, tuple[int, ...]]) -> Progr
     return replace(program, stage=replace(stage, holders=mine))
 
 
-def _refuse_statistics(program: Program, row: CutRow, stages: Sequence[Program]) -> None:
+def _refuse_statistics(program: IRProgram, row: CutRow, stages: Sequence[IRProgram]) -> None:
     """Raise DiagnosticError for running statistics that no stage moves as one device does.
 
     A stage that makes all the steps that move one has it right, also beside others that do.
@@ -120,12 +120,12 @@ def _refuse_statistics(program: Program, row: CutRow, stages: Sequence[Program])
         raise DiagnosticError.of(*problems)
 
 
-def _paths(stage: Program) -> set[str]:
+def _paths(stage: IRProgram) -> set[str]:
     """The parameters that a stage holds."""
     return {path for path, *_ in param_specs(stage)}
 
 
-def _stage(program: Program, row: CutRow, place: int) -> Program:
+def _stage(program: IRProgram, row: CutRow, place: int) -> IRProgram:
     """The program of one stage."""
     main = program.main
     ranks, rounds = row.ranks or 1, row.rounds or 0

@@ -8,7 +8,7 @@ from functools import cached_property
 from xg.diagnostics.diagnostic import DiagnosticError, Problem
 from xg.diagnostics.lazy_dataclass import dataclass, field, replace
 from xg.ir.dim import Dim
-from xg.ir.graph import Call, Graph, Program, Value
+from xg.ir.graph import Call, Graph, IRProgram, Value
 from xg.ir.plan import EVERY, INSIDE, ROUNDS, WHOLE, Entry, Memory, Plan, Schedule
 from xg.ir.size_checks import value_of
 from xg.ir.tensor import spell_shape
@@ -187,7 +187,7 @@ class PlanCache:
             )
         return self.calls[key]
 
-    def axes_below(self, program: Program) -> frozenset[str] | None:
+    def axes_below(self, program: IRProgram) -> frozenset[str] | None:
         """The mesh axes that the program's plan cuts values over; None if it places no value."""
         reach = self.reaches.of(program.plan, program.main.block_id)
         return self.axes_of(program.graphs, program.entry, reach)
@@ -212,7 +212,7 @@ class PlanCache:
         return self.axes[start]
 
 
-def placed_values(program: Program) -> Iterator[PlacedValue]:
+def placed_values(program: IRProgram) -> Iterator[PlacedValue]:
     """Every value that the program's plan places, in every call; callers first."""
     cache = PlanCache()
     uses = reached_graphs(entered(program, cache), program.graphs, cache)
@@ -234,7 +234,7 @@ class ReachedGraph:
         return self.graph.key, self.items, self.reach
 
 
-def entered(program: Program, cache: PlanCache) -> list[ReachedGraph]:
+def entered(program: IRProgram, cache: PlanCache) -> list[ReachedGraph]:
     """The entries of a program under its plan; none if it has no plan."""
     mains = [program.graphs[key] for key in program.entries] if program.plan else []
     reaches = [cache.reaches.of(program.plan, main.block_id) for main in mains]
@@ -266,7 +266,7 @@ def reached_calls(use: ReachedGraph, graphs: Graphs, cache: PlanCache) -> Iterat
         yield ReachedGraph(graphs[call.callee], *named, reach)
 
 
-def with_mesh(program: Program) -> Program:
+def with_mesh(program: IRProgram) -> IRProgram:
     """The program on the mesh axes that shard something in it, which must have sizes.
 
     Raises DiagnosticError for an axis without a size, and for a plan that places nothing.
@@ -276,7 +276,7 @@ def with_mesh(program: Program) -> Program:
     return on_axes(program, used, places_any=bool(reached) or is_about_calls(program))
 
 
-def is_about_calls(program: Program) -> bool:
+def is_about_calls(program: IRProgram) -> bool:
     """Whether the plan says of a block what is computed again, or of the entry its stages."""
     blocks = {graph.block_id for graph in program.graphs.values()}
     entries = program.plan.entries if program.plan else ()
@@ -288,7 +288,7 @@ def is_about_calls(program: Program) -> bool:
     )
 
 
-def on_axes(program: Program, used: Iterable[str], *, places_any: bool) -> Program:
+def on_axes(program: IRProgram, used: Iterable[str], *, places_any: bool) -> IRProgram:
     """The result of `with_mesh`, given the axes of the plan and whether it places any value."""
     layouts = [cuts for graph in program.graphs.values() for cuts in graph.layouts.values()]
     needed = {*used, *(axis for cuts in layouts for axis in cuts)}
@@ -325,7 +325,7 @@ class CutRow:
         return self.schedule.turns if self.schedule else 1
 
 
-def cut_row(program: Program) -> CutRow | None:
+def cut_row(program: IRProgram) -> CutRow | None:
     """The row that the program's plan shares among stages, if any.
 
     Raises DiagnosticError where the plan does not fit the row, or its numbers do not divide.
@@ -356,7 +356,7 @@ def cut_row(program: Program) -> CutRow | None:
     return next(iter(rows.values()))
 
 
-def check_row(program: Program, plan: Plan | None) -> None:
+def check_row(program: IRProgram, plan: Plan | None) -> None:
     """Raise what `cut_row` raises of a program under a plan; most plans say nothing of rows."""
     if plan and (plan.schedules or any(entry.path[-1] == ROUNDS for entry in plan.entries)):
         cut_row(replace(program, plan=plan))
@@ -369,14 +369,14 @@ def with_numbers(row: CutRow) -> CutRow:
     return row
 
 
-def _entries(program: Program) -> Iterator[Entry]:
+def _entries(program: IRProgram) -> Iterator[Entry]:
     """The lines of the plan about rows of the entry block."""
     for entry in program.plan.entries if program.plan else ():
         if entry.path[-1] == ROUNDS and entry.block == program.main.block_id:
             yield entry
 
 
-def _schedules(program: Program) -> Iterator[Schedule]:
+def _schedules(program: IRProgram) -> Iterator[Schedule]:
     """The lines of the plan about the order of the entry block's stages."""
     for schedule in program.plan.schedules if program.plan else ():
         if schedule.block == program.main.block_id:
@@ -393,7 +393,7 @@ def _uneven(row: CutRow, entry: Entry) -> Iterator[Problem]:
         yield PartsInTurns(schedule.span, schedule.parts or 0, row.axis, row.ranks)
 
 
-def _row(program: Program, entry: Entry, schedule: Schedule | None) -> CutRow | None:
+def _row(program: IRProgram, entry: Entry, schedule: Schedule | None) -> CutRow | None:
     """The row that an entry cuts; None where it is no row, or has another number of rounds."""
     main, layout, plan = program.main, entry.rest, program.plan
     assert layout is not None

@@ -12,7 +12,7 @@ from xg.diagnostics.lazy_dataclass import dataclass, replace
 from xg.diagnostics.source import Span
 from xg.ir.content import Recent
 from xg.ir.dim import Dim
-from xg.ir.graph import Graph, Program, Value
+from xg.ir.graph import Graph, IRProgram, Value
 from xg.ir.placement import axis_of, is_zigzag, ordered_axis
 from xg.ir.plan import zigzag_axes
 from xg.ir.size_checks import Numbers, axes_of, numbers_of, value_of
@@ -42,7 +42,7 @@ class _Uneven:
 
 
 def check_shares(
-    program: Program, found: Iterable[PlacedValue] | None = None, *, advises: bool = True
+    program: IRProgram, found: Iterable[PlacedValue] | None = None, *, advises: bool = True
 ) -> None:
     """Raise DiagnosticError with every size that mesh axes cut into unequal parts.
 
@@ -56,7 +56,7 @@ def check_shares(
 
 
 def _refuse(
-    program: Program,
+    program: IRProgram,
     found: Iterable[_Uneven],
     reached: Sequence[PlacedValue] = (),
     *,
@@ -84,7 +84,7 @@ def _refuse(
 
 
 def _others(
-    program: Program, problem: NotDivisible, cuts: Iterable[tuple[Dim, tuple[str, ...]]]
+    program: IRProgram, problem: NotDivisible, cuts: Iterable[tuple[Dim, tuple[str, ...]]]
 ) -> Iterator[tuple[int, int]]:
     """The sizes that the last mesh axis of a problem cuts, and their ranks on other axes."""
     last, known = problem.axes[-1][0], program.all_numbers
@@ -97,7 +97,7 @@ def _others(
 
 
 def _near(
-    program: Program, one: _Uneven, all_: Sequence[_Uneven]
+    program: IRProgram, one: _Uneven, all_: Sequence[_Uneven]
 ) -> tuple[str, tuple[int, ...]] | None:
     """A dim, and the next numbers of it with which ranks share all that depends on it."""
     known = program.all_numbers
@@ -128,7 +128,7 @@ def _near(
 
 
 def check_parts(
-    program: Program,
+    program: IRProgram,
     cores: Mapping[str, int],
     fine: Recent[PartsKey, bool],
     starts: Sequence[tuple[str, Mapping[str, Dim]]] | None = None,
@@ -166,7 +166,7 @@ def check_parts(
 
 
 def cuts_of(
-    program: Program, found: Iterable[PlacedValue]
+    program: IRProgram, found: Iterable[PlacedValue]
 ) -> tuple[tuple[Dim, tuple[str, ...]], ...]:
     """Every size that mesh axes cut, in the sizes of the entry: those that the checks ask for.
 
@@ -190,7 +190,7 @@ def cuts_of(
     return tuple((dim, tuple(ordered_axis(each, zigzag) for each in axes)) for dim, axes in cuts)
 
 
-def _by_shape(program: Program, known: Numbers) -> Iterator[_Uneven]:
+def _by_shape(program: IRProgram, known: Numbers) -> Iterator[_Uneven]:
     """Sizes that shapes of the file cut into unequal parts."""
     if not any(graph.layouts for graph in program.graphs.values()):
         return
@@ -201,7 +201,9 @@ def _by_shape(program: Program, known: Numbers) -> Iterator[_Uneven]:
                 yield from _shared(graph, symbols, dim, axes, numbers, program, value.span)
 
 
-def _by_plan(program: Program, reached: Iterable[PlacedValue], known: Numbers) -> Iterator[_Uneven]:
+def _by_plan(
+    program: IRProgram, reached: Iterable[PlacedValue], known: Numbers
+) -> Iterator[_Uneven]:
     """Sizes that the plan cuts into unequal parts."""
     for value in reached:
         said = value.planned
@@ -217,7 +219,7 @@ def _shared(
     dim: Dim,
     axes: Sequence[str],
     numbers: Numbers,
-    program: Program,
+    program: IRProgram,
     span: Span,
 ) -> Iterator[_Uneven]:
     number = value_of(dim, numbers)

@@ -17,7 +17,7 @@ from typing import Any
 from xg.diagnostics.lazy_dataclass import dataclass, field, replace
 from xg.ir.body import Body
 from xg.ir.dim import ONE, Dim, product, symbol
-from xg.ir.graph import Graph, Program, Value
+from xg.ir.graph import Graph, IRProgram, Value
 from xg.ir.parameters import param_specs
 from xg.ir.placement import (
     CONSTANT,
@@ -51,7 +51,7 @@ from xg.sharding.type_body import ELEMENTWISE, Typing
 ShardSpec = tuple[tuple[int, str] | tuple[int, str, int], ...]
 
 
-def cuts(program: Program) -> dict[str, ShardSpec]:
+def cuts(program: IRProgram) -> dict[str, ShardSpec]:
     """The cuts of every parameter (by path), input and output of a program that runs on a mesh."""
     main = program.main
     names = [*((str(value.name), value) for value in main.inputs)]
@@ -62,7 +62,7 @@ def cuts(program: Program) -> dict[str, ShardSpec]:
     return found
 
 
-def cuts_of_value(program: Program, graph: Graph, value: Value, symbols: Symbols) -> ShardSpec:
+def cuts_of_value(program: IRProgram, graph: Graph, value: Value, symbols: Symbols) -> ShardSpec:
     """The cuts of one value of a rank's program; the outermost of an axis has its length."""
     placement = graph.placements.get(value, {})
     cuts = placed_cuts(placement, program.mesh, zigzag_axes(program.plan))

@@ -15,7 +15,7 @@ from typing import Final
 from xg.diagnostics.diagnostic import DiagnosticError
 from xg.diagnostics.lazy_dataclass import dataclass, replace
 from xg.diagnostics.source import Span
-from xg.ir.graph import Apply, Call, Graph, Program, Step, Value
+from xg.ir.graph import Apply, Call, Graph, IRProgram, Step, Value
 from xg.ir.plan import ROUNDS
 from xg.ir.scalar import Scalar, as_scalar
 from xg.ir.size_checks import numbers_of, value_of
@@ -37,7 +37,7 @@ class PaddedCut:
     span: Span
 
 
-def padded_cuts(program: Program, reached: Iterable[PlacedValue]) -> Iterator[PaddedCut]:
+def padded_cuts(program: IRProgram, reached: Iterable[PlacedValue]) -> Iterator[PaddedCut]:
     """Every size that the plan may pad; raises DiagnosticError for a formula that is uneven."""
     known = program.all_numbers
     for each in reached:
@@ -56,7 +56,7 @@ def padded_cuts(program: Program, reached: Iterable[PlacedValue]) -> Iterator[Pa
                 raise DiagnosticError.of(CannotPad(entry.span, str(said.value.name), reason))
 
 
-def padded_numbers(program: Program, reached: Iterable[PlacedValue]) -> dict[str, int]:
+def padded_numbers(program: IRProgram, reached: Iterable[PlacedValue]) -> dict[str, int]:
     """The numbers of the sizes that the plan pads, with their padding.
 
     Raises DiagnosticError where a rank would have pads alone.
@@ -78,7 +78,7 @@ def padded_numbers(program: Program, reached: Iterable[PlacedValue]) -> dict[str
     return padded
 
 
-def pad(program: Program) -> Program:
+def pad(program: IRProgram) -> IRProgram:
     """The program at its padded sizes; raises DiagnosticError where pads would change a result."""
     plan = program.plan
     if program.lengths or plan is None or not plan.pads:
@@ -95,7 +95,7 @@ def pad(program: Program) -> Program:
     return replace(program, graphs=graphs, numbers=numbers, lengths=lengths)
 
 
-def refuse_whole(placed: Program) -> None:
+def refuse_whole(placed: IRProgram) -> None:
     """Raise DiagnosticError for what has padded sizes and is whole on every rank."""
     main = placed.main
     if not placed.lengths:
@@ -135,7 +135,7 @@ def _with_classes(step: Step, graph: Graph, lengths: Mapping[str, int]) -> Step:
 # ---- where pads would change something -----------------------------------------------------------
 
 
-def _refuse_elsewhere(program: Program, name: str, uses: Sequence[tuple[Graph, Symbols]]) -> None:
+def _refuse_elsewhere(program: IRProgram, name: str, uses: Sequence[tuple[Graph, Symbols]]) -> None:
     """Raise DiagnosticError for a use of a size that its pads would change."""
     plan, main = program.plan, program.main
     assert plan is not None

@@ -11,7 +11,7 @@ from numpy.typing import DTypeLike
 from xg.diagnostics.diagnostic import DiagnosticError
 from xg.diagnostics.lazy_dataclass import dataclass, replace
 from xg.ir.dim import Dim
-from xg.ir.graph import Apply, Graph, Program
+from xg.ir.graph import Apply, Graph, IRProgram
 from xg.ir.prim import Windows
 from xg.ir.size_checks import check_numbers
 from xg.ir.walk import instances
@@ -33,7 +33,7 @@ ADVICE = (
 
 
 def fitting_inputs(
-    program: Program, params: Mapping[str, Array], drawn: Arrays, seed: int
+    program: IRProgram, params: Mapping[str, Array], drawn: Arrays, seed: int
 ) -> tuple[Arrays, str]:
     """The drawn inputs in the first domain in which every edge is a number, and its name.
 
@@ -53,7 +53,7 @@ def fitting_inputs(
 
 
 def refuse_nan(
-    program: Program,
+    program: IRProgram,
     params: Mapping[str, Array],
     inputs: Mapping[str, Array],
     seed: int,
@@ -103,7 +103,7 @@ WINDOWS: Final = ("window", "overlap")  # which no backend cuts out of nothing
 Numbers = Mapping[str, int]
 
 
-def free_axes(program: Program, fixed: Iterable[str]) -> list[str]:
+def free_axes(program: IRProgram, fixed: Iterable[str]) -> list[str]:
     """The symbols that are axes of inputs and that neither the file nor a setting `fixed`."""
     main = program.main
     axes = (dim.name for value in main.inputs for dim in main.types[value].shape)
@@ -111,7 +111,9 @@ def free_axes(program: Program, fixed: Iterable[str]) -> list[str]:
     return [name for name in names if name not in {*fixed, *main.sizes.definitions}]
 
 
-def short(program: Program, sizes: Numbers, free: Iterable[str]) -> Iterator[tuple[str, Program]]:
+def short(
+    program: IRProgram, sizes: Numbers, free: Iterable[str]
+) -> Iterator[tuple[str, IRProgram]]:
     """The program with each free axis of length 1, then of length 0, and a name for it."""
     for name in free:
         for length in SHORT:
@@ -119,7 +121,7 @@ def short(program: Program, sizes: Numbers, free: Iterable[str]) -> Iterator[tup
             yield f"length {length} of {name}", replace(program, numbers=numbers)
 
 
-def refusal(program: Program) -> str | None:
+def refusal(program: IRProgram) -> str | None:
     """Why the numbers of a program are none that it can have; None if they are fine."""
     try:
         check_numbers(program, {}, least=0)
@@ -132,7 +134,7 @@ def refusal(program: Program) -> str | None:
     return None
 
 
-def _of_nothing(program: Program, graph: Graph, symbols: Mapping[str, Dim]) -> str | None:
+def _of_nothing(program: IRProgram, graph: Graph, symbols: Mapping[str, Dim]) -> str | None:
     """Name an operator that needs a position of an empty axis."""
     numbers = program.all_numbers
 
@@ -174,7 +176,7 @@ def line_of(step: Apply) -> str:
 # gradients are those of the generated code.
 
 
-def stops(program: Program) -> bool:
+def stops(program: IRProgram) -> bool:
     """Whether a gradient ends at some step of the forward pass."""
     return any(
         expr.prim in ("stop", "top")
@@ -189,14 +191,14 @@ def stops(program: Program) -> bool:
 class StoppedModule:
     """A module whose outputs are computed with the stopped values of one run."""
 
-    program: Program
+    program: IRProgram
     module: Module
     stopped: Stopped
     bodies: BodyCache
 
     @classmethod
     def at(
-        cls, program: Program, module: Module, params: Arrays, inputs: Arrays, seed: int
+        cls, program: IRProgram, module: Module, params: Arrays, inputs: Arrays, seed: int
     ) -> StoppedModule:
         """The module around a point, with the dropout of a seed."""
         stopped, bodies = Stopped(), BodyCache()

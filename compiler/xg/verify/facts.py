@@ -8,7 +8,7 @@ from math import prod
 from xg.cost.cost import cost
 from xg.diagnostics.lazy_dataclass import dataclass, replace
 from xg.ir.dim import Dim, number, product, symbol
-from xg.ir.graph import Apply, Program
+from xg.ir.graph import Apply, IRProgram
 from xg.ir.plan import zigzag_axes
 from xg.ir.prim import Expr
 from xg.ir.scalar import Scalar, size
@@ -51,7 +51,7 @@ class SizeFacts:
         return replace(self, numbers=tuple(each.substitute(kept) for each in self.numbers))
 
 
-def size_facts(program: Program) -> SizeFacts:
+def size_facts(program: IRProgram) -> SizeFacts:
     """Everything that a differentiated program says of its sizes."""
     total = cost(program).total
     main = program.main
@@ -69,14 +69,14 @@ def size_facts(program: Program) -> SizeFacts:
     )
 
 
-def _dims(program: Program) -> Iterator[Dim]:
+def _dims(program: IRProgram) -> Iterator[Dim]:
     for graph, symbols in instances(program):
         yield from (dim.substitute(symbols) for dim in axes_of(graph))
     if program.is_parallel:
         yield from shard_sizes(program)
 
 
-def shard_sizes(program: Program) -> Iterator[Dim]:
+def shard_sizes(program: IRProgram) -> Iterator[Dim]:
     """The size of a rank's share of each axis that shapes or the plan shard, or of its chunks."""
     cut = [
         (placed.symbols, whole, axes)
@@ -93,7 +93,7 @@ def shard_sizes(program: Program) -> Iterator[Dim]:
         yield whole.substitute(symbols) / number(ranks * chunks)
 
 
-def _shapes(program: Program) -> Iterator[tuple[Dim, ...]]:
+def _shapes(program: IRProgram) -> Iterator[tuple[Dim, ...]]:
     """The different sizes of each tensor's axes."""
     for graph, symbols in instances(program):
         for type_ in graph.types.values():
@@ -101,21 +101,21 @@ def _shapes(program: Program) -> Iterator[tuple[Dim, ...]]:
             yield tuple(dim for dim in dims if dim.constant is None)
 
 
-def _counts(program: Program) -> Iterator[Dim]:
+def _counts(program: IRProgram) -> Iterator[Dim]:
     for graph, symbols in instances(program):
         yield from (
             call.count.substitute(symbols) for call in graph.calls if call.count is not None
         )
 
 
-def _rounds(program: Program) -> Iterator[Dim]:
+def _rounds(program: IRProgram) -> Iterator[Dim]:
     """The axes of loops that hand something from round to round."""
     for graph, symbols in instances(program):
         loops = (call.loop for call in graph.calls if call.loop)
         yield from (loop.length.substitute(symbols) for loop in loops if loop.states)
 
 
-def _numbers(program: Program) -> Iterator[Scalar]:
+def _numbers(program: IRProgram) -> Iterator[Scalar]:
     """The numbers in the attributes of operators, and the sizes that calls give."""
     for graph, symbols in instances(program):
         for step in graph.steps:
@@ -127,7 +127,7 @@ def _numbers(program: Program) -> Iterator[Scalar]:
                     yield scalar.substitute(known).substitute(symbols)
 
 
-def bounds(program: Program) -> Iterator[tuple[Dim, Dim]]:
+def bounds(program: IRProgram) -> Iterator[tuple[Dim, Dim]]:
     """Pairs of sizes of which the first must not be larger, as S and S_max."""
     for graph, symbols in instances(program):
         for _, fact in facts_of(graph):
@@ -146,7 +146,7 @@ def divisor_of(name: str, wholes: Iterable[Dim], candidates: Iterable[int]) -> i
     return next(fitting, None) if parts else None
 
 
-def _means(program: Program) -> Iterator[Dim]:
+def _means(program: IRProgram) -> Iterator[Dim]:
     """The axes that a mean is taken over."""
     for graph, symbols in instances(program):
         for step in graph.steps:

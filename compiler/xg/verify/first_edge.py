@@ -14,7 +14,7 @@ import numpy as np
 
 from xg.diagnostics.lazy_dataclass import dataclass
 from xg.diagnostics.source import Span
-from xg.ir.graph import Apply, Call, Graph, Program, Value
+from xg.ir.graph import Apply, Call, Graph, IRProgram, Value
 from xg.ir.placement import CONSTANT, AxisState, Placement, ordered_axis
 from xg.ir.plan import zigzag_axes
 from xg.verify.reference.evaluate import part_of, whole_of
@@ -51,9 +51,9 @@ class _Edge:
 
 
 def compare_edges(
-    one: Program,
+    one: IRProgram,
     record: Record,
-    many: Program,
+    many: IRProgram,
     records: Sequence[Record],
     same: Same,
     add: Add,
@@ -81,7 +81,7 @@ def compare_edges(
 
 def _differs(
     edge: _Edge,
-    program: Program,
+    program: IRProgram,
     same: Same,
     add: Add,
     padded: Set[tuple[int, int]] = frozenset(),
@@ -137,7 +137,7 @@ def _merged(group: Sequence[Array], state: AxisState, over: str, add: Add) -> Ar
             return group[0]
 
 
-def _first_rank(edge: _Edge, program: Program, same: Same) -> int:
+def _first_rank(edge: _Edge, program: IRProgram, same: Same) -> int:
     """The first rank whose part differs from that of one device."""
     assert edge.wanted is not None
     grid = Grid(dict(program.mesh))
@@ -157,8 +157,8 @@ def _first_rank(edge: _Edge, program: Program, same: Same) -> int:
 
 @dataclass(frozen=True, slots=True)
 class _Both:
-    one: Program
-    many: Program
+    one: IRProgram
+    many: IRProgram
     shared: Set[Value]
 
     def edges(self, record: Record, records: Sequence[Record]) -> Iterator[_Edge]:

@@ -17,12 +17,12 @@ from itertools import combinations, cycle, product
 from typing import Final
 
 from xg.diagnostics.lazy_dataclass import dataclass, field, replace
-from xg.driver import Program as Compiled
+from xg.driver import Program
 from xg.frontend.choose_plan import plan_named
 from xg.frontend.project import Project
 from xg.frontend.typed import Settings, dims_of, shape_project
 from xg.ir.dim import ONE, Coefficient, Dim, DimError, Monomial, number, symbol
-from xg.ir.graph import Graph, Program
+from xg.ir.graph import Graph, IRProgram
 from xg.ir.scalar import Scalar, ScalarError
 from xg.ir.size_checks import axes_of, value_of
 from xg.ir.walk import instances
@@ -44,7 +44,7 @@ Numbers = dict[str, int]
 Term = tuple[Monomial, Coefficient]
 
 
-def sizes_of_proof(compiled: Compiled, given: Mapping[str, int]) -> Numbers:
+def sizes_of_proof(compiled: Program, given: Mapping[str, int]) -> Numbers:
     """A number for every symbol of a compiled program that is not `given` one.
 
     Steps that no output needs are not there any more, but the file is refused for numbers that
@@ -58,7 +58,7 @@ def sizes_of_proof(compiled: Compiled, given: Mapping[str, int]) -> Numbers:
     )
 
 
-def lengths_left_out(typed: Program, whole: Program) -> tuple[tuple[Dim, Dim], ...]:
+def lengths_left_out(typed: IRProgram, whole: IRProgram) -> tuple[tuple[Dim, Dim], ...]:
     """Bound by 1 the axes of steps and parameters that no output needs; `whole` has them not."""
     left_out = {
         graph.sizes.expand(dim).substitute(symbols)
@@ -69,7 +69,7 @@ def lengths_left_out(typed: Program, whole: Program) -> tuple[tuple[Dim, Dim], .
 
 
 def verification_sizes(
-    program: Program,
+    program: IRProgram,
     given: Mapping[str, int],
     shared: Sequence[Dim] = (),
     bounded: Sequence[tuple[Dim, Dim]] = (),
@@ -492,7 +492,7 @@ def reaches(project: Project, block: str | None, plan: str, settings: Settings) 
     return next(iter(placed_values(named)), None) is not None or is_about_calls(named)
 
 
-def _typed(project: Project, block: str | None, plan: str | None, settings: Settings) -> Program:
+def _typed(project: Project, block: str | None, plan: str | None, settings: Settings) -> IRProgram:
     """The typed program on its mesh, without the numbers that its sizes have in the file."""
     typed = shape_project(project, block, settings)
     if plan is not None:
@@ -501,7 +501,7 @@ def _typed(project: Project, block: str | None, plan: str | None, settings: Sett
     return with_mesh(typed)
 
 
-def _rounds(program: Program, given: Mapping[str, int]) -> dict[str, int]:
+def _rounds(program: IRProgram, given: Mapping[str, int]) -> dict[str, int]:
     """Two rounds for each stage of a pipeline, where the number of rounds is not set."""
     row = cut_row(_free(program, given))
     name = row.call.count.name if row and row.call.count else None
@@ -510,7 +510,7 @@ def _rounds(program: Program, given: Mapping[str, int]) -> dict[str, int]:
     return {name: ROUNDS_OF_STAGE * (row.ranks or 1) * row.turns}
 
 
-def _free(program: Program, given: Mapping[str, int]) -> Program:
+def _free(program: IRProgram, given: Mapping[str, int]) -> IRProgram:
     """The program without the numbers of the file, which may be none that ranks can share."""
 
     def free(graph: Graph) -> Graph:
@@ -522,7 +522,7 @@ def _free(program: Program, given: Mapping[str, int]) -> Program:
     return replace(program, graphs=graphs, numbers=dict(given))
 
 
-def _shared(program: Program) -> tuple[Dim, ...]:
+def _shared(program: IRProgram) -> tuple[Dim, ...]:
     """Every length of an axis in the program of one rank that ranks share, the mesh in numbers."""
     ranks = run(RANK, program).result
     mesh = {axis: number(size) for axis, size in program.mesh.items()}

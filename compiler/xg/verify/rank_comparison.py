@@ -16,7 +16,7 @@ import numpy as np
 import xg_runtime.ranks as ranks
 from xg.cost.communication import traffic
 from xg.diagnostics.lazy_dataclass import dataclass, field, replace
-from xg.ir.graph import Program
+from xg.ir.graph import IRProgram
 from xg.ir.placement import axes_over, is_zigzag, ranks_over
 from xg.sharding.local import ShardSpec, cuts
 from xg_runtime import agreement
@@ -178,7 +178,7 @@ class ArrayDifference:
 class RankComparison:
     """The arrays that both programs run on."""
 
-    ranks: Program
+    ranks: IRProgram
     params: Arrays
     inputs: Arrays
     cotangents: Arrays
@@ -352,7 +352,7 @@ class TrafficCheck:
         return self.bundled and elements == sent and 0 < counted_calls < calls
 
 
-def expected(placed: Program) -> Counts:
+def expected(placed: IRProgram) -> Counts:
     """The formulas in numbers."""
     numbers = {**placed.main.sizes.bind(placed.numbers), **placed.mesh}
     counts: Counts = {}
@@ -370,7 +370,7 @@ def add(counts: Counts, key: Key, calls: int, elements: int) -> None:
 
 
 def count(
-    placed: Program, together: Sequence[RankRun], *, bundled: bool = False
+    placed: IRProgram, together: Sequence[RankRun], *, bundled: bool = False
 ) -> tuple[TrafficCheck, ...]:
     """Both, one row for each pass, kind and mesh axis; of ranks that differ the first such.
 

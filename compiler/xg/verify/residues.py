@@ -9,7 +9,7 @@ import numpy as np
 
 import xg_runtime.ranks as ranks
 from xg.diagnostics.lazy_dataclass import dataclass
-from xg.ir.graph import Program
+from xg.ir.graph import IRProgram
 from xg.sharding.local import cuts
 from xg.verify.first_edge import Edges, compare_edges
 from xg.verify.rank_comparison import gather_shards
@@ -32,7 +32,7 @@ class Exact:
 
 
 def exactly(
-    one: Program, many: Program, prime: int, seed: int, arithmetic: NumberSystem | None = None
+    one: IRProgram, many: IRProgram, prime: int, seed: int, arithmetic: NumberSystem | None = None
 ) -> Exact:
     """Both passes of both programs on random residues, compared edge by edge.
 
@@ -59,12 +59,14 @@ def exactly(
     return Exact(prime, arrays, edges.count, first)
 
 
-def _edges(one: Program, record: Record, many: Program, records: list[Record], prime: int) -> Edges:
+def _edges(
+    one: IRProgram, record: Record, many: IRProgram, records: list[Record], prime: int
+) -> Edges:
     add = modulo(prime).add
     return compare_edges(one, record, many, records, np.array_equal, add)
 
 
-def first_result(alone: Outcome, together: Sequence[Outcome], many: Program) -> str | None:
+def first_result(alone: Outcome, together: Sequence[Outcome], many: IRProgram) -> str | None:
     """The first output or gradient that differs, reassembled from all ranks."""
     where = cuts(many)
     pairs = [("", alone.outputs, [each.outputs for each in together])]

@@ -8,7 +8,7 @@ from typing import Final
 import numpy as np
 
 from xg.diagnostics.lazy_dataclass import dataclass, replace
-from xg.ir.graph import LAST_ROUND, Apply, Call, Graph, MeantZero, Program, Value
+from xg.ir.graph import LAST_ROUND, Apply, Call, Graph, IRProgram, MeantZero, Value
 from xg.ir.parameters import join, param_specs, sites_with
 from xg.verify.perturbation import Perturbation, propagate
 from xg.verify.reference.modular.meanings import modulo_in_random_order
@@ -32,14 +32,14 @@ def why_zero(graph: Graph, value: Value) -> str | None:
     return _Walk({}).why(graph, (str(value.name),), {value: Perturbation(value, ANYHOW)})
 
 
-def why_zero_through_calls(program: Program, path: str) -> str | None:
+def why_zero_through_calls(program: IRProgram, path: str) -> str | None:
     """`why_zero` of a parameter or an input by its path, followed through every call."""
     names = tuple(path.split("."))
     last = frozenset(_last_rounds(program, names))
     return _Walk(program.graphs, last).why(program.main, names, {})
 
 
-def _last_rounds(program: Program, path: Path) -> Iterator[Path]:
+def _last_rounds(program: IRProgram, path: Path) -> Iterator[Path]:
     """The ends of a parameter's path that begin with the number of its row's last round."""
     paths = {path for path, *_ in param_specs(program)}
     for place, name in enumerate(path):
@@ -227,7 +227,7 @@ def claim_of(path: str) -> str:
     return f"{calls}{dot}d{name} = 0"
 
 
-def expected_zeros(program: Program) -> dict[str, MeantZero]:
+def expected_zeros(program: IRProgram) -> dict[str, MeantZero]:
     """Return what the blocks of a program expect, by the paths of parameters and inputs.
 
     An input of a called block has no gradient here: the block proves its line when it is the one
@@ -262,7 +262,7 @@ def _numbered(known: set[str], site: str, path: str) -> str:
 
 
 def prove_zeros(
-    program: Program, expected: Mapping[str, MeantZero], shared: set[str], seed: int
+    program: IRProgram, expected: Mapping[str, MeantZero], shared: set[str], seed: int
 ) -> dict[str, ZeroProof]:
     """Prove each expected zero, by its path."""
     proofs: dict[str, ZeroProof] = {}
@@ -275,7 +275,7 @@ def prove_zeros(
 
 
 def _modular(
-    program: Program, expected: Mapping[str, MeantZero], seed: int
+    program: IRProgram, expected: Mapping[str, MeantZero], seed: int
 ) -> dict[str, ZeroProof]:
     if not expected:
         return {}
@@ -300,7 +300,7 @@ def _modular(
     }
 
 
-def _runs(program: Program, seed: int) -> Iterator[tuple[int, Mapping[str, Array]]]:
+def _runs(program: IRProgram, seed: int) -> Iterator[tuple[int, Mapping[str, Array]]]:
     """Every draw of every prime, with all gradients; raises Undefined if some draw has none."""
     for prime in PRIMES:
         for number in range(ROUNDS):

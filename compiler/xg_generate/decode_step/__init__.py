@@ -15,7 +15,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from xg.diagnostics.diagnostic import DiagnosticError
 from xg.diagnostics.lazy_dataclass import replace
 from xg.ir.dim import Dim, symbol
-from xg.ir.graph import Graph, Param, Program, Value
+from xg.ir.graph import Graph, IRProgram, Param, Value
 from xg.ir.parameters import param_patterns
 from xg.ir.tensor import TensorType
 from xg.ir.walk import answers
@@ -37,7 +37,7 @@ from xg_generate.decode_step.errors import NoPositions, NoStep
 from xg_generate.decode_step.prologue import prologue_graph
 
 
-def decode_step(program: Program, output: str | None = None) -> Program:
+def decode_step(program: IRProgram, output: str | None = None) -> IRProgram:
     """The step of a typed program that gives one output, by default the first that has positions.
 
     Raises DiagnosticError where a step cannot give what the whole text would.
@@ -53,14 +53,14 @@ def decode_step(program: Program, output: str | None = None) -> Program:
         keys[each]: Assembler(plan, keys).graph(params[each], frozenset(plan.graph.foreign))
         for each, plan in plans.items()
     }
-    step = Program(graphs, keys[request])
+    step = IRProgram(graphs, keys[request])
     step = replace(step, partial=param_patterns(step) != param_patterns(program))
     lengths = {keys[each]: plan.positions.length for each, plan in plans.items()}
     check_causal(step, lengths, past)
     return step
 
 
-def prologue(program: Program, output: str | None = None) -> Program | None:
+def prologue(program: IRProgram, output: str | None = None) -> IRProgram | None:
     """The inputs of a program's step that need no positions, computed once; None if there are none.
 
     The output of an encoder is the same in every step. Unneeded steps are not eliminated here.
@@ -78,7 +78,7 @@ def prologue(program: Program, output: str | None = None) -> Program | None:
     return replace(program, graphs=graphs, entry=keys[request], backwards={}, partial=True)
 
 
-def _request(program: Program, output: str | None) -> StepRequest:
+def _request(program: IRProgram, output: str | None) -> StepRequest:
     """The request for the entry block: one output at the new positions."""
     main = program.main
     if main.carries:
@@ -115,7 +115,7 @@ def _positions(type_: TensorType) -> tuple[str, ...]:
     return tuple(dim.name for dim in axes if dim.name is not None)
 
 
-def _past(program: Program) -> Dim:
+def _past(program: IRProgram) -> Dim:
     """A symbol for the past positions that the program does not use."""
     used: set[str] = set()
     for graph in program.graphs.values():
@@ -127,7 +127,7 @@ def _past(program: Program) -> Dim:
     return symbol(next(name for name in names if name not in used))
 
 
-def _plans(program: Program, request: StepRequest, past: Dim) -> dict[StepRequest, StepPlan]:
+def _plans(program: IRProgram, request: StepRequest, past: Dim) -> dict[StepRequest, StepPlan]:
     """The plans of a request and of all that it asks, callees first."""
     return answers(request, lambda asked: BlockPlanner(program, asked, past).plan(), {})
 
@@ -197,7 +197,7 @@ def _keys(plans: Mapping[StepRequest, StepPlan]) -> dict[StepRequest, str]:
 
 
 def _params(
-    program: Program, plans: Mapping[StepRequest, StepPlan]
+    program: IRProgram, plans: Mapping[StepRequest, StepPlan]
 ) -> dict[StepRequest, tuple[Param, ...]]:
     """The parameters of each block that its steps read, or that a caller reads too."""
     read: dict[StepRequest, dict[Value, None]] = {request: {} for request in plans}

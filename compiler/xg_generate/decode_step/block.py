@@ -15,7 +15,7 @@ from xg.diagnostics.diagnostic import DiagnosticError, Problem
 from xg.diagnostics.lazy_dataclass import dataclass, field, replace
 from xg.diagnostics.source import Span
 from xg.ir.dim import Dim, symbol
-from xg.ir.graph import Apply, Call, Graph, Loop, Program, Value
+from xg.ir.graph import Apply, Call, Graph, IRProgram, Loop, Value
 from xg.ir.prim import Expr, Windows
 from xg.ir.tensor import TensorType
 from xg.ir.walk import inside
@@ -242,7 +242,7 @@ def _reaches(
 class BlockPlanner:
     """Plans one request."""
 
-    program: Program
+    program: IRProgram
     request: StepRequest
     past: Dim
     graph: Graph = field(init=False)

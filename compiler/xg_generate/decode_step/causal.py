@@ -14,7 +14,7 @@ from typing import Final
 from xg.diagnostics.diagnostic import DiagnosticError
 from xg.diagnostics.lazy_dataclass import dataclass, field
 from xg.ir.dim import Dim
-from xg.ir.graph import Apply, Call, Graph, Program, Value
+from xg.ir.graph import Apply, Call, Graph, IRProgram, Value
 from xg.ir.prim import ARITHMETIC, COMPARE, UNARY, Expr
 from xg.ir.scalar import Scalar
 from xg.ir.walk import answers
@@ -174,7 +174,7 @@ Answer = tuple[Fact, ...]
 Checking = Generator[Asked, Answer, Answer]
 
 
-def check_causal(program: Program, lengths: Mapping[str, str | None], past: Dim) -> None:
+def check_causal(program: IRProgram, lengths: Mapping[str, str | None], past: Dim) -> None:
     """Raise DiagnosticError for what looks ahead. `lengths` name each graph's new positions."""
 
     def checking(asked: Asked) -> Checking:

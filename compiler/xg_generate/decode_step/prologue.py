@@ -6,13 +6,13 @@ from collections.abc import Mapping
 
 from xg.diagnostics.lazy_dataclass import replace
 from xg.ir.content import prune
-from xg.ir.graph import Apply, Call, Graph, Program, Value
+from xg.ir.graph import Apply, Call, Graph, IRProgram, Value
 from xg_generate.decode_step.assemble import given_names
 from xg_generate.decode_step.block import StepCall, StepPlan, StepRequest
 
 
 def prologue_graph(
-    plan: StepPlan, program: Program, graphs: Mapping[str, Graph], keys: Mapping[StepRequest, str]
+    plan: StepPlan, program: IRProgram, graphs: Mapping[str, Graph], keys: Mapping[StepRequest, str]
 ) -> Graph:
     """A block that gives what its step is given, and nothing else."""
     graph = program.graphs[plan.request.callee]

@@ -7,7 +7,7 @@ read twice or leaves its block stays.
 from __future__ import annotations
 
 from xg.diagnostics.lazy_dataclass import replace
-from xg.ir.graph import Graph, Program
+from xg.ir.graph import Graph, IRProgram
 from xg.passes.ring.pattern import replaced
 from xg_kernels.fuse.grouped_attention import group
 from xg_kernels.fuse.patterns import fusions
@@ -15,7 +15,7 @@ from xg_kernels.fuse.patterns import fusions
 __all__ = ["fuse", "group"]
 
 
-def fuse(program: Program) -> Program:
+def fuse(program: IRProgram) -> IRProgram:
     """The program with fused forward graphs."""
     graphs = {key: _fused(graph) for key, graph in program.graphs.items()}
     return replace(program, graphs=graphs, backwards={})

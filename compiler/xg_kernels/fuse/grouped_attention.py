@@ -16,7 +16,7 @@ from typing import Final
 
 from xg.diagnostics.lazy_dataclass import replace
 from xg.ir.dim import ONE
-from xg.ir.graph import Apply, Program, Value
+from xg.ir.graph import Apply, IRProgram, Value
 from xg.ir.op import Op
 from xg.ir.prim import Expr, broadcast, reshape
 from xg.ir.scalar import Scalar
@@ -26,7 +26,7 @@ from xg.passes.ring.pattern import Fusion, Inside, Match, replaced
 from xg_kernels.fuse.patterns import local_attention
 
 
-def group(program: Program) -> Program:
+def group(program: IRProgram) -> IRProgram:
     """The program whose attention takes shared heads of keys and values as they are."""
     graphs = dict(program.graphs)
     for fusion in FUSIONS:

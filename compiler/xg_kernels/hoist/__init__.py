@@ -9,14 +9,14 @@ from __future__ import annotations
 
 from xg.diagnostics.lazy_dataclass import replace
 from xg.ir.content import prune
-from xg.ir.graph import Call, Graph, Loop, Program, Step, Value
+from xg.ir.graph import Call, Graph, IRProgram, Loop, Step, Value
 from xg.ir.tensor import TensorType
 from xg.ir.walk import reached
 from xg_kernels.hoist.loops import LoopSteps, in_sizes_of, same_symbols
 from xg_kernels.hoist.recurrence import Unrolled
 
 
-def hoist(program: Program) -> Program:
+def hoist(program: IRProgram) -> IRProgram:
     """The program with what its loops can do before they begin."""
     graphs: dict[str, Graph] = {}
     for key, graph in program.graphs.items():

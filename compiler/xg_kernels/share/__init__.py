@@ -12,13 +12,13 @@ from collections.abc import Mapping
 from xg.diagnostics.lazy_dataclass import replace
 from xg.ir.body import resized
 from xg.ir.content import prune
-from xg.ir.graph import Apply, Graph, Program, Step
+from xg.ir.graph import Apply, Graph, IRProgram, Step
 from xg.ir.prim import Expr
 from xg.ir.walk import inside
 from xg_kernels.share.constants import SizeTable, SizeTables, known_parts, reading
 
 
-def share(program: Program) -> Program:
+def share(program: IRProgram) -> IRProgram:
     """The program whose blocks are given what depends on sizes alone."""
     graphs: dict[str, Graph] = {}
     given: dict[str, tuple[SizeTable, ...]] = {}

@@ -15,7 +15,7 @@ from xg.diagnostics.lazy_dataclass import dataclass, field, replace
 from xg.diagnostics.source import Span
 from xg.ir.body import LEAVES, VIEWS, Body, same, substitute, topological
 from xg.ir.content import prune
-from xg.ir.graph import Apply, Graph, Program, Step, Value
+from xg.ir.graph import Apply, Graph, IRProgram, Step, Value
 from xg.ir.op import Op
 from xg.ir.parameters import PREPARED
 from xg.ir.prim import RANDOM, Expr, operand
@@ -165,7 +165,7 @@ class SizeTables:
 # prepares its parameters.
 
 
-def prepare(program: Program) -> Program:
+def prepare(program: IRProgram) -> IRProgram:
     """The program whose operators read such numbers as values of their own."""
     graphs = {key: _Apart(graph).graph_apart() for key, graph in program.graphs.items()}
     return replace(program, graphs=graphs)

@@ -9,7 +9,7 @@ from xg.cost.communication import Kind, Pass, Sent, total, total_bytes
 from xg.cost.report import CostReport
 from xg.diagnostics.lazy_dataclass import dataclass, replace
 from xg.ir.dim import Dim
-from xg.ir.graph import Program
+from xg.ir.graph import IRProgram
 from xg_pages.diff.edge_keys import Edge, edges, old_edges
 from xg_pages.diff.steps import otherwise
 
@@ -22,12 +22,12 @@ class Side:
     """One of the two: its name, the program of a rank, the whole with its moves, and its costs."""
 
     name: str
-    program: Program
-    placed: Program | None
+    program: IRProgram
+    placed: IRProgram | None
     report: CostReport
 
     @property
-    def whole(self) -> Program:
+    def whole(self) -> IRProgram:
         """The program that its edges are read from."""
         return self.placed or self.program
 

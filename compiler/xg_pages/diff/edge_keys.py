@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from xg.cost.communication import Pass
 from xg.diagnostics.lazy_dataclass import dataclass, replace
 from xg.ir.collective import FAMILY
-from xg.ir.graph import Apply, Call, Graph, Program, Value
+from xg.ir.graph import Apply, Call, Graph, IRProgram, Value
 from xg.ir.labels import place_names, saved_names
 from xg.ir.parameters import join
 from xg.ir.placement import PARTIAL, Placement, local_shape
@@ -60,7 +60,7 @@ class Edge:
         return self.dims, self.terms, self.maker, self.making
 
 
-def edges(program: Program) -> Mapping[Key, Edge]:
+def edges(program: IRProgram) -> Mapping[Key, Edge]:
     """The edges of a program, in its order; of a placed one as its ranks hold them.
 
     A value that is moved is one edge, as it was before.
@@ -73,7 +73,7 @@ def edges(program: Program) -> Mapping[Key, Edge]:
     return by_key
 
 
-def old_edges(old: Program, new: Program) -> Mapping[Key, Edge]:
+def old_edges(old: IRProgram, new: IRProgram) -> Mapping[Key, Edge]:
     """The edges of an old program, unnamed ones and operands under their names in the new one."""
     found = {edge.key: edge for edge in _as_named(edges(old).values(), old, new)}
     others = edges(new)
@@ -93,12 +93,12 @@ def _operands(some: Iterable[Edge]) -> dict[str, set[Operand]]:
     return found
 
 
-def old_moved_edges(old: Program, new: Program) -> Sequence[Edge]:
+def old_moved_edges(old: IRProgram, new: IRProgram) -> Sequence[Edge]:
     """The results of the moves of an old program's entry block, under their names in the new."""
     return list(_as_named(moved_edges(old).values(), old, new))
 
 
-def _as_named(some: Iterable[Edge], old: Program, new: Program) -> Iterator[Edge]:
+def _as_named(some: Iterable[Edge], old: IRProgram, new: IRProgram) -> Iterator[Edge]:
     graphs = dict(reversed([*_called(new)]))
     places = {
         where: places_in(graphs[where], graph)
@@ -120,7 +120,7 @@ def _as_named(some: Iterable[Edge], old: Program, new: Program) -> Iterator[Edge
         yield edge if is_named else replace(edge, name=named(edge.name, edge.where))
 
 
-def moved_edges(program: Program) -> Mapping[Value, Edge]:
+def moved_edges(program: IRProgram) -> Mapping[Value, Edge]:
     """The results of the entry block's moves, each as the edge that was moved, newly placed."""
     graph = program.main
     origins = {value: _borrowed(graph, value) for value in graph.param_values()}
@@ -143,7 +143,7 @@ def _borrowed(graph: Graph, param: Value) -> Edge:
     return replace(edge, where=where, name=name)
 
 
-def _called(program: Program) -> Iterator[tuple[str, Graph]]:
+def _called(program: IRProgram) -> Iterator[tuple[str, Graph]]:
     """Every graph with the way to it, callers first; a row is one call."""
 
     def below(use: tuple[str, Graph]) -> Iterator[tuple[str, Graph]]:
@@ -155,7 +155,7 @@ def _called(program: Program) -> Iterator[tuple[str, Graph]]:
 
 
 def _forward(
-    where: str, graph: Graph, program: Program, shown: Mapping[Value, str]
+    where: str, graph: Graph, program: IRProgram, shown: Mapping[Value, str]
 ) -> Iterator[Edge]:
     places = place_names(graph)
     operands = _operand_names(graph, places)
@@ -203,7 +203,7 @@ def _edge(graph: Graph, value: Value, where: str, maker: str, place: str = "") -
     return Edge("forward", where, name, *shapes, _terms(placement), maker, line, value, name)
 
 
-def _backward(where: str, graph: Graph, program: Program) -> Iterator[Edge]:
+def _backward(where: str, graph: Graph, program: IRProgram) -> Iterator[Edge]:
     """The whole gradient of every named edge."""
     backward = program.backwards.get(graph.key)
     if backward is None:

@@ -12,7 +12,7 @@ from xg.driver import compile_project
 from xg.frontend.examples.binding import BoundExample, Claim
 from xg.frontend.project import Project
 from xg.frontend.typed import Settings, dims_of
-from xg.ir.graph import Program
+from xg.ir.graph import IRProgram
 from xg.ir.parameters import frozen_paths, loss_of
 from xg.verify.examples.claim_check import Array, Recomputation, judge
 from xg.verify.proof_sizes import sizes_of_proof
@@ -95,7 +95,7 @@ class Bound:
     the numbers that the file gives to sizes, where others are taken.
     """
 
-    program: Program
+    program: IRProgram
     title: str
     record: Record
     given: Mapping[str, Array]
@@ -185,7 +185,7 @@ def of_block(
     return _with_words(bound, read, tokens)
 
 
-def _refuse_ranks(program: Program) -> None:
+def _refuse_ranks(program: IRProgram) -> None:
     if program.is_parallel:
         said = "is what one rank computes, and a lesson follows one device"
         raise InputError(f"{program.main.block} {said}: `xg view` shows the numbers of all ranks")

@@ -14,7 +14,7 @@ from xg.diagnostics.source import Span
 from xg.figures.views.backward import backward_drawn
 from xg.figures.views.forward import forward_drawn
 from xg.figures.views.steps import Drawn
-from xg.ir.graph import Apply, Call, Program, Value
+from xg.ir.graph import Apply, Call, IRProgram, Value
 from xg.ir.graph import Step as GraphStep
 from xg.ir.parameters import param_specs
 from xg.ir.prim import LAWS
@@ -89,7 +89,7 @@ def _invented(bound: Bound) -> str:
     return f"{text}, so that the numbers can be followed." if has else ""
 
 
-def _off(program: Program) -> str:
+def _off(program: IRProgram) -> str:
     """The note that nothing is left to chance, were the numbers not to be followed."""
     steps = [step for graph in program.graphs.values() for step in graph.steps]
     names = {step.op.name for step in steps if isinstance(step, Apply)}

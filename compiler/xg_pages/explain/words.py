@@ -8,7 +8,7 @@ from typing import Final
 
 from xg.diagnostics.lazy_dataclass import dataclass, field
 from xg.figures.views.notation import Notation, is_transposed
-from xg.ir.graph import Apply, Backward, Program, Step, Value
+from xg.ir.graph import Apply, Backward, IRProgram, Step, Value
 from xg.verify.examples.claim_check import Array
 from xg_pages.explain.page import (
     ExplainedBlock,
@@ -33,7 +33,7 @@ class BlockNaming:
     equations: Equations
 
     @classmethod
-    def of(cls, program: Program, backward: Backward) -> BlockNaming:
+    def of(cls, program: IRProgram, backward: Backward) -> BlockNaming:
         """The naming of the steps of a block."""
         notation = Notation.of(backward.forward, backward)
         return cls(_WithParts(program, notation, {}, parts=parts(backward)))

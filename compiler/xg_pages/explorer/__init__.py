@@ -24,7 +24,7 @@ from xg.figures.views.backward import backward_drawn
 from xg.figures.views.forward import forward_drawn
 from xg.figures.views.steps import Drawn
 from xg.frontend.typed import Settings
-from xg.ir.graph import Program as Graphs
+from xg.ir.graph import IRProgram
 from xg.ir.labels import saved_names
 from xg_pages.explorer.costs import (
     Planned,
@@ -152,14 +152,14 @@ def _too_large(written: bytes) -> Iterator[str]:
         yield f"the page has {len(written):,} bytes, more than {SIZE_AT_MOST:,}; {advice}"
 
 
-def _file(program: Graphs) -> str:
+def _file(program: IRProgram) -> str:
     """The name of the file without its folders, none for standard input; and what plan it is."""
     name = program.main.span.source.name
     file = "" if name.startswith("<") else name.rsplit("/", 1)[-1]
     return ", ".join(filter(None, (file, program.plan and f"plan {program.plan.name}")))
 
 
-def _drawn(program: Graphs, use: BlockUse, written: Code) -> dict[Pass, Drawn]:
+def _drawn(program: IRProgram, use: BlockUse, written: Code) -> dict[Pass, Drawn]:
     """The figures of a block: a backward one where anything has a gradient.
 
     Values without a label are called as in the code beside them.

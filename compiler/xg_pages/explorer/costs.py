@@ -14,8 +14,7 @@ from xg.frontend.choose_plan import planned as under_plan
 from xg.frontend.choose_plan import plans_of
 from xg.frontend.typed import Settings, dims_of, type_partly
 from xg.ir.dim import Dim
-from xg.ir.graph import Apply
-from xg.ir.graph import Program as Graphs
+from xg.ir.graph import Apply, IRProgram
 from xg.verify.facts import SizeFacts, size_facts
 from xg.verify.proof_sizes import case, mesh_sizes, verification_sizes
 from xg_pages.explorer.facts import BlockUse, Formulas, axis_rules, block_uses
@@ -26,7 +25,7 @@ RANKS_AT_MOST: Final = 8  # that a page has numbers of
 FEW: Final = 2  # along every axis, where the mesh has more in all
 
 
-def facts_of(program: Graphs) -> SizeFacts:
+def facts_of(program: IRProgram) -> SizeFacts:
     """Constraints on numbers for sizes; those of a rank's program are of its own parts."""
     graphs = {key: replace(graph, layouts={}) for key, graph in program.graphs.items()}
     return size_facts(replace(program, graphs=graphs, plan=None))

@@ -15,7 +15,7 @@ from xg.figures.model.richtext import characters
 from xg.figures.views.notation import Notation, is_transposed
 from xg.figures.views.steps import Drawn, own_tensors
 from xg.ir.dim import Coefficient, Dim, DimError, Monomial, product, symbol
-from xg.ir.graph import Apply, Backward, Call, Graph, Program, Step, Value
+from xg.ir.graph import Apply, Backward, Call, Graph, IRProgram, Step, Value
 from xg.ir.parameters import CallSite, entry
 from xg.ir.placement import Placement
 from xg.ir.plan import zigzag_axes
@@ -57,7 +57,7 @@ class BlockUse:
         yield from (value for step in self.backward.steps for value in step.outputs)
 
 
-def block_uses(program: Program) -> list[BlockUse]:
+def block_uses(program: IRProgram) -> list[BlockUse]:
     """The entry first, then what it calls, callers before callees."""
 
     def below(site: CallSite) -> Iterator[CallSite]:
@@ -83,13 +83,15 @@ _LONGEST: Final = 40  # of values without a name
 class Equations:
     """Writes the steps of one block. `variables` are what its code calls values."""
 
-    program: Program
+    program: IRProgram
     notation: Notation
     variables: Mapping[Value, str]
     made: dict[Value, str] = field(default_factory=dict[Value, str])
 
     @classmethod
-    def of(cls, program: Program, backward: Backward, variables: Mapping[Value, str]) -> Equations:
+    def of(
+        cls, program: IRProgram, backward: Backward, variables: Mapping[Value, str]
+    ) -> Equations:
         """The names needed to write the steps of a block."""
         return cls(program, Notation.of(backward.forward, backward), variables)
 
@@ -198,7 +200,7 @@ class Formulas(FactTable[Dim]):
 
 
 def start_numbers(
-    program: Program,
+    program: IRProgram,
     formulas: Formulas,
     facts: SizeFacts,
     mesh: Mapping[str, int],
@@ -225,7 +227,7 @@ def _whole(dim: Dim, numbers: Mapping[str, int]) -> bool:
         return False
 
 
-def axis_rules(program: Program, formulas: Formulas, facts: SizeFacts) -> dict[str, object]:
+def axis_rules(program: IRProgram, formulas: Formulas, facts: SizeFacts) -> dict[str, object]:
     """Constraints on numbers: axes that must be whole, and sizes that bound others.
 
     Of an axis that ranks share: its global length, its name, and the mesh axes.
@@ -237,7 +239,7 @@ def axis_rules(program: Program, formulas: Formulas, facts: SizeFacts) -> dict[s
     }
 
 
-def _shared(dim: Dim, program: Program, formulas: Formulas) -> list[object]:
+def _shared(dim: Dim, program: IRProgram, formulas: Formulas) -> list[object]:
     """The global length of an axis; if ranks share it, with its text and their mesh axes."""
     below = [{name for name, power in term if power < 0} for term, _ in dim.terms]
     over = [axis for axis in program.mesh if all(axis in names for names in below)]
@@ -250,7 +252,7 @@ def _divides(term: tuple[Monomial, Coefficient]) -> bool:
     return coefficient.denominator > 1 or any(power < 0 for _, power in monomial)
 
 
-def in_entry(use: BlockUse, entry: Program, dim: Dim) -> Dim:
+def in_entry(use: BlockUse, entry: IRProgram, dim: Dim) -> Dim:
     """A size or cost of a block in the sizes of the entry block, nothing defined left in it."""
     return entry.main.sizes.expand(use.graph.sizes.expand(dim).substitute(use.symbols))
 
@@ -274,7 +276,7 @@ class Code:
     operators: Mapping[str, str]
 
 
-def code(program: Program, uses: Sequence[BlockUse]) -> Code:
+def code(program: IRProgram, uses: Sequence[BlockUse]) -> Code:
     """The code of a program, the same text as in its module."""
     writer = written(program)
     plan = writer.plan
@@ -318,14 +320,14 @@ class SendingData:
     `ids` are its steps by their results, and by whether a backward pass runs them again.
     """
 
-    placed: Program
-    program: Program
+    placed: IRProgram
+    program: IRProgram
     formulas: Formulas
     ids: Mapping[tuple[Value, bool], str]
 
     @classmethod
     def of(
-        cls, placed: Program, program: Program, formulas: Formulas, uses: Sequence[BlockUse]
+        cls, placed: IRProgram, program: IRProgram, formulas: Formulas, uses: Sequence[BlockUse]
     ) -> SendingData:
         """The data needed for a rank's program."""
         steps = (pair for use in uses for pair in use.steps())
@@ -364,7 +366,7 @@ ShapeRow = tuple[tuple[str, ...], tuple[int, ...]]  # axes as the figure writes 
 class BlockFacts:
     """The data of one block of a program. `blocks` are the places of all blocks."""
 
-    program: Program
+    program: IRProgram
     use: BlockUse
     blocks: Mapping[str, int]
     equations: Equations

@@ -11,11 +11,11 @@ import numpy as np
 
 from xg.cost.cost import cost
 from xg.diagnostics.lazy_dataclass import dataclass, field
-from xg.driver import Program as Compiled
+from xg.driver import Program
 from xg.ir import prim
 from xg.ir.body import topological
 from xg.ir.dim import ONE, Dim, DimError, number
-from xg.ir.graph import Program
+from xg.ir.graph import IRProgram
 from xg.ir.placement import axis_of
 from xg.ir.prim import RANDOM, Expr, ShapeError
 from xg.ir.scalar import Scalar
@@ -251,7 +251,7 @@ class Played:
         return {"runs": runs, "tape": packed_data(tape)}
 
 
-def play(small: Compiled, uses: Sequence[BlockUse]) -> Played:
+def play(small: Program, uses: Sequence[BlockUse]) -> Played:
     """One run of a program whose sizes all have numbers; `uses` are its blocks.
 
     Parameters, inputs and cotangents are drawn, and dropout is on. A rank has its parts of what is
@@ -275,7 +275,7 @@ def play(small: Compiled, uses: Sequence[BlockUse]) -> Played:
     return Played(tape, dict(sorted(record.sizes.items())), at, slots)
 
 
-def is_small(program: Program) -> bool:
+def is_small(program: IRProgram) -> bool:
     """Whether all sizes have numbers, and small ones: a file may write large numbers itself."""
     numbers = program.main.sizes.bind(program.numbers)
     total = cost(program).total

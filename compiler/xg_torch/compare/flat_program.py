@@ -14,7 +14,7 @@ from unittest import mock
 import numpy as np
 
 from xg.diagnostics.lazy_dataclass import dataclass, field, replace
-from xg.ir.graph import Apply, Call, Program, Value
+from xg.ir.graph import Apply, Call, IRProgram, Value
 from xg.ir.parameters import join
 from xg.ir.use import Attrs
 from xg.verify.reference.evaluate import Context, evaluate
@@ -126,7 +126,7 @@ class FlatStep:
 class FlatProgram:
     """All edges and steps of a run, in the order in which they are made."""
 
-    program: Program
+    program: IRProgram
     sizes: Mapping[str, int]
     inputs: Mapping[str, FlatEdge]
     params: Mapping[str, FlatEdge]
@@ -142,7 +142,7 @@ class FlatProgram:
 
 
 def flat_run(
-    program: Program, params: Arrays, inputs: Arrays, d_outputs: Arrays, seed: int | None = None
+    program: IRProgram, params: Arrays, inputs: Arrays, d_outputs: Arrays, seed: int | None = None
 ) -> FlatProgram:
     """Run a program forward and backward, and lay its calls open; `seed` draws dropout."""
     interpreter = Interpreter(program, params, seed)
@@ -154,7 +154,9 @@ def flat_run(
 class _Opening:
     """The edges and steps of one run, collected call by call."""
 
-    def __init__(self, program: Program, record: Record, params: Arrays, gradients: Arrays) -> None:
+    def __init__(
+        self, program: IRProgram, record: Record, params: Arrays, gradients: Arrays
+    ) -> None:
         self.program, self.record = program, record
         self.edges: list[FlatEdge] = []
         self.steps: list[FlatStep] = []

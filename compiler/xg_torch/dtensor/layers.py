@@ -16,7 +16,7 @@ from xg.diagnostics.diagnostic import DiagnosticError
 from xg.diagnostics.lazy_dataclass import dataclass, field
 from xg.diagnostics.source import Span
 from xg.ir.collective import FAMILY
-from xg.ir.graph import Apply, Call, Graph, Program, Step, Value
+from xg.ir.graph import Apply, Call, Graph, IRProgram, Step, Value
 from xg.ir.parameters import join
 from xg_runtime import names
 from xg_runtime.errors import InputError
@@ -229,11 +229,11 @@ class LayerSite:
 class Layers:
     """All layers of a placed program; every call is entered once under each path."""
 
-    program: Program
+    program: IRProgram
     sites: list[LayerSite] = field(default_factory=list[LayerSite])
 
     @classmethod
-    def of(cls, program: Program) -> Layers:
+    def of(cls, program: IRProgram) -> Layers:
         """Walk from the entry to all that it calls."""
         waiting, found = [LayerSite(program.main, "")], list[LayerSite]()
         while waiting:
@@ -252,7 +252,7 @@ class Layers:
         ]
 
 
-def called(site: LayerSite, call: Call, program: Program) -> LayerSite:
+def called(site: LayerSite, call: Call, program: IRProgram) -> LayerSite:
     """The graph that a call runs, where it does."""
     path = join(site.path, call.path)
     return LayerSite(program.callee(call), path if call.count is None else f"{path}.*")
@@ -266,7 +266,7 @@ def is_move(step: Step) -> bool:
 # The modules of somebody's code by the parameters of a diagram, as a file of names has them.
 
 
-def module_names(options: Namespace, program: Program) -> ModuleNames:
+def module_names(options: Namespace, program: IRProgram) -> ModuleNames:
     """The names of the modules of a program's parameters, as `--map` or the diagram has them.
 
     Raises FileError, and InputError where a file of names does not fit.
@@ -274,7 +274,7 @@ def module_names(options: Namespace, program: Program) -> ModuleNames:
     return ModuleNames() if options.names is None else named_by(names.read(options.names), program)
 
 
-def named_by(given: Names, program: Program) -> ModuleNames:
+def named_by(given: Names, program: IRProgram) -> ModuleNames:
     """The names that a file gives; raises InputError for layers that torch cannot find by them."""
     modules: dict[str, str] = {}
     for line in given.lines:

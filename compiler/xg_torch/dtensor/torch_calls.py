@@ -11,7 +11,7 @@ from xg.cli.compiling import compile_one
 from xg.cli.console import Console
 from xg.cli.exits import FINE, USAGE
 from xg.diagnostics.lazy_dataclass import dataclass
-from xg.ir.graph import Apply, Call, Graph, Program, Value
+from xg.ir.graph import Apply, Call, Graph, IRProgram, Value
 from xg.ir.placement import INVARIANT
 from xg.ir.plan import INSIDE, ROUNDS, WHOLE, Memory
 from xg_torch.dtensor.layers import Layers, LayerSite, ModuleNames, Refusal, is_move, module_names
@@ -152,7 +152,7 @@ def refuse_exchanges(layers: Layers, axis: str, refusal: Refusal) -> None:
                 )
 
 
-def refuse_inner_sums(local: Program, refusal: Refusal) -> None:
+def refuse_inner_sums(local: IRProgram, refusal: Refusal) -> None:
     """Raise DiagnosticError for an operator that sends something inside, unless it is a loss."""
     for graph in local.graphs.values():
         for step in graph.steps:
@@ -190,13 +190,13 @@ STYLES = "torch.distributed.tensor.parallel"
 class Calls:
     """All that is written: the program, its axes of rows, and the styles along the other axis."""
 
-    program: Program
+    program: IRProgram
     names: ModuleNames
     data: DataAxes
     styles: Styles | None
 
     @classmethod
-    def of(cls, placed: Program, local: Program, names: ModuleNames) -> Calls:
+    def of(cls, placed: IRProgram, local: IRProgram, names: ModuleNames) -> Calls:
         """Find the calls for a plan; raises DiagnosticError for what torch has no call for.
 
         `placed` is the program on global shapes with its moves, `local` what a rank runs.
@@ -243,7 +243,7 @@ class Calls:
         return {axis: sizes[axis] for axis in axes}
 
 
-def _refuse_pads(placed: Program, refusal: Refusal) -> None:
+def _refuse_pads(placed: IRProgram, refusal: Refusal) -> None:
     """Raise DiagnosticError where the plan pads a size."""
     for name in placed.lengths:
         instead = f"the calls are the same for every {name}: --set {name}=… to one that ranks share"
@@ -255,7 +255,7 @@ def _kept(name: str, graph: Graph) -> str:
     return graph.block if name in (WHOLE, INSIDE) else f"{name} of {graph.block}"
 
 
-def source(placed: Program, local: Program, names: ModuleNames) -> str:
+def source(placed: IRProgram, local: IRProgram, names: ModuleNames) -> str:
     """Return the module; raises DiagnosticError for what torch has no call for."""
     calls = Calls.of(placed, local, names)
     parts = [*_head(calls), "", *_imports(calls), "", "", *_mesh(calls), "", "", *_body(calls)]

@@ -15,7 +15,7 @@ from xg.codegen.emit.module import emit
 from xg.codegen.numpy.dialect import VOCABULARY
 from xg.diagnostics.diagnostic import DiagnosticError
 from xg.diagnostics.source import Source
-from xg.ir.graph import Program
+from xg.ir.graph import IRProgram
 from xg.passes.differentiate import differentiate
 from xg.passes.infer import infer
 from xg.passes.resolve import resolve
@@ -139,7 +139,7 @@ def test_variables_and_saved_values_may_be_deleted(line: str) -> None:
             check_allowed(source.format(other), VOCABULARY)
 
 
-def compiled(text: str) -> Program:
+def compiled(text: str) -> IRProgram:
     return differentiate(infer(resolve(parse(Source("net.xg", text)), _no_file)))
 
 

@@ -14,7 +14,7 @@ from tier import THOROUGH
 
 import xg
 from xg.driver import BACKENDS
-from xg.ir.graph import Apply, Program
+from xg.ir.graph import Apply, IRProgram
 from xg.passes.ir_text.printer import spell_program
 from xg.verify.reference.interpret import Interpreter, initial
 from xg_runtime.module import Module
@@ -48,12 +48,12 @@ def written(text: str, tmp_path: Path, width: str = "D_h", more: str = "") -> xg
     return xg.compile(file)
 
 
-def names(program: Program) -> list[str]:
+def names(program: IRProgram) -> list[str]:
     steps = [step for graph in program.graphs.values() for step in graph.steps]
     return [step.op.name for step in steps if isinstance(step, Apply)]
 
 
-def both_passes(program: Program, params: Arrays, inputs: Arrays, seed: int | None) -> Arrays:
+def both_passes(program: IRProgram, params: Arrays, inputs: Arrays, seed: int | None) -> Arrays:
     interpreter = Interpreter(program, params, seed)
     outputs, record = interpreter.forward(inputs)
     draw = np.random.default_rng(3)

@@ -15,7 +15,7 @@ from backends import as_arrays_of, forms_of_code, with_kernels
 from numpy.typing import NDArray
 
 import xg
-from xg.ir.graph import Graph, Program
+from xg.ir.graph import Graph, IRProgram
 from xg.ir.verify import BrokenProgram
 from xg.passes.pipelines import VERIFY, Pass, run
 from xg_kernels.pipelines import FUSED
@@ -120,7 +120,7 @@ def test_kernels_leave_what_a_view_shows_as_it_is(view: str, backend: str, tmp_p
 def more_reusable(change: Callable[[Graph], Graph]) -> Pass:
     """A pass that says of a value that it may be overwritten, though it may not."""
 
-    def spoil(program: Program) -> Program:
+    def spoil(program: IRProgram) -> IRProgram:
         graphs = {**program.graphs, program.entry: change(program.main)}
         backward = replace(program.backwards[program.entry], forward=graphs[program.entry])
         backwards = {**program.backwards, program.entry: backward}

@@ -14,7 +14,7 @@ from xg.diagnostics.diagnostic import DiagnosticError
 from xg.diagnostics.source import Source
 from xg.frontend.choices import check_choices
 from xg.frontend.project import read_project
-from xg.ir.graph import Apply, Program
+from xg.ir.graph import Apply, IRProgram
 from xg.ir.parameters import param_specs
 from xg.ir.size_checks import check_numbers
 from xg.passes.differentiate import differentiate
@@ -261,7 +261,7 @@ block Net(X [B, D]) -> A [B, 2*D], H [B, D + 1] {
 }
 
 
-def typed(text: str) -> Program:
+def typed(text: str) -> IRProgram:
     program = infer(resolve(parse(Source("case.xg", text)), _no_file))
     check_numbers(program, {})
     return program

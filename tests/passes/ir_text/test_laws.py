@@ -22,7 +22,7 @@ from xg.codegen.backend import find
 from xg.diagnostics.diagnostic import DiagnosticError
 from xg.frontend.project import Project, read_project
 from xg.frontend.typed import type_project
-from xg.ir.graph import Program
+from xg.ir.graph import IRProgram
 from xg.ir.verify import verify
 from xg.passes.ir_text.printer import spell_program
 from xg.passes.ir_text.reader import read_program
@@ -112,9 +112,11 @@ CASES = [*(_every_case() if EVERYTHING else (Case(*each) for each in SOME))]
 
 @pytest.mark.parametrize("case", CASES, ids=str)
 def test_what_was_read_is_the_same_to_every_pass(case: Case) -> None:
-    read: dict[str, Program] = {}  # many passes find nothing to do, and leave what was read before
+    read: dict[
+        str, IRProgram
+    ] = {}  # many passes find nothing to do, and leave what was read before
 
-    def reading(text: str) -> Program:
+    def reading(text: str) -> IRProgram:
         if text not in read:
             read[text] = read_program(text)
             assert spell_program(read[text]) == text
@@ -128,14 +130,14 @@ def test_what_was_read_is_the_same_to_every_pass(case: Case) -> None:
 
 
 @cache
-def _read_again(plan: str | None) -> list[tuple[Program, Program]]:
+def _read_again(plan: str | None) -> list[tuple[IRProgram, IRProgram]]:
     """A block of Llama for one device or a rank, plain and fused, and what its text says of it."""
     histories = Case("models/llama", "GQA", plan).histories()
     programs = [next(histories).result, next(histories).result]
     return [(each, read_program(spell_program(each))) for each in programs]
 
 
-def _code(program: Program, backend: str, *, kernels: bool) -> str:
+def _code(program: IRProgram, backend: str, *, kernels: bool) -> str:
     """The generated code without comments and docstrings, which name lines of the file."""
     tree = ast.parse(find(backend).source(program, None, kernels=kernels))
     for node in ast.walk(tree):
@@ -164,7 +166,7 @@ def test_what_was_read_computes_the_same() -> None:
     arrays = {"X": rng.normal(size=tuple(sizes.values()))}
     cotangents = {"Y": rng.normal(size=tuple(sizes.values()))}
 
-    def results(of: Program) -> dict[str, NDArray[Any]]:
+    def results(of: IRProgram) -> dict[str, NDArray[Any]]:
         interpreter = Interpreter(of, initial(program), seed=3)
         outputs, record = interpreter.forward(arrays)
         return {**outputs, **interpreter.backward(record, cotangents)}

@@ -6,7 +6,7 @@ import pytest
 
 from xg.diagnostics.source import Span
 from xg.ir.dim import symbol
-from xg.ir.graph import Apply, Program
+from xg.ir.graph import Apply, IRProgram
 from xg.ir.scalar import Scalar, as_scalar
 from xg.passes.ir_text.errors import UnreadableIR
 from xg.passes.ir_text.printer import spell_program
@@ -33,11 +33,11 @@ backward Block (dY [B, S, D] of Y) -> dX [B, S, D]
 
 
 @pytest.fixture(scope="module")
-def program() -> Program:
+def program() -> IRProgram:
     return read_program(TEXT, "block.ir")
 
 
-def test_a_text_is_read(program: Program) -> None:
+def test_a_text_is_read(program: IRProgram) -> None:
     assert spell_program(program) == TEXT
     drop = program.main.steps[1]
     assert isinstance(drop, Apply)
@@ -45,7 +45,7 @@ def test_a_text_is_read(program: Program) -> None:
     assert program.main.types[drop.inputs[0]].shape == tuple(map(symbol, "BSD"))
 
 
-def test_spans_point_into_the_text(program: Program) -> None:
+def test_spans_point_into_the_text(program: IRProgram) -> None:
     def said(span: Span) -> tuple[str, int, str]:
         return span.source.name, span.line, span.text
 

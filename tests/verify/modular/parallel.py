@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 import xg_runtime.ranks as ranks
-from xg.ir.graph import Program
+from xg.ir.graph import IRProgram
 from xg.ir.prim import Expr
 from xg.sharding.local import cuts
 from xg.verify.reference.evaluate import Context, Mesh, NumberSystem
@@ -26,7 +26,7 @@ SAID = (*SUMMED, "all_reduce_max", "all_gather", "all_to_all")
 
 
 def first_difference(
-    many: Program, given: RunInputs, expected: Outcome, arithmetic: NumberSystem | None = None
+    many: IRProgram, given: RunInputs, expected: Outcome, arithmetic: NumberSystem | None = None
 ) -> str | None:
     """The first array that some rank, asking for the whole, finds other than one device does."""
     where = cuts(many)

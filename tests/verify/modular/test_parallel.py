@@ -20,7 +20,7 @@ from verify.modular.parallel import (
 )
 
 import xg
-from xg.ir.graph import Program
+from xg.ir.graph import IRProgram
 from xg.verify.reference.modular.residues import PRIMES
 from xg.verify.reference.modular.run import Outcome, RunInputs, run_drawn
 
@@ -35,7 +35,7 @@ def one_device(prime: int = PRIMES[0], seed: int = 0) -> tuple[RunInputs, Outcom
 
 
 @cache
-def planned(plan: str, n_d: int, n_t: int) -> Program:
+def planned(plan: str, n_d: int, n_t: int) -> IRProgram:
     mesh = {"N_D": n_d, "N_T": n_t}
     return xg.compile(PLANS, "LM", plan=plan, sizes=SIZES, mesh=mesh).graphs
 

@@ -14,7 +14,7 @@ from tier import THOROUGH
 from xg.driver import compile_project
 from xg.frontend.project import read_project
 from xg.frontend.typed import Settings, declared_dims
-from xg.ir.graph import Program
+from xg.ir.graph import IRProgram
 from xg.ir.parameters import param_specs
 from xg.verify.proof_sizes import verification_sizes
 from xg.verify.reference.modular.residues import PRIMES, Undefined
@@ -31,7 +31,7 @@ FEWER: dict[str, dict[str, int]] = {
 
 
 @cache
-def compiled(name: str, block: str | None = None) -> Program:
+def compiled(name: str, block: str | None = None) -> IRProgram:
     """A diagram at sizes that are small and different."""
     project = read_project(DIAGRAMS / name)
     given = {} if THOROUGH else FEWER.get(name, {})
@@ -40,7 +40,7 @@ def compiled(name: str, block: str | None = None) -> Program:
     return compile_project(project, block, known).graphs
 
 
-def zeros(program: Program) -> Iterator[str]:
+def zeros(program: IRProgram) -> Iterator[str]:
     """Gradients that are zero for a reason."""
     for path, param, graph, _ in param_specs(program):
         through = why_zero_through_calls(program, path)
@@ -93,7 +93,7 @@ def test_a_draw_that_meets_a_zero_is_drawn_again(monkeypatch: pytest.MonkeyPatch
     program = compiled("notation/mlp.xg")
     real, calls = module.run, list[int]()
 
-    def unlucky(program: Program, given: module.RunInputs) -> module.Outcome:
+    def unlucky(program: IRProgram, given: module.RunInputs) -> module.Outcome:
         calls.append(given.seed)
         if len(calls) == 1:
             raise Undefined("the inverse of 0")

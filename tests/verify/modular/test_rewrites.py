@@ -13,13 +13,13 @@ from verify.modular.rewrites import DIMS, REWRITES
 
 from xg.driver import compile_project
 from xg.frontend.project import Project, read_project
-from xg.ir.graph import Program
+from xg.ir.graph import IRProgram
 from xg.verify.reference.modular.residues import PRIMES, Undefined
 from xg.verify.reference.modular.run import run, run_drawn
 
 
 @cache
-def compiled(text: str, folder: Path) -> Program:
+def compiled(text: str, folder: Path) -> IRProgram:
     path = folder / "f.xg"
     path.write_text(DIMS + text, encoding="utf-8")
     project: Project = read_project(path)

@@ -13,7 +13,7 @@ from xg.codegen.emit.spelling import Scope, private
 from xg.codegen.emit.text import WIDTH, Precedence, bracketed, infix
 from xg.diagnostics.lazy_dataclass import dataclass
 from xg.ir.dim import ONE, ZERO, Dim, symbol
-from xg.ir.graph import Apply, Graph, Program, Value
+from xg.ir.graph import Apply, Graph, IRProgram, Value
 from xg.ir.known_sizes import SizeSources, carried_symbols, closure
 from xg.ir.op import AtMost
 from xg.ir.parameters import ignored
@@ -40,7 +40,7 @@ class WholeSizes:
     carried: frozenset[str]
 
     @classmethod
-    def of(cls, program: Program, sources: SizeSources) -> WholeSizes:
+    def of(cls, program: IRProgram, sources: SizeSources) -> WholeSizes:
         """Those of a program; what follows from another one is left out."""
         main = program.main
         axes = dict.fromkeys(
@@ -195,7 +195,7 @@ def _count(dim: Dim) -> int:
 # Lines that refuse sizes which an operator cannot take, once arrays have given them numbers.
 
 
-def open_limits(program: Program) -> Iterator[AtMost]:
+def open_limits(program: IRProgram) -> Iterator[AtMost]:
     """The limits that the numbers of a file do not settle; of ranks none, whose sizes are parts."""
     if program.mesh:
         return
@@ -208,7 +208,7 @@ def open_limits(program: Program) -> Iterator[AtMost]:
 
 
 def limit_lines(
-    program: Program, scope: Scope, concerns: Callable[[AtMost], bool] = lambda limit: True
+    program: IRProgram, scope: Scope, concerns: Callable[[AtMost], bool] = lambda limit: True
 ) -> Iterator[str]:
     """A test and an error in the file's own sizes for each limit that is open."""
     seen: set[tuple[Dim, Dim]] = set()
@@ -324,7 +324,7 @@ def first_checks(plan: ModulePlan) -> list[str]:
     return [*mesh_lines(plan.program.mesh), *inputs]
 
 
-def checked_names(program: Program) -> list[str]:
+def checked_names(program: IRProgram) -> list[str]:
     """The line that refuses parameters of other names than the program's."""
     return [] if program.partial else ["_check_names(params, *table)"]
 

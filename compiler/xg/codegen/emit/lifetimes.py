@@ -12,7 +12,7 @@ from typing import Final
 
 from xg.codegen.emit.text import WIDTH, bracketed, indented
 from xg.diagnostics.lazy_dataclass import dataclass
-from xg.ir.graph import Backward, Call, Program, Step
+from xg.ir.graph import Backward, Call, IRProgram, Step
 
 ADDED: Final = re.compile(r"_add\(grads, .+, (\w+)\)")
 CALL: Final = re.compile(r"^(for|while)\b|\w\(\s*params\b")  # a loop, or the function of a block
@@ -161,7 +161,7 @@ class TwoParts:
         )
 
 
-def is_in_parts(program: Program) -> bool:
+def is_in_parts(program: IRProgram) -> bool:
     """Whether the backward functions of a module can leave a part for later: those of stages."""
     return program.stage is not None
 

@@ -23,7 +23,7 @@ from xg.codegen.emit.sizes import shape_text
 from xg.codegen.emit.stepping import StepWriter
 from xg.codegen.emit.text import WIDTH, arguments, bracketed, indented, wrapped
 from xg.diagnostics.lazy_dataclass import dataclass, replace
-from xg.ir.graph import Graph, Program, Value
+from xg.ir.graph import Graph, IRProgram, Value
 from xg.ir.tensor import TensorType
 from xg.ir.walk import reached
 
@@ -276,7 +276,7 @@ class Sections:
 Add = Callable[["ModuleWriter"], Sections]
 
 
-def emit(program: Program, dialect: Dialect, *, kernels: bool = False) -> str:
+def emit(program: IRProgram, dialect: Dialect, *, kernels: bool = False) -> str:
     """The source of the module; nothing in it is unknown."""
     source, writer = write_with_stable_names(lambda: marked(program, dialect, kernels=kernels))
     check_allowed(source, writer.vocabulary(source))
@@ -284,7 +284,7 @@ def emit(program: Program, dialect: Dialect, *, kernels: bool = False) -> str:
 
 
 def marked(
-    program: Program, dialect: Dialect, *, kernels: bool = False
+    program: IRProgram, dialect: Dialect, *, kernels: bool = False
 ) -> tuple[str, ModuleWriter]:
     """The source with marked names, and what wrote it."""
     by_hand = dialect.kernels if kernels else None
@@ -299,7 +299,7 @@ def marked(
 class ModuleWriter:
     """Writes one module; a backend may add sections of its own behind the public functions."""
 
-    def __init__(self, program: Program, dialect: Dialect, plan: ModulePlan) -> None:
+    def __init__(self, program: IRProgram, dialect: Dialect, plan: ModulePlan) -> None:
         self.program = program
         self.dialect = dialect
         self.plan = plan

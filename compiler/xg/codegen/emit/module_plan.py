@@ -13,7 +13,7 @@ from xg.codegen.emit.statements import Functions, Mark, Statements
 from xg.codegen.emit.text import Text, commented, indented
 from xg.diagnostics.lazy_dataclass import dataclass, field
 from xg.ir.dim import symbol
-from xg.ir.graph import Apply, Call, Graph, Program, Step, Value
+from xg.ir.graph import Apply, Call, Graph, IRProgram, Step, Value
 from xg.ir.known_sizes import SizeSources, carried_symbols
 from xg.ir.parameters import has_params, moves
 from xg.ir.prim import RANDOM
@@ -42,7 +42,7 @@ class ModulePlan:
     any parameter.
     """
 
-    program: Program
+    program: IRProgram
     spelling: Spelling
     operators: Functions
     functions: Mapping[str, str]
@@ -80,7 +80,7 @@ class ModulePlan:
     @classmethod
     def start(
         cls,
-        program: Program,
+        program: IRProgram,
         spelling: Spelling,
         pieces: frozenset[str] = frozenset(),
         *,
@@ -160,7 +160,7 @@ def _is_recurrence(graph: Graph) -> bool:
     return [s.op.name if isinstance(s, Apply) else "" for s in graph.steps] == ["recurrence"]
 
 
-def _symbols(program: Program) -> set[str]:
+def _symbols(program: IRProgram) -> set[str]:
     """Every symbol of a size in any function of the module."""
     symbols: set[str] = set()
     for graph in program.graphs.values():
@@ -170,7 +170,7 @@ def _symbols(program: Program) -> set[str]:
     return symbols
 
 
-def size_symbols_above(program: Program, sources: SizeSources) -> dict[str, frozenset[str]]:
+def size_symbols_above(program: IRProgram, sources: SizeSources) -> dict[str, frozenset[str]]:
     """For every graph the symbols whose number its callers know, which no default may replace."""
     symbols: dict[str, frozenset[str]] = dict.fromkeys(program.graphs, frozenset())
     for key, graph in reversed(list(program.graphs.items())):  # callers first
@@ -193,7 +193,7 @@ def draws_random(graph: Graph) -> bool:
     return any(_draws(step, graph, ()) for step in steps)
 
 
-def draws_again(program: Program, random: frozenset[str]) -> frozenset[str]:
+def draws_again(program: IRProgram, random: frozenset[str]) -> frozenset[str]:
     """The graphs whose backward pass draws random numbers of the forward pass again."""
     return frozenset(
         key
@@ -210,7 +210,7 @@ def _draws(step: Step, graph: Graph, random: Container[str]) -> bool:
     return any(expr.prim in RANDOM for expr in body.order())
 
 
-def shared_params(program: Program) -> frozenset[tuple[str, str]]:
+def shared_params(program: IRProgram) -> frozenset[tuple[str, str]]:
     """Parameters whose gradient comes from several places: tied ones, and those of shared calls."""
     shared: set[tuple[str, str]] = set()
     for key, graph in reversed(list(program.graphs.items())):  # callers first

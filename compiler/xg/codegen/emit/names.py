@@ -22,7 +22,7 @@ from typing import Final, Literal, NamedTuple, TypeVar, cast, get_args
 
 from xg.codegen.emit.allowlist import REMEMBERED, by_piece, descendants
 from xg.diagnostics.lazy_dataclass import dataclass
-from xg.ir.graph import Apply, Backward, Call, Program, Step, Value
+from xg.ir.graph import Apply, Backward, Call, IRProgram, Step, Value
 from xg.ir.labels import names_by_label
 from xg.ir.placement import is_term
 
@@ -340,7 +340,7 @@ def _spelled(name: str) -> tuple[str, Kind | None]:
 def gradient_names(
     backward: Backward,
     forward_names: Mapping[Value, str],
-    program: Program,
+    program: IRProgram,
     is_function: Callable[[str], bool],
 ) -> dict[Value, str]:
     """A name for every gradient; equal ones are numbered where they are written.
@@ -401,7 +401,7 @@ class _Producer:
 @dataclass(slots=True)
 class _GradientNamer:
     backward: Backward
-    program: Program
+    program: IRProgram
     labels: Mapping[Value, str]
     forward_names: Mapping[Value, str]
     of: Mapping[Value, Value]

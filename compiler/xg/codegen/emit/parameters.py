@@ -14,7 +14,7 @@ from xg.codegen.emit.spelling import Scope
 from xg.codegen.emit.text import Text, broken, indented, tuple_of
 from xg.diagnostics.lazy_dataclass import dataclass
 from xg.ir.dim import Dim, symbol
-from xg.ir.graph import Apply, Call, Graph, Program, Start, Step, Value
+from xg.ir.graph import Apply, Call, Graph, IRProgram, Start, Step, Value
 from xg.ir.prim import Expr
 from xg.ir.scalar import Scalar
 from xg.ir.tensor import Shape
@@ -27,7 +27,7 @@ Row = tuple[str, str | Callable[[Key], str]]  # a name, and what is said of it a
 Rows = Callable[[Graph, Symbols, Scope], list[Row]]
 
 
-def table_lines(program: Program, scope: Scope) -> list[str]:
+def table_lines(program: IRProgram, scope: Scope) -> list[str]:
     """Lines that return a dictionary from the name of a parameter to shape and start.
 
     The parameters of a graph come before those of its calls.
@@ -36,12 +36,12 @@ def table_lines(program: Program, scope: Scope) -> list[str]:
     return _returned(_groups(program, scope, _params, present), table_type(program))
 
 
-def table_type(program: Program) -> str:
+def table_type(program: IRProgram) -> str:
     """The name of the type of the table, by what parameters start as."""
     return "StartTable" if "uniform" in param_starts(program) else "ParamTable"
 
 
-def param_starts(program: Program) -> list[str]:
+def param_starts(program: IRProgram) -> list[str]:
     """The kinds of starts that parameters have: ``ones``, ``zeros``, ``uniform``, ``normal``."""
     starts = {
         p.start
@@ -53,13 +53,13 @@ def param_starts(program: Program) -> list[str]:
     return words + (["normal"] if any(isinstance(start, Scalar) for start in starts) else [])
 
 
-def state_lines(program: Program, scope: Scope) -> list[str]:
+def state_lines(program: IRProgram, scope: Scope) -> list[str]:
     """Lines that return a dictionary from the name of a state to shape and kind."""
     present = having(program, lambda graph: bool(graph.states))
     return _returned(_groups(program, scope, _states, present), "CacheTable")
 
 
-def cut_lines(program: Program, scope: Scope) -> list[str]:
+def cut_lines(program: IRProgram, scope: Scope) -> list[str]:
     """Lines that return a dictionary from the name of what is cut to its cuts.
 
     Parameters by their paths; of the entry also inputs and outputs.
@@ -80,13 +80,13 @@ def cut_lines(program: Program, scope: Scope) -> list[str]:
     return _returned(_merged(groups), "dict[str, Cuts]")
 
 
-def named_lines(program: Program, scope: Scope, rows: Rows, kind: str) -> list[str]:
+def named_lines(program: IRProgram, scope: Scope, rows: Rows, kind: str) -> list[str]:
     """Lines that return a dictionary from paths to what is said of them."""
     present = having(program, lambda graph: bool(rows(graph, {}, scope)))
     return _returned(_groups(program, scope, rows, present), kind)
 
 
-def _cuts(program: Program, graph: Graph, value: Value, symbols: Symbols) -> str:
+def _cuts(program: IRProgram, graph: Graph, value: Value, symbols: Symbols) -> str:
     """``((-1, "N_T"),)``: axes with the mesh axes that cut them, the outermost first."""
     cuts = cuts_of_value(program, graph, value, symbols)
     texts = [(f"{axis}", f'"{over}"', *map(str, length)) for axis, over, *length in cuts]
@@ -119,7 +119,7 @@ def _returned(groups: Sequence[_Group], kind: str) -> list[str]:
     return [*lines, "return table"]
 
 
-def _groups(program: Program, scope: Scope, rows: Rows, present: frozenset[str]) -> list[_Group]:
+def _groups(program: IRProgram, scope: Scope, rows: Rows, present: frozenset[str]) -> list[_Group]:
     def below(level: _Level) -> Iterator[_Level]:
         calls = (call for call in _calls(level.graph) if call.callee in present)
         return (level.below(call, program, scope) for call in calls)
@@ -168,7 +168,7 @@ class _Level:
                 *lines, last = broken(code, 4 * self.depth + 9)  # with a comma behind it
                 yield from (*lines, f"{last},")
 
-    def below(self, call: Call, program: Program, scope: Scope) -> _Level:
+    def below(self, call: Call, program: IRProgram, scope: Scope) -> _Level:
         """The use of the callee of a call."""
         callee = program.graphs[call.callee]
         inner = inside(call, self.graph, callee, self.symbols)
@@ -243,7 +243,7 @@ FUNCTIONS: Final = {  # by what they list
 }
 
 
-def bundles(program: Program, shared: Shared) -> bool:
+def bundles(program: IRProgram, shared: Shared) -> bool:
     """Whether a program of ranks gathers parameters that can be bundled."""
     looped = any(call.loop for graph in program.graphs.values() for call in graph.calls)
     return not looped and any(
@@ -251,7 +251,7 @@ def bundles(program: Program, shared: Shared) -> bool:
     )
 
 
-def holds(program: Program) -> bool:
+def holds(program: IRProgram) -> bool:
     """Whether a plan holds what parameters are gathered to for all passes of a step."""
     return any("hold" in graph.memory.values() for graph in program.graphs.values())
 
@@ -319,7 +319,7 @@ def gather_functions(plan: ModulePlan) -> list[list[str]]:
     return functions
 
 
-def _gather_lines(program: Program, shared: Shared, scope: Scope, listed: str) -> list[str]:
+def _gather_lines(program: IRProgram, shared: Shared, scope: Scope, listed: str) -> list[str]:
     """Lines that return the parameters that one pass gathers, by name, or those that are held."""
     reverse = listed == "backward"
     again = _run_again(program) if reverse else frozenset(program.graphs)
@@ -336,7 +336,7 @@ def _gather_lines(program: Program, shared: Shared, scope: Scope, listed: str) -
     return named_lines(program, scope, rows, "dict[str, tuple[str, int]]")
 
 
-def _run_again(program: Program) -> frozenset[str]:
+def _run_again(program: IRProgram) -> frozenset[str]:
     """The graphs whose forward pass a backward pass runs again."""
     keys: set[str] = set()
     for backward in program.backwards.values():

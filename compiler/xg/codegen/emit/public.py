@@ -37,7 +37,7 @@ from xg.codegen.emit.sizes import SizeLines, Source, locate
 from xg.codegen.emit.spelling import Scope
 from xg.codegen.emit.text import bracketed, broken, dictionary, indented, tuple_of
 from xg.diagnostics.lazy_dataclass import dataclass
-from xg.ir.graph import Graph, Program, Value
+from xg.ir.graph import Graph, IRProgram, Value
 from xg.ir.known_sizes import carried_symbols
 from xg.ir.walk import having, reached
 
@@ -335,7 +335,7 @@ def _like(dialect: Dialect, words: Collection[str]) -> list[str]:
     return [f"like = {array}", f"{', '.join(like)} = {texts}"] if like else []
 
 
-def _is_complete(program: Program) -> bool:
+def _is_complete(program: IRProgram) -> bool:
     """Whether the backward functions give a gradient for every parameter that is not frozen."""
     learning = having(program, lambda graph: any(not p.value.frozen for p in graph.params))
     for key in reached(program.graphs, program.entry):

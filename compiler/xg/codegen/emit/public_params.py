@@ -15,7 +15,7 @@ from xg.codegen.emit.sizes import definition_lines, locate
 from xg.codegen.emit.spelling import Scope, private
 from xg.codegen.emit.text import WIDTH, bracketed, indented
 from xg.diagnostics.lazy_dataclass import dataclass, replace
-from xg.ir.graph import Call, Graph, Program, Value
+from xg.ir.graph import Call, Graph, IRProgram, Value
 from xg.ir.known_sizes import carried_symbols, closure
 from xg.ir.parameters import CallSite, entry, join, moving
 from xg.ir.walk import callers_first
@@ -23,7 +23,7 @@ from xg.ir.walk import callers_first
 # Frozen parameters: which of a module's gradients are left out on purpose.
 
 
-def frozen_patterns(program: Program) -> list[str]:
+def frozen_patterns(program: IRProgram) -> list[str]:
     """The frozen parameters of a program, with ``*`` for the numbers of a row of blocks."""
 
     def below(site: CallSite) -> Iterator[CallSite]:
@@ -39,7 +39,7 @@ def frozen_patterns(program: Program) -> list[str]:
     ]
 
 
-def learns_function(program: Program) -> list[str]:
+def learns_function(program: IRProgram) -> list[str]:
     """The function that tells the parameters that have a gradient from the frozen ones."""
     patterns = [f'"{pattern}"' for pattern in frozen_patterns(program)]
     return [

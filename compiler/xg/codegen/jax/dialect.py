@@ -12,7 +12,7 @@ from xg.codegen.emit.dialect import Dialect
 from xg.codegen.emit.module import emit as emit_module
 from xg.codegen.emit.spelling import Scope, Spell, SupportFile
 from xg.codegen.emit.text import Text, call
-from xg.ir.graph import Program
+from xg.ir.graph import IRProgram
 from xg.ir.prim import Expr, batch_of
 
 # Everything that a generated JAX module may mention (see `xg.codegen.emit.allowlist`).
@@ -148,7 +148,7 @@ JAX: Final = Dialect(
 # A program as a module in JAX.
 
 
-def emit(program: Program, derived: Program | None = None, *, kernels: bool = False) -> str:
+def emit(program: IRProgram, derived: IRProgram | None = None, *, kernels: bool = False) -> str:
     """The source of the module; fused operators are functions too, and XLA compiles them."""
     assert derived is None
     return emit_module(program, JAX, kernels=kernels)

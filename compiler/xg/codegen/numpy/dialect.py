@@ -12,7 +12,7 @@ from xg.codegen.emit.dialect import Dialect, ring_kernels
 from xg.codegen.emit.module import emit as emit_module
 from xg.codegen.emit.spelling import Scope, Spell, SupportFile
 from xg.codegen.emit.text import Text
-from xg.ir.graph import Program
+from xg.ir.graph import IRProgram
 from xg.ir.prim import Expr
 
 # Everything that a generated NumPy module may mention (see `xg.codegen.emit.allowlist`).
@@ -152,7 +152,7 @@ NUMPY: Final = Dialect(
 # A program as a module in NumPy.
 
 
-def emit(program: Program, derived: Program | None = None, *, kernels: bool = False) -> str:
+def emit(program: IRProgram, derived: IRProgram | None = None, *, kernels: bool = False) -> str:
     """The source of the module, of fused graphs with the kernels of the backend."""
     assert derived is None
     return emit_module(program, NUMPY, kernels=kernels)

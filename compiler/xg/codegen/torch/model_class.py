@@ -30,7 +30,7 @@ from xg.codegen.torch.block_class import (
 from xg.codegen.torch.templates import PATHS, SETTLE, SHAPES, WEIGHTS, around
 from xg.diagnostics.lazy_dataclass import dataclass, field
 from xg.ir.dim import symbol
-from xg.ir.graph import Call, Graph, Program, Value
+from xg.ir.graph import Call, Graph, IRProgram, Value
 from xg.ir.known_sizes import closure, symbols_of
 from xg.ir.labels import names_by_label
 from xg.ir.walk import reached
@@ -73,7 +73,7 @@ def _known(graph: Graph, own: Sequence[Source]) -> Iterator[Value]:
             yield value
 
 
-def model_section(writer: ModuleWriter, outlined: Program) -> Sections:
+def model_section(writer: ModuleWriter, outlined: IRProgram) -> Sections:
     """`Model` and modules for all blocks, pieces of the entry and a step for every callee."""
     return _Section(writer, outlined.main).sections()
 

@@ -17,7 +17,7 @@ from xg.codegen.torch.dialect import TORCH
 from xg.codegen.torch.model_class import model_section
 from xg.codegen.torch.templates import SETTLE, around
 from xg.diagnostics.lazy_dataclass import replace
-from xg.ir.graph import Backward, Call, Graph, Program
+from xg.ir.graph import Backward, Call, Graph, IRProgram
 
 # The section that makes the program of one rank a `torch.nn.Module` of this rank's shards.
 #
@@ -166,7 +166,7 @@ def _forward(writer: ModuleWriter, entry: Graph) -> list[str]:
 G = TypeVar("G", bound=Graph)
 
 
-def emit(program: Program, outlined: Program | None, *, kernels: bool = False) -> str:
+def emit(program: IRProgram, outlined: IRProgram | None, *, kernels: bool = False) -> str:
     """The source of the module; `outlined` is the same program with an entry of calls only.
 
     Without it there is a `Model` on ranks alone. With `kernels` the graphs are fused ones.
@@ -182,7 +182,7 @@ def emit(program: Program, outlined: Program | None, *, kernels: bool = False) -
 
 
 def marked(
-    program: Program, outlined: Program, *, kernels: bool = False
+    program: IRProgram, outlined: IRProgram, *, kernels: bool = False
 ) -> tuple[str, ModuleWriter]:
     """The source of a module with a `Model`, its names marked, and what wrote it."""
     outlined = _with_own_keys(outlined, program)
@@ -204,7 +204,7 @@ def marked(
     return writer.source(section), writer
 
 
-def _with_own_keys(outlined: Program, program: Program) -> Program:
+def _with_own_keys(outlined: IRProgram, program: IRProgram) -> IRProgram:
     """The outlined program, with other keys for blocks whose backward pass is another one there.
 
     If `stop` hides a loop, the program has no backward pass that could collect its gradients. The
@@ -240,7 +240,7 @@ def _axes(backward: Backward) -> list[int | None]:
     return [axis for _, axis in backward.rows]
 
 
-def _of_rank(program: Program, *, kernels: bool) -> tuple[str, ModuleWriter]:
+def _of_rank(program: IRProgram, *, kernels: bool) -> tuple[str, ModuleWriter]:
     """The source of a rank's module with a `Model`, its names marked, and what wrote it."""
     by_hand = TORCH.kernels if kernels else None
     writer = ModuleWriter(
@@ -251,7 +251,7 @@ def _of_rank(program: Program, *, kernels: bool) -> tuple[str, ModuleWriter]:
     return writer.source(rank_model_section), writer
 
 
-def _attributes(program: Program) -> Iterator[str]:
+def _attributes(program: IRProgram) -> Iterator[str]:
     """The attributes of modules: parameters, and a module for every call."""
     for graph in program.graphs.values():
         for value in graph.param_values():

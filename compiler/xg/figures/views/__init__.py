@@ -9,17 +9,17 @@ from xg.figures.views.backward import backward_figure
 from xg.figures.views.columns import columns_figure
 from xg.figures.views.forward import forward_figure
 from xg.figures.views.overview import overview_figure
-from xg.ir.graph import Program
+from xg.ir.graph import IRProgram
 
 View = Literal["forward", "backward", "overview"]
 
 
 def figure(
-    program: Program,
+    program: IRProgram,
     view: View,
     *,
     legend: bool = False,
-    placed: Program | None = None,
+    placed: IRProgram | None = None,
     depth: int | None = None,
 ) -> Figure:
     """Return one view of a program's entry block; for the backward it is differentiated.

@@ -34,7 +34,7 @@ from xg.figures.views.steps import (
     stages_of_rows,
     subtitle,
 )
-from xg.ir.graph import Apply, Backward, Call, Graph, Program, Step, Value
+from xg.ir.graph import Apply, Backward, Call, Graph, IRProgram, Step, Value
 from xg.ir.labels import read_of, saved_names
 
 # The cotangents that a backward pass reads: gradients do not flow through others.
@@ -46,7 +46,7 @@ from xg.ir.labels import read_of, saved_names
 Read = Mapping[str, Collection[Value]]  # the cotangents that a backward pass reads, by its key
 
 
-def read_cotangents(program: Program) -> Read:
+def read_cotangents(program: IRProgram) -> Read:
     """Return the cotangents that each backward pass reads, or gives as a gradient."""
     found: dict[str, frozenset[Value]] = {}
     for key, backward in program.backwards.items():  # callees first
@@ -66,7 +66,7 @@ def leads_on(step: Step, read: Collection[Value]) -> bool:
     return isinstance(step, Call) or any(value in read for value in step.outputs)
 
 
-def taken_by(step: Step, program: Program, read: Read) -> Sequence[Value]:
+def taken_by(step: Step, program: IRProgram, read: Read) -> Sequence[Value]:
     """Return the inputs of a step of a backward pass that lead on: of a call those that are read.
 
     A block that is computed again is called with values of the forward pass, and a loop has states:
@@ -104,13 +104,13 @@ _IN_A_LINE: Final = 6  # gradients of parameters that a line of a box names
 _MOST_LISTED: Final = 2 * _IN_A_LINE
 
 
-def backward_figure(program: Program, backward: Backward, *, legend: bool = False) -> Figure:
+def backward_figure(program: IRProgram, backward: Backward, *, legend: bool = False) -> Figure:
     """Return the backward figure of one of a program's graphs."""
     return backward_drawn(program, backward, legend=legend).figure
 
 
 def backward_drawn(
-    program: Program,
+    program: IRProgram,
     backward: Backward,
     *,
     legend: bool = False,
@@ -159,7 +159,7 @@ class BackwardDrawing:
     """
 
     backward: Backward
-    program: Program
+    program: IRProgram
     notation: Notation
     inner_collectives: InnerCollectives
     again: Mapping[Value, bool]
@@ -340,7 +340,7 @@ class BackwardDrawing:
         return FigureNode(self.ids.take(name), of_kind, label, title=title)
 
 
-def _count_gradients(program: Program, callee: str) -> int:
+def _count_gradients(program: IRProgram, callee: str) -> int:
     """Count the parameters with a gradient of a block, and of the calls in it."""
     backward = program.backwards[callee]
     calls = {call.path: call.callee for call in backward.forward.calls}
@@ -349,7 +349,7 @@ def _count_gradients(program: Program, callee: str) -> int:
     return own + sum(_count_gradients(program, one) for one in inside)
 
 
-def _ambiguous(program: Program, backward: Backward) -> set[str]:
+def _ambiguous(program: IRProgram, backward: Backward) -> set[str]:
     """Find the names of parameters of calls that are those of other values, too."""
     graph = backward.forward
     names = Counter(value.name or "" for value in graph.types)

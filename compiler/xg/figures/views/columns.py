@@ -43,7 +43,7 @@ from xg.figures.views.sketch import Move, Sent, Sketch, sent_tags, sketches, sum
 from xg.figures.views.steps import gpus, plan_name
 from xg.ir.collective import FAMILY
 from xg.ir.dim import ONE, ZERO, Dim, Monomial, product
-from xg.ir.graph import Apply, Graph, Program, Step
+from xg.ir.graph import Apply, Graph, IRProgram, Step
 from xg.ir.placement import axes_over
 from xg.ir.walk import Symbols, inside
 
@@ -54,7 +54,7 @@ _PRODUCT: Final = re.compile(r"[^\W\d]\w*(?:\^\d+)?(?:\*[^\W\d]\w*(?:\^\d+)?)+")
 _ALONE: Final = re.compile(r"(?<![\w*/^])(\d+)\*([^\W\d]\w*(?:\^\d+)?)(?![\w*/^])")
 
 
-def totals(ranks: Program, known: Mapping[str, Sketch]) -> dict[Sent, tuple[str, str]]:
+def totals(ranks: IRProgram, known: Mapping[str, Sketch]) -> dict[Sent, tuple[str, str]]:
     """Return for every kind of collective how many parameters it serves, and their elements."""
     dims: dict[Sent, tuple[Dim, Dim]] = {}
     for move, graph, symbols, times in _moves(ranks, known):
@@ -96,7 +96,7 @@ def _degrees(monomial: Monomial) -> tuple[int, int]:
 
 
 def _moves(
-    ranks: Program, known: Mapping[str, Sketch]
+    ranks: IRProgram, known: Mapping[str, Sketch]
 ) -> Iterator[tuple[Move, Graph, Symbols, Dim]]:
     """Yield every move of a parameter, in the sizes of the entry block, and how often it is."""
     waiting: list[tuple[str, Symbols, Dim]] = [(ranks.entry, {}, ONE)]
@@ -180,7 +180,7 @@ _MOST: Final = 4  # ranks of one mesh axis that are drawn
 Rank = Mapping[str, int]
 
 
-def columns_figure(placed: Program, ranks: Program, *, legend: bool = False) -> Figure:
+def columns_figure(placed: IRProgram, ranks: IRProgram, *, legend: bool = False) -> Figure:
     """Return the overview of a placed program; `ranks` is the program of one of its ranks."""
     sketched = sketches(placed, ranks)
     shown = list(_shown(ranks.mesh))
@@ -226,7 +226,7 @@ class _Drawn:
     lanes: tuple[FigureGroup, ...]
 
 
-def _draw(known: Mapping[str, Sketch], ranks: Program, rank: Rank, flowing: Gradients) -> _Drawn:
+def _draw(known: Mapping[str, Sketch], ranks: IRProgram, rank: Rank, flowing: Gradients) -> _Drawn:
     """Draw the column of one rank."""
     opener = BlockExpander(known, rank)
     drawing = opener.drawing(ranks.entry, called=False)
@@ -298,7 +298,7 @@ def _bars_above(nodes: Sequence[FigureNode], bars: Collection[str]) -> dict[str,
 # ---- bars outside: what is sent for parameters ---------------------------------------------------
 
 
-def _outside(ranks: Program, known: Mapping[str, Sketch], count: int) -> Iterator[FigureBar]:
+def _outside(ranks: IRProgram, known: Mapping[str, Sketch], count: int) -> Iterator[FigureBar]:
     """Yield a bar for every kind of collective of parameters, which tags in the columns name."""
     for sent, (number, volume) in totals(ranks, known).items():
         glyph, axis, forward = sent
@@ -372,7 +372,7 @@ def _each(axis: str, mesh: Mapping[str, int]) -> RichText:
     return (*plain(", for every rank of "), *commas)
 
 
-def _subtitle(ranks: Program) -> str:
+def _subtitle(ranks: IRProgram) -> str:
     """Return `tensor parallel with 3 GPUs`, `data and tensor parallel with 2 × 3 GPUs`."""
     name = plan_name(ranks.plan) if ranks.plan else "overall flow"
     return f"{name} with {gpus(ranks.mesh)}"

@@ -31,7 +31,7 @@ from xg.figures.views.steps import (
     start_values,
     subtitle,
 )
-from xg.ir.graph import Apply, Call, Graph, Program, Step, Value
+from xg.ir.graph import Apply, Call, Graph, IRProgram, Step, Value
 from xg.ir.labels import saved_names
 
 # Leaves: tensors that are drawn beside the node that takes them, once for every use.
@@ -120,13 +120,13 @@ def _views(graph: Graph, leaves: frozenset[Value]) -> dict[Value, Apply]:
     }
 
 
-def forward_figure(program: Program, graph: Graph, *, legend: bool = False) -> Figure:
+def forward_figure(program: IRProgram, graph: Graph, *, legend: bool = False) -> Figure:
     """Return the forward figure of one of a program's graphs."""
     return forward_drawn(program, graph, legend=legend).figure
 
 
 def forward_drawn(
-    program: Program,
+    program: IRProgram,
     graph: Graph,
     *,
     legend: bool = False,

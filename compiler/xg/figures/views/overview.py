@@ -23,7 +23,7 @@ from xg.figures.views.backward import if_unused, read_cotangents, with_words
 from xg.figures.views.forward import ForwardDrawing, forward_drawing, renamed
 from xg.figures.views.notation import Notation
 from xg.figures.views.steps import call_name, plan_name, stages_of_rows, times
-from xg.ir.graph import Apply, Call, Graph, Program, Step, Value
+from xg.ir.graph import Apply, Call, Graph, IRProgram, Step, Value
 
 # The calls that an overview opens; equal names in them get the names of the calls as indices.
 
@@ -35,13 +35,13 @@ CallPath = tuple[str, ...]  # the names of the calls around a value, the outermo
 class Level:
     """A block of an overview, inside the calls of a `path`: to what `depth` it opens its own."""
 
-    program: Program
+    program: IRProgram
     depth: int | None
     homonyms: Mapping[CallPath, Mapping[str, str]]
     path: CallPath = ()
 
     @classmethod
-    def of(cls, program: Program, depth: int | None) -> Level:
+    def of(cls, program: IRProgram, depth: int | None) -> Level:
         """Return the level of a program's entry block."""
         return cls(program, depth, _homonyms(program, depth))
 
@@ -59,7 +59,7 @@ class Level:
         return self.homonyms.get(self.path, {})
 
 
-def _is_opened(call: Call, program: Program, depth: int | None) -> bool:
+def _is_opened(call: Call, program: IRProgram, depth: int | None) -> bool:
     """Return whether a call is drawn as what it calls: not where that gives what it takes.
 
     Nor is a loop: one round has other shapes, and a state that comes from the round before.
@@ -77,7 +77,7 @@ def _depth_below(depth: int | None) -> int:
     return (depth or 1) - 1
 
 
-def _homonyms(program: Program, depth: int | None) -> Mapping[CallPath, Mapping[str, str]]:
+def _homonyms(program: IRProgram, depth: int | None) -> Mapping[CallPath, Mapping[str, str]]:
     """Return the indices of names by their calls: a part of a path that no other of that name has.
 
     That is ``dense`` for a name in ``dense.attn``, if the other one is in ``layers.attn``.
@@ -105,7 +105,7 @@ def _parts(path: CallPath) -> Iterator[CallPath]:
 
 
 def _names(
-    graph: Graph, program: Program, depth: int | None, path: CallPath
+    graph: Graph, program: IRProgram, depth: int | None, path: CallPath
 ) -> Iterator[tuple[str, CallPath]]:
     """Yield the names of what a block has itself, and of what is in the calls that it opens.
 
@@ -131,7 +131,9 @@ _SUBTITLE: Final = "overall flow"
 _MOST_LINES: Final = 8  # with their ways back, that have room around the text of a tensor
 
 
-def overview_figure(program: Program, *, legend: bool = False, depth: int | None = None) -> Figure:
+def overview_figure(
+    program: IRProgram, *, legend: bool = False, depth: int | None = None
+) -> Figure:
     """Return the overall flow of a program's entry block.
 
     Calls are opened to a depth; without one, those of repeated blocks that call others.
@@ -188,7 +190,7 @@ class _StepDrawing:
     levels: Sequence[_Drawn] = ()
 
 
-def _subtitle(program: Program) -> str:
+def _subtitle(program: IRProgram) -> str:
     """Return `overall flow`, which may be the title's end, and the plan if there is one."""
     title = (program.main.title or "").casefold()
     words = [] if title.endswith(_SUBTITLE) else [_SUBTITLE]
@@ -411,7 +413,7 @@ def _groups(parts: Sequence[_StepDrawing]) -> Iterator[FigureGroup]:
             yield replace(group, id=f"{path}{again}{group.id.removeprefix(path)}")
 
 
-def with_gradients(program: Program) -> Gradients:
+def with_gradients(program: IRProgram) -> Gradients:
     """Return the values of a program that have gradients, in any of its blocks."""
     backwards = program.backwards
     values = {v for key in backwards for v in program.graphs[key].types}

@@ -25,7 +25,7 @@ from xg.figures.views.inner_collectives import (
 from xg.figures.views.notation import ON_ITS_RANK, Notation
 from xg.ir.body import Body, substitute
 from xg.ir.collective import FAMILY, SENDING
-from xg.ir.graph import Apply, Backward, Call, Graph, Param, Program, Step, Value
+from xg.ir.graph import Apply, Backward, Call, Graph, IRProgram, Param, Step, Value
 from xg.ir.placement import (
     MOVES,
     AxisState,
@@ -197,7 +197,7 @@ class Sketch:
     inner_collectives: InnerCollectives
 
 
-def sketches(placed: Program, ranks: Program) -> dict[str, Sketch]:
+def sketches(placed: IRProgram, ranks: IRProgram) -> dict[str, Sketch]:
     """Return every graph of a placed program with the shapes and bodies of a rank."""
     zigzag = zigzag_axes(ranks.plan)
     return {

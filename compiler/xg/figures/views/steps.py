@@ -14,7 +14,7 @@ from xg.figures.views.inner_collectives import mesh_axes
 from xg.figures.views.notation import ON_ITS_RANK, Notation, kind
 from xg.figures.views.sketch import collective_axis
 from xg.ir.dim import ONE, ZERO, Dim, product
-from xg.ir.graph import Apply, Call, Graph, Program, Step, Value
+from xg.ir.graph import Apply, Call, Graph, IRProgram, Step, Value
 from xg.ir.plan import ROUNDS, Plan
 from xg.ir.scalar import as_scalar
 from xg.ir.use import Attrs, Length, Number, Tensor, Word
@@ -337,7 +337,7 @@ def _begun(call: Call, callee: Graph, starts: Mapping[Value, Apply]) -> RichText
     return tuple(runs)
 
 
-def subtitle(view: str, program: Program) -> str:
+def subtitle(view: str, program: IRProgram) -> str:
     """Return what a figure shows: of a parallel program what one rank does, by which plan."""
     if program.plan is None:
         return view
@@ -356,7 +356,7 @@ def plan_name(plan: Plan) -> str:
     return plan.name if title in ("", plan.name) else title[:1].lower() + title[1:]
 
 
-def stages_of_rows(program: Program) -> dict[str, RichText]:
+def stages_of_rows(program: IRProgram) -> dict[str, RichText]:
     """Return in how many stages ranks share a row of calls, by its path: of a pipeline's plan."""
     plan = program.plan
     if plan is None:

@@ -31,7 +31,7 @@ from xg.frontend.examples.errors import (
 from xg.frontend.project import Project
 from xg.frontend.typed import Settings, concerning, declared_dims, shape_project, type_project
 from xg.ir.dim import Dim
-from xg.ir.graph import Graph, Program, Value
+from xg.ir.graph import Graph, IRProgram, Value
 from xg.ir.parameters import CallSite, entry, ignored, join, loss_of, param_specs, scalars
 from xg.ir.sizes_from_arrays import sizes_from_arrays
 from xg.ir.tensor import TensorType
@@ -144,7 +144,7 @@ class Taken:
     ignored: int | None = None
 
 
-def taken(program: Program) -> Iterator[Taken]:
+def taken(program: IRProgram) -> Iterator[Taken]:
     """The inputs and parameters of a program, in file order."""
     main = program.main
     for value in main.inputs:
@@ -164,7 +164,7 @@ class Fit:
     brought: dict[str, Span] = field(default_factory=dict[str, Span])
 
     def givens(
-        self, program: Program, givens: Mapping[str, Numbers], missing: Span
+        self, program: IRProgram, givens: Mapping[str, Numbers], missing: Span
     ) -> Iterator[Problem]:
         """The errors in the given arrays of an example; `missing` is where something is missing."""
         for each in taken(program):
@@ -253,7 +253,7 @@ def edges_of(graph: Graph) -> dict[str, Value]:
     return named | {n: value for n, value in ports if value not in taken and n not in named}
 
 
-def target(program: Program, path: ast.Path) -> ClaimTarget:
+def target(program: IRProgram, path: ast.Path) -> ClaimTarget:
     """The subject of a claim; raises Refused."""
     *calls, last = (segment.name for segment in path.segments)
     site = _site(program, tuple(calls), path)
@@ -280,7 +280,7 @@ def _target(site: CallSite, name: str, value: Value, *, gradient: bool) -> Claim
     return ClaimTarget(name, site.path, value, gradient, type_, spelled)
 
 
-def _gradient(program: Program, found: ClaimTarget, span: Span) -> ClaimTarget:
+def _gradient(program: IRProgram, found: ClaimTarget, span: Span) -> ClaimTarget:
     """The target, if the loss has a gradient towards it; raises Refused."""
     main = program.main
     loss = loss_of(main)
@@ -292,14 +292,14 @@ def _gradient(program: Program, found: ClaimTarget, span: Span) -> ClaimTarget:
     return found
 
 
-def site_graph(program: Program, path: str) -> Graph:
+def site_graph(program: IRProgram, path: str) -> Graph:
     """The graph that runs under a path, which is known to exist."""
     site = _walk(program, tuple(path.split(".")) if path else ())
     assert site is not None
     return site.graph
 
 
-def _site(program: Program, calls: tuple[str, ...], path: ast.Path) -> CallSite:
+def _site(program: IRProgram, calls: tuple[str, ...], path: ast.Path) -> CallSite:
     """Where a path of calls leads; raises Refused."""
     site = _walk(program, calls)
     if site is None:
@@ -310,7 +310,7 @@ def _site(program: Program, calls: tuple[str, ...], path: ast.Path) -> CallSite:
     return site
 
 
-def _walk(program: Program, calls: tuple[str, ...]) -> CallSite | None:
+def _walk(program: IRProgram, calls: tuple[str, ...]) -> CallSite | None:
     site, rest = entry(program), list(calls)
     numbers = program.main.sizes.bind(program.numbers)
     while rest:
@@ -327,7 +327,7 @@ def _walk(program: Program, calls: tuple[str, ...]) -> CallSite | None:
     return site
 
 
-def _again(program: Program, calls: tuple[str, ...]) -> str:
+def _again(program: IRProgram, calls: tuple[str, ...]) -> str:
     """The first call on the way that is made more than once, if any."""
     graph, way = program.main, ""
     for name in calls:
@@ -371,7 +371,7 @@ class BoundExample:
     """
 
     title: str
-    program: Program
+    program: IRProgram
     sizes: Mapping[str, int]
     givens: Mapping[str, Numbers]
     claims: tuple[Claim, ...]
@@ -420,7 +420,7 @@ class _Binder:
             span=self.example.span,
         )
 
-    def _sized(self, draft: Program, givens: Mapping[str, Numbers]) -> tuple[Program, Fit]:
+    def _sized(self, draft: IRProgram, givens: Mapping[str, Numbers]) -> tuple[IRProgram, Fit]:
         """The block at the sizes of its arrays, with its backward pass."""
         shapes = {name: numbers.shape for name, numbers in givens.items()}
         declared = declared_dims(self.project)
@@ -437,7 +437,7 @@ class _Binder:
         bound = typed.main.sizes.bind({**typed.main.sizes.defaults, **array_sizes})
         return run((DIFFERENTIATE,), typed).result, Fit(bound)
 
-    def _givens(self, program: Program) -> dict[str, Numbers]:
+    def _givens(self, program: IRProgram) -> dict[str, Numbers]:
         """The given arrays, by full name."""
         names = tuple(each.name for each in taken(program))
         edges = edges_of(program.main)
@@ -468,7 +468,7 @@ class _Binder:
             raise DiagnosticError.of(*self.problems)
 
 
-def _claim(program: Program, fit: Fit, expect: ast.Expect) -> Claim:
+def _claim(program: IRProgram, fit: Fit, expect: ast.Expect) -> Claim:
     """One claim; raises Refused."""
     about = target(program, expect.target)
     printed = read(expect.value)

@@ -17,7 +17,7 @@ from xg.ir.body import Body
 from xg.ir.content import Recent
 from xg.ir.dim import Dim, DimError
 from xg.ir.errors import NotWhole, no_size
-from xg.ir.graph import Apply, Call, Carry, Graph, Program, Value, stacked
+from xg.ir.graph import Apply, Call, Carry, Graph, IRProgram, Value, stacked
 from xg.ir.op import Op
 from xg.ir.scalar import ScalarError
 from xg.ir.size_checks import beyond_limits
@@ -128,7 +128,7 @@ def _signature(graph: Graph) -> Signature:
 Types = dict[Value, TensorType]
 
 
-def infer(program: Program) -> Program:
+def infer(program: IRProgram) -> IRProgram:
     """The typed program; raises DiagnosticError with all that is wrong."""
     typed, problems = infer_partly(program)
     if problems:
@@ -137,8 +137,8 @@ def infer(program: Program) -> Program:
 
 
 def infer_partly(
-    program: Program, known: TypedGraphs | None = None
-) -> tuple[Program, tuple[Problem, ...]]:
+    program: IRProgram, known: TypedGraphs | None = None
+) -> tuple[IRProgram, tuple[Problem, ...]]:
     """The program with the types that it has, and all its errors; an editor shows both.
 
     A graph with errors lacks the steps that have one, and those that need their results. `known`
@@ -170,7 +170,7 @@ def infer_partly(
 
 
 def _typed(
-    program: Program,
+    program: IRProgram,
     key: str,
     freed: frozenset[str],
     problems: dict[Problem, None],
@@ -216,7 +216,7 @@ class _Typist:
 
     def __init__(
         self,
-        program: Program,
+        program: IRProgram,
         graph: Graph,
         freed: frozenset[str],
         problems: dict[Problem, None],

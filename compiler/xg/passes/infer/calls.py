@@ -14,7 +14,7 @@ from xg.diagnostics.diagnostic import Problem, ProblemAt
 from xg.diagnostics.lazy_dataclass import dataclass, field, replace
 from xg.diagnostics.source import Span
 from xg.ir.dim import UNIT, ZERO, Dim, DimError, symbol
-from xg.ir.graph import Call, Graph, Loop, Program, Value, without
+from xg.ir.graph import Call, Graph, IRProgram, Loop, Value, without
 from xg.ir.tensor import Sizes, TensorType
 from xg.ir.use import advice
 from xg.passes.infer.errors import (
@@ -429,7 +429,7 @@ def _mentioned(graph: Graph) -> list[str]:
 
 
 def behind_open_sizes(
-    program: Program, opened: Collection[OpenSize | OpenTwice], problems: Iterable[Problem]
+    program: IRProgram, opened: Collection[OpenSize | OpenTwice], problems: Iterable[Problem]
 ) -> Iterator[Problem]:
     """Those of some problems that follow from a size that a call has left open."""
     if opened:
@@ -438,7 +438,7 @@ def behind_open_sizes(
 
 
 def _behind(
-    program: Program, graph: Graph, opened: Iterable[OpenSize | OpenTwice]
+    program: IRProgram, graph: Graph, opened: Iterable[OpenSize | OpenTwice]
 ) -> Iterator[Span]:
     """The places of steps and labels behind results that have an open size."""
     names = {(each.span, each.symbol) for each in opened}

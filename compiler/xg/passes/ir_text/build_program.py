@@ -9,7 +9,7 @@ from lark import Token
 
 from xg.diagnostics.lazy_dataclass import dataclass, field
 from xg.diagnostics.source import Source
-from xg.ir.graph import Backward, Carry, Graph, Param, Program, Start, State, Value
+from xg.ir.graph import Backward, Carry, Graph, IRProgram, Param, Start, State, Value
 from xg.ir.placement import same
 from xg.ir.plan import BlockId, Entry, Layout, Memory, Plan, Schedule
 from xg.ir.tensor import Sizes
@@ -194,7 +194,7 @@ class _Lines:
         return [pair for line in self.of(PairsText) if line.kind == kind for pair in line.pairs]
 
 
-def build(tree: ProgramText, source: Source) -> Program:
+def build(tree: ProgramText, source: Source) -> IRProgram:
     """The program of a tree; raises UnreadableIR."""
     try:
         sizes = _sizes(tree.sizes) if tree.sizes else Sizes()
@@ -215,7 +215,7 @@ class _Builder:
     backwards: dict[str, Backward] = field(default_factory=dict[str, Backward])
     scopes: dict[str, GraphScope] = field(default_factory=dict[str, GraphScope])
 
-    def program(self, tree: ProgramText) -> Program:
+    def program(self, tree: ProgramText) -> IRProgram:
         """Every graph in turn: callees stand before their callers."""
         for text in tree.graphs:
             try:
@@ -225,7 +225,7 @@ class _Builder:
         plan = None if tree.plan is None else self._plan(tree.plan)
         if tree.entry not in self.graphs:
             raise UnreadableIR(1, f"the entry {tree.entry} is no graph of the text")
-        return Program(
+        return IRProgram(
             self.graphs,
             tree.entry,
             self.backwards,

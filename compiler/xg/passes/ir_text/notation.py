@@ -16,7 +16,7 @@ from xg.diagnostics.diagnostic import DiagnosticError
 from xg.diagnostics.lazy_dataclass import dataclass, field
 from xg.diagnostics.source import Source
 from xg.ir.content import with_parts
-from xg.ir.graph import Apply, Program, Value
+from xg.ir.graph import Apply, IRProgram, Value
 from xg.ir.op import Op
 from xg.ir.plan import BlockId
 from xg.ir.prim import ShapeError
@@ -243,7 +243,7 @@ class Vocabulary:
     definitions: tuple[str, ...] = ()
 
     @classmethod
-    def of(cls, program: Program) -> Vocabulary:
+    def of(cls, program: IRProgram) -> Vocabulary:
         """The glyphs of a program, those of operators of its files if they mean nothing else."""
         used: dict[str, dict[int, tuple[Op, bool]]] = {}
         for step, types in _applies(program):
@@ -278,7 +278,7 @@ def _values(said: Mapping[int, tuple[Op, bool]]) -> Sequence[tuple[Op, bool]]:
     return tuple(said.values())
 
 
-def _applies(program: Program) -> Iterator[tuple[Apply, Types]]:
+def _applies(program: IRProgram) -> Iterator[tuple[Apply, Types]]:
     for graph in (*program.graphs.values(), *program.backwards.values()):
         for step in graph.steps:
             if isinstance(step, Apply):

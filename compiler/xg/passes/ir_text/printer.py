@@ -13,7 +13,7 @@ from typing import Final
 
 from xg.diagnostics.lazy_dataclass import dataclass, field
 from xg.ir.body import Body
-from xg.ir.graph import Apply, Backward, Call, Graph, Loop, Program, Start, Step, Value
+from xg.ir.graph import Apply, Backward, Call, Graph, IRProgram, Loop, Start, Step, Value
 from xg.ir.op import Op
 from xg.ir.placement import PlacementRequest
 from xg.ir.plan import Entry, Layout, Plan
@@ -312,7 +312,7 @@ def _loop(loop: Loop | None) -> str:
     return f" over {loop.length}{backwards} [{inputs}] -> [{outputs}] states {loop.states}"
 
 
-def spell_program(program: Program, passes: Collection[str] = ("forward", "backward")) -> str:
+def spell_program(program: IRProgram, passes: Collection[str] = ("forward", "backward")) -> str:
     """Every graph, callees first, and its backward graph; or only one of these `passes`."""
     vocabulary = Vocabulary.of(program)
     parts = ["\n".join(_head(program, vocabulary))]
@@ -327,7 +327,7 @@ def spell_program(program: Program, passes: Collection[str] = ("forward", "backw
     return "\n\n".join(parts) + "\n"
 
 
-def _head(program: Program, vocabulary: Vocabulary) -> Iterator[str]:
+def _head(program: IRProgram, vocabulary: Vocabulary) -> Iterator[str]:
     yield f"program {spell_key(program.entry)}"
     yield from _sizes_line(program.main.sizes, Sizes())
     if program.numbers:
@@ -341,7 +341,7 @@ def _head(program: Program, vocabulary: Vocabulary) -> Iterator[str]:
         yield from _plan_lines(program.plan)
 
 
-def _known_of(graph: Graph, program: Program) -> Iterator[str]:
+def _known_of(graph: Graph, program: IRProgram) -> Iterator[str]:
     """The lines behind the steps of a graph, which hold for its backward pass too."""
     block = label(graph.block_id)
     if block != usual_label(graph.key):

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from xg.diagnostics.source import Source
-from xg.ir.graph import Program
+from xg.ir.graph import IRProgram
 
 
-def read_program(text: str, name: str = "program.ir") -> Program:
+def read_program(text: str, name: str = "program.ir") -> IRProgram:
     """The program that a text spells, its spans in that text; raises UnreadableIR."""
     from xg.passes.ir_text import build_program, tree  # Lark is slow to load, and few read
 

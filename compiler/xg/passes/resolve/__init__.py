@@ -11,7 +11,7 @@ from xg.diagnostics.limits import ExpandedOperators
 from xg.diagnostics.source import Span
 from xg.ir.content import Recent
 from xg.ir.dim import number
-from xg.ir.graph import Graph, Program
+from xg.ir.graph import Graph, IRProgram
 from xg.ir.op import Op
 from xg.ir.scalar import Scalar
 from xg.ir.walk import Circular, ordered
@@ -226,7 +226,7 @@ def resolve(
     load: Load,
     block: str | None = None,
     settings: Mapping[str, str | int] | None = None,
-) -> Program:
+) -> IRProgram:
     """The graphs of `block` (the last of the file when None) and of its callees.
 
     `settings` choose options and set dims, as ``--set`` does; arguments of the block itself
@@ -246,7 +246,7 @@ class Resolver:
     linker: Linker
     graphs: ResolvedGraphs | None = None
 
-    def program(self, block: str | None, settings: Mapping[str, str | int]) -> Program:
+    def program(self, block: str | None, settings: Mapping[str, str | int]) -> IRProgram:
         """The result of `resolve`."""
         program, problems = self.partly(block, settings)
         if problems:
@@ -255,7 +255,7 @@ class Resolver:
 
     def partly(
         self, block: str | None, settings: Mapping[str, str | int]
-    ) -> tuple[Program, tuple[Problem, ...]]:
+    ) -> tuple[IRProgram, tuple[Problem, ...]]:
         """The program as far as it can be resolved, and all errors; an editor shows both.
 
         Raises DiagnosticError where too little is left.
@@ -275,13 +275,13 @@ class Resolver:
             raise DiagnosticError.of(*refused.problems) from None
 
 
-def _numbered(program: Program, linked: Linked) -> Program:
+def _numbered(program: IRProgram, linked: Linked) -> IRProgram:
     own = program.main.sizes.local
     numbers = {name: n for name, n in linked.sizes.defaults.items() if name not in own}
     return replace(program, numbers=numbers)
 
 
-def _with_own_sizes(program: Program, numbers: Mapping[str, int]) -> Program:
+def _with_own_sizes(program: IRProgram, numbers: Mapping[str, int]) -> IRProgram:
     """The program with numbers for dims of its entry block."""
     if not numbers:
         return program
@@ -330,7 +330,7 @@ def _expression(value: str | int, span: Span) -> ast.Expr:
 
 def _program(
     linked: Linked, entry: BlockInstance, known: ResolvedGraphs
-) -> tuple[Program, tuple[Problem, ...]]:
+) -> tuple[IRProgram, tuple[Problem, ...]]:
     keys: dict[BlockInstance, str] = {}
     same = Counter[str]()  # instances of one name, which are of blocks of several files
     waiting: deque[BlockInstance] = deque()
@@ -364,7 +364,7 @@ def _program(
         raise Refused(*problems)
     mesh = {name: size for name, size in linked.mesh.items() if size is not None}
     try:
-        return Program(ordered(graphs, keys[entry]), keys[entry], mesh=mesh), tuple(problems)
+        return IRProgram(ordered(graphs, keys[entry]), keys[entry], mesh=mesh), tuple(problems)
     except Circular as circular:
         ring = (_ring([graphs[key] for key in circular.ring]),)
         raise Refused(*(problems or ring)) from None

@@ -8,7 +8,7 @@ from itertools import count
 from typing import Final
 
 from xg.diagnostics.diagnostic import Problem
-from xg.ir.graph import LAST_ROUND, Call, Carry, Graph, MeantZero, Program, Remark, Value
+from xg.ir.graph import LAST_ROUND, Call, Carry, Graph, IRProgram, MeantZero, Remark, Value
 from xg.ir.op import Op
 from xg.ir.scalar import Scalar, as_scalar
 from xg.passes.resolve.errors import (
@@ -192,7 +192,7 @@ def _calls(block: ast.Block) -> set[str]:
     return {named.name if named else use.operator.name for named, use in own}
 
 
-def wrong_paths(program: Program) -> Iterator[Problem]:
+def wrong_paths(program: IRProgram) -> Iterator[Problem]:
     """Find the lines whose path through calls does not lead to a parameter.
 
     The number of a round is not compared with their count, which may depend on sizes.
@@ -203,7 +203,7 @@ def wrong_paths(program: Program) -> Iterator[Problem]:
                 yield from _wrong_path(program, graph, each)
 
 
-def _wrong_path(program: Program, start: Graph, meant: MeantZero) -> Iterator[Problem]:
+def _wrong_path(program: IRProgram, start: Graph, meant: MeantZero) -> Iterator[Problem]:
     *calls, last = meant.path.split(".")
     name = ".".join((*calls, f"d{last}"))
 

@@ -24,7 +24,7 @@ from typing import Final
 
 from xg.diagnostics.diagnostic import DiagnosticError, Problem
 from xg.diagnostics.lazy_dataclass import replace
-from xg.ir.graph import Apply, Graph, Program, Value
+from xg.ir.graph import Apply, Graph, IRProgram, Value
 from xg.ir.op import Op
 from xg.ir.placement import INVARIANT, gather_around, ordered_axis, scatter_around
 from xg.ir.plan import zigzag_axes
@@ -38,7 +38,7 @@ from xg.passes.ring.pattern import replaced
 KEYS: Final = -2  # the axis of keys and values that is cut
 
 
-def ring(program: Program) -> Program:
+def ring(program: IRProgram) -> IRProgram:
     """The program with attention whose keys and values go round, where its plan says so."""
     if not any("ring" in graph.memory.values() for graph in program.graphs.values()):
         return program
@@ -46,7 +46,7 @@ def ring(program: Program) -> Program:
     return replace(program, graphs=graphs)
 
 
-def _rings(graph: Graph, program: Program) -> Graph:
+def _rings(graph: Graph, program: IRProgram) -> Graph:
     """The graph with its rings; over an axis that cuts nothing of the program there is none."""
     names = {name for name, word in graph.memory.items() if word == "ring"}
     if not names:

@@ -16,7 +16,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from xg.diagnostics.lazy_dataclass import dataclass, field, replace
 from xg.ir.content import prune, with_parts
-from xg.ir.graph import Apply, Call, Graph, Program
+from xg.ir.graph import Apply, Call, Graph, IRProgram
 from xg.ir.tensor import Sizes
 from xg.passes.shard.added_steps import AddedSteps, added_steps
 from xg.passes.shard.annotate import Annotator, PlannedRequests, annotate
@@ -56,7 +56,7 @@ __all__ = [
 ]
 
 
-def place(program: Program) -> Program:
+def place(program: IRProgram) -> IRProgram:
     """The whole program with its moves, on every axis of its mesh; raises DiagnosticError."""
     return Placer().place(program)
 
@@ -76,8 +76,8 @@ class Placer:
     is_torn: bool = False  # some of what was asked is not in `elaborations`
 
     def check(
-        self, program: Program, cores: Mapping[str, Core]
-    ) -> tuple[Program, Mapping[str, Core]]:
+        self, program: IRProgram, cores: Mapping[str, Core]
+    ) -> tuple[IRProgram, Mapping[str, Core]]:
         """Place a program; its graphs keep internal keys. Raises DiagnosticError.
 
         `cores` are those of its graphs, as far as they have any, and so are those returned.
@@ -86,8 +86,8 @@ class Placer:
         return placed, elaborations[-1].made if elaborations else {}
 
     def check_replaced(
-        self, program: Program, cores: Mapping[str, Core], replaced: Sequence[Replaced]
-    ) -> tuple[Program, Mapping[str, Core]]:
+        self, program: IRProgram, cores: Mapping[str, Core], replaced: Sequence[Replaced]
+    ) -> tuple[IRProgram, Mapping[str, Core]]:
         """The result of `check` for some graphs of a program and what they call.
 
         Each is in the place of another that was placed. Raises SeenByCallers where their callers
@@ -133,13 +133,13 @@ class Placer:
         each = (d for elaboration in self.elaborations for d in elaboration.divisions.values())
         return all(divisions.are_same(numbers) for divisions in each)
 
-    def place(self, program: Program) -> Program:
+    def place(self, program: IRProgram) -> IRProgram:
         """The program on global shapes with its moves; raises DiagnosticError."""
         return named(*self._placed(program, {}))
 
     def _placed(
-        self, program: Program, cores: Mapping[str, Core]
-    ) -> tuple[Program, list[Elaboration]]:
+        self, program: IRProgram, cores: Mapping[str, Core]
+    ) -> tuple[IRProgram, list[Elaboration]]:
         whole = self._whole(program)
         elaborations = self.elaborations = self.elaborations or self._elaborations(program)
         while True:
@@ -155,21 +155,21 @@ class Placer:
         check_parts(placed, elaborations[-1].made if elaborations else {}, self.blocks.parts)
         return placed, elaborations
 
-    def _whole(self, program: Program) -> Program:
+    def _whole(self, program: IRProgram) -> IRProgram:
         """The program with the numbers of its mesh."""
         graphs = {key: self._knowing(graph, program) for key, graph in program.graphs.items()}
         return replace(program, graphs=graphs, numbers={**program.numbers, **program.mesh})
 
-    def _elaborations(self, program: Program) -> list[Elaboration]:
+    def _elaborations(self, program: IRProgram) -> list[Elaboration]:
         return [Elaboration(axis, self.blocks) for axis in program.mesh]
 
-    def _knowing(self, graph: Graph, program: Program) -> Graph:
+    def _knowing(self, graph: Graph, program: IRProgram) -> Graph:
         """A graph that knows the numbers of the mesh as it knows those of sizes."""
         if graph.key not in self.sources:
             self.sources[graph.key] = replace(graph, sizes=self._sizes(graph.sizes, program))
         return self.sources[graph.key]
 
-    def _sizes(self, sizes: Sizes, program: Program) -> Sizes:
+    def _sizes(self, sizes: Sizes, program: IRProgram) -> Sizes:
         """Sizes with the numbers of the mesh; most graphs of a program have the same."""
         if id(sizes) not in self.sizes:
             defaults = {**sizes.defaults, **program.mesh}
@@ -179,14 +179,14 @@ class Placer:
 
 
 def _elaborated(
-    program: Program, elaborations: Iterable[Elaboration], cores: Mapping[str, Core]
-) -> Program:
+    program: IRProgram, elaborations: Iterable[Elaboration], cores: Mapping[str, Core]
+) -> IRProgram:
     for elaboration in elaborations:
         program, cores = elaboration.of(program, cores), elaboration.made
     return program
 
 
-def _taken_apart(program: Program, parts: tuple[Apply, ...]) -> Program:
+def _taken_apart(program: IRProgram, parts: tuple[Apply, ...]) -> IRProgram:
     """The program with a fused step replaced by the steps that it was made from."""
 
     def steps(graph: Graph) -> Iterator[Apply | Call]:
@@ -200,14 +200,14 @@ def _taken_apart(program: Program, parts: tuple[Apply, ...]) -> Program:
     return replace(program, graphs={key: apart(graph) for key, graph in program.graphs.items()})
 
 
-def check(program: Program) -> Program:
+def check(program: IRProgram) -> IRProgram:
     """A placed program that was differentiated, its backward placed as well; raises Unsound."""
     for axis in program.mesh:
         program = check_axis(program, axis)
     return program
 
 
-def localise(program: Program) -> Program:
+def localise(program: IRProgram) -> IRProgram:
     """The program of one rank, of a placed program that was checked."""
     for axis in program.mesh:
         program = localise_axis(program, axis)

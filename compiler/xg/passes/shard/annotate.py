@@ -10,7 +10,7 @@ from collections.abc import Mapping
 
 from xg.diagnostics.lazy_dataclass import dataclass, field, replace
 from xg.ir.content import calling
-from xg.ir.graph import Call, Graph, Program, Step, Value
+from xg.ir.graph import Call, Graph, IRProgram, Step, Value
 from xg.ir.parameters import moving
 from xg.ir.placement import INVARIANT, AxisState, PlacementRequest, shard
 from xg.ir.plan import Cuts, Memory
@@ -32,7 +32,7 @@ class _Lent:
     inputs: Mapping[Value, Value]
 
 
-def lend(program: Program) -> Program:
+def lend(program: IRProgram) -> IRProgram:
     """The program whose loops are given the parameters of what they call."""
     calls = [call for graph in program.graphs.values() for call in graph.calls]
     plain = {call.callee for call in calls if call.loop is None} | {*program.entries}
@@ -101,7 +101,7 @@ Requests = dict[Value, dict[str, PlacementRequest]]
 Core = int  # of `xg.passes.shard.propagation`
 
 
-def annotate(program: Program) -> Program:
+def annotate(program: IRProgram) -> IRProgram:
     """The program with placement requests on its graphs and its mesh axes in a feasible order."""
     return Annotator().of(program)
 
@@ -145,19 +145,19 @@ class Annotator:
     graphs: dict[str, Graph] = field(default_factory=dict[str, Graph])
     gathered: dict[str, frozenset[str]] = field(default_factory=dict[str, frozenset[str]])
 
-    def of(self, program: Program) -> Program:
+    def of(self, program: IRProgram) -> IRProgram:
         """The program with its placement requests."""
         entry, mesh = self.enter(program)
         return replace(program, graphs=ordered(self.graphs, entry), entry=entry, mesh=mesh)
 
-    def enter(self, program: Program) -> tuple[str, dict[str, int]]:
+    def enter(self, program: IRProgram) -> tuple[str, dict[str, int]]:
         """The key of the program's entry in `graphs`, and its mesh axes in a feasible order."""
         begin = self.cache.reaches.of(program.plan, program.main.block_id)
         entry, gathered = self.reached(program, program.entry, begin)
         # A mesh axis that is gathered for use must cut last: only then its parts are contiguous.
         return entry, dict(sorted(program.mesh.items(), key=lambda item: item[0] in gathered))
 
-    def reached(self, program: Program, key: str, reach: Reach) -> tuple[str, frozenset[str]]:
+    def reached(self, program: IRProgram, key: str, reach: Reach) -> tuple[str, frozenset[str]]:
         """The key in `graphs` of a graph under a reach, and the mesh axes that are gathered there.
 
         These are gathered for use, in the graph or in one that it calls.

@@ -11,7 +11,7 @@ from typing import TypeVar
 from xg.diagnostics.diagnostic import DiagnosticError, Problem
 from xg.diagnostics.lazy_dataclass import dataclass
 from xg.ir.collective import FAMILY
-from xg.ir.graph import Apply, Call, Graph, Loop, Program, Value
+from xg.ir.graph import Apply, Call, Graph, IRProgram, Loop, Value
 from xg.ir.placement import (
     CONSTANT,
     INVARIANT,
@@ -233,7 +233,7 @@ def _going_round(found: AxisState, left: AxisState) -> AxisState:
     return found
 
 
-def refuse_sends(program: Program) -> Iterator[Problem]:
+def refuse_sends(program: IRProgram) -> Iterator[Problem]:
     """Yield what blocks send in rounds of loops, in one of both passes: an error for each block."""
     calls = (call for graph in program.graphs.values() for call in graph.calls if call.loop)
     keys = dict.fromkeys(key for call in calls for key in reached(program.graphs, call.callee))

@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 
 from xg.diagnostics.lazy_dataclass import dataclass, field, replace
 from xg.ir.collective import FAMILY
-from xg.ir.graph import Apply, Backward, Call, Graph, Program, Value
+from xg.ir.graph import Apply, Backward, Call, Graph, IRProgram, Value
 from xg.ir.placement import CONSTANT, PARTIAL, AxisState, axes_over, dual, same, serves
 from xg.ir.tensor import TensorType
 from xg.passes.shard.calls import in_all_rounds, stacked_along, taken_along
@@ -22,7 +22,7 @@ class Unsound(Exception):
     """A placed program that differs from the single-device one: an error of the compiler."""
 
 
-def check(program: Program, axis: str) -> Program:
+def check(program: IRProgram, axis: str) -> IRProgram:
     """The program with the states of its backward passes; raises Unsound."""
     for key in program.entries:
         _check_ports(program.graphs[key], axis)

@@ -15,7 +15,7 @@ from xg.diagnostics.diagnostic import DiagnosticError, Problem
 from xg.diagnostics.lazy_dataclass import dataclass, field, replace
 from xg.ir.body import Body
 from xg.ir.collective import FAMILY, moved
-from xg.ir.graph import Apply, Backward, Call, Graph, Param, Program, Step, Value
+from xg.ir.graph import Apply, Backward, Call, Graph, IRProgram, Param, Step, Value
 from xg.ir.op import Description, Op
 from xg.ir.placement import (
     INVARIANT,
@@ -53,7 +53,7 @@ G = TypeVar("G", bound=Graph)
 JOINED = frozenset({"AR", "cast", "AG", "RS", "part"})
 
 
-def join(program: Program) -> Program:
+def join(program: IRProgram) -> IRProgram:
     """A placed program with neighbouring moves of a kind over different mesh axes as one."""
     order = tuple(program.mesh)
     graphs: dict[str, Graph] = {}
@@ -84,7 +84,7 @@ def _read_outside(graph: Graph, backward: Backward | None) -> Iterator[Value]:
         yield from (*graph.gradients.values(), *graph.totals.values())
 
 
-def _joined(graph: G, outside: Iterable[Value], program: Program) -> G:
+def _joined(graph: G, outside: Iterable[Value], program: IRProgram) -> G:
     reads = Counter(outside)
     reads.update(value for step in graph.steps for value in step.inputs)
     makers: dict[Value, Apply] = {}
@@ -114,7 +114,7 @@ def _without(graph: G, before: Set[Value]) -> G:
     )
 
 
-def _both(first: Apply, second: Apply, program: Program) -> Apply | None:
+def _both(first: Apply, second: Apply, program: IRProgram) -> Apply | None:
     """One move for two, if they are of a kind over different mesh axes."""
     alike = [(m.op, m.attrs["source"], m.attrs["target"]) for m in (first, second)]
     if alike[0] != alike[1]:
@@ -216,7 +216,7 @@ class _Sums:
         return value
 
 
-def localise(program: Program, axis: str) -> Program:
+def localise(program: IRProgram, axis: str) -> IRProgram:
     """The program of one rank of a mesh axis; it must have been checked."""
     graphs: dict[str, Graph] = {}
     backwards: dict[str, Backward] = {}

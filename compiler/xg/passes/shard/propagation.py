@@ -17,7 +17,7 @@ from xg.diagnostics.lazy_dataclass import dataclass, field, replace
 from xg.ir.collective import FAMILY
 from xg.ir.content import Recent, calling
 from xg.ir.dim import symbol
-from xg.ir.graph import Apply, Call, Graph, Program
+from xg.ir.graph import Apply, Call, Graph, IRProgram
 from xg.ir.placement import CONSTANT, INVARIANT, AxisState
 from xg.ir.plan import zigzag_axes
 from xg.ir.walk import Symbols, answers, ordered
@@ -207,7 +207,7 @@ def _entering(graph: Graph, axis: str) -> tuple[AxisState, ...]:
     return tuple(states)
 
 
-def refuse_left_over(program: Program) -> None:
+def refuse_left_over(program: IRProgram) -> None:
     """Raise DiagnosticError for collectives that cut nothing, or gather running statistics.
 
     And for parameters in two chunks, and for what rounds of a loop send.
@@ -266,7 +266,7 @@ class Elaboration:
     )
     numbers: Mapping[str, int] = field(default_factory=dict[str, int])
 
-    def of(self, program: Program, cores: Mapping[str, Core] | None = None) -> Program:
+    def of(self, program: IRProgram, cores: Mapping[str, Core] | None = None) -> IRProgram:
         """The program with the moves of the axis, callees first; raises DiagnosticError."""
         self.source.update(program.graphs)
         self.cores.update(cores or {})
@@ -277,8 +277,8 @@ class Elaboration:
         return replace(program, graphs=graphs, entry=entry, others=tuple(others))
 
     def replacing(
-        self, program: Program, cores: Mapping[str, Core], replaced: Iterable[Replaced]
-    ) -> tuple[Program, list[Replaced]]:
+        self, program: IRProgram, cores: Mapping[str, Core], replaced: Iterable[Replaced]
+    ) -> tuple[IRProgram, list[Replaced]]:
         """Graphs with their moves, as callers have asked for those in whose place they are.
 
         Raises SeenByCallers where an answer is another. The program has only these graphs and what
@@ -348,7 +348,7 @@ class Elaboration:
             bodies=self.blocks.bodies,
         )
 
-    def _note_sizes(self, program: Program, outside: Mapping[str, frozenset[str]]) -> None:
+    def _note_sizes(self, program: IRProgram, outside: Mapping[str, frozenset[str]]) -> None:
         """Note the numbers of a program, and which of them are not those of its graphs."""
         self.numbers = program.numbers
         for key, names in bound_by_calls(program, outside).items():
@@ -382,7 +382,7 @@ def _bound(symbols: Symbols) -> frozenset[str]:
     return frozenset(name for name, size in symbols.items() if size != symbol(name))
 
 
-def named(program: Program, elaborations: Sequence[Elaboration]) -> Program:
+def named(program: IRProgram, elaborations: Sequence[Elaboration]) -> IRProgram:
     """The program under readable keys: those of the graphs that its own were made from."""
     names: dict[str, str] = {}
     taken: set[str] = set()

@@ -16,7 +16,7 @@ from xg.ir.body import Body
 from xg.ir.collective import FAMILY, move
 from xg.ir.content import Recent, frozen
 from xg.ir.dim import ONE, Dim, DimError, product, symbol
-from xg.ir.graph import Apply, Call, Graph, Program, Value
+from xg.ir.graph import Apply, Call, Graph, IRProgram, Value
 from xg.ir.op import Op
 from xg.ir.placement import (
     CONSTANT,
@@ -39,7 +39,7 @@ Question = tuple[Shape, tuple[Cut, ...]]  # a shape and where other mesh axes cu
 
 
 def bound_by_calls(
-    program: Program, outside: Mapping[str, frozenset[str]]
+    program: IRProgram, outside: Mapping[str, frozenset[str]]
 ) -> Mapping[str, frozenset[str]]:
     """For every graph the symbols that a call, also one further out, binds to another size.
 

@@ -14,7 +14,7 @@ from torch import Tensor
 from xg.diagnostics.lazy_dataclass import dataclass
 from xg.ir.body import topological
 from xg.ir.dim import Dim
-from xg.ir.graph import Apply, Call, Graph, Program
+from xg.ir.graph import Apply, Call, Graph, IRProgram
 from xg.ir.parameters import join
 from xg.ir.prim import Expr, batch_of
 from xg.ir.scalar import Scalar
@@ -109,7 +109,7 @@ Sizes = Mapping[str, int]
 
 
 def autograd(
-    program: Program,
+    program: IRProgram,
     sizes: Sizes,
     params: NamedArrays,
     inputs: NamedArrays,
@@ -136,7 +136,7 @@ def autograd(
 class _TorchWalk:
     """One run of a program on torch tensors."""
 
-    def __init__(self, program: Program, params: Mapping[str, Tensor]) -> None:
+    def __init__(self, program: IRProgram, params: Mapping[str, Tensor]) -> None:
         self.program = program
         self.params = params
 

@@ -9,7 +9,7 @@ from typing import Any, Final, NamedTuple, Protocol
 import numpy as np
 
 from xg.diagnostics.lazy_dataclass import dataclass, field, replace
-from xg.ir.graph import Apply, Program
+from xg.ir.graph import Apply, IRProgram
 from xg.ir.parameters import frozen_paths
 from xg.ir.scalar import Scalar
 from xg.verify.reference.evaluate import Stopped
@@ -72,7 +72,7 @@ class Point:
     """
 
     edge: str
-    program: Program
+    program: IRProgram
     params: Arrays
     inputs: Arrays
     seed: int | None = None
@@ -264,7 +264,7 @@ class Point:
         return self.expected.spread.get(name, 0.0)
 
 
-def _compared_with(program: Program) -> Iterator[float]:
+def _compared_with(program: IRProgram) -> Iterator[float]:
     """The constants that operators compare with: the places of kinks."""
     for graph in program.graphs.values():
         for step in graph.steps:

@@ -11,8 +11,7 @@ import numpy as np
 from xg.codegen.backend import FLOATS, Backend, backends, find, named
 from xg.diagnostics.lazy_dataclass import dataclass, field, replace
 from xg.driver import Program
-from xg.ir.graph import Apply
-from xg.ir.graph import Program as Graphs
+from xg.ir.graph import Apply, IRProgram
 from xg.ir.prim import RANDOM
 from xg.verify.domains import DOMAINS, free_axes, refusal, refuse_nan, short
 from xg.verify.edges.point import Mismatch, Passes, Point
@@ -192,7 +191,7 @@ def try_edges(
     )
 
 
-def point_at(program: Graphs, seed: int, domain: str = "", edge: str = "") -> Point:
+def point_at(program: IRProgram, seed: int, domain: str = "", edge: str = "") -> Point:
     """Numbers in general position; every size of the program has a number."""
     params, inputs = interpret.initial(program, seed), invented.inputs(program, seed)
     return _within(Point(edge, program, params, inputs, seed, seed), domain)
@@ -225,7 +224,7 @@ def witnessed(point: Point) -> Mismatch | None:
     return point.compare(outputs, {n: x for n, x in gradients.items() if n not in frozen})
 
 
-def _is_random(program: Graphs) -> bool:
+def _is_random(program: IRProgram) -> bool:
     """Whether a program draws numbers, as dropout does."""
     return any(
         expr.prim in RANDOM

@@ -16,7 +16,7 @@ import numpy as np
 
 from xg.diagnostics.lazy_dataclass import dataclass, field
 from xg.ir.dim import Dim, symbol
-from xg.ir.graph import Apply, Backward, Call, Graph, Loop, Program, Value, ports
+from xg.ir.graph import Apply, Backward, Call, Graph, IRProgram, Loop, Value, ports
 from xg.ir.known_sizes import SizeSources, implied_sizes
 from xg.ir.parameters import frozen_paths, join
 from xg.ir.prim import Expr
@@ -35,7 +35,7 @@ class BadInput(ValueError):
 
 
 def bind_sizes(
-    program: Program, arrays: Mapping[str, Array], states: Mapping[str, Array] | None = None
+    program: IRProgram, arrays: Mapping[str, Array], states: Mapping[str, Array] | None = None
 ) -> dict[str, int]:
     """Return a number for every symbol: from the arrays' shapes, else by default.
 
@@ -64,7 +64,7 @@ def bind_sizes(
     return numbers
 
 
-def check_positions(program: Program, numbers: Mapping[str, int]) -> None:
+def check_positions(program: IRProgram, numbers: Mapping[str, int]) -> None:
     """Raise BadInput for an empty axis that an operator needs a position of."""
     for limit in axes_with_positions(program):
         if all(name in numbers for name in limit.larger.symbols()):
@@ -225,7 +225,7 @@ class Interpreter:
     end.
     """
 
-    program: Program
+    program: IRProgram
     params: Arrays
     seed: int | None = None
     states: Arrays = field(default_factory=dict[str, Array])
@@ -521,6 +521,6 @@ def _paths(call: Call, record: Record) -> list[str]:
     return [join(record.path, f"{call.path}.{number}") for number in rounds]
 
 
-def initial(program: Program, seed: int = 0) -> dict[str, Array]:
+def initial(program: IRProgram, seed: int = 0) -> dict[str, Array]:
     """Random parameters for tests: nothing zero, nothing one, unlike the file's initial values."""
     return {path: draw.array(seed) for path, draw in parameter_draws(program).items()}

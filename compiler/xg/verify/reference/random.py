@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from xg.diagnostics.lazy_dataclass import dataclass
-from xg.ir.graph import Program
+from xg.ir.graph import IRProgram
 from xg.ir.parameters import param_specs
 from xg_runtime.module import Array
 
@@ -112,7 +112,7 @@ class Draw:
         return (drawn.astype(np.int64) % self.below).reshape(self.shape)
 
 
-def parameter_draws(program: Program) -> dict[str, Draw]:
+def parameter_draws(program: IRProgram) -> dict[str, Draw]:
     """Parameters by path: nothing zero, nothing one, unlike the file's initial values."""
     draws: dict[str, Draw] = {}
     numbers = program.main.sizes.bind(program.numbers)
@@ -126,7 +126,7 @@ def parameter_draws(program: Program) -> dict[str, Draw]:
     return draws
 
 
-def input_draws(program: Program) -> dict[str, Draw]:
+def input_draws(program: IRProgram) -> dict[str, Draw]:
     """Floats, and integers within their ranges; all sizes have numbers."""
     main = program.main
     numbers = main.sizes.bind(program.numbers)
@@ -139,7 +139,7 @@ def input_draws(program: Program) -> dict[str, Draw]:
     return draws
 
 
-def cotangent_draws(program: Program) -> dict[str, Draw]:
+def cotangent_draws(program: IRProgram) -> dict[str, Draw]:
     """One for each float output: 1 of a single number, drawn for others."""
     main = program.main
     numbers = main.sizes.bind(program.numbers)
@@ -155,7 +155,7 @@ def _cotangent(name: str, shape: tuple[int, ...]) -> Draw:
     return Draw(f"d{name}", shape) if shape else Draw(f"d{name}", shape, 0.0, 1.0)
 
 
-def inputs(program: Program, seed: int) -> dict[str, Array]:
+def inputs(program: IRProgram, seed: int) -> dict[str, Array]:
     """Drawn arrays of the inputs."""
     return {name: draw.array(seed) for name, draw in input_draws(program).items()}
 

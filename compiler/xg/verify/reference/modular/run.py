@@ -9,7 +9,7 @@ from typing import Final
 import numpy as np
 
 from xg.diagnostics.lazy_dataclass import dataclass, replace
-from xg.ir.graph import Program
+from xg.ir.graph import IRProgram
 from xg.ir.parameters import param_specs
 from xg.ir.tensor import TensorType
 from xg.verify.reference.evaluate import Mesh, NumberSystem
@@ -64,7 +64,7 @@ def _equal(a: Array | None, b: Array | None) -> bool:
     return a is not None and b is not None and np.array_equal(a, b)
 
 
-def draw(program: Program, prime: int, seed: int) -> RunInputs:
+def draw(program: IRProgram, prime: int, seed: int) -> RunInputs:
     """Random residues, and random integers in their ranges; every size needs its number."""
     main = program.main
     numbers = main.sizes.bind(program.numbers)
@@ -98,7 +98,7 @@ def _below(stream: int, shape: tuple[int, ...], bound: int) -> Array:
 
 
 def run(
-    program: Program,
+    program: IRProgram,
     given: RunInputs,
     mesh: Mesh | None = None,
     arithmetic: NumberSystem | None = None,
@@ -112,7 +112,7 @@ def run(
 
 
 def run_recorded(
-    program: Program,
+    program: IRProgram,
     given: RunInputs,
     mesh: Mesh | None = None,
     arithmetic: NumberSystem | None = None,
@@ -125,7 +125,7 @@ def run_recorded(
 
 
 def interpreter(
-    program: Program,
+    program: IRProgram,
     given: RunInputs,
     mesh: Mesh | None = None,
     arithmetic: NumberSystem | None = None,
@@ -142,14 +142,14 @@ def interpreter(
 
 
 @lru_cache(maxsize=4)
-def _traces(program: Program) -> BodyCache:
+def _traces(program: IRProgram) -> BodyCache:
     """Every prime and every draw runs the same bodies."""
     del program  # the key
     return BodyCache()
 
 
 def run_drawn(
-    program: Program, prime: int = PRIMES[0], seed: int = 0, params: Arrays | None = None
+    program: IRProgram, prime: int = PRIMES[0], seed: int = 0, params: Arrays | None = None
 ) -> tuple[RunInputs, Outcome]:
     """A run on random residues that needs no number that does not exist, as the inverse of 0.
 
