@@ -9,8 +9,7 @@ PACKAGE = Package(
     "pages to read and explore: explorer, explanations, differences, notebooks, Sphinx",
     commands={
         "serve": "show figures, code and costs in the browser, new at each save",
-        "explain": "write a diagram with numbers as a page: every step worked, forward and "
-        "backward",
+        "explain": "explain a diagram with numbers step by step, or an error by its code",
         "diff": "tell what two compilations differ in: edges, collectives, costs",
     },
     forms={"html": PrintedForm("the explorer's page", "xg_pages.show_page:show")},

@@ -87,3 +87,19 @@ def test_a_block_at_which_no_gradient_arrives(xg: Xg, folder: Path) -> None:
         assert (said.code, said.err) == (0, "")
         passes.append(said.out.strip().removeprefix("chosen.md: "))
     assert passes == ["6 steps forward, 3 backward"] * 2 + ["6 steps forward, 1 backward"]
+
+
+def test_an_error_is_explained_by_its_code(xg: Xg, folder: Path) -> None:
+    said = xg("explain", "xg0301")
+    assert said.code == 0
+    assert said.out.startswith("OperatorMisuse. ")
+    assert "\nerror[XG0301]: " in said.out
+    assert "\n = help: " in said.out
+    assert "XG0302" not in said.out
+    assert "#" not in said.out.partition("error[")[0]
+
+
+def test_an_unknown_code_is_refused(xg: Xg, folder: Path) -> None:
+    said = xg("explain", "XG9999")
+    assert (said.code, said.out) == (1, "")
+    assert "no error has the code XG9999" in said.err

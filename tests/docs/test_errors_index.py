@@ -1,4 +1,4 @@
-"""docs/errors.md lists every kind of error; `./dev docs` writes it from their classes."""
+"""docs/errors.md has an entry for every error; `./dev docs` writes it from the golden cases."""
 
 import pkgutil
 import re
@@ -8,8 +8,10 @@ from collections.abc import Callable, Iterator
 from importlib import import_module
 from pathlib import Path
 
-from xg.diagnostics.diagnostic import Problem
+from xg.diagnostics.diagnostic import Problem, render
 from xg.diagnostics.limits import Limit
+from xg.frontend.choices import check_choices
+from xg.frontend.project import parse_project
 from xg.packages import packages
 
 INDEX = Path(__file__).parents[2] / "docs" / "errors.md"
@@ -17,10 +19,37 @@ INDEX = Path(__file__).parents[2] / "docs" / "errors.md"
 HEAD = """\
 # Errors
 
-This page lists every error that xg reports. Each kind has a code that never changes its meaning;
-`--json` prints it, and programs can rely on it. `./dev docs` writes this page from the classes
-themselves, and a test fails if it is out of date.
+xg prints the code of each error: `error[XG0301]`. This page has an entry for every code: what the
+error means, a program that has it, and what xg prints. `xg explain XG0301` prints the same entry in
+the terminal.
+
+A code never changes its meaning, so programs can rely on it: `xg check --json` and
+`xg check --format sarif` have it too.
+
+Search words: error code, message, diagnostic, warning, what does this mean, fix, troubleshooting.
+
+<!-- ./dev docs writes this page from the errors and their golden cases. -->
 """
+TESTS = Path(__file__).parents[1]
+# Errors that no golden case shows, because other stages report them; each has its program here.
+PROGRAMS = {
+    "XG0401": (
+        "dim B, D = 6, N_H = 4, D_h = D/N_H\n"
+        "block F(x [B, D_h]) -> y [B, D_h] {\n    x -> tanh : y\n}\n"
+    ),
+    "XG0254": (
+        "dim B\nop norm(x [B]) = sum[D](x)\nblock F(x [B]) -> y [B] {\n    x -> norm : y\n}\n"
+    ),
+    "XG0255": (
+        "dim B\nop first(x, z) = x + 1\nblock F(x [B]) -> y [B] {\n    x, x -> first : y\n}\n"
+    ),
+    "XG0258": (
+        "dim B\nop power(x, z) = x^z\nblock F(x [B]) -> y [B] {\n    x, x -> power : y\n}\n"
+    ),
+    "XG0259": (
+        "dim B\nop scale(x) = x * (1/0)\nblock F(x [B]) -> y [B] {\n    x -> scale : y\n}\n"
+    ),
+}
 
 
 def problem_classes() -> list[type[Problem]]:
@@ -40,33 +69,66 @@ def _below(kind: type[Problem]) -> Iterator[type[Problem]]:
 
 
 def _index() -> str:
+    cases = _cases()
     sections: dict[str, list[str]] = {}
     for kind in problem_classes():
-        limit = f" At most {kind.maximum:,}." if issubclass(kind, Limit) else ""
-        row = f"| {kind.code} | {kind.__name__} | {_first_paragraph(kind.__doc__)}{limit} |"
-        sections.setdefault(kind.__module__, []).append(row)
+        sections.setdefault(kind.__module__, []).append(_entry(kind, cases.get(kind.code)))
     parts = [HEAD]
-    for module, rows in sections.items():
+    for module, entries in sections.items():
         title = _first_paragraph(sys.modules[module].__doc__).split(":")[0].split(" (XG")[0]
-        parts.append(
-            "\n".join(
-                [
-                    f"## {title.rstrip('.')}",
-                    "",
-                    "| code | kind | meaning |",
-                    "|---|---|---|",
-                    *rows,
-                    "",
-                ]
-            )
-        )
+        parts += [f"## {title.rstrip('.')}\n", *entries]
     return "\n".join(parts)
+
+
+def _entry(kind: type[Problem], case: str | None) -> str:
+    """A heading to link to, what the error means, and how xg prints it."""
+    limit = f" At most {kind.maximum:,}." if issubclass(kind, Limit) else ""
+    parts = [f"### {kind.code}", f"{kind.__name__}. {_first_paragraph(kind.__doc__)}{limit}"]
+    shown = case or _template(kind)
+    if shown:
+        parts.append(f"```text\n{shown}\n```")
+    return "\n\n".join(parts) + "\n"
+
+
+def _cases() -> dict[str, str]:
+    """The shortest message of each code among the golden cases, one with a fix if there is one."""
+    shown: dict[str, list[str]] = {}
+    for file in sorted(TESTS.rglob("*.err")):
+        text = file.read_text(encoding="utf-8").replace(f"{file.stem}.xg", "model.xg")
+        for message in re.split(r"\n+(?=(?:error|warning)\[XG)", text):
+            shown.setdefault(message.partition("[")[2][:6], []).append(message.rstrip())
+    for code, text in PROGRAMS.items():
+        (found,) = check_choices(parse_project(text.encode(), "model.xg"))
+        assert found.code == code
+        shown[code] = [render([found], color=False)]
+    return {code: min(messages, key=_length) for code, messages in shown.items()}
+
+
+def _length(message: str) -> tuple[bool, int, int, str]:
+    return "= help:" not in message, message.count("\n"), len(message), message
+
+
+def _template(kind: type[Problem]) -> str:
+    """A message with words in capitals for what a program decides; "" for one that is computed."""
+    title: str | None = getattr(kind, "title", None)
+    if not isinstance(title, str):
+        return ""
+    if issubclass(kind, Limit):
+        title = f"{kind.said.format('N')}; at most {kind.maximum:,} are allowed"
+    fixes = (kind.fix,) if isinstance(kind.fix, str) else kind.fix
+    lines = [f"{kind.severity}[{kind.code}]: {title}", *(f" = help: {fix}" for fix in fixes)]
+    return re.sub(r"\{([\w.]+)(?:![qj])?\}", _placeholder, "\n".join(lines))
+
+
+def _placeholder(field: re.Match[str]) -> str:
+    """The word for a field: `{span.text!q}` is what the program says there, `{axis}` is AXIS."""
+    return "TEXT" if field[1].endswith(".text") else field[1].rpartition(".")[2].upper()
 
 
 def _first_paragraph(text: str | None) -> str:
     assert text
     paragraph = " ".join(text.strip().split("\n\n")[0].split())
-    return paragraph.replace("``", "`").replace("|", "\\|")
+    return paragraph.replace("``", "`")
 
 
 def test_the_index_is_complete(golden: Callable[[Path, str], None]) -> None:

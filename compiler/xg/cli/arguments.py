@@ -85,9 +85,9 @@ class OneOrMore:
 FILE_HELP = "an .xg file, or a shipped diagram by its name; - is standard input"
 
 
-def add_file(parser: ArgumentParser, *, plans: bool = True) -> None:
+def add_file(parser: ArgumentParser, *, plans: bool = True, about: str = FILE_HELP) -> None:
     """One file, and what of it is compiled."""
-    parser.add_argument("file", metavar="FILE", type=Diagram, help=FILE_HELP)
+    parser.add_argument("file", metavar="FILE", type=Diagram, help=about)
     add_choice(parser, plans=plans)
 
 

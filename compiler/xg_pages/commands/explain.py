@@ -1,14 +1,23 @@
-"""`xg explain`: a diagram with numbers as a page to read."""
+"""`xg explain`: a diagram with numbers as a page to read, or what an error means."""
 
 from __future__ import annotations
 
+import re
 from argparse import ArgumentParser, Namespace
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from xg.cli.arguments import FileOrName, Rule, add_file, gives, natural, settings_of
+from xg.cli.arguments import (
+    FILE_HELP,
+    FileOrName,
+    Rule,
+    add_file,
+    gives,
+    natural,
+    settings_of,
+)
 from xg.cli.console import Console
-from xg.cli.exits import FINE, USAGE
+from xg.cli.exits import FINE, PROBLEM, USAGE
 from xg.diagnostics.terminal import printable
 from xg.diagnostics.wording import counted
 from xg.frontend.project import Project
@@ -23,7 +32,7 @@ EXAMPLE = "xg explain cat_sleeps -o cat_sleeps.html"
 
 def add_arguments(parser: ArgumentParser) -> None:
     """A file, whose numbers, and where the page goes."""
-    add_file(parser, plans=False)
+    add_file(parser, plans=False, about=f"{FILE_HELP}; or the code of an error, such as XG0301")
     parser.add_argument(
         "-o",
         dest="out",
@@ -57,11 +66,14 @@ RULES: Final = (Rule("--tokenizer", gives("text"), "cuts a --text into tokens"),
 
 
 ENDINGS = (".html", ".md")
+CODE: Final = re.compile(r"xg\d{4}", re.IGNORECASE)
 
 
 def run(options: Namespace, console: Console) -> int:
-    """Compute, compose, write."""
-    from xg.cli.opening import open_project
+    """Compute, compose, write; or print the entry of an error."""
+    if CODE.fullmatch(options.file):
+        return _explain_error(options.file.upper(), console)
+    from xg.cli.opening import open_project  # a page computes; an entry is only read
     from xg_pages.explain.compose import compose
     from xg_pages.explain.markdown import markdown
     from xg_runtime import files
@@ -79,6 +91,20 @@ def run(options: Namespace, console: Console) -> int:
         return FINE
     files.write(out, _written(page, out, console).encode("utf-8"))
     console.say(f"{out}: {_steps(page)}")
+    return FINE
+
+
+def _explain_error(code: str, console: Console) -> int:
+    """Print the entry of a code in docs/errors.md, without the marks of Markdown."""
+    package = Path(__file__).parents[2]
+    shipped = package / "xg" / "errors.md"  # of a wheel; a checkout has the page itself
+    page = shipped if shipped.is_file() else package.parent / "docs" / "errors.md"
+    _, found, after = page.read_text(encoding="utf-8").partition(f"\n### {code}\n")
+    if not found:
+        console.note(f"xg explain: no error has the code {code}; docs/errors.md lists all codes")
+        return PROBLEM
+    lines = re.split(r"\n##+ ", after)[0].strip().splitlines()
+    console.say_all(line for line in lines if not line.startswith("```"))
     return FINE
 
 
