@@ -10,9 +10,9 @@ from ops.trial import Array, Trial
 from xg.ir import prim
 from xg.ir import prim as routing_prims
 from xg.ir import prim as window_prims
+from xg.ir.collectives import PRIMITIVES
 from xg.ir.dim import ONE, ZERO
 from xg.ir.op import Op
-from xg.ir.placement import AROUND, COLLECTIVES, LOCAL
 from xg.ir.prim import Expr
 from xg.ir.primitive_gradients import CHOOSING, RULES
 from xg.ir.scalar import as_scalar
@@ -129,7 +129,7 @@ CASES = {
 
 def test_every_primitive_is_here() -> None:
     """But for those across ranks, which tests/sharding runs on several."""
-    alone = set(MEANING) - COLLECTIVES - LOCAL - AROUND
+    alone = set(MEANING) - {*PRIMITIVES}
     assert set(CASES) == alone
     assert alone - {*RULES, *CHOOSING} == {"broadcast", "const", "iota"}
     assert CHOOSING.keys().isdisjoint(RULES)

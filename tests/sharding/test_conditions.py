@@ -11,9 +11,10 @@ import xg
 from xg.cost.communication import sends
 from xg.frontend.choices import checked
 from xg.frontend.project import read_project
+from xg.ir.collectives import all_reduce_max
 from xg.ir.dim import symbol
 from xg.ir.graph import Apply, Step
-from xg.ir.placement import CONSTANT, INVARIANT, LARGEST, PARTIAL, AxisState, all_reduce_max, shard
+from xg.ir.placement import CONSTANT, INVARIANT, LARGEST, PARTIAL, AxisState, shard
 from xg.ir.prim import operand
 from xg.passes.shard import Unsound, check
 from xg.passes.shard.axis_placement import BlockPlacer
@@ -145,14 +146,16 @@ def elsewhere(step: Step) -> Step:
 @pytest.mark.parametrize("state", [shard(-1), shard(-2), LARGEST, INVARIANT, CONSTANT])
 def test_a_maximum_over_another_axis_says_nothing_of_this_one(state: AxisState) -> None:
     x = operand("x", (symbol("B"), symbol("D")))
-    rule = RULES["all_reduce_max"]
-    assert rule(all_reduce_max(x, "N_T"), [PlacedArgument(x, state)]) == state
+    rule = RULES[all_reduce_max.PRIMITIVE.name]
+    assert rule(all_reduce_max.PRIMITIVE(x, "N_T"), [PlacedArgument(x, state)]) == state
 
 
 def test_a_maximum_over_another_axis_takes_no_term_of_a_sum() -> None:
     x = operand("x", (symbol("B"), symbol("D")))
     with pytest.raises(IllTyped):
-        RULES["all_reduce_max"](all_reduce_max(x, "N_T"), [PlacedArgument(x, PARTIAL)])
+        RULES[all_reduce_max.PRIMITIVE.name](
+            all_reduce_max.PRIMITIVE(x, "N_T"), [PlacedArgument(x, PARTIAL)]
+        )
 
 
 def test_what_two_stages_hold_goes_to_the_first_and_back(file: Path) -> None:

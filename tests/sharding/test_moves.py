@@ -10,10 +10,11 @@ from numpy.typing import NDArray
 
 import xg_runtime.ranks as ranks
 from xg import ops
-from xg.ir.collective import move, moved
+from xg.ir.collectives import MOVES
 from xg.ir.dim import symbol
+from xg.ir.moves import move, moved
 from xg.ir.op import Term
-from xg.ir.placement import INVARIANT, MOVES, PARTIAL, REPLICATED, AxisState, dual, shard
+from xg.ir.placement import INVARIANT, PARTIAL, REPLICATED, AxisState, dual, shard
 from xg.ir.prim import operand
 from xg.ir.use import Attrs
 from xg.verify.reference.evaluate import Context, Mesh, evaluate
@@ -36,13 +37,13 @@ ROWS = [
 NAMES = [f"{source} to {target}" for source, target in ROWS]
 
 
-def moved_on(attrs: Attrs, parts: list[Array]) -> list[Array]:
+def moved_on(glyph: str, attrs: Attrs, parts: list[Array]) -> list[Array]:
     """The parts of all ranks behind a move."""
     source, over = attrs["source"], symbol("N")
     shape = list(SHAPE)
     if source.kind == "S":
         shape[source.axis] = shape[source.axis] / over
-    body = moved(operand("x", tuple(shape)), attrs)
+    body = moved(ops.table()[glyph], operand("x", tuple(shape)), attrs)
     context = Context(SIZES, mesh=cast(Mesh, ranks))
 
     def rank() -> Array:
@@ -56,8 +57,7 @@ def moved_on(attrs: Attrs, parts: list[Array]) -> list[Array]:
 def test_the_whole_stays_the_same(source: AxisState, target: AxisState) -> None:
     random = np.random.default_rng(1)
     whole = random.standard_normal((6, 12))
-    _, attrs = move("N", source, target)
-    parts = moved_on(attrs, split(whole, source, 3, random))
+    parts = moved_on(*move("N", source, target), split(whole, source, 3, random))
     np.testing.assert_allclose(join(parts, target), whole, atol=1e-14)
 
 
@@ -77,7 +77,7 @@ def test_the_gradient_is_the_move_between_the_duals(source: AxisState, target: A
     assert (back.attrs["source"], back.attrs["target"]) == (after, before)
     dx = split(random.standard_normal((6, 12)), source, 3, random)
     dy = split(random.standard_normal((6, 12)), after, 3, random)
-    there, here = moved_on(attrs, dx), moved_on(back.attrs, dy)
+    there, here = moved_on(glyph, attrs, dx), moved_on(back.op, back.attrs, dy)
     assert paired(there, dy, target) == pytest.approx(paired(dx, here, source), abs=1e-12)
 
 
@@ -90,10 +90,10 @@ def paired(primal: list[Array], cotangent: list[Array], state: AxisState) -> flo
 def test_a_sum_for_a_cast_would_be_found() -> None:
     """The transpose that autograd of torch gives to AR is wrong here: it counts N times."""
     random = np.random.default_rng(3)
-    _, attrs = move("N", PARTIAL, INVARIANT)
-    _, wrong = move("N", PARTIAL, REPLICATED)
+    right_move = move("N", PARTIAL, INVARIANT)
+    wrong_move = move("N", PARTIAL, REPLICATED)
     dx = split(random.standard_normal((6, 12)), PARTIAL, 3, random)
     dy = split(random.standard_normal((6, 12)), INVARIANT, 3, random)
-    right = paired(moved_on(attrs, dx), dy, INVARIANT)
-    found = paired(dx, moved_on(wrong, dy), PARTIAL)
+    right = paired(moved_on(*right_move, dx), dy, INVARIANT)
+    found = paired(dx, moved_on(*wrong_move, dy), PARTIAL)
     assert found == pytest.approx(3 * right)

@@ -22,11 +22,13 @@ from typing import Final, Literal
 from xg.cost.cost import BYTES
 from xg.diagnostics.lazy_dataclass import dataclass, replace
 from xg.ir.body import Body
-from xg.ir.collective import FAMILY
+from xg.ir.collective import Price
+from xg.ir.collectives import AROUND, COLLECTIVES, OWNERS, REDUCTIONS, send
 from xg.ir.dim import ONE, ZERO, Dim, product, symbol
 from xg.ir.graph import Apply, Backward, Graph, IRProgram, Value
+from xg.ir.moves import collective
 from xg.ir.parameters import param_specs
-from xg.ir.placement import AROUND, PARTIAL, AxisState, Placement, axes_over, axis_of, ranks_over
+from xg.ir.placement import AxisState, Placement, axes_over, axis_of, ranks_over
 from xg.ir.tensor import Shape, TensorType
 from xg.ir.walk import Symbols, inside
 from xg.sharding.type_body import type_body, type_step
@@ -44,17 +46,6 @@ from xg.sharding.type_body import type_body, type_step
 
 
 Pass = Literal["forward", "backward", "shared"]
-Kind = Literal[
-    "all_reduce", "all_reduce_max", "all_gather", "reduce_scatter", "all_to_all", "shift", "send"
-]
-
-KINDS: Final[Mapping[str, Kind]] = {
-    "AR": "all_reduce",
-    "AG": "all_gather",
-    "RS": "reduce_scatter",
-    "A2A": "all_to_all",
-}
-
 
 Bindings = dict[str, dict[frozenset[tuple[str, Dim]], Dim]]  # how often a graph runs, by symbols
 NO_SYMBOLS: Final = frozenset[tuple[str, Dim]]()
@@ -69,7 +60,7 @@ class Sending:
     """
 
     direction: Pass
-    kind: Kind
+    kind: str
     over: str
     payload: Dim
     count: Dim
@@ -86,12 +77,14 @@ class Sending:
     @property
     def calls(self) -> Dim:
         """How often it is called: once for each rank but one, where parts go round."""
-        return self.count * (ranks_over(self.over) - 1) if self.kind == "shift" else self.count
+        goes_around = price_of(self.kind).route == "neighbor"
+        return self.count * (ranks_over(self.over) - 1) if goes_around else self.count
 
     @property
     def each(self) -> Dim:
         """The payload of one call: of what goes round, a part."""
-        return self.payload / (ranks_over(self.over) if self.kind == "shift" else ONE)
+        goes_around = price_of(self.kind).route == "neighbor"
+        return self.payload / (ranks_over(self.over) if goes_around else ONE)
 
     @property
     def counted(self) -> Dim:
@@ -165,16 +158,17 @@ class _Pass:
                 step,
             )
 
-    def _sent(self, step: Apply) -> Iterator[tuple[Kind, str, Dim]]:
-        if step.op.family != FAMILY:
+    def _sent(self, step: Apply) -> Iterator[tuple[str, str, Dim]]:
+        record = collective(step.op)
+        if record is None:
             yield from self._inside(step)
-        elif step.op.glyph in KINDS:
-            over, kind = str(step.attrs["over"]), KINDS[step.op.glyph]
-            placement = self._placement(step.inputs[0])
-            whole = () if kind == "all_to_all" else axes_over(over)
-            yield kind, over, local_elements(self._type(step.inputs[0]).shape, placement, whole)
+        elif record.price:
+            over, placement = str(step.attrs["over"]), self._placement(step.inputs[0])
+            whole = axes_over(over) if record.price.payload == "whole" else ()
+            size = local_elements(self._type(step.inputs[0]).shape, placement, whole)
+            yield record.name, over, size
 
-    def _inside(self, step: Apply) -> Iterator[tuple[Kind, str, Dim]]:
+    def _inside(self, step: Apply) -> Iterator[tuple[str, str, Dim]]:
         """The payloads that an operator reduces inside its body, over each mesh axis."""
         body = step.op.body([self._type(value) for value in step.inputs], step.attrs)
         if not step.op.sums_over_ranks:
@@ -189,10 +183,10 @@ class _Pass:
                 state = typings[over].collected.get(id(expr))
                 if state is not None:
                     placement = {axis: typing.before(expr) for axis, typing in typings.items()}
-                    kind = "all_reduce" if state == PARTIAL else "all_reduce_max"
+                    kind = REDUCTIONS[state.kind].name
                     yield kind, over, local_elements(expr.shape, placement, (over,))
 
-    def _around(self, step: Apply, body: Body) -> Iterator[tuple[Kind, str, Dim]]:
+    def _around(self, step: Apply, body: Body) -> Iterator[tuple[str, str, Dim]]:
         """The payloads that go round a ring, part by part: keys beside values, dK beside dV."""
         exprs = [expr for expr in body.order() if expr.prim in AROUND]
         for over in dict.fromkeys(str(expr.attr("over")) for expr in exprs):
@@ -205,8 +199,8 @@ class _Pass:
                 placement = {axis: typing.of(expr) for axis, typing in typings.items()}
                 whole = local_elements(expr.shape, placement, axes_over(over))
                 messages[expr.prim] = messages.get(expr.prim, ZERO) + whole
-            for payload in messages.values():
-                yield "shift", axis_of(over), payload
+            for prim, payload in messages.items():
+                yield OWNERS[prim].name, axis_of(over), payload
 
     # ---- values ---------------------------------------------------------------------------------
 
@@ -285,16 +279,6 @@ def _held(placed: IRProgram) -> Iterator[tuple[str, Dim]]:
 
 Way = Literal["naive", "ring"]
 WAYS: Final[tuple[Way, ...]] = ("naive", "ring")
-SHORT: Final[Mapping[Kind, str]] = {
-    "all_reduce": "AR",
-    "all_reduce_max": "ARmax",
-    "all_gather": "AG",
-    "reduce_scatter": "RS",
-    "all_to_all": "A2A",
-    "shift": "shift",
-    "send": "send",
-}
-REDUCING: Final = frozenset({"all_reduce", "all_reduce_max"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -308,7 +292,7 @@ class Sent:
     """
 
     direction: Pass
-    kind: Kind
+    kind: str
     over: str
     payload: Dim
     calls: Dim
@@ -319,6 +303,11 @@ class Sent:
     key: str = ""
     step: Apply | None = None
     once: bool = False
+
+    @property
+    def glyph(self) -> str:
+        """The name of the collective in tables and figures."""
+        return COLLECTIVES[self.kind].glyph
 
     @property
     def block(self) -> str:
@@ -346,31 +335,40 @@ class Sent:
     @property
     def hops(self) -> Dim:
         """Messages that follow one another around the ring, in all calls."""
-        if self.kind in ("send", "shift"):
+        price = price_of(self.kind)
+        if price.route != "group":
             return self.calls
-        return self.calls * (ranks_over(self.over) - 1) * (2 if self.kind in REDUCING else 1)
+        return self.calls * (ranks_over(self.over) - 1) * price.times
 
 
-def share(kind: Kind, way: Way) -> tuple[int, bool]:
+def price_of(kind: str) -> Price:
+    """Return what a rank sends in a collective of a kind."""
+    price = COLLECTIVES[kind].price
+    assert price is not None
+    return price
+
+
+def share(kind: str, way: Way) -> tuple[int, bool]:
     """How often an element goes to each other rank, and whether a rank sends its Nth part of all.
 
     Every formula and every figure that prices a collective is made of these two.
     """
-    return (2, way == "ring") if kind in REDUCING else (1, True)
+    price = price_of(kind)
+    return price.times, way == "ring" or not price.through_one_rank
 
 
-def factor(kind: Kind, over: str, way: Way) -> Dim:
+def factor(kind: str, over: str, way: Way) -> Dim:
     """How often a rank sends an element of the payload."""
-    if kind == "send":
+    if price_of(kind).route == "peer":
         return ONE
     times, divided = share(kind, way)
     ranks = ranks_over(over)
     return (ONE - ONE / ranks if divided else ranks - 1) * times
 
 
-def spell_factor(kind: Kind, over: str, way: Way) -> str:
+def spell_factor(kind: str, over: str, way: Way) -> str:
     """`factor` as people write it: ``2*(N_T - 1)/N_T``; nothing for 1."""
-    if kind == "send":
+    if price_of(kind).route == "peer":
         return ""
     times, divided = share(kind, way)
     below = f"({over})" if len(axes_over(over)) > 1 else over
@@ -389,7 +387,7 @@ def sent(placed: IRProgram | None, dtype: str) -> tuple[Sent, ...]:
     moved = (
         Sent(
             each.direction,
-            "send",
+            send.COLLECTIVE.name,
             stage.axis,
             each.payload,
             ONE,
@@ -431,19 +429,20 @@ def _one(sending: Sending, placed: IRProgram, float_bytes: int) -> Sent:
 def _is_once(sending: Sending, placed: IRProgram) -> bool:
     """Whether it gathers a parameter that is held, or sums a gradient that waits for others."""
     graph, step = placed.graphs[sending.key], sending.step
-    if sending.kind == "all_gather":
+    record = COLLECTIVES[sending.kind]
+    if record.gathers:
         return graph.memory.get(str(step.inputs[0].name)) == "hold"
     backward = placed.backwards.get(sending.key)
     gradients = backward.gradients.items() if backward else ()
     params = set(graph.param_values())
     of = next((v for v, each in gradients if each == step.outputs[0] and v in params), None)
     held = of is not None and graph.memory.get(str(of.name)) == "hold"
-    return held or (of is not None and sending.kind == "all_reduce")
+    return held or (of is not None and record.sums and not record.cuts)
 
 
 def summed(parts: Iterable[Sent]) -> tuple[Sent, ...]:
     """The sums by pass, kind, axis and width, in the order in which they first occur."""
-    sums: dict[tuple[Pass, Kind, str, int], Sent] = {}
+    sums: dict[tuple[Pass, str, str, int], Sent] = {}
     for part in parts:
         key = (part.direction, part.kind, part.over, part.bytes_each)
         earlier = sums.get(key)

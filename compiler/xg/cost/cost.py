@@ -12,9 +12,10 @@ from typing import Final
 from xg.diagnostics.lazy_dataclass import dataclass, field, replace
 from xg.ir.body import Body, topological
 from xg.ir.collective import FAMILY
+from xg.ir.collectives import PRIMITIVES
 from xg.ir.dim import ONE, ZERO, Dim, product
-from xg.ir.graph import Apply, Backward, Call, Graph, IRProgram, Loop, Value
-from xg.ir.placement import AROUND, COLLECTIVES, LOCAL, is_zigzag, ranks_over
+from xg.ir.graph import Apply, Backward, Call, Graph, Loop, IRProgram, Value
+from xg.ir.placement import is_zigzag, ranks_over
 from xg.ir.prim import ARITHMETIC, COMPARE, RANDOM, UNARY, Expr
 from xg.ir.tensor import Shape
 from xg.ir.walk import inside
@@ -34,9 +35,7 @@ REDUCTIONS: Final = frozenset({"sum", "mean", "max", "scatter_add", "overlap", "
 MOVES: Final = frozenset(
     {"operand", "const", "iota", "as_float", "stop", "reshape", "transpose", "broadcast"}
     | {"concat", "cut", "pad", "gather", "pick", "place", "window"}
-    | COLLECTIVES
-    | AROUND
-    | LOCAL
+    | set(PRIMITIVES)
 )
 
 

@@ -10,7 +10,7 @@ from importlib import import_module
 from math import prod
 from typing import Final, Protocol, TypeGuard
 
-from xg.cost.communication import Sent, inside_of, sent, total
+from xg.cost.communication import Sent, inside_of, price_of, sent, total
 from xg.cost.cost import BYTES, Amount, BlockCost, Cost, cost
 from xg.cost.memory import Alive, Largest, Policy, alive, largest, policies
 from xg.diagnostics.lazy_dataclass import dataclass
@@ -75,11 +75,10 @@ def estimate(
     rate, needed = machine.flops.get(dtype), set(flops.symbols())
     compute = value_of(flops, numbers) / rate if rate and needed <= names else None
     symbols = {name for part in sent for name in (*part.payload.symbols(), *part.calls.symbols())}
-    if (
-        not symbols
-        | {axis for part in sent if part.kind != "send" for axis in axes_over(part.over)}
-        <= names
-    ):
+    for part in sent:
+        if price_of(part.kind).route != "peer":
+            symbols |= {*axes_over(part.over)}
+    if not symbols <= names:
         return Estimate(machine, compute, None)
     return Estimate(machine, compute, sum((seconds_of(machine, p, numbers) for p in sent), 0.0))
 

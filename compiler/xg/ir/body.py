@@ -7,8 +7,8 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Final, cast
 
 from xg.diagnostics.lazy_dataclass import dataclass, field, replace
+from xg.ir.collectives import SENDING
 from xg.ir.dim import Dim
-from xg.ir.placement import COLLECTIVES
 from xg.ir.prim import RANDOM, Attr, Expr
 from xg.ir.scalar import Scalar
 from xg.ir.scalar import size as as_size
@@ -149,7 +149,7 @@ def has_unsafe_choice(body: Body) -> bool:
             always.add(id(expr))
             waiting += expr.args[:1] if expr.prim == "where" else expr.args
     order = body.order()
-    if any(expr.prim in COLLECTIVES for expr in order):
+    if any(expr.prim in SENDING for expr in order):
         return False  # a sum over ranks that is missing there may show by its warning alone
     return any(_is_partial(expr) for expr in order if id(expr) not in always)
 

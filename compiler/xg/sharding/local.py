@@ -16,6 +16,9 @@ from typing import Any
 
 from xg.diagnostics.lazy_dataclass import dataclass, field, replace
 from xg.ir.body import Body
+from xg.ir.collectives import AROUND, MOVES, REDUCTIONS
+from xg.ir.collectives.part import shard_slice
+from xg.ir.collectives.row_owner import owns_index, to_local_index
 from xg.ir.dim import ONE, Dim, product, symbol
 from xg.ir.graph import Graph, IRProgram, Value
 from xg.ir.parameters import param_specs
@@ -25,17 +28,10 @@ from xg.ir.placement import (
     REPLICATED,
     AxisState,
     Placement,
-    all_gather,
-    all_reduce,
-    all_reduce_max,
     axis_of,
     local_shape,
     ordered_axis,
-    owns_index,
-    reduce_scatter,
     shard,
-    shard_slice,
-    to_local_index,
 )
 from xg.ir.plan import zigzag_axes
 from xg.ir.prim import Attr, Expr, batch_of, const, where
@@ -220,7 +216,7 @@ class _LocalBody:
 
     def _collected(self, part: Expr, before: AxisState, state: AxisState) -> Expr:
         """Reduce the parts of all ranks; give the whole, or the part that this rank reads."""
-        whole = (all_reduce if before == PARTIAL else all_reduce_max)(part, self.mesh_axis)
+        whole = REDUCTIONS[before.kind].local(part, self.mesh_axis, before, CONSTANT)
         return shard_slice(whole, self.over, state.axis) if state.kind == "S" else whole
 
     def _part(self, expr: Expr, state: AxisState, args: list[Expr]) -> Expr:
@@ -246,10 +242,10 @@ class _LocalBody:
                 return self._picked(expr, args)
             case "mean" if state == PARTIAL and states[0].kind == "S":
                 return self._mean(expr, args)
-            case "gather_around" if states[0].kind == "S" and state in (REPLICATED, CONSTANT):
-                return all_gather(args[0], self.over, states[0].axis)
-            case "scatter_around" if states[0] == PARTIAL and state.kind == "S":
-                return reduce_scatter(args[0], self.over, state.axis)
+            case prim if prim in AROUND and _exchanges(states[0], state):
+                target = REPLICATED if state == CONSTANT else state
+                move = MOVES[states[0].kind, target.kind]
+                return move.local(args[0], self.over, states[0], target)
             case "dropout_keep" if state.kind == "S":
                 return replace(expr, args=tuple(args), shape=shape, attrs=self._drawn(expr, state))
             case _:
@@ -294,6 +290,13 @@ class _LocalBody:
     def _ids(self, ids: Expr, rows: Dim) -> tuple[Expr, Expr]:
         """Which ids fall into this rank's rows, and where; 0 for those that do not."""
         return owns_index(ids, self.over, rows), to_local_index(ids, self.over, rows)
+
+
+def _exchanges(source: AxisState, target: AxisState) -> bool:
+    """Tell whether ranks exchange parts: a slice becomes the whole, or terms become a slice."""
+    if source.kind == "S":
+        return target in (REPLICATED, CONSTANT)
+    return source == PARTIAL and target.kind == "S"
 
 
 def _rows(expr: Expr) -> int:

@@ -11,6 +11,8 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Final
 
 from xg.diagnostics.lazy_dataclass import dataclass
+from xg.ir.collective import Rule as RankRule
+from xg.ir.collectives import PRIMITIVES
 from xg.ir.dim import ONE, Dim, product
 from xg.ir.placement import (
     CONSTANT,
@@ -373,18 +375,13 @@ def _dropout_keep(expr: Expr, args: Sequence[PlacedArgument]) -> AxisState:
 # ---- across another mesh axis -------------------------------------------------------------------
 
 
-def _summed_elsewhere(expr: Expr, args: Sequence[PlacedArgument]) -> AxisState:
-    """A sum over the ranks of another mesh axis is linear, and says nothing of this one's."""
-    return _kept(expr, args)
-
-
 def _largest_elsewhere(expr: Expr, args: Sequence[PlacedArgument]) -> AxisState:
     return args[0].state if args[0].state.kind == "M" else _nonlinear(expr, args)
 
 
 def moved_elsewhere(expr: Expr, args: Sequence[PlacedArgument]) -> AxisState:
     """Another mesh axis cuts an axis or joins it: this one must be outside of that."""
-    touched = [value for key, value in expr.attrs if key in ("axis", "cut", "joined")]
+    touched = [expr.attr(name) for name in PRIMITIVES[expr.prim].axes]
     if args[0].state.kind == "S" and args[0].state.axis in touched:
         raise IllTyped("an axis is cut by two mesh axes in the other order", expr, [0])
     return _kept(expr, args)
@@ -405,6 +402,15 @@ def _scattered_around(expr: Expr, args: Sequence[PlacedArgument]) -> AxisState:
 def _constant(expr: Expr, args: Sequence[PlacedArgument]) -> AxisState:
     return CONSTANT
 
+
+_ACROSS: Final[Mapping[RankRule, Rule]] = {
+    "linear": _kept,
+    "largest": _largest_elsewhere,
+    "separate": moved_elsewhere,
+    "nonlinear": _nonlinear,
+    "gathers": _gathered_around,
+    "scatters": _scattered_around,
+}
 
 RULES: Final[Mapping[str, Rule]] = {
     "const": _constant,
@@ -439,15 +445,6 @@ RULES: Final[Mapping[str, Rule]] = {
     "place": place,
     "dropout_keep": _dropout_keep,
     "draw": _constant,
-    "all_reduce": _summed_elsewhere,
-    "first_rank_only": _summed_elsewhere,
-    "all_reduce_max": _largest_elsewhere,
-    "gather_around": _gathered_around,
-    "scatter_around": _scattered_around,
-    **dict.fromkeys(
-        ("all_gather", "reduce_scatter", "all_to_all", "shard_slice", "pad_from_shard"),
-        moved_elsewhere,
-    ),
-    **dict.fromkeys(("owns_index", "to_local_index"), _nonlinear),
+    **{name: _ACROSS[one.rule] for name, one in PRIMITIVES.items()},
     "dropout_apply": lambda expr, args: _factor(expr, args, (0,)),
 }

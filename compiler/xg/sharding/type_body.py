@@ -7,9 +7,9 @@ from contextlib import suppress
 
 from xg.diagnostics.lazy_dataclass import dataclass, field
 from xg.ir.body import Body
+from xg.ir.collectives import AROUND, PRIMITIVES
 from xg.ir.op import Op
 from xg.ir.placement import (
-    AROUND,
     CONSTANT,
     GATE,
     INVARIANT,
@@ -175,5 +175,5 @@ ELEMENTWISE = frozenset(
     {"neg", "exp", "log", "sqrt", "tanh", "erf", "sin", "cos", "stop", "pow", "as_float"}
     | {"add", "sub", "mul", "div", "maximum", "minimum", "where"}
     | COMPARE
-    | {"all_reduce", "all_reduce_max", "first_rank_only", "owns_index", "to_local_index"}
+    | {name for name, one in PRIMITIVES.items() if not one.axes}
 )

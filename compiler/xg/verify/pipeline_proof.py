@@ -14,6 +14,7 @@ import xg_runtime.ranks as ranks
 from xg.cost.communication import sends
 from xg.diagnostics.lazy_dataclass import dataclass, replace
 from xg.driver import BACKENDS, Program
+from xg.ir.collectives import send
 from xg.ir.stage import Stage
 from xg.sharding.local import ShardSpec, cuts
 from xg.verify.controls import DRAWS, Control, Trial, controls
@@ -346,7 +347,7 @@ def checked(
                 add(said, key, calls, elements)
         mine = runs[place * inner : (place + 1) * inner]
         for row in compared(said, [run.sent for run in mine]):
-            bundled = kernels and row.kind != "send"
+            bundled = kernels and row.kind != send.COLLECTIVE.name
             yield replace(row, direction=f"{row.direction}, {has} {place}", bundled=bundled)
 
 
@@ -363,6 +364,6 @@ def _expected(stage: Program, parts: int, *, kernels: bool) -> Counts:
     for each in sends(placed):
         times = parts if each.repeats else 1
         if placed.stage.ranks > 1:
-            key = (each.direction, "send", placed.stage.axis)
+            key = (each.direction, send.COLLECTIVE.name, placed.stage.axis)
             add(counts, key, times, times * each.payload.evaluate(numbers))
     return counts

@@ -16,6 +16,7 @@ import numpy as np
 import xg_runtime.ranks as ranks
 from xg.cost.communication import traffic
 from xg.diagnostics.lazy_dataclass import dataclass, field, replace
+from xg.ir.collectives import COLLECTIVES
 from xg.ir.graph import IRProgram
 from xg.ir.placement import axes_over, is_zigzag, ranks_over
 from xg.sharding.local import ShardSpec, cuts
@@ -317,12 +318,6 @@ def finite_part(array: Array) -> Array:
 # The traffic that ranks sent, compared with the formulas of the placed program.
 
 
-BUNDLED: Final = (
-    ("forward", "all_gather"),
-    ("backward", "all_gather"),
-    ("backward", "all_reduce"),
-    ("backward", "reduce_scatter"),
-)
 NOTHING: Final = (0, 0)
 
 
@@ -377,9 +372,15 @@ def count(
     Code that is `bundled`, as kernels are, sends several gradients or parameters at once.
     """
     return tuple(
-        replace(row, bundled=bundled and (row.direction, row.kind) in BUNDLED)
+        replace(row, bundled=bundled and _is_bundled(row))
         for row in compared(expected(placed), [run.sent for run in together])
     )
+
+
+def _is_bundled(row: TrafficCheck) -> bool:
+    """Tell whether one call may send several: parameters in both passes, gradients in one."""
+    record = COLLECTIVES[row.kind]
+    return record.gathers or (record.sums and row.direction == "backward")
 
 
 def compared(said: Counts, sent: Sequence[Counts]) -> Iterator[TrafficCheck]:

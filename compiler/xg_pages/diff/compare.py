@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Generic, TypeVar
 
-from xg.cost.communication import Kind, Pass, Sent, total, total_bytes
+from xg.cost.communication import Pass, Sent, total, total_bytes
 from xg.cost.report import CostReport
 from xg.diagnostics.lazy_dataclass import dataclass, replace
 from xg.ir.dim import Dim
@@ -14,7 +14,7 @@ from xg_pages.diff.edge_keys import Edge, edges, old_edges
 from xg_pages.diff.steps import otherwise
 
 Thing = TypeVar("Thing", Edge, Sent)
-Sending = tuple[Pass, str, Kind, str, str]
+Sending = tuple[Pass, str, str, str, str]
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from typing import Final
 
 from xg.cli.render.table import Column, Evaluated, Table, aligned, data_of, evaluated
-from xg.cost.communication import SHORT, Sent, Way, total_formula
+from xg.cost.communication import Sent, Way, total_formula
 from xg.ir.dim import ZERO, Dim
 from xg_pages.diff import Change, Difference, Edge
 
@@ -56,7 +56,7 @@ def _collective(change: Change[Sent]) -> Data:
     part = change.present
     return {
         "pass": part.direction,
-        "collective": SHORT[part.kind],
+        "collective": part.glyph,
         "over": part.over,
         "block": part.block,
         "of": part.of or None,
@@ -150,7 +150,7 @@ _EDGES: tuple[Column[Change[Edge]], ...] = (
 
 def _collective_row(change: Change[Sent]) -> tuple[str, ...]:
     part = change.present
-    kind = f"{SHORT[part.kind]} over {part.over}"
+    kind = f"{part.glyph} over {part.over}"
     amounts = [each.formula("ring") for each in (change.before, change.after) if each]
     place = f"line {part.line}"
     return (

@@ -8,7 +8,7 @@ from typing import Final, Generic, TypeVar
 from xg.codegen.emit.names import plain
 from xg.codegen.emit.statements import Mark
 from xg.codegen.variables import names_of, written
-from xg.cost.communication import SHORT, WAYS, Sent, inside_of, spell_factor
+from xg.cost.communication import WAYS, Sent, inside_of, spell_factor
 from xg.cost.cost import BlockCost, CostRow, flops_of_step
 from xg.diagnostics.lazy_dataclass import dataclass, field, replace
 from xg.figures.model.richtext import characters
@@ -348,7 +348,7 @@ class SendingData:
         dims = (part.calls, part.payload, part.elements("naive"), part.elements("ring"))
         return [
             part.direction,
-            SHORT[part.kind],
+            part.glyph,
             part.over,
             *(self.formulas.place(in_entry(use, self.program, dim)) for dim in dims),
             part.bytes_each,

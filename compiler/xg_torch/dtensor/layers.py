@@ -17,6 +17,7 @@ from xg.diagnostics.lazy_dataclass import dataclass, field
 from xg.diagnostics.source import Span
 from xg.ir.collective import FAMILY
 from xg.ir.graph import Apply, Call, Graph, IRProgram, Step, Value
+from xg.ir.moves import collective
 from xg.ir.parameters import join
 from xg_runtime import names
 from xg_runtime.errors import InputError
@@ -261,6 +262,12 @@ def called(site: LayerSite, call: Call, program: IRProgram) -> LayerSite:
 def is_move(step: Step) -> bool:
     """Whether a step only changes the placement of a tensor."""
     return isinstance(step, Apply) and step.op.family == FAMILY
+
+
+def is_cast(step: Step) -> bool:
+    """Tell whether a step moves nothing: ranks use what they have in another way."""
+    record = collective(step.op) if isinstance(step, Apply) else None
+    return record is not None and record.is_free
 
 
 # The modules of somebody's code by the parameters of a diagram, as a file of names has them.

@@ -10,7 +10,16 @@ from __future__ import annotations
 from xg.diagnostics.lazy_dataclass import dataclass, field
 from xg.ir.graph import Apply, Call, Value
 from xg.ir.placement import INVARIANT, AxisState
-from xg_torch.dtensor.layers import Layer, Layers, LayerSite, ModuleNames, Refusal, called, is_move
+from xg_torch.dtensor.layers import (
+    Layer,
+    Layers,
+    LayerSite,
+    ModuleNames,
+    Refusal,
+    called,
+    is_cast,
+    is_move,
+)
 
 # A placed program along one axis of its mesh, in the words of torch.
 
@@ -40,7 +49,7 @@ class Along:
     def is_over(self, step: Apply) -> bool:
         """Whether a step moves something along the axis that is no free cast."""
         over: str = step.attrs["over"] if is_move(step) else ""
-        return self.axis in over.split("*") and step.op.name != "cast"
+        return self.axis in over.split("*") and not is_cast(step)
 
     def layout(self, site: LayerSite, value: Value, state: AxisState | None = None) -> str:
         """The placement of a value, in torch's words."""

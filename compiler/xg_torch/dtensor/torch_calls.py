@@ -11,10 +11,19 @@ from xg.cli.compiling import compile_one
 from xg.cli.console import Console
 from xg.cli.exits import FINE, USAGE
 from xg.diagnostics.lazy_dataclass import dataclass
+from xg.ir.collectives import collective_of
 from xg.ir.graph import Apply, Call, Graph, IRProgram, Value
 from xg.ir.placement import INVARIANT
 from xg.ir.plan import INSIDE, ROUNDS, WHOLE, Memory
-from xg_torch.dtensor.layers import Layers, LayerSite, ModuleNames, Refusal, is_move, module_names
+from xg_torch.dtensor.layers import (
+    Layers,
+    LayerSite,
+    ModuleNames,
+    Refusal,
+    is_cast,
+    is_move,
+    module_names,
+)
 from xg_torch.dtensor.styles import Along, Style, Styles, styles_along
 
 # The axes of a mesh along which rows of a batch are divided, as `fully_shard` divides them.
@@ -126,14 +135,11 @@ def _is_gathered_again(
 # Whether ranks compute their own rows alone: torch then only averages gradients over them.
 
 
-SENDING = {"all_reduce", "all_reduce_max", "all_gather", "reduce_scatter", "all_to_all", "shift"}
-
-
 def refuse_exchanges(layers: Layers, axis: str, refusal: Refusal) -> None:
     """Raise DiagnosticError where ranks along an axis of rows need more than their own."""
     for site in layers.sites:
         for step in site.graph.steps:
-            if isinstance(step, Call) or not is_move(step) or step.op.name == "cast":
+            if isinstance(step, Call) or not is_move(step) or is_cast(step):
                 continue
             (value,) = step.inputs
             if axis not in step.attrs["over"].split("*") or site.param(value) is not None:
@@ -158,8 +164,7 @@ def refuse_inner_sums(local: IRProgram, refusal: Refusal) -> None:
         for step in graph.steps:
             if isinstance(step, Call) or is_move(step) or step.op.family == "loss":
                 continue
-            prims = {each.prim for each in step.body(graph.types).order()}
-            if prims & SENDING:
+            if any(map(collective_of, step.body(graph.types).order())):
                 raise refusal(
                     step.span,
                     f"{step.op.glyph} of {graph.block} sums over ranks inside",

@@ -11,7 +11,7 @@ from library import shipped
 from pages.explorer.pages import DIAGRAMS, facts, later, page, program, value
 from tier import THOROUGH
 
-from xg.cost.communication import SHORT, WAYS, inside_of, spell_factor
+from xg.cost.communication import WAYS, inside_of, spell_factor
 from xg.cost.communication import total as sent_in_all
 from xg.cost.cost import cost
 from xg.cost.report import report
@@ -19,6 +19,7 @@ from xg.diagnostics.diagnostic import DiagnosticError
 from xg.driver import compile_project
 from xg.frontend.choose_plan import plans_of
 from xg.frontend.project import read_project
+from xg.ir.collectives import BY_GLYPH
 from xg_pages.explorer import SIZE_AT_MOST, explore
 from xg_pages.explorer.facts import block_uses
 
@@ -72,7 +73,7 @@ def test_what_is_sent_is_what_xg_cost_says(name: str, plan: str | None, block: s
         parts = inside_of(one.distributed, use.graph.key, "float32")
         rows = known["blocks"][use.place]["sent"]
         for row, part in zip(rows, parts, strict=True):
-            assert row[:3] == [part.direction, SHORT[part.kind], part.over]
+            assert row[:3] == [part.direction, part.glyph, part.over]
             dims = (part.calls, part.payload, part.elements("naive"), part.elements("ring"))
             for place, dim in zip(row[3:7], dims, strict=True):
                 assert value(known["formulas"][place], at) == value(str(dim), inner)
@@ -83,7 +84,7 @@ def test_what_is_sent_is_what_xg_cost_says(name: str, plan: str | None, block: s
             sign, *_ = known["operators"][step["operator"]]
             # A call that the backward pass runs again sends where its forward pass did.
             assert view == part.direction or part.direction == "backward"
-            assert sign == row[1] or sign not in SHORT.values()  # or it sends inside
+            assert sign == row[1] or sign not in BY_GLYPH  # or it sends inside
             assert step.get("line", part.line) == part.line
 
 

@@ -16,7 +16,7 @@ from xg.cli.render.table import (
     data_of,
     evaluated,
 )
-from xg.cost.communication import SHORT, Sent, Way, summed, total, total_bytes, total_formula
+from xg.cost.communication import Sent, Way, summed, total, total_bytes, total_formula
 from xg.cost.cost import BlockCost, CostRow
 from xg.cost.memory import Policy
 from xg.cost.report import CostReport, Estimate, Round
@@ -80,7 +80,7 @@ def collectives(report: CostReport) -> Table[Sent]:
             Column("block", "block", lambda part: part.key, lambda part: part.block),
             Column("of", "of", lambda part: part.of or None),
             Column("pass", "pass", lambda part: part.direction),
-            Column("collective", "collective", lambda part: SHORT[part.kind]),
+            Column("collective", "collective", lambda part: part.glyph),
             Column("over", "over", lambda part: part.over),
             _formula("calls", numbers, lambda part: part.calls),
             _formula("payload", numbers, lambda part: part.each or part.payload),
@@ -213,7 +213,7 @@ def sending_lines(report: CostReport) -> Iterator[str]:
 def _sum(part: Sent, report: CostReport) -> tuple[str, ...]:
     dims = (part.calls, part.payload, part.elements("naive"), part.elements("ring"))
     cells = (amount(dim, report.numbers) for dim in (*dims, part.bytes("ring")))
-    return (part.direction, SHORT[part.kind], part.over, *cells)
+    return (part.direction, part.glyph, part.over, *cells)
 
 
 def _total(report: CostReport) -> tuple[str, ...]:

@@ -31,6 +31,7 @@ from xg.codegen.emit.spelling import Scope
 from xg.codegen.emit.statements import Statements, function_name, place_of
 from xg.codegen.emit.text import Text, bracketed, commented, indented, tuple_of, wrapped
 from xg.diagnostics.lazy_dataclass import dataclass, field
+from xg.ir.collectives import PRIMITIVES
 from xg.ir.graph import Apply, Backward, Call, Loop, Step, Value
 from xg.ir.labels import names_by_label
 
@@ -174,7 +175,7 @@ class _BackwardWriter(PassWriter):
             for step in backward.steps
             if isinstance(step, Apply)
             and (total := sum_of(step, backward))
-            and (total.prim == "all_reduce" or step.outputs[0] in self.sums)
+            and (not PRIMITIVES[total.prim].axes or step.outputs[0] in self.sums)
         ]
         late = {step for step in sums if step.outputs[0] in self.sums}
         steps = [step for step in backward.steps if step not in late]

@@ -14,7 +14,10 @@ from xg.codegen.emit.array_ops import length, scalar
 from xg.codegen.emit.spelling import Scope, Spell
 from xg.codegen.emit.text import WIDTH, Text, call, dictionary
 from xg.diagnostics.lazy_dataclass import dataclass
+from xg.ir.collective import RankPrimitive
+from xg.ir.collectives import COLLECTIVES, PRIMITIVES, collective_of
 from xg.ir.graph import Apply, Backward, Step, Value
+from xg.ir.moves import collective
 from xg.ir.prim import Expr
 
 # The type of a collective that was begun, for kernels that send.
@@ -42,20 +45,13 @@ def only_in_modules(*_: object) -> NoReturn:
 MODULE: Final = "xg_runtime.ranks"
 
 
-def _sent(name: str, *axes: str) -> Spell:
-    """A collective, or a rank's view of a whole: tensor, mesh axis, axes."""
+def _spell_call(primitive: RankPrimitive) -> Spell:
+    """Spell a primitive across ranks as a call: tensor, mesh axis, axes of the tensor, sizes."""
 
     def spell(expr: Expr, args: Sequence[Text], scope: Scope) -> Text:
-        return call(name, args[0].text, _over(expr), *(str(expr.attr(axis)) for axis in axes))
-
-    return spell
-
-
-def _of_rows(name: str) -> Spell:
-    """A function of ids and the number of rows of a rank."""
-
-    def spell(expr: Expr, args: Sequence[Text], scope: Scope) -> Text:
-        return call(name, args[0].text, _over(expr), length(expr, "rows", scope).text)
+        axes = (str(expr.attr(axis)) for axis in primitive.axes)
+        sizes = (length(expr, size, scope).text for size in primitive.sizes)
+        return call(primitive.name, args[0].text, _over(expr), *axes, *sizes)
 
     return spell
 
@@ -90,24 +86,17 @@ def mesh_lines(mesh: Mapping[str, int]) -> list[str]:
     return dictionary("check_mesh(", items, ")", 4) if items else []
 
 
+# Functions of the runtime have the names of primitives. Parts that go around are text of kernels.
 WORDS: Final[dict[str, Spell]] = {
-    "all_reduce": _sent("all_reduce"),
-    "all_reduce_max": _sent("all_reduce_max"),
-    "all_gather": _sent("all_gather", "axis"),
-    "reduce_scatter": _sent("reduce_scatter", "axis"),
-    "all_to_all": _sent("all_to_all", "cut", "joined"),
-    "shard_slice": _sent("shard_slice", "axis"),
-    "pad_from_shard": _sent("pad_from_shard", "axis"),
-    "first_rank_only": _sent("first_rank_only"),
-    "owns_index": _of_rows("owns_index"),
-    "to_local_index": _of_rows("to_local_index"),
+    name: _spell_call(one) for name, one in PRIMITIVES.items() if not one.goes_around
 }
 # Of sums, of gathered parameters, and of what is under way.
 METHODS: Final = frozenset({"add", "scatter", "finish", "wait", "whole", "wholes"})
-FUNCTIONS: Final = frozenset(WORDS) | {
-    "start_all_reduce", "start_shift", "check_mesh", "mesh_places", "local_shard", "local_shards",
-    "gather_shards", "global_shape",
-}  # fmt: skip
+FUNCTIONS: Final = (
+    frozenset(WORDS)
+    | {f"start_{each.name}" for each in COLLECTIVES.values() if each.price}
+    | {"check_mesh", "mesh_places", "local_shard", "local_shards", "gather_shards", "global_shape"}
+)
 
 
 _CLASSES: Final = ("Cuts", "Gathered", "Handle", "Held", "Mesh", "Sums")
@@ -226,15 +215,15 @@ def deferred_sums(
         step = makers.get(gradient)
         expr = step and sum_of(step, backward)
         if step and expr:
-            axis = expr.attr("axis") if expr.prim == "reduce_scatter" else None
-            assert axis is None or isinstance(axis, int)
+            axis = next((expr.typed(name, int) for name in PRIMITIVES[expr.prim].axes), None)
             sums[gradient] = DeferredSum(step.inputs[0], str(expr.attr("over")), axis)
     return sums
 
 
 def sum_of(step: Apply, backward: Backward) -> Expr | None:
     """The sum over ranks that a step is, if it is nothing else."""
-    if step.op.family != "collective":
+    if collective(step.op) is None:
         return None
     (total,) = step.body(backward.types).outputs
-    return total if total.prim in ("all_reduce", "reduce_scatter") else None
+    record = collective_of(total)
+    return total if record and record.sums else None

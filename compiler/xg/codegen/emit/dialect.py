@@ -14,6 +14,7 @@ from xg.codegen.emit.function import OperatorFunction
 from xg.codegen.emit.spelling import Spelling, SupportFile
 from xg.diagnostics.lazy_dataclass import dataclass
 from xg.ir.body import Body
+from xg.ir.collectives import collective_of
 from xg.ir.graph import Apply
 from xg.ir.prim import Cuts
 from xg.ir.scalar import Scalar
@@ -149,7 +150,8 @@ def _text(node: ast.AST) -> str:
 
 def _goes_round(body: Body) -> bool:
     """Whether parts go round ranks, which the body says as if they were gathered."""
-    return any(expr.prim == "all_gather" for expr in body.order())
+    records = map(collective_of, body.order())
+    return any(record.gathers for record in records if record)
 
 
 def _drawn(body: Body) -> Cuts:

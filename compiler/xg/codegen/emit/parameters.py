@@ -13,8 +13,10 @@ from xg.codegen.emit.sizes import locate
 from xg.codegen.emit.spelling import Scope
 from xg.codegen.emit.text import Text, broken, indented, tuple_of
 from xg.diagnostics.lazy_dataclass import dataclass
+from xg.ir.collectives import collective_of
 from xg.ir.dim import Dim, symbol
 from xg.ir.graph import Apply, Call, Graph, IRProgram, Start, Step, Value
+from xg.ir.moves import collective
 from xg.ir.prim import Expr
 from xg.ir.scalar import Scalar
 from xg.ir.tensor import Shape
@@ -261,13 +263,14 @@ def gathered(graph: Graph, steps: Iterable[Step], shared: Shared) -> Iterator[tu
     params = {param.value: str(param.value.name) for param in graph.params}
     gathers: list[tuple[Apply, Expr]] = []
     for step in steps:
-        if not isinstance(step, Apply) or step.op.family != "collective":
+        if not isinstance(step, Apply) or collective(step.op) is None:
             continue
         name = params.get(step.inputs[0])
         if name is None or (graph.key, name) in shared or (graph.key, "*") in shared:
             continue
         (gather,) = step.body(graph.types).outputs
-        if gather.prim == "all_gather":
+        record = collective_of(gather)
+        if record and record.gathers:
             gathers.append((step, gather))
     times = Counter(step.inputs[0] for step, _ in gathers)
     yield from (pair for pair in gathers if times[pair[0].inputs[0]] == 1)

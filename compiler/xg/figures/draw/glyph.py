@@ -14,6 +14,7 @@ from xg.figures.model.figure import EdgeStyle, Emphasis, Figure, FigureNode, Nod
 from xg.figures.model.geometry import Box, DrawnPath, circle, polyline, rectangle
 from xg.figures.model.richtext import RichText, plain
 from xg.figures.model.style import Color, NodeStyle, Outline
+from xg.ir.collectives import COLLECTIVES
 
 # Measuring: how large each node and each edge's label is, in points.
 
@@ -223,16 +224,7 @@ _LETTERED: Final = (
     NodeKind.COMMUNICATION,
     NodeKind.REDUCE,
 )
-_MOVE_WORDS: Final = {
-    "AR": "all-reduce: the sum over ranks",
-    "RS": "reduce-scatter: a rank's part of the sum over ranks",
-    "AG": "all-gather",
-    "A2A": "all-to-all",
-    "cast": "what all ranks hold, used by each for a part",
-    "part": "a rank's part of what all hold",
-    "spread": "a part as a term of a sum: zeros around it",
-    "once": "a term of a sum: zeros but on one rank",
-}
+_MOVE_WORDS: Final = {each.glyph: each.legend for each in COLLECTIVES.values() if each.legend}
 _LEGEND_ROW: Final = 24.0
 _LEGEND_LEADING: Final = 12.0  # from a line of a meaning to its next
 _MARK_SIZE: Final = Extent(26.0, 14.0)

@@ -18,6 +18,7 @@ from xg.figures.views.notation import Notation, kind
 from xg.figures.views.sketch import Move, Sent, Sketch, bar_node, move_of, sent_tags
 from xg.figures.views.steps import Ids, as_named, times, with_masks
 from xg.ir.collective import FAMILY
+from xg.ir.collectives import REDUCTIONS
 from xg.ir.graph import Apply, Call, Graph, Value
 from xg.ir.placement import axis_of
 
@@ -413,8 +414,8 @@ class BlockExpander:
 def _move(collective: InnerCollective) -> Move:
     return Move(
         axis_of(collective.axis),
-        "AR" * collective.touches(backward=False),
-        "AR" * collective.touches(backward=True),
+        REDUCTIONS["P"].glyph * collective.touches(backward=False),
+        REDUCTIONS["P"].glyph * collective.touches(backward=True),
         collective.value,
     )
 

@@ -14,25 +14,23 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from types import MappingProxyType
 from typing import Final
 
-from xg.cost.communication import KINDS, SHORT, WAYS, share
+from xg.cost.communication import WAYS, share
 from xg.diagnostics.lazy_dataclass import dataclass, replace
 from xg.figures.model.figure import FigureNode, NodeKind
 from xg.figures.model.richtext import RichText, bold, dimension, plain, symbol
 from xg.figures.views.arrange import DrawnOperation, Flow
 from xg.figures.views.notation import Notation, volume
 from xg.ir.body import Body
+from xg.ir.collectives import BY_GLYPH, OWNERS, PRIMITIVES, SENDING
 from xg.ir.dim import ONE
 from xg.ir.graph import Apply, Backward, Graph, Step, Value
-from xg.ir.placement import COLLECTIVES, axes_over, axis_of, is_zigzag
+from xg.ir.placement import axes_over, axis_of, is_zigzag
 from xg.ir.prim import Expr
 from xg.ir.tensor import Shape, TensorType
 
 # Prices of collectives as written in boxes and bars (seed 001, 6.2 and 7.3).
 #
 # Costs are elements that a rank sends, of V in all: naively through one rank, or around a ring.
-
-
-_SUMS: Final = ("AR", "RS")
 
 
 def collective_name(glyph: str, axis: str) -> RichText:
@@ -47,7 +45,7 @@ def order(axis: str) -> str:
 
 def summed(glyph: str, axis: str) -> tuple[RichText, ...]:
     """Return the line of a box that says that it makes partial values their sum: Σ over N_T."""
-    return ((*plain("Σ over "), *mesh_axes(axis)),) if glyph in _SUMS else ()
+    return ((*plain("Σ over "), *mesh_axes(axis)),) if BY_GLYPH[glyph].sums else ()
 
 
 def prices(glyph: str, axis: str, volume: str) -> tuple[RichText, ...]:
@@ -57,7 +55,7 @@ def prices(glyph: str, axis: str, volume: str) -> tuple[RichText, ...]:
     below = (*plain("("), *axes, *plain(")")) if len(axes_over(axis)) > 1 else axes
     ways: dict[tuple[int, bool], list[str]] = {}
     for way in WAYS:
-        ways.setdefault(share(KINDS[glyph], way), []).append(way)
+        ways.setdefault(share(BY_GLYPH[glyph].name, way), []).append(way)
     return tuple(
         (
             *plain(f"{', '.join(names)} {times if times > 1 else ''}"),
@@ -95,8 +93,11 @@ class SentInside:
 
     @property
     def goes_round(self) -> bool:
-        """Whether it goes around the ring inside the operator, part by part."""
-        return self.expr.prim in _AROUND
+        """Whether it goes around the ring inside the operator, part by part.
+
+        Operators only sum, or take the largest, beside that, and no axis is cut or joined for it.
+        """
+        return bool(PRIMITIVES[self.expr.prim].axes)
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,7 +119,7 @@ class InnerCollective:
         element.
         """
         first = (*self.forward, *self.backward)[0].expr
-        shape = first.args[0].shape if first.prim == "all_gather" else first.shape
+        shape = first.args[0].shape if OWNERS[first.prim].gathers else first.shape
         return tuple(dim for dim in shape if dim != ONE)
 
     @property
@@ -134,8 +135,6 @@ class InnerCollective:
         sent = self.backward if backward else self.forward
         return not all(one.goes_round for one in sent)
 
-
-_AROUND: Final = frozenset({"all_gather", "reduce_scatter"})  # inside an operator, part by part
 
 _End = tuple[Expr, Value | None, bool]  # an operand, or a result that is the gradient of the value
 _NONE: Final[Mapping[Value, Value]] = MappingProxyType({})
@@ -242,7 +241,7 @@ def _prices(
     collective: InnerCollective, sent: Sequence[SentInside], notation: Notation
 ) -> tuple[RichText, ...]:
     """Return the cost of what is summed, or of what goes round part by part."""
-    glyph = "AG" if sent[0].goes_round else "AR"
+    glyph = OWNERS[sent[0].expr.prim].glyph
     return prices(glyph, collective.axis, _volume(sent, notation))
 
 
@@ -262,7 +261,7 @@ def _glyphs(sent: Iterable[SentInside]) -> str:
     """Return `ARmax, 2 AR`."""
     if any(one.goes_round for one in sent):
         return "around the ring"
-    counts = Counter(SHORT[one.expr.prim] for one in sent)  # pyright: ignore[reportArgumentType]
+    counts = Counter(OWNERS[one.expr.prim].glyph for one in sent)
     return ", ".join(f"{n} {glyph}" if n > 1 else glyph for glyph, n in counts.items())
 
 
@@ -281,7 +280,7 @@ def _volume(sent: Iterable[SentInside], notation: Notation) -> str:
 
 def _whole(expr: Expr) -> Shape:
     """Return the shape of all ranks' parts together."""
-    return expr.args[0].shape if expr.prim == "reduce_scatter" else expr.shape
+    return expr.args[0].shape if OWNERS[expr.prim].cuts else expr.shape
 
 
 def _multiple(count: int, text: str) -> str:
@@ -311,7 +310,7 @@ def _sent(
         body = step.body(types)
         ends = _ends(step, body, of)
         for expr in body.order():
-            if expr.prim in COLLECTIVES:
+            if expr.prim in SENDING:
                 sent.setdefault(str(expr.attr("over")), []).append(_sending(expr, ends))
         places = {end[1:]: place for place, end in enumerate(ends)}
         for some in sent.values():
@@ -330,9 +329,9 @@ def _ends(step: Apply, body: Body, of: Mapping[Value, Value]) -> list[_End]:
 
 def _sending(expr: Expr, ends: Sequence[_End]) -> SentInside:
     """Return a collective with the operand that it begins with, or the gradient that it gives."""
-    if expr.prim not in _AROUND:
+    if not PRIMITIVES[expr.prim].axes:
         return SentInside(expr)
-    end = expr if expr.prim == "reduce_scatter" else expr.args[0]
+    end = expr if OWNERS[expr.prim].cuts else expr.args[0]
     found = ((value, is_gradient) for other, value, is_gradient in ends if other is end)
     return SentInside(expr, *next(found, (None, False)))
 

@@ -16,6 +16,7 @@ from xg.figures.model.figure import Emphasis, FigureGroup, FigureNode, NodeKind
 from xg.figures.model.richtext import RichText, StyledRun, muted, plain
 from xg.ir.collective import FAMILY
 from xg.ir.graph import Apply, Backward, Call, Graph, Remark, Step, Value
+from xg.ir.moves import collective
 from xg.ir.placement import is_term
 
 _WITHOUT_TEXT: Final = (NodeKind.MATMUL, NodeKind.ADD, NodeKind.MUL)
@@ -121,9 +122,6 @@ def _words(remarks: tuple[Remark, ...]) -> str:
 # Names that steps give to values without one: of a sum to its terms, of a tensor to its parts.
 
 
-_MOVES: Final = ("AG", "A2A", "part")  # that leave every element as it is
-
-
 def terms_of_sums(graph: Graph) -> dict[Value, str]:
     """Name the terms that the file does not name after their sum; what a bias follows has none."""
     named: dict[Value, str] = {}
@@ -145,7 +143,7 @@ def names_of_same_elements(graph: Graph, *, is_brief: bool = False) -> dict[Valu
     """
     moves = [step for step in graph.steps if isinstance(step, Apply) and _keeps_elements(step)]
     if is_brief:
-        moves = [one for one in moves if one.op.glyph == "AG" and one.inputs[0].role == "param"]
+        moves = [one for one in moves if _gathers(one) and one.inputs[0].role == "param"]
     named: dict[Value, str] = {}
     for step in moves:
         before, (after, *_) = step.inputs[0], step.outputs
@@ -170,7 +168,13 @@ def _is_transposed(name: str) -> bool:
 
 
 def _keeps_elements(step: Apply) -> bool:
-    return step.op.glyph == "R" or (step.op.family == FAMILY and step.op.glyph in _MOVES)
+    record = collective(step.op)
+    return record.keeps_elements if record else step.op.glyph == "R"
+
+
+def _gathers(step: Apply) -> bool:
+    record = collective(step.op)
+    return record is not None and record.gathers
 
 
 def transpose_names(graph: Graph, same: Mapping[Value, str]) -> dict[Value, str]:

@@ -21,6 +21,7 @@ from xg.figures.views.labels import (
 )
 from xg.ir.dim import ONE, Dim, product
 from xg.ir.graph import Apply, Backward, Graph, Value
+from xg.ir.moves import collective
 from xg.ir.op import Op
 from xg.ir.placement import PARTIAL, dual, is_term
 from xg.ir.tensor import Shape, Sizes, TensorType
@@ -84,7 +85,6 @@ _KINDS: Final = {
 }
 _LINEAR: Final = ("scale", "mean", "meanpool", "overlap", "combine")  # sums, of weighed terms
 _PARTIAL: Final = richtext.muted(richtext.plain(" partial"))
-ON_ITS_RANK: Final = ("part", "spread", "once")  # moves that send nothing
 _INDEX: Final = "_i"  # how an author writes that a value is a rank's own term
 # Kinds whose sign means one operator; others of the family are boxes with a name.
 _SIGNS: Final = {NodeKind.MUL: "⊙", NodeKind.REDUCE: "sum", NodeKind.ADD: "⊕", NodeKind.MATMUL: "•"}
@@ -107,7 +107,8 @@ def without_partial(text: RichText) -> RichText:
 
 def kind(op: Op) -> NodeKind:
     """Return the glyph of an operator."""
-    if op.glyph in ON_ITS_RANK:
+    record = collective(op)
+    if record and record.stays_on_rank:
         return NodeKind.LAYOUT
     if op.glyph.removeprefix("d") in _LINEAR:
         return NodeKind.REDUCE

@@ -22,15 +22,15 @@ from xg.figures.views.inner_collectives import (
     prices,
     summed,
 )
-from xg.figures.views.notation import ON_ITS_RANK, Notation
+from xg.figures.views.notation import Notation
 from xg.ir.body import Body, substitute
-from xg.ir.collective import FAMILY, SENDING
-from xg.ir.graph import Apply, Backward, Call, Graph, IRProgram, Param, Step, Value
+from xg.ir.collective import FAMILY
+from xg.ir.collectives import BY_GLYPH, MOVES, part
+from xg.ir.graph import Apply, Backward, Call, Graph, Param, IRProgram, Step, Value
+from xg.ir.moves import collective, operator, transpose
 from xg.ir.placement import (
-    MOVES,
     AxisState,
     axis_of,
-    dual,
     joined_axes,
     local_shape,
     ordered_axis,
@@ -39,7 +39,8 @@ from xg.ir.placement import (
 from xg.ir.plan import zigzag_axes
 from xg.ir.prim import Expr
 from xg.ir.tensor import TensorType
-from xg.ops.part import OP as PART
+
+PART: Final = operator(part.COLLECTIVE)
 
 # Parts that a rank takes of an operand inside a step, drawn as a node in front of it.
 #
@@ -48,7 +49,7 @@ from xg.ops.part import OP as PART
 # block makes is labelled as a whole on its arrow, and may go elsewhere too.
 
 
-_SLICE: Final = "shard_slice"
+_SLICE: Final = part.PRIMITIVE.name
 
 
 def with_own_parts(graph: Graph) -> Graph:
@@ -209,17 +210,17 @@ def sketches(placed: IRProgram, ranks: IRProgram) -> dict[str, Sketch]:
 def move_of(step: Apply) -> Move:
     """Return what a step sends that moves a value."""
     source, target = step.attrs["source"], step.attrs["target"]
-    value = step.outputs[0] if step.op.glyph == "AG" else step.inputs[0]
-    glyphs = step.op.glyph, _back(source, target)
-    forward, backward = (glyph if glyph in SENDING else "" for glyph in glyphs)
-    kept = next((glyph for glyph in glyphs if glyph in ON_ITS_RANK), "")
-    return Move(str(step.attrs["over"]), forward, backward, value, kept=kept)
+    states = transpose(source, target)
+    back = MOVES[states[0].kind, states[1].kind] if states else None
+    ways = collective(step.op), back
+    forward, backward = (each.glyph if each and each.price else "" for each in ways)
+    kept = next((each.glyph for each in ways if each and each.stays_on_rank), "")
+    return Move(str(step.attrs["over"]), forward, backward, _whole(step), kept=kept)
 
 
-def _back(source: AxisState, target: AxisState) -> str:
-    """Return what the gradient of a move does: the move between the dual states."""
-    start, end = dual(target), dual(source)
-    return MOVES[start.kind, end.kind] if start and end else ""
+def _whole(step: Apply) -> Value:
+    """Return the larger of the operand and the result of a move."""
+    return step.outputs[0] if BY_GLYPH[step.op.glyph].gathers else step.inputs[0]
 
 
 def _ordered(graph: Graph, zigzag: Container[str]) -> Graph:
@@ -342,7 +343,8 @@ def _rank_type(placed: Graph, value: Value) -> TensorType:
 
 def sends(step: object) -> bool:
     """Return whether a step is a collective; casts and slices stay on their rank."""
-    return isinstance(step, Apply) and step.op.family == FAMILY and step.op.glyph in SENDING
+    record = collective(step.op) if isinstance(step, Apply) else None
+    return record is not None and record.price is not None
 
 
 def communication_node(step: Apply, node_id: str, notation: Notation) -> FigureNode:
@@ -398,8 +400,7 @@ def sent_tags(sent: Iterable[Sent]) -> RichText:
 
 def costs(step: Apply, notation: Notation) -> tuple[RichText, ...]:
     """Return a collective's price, naive and ring, as written in its box."""
-    value = step.outputs[0] if step.op.glyph == "AG" else step.inputs[0]
-    return prices(step.op.glyph, collective_axis(step), notation.volume(value))
+    return prices(step.op.glyph, collective_axis(step), notation.volume(_whole(step)))
 
 
 def glyph_of(step: Apply) -> RichText:

@@ -11,10 +11,11 @@ from xg.figures.model import richtext
 from xg.figures.model.figure import EdgeStyle, Figure, FigureNode, NodeKind
 from xg.figures.model.richtext import RichText, StyledRun
 from xg.figures.views.inner_collectives import mesh_axes
-from xg.figures.views.notation import ON_ITS_RANK, Notation, kind
+from xg.figures.views.notation import Notation, kind
 from xg.figures.views.sketch import collective_axis
 from xg.ir.dim import ONE, ZERO, Dim, product
 from xg.ir.graph import Apply, Call, Graph, IRProgram, Step, Value
+from xg.ir.moves import collective
 from xg.ir.plan import ROUNDS, Plan
 from xg.ir.scalar import as_scalar
 from xg.ir.use import Attrs, Length, Number, Tensor, Word
@@ -189,7 +190,8 @@ def apply_node(step: Apply, node_id: str, notation: Notation, detail: RichText =
         return FigureNode(node_id, node_kind, label, detail, title)
     repeated = notation.repeated(step) if op.glyph == "BC" else ()
     label = (StyledRun(op.glyph, sub=",".join(repeated)), *_along(step, notation))
-    if op.glyph in ON_ITS_RANK:
+    record = collective(op)
+    if record and record.stays_on_rank:
         label = (*label, *richtext.plain(" "), *mesh_axes(collective_axis(step)))
     given = arguments(step, notation)
     words = richtext.characters(given)

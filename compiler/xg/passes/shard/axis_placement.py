@@ -14,7 +14,9 @@ from xg.diagnostics.diagnostic import DiagnosticError, Problem
 from xg.diagnostics.lazy_dataclass import dataclass, field, replace
 from xg.diagnostics.source import Span
 from xg.ir.collective import FAMILY
+from xg.ir.collectives import MOVES
 from xg.ir.graph import Apply, Call, Graph, Value
+from xg.ir.moves import collective
 from xg.ir.placement import INVARIANT, PARTIAL, REPLICATED, AxisState, PlacementRequest
 from xg.passes.shard.calls import (
     CallRequest,
@@ -295,29 +297,28 @@ class BlockPlacer:
     # ---- moves in the file ----------------------------------------------------------------------
 
     def _move(self, step: Apply) -> None:
-        """An AR, AG, RS or A2A that the file writes: checked, and given its source and target."""
+        """Check a collective that the file writes, and give it its source and target."""
         (value,), (result,) = self._inputs(step), step.outputs
         state, request = self.moves.states[value], self.requests.get(result)
         cut = request.rest if request and request.rest.kind == "S" else None
-        match step.op.glyph, state.kind, cut:
-            case "AR", "P", None:
-                self.current[result] = self.moves.reshard(value, INVARIANT, step.span, result)
-            case ("RS", "P", AxisState()) | ("A2A", "S", AxisState()):
-                self.current[result] = self.moves.reshard(value, cut, step.span, result)
-            case "AG", "S", None:
-                self.current[result] = alias = self.moves.alias(value)
-                self.promised[alias] = result
-                self.requests[alias] = PlacementRequest(state, INVARIANT)
-            case _:
-                refused = refuse_move(result, state, cut, self._typed, self.axis, step.span, step)
-                self.problems.append(refused)
+        target, record = cut or INVARIANT, collective(step.op)
+        if record is None or MOVES.get((state.kind, target.kind)) != record:
+            refused = refuse_move(result, state, cut, self._typed, self.axis, step.span, record)
+            self.problems.append(refused)
+        elif record.gathers:
+            self.current[result] = alias = self.moves.alias(value)
+            self.promised[alias] = result
+            self.requests[alias] = PlacementRequest(state, INVARIANT)
+        else:
+            self.current[result] = self.moves.reshard(value, target, step.span, result)
 
     def _pass_by(self, step: Apply) -> None:
         """A move on another mesh axis changes nothing on this one."""
         (value,), (result,) = self._inputs(step), step.outputs
         state, request = self.moves.states[value], self.requests.get(value)
         gathered = request and request.use and request.rest == state
-        if gathered and step.op.glyph == "part" and step.attrs["target"] == state:  # not contiguous
+        is_cut = MOVES["I", "S"] == collective(step.op) and step.attrs["target"] == state
+        if gathered and is_cut:  # not contiguous
             value, state = self.moves.reshard(value, REPLICATED, step.span), REPLICATED
         elif request and gathered:
             self.requests[result] = request  # gathered behind it, where it is used
@@ -384,6 +385,11 @@ def _before_moves(value: Value, moves: Moves) -> Value:
     return value
 
 
+def _is_free(step: Apply) -> bool:
+    record = collective(step.op)
+    return record is not None and record.is_free
+
+
 def _is_move(step: Apply) -> bool:
     return step.op.family == FAMILY
 
@@ -400,7 +406,7 @@ def _is_cast(
         {p for p, each in enumerate(step.inputs) if each == value}
         <= within.get(step.callee, frozenset())
         if isinstance(step, Call)
-        else step.op.glyph == "cast" and step.attrs["over"] == axis
+        else _is_free(step) and step.attrs["over"] == axis
         for step in readers
     )
 

@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Sequence
+from typing import Final
 
 from xg.diagnostics.diagnostic import Diagnostic, Label, Problem, ProblemAt
 from xg.diagnostics.limits import spell_count
 from xg.diagnostics.source import Span
-from xg.ir.collective import FAMILY
+from xg.ir.collective import FAMILY, Collective
+from xg.ir.collectives import MOVES
 from xg.ir.dim import Dim, product
 from xg.ir.graph import Apply, Graph, Value
 from xg.ir.parameters import gathered, moving
 from xg.ir.placement import (
     CONSTANT,
+    INVARIANT,
     PARTIAL,
     REPLICATED,
     AxisState,
@@ -25,6 +28,8 @@ from xg.ir.tensor import spell_shape
 from xg.passes.shard.resharding import TRIED_AT_MOST, RefusedOperator, free_ways, repeated
 from xg.sharding.primitive_rules import IllTyped
 from xg.sharding.type_body import type_body
+
+_SUM: Final = MOVES["P", "I"]
 
 # The consequences of taking the labels of a block at their word.
 
@@ -253,7 +258,7 @@ def refuse(error: IllTyped, refused: RefusedOperator, graph: Graph, axis: str) -
     if refused.summed:
         value = inputs[refused.summed[0]]
         what = _of_partial(step, value, inputs, graph, axis)
-        cost = ring_cost("AR", product(graph.shape(value)), axis)
+        cost = ring_cost(_SUM, product(graph.shape(value)), axis)
         return PartialSum(step.span, _name(value), axis, what, cost)
     places = tuple(
         (value.span, f"{_name(value)} {describe(state, value, graph, axis)}")
@@ -275,33 +280,29 @@ def refuse_move(
     graph: Graph,
     axis: str,
     span: Span,
-    step: Apply | None = None,
+    record: Collective | None = None,
 ) -> Problem:
     """Why a collective, or a label that would need one, is wrong here."""
     state_text = describe(state, value, graph, axis)
-    if step is None and state.kind == "S" and target and target.kind == "S":
+    if record is None and state.kind == "S" and target and target.kind == "S":
         shape = graph.shape(value)
         names = [str(shape[cut.axis]) for cut in (state, target)]
         cut = spell_shape(graph.sizes.fold_shape(local_shape(shape, state, axis)))
         price = _price_at_its_word(value, target, graph, axis)
         return CutElsewhere(span, _name(value), axis, names[0], names[1], cut, price)
-    if step is None:
+    if record is None:
         expected = "a collective in a block that names its collectives"
-        advice = "write AR, AG or RS where it belongs"
+        needed = MOVES[state.kind, (target or INVARIANT).kind]
+        advice = f"write {needed.glyph}({axis}) where it belongs"
         return NothingToMove(span, "this label", expected, state_text, advice)
-    expected = {
-        "AR": "a partial sum",
-        "RS": "a partial sum, and a label that cuts its result",
-        "AG": "a tensor that is cut, and a label that is not",
-        "A2A": "a tensor that is cut, and a label that cuts another axis",
-    }[step.op.glyph]
-    glyph = step.op.glyph
-    why = "would count it once more" if glyph in ("AR", "RS") else "has all of it"
-    advice = f"leave {glyph} out {_costs(glyph, value, graph, axis)}: every rank {why}"
+    why = "would count it once more" if record.sums else "has all of it"
+    costs = _costs(record, value, graph, axis)
+    advice = f"leave {record.glyph} out {costs}: every rank {why}"
     if state.kind in "SP":
-        other = {"S": "AG", "P": "AR"}[state.kind]
-        advice = f"{other}({axis}) makes it whole {_costs(other, value, graph, axis)}"
-    return NothingToMove(span, f"{step.op.glyph}({axis})", expected, state_text, advice)
+        other = MOVES[state.kind, "I"]
+        costs = _costs(other, value, graph, axis)
+        advice = f"{other.glyph}({axis}) makes it whole {costs}"
+    return NothingToMove(span, f"{record.glyph}({axis})", record.needs, state_text, advice)
 
 
 def refuse_crossing(
@@ -330,7 +331,7 @@ def refuse_crossing(
 def refuse_output(value: Value, state: AxisState, graph: Graph, axis: str) -> Problem:
     """Why an output cannot leave."""
     cause = "a partial sum"
-    advice = f"AR({axis}) makes it whole {_costs('AR', value, graph, axis)}"
+    advice = f"{_SUM.glyph}({axis}) makes it whole {_costs(_SUM, value, graph, axis)}"
     if state.kind == "R":
         cause = "what every rank makes whole for its own, of what was gathered"
         advice = f"cut an input by {axis} too, as its rows, or leave whole what is gathered"
@@ -346,16 +347,16 @@ def describe(state: AxisState, value: Value, graph: Graph, axis: str) -> str:
     return f"the same on every rank of {axis}"
 
 
-def ring_cost(glyph: str, size: Dim, axis: str) -> str:
-    """Elements that a rank sends, as the file would write it: ``2(N_T-1)/N_T · B·S·D``."""
-    rounds = "2" if glyph == "AR" else ""
+def ring_cost(record: Collective, size: Dim, axis: str) -> str:
+    """Spell the elements that a rank sends as the file would: ``2(N_T-1)/N_T · B·S·D``."""
+    rounds = str(record.price.times) if record.price and record.price.times > 1 else ""
     elements = str(size).replace("*", "·")
     whole = elements if len(size.terms) < 2 else f"({elements})"
     return f"{rounds}({axis}-1)/{axis} · {whole}"
 
 
-def _costs(glyph: str, value: Value, graph: Graph, axis: str) -> str:
-    cost = ring_cost(glyph, product(graph.shape(value)), axis)
+def _costs(record: Collective, value: Value, graph: Graph, axis: str) -> str:
+    cost = ring_cost(record, product(graph.shape(value)), axis)
     return f"(ring cost {cost} elements per rank)"
 
 
@@ -383,7 +384,7 @@ def _settle(value: Value, graph: Graph, axis: str) -> str:
     """How a file says that a partial sum is to be summed: in a line of its plan."""
     summed = repeated(value, graph)
     whole = spell_shape(graph.sizes.fold_shape(graph.shape(summed)))
-    costs = _costs("AR", summed, graph, axis)
+    costs = _costs(_SUM, summed, graph, axis)
     if summed.name:
         return f"sum {summed.name} by a line of the plan: {summed.name} {whole} {costs}"
     steps = (step for step in graph.steps if isinstance(step, Apply) and summed in step.inputs)
@@ -394,7 +395,7 @@ def _settle(value: Value, graph: Graph, axis: str) -> str:
 def _gather(refused: RefusedOperator, place: int, graph: Graph, axis: str) -> str:
     """How a file says that an operand is to be gathered: in the block, or in a line of its plan."""
     value, state = refused.inputs[place], refused.states[place]
-    name, costs = _name(value), _costs("AG", value, graph, axis)
+    name, costs = _name(value), _costs(MOVES["S", "I"], value, graph, axis)
     if refused.in_block:
         return f"gather {name} with AG({axis}) {costs}"
     shape = graph.shape(value)
@@ -421,7 +422,7 @@ def _price_at_its_word(value: Value, target: AxisState, graph: Graph, axis: str)
     size, own = product(graph.shape(total)), product(graph.shape(value))
     times = str(size / own).replace("*", "·")
     whole = spell_shape(graph.sizes.fold_shape(graph.shape(total)))
-    cost = ring_cost("AR", size, axis)
+    cost = ring_cost(_SUM, size, axis)
     return (
         f" of {whole} (ring cost {cost} elements per rank: {times} times an AR of {_name(value)})"
     )

@@ -14,8 +14,10 @@ from xg import ops
 from xg.diagnostics.diagnostic import DiagnosticError, Problem
 from xg.diagnostics.lazy_dataclass import dataclass, field, replace
 from xg.ir.body import Body
-from xg.ir.collective import FAMILY, moved
-from xg.ir.graph import Apply, Backward, Call, Graph, IRProgram, Param, Step, Value
+from xg.ir.collective import FAMILY
+from xg.ir.collectives import MOVES, once
+from xg.ir.graph import Apply, Backward, Call, Graph, Param, IRProgram, Step, Value
+from xg.ir.moves import collective, moved
 from xg.ir.op import Description, Op
 from xg.ir.placement import (
     INVARIANT,
@@ -49,8 +51,6 @@ from xg.sharding.type_body import type_step
 
 
 G = TypeVar("G", bound=Graph)
-
-JOINED = frozenset({"AR", "cast", "AG", "RS", "part"})
 
 
 def join(program: IRProgram) -> IRProgram:
@@ -90,7 +90,7 @@ def _joined(graph: G, outside: Iterable[Value], program: IRProgram) -> G:
     makers: dict[Value, Apply] = {}
     steps: dict[Step, None] = {}
     for step in graph.steps:
-        if not isinstance(step, Apply) or step.op.family != FAMILY or step.op.glyph not in JOINED:
+        if not isinstance(step, Apply) or not _joins(step):
             steps[step] = None
             continue
         (operand,) = step.inputs
@@ -102,6 +102,12 @@ def _joined(graph: G, outside: Iterable[Value], program: IRProgram) -> G:
         steps[apply] = None
         makers[step.outputs[0]] = apply
     return _without(replace(graph, steps=tuple(steps)), _made(graph))
+
+
+def _joins(step: Apply) -> bool:
+    """Tell whether two such moves, over different mesh axes, can be one."""
+    record = collective(step.op)
+    return record is not None and record.nesting != "never"
 
 
 def _without(graph: G, before: Set[Value]) -> G:
@@ -121,9 +127,10 @@ def _both(first: Apply, second: Apply, program: IRProgram) -> Apply | None:
         return None
     before, after = axes_over(first.attrs["over"]), axes_over(second.attrs["over"])
     axes = tuple(axis for axis in program.mesh if axis in before or axis in after)
-    cut = {"AG": (*after, *before), "RS": (*before, *after), "part": (*before, *after)}
-    in_order = cut.get(second.op.glyph, axes)
-    if in_order != axes or (second.op.glyph in cut and zigzag_axes(program.plan) & {*axes}):
+    nested = {"outer first": (*before, *after), "inner first": (*after, *before)}
+    record = collective(second.op)
+    in_order = nested.get(record.nesting) if record else None
+    if in_order and (in_order != axes or zigzag_axes(program.plan) & {*axes}):
         return None  # the parts of parts would not be contiguous
     over = joined_axes(axes)
     return replace(second, inputs=first.inputs, attrs={**second.attrs, "over": over})
@@ -164,7 +171,7 @@ class _Sums:
 
     def _keep(self, step: Step) -> None:
         self.kept[step] = None
-        if isinstance(step, Apply) and step.op.family == FAMILY and step.op.glyph == "AR":
+        if isinstance(step, Apply) and step.op.glyph == MOVES["P", "I"].glyph:
             self.makers[step.outputs[0]] = step
 
     def _sums(self, step: Step) -> tuple[Apply, ...]:
@@ -207,7 +214,8 @@ class _Sums:
             return value
         term = self._made(value, {**self.placements[value], **dict.fromkeys(rest, PARTIAL)}, each)
         attrs = {"over": joined_axes(rest), "source": INVARIANT, "target": PARTIAL}
-        self.kept[replace(each, op=ops.table()["once"], outputs=(term,), attrs=attrs)] = None
+        op = ops.table()[once.COLLECTIVE.glyph]
+        self.kept[replace(each, op=op, outputs=(term,), attrs=attrs)] = None
         return term
 
     def _made(self, like: Value, placement: Placement, step: Apply) -> Value:
@@ -328,7 +336,8 @@ class _LocalGraph:
 
     def _apply(self, step: Apply) -> Apply | None:
         """The step of a rank; None for a cast, behind which everything is as it was."""
-        if step.op.glyph == "cast" and self._goes(step):
+        record = collective(step.op)
+        if record and record.is_free and self._goes(step):
             self.same[step.outputs[0]] = self._now(step.inputs[0])
             return None
         inputs = self._all(step.inputs)
@@ -397,7 +406,7 @@ class _LocalGraph:
         over = step.attrs["over"]
         if "S" in (step.attrs["source"].kind, step.attrs["target"].kind):
             over = ordered_axis(over, self.zigzag)
-        return Body((part,), (moved(part, {**step.attrs, "over": over}),))
+        return Body((part,), (moved(step.op, part, {**step.attrs, "over": over}),))
 
 
 def _drawn(body: Body) -> Attrs:

@@ -14,10 +14,10 @@ from itertools import chain, count
 
 from xg.diagnostics.diagnostic import DiagnosticError, Problem
 from xg.diagnostics.lazy_dataclass import dataclass, field, replace
-from xg.ir.collective import FAMILY
 from xg.ir.content import Recent, calling
 from xg.ir.dim import symbol
 from xg.ir.graph import Apply, Call, Graph, IRProgram
+from xg.ir.moves import collective
 from xg.ir.placement import CONSTANT, INVARIANT, AxisState
 from xg.ir.plan import zigzag_axes
 from xg.ir.walk import Symbols, answers, ordered
@@ -218,10 +218,11 @@ def refuse_left_over(program: IRProgram) -> None:
     for graph in program.graphs.values() if zigzag_axes(program.plan) else ():
         problems += refuse_chunks(graph, zigzag_axes(program.plan))
     problems += [
-        refuse_move(step.outputs[0], INVARIANT, None, graph, step.attrs["over"], step.span, step)
+        refuse_move(step.outputs[0], INVARIANT, None, graph, step.attrs["over"], step.span, record)
         for graph in program.graphs.values()
         for step in graph.steps
-        if isinstance(step, Apply) and step.op.family == FAMILY and "source" not in step.attrs
+        if isinstance(step, Apply) and "source" not in step.attrs
+        if (record := collective(step.op))
     ]
     problems += refuse_sends(program)
     if problems:

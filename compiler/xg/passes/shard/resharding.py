@@ -13,10 +13,11 @@ from xg import ops
 from xg.diagnostics.lazy_dataclass import dataclass, field, replace
 from xg.diagnostics.source import Span
 from xg.ir.body import Body
-from xg.ir.collective import FAMILY, move
+from xg.ir.collective import FAMILY
 from xg.ir.content import Recent, frozen
 from xg.ir.dim import ONE, Dim, DimError, product, symbol
 from xg.ir.graph import Apply, Call, Graph, IRProgram, Value
+from xg.ir.moves import collective, move
 from xg.ir.op import Op
 from xg.ir.placement import (
     CONSTANT,
@@ -293,9 +294,10 @@ class Moves:
     def _inside_gather(self, value: Value, target: AxisState, span: Span) -> Value | None:
         """Gather a value that two mesh axes cut from the inside: first over this axis."""
         step = self.made.get(value)
-        if step is None or step.op.glyph != "AG" or self.states[value] != step.attrs["source"]:
+        record = step and collective(step.op)
+        if step is None or not record or not record.gathers or target.kind == "S":
             return None
-        if target.kind == "S":
+        if self.states[value] != step.attrs["source"]:
             return None
         operand = self.reshard(step.inputs[0], target, span)
         return self._again(step, value, (operand,), target, span)
@@ -313,13 +315,15 @@ class Moves:
     def _moved(self, value: Value, target: AxisState, span: Span, into: Value | None) -> Value:
         """The value behind a move of its own."""
         glyph, attrs = move(self.axis, self.states[value], target)
+        op = ops.table()[glyph]
         if into is None or into in self.states:
-            keeps = glyph == "cast" or self.states[value] == PARTIAL
+            record = collective(op)
+            keeps = self.states[value] == PARTIAL or (record and record.is_free)
             into = Value(value.name if keeps else None, "edge", span)
         result, value = into, self.aliases.get(value, value)
         self.types[result] = self.types[value]
         self.elsewhere.setdefault(result, self.elsewhere.get(value, {}))
-        self.add(Apply(ops.table()[glyph], (value,), (result,), attrs, span), [target])
+        self.add(Apply(op, (value,), (result,), attrs, span), [target])
         return result
 
     # ---- moves in front of layout ---------------------------------------------------------------
@@ -350,9 +354,10 @@ class Moves:
         return self._again(step, value, (step.inputs[0], table), REPLICATED, span)
 
     def _is_layout(self, step: Apply) -> bool:
-        return step.op.family == "layout" or (
-            step.op.glyph == "cast" and step.attrs["over"] != self.axis
-        )
+        record = collective(step.op)
+        if record is None:
+            return step.op.family == "layout"
+        return record.is_free and step.attrs["over"] != self.axis
 
     def _needed(self, step: Apply, operand: Value, target: AxisState) -> AxisState | None:
         """Which state of the operand gives the target, if one does for nothing more."""

@@ -15,6 +15,7 @@ import numpy as np
 
 from xg.diagnostics.lazy_dataclass import dataclass, field
 from xg.ir.body import topological
+from xg.ir.collectives import AROUND, PRIMITIVES, SENDING
 from xg.ir.dim import Dim
 from xg.ir.placement import is_zigzag
 from xg.ir.prim import WINDOW_SIZES, Attr, Expr, batch_of, is_absolute
@@ -27,7 +28,10 @@ from xg_runtime.module import Array
 
 
 class Mesh(Protocol):
-    """The ranks beside this one, by the names of the mesh's axes; axes count from the end."""
+    """The ranks beside this one, by the names of the mesh's axes; axes count from the end.
+
+    It also has a function for each collective, of its operand, the mesh axis and tensor axes.
+    """
 
     def rank(self, over: str) -> int:
         """This rank's place along a mesh axis."""
@@ -35,26 +39,6 @@ class Mesh(Protocol):
 
     def size(self, over: str) -> int:
         """The number of ranks along it."""
-        ...
-
-    def all_reduce(self, x: Array, over: str) -> Array:
-        """The sum over all ranks."""
-        ...
-
-    def all_reduce_max(self, x: Array, over: str) -> Array:
-        """The maximum over all ranks."""
-        ...
-
-    def all_gather(self, x: Array, over: str, axis: int) -> Array:
-        """The arrays of all ranks, one after the other along an axis."""
-        ...
-
-    def reduce_scatter(self, x: Array, over: str, axis: int) -> Array:
-        """This rank's slice of the sum."""
-        ...
-
-    def all_to_all(self, x: Array, over: str, cut: int, joined: int) -> Array:
-        """Parts along one axis for parts along another."""
         ...
 
 
@@ -420,25 +404,10 @@ def _over(expr: Expr) -> str:
     return str(expr.attr("over"))
 
 
-def _all_reduce(expr: Expr, context: Context, x: Array) -> Array:
-    return context.ranks().all_reduce(x, _over(expr))
-
-
-def _all_reduce_max(expr: Expr, context: Context, x: Array) -> Array:
-    return context.ranks().all_reduce_max(x, _over(expr))
-
-
-def _all_gather(expr: Expr, context: Context, x: Array) -> Array:
-    return context.ranks().all_gather(x, _over(expr), expr.typed("axis", int))
-
-
-def _reduce_scatter(expr: Expr, context: Context, x: Array) -> Array:
-    return context.ranks().reduce_scatter(x, _over(expr), expr.typed("axis", int))
-
-
-def _all_to_all(expr: Expr, context: Context, x: Array) -> Array:
-    cut, joined = (int(str(expr.attr(name))) for name in ("cut", "joined"))
-    return context.ranks().all_to_all(x, _over(expr), cut, joined)
+def _exchange(expr: Expr, context: Context, x: Array) -> Array:
+    """Ask the mesh for the result of a collective, which it has under the primitive's name."""
+    axes = (expr.typed(name, int) for name in PRIMITIVES[expr.prim].axes)
+    return getattr(context.ranks(), expr.prim)(x, _over(expr), *axes)
 
 
 def _part(x: Array, mesh: Mesh, over: str, axis: int) -> Array:
@@ -532,13 +501,8 @@ MEANING: Final[Mapping[str, Meaning]] = {
     "dropout_keep": _dropout_keep,
     "dropout_apply": _dropout_apply,
     "draw": _draw,
-    "all_reduce": _all_reduce,
-    "all_reduce_max": _all_reduce_max,
-    "all_gather": _all_gather,
-    "reduce_scatter": _reduce_scatter,
-    "all_to_all": _all_to_all,
-    "gather_around": _plain(np.asarray),
-    "scatter_around": _plain(np.asarray),
+    **dict.fromkeys(sorted(SENDING), _exchange),
+    **dict.fromkeys(sorted(AROUND), _plain(np.asarray)),
     "shard_slice": _shard_slice,
     "pad_from_shard": _pad_from_shard,
     "first_rank_only": _first_rank_only,

@@ -14,6 +14,7 @@ import numpy as np
 
 from xg.diagnostics.lazy_dataclass import dataclass, replace
 from xg.ir.body import topological
+from xg.ir.collectives import collective_of
 from xg.ir.placement import AxisState
 from xg.ir.prim import Expr
 from xg.verify.reference.evaluate import Context, Mesh
@@ -31,9 +32,9 @@ def run(
         args = [values[id(arg)] for arg in expr.args]
         if expr.prim == "operand":
             values[id(expr)] = [operands[r][str(expr.attr("name"))] for r in ranks]
-        elif expr.prim in ("all_reduce", "all_reduce_max"):
+        elif (record := collective_of(expr)) and not record.cuts and record.reduces:
             add = context.arithmetic.add
-            whole = reduce(add if expr.prim == "all_reduce" else np.maximum, args[0])
+            whole = reduce(add if record.sums else np.maximum, args[0])
             values[id(expr)] = [whole] * len(operands)
         else:
             values[id(expr)] = [

@@ -15,6 +15,7 @@ from typing import Final
 import numpy as np
 
 from xg.diagnostics.lazy_dataclass import dataclass
+from xg.ir.collectives import OWNERS
 from xg.ir.prim import COMPARE, Expr
 from xg.verify.reference.evaluate import MEANING, Context, Meaning, NumberSystem, noise
 from xg.verify.reference.modular.residues import (
@@ -72,11 +73,8 @@ SAME: Final = (
     *("top", "earlier"),
 )
 # Between ranks: what moves numbers or takes the largest is the same, a sum is one of residues.
-MOVED: Final = (
-    "all_reduce_max", "all_gather", "all_to_all", "gather_around", "scatter_around", "shard_slice",
-    "pad_from_shard", "first_rank_only", "owns_index", "to_local_index",
-)  # fmt: skip
-SUMMED: Final = ("all_reduce", "reduce_scatter")
+SUMMED: Final = tuple(name for name, each in OWNERS.items() if each.sums)
+MOVED: Final = tuple(name for name, each in OWNERS.items() if not each.sums)
 MIXED: Final = ("log", "sqrt", "tanh", "erf", "sin", "cos")
 
 

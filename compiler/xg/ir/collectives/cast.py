@@ -1,0 +1,19 @@
+"""The same numbers, from here on used by each rank for its own part (Megatron's f)."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from xg.ir.collective import Collective
+
+COLLECTIVE: Final = Collective(
+    name="cast",
+    glyph="cast",
+    moves=(("I", "R"),),
+    nesting="any order",
+    meaning="what all ranks hold is used by each for a part of its own; nothing is sent",
+    formula="Y = X",
+    gradient="dX = Σ over ranks of dY_i",
+    source="conjugate of AR",
+    legend="what all ranks hold, used by each for a part",
+)

@@ -1,0 +1,69 @@
+"""Make the operators of collectives: a step that only changes where a tensor is placed.
+
+On the global tensor each operator is the identity, so shapes, figures and derivatives need to know
+nothing of ranks. `moved` is the computation of one rank.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from xg.ir.collective import FAMILY, Collective
+from xg.ir.collectives import COLLECTIVES, MOVES
+from xg.ir.op import Gradient, Op, Term
+from xg.ir.placement import AxisState, dual
+from xg.ir.prim import Expr
+from xg.ir.use import Attrs, MeshAxis
+
+
+def collective(op: Op) -> Collective | None:
+    """Return the collective that an operator is; None for any other operator."""
+    return COLLECTIVES[op.name] if op.family == FAMILY else None
+
+
+def move(over: str, source: AxisState, target: AxisState) -> tuple[str, Attrs]:
+    """Return the glyph and the attributes of the operator from one state to another."""
+    attrs = {"over": over, "source": source, "target": target}
+    return MOVES[source.kind, target.kind].glyph, attrs
+
+
+def transpose(source: AxisState, target: AxisState) -> tuple[AxisState, AxisState] | None:
+    """Return the states of a move's backward pass; None if nothing is differentiated there."""
+    start, end = dual(target), dual(source)
+    return (start, end) if start and end else None
+
+
+def moved(op: Op, x: Expr, attrs: Attrs) -> Expr:
+    """Compute one rank's part of `x` in the target state from its part in the source state."""
+    over, source, target = attrs["over"], attrs["source"], attrs["target"]
+    return COLLECTIVES[op.name].local(x, over, source, target)
+
+
+def operator(record: Collective) -> Op:
+    """Make the operator of a collective; one that no file may write is only inserted."""
+    return Op(
+        glyph=record.glyph,
+        name=record.name,
+        family=FAMILY,
+        own=(MeshAxis("over"),),
+        forward=_whole,
+        pullback=_transposed,
+        derived=not record.is_written,
+        keeps_shape=True,
+        meaning=record.meaning,
+        formula=record.formula,
+        gradient=record.gradient,
+        source=record.source,
+    )
+
+
+def _whole(x: Expr, **_: object) -> Expr:
+    return x
+
+
+def _transposed(attrs: Attrs) -> Mapping[str, Gradient]:
+    states = transpose(attrs["source"], attrs["target"])
+    if states is None:
+        return {}
+    glyph, back = move(attrs["over"], *states)
+    return {"x": Term(glyph, ("d",), back)}
