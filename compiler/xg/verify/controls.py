@@ -18,8 +18,10 @@ import xg_runtime.ranks as ranks
 from xg.diagnostics.lazy_dataclass import dataclass, field
 from xg.verify.rank_comparison import ArrayDifference, Arrays
 from xg_runtime.errors import RankError
-from xg_runtime.ranks.array_ops import Tensor, array_ops
+from xg_runtime.ranks import kinds
+from xg_runtime.ranks.array_ops import Tensor
 from xg_runtime.ranks.call import Call
+from xg_runtime.ranks.kinds import Kind
 from xg_runtime.ranks.mesh import Entered, Mesh, Pending
 
 Verdict = Literal["needed", "zeros", "unused", "not needed"]
@@ -73,7 +75,7 @@ class Trial(Generic[R]):
 
 @dataclass(slots=True)
 class _Traffic:
-    kind: str
+    kind: Kind
     over: str
     largest: float = 0.0
 
@@ -113,7 +115,7 @@ class _Watched(Entered):
             return _Wrong(self._real.start(call, x, donate=donate))
         if site != self._watch.skipped:
             return self._real.start(call, x, donate=donate)
-        return _Kept(without(call, x, self.rank(call.axis), self.size(call.axis)))
+        return _Kept(call.kind.alone(x, self.rank(call.axis), self.size(call.axis)))
 
     def send(self, x: Tensor, axis: str, place: int, name: str = "") -> None:
         """Send to another stage, or send zeros."""
@@ -123,7 +125,7 @@ class _Watched(Entered):
         else:
             ends = source, source + (1 if way == "forward" else -1)
         site = (SEND, *ends, f"{axis} {way} {name}".rstrip())
-        seen = self._watch.sites.setdefault(site, _Traffic("send", axis))
+        seen = self._watch.sites.setdefault(site, _Traffic(kinds.SEND, axis))
         seen.largest = max(seen.largest, float(np.abs(np.asarray(x)).max(initial=0.0)))
         wrong = x * 0 if site == self._watch.skipped else x
         self._real.send(wrong + 1 if site == self._watch.disturbed else wrong, axis, place, name)
@@ -161,25 +163,10 @@ def _caller(modules: Sequence[ModuleType]) -> tuple[int, int, int]:
     raise AssertionError("a collective is called by a module")
 
 
-def without(call: Call, x: Tensor, place: int, size: int) -> Tensor:
-    """The result on a rank if nothing is sent: its own part for the whole, or for all its parts."""
-    match call.kind:
-        case "all_gather":
-            return array_ops(x).stack([x] * size)
-        case "reduce_scatter":
-            return array_ops(x).owned(x[place])
-        case "all_to_all":
-            return array_ops(x).stack([x[place]] * size)
-        case "all_reduce" | "all_reduce_max" | "shift":
-            return array_ops(x).owned(x)
-        case "send":
-            raise AssertionError("a send is no collective")
-
-
 def _largest(call: Call, x: Tensor, place: int) -> float:
     """The largest number that others receive, of all that is summed."""
     sent = np.abs(np.asarray(x))
-    if call.kind == "reduce_scatter":  # its own slice a rank does not send
+    if call.kind.sums and call.kind.operand_rows:  # a rank does not send its own slice
         sent = np.delete(sent, place, axis=0)
     return float(sent.max(initial=0.0))
 
@@ -202,7 +189,9 @@ def controls(trial: Trial[R], others: Iterable[Trial[R]] = ()) -> Iterator[Contr
                 verdict = "zeros"
         module, line, _, _ = site
         code = _ends(site) if module == SEND else trial.sources[module].splitlines()[line - 1]
-        yield Control(0 if module == SEND else line, seen.kind, seen.over, code.strip(), verdict)
+        yield Control(
+            0 if module == SEND else line, seen.kind.name, seen.over, code.strip(), verdict
+        )
 
 
 @dataclass(slots=True)
@@ -240,7 +229,7 @@ def _idle(seen: _Traffic, scale: float) -> Verdict:
     """Why nothing changes without a collective; a move may bring data that is not read."""
     if seen.largest <= NEGLIGIBLE * scale:
         return "zeros"
-    return "unused" if seen.kind in ("all_gather", "all_to_all") else "not needed"
+    return "unused" if seen.kind.result_rows else "not needed"
 
 
 def _sites(trial: Trial[R]) -> Mapping[Site, _Traffic]:

@@ -7,6 +7,7 @@ and what it means is not the same everywhere.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any
 
@@ -16,7 +17,6 @@ import torch.distributed as dist
 
 from xg_runtime.module import Array
 from xg_runtime.ranks.array_ops import Tensor, is_array
-from xg_runtime.ranks.call import Call
 from xg_runtime.ranks.exchanges import shift_into, shifted, sum_of_slices
 
 _dist: Any = dist  # much of it has no annotations
@@ -46,46 +46,49 @@ def flat(x: Tensor, device: str, *, copy: bool) -> torch.Tensor:
     return tensor.to(CARRIERS.get(tensor.dtype, tensor.dtype))
 
 
-def begin(call: Call, given: torch.Tensor, group: object) -> tuple[Any, torch.Tensor]:
-    """Begin a collective on `given`, which is used up; return torch's handle and the result.
+@dataclass(frozen=True, slots=True)
+class TorchGroup:
+    """A process group of torch's, as `kinds.Group` describes it; what is given is used up."""
 
-    Only what an `all_gather` is given stays as it is: it is copied to its place in the result.
-    """
-    ranks: int = _dist.get_world_size(group)
-    match call.kind:
-        case "all_reduce":
-            work = _dist.all_reduce(given, op=dist.ReduceOp.SUM, group=group, async_op=True)
-            return work, given
-        case "all_reduce_max":
-            work = _dist.all_reduce(given, op=dist.ReduceOp.MAX, group=group, async_op=True)
-            return work, given
-        case "all_gather":
-            result, rank = given.new_empty(given.numel() * ranks), _dist.get_rank(group)
-            slices = result.view(ranks, -1)
-            own = slices[rank].copy_(given)
-            if ranks == 2 and given.device.type == "cpu":
-                return shift_into(slices[1 - rank], own, group), result
-            work = all_gather(result, own, group=group, async_op=True)
-        case "reduce_scatter" if given.device.type == "cpu":
-            return sum_of_slices(given, group)
-        case "reduce_scatter":
-            result = given.new_empty(given.numel() // ranks)
-            work = _reduce_scatter(result, given, op=dist.ReduceOp.SUM, group=group, async_op=True)
-        case "all_to_all":
-            result = torch.empty_like(given)
-            work = _dist.all_to_all_single(result, given, group=group, async_op=True)
-        case "shift":
-            return shifted(given, group)
-        case "send":
-            raise AssertionError("a send is no collective")
-    return work, result
+    group: object
 
+    def total(self, given: torch.Tensor) -> tuple[Any, torch.Tensor]:
+        """Begin a sum."""
+        return self._reduce(given, dist.ReduceOp.SUM), given
 
-def shaped(call: Call, result: torch.Tensor, given: tuple[int, ...], ranks: int) -> torch.Tensor:
-    """The result in the shape that `mesh` says, where the shape `given` was given."""
-    if call.kind == "all_gather":
-        return result.view(ranks, *given)
-    return result.view(given[1:] if call.kind == "reduce_scatter" else given)
+    def largest(self, given: torch.Tensor) -> tuple[Any, torch.Tensor]:
+        """Begin a maximum."""
+        return self._reduce(given, dist.ReduceOp.MAX), given
+
+    def _reduce(self, given: torch.Tensor, op: object) -> Any:  # noqa: ANN401 - torch names no type
+        return _dist.all_reduce(given, op=op, group=self.group, async_op=True)
+
+    def gather(self, given: torch.Tensor) -> tuple[Any, torch.Tensor]:
+        """Begin to gather; `given` is copied to its place in the result, and stays as it is."""
+        ranks, rank = _dist.get_world_size(self.group), _dist.get_rank(self.group)
+        result = given.new_empty(given.numel() * ranks)
+        slices = result.view(ranks, -1)
+        own = slices[rank].copy_(given)
+        if ranks == 2 and given.device.type == "cpu":
+            return shift_into(slices[1 - rank], own, self.group), result
+        return all_gather(result, own, group=self.group, async_op=True), result
+
+    def total_of_slices(self, given: torch.Tensor) -> tuple[Any, torch.Tensor]:
+        """Begin a sum of which each process keeps its slice."""
+        if given.device.type == "cpu":
+            return sum_of_slices(given, self.group)
+        result = given.new_empty(given.numel() // _dist.get_world_size(self.group))
+        op = dist.ReduceOp.SUM
+        return _reduce_scatter(result, given, op=op, group=self.group, async_op=True), result
+
+    def exchange(self, given: torch.Tensor) -> tuple[Any, torch.Tensor]:
+        """Begin an exchange of slices."""
+        result = torch.empty_like(given)
+        return _dist.all_to_all_single(result, given, group=self.group, async_op=True), result
+
+    def shift(self, given: torch.Tensor) -> tuple[Any, torch.Tensor]:
+        """Begin to send to the next process, and to receive from the one before."""
+        return shifted(given, self.group)
 
 
 def unpacked(result: torch.Tensor, dtype: object) -> Tensor:

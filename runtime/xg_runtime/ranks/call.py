@@ -4,12 +4,8 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Literal
 
-Collective = Literal[
-    "all_reduce", "all_reduce_max", "all_gather", "reduce_scatter", "all_to_all", "shift"
-]
-Kind = Collective | Literal["send"]
+from xg_runtime.ranks.kinds import Kind
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,9 +24,9 @@ class Call:
     along: tuple[int, ...] = ()
 
     def payload(self, ranks: int) -> int:
-        """The elements that count: of an all-gather the result, else what is given."""
-        return math.prod(self.shape) * (ranks if self.kind == "all_gather" else 1)
+        """Count the elements of what is given, or of the result if that is larger."""
+        return math.prod(self.shape) * (ranks if self.kind.grows else 1)
 
     def __str__(self) -> str:
         along = f" along {', '.join(map(str, self.along))}" if self.along else ""
-        return f"{self.kind} over {self.axis} of {self.dtype} {list(self.shape)}{along}"
+        return f"{self.kind.name} over {self.axis} of {self.dtype} {list(self.shape)}{along}"

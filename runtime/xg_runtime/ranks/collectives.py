@@ -22,8 +22,9 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any, Generic, TypeVar
 
+from xg_runtime.ranks import kinds
 from xg_runtime.ranks.array_ops import Tensor, type_name
-from xg_runtime.ranks.call import Call, Kind
+from xg_runtime.ranks.call import Call
 from xg_runtime.ranks.mesh import Pending, current
 from xg_runtime.ranks.order import axis_of
 from xg_runtime.ranks.split_axis import cut, join
@@ -79,18 +80,18 @@ def shift(x: T, over: str) -> T:
 
 def start_all_reduce(x: T, over: str, *, donate: bool = False) -> Handle[T]:
     """Begin an `all_reduce`; a donated operand is not read again, and not copied."""
-    return _start("all_reduce", x, over, donate=donate)
+    return _start(kinds.ALL_REDUCE, x, over, donate=donate)
 
 
 def start_all_reduce_max(x: T, over: str) -> Handle[T]:
     """Begin an `all_reduce_max`."""
-    return _start("all_reduce_max", x, over)
+    return _start(kinds.ALL_REDUCE_MAX, x, over)
 
 
 def start_all_gather(x: T, over: str, axis: int, *, donate: bool = False) -> Handle[T]:
     """Begin an `all_gather`; a donated operand is not read again, and not copied."""
     finish = partial(join, axis=axis, over=over)
-    return _start("all_gather", x, over, (axis,), donate=donate, finish=finish)
+    return _start(kinds.ALL_GATHER, x, over, (axis,), donate=donate, finish=finish)
 
 
 def start_reduce_scatter(x: T, over: str, axis: int, *, donate: bool = False) -> Handle[T]:
@@ -99,13 +100,13 @@ def start_reduce_scatter(x: T, over: str, axis: int, *, donate: bool = False) ->
     Raises InputError where `axis` does not divide.
     """
     prepare = partial(cut, x, axis=axis, over=over)
-    return _start("reduce_scatter", x, over, (axis,), donate=donate, prepare=prepare)
+    return _start(kinds.REDUCE_SCATTER, x, over, (axis,), donate=donate, prepare=prepare)
 
 
 def start_all_to_all(x: T, over: str, split: int, concat: int) -> Handle[T]:
     """Begin an `all_to_all`; raises InputError where `split` does not divide."""
     return _start(
-        "all_to_all",
+        kinds.ALL_TO_ALL,
         x,
         over,
         (split, concat),
@@ -116,7 +117,7 @@ def start_all_to_all(x: T, over: str, split: int, concat: int) -> Handle[T]:
 
 def start_shift(x: T, over: str, *, donate: bool = False) -> Handle[T]:
     """Begin a `shift`; a donated operand is not written to again, and not copied."""
-    return _start("shift", x, over, donate=donate)
+    return _start(kinds.SHIFT, x, over, donate=donate)
 
 
 class _Done:
@@ -130,7 +131,7 @@ class _Done:
 
 
 def _start(
-    kind: Kind,
+    kind: kinds.Kind,
     x: Tensor,
     over: str,
     along: tuple[int, ...] = (),

@@ -39,7 +39,7 @@ class CommCounters:
 
     def add(self, call: Call, ranks: int) -> None:
         """Count a call over a group of `ranks`."""
-        key = (self.current, call.kind, call.axis)
+        key = (self.current, call.kind.name, call.axis)
         elements = call.payload(ranks)
         self.counts[key] = self.counts.get(key, Count()).plus(elements, elements * call.itemsize)
 

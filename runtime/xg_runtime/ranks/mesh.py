@@ -1,15 +1,7 @@
 """The mesh of the running rank, and the interface of every mesh.
 
 A mesh moves arrays whose leading axis counts the ranks of a group; cutting and joining along other
-axes is done in `collectives`, once for all meshes.
-
-    kind            operand        result
-    all_reduce      [...]          [...]      the sum, the same bits on every rank
-    all_reduce_max  [...]          [...]      the largest
-    all_gather      [...]          [N, ...]   the operands of rank 0, 1, …
-    reduce_scatter  [N, ...]       [...]      the sum of row i of every rank, on rank i
-    all_to_all      [N, ...]       [N, ...]   row i of the operands of rank 0, 1, …, on rank i
-    shift           [...]          [...]      that of the rank before; the first has the last's
+axes is done in `collectives`, once for all meshes. `kinds` says what each collective does.
 """
 
 from __future__ import annotations

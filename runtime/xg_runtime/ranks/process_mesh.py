@@ -16,7 +16,7 @@ from torch.distributed.device_mesh import DeviceMesh
 
 from xg_runtime.ranks.agreement import Agreement
 from xg_runtime.ranks.array_ops import Tensor
-from xg_runtime.ranks.backend import begin, ended, flat, meet, shaped, unpacked
+from xg_runtime.ranks.backend import TorchGroup, ended, flat, meet, unpacked
 from xg_runtime.ranks.call import Call
 from xg_runtime.ranks.disagreement import SENT
 from xg_runtime.ranks.failure import failure_of
@@ -86,11 +86,12 @@ class ProcessMesh(RankMesh):
         number = self.begin(call)
         self._agree(number, str(call))
         with self._failures(call, number):
-            copy = not donate and call.kind != "all_gather"  # which copies it by itself
+            copy = not donate and not call.kind.grows  # it is copied to its place in the result
             buffer = flat(x, self.devices.device_type, copy=copy)
-            work, result = begin(call, buffer, self._groups[self.grid.group(self.place, call.axis)])
+            group = TorchGroup(self._groups[self.grid.group(self.place, call.axis)])
+            work, result = call.kind.begin(group, buffer)
         self._record.note("runs", self.begun, str(call))
-        tensor = shaped(call, result, tuple(x.shape), self.size(call.axis))
+        tensor = result.view(call.kind.shape(tuple(x.shape), self.size(call.axis)))
         return _UnderWay(self, number, work, tensor, x.dtype)
 
     def _all_groups(self) -> dict[tuple[int, ...], Any]:

@@ -10,6 +10,7 @@ from xg_runtime.ranks.call import Call
 from xg_runtime.ranks.comm_counters import CommCounters
 from xg_runtime.ranks.disagreement import rank_error
 from xg_runtime.ranks.grid import Grid
+from xg_runtime.ranks.kinds import SEND
 from xg_runtime.ranks.mesh import Entered
 
 
@@ -56,7 +57,7 @@ class RankMesh(Entered):
     def sending(self, x: Tensor, axis: str) -> Call:
         """The call that sends a tensor along an axis; counted."""
         dtype = type_name(x.dtype)
-        call = Call("send", axis, tuple(x.shape), dtype, int(x.dtype.itemsize))
+        call = Call(SEND, axis, tuple(x.shape), dtype, int(x.dtype.itemsize))
         self.counters.add(call, self.size(axis))
         return call
 
