@@ -2,11 +2,13 @@
 
 import ast
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from functools import cache
 from pathlib import Path
 
 import pytest
+
+from xg.ir.collectives import COLLECTIVES, PRIMITIVES
 
 ROOT = Path(__file__).parent.parent
 FOLDERS = ("compiler", "runtime", "grammar")
@@ -108,6 +110,21 @@ def test_what_is_too_long_is_noticed() -> None:
     ((name, count, cap),) = lengths(f"def f():\n{body}")
     assert (name, count > cap) == ("f", True)
     assert inner_imports("import a\ndef f():\n    import b\n    from c import d\n") == [3, 4]
+
+
+def test_collectives_are_named_in_their_records() -> None:
+    """In that of the compiler and that of the runtime, and among the names that this exports."""
+    texts = [file.read_text("utf-8") for root in ("compiler", "runtime") for file in files(root)]
+    assert named(PRIMITIVES, texts, 3) == []
+    glyphs = [each.glyph for each in COLLECTIVES.values() if each.is_written]
+    assert len(glyphs) > 3
+    assert named(glyphs, texts, 1) == []
+    assert named(["AR"], ['if glyph == "AR":', 'SUMS = ("AR", "RS")'], 1) == ["AR"]
+
+
+def named(names: Iterable[str], texts: Sequence[str], most: int) -> list[str]:
+    """The names that stand, as a whole text, in more files than `most`."""
+    return [name for name in names if sum(f'"{name}"' in text for text in texts) > most]
 
 
 def test_a_name_of_a_class_means_one_thing() -> None:

@@ -41,8 +41,8 @@ SECTIONS = {
     ],
     "Inside": [
         *("docs/architecture", "docs/ir", "docs/adding-an-operator", "docs/adding-a-pass"),
-        *("docs/adding-a-backend", "docs/adding-a-kernel", "docs/adding-an-error"),
-        *("docs/adding-a-diagram", "docs/adr/README", "CONTRIBUTING"),
+        *("docs/adding-a-collective", "docs/adding-a-backend", "docs/adding-a-kernel"),
+        *("docs/adding-an-error", "docs/adding-a-diagram", "docs/adr/README", "CONTRIBUTING"),
     ],
 }
 

@@ -37,7 +37,7 @@ Nesting = Literal["never", "any order", "outer first", "inner first"]
 
 @dataclass(frozen=True, slots=True)
 class RankPrimitive:
-    """What a collective is in the body of one rank: an operand, a mesh axis, and attributes.
+    """Describe a primitive of one rank's body: an operand, a mesh axis, and attributes.
 
     `axes` are the attributes that name tensor axes and `sizes` those that are sizes, in the order
     of the arguments of the runtime's function, which has the same name.
@@ -61,7 +61,7 @@ class RankPrimitive:
 
 @dataclass(frozen=True, slots=True)
 class Price:
-    """What a rank sends, as multiples of the payload V, over a mesh axis of N ranks.
+    """Say how much a rank sends over a mesh axis of N ranks, as multiples of the payload V.
 
     Each element of V goes `times` to each other rank. Around a ring, a rank sends an Nth part of
     that. The naive way does the same, unless one rank collects everything (`through_one_rank`).
