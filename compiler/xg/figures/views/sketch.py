@@ -26,7 +26,7 @@ from xg.figures.views.notation import Notation
 from xg.ir.body import Body, substitute
 from xg.ir.collective import FAMILY
 from xg.ir.collectives import BY_GLYPH, MOVES, part
-from xg.ir.graph import Apply, Backward, Call, Graph, Param, IRProgram, Step, Value
+from xg.ir.graph import Apply, Backward, Call, Graph, IRProgram, Param, Step, Value
 from xg.ir.moves import collective, operator, transpose
 from xg.ir.placement import (
     AxisState,

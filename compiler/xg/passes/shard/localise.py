@@ -16,7 +16,7 @@ from xg.diagnostics.lazy_dataclass import dataclass, field, replace
 from xg.ir.body import Body
 from xg.ir.collective import FAMILY
 from xg.ir.collectives import MOVES, once
-from xg.ir.graph import Apply, Backward, Call, Graph, Param, IRProgram, Step, Value
+from xg.ir.graph import Apply, Backward, Call, Graph, IRProgram, Param, Step, Value
 from xg.ir.moves import collective, moved
 from xg.ir.op import Description, Op
 from xg.ir.placement import (
