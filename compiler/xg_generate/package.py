@@ -7,7 +7,7 @@ from xg.packages import Package
 PACKAGE = Package(
     "xg_generate",
     "the step of a decoder, and text written with it",
-    commands={"generate": "write text with a model, published or trained here"},
+    commands={"generate": "write text with a published model or one that you trained"},
     services={
         "step": "xg_generate.decode_step:decode_step",
         "prologue": "xg_generate.decode_step:prologue",

@@ -8,9 +8,9 @@ PACKAGE = Package(
     "xg_pages",
     "pages to read and explore: explorer, explanations, differences, notebooks, Sphinx",
     commands={
-        "serve": "show figures, code and costs in the browser, new at each save",
+        "serve": "show figures, code and costs in the browser, and update them when you save",
         "explain": "explain a diagram with numbers step by step, or an error by its code",
-        "diff": "tell what two compilations differ in: edges, collectives, costs",
+        "diff": "show what differs between two versions or plans: edges, collectives, costs",
     },
     forms={"html": PrintedForm("the explorer's page", "xg_pages.show_page:show")},
     services={"explore": "xg_pages.explorer:explore", "explorer": "xg_pages.notebook:explorer"},

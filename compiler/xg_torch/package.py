@@ -9,9 +9,9 @@ PACKAGE = Package(
     "models of torch and ONNX: import, compare, export, plans for a module of yours",
     commands={
         "weights": "read a published checkpoint for a diagram, or write one",
-        "compare": "run a torch module beside a diagram: the first edge where they part, and why",
-        "import": "write a model of torch or ONNX as a diagram, with its weights",
-        "export": "write a block with its parameters as ONNX or a program of torch.export",
+        "compare": "run a PyTorch module beside a diagram, and find the first edge that differs",
+        "import": "turn a PyTorch or ONNX model into a diagram, with its weights",
+        "export": "write a block with its parameters as ONNX or as a torch.export program",
     },
     forms={
         "dtensor": PrintedForm(

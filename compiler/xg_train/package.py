@@ -9,6 +9,6 @@ PACKAGE = Package(
     "training on text or arrays, and the demo",
     commands={
         "train": "train a diagram on text or arrays",
-        "demo": "show what xg does, from text to figures, proofs and training, in some seconds",
+        "demo": "show in about ten seconds what xg does: figures, code, proofs, training",
     },
 )

@@ -139,7 +139,7 @@ ALWAYS: dict[str, set[str]] = {
     "completion": set(),
     "man": set(),
     "doctor": {"--json"},
-    "demo": {"-o", "--out", "--steps"},
+    "demo": {"-o", "--out", "--steps", "--all"},
 }  # fmt: skip
 
 

@@ -9,7 +9,7 @@ from xg import __version__
 from xg.cli.exits import FINE, USAGE
 from xg.diagnostics.terminal import columns_of, fold
 
-ABOUT = "diagrams of neural networks in, figures, derived gradients and readable code out"
+ABOUT = "write a neural network as text; get its figure, its gradients and readable code"
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -49,5 +49,5 @@ usage: xg COMMAND FILE... [options]
 
 {listed}
 
-Try it: xg build mha -o mha.svg
+Try it: xg demo
 """

@@ -82,7 +82,7 @@ class OneOrMore:
         return tuple(word for word in self.known if word in words)
 
 
-FILE_HELP = "an .xg file, or a shipped diagram by its name; - is standard input"
+FILE_HELP = "an .xg file, the name of a shipped diagram, or - for standard input"
 
 
 def add_file(parser: ArgumentParser, *, plans: bool = True, about: str = FILE_HELP) -> None:
@@ -103,8 +103,8 @@ def add_stdin_filename(parser: ArgumentParser) -> None:
     parser.add_argument(
         "--stdin-filename",
         metavar="NAME",
-        help="what standard input is called, in errors and outputs; it uses files beside NAME, "
-        "which need not be there",
+        help="the name of standard input in errors and outputs; `use` finds files beside "
+        "NAME, which need not exist",
     )
 
 
@@ -114,7 +114,7 @@ def add_choice(parser: ArgumentParser, *, plans: bool = True) -> None:
     parser.add_argument("--block", type=ascii_name, metavar="NAME", help="the block to compile")
     if plans:
         parser.add_argument(
-            "--plan", metavar="NAME", help="a parallel plan, or a product of such: 'DP × TP'"
+            "--plan", metavar="NAME", help="a parallel plan, or a product of plans: 'DP × TP'"
         )
     parser.add_argument(
         "--set",
@@ -123,8 +123,8 @@ def add_choice(parser: ArgumentParser, *, plans: bool = True) -> None:
         default=[],
         type=setting,
         metavar="NAME=VALUE",
-        help=f"number a dim{' or a mesh axis' if plans else ''}, or choose an option; may be "
-        "given several times",
+        help=f"set a dim{', a mesh axis' if plans else ''} or an option, such as D=64; repeat it "
+        "to set several",
     )
 
 
@@ -134,14 +134,17 @@ def add_names(parser: ArgumentParser) -> None:
         "--names",
         metavar="MAPPING",
         type=Path,
-        help="what the checkpoint's tensors are; default: NAME.names.toml beside the diagram",
+        help="a file that maps the checkpoint's tensors to parameters; default: "
+        "NAME.names.toml beside the diagram",
     )
 
 
 def add_kernels(parser: ArgumentParser) -> None:
     """Which form of the code."""
     parser.add_argument(
-        "--kernels", action="store_true", help="fused code: faster, and further from the figure"
+        "--kernels",
+        action="store_true",
+        help="use fused kernels: faster code that follows the figure less closely",
     )
 
 
@@ -151,14 +154,15 @@ def add_ranks(parser: ArgumentParser) -> None:
     ranks.add_argument(
         "--on",
         choices=("simulated", "processes"),
-        help="all in one process, or a process for each, with torch; default: simulated",
+        help="simulate all ranks in one process, or start a torch process for each; default: "
+        "simulated",
     )
     ranks.add_argument(
         "--timeout",
         type=positive,
         default=60,
         metavar="SECONDS",
-        help="that one rank may keep the others waiting; default: 60",
+        help="how long a rank may keep the others waiting; default: 60",
     )
 
 
@@ -267,7 +271,7 @@ def add_threads(parser: ArgumentParser) -> None:
         "--threads",
         type=positive,
         metavar="N",
-        help="of matrix products; default: 1, or what the environment says",
+        help="threads for matrix products; default: 1, or what the environment sets",
     )
 
 

@@ -26,7 +26,7 @@ def add_backend(parser: ArgumentParser, *, device: bool = False) -> None:
         "--backend",
         choices=tuple(backends()),
         default=default().name,
-        help=f"what computes; default: {default().name}",
+        help=f"the library that computes; default: {default().name}",
     )
     if device:
         runs = {each.name: each.runs.devices for each in backends().values()}
@@ -36,7 +36,7 @@ def add_backend(parser: ArgumentParser, *, device: bool = False) -> None:
             "--device",
             choices=tuple(known),
             default=CPU,
-            help=f"where {' or '.join(others)} computes, cuda is a GPU; default: {CPU}",
+            help=f"where {' or '.join(others)} computes; cuda is a GPU; default: {CPU}",
         )
 
 

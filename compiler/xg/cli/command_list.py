@@ -9,19 +9,19 @@ from xg.packages import packages
 
 # `commands/NAME.py` has the arguments of each, and runs it.
 CORE: Final = {
-    "new": "write a small project that works, to be changed",
-    "build": "write figures and code",
-    "check": "look for errors in names, shapes and sizes, in every choice of options",
-    "show": "print one view: the graph, a figure's DOT, the code, the cost",
-    "fmt": "lay files out in the one canonical way",
+    "new": "start a small project that works",
+    "build": "draw a figure, or write all figures, pages and code",
+    "check": "find errors in names, shapes and sizes, in every choice of options",
+    "show": "print the graph, the DOT text of a figure, the code or the cost",
+    "fmt": "format files in the one canonical way",
     "run": "run a diagram on arrays from files",
-    "verify": "prove gradients by differences, and code by the interpreter, at the edges too",
+    "verify": "prove gradients, generated code and parallel plans",
     "cost": "count parameters, FLOPs, memory and communication; --plan '*' compares all plans",
-    "plan": "search the quickest plan for so many ranks with so much memory",
-    "ops": "list the operators: signature, formula, gradient, glyph",
-    "completion": "print what the Tab key completes in bash, zsh or fish",
-    "man": "print the manual page: every command and option",
-    "doctor": "say what was found on this machine, and how to fix it",
+    "plan": "find the fastest plan for your ranks and their memory",
+    "ops": "list the operators, or describe one: signature, formula, gradient, glyph",
+    "completion": "print the Tab completion for bash, zsh or fish",
+    "man": "print the manual page, with every command and option",
+    "doctor": "check this installation, and say how to fix it",
 }
 
 

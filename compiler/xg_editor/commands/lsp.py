@@ -20,7 +20,9 @@ EXAMPLE = "xg lsp --stdio"
 def add_arguments(parser: ArgumentParser) -> None:
     """Nothing to choose; many editors pass the transport."""
     parser.add_argument(
-        "--stdio", action="store_true", help="speak on standard input and output, the only way"
+        "--stdio",
+        action="store_true",
+        help="use standard input and output, which is the only transport",
     )
 
 

@@ -39,14 +39,14 @@ def add_arguments(parser: ArgumentParser) -> None:
         "file",
         metavar="FILE",
         type=Diagram,
-        help="an .xg file with --weights, or the folder of a run",
+        help="the folder of a run, or an .xg file with --weights",
     )
     add_choice(parser, plans=False)
     parser.add_argument(
         "--weights",
         type=Path,
         metavar="W",
-        help=".safetensors or .npz of the diagram's parameters, or a published checkpoint",
+        help="the diagram's parameters (.safetensors or .npz), or a published checkpoint",
     )
     add_names(parser)
     parser.add_argument(
@@ -55,18 +55,22 @@ def add_arguments(parser: ArgumentParser) -> None:
         type=FileOrName,
         help="a tokenizer.json, or bytes; default: the tokenizer.json beside the weights",
     )
+    parser.add_argument("--prompt", default="The ", metavar="TEXT", help="begin the text with this")
     parser.add_argument(
-        "--prompt", default="The ", metavar="TEXT", help="what the text begins with"
-    )
-    parser.add_argument(
-        "--tokens", type=natural, default=200, metavar="N", help="at most; default: 200"
+        "--tokens",
+        type=natural,
+        default=200,
+        metavar="N",
+        help="write at most N tokens; default: 200",
     )
     _add_drawing(parser)
     parser.add_argument(
-        "--no-cache", action="store_true", help="read the whole text again for each token"
+        "--no-cache", action="store_true", help="recompute the whole text for each token"
     )
-    parser.add_argument("--window", type=positive, metavar="N", help="of a longer text see the end")
-    said = "of --weights; default: float32"
+    parser.add_argument(
+        "--window", type=positive, metavar="N", help="read only the last N tokens of a longer text"
+    )
+    said = "type of the --weights; default: float32"
     parser.add_argument("--dtype", choices=("float32", "float64"), default="float32", help=said)
     _add_run(parser)
     add_threads(parser)
@@ -77,11 +81,9 @@ def add_arguments(parser: ArgumentParser) -> None:
 def _add_run(parser: ArgumentParser) -> None:
     run = parser.add_argument_group("of a run")
     run.add_argument(
-        "--diagram", metavar="FILE", type=Diagram, help="where the .xg file is now, if it was moved"
+        "--diagram", metavar="FILE", type=Diagram, help="the .xg file of the run, if it has moved"
     )
-    run.add_argument(
-        "--previous", action="store_true", help="from the checkpoint before the newest"
-    )
+    run.add_argument("--previous", action="store_true", help="use the checkpoint before the newest")
 
 
 def _add_drawing(parser: ArgumentParser) -> None:
@@ -91,18 +93,25 @@ def _add_drawing(parser: ArgumentParser) -> None:
         type=amount,
         default=0.8,
         metavar="X",
-        help="1: as the model says; less: more careful; 0: the likeliest; default: 0.8",
+        help="1 samples as the model says, less is more careful, 0 takes the likeliest "
+        "token; default: 0.8",
     )
     drawing.add_argument(
-        "--top-k", type=positive, metavar="N", help="draw among the N likeliest; default: all"
+        "--top-k",
+        type=positive,
+        metavar="N",
+        help="sample from the N likeliest tokens; default: all",
     )
     drawing.add_argument(
-        "--top-p", type=share, metavar="X", help="draw among the likeliest with this share"
+        "--top-p",
+        type=share,
+        metavar="X",
+        help="sample from the likeliest tokens with this share of the probability",
     )
     drawing.add_argument(
-        "--seed", type=natural, default=0, metavar="N", help="another one, another text; default: 0"
+        "--seed", type=natural, default=0, metavar="N", help="random seed; default: 0"
     )
-    drawing.add_argument("--stop", metavar="TOKEN", help="a token at which the text ends")
+    drawing.add_argument("--stop", metavar="TOKEN", help="end the text at this token")
 
 
 def share(text: str) -> float:

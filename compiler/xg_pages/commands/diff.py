@@ -24,22 +24,20 @@ def add_arguments(parser: ArgumentParser) -> None:
         metavar="NEW",
         type=Diagram,
         nargs="?",
-        help="another version of it; FILE is then the old one",
+        help="a newer version of FILE",
     )
     add_choice(parser)
     parser.add_argument(
         "--against",
         metavar="NAME",
-        help="the plan of what --plan is compared with; by default one device, with two files "
-        "the same plan",
+        help="compare --plan with this plan; default: one device, or with two files the same plan",
     )
     parser.add_argument(
         "-o",
         dest="figure",
         metavar="FIGURE",
         type=Path,
-        help="also draw the forward figure, with what is new, changed and gone: "
-        ".svg, .png, .pdf, .tex or .dot",
+        help="also draw the forward figure and mark what differs: .svg, .png, .pdf, .tex or .dot",
     )
     parser.add_argument("--json", action="store_true", help="print one JSON document")
 

@@ -38,27 +38,29 @@ def add_arguments(parser: ArgumentParser) -> None:
         dest="out",
         metavar="PAGE",
         type=Path,
-        help=".html or .md; without it Markdown is printed",
+        help="write a page: .html or .md; default: print Markdown",
     )
     parser.add_argument(
-        "--example", metavar="TITLE", help="the example whose numbers are shown; default: the first"
+        "--example", metavar="TITLE", help="show the numbers of this example; default: the first"
     )
     parser.add_argument(
         "--text",
         metavar="TEXT",
-        help="what goes in; its words stand beside the numbers that are about them",
+        help="use this text as the input, and show its words beside their numbers",
     )
     parser.add_argument(
         "--tokenizer",
         metavar="T",
         type=FileOrName,
-        help="of --text: a tokenizer.json, bytes or characters; default: words between blanks",
+        help="how to split --text: a tokenizer.json, bytes or characters; default: words "
+        "between spaces",
     )
     parser.add_argument(
         "--seed",
         type=natural,
         metavar="N",
-        help="draw the numbers from N, where no example is wanted; 0 for a file without examples",
+        help="draw the numbers with this seed instead of taking an example; default: 0 if "
+        "the file has no example",
     )
 
 

@@ -30,7 +30,11 @@ def add_arguments(parser: ArgumentParser) -> None:
     """Files, and where they are shown."""
     add_files(parser)
     parser.add_argument(
-        "--port", type=port, default=0, metavar="N", help="default: one that is free"
+        "--port",
+        type=port,
+        default=0,
+        metavar="N",
+        help="the port to listen on; default: a free one",
     )
     parser.add_argument("--open", action="store_true", help="open the page in your browser")
 

@@ -25,8 +25,8 @@ def add_arguments(parser: ArgumentParser) -> None:
     code.add_argument(
         "--module",
         metavar="MODULE:BUILD",
-        help="a function that returns a torch.nn.Module, in a module or a .py file; it is run, "
-        "with --plan on every rank: in a process each, or as torchrun has started them",
+        help="a function that returns a torch.nn.Module, in a module or a .py file; xg runs "
+        "it, with --plan on every rank, in processes of its own or under torchrun",
     )
     code.add_argument(
         "--against",
@@ -48,26 +48,30 @@ def _add_numbers(parser: ArgumentParser) -> None:
         dest="names",
         metavar="NAMES",
         type=Path,
-        help="what the code's parameters are; default: NAME.names.toml beside the diagram",
+        help="a file that maps the code's parameters to the diagram's; default: "
+        "NAME.names.toml beside the diagram",
     )
     parser.add_argument(
-        "--inputs", metavar="ARRAYS", type=Path, help="the inputs; the others are drawn"
+        "--inputs",
+        metavar="ARRAYS",
+        type=Path,
+        help="an .npz file with inputs; xg draws the others",
     )
     parser.add_argument(
-        "--params", metavar="CHECKPOINT", type=Path, help="the weights, with --against"
+        "--params", metavar="CHECKPOINT", type=Path, help="the weights for --against"
     )
     parser.add_argument(
         "--as-is",
         action="store_true",
-        help="leave the module's weights: by default each is moved off the zeros and ones that it "
-        "starts as, which hide errors",
+        help="keep the module's weights; by default xg moves them off zeros and ones, which "
+        "hide errors",
     )
     parser.add_argument(
         "--tolerance",
         type=amount,
         default=1e-6,
         metavar="T",
-        help="how far arrays may be apart, as a part of their size, in float64; default: 1e-6",
+        help="the largest relative difference, in float64; default: 1e-6",
     )
     _add_run(parser)
 
@@ -75,21 +79,25 @@ def _add_numbers(parser: ArgumentParser) -> None:
 def _add_run(parser: ArgumentParser) -> None:
     """How a module is run: on which numbers, with dropout or not, and how long."""
     parser.add_argument(
-        "--seed", type=natural, default=0, metavar="N", help="of drawn inputs; default: 0"
+        "--seed",
+        type=natural,
+        default=0,
+        metavar="N",
+        help="seed for the inputs that xg draws; default: 0",
     )
     parser.add_argument(
         "--dropout",
         type=natural,
         metavar="SEED",
-        help="with dropout: the module in training mode, and the masks that this seed draws for "
-        "the diagram where it calls torch.nn.functional.dropout; default: none",
+        help="compare in training mode: torch.nn.functional.dropout gets the diagram's masks "
+        "of this seed; default: no dropout",
     )
     parser.add_argument(
         "--timeout",
         type=positive,
         default=60,
         metavar="SECONDS",
-        help="that one rank of a module under --plan may keep the others waiting; default: 60",
+        help="how long a rank may keep the others waiting, with --plan; default: 60",
     )
 
 

@@ -36,20 +36,22 @@ def add_arguments(parser: ArgumentParser) -> None:
         metavar="OUT",
         type=Path,
         required=True,
-        help="an .onnx file, or a .pt2 of torch.export; sizes without a number stay free in it",
+        help="write an .onnx file, or a .pt2 file of torch.export; dims without a number "
+        "stay dynamic",
     )
     parser.add_argument(
         "--params",
         metavar="P",
         type=Path,
-        help=".safetensors or .npz, or a published checkpoint: a file, an index or a folder",
+        help="the parameters: .safetensors, .npz, or a published checkpoint (a file, an "
+        "index or a folder)",
     )
     add_names(parser)
     parser.add_argument(
         "--seed",
         type=natural,
         default=0,
-        help="draws the parameters where no file gives them; default: 0",
+        help="seed for parameters that no file gives; default: 0",
     )
     add_kernels(parser)
 

@@ -30,9 +30,9 @@ def add_arguments(parser: ArgumentParser) -> None:
         "model",
         metavar="MODEL",
         type=FileOrName,
-        help="a .pt2 of torch.export.save, which is read as data; an .onnx; a folder of "
-        "transformers (config.json and weights); or module:function, which returns a model and its "
-        "inputs",
+        help="a .pt2 file of torch.export.save (xg reads it as data), an .onnx file, a "
+        "folder of transformers (config.json and weights), or module:function, which "
+        "returns a model and its inputs",
     )
     parser.add_argument(
         "-o",
@@ -40,13 +40,13 @@ def add_arguments(parser: ArgumentParser) -> None:
         metavar="FILE.xg",
         type=XgFile,
         required=True,
-        help="the diagram; - prints it",
+        help="write the diagram here; - prints it",
     )
     parser.add_argument(
-        "--params", metavar="P", type=Path, help="the weights too: .safetensors or .npz"
+        "--params", metavar="P", type=Path, help="also write the weights: .safetensors or .npz"
     )
     parser.add_argument(
-        "--name", metavar="NAME", help="of the block for the whole model; default: its class"
+        "--name", metavar="NAME", help="name of the main block; default: the model's class"
     )
 
 

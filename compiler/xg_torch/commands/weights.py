@@ -32,14 +32,21 @@ def add_arguments(parser: ArgumentParser) -> None:
         metavar="CHECKPOINT",
         type=Path,
         required=True,
-        help="a folder, a .safetensors file or the index of several, published or written by xg",
+        help="the checkpoint: a folder, a .safetensors file, or the index of several",
     )
     add_names(parser)
     parser.add_argument(
-        "-o", dest="out", metavar="OUT", type=Path, help="parameters by the diagram's names"
+        "-o",
+        dest="out",
+        metavar="OUT",
+        type=Path,
+        help="write the parameters under the diagram's names",
     )
     parser.add_argument(
-        "--to", metavar="FOLDER", type=Path, help="weights and config.json by published names"
+        "--to",
+        metavar="FOLDER",
+        type=Path,
+        help="write weights and config.json under published names",
     )
     parser.add_argument(
         "--dtype",

@@ -16,8 +16,8 @@ def add_arguments(parser: ArgumentParser) -> None:
         dest="names",
         metavar="NAMES",
         type=Path,
-        help="with --as dtensor, the names of your module's parameters; by default a module is "
-        "called after its parameter",
+        help="with --as dtensor, a file with the names of your module's parameters; default: "
+        "each module is named after its parameter",
     )
 
 

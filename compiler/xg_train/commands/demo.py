@@ -20,7 +20,7 @@ def add_arguments(parser: ArgumentParser) -> None:
         metavar="DIR",
         type=Path,
         default=Path("out/demo"),
-        help="default: out/demo",
+        help="folder to write to; default: out/demo",
     )
     parser.add_argument(
         "--steps",

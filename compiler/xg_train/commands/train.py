@@ -54,93 +54,118 @@ def _add_data(parser: ArgumentParser) -> None:
         "--data",
         metavar="PATH",
         type=Path,
-        help="a text, an .npz of rows, shards of tokens ('shard_*.bin', with the quotes), or the "
-        "folder of a dataset that was saved to disk; "
-        "default: the language reference bundled with Python",
+        help="a text, an .npz file of rows, token shards ('shard_*.bin', with the quotes), "
+        "or the folder of a saved Hugging Face dataset; default: the language reference "
+        "bundled with Python",
     )
     data.add_argument(
-        "--level", choices=("byte", "char"), default="byte", help="of a text's tokens"
+        "--level",
+        choices=("byte", "char"),
+        default="byte",
+        help="split a text into bytes or characters",
     )
     data.add_argument(
         "--tokenizer",
         metavar="FILE",
         type=Path,
-        help="a tokenizer.json, whose tokens a text is cut into; the run keeps it",
+        help="split a text with this tokenizer.json; the run keeps a copy",
     )
     data.add_argument(
         "--token-type",
         choices=("uint16", "uint32"),
-        help="of shards that have no header, such as those of nanoGPT (uint16)",
+        help="token type of shards without a header; nanoGPT's are uint16",
     )
     data.add_argument(
         "--seq",
         type=positive,
         metavar="N",
-        help="tokens in a window; default: 64",
+        help="tokens per window; default: 64",
     )
 
 
 def _add_batches(parser: ArgumentParser) -> None:
     batches = parser.add_argument_group("batches")
-    batches.add_argument("--batch", type=positive, default=8, metavar="N", help="default: 8")
+    batches.add_argument(
+        "--batch", type=positive, default=8, metavar="N", help="batch size; default: 8"
+    )
     batches.add_argument(
         "--accumulate",
         type=positive,
         metavar="N",
-        help="compute a batch in N parts, one after the other, the microbatches of a pipeline; "
-        "default: those of the plan's schedule, else 1",
+        help="compute each batch in N parts, the microbatches of a pipeline; default: those "
+        "of the plan's schedule, or 1",
     )
     batches.add_argument(
         "--pipeline-schedule",
         choices=("1F1B", "GPipe", "ZBH1"),
-        help="in which order the stages of a pipeline take microbatches; no gradient changes; "
-        "default: the plan's, else 1F1B",
+        help="the order in which pipeline stages take microbatches; gradients stay the same; "
+        "default: the plan's, or 1F1B",
     )
 
 
 def _add_learning(parser: ArgumentParser) -> None:
     learning = parser.add_argument_group("learning")
-    learning.add_argument("--steps", type=natural, default=300, metavar="N", help="default: 300")
-    learning.add_argument("--loss", metavar="NAME", help="the output to make small")
-    learning.add_argument("--lr", type=amount, default=3e-3, metavar="X", help="default: 0.003")
-    learning.add_argument("--schedule", choices=("cosine", "linear", "constant"), default="cosine")
     learning.add_argument(
-        "--warmup", type=natural, default=20, metavar="N", help="steps; default: 20"
+        "--steps", type=natural, default=300, metavar="N", help="training steps; default: 300"
     )
-    learning.add_argument("--optimizer", choices=("adamw", "adam", "sgd"), default="adamw")
+    learning.add_argument("--loss", metavar="NAME", help="the output to minimize")
     learning.add_argument(
-        "--momentum", type=amount, default=0.9, metavar="X", help="of sgd; default: 0.9"
+        "--lr", type=amount, default=3e-3, metavar="X", help="learning rate; default: 0.003"
     )
     learning.add_argument(
-        "--weight-decay", type=amount, default=0.01, metavar="X", help="of adamw; default: 0.01"
+        "--schedule",
+        choices=("cosine", "linear", "constant"),
+        default="cosine",
+        help="the learning rate after the warmup; default: cosine",
+    )
+    learning.add_argument(
+        "--warmup", type=natural, default=20, metavar="N", help="warmup steps; default: 20"
+    )
+    learning.add_argument(
+        "--optimizer", choices=("adamw", "adam", "sgd"), default="adamw", help="default: adamw"
+    )
+    learning.add_argument(
+        "--momentum", type=amount, default=0.9, metavar="X", help="momentum of sgd; default: 0.9"
+    )
+    learning.add_argument(
+        "--weight-decay",
+        type=amount,
+        default=0.01,
+        metavar="X",
+        help="weight decay of adamw; default: 0.01",
     )
     learning.add_argument(
         "--clip",
         type=amount,
         default=1.0,
         metavar="X",
-        help="the largest gradient norm; 0: any; default: 1",
+        help="clip gradients to this norm; 0 turns clipping off; default: 1",
     )
     learning.add_argument(
-        "--eval", type=natural, default=50, metavar="N", help="every N steps; 0: never"
+        "--eval", type=natural, default=50, metavar="N", help="validate every N steps; 0: never"
     )
     learning.add_argument(
-        "--dtype", choices=("float32", "float64"), default="float32", help="default: float32"
+        "--dtype",
+        choices=("float32", "float64"),
+        default="float32",
+        help="type of parameters; default: float32",
     )
-    products = "the type of products, of --backend torch; parameters and moments keep --dtype"
+    products = "type of products with --backend torch; parameters and moments keep --dtype"
     learning.add_argument("--autocast", choices=("bfloat16",), help=products)
     learning.add_argument(
         "--seed",
         type=natural,
         default=0,
         metavar="N",
-        help="of first parameters, batches, dropout and the sample; default: 0",
+        help="seed for parameters, batches, dropout and the sample; default: 0",
     )
 
 
 def _add_output(parser: ArgumentParser) -> None:
     out = parser.add_argument_group("output")
-    out.add_argument("--out", metavar="DIR", type=Path, help="default: runs/NAME of the file")
+    out.add_argument(
+        "--out", metavar="DIR", type=Path, help="folder of the run; default: runs/NAME"
+    )
     out.add_argument(
         "--checkpoint", type=natural, default=100, metavar="N", help="save every N steps"
     )
@@ -148,24 +173,30 @@ def _add_output(parser: ArgumentParser) -> None:
         "--checkpoint-format",
         choices=("safetensors", "dcp"),
         default="safetensors",
-        help="files of our own, or those of torch.distributed.checkpoint (dcp), which torch reads "
-        "on any number of ranks; --resume reads either",
+        help="xg's own files (safetensors), or files of torch.distributed.checkpoint (dcp), "
+        "which torch loads on any number of ranks; --resume reads both",
     )
     out.add_argument(
         "--tensorboard",
         action="store_true",
-        help="also write the log as TensorBoard reads it: tensorboard --logdir runs",
+        help="also write a log for TensorBoard: tensorboard --logdir runs",
     )
-    out.add_argument("--resume", action="store_true", help="go on from the newest checkpoint")
-    out.add_argument("--overwrite", action="store_true", help="begin again in a folder with a run")
-    out.add_argument("--sample", type=natural, default=0, metavar="N", help="then write N tokens")
-    out.add_argument("--prompt", default="The ", metavar="TEXT", help="what the sample begins with")
+    out.add_argument("--resume", action="store_true", help="continue from the newest checkpoint")
+    out.add_argument(
+        "--overwrite", action="store_true", help="start again in a folder that has a run"
+    )
+    out.add_argument(
+        "--sample", type=natural, default=0, metavar="N", help="write N tokens after training"
+    )
+    out.add_argument(
+        "--prompt", default="The ", metavar="TEXT", help="begin the sample with this text"
+    )
     out.add_argument(
         "--temperature",
         type=amount,
         default=0.8,
         metavar="X",
-        help="of the sample; 0: the likeliest",
+        help="temperature of the sample; 0 takes the likeliest token",
     )
 
 

@@ -71,38 +71,40 @@ def _add_looks(parser: ArgumentParser) -> None:
         metavar="3.3in",
         type=length,
         default=0.0,
-        help="lay figures out for a page of this width: in, cm, mm or pt",
+        help="make figures at most this wide; units: in, cm, mm, pt",
     )
     parser.add_argument(
         "--paper",
         choices=("a4", "letter"),
-        help="print a PDF on sheets of this size; a long figure takes several",
+        help="split a long figure over PDF sheets of this size",
     )
     parser.add_argument(
         "--depth",
         metavar="N",
         type=natural,
-        help="open calls in overviews, and calls in these, so many times; by default repeated "
-        "blocks that call others",
+        help="open the calls in overviews, N levels deep; default: repeated blocks that call "
+        "others",
     )
     parser.add_argument(
         "--direction",
         choices=("down", "right"),
         default="down",
-        help="whether figures run from the top down, as usual, or from left to right",
+        help="draw from the top down or from left to right; default: down",
     )
     parser.add_argument(
         "--steps",
         action="store_true",
-        help="write figures as series for slides: each picture shows one operation more",
+        help="write each figure as a series of pictures for slides, each with one more operation",
     )
     parser.add_argument(
         "--theme",
         choices=("auto", "light", "dark", "print"),
         default="auto",
-        help="colours; auto is light, and follows the reader in an SVG",
+        help="colors; in an SVG, auto follows the reader's light or dark mode; default: auto",
     )
-    parser.add_argument("--legend", action="store_true", help="explain the glyphs in the figure")
+    parser.add_argument(
+        "--legend", action="store_true", help="add a legend that explains the glyphs"
+    )
 
 
 def _built(options: Namespace) -> frozenset[str]:

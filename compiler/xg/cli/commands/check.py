@@ -17,13 +17,13 @@ def add_arguments(parser: ArgumentParser) -> None:
     """Files, and whether to print errors as data."""
     add_files(parser)
     add_stdin_filename(parser)
-    parser.add_argument("--strict", action="store_true", help="warnings count as errors")
+    parser.add_argument("--strict", action="store_true", help="treat warnings as errors")
     parser.add_argument(
         "--format",
         choices=("text", "json", "github", "sarif"),
         default="text",
-        help="how errors are printed: for people, as data, as commands of a GitHub workflow, or "
-        "as a SARIF log; default: text",
+        help="how to print errors: for people (text), as data (json), for a GitHub workflow "
+        "(github) or as a SARIF log (sarif); default: text",
     )
     parser.add_argument(
         "--json",

@@ -19,7 +19,7 @@ def add_arguments(parser: ArgumentParser) -> None:
         "shell",
         metavar="SHELL",
         choices=("bash", "zsh", "fish"),
-        help='bash, zsh or fish; in ~/.bashrc or ~/.zshrc: eval "$(xg completion bash)"',
+        help='bash, zsh or fish; for example, add to ~/.bashrc: eval "$(xg completion bash)"',
     )
 
 

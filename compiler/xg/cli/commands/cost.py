@@ -19,37 +19,38 @@ def add_arguments(parser: ArgumentParser) -> None:
         "--dtype",
         choices=("float32", "float64", "bfloat16"),
         default="float32",
-        help="of every float, for bytes; default: float32",
+        help="type of floats, for sizes in bytes; default: float32",
     )
     parser.add_argument(
         "--hardware",
         metavar="FILE",
         type=Path,
-        help="a table of machines (TOML) for the estimates of time; default: the one in xg",
+        help="a TOML table of machines, for time estimates; default: the table in xg",
     )
     parser.add_argument(
         "--microbatches",
         type=positive,
         metavar="N",
-        help="of a pipeline, for its bubble; default: those of the plan, else two for each rank",
+        help="microbatches of a pipeline, for its idle time; default: those of the plan, or "
+        "two per rank",
     )
     parser.add_argument(
         "--timeline",
         metavar="PICTURE",
         type=Path,
-        help="draw when the stages of a pipeline work and wait: .svg, .pdf, .png or .tex",
+        help="draw when pipeline stages work and wait: .svg, .pdf, .png or .tex",
     )
     parser.add_argument(
         "--stage",
         type=natural,
         metavar="K",
-        help="which stage of a pipeline is counted below the others; default: 0, the first",
+        help="the pipeline stage to count in detail; default: 0, the first",
     )
     parser.add_argument(
         "--full",
         action="store_true",
-        help="also every operator, the parts of memory and traffic, the largest array, "
-        "recomputation",
+        help="also print every operator, the parts of memory and traffic, the largest array "
+        "and recomputation",
     )
     parser.add_argument("--json", action="store_true", help="print one JSON document")
 

@@ -28,7 +28,7 @@ def add_arguments(parser: ArgumentParser) -> None:
         metavar="FILE",
         type=XgFile,
         nargs="+",
-        help="an .xg file; - is standard input, to standard output",
+        help="an .xg file, or - to format standard input to standard output",
     )
     add_stdin_filename(parser)
     parser.add_argument(

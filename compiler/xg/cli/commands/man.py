@@ -24,12 +24,12 @@ def add_arguments(parser: ArgumentParser) -> None:
 
 MEANINGS = {
     exits.FINE: "all is well",
-    exits.PROBLEM: "the input has a problem, or a check failed",
-    exits.USAGE: "wrong words on the command line",
-    exits.BUG: "an error of xg itself",
-    exits.RUN_FAILED: "a computation failed: a value that is no number, a damaged checkpoint",
+    exits.PROBLEM: "the input has an error, or a check failed",
+    exits.USAGE: "wrong arguments on the command line",
+    exits.BUG: "a bug in xg",
+    exits.RUN_FAILED: "a computation failed: a value is not a number, or a checkpoint is damaged",
     exits.FILE_FAILED: "a file could not be read or written",
-    exits.INTERRUPTED: "interrupted by Ctrl-C; xg serve and --watch, which it ends, return 0",
+    exits.INTERRUPTED: "interrupted by Ctrl-C; xg serve and --watch return 0 instead",
 }
 
 

@@ -31,7 +31,7 @@ def add_arguments(parser: ArgumentParser) -> None:
         "--figure",
         metavar="FILE",
         type=Path,
-        help="draw the notation instead: .svg, .pdf, .png, .tex or .dot",
+        help="draw all operators instead: .svg, .pdf, .png, .tex or .dot",
     )
 
 

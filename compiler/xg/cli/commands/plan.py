@@ -23,14 +23,18 @@ def add_arguments(parser: ArgumentParser) -> None:
         type=positive,
         required=True,
         metavar="N",
-        help="how many there are; a batch that --set gives is that of all together",
+        help="number of ranks; a batch size from --set is for all of them together",
     )
     parser.add_argument(
-        "--memory", type=memory, required=True, metavar="BYTES", help="of a rank: 80GB, 141GiB"
+        "--memory",
+        type=memory,
+        required=True,
+        metavar="BYTES",
+        help="memory of each rank: 80GB, 141GiB",
     )
     _add_machine(parser)
     parser.add_argument(
-        "--write", type=ascii_name, metavar="NAME", help="write the winner into FILE as a plan"
+        "--write", type=ascii_name, metavar="NAME", help="add the best plan to FILE under this name"
     )
     parser.add_argument("--json", action="store_true", help="print one JSON document")
 
@@ -41,24 +45,28 @@ def _add_machine(parser: ArgumentParser) -> None:
         "--dtype",
         choices=("float32", "float64", "bfloat16"),
         default="float32",
-        help="of every float; default: float32",
+        help="type of floats; default: float32",
     )
     parser.add_argument(
-        "--node", type=positive, default=8, metavar="N", help="ranks of a node; default: 8"
+        "--node", type=positive, default=8, metavar="N", help="ranks per node; default: 8"
     )
     parser.add_argument(
-        "--machine", default="h100", metavar="NAME", help="of the table, in a node; default: h100"
+        "--machine",
+        default="h100",
+        metavar="NAME",
+        help="the machine of a node, from the table; default: h100",
     )
     parser.add_argument(
         "--between",
         metavar="NAME",
-        help="of the table, between nodes; default: MACHINE-network if there is one",
+        help="the network between nodes, from the table; default: MACHINE-network if the "
+        "table has it",
     )
     parser.add_argument(
         "--hardware",
         metavar="FILE",
         type=Path,
-        help="a table of machines (TOML); default: the one in xg",
+        help="a TOML table of machines; default: the table in xg",
     )
 
 

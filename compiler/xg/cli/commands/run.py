@@ -33,39 +33,53 @@ EXAMPLE = (
 def add_arguments(parser: ArgumentParser) -> None:
     """A file, the arrays that go in and out, and how they are computed."""
     add_file(parser)
-    parser.add_argument("--inputs", metavar="IN", type=Path, required=True, help="an .npz file")
     parser.add_argument(
-        "-o", dest="out", metavar="OUT", type=Path, required=True, help="an .npz file"
+        "--inputs", metavar="IN", type=Path, required=True, help="an .npz file with the inputs"
+    )
+    parser.add_argument(
+        "-o",
+        dest="out",
+        metavar="OUT",
+        type=Path,
+        required=True,
+        help="write the outputs to this .npz file",
     )
     parser.add_argument(
         "--params",
         metavar="P",
         type=Path,
-        help=".safetensors or .npz, or a published checkpoint: a file, an index or a folder",
+        help="the parameters: .safetensors, .npz, or a published checkpoint (a file, an "
+        "index or a folder)",
     )
     add_names(parser)
-    parser.add_argument("--save-params", metavar="P", type=Path, help="write those used here")
     parser.add_argument(
-        "--d-outputs", metavar="G", type=Path, help="cotangents; gradients come out as d/NAME"
+        "--save-params", metavar="P", type=Path, help="write the parameters that were used"
+    )
+    parser.add_argument(
+        "--d-outputs",
+        metavar="G",
+        type=Path,
+        help="an .npz file with the gradients of outputs; xg then writes gradients as d/NAME",
     )
     parser.add_argument(
         "--keep",
         type=edges,
         default=[],
         metavar="EDGE,...",
-        help="edges to write, as figures or code name them; with --d-outputs also gradients: d/H",
+        help="also write these edges, named as in figures or code; with --d-outputs also "
+        "gradients, such as d/H",
     )
     parser.add_argument(
         "--dtype",
         choices=("float32", "float64", "bfloat16"),
         default="float32",
-        help=f"of floats; bfloat16 with --backend {HALF}, its results are written as float32; "
-        "default: float32",
+        help=f"type of floats; bfloat16 needs --backend {HALF}, and its results are written as "
+        "float32; default: float32",
     )
     parser.add_argument(
-        "--seed", type=natural, help="draws the parameters where no file gives them; default: 0"
+        "--seed", type=natural, help="seed for parameters that no file gives; default: 0"
     )
-    drawn = "dropout and random sources on, drawn from SEED"
+    drawn = "turn dropout and random sources on, with this seed"
     parser.add_argument("--dropout", type=natural, metavar="SEED", help=drawn)
     add_backend(parser, device=True)
     add_kernels(parser)

@@ -31,8 +31,8 @@ def add_arguments(parser: ArgumentParser) -> None:
         "--pass",
         dest="view",
         choices=("forward", "backward", "overview", "step"),
-        help="of DOT, by default forward; of the graph, by default both passes; step: "
-        "the forward pass for new positions only, with the cache that it keeps",
+        help="the pass to print; step is one decoding step with its cache; default: both "
+        "passes, or forward with --as dot",
     )
     parser.add_argument(
         "--as",
@@ -40,22 +40,22 @@ def add_arguments(parser: ArgumentParser) -> None:
         choices=("ir", "dot", *backends(), "cost", "xg", *added),
         default="ir",
         metavar="FORM",
-        help="the graph (ir), a figure's DOT text (dot), the code "
-        f"({', '.join(backends())}), the cost (cost), the text of the file itself (xg)"
+        help="what to print: the graph (ir), the DOT text of a figure (dot), code "
+        f"({', '.join(backends())}), the cost (cost), the source itself (xg)"
         f"{''.join(f', {form.about} ({name})' for name, form in added.items())}; default: ir",
     )
     parser.add_argument(
         "--after",
         metavar="PASS",
-        help="the graph after a pass of the compiler: infer, eliminate-dead, differentiate …; "
-        "with a plan also annotate, place, check and localize, with --kernels also hoist, fuse "
+        help="print the graph after this compiler pass: infer, eliminate-dead, differentiate …; "
+        "with a plan also annotate, place, check and localize; with --kernels also hoist, fuse "
         "and collect",
     )
     parser.add_argument(
         "--stage",
         type=natural,
         metavar="K",
-        help="the program of one stage of a pipeline, the first is 0",
+        help="print this pipeline stage; the first is 0",
     )
     for module in additions_to("show"):
         module.add_arguments(parser)

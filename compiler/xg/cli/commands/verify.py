@@ -29,18 +29,23 @@ def add_arguments(parser: ArgumentParser) -> None:
         "--against",
         type=OneOrMore(KINDS),
         metavar="KIND,...",
-        help=f"fd (finite differences), {', '.join(OTHERS)} (that code too, also at "
-        "ties, zeros, lengths 0 and 1, and in narrow types), single (ranks against "
-        "one device, under --plan or every plan of the file, and each collective taken away once), "
-        "exact (the same over integers modulo primes), document (the claims of the file's "
-        "examples); default: fd, with --plan single,exact, with --on processes single",
+        help=f"what to compare with: fd (finite differences), {', '.join(OTHERS)} (that code, also "
+        "at ties, zeros, lengths 0 and 1, and in narrow types), single (ranks against one device, "
+        "and each collective left out once), exact (ranks over integers modulo primes), document "
+        "(the examples of the file); default: fd; with --plan single,exact; with --on processes "
+        "single",
     )
     parser.add_argument(
-        "--every-choice", action="store_true", help="of options, not only the defaults"
+        "--every-choice",
+        action="store_true",
+        help="verify every choice of options, not only the defaults",
     )
     add_kernels(parser)
     parser.add_argument(
-        "--seed", type=natural, default=0, help="draws parameters, inputs and dropout; default: 0"
+        "--seed",
+        type=natural,
+        default=0,
+        help="seed for parameters, inputs and dropout; default: 0",
     )
     parser.add_argument("--json", action="store_true", help="print one JSON document")
     add_ranks(parser)
