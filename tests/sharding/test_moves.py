@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+from pathlib import Path
 from typing import Any, cast
 
 import numpy as np
@@ -19,8 +21,10 @@ from xg.ir.prim import operand
 from xg.ir.use import Attrs
 from xg.verify.reference.evaluate import Context, Mesh, evaluate
 from xg.verify.reference.rank_bodies import join, split
+from xg_runtime.ranks import kinds
 
 Array = NDArray[Any]
+DOCUMENT = Path(__file__).parents[2] / "docs" / "adding-a-collective.md"
 SIZES = {"A": 6, "B": 12, "N": 3}
 SHAPE = (symbol("A"), symbol("B"))
 KINDS = {
@@ -97,3 +101,18 @@ def test_a_sum_for_a_cast_would_be_found() -> None:
     right = paired(moved_on(*right_move, dx), dy, INVARIANT)
     found = paired(dx, moved_on(*wrong_move, dy), PARTIAL)
     assert found == pytest.approx(3 * right)
+
+
+def test_the_example_of_the_document_is_complete() -> None:
+    """Its record makes a primitive, and its kind of the same name is simulated as it says."""
+    blocks = re.findall(r"```python\n(.*?)```", DOCUMENT.read_text("utf-8"), re.DOTALL)
+    record, kind = dict[str, Any](), dict[str, Any](vars(kinds))
+    exec(blocks[0], record)
+    exec(blocks[1], kind)
+    collective = record["COLLECTIVE"]
+    x = operand("x", SHAPE)
+    assert collective.local(x, "N", INVARIANT, INVARIANT).prim == collective.name
+    of_ranks = kind["FROM_FIRST_RANK"]
+    assert of_ranks.name == collective.name
+    found = of_ranks.simulate([np.array(float(rank)) for rank in range(3)])
+    assert [float(x) for x in found] == [0.0, 0.0, 0.0]
