@@ -63,7 +63,7 @@ def test_backward_swaps_the_figure_and_keeps_the_operator(opened: Open) -> None:
 
 def test_a_block_opens_and_one_comes_back(opened: Open) -> None:
     driver = opened("transformer")
-    node(driver, step_with("transformer", "Y_1 = N_L × Layer")).click()
+    node(driver, step_with("transformer", "layers_out = N_L × Layer")).click()
     one(driver, "#detail .open").click()
     assert "Transformer Layer" in one(driver, ".figure:not([hidden]) .title").text
     assert one(driver, "#detail h2").text != "Language Model"

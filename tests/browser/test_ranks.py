@@ -149,7 +149,7 @@ def test_every_rank_plays_its_own_numbers(opened: Open) -> None:
     """The rank is chosen by keys; what is shown is what that rank has."""
     text = page("mlp", PLAN)
     driver, known = opened(text=text), facts(text)
-    place = step(known, "U = GELU(U_1; tanh)")
+    place = step(known, "U = GELU(add; tanh)")
     number = int(place[3:])
     for _ in range(number + 1):
         one(driver, "#next").click()

@@ -63,12 +63,12 @@ def test_an_edge_without_a_label_has_its_name_in_figures_and_code(xg: Xg, net: P
     words = [(net / "net.xg", "ReLU -> GELU"), (net / "newer.xg", "SiLU -> GELU")]
     for path, chain in words:
         path.write_text(NET.replace("ReLU", chain), encoding="utf-8")
-    assert "U_2 = silu(U_1)  #" in xg("show", "newer.xg", "--as", "numpy").out
+    assert "silu_1 = silu(matmul)  #" in xg("show", "newer.xg", "--as", "numpy").out
     said = [line.split() for line in xg("diff", "net.xg", "newer.xg").out.splitlines()]
-    changed = ["~", "·", "U_2", *["[B,", "4*D]"] * 2, "made", "by", "SiLU,", "was", "ReLU"]
+    changed = ["~", "·", "silu_1", *["[B,", "4*D]"] * 2, "made", "by", "SiLU,", "was", "ReLU"]
     assert changed in said
     data = json.loads(xg("diff", "net.xg", "newer.xg", "--json").out)
-    assert [each["edge"] for each in data["edges"]] == ["U_2"]
+    assert [each["edge"] for each in data["edges"]] == ["silu_1"]
 
 
 def test_one_device_sends_nothing(xg: Xg, net: Path) -> None:

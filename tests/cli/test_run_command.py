@@ -207,19 +207,19 @@ def test_edges_without_a_label_have_the_names_of_figures_and_code(xg: Xg, given:
     arrays.write(given / "x.npz", {"x": inputs()["X"]})
     arrays.write(given / "dy.npz", {"y": np.ones(())})
     asked = ["net.xg", "--inputs", "x.npz", "-o", "out.npz", "--dtype", "float64", "--seed", 0]
-    kept = "y_1,y_2,SiLU_1,•_1,d/y_2"
+    kept = "add,silu_1,SiLU_1,•_1,d/silu_1"
     said = xg("run", *asked, "--d-outputs", "dy.npz", "--keep", kept, "--save-params", "p.npz")
     assert said.code == 0, said.err
     found, params = arrays.read(given / "out.npz"), arrays.read(given / "p.npz")
     code = xg("show", "net.xg", "--as", "numpy").out
-    assert "y_1 = x @ W + b  #" in code
-    assert "y_2 = silu(y_1)  #" in code
-    assert np.allclose(found["y_1"], inputs()["X"] @ params["W"] + params["b"])
-    assert np.array_equal(found["y_2"], found["SiLU_1"])
+    assert "add = x @ W + b  #" in code
+    assert "silu_1 = silu(add)  #" in code
+    assert np.allclose(found["add"], inputs()["X"] @ params["W"] + params["b"])
+    assert np.array_equal(found["silu_1"], found["SiLU_1"])
     assert np.allclose(found["•_1"], inputs()["X"] @ params["W"])
-    assert np.allclose(found["d/y_2"], inputs()["X"] * (1 - found["y"] ** 2))
-    said = xg("run", *asked, "--keep", "y_7")
-    assert "no edge is named y_7: did you mean y_" in said.err
+    assert np.allclose(found["d/silu_1"], inputs()["X"] * (1 - found["y"] ** 2))
+    said = xg("run", *asked, "--keep", "silu_7")
+    assert "no edge is named silu_7: did you mean silu_1" in said.err
 
 
 @pytest.mark.parametrize(

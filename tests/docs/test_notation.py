@@ -46,10 +46,11 @@ needs a saved value; a grey one only moves numbers. A blue box sends something b
 area is done so often as the letter beside × says; in one of a *batch axis* each index is computed
 by itself, as is each head of attention.
 
-A saved value that the file does not name has the name of the next label with a number: U₁ is on the
-way to U. Tensors that several operators keep for the backward pass have the result below their
-name: keep with a small Y is the mask of the dropout that gives Y, which code calls `Y_keep`. So
-lse is the logarithm of the sum of exponentials, and rstd one over the standard deviation.
+A saved value that the file does not name is called after what gives it: *relu*, and *relu* with a
+small 2 after the second ReLU of a block. The code has the same names, `relu` and `relu_2`. Tensors
+that several operators keep for the backward pass have the result or the operator below their name:
+keep with a small Y is the mask of the dropout that gives Y, which code calls `Y_keep`. So lse is
+the logarithm of the sum of exponentials, and rstd one over the standard deviation.
 
 Beside a loss another output with axes has a gradient, too: zero, unless something outside takes it.
 Figures write it `0 if unused`. The box of a block says which mask it puts on scores, as *causal*.

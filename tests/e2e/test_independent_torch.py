@@ -142,8 +142,8 @@ def masks_of(saved: Tensor) -> dict[str, Tensor]:
         at = f"layers.{i}"
         for place, keep in (
             (f"{at}.attn.AS", layer.attn.AS_keep),
-            (f"{at}.M", layer.M_keep),
-            (f"{at}.Y", layer.Y_keep),
+            (f"{at}.M", layer.dropout_keep),
+            (f"{at}.Y", layer.dropout_keep_2),
         ):
             found[place] = torch.as_tensor(keep)
     return found

@@ -85,7 +85,7 @@ def test_a_gradient_beside_others_of_its_node_is_named_on_each_arrow() -> None:
     roles: dict[str, list[EdgeRole]] = {}
     for edge in figure.edges:
         roles.setdefault(characters(edge.label).partition(" ")[0], []).append(edge.role)
-    for name in ("dY_1", "dH_3", "dH_0"):
+    for name in ("dadd_3", "dadd_2", "dadd"):
         assert roles[name] == [EdgeRole.MAIN, EdgeRole.RESIDUAL], roles
 
 

@@ -1,44 +1,40 @@
-"""Names for values that the author gave none: after the next label on their way."""
+"""Names for values that the author gave none: after the operator or the call that made them."""
 
 from __future__ import annotations
 
+import builtins
+import re
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Collection, Iterator, Mapping
 from functools import lru_cache
 
-from xg.ir.graph import Call, Graph, IRProgram, Value
+from xg.diagnostics.lazy_dataclass import dataclass, field
+from xg.ir.body import has_unsafe_choice, is_inline
+from xg.ir.graph import Apply, Call, Graph, IRProgram, Step, Value
 from xg.ir.placement import is_term
 
 
-def names_by_label(graph: Graph) -> dict[Value, str]:
-    """The preferred name of a value: its label, else the next label on its way, numbered.
+def value_names(program: IRProgram, key: str) -> dict[Value, str]:
+    """Name every value that the steps of a graph give: its label, or what made it and a number.
 
     One term of a sum is named as in seed 001: ``Z_i``, of which AR makes ``Z``.
+
+    >>> import xg
+    >>> text = "dim B\\nblock N(X [B]) -> Y [B] { X -> ReLU -> ReLU -> SiLU -> SiLU : Y }"
+    >>> graphs = xg.compile(source=text).graphs
+    >>> print(*value_names(graphs, "N").values())
+    relu relu_2 silu_1 Y
+
     """
-    bases: dict[Value, str] = {}
-    for step in reversed(graph.steps):
-        for value in step.outputs:
-            if value.name is not None and value.role != "cache":
-                bases[value] = value.name + ("_i" if is_term(graph.placements.get(value)) else "")
-        target = next((v.name or bases[v] for v in step.outputs if v in bases), None)
-        for value in step.inputs:
-            if value.name is None and value not in bases and target:
-                bases[value] = target.removesuffix("_#") + "_#"
-    for step in graph.steps:
-        for value in step.outputs:
-            if value.role == "cache":
-                owner = step.outputs[0]
-                bases[value] = f"{bases.get(owner, 'part').removesuffix('_#')}_{value.name}"
-    return bases
+    return _all_names(program)[key]
 
 
 def saved_names(program: IRProgram, key: str) -> dict[Value, str]:
-    """Name the values of a graph without a label that its backward pass reads: ``U_1``, ``U_2``.
+    """Name the values of a graph without a label that its backward pass reads: ``relu_2``.
 
     Of those that only calls read, the source of a number has no name: where it is read it is said.
-    They are numbered in the order of the forward pass; in front of ``X_2`` is ``X_1``, or the next
-    free number. Values that several operators call the same, as the masks of two dropouts, are
-    named after their results: ``Y_keep``.
+    Values that several operators call the same, as the masks of two dropouts, are named after their
+    results or their operators: ``Y_keep``, ``dropout_keep_2``.
     """
     if key not in program.backwards:
         return {}
@@ -46,33 +42,121 @@ def saved_names(program: IRProgram, key: str) -> dict[Value, str]:
     graph, read = backward.forward, set(backward.saved)
     in_calls = {value for call in graph.calls for value in read_of(call, program)}
     read |= {value for step in graph.steps if step.inputs for value in step.outputs} & in_calls
-    bases = names_by_label(graph)
-    taken = {value.name for value in graph.types if value.name}
-    names: dict[Value, str] = {}
-    free: dict[tuple[str, int], int] = {}  # from a number on, the first that may be free
+    names = value_names(program, key)
     values = [value for step in graph.steps for value in step.outputs if value in read]
     caches = Counter(value.name for value in values if value.role == "cache")
-    for value in values:
-        stem = bases.get(value, "").removesuffix("_#")
-        if not stem or (value.name is not None and caches[value.name] < 2):
-            continue
-        name, stem, number = _in_front_of(stem) if value.name is None else (stem, stem, 2)
-        first, number = number, free.get((stem, number), number)
-        while name in taken:
-            name = f"{stem}_{number}"
-            number += 1
-        free[stem, first] = number
-        names[value] = name
-        taken.add(name)
+    return {
+        value: names[value]
+        for value in values
+        if value in names and (value.name is None or caches[value.name] > 1)
+    }
+
+
+@lru_cache(maxsize=4)
+def _all_names(program: IRProgram) -> Mapping[str, dict[Value, str]]:
+    """The names of the values of each graph.
+
+    A piece of the entry shares values with it, which have the names that they have there.
+    """
+    functions = {snake(graph.block) for graph in program.graphs.values()}
+    found = {key: _names_in(graph, functions) for key, graph in program.graphs.items()}
+    made = {value: name for names in found.values() for value, name in names.items()}
+    for key, graph in program.graphs.items():
+        values = (*found[key], *(value for value in graph.inputs if value.name is None))
+        found[key] = {value: made[value] for value in values if value in made}
+    return found
+
+
+def _names_in(graph: Graph, functions: Collection[str]) -> dict[Value, str]:
+    """The names of the values that steps give; no name of the author's is given to another."""
+    namer = _EdgeNamer({*functions, *_written_names(graph)})
+    names: dict[Value, str] = {}
+    for step in graph.steps:
+        caches = [value for value in step.outputs if value.role == "cache"]
+        edges = [value for value in step.outputs if value.role != "cache"]
+        for value in edges:
+            term = "_i" if is_term(graph.placements.get(value)) else ""
+            label = value.name and value.name + term
+            names[value] = label or namer.name(step, graph, alone=len(edges) == 1)
+        if caches:
+            stem, number = names[step.outputs[0]], ""
+            if edges[0].name is None:
+                stem, number = _stem_and_number(stem)
+            names.update((v, namer.free(f"{stem}_{v.name}{number}")) for v in caches)
     return names
 
 
-def _in_front_of(label: str) -> tuple[str, str, int]:
-    """Return a name for what a label follows, else what it is numbered after, and from where on."""
-    stem, _, number = label.rpartition("_")
-    if not stem or not number.isdecimal():
-        return f"{label}_1", label, 2
-    return f"{stem}_{max(int(number) - 1, 0)}", stem, int(number) + 1
+def _stem_and_number(name: str) -> tuple[str, str]:
+    """``relu`` and ``_2`` of ``relu_2``; the first has no number."""
+    stem, _, digits = name.rpartition("_")
+    if not stem or not digits.isdecimal():
+        return name, ""
+    return stem, "" if digits == "1" else f"_{digits}"
+
+
+def _written_names(graph: Graph) -> Iterator[str]:
+    """What a name must not be: those of the text, of sizes, and of what a call begins with."""
+    yield from (identifier(name) for name, _ in graph.names())
+    yield from (identifier(str(value.name)) for value in graph.foreign)
+    yield from graph.output_names
+    yield from (*graph.sizes.defaults, *graph.sizes.definitions)
+    dims = {dim for type_ in graph.types.values() for dim in type_.shape}
+    yield from (name for dim in dims for name in dim.symbols())
+
+
+@dataclass(slots=True)
+class _EdgeNamer:
+    """Gives out names that are not `taken`."""
+
+    taken: set[str]
+    counts: Counter[str] = field(default_factory=Counter[str])
+
+    def name(self, step: Step, graph: Graph, *, alone: bool) -> str:
+        """A name for the next result without a label of a step.
+
+        The number is that of the node among the unlabelled ones of its operator. The first has
+        none, unless code has a function of that name: the function `softmax` makes `softmax_1`.
+        What a call `attn` gives is `attn_out`, for `attn` is what it saves.
+        """
+        if isinstance(step, Call):
+            stem, number, is_plain = identifier(f"{step.path}_out".lstrip("_")), 0, True
+        else:
+            stem = snake(step.op.name)
+            glyph, _, digits = step.place.rpartition("_")
+            number = int(digits) if alone and glyph == step.op.glyph and digits.isdecimal() else 0
+            is_plain = not hasattr(builtins, stem) and _is_written_in_place(step, graph)
+        self.counts[stem] = number = number or self.counts[stem] + 1
+        return self.free(stem if is_plain and number == 1 else f"{stem}_{number}")
+
+    def free(self, name: str) -> str:
+        """The name, or its stem with the next number that is free."""
+        stem, _, digits = name.rpartition("_")
+        stem, number = (stem, int(digits)) if stem and digits.isdecimal() else (name, 1)
+        while name in self.taken:
+            number += 1
+            name = f"{stem}_{number}"
+        self.taken.add(name)
+        return name
+
+
+def _is_written_in_place(step: Apply, graph: Graph) -> bool:
+    """Whether code has an expression for a step, not a call of the operator's function."""
+    if step.parts:
+        return False  # a kernel may compute what is fused
+    body = step.body(graph.types)
+    return is_inline(body) and not has_unsafe_choice(body)
+
+
+def identifier(text: str) -> str:
+    """A Python identifier made of a diagram's name: ``bert.E`` is ``bert_E``."""
+    cleaned = re.sub(r"[^A-Za-z0-9_]", "_", text)
+    return cleaned if cleaned and not cleaned[0].isdigit() else f"_{cleaned}"
+
+
+def snake(name: str) -> str:
+    """A function's name from a block's: ``GatedMLP`` is ``gated_mlp``, ``layer norm`` too."""
+    spaced = re.sub(r"(?<=[a-z0-9])(?=[A-Z].)|(?<=[A-Z])(?=[A-Z][a-z])", "_", name)
+    return identifier(re.sub(r"[\s\-]+", "_", spaced)).lower()
 
 
 def read_of(call: Call, program: IRProgram) -> list[Value]:

@@ -227,10 +227,10 @@ block Net(x [B, D]) -> y [B, D] {
 def test_what_is_unchanged_is_not_marked(tmp_path: Path) -> None:
     """One operator between h and its reader: numbers of others move, and they have not changed."""
     for written, nodes, changed in (
-        ("GELU -> ⊙<-g", {"GELU_1"}, ["y_1"]),
-        ("⊙<-g", {"SiLU_1"}, ["y_1"]),
-        ("•<=W -> SiLU -> ⊙<-g", {"•_3", "W~2"}, ["y_1"]),
-        ("SiLU -> ⊕<-g", {"⊕_1"}, ["y_1"]),
+        ("GELU -> ⊙<-g", {"GELU_1"}, ["gelu_1"]),
+        ("⊙<-g", {"SiLU_1"}, ["silu_1"]),
+        ("•<=W -> SiLU -> ⊙<-g", {"•_3", "W~2"}, ["matmul_3"]),
+        ("SiLU -> ⊕<-g", {"⊕_1"}, ["add"]),
     ):
         new = GATED.replace("SiLU -> ⊙<-g", written)
         difference = compare(side(tmp_path, "old", GATED), side(tmp_path, "new", new))

@@ -19,26 +19,26 @@ def test_forward_equations_are_in_the_authors_names() -> None:
         "H = LN(X; γ, β, 1e-05)",
         "H • W_up",
         "BC(b_up)",
-        "U_1 = H • W_up ⊕ BC(b_up)",
-        "U = GELU(U_1; tanh)",
+        "add = H • W_up ⊕ BC(b_up)",
+        "U = GELU(add; tanh)",
         "U • W_down",
         "BC(b_down)",
         "Z = U • W_down ⊕ BC(b_down)",
-        "Y_1 = DO(Z; 0.1, scaled)",
-        "Y = Y_1 ⊕ X",
+        "dropout_1 = DO(Z; 0.1, scaled)",
+        "Y = dropout_1 ⊕ X",
     ]
 
 
 def test_backward_equations_are_those_of_the_seed() -> None:
     assert equations("mlp", "backward") == [
-        "dZ = dDO(dY, Y_keep)",
+        "dZ = dDO(dY, dropout_keep)",
         "db_down = sum(dZ)",
         "dU = dZ • W_down⊤",
         "dW_down = U⊤ • dZ",
-        "dU_1 = dGELU(dU, U_1)",
-        "db_up = sum(dU_1)",
-        "dH = dU_1 • W_up⊤",
-        "dW_up = H⊤ • dU_1",
+        "dadd = dGELU(dU, add)",
+        "db_up = sum(dadd)",
+        "dH = dadd • W_up⊤",
+        "dW_up = H⊤ • dadd",
         "dX, dγ, dβ = dLN(dH, X, γ, H_mean, H_rstd)",
         "dX = dY ⊕ dX",
     ]
@@ -47,6 +47,6 @@ def test_backward_equations_are_those_of_the_seed() -> None:
 def test_calls_say_what_they_take_and_how_often() -> None:
     blocks, _, _ = shipped("transformer").read_text("utf-8").partition("# ---- plans")
     text = page_of(blocks)  # without the costs of thirty plans
-    assert "Y_1 = N_L × Layer(X)" in listed(text, "forward")
-    assert "M_1 = Attention(H)" in listed(text, "forward", 1)
-    assert any(each.endswith("N_L × Layer(dY_1)") for each in listed(text, "backward"))
+    assert "layers_out = N_L × Layer(X)" in listed(text, "forward")
+    assert "attn_out = Attention(H)" in listed(text, "forward", 1)
+    assert any(each.endswith("N_L × Layer(dlayers_out)") for each in listed(text, "backward"))

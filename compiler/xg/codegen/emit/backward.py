@@ -33,7 +33,7 @@ from xg.codegen.emit.text import Text, bracketed, commented, indented, tuple_of,
 from xg.diagnostics.lazy_dataclass import dataclass, field
 from xg.ir.collectives import PRIMITIVES
 from xg.ir.graph import Apply, Backward, Call, Loop, Step, Value
-from xg.ir.labels import names_by_label
+from xg.ir.labels import value_names
 
 
 def backward_function(
@@ -77,7 +77,7 @@ class _BackwardWriter(PassWriter):
                     plan.program,
                     _is_function(plan, backward),
                 ),
-                **names_by_label(graph),
+                **value_names(plan.program, graph.key),
                 **dict(_names_again(backward, forward)),
             },
             fixed=frozenset(_fixed(backward)),
@@ -242,10 +242,14 @@ class _BackwardWriter(PassWriter):
         callee = self.plan.program.graphs[call.callee].block
         shapes = [self.statements.types[value].shape for value in call.outputs[:1]]
         shape = "".join(f"{shape_text(each, self.graph.sizes)}, " for each in shapes)
-        comment = f"{shape}grad of {callee}, {place_of([call.span])}"
+        note = f"grad of {callee}, {place_of([call.span])}"
+        comment = f"{shape}{note}"
         names = [name for _, name in results]
         if call.loop:
-            lines = self._loop(call, call.loop, cotangents, names, comment)
+            if call.callee in self.plan.recurrences:
+                lines = d_recurrence(self.plan, call.loop, cotangents, names, saved, comment)
+            else:
+                lines = self._loop(call, call.loop, cotangents, names, note)
             self.statements.add(lines, (call,))
             return
         if call.count is None:
@@ -273,19 +277,15 @@ class _BackwardWriter(PassWriter):
         self.statements.add(lines, (call,))
 
     def _loop(
-        self, call: Call, loop: Loop, cotangents: list[str], names: list[str], comment: str
+        self, call: Call, loop: Loop, cotangents: list[str], names: list[str], note: str
     ) -> list[str]:
         """The rounds of a loop, the last one first."""
         function = f"d_{self.plan.functions[call.callee]}"
         saved = self.statements.texts[call.saved].text
-        if call.callee in self.plan.recurrences:
-            return d_recurrence(self.plan, loop, cotangents, names, saved, comment)
         reverse = self.plan.program.backwards[call.callee]
         types, spelling = self.statements.types, self.plan.spelling
         frees = self.plan.kernels is not None
-        writer = LoopWriter(
-            call, loop, self.names, types, spelling, self.scope, comment, frees=frees
-        )
+        writer = LoopWriter(call, loop, self.names, types, spelling, self.scope, note, frees=frees)
         zeros = [f"{names[n]} = {self._zeros(call.outputs[n])}" for n in writer.summed(reverse)]
 
         def one_round(_: str, operands: Sequence[str]) -> str:

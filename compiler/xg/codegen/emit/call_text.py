@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Mapping, Sequence
 
 from xg.codegen.emit.module_plan import ModulePlan, PassWriter
-from xg.codegen.emit.names import Names, identifier
+from xg.codegen.emit.names import Names
 from xg.codegen.emit.sizes import shape_text
 from xg.codegen.emit.spelling import Scope, Spelling
 from xg.codegen.emit.statements import place_of
 from xg.codegen.emit.text import Text, chosen, commented, indented, tuple_of
 from xg.diagnostics.lazy_dataclass import dataclass
 from xg.ir.graph import Backward, Call, Loop, Value, ports
+from xg.ir.labels import identifier
 from xg.ir.tensor import TensorType
 
 Round = Callable[[str, Sequence[str]], str]  # the call of a round, given its index and operands
@@ -31,8 +32,9 @@ class Row:
 class LoopWriter:
     """Writes one loop of a function in the words of a `spelling`.
 
-    If it `frees`, the rows of a result are gone once they are stacked. A loop over an axis of
-    length 0 makes no round: its states end as they began, and what it stacks is empty.
+    `note` is the comment of a round behind its shape. If it `frees`, the rows of a result are gone
+    once they are stacked. A loop over an axis of length 0 makes no round: its states end as they
+    began, and what it stacks is empty.
     """
 
     call: Call
@@ -41,7 +43,7 @@ class LoopWriter:
     types: Mapping[Value, TensorType]
     spelling: Spelling
     scope: Scope
-    comment: str
+    note: str
     frees: bool = False
 
     def forward(
@@ -68,7 +70,9 @@ class LoopWriter:
             *_lists(rows),
             *([f"{saved[0]}: list[{saved[1]}] = []"] if saved else []),
             f"for {index} in {order}:",
-            *indented(commented(f"{', '.join([*left, *names])} = {run}", self.comment, 8)),
+            *indented(
+                commented(f"{', '.join([*left, *names])} = {run}", self._comment(loop.outputs), 8)
+            ),
             *_appended(rows),
             *([f"    {saved[0]}.append({names[0]})"] if saved else []),
             *self._stacked(rows, backwards=loop.reverse),
@@ -91,7 +95,8 @@ class LoopWriter:
         one = self.names.fresh("round_saved") if self.loop.reverse else f"{saved}[{index}]"
         _, gradients = ports(self.call, backward)
         states = going_round(self.loop, backward)
-        rows = self._rows(results, [axis for _, axis in gradients])
+        axes = [axis for _, axis in gradients]
+        rows = self._rows(results, axes)
         shared = {
             name: self.names.fresh(f"{name}_part")
             for number, name in enumerate(results)
@@ -108,7 +113,7 @@ class LoopWriter:
             *(f"{name} = {cotangents[place]}" for place, name in carried.items()),
             *_lists(rows),
             f"for {rounds}:",
-            *indented(commented(f"{targets}{run}", self.comment, 8)),
+            *indented(commented(f"{targets}{run}", self._comment(axes), 8)),
             *(f"    {total} = {total} + {part}" for total, part in shared.items()),
             *_appended(rows),
             *self._stacked(rows, backwards=not self.loop.reverse),
@@ -134,6 +139,16 @@ class LoopWriter:
             text = self._at(cotangents[place], self.call.inputs[place], axis, index)
             terms.setdefault(port, []).append(carried.get(place, text))
         return [" + ".join(terms[port]) for port in backward.inputs]
+
+    def _comment(self, axes: Sequence[int | None]) -> str:
+        """The shape of the first result of one round, and the note."""
+        if not self.call.outputs:
+            return self.note
+        shape = self.types[self.call.outputs[0]].shape
+        if axes[0] is not None:
+            stacked = len(shape) + axes[0]
+            shape = (*shape[:stacked], *shape[stacked + 1 :])
+        return f"{shape_text(shape, self.scope.sizes)}, {self.note}"
 
     def _rows(self, results: Sequence[str], axes: Sequence[int | None]) -> dict[int, Row]:
         """The results that are stacked, by their number."""
@@ -273,11 +288,15 @@ class _CallLines:
         return self.writer.plan.functions[self.call.callee]
 
     @property
+    def note(self) -> str:
+        """Whether it runs again, and the place in the file."""
+        return ", ".join([*(["again"] if self.call.again else []), place_of([self.call.span])])
+
+    @property
     def comment(self) -> str:
-        """The shape of the first result, and the place in the file."""
-        call, writer = self.call, self.writer
-        shape = shape_text(writer.graph.types[call.outputs[0]].shape, writer.scope.sizes)
-        return ", ".join([shape, *(["again"] if call.again else []), place_of([call.span])])
+        """The shape of the first result, and the note."""
+        shape = self.writer.graph.types[self.call.outputs[0]].shape
+        return f"{shape_text(shape, self.writer.scope.sizes)}, {self.note}"
 
     def once(self) -> list[str]:
         """A plain call."""
@@ -322,7 +341,7 @@ class _CallLines:
 
         types, spelling = writer.graph.types, plan.spelling
         lines = LoopWriter(
-            self.call, loop, writer.names, types, spelling, writer.scope, self.comment
+            self.call, loop, writer.names, types, spelling, writer.scope, self.note
         )
         saving = (self.saved, self._class(), f"{self.function}_saved") if self.saved else None
         count = writer.scope.size(loop.length).text

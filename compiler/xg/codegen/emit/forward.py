@@ -24,7 +24,7 @@ from xg.codegen.emit.text import Text, bracketed, call, indented, wrapped
 from xg.diagnostics.lazy_dataclass import dataclass, field
 from xg.ir.body import unstopped
 from xg.ir.graph import Apply, Graph, Value
-from xg.ir.labels import names_by_label, saved_names
+from xg.ir.labels import value_names
 from xg.ir.parameters import PREPARED
 from xg.ir.tensor import spell_shape
 
@@ -136,12 +136,6 @@ def forward_function(
     return Forward(lines, writer.fields, names)
 
 
-def _shown_names(plan: ModulePlan, graph: Graph) -> dict[Value, str]:
-    """The names that the figure gives to values without a label: the code calls them so, too."""
-    names = saved_names(plan.program, graph.key)
-    return {value: name for value, name in names.items() if value.name is None}
-
-
 @dataclass(slots=True)
 class _ForwardWriter(PassWriter):
     saved: Sequence[Value] = ()
@@ -153,8 +147,8 @@ class _ForwardWriter(PassWriter):
         cls, plan: ModulePlan, graph: Graph, saved: Sequence[Value], sizes: Sequence[str]
     ) -> _ForwardWriter:
         names = Names(size_variables(graph) | plan.passed_sizes(graph))
-        shown = _shown_names(plan, graph)
-        names.promise(shown.values())
+        wanted = value_names(plan.program, graph.key)  # the figure calls them so, too
+        names.promise(name for value, name in wanted.items() if value.name is None)
         scope = Scope(graph.sizes)
         values = [state.next for state in graph.states]
         labelled = {v for step in graph.steps for v in step.outputs if v.name and v.role == "edge"}
@@ -164,7 +158,7 @@ class _ForwardWriter(PassWriter):
             scope=scope,
             names=names,
             types=graph.types,
-            wanted={**names_by_label(graph), **shown},
+            wanted=wanted,
             fixed=frozenset({*labelled, *saved, *graph.outputs, *values}),
             uses=count_uses(graph.steps, (*graph.outputs, *saved, *values)),
             backward=False,
@@ -176,7 +170,7 @@ class _ForwardWriter(PassWriter):
 
     def write(self) -> list[str]:
         graph = self.graph
-        labels = names_by_label(graph)  # of a piece between two calls an input may be unnamed
+        labels = self.statements.wanted  # of a piece between two calls an input may be unnamed
         inputs = [self.names.fresh(v.name or labels.get(v, "value")) for v in graph.inputs]
         for value, name in zip(graph.inputs, inputs, strict=True):
             self.statements.texts[value] = Text(name)

@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Container, Iterator, Mapping, Sequence
 
 from xg.codegen.emit.dialect import Kernels
-from xg.codegen.emit.names import Names, camel, mentioned, plain, snake, spell_symbol
+from xg.codegen.emit.names import Names, camel, mentioned, plain, spell_symbol
 from xg.codegen.emit.sizes import Source, locate, shape_text
 from xg.codegen.emit.spelling import Scope, Spelling
 from xg.codegen.emit.statements import Functions, Mark, Statements
@@ -15,6 +15,7 @@ from xg.diagnostics.lazy_dataclass import dataclass, field
 from xg.ir.dim import symbol
 from xg.ir.graph import Apply, Call, Graph, IRProgram, Step, Value
 from xg.ir.known_sizes import SizeSources, carried_symbols
+from xg.ir.labels import snake, value_names
 from xg.ir.parameters import has_params, moves
 from xg.ir.prim import RANDOM
 from xg.ir.scalar import Scalar
@@ -102,6 +103,8 @@ class ModulePlan:
             names.reserve([f"d_{functions[key]}", f"move_{functions[key]}"])
             number = plain(functions[key]).removeprefix(name).strip("_")
             classes[key] = names.fresh(f"{camel(graph.block)}{number}Saved")
+        for key in program.graphs:  # the figure has these names: no function takes one
+            names.reserve(value_names(program, key).values())
         return cls(
             program=program,
             spelling=spelling,

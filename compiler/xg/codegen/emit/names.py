@@ -23,7 +23,7 @@ from typing import Final, Literal, NamedTuple, TypeVar, cast, get_args
 from xg.codegen.emit.allowlist import REMEMBERED, by_piece, descendants
 from xg.diagnostics.lazy_dataclass import dataclass
 from xg.ir.graph import Apply, Backward, Call, IRProgram, Step, Value
-from xg.ir.labels import names_by_label
+from xg.ir.labels import identifier, value_names
 from xg.ir.placement import is_term
 
 Kind = Literal["size", "function", "variable"]  # classes are named as functions are
@@ -55,11 +55,8 @@ class Names:
         self._promised: set[str] = set()
 
     def fresh(self, wanted: str) -> str:
-        """The wanted name if it is free, else the same with a number; ``U_#`` asks for one."""
-        wanted = plain(wanted)
-        if wanted.endswith("_#"):
-            return self._numbered(identifier(wanted[:-2]), 1)
-        name = identifier(wanted)
+        """The wanted name if it is free, else the same with a number."""
+        name = identifier(plain(wanted))
         while self._belongs(name):
             name += "_"
         if name in self._promised:
@@ -158,18 +155,6 @@ def mentioned(lines: Iterable[str]) -> set[str]:
         code = re.sub(r'"[^"]*"', "", line.split("# ")[0])
         names.update(re.findall(r"[^\W\d]\w*", code))
     return names
-
-
-def identifier(text: str) -> str:
-    """A Python identifier made of a diagram's name: ``bert.E`` is ``bert_E``."""
-    cleaned = re.sub(r"[^A-Za-z0-9_]", "_", text)
-    return cleaned if cleaned and not cleaned[0].isdigit() else f"_{cleaned}"
-
-
-def snake(name: str) -> str:
-    """A function's name from a block's: ``GatedMLP`` is ``gated_mlp``, ``layer norm`` too."""
-    spaced = re.sub(r"(?<=[a-z0-9])(?=[A-Z].)|(?<=[A-Z])(?=[A-Z][a-z])", "_", name)
-    return identifier(re.sub(r"[\s\-]+", "_", spaced)).lower()
 
 
 def camel(name: str) -> str:
@@ -350,7 +335,7 @@ def gradient_names(
     nodes have one name, operand or label follow: ``dX_attn_M``, ``d_R_Q``. No name is one of a
     function, if that can be helped.
     """
-    labels = names_by_label(backward.forward)
+    labels = value_names(program, backward.key)
     namer = _GradientNamer(backward, program, labels, forward_names, _forward_values(backward))
     names = {value: f"d{namer.stem(of)}" for value, of in namer.of.items()}
     sums = (step for step in backward.steps if _is_sum(step))
@@ -410,8 +395,9 @@ class _GradientNamer:
         """The name of a forward value."""
         if value is None:
             return "part"
-        name = value.name or self.forward_names.get(value) or self.labels.get(value, "part")
-        return identifier(plain(name).removesuffix("_#"))
+        return identifier(
+            plain(value.name or self.forward_names.get(value) or self.labels.get(value, "part"))
+        )
 
     def outputs(self) -> Iterator[tuple[_Producer, Value]]:
         """Every value that a step gives, with the node."""
@@ -450,10 +436,13 @@ class _GradientNamer:
         return next((name for name, operand in pairs if operand is of), "")
 
     def _label(self, value: Value | None) -> str:
+        """The label, or the number of the node that makes a value without one."""
         if value is None:
             return ""
-        label = value.name or self.labels.get(value, "")
-        return identifier(label.removesuffix("_#").removesuffix("_i")) if label else ""
+        if value.name is None:
+            digits = self.labels.get(value, "").rpartition("_")[2]
+            return digits if digits.isdecimal() else ""
+        return identifier(value.name)
 
 
 def _forward_values(backward: Backward) -> dict[Value, Value]:

@@ -7,7 +7,7 @@ from collections.abc import Container, Iterable, Mapping, Sequence
 
 from xg.codegen.emit.dialect import Kernels
 from xg.codegen.emit.function import BodyWriter, OperatorFunction, operator_function, repeats
-from xg.codegen.emit.names import Names, safe, snake, spell_symbol
+from xg.codegen.emit.names import Names, safe, spell_symbol
 from xg.codegen.emit.sizes import shape_text
 from xg.codegen.emit.spelling import Scope, Spelling
 from xg.codegen.emit.text import WIDTH, Text, call, commented
@@ -15,6 +15,7 @@ from xg.diagnostics.lazy_dataclass import dataclass, field
 from xg.diagnostics.source import Span
 from xg.ir.body import Body, has_unsafe_choice, is_inline, unstopped
 from xg.ir.graph import Apply, Step, Value
+from xg.ir.labels import snake
 from xg.ir.tensor import TensorType
 
 PENDING_WIDTH = 56  # an expression that waits to be used is not longer than this
@@ -154,7 +155,6 @@ class Statements:
         ]
         body = Body(body.operands, tuple(expressions))
         body = body if self.functions.learns else unstopped(body)
-        steps = self._gathered(step)
         text = self._text(step, body)
         while len(text.text) > WIDTH - 20 and any(v in self.waiting for v in step.inputs):
             longest = max(
@@ -165,6 +165,7 @@ class Statements:
             text = self._text(step, body)
         if len(text.text) > WIDTH - 20 and self._inline(step, body):
             text = self._in_steps(step, body)
+        steps = self._gathered(step)  # a value that got a line above has its steps there
         alone = len(needed) == 1 and self.uses[needed[0]] == 1 and needed[0] not in self.fixed
         inline = self._inline(step, body)
         if alone and len(text.text) <= PENDING_WIDTH and (inline or not self.backward):
@@ -177,7 +178,7 @@ class Statements:
         (value,) = step.outputs
         body = step.body(self.types)
         text = self._text(step, body)
-        handle = self.names.fresh(f"{self.wanted.get(value, 'part').removesuffix('_#')}_sum")
+        handle = self.names.fresh(f"{self.wanted.get(value, 'part')}_sum")
         self.begun[value] = handle, step
         comment = self._comment([value], [step])
         self.add(commented(f"{handle} = start_{text.text}", comment), [step])
@@ -223,7 +224,7 @@ class Statements:
     def _in_steps(self, step: Apply, body: Body) -> Text:
         """The text of an operator that is too long for one line, its first parts on lines."""
         writer = self._writer()
-        writer.temporary = f"{self.wanted.get(step.outputs[0], 'part').removesuffix('_#')}_#"
+        writer.temporary = f"{function_name(step.op.name)}_part"
         for expr, value in zip(body.operands, step.inputs, strict=True):
             writer.texts[id(expr)] = self.mention(value)
         (text,) = writer.write(body.outputs)

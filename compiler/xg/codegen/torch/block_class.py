@@ -21,7 +21,7 @@ from xg.codegen.emit.text import WIDTH, bracketed, indented, wrapped
 from xg.codegen.torch.templates import SETTING
 from xg.diagnostics.lazy_dataclass import dataclass
 from xg.ir.graph import Backward, Call, Graph, Value
-from xg.ir.labels import names_by_label
+from xg.ir.labels import value_names
 
 # Names in a diagram that an attribute of a `torch.nn.Module` cannot go by.
 
@@ -87,10 +87,10 @@ class AutogradStep:
 
     @property
     def _results(self) -> list[str]:
-        return variables(self.graph.outputs, self.graph)
+        return variables(self.graph.outputs, self.graph, self.plan)
 
     def _forward(self) -> list[str]:
-        inputs, sizes = variables(self.graph.inputs, self.graph), self.plan.passed(self.graph)
+        inputs, sizes = variables(self.graph.inputs, self.graph, self.plan), self.plan.passed(self.graph)
         names = ["ctx: Any", *(["at: str"] if self._path else []), "names: tuple[str, ...]"]
         names += ["seed: Seed"] if self._seeded else []
         names += [f"{n}: {kind}" for n, kind in sizes.items()] + [f"{n}: Array" for n in inputs]
@@ -132,7 +132,7 @@ class AutogradStep:
         args = ["params", *(["ctx.at"] if self._path else []), "saved"]
         args += [*(by_value[value] for value in floats), "grads"]
         with_gradient = [v for v in graph.inputs if v in self.reverse.gradients]
-        inputs = dict(zip(graph.inputs, variables(graph.inputs, graph), strict=True))
+        inputs = dict(zip(graph.inputs, variables(graph.inputs, graph, self.plan), strict=True))
         gradient_names = {value: names.fresh(f"d{inputs[value]}") for value in with_gradient}
         left = f"{', '.join(gradient_names.values())} = " if gradient_names else ""
         head = f"{left}d_{self.plan.functions[graph.key]}("
@@ -194,10 +194,10 @@ def _returned(items: list[str]) -> list[str]:
     return ["return (", *(f"    {item}," for item in items), ")"]
 
 
-def variables(values: Sequence[Value], graph: Graph) -> list[str]:
+def variables(values: Sequence[Value], graph: Graph, plan: ModulePlan) -> list[str]:
     """Variables for inputs or outputs of a block."""
     names = Names(size_variables(graph) | {"seed"})
-    labels = names_by_label(graph)
+    labels = value_names(plan.program, graph.key)
     return [names.fresh(value.name or labels.get(value, "value")) for value in values]
 
 
@@ -257,7 +257,7 @@ class BlockModule:
 
     def _forward(self) -> list[str]:
         graph = self.graph
-        inputs, sizes = variables(graph.inputs, graph), self.plan.passed(graph)
+        inputs, sizes = variables(graph.inputs, graph, self.plan), self.plan.passed(graph)
         seeded = graph.key in self.plan.random
         names = [
             "self",
@@ -291,7 +291,7 @@ class BlockModule:
 
     def _plain_call(self, inputs: list[str], sizes: Iterable[str], seeded: bool) -> list[str]:
         """The function itself, of a block without gradients."""
-        results = variables(self.graph.outputs, self.graph)
+        results = variables(self.graph.outputs, self.graph, self.plan)
         args = ["_weights(self, self._at)", "self._at", *inputs, *sizes]
         args += ["seed=seed"] if seeded else []
         head = f"{', '.join([*results, '_'])} = {self.plan.functions[self.graph.key]}("

@@ -32,7 +32,7 @@ from xg.diagnostics.lazy_dataclass import dataclass, field
 from xg.ir.dim import symbol
 from xg.ir.graph import Call, Graph, IRProgram, Value
 from xg.ir.known_sizes import closure, symbols_of
-from xg.ir.labels import names_by_label
+from xg.ir.labels import value_names
 from xg.ir.walk import reached
 
 # Lines of a model that refuse inputs of other shapes, by the names that the file gives them.
@@ -210,7 +210,7 @@ class _Section:
         checks += range_lines(self.plan, scope, list(inputs.values()), 8)
         checks += self._whole_lines(scope)
         texts = inputs | {p.value: self._own(str(p.value.name)) for p in entry.params}
-        labels = names_by_label(entry)
+        labels = value_names(self.plan.program, entry.key)
         code: list[str] = []
         for call in self._calls():
             args = [texts[value] for value in call.inputs]

@@ -75,10 +75,13 @@ def tagged(text: RichText, tag: Tag) -> RichText:
     return tuple(replace(run, tag=tag) for run in text)
 
 
-def symbol(name: str, *, gradient: bool = False, sup: str = "", index: str = "") -> RichText:
+def symbol(
+    name: str, *, gradient: bool = False, sup: str = "", index: str = "", is_word: bool = False
+) -> RichText:
     """Return a tensor's symbol: bold, its first underscore begins the subscript.
 
-    An `index` is the last of its subscripts.
+    An `index` is the last of its subscripts. In a word, such as the name of an operator, only a
+    number is one: layer_norm with a small 2.
 
     >>> symbol("W_up")
     (StyledRun(text='W', bold=True, italic=False, muted=False, sub='up', sup='', tag=''),)
@@ -88,6 +91,9 @@ def symbol(name: str, *, gradient: bool = False, sup: str = "", index: str = "")
     'Δ'
     """
     base, sub = _split(name)
+    if is_word:
+        stem, _, digits = name.rpartition("_")
+        base, sub = (stem, digits) if stem and digits.isdecimal() else (name, "")
     letter = StyledRun(base, bold=True, sub=",".join(filter(None, (sub, index))), sup=sup)
     return (StyledRun("d", italic=True), letter) if gradient else (letter,)
 

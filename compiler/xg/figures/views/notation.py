@@ -292,7 +292,9 @@ class Notation:
             name, transposed = self.transposes[value], not transposed
         index = ",".join(filter(None, (self.indices.get(name), index)))
         sup = rank + ("⊤" if transposed else "")
-        return richtext.symbol(name, gradient=gradient, sup=sup, index=index) if name else ()
+        is_word = value in self.kept and value.role != "cache"
+        symbol = richtext.symbol(name, gradient=gradient, sup=sup, index=index, is_word=is_word)
+        return symbol if name else ()
 
     def _is_named(self, gradient: Value, primal: Value) -> bool:
         """Whether a cotangent bears the name of its value: its whole gradient, no part of a sum."""
@@ -424,7 +426,7 @@ _KEPT: Final = {
     "trained": "1 where statistics are the batch's, 0 where running ones",
     "keep": "mask: 1 where dropout keeps",
 }
-_NUMBERED: Final = "has no label in the file: named after the next one"
+_NUMBERED: Final = "has no label in the file: named after what gives it"
 
 
 def explained(values: Iterable[Value], notation: Notation) -> tuple[ExplainedSymbol, ...]:

@@ -26,17 +26,6 @@ N_L = 32
 V = 32000
 
 
-class GQASaved(NamedTuple):
-    """Values of `gqa` that `d_gqa` needs."""
-
-    X: Array  # [B, S, D]
-    Q: Array  # [B, N_H, S, D_h]
-    KT: Array  # [B, N_H, D_h, S]
-    VG: Array  # [B, N_H, S, D_h]
-    P: Array  # [B, N_H, S, S]
-    O: Array  # [B, S, D]
-
-
 def gqa(params: Params, at: str, X: Array) -> tuple[Array, GQASaved]:
     """Grouped-Query Attention (llama.xg:15).
 
@@ -57,10 +46,16 @@ def gqa(params: Params, at: str, X: Array) -> tuple[Array, GQASaved]:
     V = (  # [B, N_KV, S, D_h], llama.xg:28
         (X @ W_V).reshape(B, S, N_KV, D_h).swapaxes(1, 2)
     )
-    KT_1 = np.broadcast_to(K[:, :, None], (B, N_KV, N_H // N_KV, S, D_h))  # llama.xg:30
-    KT = KT_1.reshape(B, N_H, S, D_h).swapaxes(-1, -2)  # [B, N_H, D_h, S], llama.xg:30
-    VG_1 = np.broadcast_to(V[:, :, None], (B, N_KV, N_H // N_KV, S, D_h))  # llama.xg:31
-    VG = VG_1.reshape(B, N_H, S, D_h)  # [B, N_H, S, D_h], llama.xg:31
+    broadcast_part = np.broadcast_to(  # llama.xg:30
+        K[:, :, None], (B, N_KV, N_H // N_KV, S, D_h)
+    )
+    KT = (  # [B, N_H, D_h, S], llama.xg:30
+        broadcast_part.reshape(B, N_H, S, D_h).swapaxes(-1, -2)
+    )
+    broadcast_part_2 = np.broadcast_to(  # llama.xg:31
+        V[:, :, None], (B, N_KV, N_H // N_KV, S, D_h)
+    )
+    VG = broadcast_part_2.reshape(B, N_H, S, D_h)  # [B, N_H, S, D_h], llama.xg:31
     P = softmax(scale_mask(Q @ KT, 1 / D_h**0.5, S))  # [B, N_H, S, S], llama.xg:33-34
     O = (P @ VG).swapaxes(1, 2).reshape(B, S, D)  # [B, S, D], llama.xg:35
     Y = O @ W_O  # [B, S, D], llama.xg:36
@@ -116,21 +111,21 @@ def d_gqa(params: Params, at: str, saved: GQASaved, dY: Array, grads: Params) ->
         saved.X.reshape(-1, D).T @ d_R_V.reshape(-1, N_KV * D // N_H)
     )
     d_RoPE_K = d_rope(dK, D_h, S)  # [B, N_KV, S, D_h], grad of rope, llama.xg:25
-    d_R_K = (  # [B, S, N_KV*D_h], grad of reshape, llama.xg:24
+    d_R_2 = (  # [B, S, N_KV*D_h], grad of reshape, llama.xg:24
         d_RoPE_K.swapaxes(1, 2).reshape(B, S, N_KV * D // N_H)
     )
     dW_K = (  # [D, N_KV*D_h], grad of matmul, llama.xg:24
-        saved.X.reshape(-1, D).T @ d_R_K.reshape(-1, N_KV * D // N_H)
+        saved.X.reshape(-1, D).T @ d_R_2.reshape(-1, N_KV * D // N_H)
     )
     d_RoPE_Q = d_rope(dQ, D_h, S)  # [B, N_H, S, D_h], grad of rope, llama.xg:21
-    d_R_Q = (  # [B, S, D], grad of reshape, llama.xg:20
+    d_R = (  # [B, S, D], grad of reshape, llama.xg:20
         d_RoPE_Q.swapaxes(1, 2).reshape(B, S, D)
     )
     dW_Q = (  # [D, D], grad of matmul, llama.xg:20
-        saved.X.reshape(-1, D).T @ d_R_Q.reshape(-1, D)
+        saved.X.reshape(-1, D).T @ d_R.reshape(-1, D)
     )
     dX = (  # [B, S, D], grad of matmul, sum over uses, llama.xg:15-28
-        d_R_V @ W_V.T + d_R_K @ W_K.T + d_R_Q @ W_Q.T
+        d_R_V @ W_V.T + d_R_2 @ W_K.T + d_R @ W_Q.T
     )
     grads |= {
         f"{at}.W_Q": dW_Q,
@@ -139,18 +134,6 @@ def d_gqa(params: Params, at: str, saved: GQASaved, dY: Array, grads: Params) ->
         f"{at}.W_O": dW_O,
     }
     return dX
-
-
-class LayerSaved(NamedTuple):
-    """Values of `layer` that `d_layer` needs."""
-
-    X: Array  # [B, S, D]
-    attn: GQASaved
-    M: Array  # [B, S, D]
-    H: Array  # [B, S, D]
-    U_1: Array  # [B, S, D_ff]
-    U_2: Array  # [B, S, D_ff]
-    U: Array  # [B, S, D_ff]
 
 
 def layer(params: Params, at: str, X: Array) -> tuple[Array, LayerSaved]:
@@ -164,14 +147,14 @@ def layer(params: Params, at: str, X: Array) -> tuple[Array, LayerSaved]:
     W_up = params[f"{at}.W_up"]  # [D, D_ff]
     W_down = params[f"{at}.W_down"]  # [D_ff, D]
     N = rms(X, g_1, 1e-06)  # [B, S, D], llama.xg:42
-    M_1, attn_saved = gqa(params, f"{at}.attn", N)  # [B, S, D], llama.xg:43
-    M = M_1 + X  # [B, S, D], llama.xg:43
+    attn_out, attn_saved = gqa(params, f"{at}.attn", N)  # [B, S, D], llama.xg:43
+    M = attn_out + X  # [B, S, D], llama.xg:43
     H = rms(M, g_2, 1e-06)  # [B, S, D], llama.xg:44
-    U_1 = H @ W_gate  # [B, S, D_ff], llama.xg:45
-    U_2 = H @ W_up  # [B, S, D_ff], llama.xg:45
-    U = swiglu(U_1, U_2)  # [B, S, D_ff], llama.xg:45
+    matmul = H @ W_gate  # [B, S, D_ff], llama.xg:45
+    matmul_2 = H @ W_up  # [B, S, D_ff], llama.xg:45
+    U = swiglu(matmul, matmul_2)  # [B, S, D_ff], llama.xg:45
     Y = U @ W_down + M  # [B, S, D], llama.xg:46
-    return Y, LayerSaved(X, attn_saved, M, H, U_1, U_2, U)
+    return Y, LayerSaved(X, attn_saved, M, H, matmul, matmul_2, U)
 
 
 def d_layer(
@@ -187,13 +170,13 @@ def d_layer(
     W_up = params[f"{at}.W_up"]  # [D, D_ff]
     W_down = params[f"{at}.W_down"]  # [D_ff, D]
     B, S, D = saved.X.shape
-    D_ff = saved.U_1.shape[2]
+    D_ff = saved.matmul.shape[2]
     dU = dY @ W_down.T  # [B, S, D_ff], grad of matmul, llama.xg:46
     dW_down = (  # [D_ff, D], grad of matmul, llama.xg:46
         saved.U.reshape(-1, D_ff).T @ dY.reshape(-1, D)
     )
     d_SwiGLU_g, d_SwiGLU_u = d_swiglu(  # [B, S, D_ff], grad of swiglu, llama.xg:45
-        dU, saved.U_1, saved.U_2
+        dU, saved.matmul, saved.matmul_2
     )
     dW_up = (  # [D, D_ff], grad of matmul, llama.xg:45
         saved.H.reshape(-1, D).T @ d_SwiGLU_u.reshape(-1, D_ff)
@@ -225,18 +208,6 @@ def d_layer(
     return dX
 
 
-class LlamaSaved(NamedTuple):
-    """Values of `llama` that `d_llama` needs."""
-
-    ids: Array  # [B, S]
-    t: Array  # [B, S]
-    Y_2: Array  # [B, S, D]
-    layers: list[LayerSaved]
-    Y: Array  # [B, S, D]
-    Z: Array  # [B, S, V]
-    loss_lse: Array  # [B, S, 1]
-
-
 def llama(params: Params, ids: Array, t: Array) -> tuple[Array, Array, LlamaSaved]:
     """Llama (llama.xg:49).
 
@@ -246,16 +217,18 @@ def llama(params: Params, ids: Array, t: Array) -> tuple[Array, Array, LlamaSave
     g = params["g"]  # [D]
     W_lm = params["W_lm"]  # [D, V]
     B, S = ids.shape
-    Y_1 = E[ids]  # [B, S, D], llama.xg:53
-    Y_2 = Y_1
+    embedding = E[ids]  # [B, S, D], llama.xg:53
+    layers_out = embedding
     layers_saved: list[LayerSaved] = []
     for i in range(N_L):
-        Y_2, layer_saved = layer(params, f"layers.{i}", Y_2)  # [B, S, D], llama.xg:53
+        layers_out, layer_saved = layer(  # [B, S, D], llama.xg:53
+            params, f"layers.{i}", layers_out
+        )
         layers_saved.append(layer_saved)
-    Y = rms(Y_2, g, 1e-06)  # [B, S, D], llama.xg:53
+    Y = rms(layers_out, g, 1e-06)  # [B, S, D], llama.xg:53
     Z = Y @ W_lm  # [B, S, V], llama.xg:54
     loss, loss_lse = cross_entropy(Z, t, B * S)  # [], llama.xg:55
-    return Z, loss, LlamaSaved(ids, t, Y_2, layers_saved, Y, Z, loss_lse)
+    return Z, loss, LlamaSaved(ids, t, layers_out, layers_saved, Y, Z, loss_lse)
 
 
 def d_llama(
@@ -268,7 +241,7 @@ def d_llama(
     g = params["g"]  # [D]
     W_lm = params["W_lm"]  # [D, V]
     B, S = saved.ids.shape
-    D = saved.Y_2.shape[2]
+    D = saved.layers_out.shape[2]
     V = saved.Z.shape[2]
     dZ_CE = d_cross_entropy(  # [B, S, V], grad of cross_entropy, llama.xg:55
         dloss, saved.Z, saved.t, saved.loss_lse, B * S, B, S, V
@@ -279,7 +252,7 @@ def d_llama(
         saved.Y.reshape(-1, D).T @ dZ.reshape(-1, V)
     )
     d_RMS, dg = d_rms(  # [B, S, D], grad of RMS, llama.xg:53
-        dY, saved.Y_2, g, 1e-06, B, S, D
+        dY, saved.layers_out, g, 1e-06, B, S, D
     )
     d_layers = d_RMS
     for i in reversed(range(len(saved.layers))):
@@ -292,6 +265,44 @@ def d_llama(
         "g": dg,
         "W_lm": dW_lm,
     }
+
+
+# ---- saved values --------------------------------------------------------------------
+
+
+class GQASaved(NamedTuple):
+    """Values of `gqa` that `d_gqa` needs."""
+
+    X: Array  # [B, S, D]
+    Q: Array  # [B, N_H, S, D_h]
+    KT: Array  # [B, N_H, D_h, S]
+    VG: Array  # [B, N_H, S, D_h]
+    P: Array  # [B, N_H, S, S]
+    O: Array  # [B, S, D]
+
+
+class LayerSaved(NamedTuple):
+    """Values of `layer` that `d_layer` needs."""
+
+    X: Array  # [B, S, D]
+    attn: GQASaved
+    M: Array  # [B, S, D]
+    H: Array  # [B, S, D]
+    matmul: Array  # [B, S, D_ff]
+    matmul_2: Array  # [B, S, D_ff]
+    U: Array  # [B, S, D_ff]
+
+
+class LlamaSaved(NamedTuple):
+    """Values of `llama` that `d_llama` needs."""
+
+    ids: Array  # [B, S]
+    t: Array  # [B, S]
+    layers_out: Array  # [B, S, D]
+    layers: list[LayerSaved]
+    Y: Array  # [B, S, D]
+    Z: Array  # [B, S, V]
+    loss_lse: Array  # [B, S, 1]
 
 
 # ---- public interface ----------------------------------------------------------------

@@ -39,29 +39,31 @@ def gqa(params: Params, cache: Params, kept: Params, at: str, X: Array) -> Array
     N_KV = K_past.shape[1]
     T = K_past.shape[2]
     D_h = K_past.shape[3]
-    Q_1 = (  # [B, N_H, S, D_h], llama.xg:20
+    reshape = (  # [B, N_H, S, D_h], llama.xg:20
         (X @ W_Q).reshape(B, S, N_H, D_h).swapaxes(1, 2)
     )
-    Q = offset_rope(Q_1, D_h, T, S)  # [B, N_H, S, D_h], llama.xg:20-21
-    K_new_1 = (  # [B, N_KV, S, D_h], llama.xg:24
+    Q = offset_rope(reshape, D_h, T, S)  # [B, N_H, S, D_h], llama.xg:21
+    reshape_2 = (  # [B, N_KV, S, D_h], llama.xg:24
         (X @ W_K).reshape(B, S, N_KV, D_h).swapaxes(1, 2)
     )
-    K_new = offset_rope(K_new_1, D_h, T, S)  # [B, N_KV, S, D_h], llama.xg:24-25
+    K_new = offset_rope(reshape_2, D_h, T, S)  # [B, N_KV, S, D_h], llama.xg:25
     K = np.concatenate([K_past, K_new], axis=-2)  # [B, N_KV, S + T, D_h], llama.xg:25
     V_new = (  # [B, N_KV, S, D_h], llama.xg:28
         (X @ W_V).reshape(B, S, N_KV, D_h).swapaxes(1, 2)
     )
     V = np.concatenate([V_past, V_new], axis=-2)  # [B, N_KV, S + T, D_h], llama.xg:28
-    KT_1 = np.broadcast_to(  # llama.xg:30
+    broadcast_part = np.broadcast_to(  # llama.xg:30
         K[:, :, None], (B, N_KV, N_H // N_KV, S + T, D_h)
     )
     KT = (  # [B, N_H, D_h, S + T], llama.xg:30
-        KT_1.reshape(B, N_H, S + T, D_h).swapaxes(-1, -2)
+        broadcast_part.reshape(B, N_H, S + T, D_h).swapaxes(-1, -2)
     )
-    VG_1 = np.broadcast_to(  # llama.xg:31
+    broadcast_part_2 = np.broadcast_to(  # llama.xg:31
         V[:, :, None], (B, N_KV, N_H // N_KV, S + T, D_h)
     )
-    VG = VG_1.reshape(B, N_H, S + T, D_h)  # [B, N_H, S + T, D_h], llama.xg:31
+    VG = broadcast_part_2.reshape(  # [B, N_H, S + T, D_h], llama.xg:31
+        B, N_H, S + T, D_h
+    )
     P = softmax(  # [B, N_H, S, S + T], llama.xg:33-34
         scale_mask(Q @ KT, 1 / D_h**0.5, T, S)
     )
@@ -83,8 +85,8 @@ def layer(params: Params, cache: Params, kept: Params, at: str, X: Array) -> Arr
     W_up = params[f"{at}.W_up"]  # [D, D_ff]
     W_down = params[f"{at}.W_down"]  # [D_ff, D]
     N = rms(X, g_1, 1e-06)  # [B, S, D], llama.xg:42
-    M_1 = gqa(params, cache, kept, f"{at}.attn", N)  # [B, S, D], llama.xg:43
-    M = M_1 + X  # [B, S, D], llama.xg:43
+    attn_out = gqa(params, cache, kept, f"{at}.attn", N)  # [B, S, D], llama.xg:43
+    M = attn_out + X  # [B, S, D], llama.xg:43
     H = rms(M, g_2, 1e-06)  # [B, S, D], llama.xg:44
     U = swiglu(H @ W_gate, H @ W_up)  # [B, S, D_ff], llama.xg:45
     Y = U @ W_down + M  # [B, S, D], llama.xg:46
@@ -101,11 +103,13 @@ def llama(params: Params, cache: Params, kept: Params, ids: Array) -> Array:
     W_lm = params["W_lm"]  # [D, V]
     ids_past = cache["ids"]
     ids_all = np.concatenate([ids_past, ids], axis=-1)  # [B, S + T], llama.xg:49
-    Y_1 = E[ids]  # [B, S, D], llama.xg:53
-    Y_2 = Y_1
+    embedding = E[ids]  # [B, S, D], llama.xg:53
+    layers_out = embedding
     for i in range(N_L):
-        Y_2 = layer(params, cache, kept, f"layers.{i}", Y_2)  # [B, S, D], llama.xg:53
-    Y = rms(Y_2, g, 1e-06)  # [B, S, D], llama.xg:53
+        layers_out = layer(  # [B, S, D], llama.xg:53
+            params, cache, kept, f"layers.{i}", layers_out
+        )
+    Y = rms(layers_out, g, 1e-06)  # [B, S, D], llama.xg:53
     Z = Y @ W_lm  # [B, S, V], llama.xg:54
     kept["ids"] = ids_all
     return Z

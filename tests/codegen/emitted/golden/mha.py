@@ -22,23 +22,6 @@ D = 64
 N_H = 4
 
 
-class MHASaved(NamedTuple):
-    """Values of `mha` that `d_mha` needs."""
-
-    X: Array  # [B, S, D]
-    H: Array  # [B, S, D]
-    H_mean: Array  # [B, S, 1]
-    H_rstd: Array  # [B, S, 1]
-    Q: Array  # [B, N_H, S, D_h]
-    KT: Array  # [B, N_H, D_h, S]
-    V: Array  # [B, N_H, S, D_h]
-    P: Array  # [B, N_H, S, S]
-    AS: Array  # [B, N_H, S, S]
-    AS_keep: Array | None  # [B, N_H, S, S]
-    C: Array  # [B, S, D]
-    Y_keep: Array | None  # [B, S, D]
-
-
 def mha(params: Params, X: Array, *, seed: int | None) -> tuple[Array, MHASaved]:
     """Multi-Head Attention (mha.xg:4).
 
@@ -74,9 +57,9 @@ def mha(params: Params, X: Array, *, seed: int | None) -> tuple[Array, MHASaved]
     O = AS @ V  # [B, N_H, S, D_h], mha.xg:19
     C = O.swapaxes(1, 2).reshape(B, S, D)  # [B, S, D], mha.xg:20
     A_out = C @ W_O + b_O  # [B, S, D], mha.xg:21
-    Y_1, Y_keep = dropout(A_out, 0.1, seed, "DO_1")  # [B, S, D], mha.xg:22
-    Y = Y_1 + X  # [B, S, D], mha.xg:22
-    return Y, MHASaved(X, H, H_mean, H_rstd, Q, KT, V, P, AS, AS_keep, C, Y_keep)
+    dropout_1, dropout_keep = dropout(A_out, 0.1, seed, "DO_1")  # [B, S, D], mha.xg:22
+    Y = dropout_1 + X  # [B, S, D], mha.xg:22
+    return Y, MHASaved(X, H, H_mean, H_rstd, Q, KT, V, P, AS, AS_keep, C, dropout_keep)
 
 
 def d_mha(params: Params, saved: MHASaved, dY: Array, grads: Params) -> Array:
@@ -92,7 +75,9 @@ def d_mha(params: Params, saved: MHASaved, dY: Array, grads: Params) -> Array:
     B, S, D = saved.X.shape
     N_H = saved.Q.shape[1]
     D_h = saved.Q.shape[3]
-    dA_out = d_dropout(dY, saved.Y_keep, 0.1)  # [B, S, D], grad of dropout, mha.xg:22
+    dA_out = d_dropout(  # [B, S, D], grad of dropout, mha.xg:22
+        dY, saved.dropout_keep, 0.1
+    )
     db_O = dA_out.sum(axis=(0, 1))  # [D], grad of broadcast, mha.xg:21
     dC = dA_out @ W_O.T  # [B, S, D], grad of matmul, mha.xg:21
     dW_O = (  # [D, D], grad of matmul, mha.xg:21
@@ -148,6 +133,26 @@ def d_mha(params: Params, saved: MHASaved, dY: Array, grads: Params) -> Array:
         "b_O": db_O,
     }
     return dX
+
+
+# ---- saved values --------------------------------------------------------------------
+
+
+class MHASaved(NamedTuple):
+    """Values of `mha` that `d_mha` needs."""
+
+    X: Array  # [B, S, D]
+    H: Array  # [B, S, D]
+    H_mean: Array  # [B, S, 1]
+    H_rstd: Array  # [B, S, 1]
+    Q: Array  # [B, N_H, S, D_h]
+    KT: Array  # [B, N_H, D_h, S]
+    V: Array  # [B, N_H, S, D_h]
+    P: Array  # [B, N_H, S, S]
+    AS: Array  # [B, N_H, S, S]
+    AS_keep: Array | None  # [B, N_H, S, S]
+    C: Array  # [B, S, D]
+    dropout_keep: Array | None  # [B, S, D]
 
 
 # ---- public interface ----------------------------------------------------------------

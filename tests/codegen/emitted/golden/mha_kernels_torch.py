@@ -30,53 +30,6 @@ D = 64
 N_H = 4
 
 
-class MHASaved:
-    """Values of `mha` that `d_mha` needs."""
-
-    _fields = (
-        "X",
-        "H",
-        "H_mean",
-        "H_rstd",
-        "Q",
-        "K",
-        "V",
-        "O",
-        "O_lse",
-        "O_keep",
-        "C",
-        "Y_keep",
-    )
-
-    def __init__(
-        self,
-        X: Array,
-        H: Array,
-        H_mean: Array,
-        H_rstd: Array,
-        Q: Array,
-        K: Array,
-        V: Array,
-        O: Array,
-        O_lse: Array,
-        O_keep: Array | None,
-        C: Array,
-        Y_keep: Array | None,
-    ) -> None:
-        self.X = X  # [B, S, D]
-        self.H = H  # [B, S, D]
-        self.H_mean = H_mean  # [B, S, 1]
-        self.H_rstd = H_rstd  # [B, S, 1]
-        self.Q = Q  # [B, N_H, S, D_h]
-        self.K = K  # [B, N_H, S, D_h]
-        self.V = V  # [B, N_H, S, D_h]
-        self.O = O  # [B, N_H, S, D_h]
-        self.O_lse = O_lse  # [B, N_H, S, 1]
-        self.O_keep = O_keep  # [B, N_H, S, S]
-        self.C = C  # [B, S, D]
-        self.Y_keep = Y_keep  # [B, S, D]
-
-
 def mha(params: Params, X: Array, *, seed: Seed) -> tuple[Array, MHASaved]:
     """Multi-Head Attention (mha.xg:4).
 
@@ -111,9 +64,9 @@ def mha(params: Params, X: Array, *, seed: Seed) -> tuple[Array, MHASaved]:
     )
     C = O.transpose(1, 2).reshape(B, S, D)  # [B, S, D], mha.xg:20
     A_out = linear(C, W_O, b_O)  # [B, S, D], mha.xg:21
-    Y_1, Y_keep = dropout(A_out, 0.1, seed, "DO_1")  # [B, S, D], mha.xg:22
-    Y = Y_1 + X  # [B, S, D], mha.xg:22
-    return Y, MHASaved(X, H, H_mean, H_rstd, Q, K, V, O, O_lse, O_keep, C, Y_keep)
+    dropout_1, dropout_keep = dropout(A_out, 0.1, seed, "DO_1")  # [B, S, D], mha.xg:22
+    Y = dropout_1 + X  # [B, S, D], mha.xg:22
+    return Y, MHASaved(X, H, H_mean, H_rstd, Q, K, V, O, O_lse, O_keep, C, dropout_keep)
 
 
 def d_mha(params: Params, saved: MHASaved, dY: Array, grads: Params) -> Array:
@@ -129,8 +82,10 @@ def d_mha(params: Params, saved: MHASaved, dY: Array, grads: Params) -> Array:
     B, S, D = saved.X.shape
     N_H = saved.Q.shape[1]
     D_h = saved.Q.shape[3]
-    dA_out = d_dropout(dY, saved.Y_keep, 0.1)  # [B, S, D], grad of dropout, mha.xg:22
-    del saved.Y_keep
+    dA_out = d_dropout(  # [B, S, D], grad of dropout, mha.xg:22
+        dY, saved.dropout_keep, 0.1
+    )
+    del saved.dropout_keep
     dC = product_with_transpose(dA_out, W_O)  # [B, S, D], grad of linear, mha.xg:21
     dW_O = product_over_rows(saved.C, dA_out)  # [D, D], grad of linear, mha.xg:21
     del saved.C
@@ -156,28 +111,28 @@ def d_mha(params: Params, saved: MHASaved, dY: Array, grads: Params) -> Array:
     )
     del saved.Q, saved.K, saved.V, saved.O, saved.O_lse, saved.O_keep
     d_R_V = dV.transpose(1, 2).reshape(B, S, D)  # [B, S, D], grad of reshape, mha.xg:13
-    dH_Linear_V = product_with_transpose(  # [B, S, D], grad of linear, mha.xg:13
+    dH_Linear_3 = product_with_transpose(  # [B, S, D], grad of linear, mha.xg:13
         d_R_V, W_V
     )
     dW_V = product_over_rows(saved.H, d_R_V)  # [D, D], grad of linear, mha.xg:13
     db_V = d_R_V.sum(dim=(0, 1))  # [D], grad of linear, mha.xg:13
     d_R_K = dK.transpose(1, 2).reshape(B, S, D)  # [B, S, D], grad of reshape, mha.xg:11
-    dH_Linear_K = product_with_transpose(  # [B, S, D], grad of linear, mha.xg:11
+    dH_Linear_2 = product_with_transpose(  # [B, S, D], grad of linear, mha.xg:11
         d_R_K, W_K
     )
     dW_K = product_over_rows(saved.H, d_R_K)  # [D, D], grad of linear, mha.xg:11
     db_K = d_R_K.sum(dim=(0, 1))  # [D], grad of linear, mha.xg:11
     d_R_Q = dQ.transpose(1, 2).reshape(B, S, D)  # [B, S, D], grad of reshape, mha.xg:10
-    dH_Linear_Q = product_with_transpose(  # [B, S, D], grad of linear, mha.xg:10
+    dH_Linear_1 = product_with_transpose(  # [B, S, D], grad of linear, mha.xg:10
         d_R_Q, W_Q
     )
     dW_Q = product_over_rows(saved.H, d_R_Q)  # [D, D], grad of linear, mha.xg:10
     del saved.H
     db_Q = d_R_Q.sum(dim=(0, 1))  # [D], grad of linear, mha.xg:10
     dH_sum = add_to_first(  # [B, S, D], sum over uses, mha.xg:9
-        dH_Linear_V, dH_Linear_K
+        dH_Linear_3, dH_Linear_2
     )
-    dH = add_to_first(dH_sum, dH_Linear_Q)  # [B, S, D], sum over uses, mha.xg:9
+    dH = add_to_first(dH_sum, dH_Linear_1)  # [B, S, D], sum over uses, mha.xg:9
     dX_LN, dgamma, dbeta = d_layer_norm(  # [B, S, D], grad of layer_norm, mha.xg:9
         dH, saved.X, gamma, saved.H_mean, saved.H_rstd
     )
@@ -196,6 +151,56 @@ def d_mha(params: Params, saved: MHASaved, dY: Array, grads: Params) -> Array:
         "b_O": db_O,
     }
     return dX
+
+
+# ---- saved values --------------------------------------------------------------------
+
+
+class MHASaved:
+    """Values of `mha` that `d_mha` needs."""
+
+    _fields = (
+        "X",
+        "H",
+        "H_mean",
+        "H_rstd",
+        "Q",
+        "K",
+        "V",
+        "O",
+        "O_lse",
+        "O_keep",
+        "C",
+        "dropout_keep",
+    )
+
+    def __init__(
+        self,
+        X: Array,
+        H: Array,
+        H_mean: Array,
+        H_rstd: Array,
+        Q: Array,
+        K: Array,
+        V: Array,
+        O: Array,
+        O_lse: Array,
+        O_keep: Array | None,
+        C: Array,
+        dropout_keep: Array | None,
+    ) -> None:
+        self.X = X  # [B, S, D]
+        self.H = H  # [B, S, D]
+        self.H_mean = H_mean  # [B, S, 1]
+        self.H_rstd = H_rstd  # [B, S, 1]
+        self.Q = Q  # [B, N_H, S, D_h]
+        self.K = K  # [B, N_H, S, D_h]
+        self.V = V  # [B, N_H, S, D_h]
+        self.O = O  # [B, N_H, S, D_h]
+        self.O_lse = O_lse  # [B, N_H, S, 1]
+        self.O_keep = O_keep  # [B, N_H, S, S]
+        self.C = C  # [B, S, D]
+        self.dropout_keep = dropout_keep  # [B, S, D]
 
 
 # ---- public interface ----------------------------------------------------------------

@@ -37,18 +37,6 @@ D = 64
 N_T = 2
 
 
-class MLPSaved(NamedTuple):
-    """Values of `mlp` that `d_mlp` needs."""
-
-    X: Array  # [B, S, D]
-    H_mean: Array  # [B, S, 1]
-    H_rstd: Array  # [B, S, 1]
-    H: Array  # [B, S, D]
-    U_1: Array  # [B, S, D_ff/N_T]
-    U: Array  # [B, S, D_ff/N_T]
-    Y_keep: Array | None  # [B, S, D]
-
-
 def mlp(params: Params, X: Array, *, seed: Seed) -> tuple[Array, MLPSaved]:
     """Multi-Layer Perceptron (mlp.xg:4).
 
@@ -61,12 +49,12 @@ def mlp(params: Params, X: Array, *, seed: Seed) -> tuple[Array, MLPSaved]:
     W_down = params["W_down"]  # [D_ff/N_T, D]
     b_down = params["b_down"]  # [D]
     H, H_mean, H_rstd = layer_norm(X, gamma, beta, 1e-05)  # [B, S, D], mlp.xg:9
-    U_1 = H @ W_up + b_up  # [B, S, D_ff/N_T], mlp.xg:10
-    U = gelu(U_1)  # [B, S, D_ff/N_T], mlp.xg:10
+    add = H @ W_up + b_up  # [B, S, D_ff/N_T], mlp.xg:10
+    U = gelu(add)  # [B, S, D_ff/N_T], mlp.xg:10
     Z = all_reduce(U @ W_down, "N_T") + b_down  # [B, S, D], mlp.xg:11
-    Y_1, Y_keep = dropout(Z, 0.1, seed, "DO_1")  # [B, S, D], mlp.xg:12
-    Y = Y_1 + X  # [B, S, D], mlp.xg:12
-    return Y, MLPSaved(X, H_mean, H_rstd, H, U_1, U, Y_keep)
+    dropout_1, dropout_keep = dropout(Z, 0.1, seed, "DO_1")  # [B, S, D], mlp.xg:12
+    Y = dropout_1 + X  # [B, S, D], mlp.xg:12
+    return Y, MLPSaved(X, H_mean, H_rstd, H, add, U, dropout_keep)
 
 
 def d_mlp(params: Params, saved: MLPSaved, dY: Array, grads: Params) -> Array:
@@ -78,14 +66,14 @@ def d_mlp(params: Params, saved: MLPSaved, dY: Array, grads: Params) -> Array:
     W_up = params["W_up"]  # [D, D_ff/N_T]
     W_down = params["W_down"]  # [D_ff/N_T, D]
     D = saved.X.shape[2]
-    D_ff = saved.U_1.shape[2] * N_T
-    dZ = d_dropout(dY, saved.Y_keep, 0.1)  # [B, S, D], grad of dropout, mlp.xg:12
+    D_ff = saved.add.shape[2] * N_T
+    dZ = d_dropout(dY, saved.dropout_keep, 0.1)  # [B, S, D], grad of dropout, mlp.xg:12
     db_down = dZ.sum(dim=(0, 1))  # [D], grad of broadcast, mlp.xg:11
     dU = dZ @ W_down.T  # [B, S, D_ff/N_T], grad of matmul, mlp.xg:11
     dW_down = (  # [D_ff/N_T, D], grad of matmul, mlp.xg:11
         saved.U.reshape(-1, D_ff // N_T).T @ dZ.reshape(-1, D)
     )
-    d_GELU = d_gelu(dU, saved.U_1)  # [B, S, D_ff/N_T], grad of gelu, mlp.xg:10
+    d_GELU = d_gelu(dU, saved.add)  # [B, S, D_ff/N_T], grad of gelu, mlp.xg:10
     db_up = d_GELU.sum(dim=(0, 1))  # [D_ff/N_T], grad of broadcast, mlp.xg:10
     dH_i = d_GELU @ W_up.T  # [B, S, D], grad of matmul, mlp.xg:10
     dW_up = (  # [D, D_ff/N_T], grad of matmul, mlp.xg:10
@@ -105,6 +93,21 @@ def d_mlp(params: Params, saved: MLPSaved, dY: Array, grads: Params) -> Array:
         "b_down": db_down,
     }
     return dX
+
+
+# ---- saved values --------------------------------------------------------------------
+
+
+class MLPSaved(NamedTuple):
+    """Values of `mlp` that `d_mlp` needs."""
+
+    X: Array  # [B, S, D]
+    H_mean: Array  # [B, S, 1]
+    H_rstd: Array  # [B, S, 1]
+    H: Array  # [B, S, D]
+    add: Array  # [B, S, D_ff/N_T]
+    U: Array  # [B, S, D_ff/N_T]
+    dropout_keep: Array | None  # [B, S, D]
 
 
 # ---- public interface ----------------------------------------------------------------

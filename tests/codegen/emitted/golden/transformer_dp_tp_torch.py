@@ -43,20 +43,6 @@ S_max = 512
 V = 256
 
 
-class AttentionSaved(NamedTuple):
-    """Values of `attention` that `d_attention` needs."""
-
-    X: Array  # [B/N_D, S, D]
-    M: Array  # [B/N_D, S_k, D]
-    Q: Array  # [B/N_D, N_H/N_T, S, D_h]
-    KT: Array  # [B/N_D, N_H/N_T, D_h, S_k]
-    V: Array  # [B/N_D, N_H/N_T, S_k, D_h]
-    P: Array  # [B/N_D, N_H/N_T, S, S_k]
-    AS: Array  # [B/N_D, N_H/N_T, S, S_k]
-    AS_keep: Array | None  # [B/N_D, N_H/N_T, S, S_k]
-    O: Array  # [B/N_D, S, D/N_T]
-
-
 def attention(
     params: Params, at: str, X: Array, M: Array, *, seed: Seed
 ) -> tuple[Array, AttentionSaved]:
@@ -77,18 +63,18 @@ def attention(
     S_k = M.shape[1]
     B = X.shape[0] * N_D
     D_h = D // N_H
-    Q_1 = X @ W_Q + b_Q  # [B/N_D, S, D/N_T], transformer.xg:15
+    add = X @ W_Q + b_Q  # [B/N_D, S, D/N_T], transformer.xg:15
     Q = (  # [B/N_D, N_H/N_T, S, D_h], transformer.xg:15
-        Q_1.reshape(B // N_D, S, N_H // N_T, D_h).transpose(1, 2)
+        add.reshape(B // N_D, S, N_H // N_T, D_h).transpose(1, 2)
     )
-    K_1 = M @ W_K + b_K  # [B/N_D, S_k, D/N_T], transformer.xg:16
+    add_2 = M @ W_K + b_K  # [B/N_D, S_k, D/N_T], transformer.xg:16
     K = (  # [B/N_D, N_H/N_T, S_k, D_h], transformer.xg:16
-        K_1.reshape(B // N_D, S_k, N_H // N_T, D_h).transpose(1, 2)
+        add_2.reshape(B // N_D, S_k, N_H // N_T, D_h).transpose(1, 2)
     )
     KT = K.mT  # [B/N_D, N_H/N_T, D_h, S_k], transformer.xg:17
-    V_1 = M @ W_V + b_V  # [B/N_D, S_k, D/N_T], transformer.xg:18
+    add_3 = M @ W_V + b_V  # [B/N_D, S_k, D/N_T], transformer.xg:18
     V = (  # [B/N_D, N_H/N_T, S_k, D_h], transformer.xg:18
-        V_1.reshape(B // N_D, S_k, N_H // N_T, D_h).transpose(1, 2)
+        add_3.reshape(B // N_D, S_k, N_H // N_T, D_h).transpose(1, 2)
     )
     P = softmax(  # [B/N_D, N_H/N_T, S, S_k], transformer.xg:20
         scale_mask(Q @ KT, 1 / D_h**0.5, S, S_k)
@@ -197,14 +183,6 @@ def d_attention(
     return dX_i, dM_i
 
 
-class MLPSaved(NamedTuple):
-    """Values of `mlp` that `d_mlp` needs."""
-
-    X: Array  # [B/N_D, S, D]
-    U_1: Array  # [B/N_D, S, D_ff/N_T]
-    U: Array  # [B/N_D, S, D_ff/N_T]
-
-
 def mlp(params: Params, at: str, X: Array) -> tuple[Array, MLPSaved]:
     """MLP (transformer.xg:26).
 
@@ -214,10 +192,10 @@ def mlp(params: Params, at: str, X: Array) -> tuple[Array, MLPSaved]:
     b_up = params[f"{at}.b_up"]  # [D_ff/N_T]
     W_down = params[f"{at}.W_down"]  # [D_ff/N_T, D]
     b_down = params[f"{at}.b_down"]  # [D]
-    U_1 = X @ W_up + b_up  # [B/N_D, S, D_ff/N_T], transformer.xg:29
-    U = gelu(U_1)  # [B/N_D, S, D_ff/N_T], transformer.xg:29
+    add = X @ W_up + b_up  # [B/N_D, S, D_ff/N_T], transformer.xg:29
+    U = gelu(add)  # [B/N_D, S, D_ff/N_T], transformer.xg:29
     Y = all_reduce(U @ W_down, "N_T") + b_down  # [B/N_D, S, D], transformer.xg:30
-    return Y, MLPSaved(X, U_1, U)
+    return Y, MLPSaved(X, add, U)
 
 
 def d_mlp(params: Params, at: str, saved: MLPSaved, dY: Array, grads: Params) -> Array:
@@ -228,7 +206,7 @@ def d_mlp(params: Params, at: str, saved: MLPSaved, dY: Array, grads: Params) ->
     W_up = params[f"{at}.W_up"]  # [D, D_ff/N_T]
     W_down = params[f"{at}.W_down"]  # [D_ff/N_T, D]
     D = saved.X.shape[2]
-    D_ff = saved.U_1.shape[2] * N_T
+    D_ff = saved.add.shape[2] * N_T
     db_down_i = dY.sum(dim=(0, 1))  # [D], grad of broadcast, transformer.xg:30
     db_down = all_reduce(db_down_i, "N_D")  # [D], all_reduce, transformer.xg:30
     dU = dY @ W_down.T  # [B/N_D, S, D_ff/N_T], grad of matmul, transformer.xg:30
@@ -239,7 +217,7 @@ def d_mlp(params: Params, at: str, saved: MLPSaved, dY: Array, grads: Params) ->
         dW_down_i, "N_D"
     )
     d_GELU = d_gelu(  # [B/N_D, S, D_ff/N_T], grad of gelu, transformer.xg:29
-        dU, saved.U_1
+        dU, saved.add
     )
     db_up_i = d_GELU.sum(dim=(0, 1))  # [D_ff/N_T], grad of broadcast, transformer.xg:29
     db_up = all_reduce(db_up_i, "N_D")  # [D_ff/N_T], all_reduce, transformer.xg:29
@@ -258,21 +236,6 @@ def d_mlp(params: Params, at: str, saved: MLPSaved, dY: Array, grads: Params) ->
     return dX
 
 
-class LayerSaved(NamedTuple):
-    """Values of `layer` that `d_layer` needs."""
-
-    X: Array  # [B/N_D, S, D]
-    H_mean: Array  # [B/N_D, S, 1]
-    H_rstd: Array  # [B/N_D, S, 1]
-    attn: AttentionSaved
-    M_keep: Array | None  # [B/N_D, S, D]
-    M: Array  # [B/N_D, S, D]
-    Y_mean: Array  # [B/N_D, S, 1]
-    Y_rstd: Array  # [B/N_D, S, 1]
-    ffn: MLPSaved
-    Y_keep: Array | None  # [B/N_D, S, D]
-
-
 def layer(params: Params, at: str, X: Array, *, seed: Seed) -> tuple[Array, LayerSaved]:
     """Transformer Layer (transformer.xg:40).
 
@@ -285,23 +248,35 @@ def layer(params: Params, at: str, X: Array, *, seed: Seed) -> tuple[Array, Laye
     H, H_mean, H_rstd = layer_norm(  # [B/N_D, S, D], transformer.xg:43
         X, gamma_1, beta_1, 1e-05
     )
-    M_1, attn_saved = attention(  # [B/N_D, S, D], transformer.xg:44
+    attn_out, attn_saved = attention(  # [B/N_D, S, D], transformer.xg:44
         params, f"{at}.attn", H, H, seed=seed
     )
-    M_2, M_keep = dropout_2(  # [B/N_D, S, D], transformer.xg:44
-        M_1, 0.1, seed, f"{at}.DO_1"
+    dropout_1, dropout_keep = dropout_3(  # [B/N_D, S, D], transformer.xg:44
+        attn_out, 0.1, seed, f"{at}.DO_1"
     )
-    M = M_2 + X  # [B/N_D, S, D], transformer.xg:44
-    Y_1, Y_mean, Y_rstd = layer_norm(  # [B/N_D, S, D], transformer.xg:46
-        M, gamma_2, beta_2, 1e-05
+    M = dropout_1 + X  # [B/N_D, S, D], transformer.xg:44
+    layer_norm_1, layer_norm_mean, layer_norm_rstd = (  # [B/N_D, S, D],
+        # transformer.xg:46
+        layer_norm(M, gamma_2, beta_2, 1e-05)
     )
-    Y_2, ffn_saved = mlp(params, f"{at}.ffn", Y_1)  # [B/N_D, S, D], transformer.xg:47
-    Y_3, Y_keep = dropout_2(  # [B/N_D, S, D], transformer.xg:47
-        Y_2, 0.1, seed, f"{at}.DO_2"
+    ffn_out, ffn_saved = mlp(  # [B/N_D, S, D], transformer.xg:47
+        params, f"{at}.ffn", layer_norm_1
     )
-    Y = Y_3 + M  # [B/N_D, S, D], transformer.xg:47
+    dropout_2, dropout_keep_2 = dropout_3(  # [B/N_D, S, D], transformer.xg:47
+        ffn_out, 0.1, seed, f"{at}.DO_2"
+    )
+    Y = dropout_2 + M  # [B/N_D, S, D], transformer.xg:47
     saved = LayerSaved(
-        X, H_mean, H_rstd, attn_saved, M_keep, M, Y_mean, Y_rstd, ffn_saved, Y_keep
+        X,
+        H_mean,
+        H_rstd,
+        attn_saved,
+        dropout_keep,
+        M,
+        layer_norm_mean,
+        layer_norm_rstd,
+        ffn_saved,
+        dropout_keep_2,
     )
     return Y, saved
 
@@ -315,24 +290,26 @@ def d_layer(
     """
     gamma_1 = params[f"{at}.gamma_1"]  # [D]
     gamma_2 = params[f"{at}.gamma_2"]  # [D]
-    d_DO_Y = d_dropout(  # [B/N_D, S, D], grad of dropout, transformer.xg:47
-        dY, saved.Y_keep, 0.1
+    d_DO_2 = d_dropout(  # [B/N_D, S, D], grad of dropout, transformer.xg:47
+        dY, saved.dropout_keep_2, 0.1
     )
     d_ffn = d_mlp(  # [B/N_D, S, D], grad of MLP, transformer.xg:47
-        params, f"{at}.ffn", saved.ffn, d_DO_Y, grads
+        params, f"{at}.ffn", saved.ffn, d_DO_2, grads
     )
     dM_LN, dgamma_2_i, dbeta_2_i = (  # [B/N_D, S, D], grad of layer_norm,
         # transformer.xg:46
-        d_layer_norm(d_ffn, saved.M, gamma_2, saved.Y_mean, saved.Y_rstd)
+        d_layer_norm(
+            d_ffn, saved.M, gamma_2, saved.layer_norm_mean, saved.layer_norm_rstd
+        )
     )
     dbeta_2 = all_reduce(dbeta_2_i, "N_D")  # [D], all_reduce, transformer.xg:46
     dgamma_2 = all_reduce(dgamma_2_i, "N_D")  # [D], all_reduce, transformer.xg:46
     dM = dY + dM_LN  # [B/N_D, S, D], sum over uses, transformer.xg:45
-    d_DO_M = d_dropout(  # [B/N_D, S, D], grad of dropout, transformer.xg:44
-        dM, saved.M_keep, 0.1
+    d_DO_1 = d_dropout(  # [B/N_D, S, D], grad of dropout, transformer.xg:44
+        dM, saved.dropout_keep, 0.1
     )
     dH_attn_X_i, dH_attn_M_i = (  # [B/N_D, S, D], grad of Attention, transformer.xg:44
-        d_attention(params, f"{at}.attn", saved.attn, d_DO_M, grads)
+        d_attention(params, f"{at}.attn", saved.attn, d_DO_1, grads)
     )
     dH_i = dH_attn_X_i + dH_attn_M_i  # [B/N_D, S, D], sum over uses, transformer.xg:44
     dH = all_reduce(dH_i, "N_T")  # [B/N_D, S, D], all_reduce, transformer.xg:44
@@ -352,22 +329,6 @@ def d_layer(
     return dX
 
 
-class LMSaved(NamedTuple):
-    """Values of `lm` that `d_lm` needs."""
-
-    ids: Array  # [B/N_D, S]
-    t: Array  # [B/N_D, S]
-    PE_1: Array  # [S]
-    Y_1: Array  # [B/N_D, S, D]
-    layers: list[LayerSaved]
-    Y: Array  # [B/N_D, S, D]
-    Y_mean: Array  # [B/N_D, S, 1]
-    Y_rstd: Array  # [B/N_D, S, 1]
-    Z_1: Array  # [D, V]
-    Z: Array  # [B/N_D, S, V]
-    loss_i_lse: Array  # [B/N_D, S, 1]
-
-
 def lm(
     params: Params, ids: Array, t: Array, *, seed: Seed
 ) -> tuple[Array, Array, LMSaved]:
@@ -382,25 +343,35 @@ def lm(
     S = ids.shape[1]
     B = ids.shape[0] * N_D
     device = ids.device
-    PE_1 = torch.arange(S, device=device)  # [S], transformer.xg:54
-    PE = P[PE_1]  # [S, D], transformer.xg:54
+    range_1 = torch.arange(S, device=device)  # [S], transformer.xg:54
+    PE = P[range_1]  # [S, D], transformer.xg:54
     X = E[ids] + PE  # [B/N_D, S, D], transformer.xg:55-56
-    Y_1 = X
+    layers_out = X
     layers_saved: list[LayerSaved] = []
     for i in range(N_L):
-        Y_1, layer_saved = layer(  # [B/N_D, S, D], transformer.xg:58
-            params, f"layers.{i}", Y_1, seed=seed
+        layers_out, layer_saved = layer(  # [B/N_D, S, D], transformer.xg:58
+            params, f"layers.{i}", layers_out, seed=seed
         )
         layers_saved.append(layer_saved)
     Y, Y_mean, Y_rstd = layer_norm(  # [B/N_D, S, D], transformer.xg:59
-        Y_1, gamma, beta, 1e-05
+        layers_out, gamma, beta, 1e-05
     )
-    Z_1 = E.T  # [D, V], transformer.xg:60
-    Z = Y @ Z_1  # [B/N_D, S, V], transformer.xg:60
+    transpose = E.T  # [D, V], transformer.xg:60
+    Z = Y @ transpose  # [B/N_D, S, V], transformer.xg:60
     loss_i, loss_i_lse = cross_entropy(Z, t, B * S)  # [], transformer.xg:61
     loss = all_reduce(loss_i, "N_D")  # [], transformer.xg:61
     saved = LMSaved(
-        ids, t, PE_1, Y_1, layers_saved, Y, Y_mean, Y_rstd, Z_1, Z, loss_i_lse
+        ids,
+        t,
+        range_1,
+        layers_out,
+        layers_saved,
+        Y,
+        Y_mean,
+        Y_rstd,
+        transpose,
+        Z,
+        loss_i_lse,
     )
     return Z, loss, saved
 
@@ -414,17 +385,17 @@ def d_lm(
     """
     gamma = params["gamma"]  # [D]
     S = saved.ids.shape[1]
-    D = saved.Y_1.shape[2]
-    V = saved.Z_1.shape[1]
+    D = saved.layers_out.shape[2]
+    V = saved.transpose.shape[1]
     S_max = params["P"].shape[0]
     B = saved.ids.shape[0] * N_D
     dZ_CE = d_cross_entropy(  # [B/N_D, S, V], grad of cross_entropy, transformer.xg:61
         dloss, saved.Z, saved.t, saved.loss_i_lse, B * S, B, N_D, S, V
     )
     dZ = dZ + dZ_CE  # [B/N_D, S, V], sum over uses, transformer.xg:60
-    dY = dZ @ saved.Z_1.T  # [B/N_D, S, D], grad of matmul, transformer.xg:60
+    dY = dZ @ saved.transpose.T  # [B/N_D, S, D], grad of matmul, transformer.xg:60
     d_LN, dgamma_i, dbeta_i = (  # [B/N_D, S, D], grad of layer_norm, transformer.xg:59
-        d_layer_norm(dY, saved.Y_1, gamma, saved.Y_mean, saved.Y_rstd)
+        d_layer_norm(dY, saved.layers_out, gamma, saved.Y_mean, saved.Y_rstd)
     )
     dbeta = all_reduce(dbeta_i, "N_D")  # [D], all_reduce, transformer.xg:59
     dgamma = all_reduce(dgamma_i, "N_D")  # [D], all_reduce, transformer.xg:59
@@ -435,14 +406,13 @@ def d_lm(
         )
     dPE_i = dX.sum(dim=0)  # [S, D], grad of broadcast, transformer.xg:56
     dP_i = _scatter_add(  # [S_max, D], grad of embedding, transformer.xg:54
-        dPE_i, saved.PE_1, S_max
+        dPE_i, saved.range_1, S_max
     )
     dP = all_reduce(dP_i, "N_D")  # [S_max, D], all_reduce, transformer.xg:56
     dE_T_i = (  # [V, D], grad of matmul, transpose, transformer.xg:60
         dZ.reshape(-1, V).T @ saved.Y.reshape(-1, D)
     )
-    dE_i = (  # [V, D], grad of matmul, transpose, embedding, sum over uses,
-        # transformer.xg:55-60
+    dE_i = (  # [V, D], grad of embedding, sum over uses, transformer.xg:55
         dE_T_i + _scatter_add(dX, saved.ids, V)
     )
     dE = all_reduce(dE_i, "N_D")  # [V, D], all_reduce, transformer.xg:55
@@ -452,6 +422,62 @@ def d_lm(
         "gamma": dgamma,
         "beta": dbeta,
     }
+
+
+# ---- saved values --------------------------------------------------------------------
+
+
+class AttentionSaved(NamedTuple):
+    """Values of `attention` that `d_attention` needs."""
+
+    X: Array  # [B/N_D, S, D]
+    M: Array  # [B/N_D, S_k, D]
+    Q: Array  # [B/N_D, N_H/N_T, S, D_h]
+    KT: Array  # [B/N_D, N_H/N_T, D_h, S_k]
+    V: Array  # [B/N_D, N_H/N_T, S_k, D_h]
+    P: Array  # [B/N_D, N_H/N_T, S, S_k]
+    AS: Array  # [B/N_D, N_H/N_T, S, S_k]
+    AS_keep: Array | None  # [B/N_D, N_H/N_T, S, S_k]
+    O: Array  # [B/N_D, S, D/N_T]
+
+
+class MLPSaved(NamedTuple):
+    """Values of `mlp` that `d_mlp` needs."""
+
+    X: Array  # [B/N_D, S, D]
+    add: Array  # [B/N_D, S, D_ff/N_T]
+    U: Array  # [B/N_D, S, D_ff/N_T]
+
+
+class LayerSaved(NamedTuple):
+    """Values of `layer` that `d_layer` needs."""
+
+    X: Array  # [B/N_D, S, D]
+    H_mean: Array  # [B/N_D, S, 1]
+    H_rstd: Array  # [B/N_D, S, 1]
+    attn: AttentionSaved
+    dropout_keep: Array | None  # [B/N_D, S, D]
+    M: Array  # [B/N_D, S, D]
+    layer_norm_mean: Array  # [B/N_D, S, 1]
+    layer_norm_rstd: Array  # [B/N_D, S, 1]
+    ffn: MLPSaved
+    dropout_keep_2: Array | None  # [B/N_D, S, D]
+
+
+class LMSaved(NamedTuple):
+    """Values of `lm` that `d_lm` needs."""
+
+    ids: Array  # [B/N_D, S]
+    t: Array  # [B/N_D, S]
+    range_1: Array  # [S]
+    layers_out: Array  # [B/N_D, S, D]
+    layers: list[LayerSaved]
+    Y: Array  # [B/N_D, S, D]
+    Y_mean: Array  # [B/N_D, S, 1]
+    Y_rstd: Array  # [B/N_D, S, 1]
+    transpose: Array  # [D, V]
+    Z: Array  # [B/N_D, S, V]
+    loss_i_lse: Array  # [B/N_D, S, 1]
 
 
 # ---- public interface ----------------------------------------------------------------
@@ -529,7 +555,7 @@ def backward(params: Params, saved: LMSaved, d_outputs: Mapping[str, Array]) -> 
     like = next(iter({**params, **d_outputs}.values()))
     dtype, device = like.dtype, like.device
     S = saved.ids.shape[1]
-    V = saved.Z_1.shape[1]
+    V = saved.transpose.shape[1]
     B = saved.ids.shape[0] * N_D
     _check_cotangents(d_outputs, {"Z": (B // N_D, S, V), "loss": ()})
     dZ = d_outputs.get("Z")
@@ -731,7 +757,7 @@ def layer_norm(
     return centred * rstd * gamma + beta, mean, rstd
 
 
-def dropout_2(x: Array, p: float, seed: Seed, place: str) -> tuple[Array, Array | None]:
+def dropout_3(x: Array, p: float, seed: Seed, place: str) -> tuple[Array, Array | None]:
     """Drops numbers with probability p; the others are scaled to keep the mean.
 
     Y = m ⊙ X / (1 - p), m = 0 or 1.

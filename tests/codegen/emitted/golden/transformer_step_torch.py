@@ -88,13 +88,13 @@ def layer(params: Params, cache: Params, kept: Params, at: str, X: Array) -> Arr
     beta_1 = params[f"{at}.beta_1"]  # [D]
     beta_2 = params[f"{at}.beta_2"]  # [D]
     H = layer_norm(X, gamma_1, beta_1, 1e-05)  # [B, S, D], transformer.xg:43
-    M_1 = attention(  # [B, S, D], transformer.xg:44
+    attn_out = attention(  # [B, S, D], transformer.xg:44
         params, cache, kept, f"{at}.attn", H, H
     )
-    M = M_1 + X  # [B, S, D], transformer.xg:44
-    Y_1 = layer_norm(M, gamma_2, beta_2, 1e-05)  # [B, S, D], transformer.xg:46
-    Y_2 = mlp(params, f"{at}.ffn", Y_1)  # [B, S, D], transformer.xg:47
-    Y = Y_2 + M  # [B, S, D], transformer.xg:47
+    M = attn_out + X  # [B, S, D], transformer.xg:44
+    layer_norm_1 = layer_norm(M, gamma_2, beta_2, 1e-05)  # [B, S, D], transformer.xg:46
+    ffn_out = mlp(params, f"{at}.ffn", layer_norm_1)  # [B, S, D], transformer.xg:47
+    Y = ffn_out + M  # [B, S, D], transformer.xg:47
     return Y
 
 
@@ -114,12 +114,12 @@ def lm(params: Params, cache: Params, kept: Params, ids: Array) -> Array:
     ids_all = torch.cat([ids_past, ids], dim=-1)  # [B, S + T], transformer.xg:51
     PE = P[torch.arange(T, S + T, device=device)]  # [S, D], transformer.xg:54
     X = E[ids] + PE  # [B, S, D], transformer.xg:55-56
-    Y_1 = X
+    layers_out = X
     for i in range(N_L):
-        Y_1 = layer(  # [B, S, D], transformer.xg:58
-            params, cache, kept, f"layers.{i}", Y_1
+        layers_out = layer(  # [B, S, D], transformer.xg:58
+            params, cache, kept, f"layers.{i}", layers_out
         )
-    Y = layer_norm(Y_1, gamma, beta, 1e-05)  # [B, S, D], transformer.xg:59
+    Y = layer_norm(layers_out, gamma, beta, 1e-05)  # [B, S, D], transformer.xg:59
     Z = Y @ E.T  # [B, S, V], transformer.xg:60
     kept["ids"] = ids_all
     return Z

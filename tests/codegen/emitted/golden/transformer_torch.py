@@ -28,20 +28,6 @@ S_max = 512
 V = 256
 
 
-class AttentionSaved(NamedTuple):
-    """Values of `attention` that `d_attention` needs."""
-
-    X: Array  # [B, S, D]
-    M: Array  # [B, S_k, D]
-    Q: Array  # [B, N_H, S, D_h]
-    KT: Array  # [B, N_H, D_h, S_k]
-    V: Array  # [B, N_H, S_k, D_h]
-    P: Array  # [B, N_H, S, S_k]
-    AS: Array  # [B, N_H, S, S_k]
-    AS_keep: Array | None  # [B, N_H, S, S_k]
-    O: Array  # [B, S, D]
-
-
 def attention(
     params: Params, at: str, X: Array, M: Array, *, seed: Seed
 ) -> tuple[Array, AttentionSaved]:
@@ -154,14 +140,6 @@ def d_attention(
     return dX, dM
 
 
-class MLPSaved(NamedTuple):
-    """Values of `mlp` that `d_mlp` needs."""
-
-    X: Array  # [B, S, D]
-    U_1: Array  # [B, S, D_ff]
-    U: Array  # [B, S, D_ff]
-
-
 def mlp(params: Params, at: str, X: Array) -> tuple[Array, MLPSaved]:
     """MLP (transformer.xg:26).
 
@@ -171,10 +149,10 @@ def mlp(params: Params, at: str, X: Array) -> tuple[Array, MLPSaved]:
     b_up = params[f"{at}.b_up"]  # [D_ff]
     W_down = params[f"{at}.W_down"]  # [D_ff, D]
     b_down = params[f"{at}.b_down"]  # [D]
-    U_1 = X @ W_up + b_up  # [B, S, D_ff], transformer.xg:29
-    U = gelu(U_1)  # [B, S, D_ff], transformer.xg:29
+    add = X @ W_up + b_up  # [B, S, D_ff], transformer.xg:29
+    U = gelu(add)  # [B, S, D_ff], transformer.xg:29
     Y = U @ W_down + b_down  # [B, S, D], transformer.xg:30
-    return Y, MLPSaved(X, U_1, U)
+    return Y, MLPSaved(X, add, U)
 
 
 def d_mlp(params: Params, at: str, saved: MLPSaved, dY: Array, grads: Params) -> Array:
@@ -185,13 +163,13 @@ def d_mlp(params: Params, at: str, saved: MLPSaved, dY: Array, grads: Params) ->
     W_up = params[f"{at}.W_up"]  # [D, D_ff]
     W_down = params[f"{at}.W_down"]  # [D_ff, D]
     D = saved.X.shape[2]
-    D_ff = saved.U_1.shape[2]
+    D_ff = saved.add.shape[2]
     db_down = dY.sum(dim=(0, 1))  # [D], grad of broadcast, transformer.xg:30
     dU = dY @ W_down.T  # [B, S, D_ff], grad of matmul, transformer.xg:30
     dW_down = (  # [D_ff, D], grad of matmul, transformer.xg:30
         saved.U.reshape(-1, D_ff).T @ dY.reshape(-1, D)
     )
-    d_GELU = d_gelu(dU, saved.U_1)  # [B, S, D_ff], grad of gelu, transformer.xg:29
+    d_GELU = d_gelu(dU, saved.add)  # [B, S, D_ff], grad of gelu, transformer.xg:29
     db_up = d_GELU.sum(dim=(0, 1))  # [D_ff], grad of broadcast, transformer.xg:29
     dX = d_GELU @ W_up.T  # [B, S, D], grad of matmul, transformer.xg:29
     dW_up = (  # [D, D_ff], grad of matmul, transformer.xg:29
@@ -206,21 +184,6 @@ def d_mlp(params: Params, at: str, saved: MLPSaved, dY: Array, grads: Params) ->
     return dX
 
 
-class LayerSaved(NamedTuple):
-    """Values of `layer` that `d_layer` needs."""
-
-    X: Array  # [B, S, D]
-    H_mean: Array  # [B, S, 1]
-    H_rstd: Array  # [B, S, 1]
-    attn: AttentionSaved
-    M_keep: Array | None  # [B, S, D]
-    M: Array  # [B, S, D]
-    Y_mean: Array  # [B, S, 1]
-    Y_rstd: Array  # [B, S, 1]
-    ffn: MLPSaved
-    Y_keep: Array | None  # [B, S, D]
-
-
 def layer(params: Params, at: str, X: Array, *, seed: Seed) -> tuple[Array, LayerSaved]:
     """Transformer Layer (transformer.xg:40).
 
@@ -233,19 +196,34 @@ def layer(params: Params, at: str, X: Array, *, seed: Seed) -> tuple[Array, Laye
     H, H_mean, H_rstd = layer_norm(  # [B, S, D], transformer.xg:43
         X, gamma_1, beta_1, 1e-05
     )
-    M_1, attn_saved = attention(  # [B, S, D], transformer.xg:44
+    attn_out, attn_saved = attention(  # [B, S, D], transformer.xg:44
         params, f"{at}.attn", H, H, seed=seed
     )
-    M_2, M_keep = dropout(M_1, 0.1, seed, f"{at}.DO_1")  # [B, S, D], transformer.xg:44
-    M = M_2 + X  # [B, S, D], transformer.xg:44
-    Y_1, Y_mean, Y_rstd = layer_norm(  # [B, S, D], transformer.xg:46
-        M, gamma_2, beta_2, 1e-05
+    dropout_1, dropout_keep = dropout(  # [B, S, D], transformer.xg:44
+        attn_out, 0.1, seed, f"{at}.DO_1"
     )
-    Y_2, ffn_saved = mlp(params, f"{at}.ffn", Y_1)  # [B, S, D], transformer.xg:47
-    Y_3, Y_keep = dropout(Y_2, 0.1, seed, f"{at}.DO_2")  # [B, S, D], transformer.xg:47
-    Y = Y_3 + M  # [B, S, D], transformer.xg:47
+    M = dropout_1 + X  # [B, S, D], transformer.xg:44
+    layer_norm_1, layer_norm_mean, layer_norm_rstd = (  # [B, S, D], transformer.xg:46
+        layer_norm(M, gamma_2, beta_2, 1e-05)
+    )
+    ffn_out, ffn_saved = mlp(  # [B, S, D], transformer.xg:47
+        params, f"{at}.ffn", layer_norm_1
+    )
+    dropout_2, dropout_keep_2 = dropout(  # [B, S, D], transformer.xg:47
+        ffn_out, 0.1, seed, f"{at}.DO_2"
+    )
+    Y = dropout_2 + M  # [B, S, D], transformer.xg:47
     saved = LayerSaved(
-        X, H_mean, H_rstd, attn_saved, M_keep, M, Y_mean, Y_rstd, ffn_saved, Y_keep
+        X,
+        H_mean,
+        H_rstd,
+        attn_saved,
+        dropout_keep,
+        M,
+        layer_norm_mean,
+        layer_norm_rstd,
+        ffn_saved,
+        dropout_keep_2,
     )
     return Y, saved
 
@@ -259,21 +237,23 @@ def d_layer(
     """
     gamma_1 = params[f"{at}.gamma_1"]  # [D]
     gamma_2 = params[f"{at}.gamma_2"]  # [D]
-    d_DO_Y = d_dropout(  # [B, S, D], grad of dropout, transformer.xg:47
-        dY, saved.Y_keep, 0.1
+    d_DO_2 = d_dropout(  # [B, S, D], grad of dropout, transformer.xg:47
+        dY, saved.dropout_keep_2, 0.1
     )
     d_ffn = d_mlp(  # [B, S, D], grad of MLP, transformer.xg:47
-        params, f"{at}.ffn", saved.ffn, d_DO_Y, grads
+        params, f"{at}.ffn", saved.ffn, d_DO_2, grads
     )
     dM_LN, dgamma_2, dbeta_2 = (  # [B, S, D], grad of layer_norm, transformer.xg:46
-        d_layer_norm(d_ffn, saved.M, gamma_2, saved.Y_mean, saved.Y_rstd)
+        d_layer_norm(
+            d_ffn, saved.M, gamma_2, saved.layer_norm_mean, saved.layer_norm_rstd
+        )
     )
     dM = dY + dM_LN  # [B, S, D], sum over uses, transformer.xg:45
-    d_DO_M = d_dropout(  # [B, S, D], grad of dropout, transformer.xg:44
-        dM, saved.M_keep, 0.1
+    d_DO_1 = d_dropout(  # [B, S, D], grad of dropout, transformer.xg:44
+        dM, saved.dropout_keep, 0.1
     )
     dH_attn_X, dH_attn_M = (  # [B, S, D], grad of Attention, transformer.xg:44
-        d_attention(params, f"{at}.attn", saved.attn, d_DO_M, grads)
+        d_attention(params, f"{at}.attn", saved.attn, d_DO_1, grads)
     )
     dH = dH_attn_X + dH_attn_M  # [B, S, D], sum over uses, transformer.xg:43
     dX_LN, dgamma_1, dbeta_1 = (  # [B, S, D], grad of layer_norm, transformer.xg:43
@@ -289,22 +269,6 @@ def d_layer(
     return dX
 
 
-class LMSaved(NamedTuple):
-    """Values of `lm` that `d_lm` needs."""
-
-    ids: Array  # [B, S]
-    t: Array  # [B, S]
-    PE_1: Array  # [S]
-    Y_1: Array  # [B, S, D]
-    layers: list[LayerSaved]
-    Y: Array  # [B, S, D]
-    Y_mean: Array  # [B, S, 1]
-    Y_rstd: Array  # [B, S, 1]
-    Z_1: Array  # [D, V]
-    Z: Array  # [B, S, V]
-    loss_lse: Array  # [B, S, 1]
-
-
 def lm(
     params: Params, ids: Array, t: Array, *, seed: Seed
 ) -> tuple[Array, Array, LMSaved]:
@@ -318,24 +282,34 @@ def lm(
     beta = params["beta"]  # [D]
     B, S = ids.shape
     device = ids.device
-    PE_1 = torch.arange(S, device=device)  # [S], transformer.xg:54
-    PE = P[PE_1]  # [S, D], transformer.xg:54
+    range_1 = torch.arange(S, device=device)  # [S], transformer.xg:54
+    PE = P[range_1]  # [S, D], transformer.xg:54
     X = E[ids] + PE  # [B, S, D], transformer.xg:55-56
-    Y_1 = X
+    layers_out = X
     layers_saved: list[LayerSaved] = []
     for i in range(N_L):
-        Y_1, layer_saved = layer(  # [B, S, D], transformer.xg:58
-            params, f"layers.{i}", Y_1, seed=seed
+        layers_out, layer_saved = layer(  # [B, S, D], transformer.xg:58
+            params, f"layers.{i}", layers_out, seed=seed
         )
         layers_saved.append(layer_saved)
     Y, Y_mean, Y_rstd = layer_norm(  # [B, S, D], transformer.xg:59
-        Y_1, gamma, beta, 1e-05
+        layers_out, gamma, beta, 1e-05
     )
-    Z_1 = E.T  # [D, V], transformer.xg:60
-    Z = Y @ Z_1  # [B, S, V], transformer.xg:60
+    transpose = E.T  # [D, V], transformer.xg:60
+    Z = Y @ transpose  # [B, S, V], transformer.xg:60
     loss, loss_lse = cross_entropy(Z, t, B * S)  # [], transformer.xg:61
     saved = LMSaved(
-        ids, t, PE_1, Y_1, layers_saved, Y, Y_mean, Y_rstd, Z_1, Z, loss_lse
+        ids,
+        t,
+        range_1,
+        layers_out,
+        layers_saved,
+        Y,
+        Y_mean,
+        Y_rstd,
+        transpose,
+        Z,
+        loss_lse,
     )
     return Z, loss, saved
 
@@ -349,16 +323,16 @@ def d_lm(
     """
     gamma = params["gamma"]  # [D]
     B, S = saved.ids.shape
-    D = saved.Y_1.shape[2]
-    V = saved.Z_1.shape[1]
+    D = saved.layers_out.shape[2]
+    V = saved.transpose.shape[1]
     S_max = params["P"].shape[0]
     dZ_CE = d_cross_entropy(  # [B, S, V], grad of cross_entropy, transformer.xg:61
         dloss, saved.Z, saved.t, saved.loss_lse, B * S, B, S, V
     )
     dZ = dZ + dZ_CE  # [B, S, V], sum over uses, transformer.xg:60
-    dY = dZ @ saved.Z_1.T  # [B, S, D], grad of matmul, transformer.xg:60
+    dY = dZ @ saved.transpose.T  # [B, S, D], grad of matmul, transformer.xg:60
     d_LN, dgamma, dbeta = (  # [B, S, D], grad of layer_norm, transformer.xg:59
-        d_layer_norm(dY, saved.Y_1, gamma, saved.Y_mean, saved.Y_rstd)
+        d_layer_norm(dY, saved.layers_out, gamma, saved.Y_mean, saved.Y_rstd)
     )
     dX = d_LN
     for i in reversed(range(len(saved.layers))):
@@ -367,13 +341,12 @@ def d_lm(
         )
     dPE = dX.sum(dim=0)  # [S, D], grad of broadcast, transformer.xg:56
     dP = _scatter_add(  # [S_max, D], grad of embedding, transformer.xg:54
-        dPE, saved.PE_1, S_max
+        dPE, saved.range_1, S_max
     )
     dE_T = (  # [V, D], grad of matmul, transpose, transformer.xg:60
         dZ.reshape(-1, V).T @ saved.Y.reshape(-1, D)
     )
-    dE = (  # [V, D], grad of matmul, transpose, embedding, sum over uses,
-        # transformer.xg:52-60
+    dE = (  # [V, D], grad of embedding, sum over uses, transformer.xg:52-55
         dE_T + _scatter_add(dX, saved.ids, V)
     )
     grads |= {
@@ -382,6 +355,62 @@ def d_lm(
         "gamma": dgamma,
         "beta": dbeta,
     }
+
+
+# ---- saved values --------------------------------------------------------------------
+
+
+class AttentionSaved(NamedTuple):
+    """Values of `attention` that `d_attention` needs."""
+
+    X: Array  # [B, S, D]
+    M: Array  # [B, S_k, D]
+    Q: Array  # [B, N_H, S, D_h]
+    KT: Array  # [B, N_H, D_h, S_k]
+    V: Array  # [B, N_H, S_k, D_h]
+    P: Array  # [B, N_H, S, S_k]
+    AS: Array  # [B, N_H, S, S_k]
+    AS_keep: Array | None  # [B, N_H, S, S_k]
+    O: Array  # [B, S, D]
+
+
+class MLPSaved(NamedTuple):
+    """Values of `mlp` that `d_mlp` needs."""
+
+    X: Array  # [B, S, D]
+    add: Array  # [B, S, D_ff]
+    U: Array  # [B, S, D_ff]
+
+
+class LayerSaved(NamedTuple):
+    """Values of `layer` that `d_layer` needs."""
+
+    X: Array  # [B, S, D]
+    H_mean: Array  # [B, S, 1]
+    H_rstd: Array  # [B, S, 1]
+    attn: AttentionSaved
+    dropout_keep: Array | None  # [B, S, D]
+    M: Array  # [B, S, D]
+    layer_norm_mean: Array  # [B, S, 1]
+    layer_norm_rstd: Array  # [B, S, 1]
+    ffn: MLPSaved
+    dropout_keep_2: Array | None  # [B, S, D]
+
+
+class LMSaved(NamedTuple):
+    """Values of `lm` that `d_lm` needs."""
+
+    ids: Array  # [B, S]
+    t: Array  # [B, S]
+    range_1: Array  # [S]
+    layers_out: Array  # [B, S, D]
+    layers: list[LayerSaved]
+    Y: Array  # [B, S, D]
+    Y_mean: Array  # [B, S, 1]
+    Y_rstd: Array  # [B, S, 1]
+    transpose: Array  # [D, V]
+    Z: Array  # [B, S, V]
+    loss_lse: Array  # [B, S, 1]
 
 
 # ---- public interface ----------------------------------------------------------------
@@ -456,7 +485,7 @@ def backward(params: Params, saved: LMSaved, d_outputs: Mapping[str, Array]) -> 
     like = next(iter({**params, **d_outputs}.values()))
     dtype, device = like.dtype, like.device
     B, S = saved.ids.shape
-    V = saved.Z_1.shape[1]
+    V = saved.transpose.shape[1]
     _check_cotangents(d_outputs, {"Z": (B, S, V), "loss": ()})
     dZ = d_outputs.get("Z")
     if dZ is None:
@@ -503,11 +532,11 @@ class Model(torch.nn.Module):
         if seed is None and self.training:
             seed = torch.randint(2**62, (), device=ids.device)
         X = LMPart1Step.apply(("E", "P"), ids, self.E, self.P)
-        Z_1 = X
+        layers_out = X
         for block in self.layers:
-            Z_1 = block(Z_1, seed=seed)
+            layers_out = block(layers_out, seed=seed)
         Z, loss = LMPart2Step.apply(
-            ("E", "gamma", "beta"), Z_1, t, self.E, self.gamma, self.beta
+            ("E", "gamma", "beta"), layers_out, t, self.E, self.gamma, self.beta
         )
         return {"Z": Z, "loss": loss}
 
@@ -586,13 +615,6 @@ class MLP(torch.nn.Module):
 # ---- steps of autograd ---------------------------------------------------------------
 
 
-class LMPart1Saved(NamedTuple):
-    """Values of `lm_part_1` that `d_lm_part_1` needs."""
-
-    ids: Array  # [B, S]
-    PE_1: Array  # [S]
-
-
 def lm_part_1(params: Params, ids: Array) -> tuple[Array, LMPart1Saved]:
     """Language Model, piece 1 (transformer.xg:51).
 
@@ -602,10 +624,10 @@ def lm_part_1(params: Params, ids: Array) -> tuple[Array, LMPart1Saved]:
     P = params["P"]  # [S_max, D]
     S = ids.shape[1]
     device = ids.device
-    PE_1 = torch.arange(S, device=device)  # [S], transformer.xg:54
-    PE = P[PE_1]  # [S, D], transformer.xg:54
+    range_1 = torch.arange(S, device=device)  # [S], transformer.xg:54
+    PE = P[range_1]  # [S, D], transformer.xg:54
     X = E[ids] + PE  # [B, S, D], transformer.xg:55-56
-    return X, LMPart1Saved(ids, PE_1)
+    return X, LMPart1Saved(ids, range_1)
 
 
 def d_lm_part_1(params: Params, saved: LMPart1Saved, dX: Array, grads: Params) -> None:
@@ -618,12 +640,19 @@ def d_lm_part_1(params: Params, saved: LMPart1Saved, dX: Array, grads: Params) -
     dPE = dX.sum(dim=0)  # [S, D], grad of broadcast, transformer.xg:56
     dE = _scatter_add(dX, saved.ids, V)  # [V, D], grad of embedding, transformer.xg:55
     dP = _scatter_add(  # [S_max, D], grad of embedding, transformer.xg:54
-        dPE, saved.PE_1, S_max
+        dPE, saved.range_1, S_max
     )
     grads |= {
         "E": dE,
         "P": dP,
     }
+
+
+class LMPart1Saved(NamedTuple):
+    """Values of `lm_part_1` that `d_lm_part_1` needs."""
+
+    ids: Array  # [B, S]
+    range_1: Array  # [S]
 
 
 class LMPart1Step(torch.autograd.Function):
@@ -672,21 +701,8 @@ class LayerStep(torch.autograd.Function):
         return None, None, None, dX, *[grads.get(name) for name in params]
 
 
-class LMPart2Saved(NamedTuple):
-    """Values of `lm_part_2` that `d_lm_part_2` needs."""
-
-    Y_1: Array  # [B, S, D]
-    t: Array  # [B, S]
-    Y: Array  # [B, S, D]
-    Y_mean: Array  # [B, S, 1]
-    Y_rstd: Array  # [B, S, 1]
-    Z_1: Array  # [D, V]
-    Z: Array  # [B, S, V]
-    loss_lse: Array  # [B, S, 1]
-
-
 def lm_part_2(
-    params: Params, Y_1: Array, t: Array
+    params: Params, layers_out: Array, t: Array
 ) -> tuple[Array, Array, LMPart2Saved]:
     """Language Model, piece 2 (transformer.xg:51).
 
@@ -695,14 +711,15 @@ def lm_part_2(
     E = params["E"]  # [V, D]
     gamma = params["gamma"]  # [D]
     beta = params["beta"]  # [D]
-    B, S = Y_1.shape[:2]
+    B, S = layers_out.shape[:2]
     Y, Y_mean, Y_rstd = layer_norm(  # [B, S, D], transformer.xg:59
-        Y_1, gamma, beta, 1e-05
+        layers_out, gamma, beta, 1e-05
     )
-    Z_1 = E.T  # [D, V], transformer.xg:60
-    Z = Y @ Z_1  # [B, S, V], transformer.xg:60
+    transpose = E.T  # [D, V], transformer.xg:60
+    Z = Y @ transpose  # [B, S, V], transformer.xg:60
     loss, loss_lse = cross_entropy(Z, t, B * S)  # [], transformer.xg:61
-    return Z, loss, LMPart2Saved(Y_1, t, Y, Y_mean, Y_rstd, Z_1, Z, loss_lse)
+    saved = LMPart2Saved(layers_out, t, Y, Y_mean, Y_rstd, transpose, Z, loss_lse)
+    return Z, loss, saved
 
 
 def d_lm_part_2(
@@ -713,18 +730,18 @@ def d_lm_part_2(
     dZ [B, S, V], dloss [] -> dvalue [B, S, D], gradients of parameters in `grads`
     """
     gamma = params["gamma"]  # [D]
-    B, S, D = saved.Y_1.shape
-    V = saved.Z_1.shape[1]
+    B, S, D = saved.layers_out.shape
+    V = saved.transpose.shape[1]
     dZ_CE = d_cross_entropy(  # [B, S, V], grad of cross_entropy, transformer.xg:61
         dloss, saved.Z, saved.t, saved.loss_lse, B * S, B, S, V
     )
     dZ = dZ + dZ_CE  # [B, S, V], sum over uses, transformer.xg:60
-    dY = dZ @ saved.Z_1.T  # [B, S, D], grad of matmul, transformer.xg:60
+    dY = dZ @ saved.transpose.T  # [B, S, D], grad of matmul, transformer.xg:60
     dE = (  # [V, D], grad of matmul, transpose, transformer.xg:60
         dZ.reshape(-1, V).T @ saved.Y.reshape(-1, D)
     )
     d_LN, dgamma, dbeta = (  # [B, S, D], grad of layer_norm, transformer.xg:59
-        d_layer_norm(dY, saved.Y_1, gamma, saved.Y_mean, saved.Y_rstd)
+        d_layer_norm(dY, saved.layers_out, gamma, saved.Y_mean, saved.Y_rstd)
     )
     grads |= {
         "E": dE,
@@ -734,16 +751,29 @@ def d_lm_part_2(
     return d_LN
 
 
+class LMPart2Saved(NamedTuple):
+    """Values of `lm_part_2` that `d_lm_part_2` needs."""
+
+    layers_out: Array  # [B, S, D]
+    t: Array  # [B, S]
+    Y: Array  # [B, S, D]
+    Y_mean: Array  # [B, S, 1]
+    Y_rstd: Array  # [B, S, 1]
+    transpose: Array  # [D, V]
+    Z: Array  # [B, S, V]
+    loss_lse: Array  # [B, S, 1]
+
+
 class LMPart2Step(torch.autograd.Function):
     """`lm_part_2` and `d_lm_part_2` as one step of autograd."""
 
     @staticmethod
     def forward(
-        ctx: Any, names: tuple[str, ...], Y_1: Array, t: Array, *weights: Array
+        ctx: Any, names: tuple[str, ...], layers_out: Array, t: Array, *weights: Array
     ) -> tuple[Array, Array]:
         params = dict(zip(names, weights, strict=True))
-        Z, loss, saved = lm_part_2(params, Y_1, t)
-        _remember(ctx, params, [Y_1, t], saved, Z, loss)
+        Z, loss, saved = lm_part_2(params, layers_out, t)
+        _remember(ctx, params, [layers_out, t], saved, Z, loss)
         return Z, loss
 
     @staticmethod
@@ -756,8 +786,8 @@ class LMPart2Step(torch.autograd.Function):
         with _as_before(ctx):
             if torch.is_grad_enabled():  # create_graph=True
                 *_, saved = lm_part_2(params, *inputs)
-            dY_1 = d_lm_part_2(params, saved, dZ, dloss, grads)
-        return None, dY_1, None, *[grads.get(name) for name in params]
+            dlayers_out = d_lm_part_2(params, saved, dZ, dloss, grads)
+        return None, dlayers_out, None, *[grads.get(name) for name in params]
 
 
 class AttentionStep(torch.autograd.Function):
