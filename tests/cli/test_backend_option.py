@@ -171,7 +171,7 @@ LEARNING = ["--data", "text.txt", "--schedule", "constant", "--eval", 0, "--back
 
 
 def test_the_code_of_any_block(xg: Xg, folder: Path) -> None:
-    shown = xg("show", MODEL, "--as", "torch", "--block", "Attention")
+    shown = xg("show", MODEL, "--as", "torch", "--block", "Attention", "--whole")
     assert shown.code == 0
     assert "class Model(" in shown.out
     assert "def mlp(" not in shown.out

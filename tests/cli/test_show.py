@@ -7,10 +7,12 @@ from pathlib import Path
 import pytest
 from backends import writing
 from cli.conftest import DIAGRAMS, Xg
+from library import shipped
 
 from xg import ops
 from xg.codegen.backend import backends
 from xg.driver import BACKENDS
+from xg.driver import compile as compiled
 from xg.passes.pipelines import SINGLE
 
 
@@ -55,6 +57,7 @@ def test_dot_code_and_cost(xg: Xg) -> None:
     backward = xg("show", "tiny.xg", "--as", "dot", "--pass", "backward").out
     assert "backward pass" in backward
     compile(xg("show", "tiny.xg", "--as", "numpy").out, "tiny", "exec")
+    assert xg("show", "tiny.xg", "--whole").code == 2  # the graph has no module around it
     assert xg("show", "tiny.xg", "--as", "cost").out == xg("cost", "tiny.xg", "--full").out
 
 
@@ -148,13 +151,26 @@ def test_the_doctor_says_how_to_mend(xg: Xg, monkeypatch: pytest.MonkeyPatch) ->
     assert "fix: " in said.out
 
 
+@pytest.mark.parametrize("backend", backends())
+def test_code_is_the_functions_of_the_blocks_or_the_whole_module(backend: str, xg: Xg) -> None:
+    shown = xg("show", "mlp", "--as", backend).out
+    assert re.findall(r"^(?:def|class) (\w+)", shown, re.MULTILINE) == ["mlp", "d_mlp"]
+    assert len(shown.splitlines()) <= 110
+    whole = xg("show", "mlp", "--as", backend, "--whole").out
+    assert whole == compiled(shipped("mlp")).source(backend)
+    assert shown.partition("def mlp")[2] in whole
+    mathematics, _, rest = whole.partition("# ---- ")
+    assert mathematics.index("def mlp") < mathematics.index("def d_mlp")
+    assert "class MLPSaved" in rest
+
+
 def test_a_step_in_every_form(xg: Xg) -> None:
     file = str(DIAGRAMS / "models" / "llama.xg")
     assert "state K = K_past [B, N_KV, T, D_h] next K" in xg("show", file, "--pass", "step").out
     assert "past" in xg("show", file, "--pass", "step", "--as", "dot").out
     assert "*T" in xg("show", file, "--pass", "step", "--as", "cost").out
     for backend in writing("step"):
-        code = xg("show", file, "--pass", "step", "--as", backend).out
+        code = xg("show", file, "--pass", "step", "--as", backend, "--whole").out
         assert "def step(" in code
         compile(code, "llama", "exec")
 

@@ -219,7 +219,7 @@ def test_the_readme_is_true_of_the_wheel(wheel: Path, tmp_path: Path) -> None:
     assert "everything that xg needs is here" in run("xg", "doctor")
     run("python", "-W", "error", "-c", EVERY_COMMAND)  # each says by itself which extra it needs
     assert "all proven" in run("xg", "verify", "mlp", "--plan", "TP")
-    assert "import torch" in run("xg", "show", "mlp", "--as", "torch")
+    assert "import torch" in run("xg", "show", "mlp", "--as", "torch", "--whole")
     said = json.loads(run("python", "-W", "error", "-c", SCRIPT))
     assert all(Path(file).is_relative_to(bin_.parent) for file in said["files"])
     assert said["init"]

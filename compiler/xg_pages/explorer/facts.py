@@ -283,7 +283,7 @@ def code(program: IRProgram, uses: Sequence[BlockUse]) -> Code:
     blocks: dict[str, BlockCode] = {}
     for use in uses:
         key = use.graph.key
-        _, forward, backward, *_ = writer.blocks[key]
+        forward, backward, *_ = writer.blocks[key]
         ids = {step: name for name, step in use.steps()}
         lines: dict[Pass, tuple[CodeLine, ...]] = {
             "forward": tuple(_lines(forward, plan.marks[key, False], ids)),

@@ -52,6 +52,12 @@ def add_arguments(parser: ArgumentParser) -> None:
         "and collect",
     )
     parser.add_argument(
+        "--whole",
+        action="store_true",
+        help="print the whole module, as `xg build` writes it; default: only the forward and "
+        "backward functions of the blocks",
+    )
+    parser.add_argument(
         "--stage",
         type=natural,
         metavar="K",
@@ -72,13 +78,21 @@ def _shipped() -> Iterator[str]:
     yield from (f"  {line}" for line in fold(names, columns and columns - 2, 0))
 
 
-RULES: Final = (Rule("--stage", is_placed, "is of a pipeline: --plan NAME"),)
+def _is_code(options: Namespace) -> bool:
+    return options.form in backends()
+
+
+RULES: Final = (
+    Rule("--stage", is_placed, "is of a pipeline: --plan NAME"),
+    Rule("--whole", _is_code, f"is of code: --as {' or '.join(backends())}"),
+)
 
 
 def run(options: Namespace, console: Console) -> int:
     """Print the view."""
     from xg.cli.compiling import compile_one, stage_of
     from xg.cli.render.cost_text import lines
+    from xg.codegen.emit.module import block_functions
     from xg.passes.ir_text.printer import spell_program
 
     if options.form == "xg":
@@ -111,7 +125,8 @@ def run(options: Namespace, console: Console) -> int:
             graphs = program.fused if options.kernels else program.graphs
             console.write(spell_program(graphs, passes))
         case backend:
-            console.write(program.source(backend, kernels=options.kernels))
+            source = program.source(backend, kernels=options.kernels)
+            console.write(source if options.whole else block_functions(source))
     return FINE
 
 

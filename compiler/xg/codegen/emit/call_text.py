@@ -340,9 +340,7 @@ class _CallLines:
             return f"{self.function}({', '.join(args)})"
 
         types, spelling = writer.graph.types, plan.spelling
-        lines = LoopWriter(
-            self.call, loop, writer.names, types, spelling, writer.scope, self.note
-        )
+        lines = LoopWriter(self.call, loop, writer.names, types, spelling, writer.scope, self.note)
         saving = (self.saved, self._class(), f"{self.function}_saved") if self.saved else None
         count = writer.scope.size(loop.length).text
         return lines.forward(self.mentions, self.outputs, saving, count, one_round)

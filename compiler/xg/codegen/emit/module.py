@@ -37,6 +37,11 @@ STANDARD: Final = {
     "typing": ("Any", "NamedTuple"),
 }
 CHANGE: Final = "Change the diagram, not this file."
+SAVED: Final = "saved values"
+PUBLIC: Final = "public interface"
+WHOLE: Final = (
+    "# These are the functions of the blocks: `xg show --whole` prints all of the module."
+)
 TABLES: Final = {
     "ParamTable": "dict[str, tuple[tuple[int, ...], float | str]]",
     "StartTable": "dict[str, tuple[tuple[int, ...], float | str | tuple[float, float]]]",
@@ -276,6 +281,16 @@ class Sections:
 Add = Callable[["ModuleWriter"], Sections]
 
 
+def block_functions(source: str) -> str:
+    """The functions of a module's blocks under its docstring, without what they call."""
+    tree, lines = ast.parse(source), source.splitlines()
+    end = next(n for n, line in enumerate(lines) if line in (section(SAVED), section(PUBLIC)))
+    functions = [node for node in tree.body if isinstance(node, ast.FunctionDef)]
+    above = lines[: tree.body[0].end_lineno]
+    shown = lines[min(end, functions[0].lineno - 1) : end]
+    return "\n".join([*above, "", WHOLE, "", "", *shown]).rstrip() + "\n"
+
+
 def emit(program: IRProgram, dialect: Dialect, *, kernels: bool = False) -> str:
     """The source of the module; nothing in it is unknown."""
     source, writer = write_with_stable_names(lambda: marked(program, dialect, kernels=kernels))
@@ -316,17 +331,20 @@ class ModuleWriter:
         self.blocks = {
             key: list(self.block(key)) for key in reached(self.program.graphs, self.program.entry)
         }
-        blocks = [part for block in self.blocks.values() for part in block]
+        passes = 2 if self.plan.saves else 1
+        functions = [part for block in self.blocks.values() for part in block[:passes]]
+        saved = [part for block in self.blocks.values() for part in block[passes:]]
         writer = PublicWriter if self.plan.saves else StepWriter
         public = writer(self.dialect, self.plan, self.params, *self.saved[main])
-        functions = public.functions()
+        entries = public.functions()
         added = add(self) if add else Sections([], [], [])
         support = [*public.support(), *self._helpers()]
         support += [part for part in added.support if part not in support]
         text = "\n\n\n".join(
             [
-                *_joined(blocks),
-                *self._section("public interface", [*functions, *added.public]),
+                *_joined(functions),
+                *self._section(SAVED, saved),
+                *self._section(PUBLIC, [*entries, *added.public]),
                 *self._section("steps of autograd", added.steps),
                 *self._section("operators", self._operators()),
                 *self._section("support", [*support, *self._support()]),
@@ -372,12 +390,12 @@ class ModuleWriter:
     # ---- blocks ---------------------------------------------------------------------------------
 
     def block(self, key: str) -> Iterator[list[str]]:
-        """The saved values of a block, its forward and its backward function."""
+        """The forward and the backward function of a block, and its saved values."""
         graph = self.program.graphs[key]
         if key in self.plan.recurrences:  # kernels compute all rounds at once: it has no functions
             self.plan.arguments[key] = ()
             if self.plan.saves:
-                yield self._class(key, dict.fromkeys(FIELDS, "Array"), {})
+                yield from ([], [], self._class(key, dict.fromkeys(FIELDS, "Array"), {}))
             return
         if not self.plan.saves:
             forward = forward_function(self.plan, graph, ())
@@ -392,9 +410,9 @@ class ModuleWriter:
         if lost:  # sizes that no saved tensor carries are saved themselves
             forward = forward_function(self.plan, graph, backward.saved, lost)
         self.saved[key] = (forward, lost)
-        yield self._saved_class(key, forward.fields, lost)
         yield forward.lines
         yield reverse
+        yield self._saved_class(key, forward.fields, lost)
         if key in self.plan.moved:
             yield move_function(self.plan, graph, forward.fields)
 
@@ -452,7 +470,7 @@ def _object(kinds: Mapping[str, str], shapes: Mapping[str, str]) -> list[str]:
 
 
 def _joined(parts: Sequence[Sequence[str]]) -> list[str]:
-    return ["\n".join(lines) for lines in parts]
+    return ["\n".join(lines) for lines in parts if lines]
 
 
 def _wrapped(lines: Sequence[str]) -> list[str]:

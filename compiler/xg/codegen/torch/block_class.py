@@ -90,7 +90,10 @@ class AutogradStep:
         return variables(self.graph.outputs, self.graph, self.plan)
 
     def _forward(self) -> list[str]:
-        inputs, sizes = variables(self.graph.inputs, self.graph, self.plan), self.plan.passed(self.graph)
+        inputs, sizes = (
+            variables(self.graph.inputs, self.graph, self.plan),
+            self.plan.passed(self.graph),
+        )
         names = ["ctx: Any", *(["at: str"] if self._path else []), "names: tuple[str, ...]"]
         names += ["seed: Seed"] if self._seeded else []
         names += [f"{n}: {kind}" for n, kind in sizes.items()] + [f"{n}: Array" for n in inputs]
