@@ -56,7 +56,7 @@ IMPORTED = (
 # `python -m` runs, which warns where it is imported already.
 WHOLE = (
     *("xg.cli", "xg.codegen", "xg.figures", "xg.frontend", "xg.ops", "xg.verify", "xg_runtime"),
-    *("xg_editor", "xg_generate", "xg_kernels", "xg_pages", "xg_torch", "xg_train"),
+    *("xg_editor", "xg_generate", "xg_kernels", "xg_pages", "xg_testing", "xg_torch", "xg_train"),
 )
 RENDEZVOUS = "torch.distributed.elastic.rendezvous.dynamic_rendezvous"
 # `CLIENT SOCKET WORD...` is `python WORD...`; it imports little, since it starts for every command.

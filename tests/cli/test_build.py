@@ -107,6 +107,18 @@ def test_check_finds_what_is_missing_or_changed(xg: Xg, folder: Path) -> None:
     assert "tiny_net.forward.svg differs" in said.out
 
 
+def test_check_shows_what_changed_in_code_and_what_accepts_it(xg: Xg, folder: Path) -> None:
+    words = ("build", "tiny.xg", "-o", "out", "--only", "numpy")
+    xg(*words)
+    path = folder / "out" / "tiny_net_numpy.py"
+    code = path.read_text("utf-8")
+    path.write_text(code.replace("np.float32", "np.float16", 1), "utf-8")
+    said = xg(*words, "--check").out
+    (old,) = [line for line in said.splitlines() if line.startswith("  -") and "float16" in line]
+    assert f"  +{old[3:].replace('float16', 'float32')}" in said.splitlines()
+    assert said.endswith("to accept the changes, run the same command without --check\n")
+
+
 def test_a_page_is_checked_and_built_anew(xg: Xg, folder: Path) -> None:
     xg("build", "tiny.xg", "-o", "out", "--only", "html")
     path = folder / "out" / "tiny_net.html"

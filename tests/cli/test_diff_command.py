@@ -29,6 +29,12 @@ def net(folder: Path) -> Path:
     return folder
 
 
+def test_exit_code_tells_whether_anything_differs(xg: Xg, net: Path) -> None:
+    assert xg("diff", "net.xg", "newer.xg").code == 0
+    assert xg("diff", "net.xg", "newer.xg", "--exit-code").code == 1
+    assert xg("diff", "net.xg", "net.xg", "--exit-code").code == 0
+
+
 def test_a_plan_against_one_device(xg: Xg, net: Path) -> None:
     said = xg("diff", "net.xg", "--plan", "TP", "--set", "B=3")
     lines = [line.split() for line in said.out.splitlines()]

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import re
 import shlex
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -34,7 +36,7 @@ def test_the_commands_of_its_readme_work(project: Path, xg: Xg) -> None:
     commands = [shlex.split(line)[1:] for line in lines]
     assert [words[0] for words in commands] == [
         *("serve", "check", "fmt", "build", "verify", "verify", "cost"),
-        *("train", "generate", "compare"),
+        *("train", "generate", "compare", "lock", "lock"),
     ]
     before = (project / "tiny_gpt.xg").read_bytes()
     for words in commands:
@@ -48,13 +50,32 @@ def test_the_commands_of_its_readme_work(project: Path, xg: Xg) -> None:
     assert (project / "tiny_gpt.xg").read_bytes() == before  # it is tidy
     lines = (project / ".gitignore").read_text("utf-8").split()
     folders = {each.name for each in project.iterdir() if each.is_dir()}
-    assert folders <= {line.strip("/") for line in lines}
+    assert folders - {".github"} <= {line.strip("/") for line in lines}
+
+
+def test_its_lock_is_that_of_its_diagram(project: Path, xg: Xg) -> None:
+    assert (project / "xg.lock").exists()
+    said = xg("lock", "--check", "tiny_gpt.xg")
+    assert said.code == 0, said.out
+
+
+def test_its_workflow_runs_commands_that_work(project: Path) -> None:
+    text = (project / ".github" / "workflows" / "diagrams.yml").read_text("utf-8")
+    (job,) = yaml.safe_load(text)["jobs"].values()
+    commands = [step["run"] for step in job["steps"] if "run" in step]
+    assert commands[1:] == ["xg fmt --check tiny_gpt.xg", "xg check tiny_gpt.xg", "pytest"]
+
+
+def test_its_own_test_holds_the_model_to_the_diagram(project: Path) -> None:
+    command = [sys.executable, "-m", "pytest", "-q", "test_tiny_gpt.py"]
+    ended = subprocess.run(command, cwd=project, capture_output=True, text=True, check=False)
+    assert "1 passed" in ended.stdout, ended.stdout + ended.stderr
 
 
 def test_its_hooks_are_commands_that_work(project: Path, xg: Xg) -> None:
     config: dict[str, Any] = yaml.safe_load((project / ".pre-commit-config.yaml").read_text())
     hooks = config["repos"][0]["hooks"]
-    assert [hook["id"] for hook in hooks] == ["xg-fmt", "xg-check"]
+    assert [hook["id"] for hook in hooks] == ["xg-fmt", "xg-check", "xg-lock"]
     for hook in hooks:
         assert re.search(hook["files"], "tiny_gpt.xg")
         assert not re.search(hook["files"], "README.md")

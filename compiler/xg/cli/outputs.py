@@ -7,6 +7,7 @@ import mimetypes
 from argparse import Namespace
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
+from difflib import unified_diff
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path, PurePath
 from typing import TYPE_CHECKING, Any, Final, cast
@@ -230,6 +231,7 @@ def _draw(made: Outputs, name: str, figure: Figure, wanted: Wanted) -> None:
 
 
 RECORD: Final = "xg-pictures.json"
+LINES_AT_MOST: Final = 40  # of a difference
 PICTURE_ENDINGS: Final = (".svg", ".pdf", ".png", ".tex", ".html")
 
 # How each kind of text begins or names its origin.
@@ -274,7 +276,9 @@ class TargetFolder:
             if on_disk is None:
                 yield f"{self.folder / name} is missing"
             elif on_disk != data and (comparable or not name.endswith(PICTURE_ENDINGS)):
-                yield f"{self.folder / name} differs"
+                yield "\n".join(
+                    [f"{self.folder / name} differs", *_changed_lines(name, on_disk, data)]
+                )
 
     def _read(self, name: str) -> bytes | None:
         path = self.folder / name
@@ -302,6 +306,16 @@ class TargetFolder:
         names = [name for name in self._listed() if (self.folder / name).is_file()]
         record = {"tools": _tools(engines), "files": sorted({*names, *drawn})}
         return (json.dumps(record, indent=1) + "\n").encode()
+
+
+def _changed_lines(name: str, on_disk: bytes, data: bytes) -> list[str]:
+    """Return the first changed lines of code or of a DOT text; a picture has none to read."""
+    if not name.endswith((".py", ".dot")):
+        return []
+    texts = [text.decode("utf-8", "replace").splitlines() for text in (on_disk, data)]
+    lines = [*unified_diff(*texts, "on disk", "now", lineterm="", n=1)]
+    more = [f"… {len(lines) - LINES_AT_MOST} more lines"] if len(lines) > LINES_AT_MOST else []
+    return [f"  {line}" for line in (*lines[:LINES_AT_MOST], *more)]
 
 
 def _tools(engines: Sequence[str]) -> list[str]:
@@ -399,6 +413,8 @@ def _build(options: Namespace, console: Console) -> int:
         different = list(target.differences(files, engines))
         console.say_all(different)
         console.say(f"{counted(len(files) - len(different), 'file')} of {len(files)} up to date")
+        if different:
+            console.say("to accept the changes, run the same command without --check")
         return PROBLEM if different else FINE
     changed = target.write(files, None if is_picture else engines)
     for file, outputs in by_file.items():

@@ -25,9 +25,10 @@ from xg.packages.errors import NoPackage
 # The functions that the core asks packages for: `explore` makes the page of a program, `explorer`
 # the page for a notebook; `step` derives the step of a decoder, `prologue` the part before its
 # steps; `pipelines` gives the passes for `--kernels`, `kernels` the functions of a backend by its
-# title, and `fused_operators` the operators that those passes put in.
+# title, and `fused_operators` the operators that those passes put in; `lock` writes the lock of
+# files.
 Service = Literal[
-    "explore", "explorer", "step", "prologue", "pipelines", "kernels", "fused_operators"
+    "explore", "explorer", "step", "prologue", "pipelines", "kernels", "fused_operators", "lock"
 ]
 SERVICES: Final[tuple[Service, ...]] = get_args(Service)
 PREFIX: Final = "xg_"

@@ -87,14 +87,9 @@ def prove(
     With `kernels` the code compared with differences and interpreter is the fused one. With `edges`
     both are tried at ties, zeros and short axes, and in narrow types.
     """
-    compiled = compile_project(project, block, settings)
-    draft = compiled.on_one_device
-    if not any(backward.gradients for backward in draft.graphs.backwards.values()):
+    draft, program, sizes = _at_proof_sizes(project, block, settings)
+    if not _has_gradients(draft):
         raise InputError(f"{draft.graphs.main.block} has no gradients to prove")
-    sizes_given = {name: value for name, value in settings.items() if isinstance(value, int)}
-    sizes = sizes_of_proof(compiled, sizes_given)
-    numbers = {name: n for name, n in sizes.items() if name in dims_of(project, block)}
-    program = compile_project(project, block, {**settings, **numbers}).on_one_device
     params, inputs, domain = _drawn(program, seed)
     zeros = prove_zeros(program.graphs, expected_zeros(program.graphs), _shared(program), seed)
     report = _differences(program, zeros, seed, kernels=kernels)
@@ -109,6 +104,37 @@ def prove(
     fixed = draft.graphs.main.sizes.defaults
     tried = try_edges(program, sizes, fixed, seed, backends, domain) if edges else None
     return GradientProof(program, sizes, report, references, domain, zeros, tried)
+
+
+def sample(
+    project: Project, block: str, settings: Settings, seed: int
+) -> tuple[Mapping[str, int], Arrays, Arrays]:
+    """Run a block once, as its proof does: the sizes, its outputs, and its gradients.
+
+    Raises DiagnosticError. All is float64, from random parameters, inputs and cotangents.
+    """
+    draft, program, sizes = _at_proof_sizes(project, block, settings)
+    params, inputs, _ = _drawn(program, seed)
+    if not _has_gradients(draft):
+        return sizes, Interpreter(program.graphs, params, seed).forward(inputs)[0], {}
+    computed = _computed(program, params, inputs, seed)
+    return sizes, computed.outputs, computed.gradients
+
+
+def _at_proof_sizes(
+    project: Project, block: str | None, settings: Settings
+) -> tuple[Program, Program, Mapping[str, int]]:
+    """Compile a block as the file has it and at the sizes of a proof, for one device."""
+    compiled = compile_project(project, block, settings)
+    sizes_given = {name: value for name, value in settings.items() if isinstance(value, int)}
+    sizes = sizes_of_proof(compiled, sizes_given)
+    numbers = {name: n for name, n in sizes.items() if name in dims_of(project, block)}
+    program = compile_project(project, block, {**settings, **numbers}).on_one_device
+    return compiled.on_one_device, program, sizes
+
+
+def _has_gradients(program: Program) -> bool:
+    return any(backward.gradients for backward in program.graphs.backwards.values())
 
 
 def _with_open_claims(

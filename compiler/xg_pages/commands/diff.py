@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from xg.cli.arguments import FILE_HELP, Diagram, add_choice, settings_of
 from xg.cli.console import Console, json_text
-from xg.cli.exits import FINE, USAGE
+from xg.cli.exits import FINE, PROBLEM, USAGE
 
 if TYPE_CHECKING:
     from xg_pages.diff import Difference, Side
@@ -40,6 +40,9 @@ def add_arguments(parser: ArgumentParser) -> None:
         help="also draw the forward figure and mark what differs: .svg, .png, .pdf, .tex or .dot",
     )
     parser.add_argument("--json", action="store_true", help="print one JSON document")
+    parser.add_argument(
+        "--exit-code", action="store_true", help="exit with 1 if an edge or a collective differs"
+    )
 
 
 FORMATS = (".svg", ".png", ".pdf", ".tex", ".dot")
@@ -66,9 +69,9 @@ def run(options: Namespace, console: Console) -> int:
         _draw(difference, options.figure)
     if options.json:
         console.write(json_text(as_data(difference)))
-        return FINE
-    console.say_all(lines(difference))
-    return FINE
+    else:
+        console.say_all(lines(difference))
+    return PROBLEM if options.exit_code and not difference.is_empty else FINE
 
 
 def _sides(options: Namespace) -> tuple[Side, Side]:

@@ -66,7 +66,7 @@ def edges(program: IRProgram) -> Mapping[Key, Edge]:
     A value that is moved is one edge, as it was before.
     """
     by_key: dict[Key, Edge] = {}
-    for where, graph in _called(program):
+    for where, graph in called_graphs(program):
         shown = saved_names(program, graph.key)
         for edge in (*_forward(where, graph, program, shown), *_backward(where, graph, program)):
             by_key.setdefault(edge.key, edge)
@@ -99,10 +99,10 @@ def old_moved_edges(old: IRProgram, new: IRProgram) -> Sequence[Edge]:
 
 
 def _as_named(some: Iterable[Edge], old: IRProgram, new: IRProgram) -> Iterator[Edge]:
-    graphs = dict(reversed([*_called(new)]))
+    graphs = dict(reversed([*called_graphs(new)]))
     places = {
         where: places_in(graphs[where], graph)
-        for where, graph in reversed([*_called(old)])
+        for where, graph in reversed([*called_graphs(old)])
         if where in graphs
     }
 
@@ -143,7 +143,7 @@ def _borrowed(graph: Graph, param: Value) -> Edge:
     return replace(edge, where=where, name=name)
 
 
-def _called(program: IRProgram) -> Iterator[tuple[str, Graph]]:
+def called_graphs(program: IRProgram) -> Iterator[tuple[str, Graph]]:
     """Every graph with the way to it, callers first; a row is one call."""
 
     def below(use: tuple[str, Graph]) -> Iterator[tuple[str, Graph]]:

@@ -12,6 +12,7 @@ from typing import Final
 from xg.cli.console import Console
 from xg.cli.exits import FILE_FAILED, FINE
 from xg.diagnostics.terminal import printable
+from xg.packages import offers, service
 
 EXAMPLE = "xg new tiny_gpt"
 
@@ -51,7 +52,11 @@ def run(options: Namespace, console: Console) -> int:
             console.note(f"xg: {printable(str(path))} is already there: nothing is written")
             return FILE_FAILED
     files.write_all(made)
-    console.say(f"{shown}: {', '.join(path.name for path in made)}")
+    written = [path.relative_to(folder).as_posix() for path in made]
+    if offers("lock"):
+        diagram = folder / f"{folder.name}.xg"
+        written += [path.name for path, *_ in service("lock")([diagram])]
+    console.say(f"{shown}: {', '.join(written)}")
     console.say(f"next: cd {shown}, then xg serve {folder.name}.xg --open")
     console.say("README.md there has more commands")
     return FINE
@@ -59,7 +64,8 @@ def run(options: Namespace, console: Console) -> int:
 
 def _files(folder: Path) -> Iterator[tuple[Path, bytes]]:
     """The templates, with the name of the project wherever they say NAME."""
-    for template in sorted(TEMPLATES.glob("*.txt")):
-        name = template.stem.replace("dot-", ".").replace("NAME", folder.name)
+    for template in sorted(TEMPLATES.rglob("*.txt")):
+        name = template.relative_to(TEMPLATES).with_suffix("").as_posix()
+        name = name.replace("dot-", ".").replace("NAME", folder.name)
         text = template.read_text(encoding="utf-8").replace("NAME", folder.name)
         yield folder / name, text.encode()

@@ -297,18 +297,22 @@ def checked(
     """
     count = 0
     for document in documents(project, block, settings):
-        if not document.claims:
-            continue
-        count += 1
-        recomputation = Recomputation(document)
-        gradients = {c.target.name: c.target for c in document.claims if c.target.gradient}
-        differences = {
-            name: _difference(recomputation, target, seed) for name, target in gradients.items()
-        }
-        yield CheckedDocument(document, tuple(judge(document)), differences)
+        if document.claims:
+            count += 1
+            yield check_document(document, seed)
     if not count:
         of = f"block {block}" if block is not None else project.main.span.source.name
         raise InputError(f"{of} has no example whose claims could be checked")
+
+
+def check_document(document: BoundExample, seed: int) -> CheckedDocument:
+    """Judge the claims of one example, and prove the gradients that it claims."""
+    recomputation = Recomputation(document)
+    gradients = {c.target.name: c.target for c in document.claims if c.target.gradient}
+    differences = {
+        name: _difference(recomputation, target, seed) for name, target in gradients.items()
+    }
+    return CheckedDocument(document, tuple(judge(document)), differences)
 
 
 def _difference(recomputation: Recomputation, target: ClaimTarget, seed: int) -> Row:

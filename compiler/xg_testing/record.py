@@ -1,0 +1,238 @@
+"""Compile a block into the facts that a lock keeps: its edges, numbers, plans and code.
+
+Nothing here depends on comments, layout, names of files, or the release of xg.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from hashlib import sha256
+from math import isfinite
+from pathlib import PurePath
+from typing import Final
+
+import numpy as np
+
+from xg import ops
+from xg.codegen.backend import backends
+from xg.cost.report import report
+from xg.diagnostics.lazy_dataclass import dataclass, field
+from xg.driver import Program, compile_project
+from xg.figures import dot
+from xg.frontend.project import Project
+from xg.frontend.typed import concerning, uncalled
+from xg.ir.parameters import join
+from xg.verify.gradient_proof import sample
+from xg.verify.plan_proof import wanted
+from xg_pages.diff.edge_keys import Edge as DiffEdge
+from xg_pages.diff.edge_keys import called_graphs, edges
+from xg_pages.diff.steps import Making
+from xg_runtime.module import Array
+
+SEED: Final = 0
+DIGITS: Final = 10  # of a number in a lock
+ZERO: Final = 1e-12  # of the largest norm: what is below is rounding
+ENTERS: Final = ("input", "param")
+
+
+@dataclass(frozen=True, slots=True)
+class LockedEdge:
+    """A forward tensor of a block, and how it is made; `is_named` if the file names it.
+
+    The name of a tensor in a called block of another file has the way to it, ``attn.Q``.
+    """
+
+    name: str
+    shape: str
+    maker: str
+    making: Making
+    is_named: bool = True
+
+    def __str__(self) -> str:
+        """Write the edge as one line of a lock."""
+        spelled = [f"{key}={_quoted(text)}" for key, text in self.making.arguments]
+        spelled += [f"formula={self.making.formula}"] if self.making.formula else []
+        settings = f" {{{'; '.join(spelled)}}}" if spelled else ""
+        operands = ", ".join(_marked(*each) for each in self.making.operands)
+        if self.maker in ENTERS:
+            follows = f" <- {operands}" if operands else ""
+            return f"{self.maker} {self.name} {self.shape}{follows}{settings}"
+        return (
+            f"{_marked(self.name, self.is_named)} {self.shape} = {self.maker}({operands}){settings}"
+        )
+
+
+def _marked(name: str, is_named: bool) -> str:
+    return name if is_named else f"%{name}"
+
+
+def _unmarked(text: str) -> tuple[str, bool]:
+    return text.removeprefix("%"), not text.startswith("%")
+
+
+def _quoted(text: str) -> str:
+    """A value that no separator is in."""
+    return text.replace("\\", "\\\\").replace(";", "\\;").replace("}", "\\}").replace("\n", "\\n")
+
+
+_ENTERS = re.compile(r"(input|param) (\S+) (\[.*?\])(?: <- (\S+))?(?: \{(.*)\})?")
+_MADE = re.compile(r"(\S+) (\[.*?\]) = (.*?)\((.*?)\)(?: \{(.*)\})?")
+
+
+def parse_edge(line: str) -> LockedEdge:
+    """Read one line of a lock; raises ValueError if it is none."""
+    if found := _ENTERS.fullmatch(line):
+        maker, name, shape, operands, settings = found.groups()
+    elif found := _MADE.fullmatch(line):
+        name, shape, maker, operands, settings = found.groups()
+    else:
+        raise ValueError(f"no edge: {line}")
+    pairs = [part.partition("=") for part in re.split(r"(?<!\\); ", settings)] if settings else []
+    values = {key: re.sub(r"\\(.)", _unescaped, text) for key, _, text in pairs}
+    formula = values.pop("formula", "")
+    taken = tuple(_unmarked(each) for each in operands.split(", ")) if operands else ()
+    making = Making(taken, tuple(values.items()), formula)
+    bare, is_named = _unmarked(name)
+    return LockedEdge(bare, shape, maker, making, is_named)
+
+
+def _unescaped(found: re.Match[str]) -> str:
+    return "\n" if found[1] == "n" else found[1]
+
+
+@dataclass(frozen=True, slots=True)
+class BlockLock:
+    """The record of one block in its default choice of options.
+
+    `numbers` has for every output and gradient its norm and its product with a fixed wave, at
+    `sizes`, from seed 0, in float64. `plans` has the collectives of each plan, one per line. `code`
+    has a hash for each kind of output.
+    """
+
+    block: str
+    file: str
+    edges: tuple[LockedEdge, ...]
+    outputs: tuple[str, ...]
+    sizes: Mapping[str, int] = field(default_factory=dict[str, int])
+    numbers: Mapping[str, tuple[float, float]] = field(
+        default_factory=dict[str, tuple[float, float]]
+    )
+    plans: Mapping[str, tuple[str, ...]] = field(default_factory=dict[str, tuple[str, ...]])
+    code: Mapping[str, str] = field(default_factory=dict[str, str])
+
+
+def lock_project(project: Project) -> Iterator[BlockLock]:
+    """Record every block of a file; raises DiagnosticError if it has errors."""
+    plans = _plans(project)
+    free = uncalled(project.main)
+    for block in project.main.blocks:
+        name = block.name.name
+        program = compile_project(project, name, concerning(project, name, {}))
+        yield lock_block(project, program, plans.get(name, {}), whole=name in free)
+
+
+def lock_block(
+    project: Project, program: Program, plans: Mapping[str, tuple[str, ...]], *, whole: bool
+) -> BlockLock:
+    """Record one block; code is written of the blocks that no other calls."""
+    one = program.on_one_device
+    sizes, numbers = _numbers(project, one.graphs.main.block)
+    main = one.graphs.main
+    file = PurePath(project.main.span.source.name).name
+    return BlockLock(
+        main.block,
+        file,
+        tuple(_edges(project, one)),
+        main.output_names,
+        sizes,
+        numbers,
+        plans,
+        dict(_hashes(program, file, whole=whole)),
+    )
+
+
+def _edges(project: Project, program: Program) -> Iterator[LockedEdge]:
+    """Yield the forward edges of the block, and of called blocks that other files define."""
+    own = {block.span for block in project.main.blocks}
+    foreign = {
+        where
+        for where, graph in called_graphs(program.graphs)
+        if where == "" or graph.span not in own
+    }
+    for edge in edges(program.graphs).values():
+        if edge.direction == "forward" and edge.where in foreign:
+            yield _edge(edge)
+
+
+def _edge(edge: DiffEdge) -> LockedEdge:
+    """Return an edge without facts that its shape repeats or that belong to a release of xg.
+
+    The formula of a shipped operator is its own business; that of an operator of the file is the
+    user's.
+    """
+    arguments = tuple(
+        (key, text) for key, text in edge.making.arguments if text != edge.dims and key != "operand"
+    )
+    formula = "" if ops.find(edge.maker) else edge.making.formula
+    making = Making(edge.making.operands, arguments, formula)
+    name = join(edge.where, edge.name)
+    return LockedEdge(name, edge.dims, edge.maker, making, edge.value.name is not None)
+
+
+def _numbers(
+    project: Project, block: str
+) -> tuple[Mapping[str, int], Mapping[str, tuple[float, float]]]:
+    """Compute a block once; a block without gradients has numbers of its outputs only."""
+    sizes, outputs, gradients = sample(project, block, concerning(project, block, {}), SEED)
+    results = {**outputs, **{f"d{name}": array for name, array in gradients.items()}}
+    found = {name: summary(array) for name, array in results.items()}
+    least = ZERO * max((norm for norm, _ in found.values() if isfinite(norm)), default=0.0)
+    return sizes, {name: pair if pair[0] > least else (0.0, 0.0) for name, pair in found.items()}
+
+
+def summary(array: Array) -> tuple[float, float]:
+    """Reduce an array to its norm, and its product with a wave that tells its elements apart."""
+    flat = np.asarray(array, np.float64).reshape(-1)
+    wave = np.cos(np.arange(flat.size, dtype=np.float64))
+    return _rounded(float(np.linalg.norm(flat))), _rounded(float(flat @ wave))
+
+
+def _rounded(x: float) -> float:
+    return float(f"{x:.{DIGITS}g}")
+
+
+def _plans(project: Project) -> Mapping[str, Mapping[str, tuple[str, ...]]]:
+    """Return the collectives of every block under every plan of the file."""
+    found: dict[str, dict[str, tuple[str, ...]]] = {}
+    for block, plan, settings in wanted(project, None, None, {}):
+        program = compile_project(project, block, settings, plan)
+        found.setdefault(block, {})[plan or "as written"] = tuple(collectives(program))
+    return found
+
+
+def collectives(program: Program) -> Iterator[str]:
+    """Yield one line for each collective of a parallel program, with its elements around a ring."""
+    for sent in report(program.graphs, program.distributed).sent:
+        of = f" of {sent.of}" if sent.of else ""
+        what = f"{sent.direction} {sent.glyph} over {sent.over} in {sent.block}{of}"
+        yield f"{what}: {sent.formula('ring')}"
+
+
+def _hashes(program: Program, file: str, *, whole: bool) -> Iterator[tuple[str, str]]:
+    """Yield each kind of output with a hash of what it says, without the places in the file."""
+    for view in program.views:
+        yield f"figure.{view}", _hash(dot(program.figure(view, legend=False), "light"), file)
+    for name, backend in backends().items() if whole and not program.stages else ():
+        if backend.writes(program.graphs):
+            yield name, _hash(program.source(name), file)
+
+
+def _hash(text: str, file: str) -> str:
+    return sha256(without_places(text, file).encode()).hexdigest()[:16]
+
+
+def without_places(code: str, file: str) -> str:
+    """Return a module or figure without its header, and without the lines of its source file."""
+    code = re.sub(r"Compiled by xg .*?\n\n", "", code, count=1, flags=re.DOTALL)
+    return re.sub(rf",? ?\(?{re.escape(file)}:\d+(-\d+)?\)?", "", code)
