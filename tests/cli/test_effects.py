@@ -14,6 +14,7 @@ from xg.cli.dispatch import command_of, parse, rules_of
 CASES = list(dict.fromkeys((name, rule.option) for name in commands() for rule in rules_of(name)))
 VALUES = {
     "--kernels": (),
+    "--whole": (),
     "--pipeline-schedule": ("GPipe",),
     "--legend": (),
     "--no-title": (),
@@ -63,6 +64,7 @@ OTHERS: dict[tuple[str, str], tuple[list[str], list[str]]] = {
     ("export", "--names"): ([], ["--params", "p.npz"]),
     ("export", "--seed"): (["--params", "p.npz"], []),
     ("show", "--stage"): ([], ["--plan", "TP"]),
+    ("show", "--whole"): ([], ["--as", "torch"]),
     ("show", "--map"): ([], ["--as", "dtensor"]),
     ("cost", "--stage"): (["--plan", "*"], ["--plan", "TP"]),
     ("cost", "--full"): (["--json"], ["--plan", "TP"]),

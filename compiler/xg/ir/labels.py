@@ -95,7 +95,7 @@ def _stem_and_number(name: str) -> tuple[str, str]:
 
 
 def _written_names(graph: Graph) -> Iterator[str]:
-    """What a name must not be: those of the text, of sizes, and of what a call begins with."""
+    """Find the names that no edge may take: labels, parameters, outputs and sizes."""
     yield from (identifier(name) for name, _ in graph.names())
     yield from (identifier(str(value.name)) for value in graph.foreign)
     yield from graph.output_names
@@ -116,7 +116,7 @@ class _EdgeNamer:
 
         The number is that of the node among the unlabelled ones of its operator. The first has
         none, unless code has a function of that name: the function `softmax` makes `softmax_1`.
-        What a call `attn` gives is `attn_out`, for `attn` is what it saves.
+        The result of a call `attn` is `attn_out`, because the call saves its values as `attn`.
         """
         if isinstance(step, Call):
             stem, number, is_plain = identifier(f"{step.path}_out".lstrip("_")), 0, True
