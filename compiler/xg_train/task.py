@@ -31,7 +31,7 @@ def loss_of(program: IRProgram, wanted: str | None = None) -> str:
     if chosen in names:
         return chosen
     if wanted is None and names:
-        raise InputError(f"--loss chooses what is made small: {', '.join(names)}")
+        raise InputError(f"--loss must name an output to minimize: {', '.join(names)}")
     outputs = ", ".join(main.output_names)
     if wanted is not None:
         lacking = f"{wanted} is no output of {main.block} that is a single float"

@@ -176,7 +176,7 @@ def test_the_code_of_any_block(xg: Xg, folder: Path) -> None:
     assert "class Model(" in shown.out
     assert "def mlp(" not in shown.out
     words = ["build", MODEL, "--only", "torch", "-o", "out", "--block"]
-    assert xg(*words, "Attention").out.endswith("1 file in out, 1 changed\n")
+    assert xg(*words, "Attention").out.splitlines()[0].endswith("1 file in out, 1 changed")
     (file,) = (folder / "out").iterdir()
     assert file.read_text(encoding="utf-8") == shown.out
     assert xg(*words, "Attention", "--check").code == 0
@@ -190,7 +190,7 @@ def test_the_code_of_any_block(xg: Xg, folder: Path) -> None:
         (["show", MODEL, "--as", "torch", "--block", "Atention"], 1, "has no block Atention"),
         (["show", "wrong.xg", "--as", "torch"], 1, "matmul contracts D with E"),
         (["show", MODEL, "--as", "pytorch"], 2, "invalid choice: 'pytorch'"),
-        (["build", MODEL, "--only", "pytorch"], 2, "'pytorch' is none of dot, svg"),
+        (["build", MODEL, "--only", "pytorch"], 2, "'pytorch' is not one of dot, svg"),
         (["build", "wrong.xg", "--only", "torch"], 1, "matmul contracts D with E"),
         (["build", "tiny.xg", "--only", "torch", "-o", "tiny.xg"], 5, "cannot write tiny.xg"),
         (["train", MODEL, *LEARNING, "--resume"], 4, "holds no checkpoint"),

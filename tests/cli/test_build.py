@@ -343,9 +343,9 @@ def test_a_picture_without_title_is_lower(xg: Xg, folder: Path) -> None:
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        (["-o", "fig.svg", "--only", "png"], "of one kind"),
-        (["-o", "-", "--only", "svg,png"], "of one kind"),
-        (["-o", "fig.svg", "--check"], "are for folders"),
+        (["-o", "fig.svg", "--only", "png"], "takes one FILE and one kind"),
+        (["-o", "-", "--only", "svg,png"], "takes one FILE and one kind"),
+        (["-o", "fig.svg", "--check"], "need a folder"),
         (["-o", "fig.bmp"], "cannot write a .bmp file"),
         (["-o", "fig.webp"], "cannot write a .webp file"),
         (["-o", "fig.SVG"], "cannot write a .SVG file"),

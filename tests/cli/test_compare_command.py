@@ -110,7 +110,7 @@ def test_a_module_in_a_test() -> None:
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        ((), "with what? --module MODULE:BUILD"),
+        ((), "name what to compare with: --module MODULE:BUILD"),
         (("--module", "nothing"), "should be MODULE:BUILD"),
         (("--module", "nothing:build"), "there is no module nothing"),
         (("--module", "nothing.py:build"), "there is no file nothing.py"),

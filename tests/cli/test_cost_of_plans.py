@@ -112,7 +112,7 @@ def test_tables_that_cannot_be_read(xg: Xg, folder: Path) -> None:
     (folder / "odd.toml").write_text("[a]\nflops = { float32 = 1 }\nlink = -1\n", encoding="utf-8")
     for name, code, words in (
         ("none.toml", 5, "xg: cannot read none.toml"),
-        ("broken.toml", 1, "xg: broken.toml is no TOML"),
+        ("broken.toml", 1, "xg: broken.toml is not TOML"),
         ("odd.toml", 1, "xg: odd.toml: [a] link = -1 is no positive number"),
     ):
         said = xg("cost", "net.xg", "--hardware", name)

@@ -180,7 +180,7 @@ def test_a_figure_of_a_plan(xg: Xg, net: Path) -> None:
 @pytest.mark.parametrize(
     ("words", "code", "told"),
     [
-        (["net.xg"], 2, "xg diff: two of what? Give a second file, or a plan: --plan NAME"),
+        (["net.xg"], 2, "xg diff: name what to compare with: a second file, or --plan NAME"),
         (["-", "-"], 2, "xg diff: standard input can be one of the two files, not both"),
         (
             ["net.xg", "--plan", "TP", "-o", "d.gif"],

@@ -60,7 +60,7 @@ def test_mistakes_of_the_file(xg: Xg, folder: Path) -> None:
     assert "too large to work out" in said.err
     said = xg("explain", "node_i")
     assert said.code == 1
-    assert "is what one rank computes, and a lesson follows one device: `xg view`" in said.err
+    assert "computes one rank's part, and a page is about one device: `xg serve`" in said.err
 
 
 def test_a_block_without_gradients(xg: Xg, folder: Path) -> None:

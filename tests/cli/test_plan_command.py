@@ -177,8 +177,11 @@ def test_the_winner_is_written_as_a_plan(xg: Xg, net: Path) -> None:
     [
         (("--ranks", "4", "--memory", "1KB"), "nothing fits into 1 KB; the nearest:"),
         (("--ranks", "7", "--memory", "1GB"), "no product of plans can be shared by 7 ranks"),
-        (("--ranks", "4", "--memory", "much"), "'much' is no memory: 80GB, 141GiB, or bytes"),
-        (("--ranks", "4", "--memory", "1GB", "--machine", "b300"), "there is no machine b300"),
+        (
+            ("--ranks", "4", "--memory", "much"),
+            "'much' is not an amount of memory, such as 80GB, 141GiB or a number of bytes",
+        ),
+        (("--ranks", "4", "--memory", "1GB", "--machine", "b300"), "no machine is called b300"),
         (
             ("--ranks", "16", "--memory", "1GB", "--machine", "a100"),
             "the table has no a100-network",
@@ -196,8 +199,8 @@ def test_impossible_requests_are_refused_with_the_nearest(
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        (("--write", "my plan"), "'my plan' is no name for a plan"),
-        (("--write", "plan"), "'plan' is no name for a plan"),
+        (("--write", "my plan"), "'my plan' is not a name for a plan"),
+        (("--write", "plan"), "'plan' is not a name for a plan"),
         (("--set", "N_T=4"), "the search chooses the sizes of the mesh: leave --set N_T out"),
         (("--ranks", "-4"), "argument --ranks: at least 1"),
     ],

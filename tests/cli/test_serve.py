@@ -401,12 +401,15 @@ def test_killed_at_any_moment_it_leaves_nothing(folder: Path) -> None:
 
 def test_what_cannot_be_served(xg: Xg) -> None:
     said = xg("serve", "-")
-    assert (said.code, said.err) == (2, "xg serve: it follows files, and standard input is none\n")
+    assert (said.code, said.err) == (
+        2,
+        "xg serve: standard input cannot be followed: give it a file\n",
+    )
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
         taken.listen()
         port = taken.getsockname()[1]
         said = xg("serve", "tiny.xg", "--port", port)
     assert said.code == 2
-    assert said.err.startswith(f"xg serve: port {port} cannot be had: ")
+    assert said.err.startswith(f"xg serve: port {port} cannot be used: ")
     assert xg("serve", "tiny.xg", "--port", "70000").code == 2

@@ -208,7 +208,7 @@ def test_a_pass_that_did_not_run_is_refused(xg: Xg) -> None:
     model = str(DIAGRAMS / "models" / "transformer.xg")
     refused = xg("show", model, "--block", "MLP", "--after", "place")
     assert refused.code == 2
-    assert f"there are infer, {', '.join(each.name for each in SINGLE)}" in refused.err
+    assert f"these did: infer, {', '.join(each.name for each in SINGLE)}" in refused.err
     assert xg("show", model, "--after", "infer", "--as", "dot").code == 2
     fused = xg("show", model, "--block", "MLP", "--kernels", "--after", "fuse").out
     assert "part " in fused

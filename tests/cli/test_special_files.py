@@ -53,4 +53,4 @@ def test_brackets_nested_deeply_are_no_file_of_names(xg: Xg, folder: Path) -> No
     assert "deep.toml is no file of names: its brackets are nested too deeply" in said.err
     said = xg("cost", "tiny.xg", "--set", "B=2", "--hardware", "deep.toml")
     assert said.code == 1
-    assert "deep.toml is no TOML: its brackets are nested too deeply" in said.err
+    assert "deep.toml is not TOML: its brackets are nested too deeply" in said.err

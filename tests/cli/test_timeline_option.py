@@ -36,7 +36,7 @@ def test_every_pass_has_a_box_where_it_runs(xg: Xg, folder: Path) -> None:
     [
         (("--plan", "PP", "--timeline", "time.gif"), "time.gif: pictures end in .svg, .pdf, .png"),
         (("--plan", "TP", "--timeline", "time.svg"), "--timeline is of a pipeline"),
-        (("--timeline", "time.svg"), "is of a pipeline: --plan NAME"),
+        (("--timeline", "time.svg"), "needs a pipeline: add --plan NAME"),
     ],
 )
 def test_other_pictures_are_refused(

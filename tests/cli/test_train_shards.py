@@ -48,9 +48,9 @@ def test_what_is_wrong_with_shards_is_said(xg: Xg, folder: Path, shards: Path) -
     said = xg(*words, folder / "shard_0.bin", folder / "shard_1.bin", *typed)
     assert "a pattern for several files needs quotes: --data 'shard_*.bin'" in said.err
     said = xg(*words, shards, *typed, "--level", "char")
-    assert "--level is of a text's tokens, and --data has tokens already" in said.err
+    assert "--level splits a text, but --data has tokens already" in said.err
     said = xg(*words, folder / "tiny.xg", *typed)
-    assert "--token-type is of shards: --data 'shard_*.bin'" in said.err
+    assert "--token-type is for shards: use --data 'shard_*.bin'" in said.err
 
 
 def test_a_diagram_without_a_number_of_tokens_asks_for_one(

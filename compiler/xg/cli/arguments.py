@@ -23,9 +23,9 @@ if TYPE_CHECKING:
 def natural(text: str) -> int:
     """0, 1, 2 …"""
     if not (text.isascii() and text.isdigit()):
-        raise ArgumentTypeError(f"{text!r} is not a whole number from 0 on")
+        raise ArgumentTypeError(f"{text!r} is not a whole number of at least 0")
     if len(text) > 9:
-        raise ArgumentTypeError("numbers end at 999999999")
+        raise ArgumentTypeError("the largest number is 999999999")
     return int(text)
 
 
@@ -39,7 +39,7 @@ def positive(text: str) -> int:
 def port(text: str) -> int:
     """The number of a port."""
     if natural(text) > 65_535:
-        raise ArgumentTypeError("ports end at 65535")
+        raise ArgumentTypeError("the largest port is 65535")
     return int(text)
 
 
@@ -50,7 +50,7 @@ def amount(text: str) -> float:
     except ValueError:
         number = -1.0
     if not (isfinite(number) and number >= 0):
-        raise ArgumentTypeError(f"{text!r} is not a number from 0 on")
+        raise ArgumentTypeError(f"{text!r} is not a number of at least 0")
     return number
 
 
@@ -78,7 +78,7 @@ class OneOrMore:
         """`fd,torch`."""
         words = {word.strip() for word in text.split(",")}
         for word in sorted(words.difference(self.known)):
-            raise ArgumentTypeError(f"{word!r} is none of {', '.join(self.known)}")
+            raise ArgumentTypeError(f"{word!r} is not one of {', '.join(self.known)}")
         return tuple(word for word in self.known if word in words)
 
 

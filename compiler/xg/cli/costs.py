@@ -193,8 +193,8 @@ def machines_of(path: Path | None) -> tuple[Machine, ...]:
     try:
         return machines(tomllib.loads(read(path).decode("utf-8")))
     except (UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
-        raise InputError(f"{path} is no TOML: {error}") from None
+        raise InputError(f"{path} is not TOML: {error}") from None
     except RecursionError:
-        raise InputError(f"{path} is no TOML: its brackets are nested too deeply") from None
+        raise InputError(f"{path} is not TOML: its brackets are nested too deeply") from None
     except UnreadableMachines as unfit:
         raise InputError(f"{path}: {unfit}") from None

@@ -376,7 +376,7 @@ def _run(options: Namespace, console: Console) -> int:
     if not options.watch:
         return _build(options, console)
     if options.check or "-" in options.files:
-        console.note("xg build: --watch needs files, and writes")
+        console.note("xg build: --watch needs files, and doesn't work with --check")
         return USAGE
     return watch(options.files, lambda: _build(options, console), console)
 
@@ -446,10 +446,10 @@ def _one(options: Namespace, console: Console) -> int:
     suffix = options.folder.suffix.removeprefix(".")
     kinds = options.kinds or (suffix or "svg",)
     if len(options.files) != 1 or len(kinds) != 1 or (suffix and kinds != (suffix,)):
-        console.note("xg build: one picture is of one FILE and of one kind: -o figure.svg")
+        console.note("xg build: -o figure.svg takes one FILE and one kind, that of its ending")
         return USAGE
     if options.watch or options.check:
-        console.note("xg build: --watch and --check are for folders: -o DIR")
+        console.note("xg build: --watch and --check need a folder: -o DIR")
         return USAGE
     outputs = picture_of(
         _opened(options.files[0], options), _wanted(options, kinds), _view(options)

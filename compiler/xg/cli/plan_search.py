@@ -645,7 +645,7 @@ def _cluster(options: Namespace) -> Cluster:
     between = options.between or f"{options.machine}-network"
     for name in (options.machine, *([options.between] if options.between else [])):
         if name not in table:
-            raise InputError(f"there is no machine {name}: the table has {', '.join(table)}")
+            raise InputError(f"no machine is called {name}; the table has {', '.join(table)}")
     if between not in table and options.ranks > options.node:
         raise InputError(
             f"{options.ranks} ranks are more than a node of {options.node}, and the table has no "
@@ -675,7 +675,9 @@ def _refuse_name(file: str, name: str, plans: Collection[str]) -> None:
         raise InputError("--write needs a file, not standard input or a shipped diagram")
     found = tokenize(Source("name", name))
     if found.problems or [token.type for token in found.tokens] != ["NAME", "$END"]:
-        raise InputError(f"{name!r} is no name for a plan: letters, digits and _, a letter first")
+        raise InputError(
+            f"{name!r} is not a name for a plan: use letters, digits and _, and begin with a letter"
+        )
     if name in plans:
         raise InputError(f"{file} has a plan {name}: give the new one another name")
 

@@ -135,13 +135,13 @@ def _draws_tokens(options: Namespace) -> bool:
 
 
 RULES: Final = (
-    Rule("--diagram", _of_run, "is for the folder of a run"),
-    Rule("--previous", _of_run, "is for the folder of a run"),
-    Rule("--names", _of_weights, "is for --weights, and a run has names of its own"),
-    Rule("--dtype", _of_weights, "is for --weights, and a run has been trained in one"),
-    Rule("--seed", _draws_tokens, "draws tokens: --temperature above 0"),
-    Rule("--top-k", _draws_tokens, "chooses among drawn tokens: --temperature above 0"),
-    Rule("--top-p", _draws_tokens, "chooses among drawn tokens: --temperature above 0"),
+    Rule("--diagram", _of_run, "needs the folder of a run"),
+    Rule("--previous", _of_run, "needs the folder of a run"),
+    Rule("--names", _of_weights, "is for --weights; a run has its own names"),
+    Rule("--dtype", _of_weights, "is for --weights; a run keeps the type of its training"),
+    Rule("--seed", _draws_tokens, "draws tokens: use --temperature above 0"),
+    Rule("--top-k", _draws_tokens, "limits which tokens are drawn: use --temperature above 0"),
+    Rule("--top-p", _draws_tokens, "limits which tokens are drawn: use --temperature above 0"),
 )
 
 

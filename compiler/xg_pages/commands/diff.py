@@ -59,7 +59,7 @@ def run(options: Namespace, console: Console) -> int:
         return USAGE
     if options.other is None and options.plan is None and options.against is None:
         open_project(options.file)  # a missing file is reported first
-        console.note("xg diff: two of what? Give a second file, or a plan: --plan NAME")
+        console.note("xg diff: name what to compare with: a second file, or --plan NAME")
         return USAGE
     if options.file == options.other == "-":
         console.note("xg diff: standard input can be one of the two files, not both")

@@ -64,7 +64,7 @@ def add_arguments(parser: ArgumentParser) -> None:
     )
 
 
-RULES: Final = (Rule("--tokenizer", gives("text"), "cuts a --text into tokens"),)
+RULES: Final = (Rule("--tokenizer", gives("text"), "splits a text: add --text TEXT"),)
 
 
 ENDINGS = (".html", ".md")
@@ -85,7 +85,7 @@ def run(options: Namespace, console: Console) -> int:
         console.note(f"xg explain: {printable(str(out))} must end in {' or '.join(ENDINGS)}")
         return USAGE
     if options.example is not None and options.seed is not None:
-        console.note("xg explain: numbers are those of an example, or drawn from a seed")
+        console.note("xg explain: choose --example or --seed, not both")
         return USAGE
     page = compose(_bound(open_project(options.file), options))
     if out is None:

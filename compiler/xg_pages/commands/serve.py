@@ -49,7 +49,7 @@ def run(options: Namespace, console: Console) -> int:
 
     names = list(dict.fromkeys(options.files))
     if "-" in names:
-        console.note("xg serve: it follows files, and standard input is none")
+        console.note("xg serve: standard input cannot be followed: give it a file")
         return USAGE
     for name in names:
         _refuse_unreadable(name)
@@ -57,7 +57,7 @@ def run(options: Namespace, console: Console) -> int:
     try:
         server = LiveServer(board, options.port)
     except OSError as error:
-        console.note(f"xg serve: port {options.port} cannot be had: {error.strerror}")
+        console.note(f"xg serve: port {options.port} cannot be used: {error.strerror}")
         return USAGE
     drawings = [LiveDrawing(name, options) for name in names]
     for place, drawing in enumerate(drawings):

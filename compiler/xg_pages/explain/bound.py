@@ -187,8 +187,8 @@ def of_block(
 
 def _refuse_ranks(program: IRProgram) -> None:
     if program.is_parallel:
-        said = "is what one rank computes, and a lesson follows one device"
-        raise InputError(f"{program.main.block} {said}: `xg view` shows the numbers of all ranks")
+        said = "computes one rank's part, and a page is about one device"
+        raise InputError(f"{program.main.block} {said}: `xg serve` shows the numbers of all ranks")
 
 
 def _update(

@@ -105,16 +105,16 @@ RULES: Final = (
     Rule(
         "--timeout",
         lambda options: options.plan is not None and options.module is not None,
-        "is of a module on several ranks: --module MODULE:BUILD --plan NAME",
+        "is for a module on several ranks: add --module MODULE:BUILD --plan NAME",
     ),
-    Rule("--params", lacks("module"), "is for --against, and a module has weights of its own"),
-    Rule("--as-is", lacks("against"), "is of a module's weights: --module MODULE:BUILD"),
+    Rule("--params", lacks("module"), "is for --against; a module has its own weights"),
+    Rule("--as-is", lacks("against"), "keeps the weights of a module: add --module MODULE:BUILD"),
     Rule(
         "--dropout",
         lambda options: options.against is None and options.plan is None,
-        "gives masks to a module on one device: --module MODULE:BUILD without --plan",
+        "gives masks to a module on one device: use --module MODULE:BUILD without --plan",
     ),
-    Rule("--seed", lacks("against"), "draws inputs for a module: --module MODULE:BUILD"),
+    Rule("--seed", lacks("against"), "draws inputs for a module: add --module MODULE:BUILD"),
 )
 
 
@@ -125,7 +125,9 @@ def run(options: Namespace, console: Console) -> int:
 
     project = open_project(options.file)
     if options.module is None and options.against is None:
-        console.note("xg compare: with what? --module MODULE:BUILD, or --against ARRAYS")
+        console.note(
+            "xg compare: name what to compare with: --module MODULE:BUILD or --against ARRAYS"
+        )
         return USAGE
     found = _compared(project, options)
     if found is None:  # a rank of torchrun; the first one speaks for all

@@ -57,8 +57,8 @@ def add_arguments(parser: ArgumentParser) -> None:
 
 
 RULES: Final = (
-    Rule("--seed", lacks("params"), "draws parameters, and --params gives them all"),
-    Rule("--names", gives("params"), "says what the tensors of a checkpoint are: --params FILE"),
+    Rule("--seed", lacks("params"), "draws parameters, but --params gives all of them"),
+    Rule("--names", gives("params"), "maps the tensors of a checkpoint: add --params FILE"),
 )
 
 

@@ -102,7 +102,7 @@ def _refuse_endings(options: Namespace) -> None:
     from xg_runtime.errors import FileError
 
     if options.out != "-" and Path(options.out).suffix != ".xg":
-        raise FileError(f"{options.out}: a diagram is kept in a file that ends in .xg")
+        raise FileError(f"{options.out}: the file of a diagram must end in .xg")
     path = options.params
     if path is not None and path.suffix not in ENDINGS:
         raise FileError(f"{path}: arrays are kept in files that end in {', '.join(ENDINGS)}")

@@ -59,7 +59,7 @@ def add_arguments(parser: ArgumentParser) -> None:
 
 
 RULES: Final = (
-    Rule("--dtype", gives("out", "to"), "is of what is written: -o FILE or --to FOLDER"),
+    Rule("--dtype", gives("out", "to"), "is the type to write: add -o FILE or --to FOLDER"),
 )
 
 

@@ -213,27 +213,27 @@ def _optimizes(by: str) -> Effect:
 
 
 RULES: Final = (
-    Rule("--pipeline-schedule", is_placed, "is of a pipeline: --plan NAME"),
-    Rule("--tokenizer", _of_text, "cuts a text, and --data has rows of arrays"),
-    Rule("--level", _of_text, "is of a text's tokens, and --data has rows of arrays"),
+    Rule("--pipeline-schedule", is_placed, "needs a pipeline: add --plan NAME"),
+    Rule("--tokenizer", _of_text, "splits a text, but --data has rows of arrays"),
+    Rule("--level", _of_text, "splits a text, but --data has rows of arrays"),
     Rule(
         "--level",
         lacks("tokenizer"),
-        "is of bytes or characters, and --tokenizer has tokens of its own",
+        "chooses bytes or characters, but --tokenizer has its own tokens",
     ),
     Rule(
         "--level",
         lambda options: not (_of_shards(options) or (options.data and options.data.is_dir())),
-        "is of a text's tokens, and --data has tokens already",
+        "splits a text, but --data has tokens already",
     ),
-    Rule("--token-type", _of_shards, "is of shards: --data 'shard_*.bin'"),
-    Rule("--seq", _of_text, "cuts a text, and --data has rows of arrays"),
-    Rule("--sample", _of_text, "continues a text, and --data has rows of arrays"),
-    Rule("--timeout", on_processes, "is for ranks that are processes: --on processes"),
-    Rule("--momentum", _optimizes("sgd"), "is for --optimizer sgd"),
-    Rule("--weight-decay", _optimizes("adamw"), "is for --optimizer adamw"),
-    Rule("--prompt", lambda options: options.sample > 0, "begins a --sample"),
-    Rule("--temperature", lambda options: options.sample > 0, "is for a --sample"),
+    Rule("--token-type", _of_shards, "is for shards: use --data 'shard_*.bin'"),
+    Rule("--seq", _of_text, "splits a text, but --data has rows of arrays"),
+    Rule("--sample", _of_text, "continues a text, but --data has rows of arrays"),
+    Rule("--timeout", on_processes, "is for ranks in processes: add --on processes"),
+    Rule("--momentum", _optimizes("sgd"), "is for sgd: add --optimizer sgd"),
+    Rule("--weight-decay", _optimizes("adamw"), "is for adamw: add --optimizer adamw"),
+    Rule("--prompt", lambda options: options.sample > 0, "begins a sample: add --sample N"),
+    Rule("--temperature", lambda options: options.sample > 0, "is for a sample: add --sample N"),
 )
 
 

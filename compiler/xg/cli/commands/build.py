@@ -144,21 +144,21 @@ RULES: Final = (
     Rule(
         "--stdin-filename",
         lambda options: "-" in options.files,
-        "is of standard input: - in place of FILE",
+        "names standard input: write - in place of FILE",
     ),
-    Rule("--kernels", _codes, f"changes code: --only {','.join(backends())}"),
-    Rule("--theme", _draws, "colours figures: --only svg"),
-    Rule("--legend", _draws, "is a part of figures: --only svg"),
-    Rule("--no-title", _draws, "is for figures: --only svg"),
-    Rule("--depth", _draws_overview, "is of overviews of one device: --pass overview"),
-    Rule("--direction", _draws, "is for figures: --only svg"),
-    Rule("--width", _draws, "is for figures: --only svg"),
+    Rule("--kernels", _codes, f"changes code: add --only {','.join(backends())}"),
+    Rule("--theme", _draws, "colors figures: add --only svg"),
+    Rule("--legend", _draws, "is a part of figures: add --only svg"),
+    Rule("--no-title", _draws, "changes figures: add --only svg"),
+    Rule("--depth", _draws_overview, "opens overviews of one device: add --pass overview"),
+    Rule("--direction", _draws, "changes figures: add --only svg"),
+    Rule("--width", _draws, "changes figures: add --only svg"),
     Rule(
         "--paper",
         _prints,
-        "makes pages of a PDF, as wide as the paper: -o figure.pdf, without --width and --steps",
+        "fits a PDF to the paper: use -o figure.pdf, without --width and --steps",
     ),
-    Rule("--steps", _paints, "is for pictures: --only svg"),
+    Rule("--steps", _paints, "draws pictures: add --only svg"),
 )
 
 

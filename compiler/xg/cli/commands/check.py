@@ -38,7 +38,7 @@ RULES: Final = (
     Rule(
         "--stdin-filename",
         lambda options: "-" in options.files,
-        "is of standard input: - in place of FILE",
+        "names standard input: write - in place of FILE",
     ),
 )
 

@@ -56,14 +56,14 @@ def add_arguments(parser: ArgumentParser) -> None:
 
 
 RULES: Final = (
-    Rule("--stage", is_placed, "is of a pipeline: --plan NAME"),
+    Rule("--stage", is_placed, "needs a pipeline: add --plan NAME"),
     Rule(
         "--full",
         lambda options: not options.json and options.plan != "*",
-        "is a longer text about one plan: leave --json and --plan '*' out",
+        "prints more about one plan: leave --json and --plan '*' out",
     ),
-    Rule("--microbatches", is_placed, "is of a pipeline: --plan NAME"),
-    Rule("--timeline", is_placed, "is of a pipeline: --plan NAME"),
+    Rule("--microbatches", is_placed, "needs a pipeline: add --plan NAME"),
+    Rule("--timeline", is_placed, "needs a pipeline: add --plan NAME"),
 )
 
 

@@ -32,7 +32,8 @@ def project_folder(text: str) -> Path:
     folder = Path(text)
     if not re.fullmatch(r"[A-Za-z][A-Za-z0-9_]*", folder.name):
         raise ArgumentTypeError(
-            f"{folder.name!r} is no name for a project: a letter, then letters, digits and _"
+            f"{folder.name!r} is not a name for a project: use letters, digits and _, and begin "
+            "with a letter"
         )
     return folder
 

@@ -39,7 +39,7 @@ RULES: Final = (
     Rule(
         "--figure",
         lambda options: options.name is None and not options.json,
-        "draws the whole notation: leave NAME and --json out",
+        "draws all operators: leave NAME and --json out",
     ),
 )
 

@@ -78,14 +78,16 @@ def memory(text: str) -> float:
     try:
         return amount(text)
     except ArgumentTypeError:
-        raise ArgumentTypeError(f"{text!r} is no memory: 80GB, 141GiB, or bytes") from None
+        raise ArgumentTypeError(
+            f"{text!r} is not an amount of memory, such as 80GB, 141GiB or a number of bytes"
+        ) from None
 
 
 RULES: Final = (
     Rule(
         "--between",
         lambda options: options.ranks > options.node,
-        "is for several nodes: --ranks above --node",
+        "needs several nodes: make --ranks larger than --node",
     ),
 )
 

@@ -92,9 +92,9 @@ def edges(text: str) -> list[str]:
 
 
 RULES: Final = (
-    Rule("--seed", lacks("params"), "draws parameters, and --params gives them all"),
-    Rule("--timeout", on_processes, "is for ranks that are processes: --on processes"),
-    Rule("--names", gives("params"), "says what the tensors of a checkpoint are: --params FILE"),
+    Rule("--seed", lacks("params"), "draws parameters, but --params gives all of them"),
+    Rule("--timeout", on_processes, "is for ranks in processes: add --on processes"),
+    Rule("--names", gives("params"), "maps the tensors of a checkpoint: add --params FILE"),
 )
 
 

@@ -83,8 +83,8 @@ def _is_code(options: Namespace) -> bool:
 
 
 RULES: Final = (
-    Rule("--stage", is_placed, "is of a pipeline: --plan NAME"),
-    Rule("--whole", _is_code, f"is of code: --as {' or '.join(backends())}"),
+    Rule("--stage", is_placed, "needs a pipeline: add --plan NAME"),
+    Rule("--whole", _is_code, f"prints code: add --as {' or '.join(backends())}"),
 )
 
 
@@ -106,7 +106,7 @@ def run(options: Namespace, console: Console) -> int:
         console.note(f"xg show: --kernels changes the code and its graph: --as ir, {code}")
         return USAGE
     if options.view == "overview" and options.form != "dot":
-        console.note("xg show: an overview is a figure: --as dot")
+        console.note("xg show: an overview is a figure: add --as dot")
         return USAGE
     if options.view in ("forward", "backward") and options.form not in ("ir", "dot"):
         console.note(f"xg show: {options.form} has both passes: --pass takes ir and dot apart")
@@ -158,11 +158,11 @@ def _after(program: Program, options: Namespace, console: Console) -> int:
     history = program.fused_history if options.kernels else program.history
     stages = dict(history.stages) if history else {}
     if options.form != "ir" or options.view in ("step", "overview"):
-        console.note("xg show: --after shows the graph: --as ir, of both passes or one")
+        console.note("xg show: --after prints the graph: use it with --as ir")
         return USAGE
     if options.after not in stages:
         ran = ", ".join(stages)
-        console.note(f"xg show: no pass {printable(options.after)} ran: there are {ran}")
+        console.note(f"xg show: no pass {printable(options.after)} ran; these did: {ran}")
         return USAGE
     passes = (options.view,) if options.view else ("forward", "backward")
     console.write(spell_program(stages[options.after], passes))

@@ -62,19 +62,19 @@ def _proves_ranks(options: Namespace) -> bool:
 
 
 RULES: Final = (
-    Rule("--plan", _proves_ranks, "is for proofs of ranks: --against single,exact"),
-    Rule("--on", _proves_ranks, "is for proofs of ranks: --against single"),
+    Rule("--plan", _proves_ranks, "is for proofs of ranks: add --against single,exact"),
+    Rule("--on", _proves_ranks, "is for proofs of ranks: add --against single"),
     Rule(
         "--every-choice",
         lambda options: bool(_proofs(options) - {"document"}),
-        "is for proofs, and the examples of a document choose: --against fd",
+        "is for proofs, but examples make their own choice: add --against fd",
     ),
     Rule(
         "--kernels",
         lambda options: bool(_proofs(options) - {"document", "exact"}),
-        "changes code, which runs in floats: --against fd or single",
+        "changes code, which runs in floats: add --against fd or single",
     ),
-    Rule("--timeout", on_processes, "is for ranks that are processes: --on processes"),
+    Rule("--timeout", on_processes, "is for ranks in processes: add --on processes"),
 )
 
 
