@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
+from functools import partial
 
 import pytest
+import torch
 from fuzz.edge_proof import EdgeCase, Form, compiled, prove_edges, written
 from fuzz.operator_programs import operator_programs
 from fuzz.test_structural_zeros import Case
 from ops.sample import SIZES
 from tier import THOROUGH
 
+import xg
 from xg.diagnostics.source import Source
-from xg.ir.graph import Apply, IRProgram
+from xg.ir.graph import IRProgram
 from xg.ir.known_sizes import carried_symbols
 from xg.syntax.parse import parse
 
@@ -69,7 +73,7 @@ def test_a_loop_of_no_rounds_ends_as_it_began(name: str) -> None:
 
 
 USES = list(operator_programs())
-REFUSED = re.compile(r" = 0: |is more than .*: |: it is at least 1")
+REFUSED = re.compile(r"^\w+ = 0: |is more than .*: |: it is at least 1")
 
 
 # NumPy warns of a mean of nothing, and gives the NaN that torch gives.
@@ -78,13 +82,13 @@ REFUSED = re.compile(r" = 0: |is more than .*: |: it is at least 1")
 )
 @pytest.mark.parametrize("text", [text for text, _ in USES], ids=[use for _, use in USES])
 def test_an_operator_agrees_with_torch_or_names_the_empty_axis(text: str) -> None:
-    """Each axis of its operands in turn."""
+    """Each axis of its operands in turn; of a parameter none is empty."""
     program = compiled(parse(Source("case.xg", text)), Case(text, {}), dead=False)
     forms = [form for form in written(program, {}, jax=THOROUGH) if "Model" not in form.name]
     numbers = {name: SIZES[name] for name in ("B", *program.main.sizes.defaults)}
-    for name in axes_of_data(program):
+    for name in axes_of(program):
         case = EdgeCase.draw(program, {**numbers, name: 0}, 0)
-        found = {refusal(case, form) for form in forms}
+        found = {refusal(case.interpret), *(refusal(partial(run, case, form)) for form in forms)}
         if found == {""}:
             case.check_witness()
             for form in forms:
@@ -94,23 +98,66 @@ def test_an_operator_agrees_with_torch_or_names_the_empty_axis(text: str) -> Non
             assert all(map(REFUSED.search, found)), found
 
 
-def refusal(case: EdgeCase, form: Form) -> str:
-    """The message with which a form refuses the arrays, if it does."""
+def run(case: EdgeCase, form: Form) -> None:
+    form.module.forward(dict(case.params), dict(case.inputs))
+
+
+def refusal(run: Callable[[], object]) -> str:
+    """The message with which arrays are refused, if they are."""
     try:
-        form.module.forward(dict(case.params), dict(case.inputs))
+        run()
     except ValueError as error:
         return str(error)
     return ""
 
 
-def axes_of_data(program: IRProgram) -> list[str]:
-    """The sizes that only inputs have; integers have a range, and a model its widths."""
+def axes_of(program: IRProgram) -> list[str]:
+    """The sizes of arrays that no integers are below."""
     main = program.main
-    own = {name for v in main.inputs for d in main.types[v].shape for name in d.symbols()}
+    values = (*main.inputs, *(param.value for param in main.params))
+    own = {name for v in values for d in main.types[v].shape for name in d.symbols()}
     ranges = {name for t in main.types.values() if t.range for name in t.range.symbols()}
-    widths = {name for p in main.params for d in p.type.shape for name in d.symbols()}
-    for step in main.steps:
-        if isinstance(step, Apply) and step.op.glyph in ("•", "RoPE"):  # matrices, and halves
-            ends = [main.types[value].shape[-1] for value in step.inputs]
-            widths |= {name for dim in ends for name in dim.symbols()}
-    return sorted((own & carried_symbols(main)) - ranges - widths)
+    return sorted((own & carried_symbols(main)) - ranges)
+
+
+WINDOWS = {
+    "window": ("x [B, S, D]", "", "window[S](k=3)", "[B, S - 2, 3, D]"),
+    "convolution": ("x [B, S, D]", "param K [3, D, D]", "conv[S](K=K)", "[B, S - 2, D]"),
+    "largest": ("x [B, S, D]", "", "maxpool[S](k=3, stride=1)", "[B, S - 2, D]"),
+}
+
+
+@pytest.mark.parametrize("name", WINDOWS)
+def test_a_window_longer_than_its_axis_is_refused_by_the_axis(name: str) -> None:
+    """By the module's functions and by torch's Model, before a library sees it."""
+    given, param, use, result = WINDOWS[name]
+    text = f"dim B, S, D = 2\nblock F({given}) -> y {result} {{\n{param}\nx -> {use} : y\n}}\n"
+    program = compiled(parse(Source("case.xg", text)), Case(text, {}), dead=False)
+    case = EdgeCase.draw(program, {"B": 2, "S": 3, "D": 2}, 0)
+    short = {"x": case.inputs["x"][:, :2]}
+    for form in written(program, case.sizes, jax=True):
+        case.check(form)
+        with pytest.raises(ValueError, match=r"^S - 2 = 0: it is at least 1"):
+            form.module.forward(dict(case.params), dict(short))
+
+
+MODEL = """\
+dim B, S, D
+block F(x [B, S, D]) -> y [B, S, D] {
+    param P [S_max, D]
+    dim S_max = 4
+    P -> slice[S_max](start=0, stop=S) -> BC : p [B, S, D]
+    x -> ⊕<-p : y
+}
+"""
+
+
+@pytest.mark.parametrize("kernels", [False, True])
+def test_a_model_refuses_more_positions_than_it_has(kernels: bool) -> None:
+    module = xg.compile(source=MODEL).load("torch", kernels=kernels)
+    model = module.Model(0, D=2)
+    assert model(torch.ones(1, 4, 2))["y"].shape == (1, 4, 2)
+    with pytest.raises(ValueError, match="S = 5 is more than S_max = 4: slice takes a stretch"):
+        model(torch.ones(1, 5, 2))
+    with pytest.raises(ValueError, match="D = 0: a parameter needs at least one element"):
+        module.Model(0, D=0)

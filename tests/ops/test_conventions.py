@@ -2,6 +2,7 @@
 
 # JAX and torch say too little of their own types:
 # pyright: reportUnknownMemberType=false, reportUnnecessaryComparison=false
+# pyright: reportUnknownVariableType=false
 
 from __future__ import annotations
 

@@ -7,7 +7,7 @@ the sizes that its inputs carry.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Final
 
 from xg.diagnostics.lazy_dataclass import dataclass, field
@@ -113,6 +113,24 @@ class Scalar:
     def symbols(self) -> tuple[str, ...]:
         """Every symbol of those sizes once, in alphabetical order."""
         return tuple(sorted({name for dim in self.dims() for name in dim.symbols()}))
+
+    def divisors(self) -> Iterator[Dim]:
+        """Every size that this number is divided by: none of them may be 0."""
+        below = self.args[1:] if self.op == "/" else ()
+        power = self.args[1].constant if self.op == "^" else None
+        if power is not None and power < 0:
+            below = self.args[:1]
+        for arg in below:
+            yield from arg.dims() if arg.vanishes else ()
+        for arg in self.args:
+            yield from arg.divisors()
+
+    @property
+    def vanishes(self) -> bool:
+        """Whether this is 0 if one of its sizes is: a product or a root of sizes."""
+        if self.op == "size":
+            return True
+        return self.op in ("*", "sqrt") and any(arg.vanishes for arg in self.args)
 
     def substitute(self, values: Mapping[str, Dim]) -> Scalar:
         """This number with symbols replaced, all at once."""

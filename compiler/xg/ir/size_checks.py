@@ -134,15 +134,32 @@ def axes_with_positions(program: IRProgram) -> Iterator[AtMost]:
     """Every axis that may not be empty, and the operator that needs a position of it.
 
     Shapes hold for empty axes, too: a batch may have nothing. But there is no maximum of nothing,
-    and no window of an axis without positions.
+    no window of an axis without positions, and no 1/sqrt(D).
     """
     for graph, symbols in instances(program):
         for step in graph.steps:
             if isinstance(step, Apply):
-                needed = [dim for expr in step.body(graph.types).order() for dim in _needed(expr)]
-                for dim in needed:
-                    why = f"{step.op.glyph} ({step.op.name}) needs at least one position"
-                    yield AtMost(ONE, graph.sizes.expand(dim).substitute(symbols), why)
+                order = step.body(graph.types).order()
+                needed = [(dim, "needs at least one position") for e in order for dim in _needed(e)]
+                needed += [(dim, "divides by it") for e in order for dim in _divisors(e)]
+                for dim, why in needed:
+                    length = graph.sizes.expand(dim).substitute(symbols)
+                    yield AtMost(ONE, length, f"{step.op.glyph} ({step.op.name}) {why}")
+
+
+def sizes_of_params(program: IRProgram) -> list[str]:
+    """The sizes of the entry that parameters have as axes: none of them may be 0.
+
+    A parameter without elements has no start, as its spread is 1/sqrt(D).
+    """
+    lengths = (
+        graph.sizes.expand(dim).substitute(symbols)
+        for graph, symbols in instances(program)
+        for param in graph.params
+        for dim in param.type.shape
+    )
+    products = (dim.terms[0][0] for dim in lengths if len(dim.terms) == 1)
+    return list(dict.fromkeys(name for term in products for name, power in term if power > 0))
 
 
 def _needed(expr: Expr) -> list[Dim]:
@@ -156,11 +173,28 @@ def _needed(expr: Expr) -> list[Dim]:
             return [expr.typed("length", Dim), expr.typed("width", Dim)]
         case "overlap":
             return [expr.typed("count", Dim), expr.typed("width", Dim)]
+        case "contract":
+            return _matrix(expr)
         case "cut":  # what is one position long is picked from the axis
             axis = expr.typed("axis", int)
             return [expr.args[0].shape[axis]] if expr.shape[axis] == ONE else []
         case _:
             return []
+
+
+def _matrix(expr: Expr) -> list[Dim]:
+    """The axes of a matrix that many rows are multiplied by: its gradient flattens the rows."""
+    first, second = expr.typed("spec", str).partition("->")[0].split(",")
+    for letters, rows, operand in ((second, first, expr.args[1]), (first, second, expr.args[0])):
+        if len(letters) == 2 < len(rows) and len({*letters} & {*rows}) == 1:
+            return [*operand.shape]
+    return []
+
+
+def _divisors(expr: Expr) -> Iterator[Dim]:
+    """The sizes that the number of a primitive is divided by."""
+    if expr.prim == "const":
+        yield from expr.typed("value", Scalar).divisors()
 
 
 def facts_of(graph: Graph) -> Iterator[tuple[Apply, AtMost]]:

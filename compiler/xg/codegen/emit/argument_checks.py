@@ -17,7 +17,13 @@ from xg.ir.graph import Apply, Graph, IRProgram, Value
 from xg.ir.known_sizes import SizeSources, carried_symbols, closure
 from xg.ir.op import AtMost
 from xg.ir.parameters import ignored
-from xg.ir.size_checks import axes_of, axes_with_positions, reaches_of, size_constraints
+from xg.ir.size_checks import (
+    axes_of,
+    axes_with_positions,
+    reaches_of,
+    size_constraints,
+    sizes_of_params,
+)
 from xg.ir.tensor import Sizes
 from xg.ir.walk import instances
 
@@ -201,10 +207,20 @@ def open_limits(program: IRProgram) -> Iterator[AtMost]:
         return
     sizes = program.main.sizes
     settled = sizes.defaults.keys() - carried_symbols(program.main)
+    filled = {*sizes_of_params(program)}  # which were refused before
     for limit in (*size_constraints(program), *axes_with_positions(program)):
         room = sizes.expand(limit.larger - limit.smaller)
+        if limit.smaller == ONE and _is_product_of(sizes.expand(limit.larger), filled):
+            continue
         if room.constant is None and not {*room.symbols()} <= settled:
             yield limit
+
+
+def _is_product_of(dim: Dim, names: Collection[str]) -> bool:
+    """Whether a size is 1 or more if all of these are: D/N_H, which is whole."""
+    return len(dim.terms) == 1 and all(
+        name in names for name, power in dim.terms[0][0] if power > 0
+    )
 
 
 def limit_lines(

@@ -200,6 +200,13 @@ CHECK_NAMES: Final = '''def _check_names(arrays: Mapping[str, Array], *known: st
             raise ValueError(f"there is no {name}, but {', '.join(known[:9])}{more}")
 '''
 
+REFUSE_EMPTY: Final = '''def _refuse_empty(**sizes: int) -> None:
+    """Raise ValueError for a size of parameters that is less than 1."""
+    for name, size in sizes.items():
+        if size < 1:
+            raise ValueError(f"{name} = {size}: a parameter needs at least one element")
+'''
+
 CHECK_NAMED: Final = '''def _check_named(**given: Any) -> None:
     """Raise TypeError for an argument that is not arrays by their names."""
     for argument, arrays in given.items():
@@ -259,6 +266,7 @@ HELPERS: Final[Mapping[str, str]] = {
     "check_named": CHECK_NAMED,
     "check_inputs": CHECK_INPUTS,
     "check_names": CHECK_NAMES,
+    "refuse_empty": REFUSE_EMPTY,
     "check_saved": CHECK_SAVED,
     "check_cotangents": CHECK_COTANGENTS,
     "array": ARRAY,

@@ -18,6 +18,7 @@ from xg.diagnostics.lazy_dataclass import dataclass, replace
 from xg.ir.graph import Call, Graph, IRProgram, Value
 from xg.ir.known_sizes import carried_symbols, closure
 from xg.ir.parameters import CallSite, entry, join, moving
+from xg.ir.size_checks import sizes_of_params
 from xg.ir.walk import callers_first
 
 # Frozen parameters: which of a module's gradients are left out on purpose.
@@ -89,6 +90,11 @@ class ParamsWriter:
         bounds = ", bounds" if kind == "StartTable" else ""
         said = f"Shape and start of every parameter: ones, zeros{bounds} or a standard deviation."
         body = [f'"""{said}"""']
+        widths = [f"{name}={name}" for name in map(spell_symbol, sizes_of_params(plan.program))]
+        widths = [each for each in widths if f"{each.split('=')[0]}: int" in arguments]
+        if widths:
+            plan.helpers["refuse_empty"] = None
+            body += bracketed("_refuse_empty(", widths, ")", 4)
         table = [*bracketed("def _param_table(", names, f") -> {kind}:"), *indented(body)]
         return cls(
             dialect,

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 
-from xg.codegen.emit.argument_checks import range_lines
+from xg.codegen.emit.argument_checks import limit_lines, range_lines
 from xg.codegen.emit.module import ModuleWriter, Sections
 from xg.codegen.emit.module_plan import ModulePlan, size_variables
 from xg.codegen.emit.names import Names, mentioned, safe, spell_symbol
@@ -29,7 +29,7 @@ from xg.codegen.torch.block_class import (
 )
 from xg.codegen.torch.templates import PATHS, SETTLE, SHAPES, WEIGHTS, around
 from xg.diagnostics.lazy_dataclass import dataclass, field
-from xg.ir.dim import symbol
+from xg.ir.dim import Dim, symbol
 from xg.ir.graph import Call, Graph, IRProgram, Value
 from xg.ir.known_sizes import closure, symbols_of
 from xg.ir.labels import value_names
@@ -293,12 +293,19 @@ class _Section:
         ]
 
     def _whole_lines(self, scope: Scope) -> list[str]:
-        """Lines that refuse sizes of inputs which do not divide; ``init`` has seen the others."""
+        """Lines that refuse sizes of inputs, those that do not divide too; ``init`` saw others."""
         sources, whole = self._sources(own=True), self.writer.params.whole
         numbers = self.entry.sizes.defaults.keys() - whole.carried
         seen = symbols_of((shape for _, shape in sources), self.entry.sizes) | numbers
         sources += as_given(self.entry, "")
-        return list(whole.lines(sources, scope, lambda dim: not seen >= {*dim.symbols()}))
+
+        def is_open(*dims: Dim) -> bool:
+            return not all(seen >= {*dim.symbols()} for dim in dims)
+
+        limits = limit_lines(
+            self.writer.program, scope, lambda each: is_open(each.smaller, each.larger)
+        )
+        return [*limits, *whole.lines(sources, scope, is_open)]
 
     def _size_lines(self, scope: Scope, given: str) -> list[str]:
         """Sizes that steps take as numbers and shapes mention: inputs are to fit parameters."""

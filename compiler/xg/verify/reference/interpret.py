@@ -15,12 +15,12 @@ from typing import Any, TypeVar
 import numpy as np
 
 from xg.diagnostics.lazy_dataclass import dataclass, field
-from xg.ir.dim import Dim, symbol
+from xg.ir.dim import ONE, Dim, symbol
 from xg.ir.graph import Apply, Backward, Call, Graph, IRProgram, Loop, Value, ports
 from xg.ir.known_sizes import SizeSources, implied_sizes
 from xg.ir.parameters import frozen_paths, join
 from xg.ir.prim import Expr
-from xg.ir.size_checks import axes_with_positions
+from xg.ir.size_checks import axes_with_positions, size_constraints, sizes_of_params
 from xg.ir.tensor import Shape, TensorType
 from xg.ir.walk import inside, level_by_level
 from xg.verify.reference.evaluate import FLOATS, Context, Mesh, NumberSystem, Stopped, evaluate
@@ -65,12 +65,23 @@ def bind_sizes(
 
 
 def check_positions(program: IRProgram, numbers: Mapping[str, int]) -> None:
-    """Raise BadInput for an empty axis that an operator needs a position of."""
-    for limit in axes_with_positions(program):
-        if all(name in numbers for name in limit.larger.symbols()):
-            length = limit.larger.evaluate(numbers)
-            if length < 1:
-                raise BadInput(f"{limit.larger} = {length}: {limit.why}")
+    """Raise BadInput for a size that a parameter or an operator can't have."""
+    for name in sizes_of_params(program):
+        if numbers.get(name, 1) < 1:
+            raise BadInput(f"{name} = {numbers[name]}: a parameter needs at least one element")
+    for limit in (*size_constraints(program), *axes_with_positions(program)):
+        less, more = limit.smaller, limit.larger
+        if not numbers.keys() >= {*less.symbols(), *more.symbols()}:
+            continue
+        smaller, larger = less.evaluate(numbers), more.evaluate(numbers)
+        if larger < 1 and less == ONE:
+            raise BadInput(f"{more} = {larger}: {limit.why}")
+        if smaller > larger:
+            excess = " is more than ".join(
+                str(dim) if dim.constant is not None else f"{dim} = {number}"
+                for dim, number in ((less, smaller), (more, larger))
+            )
+            raise BadInput(f"{excess}: {limit.why}")
 
 
 def widen(graph: Graph, value: Value, array: Array) -> Array:
@@ -239,7 +250,7 @@ class Interpreter:
         """Outputs by name, and the record that `backward` needs."""
         graph = self.program.main
         sizes = bind_sizes(self.program, {**self.params, **inputs}, self.states)
-        if any(0 in array.shape for array in inputs.values()):
+        if any(0 in array.shape for array in (*self.params.values(), *inputs.values())):
             check_positions(self.program, sizes)
         arrays = [widen(graph, value, inputs[str(value.name)]) for value in graph.inputs]
         record = self._run(graph, "", sizes, arrays, self.seed, self._dtype(arrays))

@@ -223,6 +223,7 @@ def _param_table(
     *, V: int, D: int, N_L: int, D_ff: int, N_H: int, N_KV: int
 ) -> ParamTable:
     """Shape and start of every parameter: ones, zeros or a standard deviation."""
+    _refuse_empty(V=V, D=D, D_ff=D_ff, N_KV=N_KV)
     table: ParamTable = {
         "E": ((V, D), D**-0.5),
         "g": ((D,), "ones"),
@@ -311,6 +312,13 @@ def _check_names(arrays: Mapping[str, Array], *known: str) -> None:
         if name not in names:
             more = ", …" if len(known) > 9 else ""
             raise ValueError(f"there is no {name}, but {', '.join(known[:9])}{more}")
+
+
+def _refuse_empty(**sizes: int) -> None:
+    """Raise ValueError for a size of parameters that is less than 1."""
+    for name, size in sizes.items():
+        if size < 1:
+            raise ValueError(f"{name} = {size}: a parameter needs at least one element")
 
 
 def _array(arrays: Mapping[str, Array], name: str, axes: int) -> Array:

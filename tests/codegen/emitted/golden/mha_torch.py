@@ -250,6 +250,8 @@ class Model(torch.nn.Module):
         D = self.gamma.shape[0]
         B, S = _array(inputs, "X", 3).shape[:2]
         _check(inputs, {}, {"X": (B, S, D)})
+        if S < 1:
+            raise ValueError(f"S = {S}: S (softmax) needs at least one position")
         if seed is None and self.training:
             seed = torch.randint(2**62, (), device=X.device)
         Y = MHAStep.apply(
@@ -385,6 +387,7 @@ def d_layer_norm(
 
 def _param_table(*, D: int) -> ParamTable:
     """Shape and start of every parameter: ones, zeros or a standard deviation."""
+    _refuse_empty(D=D)
     return {
         "gamma": ((D,), "ones"),
         "beta": ((D,), "zeros"),
@@ -454,6 +457,13 @@ def _check_names(arrays: Mapping[str, Array], *known: str) -> None:
         if name not in names:
             more = ", …" if len(known) > 9 else ""
             raise ValueError(f"there is no {name}, but {', '.join(known[:9])}{more}")
+
+
+def _refuse_empty(**sizes: int) -> None:
+    """Raise ValueError for a size of parameters that is less than 1."""
+    for name, size in sizes.items():
+        if size < 1:
+            raise ValueError(f"{name} = {size}: a parameter needs at least one element")
 
 
 def _check_saved(saved: Any, field: str) -> None:

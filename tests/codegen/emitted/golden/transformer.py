@@ -473,8 +473,6 @@ def forward(
     if S > S_max:
         excess = f"S = {S} is more than S_max = {S_max}"
         raise ValueError(f"{excess}: the table must have a row for every position")
-    if V < 1:
-        raise ValueError(f"V = {V}: CE (cross_entropy) needs at least one position")
     if S < 1:
         raise ValueError(f"S = {S}: S (softmax) needs at least one position")
     if D % N_H:
@@ -629,6 +627,7 @@ def d_cross_entropy(
 
 def _param_table(*, V: int, D: int, S_max: int, N_L: int, D_ff: int) -> ParamTable:
     """Shape and start of every parameter: ones, zeros or a standard deviation."""
+    _refuse_empty(V=V, D=D, S_max=S_max)
     table: ParamTable = {
         "E": ((V, D), D**-0.5),
         "P": ((S_max, D), D**-0.5),
@@ -712,6 +711,13 @@ def _check_names(arrays: Mapping[str, Array], *known: str) -> None:
         if name not in names:
             more = ", …" if len(known) > 9 else ""
             raise ValueError(f"there is no {name}, but {', '.join(known[:9])}{more}")
+
+
+def _refuse_empty(**sizes: int) -> None:
+    """Raise ValueError for a size of parameters that is less than 1."""
+    for name, size in sizes.items():
+        if size < 1:
+            raise ValueError(f"{name} = {size}: a parameter needs at least one element")
 
 
 def _check_saved(saved: Any, field: str) -> None:

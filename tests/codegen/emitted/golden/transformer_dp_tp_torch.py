@@ -819,6 +819,7 @@ def _param_table(
     *, V: int, D: int, S_max: int, N_L: int, N_T: int, D_ff: int
 ) -> ParamTable:
     """Shape and start of every parameter: ones, zeros or a standard deviation."""
+    _refuse_empty(V=V, D=D, S_max=S_max)
     table: ParamTable = {
         "E": ((V, D), D**-0.5),
         "P": ((S_max, D), D**-0.5),
@@ -902,6 +903,13 @@ def _check_names(arrays: Mapping[str, Array], *known: str) -> None:
         if name not in names:
             more = ", …" if len(known) > 9 else ""
             raise ValueError(f"there is no {name}, but {', '.join(known[:9])}{more}")
+
+
+def _refuse_empty(**sizes: int) -> None:
+    """Raise ValueError for a size of parameters that is less than 1."""
+    for name, size in sizes.items():
+        if size < 1:
+            raise ValueError(f"{name} = {size}: a parameter needs at least one element")
 
 
 def _check_saved(saved: Any, field: str) -> None:
