@@ -204,9 +204,15 @@ class AgainOfInput(ProblemAt):
 
     code = "XG0279"
     title = "{name} is an input, which its block does not compute"
-    label = "the backward pass finds it as it arrived"
-    fix = "write `again` for an edge inside the block, or for a call: layers again"
+    label = "the backward pass finds it as it arrived, gathered if its block takes it whole"
     name: str
+
+    def helps(self) -> tuple[str, ...]:
+        return (
+            "to keep less, write `again` for an edge inside the block",
+            f"to gather {self.name} again, write `again` for a call whose block gathers it: "
+            "layers again",
+        )
 
 
 class HoldOfNoParam(ProblemAt):
