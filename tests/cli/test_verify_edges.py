@@ -74,7 +74,8 @@ def test_one_line_says_which_edges_were_tried(xg: Xg, folder: Path) -> None:
     said = xg("verify", _write(folder, NET))
     assert said.code == 0
     line = (
-        "edges: ties, zeros, lengths 0 and 1 of B, uint8 to int64, float16 and float32: all agree"
+        "edges: ties, zeros, largest integers, lengths 0 and 1 of B, uint8 to int64, float16 and "
+        "float32: all agree"
     )
     assert f"{line} in 2 forms\n" in said.out
     assert "edges not tried: jax and torch (add --against jax,torch)\n" in said.out
@@ -137,6 +138,19 @@ def test_a_mistake_is_found_at_its_edge(
     assert any(line.startswith(start) and what in line for line in said.out.splitlines())
     assert "to see it again: xg verify net.xg --block Net --seed 0" in said.out
     assert said.out.endswith("1 block FAILED\n")
+
+
+@pytest.mark.parametrize("size", ["N", "N = 300"])
+def test_integers_at_the_end_of_their_range(
+    xg: Xg, folder: Path, sabotage: Sabotage, size: str
+) -> None:
+    """A range that is no axis is as large as the file says, or as sizes can be."""
+    wide = NET.replace("    dim N = 4\n", "").replace("D = 3\n", f"D = 3, {size}\n")
+    assert "largest integers" in xg("verify", _write(folder, wide)).out
+    sabotage("wide = ids.astype(np.int64, copy=False)", "wide = ids.astype(np.int8)")
+    said = xg("verify", _write(folder, wide))
+    assert said.code == 1
+    assert "largest integers, B = " in said.out
 
 
 def test_a_disagreement_has_both_numbers(xg: Xg, folder: Path, sabotage: Sabotage) -> None:

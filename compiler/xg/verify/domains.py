@@ -10,13 +10,20 @@ from numpy.typing import DTypeLike
 
 from xg.diagnostics.diagnostic import DiagnosticError
 from xg.diagnostics.lazy_dataclass import dataclass, replace
+from xg.diagnostics.limits import DimSize
 from xg.ir.dim import Dim
 from xg.ir.graph import Apply, Graph, IRProgram
 from xg.ir.prim import Windows
 from xg.ir.size_checks import check_numbers
 from xg.ir.walk import instances
 from xg.verify.reference.evaluate import Stopped
-from xg.verify.reference.interpret import BodyCache, Interpreter, Record
+from xg.verify.reference.interpret import (
+    BadInput,
+    BodyCache,
+    Interpreter,
+    Record,
+    check_positions,
+)
 from xg_runtime.errors import RunError
 from xg_runtime.module import Array, Arrays, Module, Saved
 
@@ -97,6 +104,7 @@ def _has_nan(array: Array) -> bool:
 
 
 SHORT: Final = (1, 0)
+LARGE: Final = DimSize.maximum
 LEAST: Final = {"max": "the largest", "mean": "the mean"}  # of nothing there is none
 WINDOWS: Final = ("window", "overlap")  # which no backend cuts out of nothing
 
@@ -121,6 +129,26 @@ def short(
             yield f"length {length} of {name}", replace(program, numbers=numbers)
 
 
+def ranges_of(program: IRProgram) -> dict[str, int]:
+    """The number that the integers of each input are below."""
+    main, numbers = program.main, program.all_numbers
+    ranges = ((str(value.name), main.types[value].range) for value in main.inputs)
+    return {name: dim.evaluate(numbers) for name, dim in ranges if dim is not None}
+
+
+def large_ranges(program: IRProgram, declared: Numbers) -> Numbers:
+    """A large number for each range of integers that is no axis: the declared one if there is one.
+
+    In narrow types integers are exact up to their range's end, so that is where they are tried.
+    """
+    main = program.main
+    ranges = (main.types[value].range for value in main.inputs)
+    names = sorted({dim.name for dim in ranges if dim is not None and dim.name is not None})
+    types = (type_ for graph in program.graphs.values() for type_ in graph.types.values())
+    axes = {name for type_ in types for dim in type_.shape for name in dim.symbols()}
+    return {name: declared.get(name, LARGE) for name in names if name not in axes}
+
+
 def refusal(program: IRProgram) -> str | None:
     """Why the numbers of a program are none that it can have; None if they are fine."""
     try:
@@ -131,6 +159,10 @@ def refusal(program: IRProgram) -> str | None:
         found = _of_nothing(program, graph, symbols)
         if found:
             return found
+    try:
+        check_positions(program, program.all_numbers)
+    except BadInput as error:
+        return str(error)
     return None
 
 
@@ -146,9 +178,9 @@ def _of_nothing(program: IRProgram, graph: Graph, symbols: Mapping[str, Dim]) ->
         if type_.range is not None and length(type_.range) == 0 and all(map(length, type_.shape)):
             return f"no integer is below {type_.range}, the range of {value.name}"
     for param in graph.params:
-        shape = param.type.shape
-        if len(shape) > 1 and length(shape[-2]) == 0:
-            return f"{param.value.name} is drawn from 1/sqrt({shape[-2]})"
+        empty = next((dim for dim in param.type.shape if length(dim) == 0), None)
+        if empty is not None:
+            return f"{param.value.name} has no element without {empty}"
     for step in graph.steps:
         if isinstance(step, Apply):
             for expr in step.body(graph.types).order():

@@ -11,12 +11,13 @@ from typing import Final, NamedTuple
 
 import numpy as np
 
+from xg.diagnostics.diagnostic import DiagnosticError
 from xg.diagnostics.lazy_dataclass import dataclass, field, replace
 from xg.driver import BACKENDS, Program, compile_project
 from xg.frontend.project import Project
 from xg.frontend.typed import Settings, dims_of
 from xg.ir.parameters import param_specs
-from xg.verify.domains import StoppedModule, fitting_inputs, stops
+from xg.verify.domains import StoppedModule, fitting_inputs, large_ranges, stops
 from xg.verify.edges.proof import EdgeProof, try_edges
 from xg.verify.proof_sizes import sizes_of_proof
 from xg.verify.reference import interpret
@@ -102,7 +103,12 @@ def prove(
     }
     report = _with_open_claims(report, zeros, computed.gradients)
     fixed = draft.graphs.main.sizes.defaults
-    tried = try_edges(program, sizes, fixed, seed, backends, domain) if edges else None
+    tried: EdgeProof | None = None
+    if edges:
+        large = large_ranges(program.graphs, fixed)
+        numbers = {**sizes, **large}
+        wide = _at_sizes(project, block, settings, numbers) if large else None
+        tried = try_edges(program, sizes, fixed, seed, backends, domain, wide)
     return GradientProof(program, sizes, report, references, domain, zeros, tried)
 
 
@@ -135,6 +141,17 @@ def _at_proof_sizes(
 
 def _has_gradients(program: Program) -> bool:
     return any(backward.gradients for backward in program.graphs.backwards.values())
+
+
+def _at_sizes(
+    project: Project, block: str | None, settings: Settings, sizes: Mapping[str, int]
+) -> Program | None:
+    """Compile a block at some sizes; None if it can't have them."""
+    numbers = {name: n for name, n in sizes.items() if name in dims_of(project, block)}
+    try:
+        return compile_project(project, block, {**settings, **numbers}).on_one_device
+    except DiagnosticError:
+        return None
 
 
 def _with_open_claims(

@@ -12,6 +12,7 @@ from xg.diagnostics.lazy_dataclass import dataclass, field, replace
 from xg.ir.graph import Apply, IRProgram
 from xg.ir.parameters import frozen_paths
 from xg.ir.scalar import Scalar
+from xg.verify.domains import ranges_of
 from xg.verify.reference.evaluate import Stopped
 from xg.verify.reference.interpret import BodyCache, Interpreter, Record
 from xg_runtime.module import Array, Arrays
@@ -106,10 +107,19 @@ class Point:
 
         return replace(self._moved(dtype, rounded), dtype=dtype)
 
-    def with_integers(self, dtype: str) -> Point:
+    def with_largest_integers(self) -> Point:
+        """The same with integers at both ends of their ranges, most of them next to the upper."""
+        random = np.random.default_rng(self.draw + 5)
+        inputs = dict(self.inputs)
+        for name, below in ranges_of(self.program).items():
+            ends = [n for n in (0, below - 2, below - 1, below - 1) if n >= 0]
+            inputs[name] = random.choice(ends, inputs[name].shape)
+        return replace(self, inputs=inputs)
+
+    def with_integers(self, dtype: str, edge: str = "") -> Point:
         """The same with integers of a type; what is expected stays."""
         inputs = {n: x if x.dtype.kind == "f" else x.astype(dtype) for n, x in self.inputs.items()}
-        point = replace(self, edge=dtype, inputs=inputs)
+        point = replace(self, edge=edge or dtype, inputs=inputs)
         vars(point).update(expected=self.expected, cotangents=self.cotangents)
         return point
 

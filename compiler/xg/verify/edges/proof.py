@@ -13,11 +13,18 @@ from xg.diagnostics.lazy_dataclass import dataclass, field, replace
 from xg.driver import Program
 from xg.ir.graph import Apply, IRProgram
 from xg.ir.prim import RANDOM
-from xg.verify.domains import DOMAINS, free_axes, refusal, refuse_nan, short
+from xg.verify.domains import (
+    DOMAINS,
+    free_axes,
+    ranges_of,
+    refusal,
+    refuse_nan,
+    short,
+)
 from xg.verify.edges.point import Mismatch, Passes, Point
 from xg.verify.reference import interpret
 from xg.verify.reference import random as invented
-from xg.verify.reference.interpret import bind_sizes
+from xg.verify.reference.interpret import BodyCache, bind_sizes
 from xg_runtime.errors import RunError
 from xg_runtime.module import Arrays
 
@@ -76,6 +83,7 @@ def integer_types(below: int) -> list[str]:
 NARROW: Final = tuple(name for name in FLOATS if name != "float64")
 DRAWS: Final = 3  # few numbers may meet at no kink, or all be stopped by a rectifier
 JIT: Final = "jit"
+LARGEST: Final = "largest integers"
 COMPILED: Final = "jax"  # the library that compiles a module again for each shape and type
 
 
@@ -162,10 +170,12 @@ def try_edges(
     seed: int,
     backends: Sequence[str],
     domain: str = "",
+    wide: Program | None = None,
 ) -> EdgeProof:
     """Try the edges of a program whose sizes have numbers; `fixed` are those of file and settings.
 
     `domain` is that of the proof: where a logarithm needs inputs above 0 ties are above 0 too.
+    `wide` is the program with larger ranges of integers, if it can have any.
     """
     trial = _Trial(tuple(forms_of(program, backends)))
     graphs = replace(program.graphs, numbers={**program.graphs.numbers, **sizes})
@@ -176,6 +186,7 @@ def try_edges(
     _try_witness(trial, base)
     _try_lengths(trial, base, sizes, free_axes(graphs, fixed), domain)
     _try_integers(trial, base)
+    _try_largest_integers(trial, base, wide, backends)
     _try_floats(trial, base, domain)
     if any(form.backend.name == COMPILED for form in trial.forms):
         trial.tried[JIT] = None
@@ -241,21 +252,20 @@ def _try_lengths(
     """Axes without positions, and axes of one."""
     if not free:
         trial.left_out["lengths 0 and 1"] = "every size has a number in the file or a setting"
-    forms = [form for form in trial.forms if form.backend.name != COMPILED]
+    others = [form for form in trial.forms if form.backend.name != COMPILED]
     for edge, program in short(base.program, sizes, free):
         reason = refusal(program)
         if reason is not None:
             trial.left_out[edge] = reason
-        else:
-            for draw in range(base.draw, base.draw + DRAWS):
-                trial.hold(point_at(program, draw, domain, edge), forms)
+            continue
+        for draw in range(base.draw, base.draw + DRAWS):
+            forms = trial.forms if draw == base.draw else others
+            trial.hold(point_at(program, draw, domain, edge), forms)
 
 
 def _try_integers(trial: _Trial, base: Point) -> None:
     """Integers in every type that holds all of them."""
-    main = base.program.main
-    ranges = [main.types[value].range for value in main.inputs]
-    below = [each.evaluate(base.program.all_numbers) for each in ranges if each is not None]
+    below = ranges_of(base.program).values()
     types = integer_types(max(below)) if below else []
     if not types or not trial.has_values(replace(base, edge=types[0])):
         return
@@ -263,6 +273,22 @@ def _try_integers(trial: _Trial, base: Point) -> None:
         compiled = dtype == types[0]  # the narrowest is what wraps first
         forms = [each for each in trial.forms if compiled or each.backend.name != COMPILED]
         trial.hold(base.with_integers(dtype), forms)
+
+
+def _try_largest_integers(
+    trial: _Trial, base: Point, wide: Program | None, backends: Sequence[str]
+) -> None:
+    """Integers next to their range's end, in the narrowest type that holds them and in int64."""
+    graphs = base.program
+    if wide is not None:
+        graphs = replace(wide.graphs, numbers={**graphs.numbers, **wide.graphs.all_numbers})
+    below = ranges_of(graphs).values()
+    types = integer_types(max(below)) if below else []
+    bodies = base.bodies if wide is None else BodyCache()
+    point = replace(base, program=graphs, bodies=bodies).with_largest_integers()
+    forms = trial.forms if wide is None else tuple(forms_of(wide, backends))
+    for dtype in dict.fromkeys(types[:1] + types[-1:]):
+        trial.hold(point.with_integers(dtype, LARGEST), forms)
 
 
 def _try_floats(trial: _Trial, base: Point, domain: str) -> None:
