@@ -115,10 +115,10 @@ def test_ties_stay_where_a_logarithm_has_values(xg: Xg, folder: Path) -> None:
 
 
 MISTAKES = {  # by the edge that finds it: a text of the module, one in its place, what is said
-    "ties": ("saved.H_1 > 0", "saved.H_1 >= 0", "d"),
-    "zeros": ("np.maximum(H_1, 0)", "np.where(H_1 == 0, 1, np.maximum(H_1, 0))", "Y"),
+    "ties": ("saved.matmul > 0", "saved.matmul >= 0", "d"),
+    "zeros": ("np.maximum(matmul, 0)", "np.where(matmul == 0, 1, np.maximum(matmul, 0))", "Y"),
     "length 0 of B": ("    H = np", "    1 // len(X)\n    H = np", "stops: ZeroDivision"),
-    "length 1 of B": ("    H = np", "    H_1 *= len(X) > 1\n    H = np", "Y"),
+    "length 1 of B": ("    H = np", "    matmul *= len(X) > 1\n    H = np", "Y"),
     "uint8": ("wide = ids.astype(np.int64, copy=False)", "wide = ids", "Y"),  # 0 - 1 is 255
     "int64": ("    inputs = dict", "    inputs['k'][...] = 0\n    inputs = dict", "k is changed"),
     "float16": ("X @ W", "X @ W.astype(np.float32)", "Y is float32, not float16"),
@@ -154,7 +154,7 @@ def test_integers_at_the_end_of_their_range(
 
 
 def test_a_disagreement_has_both_numbers(xg: Xg, folder: Path, sabotage: Sabotage) -> None:
-    sabotage("np.maximum(H_1, 0)", "np.where(H_1 == 0, 0.5, H_1 * (H_1 > 0))")
+    sabotage("np.maximum(matmul, 0)", "np.where(matmul == 0, 0.5, matmul * (matmul > 0))")
     said = xg("verify", _write(folder, NET), "--json")
     (proof,) = json.loads(said.out)["proofs"]
     assert proof["passed"] is False
