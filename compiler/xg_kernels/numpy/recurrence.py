@@ -31,7 +31,7 @@ def d_recurrence(
     g[-1] = given[-1] + d_last
     scan(a[:0:-1], given[-2::-1], g[-1], g[-2::-1])
     da = np.empty(a.shape, a.dtype)
-    shared = [n for n, size in enumerate(h.shape) if a.shape[n + 1] < size]
+    shared = [n for n, size in enumerate(h.shape) if a.shape[n + 1] != size]
     if shared:
         letters = "abcdefghijkl"[: h.ndim]
         left = "".join([c for n, c in enumerate(letters) if n not in shared])

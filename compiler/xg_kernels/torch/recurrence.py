@@ -32,7 +32,7 @@ def d_recurrence(
     db[last] = d_states[last] + d_last
     scan(a[now], d_states[past], db[last], db[past], not reverse)
     da = a.new_empty(a.shape)
-    shared = [n for n, size in enumerate(h.shape) if a.shape[n + 1] < size]
+    shared = [n for n, size in enumerate(h.shape) if a.shape[n + 1] != size]
     if shared:
         da[first] = (db[first] * h).sum(dim=shared, keepdim=True)
         da[now] = (db[now] * states[past]).sum(dim=[n + 1 for n in shared], keepdim=True)
