@@ -12,7 +12,7 @@ from xg.cli.exits import FINE, PROBLEM
 from xg.diagnostics.lazy_dataclass import replace
 from xg.diagnostics.wording import counted
 
-EXAMPLE = "xg lock model.xg"
+EXAMPLE = "xg new tiny_gpt\nxg lock tiny_gpt/tiny_gpt.xg"
 
 
 def add_arguments(parser: ArgumentParser) -> None:
