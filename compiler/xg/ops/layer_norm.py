@@ -158,15 +158,15 @@ CONVENTIONS: Final = (
     ),
     Convention(
         "half type",
-        "each step is rounded: in float16, the square of a deviation above 256 is inf",
+        "all of the norm is computed in float32, and its result is rounded: in float16, the square "
+        "of a deviation above 256 would be inf",
         "x -> LN",
         {"x [D]": (0.0, 1000.0) * 2},
-        (0.0,) * 4,
-        {"x": (0.0,) * 4},
+        (-1.0, 1.0) * 2,
+        {"x": (1.0, 0.0, -1.0, 0.0)},
         "F.layer_norm(x, x.shape)",
+        cotangent=(1000.0, 0.0, 0.0, 0.0),
         dtype="float16",
-        differs="PyTorch computes all of the norm in float32. xg keeps the type of its inputs; use "
-        "bfloat16 or autocast if numbers differ that much.",
     ),
 )
 

@@ -116,6 +116,17 @@ CONVENTIONS: Final = (
         "y []",
         dtype="bfloat16",
     ),
+    Convention(
+        "half type",
+        "65,536 equal scores share the weight: the sum of their exponentials is no float16",
+        "z -> S -> sum[D]",
+        {"z [D]": (0.0,) * 65536},
+        1.0,
+        {"z": (0.0,) * 65536},
+        "torch.softmax(z, -1).sum()",
+        "y []",
+        dtype="float16",
+    ),
 )
 
 OP: Final = Op(

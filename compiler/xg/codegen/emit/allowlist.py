@@ -261,6 +261,8 @@ BUILTINS: Final = words(
     max min ord round slice staticmethod super zip RuntimeError TypeError ValueError
     """
 )
+RESULTS: Final = 20  # so many an operator may round
+IN_FLOAT32: Final = ("_in_float32()", *(f"_in_float32({n})" for n in range(1, RESULTS)))
 MATH: Final = frozenset({"cos", "erf", "exp", "log", "prod", "sin", "sqrt", "tanh"})
 STANDARD: Final = frozenset({  # imports that modules of all backends may have
     "from __future__ import annotations", "import math", "from collections.abc import Mapping",

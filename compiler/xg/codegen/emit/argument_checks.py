@@ -261,6 +261,7 @@ def _size_text(size: str) -> str:
 
 WIDEN = "integers"
 CHECK = "check_width"
+FLOATS = "check_floats"
 
 
 def ranges(plan: ModulePlan, graph: Graph) -> Iterator[tuple[Value, Dim | None]]:
@@ -304,6 +305,13 @@ def cache_lines(plan: ModulePlan) -> list[str]:
     return ["cache = {", f"    name: {widened}", f"    {rounds}", "}"]
 
 
+def typed_lines(plan: ModulePlan) -> list[str]:
+    """The lines that refuse parameters, states and inputs of two types of floats."""
+    floats = '{name: cache[name] for name, (_, kind) in cached.items() if kind != "int"}'
+    lines = float_lines(plan, "{**params, **floats}")
+    return [f"floats = {floats}", *lines] if lines else []
+
+
 def width_lines(plan: ModulePlan, scope: Scope) -> Iterator[str]:
     """Lines that refuse integers which the narrowest type of the backend may not hold."""
     graph, seen = plan.program.main, set[Dim]()
@@ -330,6 +338,16 @@ def given_range_lines(plan: ModulePlan, scope: Scope) -> list[str]:
     texts = [f'inputs["{value.name}"]' for value in plan.program.main.inputs]
     lines = range_lines(plan, scope, texts, 4)
     return ["inputs = dict(inputs)", *lines] if lines else []
+
+
+def float_lines(plan: ModulePlan, params: str = "params") -> list[str]:
+    """The line that refuses what are no floats, or floats of two types, where floats should be."""
+    graph = plan.program.main
+    names = [f'"{value.name}"' for value in graph.inputs if graph.types[value].is_float]
+    if not names and not plan.has_params:
+        return []
+    plan.operators.support[FLOATS] = None
+    return bracketed(f"{private(FLOATS)}(", [params, "inputs", *names], ")", 4)
 
 
 def first_checks(plan: ModulePlan) -> list[str]:

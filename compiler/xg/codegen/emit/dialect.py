@@ -212,7 +212,8 @@ class Dialect:
     library. `types` are the arguments of ``init`` that say what arrays are made of; `ones` and
     `zeros` make a parameter of that, and `converted`, attached to numbers drawn, converts them.
     `like` are names, each with the expression that reads it off a given array, for cotangents that
-    are missing. `decorator` precedes the public functions.
+    are missing. `decorator` precedes the public functions; `wide` is the support function that it
+    calls, if any.
     `always` are the kernels that modules have without `--kernels`, for operators that no expression
     spells; `prelude` are statements before modules with kernels. `ready` is the kernel that lays
     out a parameter as steps read it
@@ -234,6 +235,7 @@ class Dialect:
     empty: str
     like: Mapping[str, str]
     decorator: str = ""
+    wide: str = ""
     always: Kernels | None = None
     prelude: str = ""
     ready: str = ""

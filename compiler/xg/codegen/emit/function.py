@@ -241,6 +241,10 @@ def operator_function(
         dtype=scope.typed and scope.dtype == "dtype",
         device=scope.placed and scope.device == "device",
     )
+    decorator = spelling.quiet if has_unsafe_choice(body) else ""
+    if spelling.wide and (accumulates(body) or rounds_a_size(body, spelling)):
+        rounded = "" if op.is_adjoint else len(results) - len(body.caches)
+        decorator = f"@{scope.use(spelling.wide)}({rounded})"
     arguments = [*_operands(body, operands), *(f"{name}: float" for name in own.values())]
     freed = free_intermediates(written) if frees else written
     lines = [line for long in freed[:-1] for line in broken(long)]
@@ -254,8 +258,25 @@ def operator_function(
         random=bool(needs.seed),
         support=tuple(scope.support),
         results=len(results),
-        decorator=spelling.quiet if has_unsafe_choice(body) else "",
+        decorator=decorator,
     )
+
+
+def accumulates(body: Body) -> bool:
+    """Whether a body sums floats, which may exceed 65,504, the largest float16."""
+    return any(expr.kind == "float" and expr.prim in ("sum", "mean") for expr in body.order())
+
+
+def rounds_a_size(body: Body, spelling: Spelling) -> bool:
+    """Whether a body divides floats by a size that the library would make a float16 of."""
+    return spelling.rounds_sizes and any(
+        expr.prim == "div" and expr.kind == "float" and _is_size(expr.args[1])
+        for expr in body.order()
+    )
+
+
+def _is_size(expr: Expr) -> bool:
+    return expr.prim == "const" and bool(expr.typed("value", Scalar).symbols())
 
 
 def _without_zeros(output: Expr) -> Expr:

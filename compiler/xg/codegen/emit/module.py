@@ -32,8 +32,9 @@ from xg.ir.walk import reached
 
 # What generated code may take from the standard library by its name.
 STANDARD: Final = {
-    "collections.abc": ("Iterator", "Mapping"),
+    "collections.abc": ("Callable", "Iterator", "Mapping"),
     "contextlib": ("AbstractContextManager", "nullcontext"),
+    "functools": ("wraps",),
     "typing": ("Any", "NamedTuple"),
 }
 CHANGE: Final = "Change the diagram, not this file."
@@ -255,11 +256,6 @@ COPY: Final = '''def _copy(saved: Any) -> Any:
     return saved.__class__(**fields)
 '''
 
-TOWARD: Final = '''def _toward(old: Array, new: Array, share: float) -> Array:
-    """A running statistic that has gone a share of its way."""
-    return old + share * (new - old)
-'''
-
 HELPERS: Final[Mapping[str, str]] = {
     "check": CHECK,
     "shape": SHAPE,
@@ -273,7 +269,6 @@ HELPERS: Final[Mapping[str, str]] = {
     "add": ADD,
     "later": LATER,
     "copy": COPY,
-    "toward": TOWARD,
 }
 
 
@@ -345,6 +340,7 @@ class ModuleWriter:
         writer = PublicWriter if self.plan.saves else StepWriter
         public = writer(self.dialect, self.plan, self.params, *self.saved[main])
         entries = public.functions()
+        decorator = self._decorator(self.dialect.wide)
         added = add(self) if add else Sections([], [], [])
         support = [*public.support(), *self._helpers()]
         support += [part for part in added.support if part not in support]
@@ -352,7 +348,7 @@ class ModuleWriter:
             [
                 *_joined(functions),
                 *self._section(SAVED, saved),
-                *self._section(PUBLIC, [*entries, *added.public]),
+                *self._section(PUBLIC, [*decorator, *entries, *added.public]),
                 *self._section("steps of autograd", added.steps),
                 *self._section("operators", self._operators()),
                 *self._section("support", [*support, *self._support()]),
@@ -380,7 +376,13 @@ class ModuleWriter:
 
     def _operators(self) -> list[list[str]]:
         written = self.plan.operators.written.items()
-        return [_wrapped(function.source(name)) for name, function in written]
+        functions = [_wrapped(function.source(name)) for name, function in written]
+        return [*self._decorator(self.dialect.spelling.wide), *functions]
+
+    def _decorator(self, name: str) -> list[list[str]]:
+        """The support function that decorates others, which comes before them."""
+        used = name in self.plan.operators.support
+        return [self.support.source(name).splitlines()] if used else []
 
     def _helpers(self) -> list[list[str]]:
         """Functions that are the same in every backend."""
@@ -393,7 +395,8 @@ class ModuleWriter:
         drawn = [law for law in ("normal", "uniform") if law in starts]
         types = ["check_float"] if starts else []
         needed = self.support.closure([*self.plan.operators.support, *types, *drawn])
-        return [self.support.source(name).splitlines() for name in needed]
+        first = {self.dialect.spelling.wide, self.dialect.wide}
+        return [self.support.source(name).splitlines() for name in needed if name not in first]
 
     # ---- blocks ---------------------------------------------------------------------------------
 

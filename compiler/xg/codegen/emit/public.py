@@ -8,6 +8,7 @@ from xg.codegen.emit.argument_checks import (
     backward_checks,
     checked_names,
     first_checks,
+    float_lines,
     given_range_lines,
     limit_lines,
     width_lines,
@@ -87,7 +88,8 @@ class PublicWriter:
         graph, scope = self.graph, Scope(self.graph.sizes)
         given = self._given_arrays()
         limits = [*limit_lines(self.plan.program, scope), *self.params.whole.lines(given, scope)]
-        inside = [*checked_names(self.plan.program), *given_range_lines(self.plan, scope), *limits]
+        inside = [*checked_names(self.plan.program), *float_lines(self.plan)]
+        inside += [*given_range_lines(self.plan, scope), *limits]
         inside += width_lines(self.plan, scope) if self.dialect.checks_width else []
         lines = [*self._checked(given, tuple(scope.needed)), *inside]
         fresh = Names(mentioned(lines))
@@ -178,7 +180,10 @@ class PublicWriter:
         head = bracketed(f"def {name}(", arguments, ") -> Params:")
         doc = IN_PARTS if in_parts else [f'"""{BACKWARD}"""']
         whole = [whole_backward(self.saved_class)] if in_parts else []
-        return [self._decorated([*head, *indented([*doc, *checks, *body])]), *whole]
+        lines = [*head, *indented([*doc, *checks, *body])]
+        if in_parts and self.dialect.wide:  # later parts add to the gradients that it returns
+            return [lines, *map(self._decorated, whole)]
+        return [self._decorated(lines), *whole]
 
     def _may_lack(self) -> bool:
         """Whether a gradient may be missing: nothing depends on it, or its sum is put off."""
@@ -203,6 +208,8 @@ class PublicWriter:
         ]
 
     def _decorated(self, lines: list[str]) -> list[str]:
+        if self.dialect.wide:
+            self.plan.operators.support[self.dialect.wide] = None
         return [self.dialect.decorator, *lines] if self.dialect.decorator else lines
 
     def _zeros(self, value: Value, scope: Scope) -> str:

@@ -269,7 +269,7 @@ def move_function(plan: ModulePlan, graph: Graph, fields: Mapping[Value, str]) -
     for call in graph.calls:
         if call.callee in plan.moved:
             lines += _call_lines(plan, call, path, fields[call.saved])
-    plan.helpers["toward"] = None
+    plan.operators.support["toward"] = None
     return [
         *bracketed(f"def move_{name}(", items, ") -> None:"),
         f'    """Move the running statistics of `{name}`, in place."""',

@@ -174,8 +174,10 @@ class Spelling(Protocol):
     """A backend's words. `seed` is the type of a seed; `empty` a float tensor without elements.
 
     `quiet` is the decorator of a function that computes both branches of a choice: the one that is
-    not chosen is to give no warning. `saved_size` is the support class of a size that is saved as a
-    number, if it needs one.
+    not chosen is to give no warning. `wide` is the support function that decorates an operator that
+    adds, and computes half types in float32. A library that `rounds_sizes` divides float16 numbers
+    by a size of 65,520 as by inf. `saved_size` is the support class of a size that is
+    saved as a number, if it needs one.
     """
 
     name: str
@@ -183,6 +185,8 @@ class Spelling(Protocol):
     empty: str
     saved_size: str
     quiet: str
+    wide: str
+    rounds_sizes: bool
 
     def primitive(self, expr: Expr, args: Sequence[Text], scope: Scope) -> Text:
         """The text of one primitive, its arguments given as text."""

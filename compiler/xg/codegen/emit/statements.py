@@ -6,7 +6,13 @@ from collections import Counter
 from collections.abc import Container, Iterable, Mapping, Sequence
 
 from xg.codegen.emit.dialect import Kernels
-from xg.codegen.emit.function import BodyWriter, OperatorFunction, operator_function, repeats
+from xg.codegen.emit.function import (
+    BodyWriter,
+    OperatorFunction,
+    operator_function,
+    repeats,
+    rounds_a_size,
+)
 from xg.codegen.emit.names import Names, safe, spell_symbol
 from xg.codegen.emit.sizes import shape_text
 from xg.codegen.emit.spelling import Scope, Spelling
@@ -153,7 +159,8 @@ class Statements:
         expressions = [
             out for out, v in zip(body.outputs, step.outputs, strict=True) if v in needed
         ]
-        body = Body(body.operands, tuple(expressions))
+        caches = tuple(str(v.name) for v in step.outputs if v in needed and v.role == "cache")
+        body = Body(body.operands, tuple(expressions), caches)
         body = body if self.functions.learns else unstopped(body)
         text = self._text(step, body)
         while len(text.text) > WIDTH - 20 and any(v in self.waiting for v in step.inputs):
@@ -212,6 +219,8 @@ class Statements:
     def _inline(self, step: Apply, body: Body) -> bool:
         """Whether a step is written in place; what a kernel computes is not."""
         if self.spelling.quiet and has_unsafe_choice(body):
+            return False
+        if rounds_a_size(body, self.spelling):
             return False
         return is_inline(body) and self._kernel(step, body) is None
 

@@ -16,6 +16,7 @@ from xg.codegen.emit.argument_checks import (
     first_checks,
     given_range_lines,
     limit_lines,
+    typed_lines,
 )
 from xg.codegen.emit.forward import PreparedNumbers
 from xg.codegen.emit.names import Names, mentioned, spell_symbol
@@ -245,6 +246,7 @@ class StepWriter(PublicWriter):
             *self._completed(),
             "_check_names(cache, *cached)",
             *refusals,
+            *typed_lines(self.plan),
             *cache_lines(self.plan),
             "kept: Params = {}",
             *bracketed(call, arguments, ")", 4),

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Final
 
 from xg.codegen.emit import array_ops, collectives
-from xg.codegen.emit.allowlist import MATH, STANDARD, Allowlist, words
+from xg.codegen.emit.allowlist import IN_FLOAT32, MATH, STANDARD, Allowlist, words
 from xg.codegen.emit.dialect import Dialect
 from xg.codegen.emit.module import emit as emit_module
 from xg.codegen.emit.spelling import Scope, Spell, SupportFile
@@ -18,12 +18,16 @@ from xg.ir.prim import Expr, batch_of
 # Everything that a generated JAX module may mention (see `xg.codegen.emit.allowlist`).
 
 
-IMPORTS: Final = STANDARD | {"import jax", "import jax.numpy as jnp"}
+IMPORTS: Final = STANDARD | {
+    "from collections.abc import Callable, Mapping",
+    "import jax",
+    "import jax.numpy as jnp",
+}
 FUNCTIONS: Final = words(
     """
-    abs arange argsort argwhere asarray broadcast_to concatenate stack cos diff einsum exp float32
-    floating full iinfo inf int32 issubdtype log maximum minimum moveaxis ones pad promote_types sin
-    sqrt take take_along_axis tanh uint32 where zeros zeros_like
+    abs arange argsort argwhere asarray bfloat16 broadcast_to concatenate stack cos diff einsum exp
+    float16 float32 floating full iinfo inf int32 issubdtype log maximum minimum moveaxis ones pad
+    promote_types result_type sin sqrt take take_along_axis tanh uint32 where zeros zeros_like
     """
 )
 METHODS: Final = words(
@@ -41,7 +45,8 @@ VOCABULARY: Final = Allowlist(
         "math": MATH,
     },
     methods=METHODS,
-    decorators=frozenset({"jax.jit", "jax.jit(static_argnames='shape')"}),
+    decorators=frozenset({"jax.jit", "jax.jit(static_argnames='shape')", *IN_FLOAT32}),
+    callables=frozenset({"compute"}),
 )
 
 
@@ -60,6 +65,8 @@ class JaxSpelling:
     empty = "jnp.zeros(0)"
     saved_size = "Size"
     quiet = ""
+    wide = "in_float32"
+    rounds_sizes = True
 
     def primitive(self, expr: Expr, args: Sequence[Text], scope: Scope) -> Text:
         """The text of one primitive."""

@@ -11,6 +11,7 @@ Random numbers are those of the NumPy backend, bit for bit.
 from __future__ import annotations
 
 import math
+from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
 import jax
@@ -51,6 +52,42 @@ def integers(ids: Array, name: str, below: int | None, *left_out: int) -> Array:
     return wide
 
 
+def in_float32(rounded: int = 0) -> Callable[..., Any]:
+    """Decorate an operator that adds: half types it computes in float32, then rounds.
+
+    A sum or a count may exceed 65504, the largest float16.
+    So many of the results are rounded, all of a gradient; what it saves is not.
+    """
+
+    def decorate(compute: Callable[..., Any]) -> Callable[..., Any]:
+        def wide(*given: Any) -> Any:
+            kinds = [x.dtype for x in given if is_float(x)]
+            half = kinds[0] if kinds else jnp.float32
+            others = [kind for kind in kinds if kind != half]
+            if half not in [jnp.float16, jnp.bfloat16] or (rounded and others):
+                return compute(*given)
+            results = compute(*[converted(x, half, jnp.float32) for x in given])
+            if not isinstance(results, tuple):
+                return converted(results, jnp.float32, half)
+            count = rounded if rounded else len(results)
+            first = [converted(x, jnp.float32, half) for x in results[:count]]
+            return (*first, *results[count:])
+
+        return wide
+
+    return decorate
+
+
+def is_float(x: Any) -> bool:
+    """Whether it is an array of floats."""
+    return hasattr(x, "dtype") and jnp.issubdtype(x.dtype, jnp.floating)
+
+
+def converted(x: Any, kind: DType, to: DType) -> Any:
+    """An array of one type in another; anything else as it is."""
+    return x.astype(to) if hasattr(x, "dtype") and x.dtype == kind else x
+
+
 def check_width(reach: int, what: str) -> None:
     """Refuse integers that may become larger than those that JAX is set to."""
     widest = jnp.iinfo(jnp.asarray(0, int).dtype).max
@@ -58,6 +95,32 @@ def check_width(reach: int, what: str) -> None:
         found = f"{what} computes integers up to {reach}, and they are exact up to {widest}"
         set_to = "set jax_enable_x64, or write float(i) where they may be larger"
         raise ValueError(f"{found}: {set_to}")
+
+
+def toward(old: Array, new: Array, share: float) -> Array:
+    """Move a running statistic a share of its way; it keeps its type."""
+    return (old + share * (new - old)).astype(old.dtype)
+
+
+def check_floats(
+    params: Mapping[str, Array],
+    inputs: Mapping[str, Array],
+    *names: str,
+) -> None:
+    """Raise TypeError for what has no floats, or others than the first array.
+
+    Floats of NumPy count as what JAX makes of them: float64 only if it is set to that.
+    """
+    arrays = {**params, **{name: inputs[name] for name in names}}
+    kinds = {name: jnp.result_type(array) for name, array in arrays.items()}
+    first = next(iter(kinds), "")
+    for name, kind in kinds.items():
+        if not jnp.issubdtype(kind, jnp.floating):
+            found = f"{name} should be floats, not {kind}"
+            raise TypeError(f"{found}: write {name}.astype(jnp.float32)")
+        if kind != kinds[first]:
+            found = f"{name} should be {kinds[first]}, as {first} is, not {kind}"
+            raise TypeError(f"{found}: write {name}.astype(jnp.{kinds[first]})")
 
 
 def pad(x: Array, axis: int, start: int, length: int) -> Array:

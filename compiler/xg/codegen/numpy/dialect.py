@@ -18,29 +18,34 @@ from xg.ir.prim import Expr
 # Everything that a generated NumPy module may mention (see `xg.codegen.emit.allowlist`).
 
 
-IMPORTS: Final = STANDARD | {"import numpy as np", "from numpy.typing import NDArray"}
+IMPORTS: Final = STANDARD | {
+    "from collections.abc import Callable, Mapping",
+    "from functools import wraps",
+    "import numpy as np",
+    "from numpy.typing import NDArray",
+}
 FUNCTIONS: Final = words(
     """
     abs add arange argsort argwhere ascontiguousarray bincount broadcast_to clip concatenate stack
-    copysign copyto cos cumsum diff dtype einsum empty empty_like errstate exp float32 full inf
-    int64 isfinite lib log matmul maximum minimum moveaxis multiply ndindex ones pad prod
-    put_along_axis result_type sin split sqrt take_along_axis tanh uint64 unique
+    copysign copyto cos cumsum diff dtype einsum empty empty_like errstate exp float32 full generic
+    inf int64 isfinite lib log matmul maximum minimum moveaxis multiply ndarray ndindex ones pad
+    prod put_along_axis result_type sin split sqrt take_along_axis tanh uint64 unique
     where zeros zeros_like
     """
 )
 METHODS: Final = words(
     """
     T accumulate all any append as_strided astype c_contiguous dtype encode flags get isdigit items
-    join kind max mean ndim reduceat reshape setdefault shape size sliding_window_view split
-    stride_tricks strides sum swapaxes transpose values
+    itemsize join kind max mean ndim pop reduceat reshape setdefault shape size sliding_window_view
+    split stride_tricks strides sum swapaxes transpose values
     """
 )
 VOCABULARY: Final = Allowlist(
     IMPORTS,
     {"np": FUNCTIONS, "math": MATH},
     METHODS,
-    frozenset({"np.errstate(all='ignore')"}),
-    frozenset({"part"}),
+    frozenset({"np.errstate(all='ignore')", "_in_float32", "wraps(compute)"}),
+    frozenset({"compute", "part"}),
 )
 
 
@@ -60,6 +65,8 @@ class NumpySpelling:
     empty = "np.zeros(0)"
     saved_size = ""
     quiet = '@np.errstate(all="ignore")'
+    wide = ""  # whole passes are decorated: NumPy adds float16 numbers in float16 everywhere
+    rounds_sizes = False
 
     def primitive(self, expr: Expr, args: Sequence[Text], scope: Scope) -> Text:
         """The text of one primitive."""
@@ -131,6 +138,8 @@ NUMPY: Final = Dialect(
     library="np",
     title="NumPy",
     header=HEADER,
+    decorator="@_in_float32",
+    wide="in_float32",
     aliases={
         "Array": "NDArray[Any]",
         "Params": "dict[str, Array]",

@@ -3,9 +3,15 @@
 They are ordinary, tested code, whose text is copied. Names are those of generated code.
 """
 
+# What may be anything is narrowed to a dict or an array of anything:
+# pyright: reportUnknownMemberType=false, reportUnknownVariableType=false
+# pyright: reportUnknownArgumentType=false
+
 from __future__ import annotations
 
 import math
+from collections.abc import Callable, Mapping
+from functools import wraps
 from typing import Any
 
 import numpy as np
@@ -33,6 +39,64 @@ def integers(ids: Array, name: str, below: int | None, *left_out: int) -> Array:
         found = f"{name}{place} is {int(ids[tuple(place)])}"
         raise ValueError(f"{found}, expected integers from 0 to {below - 1}")
     return wide
+
+
+def in_float32(compute: Callable[..., Any]) -> Callable[..., Any]:
+    """Decorate a pass: half types it computes in float32, and rounds its results.
+
+    NumPy adds float16 numbers in float16, where 2048 + 1 is 2048.
+    """
+
+    @wraps(compute)
+    def wide(*given: Any, **words: Any) -> Any:
+        kinds = [kind for arrays in given for kind in float_types(arrays)]
+        single = np.dtype(np.float32)
+        half = kinds[0] if kinds else single
+        if half.itemsize != 2 or kinds != [half] * len(kinds):
+            return compute(*given, **words)
+        results = compute(*[converted(each, half, single) for each in given], **words)
+        if isinstance(results, dict):
+            return converted(results, single, half)
+        return tuple([converted(each, single, half) for each in results])
+
+    return wide
+
+
+def float_types(arrays: Any) -> list[DType]:
+    """The types of all floats among arrays by their names."""
+    each = arrays.values() if isinstance(arrays, dict) else []
+    kinds = [x.dtype for x in each if isinstance(x, np.ndarray | np.generic)]
+    return [kind for kind in kinds if kind.kind not in "iub"]
+
+
+def converted(arrays: Any, kind: DType, to: DType) -> Any:
+    """Arrays by their names, those of one type in another; anything else as it is."""
+    if not isinstance(arrays, dict):
+        return arrays
+    return {n: x.astype(to) if has_type(x, kind) else x for n, x in arrays.items()}
+
+
+def has_type(x: Any, kind: DType) -> bool:
+    """Whether it is an array or a number of a type."""
+    return isinstance(x, np.ndarray | np.generic) and x.dtype == kind
+
+
+def check_floats(
+    params: Mapping[str, Array],
+    inputs: Mapping[str, Array],
+    *names: str,
+) -> None:
+    """Raise TypeError for what has no floats, or others than the first array."""
+    arrays = {**params, **{name: inputs[name] for name in names}}
+    first = next(iter(arrays), "")
+    for name, array in arrays.items():
+        if array.dtype.kind in "iub":
+            found = f"{name} should be floats, not {array.dtype}"
+            raise TypeError(f"{found}: write {name}.astype(np.float32)")
+        wanted = arrays[first].dtype
+        if array.dtype != wanted:
+            found = f"{name} should be {wanted}, as {first} is, not {array.dtype}"
+            raise TypeError(f"{found}: write {name}.astype(np.{wanted})")
 
 
 def erf(x: Array) -> Array:
@@ -93,6 +157,11 @@ def _erfc_large(y: Array) -> Array:
         below = below * z + c
     below = below * z + 2.33520497626869185e-3
     return np.exp(-y * y) / y * (0.56418958354775628695 - z * above / below)
+
+
+def toward(old: Array, new: Array, share: float) -> Array:
+    """Move a running statistic a share of its way; it keeps its type."""
+    return (old + share * (new - old)).astype(old.dtype)
 
 
 def pad(x: Array, axis: int, start: int, length: int) -> Array:

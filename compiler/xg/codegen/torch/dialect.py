@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Final
 
 from xg.codegen.emit import array_ops, collectives
-from xg.codegen.emit.allowlist import MATH, STANDARD, Allowlist, words
+from xg.codegen.emit.allowlist import IN_FLOAT32, MATH, STANDARD, Allowlist, words
 from xg.codegen.emit.dialect import Dialect, ring_kernels
 from xg.codegen.emit.spelling import Scope, Spell, SupportFile
 from xg.codegen.emit.text import Precedence, Text, call, tuple_of
@@ -17,6 +17,8 @@ from xg.ir.prim import Expr
 
 
 IMPORTS: Final = STANDARD | {
+    "from collections.abc import Callable, Iterator, Mapping",
+    "from collections.abc import Callable, Mapping",
     "from collections.abc import Iterator, Mapping",
     "from contextlib import AbstractContextManager, nullcontext",
     "from typing import NamedTuple",
@@ -26,7 +28,8 @@ FUNCTIONS: Final = words(
     """
     SymInt Tensor abs arange as_tensor autocast autograd cat constant_pad_nd convolution cos device
     dtype
-    addcmul einsum mul embedding empty empty_like erf exp float32 float64 full cuda full_like
+    addcmul einsum mul embedding empty empty_like erf exp bfloat16 float16 float32 float64 full
+    cuda full_like
     get_autocast_dtype inf int64 is_autocast_enabled is_grad_enabled log maximum minimum nn no_grad
     ones randint sin sqrt tanh tensor uint64 version where zeros backends compiler log_softmax
     bmm logaddexp logsumexp native_layer_norm ops promote_types relu sigmoid softmax stack
@@ -65,13 +68,13 @@ OF_MODULES: Final = words(
     Module ModuleDict ModuleList Parameter
     """
 )
-DECORATORS: Final = frozenset({"torch.no_grad()", "staticmethod"})
+DECORATORS: Final = frozenset({"torch.no_grad()", "staticmethod", *IN_FLOAT32})
 VOCABULARY: Final = Allowlist(
     imports=IMPORTS,
     modules={"torch": FUNCTIONS, "math": MATH},
     methods=METHODS | OF_KERNELS | OF_MODULES,
     decorators=DECORATORS,
-    callables=frozenset({"block", "blocks", "each", "part", "untraced"}),
+    callables=frozenset({"block", "blocks", "compute", "each", "part", "untraced"}),
 )
 
 
@@ -91,6 +94,8 @@ class TorchSpelling:
     empty = "torch.zeros(0, dtype=torch.float64)"  # as in NumPy
     saved_size = ""
     quiet = ""
+    wide = "in_float32"
+    rounds_sizes = False
 
     def primitive(self, expr: Expr, args: Sequence[Text], scope: Scope) -> Text:
         """The text of one primitive."""

@@ -11,12 +11,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 
-from xg.codegen.emit.argument_checks import limit_lines, range_lines
+from xg.codegen.emit.argument_checks import FLOATS, limit_lines, range_lines
 from xg.codegen.emit.module import ModuleWriter, Sections
 from xg.codegen.emit.module_plan import ModulePlan, size_variables
 from xg.codegen.emit.names import Names, mentioned, safe, spell_symbol
 from xg.codegen.emit.sizes import Source, locate
-from xg.codegen.emit.spelling import Scope
+from xg.codegen.emit.spelling import Scope, private
 from xg.codegen.emit.text import bracketed, dictionary, indented, tuple_of, wrapped
 from xg.codegen.torch.block_class import (
     AutogradStep,
@@ -207,6 +207,7 @@ class _Section:
         given = names.fresh("inputs")
         wanted, own = names.fresh("shapes"), self._sources(own=True)
         checks = shape_lines(entry, given, wanted, own, scope)
+        checks += self._float_line(given)
         checks += range_lines(self.plan, scope, list(inputs.values()), 8)
         checks += self._whole_lines(scope)
         texts = inputs | {p.value: self._own(str(p.value.name)) for p in entry.params}
@@ -235,6 +236,17 @@ class _Section:
             *indented(code),
             *indented(bracketed("return {", outputs, "}", 8)),
         ]
+
+    def _float_line(self, given: str) -> list[str]:
+        """The line that refuses inputs of another type than the first parameter."""
+        graph = self.entry
+        names = [f'"{value.name}"' for value in graph.inputs if graph.types[value].is_float]
+        if not names:
+            return []
+        self.plan.operators.support[FLOATS] = None
+        own = [str(param.value.name) for param in graph.params][:1]
+        first = f'{{"{own[0]}": {self._own(own[0])}}}' if own else "dict(self.named_parameters())"
+        return bracketed(f"{private(FLOATS)}(", [first, given, *names], ")", 8)
 
     def _call(
         self, call: Call, args: Sequence[str], results: Sequence[str], scope: Scope

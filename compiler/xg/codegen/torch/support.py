@@ -7,6 +7,8 @@ numbers are those of the NumPy backend, bit for bit: 64-bit words wrap round in 
 from __future__ import annotations
 
 import math
+from collections.abc import Callable, Mapping
+from typing import Any
 
 import torch
 
@@ -41,6 +43,68 @@ def integers(ids: Array, name: str, below: int | None, *left_out: int) -> Array:
         found = f"{name}{place} is {int(ids[tuple(place)].item())}"
         raise ValueError(f"{found}, {expected}")
     return wide
+
+
+def in_float32(rounded: int = 0) -> Callable[..., Any]:
+    """Decorate an operator that adds: half types it computes in float32, then rounds.
+
+    So do operators of torch. A sum may exceed 65504, the largest float16.
+    So many of the results are rounded, all of a gradient; what it saves is not.
+    """
+
+    def decorate(compute: Callable[..., Any]) -> Callable[..., Any]:
+        def wide(*given: Any) -> Any:
+            kinds = [x.dtype for x in given if is_float(x)]
+            half = kinds[0] if kinds else torch.float32
+            others = [kind for kind in kinds if kind != half]
+            if half not in [torch.float16, torch.bfloat16] or (rounded and others):
+                return compute(*given)
+            results = compute(*[converted(x, half, torch.float32) for x in given])
+            if isinstance(results, torch.Tensor):
+                return converted(results, torch.float32, half)
+            count = rounded if rounded else len(results)
+            first = [converted(x, torch.float32, half) for x in results[:count]]
+            return (*first, *results[count:])
+
+        return wide
+
+    return decorate
+
+
+def is_float(x: Any) -> bool:
+    """Whether it is a tensor of floats."""
+    return isinstance(x, torch.Tensor) and x.is_floating_point()
+
+
+def converted(x: Any, kind: DType, to: DType) -> Any:
+    """A tensor of one type in another; anything else as it is."""
+    return x.to(to) if isinstance(x, torch.Tensor) and x.dtype == kind else x
+
+
+def toward(old: Array, new: Array, share: float) -> Array:
+    """Move a running statistic a share of its way; it keeps its type."""
+    return (old + share * (new - old)).to(old.dtype)
+
+
+def check_floats(
+    params: Mapping[str, Array],
+    inputs: Mapping[str, Array],
+    *names: str,
+) -> None:
+    """Raise TypeError for what has no floats, or others than the first tensor.
+
+    Under autocast types are mixed: torch converts what an operator takes.
+    """
+    arrays = {**params, **{name: inputs[name] for name in names}}
+    first = next(iter(arrays), "")
+    for name, array in arrays.items():
+        if not array.is_floating_point():
+            found = f"{name} should be floats, not {array.dtype}"
+            raise TypeError(f"{found}: write {name}.float()")
+        wanted = arrays[first].dtype
+        if array.dtype != wanted and not torch.is_autocast_enabled(array.device.type):
+            found = f"{name} should be {wanted}, as {first} is, not {array.dtype}"
+            raise TypeError(f"{found}: write {name}.to({wanted})")
 
 
 def pad(x: Array, axis: int, start: int, length: int) -> Array:

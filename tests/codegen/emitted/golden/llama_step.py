@@ -7,7 +7,8 @@ Compiled by xg 0.2.0 from llama.xg, block Llama. Change the diagram, not this fi
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from functools import wraps
 from typing import Any
 
 import numpy as np
@@ -15,6 +16,7 @@ from numpy.typing import NDArray
 
 Array = NDArray[Any]
 Params = dict[str, Array]
+DType = Any
 ParamTable = dict[str, tuple[tuple[int, ...], float | str]]
 CacheTable = dict[str, tuple[tuple[int, ...], str]]
 
@@ -118,6 +120,27 @@ def llama(params: Params, cache: Params, kept: Params, ids: Array) -> Array:
 # ---- public interface ----------------------------------------------------------------
 
 
+def _in_float32(compute: Callable[..., Any]) -> Callable[..., Any]:
+    """Decorate a pass: half types it computes in float32, and rounds its results.
+
+    NumPy adds float16 numbers in float16, where 2048 + 1 is 2048.
+    """
+
+    @wraps(compute)
+    def wide(*given: Any, **words: Any) -> Any:
+        kinds = [kind for arrays in given for kind in _float_types(arrays)]
+        single = np.dtype(np.float32)
+        half = kinds[0] if kinds else single
+        if half.itemsize != 2 or kinds != [half] * len(kinds):
+            return compute(*given, **words)
+        results = compute(*[_converted(each, half, single) for each in given], **words)
+        if isinstance(results, dict):
+            return _converted(results, single, half)
+        return tuple([_converted(each, single, half) for each in results])
+
+    return wide
+
+
 def empty_cache(params: Params, *, B: int = 1) -> Params:
     """Make an empty cache: no positions yet, for B texts."""
     dtype = next(iter(params.values()), np.zeros(0)).dtype
@@ -130,6 +153,7 @@ def empty_cache(params: Params, *, B: int = 1) -> Params:
     return cache
 
 
+@_in_float32
 def step(
     params: Params, cache: Params, inputs: Mapping[str, Array]
 ) -> tuple[dict[str, Array], Params]:
@@ -152,6 +176,8 @@ def step(
     inputs["ids"] = _integers(inputs["ids"], "ids", V)
     if D % (2 * N_H):
         raise ValueError(f"D_h/2 = {D}/{2 * N_H} is not a whole number")
+    floats = {name: cache[name] for name, (_, kind) in cached.items() if kind != "int"}
+    _check_floats({**params, **floats}, inputs)
     cache = {
         name: _integers(cache[name], name, None) if kind == "int" else cache[name]
         for name, (_, kind) in cached.items()
@@ -349,3 +375,40 @@ def _integers(ids: Array, name: str, below: int | None, *left_out: int) -> Array
         found = f"{name}{place} is {int(ids[tuple(place)])}"
         raise ValueError(f"{found}, expected integers from 0 to {below - 1}")
     return wide
+
+
+def _float_types(arrays: Any) -> list[DType]:
+    """The types of all floats among arrays by their names."""
+    each = arrays.values() if isinstance(arrays, dict) else []
+    kinds = [x.dtype for x in each if isinstance(x, np.ndarray | np.generic)]
+    return [kind for kind in kinds if kind.kind not in "iub"]
+
+
+def _converted(arrays: Any, kind: DType, to: DType) -> Any:
+    """Arrays by their names, those of one type in another; anything else as it is."""
+    if not isinstance(arrays, dict):
+        return arrays
+    return {n: x.astype(to) if _has_type(x, kind) else x for n, x in arrays.items()}
+
+
+def _has_type(x: Any, kind: DType) -> bool:
+    """Whether it is an array or a number of a type."""
+    return isinstance(x, np.ndarray | np.generic) and x.dtype == kind
+
+
+def _check_floats(
+    params: Mapping[str, Array],
+    inputs: Mapping[str, Array],
+    *names: str,
+) -> None:
+    """Raise TypeError for what has no floats, or others than the first array."""
+    arrays = {**params, **{name: inputs[name] for name in names}}
+    first = next(iter(arrays), "")
+    for name, array in arrays.items():
+        if array.dtype.kind in "iub":
+            found = f"{name} should be floats, not {array.dtype}"
+            raise TypeError(f"{found}: write {name}.astype(np.float32)")
+        wanted = arrays[first].dtype
+        if array.dtype != wanted:
+            found = f"{name} should be {wanted}, as {first} is, not {array.dtype}"
+            raise TypeError(f"{found}: write {name}.astype(np.{wanted})")

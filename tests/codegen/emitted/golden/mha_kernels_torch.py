@@ -239,6 +239,7 @@ def forward(
     shapes["X"] = (B, S, D)
     _check(inputs, params, shapes)
     _check_names(params, *table)
+    _check_floats(params, inputs, "X")
     if S < 1:
         raise ValueError(f"S = {S}: Attention (attention) needs at least one position")
     if D % N_H:
@@ -303,6 +304,7 @@ class Model(torch.nn.Module):
         D = self.gamma.shape[0]
         B, S = _array(inputs, "X", 3).shape[:2]
         _check(inputs, {}, {"X": (B, S, D)})
+        _check_floats({"gamma": self.gamma}, inputs, "X")
         if S < 1:
             raise ValueError(f"S = {S}: Attention (attention) needs at least one position")
         if seed is None and self.training:
@@ -967,6 +969,27 @@ def _operands(q: Array, k: Array, v: Array) -> tuple[Array, Array, Array]:
 def _whole(x: Array) -> Array:
     """`x` with the numbers of a row beside each other."""
     return x if x.stride(-1) == 1 else x.contiguous()
+
+
+def _check_floats(
+    params: Mapping[str, Array],
+    inputs: Mapping[str, Array],
+    *names: str,
+) -> None:
+    """Raise TypeError for what has no floats, or others than the first tensor.
+
+    Under autocast types are mixed: torch converts what an operator takes.
+    """
+    arrays = {**params, **{name: inputs[name] for name in names}}
+    first = next(iter(arrays), "")
+    for name, array in arrays.items():
+        if not array.is_floating_point():
+            found = f"{name} should be floats, not {array.dtype}"
+            raise TypeError(f"{found}: write {name}.float()")
+        wanted = arrays[first].dtype
+        if array.dtype != wanted and not torch.is_autocast_enabled(array.device.type):
+            found = f"{name} should be {wanted}, as {first} is, not {array.dtype}"
+            raise TypeError(f"{found}: write {name}.to({wanted})")
 
 
 def _drop(x: Array, keep: Array | None, kept: float) -> Array:

@@ -8,7 +8,7 @@ Compiled by xg 0.2.0 from mha.xg, block MHA. Change the diagram, not this file.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, nullcontext
 from typing import Any, NamedTuple
 
@@ -194,6 +194,7 @@ def forward(
     shapes["X"] = (B, S, D)
     _check(inputs, params, shapes)
     _check_names(params, *table)
+    _check_floats(params, inputs, "X")
     if S < 1:
         raise ValueError(f"S = {S}: S (softmax) needs at least one position")
     if D % N_H:
@@ -250,6 +251,7 @@ class Model(torch.nn.Module):
         D = self.gamma.shape[0]
         B, S = _array(inputs, "X", 3).shape[:2]
         _check(inputs, {}, {"X": (B, S, D)})
+        _check_floats({"gamma": self.gamma}, inputs, "X")
         if S < 1:
             raise ValueError(f"S = {S}: S (softmax) needs at least one position")
         if seed is None and self.training:
@@ -305,6 +307,33 @@ class MHAStep(torch.autograd.Function):
 # ---- operators -----------------------------------------------------------------------
 
 
+def _in_float32(rounded: int = 0) -> Callable[..., Any]:
+    """Decorate an operator that adds: half types it computes in float32, then rounds.
+
+    So do operators of torch. A sum may exceed 65504, the largest float16.
+    So many of the results are rounded, all of a gradient; what it saves is not.
+    """
+
+    def decorate(compute: Callable[..., Any]) -> Callable[..., Any]:
+        def wide(*given: Any) -> Any:
+            kinds = [x.dtype for x in given if _is_float(x)]
+            half = kinds[0] if kinds else torch.float32
+            others = [kind for kind in kinds if kind != half]
+            if half not in [torch.float16, torch.bfloat16] or (rounded and others):
+                return compute(*given)
+            results = compute(*[_converted(x, half, torch.float32) for x in given])
+            if isinstance(results, torch.Tensor):
+                return _converted(results, torch.float32, half)
+            count = rounded if rounded else len(results)
+            first = [_converted(x, torch.float32, half) for x in results[:count]]
+            return (*first, *results[count:])
+
+        return wide
+
+    return decorate
+
+
+@_in_float32(1)
 def layer_norm(
     x: Array, gamma: Array, beta: Array, eps: float
 ) -> tuple[Array, Array, Array]:
@@ -328,6 +357,7 @@ def scale_mask(a: Array, scale: float, S: int) -> Array:
     return torch.where(visible, a * scale, -torch.inf)
 
 
+@_in_float32(1)
 def softmax(z: Array) -> Array:
     """Softmax over the last axis; a row that is masked everywhere gives zeros.
 
@@ -353,6 +383,7 @@ def d_dropout(dy: Array, keep: Array | None, p: float) -> Array:
     return _drop(dy, keep, 1 - p)
 
 
+@_in_float32()
 def d_softmax(dp: Array, p: Array) -> Array:
     """Gradient of softmax: dZ = (dP - Σ dP ⊙ P) ⊙ P, Σ over the last axis."""
     return (dp - (dp * p).sum(dim=-1, keepdim=True)) * p
@@ -365,6 +396,7 @@ def d_scale_mask(dz: Array, scale: float, S: int) -> Array:
     return torch.where(visible, dz * scale, 0)
 
 
+@_in_float32()
 def d_layer_norm(
     dy: Array, x: Array, gamma: Array, mean: Array, rstd: Array
 ) -> tuple[Array, Array, Array]:
@@ -571,6 +603,37 @@ def _unpacked(kept: Any, tensors: Iterator[Array]) -> Any:
     if isinstance(kept, list):
         return [_unpacked(part, tensors) for part in kept]
     return kept
+
+
+def _is_float(x: Any) -> bool:
+    """Whether it is a tensor of floats."""
+    return isinstance(x, torch.Tensor) and x.is_floating_point()
+
+
+def _converted(x: Any, kind: DType, to: DType) -> Any:
+    """A tensor of one type in another; anything else as it is."""
+    return x.to(to) if isinstance(x, torch.Tensor) and x.dtype == kind else x
+
+
+def _check_floats(
+    params: Mapping[str, Array],
+    inputs: Mapping[str, Array],
+    *names: str,
+) -> None:
+    """Raise TypeError for what has no floats, or others than the first tensor.
+
+    Under autocast types are mixed: torch converts what an operator takes.
+    """
+    arrays = {**params, **{name: inputs[name] for name in names}}
+    first = next(iter(arrays), "")
+    for name, array in arrays.items():
+        if not array.is_floating_point():
+            found = f"{name} should be floats, not {array.dtype}"
+            raise TypeError(f"{found}: write {name}.float()")
+        wanted = arrays[first].dtype
+        if array.dtype != wanted and not torch.is_autocast_enabled(array.device.type):
+            found = f"{name} should be {wanted}, as {first} is, not {array.dtype}"
+            raise TypeError(f"{found}: write {name}.to({wanted})")
 
 
 def _drop(x: Array, keep: Array | None, kept: float) -> Array:

@@ -7,7 +7,7 @@ Compiled by xg 0.2.0 from mlp.xg, block MLP. Change the diagram, not this file.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
 import jax
@@ -127,6 +127,7 @@ def forward(
     shapes["X"] = (B, S, D)
     _check(inputs, params, shapes)
     _check_names(params, *table)
+    _check_floats(params, inputs, "X")
     Y, saved = mlp(params, inputs["X"], seed=seed)
     return {"Y": Y}, saved
 
@@ -150,6 +151,33 @@ def backward(params: Params, saved: MLPSaved, d_outputs: Mapping[str, Array]) ->
 # ---- operators -----------------------------------------------------------------------
 
 
+def _in_float32(rounded: int = 0) -> Callable[..., Any]:
+    """Decorate an operator that adds: half types it computes in float32, then rounds.
+
+    A sum or a count may exceed 65504, the largest float16.
+    So many of the results are rounded, all of a gradient; what it saves is not.
+    """
+
+    def decorate(compute: Callable[..., Any]) -> Callable[..., Any]:
+        def wide(*given: Any) -> Any:
+            kinds = [x.dtype for x in given if _is_float(x)]
+            half = kinds[0] if kinds else jnp.float32
+            others = [kind for kind in kinds if kind != half]
+            if half not in [jnp.float16, jnp.bfloat16] or (rounded and others):
+                return compute(*given)
+            results = compute(*[_converted(x, half, jnp.float32) for x in given])
+            if not isinstance(results, tuple):
+                return _converted(results, jnp.float32, half)
+            count = rounded if rounded else len(results)
+            first = [_converted(x, jnp.float32, half) for x in results[:count]]
+            return (*first, *results[count:])
+
+        return wide
+
+    return decorate
+
+
+@_in_float32(1)
 def layer_norm(
     x: Array, gamma: Array, beta: Array, eps: float
 ) -> tuple[Array, Array, Array]:
@@ -198,6 +226,7 @@ def d_gelu(dy: Array, x: Array) -> Array:
     return dy * slope
 
 
+@_in_float32()
 def d_layer_norm(
     dy: Array, x: Array, gamma: Array, mean: Array, rstd: Array
 ) -> tuple[Array, Array, Array]:
@@ -321,6 +350,37 @@ def _array(arrays: Mapping[str, Array], name: str, axes: int) -> Array:
     if len(shape) != axes:
         raise ValueError(f"{name} should have {axes} axes, not shape {list(shape)}")
     return arrays[name]
+
+
+def _is_float(x: Any) -> bool:
+    """Whether it is an array of floats."""
+    return hasattr(x, "dtype") and jnp.issubdtype(x.dtype, jnp.floating)
+
+
+def _converted(x: Any, kind: DType, to: DType) -> Any:
+    """An array of one type in another; anything else as it is."""
+    return x.astype(to) if hasattr(x, "dtype") and x.dtype == kind else x
+
+
+def _check_floats(
+    params: Mapping[str, Array],
+    inputs: Mapping[str, Array],
+    *names: str,
+) -> None:
+    """Raise TypeError for what has no floats, or others than the first array.
+
+    Floats of NumPy count as what JAX makes of them: float64 only if it is set to that.
+    """
+    arrays = {**params, **{name: inputs[name] for name in names}}
+    kinds = {name: jnp.result_type(array) for name, array in arrays.items()}
+    first = next(iter(kinds), "")
+    for name, kind in kinds.items():
+        if not jnp.issubdtype(kind, jnp.floating):
+            found = f"{name} should be floats, not {kind}"
+            raise TypeError(f"{found}: write {name}.astype(jnp.float32)")
+        if kind != kinds[first]:
+            found = f"{name} should be {kinds[first]}, as {first} is, not {kind}"
+            raise TypeError(f"{found}: write {name}.astype(jnp.{kinds[first]})")
 
 
 def _drop(x: Array, keep: Array | None, kept: float) -> Array:

@@ -8,7 +8,8 @@ Every rank of the mesh N_T = 2 runs it, on its shards.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from functools import wraps
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -109,6 +110,27 @@ class MLPSaved(NamedTuple):
 # ---- public interface ----------------------------------------------------------------
 
 
+def _in_float32(compute: Callable[..., Any]) -> Callable[..., Any]:
+    """Decorate a pass: half types it computes in float32, and rounds its results.
+
+    NumPy adds float16 numbers in float16, where 2048 + 1 is 2048.
+    """
+
+    @wraps(compute)
+    def wide(*given: Any, **words: Any) -> Any:
+        kinds = [kind for arrays in given for kind in _float_types(arrays)]
+        single = np.dtype(np.float32)
+        half = kinds[0] if kinds else single
+        if half.itemsize != 2 or kinds != [half] * len(kinds):
+            return compute(*given, **words)
+        results = compute(*[_converted(each, half, single) for each in given], **words)
+        if isinstance(results, dict):
+            return _converted(results, single, half)
+        return tuple([_converted(each, single, half) for each in results])
+
+    return wide
+
+
 def init(seed: int = 0, dtype: DType = np.float32, *, D: int = D) -> Params:
     """Make the parameters, by their names in the diagram, drawn from the seed."""
     check_mesh({"N_T": 2})
@@ -130,6 +152,7 @@ def init(seed: int = 0, dtype: DType = np.float32, *, D: int = D) -> Params:
     return params
 
 
+@_in_float32
 def forward(
     params: Params, inputs: Mapping[str, Array], *, seed: int | None = None
 ) -> tuple[dict[str, Array], MLPSaved]:
@@ -146,10 +169,12 @@ def forward(
     shapes["X"] = (B, S, D)
     _check(inputs, params, shapes)
     _check_names(params, *table)
+    _check_floats(params, inputs, "X")
     Y, saved = mlp(params, inputs["X"], seed=seed)
     return {"Y": Y}, saved
 
 
+@_in_float32
 def backward(params: Params, saved: MLPSaved, d_outputs: Mapping[str, Array]) -> Params:
     """Gradients of all parameters and float inputs by name; no cotangent means zero."""
     _check_saved(saved, "X")
@@ -363,6 +388,43 @@ def _array(arrays: Mapping[str, Array], name: str, axes: int) -> Array:
     if len(shape) != axes:
         raise ValueError(f"{name} should have {axes} axes, not shape {list(shape)}")
     return arrays[name]
+
+
+def _float_types(arrays: Any) -> list[DType]:
+    """The types of all floats among arrays by their names."""
+    each = arrays.values() if isinstance(arrays, dict) else []
+    kinds = [x.dtype for x in each if isinstance(x, np.ndarray | np.generic)]
+    return [kind for kind in kinds if kind.kind not in "iub"]
+
+
+def _converted(arrays: Any, kind: DType, to: DType) -> Any:
+    """Arrays by their names, those of one type in another; anything else as it is."""
+    if not isinstance(arrays, dict):
+        return arrays
+    return {n: x.astype(to) if _has_type(x, kind) else x for n, x in arrays.items()}
+
+
+def _has_type(x: Any, kind: DType) -> bool:
+    """Whether it is an array or a number of a type."""
+    return isinstance(x, np.ndarray | np.generic) and x.dtype == kind
+
+
+def _check_floats(
+    params: Mapping[str, Array],
+    inputs: Mapping[str, Array],
+    *names: str,
+) -> None:
+    """Raise TypeError for what has no floats, or others than the first array."""
+    arrays = {**params, **{name: inputs[name] for name in names}}
+    first = next(iter(arrays), "")
+    for name, array in arrays.items():
+        if array.dtype.kind in "iub":
+            found = f"{name} should be floats, not {array.dtype}"
+            raise TypeError(f"{found}: write {name}.astype(np.float32)")
+        wanted = arrays[first].dtype
+        if array.dtype != wanted:
+            found = f"{name} should be {wanted}, as {first} is, not {array.dtype}"
+            raise TypeError(f"{found}: write {name}.astype(np.{wanted})")
 
 
 def _drop(x: Array, keep: Array | None, kept: float) -> Array:

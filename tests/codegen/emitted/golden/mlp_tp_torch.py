@@ -9,7 +9,7 @@ Every rank of the mesh N_T = 2 runs it, on its shards.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, nullcontext
 from typing import Any, NamedTuple
 
@@ -153,6 +153,7 @@ def forward(
     shapes["X"] = (B, S, D)
     _check(inputs, params, shapes)
     _check_names(params, *table)
+    _check_floats(params, inputs, "X")
     Y, saved = mlp(params, inputs["X"], seed=seed)
     return {"Y": Y}, saved
 
@@ -266,6 +267,33 @@ class _Step(torch.autograd.Function):
 # ---- operators -----------------------------------------------------------------------
 
 
+def _in_float32(rounded: int = 0) -> Callable[..., Any]:
+    """Decorate an operator that adds: half types it computes in float32, then rounds.
+
+    So do operators of torch. A sum may exceed 65504, the largest float16.
+    So many of the results are rounded, all of a gradient; what it saves is not.
+    """
+
+    def decorate(compute: Callable[..., Any]) -> Callable[..., Any]:
+        def wide(*given: Any) -> Any:
+            kinds = [x.dtype for x in given if _is_float(x)]
+            half = kinds[0] if kinds else torch.float32
+            others = [kind for kind in kinds if kind != half]
+            if half not in [torch.float16, torch.bfloat16] or (rounded and others):
+                return compute(*given)
+            results = compute(*[_converted(x, half, torch.float32) for x in given])
+            if isinstance(results, torch.Tensor):
+                return _converted(results, torch.float32, half)
+            count = rounded if rounded else len(results)
+            first = [_converted(x, torch.float32, half) for x in results[:count]]
+            return (*first, *results[count:])
+
+        return wide
+
+    return decorate
+
+
+@_in_float32(1)
 def layer_norm(
     x: Array, gamma: Array, beta: Array, eps: float
 ) -> tuple[Array, Array, Array]:
@@ -314,6 +342,7 @@ def d_gelu(dy: Array, x: Array) -> Array:
     return dy * slope
 
 
+@_in_float32()
 def d_layer_norm(
     dy: Array, x: Array, gamma: Array, mean: Array, rstd: Array
 ) -> tuple[Array, Array, Array]:
@@ -522,6 +551,37 @@ def _unpacked(kept: Any, tensors: Iterator[Array]) -> Any:
     if isinstance(kept, list):
         return [_unpacked(part, tensors) for part in kept]
     return kept
+
+
+def _is_float(x: Any) -> bool:
+    """Whether it is a tensor of floats."""
+    return isinstance(x, torch.Tensor) and x.is_floating_point()
+
+
+def _converted(x: Any, kind: DType, to: DType) -> Any:
+    """A tensor of one type in another; anything else as it is."""
+    return x.to(to) if isinstance(x, torch.Tensor) and x.dtype == kind else x
+
+
+def _check_floats(
+    params: Mapping[str, Array],
+    inputs: Mapping[str, Array],
+    *names: str,
+) -> None:
+    """Raise TypeError for what has no floats, or others than the first tensor.
+
+    Under autocast types are mixed: torch converts what an operator takes.
+    """
+    arrays = {**params, **{name: inputs[name] for name in names}}
+    first = next(iter(arrays), "")
+    for name, array in arrays.items():
+        if not array.is_floating_point():
+            found = f"{name} should be floats, not {array.dtype}"
+            raise TypeError(f"{found}: write {name}.float()")
+        wanted = arrays[first].dtype
+        if array.dtype != wanted and not torch.is_autocast_enabled(array.device.type):
+            found = f"{name} should be {wanted}, as {first} is, not {array.dtype}"
+            raise TypeError(f"{found}: write {name}.to({wanted})")
 
 
 def _drop(x: Array, keep: Array | None, kept: float) -> Array:

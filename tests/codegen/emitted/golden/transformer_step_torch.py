@@ -7,13 +7,14 @@ Compiled by xg 0.2.0 from transformer.xg, block LM. Change the diagram, not this
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import torch
 
 Array = torch.Tensor
 Params = dict[str, Array]
+DType = torch.dtype
 ParamTable = dict[str, tuple[tuple[int, ...], float | str]]
 CacheTable = dict[str, tuple[tuple[int, ...], str]]
 
@@ -169,6 +170,8 @@ def step(
         raise ValueError(f"{excess}: the table must have a row for every position")
     if D % N_H:
         raise ValueError(f"D_h = D/N_H = {D}/{N_H} is not a whole number")
+    floats = {name: cache[name] for name, (_, kind) in cached.items() if kind != "int"}
+    _check_floats({**params, **floats}, inputs)
     cache = {
         name: _integers(cache[name], name, None) if kind == "int" else cache[name]
         for name, (_, kind) in cached.items()
@@ -179,6 +182,32 @@ def step(
 
 
 # ---- operators -----------------------------------------------------------------------
+
+
+def _in_float32(rounded: int = 0) -> Callable[..., Any]:
+    """Decorate an operator that adds: half types it computes in float32, then rounds.
+
+    So do operators of torch. A sum may exceed 65504, the largest float16.
+    So many of the results are rounded, all of a gradient; what it saves is not.
+    """
+
+    def decorate(compute: Callable[..., Any]) -> Callable[..., Any]:
+        def wide(*given: Any) -> Any:
+            kinds = [x.dtype for x in given if _is_float(x)]
+            half = kinds[0] if kinds else torch.float32
+            others = [kind for kind in kinds if kind != half]
+            if half not in [torch.float16, torch.bfloat16] or (rounded and others):
+                return compute(*given)
+            results = compute(*[_converted(x, half, torch.float32) for x in given])
+            if isinstance(results, torch.Tensor):
+                return _converted(results, torch.float32, half)
+            count = rounded if rounded else len(results)
+            first = [_converted(x, torch.float32, half) for x in results[:count]]
+            return (*first, *results[count:])
+
+        return wide
+
+    return decorate
 
 
 def gelu(x: Array) -> Array:
@@ -200,6 +229,7 @@ def scale_mask(a: Array, scale: float, T: int, S: int) -> Array:
     return torch.where(visible, a * scale, -torch.inf)
 
 
+@_in_float32(1)
 def softmax(z: Array) -> Array:
     """Softmax over the last axis; a row that is masked everywhere gives zeros.
 
@@ -211,6 +241,7 @@ def softmax(z: Array) -> Array:
     return e / torch.where(total == 0, 1, total)
 
 
+@_in_float32(1)
 def layer_norm(x: Array, gamma: Array, beta: Array, eps: float) -> Array:
     """Normalizes the last axis, scales by γ, shifts by β.
 
@@ -368,3 +399,34 @@ def _integers(ids: Array, name: str, below: int | None, *left_out: int) -> Array
         found = f"{name}{place} is {int(ids[tuple(place)].item())}"
         raise ValueError(f"{found}, {expected}")
     return wide
+
+
+def _is_float(x: Any) -> bool:
+    """Whether it is a tensor of floats."""
+    return isinstance(x, torch.Tensor) and x.is_floating_point()
+
+
+def _converted(x: Any, kind: DType, to: DType) -> Any:
+    """A tensor of one type in another; anything else as it is."""
+    return x.to(to) if isinstance(x, torch.Tensor) and x.dtype == kind else x
+
+
+def _check_floats(
+    params: Mapping[str, Array],
+    inputs: Mapping[str, Array],
+    *names: str,
+) -> None:
+    """Raise TypeError for what has no floats, or others than the first tensor.
+
+    Under autocast types are mixed: torch converts what an operator takes.
+    """
+    arrays = {**params, **{name: inputs[name] for name in names}}
+    first = next(iter(arrays), "")
+    for name, array in arrays.items():
+        if not array.is_floating_point():
+            found = f"{name} should be floats, not {array.dtype}"
+            raise TypeError(f"{found}: write {name}.float()")
+        wanted = arrays[first].dtype
+        if array.dtype != wanted and not torch.is_autocast_enabled(array.device.type):
+            found = f"{name} should be {wanted}, as {first} is, not {array.dtype}"
+            raise TypeError(f"{found}: write {name}.to({wanted})")
