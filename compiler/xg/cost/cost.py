@@ -14,7 +14,7 @@ from xg.ir.body import Body, topological
 from xg.ir.collective import FAMILY
 from xg.ir.collectives import PRIMITIVES
 from xg.ir.dim import ONE, ZERO, Dim, product
-from xg.ir.graph import Apply, Backward, Call, Graph, IRProgram, Loop, Value
+from xg.ir.graph import Apply, Backward, Call, Graph, IRProgram, Loop, Value, ports
 from xg.ir.placement import is_zigzag, ranks_over
 from xg.ir.prim import ARITHMETIC, COMPARE, RANDOM, UNARY, Expr
 from xg.ir.tensor import Shape
@@ -199,7 +199,9 @@ def cost(program: IRProgram, dtype: str = "float32") -> Cost:
     counted: dict[str, BlockCost] = {}
     for key, graph in program.graphs.items():  # callees come first
         backward = program.backwards.get(key)
-        counter = _Counter(graph, backward, program.graphs, counted, BYTES[dtype])
+        counter = _Counter(
+            graph, backward, program.graphs, program.backwards, counted, BYTES[dtype]
+        )
         counted[key] = counter.count(is_main=key == program.entry)
     return Cost(program, dtype, tuple(reversed(counted.values())))
 
@@ -211,6 +213,7 @@ class _Counter:
     graph: Graph
     backward: Backward | None
     graphs: Mapping[str, Graph]
+    backwards: Mapping[str, Backward]
     callees: Mapping[str, BlockCost]
     float_bytes: int
     kept: frozenset[Value] = field(init=False)
@@ -386,14 +389,13 @@ class _Counter:
         for call in self.backward.calls:
             if call.rounds is None or call.again:
                 continue
-            shapes = [self.backward.types[value].shape for value in call.outputs[1:]]
-            if call.loop and call.origin:
-                types = [self.graph.types[value] for value in call.origin.inputs]
-                before = len(types) - call.loop.states
-                typed_inputs = zip(types[:before], call.loop.inputs, strict=False)
-                shapes = [
-                    type_.shape for type_, axis in typed_inputs if axis is None and type_.is_float
-                ]
+            _, given = ports(call, self.backwards[call.callee])
+            around = {number for _, number in call.carried}
+            shapes = (
+                self.backward.types[call.outputs[number]].shape
+                for number, (_, axis) in enumerate(given)
+                if axis is None and number not in around
+            )
             total = total + _sum(map(product, shapes)) * (call.rounds - 1)
         return total
 

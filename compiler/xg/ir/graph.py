@@ -231,8 +231,10 @@ class Call:
 
     In a backward graph `origin` is the call that this one differentiates: it runs the backward
     graph of the callee on the values that that call saved, the rounds of a row in reverse.
-    Cotangents of the callee's float outputs go in, gradients of its float inputs come out. One that
-    runs the forward graph `again` makes what that call saved.
+    Cotangents of the callee's float outputs go in, gradients of its float inputs come out. Of a row
+    and of a loop `carried` says which of them go round: each pair is the number of a cotangent and
+    of the gradient from which a round before gets it. One that runs the forward graph `again` makes
+    what that call saved.
     """
 
     callee: str
@@ -248,6 +250,7 @@ class Call:
     starts: Mapping[str, Value] = field(default_factory=dict[str, Value])
     again: bool = False
     first: int = 0
+    carried: tuple[tuple[int, int], ...] = ()
 
     @property
     def rounds(self) -> Dim | None:
@@ -455,40 +458,55 @@ class IRProgram:
         return self.graphs[self.entry]
 
 
-def carried_inputs(call: Call, callee: Graph) -> tuple[Value, ...]:
-    """Return the inputs of a callee whose gradient one round of a call hands to another.
+def carried_ports(call: Call, callee: Graph) -> tuple[tuple[int, int], ...]:
+    """Return which output of a round is which input of the next one, by their numbers.
 
-    Integers have none, nor have values that a plan places as constants.
+    Only of what has a gradient: integers have none, nor have values that a plan places as
+    constants.
     """
+    count = call.loop.states if call.loop else int(call.count is not None)
+    outputs = range(len(callee.outputs))[len(callee.outputs) - count :]
+    inputs = range(count)
     if call.loop:
-        inputs = callee.inputs[len(callee.inputs) - call.loop.states :]
-    else:
-        inputs = callee.inputs[:1] if call.count is not None else ()
+        inputs = range(len(callee.inputs) - count, len(callee.inputs))
     return tuple(
-        value
-        for value in inputs
-        if callee.types[value].is_float
-        if CONSTANT not in callee.placements.get(value, {}).values()
+        (left, found)
+        for left, found in zip(outputs, inputs, strict=True)
+        if callee.types[callee.inputs[found]].is_float
+        if CONSTANT not in callee.placements.get(callee.inputs[found], {}).values()
     )
+
+
+def answered(call: Call, backward: Backward) -> tuple[tuple[int, ...], tuple[int, ...]]:
+    """Return the outputs of a callee whose cotangents its backward pass takes, by their numbers.
+
+    So too the inputs whose gradients it gives. A value that is a result twice has one cotangent,
+    but two in a loop: ``next h = y`` may be stacked as y, while h is what the last round left.
+    """
+    outputs = backward.forward.outputs
+    taken = [n for n, value in enumerate(outputs) if value in backward.cotangents]
+    if call.loop is None:
+        taken = [n for n in taken if outputs.index(outputs[n]) == n]
+    inputs = enumerate(backward.forward.inputs)
+    return tuple(taken), tuple(n for n, value in inputs if value in backward.gradients)
 
 
 def ports(call: Call, callee: Graph) -> tuple[tuple[Port, ...], tuple[Port, ...]]:
     """The callee's value of every operand and result of a call, and the axis a loop takes it by.
 
     In the backward pass of a loop cotangents are taken apart as results were stacked, and gradients
-    stacked as operands were taken apart. There a value that is a result twice, ``next h = y``, has
-    two cotangents, which a round adds.
+    stacked as operands were taken apart. Both cotangents of a result that is there twice have one
+    port: a round adds them.
     """
-    loop = call.loop
-    if loop is None:
-        return tuple((v, None) for v in callee.inputs), tuple((v, None) for v in callee.outputs)
+    forward = callee.forward if isinstance(callee, Backward) else callee
+    inputs: list[Port] = [(v, None) for v in forward.inputs]
+    outputs: list[Port] = [(v, None) for v in forward.outputs]
+    if call.loop:
+        inputs = [*zip(forward.inputs, call.loop.inputs, strict=True)]
+        outputs = [*zip(forward.outputs, call.loop.outputs, strict=True)]
     if not isinstance(callee, Backward):
-        inputs = zip(callee.inputs, loop.inputs, strict=True)
-        return tuple(inputs), tuple(zip(callee.outputs, loop.outputs, strict=True))
-    results = zip(callee.forward.outputs, loop.outputs, strict=True)
-    operands = zip(callee.forward.inputs, loop.inputs, strict=True)
-    gradients = ((callee.gradients[v], axis) for v, axis in operands if v in callee.gradients)
-    return (
-        tuple((callee.cotangents[v], axis) for v, axis in results if v in callee.cotangents),
-        (*gradients, *callee.rows),
-    )
+        return tuple(inputs), tuple(outputs)
+    taken, given = answered(call, callee)
+    arriving = [(callee.cotangents[value], axis) for value, axis in (outputs[n] for n in taken)]
+    leaving = [(callee.gradients[value], axis) for value, axis in (inputs[n] for n in given)]
+    return tuple(arriving), (*leaving, *callee.rows)

@@ -21,7 +21,8 @@ from xg.ir.graph import (
     IRProgram,
     Step,
     Value,
-    carried_inputs,
+    answered,
+    carried_ports,
     ports,
     stacked,
 )
@@ -251,9 +252,9 @@ class _GraphRules:
             return
         callee = self.program.callee(call)
         if isinstance(callee, Backward):
-            for value in carried_inputs(call, callee.forward):
-                if value not in callee.gradients:
-                    yield f"its rounds hand on {_name(value)}, which has no gradient and no zero"
+            yield from self._carried(call, callee)
+        elif call.carried:
+            yield "hands gradients from round to round, but computes none"
         takes, gives = map(len, ports(call, callee))
         if len(call.inputs) != takes:
             yield f"takes {takes} inputs, not {len(call.inputs)}"
@@ -261,6 +262,22 @@ class _GraphRules:
             yield f"gives {gives} outputs, not {len(call.outputs)}"
         elif self.typed and callee.types:
             yield from self._call_types(call, callee)
+
+    def _carried(self, call: Call, callee: Backward) -> Iterator[str]:
+        """What a round hands to the round before is the gradient of what it was given by that."""
+        forward = callee.forward
+        taken, given = answered(call, callee)
+        around: list[tuple[int, int]] = []
+        for left, found in carried_ports(call, forward):
+            name = _name(forward.inputs[found])
+            if found not in given:
+                yield f"its rounds hand on {name}, which has no gradient and no zero"
+            elif left not in taken:
+                yield f"its rounds hand on {name}, which has no cotangent"
+            else:
+                around.append((taken.index(left), given.index(found)))
+        if call.carried != tuple(around):
+            yield f"its rounds hand on the gradients {call.carried}, not {tuple(around)}"
 
     def _call_types(self, call: Call, callee: Graph) -> Iterator[str]:
         """Types at a call are the callee's, its symbols bound by the call."""

@@ -17,7 +17,17 @@ from xg.diagnostics.lazy_dataclass import dataclass, field, replace
 from xg.diagnostics.source import Span
 from xg.ir.collective import FAMILY
 from xg.ir.content import made
-from xg.ir.graph import Apply, Backward, Call, Graph, IRProgram, Step, Value, carried_inputs
+from xg.ir.graph import (
+    Apply,
+    Backward,
+    Call,
+    Graph,
+    IRProgram,
+    Step,
+    Value,
+    answered,
+    carried_ports,
+)
 from xg.ir.op import Gradient, Op, Term
 from xg.ir.parameters import moves, moving
 from xg.ir.placement import CONSTANT
@@ -50,8 +60,8 @@ def _carried(program: IRProgram) -> dict[str, tuple[Value, ...]]:
     for graph in program.graphs.values():
         for call in graph.calls:
             callee = program.graphs[call.callee]
-            carried = dict.fromkeys(carried_inputs(call, callee))
-            found.setdefault(call.callee, {}).update(carried)
+            inputs = (callee.inputs[number] for _, number in carried_ports(call, callee))
+            found.setdefault(call.callee, {}).update(dict.fromkeys(inputs))
     return {key: tuple(values) for key, values in found.items()}
 
 
@@ -282,35 +292,32 @@ class _Reverse:
 
     def _call(self, call: Call) -> None:
         callee, backward = self.graphs[call.callee], self.backwards[call.callee]
-        cotangents = self._cotangents(self._left(call, callee), call.span)
-        gradients: list[tuple[Value, Value]] = []
-        for port, value in zip(callee.inputs, call.inputs, strict=True):
-            if port in backward.gradients:
-                gradient = Value(None, "cotangent", call.span)
-                self.types[gradient] = self.graph.types[value]
-                gradients.append((value, gradient))
-        outputs = tuple(gradient for _, gradient in gradients)
-        self.steps.append(replace(call, inputs=tuple(cotangents), outputs=outputs, origin=call))
-        for value, gradient in gradients:
+        taken, given = answered(call, backward)
+        if call.loop is None:
+            self._merge(call, callee)
+        cotangents = self._cotangents([call.outputs[number] for number in taken], call.span)
+        outputs = tuple(Value(None, "cotangent", call.span) for _ in given)
+        around = carried_ports(call, callee)
+        carried = tuple((taken.index(left), given.index(found)) for left, found in around)
+        self.steps.append(
+            replace(call, inputs=tuple(cotangents), outputs=outputs, origin=call, carried=carried)
+        )
+        for value, gradient in zip((call.inputs[n] for n in given), outputs, strict=True):
+            self.types[gradient] = self.graph.types[value]
             if value in self.active:
                 self._contribute(value, gradient)
 
-    def _left(self, call: Call, callee: Graph) -> list[Value]:
-        """The float outputs of a call, of several names of one value only the first.
+    def _merge(self, call: Call, callee: Graph) -> None:
+        """Add the cotangents of a value that a call gives under several names, to the first one's.
 
-        The cotangents of the others are added to its own; by the rounds themselves in a loop, where
-        one may be stacked and the other what the last round left.
+        In a loop the rounds themselves add them: one may be stacked, and the other what the last
+        round left.
         """
-        if call.loop:
-            return [value for value in call.outputs if self.graph.types[value].is_float]
         first: dict[Value, Value] = {}
         for inside, value in zip(callee.outputs, call.outputs, strict=True):
-            if not self.graph.types[value].is_float:
-                continue
             earlier = first.setdefault(inside, value)
             if earlier is not value and value in self.parts:
                 self.parts.setdefault(earlier, []).extend(self.parts.pop(value))
-        return list(first.values())
 
     # ---- names ----------------------------------------------------------------------------------
 

@@ -262,17 +262,20 @@ class _BackwardWriter(PassWriter):
         rounds = f"range({call.first}, {call.first} + len({saved}))"
         if not call.first:
             rounds = f"range(len({saved}))"
-        carry, invariants = names[0], names[1:]
-        parts = [self.names.fresh(f"{name}_part") for name in invariants]
+        carried = {place: names[number] for place, number in call.carried}
+        shared = [(value, name) for value, name in results if name not in carried.values()]
+        parts = {name: self.names.fresh(f"{name}_part") for _, name in shared}
+        arriving = [carried.get(place, text) for place, text in enumerate(cotangents)]
         behind = f" - {call.first}" if call.first else ""
-        args = ["params", below, f"{saved}[i{behind}]", carry, *self._last]
-        code = f"{', '.join([carry, *parts])} = {function}({', '.join(args)})"
+        args = ["params", below, f"{saved}[i{behind}]", *arriving, *self._last]
+        targets = ", ".join(parts.get(name, name) for name in names)
+        code = f"{targets} = {function}({', '.join(args)})"
         lines = [
-            f"{carry} = {cotangents[0]}",
-            *(f"{name} = {self._zeros(value)}" for value, name in results[1:]),
+            *(f"{name} = {cotangents[place]}" for place, name in carried.items()),
+            *(f"{name} = {self._zeros(value)}" for value, name in shared),
             f"for i in reversed({rounds}):",
             *indented(commented(code, comment, 8)),
-            *(f"    {n} = {n} + {p}" for n, p in zip(invariants, parts, strict=True)),
+            *(f"    {total} = {total} + {part}" for total, part in parts.items()),
         ]
         self.statements.add(lines, (call,))
 

@@ -94,15 +94,15 @@ class LoopWriter:
         index = self.names.fresh("i")
         one = self.names.fresh("round_saved") if self.loop.reverse else f"{saved}[{index}]"
         _, gradients = ports(self.call, backward)
-        states = going_round(self.loop, backward)
+        around = frozenset(number for _, number in self.call.carried)
         axes = [axis for _, axis in gradients]
         rows = self._rows(results, axes)
         shared = {
             name: self.names.fresh(f"{name}_part")
             for number, name in enumerate(results)
-            if number not in rows and number not in states.values()
+            if number not in rows and number not in around
         }
-        carried = {place: results[number] for place, number in states.items()}
+        carried = {place: results[number] for place, number in self.call.carried}
         run = call(index, [one, *self._arriving(backward, cotangents, carried, index)])
         left = [rows[n].one if n in rows else shared.get(x, x) for n, x in enumerate(results)]
         targets = f"{', '.join(left)} = " if left else ""
@@ -122,8 +122,8 @@ class LoopWriter:
     def summed(self, backward: Backward) -> list[int]:
         """The results of the backward pass that are sums over the rounds, and begin as zeros."""
         _, gradients = ports(self.call, backward)
-        states = going_round(self.loop, backward).values()
-        return [n for n, (_, axis) in enumerate(gradients) if axis is None and n not in states]
+        around = {number for _, number in self.call.carried}
+        return [n for n, (_, axis) in enumerate(gradients) if axis is None and n not in around]
 
     def _arriving(
         self,
@@ -188,16 +188,6 @@ class LoopWriter:
         shape = tuple_of(self.scope.shape(type_.shape))
         empty = self.spelling.zeros(shape, self.scope, whole=not type_.is_float)
         return chosen(row.result, stack, row.rounds, empty)
-
-
-def going_round(loop: Loop, backward: Backward) -> dict[int, int]:
-    """Which cotangent of a round is which gradient of the round behind it."""
-    graph, states = backward.forward, loop.states
-    arriving = [i for i, value in enumerate(graph.outputs) if value in backward.cotangents]
-    leaving = [i for i, value in enumerate(graph.inputs) if value in backward.gradients]
-    behind, before = len(graph.outputs) - states, len(graph.inputs) - states
-    pairs = ((behind + number, before + number) for number in range(states))
-    return {arriving.index(a): leaving.index(b) for a, b in pairs if a in arriving and b in leaving}
 
 
 def _lists(rows: Mapping[int, Row]) -> list[str]:

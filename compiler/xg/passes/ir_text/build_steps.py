@@ -242,7 +242,7 @@ class StepBuilder:
             if text.outputs:
                 scope.values[f"{text.outputs[0].name}~saved"] = saved
         call = Call(use.callee, use.path, inputs, outputs, saved, span, count, sizes, origin)
-        return replace(call, loop=_loop(use.loop), first=use.first)
+        return replace(call, loop=_loop(use.loop), first=use.first, carried=use.carried)
 
     def _forward_call(self, name: Token | None, near: Token) -> Call:
         if name is None:

@@ -86,9 +86,11 @@ step: [AGAIN] outputs "=" (apply | call) _NL [definition] part*
 part: "part" outputs "=" apply _NL
 outputs: "(" ")" | values
 apply: GLYPH "(" [names] ")" "{{" [attrs] "}}" ["at" path] ["from" NAME] ["for" names]
-call: (CALL | BACKWARD) key ["×" expr] ["behind" INT] "as" path [loop] \
+call: (CALL | BACKWARD) key ["×" expr] ["behind" INT] "as" path [loop] [carried] \
     "(" [names] ")" ["{{" bindings "}}"] ["from" NAME]
 loop: "over" expr [REVERSED] axes "->" axes "states" INT
+carried: "carried" carried_pair ("," carried_pair)*
+carried_pair: INT "=" INT
 axes: "[" [axis ("," axis)*] "]"
 axis: "-" INT | "none"
 definition: "op" STRING words "(" [names] [";" names] ")" "->" [names] _NL primitive* \

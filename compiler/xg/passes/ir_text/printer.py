@@ -183,6 +183,8 @@ class GraphPrinter:
         sizes = ", ".join(f"{name} = {dim}" for name, dim in call.sizes.items())
         said = f" {{{sizes}}}" if sizes else ""
         called = f"{verb} {spell_key(call.callee)}{count} as {_path(call.path)}{_loop(call.loop)}"
+        if call.carried:
+            called += f" carried {', '.join(f'{to} = {by}' for to, by in call.carried)}"
         return f"{outputs} = {called} ({self._all(call.inputs)}){said}{self._origin(call)}"
 
     def _origin(self, step: Step) -> str:

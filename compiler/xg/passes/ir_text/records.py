@@ -250,6 +250,7 @@ class CallText:
     first: int
     path: str
     loop: LoopText | None
+    carried: tuple[tuple[int, int], ...]
     inputs: Names
     sizes: Mapping[str, Expression]
     origin: Token | None

@@ -222,11 +222,12 @@ class TreeOfProgram(Transformer[Token, r.ProgramText]):
         first: Token | None,
         path: str,
         loop: r.LoopText | None,
+        carried: tuple[tuple[int, int], ...] | None,
         inputs: r.Names | None,
         sizes: Mapping[str, Expression] | None,
         origin: Token | None,
     ) -> r.CallText:
-        at = str(callee), count, int(first or 0), path, loop
+        at = str(callee), count, int(first or 0), path, loop, carried or ()
         return r.CallText(verb, *at, inputs or (), sizes or {}, origin)
 
     def loop(
@@ -238,6 +239,12 @@ class TreeOfProgram(Transformer[Token, r.ProgramText]):
         states: Token,
     ) -> r.LoopText:
         return r.LoopText(length, backwards is not None, inputs, outputs, int(states))
+
+    def carried(self, *pairs: tuple[int, int]) -> tuple[tuple[int, int], ...]:
+        return pairs
+
+    def carried_pair(self, cotangent: Token, gradient: Token) -> tuple[int, int]:
+        return int(cotangent), int(gradient)
 
     def axes(self, *axes: tuple[int | None]) -> tuple[int | None, ...]:
         return tuple(axis for (axis,) in filter(None, axes))

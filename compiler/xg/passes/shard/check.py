@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 
 from xg.diagnostics.lazy_dataclass import dataclass, field, replace
 from xg.ir.collective import FAMILY
-from xg.ir.graph import Apply, Backward, Call, Graph, IRProgram, Value
+from xg.ir.graph import Apply, Backward, Call, Graph, IRProgram, Value, answered
 from xg.ir.placement import CONSTANT, PARTIAL, AxisState, axes_over, dual, same, serves
 from xg.ir.tensor import TensorType
 from xg.passes.shard.calls import in_all_rounds, stacked_along, taken_along
@@ -123,13 +123,12 @@ class _PlacementChecker:
             self._meet(step.inputs, [same(self._around(v, axis, callee)) for v, axis in operands])
             return
         results = [*zip(callee.outputs, stacked_along(step, callee), strict=True)]
-        seeded = [(v, axis) for v, axis in results if v in backward.cotangents]
-        if not step.loop:  # a value that is an output twice has one cotangent
-            seeded = list(dict.fromkeys(seeded))
+        taken, given = answered(step, backward)
+        seeded = (results[number] for number in taken)
         for (value, axis), cotangent in zip(seeded, step.inputs, strict=True):
             if self.states[cotangent] != _dual(self._around(value, axis, callee)):
                 self._refuse(value, self.states[cotangent])
-        learned = ((v, axis) for v, axis in operands if v in backward.gradients)
+        learned = (operands[number] for number in given)
         for (value, axis), gradient in zip(learned, step.outputs, strict=True):
             self.states[gradient] = _dual(self._around(value, axis, callee))
 

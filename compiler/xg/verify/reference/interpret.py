@@ -16,7 +16,7 @@ import numpy as np
 
 from xg.diagnostics.lazy_dataclass import dataclass, field
 from xg.ir.dim import ONE, Dim, symbol
-from xg.ir.graph import Apply, Backward, Call, Graph, IRProgram, Loop, Value, ports
+from xg.ir.graph import Apply, Call, Graph, IRProgram, Loop, Value, ports
 from xg.ir.known_sizes import SizeSources, implied_sizes
 from xg.ir.parameters import frozen_paths, join
 from xg.ir.prim import Expr
@@ -424,62 +424,31 @@ class Interpreter:
         values: dict[Value, Array],
         gradients: dict[str, Array],
     ) -> None:
-        callee, backward = self.program.graphs[step.callee], self.program.backwards[step.callee]
-        if step.loop:
-            self._reverse_loop(step, step.loop, record, values, gradients)
-            return
-        pairs = zip(backward.cotangents, step.inputs, strict=True)
-        arriving = {value: values[cotangent] for value, cotangent in pairs}
-        totals: dict[Value, Array] = {}
-        for inner in reversed(record.calls[step.saved]):
-            parts = self._reverse(inner, arriving, gradients)
-            carry = callee.inputs[0] if step.count is not None else None
-            for value, part in parts.items():
-                if value is carry:
-                    totals[value] = part
-                else:
-                    _accumulate(totals, value, part, self.arithmetic)
-            if carry is not None:
-                arriving = {callee.outputs[0]: parts[carry]}
-        if not record.calls[step.saved]:
-            totals[callee.inputs[0]] = next(iter(arriving.values()))
-        sources = dict(zip(callee.inputs, step.origin.inputs, strict=True)) if step.origin else {}
-        ports = (port for port in callee.inputs if port in backward.gradients)
-        for port, result in zip(ports, step.outputs, strict=True):
-            values[result] = totals.get(port, np.zeros_like(record.values[sources[port]]))
+        """Run the rounds in reverse: what goes round is handed on, what all rounds read is summed.
 
-    def _reverse_loop(
-        self,
-        step: Call,
-        loop: Loop,
-        record: Record,
-        values: dict[Value, Array],
-        gradients: dict[str, Array],
-    ) -> None:
-        """Run the rounds in reverse: states carry their cotangents, shared inputs are summed."""
-        callee, backward = self.program.graphs[step.callee], self.program.backwards[step.callee]
-        results, operands = ports(step, backward)
+        A plain call is one round.
+        """
+        backward, made = self.program.backwards[step.callee], record.calls[step.saved]
+        taken, given = ports(step, backward)
         arriving = [values[value] for value in step.inputs]
-        floats = [value for value in callee.inputs if value in backward.gradients]
-        carried = _carried(callee, backward, loop)
-        positions = _positions(loop, record.sizes)[::-1]
+        positions = _positions(step.loop, record.sizes) if step.loop else range(len(made))
         parts: dict[int, list[Array]] = {}
-        for position, inner in zip(positions, record.calls[step.saved][::-1], strict=True):
-            cotangents: dict[Value, Array] = {}
-            forward = [v for v in callee.outputs if v in backward.cotangents]
-            for value, (_, axis), array in zip(forward, results, arriving, strict=True):
-                _accumulate(cotangents, value, _at(array, axis, position), self.arithmetic)
+        for position, inner in reversed([*zip(positions, made, strict=True)]):
+            seeds: dict[Value, Array] = {}
+            for (seed, axis), array in zip(taken, arriving, strict=True):
+                _accumulate(seeds, seed, _at(array, axis, position), self.arithmetic)
+            cotangents = {value: seeds[seed] for value, seed in backward.cotangents.items()}
             arrays = self._reverse(inner, cotangents, gradients)
-            rows = [inner.reverse[value] for value, _ in backward.rows]
-            parts[position] = [*(arrays[value] for value in floats), *rows]
-            for place, number in carried:
+            rows = (inner.reverse[value] for value, _ in backward.rows)
+            parts[position] = [*arrays.values(), *rows]
+            for place, number in step.carried:
                 arriving[place] = parts[position][number]
-        state = {number: place for place, number in carried}
+        around = {number: place for place, number in step.carried}
         types = self.program.backwards[record.graph.key].types
-        for number, (result, (_, axis)) in enumerate(zip(step.outputs, operands, strict=True)):
+        for number, (result, (_, axis)) in enumerate(zip(step.outputs, given, strict=True)):
             every = [parts[position][number] for position in sorted(parts)]
-            if number in state:
-                values[result] = arriving[state[number]]
+            if number in around:
+                values[result] = arriving[around[number]]
             elif not every:
                 values[result] = self._zeros(types[result], record)
             elif axis is None:
@@ -502,18 +471,6 @@ def _go_round(inputs: list[Array], outputs: list[Array], states: int) -> None:
     """Hand the states that a round left to the next one."""
     if states:
         inputs[-states:] = outputs[-states:]
-
-
-def _carried(callee: Graph, backward: Backward, loop: Loop) -> list[tuple[int, int]]:
-    """Which cotangent of a round is which gradient of the round behind it, counted among floats."""
-    outputs = [i for i, value in enumerate(callee.outputs) if value in backward.cotangents]
-    inputs = [i for i, value in enumerate(callee.inputs) if value in backward.gradients]
-    behind, before = len(callee.outputs) - loop.states, len(callee.inputs) - loop.states
-    return [
-        (outputs.index(behind + number), inputs.index(before + number))
-        for number in range(loop.states)
-        if behind + number in outputs and before + number in inputs
-    ]
 
 
 def _accumulate(totals: dict[Key, Array], key: Key, part: Array, arithmetic: NumberSystem) -> None:
