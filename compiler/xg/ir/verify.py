@@ -30,6 +30,7 @@ from xg.ir.parameters import PREPARED
 from xg.ir.prim import ARITHMETIC, UNARY, Expr, ShapeError
 from xg.ir.tensor import TensorType
 from xg.ir.use import Misuse
+from xg.ir.verify_gradients import GradientFlows
 from xg.ir.walk import inside
 
 # Which values are arrays of their own, so that the step that reads them may write into them.
@@ -145,8 +146,19 @@ def violations(program: IRProgram, verified: IRProgram | None = None) -> Iterato
         return
     if list(program.graphs)[-1] != program.entry:
         yield f"the entry {program.entry} is not the last graph"
-    yield from _broken(program, program.graphs, verified)
-    yield from _broken(program, program.backwards, verified)
+    broken = [
+        *_broken(program, program.graphs, verified),
+        *_broken(program, program.backwards, verified),
+    ]
+    yield from broken or _broken_flows(program, verified)
+
+
+def _broken_flows(program: IRProgram, verified: IRProgram | None) -> Iterator[str]:
+    """Every rule about gradients that the backward passes break, if they keep all others."""
+    flows = GradientFlows(program)
+    for key, backward in program.backwards.items():
+        if verified is None or not _is_kept(program, key, backward, program.backwards, verified):
+            yield from (f"{key}, backward: {what}" for what in flows.broken(backward))
 
 
 def _broken(
@@ -264,7 +276,7 @@ class _GraphRules:
             yield from self._call_types(call, callee)
 
     def _carried(self, call: Call, callee: Backward) -> Iterator[str]:
-        """What a round hands to the round before is the gradient of what it was given by that."""
+        """A round hands on the gradients of its states, each as the cotangent of the same state."""
         forward = callee.forward
         taken, given = answered(call, callee)
         around: list[tuple[int, int]] = []
