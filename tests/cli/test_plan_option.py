@@ -46,7 +46,7 @@ def test_what_is_wrong_with_a_plan_is_told(xg: Xg, command: list[str]) -> None:
         ("", (), "no plan is called"),
         ("DP", (), "the plan DP places nothing in Net"),
         ("TP", ("--set", "N_T=3"), "D_ff = 8 is not divisible by N_T = 3"),
-        ("TP", ("--set", "N_T=0"), "N_T cannot be 0"),
+        ("TP", ("--set", "N_T=0"), "N_T needs a positive integer, not 0"),
     ):
         said = xg(*command, "--plan", plan, *settings)
         assert (said.code, message in said.err) == (1, True), said.err

@@ -6,7 +6,7 @@ from xg.diagnostics.diagnostic import Problem, ProblemAt
 
 
 class NoLibrary(Problem):
-    """Code of a backend that is to be run where its library is not installed."""
+    """A backend whose library is not installed."""
 
     code = "XG0502"
     title = "{library} is not installed"
@@ -17,7 +17,7 @@ class NoLibrary(Problem):
 
 
 class NoRanks(Problem):
-    """A plan for a backend that writes code for one device only."""
+    """A plan with a backend that only writes code for one device."""
 
     code = "XG0503"
     title = "{backend} code is for one device, and not for the ranks of a plan"
@@ -27,7 +27,7 @@ class NoRanks(Problem):
 
 
 class NoDecodeStep(Problem):
-    """A decode step in a backend that writes none."""
+    """A decode step with a backend that has none."""
 
     code = "XG0504"
     title = "{backend} code computes whole texts, and has no step that adds positions to a cache"
@@ -37,7 +37,7 @@ class NoDecodeStep(Problem):
 
 
 class NoDevice(Problem):
-    """A device for a backend that does not compute there."""
+    """A device that the backend cannot use."""
 
     code = "XG0506"
     title = "{backend} code does not compute on {device}"
@@ -48,7 +48,7 @@ class NoDevice(Problem):
 
 
 class DeviceMissing(Problem):
-    """A device that a backend does not find."""
+    """A device that the backend does not find on this machine."""
 
     code = "XG0507"
     title = "{backend} finds no {device} here"
@@ -58,7 +58,7 @@ class DeviceMissing(Problem):
 
 
 class NoAutocast(Problem):
-    """A type of products for a backend whose products have that of their operands."""
+    """`--autocast` with a backend that does not have it."""
 
     code = "XG0508"
     title = "{backend} has no autocast: its products have the type of their operands"
@@ -68,7 +68,7 @@ class NoAutocast(Problem):
 
 
 class NoParallelStyle(ProblemAt):
-    """A plan that torch's calls cannot give a module."""
+    """A plan that torch's own calls cannot express."""
 
     code = "XG0505"
     title = "torch has no call for plan {plan}: {reason}"

@@ -29,7 +29,7 @@ def no_size(span: Span, error: DimError) -> NotWhole:
 
 
 class UnboundSize(ProblemAt):
-    """A symbol that code needs as a number and nothing provides."""
+    """A symbol that code needs as a number, and that has none."""
 
     code = "XG0501"
     title = "nothing says how large {name} is"
@@ -40,7 +40,7 @@ class UnboundSize(ProblemAt):
 
 
 class TooShort(ProblemAt):
-    """An axis without positions, or a repetition less often than never."""
+    """An axis of size 0 or less, or a negative number of rounds."""
 
     code = "XG0402"
     size: str
@@ -56,7 +56,7 @@ class TooShort(ProblemAt):
 
 
 class TooLong(ProblemAt):
-    """A size that an operator needs to be at most another one."""
+    """A size that is larger than an operator allows."""
 
     code = "XG0403"
     title = "{smaller} is more than {larger}"
@@ -67,7 +67,7 @@ class TooLong(ProblemAt):
 
 
 class WrongWindows(ProblemAt):
-    """A label with another number of windows than its axis has."""
+    """A label with the wrong number of windows."""
 
     code = "XG0406"
     title = "the label gives {given} windows, but an axis of {axis} has {has}"
@@ -78,7 +78,7 @@ class WrongWindows(ProblemAt):
 
 
 class BeyondLimits(ProblemAt):
-    """A number of an operator that it cannot have, made of sizes."""
+    """A number, computed from sizes, that the operator does not allow."""
 
     code = "XG0407"
     title = "{message}"
@@ -87,7 +87,7 @@ class BeyondLimits(ProblemAt):
 
 
 class NoValue(ProblemAt):
-    """A number of an operator that has no value for these sizes."""
+    """A number of an operator that has no value at these sizes."""
 
     code = "XG0405"
     title = "{number} has no value: {why}"

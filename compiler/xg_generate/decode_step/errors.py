@@ -17,7 +17,7 @@ class CannotStep(Exception):
 
 
 class LooksAhead(ProblemAt):
-    """A node whose result at one position depends on later ones, which a step does not have."""
+    """A node whose result at one position depends on later ones, which a decode step lacks."""
 
     code = "XG0551"
     title = "{node} {what}: a step does not know later positions"
@@ -27,7 +27,7 @@ class LooksAhead(ProblemAt):
 
 
 class NoPositions(ProblemAt):
-    """A block that gives nothing for each position of a text."""
+    """A block without a result for each position of a text."""
 
     code = "XG0552"
     block: str
@@ -45,7 +45,7 @@ class NoPositions(ProblemAt):
 
 
 class NoStep(ProblemAt):
-    """A node that does something with the axis of positions that steps do not follow."""
+    """A node that changes the axis of positions in a way that a decode step cannot follow."""
 
     code = "XG0553"
     title = "{node} {what}: a step cannot follow"

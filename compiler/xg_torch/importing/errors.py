@@ -19,7 +19,7 @@ class NotAnArchive(Problem):
 
 
 class NotSpoken(Problem):
-    """An operator of a model that the language cannot say."""
+    """An operator of the model that the language does not have."""
 
     code = "XG0902"
     title = "{operator} in {where}: {reason}"
@@ -30,7 +30,7 @@ class NotSpoken(Problem):
 
 
 class NotAnInput(Problem):
-    """An input, an output or a weight of a model that the language has no place for."""
+    """An input, output or weight of the model that the language cannot express."""
 
     code = "XG0903"
     title = "{name}: {reason}"
@@ -50,7 +50,7 @@ class NotTraced(Problem):
 
 
 class NotLoaded(Problem):
-    """A folder or a function that gives no model to import."""
+    """A folder or a function without a model to import."""
 
     code = "XG0907"
     title = "{name}: {reason}"
@@ -60,7 +60,7 @@ class NotLoaded(Problem):
 
 
 class DoesNotCheck(Problem):
-    """The imported diagram has an error: a fault of the import, not of the model."""
+    """An imported diagram with an error, which is a defect of `xg import`."""
 
     code = "XG0904"
     title = "the diagram would be refused ({mistake}): {message}{where}"
@@ -78,7 +78,7 @@ class DoesNotCheck(Problem):
 
 
 class NotTheModel(Problem):
-    """The diagram that a model became computes something else than the model."""
+    """An imported diagram that differs from the model, which is a defect of `xg import`."""
 
     code = "XG0905"
     title = "the diagram would not be the model: {name}: {reason}"
@@ -88,7 +88,7 @@ class NotTheModel(Problem):
 
 
 class NotFinite(Problem):
-    """A model whose outputs are not finite at any inputs that are drawn to compare it."""
+    """A model whose outputs are not finite at any inputs that xg tries."""
 
     code = "XG0908"
     title = (

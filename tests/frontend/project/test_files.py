@@ -47,7 +47,7 @@ def test_a_bare_name_that_the_library_lacks(tmp_path: Path) -> None:
     said = refused(whole(tmp_path, "part"))
     assert "the library has no part.xg" in said
     assert "mha" in said
-    assert 'a file of your own stands in quotes: "part.xg"' in said
+    assert 'put the name of your own file in quotes: "part.xg"' in said
 
 
 def test_the_project_reaches_up_to_its_mark(tmp_path: Path) -> None:

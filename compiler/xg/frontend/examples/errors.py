@@ -125,7 +125,7 @@ class WrongShape(ProblemAt):
 
 
 class NotANumber(ProblemAt):
-    """Something that is no finite number."""
+    """An entry that is not a finite number."""
 
     code = "XG0709"
     title = "{span.text} is not a number"
@@ -133,7 +133,7 @@ class NotANumber(ProblemAt):
 
 
 class NotAnIndex(ProblemAt):
-    """A number that is none of the integers which an input takes."""
+    """A number outside the integers that an input takes."""
 
     code = "XG0710"
     title = "{name} takes integers from 0 to {last}"
@@ -142,7 +142,7 @@ class NotAnIndex(ProblemAt):
 
 
 class NoLastDigit(ProblemAt):
-    """A claim that does not say how exact it is."""
+    """A claimed number without a last digit, so that its precision is unknown."""
 
     code = "XG0711"
     title = "{span.text} has no last digit that says how exact it is"
@@ -157,7 +157,7 @@ class BadTolerance(ProblemAt):
 
 
 class NoLoss(ProblemAt):
-    """A gradient of a block that does not say which number it is the gradient of."""
+    """A gradient in a block that does not have exactly one loss."""
 
     code = "XG0713"
     title = "{name} is the gradient of nothing: {block} has no one loss"
@@ -181,19 +181,19 @@ class NoGradient(ProblemAt):
 
 
 class TwoMeanings(ProblemAt):
-    """A name that is an edge, and the gradient of another one."""
+    """A name that is both an edge and the gradient of another edge."""
 
     code = "XG0715"
     title = "{name} is an edge, and the gradient of {of}"
     also = (("edge", "the edge"),)
-    fix = "call the edge otherwise"
+    fix = "give the edge another name"
     name: str
     of: str
     edge: Span
 
 
 class RunsAgain(ProblemAt):
-    """An edge of a call that is made several times under one name."""
+    """An edge of a call that runs several times under one name."""
 
     code = "XG0716"
     title = "{path} is called more than once: {name} has several values"

@@ -39,7 +39,7 @@ class UseUnreadable(ProblemAt):
     code = "XG0602"
     title = "cannot read {span.text}"
     label = "{reason}"
-    fix = "paths are relative to the file that they stand in"
+    fix = "paths are relative to the file that contains them"
     reason: str
 
 
@@ -72,7 +72,7 @@ class NotInLibrary(ProblemAt):
     code = "XG0605"
     title = "the library has no {name}.xg"
     fix = (
-        'a file of your own stands in quotes: "{name}.xg"',
+        'put the name of your own file in quotes: "{name}.xg"',
         "the library has {known!j}",
     )
     name: str

@@ -230,7 +230,7 @@ class WrongKind(ProblemAt):
     """Integers where floats are needed, or the other way round."""
 
     code = "XG0306"
-    title = "{node} wants {wanted} for {operand}, but {found} arrive"
+    title = "{node} needs {wanted} for {operand}, but {found} arrive"
     node: str
     operand: str
     wanted: str

@@ -31,7 +31,7 @@ def _below(span: Span) -> str:
 
 
 class UnknownValue(ProblemAt):
-    """A value that nothing above makes."""
+    """A value that no line above computes."""
 
     code = "XG0201"
     title = "no value is called {name}"
@@ -146,7 +146,7 @@ class ZeroTwice(ProblemAt):
 
 
 class UnknownOperator(ProblemAt):
-    """A node that is neither operator nor block nor option."""
+    """A node that is no operator, block or option."""
 
     code = "XG0202"
     title = "no operator, block or option is called {name}"
@@ -199,7 +199,7 @@ class UnknownOperator(ProblemAt):
 
 
 class NameTwice(ProblemAt):
-    """A name made a second time."""
+    """A name that is declared twice."""
 
     code = "XG0204"
     title = "the name {name} is given twice"
@@ -238,7 +238,7 @@ class OutputMissing(ProblemAt):
 
     code = "XG0206"
     title = "nothing makes the output {name}"
-    label = "promised here"
+    label = "declared here"
     also = (("slip", "made here, and nothing reads it"),)
     name: str
     slip: Span | None = None
@@ -269,7 +269,7 @@ class WrongOperands(ProblemAt):
 
 
 class DoubleArrow(ProblemAt):
-    """A double arrow into something else than •, or a • without one."""
+    """A double arrow into an operator other than •, or a • without one."""
 
     code = "XG0208"
     node: str
@@ -289,7 +289,7 @@ class DoubleArrow(ProblemAt):
 
 
 class BadArgument(ProblemAt):
-    """Something in parentheses that the node does not take."""
+    """An argument in parentheses that the node does not take."""
 
     code = "XG0209"
     title = "{message}"
@@ -307,7 +307,7 @@ Wrong = Literal["axes", "map", "list", "size", "again", "twice", "same name", "c
 
 
 class BadBrackets(ProblemAt):
-    """Brackets behind a node, or something in them, that it does not read."""
+    """Brackets that the node cannot use."""
 
     code = "XG0223"
     node: str
@@ -378,7 +378,7 @@ class UnknownWord(Problem):
 
 
 class UnknownOption(UnknownName):
-    """A guard on, or a setting of, an option that does not exist."""
+    """An option that does not exist, in a guard or in a setting."""
 
     code = "XG0214"
     title = "no option or dim{of} is called {name}"
@@ -397,17 +397,17 @@ class UnknownOption(UnknownName):
 
 
 class NotYet(Problem):
-    """A construct that is read but has no meaning in the language."""
+    """A construct that is not part of the language."""
 
     code = "XG0215"
-    title = "{what} is no part of the language"
+    title = "{what} is not part of the language"
     span: Span | None
     what: str
     help: tuple[str, ...] = ()
 
 
 class NotInFile(UnknownName):
-    """A `use` of something that the file does not have."""
+    """A `use` of a name that the file does not declare."""
 
     code = "XG0216"
     title = "{origin} has no block or op {name}"
@@ -483,7 +483,7 @@ class SeveralOutputs(ProblemAt):
 
 
 class RowOfSeveral(ProblemAt):
-    """A row of a block with several results, of which one alone can go from round to round."""
+    """A repeat of a block with several results; only one can go to the next round."""
 
     code = "XG0229"
     title = "a row hands one value on, and {node} gives {count}"
@@ -496,7 +496,7 @@ class RowOfSeveral(ProblemAt):
 
 
 class CalledAgain(ProblemAt):
-    """A second call by one name that is not like the first."""
+    """A second call of the same name that differs from the first."""
 
     code = "XG0221"
     name: str
@@ -529,7 +529,7 @@ class CalledAgain(ProblemAt):
 
 
 class ParamOfRow(ProblemAt):
-    """A parameter of a row of calls, which is another one in each round."""
+    """A parameter of a repeat, which is a different one in each round."""
 
     code = "XG0222"
     title = "{name} is a row of calls: {span.text} is another one in each round"
@@ -540,7 +540,7 @@ class ParamOfRow(ProblemAt):
 
 
 class NoBlock(Problem):
-    """A file without the block that was asked for."""
+    """A block that the file does not declare."""
 
     code = "XG0220"
     title = "{file} has no block {wanted}"

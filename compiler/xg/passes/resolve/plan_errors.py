@@ -48,11 +48,11 @@ class UnknownMesh(UnknownName):
 
 
 class MeshSize(Problem):
-    """A mesh axis whose size is no number of ranks."""
+    """A mesh axis whose size is not a positive integer."""
 
     code = "XG0233"
-    title = "{axis} cannot be {found}"
-    fix = "a mesh axis has a whole number of ranks, 1 or more"
+    title = "the mesh axis {axis} needs a positive integer, not {found}"
+    fix = "write the number of ranks, such as mesh {axis} = 2"
     span: Span | None
     axis: str
     found: str
@@ -161,10 +161,10 @@ class NoSuchPlace(ProblemAt):
 
 
 class UseOfNoParam(ProblemAt):
-    """Another place in use of something that is no parameter."""
+    """A second placement for the use of a value that is not a parameter."""
 
     code = "XG0241"
-    title = "{name} is no parameter: it does not rest"
+    title = "{name} is not a parameter: it is not stored"
     label = "in use"
     fix = "`->` is for parameters, which may be stored in pieces and used whole"
     name: str
@@ -181,7 +181,7 @@ class PadOfNoParam(ProblemAt):
 
 
 class MemoryOfParam(ProblemAt):
-    """A parameter that is to be computed again, and is not computed at all."""
+    """Recomputation of a parameter, which nothing computes."""
 
     code = "XG0244"
     title = "{name} is a parameter, which nothing computes"
@@ -216,7 +216,7 @@ class AgainOfInput(ProblemAt):
 
 
 class HoldOfNoParam(ProblemAt):
-    """Something that is to be held for all passes of a step, and is no parameter."""
+    """`hold` on a value that is not a parameter."""
 
     code = "XG0248"
     title = "{name} is no parameter, and only those are held for all passes of a step"
@@ -226,7 +226,7 @@ class HoldOfNoParam(ProblemAt):
 
 
 class ZigzagOfNothing(ProblemAt):
-    """A line that names an order of ranks, and cuts no axis over one mesh axis."""
+    """`zigzag` on a line that does not cut an axis over one mesh axis."""
 
     code = "XG0249"
     title = "`zigzag` is an order of the ranks along one mesh axis, and {why}"
@@ -237,7 +237,7 @@ class ZigzagOfNothing(ProblemAt):
 
 
 class ShapeOfCall(ProblemAt):
-    """A shape for a call that is not the number of its rounds over one mesh axis."""
+    """A shape for a call; a plan only shares the rounds of a call among ranks."""
 
     code = "XG0245"
     title = "{name} is a call, and has no shape"
@@ -286,7 +286,7 @@ class MeshUnused(ProblemAt):
 
 
 class UnknownSchedule(ProblemAt):
-    """An order of the stages of a pipeline that there is not."""
+    """A pipeline schedule that does not exist."""
 
     code = "XG0246"
     title = "no schedule is called {name}"
@@ -303,7 +303,7 @@ class UnknownSchedule(ProblemAt):
 
 
 class ScheduleCounts(ProblemAt):
-    """Numbers of a schedule that are none, or too many."""
+    """A schedule with missing, wrong or too many counts."""
 
     code = "XG0247"
     title = "a schedule has a number of microbatches, and one of stages for each rank"

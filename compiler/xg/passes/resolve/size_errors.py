@@ -117,7 +117,7 @@ def told_once(problems: Iterable[Problem]) -> tuple[Problem, ...]:
 
 
 class CircularSizes(Problem):
-    """Dims that are defined by each other."""
+    """Dims that are defined in terms of each other."""
 
     code = "XG0218"
     ring: tuple[tuple[str, Span], ...]  # every size on the way, with its declaration
@@ -136,7 +136,7 @@ class CircularSizes(Problem):
 
 
 class BadNumber(ProblemAt):
-    """A number that is none: of no form that numbers have, or without a finite value."""
+    """A number of an unknown form, or without a finite value."""
 
     code = "XG0224"
     title = "{message}"
@@ -145,7 +145,7 @@ class BadNumber(ProblemAt):
 
 
 class BadSize(ProblemAt):
-    """A size that is no exact expression of dims."""
+    """A size that is not an exact expression of dims."""
 
     code = "XG0219"
     title = "{message}"

@@ -8,7 +8,7 @@ from xg.diagnostics.diagnostic import ProblemAt
 
 
 class RingOfNothing(ProblemAt):
-    """A value that is to go round a ring, and is no operand of attention that could."""
+    """`ring` on a value that is not the keys or the values of attention."""
 
     code = "XG0831"
     title = "{name} cannot go round a ring: it is not the keys or the values of attention"
@@ -21,7 +21,7 @@ class RingOfNothing(ProblemAt):
 
 
 class RingAxes(ProblemAt):
-    """Keys and values that are not whole over exactly one mesh axis."""
+    """Keys and values that do not go around exactly one mesh axis."""
 
     code = "XG0832"
     title = "{both} go round one mesh axis, but their lines say {many}"

@@ -66,7 +66,7 @@ def first_sum(value: Value, state: AxisState, graph: Graph, axis: str) -> Value 
 
 
 class PartialSum(ProblemAt):
-    """One term of a sum where the sum is needed."""
+    """A partial sum where the whole sum is needed."""
 
     code = "XG0801"
     title = "{name} is a partial sum over {axis}: {what}"
@@ -127,7 +127,7 @@ def refuse_ring(
 
 
 class CutApart(ProblemAt):
-    """Operands whose parts do not meet."""
+    """Operands whose shards do not fit together."""
 
     code = "XG0802"
     glyph: str
@@ -157,7 +157,7 @@ class CutApart(ProblemAt):
 
 
 class NothingToMove(ProblemAt):
-    """A collective on a tensor with another placement than it expects."""
+    """A collective on a tensor that is not placed as it expects."""
 
     code = "XG0803"
     title = "{collective} takes {wanted}"
@@ -169,7 +169,7 @@ class NothingToMove(ProblemAt):
 
 
 class NotSettled(ProblemAt):
-    """An output of the program that the ranks do not agree on."""
+    """An output of the program that differs between ranks."""
 
     code = "XG0804"
     title = "{name} leaves the program as {found}"
@@ -193,7 +193,7 @@ class LoopOnRanks(ProblemAt):
 
 
 class RoundSends(ProblemAt):
-    """Something that each round of a loop would send."""
+    """Communication in each round of a loop."""
 
     code = "XG0812"
     title = "each round of {block} would send over {axis}: {names}"
@@ -214,7 +214,7 @@ class RoundSends(ProblemAt):
 
 
 class CutElsewhere(ProblemAt):
-    """A label that promises another cut than the edge has."""
+    """A label with another placement than the edge has."""
 
     code = "XG0805"
     title = "{name} is cut along {found} by {axis}, its label says {written}"
@@ -454,7 +454,7 @@ class GatheredStatistic(ProblemAt):
 
 
 class StatisticApart(ProblemAt):
-    """A running statistic that is placed otherwise than the mean or variance it moves to."""
+    """A running statistic that is not placed as the mean or variance that updates it."""
 
     code = "XG0813"
     title = "the running statistic {name} is {held}, and what it moves to {found}"

@@ -19,7 +19,7 @@ from xg.syntax.spelling import native
 
 
 class Unexpected(ProblemAt):
-    """Something else was to come here."""
+    """A token that does not fit here, with those that do."""
 
     code = "XG0110"
     title = "expected {expected}, found {found}"
@@ -45,7 +45,7 @@ class UnclosedBracket(Problem):
 
 
 class WrongBracket(Problem):
-    """A bracket closed by one of another kind."""
+    """A bracket that is closed by another kind of bracket."""
 
     code = "XG0112"
     title = "expected `{right}`, found {closing.text!q}"
@@ -64,7 +64,7 @@ class StrayBracket(ProblemAt):
 
 
 class UnclosedBlock(Problem):
-    """A brace still open where the file ends or the next declaration begins."""
+    """A brace that is still open at the end of the file or at the next declaration."""
 
     code = "XG0114"
     title = "this `{{` is not closed"
@@ -75,7 +75,7 @@ class UnclosedBlock(Problem):
 
 
 class MissingComma(Problem):
-    """Things of a list with only a space between them, as einops writes axes."""
+    """A list with spaces instead of commas, as einops writes axes."""
 
     code = "XG0115"
     previous: Span
@@ -113,7 +113,7 @@ def _with_commas(text: str) -> str:
 
 
 class OtherWord(ProblemAt):
-    """A line that begins with a word of another language, or with a misspelled one."""
+    """A line that begins with a misspelled word, or with a word of another language."""
 
     code = "XG0147"
     title = "no line begins with {span.text!q} here"
@@ -126,11 +126,11 @@ class OtherWord(ProblemAt):
 
 
 class InfixWord(ProblemAt):
-    """`i > j and j > k`, where comparisons are joined by a function."""
+    """A word such as `and` between comparisons, which a function joins."""
 
     code = "XG0141"
     fix = "write `{meant}`"
-    title = "{span.text!q} is written in front of the comparisons that it joins"
+    title = "{span.text!q} is a function, before the comparisons that it joins"
     meant: str
 
 
@@ -156,7 +156,7 @@ class MissingTimes(Problem):
 
 
 class ReservedName(ProblemAt):
-    """A word of the language in the place of a name."""
+    """A word of the language used as a name."""
 
     code = "XG0117"
     title = "`{span.text}` is a word of the language and cannot be a name"
@@ -173,11 +173,11 @@ class ReservedName(ProblemAt):
 
 
 class DefaultAmongData(ProblemAt):
-    """A value given to an operand that arrives by an arrow."""
+    """A default for an operand, which always arrives by an arrow."""
 
     code = "XG0118"
     title = "data arrives by arrows and has no default"
-    fix = "what a node is made of stands right of a semicolon: `(X [B, S, D]; p = 0.1)`"
+    fix = "arguments come after a semicolon: `(X [B, S, D]; p = 0.1)`"
 
 
 class AssignedChain(ProblemAt):
@@ -200,7 +200,7 @@ class ShapeElsewhere(ProblemAt):
 
 
 class AxisFormula(ProblemAt):
-    """The size of an axis in brackets, where its name is needed."""
+    """A size in brackets where the name of an axis is needed."""
 
     code = "XG0149"
     title = "brackets behind a node name axes, and {span.text!q} is a formula"
@@ -223,7 +223,7 @@ INFIX: Final = {
 
 
 class InfixInChain(ProblemAt):
-    """A sign between two values of a chain, as in a formula."""
+    """An infix operator between two values of a chain, as in a formula."""
 
     code = "XG0128"
     title = "{span.text!q} {fault}"
@@ -255,7 +255,7 @@ class InfixInChain(ProblemAt):
 
 
 class OperandWithoutArrow(ProblemAt):
-    """An operand right behind its operator, as in a formula."""
+    """An operand directly after its operator, as in a formula."""
 
     code = "XG0144"
     title = "{span.text!q} is attached to {sign} by no arrow"
@@ -269,7 +269,7 @@ class OperandWithoutArrow(ProblemAt):
 
 
 class NumberInChain(ProblemAt):
-    """A number, or a sign in front of a value, where a chain has a tensor."""
+    """A number, or a sign before a value, where a chain needs a tensor."""
 
     code = "XG0129"
     title = "a chain begins with a tensor, not with {span.text!q}, and only tensors are attached"
@@ -290,14 +290,14 @@ class ColonForBrace(ProblemAt):
 
     code = "XG0120"
     title = "braces hold the lines of a block"
-    fix = "write `{{` here and `}}` behind the last line"
+    fix = "write `{{` here and `}}` after the last line"
 
 
 class ColonBeforeShape(ProblemAt):
     """A colon between a declared name and its shape."""
 
     code = "XG0121"
-    title = "a name and its shape have no colon between"
+    title = "no colon goes between a name and its shape"
     fix = "leave it out: a colon only names the edge that leaves a node"
 
     def fixes(self) -> tuple[Fix, ...]:
@@ -333,8 +333,8 @@ class Semicolon(ProblemAt):
     """A semicolon at the end of a statement."""
 
     code = "XG0125"
-    title = "a line is a statement"
-    fix = "leave it out; two statements stand in two lines"
+    title = "a statement does not end with a semicolon"
+    fix = "leave it out; write each statement on a line of its own"
 
     def fixes(self) -> tuple[Fix, ...]:
         """Write it as the language does."""

@@ -10,7 +10,7 @@ from xg.diagnostics.source import Span
 
 
 class LinesInOne(ProblemAt):
-    """Several lines of a plan in one, as `param` lists its tensors."""
+    """Several lines of a plan written as one."""
 
     code = "XG0148"
     title = "a line of a plan says one shape"
@@ -58,10 +58,10 @@ class StatementOutside(ProblemAt):
 
 
 class FileBeforeNames(ProblemAt):
-    """A used file before the names that are taken from it, or without any."""
+    """A `use` whose file comes before the names, or that has no names."""
 
     code = "XG0145"
-    title = "the names that are used stand before their file"
+    title = "the names come before their file"
     fix = "write `{meant}`"
     meant: str
 
@@ -70,5 +70,5 @@ class UnquotedFile(ProblemAt):
     """A file's path without quotes."""
 
     code = "XG0127"
-    title = "the path of a file stands in quotes"
+    title = "the path of a file needs quotes"
     help: str

@@ -11,7 +11,7 @@ _LINE: Final = 200  # characters before a number that are looked at
 
 
 class NamelessResult(ProblemAt):
-    """A chain whose last edge has no name: nothing could use it."""
+    """A chain whose last edge has no name, so that nothing could use it."""
 
     code = "XG0130"
     title = "the result of this chain has no name"
@@ -33,7 +33,7 @@ class NamesInTheMiddle(ProblemAt):
     """A label with several names in the middle of a chain."""
 
     code = "XG0131"
-    title = "several names end a chain"
+    title = "a label with several names ends its chain"
     label = "which of them would go on?"
     fix = "begin the next chain with the ones that it takes: `A, B -> …`"
 
@@ -48,7 +48,7 @@ class MissingShape(ProblemAt):
 
 
 class RangeWithoutShape(ProblemAt):
-    """A range behind a name that has no shape in this place."""
+    """A range after a name that has no shape here."""
 
     code = "XG0139"
     title = "the range of {span.text!q} has no shape before it"
@@ -56,7 +56,7 @@ class RangeWithoutShape(ProblemAt):
 
 
 class FrozenElsewhere(ProblemAt):
-    """`frozen` behind something other than an input or a parameter of a block."""
+    """`frozen` after something that is not an input or a parameter of a block."""
 
     code = "XG0142"
     title = "only an input or a parameter of a block can be frozen"
@@ -64,7 +64,7 @@ class FrozenElsewhere(ProblemAt):
 
 
 class FrozenIntegers(ProblemAt):
-    """`frozen` behind integers, which have no gradient."""
+    """`frozen` on integers, which have no gradient."""
 
     code = "XG0143"
     title = "integers have no gradient, so `frozen` says nothing here"
@@ -79,7 +79,7 @@ class WildcardOutsidePlan(ProblemAt):
 
 
 class UnknownMemory(ProblemAt):
-    """A word behind a line of a plan that says nothing there."""
+    """A line of a plan that ends with an unknown word."""
 
     code = "XG0140"
     title = "a line of a plan cannot end with {span.text!q}"
@@ -94,15 +94,15 @@ class UnknownMemory(ProblemAt):
 
 
 class ArgumentOrder(ProblemAt):
-    """An argument in order behind one by name."""
+    """A positional argument after a named one."""
 
     code = "XG0134"
-    title = "arguments in order stand before arguments by name"
+    title = "positional arguments come before named ones"
     fix = "write `{span.text}` in front of them"
 
 
 class WrongEdition(ProblemAt):
-    """An edition of the language that this compiler does not know, or stated twice or too late."""
+    """An edition of the language that is unknown, repeated or not at the start of the file."""
 
     code = "XG0135"
     title = "{reason}"
@@ -149,7 +149,7 @@ class InfiniteNumber(ProblemAt):
 
 
 class FractionInPath(ProblemAt):
-    """A number with a point or an exponent as a part of a path."""
+    """A path with a fraction or an exponent instead of a whole number."""
 
     code = "XG0138"
     title = "a path goes through names and whole numbers"

@@ -107,7 +107,7 @@ class WrongArguments(ProblemAt):
 
 
 class MissingAxis(ProblemAt):
-    """A reduction over an axis that its operand has not."""
+    """A reduction over an axis that the operand does not have."""
 
     code = "XG0254"
     title = "there is no axis {axis} to reduce: the operand has [{axes!j}]"
@@ -137,7 +137,7 @@ class SameName(ProblemAt):
     """Two operands or parts of one name."""
 
     code = "XG0256"
-    title = "{span.text} is there already"
+    title = "the name {span.text} is taken"
 
 
 class MisplacedComparison(ProblemAt):
@@ -172,7 +172,7 @@ class BadExponent(ProblemAt):
 
 
 class UndefinedNumber(ProblemAt):
-    """A number that is none: ``1/0``, ``sqrt(0 - 1)``."""
+    """A number without a finite value, such as `1/0` or `sqrt(0 - 1)`."""
 
     code = "XG0259"
     title = "{span.text} is not a finite number"
