@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from xg.ir.collectives import COLLECTIVES, PRIMITIVES
+from xg.ir.functions import FUNCTIONS
 
 ROOT = Path(__file__).parent.parent
 FOLDERS = ("compiler", "runtime", "grammar")
@@ -120,6 +121,15 @@ def test_collectives_are_named_in_their_records() -> None:
     assert len(glyphs) > 3
     assert named(glyphs, texts, 1) == []
     assert named(["AR"], ['if glyph == "AR":', 'SUMS = ("AR", "RS")'], 1) == ["AR"]
+
+
+def test_functions_are_named_in_their_records() -> None:
+    """In `ir`: the record, the call and the edges; and where one library lacks a function."""
+    rooms = ("ir", "sharding", "cost", "codegen", "verify")
+    folders = (f"compiler/xg/{room}" for room in rooms)
+    texts = [file.read_text("utf-8") for folder in folders for file in files(folder)]
+    assert len(FUNCTIONS) > 5
+    assert named(["tanh", "erf", "sin", "cos"], texts, 4) == []
 
 
 def named(names: Iterable[str], texts: Sequence[str], most: int) -> list[str]:

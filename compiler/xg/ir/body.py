@@ -9,13 +9,13 @@ from typing import Final, cast
 from xg.diagnostics.lazy_dataclass import dataclass, field, replace
 from xg.ir.collectives import SENDING
 from xg.ir.dim import Dim
+from xg.ir.functions import FUNCTIONS
 from xg.ir.prim import RANDOM, Attr, Expr
 from xg.ir.scalar import Scalar
 from xg.ir.scalar import size as as_size
 
 VIEWS: Final = frozenset({"reshape", "transpose", "broadcast", "cut"})
 LEAVES: Final = frozenset({"operand", "const"})
-PARTIAL: Final = frozenset({"log", "sqrt", "exp"})  # no number, or infinity, for some numbers
 
 
 def topological(roots: Sequence[Expr]) -> list[Expr]:
@@ -161,7 +161,8 @@ def _is_partial(expr: Expr) -> bool:
     if expr.prim == "pow":
         exponent = expr.typed("exponent", Scalar)
         return exponent.constant is None or exponent.constant < 0 or exponent.constant % 1 != 0
-    return expr.prim in PARTIAL and expr.args[0].prim != "const"
+    function = FUNCTIONS.get(expr.prim)
+    return bool(function and not function.is_finite) and expr.args[0].prim != "const"
 
 
 # Attributes and expressions in other sizes: those of a caller, or of a step.

@@ -23,7 +23,6 @@ Kind = Literal["float", "int", "bool"]
 Cuts = tuple[tuple[int, str], ...]  # an axis, and the mesh axis that cuts it; outermost first
 Attr = int | str | bool | Dim | Scalar | Shape | tuple[int, ...] | tuple[str, ...] | Cuts | None
 
-UNARY: Final = frozenset({"neg", "exp", "log", "sqrt", "tanh", "erf", "sin", "cos", "stop"})
 ARITHMETIC: Final = frozenset({"add", "sub", "mul", "div", "maximum", "minimum"})
 COMPARE: Final = frozenset({"gt", "ge", "eq", "and", "or"})  # give booleans
 RANDOM: Final = frozenset({"dropout_keep", "draw"})  # drawn under a seed and a place

@@ -14,20 +14,18 @@ from xg.diagnostics.lazy_dataclass import replace
 from xg.ir.body import Body, topological
 from xg.ir.cotangent import Cotangent, Gate
 from xg.ir.dim import ONE, Dim, product
+from xg.ir.functions import FUNCTIONS, UNARY, ElementaryFunction
 from xg.ir.prim import (
     ARITHMETIC,
     RANDOM,
-    UNARY,
     Expr,
     Windows,
     batch_of,
     broadcast,
     contract,
-    cos,
     cut,
     dropout_apply,
     equal,
-    exp,
     gather,
     overlap,
     pad,
@@ -36,7 +34,6 @@ from xg.ir.prim import (
     reduce_sum,
     reshape,
     scatter_add,
-    sin,
     transpose,
     where,
     window,
@@ -47,7 +44,6 @@ Cotangents = tuple[Expr | None, ...]
 Rule = Callable[[Expr, Expr], Cotangents]
 
 STOPPING: Final = frozenset({"as_float", "stop", "top", "earlier", *RANDOM})  # no gradient goes on
-TWO_OVER_SQRT_PI: Final = 1.1283791670955126
 UNIT: Final = 2.0**-10  # in which equal maxima are counted
 
 
@@ -222,15 +218,13 @@ def _dropout(y: Expr, d: Expr) -> Cotangents:
     return dropout_apply(d, y.args[1], y.typed("p", Scalar), scaled=scaled), None
 
 
+def _of_function(function: ElementaryFunction) -> Rule:
+    return lambda y, d: (function.gradient(y, d),)
+
+
 RULES: Final[Mapping[str, Rule]] = {
     "neg": lambda y, d: (-d,),
-    "exp": lambda y, d: (d * y,),
-    "log": lambda y, d: (d / y.args[0],),
-    "sqrt": lambda y, d: (d / (y * 2.0),),
-    "tanh": lambda y, d: (d * (1.0 - y * y),),
-    "erf": lambda y, d: (d * TWO_OVER_SQRT_PI * exp(-(y.args[0] ** 2)),),
-    "sin": lambda y, d: (d * cos(y.args[0]),),
-    "cos": lambda y, d: (-(d * sin(y.args[0])),),
+    **{name: _of_function(each) for name, each in FUNCTIONS.items()},
     "add": lambda y, d: (d, d),
     "sub": lambda y, d: (d, -d),
     "mul": lambda y, d: (d * y.args[1], d * y.args[0]),

@@ -13,6 +13,7 @@ from typing import Final
 
 from xg.diagnostics.lazy_dataclass import dataclass
 from xg.ir.content import entering, made, values
+from xg.ir.functions import UNARY
 from xg.ir.graph import (
     Apply,
     Backward,
@@ -27,7 +28,7 @@ from xg.ir.graph import (
     stacked,
 )
 from xg.ir.parameters import PREPARED
-from xg.ir.prim import ARITHMETIC, UNARY, Expr, ShapeError
+from xg.ir.prim import ARITHMETIC, Expr, ShapeError
 from xg.ir.tensor import TensorType
 from xg.ir.use import Misuse
 from xg.ir.verify_gradients import GradientFlows

@@ -14,6 +14,7 @@ from xg.diagnostics.lazy_dataclass import dataclass
 from xg.ir.collective import Rule as RankRule
 from xg.ir.collectives import PRIMITIVES
 from xg.ir.dim import ONE, Dim, product
+from xg.ir.functions import FUNCTIONS
 from xg.ir.placement import (
     CONSTANT,
     GATE,
@@ -421,7 +422,7 @@ RULES: Final[Mapping[str, Rule]] = {
     "sub": _sum_of,
     "mul": lambda expr, args: _factor(expr, args, (0, 1)),
     "div": lambda expr, args: _factor(expr, args, (0,)),
-    **dict.fromkeys(("exp", "log", "sqrt", "tanh", "erf", "sin", "cos", "pow"), _nonlinear),
+    **dict.fromkeys((*FUNCTIONS, "pow"), _nonlinear),
     **dict.fromkeys(("maximum", "minimum", *COMPARE), _nonlinear),
     "where": _where,
     "as_float": _sum_of,

@@ -8,6 +8,7 @@ from contextlib import suppress
 from xg.diagnostics.lazy_dataclass import dataclass, field
 from xg.ir.body import Body
 from xg.ir.collectives import AROUND, PRIMITIVES
+from xg.ir.functions import UNARY
 from xg.ir.op import Op
 from xg.ir.placement import (
     CONSTANT,
@@ -19,7 +20,7 @@ from xg.ir.placement import (
     AxisState,
     axes_over,
 )
-from xg.ir.prim import COMPARE, RANDOM, Expr
+from xg.ir.prim import ARITHMETIC, COMPARE, RANDOM, Expr
 from xg.sharding.primitive_rules import (
     RULES,
     IllTyped,
@@ -172,8 +173,9 @@ class _Typer:
 
 
 ELEMENTWISE = frozenset(
-    {"neg", "exp", "log", "sqrt", "tanh", "erf", "sin", "cos", "stop", "pow", "as_float"}
-    | {"add", "sub", "mul", "div", "maximum", "minimum", "where"}
+    UNARY
+    | ARITHMETIC
+    | {"pow", "as_float", "where"}
     | COMPARE
     | {name for name, one in PRIMITIVES.items() if not one.axes}
 )

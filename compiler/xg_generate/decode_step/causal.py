@@ -14,8 +14,9 @@ from typing import Final
 from xg.diagnostics.diagnostic import DiagnosticError
 from xg.diagnostics.lazy_dataclass import dataclass, field
 from xg.ir.dim import Dim
+from xg.ir.functions import FUNCTIONS, UNARY
 from xg.ir.graph import Apply, Call, Graph, IRProgram, Value
-from xg.ir.prim import ARITHMETIC, COMPARE, UNARY, Expr
+from xg.ir.prim import ARITHMETIC, COMPARE, Expr
 from xg.ir.scalar import Scalar
 from xg.ir.walk import answers
 from xg_generate.decode_step.errors import LooksAhead
@@ -31,7 +32,6 @@ from xg_generate.decode_step.errors import LooksAhead
 Pair = tuple[int, int]  # the axes of a query and of a key, counted from the end
 
 UNKNOWN: Final = None
-LARGEST_EXPONENT: Final = 700.0  # beyond it math.exp raises
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,12 +66,7 @@ def facts_of(later: Mapping[Pair, float | None]) -> Fact:
 
 _OF_ONE: Final[Mapping[str, Callable[[float], float]]] = {
     "neg": lambda x: -x,
-    "exp": lambda x: math.inf if x > LARGEST_EXPONENT else math.exp(x),
-    "sqrt": math.sqrt,
-    "tanh": math.tanh,
-    "erf": math.erf,
-    "sin": math.sin,
-    "cos": math.cos,
+    **{name: each.number for name, each in FUNCTIONS.items() if each.number},
     "stop": float,
     "as_float": float,
     "broadcast": float,

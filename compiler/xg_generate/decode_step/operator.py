@@ -14,13 +14,13 @@ from typing import Final
 from xg.diagnostics.lazy_dataclass import dataclass, replace
 from xg.ir.body import Body, attribute, same, topological
 from xg.ir.dim import ONE, Dim, product, symbol
+from xg.ir.functions import UNARY
 from xg.ir.graph import Apply
 from xg.ir.op import Op
 from xg.ir.prim import (
     ARITHMETIC,
     COMPARE,
     RANDOM,
-    UNARY,
     Expr,
     ShapeError,
     Windows,

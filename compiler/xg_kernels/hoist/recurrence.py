@@ -20,9 +20,11 @@ from xg.diagnostics.lazy_dataclass import dataclass, field, replace
 from xg.ir.body import Body, topological
 from xg.ir.content import prune
 from xg.ir.dim import ONE, Dim
+from xg.ir.functions import UNARY
 from xg.ir.graph import Apply, Carry, Graph, Step, Value
 from xg.ir.op import Op
 from xg.ir.prim import (
+    ARITHMETIC,
     COMPARE,
     RANDOM,
     Expr,
@@ -41,10 +43,7 @@ from xg_kernels.hoist.loops import ELEMENTWISE_GLYPHS, LoopInCaller
 # The computation of one round of a loop, for all rounds at once: one axis more, in front.
 
 
-ELEMENTWISE = COMPARE | frozenset(
-    {"neg", "exp", "log", "sqrt", "tanh", "erf", "stop", "sin", "cos", "pow", "as_float", "where"}
-    | {"add", "sub", "mul", "div", "maximum", "minimum"}
-)
+ELEMENTWISE = UNARY | ARITHMETIC | COMPARE | {"pow", "as_float", "where"}
 FROM_THE_END = frozenset({"sum", "mean", "max", "cut", "pad"})
 
 

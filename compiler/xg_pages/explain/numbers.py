@@ -11,6 +11,7 @@ import numpy as np
 
 from xg.diagnostics.lazy_dataclass import dataclass
 from xg.ir.body import topological
+from xg.ir.functions import FUNCTIONS
 from xg.ir.graph import Apply, Value
 from xg.ir.prim import Expr, is_negative_size, of_sigmoid
 from xg.ir.tensor import TensorType
@@ -112,7 +113,6 @@ TERMS: Final = 6  # of a longer sum the first ones are shown
 LONGEST: Final = 140  # characters; what would be longer shows less of what is inside
 DEEPEST: Final = 7
 SIGNS: Final = {"add": " + ", "sub": " - ", "mul": "·", "div": "/"}
-FUNCTIONS: Final = frozenset({"exp", "log", "sqrt", "tanh", "erf", "sin", "cos"})
 VIEWS: Final = frozenset({"reshape", "transpose", "broadcast", "cut", "as_float", "stop"})
 SUM, PRODUCT, WHOLE = range(3)  # how tightly a text holds together
 

@@ -12,6 +12,7 @@ from functools import lru_cache
 from typing import Final, NamedTuple, TypeVar, cast
 
 from xg.diagnostics.lazy_dataclass import dataclass
+from xg.ir.functions import FUNCTIONS
 
 # Everything that a piece of Python mentions, as sets that later checks compare with others.
 #
@@ -263,7 +264,7 @@ BUILTINS: Final = words(
 )
 RESULTS: Final = 20  # so many an operator may round
 IN_FLOAT32: Final = ("_in_float32()", *(f"_in_float32({n})" for n in range(1, RESULTS)))
-MATH: Final = frozenset({"cos", "erf", "exp", "log", "prod", "sin", "sqrt", "tanh"})
+MATH: Final = frozenset(FUNCTIONS) | {"prod"}
 STANDARD: Final = frozenset({  # imports that modules of all backends may have
     "from __future__ import annotations", "import math", "from collections.abc import Mapping",
     "from typing import Any, NamedTuple", "from typing import Any",

@@ -13,6 +13,7 @@ from xg.codegen.emit.spelling import Scope, Spell
 from xg.codegen.emit.text import Precedence, Text, call, infix, power, tuple_of
 from xg.ir.body import topological
 from xg.ir.dim import ONE, Dim
+from xg.ir.functions import FUNCTIONS
 from xg.ir.prim import Expr, batch_of, is_absolute
 from xg.ir.scalar import Scalar
 from xg.ir.tensor import Shape
@@ -92,9 +93,8 @@ def unary(function: str, of_arrays: str) -> Spell:
 
 
 def elementary(library: str) -> dict[str, Spell]:
-    """The functions that array libraries call as the standard library does."""
-    names = ("exp", "log", "sqrt", "tanh", "sin", "cos")
-    return {name: unary(name, f"{library}.{name}") for name in names}
+    """Return the words for functions of one number."""
+    return {name: unary(name, each.word(library)) for name, each in FUNCTIONS.items()}
 
 
 def absolute(name: str, larger: Spell) -> Spell:

@@ -11,8 +11,9 @@ from xg.codegen.emit.spelling import Scope, Spelling
 from xg.codegen.emit.text import WIDTH, Precedence, Text, broken, wrapped
 from xg.diagnostics.lazy_dataclass import dataclass, field, replace
 from xg.ir.body import LEAVES, Body, has_unsafe_choice, topological
+from xg.ir.functions import FUNCTIONS, UNARY
 from xg.ir.op import Description, Op
-from xg.ir.prim import ARITHMETIC, RANDOM, UNARY, Expr
+from xg.ir.prim import ARITHMETIC, RANDOM, Expr
 from xg.ir.scalar import Scalar
 from xg.ir.tensor import Sizes
 from xg.ir.use import Attrs
@@ -28,7 +29,6 @@ LOCAL_NAMES: Mapping[str, str] = {
     "sum": "total",
     "mean": "average",
     "max": "peak",
-    "exp": "e",
     "gt": "positive",
     "maximum": "top",
     "contract": "product",
@@ -36,8 +36,7 @@ LOCAL_NAMES: Mapping[str, str] = {
     "top": "chosen",
     "earlier": "place",
     "where": "kept",
-    "tanh": "t",
-    "sqrt": "root",
+    **{name: each.local for name, each in FUNCTIONS.items() if each.local},
 }
 
 

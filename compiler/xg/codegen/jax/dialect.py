@@ -112,7 +112,6 @@ SWAPPED: Final = array_ops.swapped("mT")
 WORDS: Final[Mapping[str, Spell]] = {
     **array_ops.ON_ARRAYS,
     **array_ops.as_numpy("jnp"),
-    "erf": array_ops.unary("erf", "jax.lax.erf"),
     "stop": array_ops.function("jax.lax.stop_gradient"),
     "as_float": _float,
     "contract": array_ops.contraction(SWAPPED, 'jnp.einsum("{spec}", {a}, {b})'),

@@ -98,7 +98,6 @@ WORDS: Final[Mapping[str, Spell]] = {
     **array_ops.ON_ARRAYS,
     **collectives.WORDS,
     **array_ops.as_numpy("np"),
-    "erf": array_ops.unary("erf", "erf"),
     "stop": array_ops.bare,
     "as_float": array_ops.bare,  # the writer casts where the type matters
     "contract": array_ops.contraction(SWAPPED, 'np.einsum("{spec}", {a}, {b}, optimize=True)'),

@@ -194,7 +194,6 @@ WORDS: Final[Mapping[str, Spell]] = {
     "const": array_ops.constant("torch.inf"),
     "iota": array_ops.arange("torch.arange", lambda scope: [f"device={scope.place()}"]),
     **array_ops.elementary("torch"),
-    "erf": array_ops.unary("erf", "torch.erf"),
     "sub_at": array_ops.support("sub_at"),
     "stop": array_ops.method("detach"),
     "maximum": array_ops.absolute("torch.abs", _extreme("maximum", "min")),

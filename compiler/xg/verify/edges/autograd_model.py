@@ -14,6 +14,7 @@ from torch import Tensor
 from xg.diagnostics.lazy_dataclass import dataclass
 from xg.ir.body import topological
 from xg.ir.dim import Dim
+from xg.ir.functions import FUNCTIONS
 from xg.ir.graph import Apply, Call, Graph, IRProgram
 from xg.ir.parameters import join
 from xg.ir.prim import Expr, batch_of
@@ -396,13 +397,7 @@ MEANING: Mapping[str, Callable[..., Tensor]] = {
     "const": _const,
     "iota": _iota,
     "neg": _unary(lambda x: -(x if x.is_floating_point() else x.to(torch.int64))),
-    "exp": _floating(torch.exp),
-    "log": _floating(torch.log),
-    "sqrt": _floating(torch.sqrt),
-    "tanh": _floating(torch.tanh),
-    "erf": _floating(torch.erf),
-    "sin": _floating(torch.sin),
-    "cos": _floating(torch.cos),
+    **{name: _floating(getattr(torch, name)) for name in FUNCTIONS},
     "stop": _unary(lambda x: x.detach()),
     "add": _binary(torch.add),
     "sub": _binary(torch.sub),

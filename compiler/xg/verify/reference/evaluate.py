@@ -17,6 +17,7 @@ from xg.diagnostics.lazy_dataclass import dataclass, field
 from xg.ir.body import topological
 from xg.ir.collectives import AROUND, PRIMITIVES, SENDING
 from xg.ir.dim import Dim
+from xg.ir.functions import FUNCTIONS
 from xg.ir.placement import is_zigzag
 from xg.ir.prim import WINDOW_SIZES, Attr, Expr, batch_of, is_absolute
 from xg.ir.scalar import Scalar
@@ -458,14 +459,9 @@ MEANING: Final[Mapping[str, Meaning]] = {
     "const": _const,
     "iota": _iota,
     "neg": _plain(np.negative),
-    "exp": _plain(np.exp),
-    "log": _plain(np.log),
-    "sqrt": _plain(np.sqrt),
-    "tanh": _plain(np.tanh),
+    **{name: _plain(getattr(np, name)) for name in FUNCTIONS if hasattr(np, name)},
     "erf": _plain(_erf),
     "stop": _stop,
-    "sin": _plain(np.sin),
-    "cos": _plain(np.cos),
     "add": _plain(np.add),
     "sub": _plain(np.subtract),
     "mul": _plain(np.multiply),

@@ -15,6 +15,7 @@ from typing import Final, Literal
 
 from xg.diagnostics.lazy_dataclass import dataclass, replace
 from xg.ir.dim import Dim, number
+from xg.ir.functions import FUNCTIONS as ELEMENTARY
 from xg.ir.prim import Expr, as_float, binary, const, integer, reduce, sigmoid, unary, where
 from xg.ir.scalar import FUNCTIONS as OF_NUMBERS
 from xg.ir.scalar import Scalar, function
@@ -36,7 +37,7 @@ from xg.syntax import ast
 
 
 LOGIC: Final = ("and", "or")
-UNARY: Final = ("exp", "log", "sqrt", "tanh", "erf", "sin", "cos", "stop")
+UNARY: Final = (*ELEMENTARY, "stop")
 BINARY: Final[Mapping[str, str]] = {"max": "maximum", "min": "minimum"}
 REDUCTIONS: Final = ("sum", "mean", "max", "min")
 PLAIN: Final = (*UNARY, "abs", "sigmoid", "float")  # of one argument

@@ -16,6 +16,7 @@ import numpy as np
 
 from xg.diagnostics.lazy_dataclass import dataclass
 from xg.ir.collectives import OWNERS
+from xg.ir.functions import FUNCTIONS
 from xg.ir.prim import COMPARE, Expr
 from xg.verify.reference.evaluate import MEANING, Context, Meaning, NumberSystem, noise
 from xg.verify.reference.modular.residues import (
@@ -75,7 +76,7 @@ SAME: Final = (
 # Between ranks: what moves numbers or takes the largest is the same, a sum is one of residues.
 SUMMED: Final = tuple(name for name, each in OWNERS.items() if each.sums)
 MOVED: Final = tuple(name for name, each in OWNERS.items() if not each.sums)
-MIXED: Final = ("log", "sqrt", "tanh", "erf", "sin", "cos")
+MIXED: Final = tuple(FUNCTIONS)  # but for `exp`, which has a rule below: its result is positive
 
 
 @lru_cache(maxsize=8)
