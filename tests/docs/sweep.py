@@ -1,4 +1,4 @@
-"""The scripts of docs/integrations.md, with the packages that they need: `python -m docs.sweep`."""
+"""Run the scripts of task pages that need more packages: `python -m docs.sweep`."""
 
 from __future__ import annotations
 
@@ -13,10 +13,18 @@ from tempfile import TemporaryDirectory
 from docs.markdown import Block, blocks
 
 ROOT = Path(__file__).parents[2]
-PAGE = ROOT / "docs" / "integrations.md"
+GUIDES = ROOT / "docs" / "how-to"
+PAGES = ("hugging-face-trainer.md", "peft.md")
+RUN_BY_THE_TESTS = ("renamed.py",)
 PACKAGES = ROOT / "build" / "integrations"
 VERDICT = re.compile(r'^print\("([^"]+:)"', re.MULTILINE)
 LISTED = Path(__file__).with_name("integrations.txt")
+
+
+def scripts() -> list[Block]:
+    """Get the scripts of these pages, without those whose output a page shows."""
+    found = [each for page in PAGES for each in blocks((GUIDES / page).read_text("utf-8"))]
+    return [each for each in found if each.how == "file" and each.what not in RUN_BY_THE_TESTS]
 
 
 def install() -> None:
@@ -59,8 +67,7 @@ def main() -> int:
     with TemporaryDirectory() as name:
         folder = Path(name)
         (folder / "diagrams").symlink_to(ROOT / "diagrams")
-        scripts = [each for each in blocks(PAGE.read_text("utf-8")) if each.how == "file"]
-        failed = [script.what for script in scripts if not is_right(script, folder)]
+        failed = [script.what for script in scripts() if not is_right(script, folder)]
     sys.stdout.writelines(f"failed: {each}\n" for each in failed)
     return 1 if failed else 0
 

@@ -52,7 +52,7 @@ MODULES: Final = """\
 ## Generated modules
 
 Every generated module has these functions; `load` imports one, and `source` returns its text. A
-module for torch takes tensors and also has [`Model`](torch.md#as-a-module).
+module for torch takes tensors and also has [`Model`](how-to/pytorch-module.md).
 """
 
 SECTIONS: Final = {
@@ -62,11 +62,11 @@ SECTIONS: Final = {
         ("xg_torch.importing",),
     ),
     "Tests of yours": (
-        "`xg_torch.testing`: [compare your code](comparing.md).",
+        "`xg_torch.testing`: [compare your code](how-to/compare-pytorch.md).",
         ("xg_torch.testing",),
     ),
     "Notebooks": (
-        "`xg_pages.notebook`, loaded by `%load_ext xg`: [notebooks](notebooks.md).",
+        "`xg_pages.notebook`, loaded by `%load_ext xg`: [notebooks](how-to/notebook.md).",
         ("xg_pages.notebook",),
     ),
     "Ranks": (

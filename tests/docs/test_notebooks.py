@@ -21,7 +21,7 @@ from xg_pages.notebook import explorer
 
 ROOT = Path(__file__).parents[2]
 CELLS = re.findall(
-    r"```python\n(.*?)```", (ROOT / "docs/notebooks.md").read_text("utf-8"), re.DOTALL
+    r"```python\n(.*?)```", (ROOT / "docs/how-to/notebook.md").read_text("utf-8"), re.DOTALL
 )
 WRONG = "%%xg\ndim B\nblock F(X [B]) -> Y [B] {\n    X -> Nothing : Y\n}"
 MISUSED = "%%xg 3x\ndim B\nblock F(X [B]) -> Y [B] {\n    X -> ReLU : Y\n}"

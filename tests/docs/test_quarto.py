@@ -102,7 +102,7 @@ def test_quarto_finds_the_filter() -> None:
 
 
 def test_the_document_of_the_page_is_drawn(tmp_path: Path, warm_program: Path) -> None:
-    page = (ROOT / "docs" / "how-to.md").read_text("utf-8")
+    page = (ROOT / "docs" / "how-to" / "figure-in-quarto.md").read_text("utf-8")
     (text,) = re.findall(r"<!-- file: report\.md -->\n````markdown\n(.*?)````", page, re.DOTALL)
     done = pandoc(text, tmp_path, "docx", "-o", "report.docx", python=warm_program)
     assert (done.returncode, done.stderr) == (0, "")

@@ -201,10 +201,13 @@ def test_a_picture_follows_the_theme_of_the_page() -> None:
 
 def test_every_document_is_in_the_contents() -> None:
     """A section that names a page which is gone would be found by the build."""
-    names = ("index.md", "docs/new.md", "docs/torch.md", "docs/adr/0001-a.md")
-    made = contents({str(name): "" for name in names})
+    task = "docs/how-to/README.md"
+    names = ("index.md", "docs/new.md", "docs/split.md", "docs/adr/0001-a.md", "docs/how-to/b.md")
+    made = contents({**dict.fromkeys(names, ""), task: '<a href="b.html">'})
     assert made["index.md"].count("docs/new\n") == 1
-    assert made["index.md"].count("docs/torch\n") == 1
+    assert made["index.md"].count("docs/split\n") == 1
+    assert "\n\nb\n" in made[task]
+    assert "docs/how-to/b" not in made["index.md"]
     assert made["docs/adr/0001-a.md"].startswith("---\norphan: true\n---")
 
 

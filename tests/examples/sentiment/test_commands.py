@@ -77,7 +77,7 @@ def trained(
     checkout(there, warm_python)
     update = bool(request.config.getoption("--update-golden"))
     sooner = {} if THOROUGH or update else {TRAIN: f"--steps {STEPS}"}
-    follow("docs/sentiment.md", there, update=update, more=sooner)
+    follow("docs/how-to/classify-text.md", there, update=update, more=sooner)
     return there / "runs" / "sentiment"
 
 
